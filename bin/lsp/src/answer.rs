@@ -1,4 +1,4 @@
-//! Questions of the editor, each asked of `ide` and put into the protocol's words.
+//! Answers the editor's requests: each is forwarded to `ide`, and the result is converted to protocol types.
 
 use ide::{CompletionKind, SymbolKind, SymbolNode};
 use lsp_types::{

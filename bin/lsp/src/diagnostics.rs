@@ -1,4 +1,4 @@
-//! What is wrong with the open documents, for all files at once.
+//! Publishes the diagnostics of the open documents, for all files at once.
 
 use std::path::Path;
 use std::sync::mpsc::channel;
@@ -15,8 +15,8 @@ use syntax::{Severity, Sources, Span};
 use crate::{Server, guarded};
 
 impl Server {
-    /// Sends what the checker says if there are errors, and checks derivatives in another thread if there are none:
-    /// they can take seconds in a large file, and questions are to be answered meanwhile.
+    /// Sends the checker's diagnostics if there are errors; otherwise checks derivatives on another thread,
+    /// since that can take seconds in a large file and requests must be answered meanwhile.
     pub(crate) fn check(&mut self) -> Vec<Notification> {
         let options = self.documents.options();
         let paths = self.documents.paths();
@@ -29,17 +29,17 @@ impl Server {
         }
         let (sender, receiver) = channel();
         let work = move || {
-            // What cannot be read, or makes the compiler fail, has no diagnostics.
+            // Files that cannot be read, or that make the compiler panic, have no diagnostics.
             let found: Vec<Checked> = paths
                 .iter()
                 .filter_map(|path| {
                     guarded(|| driver::on_large_stack(|| ide::diagnostics(&options, path).ok()))?
                 })
                 .collect();
-            // Nobody waits if the server has ended.
+            // The receiver is gone if the server has ended.
             let _ = sender.send(found);
         };
-        // Without a thread there is what has been found so far.
+        // If no thread can be started, publish the diagnostics found so far.
         match std::thread::Builder::new().name("check".into()).spawn(work) {
             Ok(_) => {
                 self.checking = Some(receiver);
@@ -49,7 +49,7 @@ impl Server {
         }
     }
 
-    /// The lists of all open documents. Files that have nothing to be said of any more get an empty list.
+    /// The diagnostics of all open documents. Files without remaining diagnostics get an empty list.
     pub(crate) fn publish(&mut self, checked: &[Checked]) -> Vec<Notification> {
         let mut found: Vec<(Uri, Vec<Diagnostic>)> = Vec::new();
         let paths = self.documents.paths();
@@ -114,7 +114,8 @@ impl Server {
     fn place(&self, sources: &Sources, span: Span) -> Option<Location> {
         let file = sources.files.get(span.file.0 as usize)?;
         let uri = self.documents.uri(Path::new(&file.path))?;
-        // An editor has no other place for what concerns the whole file than its start.
+        // A diagnostic for a whole file is shown at the file's start, since editors have no other place for
+        // it.
         let span = if span.is_place() { span } else { Span { start: 0, end: 0, ..span } };
         Some(Location { uri, range: self.encoding.range(file, span) })
     }

@@ -1,4 +1,4 @@
-//! The texts that the editor holds, and what has been found out about them.
+//! Holds the open documents of the editor and the analyses of them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use ide::Analysis;
 use lsp_types::Uri;
 use serde_json::Value;
 
-/// Open documents.
+/// The open documents.
 #[derive(Debug)]
 pub(crate) struct Documents {
     options: FileOptions,
@@ -20,11 +20,11 @@ struct Document {
     uri: Uri,
     path: PathBuf,
     text: Arc<str>,
-    /// Of this text and those of the other documents.
+    /// The analysis of this text in the context of the other documents.
     analysis: Option<Analysis>,
 }
 
-/// `{"includeDirs":[…],"defines":["NAME=V"]}`, what the editor is set up with.
+/// Reads the editor's settings, `{"includeDirs":[…],"defines":["NAME=V"]}`.
 pub(crate) fn options(settings: Option<&Value>) -> FileOptions {
     let strings = |key: &str| -> Vec<String> {
         let list = settings.and_then(|s| s.get(key)).and_then(Value::as_array);
@@ -46,7 +46,7 @@ impl Documents {
         Documents { options, open: Vec::new() }
     }
 
-    /// Opens a document or gives it another text.
+    /// Opens a document, or replaces its text.
     pub(crate) fn set(&mut self, uri: Uri, text: String) {
         self.forget();
         let text: Arc<str> = text.into();
@@ -64,12 +64,12 @@ impl Documents {
         self.open.retain(|d| d.uri != *uri);
     }
 
-    /// What has been found out does not hold any more: a document may import any other.
+    /// Discards all analyses, since a document may import any other.
     pub(crate) fn forget(&mut self) {
         self.open.iter_mut().for_each(|d| d.analysis = None);
     }
 
-    /// How to read files, with the texts that are held.
+    /// The options for reading files, with the texts of the open documents.
     pub(crate) fn options(&self) -> FileOptions {
         let open = self.open.iter().map(|d| (d.path.clone(), d.text.clone())).collect();
         FileOptions { open, ..self.options.clone() }
@@ -80,12 +80,12 @@ impl Documents {
         self.open.iter().map(|d| d.path.clone()).collect()
     }
 
-    /// A document's path and text.
+    /// The path and text of a document.
     pub(crate) fn text(&self, uri: &Uri) -> Option<(&Path, &str)> {
         self.open.iter().find(|d| d.uri == *uri).map(|d| (d.path.as_path(), &*d.text))
     }
 
-    /// What is known of a document.
+    /// The analysis of a document, computed if necessary.
     pub(crate) fn analysis(&mut self, uri: &Uri) -> Option<&mut Analysis> {
         let at = self.open.iter().position(|d| d.uri == *uri)?;
         if self.open[at].analysis.is_none() {
@@ -95,7 +95,7 @@ impl Documents {
         self.open[at].analysis.as_mut()
     }
 
-    /// The name by which the editor knows a file.
+    /// The URI under which the editor knows a file.
     pub(crate) fn uri(&self, path: &Path) -> Option<Uri> {
         match self.open.iter().find(|d| d.path == path) {
             Some(document) => Some(document.uri.clone()),
@@ -104,7 +104,7 @@ impl Documents {
     }
 }
 
-/// `file:///a%20b.slang` to `/a b.slang`; other kinds of names are kept as they are.
+/// Converts `file:///a%20b.slang` to `/a b.slang`; URIs of other schemes are kept as they are.
 fn to_path(uri: &str) -> PathBuf {
     let Some(rest) = uri.strip_prefix("file://") else { return PathBuf::from(uri) };
     let bytes = rest.as_bytes();
@@ -126,7 +126,7 @@ fn to_path(uri: &str) -> PathBuf {
         }
     }
     let path = String::from_utf8_lossy(&out).into_owned();
-    // `/c:/a.slang`: the slash before a drive is the protocol's.
+    // `/c:/a.slang`: the slash before a drive letter belongs to the URI, not to the path.
     let drive = path.as_bytes().get(2) == Some(&b':') && path.starts_with('/');
     PathBuf::from(if drive { &path[1..] } else { &path })
 }

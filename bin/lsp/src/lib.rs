@@ -1,8 +1,9 @@
-//! The language server: the protocol, and nothing else. What is answered is found out by `ide`.
+//! Implements the language server protocol; `ide` computes the answers.
 //!
-//! One message after the other; they are read and written on threads of their own, and derivatives are checked on
-//! another. Questions come before diagnostics: a changed document is only checked as a whole when no message has come for
-//! a moment. A panic ends the question that caused it, not the server.
+//! Messages are handled one after the other; they are read and written on separate threads, and derivatives
+//! are checked on another thread. Requests take precedence over diagnostics: a changed document is only
+//! checked as a whole once no message has arrived for a moment. A panic aborts the request that caused it,
+//! not the server.
 #![forbid(unsafe_code)]
 
 mod answer;
@@ -29,12 +30,12 @@ use serde_json::Value;
 use document::Documents;
 use position::Encoding;
 
-/// How long nothing may have come before documents are checked as a whole.
+/// The time without messages after which documents are checked as a whole.
 const QUIET: Duration = Duration::from_millis(120);
-/// How often the thread that checks is asked whether it is done.
+/// The interval at which the checking thread is polled for completion.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Why a server ends other than by `exit`.
+/// The reason why a server ends other than by `exit`.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Serves on standard input and output until the editor says `exit`.
@@ -45,7 +46,7 @@ pub fn serve_stdio() -> Result<(), Failure> {
         error.downcast_ref().is_some_and(|error: &ProtocolError| error.channel_is_disconnected())
     };
     if served.as_ref().err().is_none_or(is_cut) {
-        // The reader has ended, and knows best why there was nothing more to read.
+        // The reader has ended, and its error explains best why there was nothing more to read.
         reader.join().expect("reading does not panic")?;
     }
     served?;
@@ -96,11 +97,11 @@ pub(crate) struct Server {
     connection: Connection,
     pub(crate) encoding: Encoding,
     pub(crate) documents: Documents,
-    /// Files that diagnostics were sent for.
+    /// Files for which diagnostics were sent.
     pub(crate) published: Vec<lsp_types::Uri>,
-    /// Something has changed since documents were checked.
+    /// A document has changed since documents were last checked.
     unchecked: bool,
-    /// What a thread that checks documents will send.
+    /// The channel from a thread that is checking documents.
     pub(crate) checking: Option<Receiver<Vec<ide::Checked>>>,
 }
 
@@ -146,7 +147,7 @@ impl Server {
         }
     }
 
-    /// Publishes what the thread has found, unless something has changed since.
+    /// Publishes the diagnostics from the checking thread, unless a document has changed since.
     fn take_checked(&mut self) -> Result<(), Failure> {
         let Some(receiver) = &self.checking else { return Ok(()) };
         match receiver.try_recv() {
@@ -188,7 +189,7 @@ impl Server {
         }
     }
 
-    /// Parses the parameters of a question and answers it.
+    /// Parses the parameters of a request and answers it.
     fn answer<P: serde::de::DeserializeOwned, R: serde::Serialize>(
         &mut self,
         params: Value,
@@ -204,7 +205,7 @@ impl Server {
 
     fn notification(&mut self, notification: Notification) {
         let Notification { method, params } = notification;
-        // What does not parse is not for us.
+        // Notifications that do not parse are ignored.
         match method.as_str() {
             DidOpenTextDocument::METHOD => {
                 if let Ok(p) = serde_json::from_value::<lsp_types::DidOpenTextDocumentParams>(params) {
@@ -230,7 +231,7 @@ impl Server {
     }
 }
 
-/// The result, unless it panics.
+/// Runs the closure; returns `None` if it panics.
 pub(crate) fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }

@@ -1,19 +1,20 @@
-//! Places: the protocol counts lines and code units from 0, the compiler bytes of the file.
+//! Converts positions: the protocol counts lines and code units from 0, the compiler counts bytes of the
+//! file.
 
 use lsp_types::{InitializeParams, Position, PositionEncodingKind, Range};
 use syntax::{SourceFile, Span};
 
-/// What a column counts.
+/// The unit in which columns are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     /// Bytes.
     Utf8,
-    /// What the protocol asks for where nothing else was agreed.
+    /// UTF-16 code units, the protocol's default.
     Utf16,
 }
 
 impl Encoding {
-    /// Bytes where the editor can count them.
+    /// Chooses UTF-8 if the editor supports it.
     pub(crate) fn negotiate(params: &InitializeParams) -> Encoding {
         let general = params.capabilities.general.as_ref();
         let offered = general.and_then(|g| g.position_encodings.as_ref());
@@ -23,7 +24,7 @@ impl Encoding {
         }
     }
 
-    /// The offset of a place; one past the end of a line or file is the end.
+    /// The offset of a position; positions past the end of a line or file map to that end.
     pub(crate) fn offset(self, text: &str, position: Position) -> usize {
         let mut start = 0;
         for _ in 0..position.line {
@@ -43,7 +44,7 @@ impl Encoding {
         start + line.len()
     }
 
-    /// The place of an offset.
+    /// The position of an offset.
     pub(crate) fn position(self, file: &SourceFile, offset: u32) -> Position {
         let line = file.line_starts.partition_point(|&s| s <= offset).saturating_sub(1);
         let start = file.line_starts[line] as usize;

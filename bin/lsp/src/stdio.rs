@@ -1,23 +1,24 @@
-//! A connection over standard input and output, which reads no more than a message can be.
+//! Implements a connection over standard input and output that limits the length of messages.
 //!
-//! `lsp-server` makes room for as many bytes as a header announces before it reads one of them, and ends the process where
-//! there are not that many. So messages are cut out of the input here, and it is given one at a time.
+//! `lsp-server` allocates as many bytes as a header announces before it reads any of them, and aborts the
+//! process if the allocation fails. Therefore the input is split into messages here, and `lsp-server` gets
+//! one message at a time.
 
 use std::io::{self, BufRead, Read};
 use std::thread::{self, JoinHandle};
 
 use lsp_server::{Connection, Message};
 
-/// The longest message, in bytes: many times the longest program.
+/// The maximum length of a message in bytes: many times the longest program.
 const LONGEST: u64 = 256 << 20;
-/// The longest line of a header.
+/// The maximum length of a header line in bytes.
 const HEADER: u64 = 4096;
 
-/// The threads that read and write, in this order.
+/// The reading and the writing thread, in this order.
 pub(crate) type Threads = [JoinHandle<io::Result<()>>; 2];
 
-/// The server's end of a connection. The thread that reads ends with the input and after `exit`, the one that writes when
-/// the connection is dropped.
+/// Creates the server's end of a connection. The reading thread ends at the end of the input and after
+/// `exit`, the writing thread when the connection is dropped.
 pub(crate) fn connect() -> (Connection, Threads) {
     let (server, editor) = Connection::memory();
     let Connection { sender, receiver } = editor;
@@ -38,7 +39,7 @@ pub(crate) fn connect() -> (Connection, Threads) {
     (server, [reader, writer])
 }
 
-/// The next message; `None` at the end of the input.
+/// Reads the next message; returns `None` at the end of the input.
 fn read(input: &mut impl BufRead) -> io::Result<Option<Message>> {
     let invalid = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
     let mut text = Vec::new();

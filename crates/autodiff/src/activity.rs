@@ -1,12 +1,14 @@
-//! Which values carry a tangent: those that depend on an active parameter through ops that have one.
+//! Activity analysis: the values that carry a tangent, which are those that depend on an active parameter
+//! through differentiable ops.
 //!
-//! A forward fixpoint over the whole function: a set that only grows, so the walk is repeated until
-//! nothing changes (a loop's carried values and a cell that outlives a loop need that; straight code
-//! needs one walk and a second that finds nothing). Only values of float types are ever active.
-//! `detach`, conversions to integers, comparisons, memory of the host and parameters or results that are
+//! The analysis is a forward fixpoint over the whole function. The set of active values only grows, and the
+//! walk is repeated until nothing changes: loop-carried values and cells that outlive a loop need that, while
+//! straight-line code needs one walk and a second that finds nothing new. Only values of float types are ever
+//! active. `detach`, conversions to integers, comparisons, host memory, and parameters or results that are
 //! not `diff` cut the flow.
 //!
-//! A value outside the set has a tangent that is zero for every input, so leaving it out changes nothing.
+//! A value outside the set has a tangent that is zero for every input, so leaving the tangent out changes
+//! nothing.
 
 use cranelift_entity::EntitySet;
 use ir::{Func, Function, Inst, Module, Op, Region, Types, Value};
@@ -15,18 +17,18 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::engine::{Mask, Mode};
 use crate::witness::{Source, makes_more_than_numbers, source};
 
-/// Answers about functions that were asked before.
+/// Memoised facts about functions.
 #[derive(Default)]
 pub(crate) struct Activity {
-    /// The active results of a function with these active parameters; `None` while that is worked out.
+    /// The active results of a function, given its active parameters; `None` while they are being computed.
     results: FxHashMap<(Func, Mask, Mode), Option<Mask>>,
-    /// Whether a function calls one with a vjp, however deep: such a call is made even if nothing flows.
+    /// Memoised results of [`Activity::calls_custom`].
     calls_custom: FxHashMap<(Func, Mode), bool>,
-    /// Custom forward derivatives with tangents even if their operands have none.
+    /// Custom forward derivatives whose tangents may be nonzero even if those of their operands are zero.
     pub(crate) affine: FxHashSet<Func>,
 }
 
-/// Which of the parameters of `callee` get a tangent from arguments that are active.
+/// The mask of the parameters of `callee` whose arguments are active.
 pub(crate) fn arg_mask(callee: &Function, args: &[Value], active: &EntitySet<Value>) -> Mask {
     callee.params.iter().zip(args).map(|(slot, &v)| slot.diff && active.contains(v)).collect()
 }
@@ -54,7 +56,8 @@ impl Activity {
         flow.active
     }
 
-    /// The active results of the body of `func`. Of a function that is being worked out: all `diff` ones.
+    /// The active results of the body of `func`. While they are being computed, as in recursion: all `diff`
+    /// results.
     pub(crate) fn results(&mut self, module: &Module, func: Func, mask: &[bool], mode: Mode) -> Mask {
         let src = &module.funcs[func];
         let key = (func, Mask::from(mask), mode);
@@ -89,13 +92,14 @@ impl Activity {
         }
     }
 
-    /// Whether tangents come out of a custom forward derivative though none goes in.
+    /// Returns true if a custom forward derivative yields tangents even if its operands have none.
     pub(crate) fn is_source(&self, jvp: Func, mode: Mode) -> bool {
         mode == Mode::Forward && self.affine.contains(&jvp)
     }
 
-    /// Whether a function reaches a custom derivative that is called, or looked at, even if nothing flows: backward ones
-    /// run for their effects, and forward ones may add tangents of what is not a parameter.
+    /// Returns true if a function reaches a custom derivative that must be called, or examined, even if no
+    /// active value reaches it: backward derivatives run for their effects, and forward ones may add tangents
+    /// of values that are not parameters.
     pub(crate) fn calls_custom(&mut self, module: &Module, func: Func, mode: Mode) -> bool {
         if let Some(&known) = self.calls_custom.get(&(func, mode)) {
             return known;
@@ -110,7 +114,7 @@ impl Activity {
             Source::Vjp(_) | Source::Applied { .. } => true,
             Source::Body(f) => self.calls_custom(module, f, mode),
             Source::Jvp(jvp) => self.is_source(jvp, mode) || makes_more_than_numbers(&module.funcs[callee]),
-            // In forward mode that loses a tangent, which is said where it is met.
+            // In forward mode such a call loses its tangent, and `linearize` records a warning at the call.
             Source::Zero => mode == Mode::Forward && module.witness(callee).vjp.is_some(),
         });
         self.calls_custom.insert((func, mode), found);
@@ -254,7 +258,7 @@ impl Flow<'_> {
             | Op::Printf(_)
             | Op::Assert(_)
             | Op::CheckFinite(_) => (),
-            // Resolved before anything that contains them is differentiated.
+            // Resolved before any function that contains them is differentiated.
             Op::CallFwd(_)
             | Op::CallBwd(_)
             | Op::CallApply(_)

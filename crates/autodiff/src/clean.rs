@@ -1,13 +1,13 @@
-//! Removes what nobody reads, so that no residual is kept for a tangent that leads nowhere.
+//! Removes dead instructions, so that no residual is kept for a tangent that is never used.
 //!
-//! One backward walk over the regions: an instruction stays if it, or one nested in it, has an effect, or
-//! if one of its results is read by what stays. All that the regions of such an instruction yield counts as
-//! read: results are not removed here, only whole instructions.
+//! One backward walk over the regions: an instruction stays if it, or an instruction nested in it, has an
+//! effect, or if one of its results is used by an instruction that stays. All values that the regions of such
+//! an instruction yield count as used: only whole instructions are removed here, never single results.
 
 use cranelift_entity::EntitySet;
 use ir::{Function, Inst, Op, Region, Value};
 
-/// Drops dead instructions from the lists of all regions; results of structured instructions stay.
+/// Removes dead instructions from all regions; results of structured instructions stay.
 pub(crate) fn clean(func: &mut Function) {
     let mut live: EntitySet<Value> = EntitySet::new();
     let body = func.body();

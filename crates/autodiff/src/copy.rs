@@ -1,11 +1,11 @@
-//! Copies instructions of one function into another that is being built, renaming as it goes.
+//! Copies instructions of one function into another that is being built, and renames their values.
 
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
 use ir::{Builder, Function, Inst, Region, Type, Value};
 use smallvec::SmallVec;
 
-/// Each source value's copy, if it has one yet.
+/// Maps each source value to its copy, if there is one yet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Renaming(SecondaryMap<Value, PackedOption<Value>>);
 
@@ -32,19 +32,19 @@ impl Renaming {
     }
 }
 
-/// Values, new or to come, of the given types.
+/// Makes values of the given types, which may be defined later.
 pub(crate) fn fresh(b: &mut Builder, types: impl IntoIterator<Item = Type>, linear: bool) -> Vec<Value> {
     types.into_iter().map(|ty| b.value(ty, linear)).collect()
 }
 
-/// A value of the type and name of a source value, with a mark.
+/// Makes a value with the type and name of a source value; `linear` is its mark.
 pub(crate) fn like(b: &mut Builder, src: &Function, v: Value, linear: bool) -> Value {
     let data = &src.values[v];
     let differential = data.differential || linear;
     b.func.values.push(ir::ValueData { ty: data.ty, linear, differential, name: data.name.clone() })
 }
 
-/// A parameter of the open region, like a source value.
+/// Adds a parameter like a source value to the open region.
 pub(crate) fn region_param_like(b: &mut Builder, src: &Function, v: Value, linear: bool) -> Value {
     let param = like(b, src, v, linear);
     let region = b.region();
@@ -52,7 +52,7 @@ pub(crate) fn region_param_like(b: &mut Builder, src: &Function, v: Value, linea
     param
 }
 
-/// Copies an instruction with all that is nested in it.
+/// Copies an instruction and everything nested in it.
 pub(crate) fn copy_inst(b: &mut Builder, src: &Function, inst: Inst, map: &mut Renaming) {
     let data = &src.insts[inst];
     let regions: SmallVec<[Region; 2]> = data.regions.iter().map(|&r| copy_region(b, src, r, map)).collect();

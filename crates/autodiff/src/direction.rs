@@ -1,16 +1,17 @@
-//! Directions that a program writes with zeros.
+//! Treats the zeros that a program writes in directions as absent differentials.
 //!
-//! Where a call asks for a derivative in the direction `(1, 0)`, or with the cotangent 0, the zero is no number but says
-//! that there is no differential: what it would be scaled with is not computed, and may be infinite. That is so for zeros
-//! that the source says, as it is lowered and before anything is optimised, so that it is the same at every level.
+//! If a call asks for a derivative in the direction `(1, 0)`, or with the cotangent 0, the zero is not a
+//! number but means that there is no differential: a factor that it would be scaled with is not computed, and
+//! may be infinite. This holds for zeros written in the source. They are replaced right after lowering and
+//! before any optimisation, so the result is the same at every optimisation level.
 
 use ir::{Defs, Func, Function, Inst, InstData, Module, Op, Span, Value, ValueData};
 use smallvec::SmallVec;
 
-/// How many calls of functions that only hand on values are looked through.
+/// The maximum depth of calls looked through to find the origin of a value.
 const DEPTH: u32 = 4;
 
-/// Makes zeros that the program writes for differentials absent ones.
+/// Replaces zeros that the program writes for differentials by absent differentials.
 pub fn enter(module: &mut Module) {
     let all: Vec<Func> = module.funcs.keys().collect();
     for f in all {
@@ -58,7 +59,8 @@ fn directions(module: &Module, func: &mut Function, calls: &[(Inst, usize)]) {
     }
 }
 
-/// The value that stands for a differential of which some numbers, or all, are written as zero; none if there are none.
+/// Makes the replacement for a differential of which all numbers, or some, are written as zero. Returns
+/// `None` if there are no such zeros.
 fn absent(
     module: &Module,
     func: &mut Function,
@@ -84,7 +86,7 @@ fn absent(
                         return None;
                     }
                     let mut parts = parts.into_iter().zip(&data.args);
-                    // The others are numbers.
+                    // The other parts are numbers.
                     let args = parts.by_ref().map(|(absent, &part)| {
                         absent.unwrap_or_else(|| push(func, Op::Present, &[part], part, span, out))
                     });
@@ -104,7 +106,7 @@ fn push(func: &mut Function, op: Op, args: &[Value], like: Value, span: Span, ou
     v
 }
 
-/// The origin of a value, seen through calls of functions that hand it on.
+/// The origin of a value, seen through functions that return a parameter or a zero.
 enum Source {
     Zero,
     Value(Value),

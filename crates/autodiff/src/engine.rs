@@ -1,7 +1,7 @@
-//! What the passes share: the module, what has been made already, and the problems found.
+//! State shared by the passes: the module, the functions made so far, and the problems found.
 //!
-//! Each pass is a method `Engine::pass(func) -> Func`, memoised. A pass works in two steps, so that the
-//! module can grow while it is read: first it asks for the derivatives of all callees, then it builds.
+//! Each pass is a memoised method `Engine::pass(func) -> Func`. A pass works in two steps, so that the module
+//! can grow while it is read: it first requests the derivatives of all callees, then builds the result.
 
 use cranelift_entity::EntitySet;
 use ir::{Cycles, Func, Function, Inst, Module, Slot, Span, Type, Value};
@@ -15,7 +15,7 @@ use crate::report::KeptValue;
 use crate::request::Halves;
 use crate::unzip::Unzipped;
 
-/// Whether the tangent program is to be run as it is, or transposed.
+/// How the linear program is used: run as it is, or transposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Mode {
     /// Tangents are wanted.
@@ -24,90 +24,93 @@ pub enum Mode {
     Reverse,
 }
 
-/// Which parameters (or results).
+/// Selects parameters or results.
 pub(crate) type Mask = Box<[bool]>;
 
-/// How many instructions the derivatives of a program may take before they are inlined and the like. Each order takes
-/// some three times as many as the one before.
+/// The maximum number of instructions in the derivatives of a program, before inlining and other
+/// optimisations. Each order of differentiation takes about three times as many as the one before.
 const MOST_MADE: usize = 1 << 19;
-/// The same for each instruction of a program that is large itself.
+/// The same limit per instruction of the source program, for large programs.
 const MOST_MADE_OF_ONE: usize = 64;
 
-/// See the head of this file.
+/// The state of differentiation; see the head of this file.
 pub(crate) struct Engine<'m> {
     pub(crate) module: &'m mut Module,
     pub(crate) problems: Vec<Problem>,
     pub(crate) warnings: Vec<Problem>,
-    /// Calls in forward mode of functions with a backward derivative alone: in which function that was made.
+    /// Calls in forward mode of functions that have only a backward derivative: the derivative that contains
+    /// the call, the location of the call, and the callee.
     pub(crate) lost: Vec<(Func, Span, Func)>,
     /// See [`crate::Options::unasked`].
     pub(crate) unasked: Vec<Func>,
-    /// Whether a number that is added to a differential is let pass.
+    /// A number may be added to a differential without an error.
     pub(crate) numbers_may_be_added: bool,
     pub(crate) activity: Activity,
     pub(crate) marks: Marks,
     pub(crate) cycles: Cycles,
-    /// Parts of loops with `[Checkpoint]`.
+    /// Segments of loops with `[Checkpoint]`.
     pub(crate) segments: EntitySet<Func>,
     /// See [`crate::stand_in`].
     pub(crate) stand_ins: FxHashMap<(Func, Mode), Func>,
     pub(crate) linearized: FxHashMap<(Func, Mask, Mode), Func>,
     /// Functions of the form `(params…, tangents…) -> (results…, tangents…)`, made here or by users.
     pub(crate) shapes: FxHashMap<Func, Shape>,
-    /// The calls that `linearize` put for a call: all operands and results after the first are tangents.
+    /// The calls that `linearize` emitted for calls: operands and results beyond the callee's [`Shape`] are
+    /// tangents.
     pub(crate) derivative_calls: FxHashSet<(Func, Inst)>,
     pub(crate) propagated: FxHashMap<(Func, Mask), Option<Func>>,
     pub(crate) unzipped: FxHashMap<Func, Option<Unzipped>>,
-    /// What [`Engine::unzip`] made to be transposed.
+    /// The linear halves that [`Engine::unzip`] made for transposition.
     pub(crate) linear_halves: EntitySet<Func>,
     pub(crate) transposed: FxHashMap<Func, Func>,
     pub(crate) forwards: FxHashMap<Func, Option<Func>>,
     pub(crate) backwards: FxHashMap<Func, Option<Func>>,
     /// The halves that backward derivatives call.
     pub(crate) halves: FxHashMap<Func, Halves>,
-    /// What is differentiated in a pullback's place, and whose pullback it is.
+    /// The functions that pullbacks and pushforwards are differentiated as, each with the function that it
+    /// belongs to.
     pub(crate) wholes: FxHashMap<Func, Func>,
     pub(crate) resolved: FxHashSet<Func>,
-    /// Functions with nothing to resolve in them or in what they call.
+    /// Functions without requests, in themselves or in any function they call.
     pub(crate) without_requests: EntitySet<Func>,
-    /// Functions without marks, as all that they call.
+    /// Functions without marks that call only functions without marks.
     pub(crate) plain: EntitySet<Func>,
-    /// What a pass is working on, to notice recursion.
+    /// The functions that a pass is working on, to detect recursion.
     pub(crate) running: Vec<Func>,
-    /// The forward derivatives that [`Engine::note_if_affine`] has looked at.
+    /// The forward derivatives that [`Engine::note_if_affine`] has examined.
     pub(crate) affine_known: FxHashSet<Func>,
-    /// What is kept, if that is asked for.
+    /// The report of kept values, if it was requested.
     pub(crate) kept_values: Option<Vec<KeptValue>>,
-    /// How much more than usual memory counts, in users' functions with a budget.
+    /// Factors by which memory costs more than usual, for user functions with a budget.
     pub(crate) thrift: FxHashMap<Func, u64>,
-    /// How many instructions functions and all that they call have.
+    /// The number of instructions of functions, including their callees, once per call.
     pub(crate) trees: FxHashMap<Func, u64>,
-    /// Functions of which it is reported that they cannot be run again though their calls are too many.
+    /// Functions already reported as having too many calls while they cannot be run again.
     pub(crate) bushes: EntitySet<Func>,
-    /// How many instructions were made so far, and how many may be.
+    /// The number of instructions made so far, and the limit on it.
     pub(crate) n_made: usize,
     pub(crate) most_made: usize,
-    /// What it costs to call a function again, where that does no harm.
+    /// The cost of calling a function again; `None` if it must not be called again.
     pub(crate) call_costs: FxHashMap<Func, Option<u64>>,
-    /// Whether to find out how much is kept.
+    /// Record a footprint for each function that is split.
     pub(crate) measuring: bool,
-    /// What is kept by each primal half, and for which function of the user's.
+    /// The footprint of each primal half, with the user function that it derives from.
     pub(crate) footprints: FxHashMap<Func, (Func, Footprint)>,
-    /// The users' functions that are called in loops.
+    /// The user functions that are called in loops.
     pub(crate) called_in_loops: Option<EntitySet<Func>>,
-    /// The user's function that a made one came from.
+    /// The user function that each generated function derives from.
     pub(crate) origins: FxHashMap<Func, Func>,
-    /// Whether users' derivatives get marks of differentials.
+    /// Mark differentials in user-written derivatives.
     pub(crate) mark_custom: bool,
     /// See [`crate::Options::tidy`].
     pub(crate) tidy: Option<fn(&mut Module, Func) -> bool>,
     pub(crate) unmarked: crate::rule::Unmarked,
     names: FxHashSet<String>,
-    /// The last number that came after a name.
+    /// The last number appended to each base name.
     numbers: FxHashMap<String, usize>,
 }
 
-/// How many parameters and results of a forward derivative come before the tangents.
+/// The number of parameters and results of a forward derivative that precede the tangents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) params: usize,
@@ -169,19 +172,19 @@ impl<'m> Engine<'m> {
         }
     }
 
-    /// Notes what a function was made from.
+    /// Records the function that `made` derives from.
     pub(crate) fn inherit_origin(&mut self, made: Func, from: Func) {
         let origin = self.origins.get(&from).copied().unwrap_or(from);
         self.origins.insert(made, origin);
     }
 
-    /// The user's name for what `func` was made from.
+    /// The name of the user function that `func` derives from.
     pub(crate) fn origin_name(&self, func: Func) -> &str {
         let origin = self.origins.get(&func).copied().unwrap_or(func);
         &self.module.funcs[origin].name
     }
 
-    /// A name that no function has: `base`, or `base` with a number.
+    /// A name that no function has yet: `base`, or `base` with a number appended.
     pub(crate) fn unique(&mut self, base: String) -> String {
         if self.names.insert(base.clone()) {
             return base;
@@ -196,7 +199,7 @@ impl<'m> Engine<'m> {
         }
     }
 
-    /// Declares a function: signature, no body yet.
+    /// Declares a function: a signature without a body.
     pub(crate) fn declare(
         &mut self,
         name: String,
@@ -223,7 +226,7 @@ impl<'m> Engine<'m> {
         made
     }
 
-    /// Gives a declared function its body; the declaration's name and slots stay.
+    /// Gives a declared function its body. The declaration's name and slots stay.
     pub(crate) fn define(&mut self, func: Func, body: Function) {
         self.n_made += body.insts.len();
         let declared = &mut self.module.funcs[func];
@@ -240,7 +243,7 @@ impl<'m> Engine<'m> {
     }
 }
 
-/// A slot for the tangent (or cotangent) of another.
+/// A slot for the tangent (or cotangent) of another slot.
 pub(crate) fn tangent_slot(of: &Slot, linear: bool) -> Slot {
     let name = of.name.as_ref().map(|name| format!("d_{name}").into());
     Slot { ty: of.ty, diff: true, linear, name }
@@ -251,7 +254,7 @@ pub(crate) fn plain_slot(types: &ir::Types, ty: Type, linear: bool) -> Slot {
     Slot { ty, diff: types.is_differentiable(ty), linear, name: None }
 }
 
-/// The items of `all` that the mask names.
+/// The items of `all` that the mask selects.
 pub(crate) fn select<'a, T>(all: &'a [T], mask: &'a [bool]) -> impl Iterator<Item = &'a T> {
     all.iter().zip(mask).filter(|(_, named)| **named).map(|(item, _)| item)
 }

@@ -1,6 +1,6 @@
-//! Marks the differentials of users' derivatives: the values that depend on a tangent or cotangent.
+//! Marks the differentials of user-written derivatives: the values that depend on a tangent or cotangent.
 //!
-//! What differentiation makes is marked where it is made; `opt::finite` says what the marks are for.
+//! Generated derivatives are marked as they are built; `opt::finite` explains what the marks are used for.
 
 use ir::Func;
 

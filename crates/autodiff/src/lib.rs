@@ -1,19 +1,21 @@
-//! Derivatives of IR functions, as IR functions: linearise, then transpose.
+//! Differentiates IR functions into IR functions: linearise, then transpose.
 //!
-//! A function of the IR is a map `f : x ↦ y` from values to values. Its derivative at `x` is a linear
-//! map `∂f(x)`; forward mode computes `∂f(x)·ẋ`, reverse mode its transpose `∂f(x)ᵀ·ȳ`. Four passes:
+//! A function of the IR is a map `f : x ↦ y` from values to values. Its derivative at `x` is a linear map
+//! `∂f(x)`; forward mode computes `∂f(x)·ẋ`, reverse mode its transpose `∂f(x)ᵀ·ȳ`. There are four passes:
 //!
-//! 1. [`linearize`]: `f ↦ f'`, with `f'(x, ẋ) = (f(x), ∂f(x)·ẋ)`. Forward mode is done here.
-//! 2. [`propagate`]: marks which instructions of `f'` compute a differential, in users' rules too, and
-//!    checks that these are linear in the differentials.
-//! 3. [`unzip`]: `f'` into `x ↦ (y, r)` and `(r, ẋ) ↦ ẏ`; what is in `r`, `checkpoint` decides.
-//! 4. [`transpose`]: `(r, ẋ) ↦ ẏ` into `(r, ȳ) ↦ x̄`, mechanically: a linear program run backwards.
+//! 1. [`linearize`]: `f ↦ f'`, with `f'(x, ẋ) = (f(x), ∂f(x)·ẋ)`. Forward mode needs no further pass.
+//! 2. [`propagate`]: marks the instructions of `f'` that compute a differential, including those in
+//!    user-written rules, and checks that they are linear in the differentials.
+//! 3. [`unzip`]: splits `f'` into `x ↦ (y, r)` and `(r, ẋ) ↦ ẏ`; `checkpoint` decides what the residuals `r`
+//!    contain.
+//! 4. [`transpose`]: turns `(r, ẋ) ↦ ẏ` into `(r, ȳ) ↦ x̄` by running the linear program backwards.
 //!
-//! The engine knows the derivatives of `+ - * /`, of moving numbers about (vectors, arrays, cells) and of
-//! structure (`if`, `switch`, `for`, `loop`, calls). All else is a function with a [witness](ir::Witness).
-//! Derivatives are plain functions again (the marks are dropped at the end), so they nest to any order.
+//! The engine knows the derivatives of `+ - * /`, of data movement (vectors, arrays, cells) and of structure
+//! (`if`, `switch`, `for`, `loop`, calls). The derivative of anything else comes from a function with a
+//! [witness](ir::Witness). Derivatives are plain functions again (the marks are dropped at the end), so they
+//! nest to any order.
 //!
-//! `docs/autodiff.md` has the theorem that each pass relies on.
+//! `docs/autodiff.md` states the theorem that each pass relies on.
 #![forbid(unsafe_code)]
 
 mod activity;
@@ -49,80 +51,84 @@ pub use engine::Mode;
 pub use report::KeptValue;
 pub use unzip::{Residual, Unzipped};
 
-/// What the caller chooses.
+/// Options for [`differentiate`].
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Options {
-    /// Say what reverse mode keeps.
+    /// Report which values reverse mode keeps.
     pub report_kept: bool,
-    /// Mark differentials in users' derivatives, too: [`ir::ValueData::differential`].
+    /// Mark differentials in user-written derivatives, too: [`ir::ValueData::differential`].
     pub mark_custom: bool,
-    /// What is done with a function's jvp before it is split: what its primal calls is inlined where it is small, so
-    /// that it can be computed again.
+    /// A pass that is run on the forward derivative of a function before it is split. It inlines small
+    /// functions that the primal calls, so that their results can be recomputed.
     pub tidy: Option<fn(&mut Module, Func) -> bool>,
-    /// Functions whose derivatives are made to see whether they can be made, and not to be run: that a call in them
-    /// has no tangent is no loss.
+    /// Functions that are differentiated only to see whether they can be, and whose derivatives are never
+    /// run. No warning is given about calls in them that have no tangent.
     pub unasked: Vec<Func>,
-    /// Functions of which is said how many bytes reverse mode keeps: [`Report::memory`].
+    /// Functions whose memory use in reverse mode is measured: [`Report::memory`].
     pub measured: Vec<Func>,
 }
 
 impl Options {
-    /// The options with a report of what is kept.
+    /// Enables the report of kept values.
     pub fn with_report(mut self) -> Options {
         self.report_kept = true;
         self
     }
 
-    /// The options with marks in users' derivatives.
+    /// Enables marks in user-written derivatives.
     pub fn with_marks(mut self) -> Options {
         self.mark_custom = true;
         self
     }
 }
 
-/// Something of the user's that cannot be differentiated.
+/// Part of the user's program that cannot be differentiated, or should not be relied on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where.
+    /// The location in the source.
     pub span: Span,
-    /// Stable code.
+    /// The stable error code.
     pub code: &'static str,
-    /// What was found.
+    /// The message for the user.
     pub message: String,
 }
 
-/// What [`differentiate_with_report`] has to say.
+/// The result of [`differentiate_with_report`].
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// What could not be differentiated.
+    /// Errors: code that could not be differentiated.
     pub problems: Vec<Problem>,
-    /// What was, but should not be relied on.
+    /// Warnings: derivatives that were made but should not be relied on.
     pub warnings: Vec<Problem>,
-    /// What reverse mode keeps, if that was asked for.
+    /// The values that reverse mode keeps, if [`Options::report_kept`] is set.
     pub kept: Vec<KeptValue>,
-    /// How many bytes it keeps of each function that was named; of one without a derivative there is nothing to say.
+    /// The bytes that reverse mode keeps for each function in [`Options::measured`]; `None` for a function
+    /// without a derivative.
     pub memory: Vec<Option<Memory>>,
 }
 
-/// What reverse mode keeps for one call of a function, in bytes. Of loops whose trips nothing bounds: for one trip.
+/// The bytes that reverse mode keeps for one call of a function. A loop whose number of trips has no bound
+/// counts as a single trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// As it is.
+    /// The bytes kept by the derivative as it is.
     pub kept: u64,
-    /// If all were computed again that can be: no choice keeps less, but to run loops twice (`[Checkpoint]`).
+    /// The bytes kept if everything that can be recomputed were. Only running loops twice (`[Checkpoint]`)
+    /// can keep less.
     pub least: u64,
-    /// A loop whose trips nothing bounds.
+    /// A loop whose number of trips has no bound.
     pub unknown: Option<Span>,
 }
 
-/// Replaces every `call_fwd` and `call_bwd` in the module by a call of a function that this makes.
+/// Replaces every `call_fwd` and `call_bwd` in the module by a call of a derivative that this function makes.
 /// Where that is impossible, the results are zero and a [`Problem`] says why.
 pub fn differentiate(module: &mut Module, options: &Options) -> Vec<Problem> {
     differentiate_with_report(module, options).problems
 }
 
-/// [`differentiate`], with warnings, and with all that reverse mode keeps if the options ask for it.
+/// Like [`differentiate`], but also returns warnings and, if the options ask for them, the values that
+/// reverse mode keeps.
 pub fn differentiate_with_report(module: &mut Module, options: &Options) -> Report {
     let mut engine = Engine::new(module);
     engine.kept_values = options.report_kept.then(Vec::new);
@@ -139,13 +145,13 @@ pub fn differentiate_with_report(module: &mut Module, options: &Options) -> Repo
     }
 }
 
-/// `f ↦ f'` with a tangent for each parameter that `mask` names (all of `f`'s parameters are listed;
-/// only `diff` ones count), and for each result that depends on them.
+/// Linearises `func`: `f ↦ f'`, with a tangent for each parameter that `mask` selects (the mask has an entry
+/// for every parameter of `f`; only `diff` ones count) and for each result that depends on those parameters.
 pub fn linearize(module: &mut Module, func: Func, mask: &[bool], mode: Mode) -> Func {
     Engine::new(module).linearize(func, mask, mode)
 }
 
-/// Marks the differentials of `func`, whose parameters in `tangents` are such.
+/// Marks the differentials of `func`. `tangents` selects the parameters that are differentials.
 pub fn propagate(module: &mut Module, func: Func, tangents: &[bool]) -> Result<Func, Vec<Problem>> {
     let mut engine = Engine::new(module);
     engine.propagate(func, tangents).ok_or(engine.problems)
@@ -157,17 +163,17 @@ pub fn unzip(module: &mut Module, func: Func) -> Result<Unzipped, Vec<Problem>> 
     engine.unzip(func).ok_or(engine.problems)
 }
 
-/// The transpose of the linear half that [`unzip`] made.
+/// Transposes the linear half that [`unzip`] made.
 pub fn transpose(module: &mut Module, linear: Func) -> Func {
     Engine::new(module).transpose(linear)
 }
 
-/// One function's way through the passes, for showing it.
+/// The output of every pass for one function, for display.
 #[derive(Clone, Debug)]
 pub struct Stages {
     /// `(x, ẋ) ↦ (y, ẏ)`, without marks.
     pub linearized: Func,
-    /// The same, with marks.
+    /// `linearized` with marks.
     pub propagated: Func,
     /// `x ↦ (y, r)`.
     pub primal: Func,
@@ -175,14 +181,14 @@ pub struct Stages {
     pub linear: Func,
     /// `(r, ȳ) ↦ x̄`.
     pub transposed: Func,
-    /// What `r` is.
+    /// The source of each residual in `r`.
     pub residuals: Vec<Residual>,
     /// `(x, ȳ) ↦ x̄`: the signature of `call_bwd`.
     pub backward: Func,
 }
 
-/// Takes `func` through all passes with respect to all its `diff` parameters, and keeps each stage.
-/// Requests inside `func` are resolved first.
+/// Takes `func` through all passes with respect to all its `diff` parameters, and keeps the output of each.
+/// Derivatives that `func` itself asks for are resolved first.
 pub fn stages(module: &mut Module, func: Func) -> Result<Stages, Vec<Problem>> {
     let mut engine = Engine::new(module);
     match engine.stages(func) {
@@ -191,16 +197,16 @@ pub fn stages(module: &mut Module, func: Func) -> Result<Stages, Vec<Problem>> {
     }
 }
 
-/// The function `(params…, tangents of diff params…) -> (results…, tangents of diff results…)`:
-/// what `call_fwd` of `func` calls.
+/// Makes the function that `call_fwd` of `func` calls: `(params…, tangents of diff params…) -> (results…,
+/// tangents of diff results…)`.
 pub fn forward(module: &mut Module, func: Func) -> Result<Func, Vec<Problem>> {
     let mut engine = Engine::new(module);
     let made = engine.resolve_and(func, |engine| engine.forward(func, Span::NONE));
     made.ok_or(engine.problems)
 }
 
-/// The function `(params…, cotangents of diff results…) -> (cotangents of diff params…)`: what
-/// `call_bwd` of `func` calls.
+/// Makes the function that `call_bwd` of `func` calls: `(params…, cotangents of diff results…) -> (cotangents
+/// of diff params…)`.
 pub fn backward(module: &mut Module, func: Func) -> Result<Func, Vec<Problem>> {
     let mut engine = Engine::new(module);
     let made = engine.resolve_and(func, |engine| engine.backward(func, Span::NONE));

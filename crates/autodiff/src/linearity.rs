@@ -1,10 +1,12 @@
-//! What forward mode computes and should not be relied on: warnings.
+//! Warnings about forward derivatives that should not be relied on.
 //!
-//! Reverse mode transposes a rule and refuses one that is not linear in its differentials. Forward mode runs it as it
-//! is; but no function has such a derivative. The check is that of [`crate::propagate`]. A rule that adds a number to a
-//! differential is let pass: it stands for parameters that its function does not show.
+//! Reverse mode transposes a rule, and rejects one that is not linear in its differentials. Forward mode runs
+//! a nonlinear rule as it is, although no function has such a derivative; this file warns about it. The check
+//! is that of [`crate::propagate`], except that a rule may add a number to a differential: such a rule stands
+//! for parameters that its function does not show.
 //!
-//! A function that is known by its backward derivative alone has zero tangents.
+//! A function that has only a custom backward derivative has zero tangents in forward mode; calls that lose a
+//! tangent in this way are warned about as well.
 
 use ir::Func;
 
@@ -13,7 +15,7 @@ use crate::engine::{Engine, Mask};
 use crate::propagate::NONLINEAR;
 
 impl Engine<'_> {
-    /// Warns of the rules that are in use and have not been transposed.
+    /// Warns about nonlinear rules that are in use and have not been transposed.
     pub(crate) fn check_rules(&mut self) {
         let mut rules: Vec<Func> = self.module.witnesses.values().filter_map(|w| w.jvp).collect();
         rules.sort_unstable();
@@ -36,8 +38,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Warns of calls whose tangents are zero because only a backward derivative is known. `all`: the functions that
-    /// were there before.
+    /// Warns about calls whose tangents are zero because the callee has only a backward derivative. `all`
+    /// holds the functions that existed before differentiation.
     pub(crate) fn check_lost(&mut self, all: &[Func]) {
         if self.lost.is_empty() {
             return;

@@ -1,14 +1,14 @@
-//! `f ↦ f'`, `f'(x, ẋ) = (f(x), ∂f(x)·ẋ)`: forward mode, complete.
+//! Forward mode: `f ↦ f'`, with `f'(x, ẋ) = (f(x), ∂f(x)·ẋ)`.
 //!
-//! The shape of the program stays; each instruction is followed by that of its tangent, by the chain
-//! rule one op at a time. An active value that crosses a region's border takes its tangent along: an arm
-//! yields it, a loop carries or stacks it. A cell with active content has a tangent cell beside it, which
-//! is stored to and added to at the same indices at the same times, so at every moment it holds the
+//! The structure of the program is preserved. Each instruction is followed by that of its tangent, by the
+//! chain rule applied one op at a time. Where an active value crosses the border of a region, so does its
+//! tangent: an arm yields it, a loop carries or stacks it. A cell with active content gets a tangent cell,
+//! which is stored to and added to at the same indices and at the same times, so at every moment it holds the
 //! tangent of the cell's content.
 //!
-//! The parameters of `f'` are those of `f`, then the tangents of the parameters that the mask names; its
-//! results are those of `f`, then the tangents of the active results. The function is declared before
-//! its body is built, so recursion needs nothing special in forward mode; for reverse mode see
+//! The parameters of `f'` are those of `f`, then the tangents of the parameters that the mask selects; its
+//! results are those of `f`, then the tangents of the active results. The function is declared before its
+//! body is built, so recursion needs no special treatment in forward mode; for reverse mode see
 //! [`crate::recursion`].
 
 use cranelift_entity::{EntitySet, SecondaryMap};
@@ -21,23 +21,25 @@ use crate::engine::{Engine, Mask, Mode, Shape, params, select, tangent_slot};
 use crate::rules;
 use crate::witness::{Source, makes_more_than_numbers, source};
 
-/// What becomes of a call.
+/// How a call is compiled.
 #[derive(Clone, Debug, Default)]
 enum Plan {
-    /// It has no tangent.
+    /// The call has no tangent and is copied.
     #[default]
     Primal,
-    /// A call of this function in its place: `(params…, tangents of mask…) -> (results…, tangents of active…)`. One that
-    /// is not linear takes and gives its tangents as numbers.
+    /// The call is replaced by a call of `func`: `(params…, tangents of mask…) -> (results…, tangents of
+    /// active…)`. With `in_numbers`, the function is not linear, and takes and returns its tangents as
+    /// numbers.
     Forward { func: Func, mask: Mask, active: Mask, in_numbers: bool },
-    /// The primal, and its linear part by its transpose.
+    /// The primal call is copied, and the linear part is the transpose of `vjp`.
     Transposed { vjp: Func, mask: Mask, active: Mask },
-    /// A primal that gives a context, and the linear part as the transpose of what takes it.
+    /// The primal is `apply`, which also returns a context, and the linear part is the transpose of `vjp`,
+    /// which takes that context.
     Applied { apply: Func, vjp: Func, context: Vec<Type>, mask: Mask, active: Mask },
 }
 
 impl Engine<'_> {
-    /// See the head of this file. Memoised.
+    /// Makes the forward derivative of a function; see the head of this file. Memoised.
     pub(crate) fn linearize(&mut self, func: Func, mask: &[bool], mode: Mode) -> Func {
         let src = &self.module.funcs[func];
         let mask: Mask = src.params.iter().zip(mask).map(|(slot, &named)| slot.diff && named).collect();
@@ -49,7 +51,7 @@ impl Engine<'_> {
             self.check_again(of, "the derivative of a pullback");
         }
         if mode == Mode::Reverse && self.cycles.is_recursive(self.module, func) {
-            // What its calls of itself are reversed by.
+            // Recursive calls are reversed by the whole backward derivative, so it is made first.
             self.backward(func, self.module.funcs[func].span);
             if let Some(&known) = self.linearized.get(&key) {
                 return known;
@@ -159,7 +161,8 @@ impl Engine<'_> {
         plans
     }
 
-    /// The primal as it is, its linear part by the whole backward derivative, which runs the callee once more.
+    /// Plans to copy the call and to use the whole backward derivative, which runs the callee once more, as
+    /// its linear part.
     fn plan_again(&mut self, callee: Func) -> Plan {
         let span = self.module.funcs[callee].span;
         // A problem has been reported.
@@ -175,13 +178,13 @@ impl Engine<'_> {
 pub(crate) struct Linearize<'a> {
     pub(crate) src: &'a Function,
     pub(crate) defs: Defs,
-    /// Made when an index is looked at.
+    /// Computed when the first index is checked.
     pub(crate) ranges: Option<Ranges>,
     pub(crate) b: Builder<'a>,
     pub(crate) active: EntitySet<Value>,
     plans: SecondaryMap<Inst, Plan>,
     pub(crate) primal: Renaming,
-    /// The tangent of a source value, where it is not known to be zero.
+    /// The tangents of source values, where they are not known to be zero.
     pub(crate) tangents: Renaming,
     derivative_calls: Vec<Inst>,
 }
@@ -208,7 +211,7 @@ impl Linearize<'_> {
         }
     }
 
-    /// Says that a value is the tangent of another.
+    /// Marks `tangent` as a differential and names it after the value that it is the tangent of.
     pub(crate) fn name_tangent(&mut self, of: Value, tangent: Value) {
         self.b.func.values[tangent].differential = true;
         if let Some(name) = &self.src.values[of].name
@@ -244,7 +247,7 @@ impl Linearize<'_> {
         }
     }
 
-    /// Defines results: the primal ones, then tangents of the active ones among `sources`.
+    /// Defines the results of an instruction: copies of `sources`, then tangents of the active ones.
     fn define(&mut self, sources: &[Value], all: &mut Vec<Value>) {
         let src = self.src;
         for &v in sources {
@@ -287,8 +290,8 @@ impl Linearize<'_> {
         self.b.push(data.op.clone(), &args, &results, &regions);
     }
 
-    /// A loop with `lead` leading operands and parameters that are not carried: the count and the trip of
-    /// a `for`; a `loop` has none, but its body's first result says whether to go on.
+    /// Linearises a loop. The first `lead` operands and parameters are not carried: they are the count and
+    /// the trip of a `for`. A `loop` has none, but its body's first result says whether to go on.
     fn repeat(&mut self, inst: Inst, lead: usize) {
         let src = self.src;
         let data = &src.insts[inst];

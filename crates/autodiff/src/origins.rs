@@ -1,49 +1,51 @@
-//! Which memory a handle may lead to: `(function, handle) ↦` a set of globals, or anything.
+//! Points-to analysis of handles: maps `(function, handle)` to a set of globals, or to anything.
 //!
-//! In three steps, each a least fixpoint. Within a function a handle comes from the function's parameters and from
-//! globals: by offsets and casts, `select`, results of arms, what loops carry, and results of calls, for which the
-//! results of the callee are known in terms of its parameters. Then what the parameters may be follows from all calls,
-//! and from custom derivatives, which get what the function that they belong to gets; a parameter of a function that
-//! nobody calls is anything. Where one run of a function is asked about, only the calls inside of it count.
+//! The analysis has three steps, each a least fixpoint. Within a function, a handle comes from the function's
+//! parameters and from globals, through offsets and casts, `select`, results of arms, loop-carried values,
+//! and results of calls, for which the callee's results are known in terms of its parameters. Then the
+//! points-to sets of parameters follow from all calls, and from custom derivatives, which receive the same
+//! arguments as the function they belong to; a parameter of a function that is never called may be anything.
+//! Finally, for a query about one run of a function, only the calls inside that run count.
 //!
-//! The order of instructions plays no part, so this holds for the derivatives that are made of these functions as
-//! well: they pass the same handles about. A handle out of an array, a cell or memory is anything.
+//! The analysis is flow-insensitive, so the results also hold for the derivatives of these functions, which
+//! pass the same handles around. A handle loaded from an array, a cell or memory may be anything.
 
 use ir::{Func, Function, Global, Inst, Module, Op, TypeData, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Larger sets are taken for anything.
+/// Sets larger than this become anything.
 const MAX_SOURCES: usize = 16;
 
-/// Where a handle comes from, within a function.
+/// The origin of a handle within a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Source {
-    /// The function's parameter of this number.
+    /// The function's parameter with this index.
     Param(u32),
     Global(Global),
 }
 
-/// Sorted; `None` is anything.
+/// Sorted origins; `None` stands for anything.
 type Sources = Option<Vec<Source>>;
 
-/// The memory that a handle leads to; sorted; `None` is anything.
+/// The memory that a handle may point to, sorted; `None` stands for anything.
 type Memory = Option<Vec<Global>>;
 
-/// What is known of each parameter.
+/// The memory that each handle parameter may point to.
 type Params = FxHashMap<(Func, u32), Memory>;
 
-/// Where the handles of a module lead to.
+/// The points-to sets of all handles in a module.
 pub(crate) struct Origins<'m> {
     module: &'m Module,
     sources: FxHashMap<(Func, Value), Sources>,
-    /// By function and number of the result.
+    /// Keyed by function and index of the result.
     results: FxHashMap<(Func, u32), Sources>,
     params: Params,
 }
 
 impl<'m> Origins<'m> {
-    /// Looks at all functions of a module. `is_made` are derivatives that the passes make: one that nobody calls yet
-    /// will get what the function that it is of gets, and so will the custom derivatives that it calls.
+    /// Analyses all functions of a module. `is_made` identifies derivatives made by the passes. Such a
+    /// derivative may have no caller yet; it, and the custom derivatives that it calls, will receive the
+    /// arguments of the function that it is the derivative of.
     pub(crate) fn of(module: &'m Module, is_made: &dyn Fn(Func) -> bool) -> Origins<'m> {
         let mut origins = Origins {
             module,
@@ -56,12 +58,12 @@ impl<'m> Origins<'m> {
         origins
     }
 
-    /// The memory that a handle leads to in any run of its function.
+    /// The memory that a handle may point to in any run of its function.
     pub(crate) fn memory(&self, func: Func, handle: Value) -> Memory {
         self.resolve(func, self.sources.get(&(func, handle)), &self.params)
     }
 
-    /// What the parameters of the functions that a run of `func` calls may be.
+    /// The points-to sets of the parameters of all functions called in one run of `func`.
     pub(crate) fn within(&self, func: Func) -> Run<'_, 'm> {
         let mut params = Params::default();
         for k in 0..self.module.funcs[func].params.len() as u32 {
@@ -107,7 +109,8 @@ impl<'m> Origins<'m> {
         changed
     }
 
-    /// A derivative calls them in place of the function, with the same arguments.
+    /// Adds the results of a function's custom derivatives to its own: a derivative calls them in place of
+    /// the function, with the same arguments.
     fn results_of_derivatives(&mut self, id: Func, func: &Function) -> bool {
         let witness = self.module.witness(id);
         let mut changed = false;
@@ -134,7 +137,7 @@ impl<'m> Origins<'m> {
                 flows.extend(results.iter().map(|&r| (Some(vec![Source::Global(global)]), r)))
             }
             Op::Zero => {}
-            // what a derivative keeps for later is what a call of the primal got
+            // A stack holds residuals, which are values that a call of the primal received.
             Op::Index if matches!(self.module.types[func.ty(data.args[0])], TypeData::Stack(_)) => {}
             Op::BufferOffset | Op::BufferCast(_) | Op::Select | Op::Detach => {
                 for from in handles(&data.args) {
@@ -150,7 +153,7 @@ impl<'m> Origins<'m> {
                     }
                 }
             }
-            // any handle that goes in or around may come out
+            // Any handle that enters or is carried by the loop may leave it.
             Op::For(_) | Op::Loop(_) => {
                 let mut from = handles(&data.args);
                 let mut to = results;
@@ -197,7 +200,7 @@ impl<'m> Origins<'m> {
         changed
     }
 
-    /// What parameters may be, from all calls.
+    /// Computes the points-to sets of parameters from all calls.
     fn bind_params(&mut self, is_made: &dyn Fn(Func) -> bool) {
         let mut called: FxHashSet<Func> = FxHashSet::default();
         for (id, func) in self.module.funcs.iter().filter(|f| f.1.has_body()) {
@@ -226,7 +229,7 @@ impl<'m> Origins<'m> {
                     work.push(custom);
                 }
             }
-            // the context that an `apply` gives
+            // A vjp receives the context that its `apply` returns.
             let witness = self.module.witness(at);
             if let (Some(apply), Some(vjp)) = (witness.apply, witness.vjp) {
                 let n = self.module.funcs[at].results.len() as u32;
@@ -245,14 +248,15 @@ impl<'m> Origins<'m> {
         self.params = params;
     }
 
-    /// The custom derivatives of a function that take its parameters.
+    /// The custom derivatives of a function that take the function's parameters.
     fn custom(&self, func: Func) -> Vec<Func> {
         let witness = self.module.witness(func);
         let vjp = if witness.apply.is_some() { None } else { witness.vjp };
         [witness.jvp, vjp, witness.apply, witness.substitute].into_iter().flatten().collect()
     }
 
-    /// Passes on what a function's parameters are to those that it calls; which of them that changed.
+    /// Propagates the points-to sets of a function's parameters to its callees. Returns the callees whose
+    /// sets changed.
     fn pass_on(&self, at: Func, params: &mut Params, counts: &mut dyn FnMut(&Op) -> bool) -> Vec<Func> {
         let func = &self.module.funcs[at];
         let mut changed = Vec::new();
@@ -271,7 +275,7 @@ impl<'m> Origins<'m> {
 
     fn resolve(&self, func: Func, sources: Option<&Sources>, params: &Params) -> Memory {
         let mut memory: Memory = Some(Vec::new());
-        // a handle that nothing leads to is null
+        // A handle without any source is null.
         let Some(sources) = sources else { return memory };
         for source in sources.as_ref()? {
             let part = match source {
@@ -288,20 +292,20 @@ impl<'m> Origins<'m> {
     }
 }
 
-/// What handles lead to in one run of a function.
+/// The points-to sets of handles in one run of a function.
 pub(crate) struct Run<'o, 'm> {
     origins: &'o Origins<'m>,
     params: Params,
 }
 
 impl Run<'_, '_> {
-    /// The memory that a handle of a function that is called in this run leads to.
+    /// The memory that a handle may point to in a function that is called in this run.
     pub(crate) fn memory(&self, func: Func, handle: Value) -> Memory {
         self.origins.resolve(func, self.origins.sources.get(&(func, handle)), &self.params)
     }
 }
 
-/// Whether two handles may lead to the same memory.
+/// Returns true if two handles may point to the same memory.
 pub(crate) fn may_meet(a: &Memory, b: &Memory) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => a.iter().any(|global| b.contains(global)),
@@ -317,7 +321,7 @@ fn join<T: Copy + Ord>(a: &Option<Vec<T>>, b: &Option<Vec<T>>) -> Option<Vec<T>>
     (all.len() <= MAX_SOURCES).then_some(all)
 }
 
-/// Adds to what is known under a key; whether that is new.
+/// Adds to the set under a key. Returns true if the set changed.
 fn add<K: Copy + Eq + std::hash::Hash, T: Copy + Ord>(
     map: &mut FxHashMap<K, Option<Vec<T>>>,
     key: K,

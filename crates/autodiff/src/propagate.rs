@@ -1,15 +1,16 @@
-//! Marks what computes a differential, and checks that it is linear in the differentials.
+//! Marks the instructions that compute a differential, and checks that they are linear in the differentials.
 //!
-//! Given a function and which of its parameters are tangents, a value is *linear* if an op on a linear
-//! operand made it: a forward fixpoint like that of `activity`, over [`Op::linearity`]. Then each use is
-//! checked: where linear operands are due, a value that is not linear must be known to be zero (it becomes
-//! a linear `zero`); anywhere else a linear operand is an error of whoever wrote the derivative.
+//! Given a function and the set of its parameters that are tangents, a value is *linear* if it is the result
+//! of an op with a linear operand. This is a forward fixpoint like that of `activity`, over
+//! [`Op::linearity`]. Then each use is checked: where a linear operand is required, a nonlinear value must be
+//! known to be zero (it becomes a linear `zero`); a linear operand anywhere else is an error in the
+//! derivative as written.
 //!
-//! By induction over the program, a function that passes is linear in its marked parameters for fixed
-//! values of the others, and no unmarked value depends on a marked one. That is all that `unzip` and
-//! `transpose` rely on, so users' rules and generated ones are treated alike.
+//! By induction over the program, a function that passes the check is linear in its marked parameters for
+//! fixed values of the others, and no unmarked value depends on a marked one. `unzip` and `transpose` rely on
+//! nothing else, so user-written rules and generated ones are treated alike.
 //!
-//! A callee is marked for the operands that are linear at the call: one variant for each such set.
+//! A callee is marked for the operands that are linear at the call: there is one variant for each such set.
 
 use cranelift_entity::EntitySet;
 use ir::build::float_bits;
@@ -20,15 +21,15 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::engine::{Engine, Mask, Shape, params};
 
-/// Answers about functions that were asked before.
+/// Memoised facts about functions.
 #[derive(Default)]
 pub(crate) struct Marks {
-    /// The linear results of a function with these linear parameters; `None` while that is worked out.
+    /// The linear results of a function, given its linear parameters; `None` while they are being computed.
     results: FxHashMap<(Func, Mask), Option<Mask>>,
     transposed_inside: FxHashMap<Func, bool>,
 }
 
-/// What the analysis reads of the engine.
+/// The parts of the engine that the analysis reads.
 struct Context<'a> {
     module: &'a Module,
     shapes: &'a FxHashMap<Func, Shape>,
@@ -38,7 +39,8 @@ struct Context<'a> {
 pub(crate) const NONLINEAR: &str = "E0910";
 
 impl Engine<'_> {
-    /// See the head of this file. Memoised; `None` if a problem was found (and reported).
+    /// Makes the marked variant of a function; see the head of this file. Memoised. Returns `None` if a
+    /// problem was found (and reported).
     pub(crate) fn propagate(&mut self, func: Func, tangents: &[bool]) -> Option<Func> {
         let key = (func, Mask::from(tangents));
         if let Some(&known) = self.propagated.get(&key) {
@@ -67,7 +69,8 @@ impl Engine<'_> {
         let shape = self.shapes.get(&func).copied();
         let is_whole = shape.is_some_and(|s| tangents.iter().enumerate().all(|(k, &t)| t == (k >= s.params)));
         if let Some(shape) = shape.filter(|_| is_whole) {
-            // In what was made, it is a user's derivative that is called: the check finds it.
+            // In generated code the error lies in a user-written derivative that is called, and the check of
+            // that one finds it.
             let is_written = !self.origins.contains_key(&func);
             if is_written && results[..shape.results].iter().any(|&linear| linear) {
                 let name = dst.name.trim_end_matches(":jvp");
@@ -105,15 +108,16 @@ impl Engine<'_> {
     }
 }
 
-/// The values of a function that depend linearly on these parameters, whether or not all of it is linear in them.
+/// The values of a function that depend linearly on the given parameters, whether or not the whole function
+/// is linear in them.
 pub(crate) fn linear_values(engine: &Engine, func: Func, tangents: &[bool]) -> EntitySet<Value> {
     let ctx =
         Context { module: engine.module, shapes: &engine.shapes, derivative_calls: &engine.derivative_calls };
-    // What is known of calls now may change: nothing is remembered.
+    // Facts about calls may still change, so nothing is memoised.
     Marks::default().values(&ctx, func, tangents)
 }
 
-/// Whether a value is zero, seen from the instructions that make it.
+/// Returns true if a value is known to be zero from the instructions that define it.
 pub(crate) fn is_zero(func: &Function, defs: &Defs, shapes: &FxHashMap<Func, Shape>, v: Value) -> bool {
     let Some(inst) = defs.inst(v) else { return false };
     let data = &func.insts[inst];
@@ -140,7 +144,7 @@ pub(crate) fn is_zero(func: &Function, defs: &Defs, shapes: &FxHashMap<Func, Sha
         | Op::Construct
         | Op::Insert(_) => data.args.iter().all(|&a| is_zero(func, defs, shapes, a)),
         Op::Extract(_) | Op::Index => is_zero(func, defs, shapes, data.args[0]),
-        // The tangents of a derivative whose operands have zero tangents.
+        // The tangents returned by a derivative whose tangent operands are zero.
         Op::Call(callee) => shapes.get(&callee).is_some_and(|shape| {
             data.results[shape.results..].contains(&v)
                 && data.args[shape.params..].iter().all(|&a| is_zero(func, defs, shapes, a))
@@ -153,7 +157,7 @@ pub(crate) fn is_zero(func: &Function, defs: &Defs, shapes: &FxHashMap<Func, Sha
     }
 }
 
-/// The operands of a `call_transpose_of` that are not tangents.
+/// The number of operands of a `call_transpose_of` that are not tangents.
 pub(crate) fn n_transposed_params(module: &Module, vjp: Func, n_args: usize) -> usize {
     n_args.saturating_sub(module.funcs[vjp].results.len())
 }
@@ -187,7 +191,7 @@ impl Marks {
         let key = (func, Mask::from(tangents));
         match self.results.get(&key) {
             Some(Some(known)) => return known.clone(),
-            // Recursive; reported when the variant is made.
+            // Recursion is reported when the variant is made.
             Some(None) => return src.results.iter().map(|_| false).collect(),
             None => self.results.insert(key.clone(), None),
         };
@@ -197,7 +201,7 @@ impl Marks {
         mask
     }
 
-    /// Whether a function makes a `call_transpose_of`, however deep.
+    /// Returns true if a function executes a `call_transpose_of`, directly or in a callee.
     pub(crate) fn transposed_inside(&mut self, module: &Module, func: Func) -> bool {
         if let Some(&known) = self.transposed_inside.get(&func) {
             return known;
@@ -218,7 +222,7 @@ impl Marks {
         found
     }
 
-    /// The linear operands of a call, and whether its callee needs a variant at all.
+    /// The mask of linear operands of a call, and whether the callee needs a marked variant at all.
     fn call(
         &mut self,
         ctx: &Context,
@@ -245,7 +249,7 @@ impl Marks {
         (mask, needed)
     }
 
-    /// The linear results of a call whose operands are linear as the mask says.
+    /// The linear results of a call, given the mask of its linear operands.
     fn call_results(&mut self, ctx: &Context, func: Func, inst: Inst, callee: Func, mask: &[bool]) -> Mask {
         let mut results = self.results(ctx, callee, mask);
         if let Some(shape) = ctx.shapes.get(&callee) {
@@ -360,20 +364,20 @@ impl Flow<'_> {
     }
 }
 
-/// Checks every use in the marked copy, and puts linear zeros where they are due.
+/// Checks every use in the marked copy, and inserts linear zeros where they are required.
 struct Check<'a, 'm> {
     engine: &'a mut Engine<'m>,
     src: Func,
     dst: Function,
     defs: Defs,
-    /// Where it is not linear, last.
+    /// The location of the last error in this function.
     failed: Option<Span>,
-    /// A callee is not.
+    /// A callee failed its own check.
     is_below: bool,
 }
 
 impl Check<'_, '_> {
-    /// `due`: which of the region's results are to be linear.
+    /// Checks a region. `due` selects the region's results that must be linear.
     fn region(&mut self, region: Region, due: &[bool]) {
         let insts = std::mem::take(&mut self.dst.regions[region].insts);
         let mut checked = Vec::with_capacity(insts.len());
@@ -394,13 +398,13 @@ impl Check<'_, '_> {
         self.dst.regions[region].results = results;
     }
 
-    /// `v`, which is to be linear: itself, or a linear zero.
+    /// Checks that `v`, which must be linear, is; replaces a zero by a linear zero.
     fn linear(&mut self, v: Value, span: Span, before: &mut Vec<Inst>) -> Value {
         if self.dst.is_linear(v) {
             return v;
         }
         if !is_zero(&self.dst, &self.defs, &self.engine.shapes, v) {
-            // Where that is no error the rest is looked at as if the number were zero.
+            // If that is no error, the rest is checked as if the number were zero.
             if !self.engine.numbers_may_be_added {
                 let message = "a derivative adds a number to a differential, so it is not linear in it";
                 self.report(span, message.to_owned());
@@ -422,7 +426,7 @@ impl Check<'_, '_> {
         absent
     }
 
-    /// `v`, which must not be linear.
+    /// Checks that `v` is not linear.
     fn number(&mut self, v: Value, span: Span, op: Option<&Op>) -> Value {
         if self.dst.is_linear(v) {
             let by = op.map_or(String::new(), |op| format!(" by '{}'", word(op)));
@@ -433,7 +437,7 @@ impl Check<'_, '_> {
         v
     }
 
-    /// Of one place, the first thing that is wrong.
+    /// Reports a problem, but only the first one at each location.
     fn report(&mut self, span: Span, message: String) {
         if self.failed != Some(span) && !self.is_below {
             self.failed = Some(span);
@@ -448,7 +452,7 @@ impl Check<'_, '_> {
         let result = self.dst.insts[inst].results.first().copied();
         let is_linear = result.is_some_and(|v| self.dst.is_linear(v));
         let last = args.len().wrapping_sub(1);
-        // Which operands are to be linear.
+        // Selects the operands that must be linear.
         let mut due: Mask = args.iter().map(|_| false).collect();
         match op.linearity() {
             Linearity::All => due.fill(is_linear),
@@ -470,14 +474,15 @@ impl Check<'_, '_> {
             Linearity::Never => {
                 let numeric = result.is_some_and(|v| self.engine.module.types.is_numeric(self.dst.ty(v)));
                 if op == Op::Detach && is_linear && numeric {
-                    // The same number; what is to be held fixed is decided by now.
+                    // On differentials, `detach` is the identity: which values are held constant has been
+                    // decided by now.
                     self.dst.insts[inst].op = Op::Convert;
                     due[0] = true;
                 }
             }
             Linearity::Structure => self.structure(inst, &op, &args, &mut due),
         }
-        // What is only printed or written to memory makes no result depend on it.
+        // A value that is only printed or written to memory does not influence any result.
         let is_shown = self.engine.numbers_may_be_added
             && self.dst.insts[inst].results.is_empty()
             && op.linearity() == Linearity::Never;
@@ -494,10 +499,10 @@ impl Check<'_, '_> {
         }
     }
 
-    /// Makes arithmetic that a derivative was written with that of differentials.
+    /// Replaces ordinary arithmetic in a derivative by the arithmetic of differentials.
     fn scale(&mut self, inst: Inst, before: &mut Vec<Inst>) {
         let data = &self.dst.insts[inst];
-        // A call may have no operands: what it differentiates is constant.
+        // A call may have no operands: the function that it differentiates is constant.
         let Some(&a) = data.args.first() else { return };
         let b = data.args.get(1).copied();
         let (op, args) = match (&data.op, b) {
@@ -517,7 +522,7 @@ impl Check<'_, '_> {
         data.args = args.into_iter().collect();
     }
 
-    /// The number -1 of the type of an instruction's result.
+    /// Emits -1 in the type of an instruction's result.
     fn minus_one(&mut self, inst: Inst, before: &mut Vec<Inst>) -> Value {
         let ty = self.dst.ty(self.dst.result(inst));
         let types = &self.engine.module.types;
@@ -527,7 +532,7 @@ impl Check<'_, '_> {
         if is_vector { self.emit(inst, Op::Splat, &[c], ty, false, before) } else { c }
     }
 
-    /// A new instruction for another.
+    /// Emits a new instruction at the location of another.
     fn emit(
         &mut self,
         like: Inst,
@@ -576,7 +581,7 @@ impl Check<'_, '_> {
                     let before = self.engine.problems.len();
                     let variant = self.engine.propagate(*callee, &mask);
                     let span = self.dst.insts[inst].span;
-                    // What is wrong inside of a library function is wrong with its call.
+                    // An error inside a library function is reported at the call.
                     for problem in &mut self.engine.problems[before..] {
                         if self.engine.module.is_library(problem.span) {
                             problem.span = span;
@@ -585,7 +590,8 @@ impl Check<'_, '_> {
                     if let Some(variant) = variant {
                         self.dst.insts[inst].op = Op::Call(variant);
                     } else {
-                        // Reported there; what follows from it is not.
+                        // The error has been reported in the callee; errors that follow from it are
+                        // suppressed.
                         self.failed = Some(span);
                         self.is_below = true;
                     }
@@ -601,8 +607,8 @@ impl Check<'_, '_> {
 }
 
 impl Engine<'_> {
-    /// Notes a forward derivative whose tangents are not zero though its operands' are: it stands for
-    /// parameters that the function does not show, such as textures or the weights of a network.
+    /// Notes a forward derivative whose tangents are not zero although those of its operands are. It stands
+    /// for parameters that the function does not show, such as textures or the weights of a network.
     pub(crate) fn note_if_affine(&mut self, jvp: Func, shape: Shape) {
         if !self.module.funcs[jvp].has_body() || !self.affine_known.insert(jvp) {
             return;
@@ -622,7 +628,7 @@ impl Engine<'_> {
     }
 }
 
-/// An operation as the language writes it, where it has a sign for it.
+/// The name of an operation in the source language, where it has one.
 fn word(op: &Op) -> String {
     let name = ir::print::op_name(op);
     let sign = match name.split(' ').next().unwrap_or_default() {
@@ -642,13 +648,13 @@ fn word(op: &Op) -> String {
     sign.to_owned()
 }
 
-/// Drops all marks of a function.
+/// Removes all marks of a function.
 pub(crate) fn forget(func: &mut Function) {
     func.values.values_mut().for_each(|v| v.linear = false);
     func.params.iter_mut().chain(&mut func.results).for_each(|slot| slot.linear = false);
 }
 
-/// Whether a type is an array or a stack: its cotangent is kept in a cell.
+/// Returns true if a type is an array or a stack, whose cotangent is accumulated in a cell.
 pub(crate) fn is_big(types: &ir::Types, ty: ir::Type) -> bool {
     matches!(types[ty], TypeData::Array(..) | TypeData::Stack(_))
 }

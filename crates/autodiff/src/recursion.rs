@@ -1,51 +1,52 @@
-//! Reverse mode of functions that are run again: those that call themselves, and those that the user wants so.
+//! Reverse mode of functions whose primal is run again: recursive functions, and those for which the user
+//! prefers it.
 //!
-//! A call is usually split: its residuals are among those of its caller. Those of a function that calls itself would
-//! contain their own kind without end. So a call that closes a ring is left whole on the primal side, and its
-//! transpose is the callee's complete backward derivative, declared before its body is built: `f̄(x, ȳ)` runs `f` at
-//! `x` once more. Memory grows with the depth of the recursion only, and time with the work of each call times its
-//! depth.
+//! Usually a call is split, and its residuals become residuals of its caller. The residuals of a recursive
+//! function would contain themselves without end. So a call that closes a cycle of the call graph is left
+//! whole on the primal side, and its transpose is the callee's complete backward derivative, which is
+//! declared before its body is built: `f̄(x, ȳ)` runs `f` at `x` once more. Memory grows only with the depth
+//! of the recursion; time grows with the work of each call times its depth.
 //!
-//! The same serves `[PreferRecompute]` functions, whose residuals are not kept, segments of loops
-//! ([`crate::segment`]), and functions whose calls branch so often that residuals of all calls together would have no
-//! end: `f40(x) = f39(x) * f39(x + 1)`, and so on down to `f0`.
+//! The same mechanism serves `[PreferRecompute]` functions, whose residuals are not kept, segments of loops
+//! ([`crate::segment`]), and functions whose calls branch so often that the residuals of all calls together
+//! would be too many: `f40(x) = f39(x) * f39(x + 1)`, and so on down to `f0`.
 //!
-//! This is right if running `f` again gives the same and does nothing else, so such a function may neither write to
-//! memory nor read memory that the program writes; cells are its own. Custom backward derivatives run once for
-//! each call, in reverse order: the second run of the primal does not call them.
+//! This is correct if running `f` again gives the same result and has no effects, so such a function may
+//! neither write to memory nor read memory that the program writes; its own cells are fine. Custom backward
+//! derivatives run once per call, in reverse order: the second run of the primal does not call them.
 
 use ir::{Defs, Func, Function, Op, Prefer, Space, Span, Type, TypeData, Value};
 
 use crate::engine::Engine;
 use crate::origins::{Origins, may_meet};
 
-/// How many instructions the calls of a function may make before it is looked at whether they repeat each other.
+/// Functions with at most this many instructions in their call trees are not checked for repeated calls.
 const MAX_TREE: u64 = 1 << 12;
-/// How many are too many to be kept, whatever it takes.
+/// Above this number of instructions the residuals are too many to keep in any case.
 const HOPELESS: u64 = 1 << 18;
-/// How often they repeat each other then, on average.
+/// A call tree is a bush if its instructions are repeated at least this many times on average.
 const LEAST_REPEATED: u64 = 16;
 
-/// What is read or written: a global, or by way of some handle.
+/// Memory that is read or written: a global, or memory reached through a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Global(ir::Global),
-    /// Whatever has elements of this type.
+    /// Any memory with elements of this type.
     Handle(Type),
 }
 
-/// Why a function must not be run again.
+/// The reason why a function must not be run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// It calls a function whose primal in derivatives is another one.
+    /// It calls a function that computes a different primal in derivatives.
     OtherValue,
-    /// What it does besides computing.
+    /// It has the described effect.
     Effect(&'static str),
-    /// It reads memory that may be another by then.
+    /// It reads memory that may have changed by then.
     ReadsWritten,
 }
 
-/// A function that must not be run again, and where that is seen.
+/// A function that must not be run again: the reason and its location.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Once {
     pub(crate) span: Span,
@@ -53,7 +54,7 @@ pub(crate) struct Once {
 }
 
 impl Once {
-    /// What it does, and why reverse mode must not.
+    /// Describes the reason, for a message about reverse mode.
     pub(crate) fn in_reverse(self) -> String {
         match self.why {
             Why::OtherValue => "calls a function that has another value in derivatives".into(),
@@ -66,8 +67,8 @@ impl Once {
 }
 
 impl Engine<'_> {
-    /// Says where running a function again, some time after it was run, would have effects or read other memory. That the
-    /// derivative may be of a substitute is what the user wrote.
+    /// Reports a problem if running a function again at a later time would have effects or read changed
+    /// memory. It is no problem if the derivative is that of a substitute, as the user asked for that.
     pub(crate) fn check_again(&mut self, of: Func, who: &str) {
         match self.runs_once(of) {
             Some(Once { span, why: Why::Effect(what) }) => self.forbid_again(of, who, span, what),
@@ -78,7 +79,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Says where running a function twice in a row would have effects twice.
+    /// Reports a problem if running a function twice in a row would have effects twice.
     pub(crate) fn check_twice(&mut self, of: Func) {
         if let Some(Once { span, why: Why::Effect(what) }) = self.runs_once(of) {
             self.forbid_again(of, "'__apply' of a function that gives back pointers", span, what);
@@ -94,7 +95,7 @@ impl Engine<'_> {
         self.problem(span, "E0918", message);
     }
 
-    /// Whether reverse mode runs the callee of a call again instead of keeping its residuals.
+    /// Returns true if reverse mode runs the callee of a call again instead of keeping its residuals.
     pub(crate) fn is_run_again(&mut self, caller: Func, callee: Func) -> bool {
         if self.cycles.closes(self.module, caller, callee) {
             return true;
@@ -118,7 +119,8 @@ impl Engine<'_> {
                     );
                     self.problem(once.span, "E0903", message);
                 }
-                // A preference that cannot be met costs memory; a request of the user's is answered.
+                // A preference that cannot be met only costs memory, but an explicit request of the user must
+                // be answered.
                 if self.segments.contains(callee) {
                     self.problem(
                         once.span,
@@ -131,9 +133,9 @@ impl Engine<'_> {
         }
     }
 
-    /// True if the same functions are called so often, directly and by way of others, that residuals of all these calls
-    /// are too many to be kept: the calls of a function are as large as the tree that they span, what they compute is
-    /// no larger than the functions in it.
+    /// Returns true if the same functions are called so often, directly or indirectly, that the residuals of
+    /// all these calls are too many to keep: the residuals grow with the call tree, while the values computed
+    /// are limited by the size of the distinct functions.
     fn is_bush(&mut self, func: Func) -> bool {
         if self.tree(func) <= MAX_TREE {
             return false;
@@ -143,7 +145,7 @@ impl Engine<'_> {
         self.tree(func) / LEAST_REPEATED > distinct as u64
     }
 
-    /// How many instructions a function has, with those of its callees for each call.
+    /// The number of instructions of a function, including those of its callees once per call.
     fn tree(&mut self, func: Func) -> u64 {
         let mut work = vec![func];
         while let Some(&at) = work.last() {
@@ -165,7 +167,7 @@ impl Engine<'_> {
                     }
                 });
             }
-            // Who is met again before it is known calls itself, and has residuals of its own kind.
+            // A callee that is still on the stack is recursive, and its residuals are handled separately.
             missing.retain(|callee| !work.contains(callee));
             if missing.is_empty() {
                 self.trees.insert(at, size);
@@ -176,7 +178,7 @@ impl Engine<'_> {
         self.trees.get(&func).copied().unwrap_or(0)
     }
 
-    /// Why a function cannot be run again, and where, if there is a reason.
+    /// Returns the reason why a function cannot be run again, if there is one.
     pub(crate) fn runs_once(&self, func: Func) -> Option<Once> {
         let reached: Vec<Func> = self.reachable(&[func]).iter().collect();
         let mut reads = Vec::new();
@@ -211,7 +213,7 @@ impl Engine<'_> {
         let written = if reads.is_empty() { Vec::new() } else { self.written() };
         let clash = |place: &Place| written.iter().any(|w| self.may_be_same(w.0, *place));
         reads.retain(|(place, ..)| clash(place));
-        // where the handles come from tells more, if it is needed
+        // Only if that leaves any, the more precise points-to analysis is run.
         if reads.is_empty() {
             return other;
         }
@@ -225,7 +227,7 @@ impl Engine<'_> {
         clash.map(|&(.., span)| Once { span, why: Why::ReadsWritten }).or(other)
     }
 
-    /// The memory behind a handle; `None` if nobody can write it.
+    /// The memory behind a handle; `None` if it is read-only.
     fn place(&self, src: &Function, defs: &Defs, handle: Value) -> Option<Place> {
         let mut at = handle;
         while let Some(inst) = defs.inst(at) {
@@ -242,7 +244,7 @@ impl Engine<'_> {
         Some(Place::Handle(src.ty(at)))
     }
 
-    /// All memory that some function of the module writes.
+    /// All memory that any function of the module writes.
     fn written(&self) -> Vec<(Place, (Func, Value))> {
         let mut written = Vec::new();
         for (at, src) in self.module.funcs.iter().filter(|f| f.1.has_body()) {
@@ -265,7 +267,7 @@ impl Engine<'_> {
 
     fn may_be_same(&self, a: Place, b: Place) -> bool {
         let element = |global: ir::Global| self.module.globals[global].ty;
-        // A cast makes any memory look like any other.
+        // A cast can make any memory look like any other.
         if self.has_casts() && !matches!((a, b), (Place::Global(_), Place::Global(_))) {
             return true;
         }

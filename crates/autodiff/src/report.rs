@@ -1,30 +1,30 @@
-//! What reverse mode keeps, and why, for the user who wonders where the memory goes.
+//! Reports which values reverse mode keeps, and why, so that users can see where the memory goes.
 
 use ir::{Defs, Function, Module, Op, Span, Value};
 use rustc_hash::FxHashMap;
 
 use crate::checkpoint::Kept;
 
-/// One value that the primal side hands to the linear side.
+/// A value that the primal side passes to the linear side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptValue {
     /// The user's function.
     pub function: String,
-    /// The variable, where it has a name.
+    /// The name of the variable, if it has one.
     pub name: Option<String>,
-    /// What makes it.
+    /// The location of the definition.
     pub span: Span,
-    /// Its bytes; of a value in loops, for each trip.
+    /// The size in bytes; for a value in loops, the size per trip.
     pub bytes: u64,
-    /// The loops around it, outermost first: it is kept for each of their trips.
+    /// The loops around the value, outermost first. It is kept for each of their trips.
     pub loops: Vec<Span>,
-    /// What reads it in the derivative, and where.
+    /// The first operation in the derivative that reads the value, and its location.
     pub reader: Option<(String, Span)>,
-    /// Why it is not computed again.
+    /// The reason why the value is not recomputed.
     pub reason: &'static str,
 }
 
-/// What is kept of a function, in the order of the source.
+/// The kept values of a function, in source order.
 pub(crate) fn report(module: &Module, src: &Function, name: &str, kept: &Kept) -> Vec<KeptValue> {
     let defs = Defs::of(src);
     let mut loops: FxHashMap<Value, Vec<Span>> = FxHashMap::default();

@@ -1,8 +1,8 @@
-//! `call_fwd f` and `call_bwd f` become calls of functions that the passes make.
+//! Replaces requests, `call_fwd f` and `call_bwd f`, by calls of derivatives that the passes make.
 //!
-//! Functions are resolved callees first, so whatever is differentiated contains plain calls only, those
-//! of derivatives among them: that is all it takes for derivatives to nest. Forward mode is `linearize`;
-//! reverse mode is `x̄ = transpose(linear)(r, ȳ)` where `(y, r) = primal(x)`.
+//! Functions are resolved callees first, so a function that is differentiated contains only plain calls,
+//! including those of derivatives: nothing else is needed for derivatives to nest. Forward mode is
+//! `linearize`; reverse mode is `x̄ = transpose(linear)(r, ȳ)` where `(y, r) = primal(x)`.
 
 use cranelift_entity::EntitySet;
 use ir::{Builder, Defs, Func, Function, Inst, InstData, Op, Slot, Span, Value, ValueData};
@@ -16,7 +16,8 @@ use crate::propagate::forget;
 use crate::unzip::Residual;
 use crate::witness::{Source, source};
 
-/// What a backward derivative calls: the one, then with its residuals the other.
+/// The two functions that a backward derivative calls: the primal half, then the transposed half with its
+/// residuals.
 #[derive(Clone, Debug)]
 pub(crate) struct Halves {
     /// `(params…) -> (results…, residuals…)`.
@@ -24,11 +25,11 @@ pub(crate) struct Halves {
     pub(crate) residuals: Vec<Residual>,
     /// `(residuals…, cotangents of active results…) -> (cotangents of diff params…)`.
     pub(crate) transposed: Func,
-    /// Which results are active.
+    /// The mask of active results.
     pub(crate) active: Mask,
 }
 
-/// The forward derivative to be transposed, and what it has tangents of.
+/// A forward derivative to be transposed, with the shape of its tangents.
 pub(crate) struct Linearized {
     pub(crate) func: Func,
     pub(crate) n_params: usize,
@@ -36,7 +37,7 @@ pub(crate) struct Linearized {
 }
 
 impl Engine<'_> {
-    /// Resolves every function of the module, then empties what no function of it needs any more.
+    /// Resolves every function of the module, then empties generated functions that are no longer needed.
     pub(crate) fn resolve_module(&mut self) {
         self.keep_budgets();
         let before = self.module.funcs.len();
@@ -50,7 +51,7 @@ impl Engine<'_> {
         self.sweep(&all, before);
     }
 
-    /// Resolves one function, makes something of it and sweeps.
+    /// Resolves one function, makes a function from it, and sweeps.
     pub(crate) fn resolve_and(
         &mut self,
         func: Func,
@@ -67,10 +68,10 @@ impl Engine<'_> {
         made
     }
 
-    /// Empties the functions from number `first` on that the roots do not reach.
+    /// Empties the functions from index `first` on that the roots do not reach.
     fn sweep(&mut self, roots: &[Func], first: usize) {
         let mut reached = self.reachable(roots);
-        // what a pullback is differentiated as is needed when its caller is differentiated later
+        // The substitute of a pullback is needed when a caller of the pullback is differentiated later.
         let of_pullbacks: Vec<Func> = (self.module.witnesses.iter())
             .filter(|(f, _)| f.as_u32() as usize >= first && reached.contains(**f))
             .filter_map(|(_, witness)| witness.substitute)
@@ -89,7 +90,7 @@ impl Engine<'_> {
         self.reachable_but(roots, &EntitySet::new())
     }
 
-    /// The functions that the roots reach, without some functions and what only those call.
+    /// The functions that the roots reach without going through the functions in `without`.
     fn reachable_but(&self, roots: &[Func], without: &EntitySet<Func>) -> EntitySet<Func> {
         let mut reached = EntitySet::new();
         let mut left: Vec<Func> = roots.to_vec();
@@ -159,8 +160,9 @@ impl Engine<'_> {
         self.enter_differentials(func, &calls);
     }
 
-    /// The program's numbers become differentials here, and numbers again. The differentials come after as many operands
-    /// and results as the shapes say. A derivative that is written by hand is given numbers, and gives some.
+    /// Converts the program's numbers to differentials at calls of derivatives, and the results back to
+    /// numbers. The shapes give the number of operands and results that precede the differentials. A
+    /// user-written derivative takes and returns numbers.
     fn enter_differentials(&mut self, func: Func, calls: &[(Inst, Shape, bool)]) {
         if calls.is_empty() {
             return;
@@ -247,8 +249,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Whether `func` may be differentiated now: no request is left in it or in what it calls. One that is
-    /// left belongs to a function that is waiting for this derivative.
+    /// Returns true if `func` may be differentiated now: no request is left in it or in its callees. A
+    /// request that is left belongs to a function that is waiting for this derivative.
     fn is_ready(&mut self, func: Func, span: Span) -> bool {
         if self.n_made > self.most_made {
             if !self.problems.iter().any(|p| p.code == "E0916") {
@@ -289,7 +291,7 @@ impl Engine<'_> {
         true
     }
 
-    /// `(params…, tangents of diff params…) -> (results…, tangents of diff results…)`.
+    /// Makes `(params…, tangents of diff params…) -> (results…, tangents of diff results…)`.
     pub(crate) fn forward(&mut self, func: Func, span: Span) -> Option<Func> {
         let func = self.stand_in(func, Mode::Forward);
         if !self.is_ready(func, span) {
@@ -320,7 +322,8 @@ impl Engine<'_> {
         made
     }
 
-    /// A function known by its vjp alone is differentiated from its body if it is asked for itself.
+    /// The source of a requested forward derivative. A function with only a vjp is then differentiated by its
+    /// body.
     pub(crate) fn forward_source(&self, func: Func) -> Source {
         let witness = self.module.witness(func);
         let own = witness.jvp.is_none() && witness.substitute.is_none() && !witness.treat_as_differentiable;
@@ -330,7 +333,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Calls the primal, or a derivative with tangents of some results, and fills up with zeros.
+    /// Makes a wrapper that calls the primal, or a derivative with tangents of some results, and returns
+    /// zeros for the rest.
     fn forward_wrapper(&mut self, func: Func, derivative: Option<(Func, Mask)>) -> Func {
         let src = &self.module.funcs[func];
         let mut params = src.params.clone();
@@ -367,7 +371,7 @@ impl Engine<'_> {
         made
     }
 
-    /// `(params…, cotangents of diff results…) -> (cotangents of diff params…)`.
+    /// Makes `(params…, cotangents of diff results…) -> (cotangents of diff params…)`.
     pub(crate) fn backward(&mut self, func: Func, span: Span) -> Option<Func> {
         let func = self.stand_in(func, Mode::Reverse);
         if !self.is_ready(func, span) {
@@ -437,8 +441,8 @@ impl Engine<'_> {
         (self.problems.len() == n_problems).then_some(made)
     }
 
-    /// Drops the marks of a function and of all that it calls, each once. What calls a function without a body yet is
-    /// looked at again, as the body may have marks.
+    /// Removes the marks of a function and of all functions it reaches, once for each. Functions that reach
+    /// one without a body yet are visited again later, as that body may have marks.
     fn forget_marks(&mut self, made: Func) {
         let reached: Vec<Func> = self.reachable_but(&[made], &self.plain).iter().collect();
         let is_whole = |f: &Func| self.module.funcs[*f].has_body() || !self.origins.contains_key(f);
@@ -451,7 +455,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Calls the custom primal, and with its context the vjp.
+    /// Makes a wrapper that calls the custom primal, and the vjp with its context.
     fn applied_wrapper(&mut self, func: Func, apply: Func, vjp: Func) -> Func {
         let made = self.declare_backward(func);
         let Function { params, results, .. } = self.module.funcs[made].clone();
@@ -469,7 +473,7 @@ impl Engine<'_> {
         made
     }
 
-    /// The signature of `call_bwd`, without a body.
+    /// Declares a function with the signature of `call_bwd`.
     pub(crate) fn declare_backward(&mut self, func: Func) -> Func {
         let src = &self.module.funcs[func];
         let mut params = src.params.clone();
@@ -479,7 +483,8 @@ impl Engine<'_> {
         self.declare(format!("{}_bwd", src.name), func, params, results)
     }
 
-    /// Calls the primal half, then the transposed one; or the primal function alone, for zeros.
+    /// Makes a wrapper that calls the primal half, then the transposed one; or only the primal function, with
+    /// zero cotangents.
     fn backward_wrapper(&mut self, func: Func, made: Func, halves: Option<&Halves>) -> Func {
         let Function { params, results, .. } = self.module.funcs[made].clone();
         let module = &mut *self.module;
@@ -532,7 +537,7 @@ impl Engine<'_> {
 }
 
 impl Engine<'_> {
-    /// A copy of a transposed function, and of those that it calls, that keeps its marks.
+    /// Copies a transposed function and its callees, so that the copies keep their marks.
     fn with_marks(&mut self, func: Func, copies: &mut FxHashMap<Func, Func>) -> Func {
         let src = &self.module.funcs[func];
         if !src.params.iter().chain(&src.results).any(|slot| slot.linear) {
@@ -566,7 +571,7 @@ impl<I: Iterator> NextIfActive for I {
     }
 }
 
-/// True if a value is absent, or has parts that are.
+/// Returns true if a value is absent, or has parts that are.
 fn has_absent(func: &Function, defs: &Defs, v: Value) -> bool {
     if func.values[v].differential {
         return true;
@@ -580,7 +585,7 @@ fn has_absent(func: &Function, defs: &Defs, v: Value) -> bool {
     }
 }
 
-/// A new instruction with one result, which is like another value.
+/// Makes an instruction with one result, which has the type of `like`.
 fn one(func: &mut Function, op: Op, args: &[Value], like: Value, span: Span) -> (Value, Inst) {
     let v = func.values.push(ValueData::new(func.ty(like), false));
     let (args, results) = (args.iter().copied().collect(), [v].into_iter().collect());

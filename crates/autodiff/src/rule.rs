@@ -1,8 +1,8 @@
-//! Derivatives that are written by hand, as functions of differentials.
+//! User-written derivatives, as functions of differentials.
 //!
-//! A rule computes with numbers, among which an absent differential is the number 0, and `0 * inf` is NaN. So where a
-//! rule is linear in its differentials, as [`crate::propagate`] finds out, what runs is its marked variant, whose
-//! arithmetic is that of differentials. A rule that is not linear is given numbers, and gives some.
+//! A rule computes with numbers, so an absent differential is the number 0 in it, and `0 * inf` is NaN. If a
+//! rule is linear in its differentials, as [`crate::propagate`] determines, its marked variant runs instead,
+//! whose arithmetic is that of differentials. A rule that is not linear takes and returns plain numbers.
 
 use ir::Func;
 use rustc_hash::FxHashMap;
@@ -10,8 +10,8 @@ use rustc_hash::FxHashMap;
 use crate::engine::{Engine, Mask, Shape};
 
 impl Engine<'_> {
-    /// The marked variant of a rule whose parameters from number `shape.params` on are differentials, as are its results
-    /// from number `shape.results` on; `None` if it is not linear in them.
+    /// The marked variant of a rule whose parameters from index `shape.params` on are differentials, as are
+    /// its results from index `shape.results` on; `None` if the rule is not linear in them.
     pub(crate) fn marked_rule(&mut self, rule: Func, shape: Shape) -> Option<Func> {
         if !self.module.funcs[rule].has_body() {
             return None;
@@ -27,12 +27,12 @@ impl Engine<'_> {
             Some(known) => self.shapes.insert(rule, known),
             None => self.shapes.remove(&rule),
         };
-        // Who needs the variant is told why there is none.
+        // Forget failures, so that a caller that needs the variant gets the errors reported.
         self.propagated.retain(|_, made| made.is_some());
         marked.filter(|_| is_linear)
     }
 
-    /// The same without marks: what forward mode calls.
+    /// The marked variant without its marks, for forward mode.
     pub(crate) fn plain_rule(&mut self, rule: Func, shape: Shape) -> Option<Func> {
         let marked = self.marked_rule(rule, shape)?;
         let mut copies = std::mem::take(&mut self.unmarked);
@@ -43,5 +43,5 @@ impl Engine<'_> {
     }
 }
 
-/// Copies of marked functions without marks.
+/// Maps marked functions to their copies without marks.
 pub(crate) type Unmarked = FxHashMap<Func, Func>;

@@ -1,6 +1,6 @@
-//! The tangents of ops without regions: all that the engine knows of calculus.
+//! The tangents of ops without regions. All of calculus in the engine is here.
 //!
-//! `ȧ` is the tangent of `a`; one that is zero for every input is absent and takes no part.
+//! `ȧ` is the tangent of `a`. A tangent that is zero for every input is absent and left out.
 //!
 //! | op | tangent |
 //! | --- | --- |
@@ -14,11 +14,12 @@
 //! | extract, index, load | the same part of the tangent; absent where the index is out of range |
 //! | store, add_to | the same into the tangent cell; of an absent tangent where the index is out of range |
 //!
-//! All others have no tangent: they are constant (`detach`, memory), not on floats, or piecewise constant.
+//! All other ops have no tangent: they are constant (`detach`, memory), not on floats, or piecewise constant.
 //!
-//! `1 / b` is a number of the primal: computed once for all directions and orders, and by all quotients with that
-//! divisor; of `c / b` with a constant `c` it is the quotient itself, but for a factor. So a derivative of whatever order
-//! divides at most once more than its primal. Halves divide: the reciprocals of large ones have too few digits.
+//! `1 / b` is a number of the primal: it is computed once for all directions and orders, and for all
+//! quotients with the same divisor. For `c / b` with a constant `c` it is the quotient itself, up to a
+//! factor. So a derivative of any order divides at most once more than its primal. Halves use a division, as
+//! the reciprocals of large halves have too few digits.
 
 use std::ops::Range;
 
@@ -28,7 +29,8 @@ use ir::{Op, Scalar, Type, TypeData, Value};
 
 use crate::linearize::Linearize;
 
-/// The factor of a quotient's tangent, or of that of a remainder's divisor: emitted before the tangent, as it is none.
+/// The factor in the tangent of a quotient, or in that of a remainder's divisor. It is not a tangent, so it
+/// is emitted before the tangent.
 pub(crate) fn factor(pass: &mut Linearize, data: &ir::InstData) -> Option<Value> {
     if data.op == Op::Rem {
         return whole(pass, data);
@@ -41,7 +43,8 @@ pub(crate) fn factor(pass: &mut Linearize, data: &ir::InstData) -> Option<Value>
     if pass.tangents.find(data.args[0]).is_none()
         && let Some(c) = constant(pass, data.args[0], s)
     {
-        // c and 1 / c are normal numbers: where q over- or underflows, so does the derivative, which is -q² / c.
+        // If c and 1 / c are normal numbers, q can be used: where q over- or underflows, so does the
+        // derivative, which is -q² / c.
         let bits = float_bits(s, 1.0 / c);
         let is_normal = |x: f64| if s == Scalar::F32 { (x as f32).is_normal() } else { x.is_normal() };
         if is_normal(c) && is_normal(float_value(s, bits)) {
@@ -57,7 +60,7 @@ pub(crate) fn factor(pass: &mut Linearize, data: &ir::InstData) -> Option<Value>
     Some(pass.b.emit(Op::Div, &[one, b]))
 }
 
-/// How often a remainder's divisor, which has a tangent, is in its dividend.
+/// The integer quotient of a remainder whose divisor has a tangent.
 fn whole(pass: &mut Linearize, data: &ir::InstData) -> Option<Value> {
     pass.tangents.find(data.args[1])?;
     let [a, b, r] = [data.args[0], data.args[1], data.results[0]].map(|v| pass.primal.at(v));
@@ -66,7 +69,7 @@ fn whole(pass: &mut Linearize, data: &ir::InstData) -> Option<Value> {
     Some(pass.b.emit(Op::Math(ir::Math::Round), &[quotient]))
 }
 
-/// The number that a value is, or all its lanes are.
+/// The constant that a value, or each of its lanes, is equal to.
 fn constant(pass: &Linearize, v: Value, s: Scalar) -> Option<f64> {
     let src = pass.src;
     let def = |v| pass.defs.inst(v).map(|inst| &src.insts[inst]);
@@ -77,20 +80,21 @@ fn constant(pass: &Linearize, v: Value, s: Scalar) -> Option<f64> {
     }
 }
 
-/// `a - b` of differentials.
+/// Emits `a - b` for differentials.
 fn minus(pass: &mut Linearize, a: Value, b: Value) -> Value {
     let b = pass.b.opposite(b);
     pass.b.emit(Op::Add, &[a, b])
 }
 
-/// `dx` scaled by a number that was made of the differential `d`: absent where `d` was.
+/// Emits `dx` scaled by a number that was made from the differential `d`: absent if `d` is absent.
 fn where_present(pass: &mut Linearize, d: Value, dx: Value, by: Value) -> Value {
     let scaled = pass.b.emit(Op::Scale, &[dx, by]);
     pass.b.emit(Op::Mask, &[d, scaled])
 }
 
-/// `dx`, which is what an access reads of a tangent or writes to one: absent unless all indices of the access are in
-/// range. The element that is not there depends on nothing, so neither mode may give it a zero to scale by infinity.
+/// Masks `dx`, a tangent that an access reads or writes: it is absent unless all indices of the access are in
+/// range. An element that does not exist depends on nothing, so neither mode may give it a zero, which could
+/// be scaled by infinity.
 fn where_inside(pass: &mut Linearize, data: &ir::InstData, indices: Range<usize>, dx: Value) -> Value {
     let checks = outside(pass, pass.src.ty(data.args[0]), &data.args[indices]);
     let conditions: Vec<Value> = checks.into_iter().map(|(i, len)| is_below(pass, i, len)).collect();
@@ -99,8 +103,8 @@ fn where_inside(pass: &mut Linearize, data: &ir::InstData, indices: Range<usize>
     pass.b.emit(Op::Select, &[inside, dx, absent])
 }
 
-/// The indices of a path that may be out of range, each with the number of elements. Beyond its end a stack holds absent
-/// tangents by itself.
+/// The indices of a path that may be out of range, each with the number of elements. Stacks need no check:
+/// beyond its end a stack reads as absent tangents.
 fn outside(pass: &mut Linearize, of: Type, path: &[Value]) -> Vec<(Value, u32)> {
     let (src, types) = (pass.src, &*pass.b.types);
     let mut checks = Vec::new();
@@ -118,13 +122,13 @@ fn outside(pass: &mut Linearize, of: Type, path: &[Value]) -> Vec<(Value, u32)> 
     checks
 }
 
-/// `0 <= i < n`.
+/// Emits `0 <= i < n`.
 fn is_below(pass: &mut Linearize, i: Value, n: u32) -> Value {
     let s = pass.b.types.scalar_of(pass.src.ty(i)).expect("an index is an integer");
     let mut i = pass.primal.at(i);
     let unsigned = if s.bits() == 64 { Scalar::U64 } else { Scalar::U32 };
     if s.bits() < 32 {
-        // Of the same sign, so that what is negative is beyond `n` after that.
+        // Sign extension keeps negative indices beyond `n` after the bitcast.
         let word = if s.is_signed_int() { Scalar::I32 } else { Scalar::U32 };
         i = pass.b.emit_typed(Op::Convert, &[i], word.into());
     }
@@ -135,7 +139,8 @@ fn is_below(pass: &mut Linearize, i: Value, n: u32) -> Value {
     pass.b.emit(Op::Lt, &[i, n])
 }
 
-/// Emits the tangent of `data`'s result, or its effect on tangent cells, after the primal; with its [`factor`].
+/// Emits the tangent of `data`'s result, or its effect on tangent cells, after the primal. `factor` is its
+/// [`factor`].
 pub(crate) fn tangent(pass: &mut Linearize, data: &ir::InstData, factor: Option<Value>) {
     let at = |pass: &Linearize, k: usize| pass.tangents.find(data.args[k]);
     let differentiable =

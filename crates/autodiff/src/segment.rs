@@ -1,21 +1,25 @@
-//! `[Checkpoint(n)]`: a loop of many trips as a loop of segments, so that reverse mode keeps little of it.
+//! Implements `[Checkpoint(n)]`: splits a loop of many trips into segments, so that reverse mode keeps little
+//! of it.
 //!
-//! A loop becomes one that calls a function, its *segment*, which makes some of the trips. The call is reversed like
-//! that of a recursive function ([`crate::recursion`]): what is kept is its operands, and its backward derivative makes
-//! the trips of one segment again before it goes back through them. So at any time there are the states at the starts
-//! of all segments and the residuals of one; the primal runs once more, not more often.
+//! The loop becomes an outer loop that calls a function, its *segment*, which runs some of the trips. The
+//! call is reversed like that of a recursive function ([`crate::recursion`]): its operands are kept, and its
+//! backward derivative runs the trips of one segment again before it goes back through them. So at any time,
+//! memory holds the states at the starts of all segments and the residuals of one segment. The primal runs
+//! exactly once more.
 //!
-//! With `n` given, segments have `n` trips. Without it their lengths make both numbers about the square root of the trips:
+//! With `n` given, each segment has `n` trips. Without `n`, both the number and the length of segments are
+//! about the square root of the number of trips:
 //!
-//! - If the number `N` of trips is known when the loop starts, the first segment has `m` trips, the next `m - 1` and so
-//!   on, with `m(m+1)/2 ≥ N`. While the `k`th segment is reversed there are `k` states and its own `m - k + 1`
-//!   residuals, so at any time about `m ≈ √(2N)` in all. That is the binomial schedule for two forward runs of each
-//!   trip: no other keeps less (A. Griewank, "Achieving logarithmic growth of temporal and spatial complexity in
-//!   reverse automatic differentiation", 1992).
-//! - Otherwise the `k`th segment has `k` trips: after `m` of them there have been about `m²/2`, however many there will
-//!   be.
+//! - If the number `N` of trips is known when the loop starts, the first segment has `m` trips, the next `m -
+//!   1` and so on, with `m(m+1)/2 ≥ N`. While the `k`th segment is reversed there are `k` states and its own
+//!   `m - k + 1` residuals, so at any time about `m ≈ √(2N)` in all. That is the binomial schedule for two
+//!   forward runs of each trip: no other schedule keeps less (A. Griewank, "Achieving logarithmic growth of
+//!   temporal and spatial complexity in reverse automatic differentiation", 1992).
+//! - Otherwise the `k`th segment has `k` trips: `m` segments make about `m²/2` trips, however many trips
+//!   there will be.
 //!
-//! Cells of the function that the loop uses are part of the state: their contents go into the segment and come back.
+//! Cells outside the loop that the loop uses are part of the state: their contents are passed to the segment
+//! and returned from it.
 
 use ir::walk::{ValueMap, copy_insts, free_values};
 use ir::{
@@ -26,25 +30,25 @@ use rustc_hash::FxHashMap;
 
 use crate::engine::{Engine, plain_slot};
 
-/// A segment, and what of the function around the loop it takes.
+/// A segment, and the outer values that it captures.
 struct Segment {
     func: Func,
-    /// How many segments there are at most.
+    /// The maximum number of segments.
     bound: Option<u32>,
-    /// Trips of one at most.
+    /// The maximum number of trips of one segment.
     trips: Option<u32>,
-    /// Plain values.
+    /// Captured values that are not cells.
     values: Vec<Value>,
-    /// Constants, which it makes itself.
+    /// Captured constants, which the segment rematerialises.
     constants: Vec<Inst>,
-    /// Cells that the loop only reads.
+    /// Captured cells that the loop only reads.
     read: Vec<Value>,
-    /// Cells that it writes.
+    /// Captured cells that the loop writes.
     written: Vec<Value>,
 }
 
 impl Engine<'_> {
-    /// Rewrites the loops of a function that ask for it.
+    /// Splits all loops of a function that have a checkpoint attribute.
     pub(crate) fn segment(&mut self, func: Func) {
         let src = &self.module.funcs[func];
         if !src.insts.values().any(|data| checkpoint(&data.op).is_some()) {
@@ -75,7 +79,8 @@ impl Engine<'_> {
         self.define(func, body);
     }
 
-    /// The segment of a loop; `None` if the loop uses a part of a cell as a cell, which no loop of the user's does.
+    /// Makes the segment of a loop. Returns `None` if the loop uses a part of a cell as a cell, which no loop
+    /// in source code does.
     fn outline(&mut self, func: Func, src: &Function, inst: Inst) -> Option<Segment> {
         let defs = Defs::of(src);
         let body = src.insts[inst].regions[0];
@@ -125,7 +130,7 @@ fn checkpoint(op: &Op) -> Option<u32> {
     }
 }
 
-/// How many segments a loop has and how many trips a segment, at most.
+/// The maximum number of segments of a loop and the maximum number of trips of a segment.
 fn bounds(src: &Function, defs: &Defs, inst: Inst) -> (Option<u32>, Option<u32>) {
     let data = &src.insts[inst];
     let count = match data.op {
@@ -150,13 +155,13 @@ fn bounds(src: &Function, defs: &Defs, inst: Inst) -> (Option<u32>, Option<u32>)
     }
 }
 
-/// How many of a loop's operands are not carried.
+/// The number of leading operands of a loop that are not carried.
 fn lead(op: &Op) -> usize {
     usize::from(matches!(op, Op::For(_)))
 }
 
-/// The loops to be rewritten, outermost ones only: those inside will be in the segment. A loop that yields stacks was
-/// made by differentiation.
+/// Collects the loops to be split, outermost ones only, as the inner ones become part of the segment. A loop
+/// that yields stacks was made by differentiation and is skipped.
 fn loops(src: &Function, region: Region, found: &mut Vec<Inst>) {
     for &inst in &src.regions[region].insts {
         let data = &src.insts[inst];
@@ -177,7 +182,7 @@ fn writes(src: &Function, region: Region, cell: Value) -> bool {
     found
 }
 
-/// The type in which trips are counted.
+/// The type of the trip counter.
 fn unsigned(ty: Type) -> Type {
     match ty {
         Type::I64 | Type::U64 => Type::U64,
@@ -193,8 +198,8 @@ fn convert(b: &mut Builder, v: Value, ty: Type) -> Value {
     if b.func.ty(v) == ty { v } else { b.emit_typed(Op::Bitcast, &[v], ty) }
 }
 
-/// `(start, length, carried…, values…, contents…) -> (carried…, contents…)`; of a `loop`, without the start, and with
-/// whether to go on as the first result.
+/// Builds the segment `(start, length, carried…, values…, contents…) -> (carried…, contents…)`. The segment
+/// of a `loop` has no `start`, and its first result says whether to go on.
 fn build(types: &mut Types, src: &Function, inst: Inst, segment: &Segment) -> Function {
     let data = &src.insts[inst];
     let body = data.regions[0];
@@ -291,7 +296,7 @@ fn build(types: &mut Types, src: &Function, inst: Inst, segment: &Segment) -> Fu
     b.finish(out, slots)
 }
 
-/// Stops the program if `n` is more than `[MaxIters]` says.
+/// Emits an assertion that `n` is at most `most`, the bound given by `[MaxIters]`.
 fn promise(b: &mut Builder, n: Value, most: u32) {
     let ty = b.func.ty(n);
     let bound = number(b, ty, u64::from(most));
@@ -299,7 +304,8 @@ fn promise(b: &mut Builder, n: Value, most: u32) {
     b.effect(Op::Assert(ir::interp::max_iters_message(most).into()), &[fits]);
 }
 
-/// `⌈√(2n)⌉`, at least 1. It is enough, with something to spare for rounding: `m(m+1)/2 ≥ n + m/2`.
+/// Emits `⌈√(2n)⌉`, at least 1, as the length of the first segment. It is enough, with a margin for rounding:
+/// `m(m+1)/2 ≥ n + m/2`.
 fn longest(b: &mut Builder, n: Value) -> Value {
     let trip = b.func.ty(n);
     let two = b.emit_typed(Op::Const(u64::from(2f32.to_bits())), &[], Type::F32);
@@ -312,7 +318,7 @@ fn longest(b: &mut Builder, n: Value) -> Value {
     b.emit(Op::Math(Math::Max), &[m, least])
 }
 
-/// A copy of the function with calls of segments.
+/// Copies a function, replacing loops by calls of their segments.
 struct Rebuild<'a> {
     src: &'a Function,
     b: Builder<'a>,
@@ -363,7 +369,7 @@ impl Rebuild<'_> {
         self.b.push(data.op.clone(), &args, &results, &regions);
     }
 
-    /// The loop over segments.
+    /// Emits the loop over segments.
     fn repeat(&mut self, inst: Inst, segment: &Segment) {
         let src = self.src;
         let data = &src.insts[inst];
@@ -375,7 +381,7 @@ impl Rebuild<'_> {
         let b = &mut self.b;
         b.span = data.span;
         let count = count.first().map(|&n| convert(b, n, trip));
-        // What the user promised is looked at before a segment: the bounds of segments and of their number follow.
+        // `[MaxIters]` is checked before each segment, so the bounds on segments and on their number hold.
         let most = match data.op {
             Op::For(info) | Op::Loop(info) => info.max_iters,
             _ => None,

@@ -1,12 +1,13 @@
-//! Reads one copy of an array instead of keeping every element read.
+//! Replaces repeated element reads of an array by reads from one copy, so that elements need not be kept one
+//! by one.
 //!
-//! A loop that reads a cell and does not write it reads the same content in each trip. Where the linear
-//! side needs what was read, the loop would keep one number a trip; instead, the content is copied once
-//! before the loop, and the reads become reads of that copy, which the linear side can do again. For
-//! example, a layer of a network reads its input for each of its outputs.
+//! A loop that reads a cell and does not write it reads the same content in each trip. If the linear side
+//! needs the elements read, the loop would keep one number per trip. Instead, the content is copied once
+//! before the loop, and the reads become reads of that copy, which the linear side can repeat. For example, a
+//! layer of a network reads its input for each of its outputs.
 //!
-//! The content at each of these reads is the content before the loop, so no value changes. The copy is
-//! made only where it is not larger than what it saves: outside of all loops, or for small arrays.
+//! Each of these reads sees the content from before the loop, so no value changes. The copy is made only
+//! where it is not larger than what it saves: outside of all loops, or for small arrays.
 
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
@@ -14,9 +15,9 @@ use ir::{Defs, Function, Inst, InstData, Op, Region, Type, TypeData, Types, Valu
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-/// A row this long or shorter may be read to read one element of it.
+/// The maximum length of a row that may be read as a whole to get one of its elements.
 const MAX_ROW: u64 = 16;
-/// An array this long or shorter may be copied in each trip of a loop further out.
+/// The maximum length of an array that may always be copied in each trip of an outer loop.
 const ALWAYS: u64 = 8;
 
 struct Survey<'a> {
@@ -30,7 +31,7 @@ struct Survey<'a> {
     refused: EntitySet<Value>,
 }
 
-/// Rewrites reads of cells whose results are in `stored`. Says whether anything changed.
+/// Rewrites those reads of cells whose results are in `stored`. Returns true if anything changed.
 pub(crate) fn snapshot(types: &Types, src: &mut Function, stored: &EntitySet<Value>) -> bool {
     let mut survey = Survey {
         src,
@@ -104,7 +105,7 @@ fn make(src: &mut Function, op: Op, args: &[Value], ty: Type, span: ir::Span) ->
     (inst, v)
 }
 
-/// The scalars and vectors in a type without stacks; `None` with.
+/// The number of scalars and vectors in a type; `None` if it contains a stack.
 fn elements(types: &Types, ty: Type) -> Option<u64> {
     match types[ty] {
         TypeData::Scalar(_) | TypeData::Vector(..) => Some(1),
@@ -144,8 +145,8 @@ impl Survey<'_> {
         }
     }
 
-    /// The outermost loop around a read, within the cell's scope, that does not write the cell; if a copy
-    /// before that loop is worth it.
+    /// Finds the outermost loop around a read that lies within the cell's scope and does not write the cell,
+    /// if a copy before that loop is worthwhile.
     fn hoist(&self, types: &Types, load: Inst, defs: &Defs) -> Option<Inst> {
         let data = &self.src.insts[load];
         let cell = data.args[0];

@@ -1,10 +1,11 @@
-//! The function that is differentiated in another's place: `f`, with a primal substitute wherever it calls a function
-//! that has one.
+//! Makes stand-ins: copies of functions that call primal substitutes, to be differentiated in place of the
+//! originals.
 //!
-//! A substitute stands for its function in all that is run as part of a derivative, whether or not anything flows through
-//! the call. So before a function is differentiated, it and those that it calls are copied as far as substitutes are
-//! reached, and the copies call the substitutes. Nothing after this knows of them: a substitute that calls its original is
-//! one that calls itself. What a custom derivative is used of, or what has none, is run as it is.
+//! A substitute replaces its function everywhere in a derivative, whether or not an active value reaches the
+//! call. So before a function is differentiated, the function and its callees are copied as far as they reach
+//! a substitute, and the copies call the substitutes. The later passes know nothing of substitutes, so a
+//! substitute that calls its original is simply recursive. The body of a function that has a custom
+//! derivative, or no derivative, runs unchanged.
 
 use cranelift_entity::EntitySet;
 use ir::{Builder, Func, Inst, Op, Value};
@@ -13,7 +14,7 @@ use crate::engine::{Engine, Mode};
 use crate::witness::{Source, source};
 
 impl Engine<'_> {
-    /// See the head of this file. The callees of the function have been resolved. Memoised.
+    /// The stand-in of a function whose callees have been resolved; see the head of this file. Memoised.
     pub(crate) fn stand_in(&mut self, func: Func, mode: Mode) -> Func {
         let made_by_users = |w: &ir::Witness| w.substitute.is_some() && !w.is_same;
         if !self.module.witnesses.values().any(made_by_users) {
@@ -65,10 +66,10 @@ impl Engine<'_> {
         made
     }
 
-    /// The last in the chain of a function's substitutes, up to one with a derivative of its own.
+    /// The last function in the chain of a function's substitutes, up to one with a custom derivative.
     fn substitute(&self, func: Func, mode: Mode) -> Func {
         let mut at = func;
-        // A chain is as long as the user made it, but it may be a ring.
+        // A chain may be arbitrarily long, and may be cyclic.
         for _ in 0..64 {
             let witness = self.module.witness(at);
             let custom = witness.jvp.is_some() || mode == Mode::Reverse && witness.vjp.is_some();
@@ -80,7 +81,7 @@ impl Engine<'_> {
         at
     }
 
-    /// True if the derivative of a function's body would run one that has a substitute.
+    /// Returns true if the derivative of a function's body would run a function that has a substitute.
     fn reaches_substitute(&self, func: Func, mode: Mode) -> bool {
         let mut seen = EntitySet::new();
         let mut left = vec![func];
@@ -104,7 +105,8 @@ impl Engine<'_> {
         false
     }
 
-    /// A function with the signature of one that calls another: they differ in what has tangents.
+    /// Makes a wrapper of `callee` with the signature of `func`, for a substitute whose slots differ in what
+    /// is `diff`.
     fn call_of(&mut self, func: Func, callee: Func) -> Func {
         let src = &self.module.funcs[func];
         let (name, params, results) = (src.name.clone(), src.params.clone(), src.results.clone());

@@ -1,23 +1,25 @@
-//! `ḟ(r, ẋ) = ẏ` into its transpose `f̄(r, ȳ) = x̄`: a linear program run backwards.
+//! Transposes `ḟ(r, ẋ) = ẏ` into `f̄(r, ȳ) = x̄`: a linear program run backwards.
 //!
 //! A linear program is a product of elementary matrices, one for each instruction, and the transpose of a
-//! product is the product of the transposes in reverse. So each region first computes forwards what it
-//! reads of the residuals, then goes through its linear instructions last to first; each adds its part to
-//! the cotangents of its operands.
+//! product is the product of the transposes in reverse order. So each region first computes, forwards, the
+//! values that it derives from the residuals, and then goes through its linear instructions from last to
+//! first; each one adds its part to the cotangents of its operands.
 //!
-//! - Scalars and vectors accumulate by `add` in SSA form.
-//! - An array or stack has a *shadow cell*, zero at the start of the region that defines the value: reading
-//!   one element adds to one element, so it costs what the reading cost. The shadow is read as a whole
-//!   where the value was made. A part of an array is a part of its shadow.
-//! - A linear cell has a shadow cell too, with the opposite flow (Dex's duals): `load ↔ add_to`; `store x`
-//!   ↦ `x̄ += load; store 0`, since what was overwritten reached nobody; `local x` ↦ `x̄ += load`.
-//! - An arm that ran forwards runs backwards, and yields a cotangent for each free linear value.
-//! - A `for` runs its trips last to first: trip `t` does trip `n-1-t`; the cotangents of what it carried
-//!   are carried back; those of free values are summed as further carried values; what it stacked is read
-//!   from the stack's shadow, and stacks that it read have shadows that grow.
-//! - A call of a linear function becomes one of its transpose, `call_transpose_of g` becomes `call g`.
+//! - The cotangents of scalars and vectors accumulate by `add` in SSA form.
+//! - An array or stack has a *shadow cell*, which is zero at the start of the region that defines the value:
+//!   the transpose of reading one element adds to one element, so it costs as much as the read. The shadow is
+//!   read as a whole at the definition of the value. A part of an array is a part of its shadow.
+//! - A linear cell has a shadow cell too, with the opposite flow (Dex's duals): `load ↔ add_to`; `store x` ↦
+//!   `x̄ += load; store 0`, since the overwritten content is never read again; `local x` ↦ `x̄ += load`.
+//! - The arm that ran forwards runs backwards, and yields a cotangent for each free linear value.
+//! - A `for` runs its trips from last to first: trip `t` transposes trip `n-1-t`. The cotangents of carried
+//!   values are carried back; those of free values are summed as additional carried values; those of stacked
+//!   values are read from the stack's shadow; and the stacks that the loop read have shadows that are added
+//!   to.
+//! - A call of a linear function becomes a call of its transpose, and `call_transpose_of g` becomes `call g`.
 //!
-//! Sums and shadows start from the absent cotangent, and what was not read, taken or run gets one.
+//! Sums and shadows start from the absent cotangent, and a value that was not read, selected or executed gets
+//! the absent cotangent.
 
 use cranelift_entity::{EntitySet, SecondaryMap};
 use ir::{Builder, Func, Function, Inst, LoopInfo, Op, Region, Scalar, Slot, Type, TypeData, Value};
@@ -28,7 +30,7 @@ use crate::engine::{Engine, Shape, params, tangent_slot};
 use crate::propagate::is_big;
 
 impl Engine<'_> {
-    /// See the head of this file. Memoised.
+    /// Transposes a linear half; see the head of this file. Memoised.
     pub(crate) fn transpose(&mut self, linear: Func) -> Func {
         if let Some(&known) = self.transposed.get(&linear) {
             return known;
@@ -45,7 +47,7 @@ impl Engine<'_> {
             let rule = self.reverse_rule(vjp, n_cotangents);
             rules.insert(vjp, rule);
         }
-        // Recursion was refused before.
+        // Recursion was rejected earlier.
         for callee in callees {
             self.transpose(callee);
         }
@@ -93,16 +95,16 @@ impl Engine<'_> {
     }
 }
 
-/// A backward derivative that is written by hand, as it is called.
+/// A user-written backward derivative and how to call it.
 struct Rule {
     func: Func,
-    /// It takes and gives its cotangents as numbers, as it is not linear in them or has effects.
+    /// The rule takes and returns its cotangents as numbers, because it is not linear in them or has effects.
     in_numbers: bool,
 }
 
 impl Engine<'_> {
     fn reverse_rule(&mut self, vjp: Func, n_cotangents: usize) -> Rule {
-        // A function that calls itself is reversed by what was made of it.
+        // The vjp of a recursive function was generated, so its arguments are differentials.
         if self.origins.contains_key(&vjp) {
             return Rule { func: vjp, in_numbers: false };
         }
@@ -121,14 +123,15 @@ fn cotangent_slot(of: &Slot) -> Slot {
     }
 }
 
-/// How the arrays and stacks of a function are used.
+/// How the linear arrays and stacks of a function are used.
 struct Uses {
-    /// These have a shadow cell of their own.
+    /// The values that need a shadow cell of their own.
     in_cells: EntitySet<Value>,
 }
 
 impl Uses {
-    /// A value that is used once, as a whole, in the region that defines it, needs no shadow.
+    /// Surveys a function. A value that is used once, as a whole, in the region that defines it, needs no
+    /// shadow.
     fn new(types: &ir::Types, src: &Function) -> Uses {
         let mut survey = Survey { types, src, counts: SecondaryMap::new(), region_of: FxHashMap::default() };
         survey.region(src.body());
@@ -145,7 +148,7 @@ impl Uses {
 struct Survey<'a> {
     types: &'a ir::Types,
     src: &'a Function,
-    /// The number of uses; one that needs a shadow counts for two.
+    /// The number of uses; a use that needs a shadow counts as two.
     counts: SecondaryMap<Value, u32>,
     region_of: FxHashMap<Value, Region>,
 }
@@ -181,20 +184,22 @@ impl Survey<'_> {
     }
 }
 
-/// Calls in a linear half are of other linear halves, which may have effects without any tangent, or compute again what
-/// was not kept.
+/// Returns true if a call in a linear half is a call of another linear half, not one that recomputes a value
+/// that was not kept. A linear half may have effects even without any tangents, so the callee is checked as
+/// well.
 fn is_linear_call(src: &Function, linear_halves: &EntitySet<Func>, inst: Inst) -> bool {
     let data = &src.insts[inst];
     let linear = data.args.iter().chain(&data.results).any(|&v| src.is_linear(v));
     linear || data.op.callee().is_some_and(|callee| linear_halves.contains(callee))
 }
 
-/// A cell, or a part of one.
+/// The shadow of a value: a cell, or a part of one.
 #[derive(Clone)]
 struct Shadow {
     cell: Value,
     path: Vec<Value>,
-    /// Of an array or stack that is itself a part: what is added is where it belongs already.
+    /// The shadow is a part of the shadow of another value, so a cotangent added to it needs no further
+    /// propagation.
     is_alias: bool,
 }
 
@@ -207,7 +212,7 @@ struct Transpose<'a> {
     uses: Uses,
     b: Builder<'a>,
     map: Renaming,
-    /// Of scalars and vectors, and of arrays and stacks without a shadow.
+    /// The cotangents of scalars and vectors, and of arrays and stacks without a shadow.
     cotangents: Renaming,
     shadows: SecondaryMap<Value, Option<Shadow>>,
 }
@@ -270,7 +275,7 @@ impl Transpose<'_> {
         args
     }
 
-    /// The cotangent of a value at its definition; `None` if zero.
+    /// Takes the cotangent of a value at its definition; `None` if it is zero.
     fn take(&mut self, v: Value) -> Option<Value> {
         match &self.shadows[v] {
             Some(shadow) if shadow.is_alias => None,
@@ -292,7 +297,8 @@ impl Transpose<'_> {
 
     // ---- regions
 
-    /// Copies what a region computes of the residuals, and makes the shadows of what it defines.
+    /// Copies the computations of a region that depend only on residuals, and makes the shadows of the values
+    /// that the region defines.
     fn enter(&mut self, region: Region) {
         let src = self.src;
         for &inst in &src.regions[region].insts {
@@ -361,7 +367,7 @@ impl Transpose<'_> {
         }
     }
 
-    /// Transposes a nested region with the cotangents of `free` set aside.
+    /// Transposes a nested region with the cotangents of the `free` values set aside.
     fn nest(&mut self, free: &[Value], build: impl FnOnce(&mut Self) -> Region) -> Region {
         let saved: Vec<Option<Value>> = free.iter().map(|&v| self.cotangents.take(v)).collect();
         let region = build(self);
@@ -500,7 +506,7 @@ impl Transpose<'_> {
                 let part = self.map.all(&args[1..]);
                 self.add_at(args[0], &part, cotangent);
             }
-            // A constant: nobody to hand it to.
+            // A constant has no operands to propagate a cotangent to.
             Op::Zero | Op::Absent => (),
             // Handled above.
             Op::If
@@ -513,7 +519,7 @@ impl Transpose<'_> {
             | Op::Store
             | Op::AddTo
             | Op::SubCell => (),
-            // `Op::linearity` says never; `propagate` refused it.
+            // `Op::linearity` is `Never` for these, so `propagate` has rejected them.
             Op::CallFwd(_)
             | Op::CallBwd(_)
             | Op::CallApply(_)
@@ -561,7 +567,7 @@ impl Transpose<'_> {
         }
     }
 
-    /// Every element was `x`: its cotangent is their sum.
+    /// Transposes a splat: every element is `x`, so its cotangent is the sum of their cotangents.
     fn splat(&mut self, x: Value, result: Value, cotangent: Value) {
         let src = self.src;
         match self.b.types[src.ty(result)] {
@@ -607,7 +613,8 @@ impl Transpose<'_> {
         }
     }
 
-    /// One lane of a vector was read, by a number known at run time: the others get nothing.
+    /// Transposes the read of one lane of a vector at a dynamic index: the other lanes get the absent
+    /// cotangent.
     fn lane(&mut self, vector: Value, idx: Value, cotangent: Value) {
         let ty = self.src.ty(vector);
         let n = self.b.types.lanes(ty).unwrap_or(1);
@@ -673,7 +680,7 @@ impl Transpose<'_> {
         for &v in &free {
             args.push(self.absent(src.ty(v)));
         }
-        // Stacks without a shadow: their cotangents as values.
+        // The cotangents of stacks without a shadow, as values.
         let whole: Vec<Option<Value>> =
             stacks.iter().map(|&v| if self.shadows[v].is_some() { None } else { self.take(v) }).collect();
         let region = self.nest(&free, |this| {

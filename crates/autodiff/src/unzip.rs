@@ -1,15 +1,16 @@
-//! `f'(x, ẋ)` into `primal : x ↦ (y, r)` and `linear : (r, ẋ) ↦ ẏ`.
+//! Splits `f'(x, ẋ)` into `primal : x ↦ (y, r)` and `linear : (r, ẋ) ↦ ẏ`.
 //!
-//! No primal value depends on a linear one (`propagate` checked it), so the primal instructions in their
-//! order are a program by themselves. A structured instruction that holds both kinds is split in two.
-//! What the linear side reads of the primal side is kept ([`crate::checkpoint`] says what): it leaves an
-//! arm as a further result, and a loop as a stack with one element a trip; on the linear side it is there
-//! on entry to the region that corresponds to its own: the same arm, the same trip. Only one arm runs, so
-//! arms share these results, one for each value of a type that the arm with most of them keeps (an arm
-//! with fewer yields zeros, which are never read): what `n` arms keep is not `n` times as much. A `loop` counts its trips on the primal side; its
-//! linear side is a `for` of that many.
+//! No primal value depends on a linear one (`propagate` has checked it), so the primal instructions, in
+//! order, are a program of their own. A structured instruction that contains both kinds is split in two. The
+//! primal values that the linear side reads are kept or recomputed ([`crate::checkpoint`] decides). A kept
+//! value leaves an arm as an additional result, and a loop as a stack with one element per trip. On the
+//! linear side it is available on entry to the region that corresponds to the one that defined it: the same
+//! arm, the same trip. As only one arm runs, arms share these results: there are as many results of a type as
+//! the arm with most kept values of that type needs, and an arm with fewer yields zeros, which are never
+//! read. So `n` arms do not keep `n` times as much. A `loop` counts its trips on the primal side; on the
+//! linear side it is a `for` with that many trips.
 //!
-//! All effects but those on linear cells stay on the primal side, once and in order.
+//! All effects except those on linear cells stay on the primal side, once and in order.
 
 use cranelift_entity::{EntitySet, SecondaryMap};
 use indexmap::IndexSet;
@@ -27,17 +28,17 @@ use crate::engine::{Engine, plain_slot};
 use crate::report::report;
 use crate::snapshot::snapshot;
 
-/// A residual, as the caller of the primal half has it.
+/// The source of a residual, for a caller of the primal half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Residual {
-    /// An argument of the primal half, by number.
+    /// The argument of the primal half with this index.
     Param(usize),
-    /// A result of the primal half, by number.
+    /// The result of the primal half with this index.
     Result(usize),
 }
 
 impl Residual {
-    /// The value, given the arguments and results of a call of the primal half.
+    /// The value of the residual, given the arguments and results of a call of the primal half.
     pub fn of(self, args: &[Value], results: &[Value]) -> Value {
         match self {
             Residual::Param(idx) => args[idx],
@@ -46,19 +47,19 @@ impl Residual {
     }
 }
 
-/// The two halves.
+/// The two halves of a linearised function.
 #[derive(Clone, Debug)]
 pub struct Unzipped {
     /// `(params…) -> (results…, residuals…)`.
     pub primal: Func,
     /// `(residuals…, tangents…) -> (tangents…)`.
     pub linear: Func,
-    /// The leading parameters of `linear`.
+    /// The sources of the leading parameters of `linear`.
     pub residuals: Vec<Residual>,
 }
 
 impl Engine<'_> {
-    /// See the head of this file. Memoised.
+    /// Splits a marked function; see the head of this file. Memoised.
     pub(crate) fn unzip(&mut self, func: Func) -> Option<Unzipped> {
         if let Some(known) = self.unzipped.get(&func) {
             return known.clone();
@@ -112,7 +113,7 @@ impl Engine<'_> {
         for (&v, slot) in all_params.iter().zip(&src.params).filter(|(v, _)| !src.is_linear(**v)) {
             if kept.stored.contains(v) {
                 residuals.push(Residual::Param(param_slots.len()));
-                // What is held fixed in the callee stays so in the derivative of its derivative.
+                // A parameter that is held constant in the callee stays constant in higher derivatives.
                 residual_slots.push(Slot { diff: slot.diff, ..plain_slot(primal.b.types, slot.ty, false) });
                 residual_values.push(v);
             }
@@ -128,11 +129,11 @@ impl Engine<'_> {
             .iter()
             .zip(&result_slots)
             .enumerate()
-            // A result without a tangent would hide that of the residual from the next derivative.
+            // A result without a tangent would hide the tangent of the residual from the next derivative.
             .filter(|(_, (_, slot))| slot.diff || !primal.b.types.is_differentiable(slot.ty))
             .map(|(n, (&v, _))| (v, n))
             .collect();
-        // Kept values of different arms may be one result.
+        // Kept values of different arms may share one result.
         let mut shared: FxHashMap<Value, usize> = FxHashMap::default();
         let mut sharing = Vec::new();
         for (v, out) in inner {
@@ -145,7 +146,7 @@ impl Engine<'_> {
             let slot = plain_slot(primal.b.types, ty, false);
             residual_values.push(v);
             residual_slots.push(slot.clone());
-            // What the function gives back anyway is not given twice.
+            // A value that the function returns anyway is not returned twice.
             let idx = *given.entry(out).or_insert(results.len());
             residuals.push(Residual::Result(idx));
             if idx == results.len() {
@@ -197,7 +198,8 @@ impl Engine<'_> {
         Some(Unzipped { primal: primal_func, linear: linear_func, residuals })
     }
 
-    /// Each call of a function with marks becomes a call of its primal half and one of its linear half.
+    /// Replaces each call of a function with marks by a call of its primal half and a call of its linear
+    /// half.
     fn split_calls(
         &mut self,
         src: &mut Function,
@@ -249,7 +251,7 @@ impl Engine<'_> {
         Some(())
     }
 
-    /// Whether a function is a marked variant.
+    /// Returns true if a function is a marked variant.
     fn has_marks(&mut self, func: Func) -> bool {
         let callee = &self.module.funcs[func];
         callee.params.iter().chain(&callee.results).any(|s| s.linear)
@@ -261,7 +263,7 @@ fn builder(types: &mut Types) -> Builder<'_> {
     Builder::new(types, String::new())
 }
 
-/// Gives each `loop` with a linear part a `u32` that it carries: the number of its trips.
+/// Adds to each `loop` with a linear part a carried `u32` that counts its trips.
 fn count_trips(src: &mut Function, linear_calls: &EntitySet<Inst>) {
     let sides = Sides::new(src, linear_calls);
     let regions: Vec<Region> = src.regions.keys().collect();
@@ -297,7 +299,7 @@ fn count_trips(src: &mut Function, linear_calls: &EntitySet<Inst>) {
     }
 }
 
-/// The trip count of a structured loop that `count_trips` has prepared.
+/// The trip count of a loop that `count_trips` has prepared.
 pub(crate) fn trip_count(src: &Function, inst: Inst) -> Value {
     let data = &src.insts[inst];
     match data.op {
@@ -315,7 +317,7 @@ struct Primal<'a> {
 }
 
 impl Primal<'_> {
-    /// Copies the primal instructions of a region; returns what is kept, as the region has it.
+    /// Copies the primal instructions of a region. Returns the kept values, each with its copy in the region.
     fn insts(&mut self, region: Region) -> Vec<(Value, Value)> {
         let src = self.src;
         let mut kept = Vec::new();
@@ -366,7 +368,8 @@ impl Primal<'_> {
         let data = &src.insts[inst];
         let args = self.nonlinear(&data.args);
         let mut arms = Vec::new();
-        // For each further result, what each arm gives there; and their numbers by type.
+        // The additional results: the type of each and the value that each arm yields for it. `of_type` has
+        // their indices by type.
         let mut further: Vec<(Type, FxHashMap<usize, Value>)> = Vec::new();
         let mut of_type: FxHashMap<Type, Vec<usize>> = FxHashMap::default();
         let mut found: Vec<(Value, usize)> = Vec::new();
@@ -449,12 +452,12 @@ struct Linear<'a> {
     kept: &'a Kept,
     b: Builder<'a>,
     map: Renaming,
-    /// What holds a kept value, as the open region sees it: the value, or a stack of it.
+    /// The holder of each kept value in the open region: the value itself, or a stack of it.
     stacks: Renaming,
 }
 
 impl Linear<'_> {
-    /// Makes the kept values of a region, and what is recomputed from them, available.
+    /// Makes a region's kept values, and the values recomputed from them, available.
     fn enter(&mut self, region: Region) {
         let kept = self.kept;
         for &v in &kept.stored_in[region] {
@@ -548,5 +551,5 @@ impl Linear<'_> {
     }
 }
 
-/// The stored values by the region that defines them and by the loops they leave.
+/// Values or instructions by region.
 pub(crate) type ByRegion<T> = SecondaryMap<Region, Vec<T>>;

@@ -1,12 +1,13 @@
-//! Loops that count down, turned round before anything is differentiated.
+//! Rewrites loops that count down into loops that count up, before differentiation.
 //!
-//! `for down n (i) { … i … }  ↦  for n (k) { i = (n - 1) - k; … i … }`, which is what it means. Loops are reversed by their
-//! trips, so no other file need know of two ways to count; the optimiser lets the reversed ones count down afterwards.
+//! `for down n (i) { … i … }  ↦  for n (k) { i = (n - 1) - k; … i … }`, which is the definition of `for
+//! down`. Loops are reversed by their trips, so no other pass has to support both directions; afterwards the
+//! optimiser makes reversed loops count down where it can.
 
 use ir::{Function, Inst, InstData, Module, Op, ValueData};
 use smallvec::{SmallVec, smallvec};
 
-/// Turns round what counts down in the functions with a body.
+/// Rewrites the loops that count down in all functions with a body.
 pub(crate) fn run(module: &mut Module) {
     for func in module.funcs.values_mut().filter(|func| func.has_body()) {
         let mut down: Vec<Inst> = Vec::new();

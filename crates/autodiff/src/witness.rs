@@ -1,33 +1,34 @@
-//! Where the derivative of a function comes from.
+//! Determines the source of a function's derivative.
 //!
-//! In this order: a custom derivative that serves the mode, a substitute's derivative, a declared zero,
-//! the body. In reverse mode a vjp is preferred to a jvp; a jvp alone serves both modes, since it is
-//! linear in its tangents and can be transposed. A vjp alone serves forward mode of a caller as zero.
-//! But a function that is itself differentiable has the derivative of its body where there is no custom one.
+//! In order of preference: a custom derivative that serves the mode, the derivative of a substitute, a
+//! declared zero, the body. In reverse mode a vjp is preferred to a jvp; a jvp alone serves both modes, since
+//! it is linear in its tangents and can be transposed. In forward mode of a caller, a function that has only
+//! a vjp counts as having a zero derivative. However, a function that is itself differentiable uses its body
+//! in a mode that has no custom derivative.
 
 use ir::{Func, Function, Module};
 
 use crate::engine::Mode;
 
-/// See the head of this file.
+/// The source of a function's derivative; see the head of this file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// A custom forward derivative.
     Jvp(Func),
     /// A custom backward derivative.
     Vjp(Func),
-    /// A custom primal for reverse mode, and the backward derivative that takes its context.
+    /// A custom primal for reverse mode, and the backward derivative that takes the context it returns.
     Applied { apply: Func, vjp: Func },
-    /// The primal is called, the derivative is zero.
+    /// The derivative is zero; only the primal is called.
     Zero,
     /// The body of this function.
     Body(Func),
 }
 
-/// Where a call of `func` gets its derivative from.
+/// The source of the derivative for a call of `func`.
 pub(crate) fn source(module: &Module, func: Func, mode: Mode) -> Source {
     let mut func = func;
-    // A chain of substitutes is as long as the user made it, but it may be a ring.
+    // A chain of substitutes may be arbitrarily long, and may be cyclic.
     for _ in 0..64 {
         let witness = module.witness(func);
         match (mode, witness.jvp, witness.vjp) {
@@ -56,9 +57,10 @@ pub(crate) fn source(module: &Module, func: Func, mode: Mode) -> Source {
     Source::Zero
 }
 
-/// Whether a function has results without tangents, or none: a custom forward derivative of it is called
-/// whether or not anything flows, since it may do what the function itself does not (it moves the pointer
-/// to which cotangents are added along with the pointer to the values).
+/// Returns true if a function has a result without a tangent, or no results. A custom forward derivative of
+/// such a function is called even if no active value reaches the call, since the derivative may have effects
+/// of its own (for example, it may advance the pointer to the cotangents along with the pointer to the
+/// values).
 pub(crate) fn makes_more_than_numbers(func: &Function) -> bool {
     func.results.is_empty() || func.results.iter().any(|slot| !slot.diff)
 }

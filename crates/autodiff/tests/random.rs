@@ -1,8 +1,8 @@
 //! Random programs: forward mode equals dual numbers, reverse mode is its transpose, and the four ways to
-//! second derivatives agree.
+//! compute second derivatives agree.
 //!
-//! `PULLBACK_RANDOM_PROGRAMS` sets how many, `PULLBACK_RANDOM_SEED` where to begin, and
-//! `PULLBACK_RANDOM_SIZE` how large.
+//! `PULLBACK_RANDOM_PROGRAMS` sets the number of programs, `PULLBACK_RANDOM_SEED` the first seed, and
+//! `PULLBACK_RANDOM_SIZE` the size of the programs.
 
 mod generate;
 
@@ -105,7 +105,8 @@ impl Case {
     }
 }
 
-/// Dual numbers know nothing of rules: what a pullback keeps has no tangent, its derivative is of the whole.
+/// Replaces pullbacks by the functions that they are differentiated as. Dual numbers ignore rules, and the
+/// residuals of a pullback have no tangents.
 fn with_whole_pullbacks(module: &Module) -> Module {
     let mut module = module.clone();
     let Module { funcs, witnesses, .. } = &mut module;
@@ -121,7 +122,7 @@ fn with_whole_pullbacks(module: &Module) -> Module {
     module
 }
 
-/// Whether a function calls itself, or a loop is reversed in segments.
+/// Returns true if a function calls itself, or a loop is reversed in segments.
 fn runs_again(module: &Module) -> bool {
     let mut found = false;
     for (at, func) in module.funcs.iter().filter(|f| f.1.has_body()) {
@@ -134,7 +135,7 @@ fn runs_again(module: &Module) -> bool {
     found
 }
 
-/// Says whether all checks were made; a program that runs too long is given up.
+/// Returns true if all checks were made; a program that runs too long is abandoned.
 fn check(seed: u64, size: usize) -> bool {
     let (mut module, f) = program(seed, size);
     let problems = autodiff::differentiate(&mut module, &autodiff::Options::default());
@@ -175,8 +176,8 @@ fn check(seed: u64, size: usize) -> bool {
         if let Err(problems) = stages(&mut staged.module, f) {
             staged.fail(&format!("stages: {problems:?}"));
         }
-        // What is run again, or has pullbacks, is reversed whole, and what that shares with the stages has lost its marks; a vjp
-        // of the user's never had any.
+        // A function that is run again, or has pullbacks, is reversed as a whole; the functions that it
+        // shares with the stages have lost their marks. A user-written vjp never had any.
         let mut verifies = !runs_again(&original) && original.residuals.is_empty();
         for func in staged.module.funcs.values().filter(|f| f.has_body()) {
             func.walk(func.body(), &mut |inst| {
@@ -219,7 +220,7 @@ fn check(seed: u64, size: usize) -> bool {
         case.fail(&format!("<ȳ, Jẋ> = {left}, <Jᵀȳ, ẋ> = {right}"));
     }
 
-    // ---- what is kept changes nothing
+    // ---- the choice of kept values changes nothing
     for budget in [None, Some(rng.below(300) as u64)] {
         let mut other = Case { module: original.clone(), seed, size };
         let prefer = if rng.chance(50) { Prefer::Recompute } else { Prefer::Checkpoint };

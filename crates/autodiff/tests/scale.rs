@@ -22,7 +22,7 @@ fn gradient(module: &mut Module, f: Func, x: f64) -> f64 {
     f64::from_bits(results[0].lane())
 }
 
-/// Runs on a thread with the stack that the driver gives.
+/// Runs a test on a thread with the stack size that the driver uses.
 fn with_stack(test: impl FnOnce() + Send + 'static) {
     let thread = std::thread::Builder::new().stack_size(256 << 20).spawn(test).expect("a thread");
     assert!(thread.join().is_ok());
@@ -110,7 +110,7 @@ fn a_thousand_functions_that_call_each_other() {
     });
 }
 
-/// The lanes of all stacks that a call of the primal half hands over.
+/// Counts the lanes of all stacks that a call of the primal half returns.
 #[test]
 fn an_update_of_one_element_keeps_one_number() {
     let mut module = Module::default();
@@ -139,8 +139,8 @@ fn an_update_of_one_element_keeps_one_number() {
     assert!(kept <= 1 + 1000, "{kept} numbers are kept");
 }
 
-/// `f(k + 1)(x) = f(k)(x) + (x > 10 ? f(k)(x / 2) : 0)`: what all calls together compute doubles with each level, so
-/// residuals of the upper ones are not kept.
+/// `f(k + 1)(x) = f(k)(x) + (x > 10 ? f(k)(x / 2) : 0)`: the number of values that all calls together compute
+/// doubles with each level, so the residuals of the upper levels are not kept.
 #[test]
 fn forty_levels_of_two_calls() {
     with_stack(|| {

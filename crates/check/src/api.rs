@@ -1,4 +1,4 @@
-//! How modules are found.
+//! The interface through which modules are found.
 
 use syntax::FileId;
 
@@ -6,7 +6,7 @@ use crate::program::Program;
 
 /// Finds modules for `import` and `__include`.
 pub trait ModuleLoader {
-    /// Parses the file into `program.ast` (unless it is there already) and gives its index in `ast.files`;
+    /// Parses the file into `program.ast` (unless it is there already) and returns its index in `ast.files`;
     /// `None` if there is no such file.
     fn load(&mut self, program: &mut Program, path: &str, quoted: bool, from: FileId) -> Option<usize>;
 }

@@ -1,9 +1,9 @@
-//! `__func_extension __apply(f)(…) -> Tuple<R, C>`: a primal for reverse mode that gives a context.
+//! Checks `__func_extension __apply(f)(…) -> Tuple<R, C>`: a primal for reverse mode that returns a context.
 //!
-//! The function takes what `f` takes (a receiver is `this` in its body) and gives the result together with a
-//! context; it gives the context alone if `f` returns nothing. `C::operator()` is the backward derivative: for each
-//! differentiable parameter in order `out` of its differential, `inout` for an `inout` one, `in` for an `out` one,
-//! then the differential of the result.
+//! The function takes the parameters of `f` (a receiver is `this` in its body) and returns the result
+//! together with a context, or the context alone if `f` returns nothing. `C::operator()` is the backward
+//! derivative. Its parameters are, for each differentiable parameter in order, the differential: `out` for an
+//! `in` parameter, `inout` for an `inout` one, `in` for an `out` one; then the differential of the result.
 
 use syntax::{DeclId, Diagnostic, ExprId};
 
@@ -16,13 +16,13 @@ use crate::tables::FuncRef;
 use crate::types::{GenericArg, Ty, TyKind};
 
 impl Program {
-    /// The function that an `__apply` extension extends, as named there.
+    /// The function that an `__apply` extension extends, as named in the extension.
     pub(crate) fn apply_target(&self, decl: DeclId) -> Option<ExprId> {
         let attribute = self.ast.decls[decl].attributes.iter().find(|a| a.name == self.words.apply_of)?;
         attribute.args.first().copied()
     }
 
-    /// The receiver that the body of an `__apply` extension sees: that of the method with as many parameters.
+    /// The receiver seen by the body of an `__apply` extension: that of the method with as many parameters.
     pub(crate) fn apply_this(&mut self, decl: DeclId) -> Option<ThisSig> {
         let target = self.apply_target(decl)?;
         let n = self.params_of(decl).len();
@@ -42,7 +42,7 @@ impl Program {
         None
     }
 
-    /// The extension with the generic arguments that make it one of this function.
+    /// Instantiates an extension with the generic arguments for which it extends this function.
     pub(crate) fn fit_apply(&mut self, func: &FuncRef, decl: DeclId, target: ExprId) -> Option<Applied> {
         let before = self.diagnostics.len();
         let found = Checker::new(self, decl).resolve(target);
@@ -151,7 +151,7 @@ impl Program {
         None
     }
 
-    /// What the call operator of a context takes.
+    /// The parameters of a context's call operator.
     pub(crate) fn propagate_params(&mut self, func: &FuncRef) -> Vec<(Direction, Ty)> {
         let signature = self.func_signature(func);
         let mut inputs = Vec::new();

@@ -1,7 +1,8 @@
-//! Assignments: `a = b`, `a op= b`, `++a` and `a--`.
+//! Checks assignments: `a = b`, `a op= b`, `++a` and `a--`.
 //!
-//! The target has to be a place. An operator's result has to come back to the target's type, so a vector is not assigned
-//! to a scalar by way of `op=`; on other types than numbers the user's function gives the value, or works on the place.
+//! The target has to be a place. The result of an operator has to convert back to the target's type, so that
+//! `op=` cannot assign a vector to a scalar. On types other than numbers the user's function returns the
+//! value, or operates on the place.
 
 use syntax::ast::{BinaryOp, DeclKind, ExprKind};
 use syntax::{Diagnostic, ExprId};
@@ -12,7 +13,7 @@ use crate::tables::{Arg, Callable, ExprInfo, Meaning};
 use crate::types::{Ty, TyKind};
 
 impl Checker<'_> {
-    /// `++e`, `e--` and so on.
+    /// Infers `++e`, `e--` and the like.
     pub(crate) fn infer_inc_dec(&mut self, expr: ExprId, inner: ExprId) -> Ty {
         let ty = self.infer(inner, None);
         if ty == Ty::ERROR {
@@ -34,7 +35,7 @@ impl Checker<'_> {
         self.set_value(expr, ty, Meaning::IncDec(inner))
     }
 
-    /// Says so if an expression cannot be assigned to.
+    /// Reports an expression that cannot be assigned to. Returns true if it can.
     pub(crate) fn need_place(&mut self, expr: ExprId) -> bool {
         let info = &self.p.tables.exprs[expr];
         if info.lvalue || matches!(info.meaning, Meaning::Error) {
@@ -71,7 +72,7 @@ impl Checker<'_> {
         false
     }
 
-    /// The expression that decides whether a path can be assigned to.
+    /// The expression that determines whether a path can be assigned to.
     fn root_of(&self, expr: ExprId) -> Option<ExprId> {
         match &self.p.tables.exprs[expr].meaning {
             Meaning::Field { base: Some(base), .. }
@@ -94,7 +95,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `a = b`, `a op= b`.
+    /// Infers `a = b`, `a op= b`.
     pub(crate) fn infer_assign(
         &mut self,
         expr: ExprId,
@@ -125,7 +126,7 @@ impl Checker<'_> {
         if self.numbers(ty) && self.numbers(b) {
             let types = self.binary_types(op, ty, b);
             let Some((_, y, result)) = types else { return self.operand_error(expr, op.text(), ty, b) };
-            // The result has to come back to the target's shape.
+            // The result has to convert back to the target's shape.
             if self
                 .p
                 .conversion(result, ty, crate::conversion::Source { explicit: true, literal: None })
@@ -159,7 +160,7 @@ impl Checker<'_> {
                 self.fit_arguments(&chosen, &arguments);
                 let signature = self.p.func_signature(&func);
                 if signature.params.first().is_some_and(|p| p.dir == Direction::Ref) {
-                    // It works on the place, and nothing is assigned.
+                    // The function operates on the place, and nothing is assigned.
                     let args = vec![Arg::Expr(target), Arg::Expr(value)];
                     let meaning = Meaning::Call { func: Callable::Func(func), base: None, args };
                     return self.set_value(expr, signature.ret, meaning);
@@ -178,7 +179,7 @@ impl Checker<'_> {
         self.operand_error(expr, &format!("{}=", op.text()), ty, b)
     }
 
-    /// The type that a place is stored as: memory has an order of matrices, their values have none.
+    /// The type with which a place is stored: matrices in memory have an order, their values have none.
     pub(crate) fn stored_type(&mut self, place: ExprId) -> Ty {
         let info = self.p.tables.exprs[place].clone();
         if let Some(seen) = info.coerce {

@@ -1,8 +1,8 @@
-//! `bit_cast` between types of different sizes.
+//! Checks `bit_cast` between types of different sizes.
 //!
-//! A cast is looked at where its types are known: in the body that it stands in, and where that is generic, in every instance
-//! that the checked file calls, by way of other generic functions too. (What only a value of interface type reaches is
-//! looked at when it is lowered.)
+//! A cast is checked where its types are known: in its own body and, if that is generic, in every instance
+//! that the checked file calls, directly or through other generic functions. (Casts that are reached only
+//! through a value of interface type are checked during lowering.)
 
 use rustc_hash::FxHashSet;
 use syntax::{DeclId, Diagnostic, Span};
@@ -12,11 +12,11 @@ use crate::infer::Checker;
 use crate::tables::FuncRef;
 use crate::types::{GenericArg, Ty};
 
-/// Instances that are looked at: a generic function may call ever new ones of itself.
+/// The maximum number of instances to visit: a generic function may call ever new instances of itself.
 const MOST: usize = 10_000;
 
 impl Checker<'_> {
-    /// Remembers a call of an instance.
+    /// Records a call of an instance.
     pub(crate) fn note_instance(&mut self, func: &FuncRef, span: Span) {
         let is_cast = self.p.is_bit_cast(func.decl);
         let is_instance = !func.args.is_empty() || func.self_ty.is_some();
@@ -36,7 +36,7 @@ impl Program {
         self.is_core(decl) && self.intrinsic(decl).is_some_and(|name| name == "bit_cast")
     }
 
-    /// Looks at the casts of all bodies that have been checked.
+    /// Checks the casts in all bodies that have been checked.
     pub(crate) fn check_bit_casts(&mut self) {
         let mut seen: FxHashSet<FuncRef> = FxHashSet::default();
         let callers = self.instance_callers.iter();
@@ -61,7 +61,7 @@ impl Program {
     }
 
     fn check_bit_cast(&mut self, from: Ty, to: Ty, span: Span) {
-        // As bits, a `bool` is a number of 32 of them.
+        // Bit casts treat a `bool` as a 32-bit number.
         let (Some((a, x)), Some((b, y))) = (self.layout_with(from, 4), self.layout_with(to, 4)) else {
             return;
         };
@@ -75,7 +75,7 @@ impl Program {
         }
     }
 
-    /// That the types of a `bit_cast` have different sizes.
+    /// The diagnostic for a `bit_cast` between types of different sizes.
     pub fn bit_cast_error(&self, from: (Ty, u64), to: (Ty, u64), span: Span) -> Diagnostic {
         let [(from, a), (to, b)] = [from, to].map(|(ty, size)| (self.type_name(ty), size));
         let message = format!("`bit_cast` of a `{from}`, {a} bytes, to `{to}`, {b} bytes");

@@ -1,13 +1,14 @@
-//! How far types and searches may grow: generic code can describe types without end, and types that are short to write
-//! and take more room than there is.
+//! Limits the growth of types and searches: generic code can describe types without end, and types that are
+//! short to write but exceed any memory.
 //!
-//! A type is a term of other types. Its nesting and its number of parts, as a tree, are known once it is made; whoever
-//! makes larger types from smaller ones in the user's name asks for them, and refuses what is beyond [`MAX_PARTS`] or
-//! [`MAX_NESTING`]. A search that asks for ever larger types ends after [`MAX_SEARCH_DEPTH`] questions within each other,
-//! or [`MAX_SEARCH_STEPS`] in all.
+//! A type is a term of other types. Its nesting and its number of parts, as a tree, are known once it is
+//! made. Code that makes larger types from smaller ones on the user's behalf queries both, and refuses types
+//! beyond [`MAX_PARTS`] or [`MAX_NESTING`]. A search that asks for ever larger types ends after
+//! [`MAX_SEARCH_DEPTH`] nested queries, or [`MAX_SEARCH_STEPS`] in total.
 //!
-//! A value of a short type may have parts without end, too: each of forty structs has two fields of the one before it. Such
-//! a struct ([`MAX_LEAVES`]) is refused, and has no fields for anybody who walks over them.
+//! A value of a short type may also have an unbounded number of parts: let each of forty structs have two
+//! fields of the previous struct's type. Such a struct ([`MAX_LEAVES`]) is refused, and walks over its fields
+//! find none.
 
 use rustc_hash::FxHashMap;
 use syntax::{DeclId, Diagnostic, Severity};
@@ -17,28 +18,29 @@ use crate::signature::Subst;
 use crate::tables::FuncRef;
 use crate::types::{GenericArg, Ty, TyKind};
 
-/// How deep generic arguments of a function that is called may be nested.
+/// The maximum nesting of the generic arguments of a called function.
 pub const MAX_NESTING: u32 = 100;
-/// How many parts a type may have.
+/// The maximum number of parts of a type.
 pub const MAX_PARTS: u32 = 1 << 13;
-/// How many numbers, vectors, matrices, pointers and the like a value may be made of; an array counts as its element.
+/// The maximum number of scalars, vectors, matrices, pointers and the like in a value; an array counts as one
+/// element.
 pub const MAX_LEAVES: u32 = 1 << 13;
-/// How many questions whether a type conforms may depend on each other.
+/// The maximum depth of conformance queries that depend on each other.
 const MAX_SEARCH_DEPTH: usize = 64;
-/// How many such questions one question may lead to.
+/// The maximum number of such queries that one query may lead to.
 const MAX_SEARCH_STEPS: u32 = 20_000;
 
-/// How large a type is.
+/// The size of a type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// One more than the deepest of its parts.
+    /// One more than the largest nesting of its parts.
     pub nesting: u32,
-    /// Itself and its parts, as often as they are mentioned.
+    /// The type itself and its parts, counted with multiplicity.
     pub parts: u32,
 }
 
-/// A count of parts at work: how deep types may nest that fields lead to, the types that it has met, and the structs that
-/// it is in by their fields.
+/// The state of a count of parts: the maximum nesting of types reached through fields, the types visited so
+/// far, and the structs whose fields are being walked.
 struct Count {
     deepest: u32,
     seen: FxHashMap<Ty, (u32, bool)>,
@@ -54,7 +56,7 @@ fn types_of(args: &[GenericArg]) -> impl Iterator<Item = Ty> {
 }
 
 impl Program {
-    /// How large the types in a function's generic arguments are.
+    /// The extent of the types in a function's generic arguments.
     pub fn extent_of_arguments(&mut self, func: &FuncRef) -> Extent {
         let types: Vec<Ty> = types_of(&func.args).chain(func.self_ty).collect();
         let mut all = Extent::default();
@@ -65,7 +67,7 @@ impl Program {
         all
     }
 
-    /// How large a type is. Types are made from the inside out, so that of their parts is known.
+    /// The extent of a type. Types are built bottom-up, so that the extents of the parts are known.
     pub(crate) fn extent(&mut self, ty: Ty) -> Extent {
         if let Some(&known) = self.extents.get(&ty) {
             return known;
@@ -90,7 +92,7 @@ impl Program {
             TyKind::Tuple(parts) | TyKind::Pack(parts) => parts.clone(),
             _ => Vec::new(),
         };
-        // A pack that grows without end is as bad as a type that does.
+        // A pack that grows without end is as harmful as a type that does.
         let width = if let TyKind::Pack(parts) = &self.types[ty] { parts.len() as u32 / 4 } else { 0 };
         let mut all = Extent { nesting: width, parts: 1 };
         for part in parts {
@@ -102,14 +104,14 @@ impl Program {
         all
     }
 
-    /// Whether a value of a struct type is made of too much; then the struct is reported.
+    /// Returns true, after reporting the struct, if a value of a struct type has too many parts.
     pub(crate) fn is_too_large(&mut self, ty: Ty) -> bool {
         let TyKind::Struct(decl, _) = self.types[ty] else { return false };
         let deepest = self.extent(ty).nesting + MAX_NESTING;
         let mut count = Count { deepest, seen: FxHashMap::default(), open: Vec::new() };
         let is_too_large = self.leaves(ty, &mut count).0 > MAX_LEAVES;
         let span = self.ast.decls[decl].name_span;
-        // Not noted elsewhere: what was reported while something was tried is taken back.
+        // There is no separate record of the report, since diagnostics of a failed attempt are taken back.
         let is_reported =
             |p: &Program| p.diagnostics.iter().any(|d| d.code == "E0901" && d.primary.span == span);
         if is_too_large && !is_reported(self) {
@@ -120,14 +122,14 @@ impl Program {
         is_too_large
     }
 
-    /// True if a type was reported that is too large: functions may ask for larger ones without end.
+    /// Returns true if a type was reported as too large; functions may then request ever larger types.
     pub fn has_endless_type(&self) -> bool {
         self.diagnostics.iter().any(|d| d.code == "E0901" && d.severity == Severity::Error)
     }
 
-    /// How many parts a value has (all numbers above [`MAX_LEAVES`] are alike), and whether that is known for good. Fields
-    /// whose types nobody has asked for yet count as one: to ask for them here could go round in a circle. Whoever walks
-    /// over a type asks for them, and walks less the next time.
+    /// Returns the number of parts of a value, saturated just above [`MAX_LEAVES`], and true if that number
+    /// is final. Fields whose types have not been resolved yet count as one part: resolving them here could
+    /// cause a cycle. A walk over the type resolves them, so that the next count sees them.
     fn leaves(&mut self, ty: Ty, count: &mut Count) -> (u32, bool) {
         if let Some(&known) = self.leaf_counts.get(&ty) {
             return (known, true);
@@ -138,7 +140,8 @@ impl Program {
         if count.seen.len() > MAX_LEAVES as usize || self.extent(ty).nesting > count.deepest {
             return (MAX_LEAVES + 1, false);
         }
-        // A generic argument may lead to the same type again, or to ever larger ones: these have parts without end.
+        // A generic argument may lead to the same type again, or to ever larger types; these have an
+        // unbounded number of parts.
         count.seen.insert(ty, (MAX_LEAVES + 1, false));
         let found = match self.types[ty].clone() {
             TyKind::Array(e, _) | TyKind::Optional(e) => self.leaves(e, count),
@@ -159,7 +162,7 @@ impl Program {
                 for field in fields {
                     let mut heads = Vec::new();
                     self.heads(field, &mut heads);
-                    // What contains itself, if with other arguments, is reported elsewhere.
+                    // A struct that contains itself, even with other arguments, is reported elsewhere.
                     if heads.iter().any(|head| count.open.contains(head)) {
                         continue;
                     }
@@ -170,7 +173,7 @@ impl Program {
                     }
                 }
                 let own = self.sum_of_leaves(&parts, count);
-                // What a generic argument is made of may contain this struct again.
+                // The parts of a generic argument may legitimately contain this struct again.
                 let open = std::mem::take(&mut count.open);
                 let given = self.sum_of_leaves(&of_arguments, count);
                 count.open = open;
@@ -206,8 +209,8 @@ impl Program {
         }
     }
 
-    /// Begins to ask whether a generic extension applies, which may depend on what others apply to: `false` if that has
-    /// led too far. To be ended by [`Self::end_search`].
+    /// Begins to decide whether a generic extension applies, which may depend on what other extensions apply
+    /// to. Returns `false` if the search has gone too far. Must be paired with [`Self::end_search`].
     pub(crate) fn begin_search(&mut self, extension: DeclId) -> bool {
         if self.endless_search.is_some() {
             return false;
@@ -231,7 +234,7 @@ impl Program {
         self.searching.pop();
     }
 
-    /// Reports a search that was given up, in place of what else was found: that may be wrong.
+    /// Reports a search that was given up, in place of the other errors, which may be wrong.
     pub fn report_endless_search(&mut self) {
         if let Some(diagnostic) = self.endless_search.clone() {
             self.diagnostics.retain(|d| d.severity != Severity::Error);

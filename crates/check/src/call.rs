@@ -1,5 +1,5 @@
-//! Calls: functions, methods and the few functions that are native to the language. [`crate::construct`] has those that
-//! make a value of a type.
+//! Checks calls of functions, of methods and of the few functions that are native to the language.
+//! [`crate::construct`] handles calls that construct a value of a type.
 
 use syntax::ast::{DeclKind, ExprKind};
 use syntax::{DeclId, ExprId};
@@ -14,17 +14,17 @@ use crate::tables::{Arg, Callable, ExprInfo, Meaning};
 use crate::types::{Ty, TyKind, Val};
 
 impl Program {
-    /// Whether a function takes more arguments than parameters (`printf`).
+    /// Returns true if a function accepts more arguments than it has parameters (`printf`).
     pub(crate) fn is_variadic(&self, decl: DeclId) -> bool {
         self.is_core(decl) && self.ast.name(self.ast.decls[decl].name) == "printf"
     }
 
-    /// Whether this is the library's `static_assert`.
+    /// Returns true for the library's `static_assert`.
     pub fn is_static_assert(&self, decl: DeclId) -> bool {
         self.is_core(decl) && self.ast.name(self.ast.decls[decl].name) == "static_assert"
     }
 
-    /// What is read where a value of this type is used: the content of a constant buffer.
+    /// The type that is read where a value of this type is used: for a constant buffer, its content.
     pub(crate) fn loaded(&self, ty: Ty) -> Ty {
         match self.types[ty] {
             TyKind::Buffer(_, content) if self.types_deref(ty) => content,
@@ -34,7 +34,7 @@ impl Program {
 }
 
 impl Checker<'_> {
-    /// A call.
+    /// Infers a call.
     pub(crate) fn infer_call(
         &mut self,
         expr: ExprId,
@@ -80,7 +80,7 @@ impl Checker<'_> {
                 self.set_error(expr)
             }
             Ref::Generic(decl, outer) => self.construct_generic(expr, decl, &outer, args),
-            // `pair.p()` and `pair.d()` are the halves too.
+            // `pair.p()` and `pair.d()` denote the halves too.
             Ref::Value(info) if args.is_empty() && matches!(info.meaning, Meaning::PairField { .. }) => {
                 let ty = self.set(callee, info);
                 self.set_value(expr, ty, Meaning::Same(callee))
@@ -121,7 +121,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The type of which a function that the language knows by its name makes values.
+    /// The type whose values are made by a function that the language knows by name.
     pub(crate) fn native_function(&mut self, callee: ExprId) -> Option<NativeGeneric> {
         let ExprKind::Name(name) = self.p.ast.exprs[callee].kind else { return None };
         let native = match self.p.ast.name(name) {
@@ -132,7 +132,7 @@ impl Checker<'_> {
         matches!(self.lookup(name), Ref::NotFound).then_some(native)
     }
 
-    /// Arguments of a call that cannot be checked are still looked at.
+    /// Infers the arguments of a call that cannot be checked.
     pub(crate) fn skip_args(&mut self, args: &[ExprId]) {
         for &arg in args {
             if !matches!(self.p.ast.exprs[arg].kind, ExprKind::InitList(_)) {
@@ -152,7 +152,8 @@ impl Checker<'_> {
         let arguments = self.arguments(args);
         let span = self.span(expr);
         let Some(chosen) = self.choose(candidates, &arguments, span) else {
-            // The result's type is known all the same if there is no doubt about the function.
+            // The type of the result is known nevertheless if there is only one candidate and it is not
+            // generic.
             if let [only] = candidates
                 && self.p.ast.decls[only.decl].generics.is_none()
             {
@@ -189,7 +190,7 @@ impl Checker<'_> {
             self.note_instance(func, span);
         }
         let ty = chosen.signature.ret;
-        // The value decides between the implementations of a static requirement if it is only known at run time.
+        // The value selects the implementation of a static requirement if its type is only known at run time.
         let base =
             if is_static && self.p.is_requirement(chosen.decl) || plain && !is_static { base } else { None };
         let func_ty = self.p.types.intern(TyKind::Function(chosen.decl, Vec::new()));
@@ -197,7 +198,8 @@ impl Checker<'_> {
         self.set_value(expr, ty, Meaning::Call { func: chosen.callable, base, args })
     }
 
-    /// A condition that has to hold is looked at here if it is known; `lower` looks at what depends on parameters.
+    /// Checks a static assertion if its condition is known; `lower` checks conditions that depend on
+    /// parameters.
     fn static_assert(&mut self, cond: ExprId) {
         let span = self.span(cond);
         match self.p.constant(cond, 0) {
@@ -213,7 +215,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The receiver of a method has to be there, and to be a place if the method changes it.
+    /// Checks that the receiver of a method exists, and that it is a place if the method modifies it.
     fn check_this(&mut self, chosen: &Chosen, base: Option<ExprId>, callee: ExprId) {
         let mutating = chosen.signature.this.as_ref().is_some_and(|t| t.mutating);
         let span = self.span(callee);
@@ -264,7 +266,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Converts the arguments of a call to the parameters of the function that it is of.
+    /// Converts the arguments of a call to the parameters of the chosen function.
     pub(crate) fn fit_arguments(&mut self, chosen: &Chosen, arguments: &[Argument]) -> Vec<Arg> {
         let object = chosen.object.map(|object| self.bind_object(object, &chosen.callable));
         let arguments = &object.into_iter().chain(arguments.iter().copied()).collect::<Vec<_>>()[..];
@@ -300,7 +302,7 @@ impl Checker<'_> {
             }
         }
         if chosen.groups.is_none() && arguments.len() > chosen.signature.params.len() {
-            // `printf`: the rest as they are, constant buffers read.
+            // Pass the remaining arguments of `printf` unchanged, except that constant buffers are read.
             for arg in &arguments[chosen.signature.params.len()..] {
                 if let Some(ty) = arg.ty {
                     let loaded = self.p.loaded(ty);
@@ -322,7 +324,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `value(args)`: a call operator.
+    /// `value(args)`: calls the call operator of a value.
     fn call_value(&mut self, expr: ExprId, callee: ExprId, ty: Ty, args: &[ExprId]) -> Ty {
         let name = self.p.words.call;
         let lvalue = self.p.tables.exprs[callee].lvalue;
@@ -345,7 +347,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The kernel, its group's size and the number of groups in `__dispatch_kernel(kernel, size, groups)`.
+    /// The kernel, its group size and the number of groups in `__dispatch_kernel(kernel, size, groups)`.
     fn dispatch_of(&self, callee: ExprId) -> Option<[ExprId; 3]> {
         let ExprKind::Call { callee, args } = &self.p.ast.exprs[callee].kind else { return None };
         let ExprKind::Name(name) = self.p.ast.exprs[*callee].kind else { return None };
@@ -353,7 +355,8 @@ impl Checker<'_> {
         args[..].try_into().ok().filter(|_| is_dispatch)
     }
 
-    /// `__dispatch_kernel(kernel, size, groups)(args)`: the kernel's call is checked, but only `__dispatch` is called.
+    /// `__dispatch_kernel(kernel, size, groups)(args)`: the kernel's call is checked, but only `__dispatch`
+    /// is called.
     fn infer_dispatch(&mut self, expr: ExprId, [kernel, size, groups]: [ExprId; 3], args: &[ExprId]) -> Ty {
         let span = self.span(expr);
         let call = ExprKind::Call { callee: kernel, args: args.to_vec() };
@@ -364,7 +367,7 @@ impl Checker<'_> {
         self.infer_call(expr, callee, &[size, groups], None)
     }
 
-    /// `base[args]` by a user's `__subscript`.
+    /// `base[args]` with a `__subscript` of the user's.
     pub(crate) fn infer_subscript(&mut self, expr: ExprId, base: ExprId, args: &[ExprId]) -> Ty {
         let span = self.span(expr);
         let ty = self.ty_of(base);
@@ -383,7 +386,8 @@ impl Checker<'_> {
                 candidates.push(Candidate::member(decl, facet));
             }
         }
-        // Of extensions of every type that conforms to something: those that can do most.
+        // Among extensions of all types that conform to an interface, use the subscripts with the most
+        // accessors.
         let blanket =
             self.p.blanket_facets(ty, |p, ext| p.names_in(ext).is_some_and(|n| n.contains_key(&name)));
         let mut found = Vec::new();

@@ -1,8 +1,8 @@
-//! What a type conforms to and where its members come from.
+//! Determines what a type conforms to and where its members come from.
 //!
-//! A type's *facets* are the declarations whose members it has, nearest first: the struct itself, its extensions,
-//! base structs, and the interfaces that it conforms to, each with what the generic parameters around the members
-//! stand for. Member lookup, conformance and requirements all read this one list.
+//! A type's *facets* are the declarations whose members it has, nearest first: the struct itself, its
+//! extensions, base structs, and the interfaces that it conforms to, each with a substitution for the generic
+//! parameters around the members. Member lookup, conformance and requirements all read this one list.
 
 use std::rc::Rc;
 
@@ -15,14 +15,14 @@ use crate::program::Program;
 use crate::signature::Subst;
 use crate::types::{Args, GenericArg, Ty, TyKind, Val};
 
-/// Where members come from.
+/// The origin of members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FacetKind {
     Own,
     Extension,
     Base,
     Interface,
-    /// An extension of an interface, or of every type that conforms to one.
+    /// An extension of an interface, or of all types that conform to one.
     InterfaceExtension,
 }
 
@@ -31,11 +31,11 @@ pub(crate) enum FacetKind {
 pub(crate) struct Facet {
     pub(crate) container: DeclId,
     pub(crate) kind: FacetKind,
-    /// The container's parameters, and `This`.
+    /// The substitution for the container's parameters and `This`.
     pub(crate) env: Rc<Subst>,
-    /// The type that the members are of: the base struct for those of a base.
+    /// The type that the members belong to: for the members of a base, the base struct.
     pub(crate) self_ty: Ty,
-    /// Where two functions fit a call equally, that of the lower rank is meant.
+    /// If two functions fit a call equally well, the one of lower rank is chosen.
     pub(crate) rank: u32,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct ExtensionInfo {
 }
 
 impl Program {
-    /// The generic parameters of a declaration and of all around it, outermost first.
+    /// The generic parameters of a declaration and of all enclosing ones, outermost first.
     pub fn all_generic_params(&self, decl: DeclId) -> Vec<DeclId> {
         let mut chain = Vec::new();
         let mut at = Some(decl);
@@ -61,13 +61,13 @@ impl Program {
         chain.into_iter().rev().flatten().collect()
     }
 
-    /// Parameters as arguments for themselves.
+    /// The generic parameters of a declaration as arguments for themselves.
     pub(crate) fn identity_args(&mut self, decl: DeclId) -> Args {
         let params = self.all_generic_params(decl);
         params.into_iter().map(|p| self.param_arg(p)).collect()
     }
 
-    /// A parameter as an argument.
+    /// A generic parameter as an argument.
     pub(crate) fn param_arg(&mut self, param: DeclId) -> GenericArg {
         match self.ast.decls[param].kind {
             DeclKind::ValueParam { .. } => GenericArg::Val(Val::Param(param)),
@@ -88,7 +88,7 @@ impl Program {
                 self.resolve_extensions();
                 if let Some(info) = self.extensions.iter().find(|e| e.decl == container) {
                     let target = info.target;
-                    // Within an extension of an interface, `this` is of some type that conforms.
+                    // Within an extension of an interface, `this` has some conforming type.
                     if let TyKind::Interface(decl, _) = self.types[target] {
                         return self.types.intern(TyKind::This(decl));
                     }
@@ -125,13 +125,13 @@ impl Program {
             let span = self.ast.decls[decl].name_span;
             let name = self.ast.name(self.ast.decls[decl].name).to_string();
             self.error("E39999", span, format!("'{name}' inherits from itself"));
-            // Nothing that walks the bases would end.
+            // Without this, walks over the bases would not terminate.
             self.bases.insert(decl, fine.clone());
         }
         fine
     }
 
-    /// Whether a type is of the declaration, or inherits from one that is.
+    /// Returns true if a type is an instance of the declaration, or inherits from one.
     fn inherits(&mut self, ty: Ty, decl: DeclId) -> bool {
         let mut seen: Vec<DeclId> = Vec::new();
         let mut left = vec![ty];
@@ -154,7 +154,7 @@ impl Program {
             self.base_types(b, scope, out);
             return;
         }
-        // A parameter's bounds are resolved outside of what it is a parameter of.
+        // The bounds of a parameter are resolved outside of the parameter's owner.
         let outside = self.param_owner.get(&scope).copied().unwrap_or(scope);
         let mut checker = Checker::outside(self, scope);
         checker.outside_of = Some(outside);
@@ -169,7 +169,7 @@ impl Program {
         }
     }
 
-    /// The declaration whose generic parameter a type depends on at its root: `T` of `T.A.B`.
+    /// The declaration that owns the generic parameter at the root of a type: the owner of `T` for `T.A.B`.
     pub(crate) fn root_owner(&self, ty: Ty) -> Option<DeclId> {
         match &self.types[ty] {
             TyKind::Param(param) => self.param_owner.get(param).copied(),
@@ -178,14 +178,14 @@ impl Program {
         }
     }
 
-    /// The interfaces that a type is *declared* to conform to, with theirs: of a parameter, `This`, an associated
-    /// type, an interface, a struct, an enumeration.
+    /// The interfaces that a type is *declared* to conform to, together with their bases. The type may be a
+    /// parameter, `This`, an associated type, an interface, a struct, or an enumeration.
     pub(crate) fn interfaces_of(&mut self, ty: Ty) -> Vec<Ty> {
         let mut out = Vec::new();
         match self.types[ty].clone() {
             TyKind::Param(_) => self.constrained_to(ty, &mut out),
             TyKind::Each(pack) => match self.types[pack].clone() {
-                // What all have in common.
+                // The interfaces that all elements have in common.
                 TyKind::Pack(parts) => {
                     for (idx, part) in parts.into_iter().enumerate() {
                         let element = if self.is_pack(part) { self.each_of(part) } else { None };
@@ -283,7 +283,7 @@ impl Program {
         }
     }
 
-    /// Resolves the targets of extensions that have come in.
+    /// Resolves the targets of newly added extensions.
     pub(crate) fn resolve_extensions(&mut self) {
         while let Some(decl) = self.pending_extensions.pop() {
             let DeclKind::Extension { target, .. } = self.ast.decls[decl].kind else { continue };
@@ -293,7 +293,7 @@ impl Program {
         }
     }
 
-    /// What the parameters of an extension stand for if it extends this type.
+    /// The substitution for the parameters of an extension if it extends this type.
     pub(crate) fn match_extension(&mut self, idx: usize, ty: Ty) -> Option<Subst> {
         let ExtensionInfo { decl, target, .. } = self.extensions[idx];
         if self.extensions[idx].params.is_empty() {
@@ -314,10 +314,11 @@ impl Program {
         applies.then_some(env)
     }
 
-    /// Matches a type with a pattern over parameters, exactly.
+    /// Unifies a type with a pattern over parameters, without conversions.
     pub(crate) fn unify(&mut self, pattern: Ty, ty: Ty, params: &[DeclId], env: &mut Subst) -> bool {
         if pattern == ty {
-            // Parameters may occur on both sides (an extension seen from within): they stand for themselves.
+            // Parameters may occur on both sides (an extension seen from within); then they stand for
+            // themselves.
             let mut found = Vec::new();
             self.params_in(pattern, &mut found);
             for param in found {
@@ -382,7 +383,7 @@ impl Program {
                 self.unify_expand(pattern, &shape, ty, params, env)
             }
             (TyKind::Assoc(..), _) => {
-                // Not a pattern; it is compared when its base is known.
+                // Not a pattern; it is compared once its base is known.
                 let known = self.substitute(pattern, &env.clone());
                 known == ty || matches!(self.types[known], TyKind::Assoc(..))
             }
@@ -398,7 +399,7 @@ impl Program {
         }
     }
 
-    /// Matches a compile-time integer with a pattern.
+    /// Unifies a compile-time integer with a pattern.
     pub(crate) fn unify_val(&mut self, a: &Val, b: &Val, params: &[DeclId], env: &mut Subst) -> bool {
         if a == b && !matches!(a, Val::Param(p) if params.contains(p)) {
             return true;
@@ -443,7 +444,7 @@ impl Program {
             self.constraints_of(owner);
         }
         if let (TyKind::Assoc(outer, _), true) = (&self.types[ty], self.has_constraints) {
-            // Constraints that are resolved on the way ask for the same facets, which are not there yet.
+            // Constraints that are resolved on the way request the same facets, which are not cached yet.
             let outer = *outer;
             self.constraints_on(outer);
         }
@@ -494,7 +495,7 @@ impl Program {
                             FacetKind::Own => FacetKind::Base,
                             other => other,
                         };
-                        // A base's conformance holds for what is derived from it.
+                        // The conformance of a base also holds for the derived struct.
                         out.push(Facet { kind, rank: facet.rank + 2, ..facet.clone() });
                     }
                 }
@@ -548,7 +549,8 @@ impl Program {
         facets
     }
 
-    /// Extensions of every type that conforms to something (`extension<T : I> T`), if they extend this one.
+    /// Facets for the extensions of all types that conform to an interface (`extension<T : I> T`), if they
+    /// extend this type.
     pub(crate) fn blanket_facets(
         &mut self,
         ty: Ty,
@@ -571,9 +573,9 @@ impl Program {
         out
     }
 
-    /// The interfaces that extensions of every type that conforms to something give this one, if that is the interface or
-    /// one that inherits from it. The constraints of other extensions are not looked at: each asks for interfaces itself,
-    /// so that the questions would multiply.
+    /// The interfaces that such extensions add to this type, restricted to extensions that provide the given
+    /// interface or one that inherits from it. The constraints of other extensions are not checked: each
+    /// check queries interfaces itself, so that the queries would multiply.
     pub(crate) fn blanket_interfaces(&mut self, ty: Ty, interface: DeclId) -> Vec<Ty> {
         self.resolve_extensions();
         let mut offering = Vec::new();
@@ -603,7 +605,7 @@ impl Program {
         all
     }
 
-    /// Whether a type conforms to an interface (or is derived from a struct).
+    /// Returns true if a type conforms to an interface (or is derived from a struct).
     pub(crate) fn conforms(&mut self, ty: Ty, bound: Ty) -> bool {
         if ty == bound || ty == Ty::ERROR || bound == Ty::ERROR {
             return true;
@@ -649,7 +651,8 @@ impl Program {
         found
     }
 
-    /// True if a `where` of the parameters that a type mentions says that it conforms: `where vector<T, 1> : I`.
+    /// Returns true if a `where` clause of the parameters that a type mentions states the conformance:
+    /// `where vector<T, 1> : I`.
     fn is_given(&mut self, ty: Ty, bound: Ty) -> bool {
         if matches!(self.types[ty], TyKind::Param(_) | TyKind::Assoc(..)) {
             return false;
@@ -664,7 +667,7 @@ impl Program {
         })
     }
 
-    /// Whether an interface is among a type's facets.
+    /// Returns true if an interface is among a type's facets.
     pub(crate) fn has_interface(&mut self, ty: Ty, decl: DeclId, args: &Args) -> bool {
         self.facets(ty).iter().any(|f| {
             f.kind == FacetKind::Interface
@@ -673,13 +676,14 @@ impl Program {
         })
     }
 
-    /// Whether a struct is declared to conform to one of the library's interfaces, here or in an extension.
+    /// Returns true if a type is declared to conform to one of the library's interfaces, at its declaration
+    /// or in an extension.
     pub(crate) fn declares(&mut self, ty: Ty, magic: Magic) -> bool {
         let Some(decl) = self.magic_decl(magic) else { return false };
         self.has_interface(ty, decl, &Vec::new())
     }
 
-    /// Generic parameters that a type mentions.
+    /// Collects the generic parameters that a type mentions.
     pub(crate) fn params_in(&self, ty: Ty, out: &mut Vec<DeclId>) {
         let args = |args: &Args, out: &mut Vec<DeclId>| {
             for arg in args {

@@ -1,4 +1,4 @@
-//! What is known while compiling: lengths of arrays, values of enumerations, sizes.
+//! Evaluates constants at compile time: lengths of arrays, values of enumerations, sizes.
 
 use syntax::ast::{BinaryOp, DeclKind, ExprKind, Modifiers, SizeOfKind, UnaryOp};
 use syntax::{DeclId, ExprId};
@@ -11,7 +11,7 @@ use crate::tables::{FuncRef, Initializer, Meaning};
 use crate::types::{GenericArg, Scalar, Ty, TyKind, Val};
 
 impl Checker<'_> {
-    /// An inferred expression as a compile-time integer; a diagnostic if it is none.
+    /// Evaluates an inferred expression as a compile-time integer; reports a diagnostic if it is not one.
     pub(crate) fn val_of(&mut self, expr: ExprId) -> Val {
         match self.p.constant(expr, 0) {
             Some(val) => val,
@@ -27,14 +27,15 @@ impl Checker<'_> {
 }
 
 impl Program {
-    /// The value of an integer constant expression.
+    /// Evaluates an integer constant expression.
     pub fn const_int(&mut self, expr: ExprId, env: &Subst) -> Option<i64> {
         let val = self.constant(expr, 0)?;
         let val = self.substitute_val(&val, env);
         self.val_int(&val, env)
     }
 
-    /// The value of an integer constant expression that is no part of a body, as in an attribute of a declaration.
+    /// Evaluates an integer constant expression that is not part of a body, for example in an attribute of a
+    /// declaration.
     pub fn const_int_at(&mut self, decl: DeclId, expr: ExprId) -> Option<i64> {
         if let Some(value) = self.const_int(expr, &Subst::default()) {
             return Some(value);
@@ -43,7 +44,7 @@ impl Program {
         self.const_int(expr, &Subst::default())
     }
 
-    /// An inferred expression as a compile-time integer over generic parameters.
+    /// Evaluates an inferred expression as a compile-time integer over generic parameters.
     pub(crate) fn constant(&mut self, expr: ExprId, depth: u32) -> Option<Val> {
         if depth > 300 {
             return None;
@@ -157,7 +158,7 @@ impl Program {
         }
     }
 
-    /// The value of a constant member; it stays a member while its type is not known.
+    /// The value of a constant member; the result stays symbolic while the member's type is not known.
     pub(crate) fn constant_member(&mut self, member: FuncRef) -> Val {
         let crate::Resolved::Func(found) = self.resolve_requirement(&member) else {
             return Val::Member(Box::new(member));
@@ -173,11 +174,11 @@ impl Program {
             self.substitute_val(&val, &env)
         });
         self.val_depth -= 1;
-        // What an interface declares without a value is known when the type is.
+        // A constant that an interface declares without a value is known once the type is.
         val.unwrap_or_else(|| Val::Member(Box::new(member)))
     }
 
-    /// The element of a constant array that is written out.
+    /// The element of a constant array that has an explicit initializer list.
     fn constant_element(&mut self, base: ExprId, index: i64) -> Option<ExprId> {
         let decl = match self.tables.exprs[base].meaning {
             Meaning::Var(decl) => decl,
@@ -198,7 +199,7 @@ impl Program {
         }
     }
 
-    /// A constant variable's value.
+    /// The value of a constant variable.
     fn constant_variable(&mut self, decl: DeclId, depth: u32) -> Option<Val> {
         let DeclKind::Var { init: Some(init), .. } = self.ast.decls[decl].kind else { return None };
         let modifiers = self.ast.decls[decl].modifiers;
@@ -230,7 +231,7 @@ impl Program {
             if let Some(value) = value
                 && !self.enum_values.contains_key(&decl)
             {
-                // A value that needs itself is 0; the busy entry ends the recursion.
+                // A value that depends on itself is 0; the provisional entry ends the recursion.
                 self.enum_values.insert(decl, 0);
                 let mut checker = Checker::new(self, decl);
                 checker.check(value, tag);
@@ -248,7 +249,7 @@ impl Program {
         self.enum_values.get(&case).copied().unwrap_or(0)
     }
 
-    /// The integer type that an enumeration is stored as.
+    /// The integer type that represents an enumeration.
     pub fn enum_tag(&mut self, decl: DeclId) -> Ty {
         let DeclKind::Enum { tag: Some(tag), .. } = self.ast.decls[decl].kind else { return Ty::INT };
         let ty = Checker::new(self, decl).type_expr(tag);
@@ -263,7 +264,7 @@ impl Program {
                 TyKind::Array(_, Some(Val::Int(n))) | TyKind::Vector(_, Val::Int(n)) => Some(*n),
                 _ => None,
             },
-            // Alone, an optional is as large as in an array.
+            // Outside of an aggregate, an optional is as large as in an array.
             SizeOfKind::SizeOf if matches!(self.types[ty], TyKind::Optional(_)) => {
                 self.layout(ty).map(|(size, align)| (size + align - 1) / align * align)
             }
@@ -272,12 +273,12 @@ impl Program {
         }
     }
 
-    /// Size and alignment: as C lays structs out, but without what follows the last field.
+    /// Size and alignment: structs are laid out as in C, but without padding after the last field.
     fn layout(&mut self, ty: Ty) -> Option<(i64, i64)> {
         self.layout_with(ty, 1)
     }
 
-    /// The same, where a `bool` has so many bytes.
+    /// The same with an explicit size of `bool` in bytes.
     pub(crate) fn layout_with(&mut self, ty: Ty, truth: i64) -> Option<(i64, i64)> {
         let round = |at: i64, align: i64| (at + align - 1) / align * align;
         match self.types[ty].clone() {
@@ -325,7 +326,7 @@ impl Program {
         Some((at, most))
     }
 
-    /// A generic argument that is a value, as a number.
+    /// The value of a generic argument that is a compile-time integer.
     pub fn arg_int(&self, arg: &GenericArg, env: &Subst) -> Option<i64> {
         match arg {
             GenericArg::Val(val) => self.val_int(val, env),

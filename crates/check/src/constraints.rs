@@ -1,7 +1,7 @@
-//! What generics ask of their parameters, and what interfaces ask of associated types.
+//! Collects the constraints of generics on their parameters and of interfaces on associated types.
 //!
-//! The constraints of one declaration are resolved in order; what is known so far is visible while the rest is
-//! resolved, since `where T.Differential == T` needs the bases of `T`.
+//! The constraints of one declaration are resolved in order; those resolved so far are visible while the rest
+//! is resolved, since `where T.Differential == T` needs the bases of `T`.
 
 use std::rc::Rc;
 
@@ -13,28 +13,28 @@ use crate::program::Program;
 use crate::signature::Subst;
 use crate::types::{GenericArg, Ty, TyKind, Val};
 
-/// Two types of a constraint, as written.
+/// Pairs of the two types in a constraint, as written.
 pub(crate) type Pairs = Vec<(Ty, Ty)>;
 
-/// What the generics of a declaration ask of their parameters.
+/// The constraints of a declaration's generics on their parameters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Constraints {
-    /// Type and interface.
+    /// Pairs of a type and an interface that it conforms to.
     pub(crate) conforms: Vec<(Ty, Ty)>,
-    /// Type, and what it is the same as.
+    /// Pairs of equal types.
     pub(crate) equal: Vec<(Ty, Ty)>,
-    /// Integers that are the same: `countof(T) == N`.
+    /// Pairs of equal integers: `countof(T) == N`.
     pub(crate) equal_values: Vec<(Val, Val)>,
-    /// `where A(B)`: what a `B` converts to, the `B`, and whether that need not be written.
+    /// `where A(B)`: the target type `A`, the source type `B`, and true if the conversion is implicit.
     pub(crate) converts: Vec<(Ty, Ty, bool)>,
-    /// `where optional T : I`: what is only known where `T is I` has been asked.
+    /// `where optional T : I`: conformances that hold only where `T is I` has been tested.
     pub(crate) optional: Vec<(Ty, Ty)>,
-    /// Packs that have elements.
+    /// Packs that are not empty.
     pub(crate) nonempty: Vec<GenericArg>,
 }
 
 impl Constraints {
-    /// True if they say nothing but what types conform to.
+    /// Returns true if there are no constraints other than conformances.
     pub(crate) fn is_of_bounds(&self) -> bool {
         let Constraints { conforms: _, equal, equal_values, converts, optional, nonempty } = self;
         let nothing_else = equal.is_empty() && equal_values.is_empty() && converts.is_empty();
@@ -43,7 +43,7 @@ impl Constraints {
 }
 
 impl Program {
-    /// What the generics of one declaration ask for.
+    /// The constraints of one declaration's generics.
     pub(crate) fn constraints_of(&mut self, owner: DeclId) -> Rc<Constraints> {
         if let Some(found) = self.constraints.get(&owner) {
             return found.clone();
@@ -51,7 +51,8 @@ impl Program {
         let Some(generics) = self.ast.decls[owner].generics.clone() else {
             return Rc::default();
         };
-        // What is known so far is visible while the rest is resolved: `where T.Differential == T` needs `T`'s bases.
+        // Make the constraints found so far visible while the rest is resolved: `where T.Differential == T`
+        // needs the bases of `T`.
         let mut known = Constraints::default();
         self.constraints.insert(owner, Rc::default());
         self.constraints_open.push(owner);
@@ -72,7 +73,7 @@ impl Program {
                     checker.expanding.push(Vec::new());
                     let ty = checker.type_expr(*expr);
                     let ty = match self.types[ty] {
-                        // `each T : I` says it of the whole pack.
+                        // `each T : I` constrains the whole pack.
                         TyKind::Each(pack) => pack,
                         _ => ty,
                     };
@@ -130,12 +131,12 @@ impl Program {
         }
         self.constraints_open.retain(|&d| d != owner);
         if let DeclKind::AssociatedType { .. } = self.ast.decls[owner].kind {
-            // What is known of associated types has changed.
+            // The facts known about associated types have changed.
             let types = &self.types;
             self.facets.retain(|&ty, _| !matches!(types[ty], TyKind::Assoc(..)));
             self.differentials.retain(|&ty, _| !matches!(types[ty], TyKind::Assoc(..)));
         }
-        // Facets and differentials of the parameters may have been asked for on the way.
+        // Facets and differentials of the parameters may have been cached on the way.
         for &param in &generics.params {
             let ty = self.types.intern(TyKind::Param(param));
             self.facets.remove(&ty);
@@ -144,7 +145,7 @@ impl Program {
         Rc::new(known)
     }
 
-    /// Whether a side of a constraint is an integer, not a type.
+    /// Returns true if a side of a constraint is an integer rather than a type.
     fn is_value(&self, expr: syntax::ExprId) -> bool {
         matches!(
             self.ast.exprs[expr].kind,
@@ -162,11 +163,11 @@ impl Program {
         }
     }
 
-    /// What the interfaces that a type conforms to say of its associated types beside their bounds, by `where` or
-    /// `__constraint`: conformances, and types that are the same.
+    /// The constraints that the interfaces of a type put on its associated types beyond their bounds, by
+    /// `where` or `__constraint`: conformances, and pairs of equal types.
     pub(crate) fn constraints_on(&mut self, base: Ty) -> (Pairs, Pairs) {
         let (mut conforms, mut equal) = (Vec::new(), Vec::new());
-        // What is asked for while it is being found out is what is known by then.
+        // A query that recurs within itself sees only what is known by then, so that the recursion ends.
         let busy = self.constraints_busy.iter().filter(|&&b| b == base).count();
         if !self.has_constraints || busy > 1 {
             return (conforms, equal);
@@ -183,7 +184,7 @@ impl Program {
                 {
                     continue;
                 }
-                // What follows one that is being resolved may depend on it.
+                // Members after one that is being resolved may depend on it.
                 if self.constraints_open.contains(&member) {
                     break;
                 }
@@ -201,7 +202,7 @@ impl Program {
         (conforms, equal)
     }
 
-    /// A path of associated types with its root replaced and nothing looked up.
+    /// Replaces the root of a path of associated types without looking anything up.
     fn substitute_raw(&mut self, ty: Ty, env: &Subst) -> Ty {
         match self.types[ty] {
             TyKind::Assoc(base, assoc) => {
@@ -219,19 +220,20 @@ impl Program {
         }
     }
 
-    /// Whether arguments fulfil the constraints of a declaration's generics.
+    /// Returns true if the arguments fulfil the constraints of a declaration's generics.
     pub(crate) fn satisfies(&mut self, owner: DeclId, env: &Subst) -> bool {
         self.unsatisfied(owner, env).is_none()
     }
 
-    /// The first constraint that arguments don't fulfil: the type and what it should be.
+    /// The first constraint that the arguments do not fulfil: the type, and the type or interface that it
+    /// should match.
     pub(crate) fn unsatisfied(&mut self, owner: DeclId, env: &Subst) -> Option<(Ty, Ty)> {
         let constraints = self.constraints_of(owner);
         for &(subject, bound) in &constraints.conforms {
             let (subject, general) = (self.substitute(subject, env), bound);
             let bound = self.substitute(general, env);
             if let TyKind::Pack(parts) = self.types[subject].clone() {
-                // Each element, with what the bound says of it.
+                // Check each element against the bound for this element.
                 let mut inner = env.clone();
                 for (idx, part) in parts.into_iter().enumerate() {
                     inner.element = Some(idx);
@@ -281,7 +283,7 @@ impl Program {
         None
     }
 
-    /// What constraints say of parameters: `T` of `U : IBuffer<T>` where `U` is known.
+    /// Infers parameters from constraints: `T` from `U : IBuffer<T>` where `U` is known.
     pub(crate) fn infer_from_constraints(&mut self, owner: DeclId, params: &[DeclId], env: &mut Subst) {
         if params.iter().all(|&p| env.get(p).is_some()) {
             return;
@@ -300,7 +302,7 @@ impl Program {
                 offered.iter().any(|&i| matches!(self.types[i], TyKind::Interface(d, _) if d == decl));
             if !is_offered && !self.conform_busy.contains(&(subject, bound)) {
                 self.conform_busy.push((subject, bound));
-                // By an extension of every type that conforms to something.
+                // Also consider extensions of all types that conform to an interface.
                 offered.extend(self.blanket_interfaces(subject, decl));
                 self.conform_busy.pop();
             }

@@ -1,7 +1,8 @@
-//! Values that a call makes: tuples, pairs, and those of a type, `T(…)`.
+//! Checks calls that construct values: tuples, pairs, and values of a type, `T(…)`.
 //!
-//! The type decides. Numbers, vectors and matrices are converted or put together; a struct takes the constructors that it
-//! declares, and without one its fields; a type that is not known yet has only what its constraints promise.
+//! The type determines the form. Scalars, vectors and matrices are converted or composed from components; a
+//! struct uses the constructors that it declares, or its fields if it declares none; a type that is not known
+//! yet has only the constructors that its constraints promise.
 
 use std::rc::Rc;
 
@@ -26,7 +27,7 @@ impl Checker<'_> {
         self.set_value(expr, ty, Meaning::MakeTuple(args.to_vec()))
     }
 
-    /// `diffPair(p, d)`: the type is that of `p`, with integers as `float`.
+    /// `diffPair(p, d)`: the pair's type is determined by `p`, where integers count as `float`.
     pub(crate) fn diff_pair(&mut self, expr: ExprId, args: &[ExprId], expected: Option<Ty>) -> Ty {
         let span = self.span(expr);
         let (primal, differential) = match *args {
@@ -53,7 +54,7 @@ impl Checker<'_> {
             self.skip_args(&args[1..]);
             return self.set_error(expr);
         }
-        // Integers are taken as floats.
+        // Treat integers as floats.
         let is_float = |p: &Program, ty: Ty| matches!(p.types[ty], TyKind::Scalar(s) if s.is_float());
         if let TyKind::Scalar(scalar) = self.p.types[ty]
             && scalar != Scalar::Bool
@@ -98,8 +99,8 @@ impl Checker<'_> {
         self.set_value(expr, pair, Meaning::MakePair { primal, differential })
     }
 
-    /// `S(args)` for a generic `S` without its arguments: they are inferred from a constructor's parameters or, for a
-    /// struct without one, from its fields.
+    /// `S(args)` for a generic `S` without its arguments: they are inferred from a constructor's parameters
+    /// or, for a struct without constructors, from its fields.
     pub(crate) fn construct_generic(
         &mut self,
         expr: ExprId,
@@ -249,7 +250,8 @@ impl Checker<'_> {
         self.set_value(expr, ty, Meaning::Aggregate(initializer))
     }
 
-    /// `T(x)` where `T` is not known: a conversion of numbers, or a constructor that a constraint promises.
+    /// `T(x)` where `T` is not known: a conversion between numbers, or a constructor that a constraint
+    /// promises.
     fn construct_unknown(&mut self, expr: ExprId, ty: Ty, args: &[ExprId]) -> Ty {
         if args.is_empty() {
             return self.set_value(expr, ty, Meaning::Aggregate(Initializer::Default(ty)));
@@ -350,7 +352,7 @@ impl Checker<'_> {
             .all(|&p| matches!(self.p.ast.decls[p].kind, DeclKind::Param { default: Some(_), .. }))
     }
 
-    /// A constructor for these arguments, if one fits (for brace lists); no diagnostics.
+    /// Finds a constructor that fits these arguments (for brace lists); reports no diagnostics.
     pub(crate) fn constructor_for(
         &mut self,
         ty: Ty,

@@ -1,6 +1,7 @@
-//! Implicit conversions and their cost. Overload resolution takes the candidate with the least sum.
+//! Implements implicit conversions and their costs. Overload resolution selects the candidate with the least
+//! total cost.
 //!
-//! The costs are on Slang's scale, so that the same candidate wins.
+//! The costs use Slang's scale, so that the same candidate wins.
 
 use syntax::ExprId;
 
@@ -10,7 +11,7 @@ use crate::program::Program;
 use crate::tables::FuncRef;
 use crate::types::{Order, Scalar, Ty, TyKind, Val};
 
-/// The same type.
+/// The cost if the types are the same.
 pub(crate) const NONE: u32 = 0;
 const LITERAL: u32 = 23;
 const LITERAL_SIGN: u32 = 32;
@@ -25,12 +26,12 @@ const INT_TO_FLOAT: u32 = 400;
 const GENERAL: u32 = 900;
 const TRUNCATE_VECTOR: u32 = 950;
 
-/// What is known of the value that is converted.
+/// Facts about the value being converted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Source {
-    /// The value of an integer literal.
+    /// The value, if it is an integer literal.
     pub(crate) literal: Option<i128>,
-    /// Written as a cast or a constructor.
+    /// The conversion is explicit: a cast or a constructor.
     pub(crate) explicit: bool,
 }
 
@@ -93,7 +94,7 @@ impl Program {
                     _ => None,
                 }
             }
-            // the same number of components, row by row
+            // The components correspond row by row, so their number has to be the same.
             (TyKind::Matrix(a, Val::Int(r), Val::Int(c), _), TyKind::Vector(b, Val::Int(n)))
             | (TyKind::Vector(a, Val::Int(n)), TyKind::Matrix(b, Val::Int(r), Val::Int(c), _))
                 if source.explicit && r.checked_mul(c) == Some(n) =>
@@ -102,7 +103,7 @@ impl Program {
             }
             (TyKind::Array(a, Some(n)), TyKind::Array(b, m)) => {
                 let same_length = m.is_none() || m.as_ref() == Some(&n);
-                // Arrays convert only where nothing happens to the elements.
+                // Arrays convert implicitly only if their elements stay as they are.
                 (same_length && (a == b || source.explicit && self.conversion(a, b, source).is_some()))
                     .then_some(30)
             }
@@ -131,7 +132,8 @@ impl Program {
             (TyKind::Struct(..), TyKind::Struct(..)) if self.is_derived(from, to) => Some(PROMOTION),
             (_, TyKind::Struct(..)) if self.implicit_cost(from, to).is_some() => self.implicit_cost(from, to),
             (_, TyKind::Interface(..)) => self.conforms(from, to).then_some(50),
-            // A differential of any type as that of an existential: whether it fits is known at run time.
+            // Converts a differential of any type to the differential of an existential; whether it fits is
+            // only known at run time.
             (TyKind::Interface(..), TyKind::Assoc(_, assoc))
                 if self.is_existential(to) && self.is_differential(assoc) =>
             {
@@ -144,7 +146,7 @@ impl Program {
                 self.differential(from).is_some().then_some(60)
             }
             (TyKind::Scalar(_), TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_)) => {
-                // A literal stands for a number of any type; other numbers have to be converted by name.
+                // A literal can be a number of any type; other numbers have to be converted explicitly.
                 let literal = source.literal.is_some();
                 (self.has_operators(to) && (literal || source.explicit)).then_some(INT_TO_FLOAT)
             }
@@ -170,7 +172,7 @@ impl Program {
         }
     }
 
-    /// What a `where` clause promises: `T == U`, `T(U)`.
+    /// The cost of a conversion that a `where` clause promises: `T == U`, `T(U)`.
     fn promised_conversion(&mut self, from: Ty, to: Ty, source: Source) -> Option<u32> {
         let unknown = |p: &Program, ty: Ty| matches!(p.types[ty], TyKind::Param(_) | TyKind::Assoc(..));
         if !unknown(self, from) && !unknown(self, to) {
@@ -178,7 +180,7 @@ impl Program {
         }
         for ty in [from, to] {
             let Some(mut owner) = self.root_owner(ty) else { continue };
-            // The function's own clauses, and those of the type around it.
+            // Check the function's own clauses, and those of the enclosing type.
             loop {
                 let constraints = self.constraints_of(owner);
                 if constraints.equal.iter().any(|&(a, b)| (a, b) == (from, to) || (b, a) == (from, to)) {
@@ -199,14 +201,14 @@ impl Program {
         None
     }
 
-    /// Whether a value of one type can be made of one of another: by conversion, or by a constructor.
+    /// Returns true if one type can be made from another, by conversion or by a constructor.
     pub(crate) fn is_convertible(&mut self, from: Ty, to: Ty) -> bool {
         let explicit = Source { explicit: true, literal: None };
         self.conversion(from, to, explicit).is_some() || self.converting_init(from, to).is_some()
     }
 
-    /// The constructor of a struct that takes one value, of this type; else one that is marked as an implicit conversion
-    /// and takes a number that this type becomes by itself.
+    /// The constructor of a struct that takes a single value of this type; otherwise the constructor that is
+    /// marked as an implicit conversion and takes a number to which this type converts.
     pub fn converting_init(&mut self, from: Ty, to: Ty) -> Option<FuncRef> {
         let name = self.words.init;
         let TyKind::Struct(..) = self.types[to] else { return None };
@@ -238,12 +240,12 @@ impl Program {
         by_number
     }
 
-    /// Whether a struct is derived from another.
+    /// Returns true if a struct is derived from another.
     pub fn is_derived(&mut self, from: Ty, base: Ty) -> bool {
         matches!(self.types[from], TyKind::Struct(..)) && self.facets(from).iter().any(|f| f.self_ty == base)
     }
 
-    /// The cost that `__implicit_conversion(cost)` gives a constructor of a struct.
+    /// The cost that `__implicit_conversion(cost)` gives to a constructor of a struct.
     fn implicit_cost(&mut self, from: Ty, to: Ty) -> Option<u32> {
         let init = self.converting_init(from, to)?;
         let cost = self.attribute(init.decl, "__implicit_conversion")?.args.first().copied();
@@ -258,7 +260,7 @@ impl Program {
         FuncRef { decl, args, self_ty: Some(facet.self_ty) }
     }
 
-    /// Whether a value of this type is used like what it holds: constant buffers.
+    /// Returns true for types whose values are used like their content: constant buffers.
     pub(crate) fn types_deref(&self, ty: Ty) -> bool {
         matches!(
             self.types[ty],
@@ -269,7 +271,7 @@ impl Program {
         )
     }
 
-    /// The type that two operands (or arguments for one parameter) have in common.
+    /// The common type of two operands (or of two arguments for one parameter).
     pub(crate) fn join(&mut self, a: Ty, b: Ty) -> Option<Ty> {
         if a == b || b == Ty::ERROR {
             return Some(a);
@@ -309,7 +311,8 @@ impl Program {
             }
             (TyKind::Matrix(x, r, c, order), TyKind::Matrix(y, s, d, other)) if r == s && c == d => {
                 let element = self.join(x, y)?;
-                // What names an order has to have it: memory. Values get along with any.
+                // If either type states an order, the result does too: that type is stored in memory, while
+                // values have no order.
                 let order = if order == Order::HOST { other } else { order };
                 Some(self.types.intern(TyKind::Matrix(element, r, c, order)))
             }
@@ -317,7 +320,7 @@ impl Program {
                 TyKind::Scalar(_) | TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_) | TyKind::Each(_),
                 TyKind::Vector(..) | TyKind::Matrix(..),
             ) => self.join(b, a),
-            // A literal's type gives way to a parameter's.
+            // The type of a literal yields to that of a parameter.
             (TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_) | TyKind::Each(_), TyKind::Scalar(_)) => {
                 Some(a)
             }
@@ -344,10 +347,10 @@ impl Program {
 }
 
 impl Checker<'_> {
-    /// What conversions of an expression may know of it.
+    /// The facts about an expression that conversions may use.
     pub(crate) fn source_of(&self, expr: ExprId) -> Source {
         let literal = self.p.int_literal(expr).or_else(|| {
-            // A float literal has no value that matters here, but it is a literal.
+            // The value of a float literal does not matter here, only the fact that it is a literal.
             self.p.is_literal(expr).then_some(i128::MAX)
         });
         Source { literal, explicit: false }
@@ -355,7 +358,7 @@ impl Checker<'_> {
 }
 
 impl Program {
-    /// Whether an expression is a number written out.
+    /// Returns true if an expression is a numeric literal.
     pub(crate) fn is_literal(&self, expr: ExprId) -> bool {
         use syntax::ast::{ExprKind, UnaryOp};
         match &self.ast.exprs[expr].kind {
@@ -411,7 +414,7 @@ fn scalar_cost(from: Scalar, to: Scalar, literal: Option<i128>) -> u32 {
             }
         }
         _ if from.is_float() => GENERAL,
-        // Wider floats are preferred for the same integer by a hair, `float` before `half` and `double`.
+        // For the same integer, `float` is preferred slightly over `half` and `double`.
         _ if to.is_float() => INT_TO_FLOAT + if to == Scalar::Float { 0 } else { 1 },
         _ => match (from.is_signed(), to.is_signed()) {
             (a, b) if a == b => {
@@ -429,14 +432,14 @@ fn scalar_cost(from: Scalar, to: Scalar, literal: Option<i128>) -> u32 {
     }
 }
 
-/// The usual arithmetic conversions.
+/// The common type of two scalars by the usual arithmetic conversions.
 pub(crate) fn join_scalars(a: Scalar, b: Scalar) -> Scalar {
     if a == b {
         return a;
     }
     let (low, high) = if rank(a) <= rank(b) { (a, b) } else { (b, a) };
     if rank(low) == rank(high) {
-        // The same width: unsigned wins.
+        // If the widths are equal, the unsigned type wins.
         return if low.is_signed() { high } else { low };
     }
     high

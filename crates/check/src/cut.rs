@@ -1,13 +1,14 @@
-//! Derivatives that are cut by values of types without one: see [`crate::flow`].
+//! Finds derivatives that are cut by values of types without one: see [`crate::flow`].
 //!
-//! A value of such a type (a struct that is not `IDifferentiable`, the bits of a number) may be made of something that
-//! carries a derivative, and a number may be read from it again. By the types that number has the derivative zero,
-//! which is hardly ever meant: a warning where it is needed. Forwards, the values are followed through variables and
-//! calls; backwards, the numbers among them that are needed are found.
+//! A value of such a type (a struct that is not `IDifferentiable`, the bits of a number) may be computed from
+//! something that carries a derivative, and a number may be read from it again. Judged by its type, that
+//! number has the derivative zero, which is rarely intended; it causes a warning where the number is needed.
+//! The forward pass follows these values through variables and calls; the backward pass finds the numbers
+//! read from them that are needed.
 //!
-//! A conversion to an integer and a comparison cut nothing: their derivative is zero wherever there is one. So a call
-//! that gives integers for numbers does so only if it takes their bits, and an integer beside numbers in a struct is
-//! none of theirs.
+//! A conversion to an integer and a comparison cut nothing: their derivative is zero wherever it exists.
+//! Therefore a call that maps numbers to integers cuts a derivative only if it takes their bits, and an
+//! integer that accompanies numbers in a struct does not represent them.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use syntax::ast::DeclKind;
@@ -21,25 +22,25 @@ use crate::types::{Scalar, Ty, TyKind};
 /// The expressions of a function where derivatives are cut.
 #[derive(Default)]
 pub(crate) struct Cuts {
-    /// Values without a derivative that are made of something with one.
+    /// Values without a derivative that are computed from something with one.
     values: FxHashSet<ExprId>,
-    /// Numbers that are read from such values, and the types of these.
+    /// Numbers that are read from such values, and the types of the values.
     numbers: FxHashMap<ExprId, Ty>,
-    /// Calls that give such a value or number, and the type that cuts.
+    /// Calls that return such a value or number, and the type that cuts.
     calls: FxHashMap<ExprId, Ty>,
     /// Variables that are assigned to after their declaration.
     assigned: FxHashSet<DeclId>,
-    /// The function's result is such a value.
+    /// The function's result is a value without a derivative that is computed from something with one.
     pub(crate) is_result: bool,
 }
 
 impl Flow<'_> {
-    /// True if an expression's value has no derivative and is made of something that has one.
+    /// Returns true if an expression's value has no derivative but is computed from something that has one.
     pub(crate) fn is_cut(&self, expr: ExprId) -> bool {
         self.direction == Direction::Forward && self.cuts.values.contains(&expr)
     }
 
-    /// Looks at an expression that has been passed forwards. `ty` is the type that its value is converted to.
+    /// Classifies an expression visited by the forward pass. `ty` is the type that its value is converted to.
     pub(crate) fn find_cut(&mut self, expr: ExprId, ty: Ty) {
         let Some(by) = self.cut_by(expr) else { return };
         if self.has_differential(ty) {
@@ -49,7 +50,7 @@ impl Flow<'_> {
         }
     }
 
-    /// The type that cuts the derivative of what an expression is made of.
+    /// The type that cuts the derivative of an expression's inputs.
     fn cut_by(&mut self, expr: ExprId) -> Option<Ty> {
         let ty = self.p.tables.exprs[expr].ty;
         match self.p.tables.exprs[expr].meaning.clone() {
@@ -122,7 +123,7 @@ impl Flow<'_> {
         if !self.has_differential(whole) {
             return Some(whole);
         }
-        // The part on the way that has none.
+        // Find the part on the way that has no differential.
         let mut at = expr;
         while self.has_differential(self.p.tables.exprs[at].ty) {
             let Some(base) = self.base(at) else { return Some(ty) };
@@ -131,7 +132,7 @@ impl Flow<'_> {
         Some(self.p.tables.exprs[at].ty)
     }
 
-    /// A part of a value is cut, or carries what the value does not.
+    /// The type that cuts, if a part of a value is cut or carries a derivative that the whole does not.
     fn cut_part(&mut self, part: ExprId, whole: Ty) -> Option<Ty> {
         if self.is_cut(part) {
             return Some(self.p.tables.exprs[part].ty);
@@ -210,8 +211,8 @@ impl Flow<'_> {
         }
     }
 
-    /// True of a method that is differentiable where its object is not, and says of the object's fields that they have no
-    /// derivative in it: once is enough.
+    /// Returns true for a method that is differentiable while its object is not, and that already warns about
+    /// the object's fields, which have no derivative in it. A second warning at the call would be redundant.
     fn warns_itself(&mut self, func: &Callable, signature: &Signature) -> bool {
         let Callable::Func(func) = func else { return false };
         let is_plain = signature.this.as_ref().is_some_and(|this| !this.differentiable);
@@ -226,7 +227,7 @@ impl Flow<'_> {
         self.p.diagnostics.iter().any(|d| d.code == "E31159" && is_inside(d.primary.span))
     }
 
-    /// A value is assigned.
+    /// Records an assignment of a value.
     pub(crate) fn cut_store(&mut self, target: ExprId, value: ExprId, carried: bool) {
         if self.direction == Direction::Backward {
             return;
@@ -239,7 +240,7 @@ impl Flow<'_> {
         }
     }
 
-    /// Marks the variable, or the part of it, that a place is in.
+    /// Marks the variable, or the part of it, that contains a place.
     fn mark_cut(&mut self, target: ExprId) {
         let mut at = target;
         loop {
@@ -254,7 +255,7 @@ impl Flow<'_> {
         }
     }
 
-    /// A needed number is reported if its derivative is cut.
+    /// Reports a needed number whose derivative is cut.
     pub(crate) fn check_cut(&mut self, expr: ExprId) {
         let Some(&by) = self.cuts.numbers.get(&expr) else { return };
         let span = self.p.ast.exprs[expr].span;
@@ -281,7 +282,8 @@ impl Flow<'_> {
         self.report(Diagnostic::warning("E41033", span, message).help(help));
     }
 
-    /// True of `f16tof32` on the result of `f32tof16`, which is a conversion to half precision and back.
+    /// Returns true for `f16tof32` of the result of `f32tof16`, which is a conversion to half precision and
+    /// back.
     fn is_half(&self, expr: ExprId) -> bool {
         let Some(arg) = self.argument_of(expr, "f16tof32") else { return false };
         let made = match self.p.tables.exprs[arg].meaning {
@@ -294,7 +296,7 @@ impl Flow<'_> {
         self.argument_of(made, "f32tof16").is_some()
     }
 
-    /// The argument of a call of a function of the library.
+    /// The first argument of a call of a library function with this intrinsic.
     fn argument_of(&self, expr: ExprId, intrinsic: &str) -> Option<ExprId> {
         match &self.p.tables.exprs[expr].meaning {
             Meaning::Same(inner) => self.argument_of(*inner, intrinsic),
@@ -307,7 +309,7 @@ impl Flow<'_> {
         }
     }
 
-    /// True of functions that give the bits of numbers, all or some.
+    /// Returns true for functions that return all or some of the bits of numbers.
     fn takes_bits(&mut self, decl: DeclId) -> bool {
         if !self.p.is_core(decl) {
             return self.p.gives_bits(decl);
@@ -316,7 +318,8 @@ impl Flow<'_> {
         ["as", "pack", "f32tof16", "bit_cast", "reinterpret"].iter().any(|word| name.starts_with(word))
     }
 
-    /// True if values of a type have such a number in them. What is not known may.
+    /// Returns true if values of a type contain a scalar that satisfies the predicate. A type that is not
+    /// known may do so.
     fn has_number(&mut self, ty: Ty, is_it: impl Fn(Scalar) -> bool) -> bool {
         let ty = self.p.substitute(ty, &self.subst);
         let mut seen = FxHashSet::default();

@@ -1,4 +1,4 @@
-//! Checks that a declaration makes sense whether or not anyone uses it, for `pullback check`.
+//! Checks that declarations are valid independently of their uses, for `pullback check`.
 
 use rustc_hash::FxHashMap;
 use syntax::ast::{Attribute, DeclKind, ExprKind, Modifiers};
@@ -26,7 +26,7 @@ impl Program {
         self.check_bit_casts();
     }
 
-    /// Checks every file but the library's.
+    /// Checks every file except the library's.
     pub fn check_all(&mut self) {
         for file in 0..self.ast.files.len() {
             if self.module_of_index.get(&file).is_some_and(|&m| m != 0) {
@@ -53,7 +53,7 @@ impl Program {
                     | DeclKind::TypeParam { .. }
                     | DeclKind::ValueParam { .. }
             );
-            // Functions may share a name with each other, and not with a variable.
+            // Functions may share a name with each other, but not with a variable.
             let is_function = matches!(d.kind, DeclKind::Func { .. });
             let is_variable = |d: DeclId| matches!(self.ast.decls[d].kind, DeclKind::Var { .. });
             let of_function = functions.get(&d.name).copied().filter(|_| is_variable(decl));
@@ -65,7 +65,7 @@ impl Program {
                 continue;
             }
             if let Some(first) = of_function.or(seen.get(&d.name).copied()) {
-                // A struct may be announced without members.
+                // A struct may be declared in advance without members.
                 let announced = |d: DeclId| matches!(&self.ast.decls[d].kind, DeclKind::Struct { members, .. } if members.is_empty());
                 if announced(first) || announced(decl) {
                     continue;
@@ -82,7 +82,7 @@ impl Program {
         }
     }
 
-    /// Two functions that every call would fit equally.
+    /// Reports functions that would match the same calls equally well.
     fn check_signatures(&mut self, decls: &[DeclId]) {
         let mut by_name: FxHashMap<Symbol, Vec<DeclId>> = FxHashMap::default();
         for &decl in decls {
@@ -108,12 +108,12 @@ impl Program {
         let (a, b) = (self.raw_signature(a), self.raw_signature(b));
         let same_object = match (&a.this, &b.this) {
             (Some(a), Some(b)) => a.mutating == b.mutating,
-            // One that is static and one that is not are called in the same way.
+            // A static function and a non-static one are called in the same way.
             (Some(this), None) | (None, Some(this)) => !this.mutating,
             (None, None) => true,
         };
         let types: Vec<Ty> = a.params.iter().map(|param| self.substitute(param.ty, &renamed)).collect();
-        // A resource and a handle of it are one type here.
+        // A resource and a handle of it have the same type here.
         let is_resource = |p: &Program, ty: Ty| match &p.types[ty] {
             TyKind::Buffer(..) | TyKind::Opaque(..) => true,
             TyKind::Struct(decl, _) => p.is_core(*decl),
@@ -128,8 +128,8 @@ impl Program {
             && types.iter().zip(&a.params).zip(&b.params).all(same)
     }
 
-    /// The generic parameters of one function for those of another, if these are of one kind and have the same
-    /// constraints: then no arguments tell the functions apart.
+    /// Maps the generic parameters of one function to those of another if they agree in kind and constraints,
+    /// in which case no generic arguments distinguish the functions.
     fn same_generics(&mut self, a: DeclId, b: DeclId) -> Option<Subst> {
         let params = |p: &Program, decl: DeclId| {
             p.ast.decls[decl].generics.as_ref().map_or(Vec::new(), |generics| generics.params.clone())
@@ -209,7 +209,7 @@ impl Program {
                 }
             }
             DeclKind::Namespace { members } | DeclKind::CBuffer { members } => {
-                // A namespace may have several parts: its names are those of all.
+                // A namespace may have several parts; its names are those of all parts.
                 let parts = match self.ast.decls[decl].kind {
                     DeclKind::Namespace { .. } => self.parts(decl),
                     _ => vec![decl],
@@ -257,7 +257,7 @@ impl Program {
         }
     }
 
-    /// Reports a `using` of a name that is no namespace of any module.
+    /// Reports a `using` whose name is not a namespace of any module.
     fn check_using(&mut self, expr: ExprId) {
         let ExprKind::Name(name) = self.ast.exprs[expr].kind else { return };
         let declared = self.modules.iter().filter_map(|module| module.names.get(&name)).flatten();
@@ -274,7 +274,7 @@ impl Program {
         self.error(code, self.ast.exprs[expr].span, message);
     }
 
-    /// The stage that `[shader("…")]` names is one.
+    /// Reports a `[shader("…")]` that names an unknown stage.
     fn check_stage(&mut self, attribute: &Attribute) {
         const STAGES: [&str; 21] = [
             "vertex",
@@ -312,7 +312,8 @@ impl Program {
         }
     }
 
-    /// Only structs have fields: a requirement is a property, and an extension adds nothing to its type's values.
+    /// Reports fields outside of structs: an interface requires properties, and an extension cannot extend
+    /// its type's values.
     fn check_field_place(&mut self, decl: DeclId) {
         let d = &self.ast.decls[decl];
         if d.modifiers.has(Modifiers::STATIC) || d.name == self.words.empty {
@@ -336,7 +337,7 @@ impl Program {
         self.body(decl);
         self.check_marks(decl);
         self.check_flow(decl);
-        // The derivatives that its attributes name have to be there.
+        // The derivatives named by the function's attributes have to exist.
         let args = self.identity_args(decl);
         let self_ty = self.container_of(decl).map(|c| self.self_type(c));
         let func = FuncRef { decl, args, self_ty };
@@ -344,7 +345,7 @@ impl Program {
         self.check_deriv_method(decl);
     }
 
-    /// Where a declaration names one of its bases.
+    /// The span at which a declaration names one of its bases.
     pub(crate) fn base_span(&self, decl: DeclId, base: Ty) -> syntax::Span {
         let bases = match &self.ast.decls[decl].kind {
             DeclKind::Struct { bases, .. } | DeclKind::Extension { bases, .. } => bases.as_slice(),
@@ -354,7 +355,7 @@ impl Program {
         named.map_or(self.ast.decls[decl].name_span, |&e| self.ast.exprs[e].span)
     }
 
-    /// A struct has to have what its interfaces ask for.
+    /// Reports a struct that lacks something its interfaces require.
     fn check_conformance(&mut self, decl: DeclId) {
         let ty = self.self_type(decl);
         if matches!(self.types[ty], TyKind::Error | TyKind::This(_)) {
@@ -377,7 +378,8 @@ impl Program {
                 self.error("E30810", span, message);
             }
         }
-        // What the parameter of an extension conforms to says of its associated types is not for the extension to fulfil.
+        // An extension does not have to fulfil the constraints that its parameter's bounds put on associated
+        // types.
         let (conforms, equal) = match self.types[ty] {
             TyKind::Param(_) => Default::default(),
             _ => self.constraints_on(ty),
@@ -422,7 +424,7 @@ impl Program {
         }
     }
 
-    /// A type has the members that an interface requires.
+    /// Reports a type that lacks a member required by an interface.
     fn check_fulfilment(&mut self, decl: DeclId, ty: Ty, member: DeclId, interface: Ty) {
         let TyKind::Interface(_, args) = self.types[interface].clone() else { return };
         let name = self.ast.decls[member].name;
@@ -432,7 +434,8 @@ impl Program {
         let is_fulfilled = match self.ast.decls[member].kind {
             DeclKind::AssociatedType { .. } if name == self.words.empty => true,
             DeclKind::AssociatedType { .. } => {
-                // The members of an extension of every type that conforms to something are not those of its parameter.
+                // The members of an extension of all types that conform to an interface are not members of
+                // its type parameter.
                 let own = self.names_in(decl).and_then(|n| n.get(&name)).map(|d| d[0]);
                 let found = self.type_member(ty, name).or_else(|| own.map(|own| self.decl_type(own)));
                 if let Some(found) = found {
@@ -452,7 +455,7 @@ impl Program {
         }
     }
 
-    /// The type that a type has for an associated one conforms to what the interface says of it.
+    /// Reports an associated type that does not conform to the bounds which the interface puts on it.
     fn check_associated(&mut self, decl: DeclId, required: &FuncRef, found: Ty) {
         let env = self.subst_of(required);
         for &bound in self.bases_of(required.decl).iter() {
@@ -474,7 +477,7 @@ impl Program {
         }
     }
 
-    /// What a requirement says of its derivatives holds for what fulfils it.
+    /// Reports a member that does not have the derivatives promised by the requirement it fulfils.
     fn check_required_derivatives(&mut self, ty: Ty, member: DeclId, args: &[GenericArg]) {
         let level = self.level(member);
         if level == Level::None || !matches!(self.ast.decls[member].kind, DeclKind::Func { .. }) {
@@ -537,16 +540,16 @@ impl Program {
         true
     }
 
-    /// Where a declaration says what its differential is.
+    /// The span at which a declaration states its differential.
     pub(crate) fn differential_span(&mut self, decl: DeclId) -> Option<syntax::Span> {
         let name = self.words.differential;
         let declared = self.names_in(decl)?.get(&name)?[0];
         Some(self.ast.decls[declared].name_span)
     }
 
-    /// Every differentiable field has its place in a differential that the user wrote, of the type that its differential
-    /// has. Asked for once; also of types that only programs which run use.
-    /// `decl` declares the type, or is an extension of it.
+    /// Checks that every differentiable field has a counterpart in a differential that the user wrote, of the
+    /// type of the field's differential. The check runs once per type, also for types that only executed
+    /// programs use. `decl` declares the type, or is an extension of it.
     pub(crate) fn check_differential(&mut self, decl: DeclId, ty: Ty) {
         let TyKind::Struct(own, _) = self.types[ty] else { return };
         if self.is_core(own) || !self.differentials_checked.insert(own) {
@@ -590,7 +593,8 @@ impl Program {
             if has_differential && !is_named && !targets.iter().any(|t| t.0 == field) {
                 let name = self.ast.name(self.ast.decls[field].name).to_string();
                 let at = self.ast.decls[field].name_span;
-                // A struct that is written for this one lacks a field; one from elsewhere does not fit.
+                // If the differential was written for this struct, it lacks a field; otherwise the struct
+                // does not fit the differential.
                 let is_nested = matches!(self.types[differential], TyKind::Struct(own, _)
                     if self.ast.decls[own].parent == Some(decl));
                 let (span, other, what) =
@@ -606,7 +610,7 @@ impl Program {
         }
     }
 
-    /// A struct cannot contain itself. Says so once, and takes the field away.
+    /// Reports a struct that contains itself, once, and gives the offending fields the error type.
     pub fn check_size(&mut self, decl: DeclId) {
         if !matches!(self.ast.decls[decl].kind, DeclKind::Struct { .. }) {
             return;
@@ -635,7 +639,8 @@ impl Program {
                             self.error("E30114", span, format!("struct '{name}' contains itself"));
                         }
                         is_reported = true;
-                        // Nothing that walks these fields would end, or only after every way through them.
+                        // Without this, walks over these fields would not terminate, or only after following
+                        // every path through them.
                         self.tables.decl_types[field] = Some(Ty::ERROR);
                         continue;
                     }
@@ -668,7 +673,7 @@ impl Program {
         out
     }
 
-    /// The functions of a module by name; `S.f` and `n.f` name members.
+    /// The functions of a module that have a name; `S.f` and `n.f` name members.
     pub fn find_function(&self, file: usize, name: &str) -> Vec<DeclId> {
         let Some(&module) = self.module_of_index.get(&file) else { return Vec::new() };
         let name = name.replace("::", ".");
@@ -693,7 +698,7 @@ impl Program {
         found
     }
 
-    /// Whether a declaration has an attribute, and the attribute.
+    /// Returns the attribute of this name on a declaration, if it has one.
     pub fn attribute(&self, decl: DeclId, name: &str) -> Option<&syntax::ast::Attribute> {
         if self.ast.decls[decl].attributes.is_empty() {
             return None;
@@ -702,12 +707,12 @@ impl Program {
         self.ast.decls[decl].attributes.iter().find(|a| a.name == symbol)
     }
 
-    /// The place of a declaration's name.
+    /// The span of a declaration's name.
     pub fn name_span(&self, decl: DeclId) -> syntax::Span {
         self.ast.decls[decl].name_span
     }
 
-    /// Whether a variable is a constant whose initialiser is its value.
+    /// Returns true if a variable is a constant whose value is its initialiser.
     pub fn is_constant(&self, decl: DeclId) -> bool {
         let modifiers = self.ast.decls[decl].modifiers;
         modifiers.has(Modifiers::CONST) && modifiers.has(Modifiers::STATIC)

@@ -1,9 +1,10 @@
-//! The generic arguments of a call, from the types of its arguments.
+//! Infers the generic arguments of a call from the types of its arguments.
 //!
-//! Each argument is matched with its parameter's type, and *says* something of the generic parameters that this type
-//! mentions. What a match asks for exactly decides; where the types may still be converted, all that is said of a
-//! parameter is joined. Then come the constraints (`where T == U.V`), the defaults, and the empty pack. The constraints
-//! are proved last, for all arguments together, so that nothing here has to prove one by itself.
+//! Each argument is matched with the type of its parameter, which yields facts about the generic parameters
+//! mentioned in that type. An exact match decides; where the types may still be converted, all types found
+//! for a generic parameter are joined. Then come the constraints (`where T == U.V`), the defaults, and the
+//! empty pack. The constraints are proved last, for all arguments together, so that no step here has to prove
+//! one individually.
 
 use syntax::DeclId;
 use syntax::ast::DeclKind;
@@ -17,7 +18,7 @@ use crate::signature::{Signature, Subst};
 use crate::types::{GenericArg, Scalar, Ty, TyKind, Val};
 
 impl Checker<'_> {
-    /// The arguments of a candidate's generics.
+    /// Infers the arguments of a candidate's generics.
     pub(crate) fn infer_generics(
         &mut self,
         candidate: &Candidate,
@@ -91,7 +92,8 @@ impl Checker<'_> {
         Ok(env)
     }
 
-    /// The type that the arguments for one parameter have in common; an integer becomes `float` where only floats will do.
+    /// The common type of the arguments for one parameter; an integer becomes `float` if only floats are
+    /// allowed.
     fn solve(&mut self, param: DeclId, found: &Found) -> Option<Ty> {
         let mut exact = found.types.iter().filter(|t| t.0 == param && t.2).map(|t| t.1);
         let mut ty = exact.next();
@@ -112,7 +114,7 @@ impl Checker<'_> {
         Some(self.fitted(as_param, ty))
     }
 
-    /// A type for a parameter: an integer becomes `float` where only floats will do.
+    /// Adjusts a type to a parameter: an integer becomes `float` if only floats are allowed.
     fn fitted(&mut self, as_param: Ty, ty: Ty) -> Ty {
         let wants_float = {
             let kinds = self.p.kinds_of(as_param);
@@ -135,7 +137,7 @@ impl Checker<'_> {
         ty
     }
 
-    /// Collects what the elements of a pack say of the parameters in the pattern of an expansion.
+    /// Collects what the elements of a pack determine of the parameters in an expansion's pattern.
     fn collect_elements(
         &mut self,
         pattern: Ty,
@@ -146,7 +148,7 @@ impl Checker<'_> {
     ) {
         let parts = self.p.elements(pack);
         let mut env = Subst::default();
-        // Element by element where that is exact; else what each says is brought together.
+        // Match element by element if that is exact; otherwise combine what the elements determine.
         if self.p.unify_expand(pattern, shape, pack, open, &mut env) {
             found.add(env);
             return;
@@ -176,7 +178,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Collects what an argument says of the parameters in its parameter's type.
+    /// Collects what an argument determines of the generic parameters in its parameter's type.
     fn collect(&mut self, pattern: Ty, from: Ty, open: &[DeclId], found: &mut Found) {
         match (self.p.types[pattern].clone(), self.p.types[from].clone()) {
             (TyKind::Each(pack), _) if matches!(self.p.types[pack], TyKind::Param(p) if open.contains(&p)) => {
@@ -200,7 +202,7 @@ impl Checker<'_> {
             }
             (TyKind::Vector(element, n), TyKind::Scalar(_)) => {
                 self.collect(element, from, open, found);
-                // A scalar is a vector of one, unless another argument says more.
+                // A scalar counts as a vector of one component, unless another argument determines more.
                 if let Val::Param(param) = n
                     && open.contains(&param)
                 {
@@ -220,7 +222,7 @@ impl Checker<'_> {
                 _ => self.collect(inner, from, open, found),
             },
             _ => {
-                // Anything else has to match exactly.
+                // All other types have to match exactly.
                 let mut env = Subst::default();
                 if self.p.unify(pattern, from, open, &mut env) {
                     found.add(env);
@@ -240,17 +242,17 @@ impl Checker<'_> {
     }
 }
 
-/// The generic arguments that follow from a call's arguments.
+/// The generic arguments that are determined by a call's arguments.
 #[derive(Debug, Default)]
 struct Found {
-    /// Parameter, type, and whether it has to be exactly that.
+    /// Parameter, type, and true if the type has to match exactly.
     types: Vec<(DeclId, Ty, bool)>,
     vals: Vec<(DeclId, Val)>,
     weak_vals: Vec<(DeclId, Val)>,
 }
 
 impl Found {
-    /// The types that an exact match gave.
+    /// Adds the arguments found by an exact match.
     fn add(&mut self, env: Subst) {
         for (param, arg) in env.map {
             match arg {

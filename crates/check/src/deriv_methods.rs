@@ -1,8 +1,10 @@
-//! `[deriv_method]`: a derivative of a method that is written as a method, whose `this` is the pair.
+//! Implements `[deriv_method]`: a derivative of a method that is itself written as a method, with the pair as
+//! `this`.
 //!
-//! `this.p` is the object and `this.d` its differential (for a pointer, what gradients go through). From outside it is
-//! the same function as a static one with the pair as its first parameter, so everything that is true of derivatives is
-//! true of it. It belongs to the method that names it and cannot be called by itself.
+//! `this.p` is the object and `this.d` its differential (for a pointer, the pointer through which gradients
+//! are accumulated). To its users it is equivalent to a static function with the pair as its first parameter,
+//! so everything that holds for derivatives holds for it. It belongs to the method that names it and cannot
+//! be called by itself.
 
 use std::rc::Rc;
 
@@ -18,19 +20,20 @@ use crate::types::{Ty, TyKind};
 use crate::views::View;
 
 impl Program {
-    /// Whether `this` is a pair in a method.
+    /// Returns true if `this` is a pair in a method.
     pub fn is_deriv_method(&self, decl: DeclId) -> bool {
         self.attribute(decl, "deriv_method").is_some() && !self.is_static(decl)
     }
 
-    /// The receiver of a `[deriv_method]` of a type.
+    /// The receiver of a type's `[deriv_method]`.
     pub(crate) fn pair_receiver(&mut self, ty: Ty, mutating: bool, pointer_like: bool) -> ThisSig {
         let pair = self.pair_of(ty, pointer_like);
         let (differentiable, pointer_like) = self.differentiability(pair, false);
         ThisSig { ty: pair, mutating, differentiable, pointer_like }
     }
 
-    /// A function's signature as that of a derivative: the pair that is `this` is the first parameter.
+    /// The signature of a function in its role as a derivative: the pair that is `this` becomes the first
+    /// parameter.
     pub(crate) fn with_pair_receiver(&mut self, decl: DeclId) -> Rc<Signature> {
         let raw = self.raw_signature(decl);
         let Some(this) = raw.this.as_ref().filter(|_| self.is_deriv_method(decl)) else { return raw };
@@ -47,8 +50,9 @@ impl Program {
         Rc::new(Signature { params, this: None, ..(*raw).clone() })
     }
 
-    /// The function of the differentials of the pointers that a function takes: itself, or for other generic arguments.
-    /// None if there is no such function: then its author has to say what its derivative is.
+    /// The instance of a function that takes the differentials of its pointer parameters: the function
+    /// itself, or the function with other generic arguments. `None` if there is no such instance; then the
+    /// author has to declare the derivative.
     pub fn at_differential(&mut self, func: &FuncRef) -> Option<FuncRef> {
         let own = self.func_signature(func);
         let raw = self.raw_signature(func.decl);
@@ -75,7 +79,7 @@ impl Program {
         if same {
             return Some(func.clone());
         }
-        // what the pointers do not say is as it was
+        // Arguments that the pointers do not determine stay as they were.
         for (&param, arg) in params.iter().zip(&func.args) {
             if env.get(param).is_none() {
                 env.map.push((param, arg.clone()));
@@ -92,17 +96,17 @@ impl Program {
         (fits && ret == theirs.ret && self.satisfies(func.decl, &env)).then_some(found)
     }
 
-    /// Whether any type may say how its values are split.
+    /// Returns true if some type may define how its values are split.
     pub fn has_custom_uses(&self) -> bool {
         self.ast.symbols.find("use").is_some()
     }
 
-    /// Whether a function is a `use` of a type.
+    /// Returns true if a function is the `use` of a type.
     pub fn is_use(&self, decl: DeclId) -> bool {
         self.ast.symbols.find("use") == Some(self.ast.decls[decl].name)
     }
 
-    /// The `use` of a struct that has a derivative of its own.
+    /// The `use` of a struct if it has a derivative of its own.
     pub fn custom_use(&mut self, ty: Ty) -> Option<FuncRef> {
         let name = self.ast.symbols.find("use")?;
         if !matches!(self.types[ty], TyKind::Struct(..)) || self.differential(ty).is_none() {
@@ -132,7 +136,7 @@ impl Program {
         None
     }
 
-    /// The differential of a pointer is named, and a pointer.
+    /// Reports a pointer type whose differential is not named or is not a pointer.
     pub(crate) fn check_pointer_type(&mut self, decl: DeclId, ty: Ty, interface: Ty) {
         let name = self.words.differential;
         let is_own = self.names_in(decl).is_some_and(|names| names.contains_key(&name));
@@ -156,8 +160,9 @@ impl Program {
         }
     }
 
-    /// A value's differential has no place for where the gradients of a pointer go. Within a derivative the pointer keeps
-    /// them; what is said where such a value is a parameter of one.
+    /// The diagnostic for a pointer field of a differentiable value: the value's differential has no place
+    /// for the pointer that accumulates gradients. A derivative keeps such pointers internally, so the error
+    /// concerns values that are its parameters.
     pub fn pointer_in_value(&self, field: DeclId) -> Diagnostic {
         let declared = &self.ast.decls[field];
         let name = self.ast.name(declared.name);
@@ -168,7 +173,7 @@ impl Program {
         Diagnostic::error("E38111", declared.name_span, message).help(help)
     }
 
-    /// A `[deriv_method]` is a method of a type that has a differential.
+    /// Reports a `[deriv_method]` that is not a method of a type with a differential.
     pub(crate) fn check_deriv_method(&mut self, decl: DeclId) {
         let Some(attribute) = self.attribute(decl, "deriv_method") else { return };
         let span = attribute.span;
@@ -187,13 +192,13 @@ impl Program {
 }
 
 impl Checker<'_> {
-    /// Whether `this` is the pair of a `[deriv_method]`.
+    /// Returns true if `this` is the pair of a `[deriv_method]`.
     pub(crate) fn this_is_pair(&self) -> bool {
         self.this.is_some_and(|t| matches!(self.p.types[t.0], TyKind::DiffPair(_) | TyKind::DiffPtrPair(_)))
             && self.p.is_deriv_method(self.scope)
     }
 
-    /// The value in `x.use()` where the type of `x` says nothing of it: then it is the value itself.
+    /// The result of `x.use()` where the type of `x` does not define `use`: the value itself.
     pub(crate) fn used_value(&mut self, callee: ExprId) -> Option<ExprId> {
         let ExprKind::Member { base, name, .. } = self.p.ast.exprs[callee].kind else { return None };
         let info = &self.p.tables.exprs[base];
@@ -204,20 +209,21 @@ impl Checker<'_> {
         self.p.differential(ty).map(|_| base)
     }
 
-    /// Whether an expression is the pair that a `[deriv_method]` changes: its halves are places.
+    /// Returns true if an expression is the pair that a `[deriv_method]` may modify, so that its halves are
+    /// places.
     pub(crate) fn is_written_pair(&self, expr: ExprId) -> bool {
         let info = &self.p.tables.exprs[expr];
         info.lvalue && matches!(info.meaning, Meaning::This) && self.this_is_pair()
     }
 
-    /// A member that is named by itself is a member of neither half of the pair.
+    /// Reports a member that is named without `this.p` or `this.d`, since both halves of the pair have it.
     pub(crate) fn half_is_missing(&mut self, name: &str, span: Span) {
         let message = format!("'this' is a pair here: '{name}' is a member of both halves");
         let help = format!("write 'this.p.{name}' or 'this.d.{name}'");
         self.p.report(Diagnostic::error("E0923", span, message).help(help));
     }
 
-    /// A `[deriv_method]` is called by derivative operators only.
+    /// Reports a direct call of a `[deriv_method]`, which only derivative operators call.
     pub(crate) fn refuse_deriv_method(&mut self, decl: DeclId, span: Span) {
         let name = self.p.ast.name(self.p.ast.decls[decl].name).to_string();
         let message = format!("'{name}' is a '[deriv_method]': it is no method that can be called");

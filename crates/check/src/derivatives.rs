@@ -1,7 +1,9 @@
-//! Where a function's derivatives come from: attributes on it, and `…Of` attributes on other functions.
+//! Finds the derivatives of functions: attributes on the function itself, and `…Of` attributes on other
+//! functions.
 //!
-//! All derivatives that the program declares for a function are found once ([`Entry`]); which of them counts depends
-//! on who asks (see [`crate::views`]). What fits is decided in [`crate::fit`].
+//! All derivatives that the program declares for a function are collected once ([`Entry`]); which of them
+//! applies depends on the requesting module (see [`crate::views`]). [`crate::fit`] decides whether a
+//! derivative fits its function.
 
 use std::rc::Rc;
 
@@ -16,12 +18,12 @@ use crate::sigs::DiffOp;
 use crate::tables::FuncRef;
 use crate::views::{Place, Rank, View};
 
-/// A derivative that somebody declares for a function.
+/// A derivative that the program declares for a function.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     found: Found,
     place: Place,
-    /// Where it says whose it is.
+    /// The span at which the derivative names its target.
     span: Span,
 }
 
@@ -41,7 +43,7 @@ impl Entry {
 }
 
 impl Program {
-    /// Where a function's derivatives come from, for the module that asks: see [`crate::views`].
+    /// The derivatives of a function as seen by the requesting module: see [`crate::views`].
     pub fn derivatives_of(&mut self, func: &FuncRef, view: View) -> Derivatives {
         let view = self.seen_by(func.decl, view);
         let key = (func.clone(), view);
@@ -74,7 +76,7 @@ impl Program {
                 Found::Apply(applied) => (out.apply, out.spans.apply) = (Some(applied), span),
             }
         }
-        // What is nearer stands for what the function has elsewhere; of what is equally near, the substitute.
+        // A nearer derivative overrides the others; among equally near ones, the substitute does.
         let nearer = |a: Option<Rank>, b: Option<Rank>| a.is_some() && b.is_some() && a < b;
         let [fwd, bwd, substitute, apply] = ranks;
         let overrides = |custom: Option<Rank>| substitute.is_some() && !nearer(custom, substitute);
@@ -103,7 +105,7 @@ impl Program {
         out
     }
 
-    /// A function with a substitute and another derivative, neither of which is nearer.
+    /// Reports a derivative that is overridden by a substitute which is equally near.
     fn report_overridden(&mut self, func: &FuncRef, span: Span, by: Span) {
         if self.diagnostics.iter().any(|d| d.code == "E31160" && d.primary.span == span) {
             return;
@@ -115,12 +117,12 @@ impl Program {
         self.report(diagnostic.help("give the substitute this derivative, or remove one of the two"));
     }
 
-    /// True if no call of a function has a derivative, whoever asks.
+    /// Returns true if calls of a function have no derivative, whichever module requests one.
     pub fn is_never_differentiable(&mut self, func: &FuncRef) -> bool {
         !self.is_core(func.decl) && self.differentiable_level(func, View::default()) == Level::None
     }
 
-    /// The module that declares a function: that of its body, if prototypes are elsewhere.
+    /// The module that declares a function: the module of its body, if there are prototypes elsewhere.
     fn home(&self, redeclared: &[DeclId]) -> usize {
         let body = redeclared.iter().copied().find(|&d| self.body_of(d).is_some());
         self.module_of(body.unwrap_or(redeclared[0]))
@@ -135,7 +137,8 @@ impl Program {
         }
     }
 
-    /// Whether another module than its own declares derivatives of functions of this name, or prototypes of it.
+    /// Returns true if a module other than the function's own declares derivatives of functions of this name,
+    /// or prototypes of the function.
     pub(crate) fn is_retroactive(&mut self, decl: DeclId) -> bool {
         if let Some(&known) = self.retroactive.get(&decl) {
             return known;
@@ -150,7 +153,8 @@ impl Program {
         found
     }
 
-    /// The name by which `…Of` attributes find a function. An accessor is named by its kind: `S::__subscript::get`.
+    /// The name by which `…Of` attributes refer to a function. An accessor is named by its kind:
+    /// `S::__subscript::get`.
     pub(crate) fn registered_name(&mut self, decl: DeclId) -> Symbol {
         match self.ast.decls[decl].kind {
             DeclKind::Accessor { kind: AccessorKind::Get, .. } => self.ast.symbols.intern("get"),
@@ -160,7 +164,7 @@ impl Program {
         }
     }
 
-    /// All derivatives that the program declares for a function: by attributes on it, and by `…Of` attributes.
+    /// All derivatives that the program declares for a function, by attributes on it and by `…Of` attributes.
     fn entries(&mut self, func: &FuncRef) -> Rc<[Entry]> {
         if let Some(known) = self.witnesses.get(func) {
             return known.clone();
@@ -208,9 +212,10 @@ impl Program {
         entries
     }
 
-    /// The one of several derivatives that counts: the nearest, and of those one for these arguments before one for
-    /// all. If two are left, that is an error: here if one module declares both, else where the derivative is asked
-    /// for.
+    /// Selects the derivative that applies to a role: the nearest one, where a derivative for exactly these
+    /// arguments takes precedence over a derivative for all arguments. It is an error if two derivatives
+    /// remain; the error is reported here if one module declares both, and otherwise where the derivative is
+    /// requested.
     fn nearest(
         &mut self,
         func: &FuncRef,
@@ -241,7 +246,7 @@ impl Program {
             }
         }
         let (rank, _) = least?;
-        // A module that imports another has overridden what that declares.
+        // A module that imports another overrides the derivatives declared there.
         let modules: Vec<usize> = best.iter().map(|&k| entries[k].place.module).collect();
         best.retain(|&k| {
             let module = entries[k].place.module;
@@ -272,7 +277,7 @@ impl Program {
         Some((first, rank))
     }
 
-    /// Reports that two modules' derivatives of a function are equally near, where one is asked for.
+    /// Reports that the derivatives of two modules are equally near, at a place that requests one.
     pub fn report_ambiguity(
         &mut self,
         func: &FuncRef,
@@ -292,7 +297,7 @@ impl Program {
         }
     }
 
-    /// How far a declaration is marked differentiable.
+    /// The degree to which a declaration is marked differentiable.
     pub(crate) fn level(&self, decl: DeclId) -> Level {
         let has = |d: DeclId, name: &str| self.attribute(d, name).is_some();
         let parent = match self.ast.decls[decl].kind {
@@ -309,7 +314,7 @@ impl Program {
         }
     }
 
-    /// The declaration and others of the same name and parameters beside it (prototypes).
+    /// The declaration itself and the others of the same name and parameters (prototypes).
     pub(crate) fn redeclarations(&mut self, decl: DeclId) -> Vec<DeclId> {
         let mut out = vec![decl];
         if self.container_of(decl).is_some() || !matches!(self.ast.decls[decl].kind, DeclKind::Func { .. }) {
@@ -350,19 +355,19 @@ impl Program {
         out
     }
 
-    /// Whether a call of a function inside of a differentiable one carries derivatives, and how far.
+    /// The degree to which a call of a function inside a differentiable one propagates derivatives.
     pub(crate) fn differentiable_level(&mut self, func: &FuncRef, view: View) -> Level {
         let derivatives = self.derivatives_of(func, view);
         if derivatives.treat_as_differentiable {
             return Level::Backward;
         }
-        // `dzero` and `dadd`.
+        // `dzero` and `dadd` are differentiable.
         let container = self.container_of(func.decl);
         if container.is_some_and(|c| self.magic.get(&c) == Some(&crate::native::Magic::Differentiable)) {
             return Level::Backward;
         }
         let mut level = derivatives.level;
-        // A rule for the forward mode alone is transposed.
+        // A derivative for forward mode alone is transposed for reverse mode.
         if derivatives.fwd.is_some() || derivatives.bwd.is_some() || derivatives.apply.is_some() {
             level = Level::Backward;
         }
@@ -379,7 +384,7 @@ impl Program {
         level
     }
 
-    /// Whether an operator exists for a function.
+    /// Returns true if a derivative operator can be applied to a function.
     pub(crate) fn has_derivative(&mut self, func: &FuncRef, op: DiffOp, view: View) -> bool {
         let derivatives = self.derivatives_of(func, view);
         if let DeclKind::Accessor { kind: AccessorKind::Ref, .. } = self.ast.decls[func.decl].kind {
@@ -401,15 +406,16 @@ impl Program {
         }
     }
 
-    /// Looks at the targets of all derivatives that say whose they are: one that is of nothing would go unnoticed.
+    /// Checks the targets of all derivatives that name one: a derivative without a matching target would
+    /// otherwise go unnoticed.
     pub fn check_derivative_targets(&mut self) {
         for decl in std::mem::take(&mut self.unchecked_targets) {
             self.check_derivative_target(decl);
         }
     }
 
-    /// A derivative that says whose it is (`[ForwardDerivativeOf(f)]`, `__func_extension`) has to name a function
-    /// that it fits.
+    /// Reports a derivative (`[ForwardDerivativeOf(f)]`, `__func_extension`) that does not name a function
+    /// which it fits.
     fn check_derivative_target(&mut self, decl: DeclId) {
         for attribute in self.ast.decls[decl].attributes.clone() {
             let role = match attribute.name {
@@ -440,7 +446,7 @@ impl Program {
             for candidate in candidates {
                 let args = self.identity_args(candidate.decl);
                 let func = FuncRef { decl: candidate.decl, args, self_ty: candidate.self_ty };
-                // `f<float>`: of these arguments, unless they are the derivative's own parameters.
+                // `f<float>` targets these arguments, unless they are the derivative's own parameters.
                 let is_exact = candidate.self_ty.is_none()
                     && candidate.explicit.len() == func.args.len()
                     && self.ast.decls[decl].generics.is_none();
@@ -451,7 +457,8 @@ impl Program {
                     continue;
                 }
                 fits |= match role {
-                    // Which arguments of a generic function it is for shows where it is used.
+                    // The arguments of a generic function that the derivative fits are determined at its
+                    // uses.
                     Some(role) if !func.args.is_empty() => self.may_fit(&func, decl, role),
                     None if !func.args.is_empty() => true,
                     Some(role) => self.fit_derivative(&func, decl, None, &[], role).is_some(),
@@ -472,7 +479,7 @@ impl Program {
         }
     }
 
-    /// The operation that a library declaration stands for.
+    /// The name of the operation that a library declaration stands for.
     pub fn intrinsic(&self, decl: DeclId) -> Option<String> {
         let attribute = self.attribute(decl, "__intrinsic_op")?;
         let arg = *attribute.args.first()?;

@@ -1,9 +1,9 @@
-//! The differential of each type: `T ↦ T.Differential`.
+//! Computes the differential of each type: `T ↦ T.Differential`.
 //!
-//! Floating-point scalars, vectors and matrices are their own differential. Arrays, tuples, optionals and pairs map
-//! part by part. A struct that conforms to `IDifferentiable` has the differential that its author names, or one that
-//! is synthesised from its differentiable fields; if that has exactly the struct's own fields, the struct is its own
-//! differential.
+//! Floating-point scalars, vectors and matrices are their own differentials. Arrays, tuples, optionals and
+//! pairs map part by part. A struct that conforms to `IDifferentiable` has the differential that its author
+//! names, or one synthesised from its differentiable fields; if the synthesised one would have exactly the
+//! struct's own fields, the struct is its own differential.
 
 use syntax::ast::{DeclKind, Modifiers};
 use syntax::{DeclId, ExprId};
@@ -44,7 +44,8 @@ impl Program {
             }
             TyKind::SynthDiff(_) => Some(ty),
             TyKind::Struct(decl, _) => {
-                // A struct may be part of its own differential: while it is looked for, it counts as itself.
+                // A struct may be part of its own differential: during the computation it counts as its own
+                // differential.
                 self.differentials.insert(ty, Some(ty));
                 let result = if self.declares(ty, Magic::Differentiable) {
                     Some(self.struct_differential(ty, decl))
@@ -168,7 +169,8 @@ impl Program {
         }
     }
 
-    /// The `Differential` of a built-in type that an extension makes conform: `extension<T : I> T : …`.
+    /// The `Differential` of a built-in type to which an extension adds the conformance:
+    /// `extension<T : I> T : …`.
     fn extended_differential(&mut self, ty: Ty, interface: Ty) -> Option<Ty> {
         if self.conform_busy.contains(&(ty, interface)) {
             return None;
@@ -189,7 +191,7 @@ impl Program {
         found
     }
 
-    /// The fields that a struct declares itself (not its bases), as declarations.
+    /// The fields that a struct declares itself (without its bases), as declarations.
     pub(crate) fn own_fields(&self, decl: DeclId) -> Vec<DeclId> {
         let DeclKind::Struct { members, .. } = &self.ast.decls[decl].kind else { return Vec::new() };
         members
@@ -202,7 +204,7 @@ impl Program {
             .collect()
     }
 
-    /// Whether a field, parameter or result is declared `no_diff`, before its name or in its type.
+    /// Returns true if a field, parameter or result is declared `no_diff`, before its name or in its type.
     pub(crate) fn is_no_diff(&self, decl: DeclId) -> bool {
         let d = &self.ast.decls[decl];
         if d.modifiers.has(Modifiers::NO_DIFF) {
@@ -220,7 +222,7 @@ impl Program {
         }
     }
 
-    /// True if a type, or what an array of it consists of, is written `no_diff`.
+    /// Returns true if a type, or the element type of an array, is marked `no_diff`.
     fn is_no_diff_type(&self, ty: ExprId) -> bool {
         match &self.ast.exprs[ty].kind {
             syntax::ast::ExprKind::Modified(modifiers, inner) => {
@@ -249,8 +251,8 @@ impl Program {
         structs.into_iter().map(|base| self.substitute(base, &env)).collect()
     }
 
-    /// The fields of a struct (or synthesised differential, by primal fields), those of base structs first:
-    /// declaration, type, whether it is `no_diff`. None, where these lead to more parts than there may be.
+    /// The fields of a struct (or of a synthesised differential, by primal fields), those of base structs
+    /// first: declaration, type, and true if the field is `no_diff`. Empty if the type has too many parts.
     pub fn fields(&mut self, ty: Ty) -> Vec<(DeclId, Ty, bool)> {
         if self.is_too_large(ty) {
             return Vec::new();
@@ -284,9 +286,9 @@ impl Program {
         }
     }
 
-    /// The fields that carry derivatives, by their declared types. The fields of a struct that is its own
-    /// differential have their place in it whatever is known of them where the struct is declared: an extension may
-    /// have said more of `T`.
+    /// The fields that carry derivatives, judged by their declared types. If a struct is its own
+    /// differential, all of its fields have their place in it, whatever is known of them at the declaration:
+    /// an extension may have added constraints on `T`.
     fn differentiable_fields(&mut self, ty: Ty) -> Vec<(DeclId, Ty)> {
         let TyKind::Struct(decl, _) = self.types[ty] else { return Vec::new() };
         let fields = self.fields(ty);
@@ -304,7 +306,7 @@ impl Program {
             .collect()
     }
 
-    /// The differentiable fields of a struct and where their differentials are in `T.Differential`.
+    /// The differentiable fields of a struct and the locations of their differentials in `T.Differential`.
     pub fn diff_fields(&mut self, ty: Ty) -> Vec<(DeclId, DiffFieldTarget)> {
         if let TyKind::SynthDiff(_) = self.types[ty] {
             return self.fields(ty).into_iter().map(|f| (f.0, DiffFieldTarget::Synth(f.0))).collect();
@@ -336,7 +338,7 @@ impl Program {
         out
     }
 
-    /// The field that `[DerivativeMember(D.f)]` names.
+    /// The field named by `[DerivativeMember(D.f)]`.
     pub(crate) fn derivative_member(&mut self, field: DeclId) -> Option<DeclId> {
         let expr = *self.attribute(field, "DerivativeMember")?.args.first()?;
         let before = self.diagnostics.len();
@@ -348,7 +350,7 @@ impl Program {
         {
             return Some(field);
         }
-        // Named through a type that is being declared: by name.
+        // The field is named through a type whose declaration is in progress, so it is looked up by name.
         let name = last_name(&self.ast, expr)?;
         let container = self.container_of(field)?;
         let ty = self.self_type(container);

@@ -1,5 +1,5 @@
-//! What must not be said: of a type or function that is only partly known, because a name in it is unknown and has been
-//! reported, nothing is reported as missing.
+//! Suppresses follow-up errors: if a type or function is only partly known, because a name in it is unknown
+//! and has been reported, nothing is reported as missing from it.
 
 use syntax::DeclId;
 
@@ -8,7 +8,8 @@ use crate::tables::FuncRef;
 use crate::types::{Ty, TyKind};
 
 impl Program {
-    /// Whether an interface of a type is unknown, which has been reported: what the type seems to lack may be there.
+    /// Returns true if an interface of a type is unknown, which has been reported: that interface may provide
+    /// what the type seems to lack.
     pub(crate) fn has_unknown_base(&mut self, ty: Ty) -> bool {
         let decl = match self.types[ty] {
             TyKind::Struct(decl, _)
@@ -29,14 +30,14 @@ impl Program {
         })
     }
 
-    /// Whether a function's parameters or result have types that have been reported as unknown.
+    /// Returns true if a function's parameters or result have types that have been reported as unknown.
     pub(crate) fn has_unknown_types(&mut self, decl: DeclId) -> bool {
         let signature = self.raw_signature(decl);
         let mut types = signature.params.iter().map(|p| p.ty).chain([signature.ret]);
         types.any(|ty| ty == Ty::ERROR || self.type_name(ty).contains("<error>"))
     }
 
-    /// The same of a function's object, parameters and result.
+    /// Returns true if the object, a parameter or the result of a function has an unknown base or type.
     pub(crate) fn has_unknown_bases(&mut self, func: &FuncRef) -> bool {
         let signature = self.func_signature(func);
         let types = signature.params.iter().map(|p| p.ty).chain([signature.ret]).chain(func.self_ty);

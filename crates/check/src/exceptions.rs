@@ -1,7 +1,8 @@
-//! `throw`, `try` and `catch`: which errors a function throws, and where a thrown error goes.
+//! Checks `throw`, `try` and `catch`: the errors that a function throws, and the targets of thrown errors.
 //!
-//! An error goes to the first `catch` around it that is for its type, or for any; else out of the function, which has
-//! to declare that type. All of it is known from types, so each `throw` and each `try` has one target.
+//! An error is caught by the first enclosing `catch` for its type, or for any type; otherwise it leaves the
+//! function, which has to declare that type. All of this is determined by types, so each `throw` and each
+//! `try` has one target.
 
 use syntax::ast::DeclKind;
 use syntax::{DeclId, Diagnostic, ExprId, Span, StmtId};
@@ -27,7 +28,7 @@ impl Program {
 }
 
 impl Checker<'_> {
-    /// What a function that throws cannot be.
+    /// Records the error type of a function, and reports kinds of functions that cannot throw.
     pub(crate) fn check_throws(&mut self, decl: DeclId) {
         self.throws = self.p.declared_error(decl);
         if self.throws.is_none() {
@@ -44,7 +45,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A call of a function that throws has to be in a `try`.
+    /// Reports a call of a throwing function outside of a `try`.
     pub(crate) fn check_tried(&mut self, expr: ExprId, callable: &Callable) {
         let (decl, plain) = match callable {
             Callable::Func(f) => (f.decl, true),
@@ -74,14 +75,14 @@ impl Checker<'_> {
         }
     }
 
-    /// `throw e;`
+    /// Checks `throw e;`.
     pub(crate) fn throw(&mut self, stmt: StmtId, value: ExprId) {
         let ty = self.infer(value, None);
         let span = self.span(value);
         self.thrown(stmt, ty, span);
     }
 
-    /// `let x = try f(…);`
+    /// Checks `let x = try f(…);`.
     pub(crate) fn try_call(&mut self, stmt: StmtId, var: DeclId, scope: usize) {
         let DeclKind::Var { init: Some(call), .. } = self.p.ast.decls[var].kind else { return };
         let outer = self.tried.replace(call);
@@ -136,7 +137,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `do … catch …`; whether every way through it leaves.
+    /// Checks `do … catch …`. Returns true if every path through it leaves.
     pub(crate) fn do_catch(
         &mut self,
         body: StmtId,

@@ -1,7 +1,7 @@
-//! Whether a function is a derivative of another: by its parameters.
+//! Decides by its parameters whether a function is a derivative of another.
 //!
-//! A derivative function fits if its parameters are those that the operator would give, after its own generic
-//! arguments are inferred from them. So one search serves overloads, generics and members alike.
+//! A derivative function fits if its parameters are those of the derived signature, after its own generic
+//! arguments are inferred from them. The same search thus serves overloads, generics and members alike.
 
 use syntax::{DeclId, Diagnostic, ExprId};
 
@@ -15,7 +15,7 @@ use crate::types::{GenericArg, Ty};
 use crate::views::ModuleId;
 
 impl Program {
-    /// Whether the target that a `…Of` attribute names may be this function.
+    /// Returns true if the target that a `…Of` attribute names may be this function.
     pub(crate) fn targets(&mut self, derivative: DeclId, target: ExprId, func: &FuncRef, role: Role) -> bool {
         let before = self.diagnostics.len();
         let mut checker = Checker::new(self, derivative);
@@ -27,11 +27,11 @@ impl Program {
             if candidate.decl != func.decl {
                 continue;
             }
-            // A method that uses `this` is the derivative of a method.
+            // A method that uses `this` can only be the derivative of a method.
             if is_method && candidate.self_ty.is_none() {
                 return false;
             }
-            // What is further in and fits as well is meant.
+            // If a candidate in an inner scope fits as well, the attribute refers to that one.
             for nearer in candidates.iter().filter(|c| c.rank < candidate.rank) {
                 let args = self.identity_args(nearer.decl);
                 let other = FuncRef { decl: nearer.decl, args, self_ty: nearer.self_ty };
@@ -42,7 +42,8 @@ impl Program {
             if candidate.explicit.is_empty() {
                 return true;
             }
-            // `f<float>`: of these arguments only; arguments that are the derivative's own parameters fit anything.
+            // `f<float>` means these arguments only; arguments that are the derivative's own parameters match
+            // anything.
             let own = self.own_params(derivative);
             let n = self.own_params(func.decl).len().min(candidate.explicit.len());
             let given = &func.args[func.args.len() - n.min(func.args.len())..];
@@ -109,7 +110,7 @@ impl Program {
 
     fn wanted_signature(&mut self, func: &FuncRef, role: Role) -> Signature {
         let base = self.func_signature(func);
-        // Rule A.11: which parameters become pairs is read off the declaration.
+        // Rule A.11: the declaration determines which parameters become pairs.
         let callable = Callable::Func(func.clone());
         match role {
             Role::Forward => self.callable_signature(&Callable::Fwd(Box::new(callable), ModuleId(0))),
@@ -118,14 +119,14 @@ impl Program {
         }
     }
 
-    /// Whether a function may be a derivative for some generic arguments: by its number of parameters and whether it
-    /// has a result.
+    /// Returns true if a function may be a derivative for some generic arguments, judged by the number of its
+    /// parameters and the presence of a result.
     pub(crate) fn may_fit(&mut self, func: &FuncRef, derivative: DeclId, role: Role) -> bool {
         let wanted = self.wanted_signature(func, role);
         let have = self.raw_signature(derivative);
         let with_this = usize::from(self.func_signature(func).this.is_some() && !self.is_static(derivative));
         let has_pack = |p: &crate::ParamSig, this: &Program| this.is_pack(p.ty);
-        // What is differentiable may follow from the arguments alone.
+        // Differentiability may be determined by the arguments alone.
         let is_late = self.is_judged_late(func.decl);
         if is_late || wanted.params.iter().chain(&have.params).any(|p| has_pack(p, self)) {
             return true;
@@ -135,7 +136,7 @@ impl Program {
         counts && (have.ret == Ty::VOID) == (wanted.ret == Ty::VOID)
     }
 
-    /// What a derivative of a function has to look like.
+    /// The signature that a derivative of a function needs, as text.
     pub(crate) fn wanted_text(&mut self, func: &FuncRef, role: Role) -> String {
         let wanted = self.wanted_signature(func, role);
         let param = |p: &crate::ParamSig| {
@@ -150,7 +151,7 @@ impl Program {
         format!("its signature has to be '({}) -> {}'", params.join(", "), self.type_name(wanted.ret))
     }
 
-    /// A derivative function with its generic arguments, if its parameters are the right ones.
+    /// Returns a derivative function with its generic arguments, if its parameters match.
     pub(crate) fn fit_derivative(
         &mut self,
         func: &FuncRef,
@@ -163,12 +164,13 @@ impl Program {
         let container = self.container_of(decl);
         let has_pair = self.is_deriv_method(decl);
         let is_static = self.is_static(decl);
-        // With the receiver as explicit first parameter, then as a member that uses `this` without tangent.
+        // Try the receiver as explicit first parameter, or the derivative as a member that uses `this`
+        // without tangent.
         let mut shapes = Vec::new();
         if is_static || has_pair {
             shapes.push(self.wanted_signature(func, role));
         } else if self.is_static(func.decl) {
-            // There is no object to call it on.
+            // There is no object on which to call the member.
             return None;
         } else {
             let mut member = self.func_signature(func);
@@ -190,7 +192,7 @@ impl Program {
             let mut env = Subst::default();
             let own = self.own_params(decl);
             env.map.extend(own.iter().copied().zip(explicit.iter().cloned()));
-            // What is around it: the arguments of the type that it is a member of.
+            // The arguments for the enclosing type, of which the derivative is a member.
             let owner = self_ty.or(if is_static { None } else { func.self_ty });
             if let Some(container) = container {
                 let generic = self.self_type(container);
@@ -206,7 +208,7 @@ impl Program {
                     break;
                 }
             }
-            // A function without parameters: generic arguments by position.
+            // For a function without parameters, assign the generic arguments by position.
             if fits && params.iter().any(|&p| env.get(p).is_none()) && params.len() == func.args.len() {
                 for (&param, arg) in params.iter().zip(&func.args) {
                     if env.get(param).is_none() {

@@ -1,20 +1,22 @@
-//! Where a derivative would be lost without a word.
+//! Finds derivatives that would be lost silently.
 //!
-//! Inside of a differentiable function two things are found of each place in it:
-//! - forwards, which variables may *carry* a derivative (they depend on a differentiable input), and
-//! - backwards, which are *needed* (the differentiable results depend on them).
+//! Inside a differentiable function two facts are computed for each place:
+//! - by the forward pass, which variables may *carry* a derivative (they depend on a differentiable input),
+//!   and
+//! - by the backward pass, which are *needed* (the differentiable results depend on them).
 //!
-//! Both are may-analyses over the statements as they are nested: what is assigned as a whole is as new, arms are joined,
-//! loops are repeated until nothing is added (the sets only grow, and there are finitely many variables). Fields,
-//! components and elements with known indices of a variable are told apart, one level deep. A derivative is lost by
+//! Both are may-analyses over the structured statements: an assignment to a whole variable kills its facts,
+//! branches are joined, loops are iterated until nothing is added (the sets only grow, and there are finitely
+//! many variables). Fields, components and elements with known indices of a variable are distinguished, one
+//! level deep. A derivative is lost by
 //! - a call of a function without derivatives, where an argument carries one and the result is needed, and
 //! - an assignment of a value that carries one to a place that has none.
 //!
-//! Both have to be said: by `no_diff` and by `detach`. When in doubt a program is accepted.
+//! Both have to be made explicit: by `no_diff` and by `detach`. In case of doubt a program is accepted.
 //!
-//! Generic functions are looked at twice. As declared, where `T` has the derivatives that its constraints say; and for the
-//! arguments of each instance, where it may have more. What is lost only there is zero by Slang's rules, since
-//! differentiability is that of declarations: a warning says which.
+//! Generic functions are analysed twice: as declared, where `T` has the derivatives that its constraints
+//! state, and for the arguments of each instance, where it may have more. A derivative that is lost only in
+//! an instance is zero by Slang's rules, since declarations determine differentiability: it causes a warning.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,101 +39,104 @@ pub(crate) enum Part {
     Element(u64),
 }
 
-/// A variable, or a part of it. `this` has the function's own id.
+/// A variable, or a part of one. `this` is identified by the function's own id.
 pub(crate) type Key = (DeclId, Option<Part>);
 
 /// A fact about a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Mark {
-    /// It carries a derivative, or is needed for one.
+    /// The variable carries a derivative (forward), or is needed for one (backward).
     Derivative,
-    /// It is made of something that carries one, and its type has none: see [`crate::cut`].
+    /// The variable is computed from something that carries a derivative, but its type has none: see
+    /// [`crate::cut`].
     Cut,
-    /// On some path something has been assigned to it since it was declared without a value: see [`crate::unset`].
+    /// The variable was declared without a value and has been assigned on some path: see [`crate::unset`].
     Set,
-    /// On some path nothing has been. The last of the marks, so that these can be taken out.
+    /// The variable has not been assigned on some path. This is the last kind of mark, so that all of them
+    /// can be split off.
     Unset,
 }
 
-/// The question that a function is looked at for.
+/// The purpose for which a function is analysed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Derivatives that get lost, and variables that are read too early.
+    /// Finds lost derivatives, and variables that are read too early.
     Derivatives,
-    /// Variables only: the function is not differentiable.
+    /// Finds such variables only: the function is not differentiable.
     Variables,
-    /// True if its result is made from the bits of its arguments. Nothing is reported.
+    /// Determines if the result is made from the bits of the arguments. Reports nothing.
     Bits,
 }
 
-/// Marks of variables, or of parts of them.
+/// Marks on variables, or on parts of them.
 pub(crate) type Places = BTreeSet<(Mark, DeclId, Option<Part>)>;
 
-/// Which way the analysis goes.
+/// The direction of the analysis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     Forward,
     Backward,
 }
 
-/// What is known of one function.
+/// The state of the analysis of one function.
 pub(crate) struct Flow<'p> {
     pub(crate) p: &'p mut Program,
     pub(crate) direction: Direction,
     pub(crate) purpose: Purpose,
-    /// What carries a derivative, or is needed, at the place that has been reached.
+    /// The marks at the current point: what carries a derivative, or is needed.
     pub(crate) places: Places,
-    /// The types that were asked if nothing gives a part of them a value.
+    /// Types mapped to true if some part of their default value is uninitialised, for the types examined so
+    /// far.
     pub(crate) unset_types: FxHashMap<Ty, bool>,
     /// Expressions that carry a derivative.
     pub(crate) carried: FxHashSet<ExprId>,
-    /// Calls of methods that do not name `this`, where it carries one.
+    /// Calls of methods with an implicit `this`, where `this` carries a derivative.
     pub(crate) this_carried: FxHashSet<ExprId>,
     /// Expressions whose derivative is cut.
     pub(crate) cuts: Cuts,
     /// Parameters that are outputs only.
     pub(crate) written: Vec<DeclId>,
-    /// Places that are read before they are set; true of those that are so on some paths only.
+    /// Reads of places that are not set, mapped to true if they are unset on some paths only.
     pub(crate) unset_uses: BTreeMap<(ExprId, DeclId, Option<Part>), bool>,
-    /// What holds where `break` goes to, from the outside in, and `continue`: backwards what is needed there,
-    /// forwards what has come together.
+    /// The marks at the targets of the enclosing `break`s, outermost first, and of `continue`s: in the
+    /// backward pass what is needed there, in the forward pass the join of what arrives there.
     pub(crate) breaks: Vec<Places>,
     pub(crate) continues: Vec<Places>,
-    /// What is needed where the function is left.
+    /// The places that are needed where the function returns.
     pub(crate) outputs: Places,
-    /// Inside of what may not be run to its end, where assignments do not replace what is there.
+    /// Nonzero inside code that may not run to its end, where assignments do not replace the old value.
     pub(crate) weak: u32,
     pub(crate) loops: u32,
-    /// The type of `this`, which is a variable that has the function's own id.
+    /// The type of `this`, which is a variable identified by the function's own id.
     pub(crate) this_ty: Ty,
     /// `this` is a differentiable result.
     pub(crate) this_returns: bool,
-    /// `this` has no derivative, and nobody says that this is meant.
+    /// `this` has no derivative, and nothing in the program states that this is intended.
     pub(crate) plain_this: bool,
     /// The result is differentiable.
     pub(crate) returns: bool,
     pub(crate) decl: DeclId,
     pub(crate) level: Level,
-    /// The module that the function is in.
+    /// The module of the function, as a view.
     pub(crate) view: View,
-    /// The generic arguments of the instance, if it is one that is looked at.
+    /// The generic arguments, if an instance is analysed.
     pub(crate) subst: Subst,
     pub(crate) is_instance: bool,
     pub(crate) depth: u32,
     pub(crate) value_depth: u32,
-    /// The expressions that are being looked at, each within the one before.
+    /// The expressions being visited, each nested within the previous one.
     pub(crate) open: FxHashSet<ExprId>,
 }
 
 impl Program {
-    /// Checks a differentiable function for derivatives that get lost. Idempotent.
+    /// Checks a differentiable function for lost derivatives. Idempotent.
     pub fn check_flow(&mut self, decl: DeclId) {
         if self.flow_checked.insert(decl) {
             self.flow_of(decl, Subst::default());
         }
     }
 
-    /// Checks an instance of a generic function, too. It is asked for once.
+    /// Checks an instance of a generic function as well. Callers request it once per instance.
     pub fn check_flow_of(&mut self, func: &FuncRef) {
         self.check_flow(func.decl);
         let subst = self.subst_of(func);
@@ -158,13 +163,14 @@ impl Program {
         Flow::of(self, decl, subst, purpose).check(body);
     }
 
-    /// True if a function makes its result from the bits of numbers that it is given. It is looked at as if all of its
-    /// inputs that can do so carried a derivative.
+    /// Returns true if a function computes its result from the bits of numbers in its arguments. The function
+    /// is analysed as if all inputs that can carry a derivative did so.
     pub(crate) fn gives_bits(&mut self, decl: DeclId) -> bool {
         if let Some(&known) = self.bits_given.get(&decl) {
             return known;
         }
-        // A call of itself gives what the other paths do. Chains of calls are followed so far.
+        // A recursive call contributes what the other paths return. Chains of calls are only followed to this
+        // depth.
         if self.bits_depth > 32 {
             return false;
         }
@@ -193,7 +199,7 @@ impl Program {
 }
 
 impl<'p> Flow<'p> {
-    /// The state at a function's start.
+    /// The state at the start of a function.
     fn of(p: &'p mut Program, decl: DeclId, subst: Subst, purpose: Purpose) -> Flow<'p> {
         let level = p.level(decl);
         let signature = p.raw_signature(decl);
@@ -276,7 +282,8 @@ impl<'p> Flow<'p> {
 }
 
 impl Program {
-    /// A condition on types, which is known for these arguments: what is not taken may not even make sense for them.
+    /// Evaluates a condition on types that is known for these arguments: the branch not taken may not even
+    /// make sense for them.
     pub fn known_condition(&mut self, cond: ExprId, subst: &Subst) -> Option<bool> {
         match self.tables.exprs[cond].meaning.clone() {
             Meaning::TypeIs(subject, ty) => {
@@ -302,7 +309,7 @@ impl Program {
 }
 
 impl Flow<'_> {
-    /// Reports something once, however often the place is passed.
+    /// Reports a diagnostic once, however often the place is visited.
     pub(crate) fn report(&mut self, diagnostic: Diagnostic) {
         if self.purpose != Purpose::Derivatives {
             return;
@@ -313,12 +320,12 @@ impl Flow<'_> {
         }
     }
 
-    /// True if any part of a place carries a derivative now, or is needed.
+    /// Returns true if any part of a place carries a derivative at this point, or is needed.
     pub(crate) fn holds(&self, key: Key) -> bool {
         self.has(Mark::Derivative, key)
     }
 
-    /// True if any part of a place is marked.
+    /// Returns true if any part of a place is marked.
     pub(crate) fn has(&self, mark: Mark, (decl, part): Key) -> bool {
         match part {
             Some(_) => self.places.contains(&(mark, decl, None)) || self.places.contains(&(mark, decl, part)),
@@ -328,7 +335,7 @@ impl Flow<'_> {
         }
     }
 
-    /// From here on a place is another: what held of it does no more.
+    /// Kills the facts about a place that gets a new value.
     pub(crate) fn forget(&mut self, (decl, part): Key) {
         if self.weak > 0 {
             return;
@@ -336,7 +343,7 @@ impl Flow<'_> {
         match part {
             Some(_) => {
                 for mark in [Mark::Derivative, Mark::Cut] {
-                    // What holds of the whole does so of the other parts.
+                    // A mark on the whole variable also holds for the other parts.
                     if self.places.contains(&(mark, decl, None))
                         && let Some(parts) = self.parts(decl)
                     {
@@ -358,7 +365,7 @@ impl Flow<'_> {
         }
     }
 
-    /// A place carries a derivative.
+    /// Marks a place as carrying a derivative.
     pub(crate) fn carry(&mut self, (decl, part): Key) {
         let ty = self.variable_ty(decl);
         if self.direction == Direction::Forward
@@ -369,7 +376,7 @@ impl Flow<'_> {
         }
     }
 
-    /// All parts of a variable, if they are few.
+    /// All parts of a variable, if there are few.
     fn parts(&mut self, decl: DeclId) -> Option<Vec<Part>> {
         let ty = self.p.substitute(self.variable_ty(decl), &self.subst);
         let elements = |n: i64| (n <= 16).then(|| (0..n.max(0) as u64).map(Part::Element).collect());
@@ -388,13 +395,14 @@ impl Flow<'_> {
         if decl == self.decl { self.this_ty } else { self.p.tables.decl_types[decl].unwrap_or(Ty::ERROR) }
     }
 
-    /// True if values of a type have a derivative, for the arguments of this instance.
+    /// Returns true if values of a type have a derivative, for the arguments of this instance.
     pub(crate) fn has_differential(&mut self, ty: Ty) -> bool {
         let ty = self.p.substitute(ty, &self.subst);
         self.p.differential(ty).is_some()
     }
 
-    /// Values of an interface without derivatives may hold what has one.
+    /// Returns true if values of a type may carry a derivative. This includes values of an interface without
+    /// derivatives, which may contain a type that has one.
     pub(crate) fn may_carry(&mut self, ty: Ty) -> bool {
         self.has_differential(ty) || matches!(self.p.types[ty], TyKind::Interface(..))
     }

@@ -1,7 +1,7 @@
-//! The diagnostics of derivatives that get lost: see [`crate::flow`].
+//! Reports lost derivatives: see [`crate::flow`].
 //!
-//! They are errors in a function as it is declared. In an instance of a generic function they are warnings, since the
-//! derivative is zero there by the declarations.
+//! The diagnostics are errors in a function as declared. In an instance of a generic function they are
+//! warnings, since there the derivative is zero according to the declarations.
 
 use syntax::ast::{AccessorKind, DeclKind};
 use syntax::{DeclId, Diagnostic, ExprId};
@@ -11,7 +11,7 @@ use crate::signature::Level;
 use crate::tables::{Callable, FuncRef};
 
 impl Flow<'_> {
-    /// A field whose type has derivatives, of an object whose type has none.
+    /// Reports a field whose type has derivatives in an object whose type has none.
     pub(crate) fn check_field_of_this(&mut self, expr: ExprId, field: DeclId) {
         let ty = self.p.tables.exprs[expr].ty;
         let span = self.p.ast.exprs[expr].span;
@@ -25,9 +25,9 @@ impl Flow<'_> {
         self.report(Diagnostic::warning("E31159", span, message).help(help));
     }
 
-    /// A place that is passed for a differentiable output.
+    /// Checks a place that is passed for a differentiable output.
     pub(crate) fn check_output(&mut self, arg: ExprId) {
-        // A parameter can be assigned to, but what is passed on is the caller's.
+        // A parameter can be assigned to, but a place that is passed on belongs to the caller.
         let variable = self.place(arg).map(|place| place.key.0).filter(|&decl| decl != self.decl);
         let is_plain_param = variable.is_some_and(|decl| self.p.is_no_diff(decl));
         if is_plain_param || !self.has_tangent(arg) {
@@ -80,14 +80,15 @@ impl Flow<'_> {
         }
     }
 
-    /// A derivative is zero since a declaration names a type that has none, as `T` or an interface, where the value has
-    /// one: in a parameter, or (without one) in the receiver or the result.
+    /// Reports a derivative that is zero since a declaration uses a type without one, such as `T` or an
+    /// interface, while the value has one: in a parameter, or (without `param`) in the receiver or the
+    /// result.
     pub(crate) fn lost_by_declaration(&mut self, expr: ExprId, decl: DeclId, param: Option<DeclId>) {
         if self.p.is_core(decl) {
             return;
         }
         let span = self.p.ast.exprs[expr].span;
-        // Of what is refused for all arguments there is nothing to be said for some.
+        // Code that is rejected for all arguments needs no warning for some of them.
         if self.p.diagnostics.iter().any(|d| d.code == "E41022" && d.primary.span == span) {
             return;
         }

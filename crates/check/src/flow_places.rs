@@ -1,8 +1,8 @@
-//! Places that are read and assigned to: see [`crate::flow`].
+//! Tracks the places that are read and assigned: see [`crate::flow`].
 //!
-//! A place is a variable or a part of one, where its path says which; then it is marked by itself. Any other place stands
-//! for the variable that it is in: to read it is to read all of that, and an assignment to it replaces nothing. So what
-//! is not told apart only adds marks. `this` is a variable, too.
+//! A place is a variable or a part of one that is identified by its path; such a part has marks of its own.
+//! Any other place stands for the variable that contains it: reading it reads the whole variable, and
+//! assigning to it replaces nothing. The approximation thus only adds marks. `this` is a variable too.
 
 use syntax::ast::{DeclKind, ExprKind, Modifiers};
 use syntax::{DeclId, Diagnostic, ExprId};
@@ -12,16 +12,17 @@ use crate::tables::{Arg, Callable, FuncRef, Meaning};
 
 /// A place in a variable.
 pub(crate) struct Place {
-    /// The variable, and the part of it that the place is or is in.
+    /// The variable, and the part of it that the place is or lies in.
     pub(crate) key: Key,
-    /// The place is that part, and not only in it.
+    /// The place is exactly that part, rather than something inside it.
     pub(crate) exact: bool,
-    /// A field on the way has no derivative.
+    /// A field on the path has no derivative.
     pub(crate) plain: bool,
 }
 
 impl Flow<'_> {
-    /// The place in a variable that an expression denotes, if it is one and no code of the user's is run for it.
+    /// The place in a variable that an expression denotes, if it denotes one without running code of the
+    /// user's.
     pub(crate) fn place(&mut self, expr: ExprId) -> Option<Place> {
         let (base, part, exact, plain) = match self.p.tables.exprs[expr].meaning.clone() {
             Meaning::Var(decl) => return Some(Place { key: (decl, None), exact: true, plain: false }),
@@ -55,13 +56,13 @@ impl Flow<'_> {
         let outer = self.place(base)?;
         let plain = plain || outer.plain;
         Some(match (outer.key.1, outer.exact) {
-            // The variable itself.
+            // The base is the variable itself.
             (None, true) => Place { key: (outer.key.0, part), exact, plain },
             _ => Place { exact: false, plain, ..outer },
         })
     }
 
-    /// The place that a place is a part of.
+    /// The place that contains a place.
     pub(crate) fn base(&self, expr: ExprId) -> Option<ExprId> {
         match self.p.tables.exprs[expr].meaning {
             Meaning::Field { base, .. } | Meaning::Property { base, .. } => base,
@@ -80,7 +81,7 @@ impl Flow<'_> {
         }
     }
 
-    /// The variable that a place is in, through accessors, too.
+    /// The variable that contains a place, also through accessors.
     fn variable(&self, expr: ExprId) -> Option<DeclId> {
         let mut at = expr;
         while let Some(base) = self.base(at) {
@@ -95,7 +96,7 @@ impl Flow<'_> {
         }
     }
 
-    /// Reads a place: whether it carries a derivative. Backwards it is needed from here on.
+    /// Reads a place; returns true if it carries a derivative. In the backward pass the place becomes needed.
     pub(crate) fn read(&mut self, expr: ExprId, key: Key, needed: bool) -> bool {
         match self.direction {
             Direction::Forward => {
@@ -111,7 +112,7 @@ impl Flow<'_> {
         }
     }
 
-    /// Reads `this` for a call that does not name it: whether it carries a derivative.
+    /// Reads `this` for a call with an implicit receiver; returns true if it carries a derivative.
     pub(crate) fn read_this(&mut self, call: ExprId, needed: bool) -> bool {
         if self.read(call, (self.decl, None), needed) {
             self.this_carried.insert(call);
@@ -119,8 +120,8 @@ impl Flow<'_> {
         self.this_carried.contains(&call)
     }
 
-    /// Reads a place that is assigned to by what is read: whether it carries a derivative. What it was is needed
-    /// afterwards as it is.
+    /// Reads a place that the same operation also assigns; returns true if it carries a derivative. In the
+    /// backward pass the place stays needed if it was.
     pub(crate) fn read_and_set(&mut self, target: ExprId, needed: bool) -> bool {
         let carried = match self.place(target) {
             Some(place) => {
@@ -135,7 +136,7 @@ impl Flow<'_> {
         carried
     }
 
-    /// A value that is assigned replaces the one that was there, if it is all of it.
+    /// Replaces the old value of a place by an assignment, if the assignment covers all of it.
     pub(crate) fn overwrite(&mut self, target: ExprId) {
         self.set(target);
         if let Some(place) = self.place(target).filter(|p| p.exact) {
@@ -144,7 +145,7 @@ impl Flow<'_> {
     }
 
     pub(crate) fn place_needed(&mut self, target: ExprId) -> bool {
-        // What is put where no derivative can be is not needed for one.
+        // A value that is stored where no derivative can be is not needed for one.
         if self.direction == Direction::Forward || !self.has_tangent(target) {
             return false;
         }
@@ -154,8 +155,8 @@ impl Flow<'_> {
         self.variable(target).is_some_and(|decl| self.holds((decl, None)))
     }
 
-    /// The indices within a place are expressions of their own; those of accessors are arguments: see
-    /// [`Flow::call_setters`].
+    /// Visits the indices within a place, which are expressions of their own. The indices of accessors are
+    /// arguments: see [`Flow::call_setters`].
     pub(crate) fn indices(&mut self, target: ExprId) {
         match self.p.tables.exprs[target].meaning {
             Meaning::Property { .. } | Meaning::Subscript { .. } => return,
@@ -169,9 +170,10 @@ impl Flow<'_> {
         }
     }
 
-    /// A value that is stored to a place goes through calls of `set`, where properties or users' subscripts are on the way to it:
-    /// from the inside out, and what changes in part is read first. `carried`: the value carries a derivative; `needed`: the
-    /// place is needed afterwards. True if what is stored in the end carries one.
+    /// Follows a value that is stored to a place through the calls of `set` for properties and user-defined
+    /// subscripts on the path, from the inside out; an object that changes in part is read first. `carried`:
+    /// the value carries a derivative; `needed`: the place is needed afterwards. Returns true if the value
+    /// that is finally stored carries a derivative.
     pub(crate) fn call_setters(&mut self, target: ExprId, mut carried: bool, needed: bool) -> bool {
         let mut at = target;
         loop {
@@ -212,7 +214,7 @@ impl Flow<'_> {
         let differentiable = self.p.differentiable_level(&set, self.view) >= self.level;
         let signature = self.p.func_signature(&set);
         let mut any = carried;
-        // The parameters without a derivative for which something with one is passed.
+        // The parameters without a derivative that receive a value with one.
         let mut dropped = Vec::new();
         for (arg, param) in args.iter().zip(&signature.params).filter(|(_, p)| !p.no_diff) {
             for arg in arg.exprs() {
@@ -238,7 +240,7 @@ impl Flow<'_> {
         any && differentiable
     }
 
-    /// True if the object that an accessor changes carries a derivative.
+    /// Returns true if the object that an accessor modifies carries a derivative.
     fn object_carries(&mut self, call: ExprId, base: Option<ExprId>, needed: bool) -> bool {
         let key = match base {
             None => (self.decl, None),
@@ -261,7 +263,7 @@ impl Flow<'_> {
         }
     }
 
-    /// A value is assigned.
+    /// Records an assignment of a value.
     pub(crate) fn store(&mut self, expr: ExprId, target: ExprId, value: ExprId, carried: bool) {
         let ty = self.p.tables.exprs[target].ty;
         self.cut_store(target, value, carried);
@@ -282,12 +284,12 @@ impl Flow<'_> {
         }
     }
 
-    /// True if a place can hold a derivative.
+    /// Returns true if a place can hold a derivative.
     pub(crate) fn has_tangent(&mut self, target: ExprId) -> bool {
         match self.p.tables.exprs[target].meaning.clone() {
             Meaning::Var(decl) => {
                 if let DeclKind::Param { .. } = self.p.ast.decls[decl].kind {
-                    // One that is not handed back is a variable of the function's own.
+                    // A parameter that is not passed back is a variable of the function itself.
                     let written = Modifiers(Modifiers::OUT.0 | Modifiers::INOUT.0 | Modifiers::REF.0);
                     return !self.p.is_no_diff(decl) || !self.p.ast.decls[decl].modifiers.has(written);
                 }
@@ -311,7 +313,7 @@ impl Flow<'_> {
                         let ty = info.coerce.unwrap_or(info.ty);
                         self.has_differential(ty) && self.has_tangent(base)
                     }
-                    // A field of `this`; one of a type without derivatives is not told apart here.
+                    // A field of `this`; fields of types without derivatives are not distinguished here.
                     None => self.this_returns,
                 }
             }
@@ -330,7 +332,7 @@ impl Flow<'_> {
                 self.has_differential(ty) && self.has_tangent(base)
             }
             Meaning::StaticMember(_) | Meaning::Deref(_) => false,
-            // Setters are functions; what they do with the value is checked there.
+            // Setters are functions; their use of the value is checked in their bodies.
             _ => true,
         }
     }

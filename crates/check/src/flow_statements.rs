@@ -1,15 +1,15 @@
-//! Derivatives in statements, forwards and backwards: see [`crate::flow`].
+//! Analyses derivatives in statements, forwards and backwards: see [`crate::flow`].
 //!
-//! Both walks go over the statements as they are nested. Arms start from one state, and what they come to is joined; a
-//! loop is repeated until a pass adds nothing. The sets only grow in a loop, so this ends; a loop deep inside of others is
-//! left to those to repeat.
+//! Both passes walk over the structured statements. Branches start from one state, and their resulting states
+//! are joined; a loop is repeated until an iteration adds nothing. The sets only grow in a loop, so this
+//! terminates; a deeply nested loop is left to the enclosing loops to repeat.
 
 use syntax::ast::{DeclKind, StmtKind};
 use syntax::{DeclId, ExprId, StmtId};
 
 use crate::flow::{Direction, Flow, Mark, Places};
 
-/// Adds all of them; whether any was new.
+/// Adds all marks; returns true if any of them was new.
 pub(crate) fn join(places: &mut Places, more: &Places) -> bool {
     let before = places.len();
     places.extend(more.iter().copied());
@@ -17,7 +17,7 @@ pub(crate) fn join(places: &mut Places, more: &Places) -> bool {
 }
 
 impl Flow<'_> {
-    /// Runs both, one after the other from the same state, and joins what they come to.
+    /// Runs both branches from the same state and joins the resulting states.
     fn either(&mut self, then: Option<StmtId>, otherwise: Option<StmtId>, go: fn(&mut Self, StmtId)) {
         let before = self.places.clone();
         if let Some(then) = then {
@@ -30,7 +30,7 @@ impl Flow<'_> {
         join(&mut self.places, &after);
     }
 
-    /// The arms of an `if` on types that are compiled.
+    /// The branches of an `if` on types that are compiled.
     fn taken(
         &mut self,
         cond: ExprId,
@@ -49,8 +49,9 @@ impl Flow<'_> {
         self.depth <= 1500
     }
 
-    /// True if a loop is so deep inside of others that these have to repeat it: else the time would be exponential in
-    /// the depth. Nothing is forgotten there, so that each pass only adds.
+    /// Returns true if a loop is nested so deeply that the enclosing loops have to repeat it; otherwise the
+    /// time would be exponential in the depth. Such a loop kills no facts, so that each iteration only adds
+    /// marks.
     fn enter_loop(&mut self) -> bool {
         self.loops += 1;
         let is_deep = self.loops > 3;
@@ -120,7 +121,7 @@ impl Flow<'_> {
                 let entry = self.places.clone();
                 self.breaks.push(Places::new());
                 for case in cases {
-                    // From the case before, too.
+                    // Control may also come from the previous case.
                     join(&mut self.places, &entry);
                     case.body.into_iter().for_each(|s| self.forward(s));
                 }
@@ -131,7 +132,8 @@ impl Flow<'_> {
                 join(&mut self.places, &broken);
             }
             StmtKind::TargetSwitch(cases) => {
-                // Only the CPU's case has been checked; in the others nothing is known to carry anything.
+                // Only the CPU's case has been checked; in the other cases nothing is known to carry a
+                // derivative.
                 self.take_unset();
                 let entry = self.places.clone();
                 for case in cases {
@@ -188,7 +190,7 @@ impl Flow<'_> {
                 }
             }
             StmtKind::Defer(body) => {
-                // It runs later, when more is set.
+                // The statement runs later, when more places are set.
                 let unset = self.take_unset();
                 self.weak += 1;
                 self.forward(body);
@@ -208,7 +210,7 @@ impl Flow<'_> {
         }
     }
 
-    /// A variable and its initial value.
+    /// Visits the declaration of a variable and its initial value.
     fn declare(&mut self, decl: DeclId) {
         let DeclKind::Var { init, .. } = self.p.ast.decls[decl].kind else { return };
         let needed = self.direction == Direction::Backward && self.holds((decl, None));
@@ -313,7 +315,7 @@ impl Flow<'_> {
                 let mut all = after.clone();
                 self.breaks.push(after);
                 for case in cases.into_iter().rev() {
-                    // What follows is the next case, where this one does not leave.
+                    // The next case follows if this one does not leave.
                     case.body.into_iter().rev().for_each(|s| self.backward(s));
                     join(&mut all, &self.places);
                 }

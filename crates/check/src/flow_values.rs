@@ -1,7 +1,7 @@
-//! Derivatives in expressions: see [`crate::flow`].
+//! Analyses derivatives in expressions: see [`crate::flow`].
 //!
-//! One walk serves both ways. Forwards it finds out which expressions carry a derivative and remembers them; backwards
-//! it reads that, and finds out what is needed.
+//! One walk serves both directions. The forward pass determines which expressions carry a derivative and
+//! records them; the backward pass uses that record and determines what is needed.
 
 use syntax::ast::BinaryOp;
 use syntax::{DeclId, Diagnostic, ExprId};
@@ -12,14 +12,17 @@ use crate::tables::{Arg, Callable, FuncRef, Initializer, Meaning};
 use crate::types::{Ty, TyKind, Val};
 
 impl Flow<'_> {
-    /// Whether an expression may carry a derivative. `needed`: a differentiable result depends on it.
+    /// Visits an expression; returns true if it may carry a derivative. `needed`: a differentiable result
+    /// depends on it.
     pub(crate) fn expr(&mut self, expr: ExprId, needed: bool) -> bool {
-        // The initial value of a field can make its own struct, which is an error found elsewhere.
+        // The initial value of a field may construct the field's own struct, which is an error reported
+        // elsewhere.
         if !self.open.insert(expr) {
             return false;
         }
         self.value_depth += 1;
-        // A number that is converted to or from an integer, or is part of what has no derivative, is not needed for one.
+        // A number that is converted to or from an integer, or is part of a value without derivative, is not
+        // needed for one.
         let info = &self.p.tables.exprs[expr];
         let (own, ty) = (info.ty, info.coerce.unwrap_or(info.ty));
         let is_differentiable = self.has_differential(ty);
@@ -176,14 +179,14 @@ impl Flow<'_> {
                 carried
             }
             Meaning::NoDiff(inner) => {
-                // What is inside is a constant; its arguments are looked at as if it were not needed.
+                // The operand is a constant; its arguments are visited as not needed.
                 self.expr(inner, false);
                 false
             }
         }
     }
 
-    /// Looks at a value that a variable is given: of one that is made of parts, at these.
+    /// Visits the value of a variable: its parts, if it is composed of parts.
     pub(crate) fn value(&mut self, value: ExprId, parts: Vec<(ExprId, bool)>, needed: bool) -> bool {
         if parts.is_empty() {
             return self.expr(value, needed);
@@ -194,7 +197,8 @@ impl Flow<'_> {
         self.carried.contains(&value)
     }
 
-    /// Backwards, the parts that a variable's value is made of, and whether these parts of the variable are needed.
+    /// In the backward pass, the parts that a variable's value is composed of, and for each whether the
+    /// corresponding part of the variable is needed.
     pub(crate) fn parts_needed(&mut self, value: ExprId, decl: DeclId) -> Vec<(ExprId, bool)> {
         if self.direction == Direction::Forward || !self.has_differential(self.p.tables.exprs[value].ty) {
             return Vec::new();
@@ -236,7 +240,7 @@ impl Flow<'_> {
         keys.into_iter().map(needed).collect::<Vec<_>>().into_iter().zip(parts).map(|(n, p)| (p, n)).collect()
     }
 
-    /// Chains are nested to the left: no recursion along them.
+    /// Visits a chain of operators, which is nested to the left, without recursion.
     fn chain(&mut self, expr: ExprId, op: BinaryOp, needed: bool) -> bool {
         let mut at = expr;
         let mut carried = false;
@@ -288,7 +292,7 @@ impl Flow<'_> {
         }
     }
 
-    /// A property or a user's subscript is read: a call of its `get`.
+    /// Visits a read of a property or of a user's subscript, which is a call of its `get`.
     fn read_accessor(
         &mut self,
         expr: ExprId,
@@ -326,7 +330,7 @@ impl Flow<'_> {
         let signature = self.p.callable_signature(func);
         let level = match func {
             Callable::Func(func) => self.p.differentiable_level(func, self.view),
-            // Derivatives of derivatives.
+            // These are derivatives of derivatives.
             Callable::Fwd(..)
             | Callable::Bwd(..)
             | Callable::Apply(..)
@@ -336,7 +340,8 @@ impl Flow<'_> {
         let differentiable = level >= self.level;
         let mutates = signature.this.as_ref().is_some_and(|t| t.mutating);
         let writes = signature.params.iter().any(|p| p.dir.is_written()) || mutates;
-        // The places that are written, whether they get a derivative, and whether they are needed afterwards.
+        // The places that are written, with flags for whether they get a derivative and whether they are
+        // needed afterwards.
         let mut written: Vec<(ExprId, bool, bool)> = Vec::new();
         if let Some(base) = base.filter(|_| mutates) {
             written.push((base, true, self.place_needed(base)));
@@ -354,7 +359,7 @@ impl Flow<'_> {
                 && self.direction == Direction::Backward
                 && self.holds((self.decl, None));
         let mut carried = false;
-        // The parameters without a derivative, as they are declared, for which something with one is passed.
+        // The parameters that have no derivative as declared but receive a value with one.
         let mut dropped: Vec<Option<DeclId>> = Vec::new();
         let is_detach = matches!(func, Callable::Func(f) if self.p.is_core(f.decl)
             && self.p.intrinsic(f.decl).as_deref() == Some("detach"));
@@ -364,7 +369,7 @@ impl Flow<'_> {
             if let Some(base) = base.filter(|_| mutates) {
                 self.set(base);
             }
-            // The library's members of types (`getCount`) say what is known of the type.
+            // The library's members of types (`getCount`) depend only on the type.
             let unset =
                 matches!(func, Callable::Func(f) if self.p.is_core(f.decl)).then(|| self.take_unset());
             let carries = match base {
@@ -373,7 +378,7 @@ impl Flow<'_> {
             };
             self.places.extend(unset.into_iter().flatten());
             let is_dropped = carries && !says && !this.differentiable;
-            // What has no derivative as it is declared may be of a type that has one here.
+            // A type without a derivative as declared may be instantiated with one that has a derivative.
             carried |= carries && !says && (this.differentiable || self.has_differential(this.ty));
             if is_dropped {
                 dropped.push(None);
@@ -382,7 +387,8 @@ impl Flow<'_> {
             self.expr(base, false);
         }
         for (arg, param) in args.iter().zip(&signature.params) {
-            // A derivative that is lost within the arguments of a call that loses it, too, is lost there.
+            // If the call itself loses the derivative, losses within its arguments are not reported
+            // separately.
             let inner =
                 (needed || differentiable && writes) && !param.no_diff && param.differentiable && !is_detach;
             for arg in arg.exprs() {
@@ -424,7 +430,8 @@ impl Flow<'_> {
         if is_detach {
             return false;
         }
-        // A derivative that the user wrote for a function without differentiable inputs is that of what it reads.
+        // A user-defined derivative of a function without differentiable inputs is the derivative of the
+        // variables that it reads.
         let has_inputs = signature.params.iter().any(|p| p.differentiable && p.dir != crate::Direction::Out)
             || signature.this.as_ref().is_some_and(|t| t.differentiable);
         if let (Callable::Func(f), false) = (func, has_inputs)

@@ -1,8 +1,9 @@
-//! The rule by which a member of a type fulfils a requirement of an interface.
+//! Implements the rule by which a member of a type fulfils a requirement of an interface.
 //!
-//! It does if a function with the requirement's signature could call it with its own parameters: arguments convert as in any
-//! call, what is written takes places of its type, and the result converts to what is required. So a member may ask for less
-//! or give more than the requirement, and never the other way round. Calls through the interface are calls of that function
+//! A member fulfils a requirement if a function with the requirement's signature could call the member with
+//! its own parameters: arguments convert as in any call, written arguments are places of the parameter's
+//! type, and the result converts to the required type. So a member may accept more or return something more
+//! specific than required, but not the reverse. Calls through the interface are calls of that function
 //! ([`Program::is_adapted`]).
 
 use syntax::ast::{AccessorKind, DeclKind, Modifiers};
@@ -15,7 +16,7 @@ use crate::signature::{Direction, Level, ParamSig, Resolved, Signature};
 use crate::tables::FuncRef;
 use crate::types::{Ty, TyKind};
 
-/// Why a member does not fulfil a requirement.
+/// The reason why a member does not fulfil a requirement.
 #[derive(Clone, Debug)]
 pub(crate) struct Difference {
     code: &'static str,
@@ -38,14 +39,15 @@ fn word(dir: Direction) -> &'static str {
     }
 }
 
-/// True if a parameter of the first kind can be passed on as one of the second. As in Slang, a value is none for a
-/// reference, nor the other way round, though its copy would be one.
+/// Returns true if a parameter of the first kind can be passed as an argument for the second kind. As in
+/// Slang, a value cannot be passed for a reference nor a reference for a value, although a copy would work.
 fn passes_on(required: Direction, own: Direction) -> bool {
     required == own || required == Direction::InOut && matches!(own, Direction::In | Direction::Out)
 }
 
 impl Program {
-    /// Why a member does not fulfil a requirement, if it does not. Both have the same generic arguments.
+    /// The reason why a member does not fulfil a requirement, or `None` if it does. Both have the same
+    /// generic arguments.
     pub(crate) fn difference(&mut self, required: &FuncRef, own: &FuncRef) -> Option<Difference> {
         if self.is_static(required.decl) && !self.is_static(own.decl) {
             return Difference::new("it is not static");
@@ -90,7 +92,7 @@ impl Program {
         None
     }
 
-    /// A bound that a member sets its generic parameters and the requirement does not.
+    /// A bound that a member puts on its generic parameters and the requirement does not.
     fn unmet_bound(&mut self, required: &FuncRef, own: &FuncRef) -> Option<(Ty, Ty)> {
         if self.own_params(own.decl).is_empty() {
             return None;
@@ -123,8 +125,9 @@ impl Program {
         None
     }
 
-    /// True if a type of a requirement is not known where it is looked at: an associated type that extensions give, of every
-    /// type that conforms to something, or one for each of several interfaces.
+    /// Returns true if a type in a requirement cannot be determined here: an associated type provided by an
+    /// extension of all types that conform to an interface, or one with a separate definition for each of
+    /// several interfaces.
     fn is_elsewhere(&mut self, required: &FuncRef, declared: Ty) -> bool {
         let TyKind::Assoc(_, assoc) = self.types[declared] else { return false };
         let Some(this) = required.self_ty else { return false };
@@ -193,7 +196,7 @@ impl Program {
         self.difference_of_values(wanted, have, wanted == have || [wanted, have].contains(&Ty::ERROR))
     }
 
-    /// The types of a property, a subscript or a field.
+    /// The types of the values of a required property, subscript or field and of its implementation.
     fn value_types(&mut self, required: &FuncRef, own: &FuncRef) -> (Ty, Ty) {
         let [wanted, have] = [required, own].map(|member| {
             let declared = self.decl_type(member.decl);
@@ -247,7 +250,7 @@ impl Program {
                 let signature = self.raw_signature(accessor.decl);
                 signature.this.as_ref().is_some_and(|t| t.mutating)
             });
-            // A place that is read does not change its object.
+            // Reading through a place does not modify its object.
             let by_ref = given.by_ref.as_ref() == Some(found) && kind == AccessorKind::Get;
             if is_given && !is_asked && !by_ref {
                 return Difference::new(format!("its '{name}' is '[mutating]'"));
@@ -265,13 +268,13 @@ impl Program {
         None
     }
 
-    /// True if calls through an interface call a function between that has the requirement's signature, since the member that
-    /// fulfils it has another.
+    /// Returns true if calls through an interface go through an adapter with the requirement's signature,
+    /// since the signature of the member that fulfils it differs.
     pub fn is_adapted(&mut self, required: &FuncRef, own: &FuncRef) -> bool {
         if required.decl == own.decl {
             return false;
         }
-        // The library says of any number what is differentiable.
+        // In the library's requirements, differentiability is declared for any number, so it is not compared.
         let is_said = !self.is_core(required.decl);
         let shape = |signature: Signature| {
             let params = signature.params.iter().map(|p| (p.ty, p.dir, is_said && p.differentiable));
@@ -281,8 +284,8 @@ impl Program {
         shape(self.func_signature(required)) != shape(self.func_signature(own))
     }
 
-    /// Looks at what fulfils a requirement for a type whose calls are compiled, as `check` does where the type is declared.
-    /// False if there is nothing to say.
+    /// Checks what fulfils a requirement for a type whose calls are compiled, as `check` does at the
+    /// declaration of a type. Returns false if there is nothing to report.
     pub fn check_called(&mut self, required: &FuncRef) -> bool {
         let mut required = required.clone();
         if let DeclKind::Accessor { .. } = self.ast.decls[required.decl].kind
@@ -331,9 +334,9 @@ impl Program {
         }
     }
 
-    /// True if a member is not to be found with the declaration of a type or extension: what is `extern` and empty is given
-    /// elsewhere, other extensions may give a built-in type more, and what an extension applies to may be known for a type
-    /// at a time only.
+    /// Returns true if a member need not be found with the declaration of a type or extension: an empty
+    /// `extern` declaration is defined elsewhere, other extensions may add to a built-in type, and the target
+    /// of an extension may only be known for one type at a time.
     pub(crate) fn is_given_elsewhere(&mut self, decl: DeclId, ty: Ty, member: DeclId) -> bool {
         match &self.ast.decls[decl].kind {
             DeclKind::Struct { members, .. } => {
@@ -354,7 +357,7 @@ impl Program {
         !own.contains(&decl) && !self.blanket_facets(ty, |_, e| e == decl).iter().any(|f| f.container == decl)
     }
 
-    /// Says why a type does not have what an interface requires.
+    /// Reports why a type lacks what an interface requires.
     pub(crate) fn report_unfulfilled(&mut self, decl: DeclId, required: &FuncRef, interface: Ty) {
         let ty = required.self_ty.unwrap_or(Ty::ERROR);
         let name = self.member_name(required.decl);

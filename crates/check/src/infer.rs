@@ -1,7 +1,8 @@
-//! A type and a meaning for each expression.
+//! Infers a type and a meaning for each expression.
 //!
-//! [`Checker::infer`] finds what an expression is by itself, [`Checker::coerce`] fits it to what its context wants.
-//! Types are expressions too: one whose meaning is a type denotes it.
+//! [`Checker::infer`] finds the type of an expression by itself; [`Checker::coerce`] converts the expression
+//! to the type that its context requires. Types are expressions too: an expression whose meaning is a type
+//! denotes that type.
 
 use syntax::ast::{DeclKind, ExprKind, SizeOfKind, UnaryOp};
 use syntax::{DeclId, Diagnostic, ExprId, Span};
@@ -19,49 +20,49 @@ use crate::types::{GenericArg, Scalar, Ty, TyKind, Val};
 /// Expressions nested deeper than this are refused.
 const MAX_DEPTH: u32 = 4000;
 
-/// Checks expressions and statements in one place of the program.
+/// Checks the expressions and statements of one declaration.
 pub(crate) struct Checker<'p> {
     pub(crate) p: &'p mut Program,
-    /// The declaration inside of which names are looked up.
+    /// The declaration in whose scope names are looked up.
     pub(crate) scope: DeclId,
     pub(crate) module: usize,
     /// Variables and types of the function's body that are in scope, outermost first.
     pub(crate) locals: Locals,
-    /// The type of `this`, and whether it can be assigned to.
+    /// The type of `this`, and true if `this` can be assigned to.
     pub(crate) this: Option<(Ty, bool)>,
-    /// What the function returns.
+    /// The return type of the function.
     pub(crate) ret: Option<Ty>,
-    /// A constructor: `return` without a value is right too.
+    /// The function is a constructor: `return` without a value is allowed.
     pub(crate) is_init: bool,
-    /// What the function throws.
+    /// The type of the errors that the function throws.
     pub(crate) throws: Option<Ty>,
-    /// The level of each `do` with a `catch` around, and the types of its errors (none: any).
+    /// The level of each enclosing `do` with a `catch`, and the error types that it catches (`None`: any).
     pub(crate) catches: Vec<(u32, Vec<Option<Ty>>)>,
-    /// The call of the `try` that is being checked.
+    /// The call that is the operand of the `try` being checked.
     pub(crate) tried: Option<ExprId>,
     pub(crate) n_loops: u32,
     pub(crate) n_switches: u32,
     pub(crate) depth: u32,
     /// The path of a `using` is being resolved.
     pub(crate) in_using: bool,
-    /// Namespaces that `using` opens within the body.
+    /// Namespaces opened by `using` within the body.
     pub(crate) using: Vec<DeclId>,
-    /// What the body of a lambda takes from around it.
+    /// The captures of the lambda whose body is being checked.
     pub(crate) capture: Option<Capture>,
-    /// The first `return` says what the function returns.
+    /// The return type is inferred from the first `return`.
     pub(crate) infers_result: bool,
-    /// What a lambda's body returns.
+    /// The expressions that a lambda's body returns.
     pub(crate) returned: Vec<ExprId>,
-    /// The packs that each `expand` around names with `each`, outermost first.
+    /// The packs that each enclosing `expand` names with `each`, outermost first.
     pub(crate) expanding: Vec<Vec<GenericArg>>,
-    /// What stands for the arguments of a pack of none.
+    /// The expression that stands in for the arguments of an empty pack.
     pub(crate) placeholder: ExprId,
-    /// Whose members are not looked at: a type's bases are resolved without them.
+    /// The declaration whose members are not looked up: a type's bases are resolved without its members.
     pub(crate) outside_of: Option<DeclId>,
 }
 
 impl<'p> Checker<'p> {
-    /// A checker for what is written at a declaration.
+    /// A checker for code that is written at a declaration.
     pub(crate) fn new(p: &'p mut Program, scope: DeclId) -> Checker<'p> {
         let module = p.module_of(scope);
         Checker {
@@ -89,7 +90,7 @@ impl<'p> Checker<'p> {
         }
     }
 
-    /// A checker for what is written at a declaration and cannot depend on its members: bases, constraints.
+    /// A checker for parts of a declaration that cannot depend on its members: bases, constraints.
     pub(crate) fn outside(p: &'p mut Program, scope: DeclId) -> Checker<'p> {
         let mut checker = Checker::new(p, scope);
         checker.outside_of = Some(scope);
@@ -312,7 +313,7 @@ impl<'p> Checker<'p> {
                 }
                 let meaning = match self.p.measure(kind, ty) {
                     Some(value) => Meaning::Const(value as f64),
-                    // Known when the parameters are: `lower` measures the operand's type.
+                    // The size is known once the parameters are: `lower` measures the operand's type.
                     None => Meaning::SizeOf(kind, ty),
                 };
                 self.set_value(expr, result, meaning)
@@ -359,7 +360,7 @@ impl<'p> Checker<'p> {
     fn infer_path(&mut self, expr: ExprId) -> Ty {
         match self.resolve(expr) {
             Ref::Value(info) => {
-                // A type's field named without a value makes no sense outside of attributes.
+                // Naming a type's field without a value makes no sense outside of attributes.
                 self.check_receiver(expr, &info);
                 self.set(expr, info)
             }
@@ -386,9 +387,9 @@ impl<'p> Checker<'p> {
                 self.set_error(expr)
             }
             Ref::Generic(decl, outer) => {
-                // All parameters may have defaults.
+                // The parameters may all have defaults.
                 let span = self.span(expr);
-                // Inside of a generic type its bare name means the type itself.
+                // Inside a generic type, its bare name means the type itself.
                 let mut at = Some(self.scope);
                 while let Some(d) = at {
                     if d == decl {
@@ -417,7 +418,7 @@ impl<'p> Checker<'p> {
         }
     }
 
-    /// `this` has to be there for a member that is named without a receiver.
+    /// Reports a member that is named without a receiver where there is no `this`.
     pub(crate) fn check_receiver(&mut self, expr: ExprId, info: &ExprInfo) {
         let implicit = matches!(info.meaning, Meaning::Field { base: None, .. });
         if implicit && self.this.is_none() && matches!(self.p.ast.exprs[expr].kind, ExprKind::Name(_)) {
@@ -442,7 +443,7 @@ impl<'p> Checker<'p> {
             ExprKind::Paren(inner) => self.may_be_no_diff(*inner),
             ExprKind::Call { .. } | ExprKind::Index { .. } => true,
             ExprKind::Error => true,
-            // A property is a call too.
+            // Accessing a property is a call too.
             _ => matches!(
                 self.p.tables.exprs[expr].meaning,
                 Meaning::Error | Meaning::Property { .. } | Meaning::Call { .. } | Meaning::Subscript { .. }
@@ -515,7 +516,7 @@ impl<'p> Checker<'p> {
         self.infer_subscript(expr, base, args)
     }
 
-    /// An index has to be an integer (or a bool or enumeration, which become `int`).
+    /// Infers an index, which has to be an integer (or a bool or enumeration, which convert to `int`).
     fn index_value(&mut self, index: ExprId) {
         let ty = self.infer(index, None);
         let is_int = match &self.p.types[ty] {
@@ -535,7 +536,7 @@ impl<'p> Checker<'p> {
                 }
                 self.p.report(diagnostic);
             } else if matches!(self.p.types[ty], TyKind::Vector(..) | TyKind::Scalar(_) | TyKind::Enum(_))
-                // Others with operators are parameters that are integers.
+                // Other types with operators are type parameters bounded to be integers.
                 || !self.p.has_operators(ty)
             {
                 self.coerce(index, Ty::INT);
@@ -543,7 +544,7 @@ impl<'p> Checker<'p> {
         }
     }
 
-    /// The length in an array type.
+    /// Evaluates the length in an array type.
     fn const_arg(&mut self, expr: ExprId) -> Val {
         self.infer(expr, None);
         self.val_of(expr)
@@ -551,7 +552,7 @@ impl<'p> Checker<'p> {
 
     // ---- conversion
 
-    /// Checks an expression against the type that its context wants.
+    /// Checks an expression against the type that its context requires.
     pub(crate) fn check(&mut self, expr: ExprId, to: Ty) {
         if let ExprKind::InitList(_) = self.p.ast.exprs[expr].kind {
             self.init_list(expr, to);
@@ -561,7 +562,7 @@ impl<'p> Checker<'p> {
         self.coerce(expr, to);
     }
 
-    /// Converts an expression that has been inferred.
+    /// Converts an expression that has already been inferred.
     pub(crate) fn coerce(&mut self, expr: ExprId, to: Ty) -> bool {
         let (from, to) = (self.ty_of(expr), self.p.types.of_value(to));
         if from == to || from == Ty::ERROR || to == Ty::ERROR {
@@ -594,18 +595,18 @@ impl<'p> Checker<'p> {
         crate::overload::wrap(func, &candidate.ops, self.p.asking_module(self.module))
     }
 
-    /// The type of a variable without one, by its initial value.
+    /// Infers the type of a variable declared without one from its initial value.
     pub(crate) fn infer_initialiser(&mut self, init: ExprId) -> Ty {
         self.infer(init, None)
     }
 
-    /// Whether an operator takes the place of its operand.
+    /// Returns true if an operator uses its operand as a place.
     pub(crate) fn is_place_operator(op: UnaryOp) -> bool {
         matches!(op, UnaryOp::PreInc | UnaryOp::PreDec)
     }
 }
 
-/// The type that a suffix names; the parser has chosen it by the value.
+/// The type denoted by a literal's suffix; the parser has chosen the suffix by the value.
 fn int_literal_type(suffix: &str) -> Scalar {
     match suffix {
         "" => Scalar::Int,

@@ -1,7 +1,9 @@
-//! Brace lists, constructors of built-in types, casts and default values: all that makes a value of a given type.
+//! Checks expressions that make a value of a given type: brace lists, constructors of built-in types, casts
+//! and default values.
 //!
-//! A brace list fills its type's parts in order; a part that is itself an aggregate takes either one fitting element
-//! or as many elements as it has parts (C's rule). What the list does not reach has its default.
+//! A brace list fills the parts of its type in order; a part that is itself an aggregate takes either one
+//! fitting element or as many elements as it has parts (C's rule). Parts after the end of the list have their
+//! default values.
 
 use syntax::ast::{DeclKind, ExprKind, Modifiers};
 use syntax::{DeclId, Diagnostic, ExprId};
@@ -13,18 +15,20 @@ use crate::tables::{ExprInfo, Initializer, Meaning};
 use crate::types::{Ty, TyKind, Val};
 
 impl Program {
-    /// How a variable of this type starts if it has no initialiser: the type's `__init()`, its fields' initialisers,
-    /// else [`Initializer::Default`] (zeros).
+    /// The initial value of a variable of this type without an initialiser: the type's `__init()`, its
+    /// fields' initialisers, else [`Initializer::Default`] (zeros).
     pub fn default_of(&mut self, ty: Ty) -> Initializer {
         self.default_within(ty, &mut Vec::new())
     }
 
-    /// As [`Program::default_of`], without the type's own `__init()`: how `this` starts in a constructor.
+    /// Like [`Program::default_of`], but without the type's own `__init()`: the initial value of `this` in a
+    /// constructor.
     pub fn fields_default_of(&mut self, ty: Ty) -> Initializer {
         self.default_parts(ty, &mut Vec::new())
     }
 
-    /// `inside` are the structs around the place; one that contains itself is reported elsewhere.
+    /// Computes a default. `inside` are the enclosing structs; a struct that contains itself is reported
+    /// elsewhere.
     fn default_within(&mut self, ty: Ty, inside: &mut Vec<DeclId>) -> Initializer {
         if inside.len() > 50 {
             return Initializer::Default(ty);
@@ -47,7 +51,7 @@ impl Program {
 
     fn default_parts(&mut self, ty: Ty, inside: &mut Vec<DeclId>) -> Initializer {
         match self.types[ty].clone() {
-            // its base's `__init()` has to run: the lowering of a default does that
+            // The `__init()` of the base has to run, which lowering of the default takes care of.
             TyKind::Struct(decl, _) if self.has_base_struct(decl) => Initializer::Default(ty),
             TyKind::Struct(decl, _) => {
                 let mut parts = Vec::new();
@@ -77,12 +81,12 @@ impl Program {
         }
     }
 
-    /// Whether a struct inherits from another.
+    /// Returns true if a struct inherits from another.
     pub fn has_base_struct(&mut self, decl: DeclId) -> bool {
         self.bases_of(decl).iter().any(|&base| matches!(self.types[base], TyKind::Struct(..)))
     }
 
-    /// Whether brace lists pass over a field, since it is less visible than its struct.
+    /// Returns true if brace lists skip a field because it is less visible than its struct.
     fn is_hidden_from_lists(&self, field: DeclId) -> bool {
         let level = |decl: DeclId, default: u32| {
             let modifiers = self.ast.decls[decl].modifiers;
@@ -101,14 +105,14 @@ impl Program {
         level(field, own) < own
     }
 
-    /// The type of an array whose length its brace list gives.
+    /// The type of an array whose length is determined by its brace list.
     pub(crate) fn sized_by(&mut self, element: Ty, init: ExprId) -> Option<Ty> {
         let ExprKind::InitList(items) = &self.ast.exprs[init].kind else { return None };
         let n = items.len() as i64;
         Some(self.types.intern(TyKind::Array(element, Some(Val::Int(n)))))
     }
 
-    /// The types of an aggregate's parts, if it is one of known size.
+    /// The types of an aggregate's parts, if it has a known size.
     fn parts_of(&mut self, ty: Ty) -> Option<Vec<Ty>> {
         match self.types[ty].clone() {
             TyKind::Struct(..) | TyKind::SynthDiff(_) => {
@@ -137,7 +141,7 @@ impl Program {
 }
 
 impl Checker<'_> {
-    /// Gives a brace list its type.
+    /// Checks a brace list against a type.
     pub(crate) fn init_list(&mut self, expr: ExprId, ty: Ty) -> Ty {
         let ExprKind::InitList(items) = self.p.ast.exprs[expr].kind.clone() else { return Ty::ERROR };
         let span = self.span(expr);
@@ -163,7 +167,7 @@ impl Checker<'_> {
                 self.check(items[0], ty);
                 self.set_value(expr, ty, Meaning::Aggregate(Initializer::Expr(items[0])))
             }
-            // a list of the value's parts
+            // The list contains the parts of the optional's value.
             TyKind::Optional(inner) => {
                 self.init_list(expr, inner);
                 self.p.tables.exprs[expr].coerce = Some(ty);
@@ -194,7 +198,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether a brace list may become a value of a type, by its shape.
+    /// Returns true if a brace list may become a value of a type, judging by its shape.
     pub(crate) fn list_may_fit(&mut self, expr: ExprId, ty: Ty) -> bool {
         let ExprKind::InitList(items) = self.p.ast.exprs[expr].kind.clone() else { return false };
         if items.len() <= 1 || ty == Ty::ERROR {
@@ -213,13 +217,13 @@ impl Checker<'_> {
         }
     }
 
-    /// A value of an aggregate type from its parts in order.
+    /// Makes a value of an aggregate type from its parts in order.
     pub(crate) fn aggregate(&mut self, expr: ExprId, ty: Ty, items: &[ExprId]) -> Ty {
         let span = self.span(expr);
         if items.is_empty() {
             return self.default_value(expr, ty);
         }
-        // One element that is the whole value already.
+        // A single element may already be the whole value.
         if let [item] = *items
             && !matches!(self.p.ast.exprs[item].kind, ExprKind::InitList(_))
         {
@@ -234,7 +238,7 @@ impl Checker<'_> {
                 return self.aggregate(expr, sized, items);
             }
             if let TyKind::Array(element, Some(_)) = self.p.types[ty] {
-                // The length is a parameter: elements in order, the rest by default.
+                // The length is a parameter: the elements come in order, the rest has default values.
                 for &item in items {
                     self.check(item, element);
                 }
@@ -258,8 +262,8 @@ impl Checker<'_> {
         self.set_value(expr, ty, Meaning::Aggregate(initializer))
     }
 
-    /// Takes elements for one aggregate. `inside` are the types that it is a part of; one that contains itself is
-    /// reported elsewhere.
+    /// Takes the elements for one aggregate from a list. `inside` are the types that the aggregate is a part
+    /// of; a type that contains itself is reported elsewhere.
     fn fill(&mut self, ty: Ty, items: &[ExprId], at: &mut usize, inside: &mut Vec<Ty>) -> Initializer {
         if inside.contains(&ty) {
             return Initializer::Default(ty);
@@ -319,14 +323,15 @@ impl Checker<'_> {
         Initializer::Parts(ty, out)
     }
 
-    /// A scalar could fill a whole vector, but where a list goes on with scalars it is the first of its components.
+    /// Returns true if a scalar is the first of a vector's components rather than a value that fills the
+    /// whole vector, because more elements of the list follow.
     fn splits(&self, from: Ty, part: Ty, left: usize) -> bool {
         left > 1
             && matches!(self.p.types[from], TyKind::Scalar(_) | TyKind::Param(_))
             && matches!(self.p.types[part], TyKind::Vector(..) | TyKind::Matrix(..))
     }
 
-    /// How many components an argument of a vector's or matrix's constructor gives.
+    /// The number of components that an argument contributes to the constructor of a vector or matrix.
     fn n_components(&self, ty: Ty) -> Option<i64> {
         match &self.p.types[ty] {
             TyKind::Vector(_, Val::Int(n)) => Some(*n),
@@ -344,7 +349,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `{a, b, c}` for a vector or matrix: fewer components than there are leave zeros.
+    /// `{a, b, c}` for a vector or matrix: missing components are zero.
     fn list_components(&mut self, expr: ExprId, ty: Ty, items: &[ExprId]) -> Ty {
         let mut total = Some(0);
         for &item in items {
@@ -356,7 +361,7 @@ impl Checker<'_> {
             && self.n_components(self.ty_of(item)) == Some(1)
             && wanted != Some(1)
         {
-            // One scalar fills all.
+            // A single scalar fills all components.
             return self.construct_components(expr, ty, items);
         }
         if let (Some(total), Some(wanted)) = (total, wanted)
@@ -368,7 +373,7 @@ impl Checker<'_> {
         self.construct_components(expr, ty, items)
     }
 
-    /// `float3(v.xy, 1)` and its kin.
+    /// `float3(v.xy, 1)` and the like.
     pub(crate) fn construct_components(&mut self, expr: ExprId, ty: Ty, args: &[ExprId]) -> Ty {
         let span = self.span(expr);
         if args.is_empty() {
@@ -379,7 +384,7 @@ impl Checker<'_> {
         let mut failed = false;
         for &arg in args {
             if matches!(self.p.ast.exprs[arg].kind, ExprKind::InitList(_)) {
-                // A brace list stands for the whole value, or for a row of a matrix.
+                // A brace list gives the whole value, or a row of a matrix.
                 let part = match self.p.types[ty].clone() {
                     TyKind::Matrix(element, _, c, _) if args.len() > 1 => {
                         self.p.types.intern(TyKind::Vector(element, c))
@@ -441,7 +446,7 @@ impl Checker<'_> {
         self.set_value(expr, ty, Meaning::Construct(args.to_vec()))
     }
 
-    /// `(T)e` and `T(e)` for one value.
+    /// `(T)e` and `T(e)` for a single value.
     pub(crate) fn infer_cast(&mut self, expr: ExprId, ty: Ty, inner: ExprId) -> Ty {
         if let ExprKind::InitList(_) = self.p.ast.exprs[inner].kind {
             self.init_list(inner, ty);
@@ -459,7 +464,7 @@ impl Checker<'_> {
         }
         let info = &self.p.tables.exprs[inner];
         if info.lvalue && info.coerce.is_none() && info.ty == ty {
-            // What has that type already is the place that it was.
+            // An expression that already has the type remains a place.
             return self
                 .set(expr, ExprInfo { ty, coerce: None, meaning: Meaning::Same(inner), lvalue: true });
         }
@@ -490,14 +495,14 @@ impl Checker<'_> {
                 if self.p.int_literal(inner) == Some(0) {
                     return self.set_value(expr, ty, Meaning::Aggregate(Initializer::Default(ty)));
                 }
-                // as the list of one element
+                // Treat the expression as a list of one element.
                 if self.constructors(ty).is_empty()
                     && let Some(&first) = self.p.parts_of(ty).as_deref().and_then(<[Ty]>::first)
                     && self.p.conversion(from, first, self.source_of(inner)).is_some()
                 {
                     return self.aggregate(expr, ty, &[inner]);
                 }
-                // `(S)t` where `t` is of a type that is not known here and may turn out to be `S`.
+                // `(S)t` where the type of `t` is not known here and may turn out to be `S`.
                 if matches!(
                     self.p.types[from],
                     TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_) | TyKind::Each(_)

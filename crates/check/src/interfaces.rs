@@ -1,4 +1,5 @@
-//! Values of interface type: which types are existential, what may be in them, and parameters of interface type.
+//! Handles values of interface type: existential types, the types that their values may have, and parameters
+//! of interface type.
 
 use syntax::ast::{Ast, Decl, DeclKind, Expr, ExprKind, Modifiers, StmtKind};
 use syntax::{DeclId, ExprId, StmtId, Symbol};
@@ -11,8 +12,8 @@ use crate::tables::Meaning;
 use crate::types::{GenericArg, Ty, TyKind};
 
 impl Program {
-    /// Whether the values of a type are of types that are only known at run time: an interface, or an associated type
-    /// of one.
+    /// Returns true if the values of a type have types that are only known at run time: an interface, or an
+    /// associated type of one.
     pub fn is_existential(&self, ty: Ty) -> bool {
         let mut at = ty;
         loop {
@@ -24,22 +25,24 @@ impl Program {
         }
     }
 
-    /// The associated type of a type that conforms; of an existential type, the existential of all of theirs.
+    /// The associated type of a conforming type; for an existential type, the existential that covers the
+    /// associated types of all conforming types.
     pub fn associated(&mut self, ty: Ty, assoc: DeclId) -> Ty {
         self.project(ty, assoc)
     }
 
-    /// Whether an associated type is `IDifferentiable`'s `Differential`.
+    /// Returns true if an associated type is `IDifferentiable`'s `Differential`.
     pub fn is_differential(&self, assoc: DeclId) -> bool {
         self.container_of(assoc).and_then(|c| self.magic.get(&c)) == Some(&Magic::Differentiable)
     }
 
-    /// Whether a type conforms to an interface.
+    /// Returns true if a type conforms to an interface.
     pub fn is_conforming(&mut self, ty: Ty, interface: Ty) -> bool {
         self.conforms(ty, interface)
     }
 
-    /// The structs of the program that conform to an interface and have no generic parameters, as they are declared.
+    /// The structs of the program that conform to an interface and have no generic parameters, in order of
+    /// declaration.
     pub fn conforming_structs(&mut self, interface: Ty) -> Vec<Ty> {
         let decls: Vec<DeclId> = self.ast.decls.keys().collect();
         let mut found = Vec::new();
@@ -57,7 +60,8 @@ impl Program {
         found
     }
 
-    /// The arguments of an interface with which a type conforms to it, in place of arguments that are only known at run time.
+    /// Replaces the arguments of an interface, if they are only known at run time, by those with which a type
+    /// conforms to it.
     pub fn own_arguments(&mut self, ty: Ty, interface: DeclId, args: &mut [GenericArg]) {
         let existential =
             |p: &Program, arg: &GenericArg| matches!(arg, GenericArg::Type(ty) if p.is_existential(*ty));
@@ -75,7 +79,7 @@ impl Program {
         }
     }
 
-    /// The interface whose attributes say how values of an existential type lie in memory.
+    /// The interface whose attributes determine the memory layout of an existential type's values.
     pub fn bound_of(&mut self, ty: Ty) -> Option<DeclId> {
         self.interfaces_of(ty).iter().find_map(|&i| match self.types[i] {
             TyKind::Interface(decl, _) => Some(decl),
@@ -83,9 +87,9 @@ impl Program {
         })
     }
 
-    /// A parameter of interface type makes its function generic: `float f(IShape s)` is
-    /// `float f<T : IShape>(T s)`, where `T` may be `IShape` itself. The call decides the type. A parameter that is
-    /// written keeps the interface, since it may become of another type.
+    /// Makes a function with parameters of interface type generic: `float f(IShape s)` becomes
+    /// `float f<T : IShape>(T s)`, where `T` may be `IShape` itself. The call determines the type. A
+    /// parameter that is written keeps the interface type, since it may be assigned a value of another type.
     pub(crate) fn make_generic(&mut self, func: DeclId) {
         let (DeclKind::Func { params, body, .. } | DeclKind::Init { params, body, .. }) =
             self.ast.decls[func].kind.clone()
@@ -134,7 +138,7 @@ impl Program {
                 _ => continue,
             };
             if self.has_derivative_attribute(func) {
-                // Its author wrote of pairs of the interface.
+                // The derivative was written in terms of pairs of the interface.
                 let this = self.self_type(interface);
                 if self.differential(this).is_some() {
                     continue;
@@ -160,7 +164,7 @@ impl Program {
         }
     }
 
-    /// `int f(int a[])` is `int f<let N : int>(int a[N])`: the length is that of the argument.
+    /// `int f(int a[])` becomes `int f<let N : int>(int a[N])`: the argument determines the length.
     fn length_of_argument(&mut self, func: DeclId, param: DeclId, ty: ExprId) -> bool {
         let is_unsized = matches!(&self.ast.exprs[ty].kind, ExprKind::Index { args, .. } if args.is_empty());
         if !is_unsized || self.container_of(func).is_some() || self.has_derivative_attribute(func) {
@@ -193,36 +197,36 @@ impl Program {
         true
     }
 
-    /// Whether an attribute, here or elsewhere, names a derivative of a function of this name.
+    /// Returns true if an attribute, here or elsewhere, names a derivative of a function of this name.
     fn has_derivative_attribute(&self, func: DeclId) -> bool {
         let words = ["ForwardDerivative", "BackwardDerivative", "PrimalSubstitute"];
         words.iter().any(|word| self.attribute(func, word).is_some())
             || self.derivative_of.contains_key(&self.ast.decls[func].name)
     }
 
-    /// Whether a call of a generic function with a value of interface type for this parameter opens the value. What
-    /// [`Program::make_generic`] made keeps the interface as its type.
+    /// Returns true if a call of a generic function with a value of interface type for this parameter opens
+    /// the value. Parameters made by [`Program::make_generic`] keep the interface as their type.
     pub fn opens(&self, func: DeclId, param: DeclId) -> bool {
         let own = self.ast.decls[func].generics.as_ref().is_some_and(|g| g.params.contains(&param));
         own && !self.interface_params.contains(&param)
     }
 
-    /// The number of the first parameter of a function that is given a value of this generic parameter's type.
+    /// The index of the first parameter of a function that takes a value of this generic parameter's type.
     pub fn first_of_type(&mut self, func: DeclId, generic: DeclId) -> Option<usize> {
         let ty = self.types.intern(TyKind::Param(generic));
         let signature = self.raw_signature(func);
         signature.params.iter().position(|p| p.ty == ty && p.dir != crate::Direction::Out)
     }
 
-    /// Gives a parsed file the scope of another one's module, without adding its names there.
+    /// Gives a parsed file the scope of another file's module, without adding its names there.
     pub fn join_module(&mut self, index: usize, module_of: usize) {
         let module = self.module_of_index.get(&module_of).copied().unwrap_or(0);
         self.module_of_file.insert(self.ast.files[index].file, module);
         self.module_of_index.insert(index, module);
     }
 
-    /// Enters a file of `typealias`es as if it were a part of the module of another file, and gives the types that
-    /// they name. `None` where there is no such type.
+    /// Enters a file of `typealias`es as if it were part of another file's module, and returns the types that
+    /// they name; `None` where there is no such type.
     pub fn aliases(&mut self, index: usize, module_of: usize) -> Vec<Option<Ty>> {
         self.join_module(index, module_of);
         let decls = self.ast.files[index].decls.clone();
@@ -241,8 +245,8 @@ impl Program {
 }
 
 impl Program {
-    /// Whether a body assigns to the variable of this name as a whole, or passes it to a function that may. A variable of
-    /// the same name inside of it counts too.
+    /// Returns true if a body assigns to the variable of this name as a whole, or passes it to a function
+    /// that may. A variable of the same name inside the body counts too.
     fn is_written_in(&self, body: StmtId, name: Symbol) -> bool {
         let ast = &self.ast;
         let (mut stmts, mut exprs) = (vec![body], Vec::new());
@@ -315,7 +319,7 @@ impl Program {
         }
     }
 
-    /// Whether a function of that name writes its parameter of that number.
+    /// Returns true if a function of this name writes its parameter at this index.
     fn writes_parameter(&self, name: Symbol, at: usize) -> bool {
         let written = Modifiers(Modifiers::OUT.0 | Modifiers::INOUT.0 | Modifiers::REF.0);
         let functions = self.modules.iter().filter_map(|m| m.names.get(&name)).flatten();

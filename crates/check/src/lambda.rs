@@ -1,10 +1,10 @@
-//! Lambdas, and functions as values.
+//! Implements lambdas and functions as values.
 //!
-//! `(float x) => x * k` is a value of a struct of its own: a field for each variable around that the body names
-//! (`k`, copied when the lambda is made), and the body as `operator()`. The struct conforms to `IFunc<R, P…>`, in a
-//! differentiable function also to `IDifferentiableFunc` and `IDifferentiable`, so that derivatives flow through what
-//! is called and what is captured. The name of a function as a value is the lambda that calls it; the type
-//! `functype (P…) -> R` is `IFunc<R, P…>`.
+//! `(float x) => x * k` is a value of a struct of its own: it has a field for each variable of the enclosing
+//! function that the body names (`k`, copied when the lambda is made), and the body as `operator()`. The
+//! struct conforms to `IFunc<R, P…>`, and in a differentiable function also to `IDifferentiableFunc` and
+//! `IDifferentiable`, so that derivatives flow through both the call and the captured values. The name of a
+//! function as a value is the lambda that calls it; the type `functype (P…) -> R` is `IFunc<R, P…>`.
 
 use std::rc::Rc;
 
@@ -19,21 +19,21 @@ use crate::signature::{Direction, Level, Signature, ThisSig};
 use crate::tables::{ExprInfo, Initializer, Meaning};
 use crate::types::{GenericArg, Ty, TyKind};
 
-/// What a lambda's body takes from the function around it.
+/// The captures of a lambda whose body is being checked.
 #[derive(Debug)]
 pub(crate) struct Capture {
     /// The struct of the lambda.
     pub(crate) lambda: DeclId,
-    /// What is in scope around it, outermost first.
+    /// The variables in scope around the lambda, outermost first.
     outer: Vec<(Symbol, DeclId)>,
-    /// The type of `this` around it.
+    /// The type of `this` around the lambda.
     this: Option<Ty>,
-    /// Each variable that was named and its field; `None` is `this`.
+    /// Each captured variable and its field; `None` stands for `this`.
     fields: Vec<(Option<DeclId>, DeclId)>,
 }
 
 impl Program {
-    /// Whether an expression is of a lambda's type.
+    /// Returns true if an expression has the type of a lambda.
     pub(crate) fn is_lambda(&self, expr: ExprId) -> bool {
         match self.types[self.tables.exprs[expr].ty] {
             TyKind::Struct(decl, _) => self.ast.name(self.ast.decls[decl].name) == "$lambda",
@@ -41,14 +41,14 @@ impl Program {
         }
     }
 
-    /// An interface of the library by its name.
+    /// The library's interface of this name.
     fn library_interface(&self, name: &str) -> Option<DeclId> {
         let name = self.ast.symbols.find(name)?;
         let decls = self.modules.first()?.names.get(&name)?;
         decls.iter().copied().find(|&d| matches!(self.ast.decls[d].kind, DeclKind::Interface { .. }))
     }
 
-    /// `IFunc<R, P…>` and its kin.
+    /// `IFunc<R, P…>` or one of its variants.
     fn function_interface(&mut self, name: &str, params: Vec<Ty>, result: Ty) -> Option<Ty> {
         let decl = self.library_interface(name)?;
         let params = self.pack_of(params);
@@ -56,7 +56,7 @@ impl Program {
         Some(self.types.intern(TyKind::Interface(decl, args)))
     }
 
-    /// Whether a name is that of an interface of functions.
+    /// Returns true if a name is that of a function interface.
     pub(crate) fn is_function_interface(&self, name: Symbol) -> bool {
         let name = self.ast.name(name);
         name.strip_prefix('I').and_then(|n| n.strip_suffix("Func")).is_some_and(|middle| {
@@ -92,7 +92,8 @@ impl Checker<'_> {
         }
     }
 
-    /// The level of the function around: a lambda in a differentiable function is differentiable.
+    /// The differentiability of the enclosing function: a lambda in a differentiable function is
+    /// differentiable.
     fn level_around(&self) -> Level {
         let mut at = Some(self.scope);
         while let Some(decl) = at {
@@ -109,7 +110,7 @@ impl Checker<'_> {
     /// `(params) => body`
     pub(crate) fn infer_lambda(&mut self, expr: ExprId, func: DeclId) -> Ty {
         if !matches!(self.p.tables.exprs[expr].meaning, Meaning::Error) {
-            // Its struct is there already.
+            // The struct of the lambda exists already.
             return self.ty_of(expr);
         }
         if self.p.checked.contains(&func) {
@@ -132,7 +133,7 @@ impl Checker<'_> {
         self.p.bases.insert(lambda, Rc::from([]));
         self.p.checked.insert(func);
         let own = self.p.self_type(lambda);
-        // The body, with what it captures and what it returns.
+        // Check the body, which determines the captures and the return type.
         let mut types = Vec::new();
         for &param in &params {
             let ty = match self.p.ast.decls[param].kind {
@@ -167,7 +168,7 @@ impl Checker<'_> {
         let captured = inner.capture.take().map_or(Vec::new(), |capture| capture.fields);
         let returned = std::mem::take(&mut inner.returned);
         self.p.returned.insert(lambda, returned);
-        // What it is.
+        // Build the struct of the lambda.
         let differentiable = level != Level::None;
         if differentiable && self.p.level(func) == Level::None {
             let name = self.p.ast.symbols.intern("Differentiable");
@@ -188,7 +189,7 @@ impl Checker<'_> {
         self.p.facets.remove(&own);
         self.p.differentials.remove(&own);
         self.lambda_signature(func, &params, (own, differentiable), result);
-        // Its value: what is captured, as it is now.
+        // The value of the lambda holds the captured variables as they are at this point.
         let mut parts = Vec::new();
         for (source, field) in captured {
             let kind = match source {
@@ -205,7 +206,8 @@ impl Checker<'_> {
         ty
     }
 
-    /// A lambda for a parameter of a type of functions whose result is another: what it returns is converted.
+    /// Adapts a lambda to a parameter of function type with another result type: the returned expressions are
+    /// converted.
     pub(crate) fn fit_lambda(&mut self, ty: Ty, to: Ty) {
         let (TyKind::Struct(lambda, _), TyKind::Interface(decl, args)) =
             (self.p.types[ty].clone(), self.p.types[to].clone())
@@ -258,7 +260,8 @@ impl Checker<'_> {
         (own, differentiable): (Ty, bool),
         result: Ty,
     ) {
-        // As declared, but for the result and the receiver, whose types are known here.
+        // The signature is as declared except for the result and the receiver, whose types are known only
+        // here.
         let declared = self.p.raw_signature(func);
         let with_tangent = self.p.differential(result).is_some();
         let signature = Signature {
@@ -272,7 +275,7 @@ impl Checker<'_> {
         self.p.signatures.insert(func, Rc::new(signature));
     }
 
-    /// A variable of the function around a lambda: a field of the lambda.
+    /// Captures a variable of the enclosing function as a field of the lambda.
     pub(crate) fn captured(&mut self, name: Symbol) -> Option<Ref> {
         let capture = self.capture.as_ref()?;
         let &(_, decl) = capture.outer.iter().rev().find(|l| l.0 == name)?;
@@ -287,7 +290,7 @@ impl Checker<'_> {
         Some(Ref::Value(ExprInfo { ty, coerce: None, meaning, lvalue: false }))
     }
 
-    /// `this` of the method around a lambda.
+    /// Captures `this` of the enclosing method.
     pub(crate) fn captured_this(&mut self) -> Option<ExprInfo> {
         let ty = self.capture.as_ref()?.this?;
         let name = self.p.ast.symbols.intern("$this");
@@ -313,7 +316,8 @@ impl Checker<'_> {
         field
     }
 
-    /// What a member of the type around a lambda means in it: a member of the `this` that it captures.
+    /// Resolves a member of the enclosing type that is named in a lambda: it is a member of the captured
+    /// `this`.
     pub(crate) fn through_captured_this(&mut self, container: DeclId, found: Ref) -> Ref {
         match &self.capture {
             Some(capture) if capture.lambda != container => {}
@@ -348,7 +352,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The name of a function as a value: `(params) => f(params)`. `None` if there are several functions.
+    /// The name of a function as a value: `(params) => f(params)`. `None` if the name is overloaded.
     pub(crate) fn function_value(&mut self, expr: ExprId) -> Option<Ty> {
         let Ref::Funcs(candidates, None) = self.resolve(expr) else { return None };
         let [candidate] = &candidates[..] else { return None };
@@ -396,7 +400,7 @@ impl Checker<'_> {
         Some(self.infer_lambda(expr, func))
     }
 
-    /// The signature of a function whose generic arguments are all written.
+    /// The signature of a function whose generic arguments are all explicit.
     fn function_signature(&mut self, candidate: &Candidate) -> Option<Signature> {
         let own = self.p.own_params(candidate.decl);
         let given = self.p.assign_generics(&own, &candidate.explicit)?;

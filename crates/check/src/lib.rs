@@ -1,9 +1,10 @@
-//! AST to checked program: the same AST plus side tables.
+//! Turns the AST into a checked program: the same AST plus side tables.
 //!
-//! Checking never fails: it gives tables and diagnostics. It works on demand: declarations are
-//! resolved when they are named, bodies are checked when they are asked for.
+//! Checking never fails: it produces tables and diagnostics. It works on demand: declarations are resolved
+//! when they are named, bodies are checked when they are requested.
 //!
-//! [`Program`] owns the trees and all that is known of them; its methods are the questions that later stages ask.
+//! [`Program`] owns the trees and everything known about them; its methods are the queries that later stages
+//! make.
 #![forbid(unsafe_code)]
 
 pub mod api;

@@ -1,8 +1,9 @@
-//! Which derivative each call gets, and from where: what `pullback explain --witnesses` prints.
+//! Lists the derivative that each call gets, and its origin: the output of `pullback explain --witnesses`.
 //!
-//! It starts at the derivative operators of a file, and at its differentiable functions that these do not reach. It
-//! follows the calls of what is derived from its body, as differentiation does: on behalf of the module that asks, with the
-//! generic arguments of the call. What differs by type only while the program runs is listed as such.
+//! The listing starts at the derivative operators of a file, and at its differentiable functions that these
+//! do not reach. It follows the calls in bodies that are differentiated, as differentiation does: on behalf
+//! of the requesting module, with the generic arguments of the call. A derivative that depends on the
+//! run-time type is listed as such.
 
 use rustc_hash::FxHashSet;
 use syntax::ast::DeclKind;
@@ -14,12 +15,12 @@ use crate::tables::{Callable, FuncRef, Meaning};
 use crate::types::GenericArg;
 use crate::views::View;
 
-/// How a call gets its derivative in one mode.
+/// The way in which a call gets its derivative in one mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
-    /// From its body; the calls there follow.
+    /// Derived from the function's body; the calls there follow.
     Derived,
-    /// From its body, whose calls are listed before.
+    /// Derived from the function's body, whose calls are listed above.
     DerivedAbove,
     /// The user's forward derivative.
     WrittenForward,
@@ -29,24 +30,24 @@ pub enum How {
     WrittenBackward,
     /// The user's `__apply` and the call operator of its context.
     Applied,
-    /// That of a function that stands in its place, whose calls follow.
+    /// The derivative of a function that replaces it, whose calls follow.
     Substitute,
-    /// The library's.
+    /// A rule of the library.
     Rule,
     /// Zero: `[TreatAsDifferentiable]`.
     TreatedAs,
-    /// That of the type in the value, when the program runs.
+    /// The derivative of the value's run-time type.
     ByType,
-    /// None: `no_diff`.
+    /// No derivative: `no_diff`.
     NoDiff,
-    /// None: its backward derivative serves reverse mode only, so the tangent is zero.
+    /// No derivative: the function's backward derivative serves reverse mode only, so the tangent is zero.
     BackwardOnly,
-    /// None.
+    /// No derivative.
     None,
 }
 
 impl How {
-    /// In words.
+    /// A description in words.
     pub fn words(self) -> &'static str {
         match self {
             How::Derived => "derived from its body",
@@ -66,40 +67,41 @@ impl How {
     }
 }
 
-/// One call.
+/// A call in the listing.
 #[derive(Clone, Debug)]
 pub struct Witnessed {
-    /// How many calls it is inside of.
+    /// The number of calls that enclose it.
     pub depth: usize,
-    /// Where it stands.
+    /// The span of the call.
     pub call: Span,
-    /// The function, within the operator if it is the operand of one.
+    /// The name of the function, within the operator if it is the operand of one.
     pub name: String,
-    /// Where it is declared.
+    /// The span of the function's declaration.
     pub declared: Span,
-    /// In reverse mode, or in forward mode.
+    /// The call is differentiated in reverse mode rather than in forward mode.
     pub backward: bool,
-    /// How it gets its derivative.
+    /// The way in which the call gets its derivative.
     pub how: How,
     /// The derivative's name, declaration and module, if the user wrote one.
     pub derivative: Option<(String, Span, Option<String>)>,
-    /// The name of the module that asks, if it has one.
+    /// The name of the requesting module, if it has one.
     pub asks: Option<String>,
 }
 
-/// What has been listed.
+/// The state of the listing.
 struct Listing<'p> {
     p: &'p mut Program,
     out: Vec<Witnessed>,
-    /// The module that asks.
+    /// The name of the requesting module.
     asks: Option<String>,
     listed: FxHashSet<(FuncRef, View, bool)>,
-    /// What has been met, on anyone's behalf.
+    /// The functions reached so far, on behalf of any module.
     reached: FxHashSet<(FuncRef, bool)>,
 }
 
 impl Program {
-    /// See the head of this file. `file` is an index in `ast.files`.
+    /// Lists the derivatives in a file, as described at the head of this module. `file` is an index in
+    /// `ast.files`.
     pub fn witness_listing(&mut self, file: usize) -> Vec<Witnessed> {
         self.check_file(file);
         let id = self.ast.files[file].file;
@@ -139,7 +141,8 @@ impl Program {
         listing.out
     }
 
-    /// The differentiable functions and methods of a file, generic ones for any arguments.
+    /// The differentiable functions and methods of a file; generic ones with their own parameters as
+    /// arguments.
     fn marked_functions(&mut self, file: usize) -> Vec<FuncRef> {
         let mut found = Vec::new();
         let mut open: Vec<DeclId> = self.ast.files[file].decls.iter().rev().copied().collect();
@@ -158,7 +161,7 @@ impl Program {
         found
     }
 
-    /// What the module of a declaration is called where it says so.
+    /// The name of a declaration's module, if the module declares one.
     fn module_name(&self, decl: DeclId) -> Option<String> {
         let module = self.module_of(decl);
         let files = self.ast.files.iter().enumerate();
@@ -186,7 +189,7 @@ impl Program {
         if let Some(ty) = func.self_ty {
             name = format!("{}.{name}", self.type_name(ty));
         }
-        // What is for any arguments is named without.
+        // Arguments that are the function's own parameters are not shown.
         if func.args == self.identity_args(func.decl) {
             return name;
         }
@@ -204,7 +207,7 @@ impl Program {
 }
 
 impl Listing<'_> {
-    /// A derivative operator.
+    /// Lists the operand of a derivative operator.
     fn root(&mut self, span: Span, callable: &Callable) {
         let (inner, view, word, backward) = match callable {
             Callable::Fwd(inner, asks) => (inner, View::of(*asks), "fwd_diff", false),
@@ -219,7 +222,7 @@ impl Listing<'_> {
         self.call(0, span, &name, &func, backward, view);
     }
 
-    /// What fulfils a requirement, if that is known.
+    /// The function that fulfils a requirement, if it is known.
     fn resolved(&mut self, func: &FuncRef) -> FuncRef {
         match self.p.resolve_requirement(func) {
             Resolved::Func(func) => func,
@@ -277,13 +280,13 @@ impl Listing<'_> {
         let name = name.to_owned();
         let asks = self.asks.clone();
         self.out.push(Witnessed { depth, call, name, declared, backward, how, derivative, asks });
-        // As deep as a program's calls go before that is of no use to a reader.
+        // Calls nested deeper than this do not help a reader.
         if let Some(body) = body.filter(|_| fresh && depth < 64) {
             self.body(depth + 1, &body, backward, view);
         }
     }
 
-    /// The calls in a function's body.
+    /// Lists the calls in a function's body.
     fn body(&mut self, depth: usize, func: &FuncRef, backward: bool, view: View) {
         self.p.body(func.decl);
         let within = self.p.ast.decls[func.decl].span;
@@ -336,7 +339,7 @@ impl Listing<'_> {
         }
     }
 
-    /// Whether a derivative by it can be asked for at all.
+    /// Returns true if a derivative of the function can be requested at all.
     fn has_tangents(&mut self, func: &FuncRef, view: View) -> bool {
         let signature = self.p.func_signature(func);
         let has_types = self.p.differential(signature.ret).is_some()

@@ -1,15 +1,15 @@
-//! The local names that are in scope, innermost last.
+//! The local names in scope, innermost last.
 
 use std::ops::Deref;
 
 use rustc_hash::FxHashMap;
 use syntax::{DeclId, Symbol};
 
-/// A list of names and what they name. That of a name which was declared last is found at once.
+/// A list of names and their declarations. The latest declaration of a name is found in constant time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Locals {
     entries: Vec<(Symbol, DeclId)>,
-    /// Where each name is, last declared last.
+    /// The positions of each name, latest declaration last.
     places: FxHashMap<Symbol, Vec<u32>>,
 }
 
@@ -33,7 +33,7 @@ impl Locals {
         self.entries.push(entry);
     }
 
-    /// Leaves all scopes that were entered since there were so many.
+    /// Leaves the scopes that were entered since the list had this length.
     pub(crate) fn truncate(&mut self, len: usize) {
         while self.entries.len() > len {
             let Some((name, _)) = self.entries.pop() else { return };
@@ -43,20 +43,20 @@ impl Locals {
         }
     }
 
-    /// The meaning of a name.
+    /// The innermost declaration of a name.
     pub(crate) fn find(&self, name: Symbol) -> Option<DeclId> {
         let &place = self.places.get(&name)?.last()?;
         Some(self.entries[place as usize].1)
     }
 
-    /// The first declaration of a name since there were so many.
+    /// The first declaration of a name since the list had this length.
     pub(crate) fn first_since(&self, name: Symbol, len: usize) -> Option<DeclId> {
         let places = self.places.get(&name)?;
         let &place = places.get(places.partition_point(|&place| (place as usize) < len))?;
         Some(self.entries[place as usize].1)
     }
 
-    /// Puts other names in place of all of these.
+    /// Replaces all names by others.
     pub(crate) fn replace(&mut self, entries: Vec<(Symbol, DeclId)>) {
         *self = Locals::default();
         self.extend(entries);

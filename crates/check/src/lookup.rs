@@ -1,4 +1,4 @@
-//! From names to what they mean: scopes from the inside out, and members of types.
+//! Resolves names: scopes from the inside out, and members of types.
 
 use std::rc::Rc;
 
@@ -14,31 +14,31 @@ use crate::sigs::DiffOp;
 use crate::tables::{ExprInfo, FuncRef, Meaning};
 use crate::types::{GenericArg, Ty, TyKind, Val};
 
-/// A function that a name may mean.
+/// A function that a name may refer to.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate {
     pub(crate) decl: DeclId,
-    /// Arguments of what is around it, and `This`.
+    /// Arguments of the enclosing declarations, and `This`.
     pub(crate) env: Rc<Subst>,
-    /// For members.
+    /// For members, the type that the function is a member of.
     pub(crate) self_ty: Option<Ty>,
-    /// Written in angle brackets.
+    /// The explicit generic arguments.
     pub(crate) explicit: Vec<GenericArg>,
-    /// How far out: scopes, and within a type [`Facet::rank`].
+    /// The distance from the reference: by scopes, and within a type by [`Facet::rank`].
     pub(crate) rank: u32,
-    /// A requirement of an interface.
+    /// The function is a requirement of an interface.
     pub(crate) required: bool,
-    /// Derivative operators around it, outermost first.
+    /// The derivative operators applied to it, outermost first.
     pub(crate) ops: Vec<DiffOp>,
     /// The object of a method within operators, which is held fixed.
     pub(crate) object: Option<ExprId>,
 }
 
-/// More than the ranks within a type.
+/// The rank of one scope, which exceeds the ranks within a type.
 const SCOPE: u32 = 1 << 10;
 
 impl Candidate {
-    /// A member of a type.
+    /// The candidate for a member of a type.
     pub(crate) fn member(decl: DeclId, facet: &Facet) -> Candidate {
         Candidate {
             decl,
@@ -53,7 +53,7 @@ impl Candidate {
     }
 }
 
-/// What a name, or a path of names, refers to.
+/// The referent of a name or of a path of names.
 #[derive(Clone, Debug)]
 pub(crate) enum Ref {
     Error,
@@ -63,12 +63,12 @@ pub(crate) enum Ref {
     /// A generic type without its arguments.
     Generic(DeclId, Rc<Subst>),
     Namespace(DeclId),
-    /// Functions; the receiver if they are named as `a.f`.
+    /// Functions, and the receiver if they are named as `a.f`.
     Funcs(Vec<Candidate>, Option<ExprId>),
     Value(ExprInfo),
 }
 
-/// How a member is reached.
+/// The way in which a member is accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Base {
     Value(ExprId, bool),
@@ -78,7 +78,7 @@ pub(crate) enum Base {
 }
 
 impl Checker<'_> {
-    /// What a bare name means here.
+    /// Resolves a bare name in the current scope.
     pub(crate) fn lookup(&mut self, name: Symbol) -> Ref {
         if let Some(decl) = self.locals.find(name) {
             return self.ref_of(&[decl], &Rc::default(), 0);
@@ -105,7 +105,7 @@ impl Checker<'_> {
                     let found = self.lookup_in_container(decl, name);
                     match self.through_captured_this(decl, found) {
                         Ref::NotFound => {}
-                        // Methods of the captured `this`.
+                        // These are methods of the captured `this`.
                         Ref::Funcs(found, Some(this)) => return Ref::Funcs(found, Some(this)),
                         Ref::Funcs(mut found, None) => {
                             found.iter_mut().for_each(|c| c.rank += rank);
@@ -143,7 +143,7 @@ impl Checker<'_> {
         self.lookup_outside(name, rank, funcs)
     }
 
-    /// What a name means outside of all scopes, after the functions of that name in scopes.
+    /// Resolves a name outside of all scopes, after the functions of that name found in scopes.
     pub(crate) fn lookup_outside(&mut self, name: Symbol, rank: u32, mut funcs: Vec<Candidate>) -> Ref {
         let mut found: SmallVec<[DeclId; 4]> = SmallVec::new();
         if let Some(decls) = self.p.modules[self.module].names.get(&name) {
@@ -218,9 +218,9 @@ impl Checker<'_> {
         using.extend_from_slice(&self.using);
         for decl in using {
             let DeclKind::Using(expr) = self.p.ast.decls[decl].kind else { continue };
-            // The path of a `using` is looked up without what other `using`s open.
+            // The path of a `using` is looked up without the namespaces that other `using`s open.
             let ExprKind::Name(first) = self.p.ast.exprs[expr].kind else {
-                // Nor does it see what it opens itself.
+                // Nor does it see the names that it opens itself.
                 if std::mem::replace(&mut self.in_using, true) {
                     continue;
                 }
@@ -254,7 +254,7 @@ impl Checker<'_> {
     }
 
     fn lookup_in_container(&mut self, container: DeclId, name: Symbol) -> Ref {
-        // While the extension's own target is being resolved there is no type to look into.
+        // While the extension's own target is being resolved, there is no type to search.
         if let DeclKind::Extension { .. } = self.p.ast.decls[container].kind
             && !self.p.extensions.iter().any(|e| e.decl == container)
         {
@@ -270,7 +270,8 @@ impl Checker<'_> {
         self.declared_member(ty, name, Base::Implicit)
     }
 
-    /// What declarations of one name in one scope mean. `env` has the arguments of what is around them.
+    /// Resolves the declarations of one name in one scope. `env` has the arguments of the enclosing
+    /// declarations.
     pub(crate) fn ref_of(&mut self, decls: &[DeclId], env: &Rc<Subst>, rank: u32) -> Ref {
         let mut funcs = Vec::new();
         for &decl in decls {
@@ -285,7 +286,7 @@ impl Checker<'_> {
                     ops: Vec::new(),
                     object: None,
                 }),
-                // `typedef S S;` names the `S` outside.
+                // In `typedef S S;`, the second `S` names the outer one.
                 DeclKind::TypeAlias(_) if decl == self.scope => {}
                 DeclKind::Struct { .. } | DeclKind::Interface { .. } | DeclKind::TypeAlias(_) => {
                     if self.p.ast.decls[decl].generics.is_some() {
@@ -320,7 +321,7 @@ impl Checker<'_> {
         if funcs.is_empty() { Ref::NotFound } else { Ref::Funcs(funcs, None) }
     }
 
-    /// A variable as an expression.
+    /// The expression info of a variable.
     fn variable(&mut self, decl: DeclId) -> ExprInfo {
         let ty = self.p.decl_type(decl);
         let d = &self.p.ast.decls[decl];
@@ -339,7 +340,7 @@ impl Checker<'_> {
         ExprInfo { ty, coerce: None, meaning: Meaning::Var(decl), lvalue }
     }
 
-    /// A member that a declaration gives (not swizzles and the like).
+    /// Finds a member that is declared, as opposed to swizzles and the like.
     pub(crate) fn declared_member(&mut self, ty: Ty, name: Symbol, base: Base) -> Ref {
         let facets = self.p.facets(ty);
         let mut funcs = Vec::new();
@@ -375,11 +376,11 @@ impl Checker<'_> {
                     break;
                 }
             }
-            // The type's own functions, and what its interfaces require, come first where both fit.
+            // The type's own functions and the requirements of its interfaces take precedence where both fit.
             if nearer > 0 {
                 for extra in &mut funcs[nearer..] {
                     extra.rank += 1;
-                    // A requirement is fulfilled by the type's own function where there is one.
+                    // If the type has a function of its own, that function fulfils the requirement.
                     extra.required = true;
                 }
             }
@@ -424,7 +425,7 @@ impl Checker<'_> {
                     let meaning = Meaning::Property { base: receiver, property: func };
                     return Some(Ref::Value(ExprInfo { ty, coerce: None, meaning, lvalue }));
                 }
-                // A field whose type is being resolved: `geometry::Mesh geometry;`
+                // Skip a field whose type is being resolved: `geometry::Mesh geometry;`.
                 DeclKind::Var { .. } if base == Base::Implicit && self.p.types_busy.contains(&decl) => {}
                 DeclKind::Var { .. } => {
                     let declared = self.p.decl_type(decl);
@@ -462,7 +463,7 @@ impl Checker<'_> {
         None
     }
 
-    /// A member with the arguments of its facet.
+    /// A reference to a member, with the arguments of its facet.
     pub(crate) fn member_ref(&mut self, decl: DeclId, facet: &Facet) -> FuncRef {
         let params = self.p.all_generic_params(decl);
         let args = params
@@ -472,14 +473,14 @@ impl Checker<'_> {
         FuncRef { decl, args, self_ty: Some(facet.self_ty) }
     }
 
-    /// A member of a value, of whatever kind.
+    /// Resolves a member of a value, of any kind.
     pub(crate) fn value_member(&mut self, base: ExprId, name: Symbol) -> Ref {
         let info = &self.p.tables.exprs[base];
         let (ty, lvalue) = (info.ty, info.lvalue);
         self.member_of(base, ty, lvalue, name)
     }
 
-    /// A member of an expression's value seen as of type `ty`.
+    /// Resolves a member of an expression's value, viewed as type `ty`.
     fn member_of(&mut self, base: ExprId, ty: Ty, lvalue: bool, name: Symbol) -> Ref {
         if ty == Ty::ERROR {
             return Ref::Error;
@@ -548,7 +549,7 @@ impl Checker<'_> {
                 let comps: Option<Vec<u32>> =
                     text.strip_prefix('_').and_then(|t| t.split('_').map(|k| k.parse().ok()).collect());
                 if let Some(comps) = comps {
-                    // Behind a pack that is not known yet the numbers are not known.
+                    // Indices after a pack that is not known yet cannot be determined.
                     let n = parts.iter().position(|&p| self.p.is_pack(p)).unwrap_or(parts.len());
                     if comps.iter().any(|&k| k as usize >= n) {
                         return Ref::NotFound;
@@ -572,7 +573,7 @@ impl Checker<'_> {
                 return self.member_of(base, content, false, name);
             }
             TyKind::Pointer(content) => {
-                // an extension of the pointer type itself
+                // Prefer a member from an extension of the pointer type itself.
                 let own = self.declared_member(ty, name, Base::Value(base, lvalue));
                 if !matches!(own, Ref::NotFound | Ref::Error) {
                     return own;
@@ -594,7 +595,7 @@ impl Checker<'_> {
         Ref::Value(ExprInfo { ty, coerce: None, meaning, lvalue: lvalue && distinct })
     }
 
-    /// A member of a type.
+    /// Resolves a member of a type.
     pub(crate) fn static_member(&mut self, ty: Ty, name: Symbol) -> Ref {
         if ty == Ty::ERROR {
             return Ref::Error;
@@ -607,7 +608,7 @@ impl Checker<'_> {
         self.declared_member(ty, name, Base::Type)
     }
 
-    /// Resolves the field that an attribute names by its type (`D.f`).
+    /// Resolves the field that an attribute names through its type (`D.f`).
     pub(crate) fn infer_field_name(&mut self, expr: ExprId) {
         self.infer(expr, None);
     }

@@ -1,7 +1,8 @@
-//! Why no candidate of a call fits, for the user.
+//! Explains to the user why no candidate of a call fits.
 //!
-//! One candidate gets a diagnostic of its own kind, that names the argument; several get a list, the likeliest first.
-//! Nothing is said of a type whose declaration has an error already: the misfit follows from that.
+//! A single candidate gets a specific diagnostic that names the argument; several get a list, the most likely
+//! first. Nothing is reported for a type whose declaration already has an error, since the mismatch follows
+//! from that error.
 
 use syntax::ast::{DeclKind, ExprKind};
 use syntax::{DeclId, Diagnostic, ExprId, Span};
@@ -15,10 +16,10 @@ use crate::signature::Direction;
 use crate::sigs::DiffOp;
 use crate::types::{Ty, TyKind};
 
-/// So many candidates are shown.
+/// The maximum number of candidates shown.
 const MAX_CANDIDATES: usize = 5;
 
-/// Why a candidate does not apply.
+/// The reason why a candidate does not apply.
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {
     Count {
@@ -41,7 +42,7 @@ pub(crate) enum Failure {
     NotInferred {
         param: DeclId,
     },
-    /// Arguments that have to be of one type.
+    /// Arguments that must have the same type but do not.
     Conflict {
         one: Ty,
         other: Ty,
@@ -53,7 +54,8 @@ pub(crate) enum Failure {
     Generics,
 }
 
-/// The kinds of arguments of a function whose parameters are bound by one of the library's own interfaces.
+/// Describes the arguments accepted by a function whose parameters are bound by one of the library's own
+/// interfaces.
 fn taken(bound: &str) -> &'static str {
     match bound {
         "__FloatElementwise" => "floating-point numbers, vectors and matrices",
@@ -66,7 +68,7 @@ fn taken(bound: &str) -> &'static str {
 }
 
 impl Checker<'_> {
-    /// A function's declaration in short.
+    /// A short description of a function's declaration.
     pub(crate) fn describe(&mut self, decl: DeclId) -> String {
         let signature = self.p.raw_signature(decl);
         let param = |p: &crate::ParamSig| {
@@ -191,7 +193,8 @@ impl Checker<'_> {
             args.iter().map(|a| a.ty.map_or_else(|| "{…}".to_string(), |ty| self.name(ty))).collect();
         let message = format!("no overload of '{name}' takes ({})", types.join(", "));
         let mut diagnostic = Diagnostic::error("E39999", span, message);
-        // Those that go wrong last come first: a function of matrices before one of numbers, where a matrix is given.
+        // List the most likely candidates first: a function of matrices before a function of numbers, where a
+        // matrix is given.
         let mut failures: Vec<&(DeclId, Failure)> = failures.iter().collect();
         failures.sort_by_key(|f| std::cmp::Reverse(self.likeness(f.0, &f.1, args)));
         let mut told: Vec<String> = Vec::new();
@@ -209,7 +212,7 @@ impl Checker<'_> {
         self.p.report(diagnostic);
     }
 
-    /// How likely it is that a candidate was meant: how many arguments are of the kind that it takes.
+    /// The likelihood that a candidate was meant: the number of arguments of the kind that it takes.
     fn likeness(&mut self, decl: DeclId, failure: &Failure, args: &[Argument]) -> usize {
         let params = self.p.raw_signature(decl).params.clone();
         if matches!(failure, Failure::Count { .. }) || params.len() != args.len() {
@@ -223,7 +226,7 @@ impl Checker<'_> {
         1 + given.zip(&params).filter(|(ty, param)| is_alike(self.p, *ty, param.ty)).count()
     }
 
-    /// A function within operators by its name, after the object or type that it is a method of.
+    /// The name of a function within operators, qualified by the object or type of which it is a method.
     fn name_within_operators(&self, candidate: &Candidate) -> String {
         let name = self.p.ast.name(self.p.ast.decls[candidate.decl].name);
         match (candidate.object, candidate.self_ty) {
@@ -245,7 +248,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The parameters of `fwd_diff(f)` and its kin, which are not those of `f`.
+    /// The parameters of `fwd_diff(f)` and the like, which differ from those of `f`.
     fn arguments_of_operator(&mut self, candidate: &Candidate) -> Option<String> {
         let (&op, []) = candidate.ops.split_last()? else { return None };
         let gives = match op {
@@ -278,7 +281,7 @@ impl Checker<'_> {
         Some(format!("it is '{word}({name})({})'{gives}{by_object}", list.join(", ")))
     }
 
-    /// The text to write where a pair is wanted and its primal is given.
+    /// A hint for an argument where a pair is expected and its primal is given.
     fn pair_wanted(&mut self, arg: ExprId, from: Ty, to: Ty) -> Option<String> {
         let TyKind::DiffPair(primal) = self.p.types[to] else { return None };
         self.p.conversion(from, primal, Source::default())?;
@@ -291,7 +294,7 @@ impl Checker<'_> {
         ))
     }
 
-    /// Why a candidate does not fit, in short.
+    /// A short reason why a candidate does not fit.
     fn reason(&mut self, failure: &Failure, args: &[Argument]) -> String {
         let number = |expr: &ExprId| args.iter().position(|a| a.expr == *expr).map_or(0, |k| k + 1);
         match failure {

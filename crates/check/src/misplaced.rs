@@ -1,6 +1,7 @@
-//! What is written about derivatives where it cannot be: attributes, `no_diff`, conformances.
+//! Reports misplaced statements about derivatives: attributes, `no_diff`, conformances.
 //!
-//! Each of these would be passed over otherwise, and the derivative would not be the one that its author meant.
+//! Without these checks each of them would be ignored, and the derivative would not be the one that the
+//! author meant.
 
 use syntax::ast::{DeclKind, Modifiers};
 use syntax::{DeclId, Diagnostic, ExprId, Span};
@@ -15,7 +16,7 @@ use crate::tables::FuncRef;
 use crate::types::{Ty, TyKind};
 use crate::views::View;
 
-/// Attributes that say something of a function's derivatives.
+/// Attributes that describe a function's derivatives.
 const MARKS: [&str; 10] = [
     "Differentiable",
     "BackwardDifferentiable",
@@ -30,7 +31,7 @@ const MARKS: [&str; 10] = [
 ];
 
 impl Program {
-    /// Whether anything is said of a function's derivatives, or it is one.
+    /// Returns true if a function's attributes describe its derivatives, or make it a derivative itself.
     fn is_about_derivatives(&self, decl: DeclId) -> bool {
         let has = |d: DeclId| {
             MARKS.iter().any(|word| self.attribute(d, word).is_some())
@@ -40,7 +41,7 @@ impl Program {
         has(decl) || is_accessor && self.ast.decls[decl].parent.is_some_and(has)
     }
 
-    /// Looks at what a function's attributes say of its derivatives.
+    /// Checks the attributes of a function that describe its derivatives.
     pub(crate) fn check_marks(&mut self, decl: DeclId) {
         if self.is_core(decl) || !self.is_about_derivatives(decl) {
             return;
@@ -88,7 +89,7 @@ impl Program {
         }
     }
 
-    /// The functions that an expression names, seen from a declaration.
+    /// The functions that an expression names, resolved in the scope of a declaration.
     fn functions_named(&mut self, decl: DeclId, target: ExprId) -> Vec<DeclId> {
         let before = self.diagnostics.len();
         let found = Checker::new(self, decl).resolve(target);
@@ -99,7 +100,7 @@ impl Program {
         }
     }
 
-    /// What is differentiated in place of a differentiable function has to be differentiable as far.
+    /// Reports a substitute that is less differentiable than the function it replaces.
     fn check_substitute(&mut self, original: DeclId, substitute: DeclId, span: Span) {
         let wanted = self.level(original);
         let args = self.identity_args(substitute);
@@ -114,7 +115,8 @@ impl Program {
         }
     }
 
-    /// A differentiable parameter is a copy: its differential has no place in the caller's variable.
+    /// Reports differentiable parameters that are `__constref`: a differentiable parameter is a copy, since
+    /// its differential has no place in the caller's variable.
     fn check_borrowed(&mut self, decl: DeclId) {
         for param in self.raw_signature(decl).params.clone() {
             let Some(p) = param.decl.filter(|_| param.differentiable) else { continue };
@@ -132,7 +134,7 @@ impl Program {
         }
     }
 
-    /// `no_diff` says something only where derivatives are made.
+    /// Reports `no_diff` where no derivatives are computed.
     pub(crate) fn check_no_diff(&mut self, scope: DeclId, span: Span) {
         let mut at = Some(scope);
         while let Some(decl) = at {
@@ -155,7 +157,8 @@ impl Program {
         }
     }
 
-    /// `[DerivativeMember(D.f)]`: on a field of a differentiable type, for a field of its differential.
+    /// Checks `[DerivativeMember(D.f)]`, which belongs on a field of a differentiable type and names a field
+    /// of its differential.
     pub(crate) fn check_derivative_member(&mut self, decl: DeclId) {
         let Some(attribute) = self.attribute(decl, "DerivativeMember").cloned() else { return };
         let span = attribute.span;
@@ -187,7 +190,7 @@ impl Program {
         }
     }
 
-    /// What a type that says that it is differentiable has to keep to.
+    /// Checks the rules for types that declare themselves differentiable.
     pub(crate) fn check_differentiable_type(&mut self, decl: DeclId, ty: Ty) {
         let conforms = |p: &mut Program, magic| {
             p.magic_type(magic).is_some_and(|interface| p.is_conforming(ty, interface))
@@ -217,7 +220,7 @@ impl Program {
         }
     }
 
-    /// `dzero` and `dadd` of the user's are called by derivatives, so they have to be differentiable.
+    /// Reports `dzero` and `dadd` functions of the user's that are not differentiable: derivatives call them.
     pub(crate) fn check_own_sum(&mut self, ty: Ty, member: DeclId, interface: Ty) {
         if self.magic_type(Magic::Differentiable) != Some(interface)
             || !matches!(self.ast.decls[member].kind, DeclKind::Func { .. })
@@ -245,7 +248,8 @@ impl Program {
         }
     }
 
-    /// The compiler makes a type's `dzero` or `dadd`, though the type has members of that name.
+    /// Reports members named `dzero` or `dadd` of a type for which the compiler synthesises that function
+    /// nevertheless.
     fn check_sum_of_name(&mut self, ty: Ty, member: DeclId) {
         let TyKind::Struct(decl, _) = self.types[ty] else { return };
         let name = self.ast.decls[member].name;

@@ -1,8 +1,8 @@
-//! Types and interfaces that the language knows by name.
+//! Defines the types and interfaces that the language knows by name.
 //!
-//! Conformance of built-in types to the interfaces of `core/prelude.slang` is a matter of sets: each interface has
-//! the set of kinds of built-in types that conform, a generic parameter has the intersection of its constraints'
-//! sets, and it conforms to an interface if its set lies within that of the interface.
+//! Conformance of built-in types to the interfaces of `core/prelude.slang` is decided by sets: each interface
+//! has the set of kinds of built-in types that conform to it, a generic parameter has the intersection of the
+//! sets of its constraints, and it conforms to an interface if its set is a subset of the interface's.
 
 use syntax::ast::ExprKind;
 use syntax::{DeclId, ExprId, Symbol};
@@ -10,7 +10,7 @@ use syntax::{DeclId, ExprId, Symbol};
 use crate::program::Program;
 use crate::types::{BufferKind, Scalar, Ty, TyKind, Val};
 
-/// An interface of the library that means something to the checker.
+/// An interface of the library that has a special meaning for the checker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Magic {
     Differentiable,
@@ -44,11 +44,11 @@ const SIGNED: Kinds = 2;
 const UNSIGNED: Kinds = 4;
 const FLOAT: Kinds = 8;
 const SCALARS: Kinds = 15;
-/// Vectors and matrices have the bits of their elements, shifted.
+/// Vectors and matrices use the bits of their elements, shifted.
 const SHIFT: u32 = 4;
 const USER: Kinds = 256;
 const NUMBERS: Kinds = SIGNED | UNSIGNED | FLOAT;
-/// Scalars, vectors and matrices of floating point.
+/// Floating-point scalars, vectors and matrices.
 pub(crate) const FLOATS: Kinds = FLOAT | (FLOAT << SHIFT);
 
 const fn shaped(scalars: Kinds) -> Kinds {
@@ -56,7 +56,7 @@ const fn shaped(scalars: Kinds) -> Kinds {
 }
 
 impl Magic {
-    /// The interface of that name in the library.
+    /// The interface of this name in the library.
     pub(crate) fn by_name(name: &str) -> Option<Magic> {
         Some(match name {
             "IDifferentiable" => Magic::Differentiable,
@@ -84,7 +84,7 @@ impl Magic {
         })
     }
 
-    /// Which types conform.
+    /// The kinds of types that conform to the interface.
     pub(crate) fn kinds(self) -> Kinds {
         match self {
             Magic::Differentiable => FLOATS | USER,
@@ -109,7 +109,7 @@ impl Magic {
         }
     }
 
-    /// Whether operators work on values of a parameter with this constraint.
+    /// Returns true if operators work on values of a parameter with this constraint.
     fn has_operators(self) -> bool {
         !matches!(
             self,
@@ -132,7 +132,7 @@ impl Scalar {
         }
     }
 
-    /// The scalar of a name of the language.
+    /// The scalar type of this name in the language.
     pub(crate) fn by_name(name: &str) -> Option<Scalar> {
         Some(match name {
             "bool" => Scalar::Bool,
@@ -151,17 +151,17 @@ impl Scalar {
         })
     }
 
-    /// Whether this is an integer (not `bool`).
+    /// Returns true for integer types, except `bool`.
     pub fn is_int(self) -> bool {
         !self.is_float() && self != Scalar::Bool
     }
 
-    /// Whether this integer has a sign.
+    /// Returns true for signed integer types.
     pub fn is_signed(self) -> bool {
         self.kinds() == SIGNED
     }
 
-    /// Bytes.
+    /// The size in bytes.
     pub fn size(self) -> u32 {
         match self {
             Scalar::Bool | Scalar::Int8 | Scalar::UInt8 => 1,
@@ -186,14 +186,14 @@ pub(crate) enum NativeGeneric {
     Optional,
     Ptr,
     Buffer(BufferKind),
-    /// `DescriptorHandle<T>`: a resource, which is a handle itself here.
+    /// `DescriptorHandle<T>`: a resource, which is itself a handle here.
     Handle,
-    /// Known by this name and not supported.
+    /// A name that is known but not supported.
     Unsupported(Symbol),
 }
 
 impl NativeGeneric {
-    /// How many arguments it takes at most, if there is a limit.
+    /// The maximum number of arguments, if there is a limit.
     pub(crate) fn most_args(self) -> Option<usize> {
         match self {
             NativeGeneric::Pair | NativeGeneric::PtrPair | NativeGeneric::Optional => Some(1),
@@ -204,7 +204,7 @@ impl NativeGeneric {
         }
     }
 
-    /// Its name in Slang.
+    /// The name of the type in Slang.
     pub(crate) fn name(self) -> &'static str {
         match self {
             NativeGeneric::Vector => "vector",
@@ -250,7 +250,7 @@ impl NativeGeneric {
     }
 }
 
-/// Names of resources that Pullback knows of and doesn't have.
+/// Returns true for names of resources that are recognised but not supported.
 fn is_unsupported_name(name: &str) -> bool {
     is_texture(name) || matches!(name, "RaytracingAccelerationStructure" | "RayQuery")
 }
@@ -292,7 +292,7 @@ impl Program {
         Some(self.types.intern(TyKind::Vector(element, Val::Int(last))))
     }
 
-    /// The library's interface.
+    /// The declaration of the interface in the library.
     pub(crate) fn magic_decl(&self, magic: Magic) -> Option<DeclId> {
         self.magic_decls.iter().find(|m| m.0 == magic).map(|m| m.1)
     }
@@ -303,7 +303,7 @@ impl Program {
         Some(self.types.intern(TyKind::Interface(decl, Vec::new())))
     }
 
-    /// The kinds of built-in types that a type is or may turn out to be; 0 for one that is none of them.
+    /// The kinds of built-in types that a type is or may turn out to be; 0 if it is none of them.
     pub(crate) fn kinds_of(&mut self, ty: Ty) -> Kinds {
         match &self.types[ty] {
             TyKind::Scalar(scalar) => scalar.kinds(),
@@ -327,8 +327,8 @@ impl Program {
         }
     }
 
-    /// Whether the built-in operators work on a value of this type as far as is known: a scalar, vector, matrix, or a
-    /// parameter that is constrained to numbers.
+    /// Returns true if the built-in operators work on a value of this type as far as it is known: a scalar,
+    /// vector, matrix, or a parameter that is constrained to numbers.
     pub(crate) fn has_operators(&mut self, ty: Ty) -> bool {
         match &self.types[ty] {
             TyKind::Scalar(_) => true,
@@ -343,24 +343,25 @@ impl Program {
         }
     }
 
-    /// Whether every type that this may turn out to be is floating point, so that it is its own differential.
+    /// Returns true if every type that this may turn out to be is floating point, so that it is its own
+    /// differential.
     pub(crate) fn is_float_kind(&mut self, ty: Ty) -> bool {
         let kinds = self.kinds_of(ty);
         kinds != 0 && kinds & !FLOATS == 0
     }
 
-    /// Whether the type may turn out to be floating point.
+    /// Returns true if the type may turn out to be floating point.
     pub(crate) fn may_be_float(&mut self, ty: Ty) -> bool {
         self.kinds_of(ty) & FLOATS != 0
     }
 
-    /// Whether a type that isn't the user's conforms to an interface of the library.
+    /// Returns true if a type other than a user's type conforms to an interface of the library.
     pub(crate) fn conforms_natively(&mut self, ty: Ty, magic: Magic) -> bool {
         let kinds = self.kinds_of(ty);
         kinds != 0 && kinds & USER == 0 && kinds & !magic.kinds() == 0
     }
 
-    /// A literal integer, also a negative one.
+    /// The value of an integer literal, which may be negated.
     pub(crate) fn int_literal(&self, expr: ExprId) -> Option<i128> {
         match &self.ast.exprs[expr].kind {
             ExprKind::Int { value, .. } => Some(i128::from(*value)),

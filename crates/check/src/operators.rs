@@ -1,4 +1,4 @@
-//! Operators: on numbers they are built in, on other types they are the user's functions (see
+//! Checks operators: on numbers they are built in, on other types they are functions of the user's (see
 //! [`crate::user_operators`]).
 
 use syntax::ast::{BinaryOp, ExprKind, UnaryOp};
@@ -35,12 +35,12 @@ impl Program {
 }
 
 impl Checker<'_> {
-    /// Whether the operands of an operator are numbers, as far as is known.
+    /// Returns true if the built-in operators apply to values of a type, as far as it is known.
     pub(crate) fn numbers(&mut self, ty: Ty) -> bool {
         ty == Ty::ERROR || matches!(self.p.types[ty], TyKind::Enum(_)) || self.p.has_operators(ty)
     }
 
-    /// A chain `a + b + c + …` is nested to the left; it is checked from the inside out without recursion.
+    /// Infers a chain `a + b + c + …`, which is nested to the left, from the inside out without recursion.
     pub(crate) fn infer_binary_chain(&mut self, expr: ExprId) -> Ty {
         let mut chain = Vec::new();
         let mut at = expr;
@@ -62,7 +62,8 @@ impl Checker<'_> {
         ty
     }
 
-    /// Whether a chain starts with `f <` for a function `f`, which has been reported: generic arguments without `>`.
+    /// Returns true if a chain starts with `f <` for a function `f` that has been reported: generic arguments
+    /// without `>`.
     fn lacks_angle(&mut self, chain: &[ExprId], first: ExprId) -> bool {
         let opens =
             |&node: &ExprId| matches!(self.p.ast.exprs[node].kind, ExprKind::Binary(BinaryOp::Lt, ..));
@@ -76,7 +77,8 @@ impl Checker<'_> {
         true
     }
 
-    /// `A & B` of interfaces, kept as the list of them. The first operand is inferred here in any case.
+    /// `A & B` of interfaces, kept as the list of them. Infers the first operand even if the chain is not a
+    /// conjunction.
     fn conjunction(&mut self, chain: &[ExprId], first: ExprId) -> Option<Ty> {
         let ops = |checker: &Self, &node: &ExprId| match checker.p.ast.exprs[node].kind {
             ExprKind::Binary(BinaryOp::BitAnd, _, right) => Some(right),
@@ -103,7 +105,7 @@ impl Checker<'_> {
         Some(self.p.types.intern(TyKind::Pack(parts)))
     }
 
-    /// The left operand has been inferred.
+    /// Infers a binary operator whose left operand has been inferred.
     fn infer_binary(&mut self, expr: ExprId, op: BinaryOp, left: ExprId, right: ExprId) -> Ty {
         if op == BinaryOp::Comma {
             let ty = self.infer(right, None);
@@ -113,12 +115,12 @@ impl Checker<'_> {
         self.infer(right, None);
         let b = self.load(right);
         if a == Ty::ERROR || b == Ty::ERROR {
-            // What a comparison gives is known all the same.
+            // The result type of a comparison is known nevertheless.
             let ty = if is_comparison(op) { Ty::BOOL } else { Ty::ERROR };
             return self.set_value(expr, ty, Meaning::Error);
         }
         if matches!(op, BinaryOp::And | BinaryOp::Or) {
-            // a pointer is true if it is not null
+            // A pointer is true if it is not null.
             for (side, ty) in [(left, a), (right, b)] {
                 if matches!(self.p.types[ty], TyKind::Pointer(_)) {
                     self.coerce(side, Ty::BOOL);
@@ -169,7 +171,7 @@ impl Checker<'_> {
         self.set_error(expr)
     }
 
-    /// The types that the operands are converted to, and the result's.
+    /// The types that the operands are converted to, and the type of the result.
     pub(crate) fn binary_types(&mut self, op: BinaryOp, a: Ty, b: Ty) -> Option<(Ty, Ty, Ty)> {
         if matches!(op, BinaryOp::Eq | BinaryOp::Ne) && a == b && matches!(self.p.types[a], TyKind::Enum(_)) {
             return Some((a, a, Ty::BOOL));
@@ -188,7 +190,7 @@ impl Checker<'_> {
             return Some((ty, ty, ty));
         }
         if matches!(op, BinaryOp::Shl | BinaryOp::Shr) {
-            // The amount has a type of its own; only its shape follows.
+            // The shift amount has a type of its own; only its shape follows the left operand.
             let element = self.p.element(b);
             let is_shape = matches!(self.p.types[a], TyKind::Vector(..) | TyKind::Matrix(..));
             let is_scalar = matches!(self.p.types[b], TyKind::Scalar(_));
@@ -221,7 +223,7 @@ impl Checker<'_> {
         Some((ty, ty, ty))
     }
 
-    /// Reads through constant buffers; the type that remains.
+    /// Loads through constant buffers and returns the resulting type.
     pub(crate) fn load(&mut self, expr: ExprId) -> Ty {
         let ty = self.ty_of(expr);
         let loaded = self.p.loaded(ty);
@@ -231,7 +233,7 @@ impl Checker<'_> {
         loaded
     }
 
-    /// A prefix operator.
+    /// Infers a prefix operator.
     pub(crate) fn infer_unary(&mut self, expr: ExprId, op: UnaryOp, inner: ExprId) -> Ty {
         if Self::is_place_operator(op) {
             return self.infer_inc_dec(expr, inner);
@@ -379,7 +381,7 @@ impl Checker<'_> {
         self.set_value(expr, ty, Meaning::Ternary(cond, a, b))
     }
 
-    /// A condition of `if`, a loop or `?:` that has been inferred.
+    /// Checks a condition of `if`, a loop or `?:` that has been inferred.
     pub(crate) fn condition(&mut self, cond: ExprId) {
         let ty = self.ty_of(cond);
         let loaded = self.p.loaded(ty);

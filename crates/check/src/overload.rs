@@ -1,8 +1,9 @@
-//! Choosing a function for a call.
+//! Implements overload resolution.
 //!
-//! Each candidate is tried: its generic arguments are inferred from the call's, through `fwd_diff` and `bwd_diff` by
-//! matching the derived signature, then each argument must convert. The least total cost wins; among equals the one
-//! that is not generic, and nearer. Arguments that are left out do not decide.
+//! Each candidate is tried: its generic arguments are inferred from the arguments of the call (through
+//! `fwd_diff` and `bwd_diff` by matching the derived signature), then each argument must convert. The
+//! candidate with the least total cost wins; among equals a candidate that is not generic is preferred, then
+//! a nearer one. Omitted arguments do not affect the choice.
 
 use syntax::ast::{DeclKind, ExprKind};
 use syntax::{DeclId, Diagnostic, ExprId, Span};
@@ -19,25 +20,25 @@ use crate::tables::{Callable, FuncRef};
 use crate::types::{Ty, TyKind, Val};
 use crate::views::{ModuleId, View};
 
-/// What is known of an argument before its parameter is.
+/// Facts about an argument before its parameter is known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Argument {
     pub(crate) expr: ExprId,
-    /// `None` for a brace list, whose type its parameter gives.
+    /// `None` for a brace list, whose type is determined by its parameter.
     pub(crate) ty: Option<Ty>,
     pub(crate) source: Source,
     pub(crate) lvalue: bool,
 }
 
-/// The candidate that a call is of.
+/// The candidate chosen for a call.
 #[derive(Clone, Debug)]
 pub(crate) struct Chosen {
     pub(crate) callable: Callable,
     pub(crate) decl: DeclId,
     pub(crate) signature: Signature,
-    /// The arguments of each parameter, where there are packs.
+    /// The arguments of each parameter, if there are packs.
     pub(crate) groups: Option<Groups>,
-    /// The argument before those that are written (see [`Candidate::object`]).
+    /// The argument that precedes the written ones (see [`Candidate::object`]).
     pub(crate) object: Option<ExprId>,
 }
 
@@ -49,13 +50,13 @@ struct Applicable {
     required: bool,
     has_body: bool,
     specificity: u32,
-    /// Generic parameters of its own.
+    /// The number of the function's own generic parameters.
     n_generics: usize,
-    /// How much the constraints ask for: more is more special.
+    /// The strength of the constraints: more constraints make a candidate more specific.
     constraints: usize,
 }
 
-/// A function within operators, outermost first.
+/// Wraps a function in derivative operators, given outermost first.
 pub(crate) fn wrap(func: FuncRef, ops: &[DiffOp], asks: ModuleId) -> Callable {
     let mut callable = Callable::Func(func);
     for op in ops.iter().rev() {
@@ -70,8 +71,8 @@ pub(crate) fn wrap(func: FuncRef, ops: &[DiffOp], asks: ModuleId) -> Callable {
 }
 
 impl Program {
-    /// True if a place of one type can be passed for a parameter of another that is written: it is written back without
-    /// conversion.
+    /// Returns true if a place of one type can be passed for a written parameter of another type: the value
+    /// is written back without conversion.
     pub(crate) fn fits_place(&mut self, from: Ty, to: Ty, dir: Direction) -> bool {
         from == to
             || self.same_shape(from, to)
@@ -79,7 +80,7 @@ impl Program {
             || self.conversion(from, to, Source::default()).is_some_and(|c| c <= 30)
     }
 
-    /// `int` and `uint` and shapes of them: the same bits.
+    /// Returns true for `int` and `uint` and equal shapes of these, whose representations agree.
     fn same_but_sign(&self, a: Ty, b: Ty) -> bool {
         match (&self.types[a], &self.types[b]) {
             (TyKind::Scalar(a), TyKind::Scalar(b)) => {
@@ -95,10 +96,10 @@ impl Program {
         }
     }
 
-    /// `float1` and `float`, which are the same place.
+    /// Returns true for `float1` and `float`, which denote the same place.
     fn same_shape(&self, a: Ty, b: Ty) -> bool {
         match (&self.types[a], &self.types[b]) {
-            // `int` and `uint`: converted on the way in and back.
+            // `int` and `uint` are converted on the way in and back.
             (TyKind::Scalar(x), TyKind::Scalar(y)) => x.is_int() && y.is_int() && x.size() == y.size(),
             (TyKind::Vector(e, Val::Int(1)), _) => *e == b,
             (_, TyKind::Vector(e, Val::Int(1))) => *e == a,
@@ -127,7 +128,7 @@ impl Checker<'_> {
         out
     }
 
-    /// Chooses among candidates; a diagnostic if none or several fit.
+    /// Chooses among candidates; reports a diagnostic if none or several fit.
     pub(crate) fn choose(
         &mut self,
         candidates: &[Candidate],
@@ -144,7 +145,7 @@ impl Checker<'_> {
             }
         }
         if args.iter().any(|a| a.ty == Some(Ty::ERROR)) && (fits.len() != 1) {
-            // Diagnosed already; more would only be noise.
+            // An error has been reported already; more diagnostics would be noise.
             return None;
         }
         if fits.is_empty() {
@@ -158,7 +159,7 @@ impl Checker<'_> {
         let best = fits.iter().map(key).min()?;
         let mut winners: Vec<Applicable> = fits.into_iter().filter(|a| key(a) == best).collect();
         if winners.len() > 1 {
-            // Redeclarations of one function are the same function.
+            // Redeclarations of one function denote the same function.
             let first = winners[0].chosen.signature.clone();
             let same = winners.iter().all(|w| {
                 let s = &w.chosen.signature;
@@ -182,8 +183,8 @@ impl Checker<'_> {
         Some(winners.swap_remove(0).chosen)
     }
 
-    /// Whether a parameter is written as the handle of a resource, which is the resource itself here: then the
-    /// function is another form of the one that takes the resource.
+    /// Returns true if a parameter is declared as the handle of a resource, which is the resource itself
+    /// here; the function is then a variant of the one that takes the resource.
     fn takes_handle(&self, decl: DeclId) -> bool {
         self.p.params_of(decl).into_iter().any(|param| {
             let syntax::ast::DeclKind::Param { ty: Some(ty), .. } = self.p.ast.decls[param].kind else {
@@ -194,7 +195,7 @@ impl Checker<'_> {
         })
     }
 
-    /// Lambdas as arguments of the only candidate return what it wants.
+    /// Makes lambdas that are arguments of the only candidate return the type that it expects.
     fn fit_lambdas(&mut self, candidates: &[Candidate], args: &[Argument]) {
         let [candidate] = candidates else { return };
         if !args.iter().any(|a| matches!(self.p.ast.exprs[a.expr].kind, ExprKind::Lambda(_))) {
@@ -211,7 +212,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether the operators around a chosen function exist for it.
+    /// Returns true if the operators around a chosen function exist for it; reports those that do not.
     pub(crate) fn check_operators(&mut self, chosen: &Chosen, span: Span) -> bool {
         let mut ops = Vec::new();
         let mut at = &chosen.callable;
@@ -254,7 +255,7 @@ impl Checker<'_> {
         let derivatives = self.p.derivatives_of(&func, view);
         let backward = !matches!(innermost, DiffOp::Fwd | DiffOp::Linearize);
         self.p.report_ambiguity(&func, &derivatives, backward, span);
-        // The author of a function may keep its derivative to his module.
+        // The author of a function may restrict its derivative to the declaring module.
         let (user, place) = match derivatives.role(backward) {
             Some(Role::Forward) => (derivatives.fwd, derivatives.spans.fwd),
             Some(Role::Backward) => (derivatives.bwd, derivatives.spans.bwd),
@@ -363,7 +364,8 @@ impl Checker<'_> {
         };
         let mut specificity = 0;
         for param in &pattern.params {
-            // A bare parameter fits more than a shape of one, and that more than a known type.
+            // A bare parameter is more general than a shape of one, and that is more general than a known
+            // type.
             let mut mentioned = Vec::new();
             self.p.params_in(param.ty, &mut mentioned);
             specificity += u32::from(matches!(self.p.types[param.ty], TyKind::Param(_))) * 2;
@@ -392,7 +394,7 @@ impl Checker<'_> {
         })
     }
 
-    /// What passing an argument for a parameter costs.
+    /// The cost of passing an argument for a parameter.
     fn argument_cost(&mut self, arg: &Argument, to: Ty, dir: Direction) -> Result<u32, Failure> {
         let Some(from) = arg.ty else {
             if !self.list_may_fit(arg.expr, to) {
@@ -405,13 +407,14 @@ impl Checker<'_> {
         }
         let mismatch = Failure::Type { arg: arg.expr, from, to };
         if dir.is_written() {
-            // Written back without conversion.
+            // The value is written back without conversion.
             let same = self.p.fits_place(from, to, dir);
             if !same && self.p.is_existential(to) && self.p.conforms(from, to) {
                 return Err(Failure::NotAnInterface { arg: arg.expr, from, to });
             }
             if !arg.lvalue {
-                // A number in place of a pair is no pair before it is no variable.
+                // For a number in place of a pair, report the type rather than the fact that it is not a
+                // variable.
                 let is_pair = matches!(self.p.types[to], TyKind::DiffPair(_));
                 return Err(if is_pair && !same { mismatch } else { Failure::NotAPlace { arg: arg.expr } });
             }
@@ -422,7 +425,8 @@ impl Checker<'_> {
         self.p.conversion(from, to, arg.source).ok_or(mismatch)
     }
 
-    /// Which arguments belong to which parameter, where there are packs, and one argument for each parameter.
+    /// Assigns arguments to parameters where there are packs, and combines them into one argument per
+    /// parameter.
     fn group(
         &mut self,
         candidate: &Candidate,

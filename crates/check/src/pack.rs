@@ -1,9 +1,10 @@
-//! Packs: any number of types, values, or compile-time integers.
+//! Implements packs: any number of types, values, or compile-time integers.
 //!
-//! A pack is a generic parameter declared with `each`, a known list, or `expand P`: the pattern `P` for each element of
-//! the packs that it mentions with `each`. A pattern keeps the *shape*, the first of those packs, since `P` itself may
-//! not say how many there are (`expand 1`, or `each T` where `T == int`). Lists are always spliced: `Tuple<A, T>` with
-//! `T` = `B, C` is `Tuple<A, B, C>`, and `expand each T` is `T`; so equal packs are equal handles.
+//! A pack is a generic parameter declared with `each`, a known list, or `expand P`: the pattern `P` for each
+//! element of the packs that it mentions with `each`. A pattern keeps its *shape*, the first of those packs,
+//! since `P` itself may not determine the number of elements (`expand 1`, or `each T` where `T == int`).
+//! Lists are always spliced: `Tuple<A, T>` with `T` = `B, C` is `Tuple<A, B, C>`, and `expand each T` is `T`;
+//! hence equal packs have equal handles.
 
 use syntax::ast::{DeclKind, Expr, ExprKind, Modifiers};
 use syntax::{DeclId, ExprId};
@@ -15,16 +16,16 @@ use crate::signature::Subst;
 use crate::tables::{ExprInfo, Meaning};
 use crate::types::{GenericArg, Ty, TyKind, Val};
 
-/// Which arguments of a call are those of each parameter: the first, and how many.
+/// The arguments of a call that belong to each parameter: the index of the first, and the count.
 pub(crate) type Groups = Vec<(usize, usize)>;
 
 impl Program {
-    /// Whether a generic parameter stands for any number of types or integers.
+    /// Returns true if a generic parameter stands for any number of types or integers.
     pub(crate) fn is_pack_param(&self, param: DeclId) -> bool {
         self.ast.decls[param].modifiers.has(Modifiers::EACH)
     }
 
-    /// Whether a type is a pack, known or not.
+    /// Returns true if a type is a pack, known or not.
     pub fn is_pack(&self, ty: Ty) -> bool {
         match self.types[ty] {
             TyKind::Pack(_) | TyKind::Expand(..) => true,
@@ -33,7 +34,7 @@ impl Program {
         }
     }
 
-    /// Whether a compile-time integer is a pack of them.
+    /// Returns true if a compile-time integer is a pack of integers.
     pub(crate) fn is_val_pack(&self, val: &Val) -> bool {
         match val {
             Val::Pack(_) | Val::Expand(..) => true,
@@ -49,7 +50,7 @@ impl Program {
         }
     }
 
-    /// The list of types as a pack.
+    /// The pack of a list of types.
     pub fn pack_of(&mut self, parts: Vec<Ty>) -> Ty {
         let parts = self.spliced(parts);
         match parts[..] {
@@ -64,7 +65,7 @@ impl Program {
         self.types.intern(TyKind::Tuple(parts))
     }
 
-    /// A list with known packs replaced by their elements.
+    /// Replaces the known packs in a list by their elements.
     pub(crate) fn spliced(&self, parts: Vec<Ty>) -> Vec<Ty> {
         if !parts.iter().any(|&p| matches!(self.types[p], TyKind::Pack(_))) {
             return parts;
@@ -93,7 +94,7 @@ impl Program {
         }
     }
 
-    /// A list of generic arguments as one for a pack parameter; `None` if they are of different kinds.
+    /// Packs a list of generic arguments for a pack parameter; `None` if an argument is of the wrong kind.
     fn pack_arg(&mut self, param: DeclId, args: Vec<GenericArg>) -> Option<GenericArg> {
         let is_value = matches!(self.ast.decls[param].kind, DeclKind::ValueParam { .. });
         let (mut types, mut vals) = (Vec::new(), Vec::new());
@@ -111,12 +112,13 @@ impl Program {
         })
     }
 
-    /// No types, or no integers.
+    /// The empty pack of types or integers for a pack parameter.
     pub(crate) fn empty_pack(&mut self, param: DeclId) -> Option<GenericArg> {
         if self.is_pack_param(param) { self.pack_arg(param, Vec::new()) } else { None }
     }
 
-    /// The elements of a pack or tuple as far as they are known; those that are packs themselves stand for several.
+    /// The elements of a pack or tuple as far as they are known; an element that is itself a pack stands for
+    /// several.
     pub fn elements(&self, ty: Ty) -> Vec<Ty> {
         match &self.types[ty] {
             TyKind::Pack(parts) | TyKind::Tuple(parts) => parts.clone(),
@@ -135,7 +137,7 @@ impl Program {
         }
     }
 
-    /// The number of elements of what gives an expansion its shape.
+    /// The number of elements of an expansion's shape, if it is known.
     pub fn shape_count(&self, shape: &GenericArg) -> Option<usize> {
         let count = match shape {
             GenericArg::Type(ty) => self.known_count(*ty),
@@ -166,7 +168,7 @@ impl Program {
         }
     }
 
-    /// `each pack` as a type: any one of the elements. `None` for what is no pack.
+    /// `each pack` as a type: any one of the elements. `None` if the type is not a pack.
     pub(crate) fn each_of(&mut self, pack: Ty) -> Option<Ty> {
         match self.types[pack].clone() {
             TyKind::Expand(pattern, _) => Some(pattern),
@@ -194,7 +196,7 @@ impl Program {
         }
     }
 
-    /// `int` for `T` of `where T == int`.
+    /// The type of the elements of a pack by an equality constraint: `int` for `T` with `where T == int`.
     fn constrained_element(&mut self, param: DeclId, pack: Ty) -> Option<Ty> {
         let owner = self.param_owner.get(&param).copied()?;
         let element = self.element_of_pack(owner, pack)?;
@@ -238,7 +240,7 @@ impl Program {
         }
     }
 
-    /// Whether a type mentions `each` outside of an inner expansion.
+    /// Returns true if a type mentions `each` outside of an inner expansion.
     fn has_each(&self, ty: Ty) -> bool {
         let args = |args: &[GenericArg]| {
             args.iter().any(|arg| match arg {
@@ -267,7 +269,7 @@ impl Program {
         }
     }
 
-    /// A pattern for each element of a shape, with arguments put in.
+    /// Expands a pattern for each element of a shape while substituting arguments.
     pub(crate) fn substitute_expand(&mut self, pattern: Ty, shape: &GenericArg, env: &Subst) -> Ty {
         let shape = self.substitute_arg(shape, env);
         let mut inner = env.clone();
@@ -304,7 +306,8 @@ impl Program {
         self.val_pack_of(parts)
     }
 
-    /// `each pack` with arguments put in: the element that is being expanded, if it is known.
+    /// Substitutes arguments in `each pack`: the result is the current element of the expansion, if it is
+    /// known.
     pub(crate) fn substitute_each(&mut self, pack: Ty, env: &Subst) -> Ty {
         let pack = self.substitute(pack, env);
         if let (TyKind::Pack(parts), Some(idx)) = (&self.types[pack], env.element)
@@ -325,8 +328,8 @@ impl Program {
         self.each_val(pack)
     }
 
-    /// Explicit generic arguments by parameter; what is not given is `None`. A pack takes what the others leave;
-    /// several packs of a kind share evenly.
+    /// Assigns explicit generic arguments to parameters; parameters without an argument get `None`. A pack
+    /// takes the arguments that the others leave; several packs of a kind share these evenly.
     pub(crate) fn assign_generics(
         &mut self,
         params: &[DeclId],
@@ -337,7 +340,7 @@ impl Program {
         let mut at = 0;
         for (idx, &param) in params.iter().enumerate() {
             if self.interface_params.contains(&param) {
-                // Nobody writes the type of a parameter of interface type.
+                // The type of a parameter of interface type is never given explicitly.
                 out.push(None);
                 continue;
             }
@@ -385,7 +388,7 @@ impl Program {
         (at == args.len()).then_some(out)
     }
 
-    /// Matches a list with a pattern of which some elements are packs.
+    /// Unifies a list with a pattern in which some elements are packs.
     pub(crate) fn unify_list(&mut self, a: &[Ty], b: &[Ty], params: &[DeclId], env: &mut Subst) -> bool {
         let n_packs = a.iter().filter(|&&t| self.is_pack(t)).count();
         if n_packs == 0 {
@@ -412,7 +415,8 @@ impl Program {
         true
     }
 
-    /// Matches each element of a pack with the pattern of an expansion; what `each T` is for each of them is `T`.
+    /// Unifies each element of a pack with the pattern of an expansion; the arguments found for `each T` at
+    /// the elements form the pack `T`.
     pub(crate) fn unify_expand(
         &mut self,
         pattern: Ty,
@@ -452,7 +456,7 @@ impl Program {
                 }
             }
         }
-        // The number of elements is that of the shape, even if no element says what it is.
+        // The shape has the same number of elements, even if the elements do not determine it.
         let shape_param = match shape {
             GenericArg::Type(ty) => match self.types[*ty] {
                 TyKind::Param(param) => Some(param),
@@ -486,7 +490,8 @@ impl Program {
         true
     }
 
-    /// Two types that a constraint says are the same; for a pack, that each element is the other.
+    /// Returns true if two types satisfy an equality constraint; for a pack, if each of its elements equals
+    /// the other type.
     pub(crate) fn same_types(&self, a: Ty, b: Ty) -> bool {
         if a == b || a == Ty::ERROR || b == Ty::ERROR {
             return true;
@@ -494,12 +499,12 @@ impl Program {
         match (&self.types[a], &self.types[b]) {
             (TyKind::Pack(parts), _) => parts.iter().all(|&part| part == b),
             (_, TyKind::Pack(parts)) => parts.iter().all(|&part| part == a),
-            // which elements it has is not known yet
+            // The elements of the pack are not known yet.
             _ => self.is_pack(a) || self.is_pack(b),
         }
     }
 
-    /// The type that constraints of a function give each element of a pack.
+    /// The type that a function's constraints give to each element of a pack.
     pub(crate) fn element_of_pack(&mut self, decl: DeclId, pack: Ty) -> Option<Ty> {
         let constraints = self.constraints_of(decl);
         constraints.equal.iter().find_map(|&(a, b)| {
@@ -523,7 +528,7 @@ fn has_each_val(val: &Val) -> bool {
     }
 }
 
-/// What a known pack is made of.
+/// The elements of a known pack.
 fn shape_elements(program: &Program, shape: &GenericArg) -> Option<Vec<GenericArg>> {
     match shape {
         GenericArg::Type(ty) => match &program.types[*ty] {
@@ -538,8 +543,8 @@ fn shape_elements(program: &Program, shape: &GenericArg) -> Option<Vec<GenericAr
 }
 
 impl Checker<'_> {
-    /// Which arguments are those of each parameter, where some parameters are packs. A pack that is not known yet takes
-    /// what the others leave; several share evenly.
+    /// Assigns arguments to parameters where some parameters are packs. A pack that is not known yet takes
+    /// the arguments that the other parameters leave; several such packs share these evenly.
     pub(crate) fn group_arguments(
         &mut self,
         types: &[Ty],
@@ -563,7 +568,7 @@ impl Checker<'_> {
         let n_open = sizes.iter().filter(|s| s.is_none()).count();
         let mut share = 0;
         if n_open > 0 {
-            // Parameters with defaults at the end may be left out.
+            // Trailing parameters with defaults may be left out.
             let left =
                 n_args.checked_sub(fixed).or(if n_args + n_defaults >= fixed { Some(0) } else { None })?;
             if left % n_open != 0 {
@@ -587,14 +592,15 @@ impl Checker<'_> {
         (at == n_args).then_some(groups)
     }
 
-    /// The arguments for one pack as one of the pack's type, for matching with the parameter.
+    /// Combines the arguments for one pack into a single argument of the pack's type, for matching with the
+    /// parameter.
     pub(crate) fn packed_argument(&mut self, decl: DeclId, pack: Ty, given: &[Argument]) -> Option<Argument> {
         let element = self.p.element_of_pack(decl, pack);
         let known = self.p.elements(pack);
         let mut types = Vec::new();
         for (idx, arg) in given.iter().enumerate() {
             let Some(from) = arg.ty else {
-                // A brace list has the type of its element, if that is known.
+                // A brace list takes the type of its element, if that is known.
                 types.push(*known.get(idx).filter(|&&t| !self.p.is_pack(t))?);
                 continue;
             };
@@ -609,10 +615,10 @@ impl Checker<'_> {
         Some(Argument { expr, ty: Some(ty), source: Default::default(), lvalue: true })
     }
 
-    /// The elements of `expand each t` as arguments of their own, where the elements of `t` are known.
+    /// The elements of `expand each t` as separate arguments, where the elements of `t` are known.
     pub(crate) fn spread(&mut self, expr: ExprId, ty: Ty) -> Option<Vec<Argument>> {
         let TyKind::Pack(parts) = self.p.types[ty].clone() else { return None };
-        // What has effects is evaluated once, as a pack.
+        // An expression with side effects is evaluated once, as a pack.
         let Meaning::Expand { inner, .. } = self.p.tables.exprs[expr].meaning else { return None };
         let Meaning::Each(named) = self.p.tables.exprs[inner].meaning else { return None };
         let is_name = matches!(self.p.tables.exprs[named].meaning, Meaning::Var(_) | Meaning::Field { .. });
@@ -632,7 +638,7 @@ impl Checker<'_> {
         Some(out)
     }
 
-    /// `each e`: the element of a pack that the expansion around it is at.
+    /// `each e`: the current element of a pack in the surrounding expansion.
     pub(crate) fn infer_each(&mut self, expr: ExprId, inner: ExprId) -> Ty {
         self.infer_any(inner, None);
         let info = self.p.tables.exprs[inner].clone();
@@ -683,7 +689,7 @@ impl Checker<'_> {
             return self.set_error(expr);
         }
         let Some(shape) = shapes.into_iter().next() else {
-            // A pack without `each` is the pack.
+            // A pack without `each` is itself the result.
             if self.p.is_pack(info.ty) {
                 let meaning = match info.meaning {
                     Meaning::Type(_) | Meaning::Value(_) => info.meaning,

@@ -1,4 +1,4 @@
-//! Paths of names (`a.b<T>::c`, `fwd_diff(f)`): what they refer to, and what to say of unknown ones.
+//! Resolves paths of names (`a.b<T>::c`, `fwd_diff(f)`) and reports unknown ones.
 
 use std::rc::Rc;
 
@@ -15,7 +15,7 @@ use crate::tables::{Callable, ExprInfo, Meaning};
 use crate::types::{GenericArg, Ty, TyKind};
 
 impl Checker<'_> {
-    /// What a path of names refers to. Other expressions are inferred and given as values or types.
+    /// Resolves a path of names. Other expressions are inferred and returned as values or types.
     pub(crate) fn resolve(&mut self, expr: ExprId) -> Ref {
         match self.p.ast.exprs[expr].kind.clone() {
             ExprKind::Name(name) | ExprKind::OperatorName(name) => self.lookup(name),
@@ -104,14 +104,14 @@ impl Checker<'_> {
         }
     }
 
-    /// True if the object of a method can be held fixed in its derivative.
+    /// Returns true if the object of a method can be held fixed in its derivative.
     fn may_be_bound(&mut self, candidate: &Candidate, op: DiffOp) -> bool {
         let this = self.p.raw_signature(candidate.decl).this.clone();
         matches!(op, DiffOp::Fwd | DiffOp::Bwd) && this.is_some_and(|t| !t.mutating && !t.pointer_like)
     }
 
-    /// The types of the object of a method that operators are applied to: its own, then those of the pair for each operator
-    /// that gives the object a derivative.
+    /// The types of the object of a method that operators are applied to: its own type, then the type of the
+    /// pair for each operator that gives the object a derivative.
     fn object_types(&mut self, decl: DeclId, self_ty: Ty, n_ops: usize) -> Vec<Ty> {
         let this = self.p.raw_signature(decl).this.clone();
         let mut types = vec![self_ty];
@@ -134,8 +134,8 @@ impl Checker<'_> {
         object.into_iter().chain(args.iter().copied()).collect()
     }
 
-    /// The first argument of `fwd_diff(object.method)(…)` and `bwd_diff(object.method)(…)`: the object, which is held fixed
-    /// (a pair with a differential of zero, where that has a place).
+    /// The first argument of `fwd_diff(object.method)(…)` and `bwd_diff(object.method)(…)`: the object, which
+    /// is held fixed (as a pair with zero differential, if the parameter is a pair).
     pub(crate) fn bind_object(&mut self, object: ExprId, callable: &Callable) -> Argument {
         let (mut n_ops, mut at) = (0, callable);
         let func = loop {
@@ -156,14 +156,14 @@ impl Checker<'_> {
             let span = self.span(object);
             let primal = expr;
             expr = self.p.ast.exprs.push(Expr { kind: ExprKind::Paren(primal), span });
-            // A place that nobody reads.
+            // The pair is a place whose value after the call is never read.
             let meaning = Meaning::MakePair { primal, differential: None };
             self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue: true });
         }
         Argument { expr, ty: types.last().copied(), source: Source::default(), lvalue: true }
     }
 
-    /// `this`, where a method of it is named alone.
+    /// Returns `this` if a method of it is named without a receiver.
     fn implicit_object(&mut self, named: ExprId, funcs: &[Candidate]) -> Option<ExprId> {
         let (this, _) = self.this.filter(|_| !self.this_is_pair())?;
         let mut at = named;
@@ -233,7 +233,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A method whose object cannot be held fixed.
+    /// Reports a method whose object cannot be held fixed.
     fn refuse_object(&mut self, op: DiffOp, object: ExprId, method: &Candidate) {
         let message = "this derivative has one of the object, too: an object that is a pair is needed";
         let ty = self.name(method.self_ty.unwrap_or(self.ty_of(object)));
@@ -245,8 +245,8 @@ impl Checker<'_> {
         self.p.report(error.help(help));
     }
 
-    /// Static functions of an associated type that is named through a value (`x.Data.make()`) keep the value: it decides
-    /// which are meant if its type is only known at run time.
+    /// Static functions of an associated type that is named through a value (`x.Data.make()`) keep the value:
+    /// it determines the function if its type is only known at run time.
     fn through_value(&mut self, path: ExprId, ty: Ty, found: Ref) -> Ref {
         let Ref::Funcs(funcs, None) = found else { return found };
         let value = match self.p.ast.exprs[path].kind {
@@ -359,7 +359,7 @@ impl Checker<'_> {
                     return self.with_operator(op, Ref::Funcs(funcs, receiver), base);
                 }
                 Ref::Generic(decl, outer) => {
-                    // All parameters may have defaults.
+                    // The parameters may all have defaults.
                     let span = self.span(base);
                     let ty = self.apply_generic(decl, &outer, Vec::new(), span);
                     if ty == Ty::ERROR {
@@ -387,7 +387,7 @@ impl Checker<'_> {
         found
     }
 
-    /// Says that a name (or the last name of a path) is unknown.
+    /// Reports that a name (or the last name of a path) is unknown.
     pub(crate) fn not_found(&mut self, expr: ExprId) {
         let (name, base, span) = match self.p.ast.exprs[expr].kind {
             ExprKind::Name(name) | ExprKind::OperatorName(name) | ExprKind::GlobalName(name) => {

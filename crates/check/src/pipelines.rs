@@ -1,6 +1,7 @@
-//! Names of Slang that only have a meaning on a GPU's other pipelines, so that they are refused as what they are.
+//! Recognises names of Slang that only have a meaning in other pipelines of a GPU, so that diagnostics can
+//! say so.
 
-/// What a built-in name belongs to that no CPU has: `TraceRay` to ray tracing.
+/// The GPU pipeline that a built-in name belongs to if no CPU supports it: ray tracing for `TraceRay`.
 pub(crate) fn pipeline_of(name: &str) -> Option<&'static str> {
     const RAYS: [&str; 11] = [
         "RAY_FLAG_",

@@ -1,8 +1,9 @@
-//! The program: trees, tables, types and diagnostics, and what has been found out so far.
+//! Defines the program: trees, tables, types and diagnostics, and the caches of what has been computed so
+//! far.
 //!
 //! A module is a set of files that share one scope of names. Adding a module only enters the names of its
-//! declarations; everything else is computed when it is asked for and remembered here. All that is remembered
-//! depends on declarations only, never on the order of questions.
+//! declarations; everything else is computed on demand and cached here. Cached results depend on declarations
+//! only, never on the order of queries.
 
 use std::rc::Rc;
 
@@ -20,40 +21,40 @@ use crate::tables::{FuncRef, Tables};
 use crate::types::{Ty, TyInterner};
 use crate::views::{ModuleId, View};
 
-/// Names of a scope; several for overloads.
+/// The declarations in a scope by name; overloads share a name.
 pub(crate) type Names = FxHashMap<Symbol, SmallVec<[DeclId; 2]>>;
 
 /// Files that share a scope.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Module {
-    /// What it declares at the top.
+    /// Its top-level declarations.
     pub(crate) names: Names,
     /// Modules that its `import`s name, in order.
     pub(crate) imports: Vec<usize>,
-    /// Those of `imports` that importers of this see too.
+    /// The subset of `imports` that importers of this module see too.
     pub(crate) exported: Vec<usize>,
     /// Namespaces that `using` opens for the whole module, as written.
     pub(crate) using: Vec<DeclId>,
-    /// It says what others may name; else they may name all.
+    /// The module uses visibility modifiers; without them, other modules may name all of its declarations.
     pub(crate) has_visibility: bool,
 }
 
-/// A program that is being checked. Owns everything; there is no global state.
+/// A program that is being checked. It owns everything; there is no global state.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
     /// The trees of all files.
     pub ast: Ast,
-    /// What expressions and declarations mean.
+    /// The meanings of expressions and the types of declarations.
     pub tables: Tables,
     /// The types.
     pub types: TyInterner,
-    /// What is to be told to the user, in order of finding.
+    /// The diagnostics for the user, in the order in which they were found.
     pub diagnostics: Vec<Diagnostic>,
-    /// Matrices of which the program does not say how they lie in memory lie there column by column.
+    /// Matrices whose layout the program does not state are stored column by column.
     pub host_has_columns: bool,
     pub(crate) modules: Vec<Module>,
     pub(crate) module_of_file: FxHashMap<FileId, usize>,
-    /// Which module each file of `ast.files` was made.
+    /// The module made from each file, by the file's index in `ast.files`.
     pub(crate) module_of_index: FxHashMap<usize, usize>,
     /// Modules whose imports are being loaded.
     pub(crate) open_modules: Vec<usize>,
@@ -61,48 +62,51 @@ pub struct Program {
     pub(crate) members: FxHashMap<DeclId, Rc<Names>>,
     /// All parts of a namespace, by each of its parts.
     pub(crate) namespace_parts: FxHashMap<(Vec<Symbol>, usize), Vec<DeclId>>,
-    /// The declaration whose generic parameter this is.
+    /// The declaration that owns each generic parameter.
     pub(crate) param_owner: FxHashMap<DeclId, DeclId>,
     /// Interfaces that the checker knows by name.
     pub(crate) magic: FxHashMap<DeclId, Magic>,
     pub(crate) magic_decls: Vec<(Magic, DeclId)>,
     pub(crate) extensions: Vec<ExtensionInfo>,
     pub(crate) pending_extensions: Vec<DeclId>,
-    /// Names of the user's interfaces, and functions whose parameters have not been looked at for them.
+    /// Names of the user's interfaces, and the functions whose parameters have not been checked for them yet.
     pub(crate) interface_names: FxHashSet<Symbol>,
     pub(crate) entered_functions: Vec<DeclId>,
-    /// Generic parameters that stand for parameters of interface type.
+    /// Generic parameters that were made for parameters of interface type.
     pub(crate) interface_params: FxHashSet<DeclId>,
     /// Targets of generic `__func_extension`s.
     pub(crate) late_names: FxHashSet<Symbol>,
-    /// `…Of` attributes by the last name of their argument: the derivative, and which attribute of it.
+    /// `…Of` attributes by the last name of their argument: the derivative, and the index of the attribute on
+    /// it.
     pub(crate) derivative_of: FxHashMap<Symbol, Vec<(DeclId, usize)>>,
-    /// The program's own among them, in order, until their targets have been looked at.
+    /// The program's own declarations in `derivative_of`, in order, until their targets have been checked.
     pub(crate) unchecked_targets: Vec<DeclId>,
-    /// The calls of instances of generic functions, and of `bit_cast`, that a body makes, and the callers in order.
+    /// The calls of instances of generic functions, and of `bit_cast`, by the calling body, and the callers
+    /// in order.
     pub(crate) instances: FxHashMap<DeclId, Vec<(FuncRef, Span)>>,
     pub(crate) instance_callers: Vec<DeclId>,
-    /// Whether the program declares derivatives that may be those of another module's functions.
+    /// The program declares derivatives that may be those of another module's functions.
     pub(crate) registers: bool,
-    /// That, and several modules can ask for them.
+    /// `registers` is set and several modules can request the derivatives.
     pub(crate) has_retroactive: bool,
-    /// Whether a function has derivatives in other modules than its own.
+    /// Functions mapped to true if modules other than their own declare derivatives of them.
     pub(crate) retroactive: FxHashMap<DeclId, bool>,
     pub(crate) witnesses: FxHashMap<FuncRef, Rc<[crate::derivatives::Entry]>>,
     pub(crate) derivatives: FxHashMap<(FuncRef, View), Rc<Derivatives>>,
     pub(crate) derivatives_busy: FxHashSet<FuncRef>,
-    /// Structs made for `__apply`, by the function and who asks, and by the call operator.
+    /// Structs made for `__apply` and `__linearize`, by the function, the requesting module, and whether it
+    /// is `__linearize`.
     pub(crate) pullbacks: FxHashMap<(DeclId, ModuleId, bool), crate::pullback::Pullback>,
-    /// What functions without source give.
+    /// The return types of call operators that the checker makes and that have no source.
     pub(crate) made_results: FxHashMap<DeclId, Ty>,
-    /// By the declarations of the structs and of their call operators.
+    /// The same structs, by their declarations and by those of their call operators.
     pub(crate) pullback_decls: FxHashMap<DeclId, crate::pullback::Pullback>,
-    /// How large types are, of those that were asked for.
+    /// The extents of the types for which they were computed.
     pub(crate) extents: FxHashMap<Ty, crate::budget::Extent>,
-    /// How many parts values have, as far as that is known: see [`crate::budget`].
+    /// The numbers of parts of values, as far as they are known: see [`crate::budget`].
     pub(crate) leaf_counts: FxHashMap<Ty, u32>,
     pub(crate) facets: FxHashMap<Ty, Rc<[Facet]>>,
-    /// How many lists of facets are being made: what is found out meanwhile may be incomplete.
+    /// The number of facet lists under construction: results computed meanwhile may be incomplete.
     pub(crate) facets_depth: u32,
     pub(crate) bases: FxHashMap<DeclId, Rc<[Ty]>>,
     /// Declarations with a base or bound that is unknown.
@@ -117,30 +121,30 @@ pub struct Program {
     pub(crate) flow_checked: FxHashSet<DeclId>,
     pub(crate) bits_given: FxHashMap<DeclId, bool>,
     pub(crate) bits_depth: u32,
-    /// Expressions whose derivative is lost, which is an error or a warning.
+    /// Expressions whose derivative is lost, which has been reported as an error or a warning.
     pub lost: FxHashSet<ExprId>,
     pub(crate) conform_busy: Vec<(Ty, Ty)>,
-    /// The extensions of which it is being asked whether they apply, each on behalf of the one before.
+    /// The extensions whose applicability is being decided, each on behalf of the one before.
     pub(crate) searching: Vec<DeclId>,
-    /// How often that was asked since the first of them.
+    /// The number of such decisions since the first of them began.
     pub(crate) search_steps: u32,
-    /// Says that such a search led too far.
+    /// The diagnostic for a search of this kind that went too far.
     pub(crate) endless_search: Option<Diagnostic>,
     pub(crate) enum_values: FxHashMap<DeclId, i64>,
     pub(crate) const_busy: Vec<DeclId>,
-    /// How deep constant members depend on each other.
+    /// The depth of the dependency between the constant members being evaluated.
     pub(crate) val_depth: u32,
-    /// What the bodies of lambdas return, by the lambda's struct.
+    /// The expressions that the bodies of lambdas return, by the lambda's struct.
     pub(crate) returned: FxHashMap<DeclId, Vec<ExprId>>,
-    /// Whether an interface says something of associated types beside their bounds.
+    /// An interface constrains associated types by more than their bounds.
     pub(crate) has_constraints: bool,
-    /// Types whose constraints are being asked for.
+    /// Types whose constraints are being collected.
     pub(crate) constraints_busy: Vec<Ty>,
     /// Declarations whose constraints are being resolved.
     pub(crate) constraints_open: Vec<DeclId>,
-    /// Locals that a type declared inside a function sees.
+    /// The locals that are visible to a type declared inside a function.
     pub(crate) local_scopes: FxHashMap<DeclId, Rc<Vec<(Symbol, DeclId)>>>,
-    /// Words of the language that are looked for often.
+    /// Interned words of the language that are looked up often.
     pub(crate) words: Words,
 }
 
@@ -154,7 +158,7 @@ pub(crate) struct Words {
     pub(crate) forward_derivative_of: Symbol,
     pub(crate) backward_derivative_of: Symbol,
     pub(crate) primal_substitute_of: Symbol,
-    /// What the declaration of an `__apply` extension is marked with.
+    /// The attribute that marks the declaration of an `__apply` extension.
     pub(crate) apply_of: Symbol,
 }
 
@@ -191,7 +195,8 @@ impl Words {
 }
 
 impl Program {
-    /// A program of the library only. `core` are the indices of its files in `ast.files`.
+    /// Creates a program that consists of the library only. `core` are the indices of its files in
+    /// `ast.files`.
     pub fn new(mut ast: Ast, core: &[usize]) -> Program {
         let words = Words::new(&mut ast);
         let mut program = Program { ast, words, ..Program::default() };
@@ -203,14 +208,14 @@ impl Program {
         program
     }
 
-    /// Makes a parsed file (by its index in `ast.files`) part of the library.
+    /// Adds a parsed file (by its index in `ast.files`) to the library.
     pub fn add_library(&mut self, file: usize) {
         self.enter_file(file, 0, &mut Vec::new());
         self.clear_caches();
     }
 
-    /// Makes a parsed file (by its index in `ast.files`) a module of the program, with all that it imports and
-    /// includes. Nothing is checked yet but the names of its declarations.
+    /// Adds a parsed file (by its index in `ast.files`) as a module of the program, with everything that it
+    /// imports and includes. Only the names of its declarations are checked at this point.
     pub fn add_module(&mut self, file: usize, loader: &mut dyn ModuleLoader) {
         self.load_module(file, loader, 0);
     }
@@ -269,7 +274,7 @@ impl Program {
             }
         }
         self.open_modules.pop();
-        // The library, and two of the program's.
+        // The count includes the library, so this means at least two modules of the program's.
         self.has_retroactive = self.registers && self.modules.len() > 2;
         self.clear_caches();
         for func in std::mem::take(&mut self.entered_functions) {
@@ -278,7 +283,7 @@ impl Program {
         module
     }
 
-    /// What was found out about types may change when extensions come in.
+    /// Drops cached facts about types and derivatives, which may change when extensions are added.
     fn clear_caches(&mut self) {
         self.facets.clear();
         self.differentials.clear();
@@ -287,7 +292,7 @@ impl Program {
         self.retroactive.clear();
     }
 
-    /// Adds a parsed file, which imports nothing, to the module of another one.
+    /// Adds a parsed file that imports nothing to the module of another file.
     pub fn extend_module(&mut self, index: usize, module_of: usize) {
         let module = self.module_of_index.get(&module_of).copied().unwrap_or(0);
         self.enter_file(index, module, &mut Vec::new());
@@ -315,7 +320,8 @@ impl Program {
         self.modules[module].names = names;
     }
 
-    /// `__func_extension fwd_diff(f)(…) { … }` is a function with `[ForwardDerivativeOf(f)]`; the others likewise.
+    /// Rewrites `__func_extension fwd_diff(f)(…) { … }` to a function with `[ForwardDerivativeOf(f)]`; other
+    /// operators likewise.
     fn desugar_extension(&mut self, id: DeclId) {
         let DeclKind::FuncExtension { op, target, params, result, body } = self.ast.decls[id].kind.clone()
         else {
@@ -338,7 +344,8 @@ impl Program {
         self.ast.decls[id].attributes.push(syntax::ast::Attribute { name, args: vec![target], span });
     }
 
-    /// `[NumThreads(…)]` and `[Shader(…)]` are known in any case of letters.
+    /// Normalises the spelling of `[NumThreads(…)]` and `[Shader(…)]`, which are recognised in any letter
+    /// case.
     fn spell_attributes(&mut self, id: DeclId) {
         for idx in 0..self.ast.decls[id].attributes.len() {
             let name = self.ast.name(self.ast.decls[id].attributes[idx].name);
@@ -349,7 +356,7 @@ impl Program {
         }
     }
 
-    /// Enters a declaration into the names of its scope, and what is inside into the indices.
+    /// Enters a declaration into the names of its scope, and the declarations inside it into the indices.
     fn enter(&mut self, id: DeclId, module: usize, names: &mut Names) {
         self.desugar_extension(id);
         if module != 0 && matches!(self.ast.decls[id].kind, DeclKind::Func { .. } | DeclKind::Init { .. }) {
@@ -362,7 +369,7 @@ impl Program {
         if decl.modifiers.has(any) && !self.ast.name(name).starts_with('$') {
             self.modules[module].has_visibility = true;
         }
-        // What is `#include`d is of the module that includes it.
+        // A file that is `#include`d belongs to the module that includes it.
         self.module_of_file.entry(decl.span.file).or_insert(module);
         if let Some(generics) = &decl.generics {
             for &param in &generics.params {
@@ -505,7 +512,7 @@ impl Program {
         self.module_of_file.get(&self.ast.decls[decl].span.file).copied().unwrap_or(0)
     }
 
-    /// The files of the library, ascending.
+    /// The files of the library in ascending order.
     pub fn library_files(&self) -> Vec<u32> {
         let is_core = |f: &FileId| self.module_of_file.get(f) == Some(&0);
         let mut files: Vec<u32> =
@@ -514,7 +521,7 @@ impl Program {
         files
     }
 
-    /// Whether a declaration is the library's.
+    /// Returns true if a declaration belongs to the library.
     pub fn is_core(&self, decl: DeclId) -> bool {
         self.module_of(decl) == 0
     }
@@ -536,7 +543,7 @@ impl Program {
         self.members.get(&decl)
     }
 
-    /// The names of a namespace and of those around it, outermost first.
+    /// The names of a namespace and of the enclosing ones, outermost first.
     fn namespace_path(&self, namespace: DeclId) -> Vec<Symbol> {
         let mut path = Vec::new();
         let mut at = Some(namespace);
@@ -552,7 +559,7 @@ impl Program {
     pub(crate) fn parts(&self, namespace: DeclId) -> Vec<DeclId> {
         let mut key = (self.namespace_path(namespace), 0);
         let mut parts = Vec::new();
-        // A namespace of the same path in an imported module is another key: look in all modules.
+        // A namespace of the same path in an imported module has a different key, so look in all modules.
         for module in 0..self.modules.len() {
             key.1 = module;
             if let Some(found) = self.namespace_parts.get(&key) {
@@ -582,7 +589,7 @@ impl Program {
         None
     }
 
-    /// Whether a member has no receiver.
+    /// Returns true if a member has no receiver.
     pub fn is_static(&self, decl: DeclId) -> bool {
         let d = &self.ast.decls[decl];
         if d.modifiers.has(syntax::ast::Modifiers::STATIC) {
@@ -595,7 +602,7 @@ impl Program {
     }
 }
 
-/// The name that an expression ends with: `f` of `a.b.f<T>`.
+/// The last name of an expression: `f` in `a.b.f<T>`.
 pub(crate) fn last_name(ast: &Ast, expr: ExprId) -> Option<Symbol> {
     match &ast.exprs[expr].kind {
         ExprKind::Name(name) | ExprKind::OperatorName(name) | ExprKind::GlobalName(name) => Some(*name),

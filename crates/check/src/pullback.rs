@@ -1,13 +1,16 @@
-//! `__apply(f)(x) ↦ (f(x), pullback)`: the value together with what gives the gradient at this point.
+//! Types `__apply(f)(x) ↦ (f(x), pullback)`: the value together with a function that computes the gradient at
+//! this point.
 //!
-//! `pullback(out dx…, dResult)` has the parameters of the call operator of a context (see [`crate::apply`]). If `f` has an
-//! `__apply` extension, the pullback is its context. Else it is a value of a struct that is made for `f`: it holds the
-//! arguments and, unnamed, what reverse mode keeps besides; its call operator runs the backward half with them. The
-//! struct is declared inside of `f`, so that it has the generic parameters of `f`. It is its own differential and its
-//! call operator is differentiable, so pullbacks can be differentiated like any function.
+//! `pullback(out dx…, dResult)` has the parameters of the call operator of a context (see [`crate::apply`]).
+//! If `f` has an `__apply` extension, the pullback is its context. Otherwise it is a value of a struct that
+//! is made for `f`: the struct holds the arguments and, in unnamed storage, the residuals of reverse mode;
+//! its call operator runs the backward half with them. The struct is declared inside `f`, so that it has the
+//! generic parameters of `f`. It is its own differential and its call operator is differentiable, so
+//! pullbacks can be differentiated like any function.
 //!
-//! `__linearize(f)(x) ↦ (f(x), pushforward)` is the same for forward mode: `dResult = pushforward(dx…)`, as often as one
-//! likes, with `out` for the differentials of `out` parameters and `inout` for those of `inout` parameters.
+//! `__linearize(f)(x) ↦ (f(x), pushforward)` does the same for forward mode: `dResult = pushforward(dx…)` can
+//! be called any number of times, with `out` for the differentials of `out` parameters and `inout` for those
+//! of `inout` parameters.
 
 use std::rc::Rc;
 
@@ -21,29 +24,30 @@ use crate::tables::FuncRef;
 use crate::types::{Ty, TyKind};
 use crate::views::{ModuleId, View};
 
-/// The struct that is made for a function.
+/// A struct that is made for a function.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pullback {
     pub(crate) of: DeclId,
     pub(crate) asks: ModuleId,
     pub(crate) context: DeclId,
-    /// A pushforward.
+    /// The struct is a pushforward.
     pub(crate) forward: bool,
 }
 
-/// Whose halves are of a type or are run by a call operator, and who asks for them.
+/// The function that a pullback or pushforward belongs to, and the module that requested it.
 #[derive(Clone, Debug)]
 pub struct HalfOf {
     /// The function.
     pub func: FuncRef,
-    /// The module that asks.
+    /// The requesting module.
     pub asks: ModuleId,
-    /// A pushforward, else a pullback.
+    /// The half is a pushforward rather than a pullback.
     pub forward: bool,
 }
 
 impl Program {
-    /// What `__apply(f)` and `__linearize(f)` return: the result and the pullback or pushforward, or that alone.
+    /// The return type of `__apply(f)` and `__linearize(f)`: a tuple of the result and the pullback or
+    /// pushforward, or the latter alone if `f` returns no value.
     pub(crate) fn apply_result(&mut self, func: &FuncRef, asks: ModuleId, forward: bool) -> Ty {
         if !forward && let Some(applied) = self.derivatives_of(func, View::of(asks)).apply {
             return self.func_signature(&applied.apply).ret;
@@ -54,12 +58,12 @@ impl Program {
         if ret == Ty::VOID { context } else { self.types.intern(TyKind::Tuple(vec![ret, context])) }
     }
 
-    /// The function whose derivative a pullback's call operator runs, and who asked for it.
+    /// The function whose derivative a pullback's call operator runs, and the module that requested it.
     pub fn pullback_of(&mut self, operator: &FuncRef) -> Option<HalfOf> {
         self.with_pullback(operator.decl, operator.args.clone())
     }
 
-    /// The function whose pullbacks are of this type, and who asked for them.
+    /// The function whose pullbacks have this type, and the module that requested them.
     pub fn pullbacks_of_type(&mut self, ty: Ty) -> Option<HalfOf> {
         let TyKind::Struct(decl, args) = self.types[ty].clone() else { return None };
         self.with_pullback(decl, args)
@@ -74,7 +78,7 @@ impl Program {
         Some(HalfOf { func: FuncRef { self_ty, ..func }, asks, forward })
     }
 
-    /// The module that asks for the derivative which a pullback's call operator runs.
+    /// The module that requested the derivative which a pullback's call operator runs.
     pub fn asked_by(&self, operator: &FuncRef) -> Option<ModuleId> {
         self.pullback_decls.get(&operator.decl).map(|p| p.asks)
     }
@@ -143,7 +147,7 @@ impl Program {
         context
     }
 
-    /// What the call operator of a pushforward takes.
+    /// The parameters of the call operator of a pushforward.
     fn push_params(&mut self, func: &FuncRef) -> Vec<(Direction, Ty)> {
         let signature = self.func_signature(func);
         let mut wanted = Vec::new();
@@ -181,7 +185,7 @@ impl Program {
     }
 }
 
-/// What a function takes, the receiver first: type, direction, whether it has a tangent.
+/// The inputs of a function, the receiver first: type, direction, and true if the input has a tangent.
 fn inputs(signature: &Signature) -> Vec<(Ty, Direction, bool)> {
     let mut all = Vec::new();
     if let Some(this) = &signature.this {

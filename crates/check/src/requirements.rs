@@ -1,4 +1,4 @@
-//! What fulfils a requirement of an interface for a known type.
+//! Resolves requirements of an interface to the members that fulfil them for a known type.
 
 use syntax::ast::{AccessorKind, DeclKind};
 use syntax::{DeclId, Symbol};
@@ -12,13 +12,13 @@ use crate::tables::{FuncRef, SynthesizedMember};
 use crate::types::{GenericArg, Ty, TyKind};
 
 impl Program {
-    /// Whether a declaration is (part of) a requirement of an interface.
+    /// Returns true if a declaration is (part of) a requirement of an interface.
     pub fn is_requirement(&self, decl: DeclId) -> bool {
         self.container_of(decl).is_some_and(|c| matches!(self.ast.decls[c].kind, DeclKind::Interface { .. }))
     }
 
-    /// What fulfils a requirement (method, accessor, constructor, static function) for its `self_ty`. A function
-    /// that is no requirement is its own resolution.
+    /// Resolves a requirement (method, accessor, constructor, static function) for its `self_ty`. A function
+    /// that is not a requirement resolves to itself.
     pub fn resolve_requirement(&mut self, func: &FuncRef) -> Resolved {
         let Some(container) = self.container_of(func.decl) else { return Resolved::Func(func.clone()) };
         if !matches!(self.ast.decls[container].kind, DeclKind::Interface { .. }) {
@@ -46,7 +46,7 @@ impl Program {
         self.fulfilment(func, self_ty)
     }
 
-    /// The member that fulfils a requirement for a type of which all members are known.
+    /// The member that fulfils a requirement for a type whose members are all known.
     pub(crate) fn fulfilment(&mut self, func: &FuncRef, self_ty: Ty) -> Resolved {
         let Some(container) = self.container_of(func.decl) else { return Resolved::Unresolved };
         // An accessor is found through its property or subscript.
@@ -91,7 +91,7 @@ impl Program {
         Resolved::Unresolved
     }
 
-    /// The user's `dzero` or `dadd` of a type.
+    /// The user's `dzero` or `dadd` for a type.
     pub fn differential_member(&mut self, ty: Ty, name: &str) -> Option<FuncRef> {
         let name = self.ast.symbols.find(name)?;
         let interface = self.magic_decl(Magic::Differentiable)?;
@@ -127,7 +127,7 @@ impl Program {
         }
     }
 
-    /// The name by which a member is found in its type.
+    /// The name under which a member is found in its type.
     pub(crate) fn member_name(&mut self, decl: DeclId) -> Symbol {
         match self.ast.decls[decl].kind {
             DeclKind::Init { .. } => self.words.init,
@@ -136,7 +136,8 @@ impl Program {
         }
     }
 
-    /// The member of a type that fulfils a requirement: one with the same parameters, or the first that does.
+    /// The member of a type that fulfils a requirement: one with the same parameters, or else the first that
+    /// fulfils it.
     fn member_for(&mut self, func: &FuncRef, self_ty: Ty, name: Symbol) -> Option<FuncRef> {
         let required = self.substituted_params(func);
         let mut first = None;
@@ -153,7 +154,8 @@ impl Program {
         first
     }
 
-    /// The members of a type that may fulfil a requirement, with the requirement's generic arguments if they take these.
+    /// The members of a type that may fulfil a requirement, with the requirement's generic arguments if they
+    /// accept these.
     pub(crate) fn members_for(
         &mut self,
         func: &FuncRef,
@@ -165,7 +167,7 @@ impl Program {
         facets.extend(
             self.blanket_facets(self_ty, |p, ext| p.names_in(ext).is_some_and(|n| n.contains_key(&name))),
         );
-        // What the requirement looks like for this type.
+        // The parameters of the requirement for this type.
         let required = self.substituted_params(func);
         let mut members = Vec::new();
         for facet in facets {
@@ -202,8 +204,9 @@ impl Program {
         members
     }
 
-    /// The generic arguments of a requirement as those of a member that may fulfil it. Where a parameter of interface
-    /// type made one of them generic, the argument is the type of the requirement's parameter.
+    /// Maps the generic arguments of a requirement to those of a member that may fulfil it. For a generic
+    /// parameter that was made from a parameter of interface type, the argument is the type of the
+    /// requirement's parameter.
     fn args_for(
         &mut self,
         decl: DeclId,
@@ -217,7 +220,7 @@ impl Program {
             .zip(&func.args[n_outer..])
             .filter(|a| !self.interface_params.contains(a.0))
             .peekable();
-        // What the requirement does not name follows from its parameters.
+        // Arguments that the requirement does not name are inferred from its parameters.
         let is_inferred = given.peek().is_none();
         let mut own: Vec<(DeclId, GenericArg)> = Vec::new();
         let mut open = Vec::new();
@@ -267,7 +270,7 @@ impl Program {
                 self.substitute(ty, &env)
             })
             .collect();
-        // A pack is as many parameters as it has elements.
+        // A pack contributes as many parameters as it has elements.
         self.spliced(types)
     }
 }

@@ -1,7 +1,7 @@
-//! What a function looks like from outside: parameters, directions, what is differentiable.
+//! Signatures: the parameters of functions, their directions, and what is differentiable.
 //!
-//! Differentiability is read off the *declaration*, before generic arguments are put in: `T` without an
-//! `IDifferentiable` constraint stays plain even when `T` is `float` at the call.
+//! Differentiability is determined from the *declaration*, before generic arguments are substituted: `T`
+//! without an `IDifferentiable` constraint stays non-differentiable even when `T` is `float` at the call.
 
 use syntax::{DeclId, ExprId, Span};
 
@@ -15,14 +15,14 @@ pub enum Direction {
     In,
     Out,
     InOut,
-    /// `ref` and `__ref`: the place itself (atomics).
+    /// `ref` and `__ref`: the place itself (for atomics).
     Ref,
     /// `__constref`, `borrow`: like `In`.
     ConstRef,
 }
 
 impl Direction {
-    /// Whether the callee writes it (the argument must be a place).
+    /// Returns true if the callee writes the argument, which must then be a place.
     pub fn is_written(self) -> bool {
         matches!(self, Direction::Out | Direction::InOut | Direction::Ref)
     }
@@ -31,17 +31,17 @@ impl Direction {
 /// One parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParamSig {
-    /// Its declaration; derived parameters keep that of the original, results' cotangents have none.
+    /// The declaration. Derived parameters keep the original's declaration; cotangents of results have none.
     pub decl: Option<DeclId>,
     /// Its type.
     pub ty: Ty,
     /// Its direction.
     pub dir: Direction,
-    /// Declared `no_diff`.
+    /// The parameter is declared `no_diff`.
     pub no_diff: bool,
-    /// It has a tangent: its declared type is differentiable and it is not `no_diff`.
+    /// The parameter has a tangent: its declared type is differentiable and it is not `no_diff`.
     pub differentiable: bool,
-    /// The pair that `fwd_diff`/`bwd_diff` makes of it is a `DifferentialPtrPair`.
+    /// `fwd_diff` and `bwd_diff` turn the parameter into a `DifferentialPtrPair`.
     pub pointer_like: bool,
 }
 
@@ -50,37 +50,37 @@ pub struct ParamSig {
 pub struct ThisSig {
     /// The type of `this`.
     pub ty: Ty,
-    /// Passed as `inout` (`[mutating]`, setters, constructors).
+    /// `this` is passed as `inout` (`[mutating]`, setters, constructors).
     pub mutating: bool,
-    /// It has a tangent.
+    /// The receiver has a tangent.
     pub differentiable: bool,
-    /// It is of an `IDifferentiablePtrType`.
+    /// The type of the receiver is an `IDifferentiablePtrType`.
     pub pointer_like: bool,
 }
 
-/// A function from outside.
+/// The signature of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
-    /// In order, after the receiver.
+    /// The parameters in order, after the receiver.
     pub params: Vec<ParamSig>,
     /// The result's type.
     pub ret: Ty,
     /// The result has a tangent.
     pub ret_differentiable: bool,
-    /// The result is of an `IDifferentiablePtrType`: `fwd_diff` gives a `DifferentialPtrPair`.
+    /// The type of the result is an `IDifferentiablePtrType`: `fwd_diff` returns a `DifferentialPtrPair`.
     pub ret_pointer_like: bool,
-    /// For members that are not static.
+    /// The receiver of members that are not static.
     pub this: Option<ThisSig>,
 }
 
-/// Replacement of generic parameters, and of `This`.
+/// A substitution for generic parameters and for `This`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subst {
-    /// Parameter and argument; short, searched from the end.
+    /// Pairs of parameter and argument. The list is short and is searched from the end.
     pub map: Vec<(DeclId, GenericArg)>,
-    /// The type that conforms, within an interface's default implementation.
+    /// The conforming type, within an interface's default implementation.
     pub this: Option<Ty>,
-    /// The number of the element that `each` denotes.
+    /// The index of the element that `each` denotes.
     pub element: Option<usize>,
 }
 
@@ -90,29 +90,30 @@ impl Subst {
         self.map.iter().rev().find(|m| m.0 == param).map(|m| &m.1)
     }
 
-    /// Replaces nothing.
+    /// Returns true if the substitution replaces nothing.
     pub fn is_empty(&self) -> bool {
         self.map.is_empty() && self.this.is_none() && self.element.is_none()
     }
 }
 
-/// What fulfils a requirement of an interface for a known type.
+/// The implementation that fulfils a requirement of an interface for a known type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolved {
-    /// This function (a member of the type, of an extension, or the interface's default with `self_ty` as `This`).
+    /// A function (a member of the type, of an extension, or the interface's default with `self_ty` as
+    /// `This`).
     Func(FuncRef),
-    /// The compiler's `dzero` or `dadd` of the type.
+    /// The compiler's `dzero` or `dadd` for the type.
     Synthesized(SynthesizedMember, Ty),
-    /// A built-in type's own operation, by the requirement's name.
+    /// An operation of a built-in type, by the requirement's name.
     Builtin(String),
-    /// Not known (the type is not known) or already diagnosed.
+    /// Unknown because the type is not known, or already diagnosed.
     Unresolved,
 }
 
-/// How far a function is differentiable by its attributes.
+/// The degree to which a function's attributes make it differentiable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// Not.
+    /// Not differentiable.
     #[default]
     None,
     /// `[ForwardDifferentiable]`
@@ -121,8 +122,8 @@ pub enum Level {
     Backward,
 }
 
-/// Where a function's derivatives come from. A member's derivative is either static, with the receiver (or its pair)
-/// as explicit first parameter, or a member of the same type that uses `this` without tangent.
+/// The sources of a function's derivatives. A member's derivative is either static, with the receiver (or its
+/// pair) as explicit first parameter, or a member of the same type that uses `this` without tangent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Derivatives {
     /// The user's forward derivative.
@@ -131,33 +132,34 @@ pub struct Derivatives {
     pub bwd: Option<FuncRef>,
     /// The user's primal for reverse mode and the backward derivative that takes its context.
     pub apply: Option<Applied>,
-    /// Called in its place in derivative code.
+    /// The function that derivative code calls instead.
     pub substitute: Option<FuncRef>,
     /// `[TreatAsDifferentiable]`: derivatives are zero.
     pub treat_as_differentiable: bool,
-    /// By its attributes.
+    /// The level given by the function's attributes.
     pub level: Level,
-    /// Where each of them says whose it is.
+    /// The spans at which the derivatives are declared as this function's.
     pub spans: DerivativeSpans,
-    /// Where two modules have one, and neither is nearer.
+    /// The roles for which two modules have a derivative and neither module is nearer, with the spans of
+    /// both.
     pub ambiguous: Vec<(Role, Span, Span)>,
 }
 
-/// What a derivative function is to its target.
+/// The role of a derivative function for its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It gives the tangents.
+    /// Computes the tangents.
     Forward,
-    /// It gives the cotangents.
+    /// Computes the cotangents.
     Backward,
-    /// It stands in the function's place.
+    /// Replaces the function in derivative code.
     Substitute,
-    /// It gives the value and a context for the backward derivative.
+    /// Computes the value and a context for the backward derivative.
     Apply,
 }
 
 impl Derivatives {
-    /// Which of them a mode uses; `None` if it has the derivative of the body.
+    /// The role of the derivative that a mode uses; `None` if the mode differentiates the body.
     pub fn role(&self, backward: bool) -> Option<Role> {
         let by_body = self.level == Level::Backward;
         match () {
@@ -169,14 +171,14 @@ impl Derivatives {
         }
     }
 
-    /// The two derivatives of which neither is nearer, in a mode.
+    /// The spans of two derivatives for a mode of which neither is nearer.
     pub fn ambiguity(&self, backward: bool) -> Option<(Span, Span)> {
         let role = self.role(backward)?;
         self.ambiguous.iter().find(|a| a.0 == role).map(|a| (a.1, a.2))
     }
 }
 
-/// Where [`Derivatives`] say whose they are.
+/// The spans at which the derivatives in [`Derivatives`] name their target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "as the fields of `Derivatives`")]
 pub struct DerivativeSpans {
@@ -186,34 +188,34 @@ pub struct DerivativeSpans {
     pub substitute: Option<Span>,
 }
 
-/// An `__apply` extension: `(params) -> (result, context)`, and the call operator of the context.
+/// An `__apply` extension, `(params) -> (result, context)`, and the call operator of the context.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Applied {
-    /// The extension; its receiver is that of the function.
+    /// The extension. Its receiver is the function's receiver.
     pub apply: FuncRef,
     /// `operator()` of the context.
     pub propagate: FuncRef,
 }
 
-/// Where the differential of a field is.
+/// The location of a field's differential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiffFieldTarget {
-    /// The field of the same declaration in the type itself (it is its own differential).
+    /// The field of the same declaration in the type itself, which is its own differential.
     Same(DeclId),
-    /// The field of the same name in the synthesised differential, by the primal field.
+    /// The field of the same name in the synthesised differential, identified by the primal field.
     Synth(DeclId),
     /// A field of a struct that the user wrote.
     Member(DeclId),
 }
 
-/// A call that the language makes where nothing is written: the accessors of a property or a subscript.
+/// The accessors of a property or a subscript, which the language calls implicitly.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accessors {
-    /// Reads.
+    /// Reads the value.
     pub get: Option<FuncRef>,
-    /// Writes.
+    /// Writes the value.
     pub set: Option<FuncRef>,
-    /// Gives the place.
+    /// Returns the place.
     pub by_ref: Option<FuncRef>,
 }
 

@@ -1,9 +1,9 @@
-//! Signatures: of functions as declared, and through `fwd_diff` and `bwd_diff`.
+//! Computes signatures of functions, both as declared and through `fwd_diff` and `bwd_diff`.
 //!
 //! `f : (A, inout B, out C, N) → R` becomes
 //! `fwd_diff(f) : (⟨A⟩, inout ⟨B⟩, out ⟨C⟩, N) → ⟨R⟩` and
 //! `bwd_diff(f) : (inout ⟨A⟩, inout ⟨B⟩, C.Differential, N, R.Differential) → void`
-//! with `⟨T⟩` for `DifferentialPair<T>` and `N` not differentiable.
+//! where `⟨T⟩` stands for `DifferentialPair<T>` and `N` is not differentiable.
 
 use std::rc::Rc;
 
@@ -22,14 +22,14 @@ use crate::views::ModuleId;
 pub(crate) enum DiffOp {
     Fwd,
     Bwd,
-    /// `__apply`; only of a function itself.
+    /// `__apply`; applies only to a function itself, not to another derivative.
     Apply,
-    /// `__linearize`; only of a function itself.
+    /// `__linearize`; applies only to a function itself, not to another derivative.
     Linearize,
 }
 
 impl DiffOp {
-    /// The language's word for it.
+    /// The operator's keyword in the language.
     pub(crate) fn word(self) -> &'static str {
         match self {
             DiffOp::Fwd => "fwd_diff",
@@ -41,7 +41,8 @@ impl DiffOp {
 }
 
 impl Program {
-    /// The type of a declaration (variable, field, parameter, property, …), as declared: may mention parameters.
+    /// The type of a declaration (variable, field, parameter, property, …) as declared. It may mention
+    /// parameters.
     pub fn decl_type(&mut self, decl: DeclId) -> Ty {
         if let Some(ty) = self.tables.decl_types[decl] {
             return ty;
@@ -78,7 +79,7 @@ impl Program {
                 self.ordered_as(decl, declared)
             }
             DeclKind::Param { ty: None, .. } if self.is_setter_param(decl) => {
-                // `newValue`: of the property's or subscript's type.
+                // `newValue` has the type of the property or subscript.
                 let accessor = self.ast.decls[decl].parent;
                 let owner = accessor.and_then(|a| self.ast.decls[a].parent);
                 owner.map_or(Ty::ERROR, |owner| self.decl_type(owner))
@@ -93,7 +94,8 @@ impl Program {
             }
             DeclKind::TypeAlias(ty) => Checker::new(self, decl).type_expr(ty),
             DeclKind::ValueParam { ty, .. } => {
-                // Not a member of what it is a parameter of, whose bases may be being resolved.
+                // Not looked up among the members of the parameter's owner, whose bases may be in the middle
+                // of being resolved.
                 let owner = self.param_owner.get(&decl).copied();
                 let mut checker = Checker::new(self, decl);
                 checker.outside_of = owner;
@@ -133,7 +135,8 @@ impl Program {
         ty
     }
 
-    /// True of a constant without an initial value that nobody else gives it: zero would be a value that nobody wrote.
+    /// Returns true for a constant whose initial value is missing and cannot come from elsewhere: zero would
+    /// be a value that the program does not contain.
     fn lacks_value(&self, decl: DeclId) -> bool {
         let d = &self.ast.decls[decl];
         let is_required =
@@ -148,7 +151,8 @@ impl Program {
         })
     }
 
-    /// The parameters of a function, constructor, subscript or accessor (for a setter: the indices, then the value).
+    /// The parameters of a function, constructor, subscript or accessor (for a setter: the indices, then the
+    /// value).
     pub fn params_of(&self, decl: DeclId) -> Vec<DeclId> {
         match &self.ast.decls[decl].kind {
             DeclKind::Func { params, .. }
@@ -237,7 +241,7 @@ impl Program {
         Some(ThisSig { ty, mutating, differentiable, pointer_like })
     }
 
-    /// `[NoDiffThis]`.
+    /// Returns true if a function or the property or subscript that it belongs to is marked `[NoDiffThis]`.
     pub(crate) fn says_no_diff_this(&self, decl: DeclId) -> bool {
         let parent = self.ast.decls[decl].parent.unwrap_or(decl);
         [decl, parent]
@@ -245,7 +249,7 @@ impl Program {
             .any(|&d| self.attribute(d, "NoDiffThis").is_some() || self.attribute(d, "noDiffThis").is_some())
     }
 
-    /// Whether a place of this type has a tangent, and whether that is a pointer's.
+    /// Returns whether a place of this type has a tangent, and whether that is the tangent of a pointer.
     pub(crate) fn differentiability(&mut self, ty: Ty, no_diff: bool) -> (bool, bool) {
         if no_diff || ty == Ty::ERROR {
             return (false, false);
@@ -257,7 +261,7 @@ impl Program {
         (pointer, pointer)
     }
 
-    /// The signature of a function with the arguments put in.
+    /// The signature of a function with its generic arguments substituted.
     pub fn func_signature(&mut self, func: &FuncRef) -> Signature {
         let raw = self.raw_signature(func.decl);
         let env = self.subst_of(func);
@@ -268,8 +272,9 @@ impl Program {
         signature
     }
 
-    /// Whether differentiability is that of the arguments, not of the declaration: of the library's functions, and of
-    /// generic ones that a `__func_extension` makes differentiable for some arguments.
+    /// Returns true if a function's differentiability is determined by its arguments rather than by its
+    /// declaration. This holds for the library's functions and for generic functions that a
+    /// `__func_extension` makes differentiable for some arguments.
     pub(crate) fn is_judged_late(&self, decl: DeclId) -> bool {
         self.is_core(decl)
             || self.late_names.contains(&self.ast.decls[decl].name)
@@ -277,8 +282,8 @@ impl Program {
                     || self.container_of(decl).is_some_and(|c| self.ast.decls[c].generics.is_some()))
     }
 
-    /// The library's generic functions are differentiable where their arguments are: its declarations say `T` for
-    /// any number.
+    /// Recomputes the differentiability of a signature from the types in it. The library's generic functions
+    /// are differentiable where their arguments are: their declarations say `T` for any number.
     fn refresh(&mut self, signature: &mut Signature) {
         for param in &mut signature.params {
             (param.differentiable, param.pointer_like) = self.differentiability(param.ty, param.no_diff);
@@ -309,7 +314,8 @@ impl Program {
         out
     }
 
-    /// The signature through `fwd_diff` and `bwd_diff`. Under these operators a receiver is the first parameter.
+    /// The signature of a callee, with `fwd_diff` and `bwd_diff` applied. Under these operators a receiver
+    /// becomes the first parameter.
     pub fn callable_signature(&mut self, callable: &Callable) -> Signature {
         let mut ops = Vec::new();
         let mut asks = ModuleId(0);
@@ -365,7 +371,7 @@ impl Program {
         }
     }
 
-    /// `ops` is outermost first.
+    /// Applies derivative operators to the signature of a function. `ops` is outermost first.
     fn derived_signature(&mut self, func: &FuncRef, ops: &[DiffOp], asks: ModuleId) -> Signature {
         if ops.is_empty() {
             return self.func_signature(func);
@@ -393,8 +399,8 @@ impl Program {
         self.substitute_signature(&signature, &env)
     }
 
-    /// A function's signature through operators, for matching arguments with it before its generic arguments are
-    /// known.
+    /// The signature of a function through operators, for matching arguments against it before its generic
+    /// arguments are known.
     pub(crate) fn pattern_signature(&mut self, decl: DeclId, ops: &[DiffOp]) -> Signature {
         let raw = self.raw_signature(decl);
         let mut signature = (*raw).clone();
@@ -413,7 +419,8 @@ impl Program {
         signature
     }
 
-    /// To a derivative, a `ref` accessor is a function that gives the value of the place.
+    /// Makes the receiver of a `ref` accessor read-only: a derivative treats the accessor as a function that
+    /// returns the value of the place.
     fn read_only(&self, decl: DeclId, signature: &mut Signature) {
         if let (DeclKind::Accessor { kind: AccessorKind::Ref, .. }, Some(this)) =
             (&self.ast.decls[decl].kind, &mut signature.this)
@@ -424,7 +431,7 @@ impl Program {
 
     pub(crate) fn pair_of(&mut self, ty: Ty, pointer_like: bool) -> Ty {
         if self.is_pack(ty) {
-            // A pack of pairs.
+            // The result is a pack of pairs.
             if let TyKind::Pack(parts) = self.types[ty].clone() {
                 let parts = parts.into_iter().map(|t| self.pair_of(t, pointer_like)).collect();
                 return self.pack_of(parts);
@@ -477,9 +484,9 @@ impl Program {
                 let ret_differentiable = signature.ret_differentiable;
                 Signature { params, ret, ret_differentiable, ret_pointer_like: false, this: None }
             }
-            // What it returns depends on the function; see `apply_result`.
+            // The return type depends on the function; see `apply_result`.
             DiffOp::Apply | DiffOp::Linearize => {
-                // where a pointer's gradients go has to be known
+                // The destination of a pointer's gradients has to be known.
                 for mut param in inputs {
                     if param.pointer_like {
                         param.ty = self.pair_of(param.ty, true);
@@ -540,7 +547,7 @@ impl Program {
         self.declared_accessors(&member)
     }
 
-    /// The accessors of a property or subscript as it is declared, in an interface if that is where it is.
+    /// The accessors of a property or subscript as declared, without resolving a requirement of an interface.
     pub fn declared_accessors(&self, member: &FuncRef) -> Accessors {
         let mut out = Accessors::default();
         let (DeclKind::Property { accessors, .. } | DeclKind::Subscript { accessors, .. }) =

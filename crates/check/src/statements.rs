@@ -1,4 +1,4 @@
-//! Bodies of functions, statement by statement.
+//! Checks the bodies of functions, statement by statement.
 
 use std::rc::Rc;
 
@@ -10,18 +10,18 @@ use crate::program::Program;
 use crate::tables::Meaning;
 use crate::types::{Ty, TyKind};
 
-/// How control leaves a statement.
+/// The way in which control leaves a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
-    /// The end is reached.
+    /// Control can reach the end of the statement.
     Falls,
-    /// It returns, breaks or continues on every path.
+    /// Every path returns, breaks or continues.
     Leaves,
 }
 
 impl Program {
-    /// Makes sure that what belongs to a declaration is checked: a function's body and default arguments, a
-    /// variable's or field's initialiser, an accessor's body. Idempotent.
+    /// Makes sure that the code belonging to a declaration is checked: a function's body and default
+    /// arguments, a variable's or field's initialiser, an accessor's body. Idempotent.
     pub fn body(&mut self, decl: DeclId) {
         if !self.checked.insert(decl) {
             return;
@@ -56,7 +56,7 @@ impl Program {
         }
     }
 
-    /// Checks the default of a parameter, once.
+    /// Checks the default of a parameter, at most once.
     pub(crate) fn check_default(&mut self, param: DeclId) {
         let DeclKind::Param { default: Some(default), .. } = self.ast.decls[param].kind else { return };
         if !self.checked.insert(param) {
@@ -72,7 +72,7 @@ impl Program {
         self.check_value_type(ty, span);
     }
 
-    /// Says so if values of a type cannot be had.
+    /// Reports a type that has no values.
     pub(crate) fn check_value_type(&mut self, ty: Ty, span: syntax::Span) {
         match self.types[ty] {
             TyKind::Void => self.error("E30009", span, "a variable cannot be of type 'void'"),
@@ -98,7 +98,7 @@ impl Program {
         checker.is_init = is_init;
         checker.check_throws(decl);
         if let Some(outer) = local_scope {
-            // Only types of the surrounding function are visible in a local type's methods.
+            // Methods of a local type see only the types of the enclosing function.
             let program = &checker.p;
             let types: Vec<_> = outer
                 .iter()
@@ -139,7 +139,7 @@ impl Program {
 }
 
 impl Checker<'_> {
-    /// The body of a lambda.
+    /// Checks the body of a lambda.
     pub(crate) fn lambda_body(&mut self, body: StmtId) {
         self.statement(body);
     }
@@ -174,7 +174,8 @@ impl Checker<'_> {
         flow
     }
 
-    /// A statement whose declarations stay in scope. `scope` is where the current block's names begin.
+    /// Checks a statement whose declarations stay in scope. `scope` is the index at which the current block's
+    /// names begin.
     fn statement_in(&mut self, id: StmtId, scope: usize) -> Flow {
         self.depth += 1;
         if self.depth > 1500 {
@@ -289,7 +290,7 @@ impl Checker<'_> {
                                 let failed = label.is_some_and(|l| {
                                     matches!(self.p.tables.exprs[l].meaning, Meaning::Error)
                                 });
-                                // Known when the generic arguments are.
+                                // The value is known once the generic arguments are.
                                 let unknown = label.is_some_and(|l| self.p.constant(l, 0).is_some());
                                 if !failed && !unknown {
                                     self.error("E39001", span, "a case has to be a constant");
@@ -383,7 +384,7 @@ impl Checker<'_> {
 
     fn expression_statement(&mut self, expr: ExprId) {
         self.infer(expr, None);
-        // A comma's left side is a statement of its own.
+        // The left side of a comma is a statement of its own.
         if let Meaning::Binary(syntax::ast::BinaryOp::Eq, ..) = self.p.tables.exprs[expr].meaning {
             let span = self.span(expr);
             self.p.report(
@@ -460,7 +461,8 @@ impl Checker<'_> {
         self.locals.push((name, var));
     }
 
-    /// Whether a variable's type is unknown: it may be no declaration at all (`retrun x;`).
+    /// Returns true if a variable's type is unknown; the statement may not be a declaration at all
+    /// (`retrun x;`).
     fn is_of_unknown_type(&mut self, decl: DeclId) -> bool {
         match self.p.ast.decls[decl].kind {
             DeclKind::Var { ty: Some(ty), .. } => self.type_expr(ty) == Ty::ERROR,
@@ -468,7 +470,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A declaration in a body.
+    /// Checks a declaration in a body.
     pub(crate) fn local(&mut self, decl: DeclId, scope: usize) {
         let name = self.p.ast.decls[decl].name;
         if name != self.p.words.empty
@@ -518,7 +520,7 @@ impl Checker<'_> {
                         }
                     },
                 };
-                // `let r = f()` for a function without a result is accepted: there is nothing in it.
+                // `let r = f()` is accepted for a function without a result: the variable holds nothing.
                 let void_result = ty.is_none() && resolved == Ty::VOID;
                 if !void_result {
                     self.p.check_value_type(resolved, span);
@@ -559,7 +561,7 @@ impl Checker<'_> {
         }
     }
 
-    // ---- which statements leave a loop
+    // ---- statements that leave a loop
 
     fn breaks(&self, stmt: StmtId) -> bool {
         self.any(stmt, &|kind| matches!(kind, StmtKind::Break), true)
@@ -573,7 +575,7 @@ impl Checker<'_> {
         self.any(stmt, &|kind| matches!(kind, StmtKind::Continue), false)
     }
 
-    /// Whether a `break` in a statement names the label of this level.
+    /// Returns true if a `break` in a statement names the label of this level.
     fn breaks_to(&self, stmt: StmtId, level: u32) -> bool {
         let mut work = vec![stmt];
         while let Some(stmt) = work.pop() {
@@ -600,7 +602,8 @@ impl Checker<'_> {
         false
     }
 
-    /// Whether a statement of a kind is inside, not counting those of inner loops (and switches).
+    /// Returns true if a statement contains one that satisfies the test, not counting those in inner loops
+    /// (and switches).
     fn any(&self, stmt: StmtId, test: &dyn Fn(&StmtKind) -> bool, stop_at_switch: bool) -> bool {
         let kind = &self.p.ast.stmts[stmt].kind;
         if test(kind) {

@@ -1,7 +1,8 @@
-//! Putting arguments in, with the result normalised, and types as text.
+//! Substitutes generic arguments in types, normalises the results, and prints types.
 //!
-//! Normal: an associated type of a known type is replaced by what it is; one that an equality constraint names is
-//! replaced by the other side; a synthesised differential is asked for again, since it may be another type now.
+//! Normalisation replaces an associated type of a known type by its definition, and an associated type that
+//! an equality constraint names by the other side of the constraint. It also recomputes a synthesised
+//! differential, since the substituted type may have another one.
 
 use syntax::DeclId;
 use syntax::ast::{DeclKind, UnaryOp};
@@ -14,13 +15,14 @@ use crate::tables::{Callable, FuncRef};
 use crate::types::{Args, GenericArg, Order, Ty, TyKind, Val};
 
 impl Program {
-    /// What the generic parameters stand for in this function, and `This`.
+    /// The substitution of a function's generic parameters and of `This`.
     pub fn subst_of(&self, func: &FuncRef) -> Subst {
         let map = self.all_generic_params(func.decl).into_iter().zip(func.args.iter().cloned()).collect();
         Subst { map, this: func.self_ty, element: None }
     }
 
-    /// Puts arguments in. The result is normalised: associated types of known types are replaced.
+    /// Substitutes arguments in a type. The result is normalised: associated types of known types are
+    /// replaced.
     pub fn substitute(&mut self, ty: Ty, env: &Subst) -> Ty {
         if env.is_empty() {
             return ty;
@@ -94,7 +96,7 @@ impl Program {
         self.types.intern(kind)
     }
 
-    /// A generic argument under a substitution.
+    /// Substitutes arguments in a generic argument.
     pub fn substitute_arg(&mut self, arg: &GenericArg, env: &Subst) -> GenericArg {
         match arg {
             GenericArg::Type(ty) => GenericArg::Type(self.substitute(*ty, env)),
@@ -106,7 +108,7 @@ impl Program {
         args.iter().map(|a| self.substitute_arg(a, env)).collect()
     }
 
-    /// A compile-time integer under a substitution, folded.
+    /// Substitutes arguments in a compile-time integer and folds the result.
     pub fn substitute_val(&mut self, val: &Val, env: &Subst) -> Val {
         match val {
             Val::Int(_) | Val::Error => val.clone(),
@@ -163,7 +165,7 @@ impl Program {
         }
     }
 
-    /// Puts arguments into a reference to a function (a callee found in a generic body).
+    /// Substitutes arguments in a reference to a function (a callee found in a generic body).
     pub fn substitute_func(&mut self, func: &FuncRef, env: &Subst) -> FuncRef {
         FuncRef {
             decl: func.decl,
@@ -172,7 +174,7 @@ impl Program {
         }
     }
 
-    /// Puts arguments into a callee.
+    /// Substitutes arguments in a callee.
     pub fn substitute_callable(&mut self, callable: &Callable, env: &Subst) -> Callable {
         match callable {
             Callable::Func(func) => Callable::Func(self.substitute_func(func, env)),
@@ -214,7 +216,7 @@ impl Program {
             while let TyKind::Assoc(outer, _) = self.types[at] {
                 let (_, equal) = self.constraints_on(outer);
                 for (a, b) in equal {
-                    // Towards the shorter path, so that it ends.
+                    // Rewrite towards the shorter path so that rewriting terminates.
                     let (from, to) = if self.path_length(a) >= self.path_length(b) { (a, b) } else { (b, a) };
                     if self.is_redeclared(from, raw) && to != raw {
                         return to;
@@ -266,7 +268,8 @@ impl Program {
         }
     }
 
-    /// Whether two associated types of one type are the same: an interface may name one of its bases' again.
+    /// Returns true if two associated types of one type are the same: an interface may redeclare an
+    /// associated type of its bases.
     fn is_redeclared(&self, a: Ty, b: Ty) -> bool {
         match (&self.types[a], &self.types[b]) {
             (TyKind::Assoc(x, a), TyKind::Assoc(y, b)) => {
@@ -276,7 +279,7 @@ impl Program {
         }
     }
 
-    /// A type that a known type declares as a member, itself or by an extension.
+    /// The type that a known type declares as a member of this name, itself or by an extension.
     pub(crate) fn type_member(&mut self, base: Ty, name: syntax::Symbol) -> Option<Ty> {
         for facet in self.facets(base).iter() {
             if facet.kind == FacetKind::Interface {
@@ -296,7 +299,7 @@ impl Program {
         None
     }
 
-    /// The value of a compile-time integer under a substitution.
+    /// Evaluates a compile-time integer under a substitution.
     pub fn val_int(&self, val: &Val, env: &Subst) -> Option<i64> {
         match val {
             Val::Int(value) => Some(*value),
@@ -324,7 +327,7 @@ impl Program {
         }
     }
 
-    /// The name of a type's declaration, as the user knows it: none that the compiler made up.
+    /// The name of a type's declaration as shown to the user, without names that the compiler made up.
     fn shown_name(&self, decl: DeclId) -> String {
         let name = self.ast.name(self.ast.decls[decl].name);
         match self.interface_params.contains(&decl) {
@@ -396,9 +399,10 @@ impl Program {
         }
     }
 
-    /// A type with the types and namespaces that it is declared in, `A.S<float>.T`: other places may have one of its name.
+    /// The name of a type with its enclosing types and namespaces, `A.S<float>.T`, which tells it apart from
+    /// types of the same name declared elsewhere.
     fn path_name(&self, decl: DeclId, args: &[GenericArg]) -> String {
-        // The arguments of generics around the type come first and are not written at it.
+        // The arguments of enclosing generics come first and are not written on this name.
         let own = self.ast.decls[decl].generics.as_ref().map_or(0, |g| g.params.len());
         let (outer, own) = args.split_at(args.len().saturating_sub(own));
         let name = format!("{}{}", self.shown_name(decl), self.args_name(own));
@@ -479,7 +483,7 @@ fn vector_prefix(scalar: &str) -> &str {
     scalar
 }
 
-/// `a op b`, computed if both are known.
+/// `a op b`, folded if both operands are known.
 pub(crate) fn binary_val(op: char, a: Val, b: Val) -> Val {
     if let (Val::Int(x), Val::Int(y)) = (&a, &b) {
         let (x, y) = (*x, *y);
@@ -509,14 +513,14 @@ pub(crate) fn binary_val(op: char, a: Val, b: Val) -> Val {
     if a == Val::Error || b == Val::Error {
         return Val::Error;
     }
-    // Constants to the right, so that `1 + N` is `N + 1`.
+    // Move constants to the right, so that `1 + N` becomes `N + 1`.
     if matches!(op, '+' | '*') && matches!(a, Val::Int(_)) {
         return Val::Binary(op, Box::new(b), Box::new(a));
     }
     Val::Binary(op, Box::new(a), Box::new(b))
 }
 
-/// The method of `IArithmetic` and its kin that an operator is.
+/// The method of `IArithmetic` or a related interface that implements a unary operator.
 pub(crate) fn unary_method(op: UnaryOp) -> Option<&'static str> {
     match op {
         UnaryOp::Neg => Some("neg"),

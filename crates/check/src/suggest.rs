@@ -1,4 +1,4 @@
-//! Names that the user may have meant.
+//! Suggests names that the user may have meant.
 
 use syntax::ast::Attribute;
 use syntax::spelling::nearest;
@@ -8,7 +8,7 @@ use crate::infer::Checker;
 use crate::program::Program;
 use crate::types::{Scalar, Ty};
 
-/// Attributes that mean something here, and that users may misspell.
+/// Attributes that have a meaning here and that users may misspell.
 const ATTRIBUTES: [&str; 38] = [
     "Differentiable",
     "ForwardDifferentiable",
@@ -50,7 +50,7 @@ const ATTRIBUTES: [&str; 38] = [
     "unroll",
 ];
 
-/// Types that are built in, but for numbers and vectors and matrices of them.
+/// Built-in types, except for numbers and vectors and matrices of them.
 const NATIVE_TYPES: [&str; 24] = [
     "int8_t",
     "int16_t",
@@ -78,14 +78,14 @@ const NATIVE_TYPES: [&str; 24] = [
     "float32_t",
 ];
 
-/// Functions and operators that no file declares.
+/// Functions and operators that are not declared in any file.
 const NATIVE_FUNCTIONS: [&str; 4] = ["fwd_diff", "bwd_diff", "diffPair", "makeTuple"];
 
-/// Further attributes of Slang, which are near to some of [`ATTRIBUTES`].
+/// Further attributes of Slang that are spelt similarly to some of [`ATTRIBUTES`].
 const OTHERS: [&str; 6] =
     ["CudaDeviceExport", "CudaHost", "CUDAHost", "noinline", "ForwardDifferential", "constref"];
 
-/// The names of types that no file declares.
+/// The names of types that are not declared in any file.
 fn native_names() -> Vec<String> {
     let mut names: Vec<String> = NATIVE_TYPES.into_iter().map(str::to_string).collect();
     for scalar in Scalar::ALL.map(Scalar::name).into_iter().filter(|name| !name.ends_with("_t")) {
@@ -99,13 +99,13 @@ fn native_names() -> Vec<String> {
 }
 
 impl Program {
-    /// Warns of an attribute that is unknown and spelt like a known one: unknown ones have no effect.
+    /// Warns about an unknown attribute that is spelt like a known one: unknown attributes have no effect.
     pub(crate) fn check_attribute(&mut self, attribute: &Attribute) {
         let name = self.ast.name(attribute.name);
         if name.starts_with("__") || ATTRIBUTES.contains(&name) || OTHERS.contains(&name) {
             return;
         }
-        // `[Speed]` is an attribute of a user's struct `SpeedAttribute`.
+        // `[Speed]` is an attribute if the user declares a struct `SpeedAttribute`.
         let own = self.ast.symbols.find(&format!("{name}Attribute")).is_some();
         let Some(similar) = nearest(name, ATTRIBUTES.into_iter()).filter(|_| !own) else { return };
         let warning = Diagnostic::warning("E31000", attribute.span, format!("unknown attribute '{name}'"));
@@ -113,7 +113,7 @@ impl Program {
     }
 }
 
-/// The names of GLSL's vectors and matrices here.
+/// The name of a GLSL vector or matrix type in this language.
 fn of_glsl(text: &str) -> Option<String> {
     let is_size = |size: &str| matches!(size, "2" | "3" | "4");
     for (word, scalar) in
@@ -129,7 +129,7 @@ fn of_glsl(text: &str) -> Option<String> {
 }
 
 impl Checker<'_> {
-    /// A name in scope that is spelt like this one.
+    /// A name in scope with a similar spelling.
     pub(crate) fn similar_name(&self, text: &str) -> Option<String> {
         if let Some(name) = of_glsl(text) {
             return Some(name);
@@ -157,7 +157,7 @@ impl Checker<'_> {
         nearest(text, library.chain(syntax::parser::WORDS).chain(NATIVE_FUNCTIONS).chain(native))
     }
 
-    /// A member that is spelt like this one.
+    /// A member with a similar spelling.
     pub(crate) fn similar_member(&mut self, ty: Ty, text: &str) -> Option<String> {
         if ty == Ty::ERROR {
             return None;

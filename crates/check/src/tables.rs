@@ -1,8 +1,8 @@
-//! What the checker finds out: side tables over the AST, which `lower` reads.
+//! Side tables over the AST that hold the checker's results, which `lower` reads.
 //!
-//! [`Tables::exprs`] says what each expression *means*, its type before and after the implicit
-//! conversion that its context asks for. A generic body is checked once; its tables mention the
-//! parameters, and `lower` substitutes.
+//! [`Tables::exprs`] records the *meaning* of each expression and its type before and after the implicit
+//! conversion that its context requires. A generic body is checked once; its tables mention the parameters,
+//! for which `lower` substitutes the arguments.
 
 use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
@@ -16,33 +16,34 @@ use crate::views::ModuleId;
 /// The side tables.
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
-    /// Of each checked expression.
+    /// Information on each checked expression.
     pub exprs: SecondaryMap<ExprId, ExprInfo>,
     /// The type of each checked variable, field, parameter, property, alias, enum case.
     pub decl_types: SecondaryMap<DeclId, Option<Ty>>,
-    /// Of each checked `throw` and `try`; looked up only.
+    /// The errors of checked `throw` and `try` statements. The map is never iterated.
     pub throws: FxHashMap<StmtId, Thrown>,
 }
 
 /// An error that a statement throws.
 #[derive(Clone, Copy, Debug)]
 pub struct Thrown {
-    /// Its type.
+    /// The type of the error.
     pub error: Ty,
-    /// The level of the `do` that catches it and the number of its `catch`; out of the function if there is none.
+    /// The level of the `do` that catches the error and the index of its `catch`; `None` if the error leaves
+    /// the function.
     pub target: Option<(u32, u32)>,
 }
 
-/// What an expression is.
+/// The type and the meaning of an expression.
 #[derive(Clone, Debug)]
 pub struct ExprInfo {
-    /// Its own type.
+    /// The type of the expression itself.
     pub ty: Ty,
-    /// The type that its context converts it to, where that is another one.
+    /// The type that the context converts the expression to, if it is a different one.
     pub coerce: Option<Ty>,
-    /// What it means.
+    /// The meaning of the expression.
     pub meaning: Meaning,
-    /// Whether it can be assigned to.
+    /// The expression can be assigned to.
     pub lvalue: bool,
 }
 
@@ -52,30 +53,31 @@ impl Default for ExprInfo {
     }
 }
 
-/// A function with the arguments of all generics around and on it.
+/// A function with the arguments of its own and all enclosing generic declarations.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FuncRef {
     /// A function, constructor (`__init`), accessor, or a requirement of an interface.
     pub decl: DeclId,
     /// Arguments for [`crate::Program::all_generic_params`] of `decl`, outermost first.
     pub args: Args,
-    /// For members: the type that it is a member of, as seen (`T` for a requirement called through
-    /// a parameter). A requirement is resolved to the function that fulfils it when this is known.
+    /// For members: the type of which the function is a member, as seen at the reference (`T` for a
+    /// requirement called through a parameter). A requirement is resolved to the function that fulfils it
+    /// once that is known.
     pub self_ty: Option<Ty>,
 }
 
-/// Something that can be called.
+/// The callee of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Callable {
     /// A function.
     Func(FuncRef),
-    /// `fwd_diff(f)`, and the module that asks for it.
+    /// `fwd_diff(f)`, and the module that requests it.
     Fwd(Box<Callable>, ModuleId),
-    /// `bwd_diff(f)`, and the module that asks for it.
+    /// `bwd_diff(f)`, and the module that requests it.
     Bwd(Box<Callable>, ModuleId),
-    /// `__apply(f)`, and the module that asks for it.
+    /// `__apply(f)`, and the module that requests it.
     Apply(Box<Callable>, ModuleId),
-    /// `__linearize(f)`, and the module that asks for it.
+    /// `__linearize(f)`, and the module that requests it.
     Linearize(Box<Callable>, ModuleId),
     /// A requirement of `IDifferentiable` that is synthesised for the type.
     Synthesized(SynthesizedMember, Ty),
@@ -89,20 +91,22 @@ pub enum SynthesizedMember {
     DAdd,
 }
 
-/// An argument of a call, one for each parameter in order (after the receiver).
+/// The argument of a call for one parameter; a call has one per parameter in order (after the receiver).
 #[derive(Clone, Debug)]
 pub enum Arg {
-    /// Written. For `out` and `inout` it is an l-value of the parameter's type (or its `coerce` says otherwise).
+    /// An explicit argument. For `out` and `inout` it is an l-value of the parameter's type (or its `coerce`
+    /// says otherwise).
     Expr(ExprId),
-    /// The parameter's default, evaluated at the call (the expression belongs to the callee's declaration and is
-    /// read under the callee's generic arguments).
+    /// The parameter's default, evaluated at the call (the expression belongs to the callee's declaration and
+    /// is read under the callee's generic arguments).
     Default(DeclId),
-    /// For a parameter that is a pack: its elements in order. One whose type is a pack gives several.
+    /// The arguments of a pack parameter: its elements in order. An expression whose type is a pack
+    /// contributes several.
     Pack(Vec<ExprId>),
 }
 
 impl Arg {
-    /// What is written for it.
+    /// The explicit expressions of the argument.
     pub fn exprs(&self) -> SmallVec<[ExprId; 4]> {
         match self {
             Arg::Expr(expr) => smallvec::smallvec![*expr],
@@ -118,30 +122,32 @@ pub enum Meaning {
     /// Not checked, or already diagnosed.
     #[default]
     Error,
-    /// It denotes a type.
+    /// The expression denotes a type.
     Type(Ty),
-    /// It denotes a namespace or module.
+    /// The expression denotes a namespace or module.
     Namespace(DeclId),
     /// A literal of the AST (`Int Float Bool String NullPtr None`), of the expression's type.
     Literal,
-    /// An integer, float or bool known while compiling (`sizeof`, `countof`, enum arithmetic…).
+    /// An integer, float or bool that is known at compile time (`sizeof`, `countof`, enum arithmetic…).
     Const(f64),
-    /// A local variable, parameter, or global (also `static const`, uniforms, cbuffer members, static members).
+    /// A local variable, parameter, or global (also `static const`, uniforms, cbuffer members, static
+    /// members).
     Var(DeclId),
-    /// A static member of a generic type, or one that an interface asks for: as `Var`, read under the arguments of
-    /// the reference (and resolved by [`crate::Program::resolve_requirement`] first).
+    /// A static member of a generic type, or one that an interface requires: like `Var`, but read under the
+    /// generic arguments of the reference (and resolved by [`crate::Program::resolve_requirement`] first).
     StaticMember(FuncRef),
-    /// A generic value parameter, or arithmetic of them.
+    /// A generic value parameter, or arithmetic on such parameters.
     Value(Val),
-    /// `sizeof(T)` and its kin where the type has parameters: measured when they are known.
+    /// `sizeof(T)` and the like where the type has parameters: measured when these are known.
     SizeOf(SizeOfKind, Ty),
     /// A case of an enumeration.
     EnumCase(DeclId),
     /// `this`.
     This,
-    /// Names a function: as callee, or operand of `fwd_diff`. `base` is the receiver of a bound method.
+    /// The name of a function: as callee, or as operand of `fwd_diff`. `base` is the receiver of a bound
+    /// method.
     Func {
-        /// Which.
+        /// The function.
         func: Callable,
         /// `a` in `a.f`.
         base: Option<ExprId>,
@@ -153,124 +159,126 @@ pub enum Meaning {
         /// The field's declaration.
         field: DeclId,
     },
-    /// A field of a [`crate::types::TyKind::SynthDiff`], by the primal field.
+    /// A field of a [`crate::types::TyKind::SynthDiff`], identified by the primal field.
     DiffField {
         /// The differential.
         base: ExprId,
         /// The primal field's declaration.
         field: DeclId,
     },
-    /// `.p`/`.v` (true) or `.d` (false) of a pair.
+    /// `.p`/`.v` (`primal`) or `.d` of a pair.
     PairField {
         /// The pair.
         base: ExprId,
-        /// Which half.
+        /// The primal half rather than the differential.
         primal: bool,
     },
     /// `._0` of a tuple; `.value` (0) and `.hasValue` (1) of an optional.
     TupleField {
         /// The tuple.
         base: ExprId,
-        /// Which.
+        /// The index of the element.
         idx: u32,
     },
-    /// Components of a vector (or of a scalar, as if it had one). One component gives a scalar.
+    /// Components of a vector (or of a scalar, as if it were a vector of one). A single component gives a
+    /// scalar.
     Swizzle {
         /// The vector.
         base: ExprId,
-        /// Component numbers.
+        /// Indices of the components.
         comps: SmallVec<[u8; 4]>,
     },
-    /// `_11`, `_m00` and combinations: rows and columns from 0.
+    /// `_11`, `_m00` and combinations: rows and columns count from 0.
     MatrixSwizzle {
         /// The matrix.
         base: ExprId,
         /// Row and column of each component.
         comps: SmallVec<[(u8, u8); 4]>,
     },
-    /// A property; read by its `get`, written by its `set`.
+    /// A property; read by its `get` accessor, written by its `set` accessor.
     Property {
         /// The receiver; `None` for an implicit `this` or a static property.
         base: Option<ExprId>,
         /// The property, as a member of the type.
         property: FuncRef,
     },
-    /// A user's `__subscript`; read by `get`, written by `set` (or both by `ref`).
+    /// A `__subscript` of the user's; read by `get`, written by `set` (or both by `ref`).
     Subscript {
         /// The receiver.
         base: ExprId,
         /// The subscript.
         subscript: FuncRef,
-        /// Its arguments.
+        /// The arguments of the subscript.
         args: Vec<Arg>,
     },
     /// Built-in indexing of an array, vector, matrix, buffer or pointer by an integer.
     Index {
-        /// What is indexed.
+        /// The indexed value.
         base: ExprId,
         /// The index, an integer of any type.
         index: ExprId,
     },
-    /// `*p`, and the content of a `ConstantBuffer` or pointer that is used like a value (`p->x`, `cb.x`: then the
-    /// `Field` has this node's own base with `coerce` to the content).
+    /// `*p`, and the content of a `ConstantBuffer` or pointer that is used like a value (`p->x`, `cb.x`: then
+    /// the `Field` has this node's own base with `coerce` to the content).
     Deref(ExprId),
     /// `&e`, `__getAddress(e)`.
     AddressOf(ExprId),
     /// A call.
     Call {
-        /// What is called.
+        /// The callee.
         func: Callable,
         /// The receiver; `None` for free and static functions and for an implicit `this`.
         base: Option<ExprId>,
-        /// One for each parameter.
+        /// One argument for each parameter.
         args: Vec<Arg>,
     },
-    /// A constructor of the user's: a new value of the expression's type by `__init`.
+    /// A call of a user's constructor: a new value of the expression's type is made by `__init`.
     Init {
         /// The constructor.
         init: FuncRef,
-        /// Its arguments.
+        /// The arguments of the constructor.
         args: Vec<Arg>,
     },
-    /// Built-in construction of a scalar, vector, matrix or array from the arguments' components in order
-    /// (`float3(v.xy, 1)`); one scalar argument fills all; one argument of the same shape converts.
+    /// Built-in construction of a scalar, vector, matrix or array from the components of the arguments in
+    /// order (`float3(v.xy, 1)`); a single scalar argument fills all components; a single argument of the
+    /// same shape is converted.
     Construct(Vec<ExprId>),
-    /// `{…}`, a memberwise `S(a, b)`, and `T()`/`{}`: every part of the value.
+    /// `{…}`, a memberwise `S(a, b)`, and `T()`/`{}`: an initializer for every part of the value.
     Aggregate(Initializer),
     /// `(T)e`, `T(e)` as a conversion of `e` to the expression's type.
     Cast(ExprId),
     /// A built-in operator on numbers; operands are coerced to one type.
     Unary(UnaryOp, ExprId),
-    /// A built-in operator on numbers; operands are coerced to one type. `&&` and `||` on scalars short-circuit.
-    /// In generic code the operand type may be a parameter: if it turns out to be a user's type, the operator
-    /// function of that type is called instead (see [`crate::Program::operator_of`]).
+    /// A built-in operator on numbers; operands are coerced to one type. `&&` and `||` on scalars
+    /// short-circuit. In generic code the operand type may be a parameter: if it turns out to be a user's
+    /// type, the operator function of that type is called instead (see [`crate::Program::operator_of`]).
     Binary(BinaryOp, ExprId, ExprId),
-    /// `a = b`, `a op= b` with a built-in operator. The right side is coerced (for `op=`: to the operand type, which
-    /// is `b`'s coerced type; the result converts back to `a`'s).
+    /// `a = b`, `a op= b` with a built-in operator. The right side is coerced (for `op=`: to the operand
+    /// type, which is `b`'s coerced type; the result is converted back to `a`'s type).
     Assign {
-        /// For `op=`.
+        /// The operator of `op=`; `None` for `=`.
         op: Option<BinaryOp>,
-        /// The place.
+        /// The assigned place.
         target: ExprId,
-        /// The new value or right operand.
+        /// The new value, or the right operand of `op=`.
         value: ExprId,
     },
-    /// `a op= b` where the operator is the user's function.
+    /// `a op= b` where the operator is a user's function.
     AssignCall {
         /// `operator op`, or `operator op=`.
         func: FuncRef,
-        /// The place.
+        /// The assigned place.
         target: ExprId,
         /// The right operand.
         value: ExprId,
     },
-    /// `++e` and its kin on numbers: the AST says which.
+    /// `++e` and the like on numbers: the AST has the operator.
     IncDec(ExprId),
     /// `c ? a : b`. A scalar condition evaluates one side only; a vector condition selects.
     Ternary(ExprId, ExprId, ExprId),
     /// `no_diff e`.
     NoDiff(ExprId),
-    /// Stands for its operand: parentheses, unary plus, `each`.
+    /// Means the same as its operand: parentheses, unary plus, `each`.
     Same(ExprId),
     /// `diffPair(p, d)`, `DifferentialPair<T>(p, d)`; without `d` the differential is `dzero()`.
     MakePair {
@@ -281,45 +289,45 @@ pub enum Meaning {
     },
     /// `makeTuple(a, b)` and `Tuple<A, B>(a, b)`.
     MakeTuple(Vec<ExprId>),
-    /// `T is U`, of types.
+    /// `T is U` between two types.
     TypeIs(Ty, Ty),
-    /// `each e`: the element of a pack or tuple that the expansion around it is at.
+    /// `each e`: the current element of the pack or tuple in the surrounding expansion.
     Each(ExprId),
-    /// `expand e`: the values of `e` for each element of the packs in it. `each` denotes them by
+    /// `expand e`: the values of `e` for each element of the packs in it. `each` denotes these elements by
     /// [`crate::Subst::element`].
     Expand {
         /// The pattern.
         inner: ExprId,
-        /// A pack that has as many elements.
+        /// A pack with the same number of elements.
         shape: GenericArg,
     },
     /// `t._0_2`: elements of a tuple as a tuple.
     TupleSwizzle {
         /// The tuple.
         base: ExprId,
-        /// Numbers of the elements.
+        /// Indices of the elements.
         comps: Vec<u32>,
     },
     /// `e is T`, `e as T`.
     TypeTest {
         /// The value of interface type.
         value: ExprId,
-        /// The type asked for.
+        /// The type that the value is tested for.
         ty: Ty,
-        /// `as` gives an optional, `is` a bool.
+        /// The operator is `as`, which gives an optional, rather than `is`, which gives a bool.
         cast: bool,
     },
 }
 
-/// The parts of an aggregate.
+/// The initial value of an aggregate or of one of its parts.
 #[derive(Clone, Debug)]
 pub enum Initializer {
-    /// This expression, with its `coerce`.
+    /// An expression, with its `coerce`.
     Expr(ExprId),
-    /// The type's default: zeros, or its fields' initialisers, or its `__init()`.
+    /// The type's default value: zeros, its fields' initialisers, or its `__init()`.
     Default(Ty),
-    /// A struct (fields in order, bases first), array, vector, matrix, tuple or pair of parts.
+    /// A struct (fields in order, bases first), array, vector, matrix, tuple or pair, given part by part.
     Parts(Ty, Vec<Initializer>),
-    /// The user's constructor.
+    /// A call of the user's constructor.
     Init(Ty, FuncRef, Vec<Arg>),
 }

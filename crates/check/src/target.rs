@@ -1,8 +1,9 @@
-//! What is written for the CPU: the case of a `__target_switch`, and `__intrinsic_asm` of C++ text.
+//! Handles target-specific code for the CPU: the cases of a `__target_switch`, and `__intrinsic_asm` with C++
+//! text.
 //!
 //! The text has to be an expression of parameters and of functions that the library has too: `"$P_exp($0)"`,
-//! `"pow($0, $1)"`, `"$0 % $1"`, or the bare name of a function, which takes all parameters. It becomes a `return` of
-//! that expression in the tree.
+//! `"pow($0, $1)"`, `"$0 % $1"`, or the bare name of a function, which is called with all parameters. In the
+//! tree, it becomes a `return` of that expression.
 
 use syntax::ast::{DeclKind, ExprKind, StmtKind};
 use syntax::{DeclId, ExprId, Span, StmtId, Symbol};
@@ -10,8 +11,8 @@ use syntax::{DeclId, ExprId, Span, StmtId, Symbol};
 use crate::infer::Checker;
 
 impl Checker<'_> {
-    /// The statements of a `__target_switch` that are for the CPU, or else the default ones, or else those for CUDA,
-    /// whose kernels run here.
+    /// The statements of a `__target_switch` for the CPU, or else the default ones, or else those for CUDA,
+    /// since CUDA kernels can run here.
     pub(crate) fn target_case(&self, stmt: StmtId) -> Option<Vec<StmtId>> {
         let StmtKind::TargetSwitch(cases) = &self.p.ast.stmts[stmt].kind else { return None };
         let named = |wanted: &str| {
@@ -21,7 +22,7 @@ impl Checker<'_> {
         named("cpu").or_else(|| named("cpp")).or_else(|| named("default")).or_else(|| named("cuda"))
     }
 
-    /// `__intrinsic_asm "text";`
+    /// Checks `__intrinsic_asm "text";`.
     pub(crate) fn intrinsic_asm(&mut self, stmt: StmtId, text: &str, span: Span) {
         let params = self.p.params_of(self.scope);
         for (k, &param) in params.iter().enumerate() {
@@ -42,7 +43,8 @@ impl Checker<'_> {
         if !self.names_are_known(value, &names, &mut callees) {
             return self.unknown_asm(text, span);
         }
-        // Functions are the library's, whatever their names mean here; parameters are found as locals.
+        // Function names refer to the library, whatever their meaning in this scope; parameters are found as
+        // locals.
         let library = self.p.modules[0].names.values().flatten().next().copied();
         let Some(library) = callees.first().copied().or(library) else { return };
         let (own_scope, own_module) = (self.scope, self.module);
@@ -57,7 +59,8 @@ impl Checker<'_> {
         self.p.ast.stmts[stmt].kind = StmtKind::Return(Some(value));
     }
 
-    /// Whether an expression is made of parameters, numbers, operators and calls of functions of the library.
+    /// Returns true if an expression consists of parameters, numbers, operators and calls of library
+    /// functions.
     fn names_are_known(&self, root: ExprId, params: &[&str], callees: &mut Vec<DeclId>) -> bool {
         let mut open = vec![root];
         while let Some(expr) = open.pop() {
@@ -91,8 +94,8 @@ impl Checker<'_> {
     }
 }
 
-/// The text as an expression of the language: `$1` is the second parameter, `$P_` a prefix that says a type. A bare
-/// name is a call with all parameters.
+/// Converts the text to an expression of the language: `$1` is the second parameter, `$P_` a prefix that
+/// stands for a type. A bare name becomes a call with all parameters.
 fn expression_of(text: &str, params: &[&str]) -> Option<String> {
     let text = text.trim().trim_end_matches(';').trim_end();
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {

@@ -1,4 +1,5 @@
-//! Small programs, checked with the whole library; each test says what is accepted, refused or resolved.
+//! Small programs that are checked with the whole library; each test shows what is accepted, rejected or
+//! resolved.
 
 use syntax::{Ast, DeclId, NoIncludes, Sources, parse_file};
 
@@ -40,7 +41,7 @@ fn check(source: &str) -> Checked {
 }
 
 impl Checked {
-    /// `line code` of each error.
+    /// `line code message` of each error.
     fn errors(&self) -> Vec<String> {
         let errors = self.program.diagnostics.iter().filter(|d| d.severity == syntax::Severity::Error);
         errors
@@ -56,7 +57,7 @@ impl Checked {
         FuncRef { decl, args: Vec::new(), self_ty: None }
     }
 
-    /// A variable of any body by its name.
+    /// The last variable of this name in any body.
     fn var(&self, name: &str) -> DeclId {
         let symbol = self.program.ast.symbols.find(name).unwrap();
         let mut found = self.program.ast.decls.iter().filter(|d| d.1.name == symbol).map(|d| d.0);
@@ -77,7 +78,7 @@ fn accept(source: &str) -> Checked {
     checked
 }
 
-/// The codes of the errors, in order.
+/// Asserts the codes of the errors, in order.
 #[track_caller]
 fn refuse(source: &str, codes: &[&str]) {
     let errors = check(source).errors();
@@ -85,7 +86,7 @@ fn refuse(source: &str, codes: &[&str]) {
     assert_eq!(found, codes, "{errors:#?}");
 }
 
-/// The types of `let` variables in a function's body.
+/// Asserts the types of `let` variables in a function's body.
 #[track_caller]
 fn types(body: &str, expected: &[(&str, &str)]) {
     let mut checked = accept(&format!("void test(float3 v, float2 w, half h, uint u, float x) {{ {body} }}"));
@@ -282,7 +283,7 @@ fn derivatives_are_found() {
     let m = FuncRef { self_ty: Some(self_ty), ..m };
     let found = checked.program.derivatives_of(&m, View::default());
     assert_eq!(found.bwd.map(|f| f.decl), Some(checked.func("S.m_bwd").decl));
-    // Calls within `user`: `sin<float3>` and `g<float3>`.
+    // The calls within `user`: `sin<float3>` and `g<float3>`.
     let calls: Vec<FuncRef> = checked
         .program
         .tables

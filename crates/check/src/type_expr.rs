@@ -1,4 +1,4 @@
-//! Types as they are written, and generic arguments.
+//! Checks type expressions and generic arguments.
 
 use std::ops::RangeInclusive;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use crate::signature::Subst;
 use crate::tables::Meaning;
 use crate::types::{GenericArg, Order, Ty, TyKind, Val};
 
-/// The longest `CoopVec`; every component is an operation of its own.
+/// The maximum length of a `CoopVec`; every component is an operation of its own.
 pub const MAX_COOP_VEC: i64 = 1024;
 
 impl Checker<'_> {
@@ -42,7 +42,7 @@ impl Checker<'_> {
         self.p.types.intern(kind)
     }
 
-    /// Reports a type that [`Program::wrong_size`] finds wrong.
+    /// Reports an error in a type's sizes, as found by [`Program::wrong_size`]. Returns true if there is one.
     fn is_of_no_size(&mut self, kind: &TyKind, most: i64, span: Span) -> bool {
         let wrong = self.p.wrong_size(kind, most);
         if let Some((code, message)) = &wrong {
@@ -67,7 +67,8 @@ impl Checker<'_> {
             Some(GenericArg::Val(val)) => Some(val.clone()),
             _ => None,
         };
-        // A type that an extension applies to or conforms by is never that of a value: `Vectorizer<T, vector<Any, 0>>`.
+        // The types in the head of an extension are patterns, never the types of values:
+        // `Vectorizer<T, vector<Any, 0>>`.
         let is_pattern = self.outside_of.is_some()
             && matches!(self.p.ast.decls[self.scope].kind, DeclKind::Extension { .. });
         let four = |idx: usize| (idx >= args.len()).then_some(Val::Int(4));
@@ -177,8 +178,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A generic type with its arguments.
-    /// An error in the generic arguments of a declaration.
+    /// Reports an error in the generic arguments of a declaration.
     fn generic_error(&mut self, decl: DeclId, span: Span, message: String) {
         let mut error = syntax::Diagnostic::error("E30075", span, message);
         if !self.p.is_core(decl) {
@@ -187,6 +187,7 @@ impl Checker<'_> {
         self.p.report(error);
     }
 
+    /// Applies a generic type to its arguments.
     pub(crate) fn apply_generic(
         &mut self,
         decl: DeclId,
@@ -232,7 +233,7 @@ impl Checker<'_> {
         self.p.substitute(declared, &env)
     }
 
-    /// Reports a type that has to have a differential.
+    /// Reports a type that lacks a required differential.
     pub(crate) fn not_differentiable(&mut self, ty: Ty, span: Span) {
         let name = self.name(ty);
         let message = format!("type '{name}' does not conform to 'IDifferentiable'");
@@ -301,7 +302,8 @@ impl Checker<'_> {
 }
 
 impl Program {
-    /// A type with modifiers. As in Slang, the order of matrices is said of a matrix and not of an array or pointer.
+    /// Applies modifiers to a type. As in Slang, the order of matrices can be stated for a matrix, but not
+    /// for an array or pointer.
     pub(crate) fn ordered(&mut self, modifiers: Modifiers, ty: Ty, span: Span) -> Ty {
         let order = match (modifiers.has(Modifiers::COLUMN_MAJOR), modifiers.has(Modifiers::ROW_MAJOR)) {
             (true, _) => Order::COLUMNS,
@@ -325,7 +327,7 @@ impl Program {
         ty
     }
 
-    /// True if a type is a matrix that lies in memory column by column.
+    /// Returns true if a type is a matrix that is stored column by column.
     pub fn lies_in_columns(&self, ty: Ty) -> bool {
         match &self.types[ty] {
             TyKind::Matrix(.., Order::HOST) => self.host_has_columns,
@@ -334,7 +336,7 @@ impl Program {
         }
     }
 
-    /// The type of a variable by the modifiers of its declaration.
+    /// The type of a variable after applying the modifiers of its declaration.
     pub(crate) fn ordered_as(&mut self, decl: DeclId, ty: Ty) -> Ty {
         let node = &self.ast.decls[decl];
         let (modifiers, span) = (node.modifiers, node.name_span);
@@ -343,8 +345,8 @@ impl Program {
 }
 
 impl Program {
-    /// What is wrong with the sizes of a vector, matrix or array, as far as they are known, with the code: a vector has at
-    /// most `most` components.
+    /// Returns the code and message of an error in the known sizes of a vector, matrix or array, if there is
+    /// one. A vector has at most `most` components.
     pub fn wrong_size(&self, kind: &TyKind, most: i64) -> Option<(&'static str, String)> {
         let outside = |val: &Val, range: RangeInclusive<i64>| {
             self.val_int(val, &Subst::default()).filter(|n| !range.contains(n))

@@ -1,8 +1,8 @@
-//! The types of the language, interned.
+//! The interned types of the language.
 //!
-//! A [`Ty`] may mention generic parameters; [`crate::subst`] replaces them. Two types are equal if
-//! and only if their handles are, provided that both are normalised (aliases resolved, associated
-//! types of known types replaced).
+//! A [`Ty`] may mention generic parameters; [`crate::subst`] replaces them. Two types are equal if and only
+//! if their handles are, provided that both are normalised (aliases resolved, associated types of known types
+//! replaced).
 
 use cranelift_entity::entity_impl;
 use indexmap::IndexSet;
@@ -14,7 +14,7 @@ use syntax::DeclId;
 pub struct Ty(u32);
 entity_impl!(Ty, "type");
 
-/// The kinds of number, as the language names them.
+/// The scalar types, as the language names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Scalar {
@@ -35,13 +35,14 @@ pub enum Scalar {
 /// A compile-time integer that types depend on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Val {
-    /// Known.
+    /// A known integer.
     Int(i64),
     /// A generic value parameter.
     Param(DeclId),
-    /// `a op b` over unknowns: `+ - * / % & | ^ < > =`, and `l r L G ! a o` for `<< >> <= >= != && ||`.
+    /// `a op b` where an operand is unknown: `+ - * / % & | ^ < > =`, and `l r L G ! a o` for
+    /// `<< >> <= >= != && ||`.
     Binary(char, Box<Val>, Box<Val>),
-    /// `c ? a : b` over unknowns.
+    /// `c ? a : b` where an operand is unknown.
     Select(Box<[Val; 3]>),
     /// A constant member of a type that is not known yet.
     Member(Box<crate::tables::FuncRef>),
@@ -53,7 +54,7 @@ pub enum Val {
     CountOfVals(Box<Val>),
     /// A pack of integers.
     Pack(Vec<Val>),
-    /// `each N`: the element that the expansion around it is at.
+    /// `each N`: the current element of the surrounding expansion.
     Each(Box<Val>),
     /// `expand …` over the elements of a pack.
     Expand(Box<Val>, Box<GenericArg>),
@@ -64,16 +65,16 @@ pub enum Val {
 /// An argument of a generic declaration.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum GenericArg {
-    /// For a type parameter.
+    /// The argument of a type parameter.
     Type(Ty),
-    /// For a value parameter.
+    /// The argument of a value parameter.
     Val(Val),
 }
 
-/// Arguments of a declaration and of all generic declarations around it, outermost first.
+/// Arguments of a declaration and of all enclosing generic declarations, outermost first.
 pub type Args = Vec<GenericArg>;
 
-/// Buffers and the like that are built in.
+/// Built-in buffers and parameter blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names of the language")]
 pub enum BufferKind {
@@ -84,7 +85,7 @@ pub enum BufferKind {
 }
 
 impl BufferKind {
-    /// As Slang writes it.
+    /// The name of the buffer type in Slang.
     pub(crate) fn name(self) -> &'static str {
         match self {
             BufferKind::StructuredBuffer => "StructuredBuffer",
@@ -95,11 +96,12 @@ impl BufferKind {
     }
 }
 
-/// How a matrix lies in memory: the fourth argument of `matrix`.
+/// The layout of a matrix in memory: the fourth argument of `matrix`.
 pub struct Order;
 
 impl Order {
-    /// As the host says, since the program does not. Also that of a value, which lies nowhere.
+    /// The layout chosen by the host, where the program states none. Also the order of values, which have no
+    /// layout.
     pub const HOST: Val = Val::Int(0);
     /// `row_major`.
     pub const ROWS: Val = Val::Int(1);
@@ -107,39 +109,39 @@ impl Order {
     pub const COLUMNS: Val = Val::Int(2);
 }
 
-/// What a type is.
+/// The kinds of types.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TyKind {
     /// Already diagnosed; fits everywhere.
     Error,
     /// No value.
     Void,
-    /// One number.
+    /// A scalar.
     Scalar(Scalar),
     /// `vector<T, N>`; the element may be a parameter.
     Vector(Ty, Val),
-    /// `matrix<T, R, C>`. The order is that of what it is stored as; a value has none, which is
+    /// `matrix<T, R, C>`, with the order in which it is stored; a value has no order, which is expressed by
     /// [`Order::HOST`].
     Matrix(Ty, Val, Val, Val),
     /// `T[N]`, `Array<T, N>`; without a length for `T[]`.
     Array(Ty, Option<Val>),
-    /// A user's (or the library's) struct.
+    /// A struct of the user's or the library's.
     Struct(DeclId, Args),
     /// An enumeration.
     Enum(DeclId),
-    /// A value of some type that conforms.
+    /// A value of some type that conforms to the interface.
     Interface(DeclId, Args),
     /// A generic type parameter.
     Param(DeclId),
-    /// `This` within an interface: the type that conforms.
+    /// `This` within an interface: the conforming type.
     This(DeclId),
-    /// An associated type of a type that is not known yet (a parameter, `This`, another of these).
+    /// An associated type of a type that is not known yet (a parameter, `This`, another associated type).
     Assoc(Ty, DeclId),
     /// `DifferentialPair<T>`.
     DiffPair(Ty),
     /// `DifferentialPtrPair<T>`.
     DiffPtrPair(Ty),
-    /// The synthesised `Differential` of a struct whose fields differ from it: one field for each
+    /// The synthesised `Differential` of a struct where the two differ: it has one field for each
     /// differentiable field, of the same name.
     SynthDiff(Ty),
     /// `Tuple<A, B>`.
@@ -148,9 +150,9 @@ pub enum TyKind {
     Optional(Ty),
     /// `T*`, `Ptr<T>`.
     Pointer(Ty),
-    /// `RWStructuredBuffer<T>` and its kin, and their handles.
+    /// `RWStructuredBuffer<T>` and the like, and their handles.
     Buffer(BufferKind, Ty),
-    /// A built-in type that is known by name and not supported yet (textures, …).
+    /// A built-in type that is known by name but not supported yet (textures, …).
     Opaque(DeclId, Args),
     /// The type of string literals.
     String,
@@ -158,17 +160,18 @@ pub enum TyKind {
     NullPtr,
     /// `none`.
     NoneLiteral,
-    /// A value that is known to be of some function's type (`f` in `f.bwd_diff`); by declaration.
+    /// The type of a value that is known to be a particular function (`f` in `f.bwd_diff`), by the function's
+    /// declaration.
     Function(DeclId, Args),
-    /// A type pack: elements are known, or a parameter declared with `each`.
+    /// A type pack whose elements are known or are parameters declared with `each`.
     Pack(Vec<Ty>),
-    /// `each T`: the element of a pack that the expansion around it is at.
+    /// `each T`: the current element of the pack in the surrounding expansion.
     Each(Ty),
-    /// `expand P` over the elements of a pack, the shape.
+    /// `expand P` over the elements of a pack, which is the shape.
     Expand(Ty, Box<GenericArg>),
 }
 
-/// The interner, with the fixed types at hand.
+/// The type interner, which holds the fixed types from the start.
 #[derive(Clone, Debug)]
 pub struct TyInterner {
     set: IndexSet<TyKind, FxBuildHasher>,
@@ -190,7 +193,7 @@ impl Ty {
 }
 
 impl Scalar {
-    /// Every scalar, in order.
+    /// All scalars, in order.
     pub const ALL: [Scalar; 12] = [
         Scalar::Bool,
         Scalar::Int8,
@@ -206,12 +209,12 @@ impl Scalar {
         Scalar::Double,
     ];
 
-    /// Whether this is a floating-point number.
+    /// Returns true for floating-point types.
     pub fn is_float(self) -> bool {
         matches!(self, Scalar::Half | Scalar::Float | Scalar::Double)
     }
 
-    /// The language's name.
+    /// The name of the type in the language.
     pub fn name(self) -> &'static str {
         match self {
             Scalar::Bool => "bool",
@@ -238,17 +241,17 @@ impl Default for TyInterner {
 }
 
 impl TyInterner {
-    /// The handle of `kind`.
+    /// Interns `kind` and returns its handle.
     pub fn intern(&mut self, kind: TyKind) -> Ty {
         Ty(self.set.insert_full(kind).0 as u32)
     }
 
-    /// The matrix of a value.
+    /// The type of a matrix value, which has no order of its own.
     pub(crate) fn matrix(&mut self, element: Ty, rows: Val, columns: Val) -> Ty {
         self.intern(TyKind::Matrix(element, rows, columns, Order::HOST))
     }
 
-    /// A matrix in this order; any other type as it is.
+    /// Returns the matrix type with this order; returns any other type unchanged.
     pub(crate) fn in_order(&mut self, ty: Ty, order: Val) -> Ty {
         match self[ty].clone() {
             TyKind::Matrix(e, r, c, old) if old != order => self.intern(TyKind::Matrix(e, r, c, order)),
@@ -256,7 +259,7 @@ impl TyInterner {
         }
     }
 
-    /// The type of a value that is stored as this type.
+    /// The type of a value that is stored with this type.
     pub(crate) fn of_value(&mut self, ty: Ty) -> Ty {
         if !self.is_ordered(ty) {
             return ty;
@@ -271,7 +274,8 @@ impl TyInterner {
         self.intern(kind)
     }
 
-    /// True for a matrix whose order the program says, and for what is no struct and has one in it.
+    /// Returns true for a matrix whose order the program states, and for an array, pair, optional or tuple
+    /// that contains one.
     fn is_ordered(&self, ty: Ty) -> bool {
         match &self[ty] {
             TyKind::Matrix(.., order) => matches!(order, Val::Int(1..)),

@@ -1,11 +1,13 @@
-//! Variables that are read before anything is assigned to them, and outputs that are left so: see [`crate::flow`].
+//! Finds variables that are read before they are assigned, and outputs that are never assigned: see
+//! [`crate::flow`].
 //!
-//! The analysis that follows derivatives forwards follows this, too, in every function. A variable that is declared
-//! without a value is marked as unset, part by part, until something is assigned. Paths are joined, so a mark that is
-//! left says "on some path"; a second one says that another path has assigned.
+//! The forward analysis of derivatives includes this one, in every function. A variable that is declared
+//! without a value is marked as unset, part by part, until it is assigned. Paths are joined, so a remaining
+//! mark means "unset on some path"; a second mark means that another path has assigned the variable.
 //!
-//! When in doubt nothing is said: a loop is taken to run at least once, an array is set by its first element, a struct
-//! that is read as a whole by its first field, and what is passed for an `inout` parameter is set by the call.
+//! In case of doubt nothing is reported: a loop is assumed to run at least once, an array counts as set once
+//! an element is, a struct that is read as a whole counts as set once a field is, and an argument of an
+//! `inout` parameter is set by the call.
 
 use cranelift_entity::EntityRef;
 use syntax::ast::{ExprKind, Modifiers};
@@ -20,7 +22,7 @@ impl Flow<'_> {
         self.direction == Direction::Forward && self.purpose != Purpose::Bits && !self.is_instance
     }
 
-    /// A variable is declared without a value.
+    /// Marks a variable that is declared without a value.
     pub(crate) fn declare_unset(&mut self, decl: DeclId) {
         let shared = Modifiers(Modifiers::STATIC.0 | Modifiers::GROUPSHARED.0);
         if !self.follows_unset() || self.p.ast.decls[decl].modifiers.has(shared) {
@@ -32,7 +34,7 @@ impl Flow<'_> {
         }
     }
 
-    /// The parts of a variable that have no value at first.
+    /// The parts of a variable that have no initial value.
     fn unset_parts(&mut self, decl: DeclId) -> Vec<Option<Part>> {
         let ty = self.variable_ty(decl);
         match self.p.types[ty] {
@@ -50,7 +52,7 @@ impl Flow<'_> {
         }
     }
 
-    /// The fields of a struct that nothing gives a value, not even what it starts as.
+    /// The fields of a struct that are not initialised, not even by the default value.
     fn unset_fields(&mut self, ty: Ty, default: Initializer) -> Vec<(DeclId, Ty)> {
         let TyKind::Struct(decl, _) = self.p.types[ty] else { return Vec::new() };
         let given = match default {
@@ -64,8 +66,8 @@ impl Flow<'_> {
         fields.filter(|&(k, _)| !is_given(k)).map(|(_, (field, ty, _))| (field, ty)).collect()
     }
 
-    /// True if a value of a type has something in it that nothing gives a value. Of types that are deep, too: no.
-    /// Each type is asked once; within itself it adds nothing.
+    /// Returns true if a value of a type has a part without an initial value. Deeply nested types count as
+    /// initialised. Each type is examined once; a recursive occurrence contributes nothing.
     fn starts_unset(&mut self, ty: Ty, depth: u32) -> bool {
         if depth > 8 {
             return false;
@@ -91,7 +93,7 @@ impl Flow<'_> {
         is_unset
     }
 
-    /// Something is assigned to a place, or may be.
+    /// Records that a place is or may be assigned.
     pub(crate) fn set(&mut self, target: ExprId) {
         if !self.follows_unset() {
             return;
@@ -123,18 +125,18 @@ impl Flow<'_> {
         }
     }
 
-    /// Takes out the marks of what is unset: a place is not reached, or nothing is known of it.
+    /// Removes the marks of unset places: the code is unreachable, or nothing is known about the places.
     pub(crate) fn take_unset(&mut self) -> Places {
         self.places.split_off(&(Mark::Unset, DeclId::new(0), None))
     }
 
-    /// A loop has run, at least once: what is set at its end is set after it.
+    /// Leaves a loop, which has run at least once: places that are set at its end are set after it.
     pub(crate) fn leave_unset(&mut self, end: &Places, cond: Option<ExprId>) {
         let is_endless = cond.is_none_or(|cond| matches!(self.p.ast.exprs[cond].kind, ExprKind::Bool(true)));
         self.places.retain(|mark| mark.0 != Mark::Unset || !is_endless && end.contains(mark));
     }
 
-    /// A place is read.
+    /// Checks a read of a place.
     pub(crate) fn check_set(&mut self, expr: ExprId, (decl, part): Key) {
         if !self.follows_unset() || !self.has(Mark::Unset, (decl, part)) {
             return;
@@ -156,7 +158,7 @@ impl Flow<'_> {
         *self.unset_uses.entry((expr, decl, part)).or_default() |= is_possible;
     }
 
-    /// The function is left: its outputs are set.
+    /// Checks at an exit of the function that its outputs are set.
     pub(crate) fn check_outputs_set(&mut self, span: Span) {
         if !self.follows_unset() {
             return;
@@ -195,7 +197,7 @@ impl Flow<'_> {
         }
     }
 
-    /// Reports what was read too early.
+    /// Reports the places that were read too early.
     pub(crate) fn report_unset(&mut self) {
         for ((expr, decl, part), is_possible) in std::mem::take(&mut self.unset_uses) {
             let mut name = self.p.ast.name(self.p.ast.decls[decl].name).to_string();

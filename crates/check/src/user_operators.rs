@@ -1,8 +1,9 @@
-//! Operators on types that are no numbers: the functions that a program declares for them.
+//! Resolves operators on types that are not numbers to the functions that a program declares for them.
 //!
-//! Arithmetic of pointers is built in. Else a function `operator+` in sight comes first, chosen as any overload is; then
-//! pointers and optionals compare with their empty value; then comes a member `operator+`, and the method that an
-//! interface has for it (`add`). Later stages ask [`Program::operator_of`] for the arguments of an instance.
+//! Arithmetic on pointers is built in. Otherwise a visible function `operator+` takes precedence, selected by
+//! overload resolution; then come comparisons of pointers and optionals with their empty value; then a member
+//! `operator+`, and the method that an interface provides for the operator (`add`). Later stages query
+//! [`Program::operator_of`] for the arguments of an instance.
 
 use smallvec::SmallVec;
 use syntax::ExprId;
@@ -18,7 +19,7 @@ use crate::tables::{Arg, Callable, FuncRef, Meaning};
 use crate::types::{Ty, TyKind};
 
 impl Program {
-    /// The user's function for an operator on two values of a type; `None` for built-in numbers.
+    /// The user's function for a binary operator on two values of a type; `None` for built-in numbers.
     pub fn operator_of(&mut self, op: BinaryOp, ty: Ty) -> Option<FuncRef> {
         if matches!(self.types[ty], TyKind::Scalar(_) | TyKind::Vector(..) | TyKind::Matrix(..)) {
             return None;
@@ -64,7 +65,7 @@ impl Program {
             .or_else(|| self.method_named(ty, unary_method(op)?, 0))
     }
 
-    /// `operator+(T, T)` anywhere in the program's modules.
+    /// Finds `operator+(T, T)` in any of the program's modules.
     fn operator_function(&mut self, name: &str, ty: Ty, n_params: usize) -> Option<FuncRef> {
         let symbol = self.ast.symbols.find(name)?;
         for module in 0..self.modules.len() {
@@ -138,7 +139,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Arithmetic and comparisons of pointers.
+    /// Infers arithmetic and comparisons on pointers.
     fn pointer_binary(&mut self, expr: ExprId, op: BinaryOp, left: ExprId, right: ExprId) -> Option<Ty> {
         let (a, b) = (self.ty_of(left), self.ty_of(right));
         let is_pointer = |checker: &Self, ty: Ty| matches!(checker.p.types[ty], TyKind::Pointer(_));
@@ -176,7 +177,7 @@ impl Checker<'_> {
             }
             self.p.diagnostics.truncate(before);
         }
-        // Pointers, optionals and the like compare with their empty value.
+        // Pointers, optionals and the like can be compared with their empty value.
         if matches!(op, BinaryOp::Eq | BinaryOp::Ne) {
             let comparable = |checker: &Self, ty: Ty| {
                 matches!(
@@ -193,7 +194,7 @@ impl Checker<'_> {
                 return self.set_value(expr, Ty::BOOL, Meaning::Binary(op, left, right));
             }
         }
-        // A member operator, or the method that an interface has for it.
+        // Try a member operator, or the method that an interface provides for the operator.
         let name = format!("operator{}", op.text());
         if let Some(symbol) = self.p.ast.symbols.find(&name)
             && let Ref::Funcs(candidates, _) = self.declared_member(a, symbol, Base::Value(left, false))

@@ -1,63 +1,67 @@
-//! On whose behalf a function is differentiated: which modules' derivatives count, and how near they are.
+//! Defines views, which determine the modules whose derivatives apply when a function is differentiated, and
+//! their order of precedence.
 //!
-//! Each module has a table of witnesses: the derivatives that it declares, for its own functions (by attributes on
-//! them) or for those of others (*retroactive* ones). A derivative is looked for by a [`View`]: the module that asks
-//! and the module whose source holds the call. In this order, and the first table that has one counts:
+//! Each module has a table of witnesses: the derivatives that it declares, for its own functions (by
+//! attributes on them) or for those of other modules (*retroactive* ones). A derivative is looked up for a
+//! [`View`]: the module that requests it and the module whose source contains the call. The tables are
+//! searched in this order, and the first one that has a derivative wins:
 //!
-//! 1. the module that asks, then its imports, nearest first;
-//! 2. the module whose source holds the call, then its imports, nearest first;
+//! 1. the requesting module, then its imports, nearest first;
+//! 2. the module whose source contains the call, then its imports, nearest first;
 //! 3. the module that declares the function;
 //! 4. the library.
 //!
-//! Imports are those whose names are seen: what a module imports, and what that exports. Where two tables are equally
-//! near, one whose module imports the other's has overridden it. What is not visible outside of its module is seen
-//! by that module alone.
+//! Imports are the modules whose names are visible: the modules that a module imports, and those that they
+//! export. If two tables are equally near and the module of one imports the module of the other, the
+//! importing module overrides the other. A derivative that is not visible outside its module applies in that
+//! module alone.
 
 use syntax::DeclId;
 use syntax::ast::{DeclKind, Modifiers};
 
 use crate::program::Program;
 
-/// A module of the program; 0 is the library, or none in particular.
+/// A module of the program; 0 is the library, or no module in particular.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ModuleId(pub u32);
 
-/// Who wants a derivative. The default sees the derivatives of all modules.
+/// The viewpoint from which a derivative is looked up. The default sees the derivatives of all modules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct View {
-    /// The module whose source has the `fwd_diff` or `bwd_diff`.
+    /// The module whose source contains the `fwd_diff` or `bwd_diff`.
     pub asks: ModuleId,
-    /// The module whose source holds the call.
+    /// The module whose source contains the call.
     pub calls: ModuleId,
 }
 
 impl View {
-    /// The operator stands in this module.
+    /// The view of an operator and a call that are both in this module.
     pub fn of(module: ModuleId) -> View {
         View { asks: module, calls: module }
     }
 }
 
-/// How near a table is: which step of the search finds it, and after how many imports. Less is nearer.
+/// The distance of a table: the step of the search that finds it, and the number of imports on the way.
+/// Smaller is nearer.
 pub(crate) type Rank = (u8, u32);
 
-/// The rank of a derivative that the module of the function declares.
+/// The rank of a derivative that is declared in the function's own module.
 const OWN: Rank = (2, 0);
 /// The rank of the library's rules.
 const LIBRARY: Rank = (3, 0);
 
-/// Where a derivative is declared.
+/// The declaration of a derivative.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
-    /// The module that declares it.
+    /// The module that declares the derivative.
     pub(crate) module: usize,
-    /// The function, by which it is visible or not.
+    /// The derivative function, which determines the visibility.
     pub(crate) decl: DeclId,
 }
 
 impl Program {
-    /// The module that a declaration asks for derivatives from. Programs without retroactive derivatives do not tell
-    /// modules apart.
+    /// The module on whose behalf a declaration requests derivatives. Programs without retroactive
+    /// derivatives do not distinguish modules.
     pub fn asking(&self, decl: DeclId) -> ModuleId {
         self.asking_module(self.module_of(decl))
     }
@@ -66,13 +70,13 @@ impl Program {
         if self.has_retroactive { ModuleId(module as u32) } else { ModuleId(0) }
     }
 
-    /// Whether the derivatives of a function may depend on who asks. With it, [`View`]s of functions for which they
-    /// do not are made equal.
+    /// Normalises a view for a function: keeps it if the function's derivatives may depend on the view, and
+    /// returns the default view otherwise.
     pub fn seen_by(&mut self, decl: DeclId, view: View) -> View {
         if self.has_retroactive && self.is_retroactive(decl) { view } else { View::default() }
     }
 
-    /// How near a table is; `None` if it is not seen. `home` is the module of the function.
+    /// The rank of a table; `None` if it is not visible. `home` is the module of the function.
     pub(crate) fn rank(&self, place: Place, home: usize, view: View) -> Option<Rank> {
         let Place { module, decl } = place;
         let (asks, calls) = (view.asks.0 as usize, view.calls.0 as usize);
@@ -98,7 +102,7 @@ impl Program {
         self.distance(calls, module).filter(|_| visible).map(|distance| (1, distance))
     }
 
-    /// After how many imports a module sees another's names.
+    /// The number of imports through which a module sees another's names; `None` if it does not see them.
     fn distance(&self, from: usize, to: usize) -> Option<u32> {
         let mut queue = vec![(from, 0)];
         let mut next = 0;
@@ -117,7 +121,7 @@ impl Program {
         None
     }
 
-    /// Whether a module imports another, directly or by way of others.
+    /// Returns true if a module imports another, directly or indirectly.
     pub(crate) fn imports(&self, from: usize, to: usize) -> bool {
         let mut queue = vec![from];
         let mut next = 0;
@@ -135,8 +139,8 @@ impl Program {
         false
     }
 
-    /// Whether other modules may name a declaration: it and all around it are `public`, or its module knows no
-    /// visibility.
+    /// Returns true if other modules may name a declaration: it and all enclosing declarations are `public`,
+    /// or its module does not use visibility modifiers.
     pub(crate) fn is_visible_outside(&self, decl: DeclId) -> bool {
         if !self.modules[self.module_of(decl)].has_visibility {
             return true;
@@ -146,7 +150,7 @@ impl Program {
             let d = &self.ast.decls[decl];
             let decides = match d.kind {
                 DeclKind::Namespace { .. } | DeclKind::Extension { .. } | DeclKind::CBuffer { .. } => false,
-                // As the interface, or as the property or subscript.
+                // Visible like the interface, property or subscript that it belongs to.
                 _ => !d.parent.is_some_and(|p| {
                     matches!(
                         self.ast.decls[p].kind,

@@ -1,7 +1,7 @@
-//! What can be named from a place, and what a type has: the questions of an editor.
+//! Answers an editor's queries: the names visible at a place, and the members of a type.
 //!
-//! The lists hold what the checker's own lookup would find, in the order in which it looks. Names are in order of
-//! declaration, so an answer does not depend on hash maps.
+//! The lists contain what the checker's own lookup would find, in lookup order. Names are in order of
+//! declaration, so that results do not depend on the order of hash maps.
 
 use syntax::DeclId;
 use syntax::ast::DeclKind;
@@ -10,7 +10,7 @@ use crate::program::{Names, Program};
 use crate::types::{Ty, TyKind};
 
 impl Program {
-    /// Checks one declaration of a file and all that is inside it, as [`Program::check_file`] would.
+    /// Checks one declaration of a file and everything inside it, as [`Program::check_file`] would.
     pub fn check_declaration(&mut self, decl: DeclId) {
         self.resolve_extensions();
         self.check_decl(decl);
@@ -37,7 +37,7 @@ impl Program {
         self.container_of(decl).map(|c| self.self_type(c))
     }
 
-    /// What all parts of a namespace declare.
+    /// The members that all parts of a namespace declare.
     pub fn namespace_members(&self, namespace: DeclId) -> Vec<DeclId> {
         let mut out = Vec::new();
         for part in self.parts(namespace) {
@@ -48,8 +48,8 @@ impl Program {
         out
     }
 
-    /// What can be named without a path inside `scope` (at the top of the file if there is none), without variables
-    /// of a function's body: nearest first. The library's names come last.
+    /// The declarations that can be named without a path inside `scope` (at the top of the file if it is
+    /// `None`), except for variables of a function's body: nearest first, the library's names last.
     pub fn names_at(&mut self, scope: Option<DeclId>, file: usize) -> Vec<DeclId> {
         let mut out = Vec::new();
         let mut at = scope;

@@ -1,7 +1,8 @@
-//! What can be written at the cursor.
+//! Computes completions at the cursor.
 //!
-//! A program that is being typed does not parse where the cursor is. So a name that nobody uses is put there, and the
-//! checker is asked what is left of it: after a dot the members of that type, else all that is in scope.
+//! A program that is being edited usually does not parse at the cursor. Therefore an otherwise unused name is
+//! inserted there, and the checker is queried for what precedes it: after a dot the members of that type,
+//! otherwise everything in scope.
 
 use std::path::Path;
 
@@ -15,10 +16,10 @@ use syntax::{DeclId, ExprId};
 
 use crate::Analysis;
 
-/// What stands for the name that is being typed.
+/// The placeholder for the name that is being typed.
 const PLACEHOLDER: &str = "pullback_completion";
 
-/// Words that begin a statement, a type or an expression.
+/// Keywords that begin a statement, a type or an expression.
 const KEYWORDS: &[&str] = &[
     "bool",
     "break",
@@ -81,7 +82,7 @@ const KEYWORDS: &[&str] = &[
     "matrix",
 ];
 
-/// What kind of thing is offered.
+/// The kind of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum CompletionKind {
@@ -95,20 +96,20 @@ pub enum CompletionKind {
     Keyword,
 }
 
-/// One name that fits.
+/// A proposed name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// What is inserted.
+    /// The text to insert.
     pub label: String,
-    /// What it is.
+    /// The kind of the item.
     pub kind: CompletionKind,
-    /// Its type or signature.
+    /// The type or signature of the item.
     pub detail: String,
-    /// How near: smaller comes first.
+    /// The distance of the declaration; smaller ranks come first.
     pub rank: u32,
 }
 
-/// All that can stand at an offset of a text, whatever of the word has been typed already.
+/// All completions at an offset of a text, regardless of the part of the word that has been typed already.
 pub fn complete(
     options: &FileOptions,
     path: &Path,
@@ -176,7 +177,8 @@ impl Analysis {
         out
     }
 
-    /// What a pointer or constant buffer is looked through to.
+    /// The content of a pointer or constant buffer, through which members are accessed; other types are
+    /// returned unchanged.
     fn content(&self, ty: Ty) -> Ty {
         use check::types::BufferKind::{ConstantBuffer, ParameterBlock};
         match self.program.types[ty] {

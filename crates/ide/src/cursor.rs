@@ -1,7 +1,7 @@
-//! From an offset to the node under it, and to what that node means.
+//! Maps an offset to the node under it, and to the meaning of that node.
 //!
-//! The checker records a meaning for whole expressions; the name in `f(x)` or `a.b<int>()` has none of its own. So a
-//! name takes the meaning of the expression that it is the head of.
+//! The checker records a meaning for whole expressions; the name in `f(x)` or `a.b<int>()` has none of its
+//! own. A name therefore takes the meaning of the expression of which it is the head.
 
 use check::tables::{Callable, Meaning};
 use check::types::{Ty, TyKind, Val};
@@ -11,28 +11,28 @@ use syntax::{DeclId, ExprId, Span};
 
 use crate::Analysis;
 
-/// What is under the cursor.
+/// The node under the cursor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Under {
-    /// The name of a declaration, where it is declared.
+    /// The name of a declaration, at the declaration itself.
     Declaration(DeclId),
-    /// An expression: a name, or what encloses the cursor most closely.
+    /// An expression: a name, or the innermost expression around the cursor.
     Expr(ExprId),
 }
 
-/// What a name refers to.
+/// The referent of a name.
 #[derive(Clone, Debug)]
 pub(crate) enum Entity {
     /// A variable, field, case, parameter, namespace, ….
     Decl(DeclId),
-    /// A function, perhaps through derivative operators.
+    /// A function, possibly within derivative operators.
     Func(Callable),
     /// A type.
     Type(Ty),
 }
 
 impl Analysis {
-    /// The node at an offset of the file, and its place. The declaration around it is checked.
+    /// The node at an offset of the file, and its span. Checks the declaration around it.
     pub(crate) fn under(&mut self, offset: u32) -> Option<(Under, Span)> {
         self.check_around(offset);
         let ast = &self.program.ast;
@@ -72,11 +72,11 @@ impl Analysis {
         }
     }
 
-    /// What an expression refers to, where it is a name or an operator on one.
+    /// The entity that an expression refers to, if it is a name or an operator on one.
     pub(crate) fn entity(&mut self, expr: ExprId) -> Option<Entity> {
         let parents = self.parents();
         let mut at = expr;
-        // Each step goes to a parent, so the way ends.
+        // Each step goes to a parent, so the loop ends.
         loop {
             if let Some(found) = self.own_entity(at) {
                 return Some(found);
@@ -100,7 +100,7 @@ impl Analysis {
         }
     }
 
-    /// The expression that each expression of the file is an operand of.
+    /// Maps each operand in the file to the expression that it is an operand of.
     fn parents(&self) -> FxHashMap<ExprId, ExprId> {
         let mut parents = FxHashMap::default();
         let mut operands = Vec::new();
@@ -150,7 +150,7 @@ impl Analysis {
         }
     }
 
-    /// The module or file that an `import` or `__include` at an offset names.
+    /// The index of the file that an `import` or `__include` at an offset names.
     pub(crate) fn imported(&mut self, offset: u32) -> Option<usize> {
         let decl = self.top_level(offset)?;
         let (path, quoted) = match &self.program.ast.decls[decl].kind {
@@ -161,7 +161,7 @@ impl Analysis {
     }
 }
 
-/// The function inside derivative operators.
+/// The function inside any derivative operators.
 pub(crate) fn function_of(callable: &Callable) -> Option<DeclId> {
     match callable {
         Callable::Func(func) => Some(func.decl),
@@ -173,7 +173,7 @@ pub(crate) fn function_of(callable: &Callable) -> Option<DeclId> {
     }
 }
 
-/// The name in an expression, where it has one.
+/// The span of the name in an expression, if it has one.
 fn name_part(kind: &ExprKind, span: Span) -> Option<Span> {
     match kind {
         ExprKind::Name(_) | ExprKind::OperatorName(_) | ExprKind::GlobalName(_) | ExprKind::This => {

@@ -1,4 +1,4 @@
-//! Where what is under the cursor is declared.
+//! Finds the declaration of the entity under the cursor.
 
 use std::path::PathBuf;
 
@@ -8,8 +8,8 @@ use crate::Analysis;
 use crate::cursor::Under;
 
 impl Analysis {
-    /// The place of the declaration of what is at an offset; the start of a file for an `import`. `None` where there
-    /// is none, and for the library's own.
+    /// The span of the declaration of the entity at an offset; the start of a file for an `import`. `None` if
+    /// there is no entity or it belongs to the library.
     pub fn definition(&mut self, offset: u32) -> Option<Span> {
         if let Some(index) = self.imported(offset) {
             let file = self.program.ast.files.get(index)?.file;
@@ -25,7 +25,7 @@ impl Analysis {
         (!self.program.is_core(decl)).then(|| self.program.ast.decls[decl].name_span)
     }
 
-    /// The path of a file as it was read.
+    /// The path under which a file was read.
     pub fn path(&self, file: FileId) -> Option<PathBuf> {
         Some(PathBuf::from(&self.session.sources.files.get(file.0 as usize)?.path))
     }

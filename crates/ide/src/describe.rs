@@ -1,4 +1,4 @@
-//! Declarations and signatures as a reader would write them, and the comment before a declaration.
+//! Formats declarations and signatures for readers, and extracts the comment before a declaration.
 
 use check::signature::{Level, Signature};
 use check::tables::{Callable, FuncRef};
@@ -10,16 +10,16 @@ use syntax::ast::{DeclKind, Modifiers};
 use crate::Analysis;
 use crate::cursor::function_of;
 
-/// More fields than this are not listed.
+/// The maximum number of fields to list.
 const MAX_FIELDS: usize = 12;
 
 impl Analysis {
-    /// A name.
+    /// The name of a declaration.
     pub(crate) fn name_of(&self, decl: DeclId) -> &str {
         self.program.ast.name(self.program.ast.decls[decl].name)
     }
 
-    /// A function as a callable, with its own parameters for arguments.
+    /// A function as a callable, with its own parameters as arguments.
     pub(crate) fn as_callable(&mut self, decl: DeclId) -> Callable {
         let args = self
             .program
@@ -86,7 +86,7 @@ impl Analysis {
         format!("{result} {name}({})", params.join(", "))
     }
 
-    /// A function, and its derivatives if it has any, a line each.
+    /// A function and its derivatives, if any, on a line each.
     pub(crate) fn function_lines(&mut self, callable: &Callable) -> Vec<String> {
         let mut lines = vec![self.callable_text(callable)];
         if let Callable::Func(func) = callable {
@@ -106,7 +106,7 @@ impl Analysis {
         lines
     }
 
-    /// A declaration in a line or a few, without its body.
+    /// A declaration on one or a few lines, without its body.
     pub(crate) fn declaration_text(&mut self, decl: DeclId) -> String {
         let name = self.name_of(decl).to_string();
         match self.program.ast.decls[decl].kind.clone() {
@@ -180,7 +180,7 @@ impl Analysis {
         text + "}"
     }
 
-    /// The lines of comment that stand directly before a declaration, without their slashes.
+    /// The comment lines directly before a declaration, without their slashes.
     pub(crate) fn comment_of(&self, decl: DeclId) -> Option<String> {
         let d = &self.program.ast.decls[decl];
         let start = d.attributes.iter().map(|a| a.span.start).min().unwrap_or(d.span.start).min(d.span.start);

@@ -1,4 +1,4 @@
-//! What is under the cursor: its declaration, its type, its derivatives, as Markdown.
+//! Describes the entity under the cursor: its declaration, its type and its derivatives, as Markdown.
 
 use check::tables::Meaning;
 use syntax::Span;
@@ -7,17 +7,17 @@ use syntax::ast::DeclKind;
 use crate::Analysis;
 use crate::cursor::{Entity, Under};
 
-/// An answer for one place.
+/// The description of the entity at a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hover {
-    /// What it is about.
+    /// The span that the description refers to.
     pub span: Span,
-    /// Markdown.
+    /// The description in Markdown.
     pub text: String,
 }
 
 impl Analysis {
-    /// What is at an offset of the file.
+    /// The description of the entity at an offset of the file.
     pub fn hover(&mut self, offset: u32) -> Option<Hover> {
         let (under, span) = self.under(offset)?;
         let (code, decl) = match under {
@@ -66,7 +66,7 @@ impl Analysis {
         }
     }
 
-    /// What a declaration is and where: `parameter of f`.
+    /// The kind of a declaration and its owner: `parameter of f`.
     fn origin(&self, decl: syntax::DeclId) -> Option<String> {
         let d = &self.program.ast.decls[decl];
         let of = |word: &str| match d.parent.map(|p| self.name_of(p)) {

@@ -1,8 +1,9 @@
-//! What an editor asks of a program: what is this, where does it come from, what can stand here.
+//! Answers an editor's queries about a program: types, declarations, completions.
 //!
-//! An [`Analysis`] is one file as the editor holds it, parsed with all that it imports. Nothing is checked until a
-//! question needs it, and then only the declaration around the place that is asked about; so an answer takes
-//! milliseconds in a file of thousands of lines. Places are byte offsets; this crate knows nothing of any protocol.
+//! An [`Analysis`] is one file as the editor holds it, parsed with everything that it imports. Nothing is
+//! checked until a query needs it, and then only the declaration around the queried place; hence a query
+//! takes milliseconds in a file of thousands of lines. Places are byte offsets; this crate is independent of
+//! any protocol.
 #![forbid(unsafe_code)]
 
 mod completion;
@@ -24,18 +25,18 @@ pub use completion::{Completion, CompletionKind, complete};
 pub use hover::Hover;
 pub use symbols::{SymbolKind, SymbolNode};
 
-/// One file with all that it imports.
+/// A file with everything that it imports.
 #[derive(Debug)]
 pub struct Analysis {
     pub(crate) session: Session,
     pub(crate) program: Program,
-    /// Its index in `ast.files`.
+    /// The file's index in `ast.files`.
     pub(crate) index: usize,
     pub(crate) file: FileId,
 }
 
 impl Analysis {
-    /// Reads and parses a file. Texts in `options.open` are read instead of files.
+    /// Reads and parses a file. Texts in `options.open` take precedence over files.
     pub fn new(options: &FileOptions, path: &Path) -> Result<Analysis, Error> {
         let mut session = Session::new(options.clone());
         let mut program = session.program();
@@ -53,7 +54,8 @@ impl Analysis {
 /// Diagnostics, and the sources that they point into.
 pub type Checked = (Sources, Vec<Diagnostic>);
 
-/// What the checker says of a file, without looking at derivatives: what an editor can wait for.
+/// The checker's diagnostics for a file, without the analysis of derivatives: fast enough for an editor to
+/// wait for.
 pub fn quick_diagnostics(options: &FileOptions, path: &Path) -> Result<Checked, Error> {
     let mut analysis = Analysis::new(options, path)?;
     analysis.program.check_file(analysis.index);
@@ -62,7 +64,7 @@ pub fn quick_diagnostics(options: &FileOptions, path: &Path) -> Result<Checked, 
     Ok((analysis.session.sources, diagnostics))
 }
 
-/// All diagnostics of a file, those of its derivatives too.
+/// All diagnostics of a file, including those of its derivatives.
 pub fn diagnostics(options: &FileOptions, path: &Path) -> Result<Checked, Error> {
     let mut session = Session::new(options.clone());
     let diagnostics = driver::pipeline::check(&mut session, path)?;

@@ -1,4 +1,4 @@
-//! Variables of a function's body that are in scope at an offset.
+//! Finds the variables of a function's body that are in scope at an offset.
 
 use syntax::ast::{DeclKind, StmtKind};
 use syntax::{DeclId, Span, StmtId};
@@ -6,7 +6,7 @@ use syntax::{DeclId, Span, StmtId};
 use crate::Analysis;
 
 impl Analysis {
-    /// The innermost function, accessor or type around an offset, which names are looked up in.
+    /// The innermost function, accessor or type around an offset, in which names are looked up.
     pub(crate) fn scope_at(&self, offset: u32) -> Option<DeclId> {
         let ast = &self.program.ast;
         ast.decls

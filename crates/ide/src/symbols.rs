@@ -1,11 +1,11 @@
-//! The outline of a file.
+//! Computes the outline of a file.
 
 use syntax::ast::DeclKind;
 use syntax::{DeclId, Span};
 
 use crate::Analysis;
 
-/// What kind of thing a symbol is.
+/// The kind of a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum SymbolKind {
@@ -26,22 +26,22 @@ pub enum SymbolKind {
 /// A declaration in the outline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SymbolNode {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its type or signature.
+    /// The type or signature.
     pub detail: String,
-    /// What it is.
+    /// The kind.
     pub kind: SymbolKind,
-    /// All of it.
+    /// The span of the whole declaration.
     pub span: Span,
-    /// Its name's place.
+    /// The span of the name.
     pub name_span: Span,
-    /// What is inside.
+    /// The declarations inside.
     pub children: Vec<SymbolNode>,
 }
 
 impl Analysis {
-    /// The declarations of the file, nested as they are written. Bodies are not looked into, nothing is checked.
+    /// The declarations of the file, nested as in the source. Bodies are skipped and nothing is checked.
     pub fn symbols(&self) -> Vec<SymbolNode> {
         self.nodes(&self.program.ast.files[self.index].decls, false)
     }
@@ -96,7 +96,7 @@ impl Analysis {
         self.program.ast.exprs[expr].span
     }
 
-    /// The declaration as written, up to its body or value, in one line.
+    /// The source text of the declaration, up to its body or value, on one line.
     fn head(&self, decl: DeclId) -> String {
         let d = &self.program.ast.decls[decl];
         let start = d.attributes.iter().map(|a| a.span.end + 1).max().unwrap_or(0).max(d.span.start);

@@ -1,4 +1,4 @@
-//! Properties and user-written subscripts: read by `get`, written by `set`.
+//! Properties and user-defined subscripts: read by `get`, written by `set`.
 
 use std::rc::Rc;
 
@@ -16,12 +16,12 @@ use crate::places::{Place, PlaceKind};
 /// A property or subscript of a place.
 #[derive(Clone, Debug)]
 pub(crate) struct Accessor {
-    /// The receiver; none for static ones.
+    /// The receiver; `None` for static accessors.
     pub(crate) base: Option<Place>,
     pub(crate) accessors: Accessors,
-    /// Those of the interface, where it is one's that is named.
+    /// The accessors of the interface, if the expression names one of those.
     named: Accessors,
-    /// Values of the subscript's arguments, in their own types.
+    /// The values of the subscript's arguments, in their own types.
     pub(crate) args: Vec<(Vec<Value>, Ty)>,
     pub(crate) span: syntax::Span,
 }
@@ -62,7 +62,7 @@ impl Body<'_, '_, '_> {
         if let Resolved::Func(found) = self.lw.program.resolve_requirement(&member)
             && matches!(self.lw.program.ast.decls[found.decl].kind, DeclKind::Var { .. })
         {
-            // a field fulfils the property
+            // A field fulfils the property.
             let base = match base {
                 Some(base) => self.place_as_context(base),
                 None => self.this_place(e),
@@ -113,7 +113,8 @@ impl Body<'_, '_, '_> {
         Place { ty, kind: PlaceKind::Accessor(Box::new(accessor)) }
     }
 
-    /// The place that a `ref` accessor returns: its one expression, with `this` being the base's place.
+    /// The place that a `ref` accessor returns: the place of its only expression, in which `this` is the
+    /// base's place.
     fn reference(
         &mut self,
         by_ref: &FuncRef,
@@ -155,7 +156,7 @@ impl Body<'_, '_, '_> {
         place
     }
 
-    /// `e` of a body `{ return e; }`.
+    /// Returns `e` for a body `{ return e; }`.
     fn only_return(&self, stmt: StmtId) -> Option<ExprId> {
         match &self.lw.program.ast.stmts[stmt].kind {
             StmtKind::Return(value) => *value,
@@ -205,7 +206,7 @@ impl Body<'_, '_, '_> {
             written.push(Some(base.clone()));
         }
         inputs.extend(accessor.args.iter().cloned());
-        // the new value is the last parameter, of the property's type
+        // The new value is the last parameter, which has the type of the property.
         let ty = declared.sig.params.last().map_or(Ty::ERROR, |p| p.ty);
         inputs.push((values, ty));
         written.resize(inputs.len(), None);

@@ -1,4 +1,4 @@
-//! Construction of values: built-in types from components, structs from parts, defaults.
+//! Construction of values: built-in types from components, structs from parts, and defaults.
 
 use check::signature::Subst;
 use check::tables::{Arg, Callable, FuncRef, Initializer};
@@ -12,7 +12,7 @@ use crate::body::Body;
 use crate::leaves::scalar_in;
 
 impl Body<'_, '_, '_> {
-    /// Built-in construction of a scalar, vector, matrix or array from parts.
+    /// Lowers the built-in construction of a scalar, vector, matrix or array from parts.
     pub(crate) fn construct(&mut self, ty: Ty, parts: &[ExprId], span: Span) -> Vec<Value> {
         if let [only] = parts {
             return self.expr_as(*only, ty, span);
@@ -53,7 +53,7 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// A scalar, vector or matrix of these scalars, in order; missing ones are zero.
+    /// A scalar, vector or matrix built from scalars, in order; missing ones are zero.
     pub(crate) fn of_components(&mut self, ty: Ty, scalars: &[Value]) -> Vec<Value> {
         let layout = self.layout(ty);
         let mut scalars = scalars.iter().copied();
@@ -87,7 +87,7 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// An array value from its elements' leaves; missing elements are defaults.
+    /// An array value built from its elements' leaves; missing elements are zero.
     pub(crate) fn array_of_elements(
         &mut self,
         ty: Ty,
@@ -97,7 +97,7 @@ impl Body<'_, '_, '_> {
         let n = self.lw.array_of(ty).map_or(0, |a| a.1) as usize;
         let layout = self.layout(ty);
         let inner = self.layout(element);
-        // Refused by `sizes`, and too large to be written out until then.
+        // Such an array is rejected by `sizes`, and too large to be expanded here.
         if layout.leaves.iter().any(|leaf| self.b.types.bytes(leaf.ty) > crate::sizes::MOST) {
             return self.zeros(ty);
         }
@@ -114,7 +114,7 @@ impl Body<'_, '_, '_> {
         values
     }
 
-    /// The type that an initialiser gives.
+    /// The type of an initialiser's value.
     pub(crate) fn initializer_ty(&mut self, init: &Initializer) -> Ty {
         match init {
             Initializer::Expr(e) => self.expr_ty(*e),
@@ -197,7 +197,7 @@ impl Body<'_, '_, '_> {
                         continue;
                     }
                     self.defaults_open.extend(own);
-                    // a field's own initialiser belongs to the struct's declaration
+                    // A field's own initialiser belongs to the struct's declaration.
                     let subst = if is_default { self.struct_subst(ty) } else { self.subst.clone() };
                     let part = self.with_subst(subst, |body| body.part_as(part, field.ty, span));
                     values.extend(part);
@@ -214,7 +214,7 @@ impl Body<'_, '_, '_> {
         values
     }
 
-    /// Leaves of a struct that have no differential keep none of what went into them.
+    /// Detaches the leaves of a struct that have no differential.
     fn cut_plain_leaves(&mut self, ty: Ty, values: Vec<Value>) -> Vec<Value> {
         let map = self.lw.diff_map(self.b.types, ty);
         let mut out = Vec::with_capacity(values.len());
@@ -237,7 +237,7 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// How a variable without initialiser starts.
+    /// The initial value of a variable without an initialiser.
     pub(crate) fn default_value(&mut self, ty: Ty, span: Span) -> Vec<Value> {
         if !matches!(self.lw.program.types[ty], TyKind::Struct(..) | TyKind::Array(..)) {
             return self.zeros(ty);
@@ -257,7 +257,7 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// Whether a type's default is something else than zeros.
+    /// Returns true if a type's default is something other than zeros.
     fn has_default(&mut self, ty: Ty) -> bool {
         match self.lw.program.types[ty] {
             TyKind::Struct(decl, _) => {
@@ -270,7 +270,8 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// A struct as it is before its constructor runs: initialisers of fields, else their defaults.
+    /// The value of a struct before its constructor runs: the initialisers of its fields, or else their
+    /// defaults.
     pub(crate) fn field_defaults(&mut self, ty: Ty, span: Span) -> Vec<Value> {
         if !matches!(self.lw.program.types[ty], TyKind::Struct(..)) {
             return self.zeros(ty);
@@ -304,7 +305,7 @@ impl Body<'_, '_, '_> {
                 None => values.extend(self.default_value(part.ty, span)),
             }
         }
-        // what a pullback keeps belongs to no field
+        // The residuals of a pullback belong to no field.
         for leaf in layout.leaves.iter().skip(values.len()) {
             values.push(self.b.zero(leaf.ty, false));
         }
@@ -312,7 +313,7 @@ impl Body<'_, '_, '_> {
         values
     }
 
-    /// A new value by the user's `__init`.
+    /// Constructs a value with a user-defined `__init`.
     pub(crate) fn construct_by_init(
         &mut self,
         ty: Ty,
@@ -337,7 +338,7 @@ impl Body<'_, '_, '_> {
         self.call_init(&callable, ty, args, span)
     }
 
-    /// A constructor that a built-in type has natively (`T(1.0)` with `T = float`).
+    /// Lowers a constructor that a built-in type has natively (`T(1.0)` with `T = float`).
     fn builtin_init(&mut self, ty: Ty, init: &FuncRef, args: &[Arg], span: Span) -> Option<Vec<Value>> {
         if !matches!(self.lw.program.resolve_requirement(init), check::Resolved::Builtin(_)) {
             return None;

@@ -1,12 +1,13 @@
-//! Values of interface type in memory, and values made of the bits of others.
+//! Values of interface type in memory, and values made from the bits of others.
 //!
-//! In memory such a value has the layout of Slang's CPU target: 8 bytes for run-time type information (not used
-//! here), 8 bytes with the number of the type, and the value itself as 32-bit words: as many as `[anyValueSize(n)]`
-//! of the interface says, else 16 bytes or what the largest type needs. In these words a type has its natural layout
-//! with scalar alignment, `bool` taking four bytes, and matrices lie in the order that a field says.
+//! In memory such a value has the layout of Slang's CPU target: 8 bytes for run-time type information (not
+//! used here), 8 bytes with the number of the type, and the value itself as 32-bit words. There are as many
+//! words as `[anyValueSize(n)]` of the interface says, or else 16 bytes or as many as the largest type needs.
+//! Within these words a type has its natural layout with scalar alignment, in which `bool` takes four bytes;
+//! matrices have the order that their field declares.
 //!
-//! Numbers that are found at the same place as the same kind of number are taken as they are, with their
-//! derivatives; all others are put together from bits.
+//! A number that is read from the offset of a number of the same type is used directly, along with its
+//! derivatives; all others are assembled from bits.
 
 use check::types::{Ty, TyKind};
 use ir::{MemData, Op, Scalar, Step, Type, Value};
@@ -18,17 +19,17 @@ use crate::body::Body;
 use crate::leaves::scalar_in;
 use crate::places::Memory;
 
-/// Bytes before the value: run-time type information and number of the type.
+/// The bytes before the value: run-time type information and the number of the type.
 const HEADER: u32 = 16;
-/// Where the number of the type is.
+/// The offset of the number of the type.
 const ID: u32 = 8;
-/// The size of a value whose interface does not say one.
+/// The minimum size of a value whose interface does not specify one.
 const DEFAULT_SIZE: u32 = 16;
-/// Larger values are refused: they would be thousands of instructions.
+/// Larger values are rejected: they would take thousands of instructions.
 const MAX_SIZE: u32 = 4096;
 const MAX_DEPTH: u32 = 64;
 
-/// Size and alignment of a type among bits.
+/// The size and alignment of a type in its bit representation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Extent {
     size: u32,
@@ -36,26 +37,26 @@ struct Extent {
 }
 
 impl Extent {
-    /// The distance of elements of an array.
+    /// The distance between elements of an array.
     fn stride(self) -> u32 {
         self.size.next_multiple_of(self.align)
     }
 }
 
-/// Numbers at their places, in bytes.
+/// Numbers with their byte offsets.
 #[derive(Clone, Debug, Default)]
 struct Bits {
     parts: Vec<(u32, Scalar, Value)>,
-    /// Matrices lie row by row, whatever is said of them: for `bit_cast`, which is of values.
+    /// Matrices are row-major, whatever their types say. Used for `bit_cast`, which works on values.
     in_rows: bool,
 }
 
-/// Bytes of a number among bits.
+/// The size of a number in the bit representation.
 fn bytes(scalar: Scalar) -> u32 {
     if scalar == Scalar::Bool { 4 } else { scalar.bytes() }
 }
 
-/// The unsigned integer of a number's width.
+/// The unsigned integer type with the width of a number.
 fn unsigned(scalar: Scalar) -> Scalar {
     match bytes(scalar) {
         1 => Scalar::U8,
@@ -86,12 +87,12 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Bytes of the value of an existential type in memory.
+    /// The size in memory of the value in an existential type.
     fn payload_size(&mut self, ty: Ty, depth: u32) -> u32 {
         if let Some(size) = self.payloads.get(&ty).copied().or_else(|| self.any_value_size(ty)) {
             return size;
         }
-        // a type that contains itself is refused where its leaves are laid out
+        // A type that contains itself is rejected when its leaves are laid out.
         self.payloads.insert(ty, DEFAULT_SIZE);
         let mut size = DEFAULT_SIZE;
         for inner in self.types_in(ty) {
@@ -104,7 +105,7 @@ impl Lowerer<'_> {
         size
     }
 
-    /// `[anyValueSize(n)]`.
+    /// The value of `[anyValueSize(n)]`.
     fn any_value_size(&mut self, ty: Ty) -> Option<u32> {
         let decl = self.program.bound_of(ty)?;
         let arg = *self.program.attribute(decl, "anyValueSize")?.args.first()?;
@@ -115,7 +116,8 @@ impl Lowerer<'_> {
         u32::try_from(literal?).ok().map(|n| n.min(MAX_SIZE))
     }
 
-    /// Size and alignment among bits; `None` for what has no bits (buffers, pointers) or is too large.
+    /// The size and alignment of a type; `None` for types without a bit representation (buffers, pointers)
+    /// and types that are too large.
     fn extent(&mut self, ty: Ty, depth: u32) -> Option<Extent> {
         if depth > MAX_DEPTH {
             return None;
@@ -149,11 +151,11 @@ impl Lowerer<'_> {
             at = at.checked_add(extent.size)?;
             align = align.max(extent.align);
         }
-        // as in Slang, what follows a struct begins where its last field ends
+        // As in Slang, a struct has no padding after its last field.
         Some((offsets, Extent { size: at, align }))
     }
 
-    /// The place among the components of a vector or matrix where its component `k` lies.
+    /// The position of component `k` among the components of a vector or matrix in memory.
     fn place_of(&mut self, ty: Ty, k: u32, bits: &Bits) -> u32 {
         match self.matrix_of(ty).filter(|_| !bits.in_rows && self.program.lies_in_columns(ty)) {
             Some((_, rows, columns)) => k % columns * rows + k / columns,
@@ -161,7 +163,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The parts of a type in order.
+    /// The types of the parts of a type, in order.
     fn bit_parts(&mut self, ty: Ty) -> Option<Vec<Ty>> {
         Some(match self.program.types[ty].clone() {
             TyKind::Struct(..) | TyKind::SynthDiff(_) => {
@@ -179,7 +181,7 @@ impl Lowerer<'_> {
 impl Body<'_, '_, '_> {
     // ---- values to numbers
 
-    /// Adds the numbers of a value to bits.
+    /// Adds the numbers of a value to the bits.
     fn put(&mut self, ty: Ty, values: &[Value], at: u32, bits: &mut Bits, span: Span) {
         let lw = &mut *self.lw;
         if lw.scalar_of(ty).is_some() || lw.vector_of(ty).is_some() || lw.matrix_of(ty).is_some() {
@@ -227,7 +229,7 @@ impl Body<'_, '_, '_> {
         );
     }
 
-    /// The words of what is in an existential value.
+    /// The words of the value in an existential value.
     fn payload_words(&mut self, ty: Ty, values: &[Value], span: Span) -> Vec<Value> {
         let n = self.lw.payload_size(ty, 0).div_ceil(4) as usize;
         let shared = self.lw.existential(self.b.types, ty);
@@ -245,7 +247,8 @@ impl Body<'_, '_, '_> {
         })
     }
 
-    /// Whether a type has bits and fits into the values of an interface; says so if not.
+    /// Checks that a type has a bit representation and fits into the values of an interface. Reports an error
+    /// if not.
     fn fits(&mut self, inner: Ty, ty: Ty, span: Span) -> bool {
         let Some(extent) = self.lw.extent(inner, 0) else {
             self.no_bits(inner, span);
@@ -269,7 +272,7 @@ impl Body<'_, '_, '_> {
 
     // ---- numbers to values
 
-    /// A value made of the numbers at a place.
+    /// A value assembled from the numbers at an offset.
     fn take(&mut self, ty: Ty, bits: &Bits, at: u32, span: Span) -> Vec<Value> {
         let lw = &mut *self.lw;
         if let Some(scalar) = lw.scalar_of(ty) {
@@ -317,8 +320,8 @@ impl Body<'_, '_, '_> {
         values
     }
 
-    /// An existential value by the number of its type and the bits of what is in it. A number that no type has stops
-    /// the run; zero may be memory that was never written.
+    /// An existential value from the number of its type and the bits of its content. An unknown number stops
+    /// the program, except that zero may be memory that was never written.
     fn by_id(&mut self, ty: Ty, id: Value, bits: &Bits, in_memory: bool, span: Span) -> Vec<Value> {
         self.lw.note_from_data(ty);
         let shared = self.lw.existential(self.b.types, ty);
@@ -353,7 +356,7 @@ impl Body<'_, '_, '_> {
         })
     }
 
-    /// `createDynamicObject<I>(id, value)`.
+    /// Lowers `createDynamicObject<I>(id, value)`.
     pub(crate) fn create_dynamic_object(
         &mut self,
         ty: Ty,
@@ -375,7 +378,8 @@ impl Body<'_, '_, '_> {
         self.by_id(ty, id, &bits, false, span)
     }
 
-    /// `bit_cast<T>(value)` and `reinterpret<T>(value)`: a type made of the bits of another; what it has more is zero.
+    /// Lowers `bit_cast<T>(value)` and `reinterpret<T>(value)`: a value made from the bits of another;
+    /// missing bits are zero.
     pub(crate) fn made_of_bits(
         &mut self,
         ty: Ty,
@@ -390,7 +394,7 @@ impl Body<'_, '_, '_> {
 
     // ---- bits
 
-    /// The number of a kind at a place: the one that is there, or made of its bits.
+    /// The number of the given type at an offset: the number that is there, or one made from its bits.
     fn number_at(&mut self, bits: &Bits, scalar: Scalar, at: u32) -> Value {
         if let Some(part) = bits.parts.iter().find(|p| p.0 == at && p.1 == scalar) {
             return part.2;
@@ -420,7 +424,7 @@ impl Body<'_, '_, '_> {
         if unsigned(scalar) == scalar { raw } else { self.b.emit_typed(Op::Bitcast, &[raw], scalar.into()) }
     }
 
-    /// The 32 bits at a place.
+    /// The 32 bits at an offset.
     fn word(&mut self, bits: &Bits, at: u32) -> Value {
         let mut result = None;
         for &(offset, scalar, value) in &bits.parts {
@@ -477,7 +481,7 @@ impl Body<'_, '_, '_> {
         self.by_id(ty, id, &bits, true, span)
     }
 
-    /// The leaves that a value has in memory, where values of interface type are words.
+    /// The leaves of a value as it is in memory, where values of interface type are words.
     pub(crate) fn memory_leaves(&mut self, ty: Ty, values: Vec<Value>, span: Span) -> Vec<Value> {
         let layout = self.layout(ty);
         let is_open = layout.leaves.iter().any(|leaf| leaf.is_tag);
@@ -527,7 +531,7 @@ impl Body<'_, '_, '_> {
         leaves
     }
 
-    /// The number of the type in a value as it is in memory: two words.
+    /// The number of the type of a value in its memory format: two words.
     fn id_of(&mut self, values: &[Value]) -> Value {
         let pair = self.b.types.vector(Scalar::U32, 2);
         let Some(&tag) = values.first() else { return self.b.zero(pair, false) };

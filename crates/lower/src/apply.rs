@@ -1,11 +1,11 @@
 //! `__apply` extensions as flat functions: the primal with its context, and the context's call operator.
 //!
-//! `apply : (x) ↦ (y, c)` and `propagate : (c, ȳ) ↦ x̄`, with the leaves of the context as `c`. What `apply`
-//! stores is what `propagate` gets; nothing of the function itself is run again.
+//! `apply : (x) ↦ (y, c)` and `propagate : (c, ȳ) ↦ x̄`, with the leaves of the context as `c`. `propagate`
+//! receives what `apply` stores, and nothing of the function itself is run again.
 //!
-//! `__apply(f)` as an expression gives the same pair: of the extension, or of [`Op::CallApply`], with the arguments and
-//! what it keeps as the context, which [`Op::CallPullback`] takes; `__linearize(f)` of [`Op::CallLinearize`] and
-//! [`Op::CallPushforward`].
+//! `__apply(f)` as an expression yields the same pair: that of the extension, or that of [`Op::CallApply`],
+//! with the arguments and the residuals as the context, which [`Op::CallPullback`] takes. `__linearize(f)`
+//! yields that of [`Op::CallLinearize`] and [`Op::CallPushforward`].
 
 use check::signature::Subst;
 use check::tables::{Callable, FuncRef};
@@ -42,7 +42,7 @@ impl Lowerer<'_> {
         (Some(apply), Some(propagate))
     }
 
-    /// The type of what a pullback of this type keeps besides the arguments.
+    /// The type of the residuals in a pullback of this type, which holds them in addition to the arguments.
     pub(crate) fn residuals_in(&mut self, types: &mut Types, ty: Ty) -> Option<ir::Type> {
         let of = self.program.pullbacks_of_type(ty)?;
         let callable = self.canonical(Callable::Func(of.func)).ok()?;
@@ -55,7 +55,7 @@ impl Lowerer<'_> {
         types.residuals(number as u32)
     }
 
-    /// The context in what an `__apply` of a function with this result returns.
+    /// The type of the context in the result of an `__apply`, for a function with result type `ret`.
     fn context_of(&self, ret: Ty, given: Ty) -> Ty {
         match &self.program.types[given] {
             TyKind::Tuple(parts) if ret != Ty::VOID && parts.len() == 2 => parts[1],
@@ -64,7 +64,7 @@ impl Lowerer<'_> {
     }
 }
 
-/// The user's `__apply`, with the context after all other results.
+/// Builds a call of the user's `__apply`, with the context after all other results.
 pub(crate) fn build_apply(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
@@ -77,7 +77,7 @@ pub(crate) fn build_apply(
     body.b.span = crate::ir_span(user.span);
     let args: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
     let results = body.b.call_func(user.func, &user.results, &args);
-    // the returned value, the context, what is written
+    // The results are the returned value, the context, and the written parameters.
     let n_returned = body.layout(declared.sig.ret).leaves.len();
     let n_given = body.layout(user.sig.ret).leaves.len();
     let (given, written) = results.split_at(n_given);
@@ -86,7 +86,7 @@ pub(crate) fn build_apply(
     body.finish(results, declared)
 }
 
-/// The context's call operator, with cotangents as leaves.
+/// Builds a call of the context's call operator, with the cotangents as leaves.
 pub(crate) fn build_propagate(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
@@ -103,7 +103,7 @@ pub(crate) fn build_propagate(
     let this = user.sig.params.first()?.ty;
     let n_context = body.layout(this).leaves.len();
     let (context, cotangents) = all.split_at(n_context);
-    // the differential of each of the function's outputs
+    // First, the differential of each of the function's outputs is assembled.
     let mut at = 0;
     let mut result = Vec::new();
     let mut given: Vec<Vec<Value>> = vec![Vec::new(); own.sig.params.len()];
@@ -119,7 +119,7 @@ pub(crate) fn build_propagate(
         }
     }
     let mut args = context.to_vec();
-    // by number of the user's parameter: the function's parameter that it gives the differential of
+    // For each parameter of the user's function: the function's parameter whose differential it returns.
     let mut given_back: Vec<Option<usize>> = vec![None];
     for (k, param) in own.sig.params.iter().enumerate().filter(|p| p.1.diff.is_some()) {
         match param.dir {
@@ -159,7 +159,8 @@ pub(crate) fn build_propagate(
     body.finish(results, declared)
 }
 
-/// `__apply(f)` or `__linearize(f)` as a function: the value and the pullback or pushforward, on behalf of a module.
+/// Builds `__apply(f)` or `__linearize(f)` as a function that returns the value and the pullback or
+/// pushforward, on behalf of a module.
 pub(crate) fn build_value_and_half(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
@@ -203,7 +204,7 @@ pub(crate) fn build_value_and_half(
         results = body.b.call(Op::Call(callee.func), &args, &slots);
     }
     if moves {
-        // only forward mode takes along where the gradients of a pointer go
+        // Only forward mode moves pointers along with their differentials.
         let diff = |slots: &[Slot]| slots.iter().filter(|s| s.diff).cloned().collect::<Vec<Slot>>();
         let (inputs, outputs) = (diff(&callee.params), diff(&callee.results));
         let mut args = args.clone();
@@ -216,7 +217,7 @@ pub(crate) fn build_value_and_half(
     let (returned, mut written) = results.split_at(n_returned);
     let mut results = returned.to_vec();
     if custom.is_none() {
-        // after the returned value
+        // The context follows the returned value.
         results.extend(args);
         results.extend(kept);
     }
@@ -237,7 +238,7 @@ pub(crate) fn build_value_and_half(
     Some(function)
 }
 
-/// The call operator of a pullback or pushforward that was made for a function.
+/// Builds the call operator of a pullback or pushforward of a function.
 pub(crate) fn build_half(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
@@ -251,7 +252,7 @@ pub(crate) fn build_half(
     let mut bound = body.bind_params(declared).into_iter();
     let mut args = bound.next()?;
     let primals = args.clone();
-    // one parameter for each that has a differential, then that of the result
+    // There is one parameter for each that has a differential, then that of the result.
     let mut given: Vec<Vec<Value>> = vec![Vec::new(); f.sig.params.len()];
     for (k, _) in f.sig.params.iter().enumerate().filter(|p| p.1.diff.is_some()) {
         given[k] = bound.next()?;
@@ -290,7 +291,7 @@ pub(crate) fn build_half(
         }
     }
     let cotangents = body.b.call(Op::CallPullback(f.func), &args, &result_types(&diff(&f.params)));
-    // primals are the context's leaves, in the order of the inputs
+    // The primals are the context's leaves, in the order of the inputs.
     let mut at_primal = 0;
     for param in f.sig.params.iter().filter(|p| p.is_input()) {
         let n_primal = body.layout(param.ty).leaves.len();

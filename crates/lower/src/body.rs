@@ -1,9 +1,9 @@
-//! The body of one function: its variables as SSA values, and how control joins them.
+//! The body of one function: its variables as SSA values, and the joins of control flow.
 //!
-//! A local is a list of *slots*, one for each leaf of its type, in the environment. A slot is a
-//! value, replaced by each assignment, or a cell, made for arrays that are written by element. Arms
-//! of an `if` start from copies of the environment; the slots that differ afterwards are the
-//! results of the `if`. A cell is the same in every copy, so it never crosses a region.
+//! A local is a list of *slots* in the environment, one for each leaf of its type. A slot is a value, which
+//! each assignment replaces, or a cell, which is used for arrays whose elements are written. The arms of an
+//! `if` start from copies of the environment; the slots that differ afterwards become results of the `if`. A
+//! cell is the same in every copy, so it never crosses a region.
 
 use std::rc::Rc;
 
@@ -21,17 +21,18 @@ use crate::functions::Declared;
 use crate::leaves::Layout;
 use crate::places::Place;
 
-/// Statements and expressions may nest so deep; the driver's thread has a stack for it.
+/// The maximum nesting of statements and expressions; the stack of the driver's thread is large enough for
+/// it.
 pub(crate) const MAX_DEPTH: u32 = 3000;
 
-/// The state of a leaf of a variable.
+/// The state of one leaf of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slot {
     Value(Value),
     Cell(Value),
 }
 
-/// A variable: slots in the environment.
+/// The slots of a variable in the environment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Var {
     pub(crate) start: usize,
@@ -39,14 +40,14 @@ pub(crate) struct Var {
     pub(crate) ty: Ty,
 }
 
-/// The name of a variable.
+/// Identifies a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Name {
     Decl(DeclId),
     This,
 }
 
-/// A function's body being built.
+/// The state of building one function's body.
 pub(crate) struct Body<'l, 'p, 't> {
     pub(crate) lw: &'l mut Lowerer<'p>,
     pub(crate) b: Builder<'t>,
@@ -54,43 +55,43 @@ pub(crate) struct Body<'l, 'p, 't> {
     substituted: FxHashMap<Ty, Ty>,
     pub(crate) env: Vec<Slot>,
     pub(crate) vars: FxHashMap<Name, Var>,
-    /// Variables of which an element is written.
+    /// Variables with an array of which an element is written.
     pub(crate) celled: FxHashSet<Name>,
     /// Variables whose address is taken.
     pub(crate) addressed: FxHashSet<DeclId>,
-    /// Where those are that have been declared.
+    /// The globals of addressed variables that have been declared.
     pub(crate) in_memory: FxHashMap<Name, (ir::Global, Ty)>,
-    /// The function that is being made, if it is one of the source.
+    /// The function that is being built, if it is a function of the source.
     pub(crate) func: Option<ir::Func>,
-    /// Where `return` puts its value and its flag.
+    /// The variable that holds the returned value. `returned` is the slot of the flag that `return` sets.
     pub(crate) ret: Option<Var>,
     pub(crate) returned: usize,
     pub(crate) ret_ty: Ty,
     /// The result of a constructor is `this`.
     pub(crate) is_init: bool,
-    /// The innermost loop or switch for `break`, and loop for `continue`.
+    /// The loops and switches around, innermost last: targets of `break` and `continue`.
     pub(crate) targets: Vec<Target>,
-    /// Labels around, outermost first.
+    /// The labels around, outermost first.
     pub(crate) labels: Vec<Label>,
     /// The optional error of the last call of a function that throws.
     pub(crate) error: Vec<Value>,
-    /// How many constructs around look at the flag of a `return`.
+    /// The number of enclosing constructs that read the flag of `return`.
     pub(crate) observe_return: u32,
     pub(crate) flows: FxHashMap<StmtId, Flow>,
     pub(crate) depth: u32,
     /// The initial values of fields that are being lowered.
     pub(crate) defaults_open: Vec<ExprId>,
-    /// Constants that are being evaluated, against endless recursion.
+    /// The constants that are being evaluated, to detect cycles.
     pub(crate) constants: Vec<DeclId>,
-    /// What `this` is within a `ref` accessor.
+    /// The place of `this` within a `ref` accessor.
     pub(crate) this_alias: Option<Place>,
-    /// Within `no_diff`.
+    /// The current expression is under `no_diff`.
     pub(crate) detached: bool,
-    /// Of a function that is marked differentiable.
+    /// The function is marked differentiable.
     pub(crate) differentiable: bool,
-    /// Reads of values whose types say so are calls of `use`.
+    /// Reads of values whose types have a custom `use` become calls of it.
     pub(crate) splits: bool,
-    /// The halves that words hold the bits of.
+    /// Maps words to the halves whose bits they hold.
     pub(crate) halves: FxHashMap<Value, Value>,
     failed: bool,
 }
@@ -129,7 +130,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         }
     }
 
-    /// The body of a function of the source.
+    /// Builds the body of a function of the source.
     pub(crate) fn build_source(
         lw: &'l mut Lowerer<'p>,
         types: &'t mut Types,
@@ -165,7 +166,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         body.differentiable =
             body.lw.program.derivatives_of(f, check::View::default()).level != check::Level::None;
         body.splits = body.differentiable && !body.lw.program.is_use(f.decl);
-        // parameters
+        // Declare the parameters.
         let mut packs: Vec<(DeclId, Vec<Ty>, Vec<Value>)> = Vec::new();
         for decl in body.lw.program.params_of(f.decl) {
             let ty = body.lw.program.decl_type(decl);
@@ -212,18 +213,18 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         let is_init = matches!(decl.kind, DeclKind::Init { .. });
         body.is_init = is_init;
         if is_init {
-            // `this` is a new value, and the result
+            // `this` is a new value, and the result.
             let start = body.field_defaults(declared.sig.ret, declared.span);
             body.declare_var(Name::This, declared.sig.ret, start);
         }
         body.list(&[stmt]);
-        // results
+        // Collect the results.
         let ret = if is_init { body.vars[&Name::This] } else { ret };
         let mut results = body.read_var(ret);
         let mut written = None;
         for param in declared.sig.params.iter().filter(|p| p.is_output()) {
             let name = param.decl.map_or(Name::This, Name::Decl);
-            // the elements of a pack are one variable
+            // The elements of a pack are one variable.
             if !param.in_pack || written != Some(name) {
                 let values = match body.place_in_memory(name) {
                     Some(place) => body.read(&place),
@@ -236,7 +237,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         body.finish(results, declared)
     }
 
-    /// The function that gives the initial value of a thread's own global.
+    /// Builds the function that computes the initial value of a thread-local global.
     pub(crate) fn build_global_init(
         lw: &'l mut Lowerer<'p>,
         types: &'t mut Types,
@@ -256,7 +257,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
 
     // ---- types
 
-    /// A type with this function's generic arguments put in.
+    /// Substitutes this function's generic arguments in a type.
     pub(crate) fn ty(&mut self, ty: Ty) -> Ty {
         if let Some(&done) = self.substituted.get(&ty) {
             return done;
@@ -266,7 +267,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         done
     }
 
-    /// The type of an expression before the conversion that its context asks for.
+    /// The type of an expression before the conversion that its context requires.
     pub(crate) fn raw_ty(&mut self, e: ExprId) -> Ty {
         let ty = self.lw.program.tables.exprs[e].ty;
         self.ty(ty)
@@ -283,7 +284,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         self.lw.layout(self.b.types, ty)
     }
 
-    /// Runs with other generic arguments: for expressions that belong to another declaration.
+    /// Runs with other generic arguments, for expressions that belong to another declaration.
     pub(crate) fn with_subst<R>(&mut self, subst: Subst, run: impl FnOnce(&mut Self) -> R) -> R {
         if subst == self.subst {
             return run(self);
@@ -302,7 +303,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         self.lw.program.ast.exprs[e].span
     }
 
-    /// Reports, and gives zeros so that lowering can go on.
+    /// Reports an unsupported feature, and returns zeros so that lowering can continue.
     pub(crate) fn unsupported(&mut self, span: Span, what: impl std::fmt::Display, ty: Ty) -> Vec<Value> {
         self.lw.unsupported(span, what);
         self.failed = true;
@@ -316,7 +317,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         self.zeros(ty)
     }
 
-    /// Counts nesting; false if it is too deep (which is reported).
+    /// Counts nesting. Reports an error and returns false if it is too deep.
     pub(crate) fn enter(&mut self, span: Span) -> bool {
         self.depth += 1;
         if self.depth == MAX_DEPTH {
@@ -334,7 +335,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
 
     // ---- values
 
-    /// Zero for each leaf of a type.
+    /// Zeros for the leaves of a type.
     pub(crate) fn zeros(&mut self, ty: Ty) -> Vec<Value> {
         let layout = self.layout(ty);
         layout.leaves.iter().map(|leaf| self.b.zero(leaf.ty, false)).collect()
@@ -342,7 +343,8 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
 
     // ---- variables
 
-    /// The function with these results; none if they do not fit, which only an error in the program can be the reason of.
+    /// Finishes the function with these results. Returns `None` if they do not fit, which happens only after
+    /// an error in the program.
     pub(crate) fn finish(self, results: Vec<Value>, declared: &Declared) -> Option<Function> {
         let types = results.iter().map(|&v| self.b.func.ty(v));
         if !types.eq(declared.results.iter().map(|slot| slot.ty)) {
@@ -352,7 +354,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         Some(self.b.finish(results, declared.results.clone()))
     }
 
-    /// Makes a variable; its arrays are cells if elements of it are written.
+    /// Declares a variable. Its arrays are cells if elements of it are written.
     pub(crate) fn declare_var(&mut self, name: Name, ty: Ty, mut values: Vec<Value>) -> Var {
         let layout = self.layout(ty);
         if values.len() < layout.leaves.len() && self.lw.has_errors() {
@@ -388,7 +390,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         var
     }
 
-    /// Whether a value is made of numbers (handles of buffers are never in cells).
+    /// Returns true if a value consists of numbers (handles of buffers are never in cells).
     pub(crate) fn is_data(&self, value: Value) -> bool {
         self.b.types.scalar_of(self.b.func.ty(value)).is_some()
     }
@@ -404,7 +406,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         (var.start..var.start + var.len).map(|slot| self.read_slot(slot)).collect()
     }
 
-    /// A flag in the environment.
+    /// Adds a flag to the environment.
     pub(crate) fn new_flag(&mut self, value: bool) -> usize {
         let value = self.b.bool(value);
         self.env.push(Slot::Value(value));
@@ -418,8 +420,8 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
 
     // ---- joining
 
-    /// Opens a region, runs, closes it without results yet; gives what the environment became. The environment is
-    /// as before afterwards.
+    /// Opens a region, runs `run`, and closes the region without results. Returns the environment at the end;
+    /// the current environment is restored.
     pub(crate) fn arm(&mut self, run: impl FnOnce(&mut Self)) -> (Region, Vec<Slot>) {
         let before = self.env.clone();
         let region = self.b.open();
@@ -430,13 +432,13 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         (region, after)
     }
 
-    /// Makes the slots that differ between arms results of the op, and the new state.
+    /// Makes the slots that differ between arms results of the op, and updates the environment.
     pub(crate) fn join(&mut self, op: Op, args: &[Value], arms: &[(Region, Vec<Slot>)]) {
         let mut changed = Vec::new();
         for slot in 0..self.env.len() {
             let first = arms[0].1[slot];
             let differ = arms.iter().any(|arm| arm.1[slot] != first);
-            // a value of an arm's own region must leave it as a result even if all arms agree
+            // A value of an arm's own region must leave it as a result even if all arms agree.
             if differ || first != self.env[slot] {
                 changed.push(slot);
             }
@@ -456,14 +458,14 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         }
     }
 
-    /// Gives a variable's next value the name of the one before, for printing.
+    /// Gives a variable's new value the name of the old one, for printing.
     pub(crate) fn keep_name(&mut self, old: Value, new: Value) {
         if let Some(name) = self.b.func.values[old].name.clone() {
             self.b.name(new, &name);
         }
     }
 
-    /// `if (cond) then else otherwise`.
+    /// Lowers `if (cond) then else otherwise`.
     pub(crate) fn branch(
         &mut self,
         cond: Value,
@@ -476,7 +478,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         self.join(Op::If, &[cond], &arms);
     }
 
-    /// An `if` that gives values.
+    /// Lowers an `if` that yields values.
     pub(crate) fn choose(
         &mut self,
         cond: Value,

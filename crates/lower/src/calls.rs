@@ -1,7 +1,7 @@
-//! Calls: arguments in, results out, written parameters back to their places.
+//! Calls: evaluation of arguments, the call itself, and writing of parameters back to their places.
 //!
-//! Arguments are evaluated left to right. `inout` is copy-in copy-out: the place is evaluated once,
-//! read before the call, and written after it, in the order of the parameters.
+//! Arguments are evaluated left to right. `inout` is copy-in copy-out: the place is evaluated once, read
+//! before the call, and written after it, in the order of the parameters.
 
 use std::rc::Rc;
 
@@ -17,7 +17,7 @@ use crate::body::Body;
 use crate::functions::{Declared, FlatParam, FlatSig, Key};
 use crate::places::Place;
 
-/// An argument's values and their type.
+/// The values of an argument and their type.
 type Input = (Vec<Value>, Ty);
 
 impl Body<'_, '_, '_> {
@@ -80,7 +80,7 @@ impl Body<'_, '_, '_> {
             let object = params.next().map_or(Ty::ERROR, |p| p.ty);
             let (mut values, from) = (self.expr(base), self.expr_ty(base));
             if from != object {
-                // the type in the value is that of its associated type
+                // The tag of the value also identifies the associated type.
                 let tag = values.first().copied();
                 values = self.zeros(object);
                 if let (Some(slot), Some(tag)) = (values.first_mut(), tag) {
@@ -125,7 +125,7 @@ impl Body<'_, '_, '_> {
         self.convert(values, ret, ty, span)
     }
 
-    /// The arguments for a pack: one for each of the next parameters.
+    /// Evaluates the arguments for a pack: one for each of the next parameters.
     fn pack_arguments(
         &mut self,
         exprs: &[ExprId],
@@ -150,7 +150,7 @@ impl Body<'_, '_, '_> {
         inputs.extend(found);
     }
 
-    /// A default argument: an expression of the callee's declaration.
+    /// Evaluates a default argument, an expression of the callee's declaration.
     pub(crate) fn default_argument(&mut self, param: DeclId, owner: &FuncRef) -> (Vec<Value>, Ty) {
         self.lw.program.body(owner.decl);
         let default = match self.lw.program.ast.decls[param].kind {
@@ -168,7 +168,7 @@ impl Body<'_, '_, '_> {
         })
     }
 
-    /// Calls with values only.
+    /// Calls a function with given values.
     pub(crate) fn call_values(
         &mut self,
         callable: &Callable,
@@ -186,8 +186,8 @@ impl Body<'_, '_, '_> {
         self.invoke(&declared, inputs, &places, span)
     }
 
-    /// The arguments of a call for these parameters: values with their types, and where to write what comes back. What is
-    /// left out has the default value of the owner's parameter.
+    /// Evaluates the arguments of a call for these parameters: appends their values with types, and the
+    /// places to write outputs to. An omitted argument has the default value of the owner's parameter.
     fn arguments(
         &mut self,
         args: &[Arg],
@@ -227,7 +227,8 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// Emits the call. `inputs` are one for each parameter, in their own types; `places` get what is written.
+    /// Emits the call. `inputs` has the values for each parameter, in their own types; `places` receive the
+    /// parameters that are written.
     pub(crate) fn invoke(
         &mut self,
         declared: &Declared,
@@ -275,14 +276,15 @@ impl Body<'_, '_, '_> {
         returned
     }
 
-    /// True if nobody has a derivative of a function: in a differentiable one its calls have none.
+    /// Returns true if a function never has a derivative, so that its calls in a differentiable function have
+    /// none either.
     fn is_plain(&mut self, declared: &Declared) -> bool {
         let key = self.lw.declared.get_index(declared.func.as_u32() as usize).map(|d| d.0.clone());
         matches!(key, Some(Key::Callable(Callable::Func(f))) if self.lw.program.is_never_differentiable(&f))
     }
 
-    /// The function that a call of an interface's requirement calls in a differentiable function: what has no derivative as
-    /// the interface declares it has none, whatever the function that fulfils it has.
+    /// The function to call for an interface's requirement in a differentiable function. If the interface
+    /// declares the requirement without a derivative, the call has none, even if the implementation has one.
     pub(crate) fn as_declared(&mut self, named: &FuncRef, declared: Rc<Declared>) -> Rc<Declared> {
         let program = &mut self.lw.program;
         if !self.differentiable
@@ -297,8 +299,9 @@ impl Body<'_, '_, '_> {
         Rc::new(Declared { func: self.quiet(&declared), sig, params, results, span: declared.span })
     }
 
-    /// What `no_diff` calls in a function's place. The library's own functions add zeros at most; pointers are to be moved
-    /// along with where their gradients go.
+    /// The function to call under `no_diff`. Functions of the library are called as they are, as their
+    /// derivatives at most add zeros, and so are functions that return pointers, as a pointer must move along
+    /// with its differential.
     fn quiet(&mut self, declared: &Declared) -> ir::Func {
         let key = self.lw.declared.get_index(declared.func.as_u32() as usize).map(|d| d.0.clone());
         let Some(Key::Callable(Callable::Func(f))) = key else { return declared.func };
@@ -327,7 +330,7 @@ impl Body<'_, '_, '_> {
         self.convert(returned, declared.sig.ret, ty, span)
     }
 
-    /// `a op= b` by a user's function.
+    /// Lowers `a op= b` with a user-defined function.
     pub(crate) fn assign_call(
         &mut self,
         e: ExprId,
@@ -351,7 +354,7 @@ impl Body<'_, '_, '_> {
         let writes = declared.sig.params.first().is_some_and(|p| p.is_output());
         let inputs = vec![(left, place.ty), (right, right_ty)];
         if writes {
-            // `operator+=` writes its first parameter
+            // `operator+=` writes its first parameter.
             let places = [Some(place.clone()), None];
             self.invoke(&declared, inputs, &places, span);
         } else {
@@ -362,7 +365,7 @@ impl Body<'_, '_, '_> {
         self.read(&place)
     }
 
-    /// `dzero` and `dadd` of a type that does not define them.
+    /// Lowers `dzero` and `dadd` of a type that does not define them.
     fn synthesized(&mut self, member: SynthesizedMember, of: Ty, args: &[Arg], span: Span) -> Vec<Value> {
         let Some(ty) = self.lw.program.differential(of) else { return Vec::new() };
         match member {
@@ -381,8 +384,8 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// The sum of two differentials' leaves; what is no number of a derivative stays. The sum with a null differential
-    /// is of the other's type.
+    /// The sum of two leaves of differentials; a leaf that is not differentiable is taken from the first one.
+    /// The sum with a null differential has the type of the other one.
     pub(crate) fn add_leaf(&mut self, a: Value, b: Value, is_tag: bool) -> Value {
         let ty = self.b.func.ty(a);
         if is_tag && ty == Type::U32 {
@@ -397,7 +400,7 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// A requirement that a built-in type fulfils natively, by its name.
+    /// Lowers a requirement that a built-in type fulfils natively, by its name.
     fn builtin_member(
         &mut self,
         name: &str,
@@ -458,7 +461,7 @@ impl Body<'_, '_, '_> {
                 let value = self.binary_leaf(op, a, b);
                 let layout = self.layout(ty);
                 match layout.leaves.first() {
-                    // a comparison of vectors is true if it is for each lane
+                    // A comparison of vectors is true if it is true for each lane.
                     Some(l) if l.ty == Type::BOOL && self.b.func.ty(value) != Type::BOOL => {
                         vec![self.all_lanes(value)]
                     }
@@ -485,12 +488,12 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// Whether all lanes of a `bool` vector or matrix are true.
+    /// Emits a test that all lanes of a `bool` vector or matrix are true.
     pub(crate) fn all_lanes(&mut self, value: Value) -> Value {
         self.fold_lanes(value, &Op::And)
     }
 
-    /// A scalar from the lanes of a vector or matrix, by an operation on two.
+    /// Reduces the lanes of a vector or matrix to a scalar with a binary operation.
     pub(crate) fn fold_lanes(&mut self, value: Value, op: &Op) -> Value {
         let n = match self.b.types[self.b.func.ty(value)] {
             ir::TypeData::Vector(_, n) | ir::TypeData::Array(_, n) => n,
@@ -508,8 +511,8 @@ impl Body<'_, '_, '_> {
         result.unwrap_or(value)
     }
 
-    /// The results of a call by its outputs: the parameter that each is written to, counted after `skip` others, its type
-    /// and its leaves.
+    /// Groups the results of a call by output: the parameter that each is written to, counted after `skip`
+    /// others, its type and its leaves.
     pub(crate) fn by_output(
         &mut self,
         sig: &FlatSig,
@@ -527,7 +530,8 @@ impl Body<'_, '_, '_> {
     }
 }
 
-/// A requirement of an interface for a type whose own function has another signature: a call of that function.
+/// Builds an adapter for a requirement of an interface: a call of the type's own function, which has another
+/// signature.
 pub(crate) fn build_adapter(
     lw: &mut Lowerer<'_>,
     types: &mut ir::Types,
@@ -556,14 +560,14 @@ pub(crate) fn build_adapter(
     for output in declared.sig.outputs() {
         match given.iter().find(|g| g.0 == output.param) {
             Some((_, from, values)) => results.extend(body.convert(values.clone(), *from, output.ty, span)),
-            // What the function does not write stays.
+            // A parameter that the function does not write keeps its value.
             None => results.extend(output.param.and_then(|k| bound.get(k)).cloned().unwrap_or_default()),
         }
     }
     body.finish(results, declared)
 }
 
-/// A call of the function. Its own slots and witness say what of it has no derivative.
+/// Builds a wrapper that calls the function. The wrapper's own slots and witness determine its derivative.
 pub(crate) fn build_call(
     lw: &mut Lowerer<'_>,
     types: &mut ir::Types,

@@ -9,7 +9,7 @@ use crate::body::Body;
 use crate::leaves::rows;
 
 impl Body<'_, '_, '_> {
-    /// A value of one type as a value of another.
+    /// Converts a value from one type to another.
     pub(crate) fn convert(&mut self, values: Vec<Value>, from: Ty, to: Ty, span: Span) -> Vec<Value> {
         if from == to || to == Ty::VOID {
             return if to == Ty::VOID { Vec::new() } else { values };
@@ -68,13 +68,13 @@ impl Body<'_, '_, '_> {
                 return vec![self.address(handle, ty)];
             }
             (TyKind::DiffPair(primal), _) if !matches!(target, TyKind::DiffPair(_)) => {
-                // a derivative of a member that does not want the receiver's tangent
+                // This is a derivative of a member that does not take the receiver's tangent.
                 let layout = self.layout(from);
                 let primal_len = layout.parts.first().map_or(0, |p| p.len);
                 let values = values[..primal_len.min(values.len())].to_vec();
                 return self.convert(values, *primal, to, span);
             }
-            // Or of one that wants a tangent where the requirement that it meets has none.
+            // This derivative takes a tangent where the requirement that it fulfils has none.
             (_, TyKind::DiffPair(primal)) if *primal == from => {
                 let zero = self.dzero(from, span);
                 return values.into_iter().chain(zero).collect();
@@ -105,7 +105,7 @@ impl Body<'_, '_, '_> {
             }
             return vec![self.convert_leaf(value, leaf.ty)];
         }
-        // structs and arrays: by leaves
+        // Structs and arrays are converted leaf by leaf.
         let source_layout = self.layout(from);
         let is_closed = !source_layout.leaves.iter().chain(&target_layout.leaves).any(|leaf| leaf.is_tag);
         if is_closed
@@ -130,8 +130,8 @@ impl Body<'_, '_, '_> {
         matches!(kind, TyKind::Scalar(_) | TyKind::Enum(_) | TyKind::Vector(..) | TyKind::Matrix(..))
     }
 
-    /// A scalar, vector, matrix or array of those as another: numbers convert, a scalar fills, longer vectors and
-    /// matrices are cut.
+    /// Converts a scalar, vector, matrix or array of those: numbers are converted, scalars are splatted, and
+    /// longer vectors and matrices are truncated.
     pub(crate) fn convert_leaf(&mut self, value: Value, to: Type) -> Value {
         let from = self.b.func.ty(value);
         if from == to {

@@ -1,8 +1,8 @@
 //! Derivative operators: `fwd_diff(f)` and `bwd_diff(f)` as functions with the operators' signatures.
 //!
-//! Their bodies take pairs apart, apply [`Op::CallFwd`] or [`Op::CallBwd`] to the flat leaves, and
-//! make pairs again; being functions, they can be operands of further operators. The order of a
-//! function's leaves is the only convention: see [`FlatSig`](crate::functions::FlatSig).
+//! Their bodies split pairs, apply [`Op::CallFwd`] or [`Op::CallBwd`] to the flat leaves, and make pairs
+//! again. As they are functions, they can be operands of further operators. The only convention is the order
+//! of a function's leaves: see [`FlatSig`](crate::functions::FlatSig).
 
 use std::rc::Rc;
 
@@ -18,7 +18,7 @@ use crate::{Lowerer, Step};
 use check::signature::Subst;
 
 impl Body<'_, '_, '_> {
-    /// The function's parameters; an empty list for `out` parameters.
+    /// Binds the function's parameters; an empty list for each `out` parameter.
     pub(crate) fn bind_params(&mut self, declared: &Declared) -> Vec<Vec<Value>> {
         let slots = declared.params.clone();
         let mut slots = slots.into_iter();
@@ -30,7 +30,7 @@ impl Body<'_, '_, '_> {
         bound
     }
 
-    /// A pointer in a value has nothing that its gradients could go to once the value is taken apart.
+    /// Reports a pointer inside a differentiable value: once the value is split, its gradients would be lost.
     fn refuse_pointers_in(&mut self, param: &FlatParam) {
         if param.diff.is_none() {
             return;
@@ -43,7 +43,8 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// The differential's leaves of these tangents (one for each leaf that has one); others are the primal's or zero.
+    /// Distributes tangents (one for each leaf that has one) to the leaves of a differential; the other
+    /// leaves are copied from the primal or zero.
     pub(crate) fn spread(&mut self, map: &DiffMap, primal: &[Value], tangents: &[Value]) -> Vec<Value> {
         let layout = self.layout(map.ty);
         let mut leaves: Vec<Option<Value>> = vec![None; layout.leaves.len()];
@@ -58,7 +59,7 @@ impl Body<'_, '_, '_> {
         leaves.map(|(v, leaf)| v.unwrap_or_else(|| self.b.zero(leaf.ty, false))).collect()
     }
 
-    /// The tangents in a differential's leaves, one for each leaf that has one.
+    /// Collects the tangents from a differential's leaves, one for each leaf that has one.
     pub(crate) fn gather(&mut self, map: &DiffMap, differential: &[Value]) -> Vec<Value> {
         let layout = self.layout(map.ty);
         let mut tangents = Vec::new();
@@ -71,7 +72,8 @@ impl Body<'_, '_, '_> {
         tangents
     }
 
-    /// The differential's half of a pair of pointer-like values (after `n` leaves of the primal), from the shadow.
+    /// The differential's half of a pair of pointer-like values (after `n` leaves of the primal), taken from
+    /// the shadow.
     pub(crate) fn shadow_as_differential(&mut self, pair: Ty, shadow: &[Value], n: usize) -> Vec<Value> {
         let layout = self.layout(pair);
         let rest = layout.leaves.get(n + shadow.len()..).unwrap_or_default().to_vec();
@@ -80,13 +82,13 @@ impl Body<'_, '_, '_> {
         values
     }
 
-    /// Primal and differential of a pair's leaves.
+    /// Splits the leaves of a pair into primal and differential.
     pub(crate) fn split_pair<'v>(&mut self, primal: Ty, pair: &'v [Value]) -> (&'v [Value], &'v [Value]) {
         let n = self.layout(primal).leaves.len().min(pair.len());
         pair.split_at(n)
     }
 
-    /// The differential that a host's number is: absent in every component that is zero, which says that it does not move.
+    /// Converts numbers from the host to a differential that is absent in every component that is zero.
     fn moving(&mut self, given: Value) -> Value {
         let ty = self.b.func.ty(given);
         let absent = self.b.absent(ty, false);
@@ -112,7 +114,7 @@ impl Body<'_, '_, '_> {
     }
 }
 
-/// How many leaves have tangents.
+/// The number of leaves that have tangents.
 pub(crate) fn n_tangents(diff: Option<&DiffMap>) -> usize {
     diff.map_or(0, |d| d.map.iter().flatten().count())
 }
@@ -122,13 +124,13 @@ pub(crate) fn result_types(slots: &[Slot]) -> Vec<(Type, bool)> {
     slots.iter().map(|s| (s.ty, false)).collect()
 }
 
-/// The slots that have tangents, as slots of these.
+/// The slots of the tangents of these slots.
 fn tangent_slots(slots: &[Slot]) -> Vec<Slot> {
     let diff = slots.iter().filter(|s| s.diff);
     diff.map(|s| Slot { name: s.name.as_ref().map(|n| format!("{n}.d").into()), ..s.clone() }).collect()
 }
 
-/// `fwd_diff(inner)` as a function.
+/// Builds `fwd_diff(inner)` as a function.
 pub(crate) fn build_fwd(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
@@ -167,7 +169,7 @@ pub(crate) fn build_fwd(
     body.finish(packed, declared)
 }
 
-/// Pairs of results and their tangents, for each output that the derived signature has as a pair.
+/// Packs results and their tangents into pairs, for each output that is a pair in the derived signature.
 fn pack_outputs(
     body: &mut Body<'_, '_, '_>,
     sig: &FlatSig,
@@ -205,7 +207,7 @@ fn pack_outputs(
     packed
 }
 
-/// `bwd_diff(inner)` as a function.
+/// Builds `bwd_diff(inner)` as a function.
 pub(crate) fn build_bwd(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
@@ -217,7 +219,7 @@ pub(crate) fn build_bwd(
     body.b.span = crate::ir_span(declared.span);
     let bound = body.bind_params(declared);
     let mut args = Vec::new();
-    // what is known of each of the operand's outputs: its differential's leaves
+    // The leaves of the differential given for each of the operand's outputs.
     let mut given: Vec<Vec<Value>> = vec![Vec::new(); f.sig.params.len()];
     let mut next = 0;
     let mut take = |skip: bool| {
@@ -253,7 +255,7 @@ pub(crate) fn build_bwd(
     }
     let result = if f.sig.ret_diff.is_some() { bound.get(take(false)).cloned() } else { None };
     let result = result.unwrap_or_default();
-    // the types of results, to know that differentials are of them
+    // The primal results are needed to check that differentials are of the right types.
     let checked = f.sig.outputs().iter().any(|o| o.diff.is_some() && body.lw.program.is_existential(o.ty));
     let primals = if checked { body.b.call_func(f.func, &f.results, &args) } else { Vec::new() };
     let mut primals = primals.into_iter();
@@ -271,7 +273,7 @@ pub(crate) fn build_bwd(
     }
     let diff: Vec<Slot> = f.params.iter().filter(|s| s.diff).cloned().collect();
     let cotangents = body.b.call(Op::CallBwd(f.func), &args, &result_types(&diff));
-    // primals are handed back as they came
+    // Primals are returned as they were passed.
     let mut results = Vec::new();
     let mut at = 0;
     for (k, param) in f.sig.params.iter().enumerate() {
@@ -297,7 +299,8 @@ pub(crate) fn build_bwd(
 }
 
 impl Lowerer<'_> {
-    /// What some steps make of a function, for the host; none: the function itself.
+    /// Declares the function that these steps derive from `of`, for the host. Without steps, it is the
+    /// function itself.
     pub(crate) fn derived(&mut self, types: &mut Types, of: &Callable, steps: &[Step]) -> Rc<Declared> {
         let Some((last, before)) = steps.split_last() else { return self.function(types, of) };
         let key = Key::Derived(of.clone(), steps.to_vec());
@@ -323,7 +326,7 @@ impl Lowerer<'_> {
     }
 }
 
-/// The same slots, of which the chosen ones alone have derivatives.
+/// The same slots, of which only the chosen ones are differentiable.
 fn only(slots: &[Slot], chosen: &[bool]) -> Vec<Slot> {
     let is_chosen = |k: usize| chosen.get(k).copied().unwrap_or(false);
     slots
@@ -333,7 +336,7 @@ fn only(slots: &[Slot], chosen: &[bool]) -> Vec<Slot> {
         .collect()
 }
 
-/// For each slot that has a derivative: whether it is chosen.
+/// For each differentiable slot: true if it is chosen.
 fn chosen_of_diff(slots: &[Slot], chosen: &[bool]) -> Vec<bool> {
     slots.iter().zip(only(slots, chosen)).filter(|(slot, _)| slot.diff).map(|(_, only)| only.diff).collect()
 }
@@ -350,7 +353,7 @@ pub(crate) fn vjp_slots(f: &Declared) -> (Vec<Slot>, Vec<Slot>) {
     (params, tangent_slots(&f.params))
 }
 
-/// What the last of some steps makes of a function, as it is.
+/// Builds the function that the last of some steps derives.
 pub(crate) fn build_derived(
     lw: &mut Lowerer<'_>,
     types: &mut Types,

@@ -1,9 +1,9 @@
-//! Values of interface type at work: conversions, type tests, and calls that the type decides.
+//! Operations on values of interface type: conversions, type tests, and dynamic dispatch.
 //!
-//! A member of an existential type is a function of its own: a `switch` on the tag with a call of
-//! each type's implementation. So is a generic function whose type argument is an existential type:
-//! it *opens* the value, and each case is an instance for one type. To differentiation these are
-//! ordinary functions. A value without a type (tag 0) gives zeros.
+//! A member of an existential type is a function of its own: a `switch` on the tag that calls the
+//! implementation of each type. So is a generic function whose type argument is an existential type: it
+//! *opens* the value, and each case is an instance for one type. Differentiation sees ordinary functions. A
+//! value without a type (tag 0) yields zeros.
 
 use check::Resolved;
 use check::tables::{Callable, FuncRef};
@@ -17,7 +17,7 @@ use crate::body::{Body, Slot};
 use crate::existential::Existential;
 use crate::functions::Declared;
 
-/// Longer arrays are not taken apart.
+/// Longer arrays are not converted element by element.
 const MAX_ELEMENTS: u32 = 64;
 
 /// How a function depends on the type in an existential value.
@@ -28,19 +28,19 @@ pub(crate) struct Opening {
     object: Object,
 }
 
-/// The value whose type decides.
+/// The value whose type determines the case.
 #[derive(Clone, Copy, Debug)]
 enum Object {
-    /// The receiver; of a static member, the value that it is named through.
+    /// The receiver; for a static member, the value that it is accessed through.
     This,
-    /// An argument of the generic parameter's type.
+    /// An argument whose type is the generic parameter.
     Param { generic: usize, param: usize },
 }
 
-/// How a part of one type becomes one of another.
+/// Converts a part of one type to the corresponding part of another.
 type Conversion<'a, B> = dyn Fn(&mut B, Vec<Value>, Ty, Ty) -> Vec<Value> + 'a;
 
-/// The value that is open in a case of a dispatch, and as what.
+/// The value that is open in a case of a dispatch, and the type that it is opened as.
 #[derive(Clone, Copy)]
 struct Opened {
     ty: Ty,
@@ -49,7 +49,7 @@ struct Opened {
 }
 
 impl Lowerer<'_> {
-    /// Whether a function's body is a dispatch on the type in a value.
+    /// Returns an opening if a function's body is a dispatch on the type in a value.
     pub(crate) fn opening(&mut self, f: &FuncRef) -> Option<Opening> {
         if let Some(ty) = f.self_ty
             && self.program.is_existential(ty)
@@ -74,13 +74,13 @@ impl Lowerer<'_> {
         None
     }
 
-    /// The function of one type in place of that of an existential type.
+    /// The function for one type that a function of an existential type dispatches to.
     fn specialised(&mut self, f: &FuncRef, opening: Opening, inner: Ty) -> FuncRef {
         let mut f = f.clone();
         match opening.object {
             Object::This => {
                 f.self_ty = Some(inner);
-                // the parameter of an extension of all types that conform
+                // This is the parameter of an extension of all conforming types.
                 let own = self.program.ast.decls[f.decl].generics.as_ref().map_or(0, |g| g.params.len());
                 let outer = f.args.len().saturating_sub(own);
                 if !self.program.is_requirement(f.decl) {
@@ -98,7 +98,7 @@ impl Lowerer<'_> {
         f
     }
 
-    /// Whether a call needs a value that decides which static member is meant.
+    /// The type of the value that a call of a static member needs for its dispatch, if it needs one.
     pub(crate) fn needs_object(&mut self, callable: &Callable) -> Option<Ty> {
         let f = Self::origin(callable)?.clone();
         if !self.program.is_static(f.decl) {
@@ -108,7 +108,7 @@ impl Lowerer<'_> {
     }
 }
 
-/// The body of a function that dispatches.
+/// Builds the body of a function that dispatches.
 pub(crate) fn build(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
@@ -137,7 +137,8 @@ pub(crate) fn build(
 }
 
 impl Body<'_, '_, '_> {
-    /// Runs the case of the type that a tag says; results of these types, zeros without a type.
+    /// Runs the case for the type that a tag stands for. The results have the given types, and are zeros if
+    /// there is no type.
     pub(crate) fn switch_on_type(
         &mut self,
         shared: &Existential,
@@ -170,7 +171,7 @@ impl Body<'_, '_, '_> {
         values
     }
 
-    /// A value of one type as one of an existential type.
+    /// Converts a value of one type to the existential type `to`.
     pub(crate) fn close(&mut self, shared: &Existential, to: Ty, idx: usize, values: &[Value]) -> Vec<Value> {
         let mut leaves = self.zeros(to);
         let placed = &shared.types[idx];
@@ -183,7 +184,7 @@ impl Body<'_, '_, '_> {
         leaves
     }
 
-    /// The value in an existential value, which is of this type.
+    /// Extracts the value in an existential value, as a value of the type with this index.
     pub(crate) fn open(&mut self, shared: &Existential, idx: usize, values: &[Value]) -> Vec<Value> {
         shared.types[idx].slots.iter().filter_map(|&slot| values.get(slot).copied()).collect()
     }
@@ -192,7 +193,7 @@ impl Body<'_, '_, '_> {
         self.layout(ty).leaves.iter().map(|leaf| leaf.ty).collect()
     }
 
-    /// Stops the run if a value is not of the type that it must be of; a value without type passes.
+    /// Emits an assertion that a value is of the required type; a value without a type passes.
     fn expect_tag(&mut self, tag: Value, wanted: u32, ty: Ty, span: Span) {
         let outer = std::mem::replace(&mut self.b.span, crate::ir_span(span));
         let wanted = self.b.u32(wanted);
@@ -205,7 +206,7 @@ impl Body<'_, '_, '_> {
         self.b.span = outer;
     }
 
-    /// Stops the run if a differential of an existential value is not that of the type in it.
+    /// Emits an assertion that the differential of an existential value belongs to the type in it.
     pub(crate) fn check_differential(
         &mut self,
         ty: Ty,
@@ -228,7 +229,7 @@ impl Body<'_, '_, '_> {
 
     // ---- conversions
 
-    /// Conversion from or to an existential type.
+    /// Converts from or to an existential type.
     pub(crate) fn convert_existential(
         &mut self,
         values: Vec<Value>,
@@ -249,7 +250,7 @@ impl Body<'_, '_, '_> {
             return match found {
                 Some(idx) => self.close(&shared, to, idx, &values),
                 None if matches!(self.lw.program.types[to], TyKind::Interface(..)) => {
-                    // another round will know of it
+                    // The next round will know about this type.
                     self.lw.note_conversion(from, to);
                     self.zeros(to)
                 }
@@ -283,7 +284,7 @@ impl Body<'_, '_, '_> {
         })
     }
 
-    /// `value is ty`, `value as ty`.
+    /// Lowers `value is ty` and `value as ty`.
     pub(crate) fn type_test(&mut self, value: ExprId, to: Ty, cast: bool, span: Span) -> Vec<Value> {
         let values = self.expr(value);
         let from = self.expr_ty(value);
@@ -329,7 +330,7 @@ impl Body<'_, '_, '_> {
 
     // ---- calls
 
-    /// The call of one type's implementation: arguments opened, results closed again.
+    /// Calls the implementation of one type: opens the arguments and closes the results.
     fn dispatch_case(
         &mut self,
         f: &FuncRef,
@@ -390,7 +391,7 @@ impl Body<'_, '_, '_> {
         for output in declared.sig.outputs() {
             match groups.iter().find(|g| g.0 == output.param) {
                 Some((param, from, values)) if *param == Some(object) && *from != opened.inner => {
-                    // the base comes first in what is derived from it
+                    // The base comes first in a derived struct.
                     let shared = self.lw.existential(self.b.types, opened.ty);
                     let Some(idx) = shared.position(opened.tag) else { continue };
                     let mut whole = self.open(&shared, idx, &bound[object]);
@@ -415,7 +416,7 @@ impl Body<'_, '_, '_> {
         Vec::new()
     }
 
-    /// An accessor of a property that the type fulfils with a field.
+    /// Lowers an accessor of a property that the type fulfils with a field.
     fn field_case(
         &mut self,
         f: &FuncRef,
@@ -449,7 +450,7 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// A value of a type of the dispatch as one of the type of the case.
+    /// Converts a value from a type of the dispatch to the type of the case.
     fn open_as(
         &mut self,
         values: Vec<Value>,
@@ -472,7 +473,7 @@ impl Body<'_, '_, '_> {
                     if !is_object {
                         self.expect_tag(tag, opened.tag, to, span);
                     }
-                    // a method of a base struct takes the base
+                    // A method of a base struct takes the base.
                     let values = self.open(&shared, idx, &values);
                     self.convert(values, shared.types[idx].ty, to, span)
                 }
@@ -483,7 +484,7 @@ impl Body<'_, '_, '_> {
         self.by_parts(values, from, to, span, &convert)
     }
 
-    /// A value of a type of the case as one of the type of the dispatch.
+    /// Converts a value from a type of the case to the type of the dispatch.
     fn close_as(&mut self, values: Vec<Value>, from: Ty, to: Ty, opened: Opened, span: Span) -> Vec<Value> {
         if from == to {
             return values;
@@ -498,7 +499,7 @@ impl Body<'_, '_, '_> {
         self.by_parts(values, from, to, span, &convert)
     }
 
-    /// Converts the parts of pairs, optionals, tuples, of instances of one generic struct, and of arrays.
+    /// Converts part by part: pairs, optionals, tuples, instances of the same generic struct, and arrays.
     fn by_parts(
         &mut self,
         values: Vec<Value>,
@@ -530,7 +531,7 @@ impl Body<'_, '_, '_> {
         out
     }
 
-    /// The parts of two types that have the same.
+    /// The parts of two types that have the same structure.
     fn matching_parts(&mut self, from: Ty, to: Ty) -> Option<Vec<(Ty, Ty)>> {
         let alike = match (&self.lw.program.types[from], &self.lw.program.types[to]) {
             (TyKind::Struct(a, _), TyKind::Struct(b, _)) => a == b,

@@ -1,4 +1,4 @@
-//! Entry points and functions that the host calls.
+//! Entry points, and functions that the host calls.
 
 use check::signature::Subst;
 use check::tables::{Callable, FuncRef};
@@ -23,7 +23,7 @@ impl Lowerer<'_> {
         self.module.entries.push(Entry { name, func, group_size });
     }
 
-    /// `[numthreads(x, y, z)]`; what is not said is 1.
+    /// The value of `[numthreads(x, y, z)]`; missing numbers are 1.
     fn group_size(&mut self, decl: DeclId) -> [u32; 3] {
         let mut size = [1; 3];
         let Some(attribute) = self.program.attribute(decl, "numthreads").cloned() else {
@@ -62,7 +62,7 @@ impl Lowerer<'_> {
         size
     }
 
-    /// Declares a function that the host calls, and describes it.
+    /// Declares a function that the host calls, and describes its interface.
     pub(crate) fn host_function(
         &mut self,
         types: &mut Types,
@@ -122,7 +122,8 @@ impl Lowerer<'_> {
     }
 }
 
-/// The function of an entry point: reads the thread's ids and the uniforms, and calls.
+/// Builds the function of an entry point, which reads the thread's ids and the uniforms, and calls the
+/// target.
 pub(crate) fn build(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
@@ -198,14 +199,14 @@ impl Body<'_, '_, '_> {
         if self.lw.holds_buffers(ty) {
             return self.split_uniform(decl, "", ty, span);
         }
-        // The function takes a value; memory has an order of matrices, too.
+        // The function takes a value, but the memory may have another matrix order.
         let declared = self.lw.program.decl_type(decl);
         let declared = self.ty(declared);
         let place = self.memory_place(decl, declared, ty, span);
         self.read(&place)
     }
 
-    /// Whether a type is a number or a vector of numbers, as a thread's ids are.
+    /// Returns true if a type is a number or a vector of numbers, as a thread's ids are.
     fn counts(&mut self, ty: Ty) -> bool {
         let leaves = &self.layout(ty).leaves;
         !matches!(self.lw.program.types[ty], TyKind::Struct(..)) && leaves.len() == 1

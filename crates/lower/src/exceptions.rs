@@ -1,8 +1,9 @@
 //! `throw`, `try` and `catch`, as early exits with a value.
 //!
-//! A function that throws returns its result and an optional error. `try` tests for the error after its call and throws
-//! it again. A `do` with `catch` is a labeled block: a `throw` in it notes the error and which `catch` is for it, and
-//! leaves the block like a `break`; what was noted is in slots of the environment, as all that control joins.
+//! A function that throws returns its result and an optional error. `try` tests for the error after its call
+//! and rethrows it. A `do` with `catch` is a labelled block: a `throw` in it records the error and the
+//! `catch` that handles it, and leaves the block like a `break`. The record is in slots of the environment,
+//! like all values that are joined where control flow merges.
 
 use check::tables::Callable;
 use check::types::{Ty, TyKind};
@@ -14,21 +15,21 @@ use crate::Lowerer;
 use crate::body::{Body, Name, Slot};
 use crate::exits::{Flow, Label};
 
-/// A `catch`.
+/// A `catch` clause.
 #[derive(Clone, Copy)]
 struct Clause {
     var: Option<DeclId>,
     handler: StmtId,
-    /// The type of the error, if it is named.
+    /// The type of the error, if it is bound to a variable.
     ty: Option<Ty>,
-    /// The slot with the number of the `catch` that was noted.
+    /// The slot with the number of the `catch` to run.
     which: usize,
-    /// Where the error is.
+    /// The first slot of the error.
     start: Option<usize>,
 }
 
 impl Lowerer<'_> {
-    /// What a function that throws returns in the IR: its result and an optional error.
+    /// The IR result type of a function that throws: its result and an optional error.
     pub(crate) fn throwing_result(&mut self, callable: &Callable, ret: Ty) -> Option<Ty> {
         let Callable::Func(f) = callable else { return None };
         let error = self.program.error_of(f)?;
@@ -38,7 +39,7 @@ impl Lowerer<'_> {
 }
 
 impl Body<'_, '_, '_> {
-    /// How control leaves a `throw` or the error of a `try`.
+    /// How control leaves a `throw`, or a `try` whose call returned an error.
     pub(crate) fn thrown_flow(&self, stmt: StmtId) -> Flow {
         match self.lw.program.tables.throws.get(&stmt) {
             Some(thrown) => match thrown.target {
@@ -49,7 +50,7 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// The result that the source declares, of what a function that throws returns in the IR.
+    /// The result type that the source declares, given the IR result type of a function that throws.
     pub(crate) fn result_without_error(&self, ret: Ty) -> Option<Ty> {
         match &self.lw.program.types[ret] {
             TyKind::Tuple(parts) => parts.first().copied(),
@@ -64,7 +65,7 @@ impl Body<'_, '_, '_> {
         values
     }
 
-    /// `let var = try call; rest`
+    /// Lowers `let var = try call; rest`.
     pub(crate) fn try_call(&mut self, stmt: StmtId, var: DeclId, rest: &[StmtId]) {
         let DeclKind::Var { init: Some(call), .. } = self.lw.program.ast.decls[var].kind else { return };
         self.error.clear();
@@ -77,7 +78,7 @@ impl Body<'_, '_, '_> {
         self.branch(has, |body| body.leave_with(stmt, error), |body| body.list(&rest));
     }
 
-    /// `throw e;`
+    /// Lowers `throw e;`.
     pub(crate) fn throw(&mut self, stmt: StmtId, value: ExprId) {
         let values = self.expr(value);
         self.leave_with(stmt, values);
@@ -114,7 +115,7 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// `do body catch (e : E) { … }`
+    /// Lowers `do body catch (e : E) { … }`.
     pub(crate) fn do_catch(&mut self, body: StmtId, level: u32, catches: &[(Option<DeclId>, StmtId)]) {
         let flag = self.new_flag(false);
         let none = self.b.u32(0);
@@ -149,7 +150,7 @@ impl Body<'_, '_, '_> {
         self.branch(thrown, |body| body.handlers(&clauses), |_| {});
     }
 
-    /// The `catch` that was noted.
+    /// Runs the `catch` that was recorded.
     fn handlers(&mut self, clauses: &[Clause]) {
         let Some(&Clause { var, handler, ty, which, start }) = clauses.last() else { return };
         let run = |body: &mut Self| {

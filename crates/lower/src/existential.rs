@@ -1,16 +1,18 @@
-//! Values of interface type: what may be in them, and their leaves.
+//! Values of interface type: the types they may contain, and their leaves.
 //!
-//! A program is closed: the types that a value of interface type can have are those that are converted to the
-//! interface somewhere, those that the host names, and, where values are made of numbers (buffers,
-//! `createDynamicObject`) and the host names none, all structs that conform. Which are converted is only known when
-//! everything is lowered; so lowering begins again until it finds none that is new ([`Conformances::settle`]).
+//! Compilation sees the whole program, so the types that a value of interface type may contain are known: the
+//! types that are converted to the interface somewhere, the types that the host names, and, if values are
+//! made from numbers (buffers, `createDynamicObject`) and the host names none, all structs that conform. The
+//! set of converted types is known only when everything has been lowered, so lowering is repeated until it
+//! finds no new ones ([`Conformances::settle`]).
 //!
-//! The leaves are a *tag*, the number of the type plus one (0: no type), and *slots* that the types share. A leaf of a
-//! type has a slot of its own IR type, and leaves with a tangent only share slots with such. So no bits are
-//! reinterpreted, and differentiation sees numbers; what a type does not use is zero.
+//! The leaves are a *tag*, which is the number of the type plus one (0: no type), and *slots*, which the
+//! types share. A leaf of a type uses a slot of its own IR type, and leaves with a tangent share slots only
+//! with other leaves with a tangent. So no bits are reinterpreted, and differentiation sees numbers; slots
+//! that a type does not use are zero.
 //!
-//! The differential of an existential type is that of whatever is in it: the same tag, and the slots that have a
-//! tangent, in order. Tag 0 is the null differential: zero of a type that is not known.
+//! The differential of an existential type is that of the value it contains: the same tag, and the slots that
+//! have a tangent, in order. Tag 0 is the null differential: the zero of an unknown type.
 
 use std::rc::Rc;
 
@@ -24,13 +26,14 @@ use syntax::{Diagnostic, Span};
 use crate::leaves::{DiffMap, Layout, Leaf};
 use crate::{FxIndexMap, Lowerer};
 
-/// More rounds than this mean that each finds a type made of those of the one before.
+/// The maximum number of rounds. More rounds mean that each one finds a type built from the types of the one
+/// before.
 const MAX_ROUNDS: u32 = 40;
 
-/// A type that a value of interface type may have.
+/// A type that a value of interface type may contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Implementation {
-    /// Its number in the program plus one.
+    /// The number of the type in the program plus one.
     pub(crate) tag: u32,
     pub(crate) ty: Ty,
 }
@@ -38,13 +41,13 @@ pub(crate) struct Implementation {
 /// The types in values of interface type, by interface.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Conformances {
-    /// Interface, type and number, as the host says.
+    /// Interface, type and number, as given by the host.
     named: Vec<(Ty, Ty, Option<u32>)>,
-    /// Types that are converted, in the order of finding.
+    /// Types that are converted to each interface, in the order in which they were found.
     found: FxIndexMap<Ty, IndexSet<Ty, FxBuildHasher>>,
-    /// Interfaces whose values are made of numbers.
+    /// Interfaces whose values are made from numbers.
     from_data: IndexSet<Ty, FxBuildHasher>,
-    /// What this round goes by.
+    /// The sets that the current round uses.
     sets: FxIndexMap<Ty, Vec<Implementation>>,
     rounds: u32,
 }
@@ -57,7 +60,7 @@ impl Conformances {
         conformances
     }
 
-    /// Takes in what has been found; whether that changes anything.
+    /// Takes in the types found in a round. Returns true if that changes any set.
     pub(crate) fn settle(&mut self, program: &mut Program) -> bool {
         let mut interfaces: IndexSet<Ty, FxBuildHasher> = self.named.iter().map(|n| n.0).collect();
         interfaces.extend(self.from_data.iter().copied());
@@ -87,35 +90,35 @@ impl Conformances {
         changed
     }
 
-    /// Whether it seems that no round will be the last; gives an interface whose types grow.
+    /// Returns an interface whose set of types keeps growing, if it seems that lowering would never end.
     pub(crate) fn is_endless(&self) -> Option<Ty> {
         let largest = self.sets.iter().max_by_key(|s| s.1.len())?;
         (self.rounds > MAX_ROUNDS || largest.1.len() > 4096).then_some(*largest.0)
     }
 }
 
-/// The number after the greatest in use.
+/// The number after the greatest one in use.
 fn next_id(set: &[Implementation]) -> u32 {
     set.iter().map(|i| i.tag).max().unwrap_or(0)
 }
 
-/// What a leaf is to differentiation; leaves share slots with those of the same role.
+/// The role of a leaf in differentiation. Leaves share slots only with leaves of the same role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// Has no tangent.
+    /// The leaf has no tangent.
     Plain,
-    /// The differential has the same leaf.
+    /// The differential contains the same leaf.
     Same,
-    /// Has a tangent.
+    /// The leaf has a tangent.
     Tangent,
 }
 
-/// A type in the slots of an existential type.
+/// The assignment of a type's leaves to the slots of an existential type.
 #[derive(Clone, Debug)]
 pub(crate) struct Placed {
     pub(crate) tag: u32,
     pub(crate) ty: Ty,
-    /// Of each of its leaves, the leaf of the existential type.
+    /// For each leaf of the type, the leaf of the existential type.
     pub(crate) slots: Vec<usize>,
 }
 
@@ -128,7 +131,7 @@ pub(crate) struct Existential {
 }
 
 impl Existential {
-    /// The place of the type with a tag.
+    /// The index of the type with the given tag.
     pub(crate) fn position(&self, tag: u32) -> Option<usize> {
         self.types.iter().position(|t| t.tag == tag)
     }
@@ -142,7 +145,7 @@ impl Existential {
 }
 
 impl Lowerer<'_> {
-    /// The types that values of an existential type may have in this round, with their tags.
+    /// The types that values of an existential type may contain in this round, with their tags.
     fn implementations(&mut self, ty: Ty) -> Vec<Implementation> {
         match self.program.types[ty] {
             TyKind::Interface(..) => self.conformances.sets.get(&ty).cloned().unwrap_or_default(),
@@ -158,17 +161,17 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The types that values of an existential type may have in this round.
+    /// The types that values of an existential type may contain in this round.
     pub(crate) fn types_in(&mut self, ty: Ty) -> Vec<Ty> {
         self.implementations(ty).into_iter().map(|i| i.ty).collect()
     }
 
-    /// Notes that a type is converted to an interface.
+    /// Records that a type is converted to an interface.
     pub(crate) fn note_conversion(&mut self, ty: Ty, interface: Ty) {
         self.conformances.found.entry(interface).or_default().insert(ty);
     }
 
-    /// Notes that values of an existential type are made of numbers.
+    /// Records that values of an existential type are made from numbers.
     pub(crate) fn note_from_data(&mut self, ty: Ty) {
         let mut at = ty;
         while let TyKind::Assoc(base, _) = self.program.types[at] {
@@ -240,8 +243,8 @@ impl Lowerer<'_> {
         Layout { leaves, parts: Vec::new() }
     }
 
-    /// The first slots of a differential: those of the primal that it has a counterpart for. Gives the primal and, of
-    /// each of its slots, the differential's.
+    /// Adds the first slots of a differential: those that correspond to slots of the primal. Returns the
+    /// primal and, for each of its slots, the differential's slot.
     fn mirror(
         &mut self,
         types: &mut Types,
@@ -268,7 +271,8 @@ impl Lowerer<'_> {
         (0..n).map(role).collect()
     }
 
-    /// Where the tangents of an existential type's slots are: where every type in it has them.
+    /// The map from the slots of an existential type to their tangents, merged from the maps of all types in
+    /// it.
     pub(crate) fn existential_diff_map(&mut self, types: &mut Types, ty: Ty, differential: Ty) -> DiffMap {
         let (own, target) = (self.existential(types, ty), self.existential(types, differential));
         let mut map = vec![None; own.leaves.len()];
@@ -305,8 +309,8 @@ impl Lowerer<'_> {
         DiffMap { ty: differential, map, same }
     }
 
-    /// Reports an existential type whose layout is asked for within itself: a value of one of its types has one of its
-    /// own values in it.
+    /// Reports an existential type whose layout is needed for itself: a value of one of its types contains a
+    /// value of the existential type.
     pub(crate) fn check_circular(&mut self, ty: Ty) {
         if !self.program.is_existential(ty) {
             return;
@@ -317,7 +321,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Reports a type that is in values of an existential type and contains such a value.
+    /// Reports a type that occurs in values of an existential type and contains such a value.
     fn contains_itself(&mut self, ty: Ty, existential: Ty) {
         let (name, interface) = (self.program.type_name(ty), self.program.type_name(existential));
         let span = self.span_of_type(ty);
@@ -328,13 +332,13 @@ impl Lowerer<'_> {
         self.diagnostics.push(Diagnostic::error("E41003", span, message).help(note));
     }
 
-    /// Where a type is declared.
+    /// The location of a type's declaration.
     pub(crate) fn span_of_type(&self, ty: Ty) -> Span {
         span_of_type(self.program, ty)
     }
 }
 
-/// Where a type is declared.
+/// The location of a type's declaration.
 fn span_of_type(program: &Program, ty: Ty) -> Span {
     let mut at = ty;
     loop {
@@ -348,7 +352,7 @@ fn span_of_type(program: &Program, ty: Ty) -> Span {
     }
 }
 
-/// The types of an interface have no end.
+/// The error that the set of types of an interface keeps growing.
 pub(crate) fn endless_types(program: &Program, interface: Ty) -> Diagnostic {
     let message = format!("the types of the values of `{}` are without end", program.type_name(interface));
     Diagnostic::error("E0908", span_of_type(program, interface), message)

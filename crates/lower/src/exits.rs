@@ -1,9 +1,9 @@
 //! Early exits: `return`, `break` and `continue` become values and flags.
 //!
-//! [`Body::list`] lowers statements in order. A statement that may leave takes the rest of the list
-//! with it: if one arm of an `if` always leaves, the rest goes into the other arm, and no flag is
-//! needed. If both arms may fall through, a flag is set where control leaves, and the rest runs if
-//! it is not set. Flags are slots of the environment, set only where something looks at them.
+//! [`Body::list`] lowers statements in order. A statement that may leave takes the rest of the list with it:
+//! if one arm of an `if` always leaves, the rest goes into the other arm, and no flag is needed. If both arms
+//! may fall through, a flag is set where control leaves, and the rest runs only if it is not set. Flags are
+//! slots of the environment, and are set only if some construct reads them.
 
 use ir::{Op, Value};
 use syntax::ast::StmtKind;
@@ -15,12 +15,12 @@ use crate::places::{Place, PlaceKind};
 /// How control can leave a statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Flow {
-    /// To the next statement.
+    /// Control continues with the next statement.
     pub(crate) falls: bool,
     pub(crate) breaks: bool,
     pub(crate) continues: bool,
     pub(crate) returns: bool,
-    /// To the ends of labeled statements, a bit for each level.
+    /// Control jumps to the ends of labelled statements, a bit for each level.
     pub(crate) labels: u32,
 }
 
@@ -50,11 +50,11 @@ impl Flow {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub(crate) is_loop: bool,
-    /// Flag of `break`.
+    /// The slot of the flag of `break`.
     pub(crate) broke: usize,
-    /// Flag of `continue`; for loops.
+    /// The slot of the flag of `continue`; for loops only.
     pub(crate) continued: usize,
-    /// How many constructs within look at each.
+    /// The number of constructs within that read each flag.
     pub(crate) observe_break: u32,
     pub(crate) observe_continue: u32,
 }
@@ -62,18 +62,18 @@ pub(crate) struct Target {
 /// A statement that a `break` can name, or that catches errors.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Label {
-    /// Whether control has left to its end.
+    /// The slot of the flag that control has jumped to its end.
     pub(crate) flag: usize,
-    /// How many constructs within look at the flag.
+    /// The number of constructs within that read the flag.
     pub(crate) observers: u32,
-    /// Of each `catch`: the slot of its number, and where its error is kept.
+    /// For each `catch`, the slot of its number, and the first slot of its error.
     pub(crate) errors: Vec<(usize, Option<usize>)>,
-    /// The slots of these.
+    /// The range of these slots.
     pub(crate) slots: std::ops::Range<usize>,
 }
 
 impl Body<'_, '_, '_> {
-    /// How control can leave a statement.
+    /// Computes how control can leave a statement.
     pub(crate) fn flow(&mut self, stmt: StmtId) -> Flow {
         if let Some(&flow) = self.flows.get(&stmt) {
             return flow;
@@ -142,7 +142,7 @@ impl Body<'_, '_, '_> {
                 }
                 flow
             }
-            // nothing leaves it: see `deferred`
+            // Control cannot leave a `defer`: see `deferred`.
             StmtKind::Defer(_) => Flow::FALLS,
             StmtKind::Continue => Flow { continues: true, ..Flow::default() },
             StmtKind::Return(_) => Flow { returns: true, ..Flow::default() },
@@ -166,7 +166,7 @@ impl Body<'_, '_, '_> {
         flow
     }
 
-    /// The statements of a `__target_switch` that are for this target.
+    /// The statements of a `__target_switch` for this target.
     pub(crate) fn target_case(&self, stmt: StmtId) -> Option<Vec<StmtId>> {
         let StmtKind::TargetSwitch(cases) = &self.lw.program.ast.stmts[stmt].kind else { return None };
         let named = |wanted: &str| {
@@ -203,7 +203,8 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// `defer body; rest`: however control leaves the rest, that is where the list of statements ends here.
+    /// Lowers `defer body; rest`: however control leaves the rest, it continues after `rest` here, where
+    /// `body` runs.
     fn deferred(&mut self, body: StmtId, rest: &[StmtId]) {
         let span = self.lw.program.ast.stmts[body].span;
         if !self.enter(span) {
@@ -220,7 +221,8 @@ impl Body<'_, '_, '_> {
         self.leave();
     }
 
-    /// Whether a list of statements has a `defer` of its own: it ends where its block does.
+    /// Returns true if a list of statements has a `defer` of its own, so that it must end where its block
+    /// does.
     fn defers(&self, stmts: &[StmtId]) -> bool {
         stmts.iter().any(|&s| matches!(self.lw.program.ast.stmts[s].kind, StmtKind::Defer(_)))
     }
@@ -330,7 +332,7 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// Runs the rest of a list if control has not left.
+    /// Runs the rest of a list unless control has left.
     fn guarded(&mut self, flow: Flow, rest: &[StmtId]) {
         if rest.is_empty() {
             return;
@@ -343,7 +345,7 @@ impl Body<'_, '_, '_> {
         self.branch(left, |_| {}, |body| body.list(&rest));
     }
 
-    /// Whether control has left in one of the ways that a statement can be left.
+    /// Emits a test that control has left in one of the ways in `flow`. Returns `None` if there are no flags.
     pub(crate) fn left(&mut self, flow: Flow) -> Option<Value> {
         let mut flags = Vec::new();
         if flow.returns {
@@ -375,7 +377,7 @@ impl Body<'_, '_, '_> {
         left
     }
 
-    /// Counts those who look at the flags.
+    /// Updates the numbers of constructs that read the flags.
     pub(crate) fn observe(&mut self, flow: Flow, change: i32) {
         if flow.returns {
             self.observe_return = self.observe_return.wrapping_add_signed(change);
@@ -405,7 +407,7 @@ impl Body<'_, '_, '_> {
             let to = self.ret_ty;
             let values = self.convert(values, from, to, span);
             if self.is_init {
-                // a constructor's result is the new object
+                // A constructor's result is the new object.
                 let var = self.vars[&Name::This];
                 let kind = PlaceKind::Slots {
                     start: var.start,
@@ -428,7 +430,7 @@ impl Body<'_, '_, '_> {
     fn exit_continue(&mut self) {
         let target = self.targets.iter().rev().find(|t| t.is_loop).copied();
         let Some(target) = target else { return };
-        // a switch between here and the loop must be left too; its guards look at `continued`
+        // A switch between here and the loop must be left, too; its guards read `continued`.
         if target.observe_continue > 0 {
             self.set_flag(target.continued, true);
         }

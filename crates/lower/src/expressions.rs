@@ -1,4 +1,4 @@
-//! Expressions, one arm for each meaning.
+//! Lowering of expressions, with one match arm for each meaning.
 
 use check::tables::{Callable, Meaning};
 use check::types::{Ty, TyKind, Val};
@@ -12,7 +12,7 @@ use crate::leaves::scalar_in;
 use crate::statements::truncate;
 
 impl Body<'_, '_, '_> {
-    /// The value of an expression in the type that its context asks for.
+    /// The value of an expression in the type that its context requires.
     pub(crate) fn expr(&mut self, e: ExprId) -> Vec<Value> {
         let values = self.expr_raw(e);
         let (own, seen) = (self.raw_ty(e), self.expr_ty(e));
@@ -62,7 +62,7 @@ impl Body<'_, '_, '_> {
         values
     }
 
-    /// The value of an expression that is no place.
+    /// The value of an expression that is not a place.
     pub(crate) fn value_raw(&mut self, e: ExprId) -> Vec<Value> {
         let ty = self.raw_ty(e);
         let span = self.span_of(e);
@@ -200,7 +200,7 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// A known integer in a scalar type (or each lane of a vector).
+    /// An integer constant in a scalar type (or in each lane of a vector).
     pub(crate) fn integer(&mut self, n: i64, ty: Ty) -> Vec<Value> {
         let layout = self.layout(ty);
         let Some(leaf) = layout.leaves.first() else { return Vec::new() };
@@ -214,7 +214,7 @@ impl Body<'_, '_, '_> {
         vec![self.convert_leaf(value, leaf.ty)]
     }
 
-    /// A known number in a scalar type (or each lane of a vector).
+    /// A number constant in a scalar type (or in each lane of a vector).
     pub(crate) fn number(&mut self, x: f64, ty: Ty) -> Vec<Value> {
         let layout = self.layout(ty);
         let Some(leaf) = layout.leaves.first() else { return Vec::new() };
@@ -226,7 +226,7 @@ impl Body<'_, '_, '_> {
         vec![self.convert_leaf(value, leaf.ty)]
     }
 
-    /// Cuts derivatives.
+    /// Detaches values, so that no derivatives flow through them.
     pub(crate) fn detach(&mut self, values: Vec<Value>) -> Vec<Value> {
         values
             .into_iter()
@@ -237,7 +237,7 @@ impl Body<'_, '_, '_> {
             .collect()
     }
 
-    /// `diffPair(p, d)`; without `d` its differential is zero.
+    /// Lowers `diffPair(p, d)`; without `d` the differential is zero.
     fn make_pair(&mut self, ty: Ty, primal: ExprId, differential: Option<ExprId>, span: Span) -> Vec<Value> {
         let layout = self.layout(ty);
         let part = |k: usize| layout.parts.get(k).map(|p| p.ty);

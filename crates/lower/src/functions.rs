@@ -1,7 +1,7 @@
-//! Functions of the module: what each is made from, its flat signature, and its declaration.
+//! The functions of the module: the key of each, its flat signature, and its declaration.
 //!
-//! A function is declared (with parameters and results) when it is first named and built later, by
-//! the worklist in [`crate::lower`]; so recursion of the program is no recursion of the compiler.
+//! A function is declared (with its parameters and results) when it is first named, and built later by the
+//! worklist in [`crate::lower`], so a recursive program does not make the compiler recurse.
 
 use std::rc::Rc;
 
@@ -18,78 +18,79 @@ use crate::leaves::DiffMap;
 use crate::twins::Moves;
 use crate::{Lowerer, Step};
 
-/// What a function is made from.
+/// Identifies a function of the module by the item that it is built from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
     /// A function of the source, or a derivative operator as a function with the operator's signature.
     Callable(Callable),
-    /// `(params…, tangents…) -> (results…, tangents…)` over the user's forward derivative of the
-    /// first; zeros if there is none.
+    /// `(params…, tangents…) -> (results…, tangents…)`, in terms of the user's forward derivative of the
+    /// function; zeros if there is none.
     WitnessJvp(FuncRef, Option<FuncRef>),
-    /// `(params…, cotangents…) -> (cotangents…)` over the user's backward derivative of the first; zeros if
-    /// there is none.
+    /// `(params…, cotangents…) -> (cotangents…)`, in terms of the user's backward derivative of the function;
+    /// zeros if there is none.
     WitnessVjp(FuncRef, Option<FuncRef>),
     /// `(params…, tangents…) -> (results…)` of a function of pointers (see [`crate::twins`]).
     Twin(FuncRef),
-    /// The function as `no_diff` calls it: nothing of it is differentiated, so no backward derivative in it is run.
+    /// The function as called under `no_diff`: it has no derivative, so no backward derivatives in it are
+    /// run.
     Quiet(FuncRef),
-    /// `(params…) -> (results…, params…)`: what reverse mode calls in place of a function of pointers.
+    /// `(params…) -> (results…, params…)`: called by reverse mode in place of a function of pointers.
     Moved(FuncRef, Moves),
     /// `(x) -> (x.use(), x)`, and its derivatives (see [`crate::uses`]).
     Use(FuncRef, Ty),
     UseJvp(FuncRef, Ty),
     UseVjp(FuncRef, Ty),
-    /// `(params…) -> (results…, context…)` over the user's `__apply`.
+    /// `(params…) -> (results…, context…)`, in terms of the user's `__apply`.
     WitnessApply(FuncRef, Applied),
-    /// `(context…, cotangents…) -> (cotangents…)` over the call operator of the context.
+    /// `(context…, cotangents…) -> (cotangents…)`, in terms of the call operator of the context.
     WitnessPropagate(FuncRef, Applied),
-    /// What the host wants of a function: what these steps lead to, the last one last.
+    /// A function requested by the host: the result of applying these steps in order.
     Derived(Callable, Vec<Step>),
-    /// The initial value of a thread's own global.
+    /// Computes the initial value of a thread-local global.
     GlobalInit(FuncRef),
-    /// An entry point.
+    /// The wrapper of an entry point.
     Entry(DeclId),
 }
 
-/// A parameter of a function, the receiver included.
+/// A parameter of a function; the receiver is one, too.
 #[derive(Clone, Debug)]
 pub(crate) struct FlatParam {
     pub(crate) name: String,
     pub(crate) decl: Option<DeclId>,
     pub(crate) ty: Ty,
     pub(crate) dir: Direction,
-    /// Where its leaves have tangents, if it is differentiable as declared.
+    /// The map of its tangents, if it is declared differentiable.
     pub(crate) diff: Option<Rc<DiffMap>>,
-    /// An element of the pack that `decl` declares.
+    /// The parameter is an element of the pack that `decl` declares.
     pub(crate) in_pack: bool,
 }
 
 impl FlatParam {
-    /// Whether its leaves are parameters of the IR function.
+    /// Returns true if its leaves are parameters of the IR function.
     pub(crate) fn is_input(&self) -> bool {
         self.dir != Direction::Out
     }
 
-    /// Whether its leaves are results of the IR function.
+    /// Returns true if its leaves are results of the IR function.
     pub(crate) fn is_output(&self) -> bool {
         self.dir.is_written()
     }
 }
 
-/// A function from outside, the receiver being the first parameter.
+/// The signature of a function with flat parameters. The receiver is the first parameter.
 #[derive(Clone, Debug)]
 pub(crate) struct FlatSig {
     pub(crate) params: Vec<FlatParam>,
     pub(crate) has_this: bool,
-    /// The first parameter is a value of existential type that decides which static member is meant.
+    /// The first parameter is a value of existential type that determines which static member is called.
     pub(crate) has_object: bool,
     pub(crate) ret: Ty,
     pub(crate) ret_diff: Option<Rc<DiffMap>>,
 }
 
-/// A result of the IR function: the returned value, or a parameter that is written.
+/// A group of results of the IR function: the returned value, or a parameter that is written.
 pub(crate) struct Output {
-    /// Number of the parameter; none for the returned value.
+    /// The index of the parameter; `None` for the returned value.
     pub(crate) param: Option<usize>,
     pub(crate) ty: Ty,
     pub(crate) diff: Option<Rc<DiffMap>>,
@@ -106,7 +107,7 @@ impl FlatSig {
     }
 }
 
-/// A function that has been declared.
+/// A declared function.
 #[derive(Debug)]
 pub(crate) struct Declared {
     pub(crate) func: Func,
@@ -117,11 +118,11 @@ pub(crate) struct Declared {
 }
 
 impl Lowerer<'_> {
-    /// Requirements resolved, user-written derivatives in place of operators.
+    /// Resolves requirements and replaces derivative operators by user-written derivatives.
     pub(crate) fn canonical(&mut self, callable: Callable) -> Result<Callable, String> {
         Ok(match callable {
             Callable::Func(f) => match self.program.resolve_requirement(&f) {
-                // The function between has the requirement's signature.
+                // The adapter function has the requirement's signature.
                 Resolved::Func(found) if self.program.is_adapted(&f, &found) => Callable::Func(f),
                 Resolved::Func(found) => Callable::Func(found),
                 Resolved::Synthesized(member, ty) => Callable::Synthesized(member, ty),
@@ -155,7 +156,7 @@ impl Lowerer<'_> {
         })
     }
 
-    /// The flat form of a signature whose types are concrete.
+    /// Flattens a signature with concrete types.
     pub(crate) fn flatten(&mut self, types: &mut Types, sig: &Signature) -> FlatSig {
         let mut params = Vec::new();
         if let Some(this) = &sig.this {
@@ -177,7 +178,7 @@ impl Lowerer<'_> {
                 None => format!("arg{k}"),
             };
             let dir = match param.dir {
-                // user functions get a copy of the place; buffers are handles anyway
+                // User functions get a copy of the place; buffers are handles anyway.
                 Direction::Ref => Direction::InOut,
                 Direction::ConstRef => Direction::In,
                 Direction::In | Direction::Out | Direction::InOut => param.dir,
@@ -195,7 +196,7 @@ impl Lowerer<'_> {
         FlatSig { params, has_this: sig.this.is_some(), has_object: false, ret: sig.ret, ret_diff }
     }
 
-    /// The slots of a value's leaves.
+    /// The slots for the leaves of a value.
     pub(crate) fn slots(
         &mut self,
         types: &mut Types,
@@ -217,7 +218,7 @@ impl Lowerer<'_> {
         leaves.collect()
     }
 
-    /// The IR function of a callee, declared if it is new. The callee must be canonical.
+    /// Declares the IR function of a callee if it is new. The callee must be canonical.
     pub(crate) fn function(&mut self, types: &mut Types, callable: &Callable) -> Rc<Declared> {
         let key = Key::Callable(callable.clone());
         if let Some(declared) = self.declared.get(&key) {
@@ -259,7 +260,7 @@ impl Lowerer<'_> {
         declared
     }
 
-    /// Declares a function whose slots are given.
+    /// Declares a function with the given slots.
     pub(crate) fn declare_flat(
         &mut self,
         key: Key,
@@ -283,7 +284,7 @@ impl Lowerer<'_> {
         declared
     }
 
-    /// The declaration that a callee comes from.
+    /// The declaration that a callee derives from.
     pub(crate) fn origin(callable: &Callable) -> Option<&FuncRef> {
         match callable {
             Callable::Func(f) => Some(f),
@@ -396,7 +397,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The function that a requirement of an interface calls for the type that is known.
+    /// The function that fulfils a requirement of an interface, for a concrete type, with another signature.
     fn adapted(&mut self, f: &FuncRef) -> Option<FuncRef> {
         match self.program.resolve_requirement(f) {
             Resolved::Func(own) if own.decl != f.decl => Some(own),
@@ -404,7 +405,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Builds the body of the function with this number in the worklist.
+    /// Builds the body of the function with this index in the worklist.
     pub(crate) fn build(&mut self, types: &mut Types, idx: usize) {
         let (key, declared) = self.declared.get_index(idx).expect("idx is in range");
         let (key, declared) = (key.clone(), declared.clone());
@@ -491,7 +492,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The results that the body gives must have the types of the signature.
+    /// Checks that the results of the body have the types of the signature.
     fn check_results(&mut self, declared: &Declared, function: &Function) {
         let results = &function.regions[function.body()].results;
         let fit = results.len() == declared.results.len()
@@ -520,7 +521,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Whether a type is a pair of a primal and a differential.
+    /// The primal type of a pair type; `None` for other types.
     pub(crate) fn pair_of(&self, ty: Ty) -> Option<Ty> {
         match self.program.types[ty] {
             TyKind::DiffPair(t) | TyKind::DiffPtrPair(t) => Some(t),

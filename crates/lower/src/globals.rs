@@ -1,4 +1,4 @@
-//! Globals: constants are evaluated where they are used, all else is memory.
+//! Globals: constants are evaluated where they are used; all others are memory.
 
 use check::Resolved;
 use check::tables::FuncRef;
@@ -14,8 +14,8 @@ use crate::functions::{FlatSig, Key};
 use crate::places::Place;
 
 impl Lowerer<'_> {
-    /// The global of a declaration.
-    /// `of` has the generic arguments of what the declaration is in: each instance has its own.
+    /// The global of a declaration. `of` has the generic arguments of the declaration's container: each
+    /// instance has its own global.
     pub(crate) fn global(&mut self, types: &mut Types, of: &FuncRef, ty: Ty) -> Option<Global> {
         if let Some(&global) = self.globals.get(of) {
             return global;
@@ -57,7 +57,7 @@ impl Lowerer<'_> {
         }
         let mem = self.mem_type(types, element);
         let has_init = matches!(node.kind, DeclKind::Var { init: Some(_), .. });
-        // zeros would be a value of the first type
+        // Zero-initialised memory would be read as a value of the first type.
         let is_open = space == Space::Private && self.layout(types, ty).leaves.iter().any(|leaf| leaf.is_tag);
         let init = if space == Space::Private && (has_init || is_open) {
             self.program.body(decl);
@@ -74,13 +74,13 @@ impl Lowerer<'_> {
         Some(self.module.globals.push(GlobalData { name, space, ty: mem, init, span }))
     }
 
-    /// A type within a type that has no place in memory.
+    /// Finds a type within a type that cannot be kept in memory.
     fn opaque_in(&mut self, ty: Ty, is_memory: bool, depth: u32) -> Option<Ty> {
         if depth > 16 {
             return None;
         }
         match self.program.types[ty].clone() {
-            // the host has no number for a text
+            // The host cannot provide the index of a text.
             TyKind::String if !is_memory => Some(ty),
             TyKind::Opaque(..) => Some(ty),
             TyKind::Array(element, _) | TyKind::Buffer(_, element) => {
@@ -96,7 +96,7 @@ impl Lowerer<'_> {
 }
 
 impl Body<'_, '_, '_> {
-    /// The place of a variable that is no local.
+    /// The place of a variable that is not a local.
     pub(crate) fn global_place(&mut self, e: ExprId, decl: DeclId, ty: Ty) -> Place {
         let span = self.span_of(e);
         let node = self.lw.program.ast.decls[decl].clone();
@@ -108,7 +108,7 @@ impl Body<'_, '_, '_> {
         let is_const = node.modifiers.has(Modifiers::CONST) || node.modifiers.has(Modifiers::LET);
         let is_static = node.modifiers.has(Modifiers::STATIC);
         if init.is_none() && is_const && is_static && node.modifiers.has(Modifiers::EXTERN) {
-            // Zeros would be a value that nobody gave.
+            // Zeros would be a value that was never given.
             let name = self.lw.program.ast.name(node.name).to_owned();
             let message = format!("the value of `{name}` is given nowhere");
             let help = format!("write one here, which others may replace: `{name} = …`");
@@ -136,7 +136,7 @@ impl Body<'_, '_, '_> {
         self.memory_place(decl, declared, ty, span)
     }
 
-    /// The place of a static member of a generic type, or of one that an interface asks for.
+    /// The place of a static member of a generic type, or of one that an interface requires.
     pub(crate) fn static_member_place(&mut self, e: ExprId, member: &FuncRef, ty: Ty) -> Place {
         let span = self.span_of(e);
         let subst = self.subst.clone();

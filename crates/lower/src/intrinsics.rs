@@ -1,7 +1,7 @@
-//! Functions of the library that are operations of the IR: `__intrinsic_op(name)`.
+//! Library functions that are operations of the IR: `__intrinsic_op(name)`.
 //!
-//! A function of numbers that has (or may have) a derivative rule stays a call of a tiny function,
-//! so that the rule can be attached to it. All others are emitted where they are called.
+//! A function of numbers that has (or may have) a derivative rule remains a call of a tiny function, so that
+//! the rule can be attached to it. All others are emitted inline at the call.
 
 use check::signature::Direction;
 use check::tables::{Arg, FuncRef};
@@ -18,7 +18,7 @@ use crate::leaves::{rows, scalar_in};
 use crate::places::{Memory, Place, PlaceKind};
 
 impl Lowerer<'_> {
-    /// The operation that a library function is.
+    /// The name of the operation that a library function stands for.
     pub(crate) fn intrinsic_name(&self, decl: DeclId) -> Option<String> {
         let attribute = self.program.attribute(decl, "__intrinsic_op")?;
         match &self.program.ast.exprs[*attribute.args.first()?].kind {
@@ -29,7 +29,7 @@ impl Lowerer<'_> {
     }
 }
 
-/// The bits of the greatest number of a kind, infinity for floats.
+/// The bits of the greatest number of a type; infinity for floats.
 fn greatest(s: Scalar) -> u64 {
     match s {
         Scalar::F16 | Scalar::F32 | Scalar::F64 => ir::build::float_bits(s, f64::INFINITY),
@@ -38,7 +38,7 @@ fn greatest(s: Scalar) -> u64 {
     }
 }
 
-/// The bits of the least number of a kind.
+/// The bits of the least number of a type; negative infinity for floats.
 fn least(s: Scalar) -> u64 {
     match s {
         Scalar::F16 | Scalar::F32 | Scalar::F64 => ir::build::float_bits(s, f64::NEG_INFINITY),
@@ -65,7 +65,7 @@ fn atomic_of(name: &str) -> Option<AtomicOp> {
     })
 }
 
-/// The function of an operation, for calls of it and derivatives of it.
+/// Builds the function of an operation, for calls of the function and its derivatives.
 pub(crate) fn build(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
@@ -87,7 +87,7 @@ pub(crate) fn build(
 }
 
 impl Body<'_, '_, '_> {
-    /// A call of an operation; `None` if it stays a call.
+    /// Lowers a call of an operation. Returns `None` if it remains a call.
     pub(crate) fn intrinsic_call(
         &mut self,
         f: &FuncRef,
@@ -100,7 +100,7 @@ impl Body<'_, '_, '_> {
         if atomic_of(&name).is_some() {
             return Some(self.atomic(f, &name, (base, args), ty, span));
         }
-        // WGSL's: all threads have written before it is read, and have read before they go on.
+        // As in WGSL, all threads have written before the load, and have loaded before they continue.
         if let ("uniform_load", Some(&Arg::Expr(e))) = (&*name, args.first()) {
             let place = self.place_as_context(e);
             self.b.span = crate::ir_span(span);
@@ -156,7 +156,7 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// A condition that has to hold for these generic arguments.
+    /// Checks a condition for the current generic arguments.
     fn static_assert(&mut self, cond: syntax::ExprId) {
         let subst = self.subst.clone();
         let known =
@@ -173,7 +173,7 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// The same with values; `None` if it stays a call.
+    /// Like [`Body::intrinsic_call`], but with values as arguments. Returns `None` if it remains a call.
     pub(crate) fn intrinsic_values(
         &mut self,
         f: &FuncRef,
@@ -192,7 +192,8 @@ impl Body<'_, '_, '_> {
         self.operation(&name, &values, sig.ret)
     }
 
-    /// Whether a derivative rule may belong to the operation: functions of floating-point numbers.
+    /// Returns true if the operation may have a derivative rule: that is the case for functions of
+    /// floating-point numbers.
     fn stays_call(&mut self, f: &FuncRef, name: &str) -> bool {
         if math_of(name).is_none() && name != "rem" {
             return false;
@@ -203,7 +204,7 @@ impl Body<'_, '_, '_> {
         layout.leaves.first().is_some_and(|l| self.b.types.is_differentiable(l.ty))
     }
 
-    /// Emits an operation on values; `None` if there is none of that name.
+    /// Emits an operation on values. Returns `None` if there is no operation of that name.
     fn operation(&mut self, name: &str, args: &[Vec<Value>], ty: Ty) -> Option<Vec<Value>> {
         let leaf = |k: usize| args.get(k).and_then(|a| a.first().copied());
         if let Some(math) = math_of(name) {
@@ -264,7 +265,7 @@ impl Body<'_, '_, '_> {
                     if to == own { v } else { body.b.emit_typed(Op::Bitcast, &[v], to) }
                 })
             }
-            // Bits have no derivative, but the way to half precision and back is a conversion.
+            // Bits have no derivative, but the conversion to half precision and back does.
             "f32tof16" => {
                 let value = leaf(0)?;
                 self.map_leaf(value, |body, v| {
@@ -358,7 +359,7 @@ impl Body<'_, '_, '_> {
         Some(vec![value])
     }
 
-    /// A texel as a color or back: lanes are converted, those that are missing are 0, 0, 1.
+    /// Converts a texel to a colour or back: lanes are converted, and missing ones are 0, 0, 1.
     fn texel(&mut self, value: Value, ty: Ty) -> Option<Value> {
         let layout = self.layout(ty);
         let to = layout.leaves.first()?.ty;
@@ -381,7 +382,7 @@ impl Body<'_, '_, '_> {
         })
     }
 
-    /// The leaves of all lanes' values, and the mask of the lanes that are here.
+    /// Gathers the leaves of all lanes' values, and the mask of the active lanes.
     fn wave_gather(&mut self, value: &[Value]) -> Option<Vec<Value>> {
         let mut all = Vec::new();
         let mut mask = None;
@@ -397,7 +398,7 @@ impl Body<'_, '_, '_> {
         Some(all)
     }
 
-    /// Whether two values are equal in every number.
+    /// Emits a test that two values are equal in every number.
     fn equal(&mut self, a: &[Value], b: &[Value]) -> Option<Vec<Value>> {
         let mut all = self.b.bool(true);
         for (&a, &b) in a.iter().zip(b) {
@@ -430,12 +431,12 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// `cond ? a : b` for each component of vectors or matrices.
+    /// Emits `cond ? a : b` for each component of vectors or matrices.
     pub(crate) fn select_rows(&mut self, cond: Value, a: Value, b: Value) -> Value {
         self.each_row(&[cond, a, b], &mut |body, v| body.b.emit(Op::Select, v))
     }
 
-    /// Applies to scalars or vectors, or to the rows of matrices.
+    /// Applies `f` to scalars or vectors, or to the rows of matrices.
     fn each_row(&mut self, operands: &[Value], f: &mut dyn FnMut(&mut Self, &[Value]) -> Value) -> Value {
         let own = self.b.func.ty(operands[0]);
         let Some((_, n)) = rows(self.b.types, own) else { return f(self, operands) };
@@ -454,8 +455,10 @@ impl Body<'_, '_, '_> {
 
     // ---- atomics
 
-    /// `f(place, value)`, `f(place, value, out old)`, `f(place, compare, value, out old)`; as a method, `place` is the
-    /// only field of what it is called on. `f_new` gives the new value and not the old one. What else is an input says how memory is ordered, and is always kept.
+    /// Lowers `f(place, value)`, `f(place, value, out old)` and `f(place, compare, value, out old)`. In a
+    /// method call, `place` is the only field of the receiver. `f_new` returns the new value instead of the
+    /// old one. Further inputs specify the memory order, and need not be read, as the order is always
+    /// respected.
     fn atomic(
         &mut self,
         f: &FuncRef,
@@ -536,8 +539,8 @@ impl Body<'_, '_, '_> {
         if sig.ret == Ty::VOID { Vec::new() } else { self.convert(vec![old], place.ty, ty, span) }
     }
 
-    /// After an atomic operation on group-shared memory the lanes of a wave go on together: programs for hardware
-    /// whose lanes do count on it.
+    /// Makes the lanes of a wave reconverge after an atomic operation on group-shared memory: programs for
+    /// hardware whose lanes run in lockstep rely on it.
     fn step_together(&mut self, memory: &Memory) {
         let region = self.b.func.insts.values().rev().find(|d| d.results.contains(&memory.handle));
         let Some(Op::GlobalRef(global)) = region.map(|d| d.op.clone()) else { return };
@@ -551,7 +554,7 @@ impl Body<'_, '_, '_> {
         let layout = self.layout(ty);
         let leaf = layout.leaves.first()?.ty;
         if let TypeData::Vector(s, n) = self.b.types[leaf] {
-            // each lane is atomic by itself
+            // Each lane is updated atomically by itself.
             let mut lanes: SmallVec<[Value; 4]> = SmallVec::new();
             for k in 0..n {
                 let inner = self.lane_in_memory(memory, k);

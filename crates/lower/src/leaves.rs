@@ -1,8 +1,8 @@
-//! A type's leaves: how a struct becomes a list of IR values.
+//! The leaves of a type: how a struct becomes a list of IR values.
 //!
-//! The order is that of declaration; a pair is its primal's leaves and then its differential's; an
-//! array of structs is one array for each leaf. A [`DiffMap`] says which leaf of `T.Differential`
-//! belongs to which leaf of `T`; both sides of every derivative operator agree on it.
+//! The order is that of declaration; a pair has the leaves of its primal, then those of its differential; an
+//! array of structs is one array for each leaf. A [`DiffMap`] maps the leaves of `T` to the leaves of
+//! `T.Differential`; both sides of every derivative operator agree on it.
 
 use std::rc::Rc;
 
@@ -21,50 +21,50 @@ const MAX_DEPTH: u32 = 64;
 /// A leaf of a type.
 #[derive(Clone, Debug)]
 pub(crate) struct Leaf {
-    /// From the whole, e.g. `.ray.origin`.
+    /// The path from the whole, e.g. `.ray.origin`.
     pub(crate) name: String,
     pub(crate) ty: Type,
-    /// An array of the source (a matrix is an array only in the IR).
+    /// An array in the source (a matrix is an array only in the IR).
     pub(crate) is_array: bool,
-    /// The type of an existential value, or an array of those.
+    /// The tag of an existential value, or an array of tags.
     pub(crate) is_tag: bool,
 }
 
-/// A field, element of a tuple, or half of a pair.
+/// A field, an element of a tuple, or a half of a pair.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) offset: usize,
     pub(crate) len: usize,
     pub(crate) ty: Ty,
-    /// For fields.
+    /// The declaration of a field; `None` for other parts.
     pub(crate) decl: Option<DeclId>,
     pub(crate) no_diff: bool,
     pub(crate) name: String,
-    /// The leaves of an `IDifferentiablePtrType`'s differential, which travel with it: the pointer that adjoints go
-    /// through. Zero but within derivatives; not in memory.
+    /// The leaves of the differential of an `IDifferentiablePtrType`, which the value carries along: the
+    /// pointer that gradients go through. They are zero outside of derivatives, and absent in memory.
     pub(crate) is_shadow: bool,
 }
 
-/// How a type is taken apart.
+/// How a type is split into leaves.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Layout {
     pub(crate) leaves: Vec<Leaf>,
-    /// For structs, tuples, pairs and optionals.
+    /// The parts of structs, tuples, pairs and optionals.
     pub(crate) parts: Vec<Part>,
 }
 
-/// Where the tangent of each leaf is in the differential's leaves.
+/// Maps each leaf of a type to its tangent among the leaves of the differential.
 #[derive(Clone, Debug)]
 pub(crate) struct DiffMap {
     /// `T.Differential`.
     pub(crate) ty: Ty,
-    /// By leaf of `T`.
+    /// For each leaf of `T`, the index of its tangent.
     pub(crate) map: Vec<Option<usize>>,
-    /// Leaves of `T` that its differential has the same: whether an optional has a value.
+    /// Leaves of `T` that are the same in its differential, such as the flag of an optional.
     pub(crate) same: Vec<(usize, usize)>,
 }
 
-/// The IR's name of a kind of number.
+/// The IR's type of number for a source type.
 pub(crate) fn scalar(scalar: source::Scalar) -> Scalar {
     match scalar {
         source::Scalar::Bool => Scalar::Bool,
@@ -82,18 +82,18 @@ pub(crate) fn scalar(scalar: source::Scalar) -> Scalar {
     }
 }
 
-/// A number of lanes or elements that the IR can hold.
+/// A number of lanes or elements that the IR can represent.
 fn count(n: i64) -> Option<u32> {
     u32::try_from(n).ok()
 }
 
 impl Lowerer<'_> {
-    /// A compile-time integer that has no parameters left.
+    /// The value of a compile-time integer without parameters.
     pub(crate) fn val(&mut self, val: &source::Val) -> Option<u32> {
         self.program.val_int(val, &Subst::default()).and_then(count)
     }
 
-    /// The kind of number of a scalar or enumeration.
+    /// The type of number of a scalar or enumeration.
     pub(crate) fn scalar_of(&mut self, ty: Ty) -> Option<Scalar> {
         match self.program.types[ty].clone() {
             TyKind::Scalar(s) => Some(scalar(s)),
@@ -108,19 +108,19 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Rows and columns of a matrix, with its scalar.
+    /// The scalar, rows and columns of a matrix.
     pub(crate) fn matrix_of(&mut self, ty: Ty) -> Option<(Scalar, u32, u32)> {
         let TyKind::Matrix(element, rows, columns, _) = self.program.types[ty].clone() else { return None };
         Some((self.scalar_of(element)?, self.val(&rows)?, self.val(&columns)?))
     }
 
-    /// The length and scalar of a vector.
+    /// The scalar and length of a vector.
     pub(crate) fn vector_of(&mut self, ty: Ty) -> Option<(Scalar, u32)> {
         let TyKind::Vector(element, n) = self.program.types[ty].clone() else { return None };
         Some((self.scalar_of(element)?, self.val(&n)?))
     }
 
-    /// Element and length of an array; 0 for an array without length.
+    /// The element and length of an array; the length is 0 if the array has none.
     pub(crate) fn array_of(&mut self, ty: Ty) -> Option<(Ty, u32)> {
         let TyKind::Array(element, n) = self.program.types[ty].clone() else { return None };
         let n = match n {
@@ -130,8 +130,8 @@ impl Lowerer<'_> {
         Some((element, n))
     }
 
-    /// Reports sizes that generic arguments give and that there are not, where the innermost struct around is declared, else
-    /// where the function is that uses the type.
+    /// Reports invalid sizes that come from generic arguments: at the declaration of the innermost struct
+    /// around, or else at the function that uses the type.
     fn check_sizes(&mut self, ty: Ty) {
         let Some((code, message)) = self.program.wrong_size(&self.program.types[ty], check::MAX_COOP_VEC)
         else {
@@ -162,7 +162,7 @@ impl Lowerer<'_> {
             self.program.check_size(decl);
         }
         self.check_sizes(ty);
-        // a type that contains itself (through a pointer) sees itself as empty
+        // A type that contains itself (through a pointer) sees itself as empty.
         self.layouts.insert(ty, Rc::default());
         self.layouts_open.push(ty);
         let one = |ty: Type| Layout {
@@ -171,7 +171,7 @@ impl Lowerer<'_> {
         };
         let layout = match self.program.types[ty].clone() {
             TyKind::Scalar(_) | TyKind::Enum(_) => one(self.scalar_of(ty).unwrap_or(Scalar::I32).into()),
-            // its number in the table of texts
+            // A string is its index in the table of texts.
             TyKind::String => one(Scalar::U32.into()),
             TyKind::Vector(..) => match self.vector_of(ty) {
                 Some((s, n)) => one(types.vector(s, n.max(1))),
@@ -203,7 +203,7 @@ impl Lowerer<'_> {
                 Layout { leaves, parts: Vec::new() }
             }
             TyKind::Buffer(_, element) | TyKind::Pointer(element) => {
-                // what is behind a pointer is not part of the value
+                // The target of a pointer is not part of the value.
                 let outer = std::mem::take(&mut self.layouts_open);
                 let pointing = self.pointing.len();
                 self.pointing.extend(&outer);
@@ -316,7 +316,7 @@ impl Lowerer<'_> {
         layout
     }
 
-    /// Where the shadow of a pointer-like type (or of an array of one) begins and ends in its leaves.
+    /// The range of the shadow in the leaves of a pointer-like type (or of an array of one).
     pub(crate) fn shadow_of(&mut self, types: &mut Types, ty: Ty) -> Option<std::ops::Range<usize>> {
         if let Some((element, _)) = self.array_of(ty) {
             return self.shadow_of(types, element);
@@ -325,7 +325,7 @@ impl Lowerer<'_> {
         layout.parts.iter().find(|p| p.is_shadow).map(|p| p.offset..p.offset + p.len)
     }
 
-    /// A field of a value that is a pointer.
+    /// Finds a field of a value that is a pointer.
     pub(crate) fn pointer_within(&mut self, types: &mut Types, ty: Ty, depth: u32) -> Option<DeclId> {
         if depth > MAX_DEPTH {
             return None;
@@ -351,7 +351,7 @@ impl Lowerer<'_> {
         self.mem_type_at(types, ty, 0)
     }
 
-    /// True if a matrix in a value of a type lies in memory column by column.
+    /// Returns true if a value of a type contains a matrix that is column-major in memory.
     pub(crate) fn holds_columns(&mut self, types: &mut Types, ty: Ty) -> bool {
         if let Some((element, _)) = self.array_of(ty) {
             return self.holds_columns(types, element);
@@ -405,13 +405,13 @@ impl Lowerer<'_> {
         self.mem.intern(data)
     }
 
-    /// Which leaves have a tangent, and where; `None` if the type is not differentiable.
+    /// The map from leaves to tangents; `None` if the type is not differentiable.
     pub(crate) fn diff_map(&mut self, types: &mut Types, ty: Ty) -> Option<Rc<DiffMap>> {
         if let Some(map) = self.diff_maps.get(&ty) {
             return map.clone();
         }
         if !self.program.is_existential(ty) {
-            // for a struct that contains itself, which is an error
+            // This ends the recursion for a struct that contains itself, which is an error.
             self.diff_maps.insert(ty, None);
         }
         let map = self.diff_map_uncached(types, ty).map(Rc::new);
@@ -493,7 +493,7 @@ impl Lowerer<'_> {
         }
         let Some(inner) = self.diff_map(types, from.ty) else { return };
         if inner.map.len() != from.len {
-            // a struct that contains itself, which is an error
+            // This is a struct that contains itself, which is an error.
             return;
         }
         for (k, entry) in inner.map.iter().enumerate() {
@@ -503,12 +503,12 @@ impl Lowerer<'_> {
     }
 }
 
-/// The scalar type of a scalar, vector, or an array of those; used where it must exist.
+/// The scalar type of a scalar, a vector, or an array of those, for types that are known to have one.
 pub(crate) fn scalar_in(types: &Types, ty: Type) -> Scalar {
     types.scalar_of(ty).unwrap_or(Scalar::I32)
 }
 
-/// The rows of a matrix's IR type.
+/// The row type and the number of rows of a matrix's IR type.
 pub(crate) fn rows(types: &Types, ty: Type) -> Option<(Type, u32)> {
     match types[ty] {
         TypeData::Array(row, n) => Some((row, n)),

@@ -1,10 +1,10 @@
-//! Checked program to IR: what is reachable from the roots, made concrete.
+//! Lowers a checked program to IR: everything reachable from the roots, made concrete.
 //!
-//! Each function that is reached with concrete generic arguments becomes one IR function, so that no
-//! generic, interface or overloaded name enters the IR. Structs become their leaves (`leaves`),
-//! locals become SSA values (`body`), early exits become results and flags (`exits`), and
-//! derivative operators become ops over flat signatures (`derivatives`). A worklist keeps the
-//! compiler's recursion as deep as one function's nesting, not as the call graph.
+//! Each function that is reached with concrete generic arguments becomes one IR function, so no generic,
+//! interface or overloaded name enters the IR. Structs become their leaves (`leaves`), locals become SSA
+//! values (`body`), early exits become results and flags (`exits`), and derivative operators become ops over
+//! flat signatures (`derivatives`). With a worklist, the compiler's recursion is only as deep as the nesting
+//! within one function, not as the call graph.
 #![forbid(unsafe_code)]
 
 mod accessors;
@@ -61,53 +61,54 @@ use crate::locals::Written;
 
 pub(crate) type FxIndexMap<K, V> = IndexMap<K, V, FxBuildHasher>;
 
-/// What is wanted of a program.
+/// The parts of a program to lower.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// Entry points, each with its thread group.
     pub entries: Vec<DeclId>,
-    /// Functions to be called by the host.
+    /// Functions that the host calls.
     pub functions: Vec<FuncRef>,
-    /// The thread group of entry points without `[numthreads(…)]`; one thread unless it is given.
+    /// The thread group of entry points without `[numthreads(…)]`; one thread if not given.
     pub group_size: Option<[u32; 3]>,
-    /// Types and the interfaces that they conform to, with their numbers in dynamic dispatch.
+    /// Types with an interface that each conforms to, and optionally their numbers in dynamic dispatch.
     pub conformances: Vec<(Ty, Ty, Option<u32>)>,
-    /// Whether the flat derivatives of `functions` are wanted: [`FunctionInfo::jvp`] and `vjp`.
+    /// Lower the flat derivatives of `functions`, too: [`FunctionInfo::jvp`] and `vjp`.
     pub derivatives: bool,
-    /// True for [`Step::SparseJvp`] and [`Step::SparseVjp`] in their place, as for unit vectors.
+    /// Use [`Step::SparseJvp`] and [`Step::SparseVjp`] for these derivatives, for example for unit vectors.
     pub sparse: bool,
-    /// Whether only those derivatives are wanted that the functions are marked for.
+    /// Lower only those derivatives that the functions are marked for.
     pub as_marked: bool,
-    /// What else is wanted of each of `functions`: [`FunctionInfo::derived`].
+    /// Derivation steps to apply to each of `functions`: [`FunctionInfo::derived`].
     pub derived: Vec<Vec<Step>>,
 }
 
 /// A parameter or result of a function that the host calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParamInfo {
-    /// The source's name; empty for the result.
+    /// The name in the source; empty for the result.
     pub name: String,
-    /// The type as the language writes it.
+    /// The type in source syntax.
     pub ty: String,
-    /// Passed in.
+    /// The value is passed in.
     pub is_input: bool,
-    /// Handed back.
+    /// The value is returned.
     pub is_output: bool,
-    /// Each leaf: its path from the parameter (`.origin`; empty for the parameter itself), its type, and whether it
-    /// has a tangent.
+    /// The leaves of the value: the path from the parameter (`.origin`; empty for the parameter itself), the
+    /// type, and true if the leaf has a tangent.
     pub leaves: Vec<(String, ir::Type, bool)>,
-    /// Holds a value of interface type: not every number in its leaves stands for a type.
+    /// The value contains a value of interface type, so some numbers in its leaves stand for types.
     pub is_dynamic: bool,
 }
 
 /// A function that the host calls.
 #[derive(Clone, Debug)]
 pub struct FunctionInfo {
-    /// The source's name with its arguments.
+    /// The name in the source with its generic arguments.
     pub name: String,
-    /// The function: parameters' leaves in order, then results' leaves (the returned value, then what is written).
+    /// The IR function: its parameters are the leaves of `params` in order, its results the leaves of the
+    /// results (the returned value, then the written parameters).
     pub func: Func,
-    /// Parameters in order, the receiver first.
+    /// The parameters in order, the receiver first.
     pub params: Vec<ParamInfo>,
     /// The returned value.
     pub result: ParamInfo,
@@ -115,42 +116,45 @@ pub struct FunctionInfo {
     pub jvp: Option<Func>,
     /// `(params…, cotangents of diff results…) -> (cotangents of diff params…)`.
     pub vjp: Option<Func>,
-    /// One for each of [`Request::derived`].
+    /// The function for each of [`Request::derived`].
     pub derived: Vec<Func>,
 }
 
-/// How a function of leaves is derived from another one, whose parameters and results these are. Which of its own have
-/// derivatives its slots say, so that steps follow each other to any order.
+/// A derivation of a function on leaves from another one, whose parameters and results appear in the
+/// signatures below. The slots of the new function say which of its parameters and results are
+/// differentiable, so steps can be chained to any order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// `(params…, tangents of diff params…) -> (results…, tangents of diff results…)`.
     Jvp,
     /// `(params…, cotangents of diff results…) -> (cotangents of diff params…)`.
     Vjp,
-    /// `(params…, cotangents of diff results…) -> (results…, cotangents of diff params…)`, for one run of the function.
+    /// `(params…, cotangents of diff results…) -> (results…, cotangents of diff params…)`, with a single run
+    /// of the function.
     ValueAndVjp,
-    /// `Jvp`, where a tangent that is zero says that its number does not move. It is absent: nothing is scaled by it, so
-    /// that a unit vector gives what the derivative by that number is, also where others have none.
+    /// Like `Jvp`, except that a zero tangent means that its number is constant. The tangent is absent, and
+    /// nothing is scaled by it, so a unit vector gives exactly the derivative by one number, even where other
+    /// numbers have no derivative.
     SparseJvp,
-    /// `Vjp`, where a cotangent that is zero is absent.
+    /// Like `Vjp`, except that a zero cotangent is absent.
     SparseVjp,
-    /// The same function, of whose parameters those alone have derivatives that have `true` here.
+    /// The same function, in which only the parameters marked `true` here are differentiable.
     Only(Vec<bool>),
-    /// `(params…, tangents of chosen diff params…) -> (tangents of diff results…)`. Other parameters do not move, but have
-    /// derivatives in later steps. Tangents that are zero are absent.
+    /// `(params…, tangents of chosen diff params…) -> (tangents of diff results…)`. Other parameters are
+    /// constant, but remain differentiable in later steps. Zero tangents are absent.
     JvpBy(Vec<bool>),
-    /// `(params…, cotangents of diff results…) -> (cotangents of chosen diff params…)`. Other parameters have derivatives in
-    /// later steps. Cotangents that are zero are absent.
+    /// `(params…, cotangents of diff results…) -> (cotangents of chosen diff params…)`. Other parameters
+    /// remain differentiable in later steps. Zero cotangents are absent.
     VjpBy(Vec<bool>),
 }
 
 impl Step {
-    /// True if a zero that is given for a differential says that there is none.
+    /// Returns true if a zero passed for a differential means that the differential is absent.
     pub(crate) fn is_sparse(&self) -> bool {
         matches!(self, Step::SparseJvp | Step::SparseVjp | Step::JvpBy(_) | Step::VjpBy(_))
     }
 
-    /// A short name.
+    /// A short name, for names of functions.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Step::Jvp => "fwd",
@@ -168,16 +172,16 @@ impl Step {
 /// The result of [`lower`].
 #[derive(Clone, Debug, Default)]
 pub struct Lowered {
-    /// The module; complete only if there is no error among the diagnostics.
+    /// The module; complete only if no diagnostic is an error.
     pub module: Module,
-    /// What could not be lowered.
+    /// Errors and warnings found by lowering.
     pub diagnostics: Vec<Diagnostic>,
-    /// One for each of [`Request::functions`].
+    /// The function for each of [`Request::functions`].
     pub functions: Vec<FunctionInfo>,
 }
 
-/// Lowers what the request reaches. The checker's own diagnostics for bodies that are reached are
-/// added to `program.diagnostics`; functions with errors are left without a useful body.
+/// Lowers everything that the request reaches. The checker's own diagnostics for the bodies reached are added
+/// to `program.diagnostics`; functions with errors are left without a useful body.
 pub fn lower(program: &mut Program, request: &Request) -> Lowered {
     program.check_derivative_targets();
     let mut conformances = Conformances::new(program, &request.conformances);
@@ -193,7 +197,8 @@ pub fn lower(program: &mut Program, request: &Request) -> Lowered {
             _ if changed && !broken => continue,
             _ => {}
         }
-        // values that contain themselves have no layout that fits
+        // Values that contain themselves have no consistent layout, so internal errors that follow are
+        // dropped.
         let circular = lowered.diagnostics.iter().any(|d| d.code == "E41003");
         let mut seen: Vec<(Span, String)> = Vec::new();
         lowered.diagnostics.retain(|d| {
@@ -211,7 +216,7 @@ pub fn lower(program: &mut Program, request: &Request) -> Lowered {
     }
 }
 
-/// Lowers with the types that are known to be in values of interface type.
+/// Lowers with the types that are known so far to occur in values of interface type.
 fn lower_round(
     program: &mut Program,
     request: &Request,
@@ -266,76 +271,79 @@ fn lower_round(
     (Lowered { module, diagnostics, functions }, conformances)
 }
 
-/// The state of lowering. The types are passed beside it, since the builder of the current function borrows them.
+/// The state of lowering. The types are passed separately, since the builder of the current function borrows
+/// them.
 pub(crate) struct Lowerer<'p> {
     pub(crate) program: &'p mut Program,
     pub(crate) mem: MemTypes,
     pub(crate) module: Module,
-    /// Every function that has been asked for, in order; also the worklist.
+    /// All functions requested so far, in order; also the worklist.
     pub(crate) declared: FxIndexMap<Key, Rc<Declared>>,
-    /// The first of `declared` without a body.
+    /// The index of the first function in `declared` without a body.
     pub(crate) next: usize,
-    /// The functions whose pullbacks are values, and who asks for their derivatives: by number, as in
-    /// [`ir::Module::residuals`].
+    /// The functions whose pullbacks are values, and the modules that request their derivatives. The indices
+    /// are those of [`ir::Module::residuals`].
     pub(crate) residuals: FxIndexMap<(ir::Residuals, check::ModuleId), ()>,
     layouts: FxHashMap<Ty, Rc<Layout>>,
     diff_maps: FxHashMap<Ty, Option<Rc<DiffMap>>>,
     pub(crate) conformances: Conformances,
     pub(crate) existentials: FxHashMap<Ty, Rc<Existential>>,
-    /// Types whose layouts are being made.
+    /// The types whose layouts are being computed.
     pub(crate) layouts_open: Vec<Ty>,
-    /// Types whose layouts are being made, and which the type that is being laid out is pointed to from.
+    /// The types whose layouts are being computed, and from which a pointer leads to the type that is being
+    /// laid out.
     pub(crate) pointing: Vec<Ty>,
-    /// Bytes of the values of existential types in memory.
+    /// The size in bytes of the values of existential types in memory.
     pub(crate) payloads: FxHashMap<Ty, u32>,
     pub(crate) globals: FxIndexMap<FuncRef, Option<Global>>,
-    /// The globals of uniforms that hold buffers, by the uniform and the field's path.
+    /// The globals of uniforms that hold buffers, by the uniform and the path of the field.
     pub(crate) uniform_parts: FxHashMap<(DeclId, String), Global>,
-    /// Of entry points that say nothing.
+    /// The thread group of entry points without `[numthreads]`.
     pub(crate) default_group_size: [u32; 3],
-    /// Which arguments of a call are written, by the call.
+    /// The arguments that each call writes.
     pub(crate) written: FxHashMap<ExprId, Rc<Written>>,
-    /// How often a function's name has been used.
+    /// The number of uses of each function name.
     names: FxHashMap<String, u32>,
     pub(crate) diagnostics: Vec<Diagnostic>,
-    /// Functions with a variable whose address is taken, and the variable's place.
+    /// The functions with a variable whose address is taken, and the location of the variable.
     pub(crate) addressing: Vec<(Func, Span)>,
-    /// A type has too many leaves to be taken apart.
+    /// A type has too many leaves to be split.
     pub(crate) too_large: bool,
-    /// What is differentiated.
+    /// The functions to be differentiated.
     pub(crate) wanted: FxIndexMap<crate::views::Node, crate::views::Wanted>,
-    /// The shadows of pointer-like values that functions make of parts: their first leaves.
+    /// For each function, the first leaves of the shadows of pointer-like values that it builds from parts.
     pub(crate) bare_pointers: FxHashMap<Func, Vec<Value>>,
-    /// Functions that give pointer-like values and take none.
+    /// Functions that return pointer-like values without taking any.
     pub(crate) pointer_makers: FxHashSet<Func>,
-    /// What of a type says how it is split.
+    /// The parts of each type that have a custom `use`.
     pub(crate) uses: FxHashMap<Ty, Rc<[crate::uses::UsePart]>>,
-    /// The texts that strings are numbers of (`printf`).
+    /// The texts of strings; a string is an index into this table (`printf`).
     pub(crate) texts: IndexSet<String, FxBuildHasher>,
 }
 
 impl Lowerer<'_> {
-    /// Reports something that the language has and this compiler does not.
+    /// Reports a feature of the language that this compiler does not support.
     pub(crate) fn unsupported(&mut self, span: Span, what: impl std::fmt::Display) {
         self.diagnostics.push(Diagnostic::error("E0900", span, format!("{what} not supported yet")));
     }
 
-    /// Says what helps against what was reported last.
+    /// Adds a help text to the last diagnostic.
     pub(crate) fn help(&mut self, help: &str) {
         if let Some(reported) = self.diagnostics.last_mut() {
             reported.help = Some(help.to_string());
         }
     }
 
-    /// Reports a field whose initial value is made of the struct that it belongs to.
+    /// Reports a field whose initial value contains the struct that the field belongs to.
     pub(crate) fn endless_default(&mut self, span: Span) {
         let message = "the initial value of this field makes the struct that it belongs to, without end";
         self.diagnostics.push(Diagnostic::error("E0903", span, message));
     }
 
-    /// Reports that an invariant of the compiler does not hold, instead of giving wrong code.
+    /// Reports a violated invariant of the compiler, instead of generating wrong code.
     pub(crate) fn internal(&mut self, span: Span, what: impl std::fmt::Display) {
-        // What cannot be taken apart fits nowhere, and what the checker refused fits badly; both are reported.
+        // Types with too many leaves and code that the checker rejected do not fit anywhere; both have been
+        // reported.
         if self.too_large || self.has_errors() {
             return;
         }
@@ -345,7 +353,7 @@ impl Lowerer<'_> {
         );
     }
 
-    /// Whether the checker has found an error so far.
+    /// Returns true if the checker has found an error so far.
     pub(crate) fn has_errors(&self) -> bool {
         self.program.diagnostics.iter().any(|d| d.severity == syntax::Severity::Error)
     }
@@ -357,7 +365,7 @@ impl Lowerer<'_> {
         if *count == 1 { name } else { format!("{name}#{count}") }
     }
 
-    /// Builds bodies until none is missing, then asks for witnesses until none is missing.
+    /// Builds bodies until none is missing, then requests witnesses, until neither adds anything.
     fn run(&mut self, types: &mut Types) {
         loop {
             while self.next < self.declared.len() {
@@ -381,7 +389,7 @@ impl Lowerer<'_> {
 }
 
 impl Lowerer<'_> {
-    /// Why the program is taken to be endless after this function of the worklist.
+    /// The reason why the program is taken to be endless after building this function of the worklist.
     fn endless(&mut self, at: usize) -> Option<&'static str> {
         if self.too_large {
             return Some("a type that is used here has more than 8,192 parts");
@@ -404,7 +412,7 @@ impl Lowerer<'_> {
     }
 }
 
-/// The IR's span of a source's.
+/// The source span of an IR span.
 pub(crate) fn source_span(span: ir::Span) -> Span {
     Span { file: syntax::FileId(span.file), start: span.start, end: span.end }
 }

@@ -1,8 +1,9 @@
-//! Which variables a piece of source writes.
+//! Finds the variables that a piece of source writes.
 //!
-//! Two questions, answered on the tree before it is lowered: what a loop assigns (these become its
-//! carried values) and of which variables an element is written (their arrays become cells). Both
-//! answers may name too much, never too little; what a loop really changed is checked afterwards.
+//! Before code is lowered, scans of its tree answer two questions: which variables a loop assigns (these
+//! become its carried values), and which variables have an array whose elements are written (such arrays
+//! become cells). Both answers may include too many variables, but never too few; the slots that a loop
+//! really changed are checked afterwards.
 
 use std::rc::Rc;
 
@@ -16,30 +17,31 @@ use syntax::{DeclId, ExprId, StmtId};
 
 use crate::body::{Body, Name};
 
-/// What a call writes: which arguments, and whether the receiver.
+/// The arguments that a call writes, and whether it writes the receiver.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     pub(crate) args: Vec<bool>,
     pub(crate) base: bool,
 }
 
-/// What a scan has found.
+/// The result of a scan.
 #[derive(Default)]
 pub(crate) struct Scan {
     /// Variables that are assigned, wholly or in part.
     pub(crate) assigned: IndexSet<Name, FxBuildHasher>,
-    /// Variables of which an array's element is assigned.
+    /// Variables with an array of which an element is assigned.
     pub(crate) elements: FxHashSet<Name>,
     /// Variables whose address is taken.
     pub(crate) addressed: FxHashSet<DeclId>,
-    /// Variables declared within.
+    /// Variables declared within the code.
     pub(crate) declared: FxHashSet<Name>,
-    /// Calls, buffer writes and the like: something besides variables may change.
+    /// There are calls, writes to buffers or the like, which may change things other than variables.
     pub(crate) effects: bool,
 }
 
 impl Body<'_, '_, '_> {
-    /// Finds the variables of which an element is written in a body, and those whose address is taken.
+    /// Finds the variables with an array of which an element is written in a body, and the variables whose
+    /// address is taken.
     pub(crate) fn find_celled(&mut self, body: StmtId) {
         let mut scan = Scan::default();
         self.scan_stmt(body, &mut scan);
@@ -119,7 +121,7 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// Scans an expression and all below it; without recursion, since operands may nest deeply.
+    /// Scans an expression and its operands. There is no recursion, since operands may nest deeply.
     pub(crate) fn scan_expr(&mut self, expr: ExprId, scan: &mut Scan) {
         let mut work = vec![expr];
         while let Some(e) = work.pop() {
@@ -175,7 +177,7 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// Which arguments of a call are written.
+    /// The arguments that a call writes.
     pub(crate) fn written(&mut self, e: ExprId) -> Rc<Written> {
         if let Some(written) = self.lw.written.get(&e) {
             return written.clone();
@@ -204,7 +206,7 @@ impl Body<'_, '_, '_> {
         written
     }
 
-    /// Notes the variable that a place is a part of.
+    /// Records the variable that a place is a part of.
     fn scan_target(&mut self, target: ExprId, scan: &mut Scan) {
         let mut element = false;
         let mut e = target;

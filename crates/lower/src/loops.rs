@@ -1,9 +1,9 @@
 //! Loops.
 //!
-//! `for (i = a; i < b; i += c)` where nothing else writes `i` or what `b` is made of, and nothing
-//! leaves the loop early, becomes [`Op::For`] with its exact number of trips. Every other loop
-//! becomes [`Op::Loop`]: the body runs, and says whether it wants to run again. What the loop
-//! assigns is carried; a check afterwards makes sure that nothing else has changed.
+//! `for (i = a; i < b; i += c)`, if nothing else writes `i` or the operands of `b`, and nothing leaves the
+//! loop early, becomes [`Op::For`] with its exact number of trips. Every other loop becomes [`Op::Loop`]: the
+//! body runs, and returns a flag that says whether to run it again. The variables that the loop assigns are
+//! carried; a check afterwards makes sure that nothing else has changed.
 
 use check::tables::Meaning;
 use check::types::TyKind;
@@ -16,26 +16,26 @@ use crate::exits::{Flow, Target};
 use crate::locals::Scan;
 use crate::statements::truncate;
 
-/// A loop that counts.
+/// A counted loop.
 struct Counted {
     var: DeclId,
     start: Start,
     limit: ExprId,
-    /// `i op limit`, `i` on the left.
+    /// The comparison `i op limit`, with `i` on the left.
     op: BinaryOp,
     step: i64,
 }
 
-/// Where the loop variable gets its first value.
+/// The source of the loop variable's first value.
 enum Start {
-    /// Declared by the loop.
+    /// The loop declares the variable.
     Declared(StmtId),
-    /// Assigned by the loop's first part, or as it is.
+    /// The loop's first part assigns the variable, or it keeps its value.
     Present(Option<StmtId>),
 }
 
 impl Body<'_, '_, '_> {
-    /// Whether an expression is the literal `true`.
+    /// Returns true if an expression is the literal `true`.
     pub(crate) fn is_true(&self, e: ExprId) -> bool {
         match &self.lw.program.ast.exprs[e].kind {
             ExprKind::Bool(b) => *b,
@@ -45,7 +45,7 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// `[MaxIters(n)]`, `[ForceUnroll]` and `[Checkpoint(n)]`.
+    /// The attributes `[MaxIters(n)]`, `[ForceUnroll]` and `[Checkpoint(n)]` of a loop.
     fn loop_info(&mut self, stmt: StmtId) -> LoopInfo {
         let mut info = LoopInfo::default();
         for attribute in self.lw.program.ast.stmts[stmt].attributes.clone() {
@@ -95,7 +95,7 @@ impl Body<'_, '_, '_> {
         slots
     }
 
-    /// Nothing but the carried slots may have changed.
+    /// Checks that only the carried slots have changed.
     fn check_carried(&mut self, before: &[Slot], carried: &[usize], stmt: StmtId) {
         let missed = (0..before.len()).any(|s| self.env[s] != before[s] && !carried.contains(&s));
         if missed {
@@ -122,7 +122,7 @@ impl Body<'_, '_, '_> {
         self.general_loop(stmt, cond, body, step, false);
     }
 
-    /// `loop { if cond { body; step; again } else { stop } }`
+    /// Lowers a loop as `loop { if cond { body; step; again } else { stop } }`.
     pub(crate) fn general_loop(
         &mut self,
         stmt: StmtId,
@@ -208,7 +208,7 @@ impl Body<'_, '_, '_> {
         self.targets.pop();
     }
 
-    /// Sets `again` to what `run` gives, unless control has left.
+    /// Sets `again` to the result of `run`, unless control has left.
     fn guard_again(
         &mut self,
         left: Option<Value>,
@@ -239,7 +239,7 @@ impl Body<'_, '_, '_> {
         let Meaning::Binary(op, left, right) = self.lw.program.tables.exprs[cond].meaning else {
             return None;
         };
-        // `i < b`, or `b > i`
+        // The condition may be `i < b`, or `b > i`.
         let stepped = self.stepped(step)?;
         let (op, limit, compared) = if self.variable(left) == Some(stepped.0) {
             (op, right, left)
@@ -265,7 +265,7 @@ impl Body<'_, '_, '_> {
             BinaryOp::Ne => step == 1 || step == -1,
             _ => false,
         };
-        // both are 32 or 64 bits wide, so counting in one type is counting in the other
+        // Both types are 32 or 64 bits wide, so counting in one type is the same as counting in the other.
         let own = self.raw_ty(compared);
         let common = self.expr_ty(compared);
         let own = self.lw.scalar_of(own).filter(|s| s.is_int())?;
@@ -300,7 +300,7 @@ impl Body<'_, '_, '_> {
         Some(Counted { var, start, limit, op, step })
     }
 
-    /// Without parentheses.
+    /// An expression without its parentheses.
     fn plain(&self, mut e: ExprId) -> ExprId {
         while let Meaning::Same(inner) = self.lw.program.tables.exprs[e].meaning {
             e = inner;
@@ -315,7 +315,7 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// `i++`, `i += 2`, `i = i + 2`: the variable and the constant step.
+    /// Matches `i++`, `i += 2`, `i = i + 2`: the variable and the constant step.
     fn stepped(&mut self, step: ExprId) -> Option<(DeclId, i64)> {
         match self.lw.program.tables.exprs[step].meaning.clone() {
             Meaning::IncDec(e) => {
@@ -351,7 +351,7 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// Whether an expression has no effect and keeps its value while the loop runs.
+    /// Returns true if an expression has no effect and keeps its value while the loop runs.
     fn is_invariant(&mut self, e: ExprId, scan: &Scan, var: DeclId, depth: u32) -> bool {
         if depth > 64 {
             return false;
@@ -368,7 +368,7 @@ impl Body<'_, '_, '_> {
                 if self.vars.contains_key(&Name::Decl(d)) {
                     return true;
                 }
-                // globals: constants, and what only the host writes
+                // Globals qualify if they are constants or written only by the host.
                 let decl = &self.lw.program.ast.decls[d];
                 let modifiers = decl.modifiers;
                 let is_const = modifiers.has(Modifiers::CONST);
@@ -463,7 +463,7 @@ impl Body<'_, '_, '_> {
         self.targets.pop();
     }
 
-    /// `start + trips * step` in the loop variable's type.
+    /// Emits `start + trips * step` in the loop variable's type.
     fn after(
         &mut self,
         counted: &Counted,
@@ -484,7 +484,7 @@ impl Body<'_, '_, '_> {
 
     /// The bits of a value that is a constant.
     pub(crate) fn constant_of(&self, value: Value) -> Option<u64> {
-        // constants are emitted just before they are used: look at the last instructions
+        // Constants are emitted just before they are used, so only the last instructions are searched.
         let region = self.b.region();
         let insts = &self.b.func.regions[region].insts;
         insts.iter().rev().take(16).find_map(|&inst| {
@@ -496,7 +496,7 @@ impl Body<'_, '_, '_> {
         })
     }
 
-    /// The number of trips, without overflow.
+    /// Emits the number of trips, without overflow.
     fn trips(&mut self, counted: &Counted, scalar: Scalar, start: Value, limit: Value) -> Value {
         let unsigned = if scalar.bytes() == 8 { Scalar::U64 } else { Scalar::U32 };
         let ty = scalar.into();
@@ -518,7 +518,8 @@ impl Body<'_, '_, '_> {
             let n = if span <= 0 { 0 } else { (span - 1) / size as i128 + 1 };
             return self.b.constant(scalar, truncate(scalar, n as i64));
         }
-        // high > low: (high - low - 1) / size + 1 (or (high - low) / size + 1 with the bound), unsigned
+        // If high > low, it is (high - low - 1) / size + 1, or (high - low) / size + 1 if the bound is
+        // included, unsigned.
         let mut n = self.b.emit(Op::Sub, &[high, low]);
         if inclusive || size != 1 {
             let wide = unsigned.into();

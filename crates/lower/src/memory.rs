@@ -1,11 +1,11 @@
-//! Reading and writing typed memory, leaf by leaf.
+//! Reads and writes typed memory, leaf by leaf.
 //!
-//! A scalar, vector, matrix or array of those is one access. A struct is one for each field. An
-//! array of structs lies in memory as elements and in values as one array for each leaf: a short
-//! one is accessed element by element, a long one in a loop over cells.
+//! A scalar, vector, matrix or array of those is a single access. A struct takes one access for each field.
+//! An array of structs consists of elements in memory, and of one array for each leaf in values: a short one
+//! is accessed element by element, a long one in a loop over cells.
 //!
-//! A matrix that lies in columns is the transposed one in memory, and is transposed when it is read or written; of its parts only
-//! what is asked for is accessed.
+//! A column-major matrix is the transposed matrix in memory, and is transposed when it is read or written. An
+//! access to a part of it touches only that part.
 
 use check::types::Ty;
 use ir::{LoopInfo, Op, Path, Step, Type, TypeData, Value};
@@ -31,7 +31,7 @@ impl Memory {
         next
     }
 
-    /// The operands of an access, less what is stored.
+    /// The operands of an access, without the stored value.
     pub(crate) fn operands(&self) -> SmallVec<[Value; 4]> {
         let mut args: SmallVec<[Value; 4]> = SmallVec::from_slice(&[self.handle, self.element]);
         args.extend_from_slice(&self.dynamic);
@@ -44,12 +44,12 @@ impl Memory {
 }
 
 impl Body<'_, '_, '_> {
-    /// Where the instructions that are being emitted come from.
+    /// The source location of the instructions being emitted.
     fn source_span(&self) -> syntax::Span {
         crate::source_span(self.b.span)
     }
 
-    /// The place of an element, row or lane, of `n`.
+    /// The place of an element, row or lane; `n` is their number.
     pub(crate) fn part_in_memory(&mut self, memory: &Memory, index: Value, n: u32) -> Memory {
         let part = match self.constant_of(index) {
             Some(k) if k < u64::from(n) => memory.step(Step::Static(k as u32)),
@@ -64,7 +64,7 @@ impl Body<'_, '_, '_> {
         self.in_row(lane)
     }
 
-    /// A place in a column, where the row that it is in is still to be said.
+    /// Applies the pending row of a column-major matrix to a place in a column.
     fn in_row(&mut self, mut column: Memory) -> Memory {
         let Some((row, n)) = column.row.take() else { return column };
         self.part_in_memory(&column, row, n)
@@ -89,27 +89,28 @@ impl Body<'_, '_, '_> {
         self.b.emit_typed(Op::Construct, &parts, to)
     }
 
-    /// The type of a matrix's columns.
+    /// The IR type of a matrix as an array of its columns.
     fn columns_type(&mut self, ty: Ty) -> Option<Type> {
         let (s, r, c) = self.lw.matrix_of(ty)?;
         let column = self.b.types.vector(s, r);
         Some(self.b.types.array(column, c))
     }
 
-    /// A matrix as it lies in memory column by column.
+    /// A matrix in its column-major memory format.
     pub(crate) fn in_columns(&mut self, ty: Ty, matrix: &[Value]) -> Option<Value> {
         let columns = self.columns_type(ty)?;
         Some(self.transposed(*matrix.first()?, columns))
     }
 
-    /// True if matrices at a place lie column by column. Memory says so, whatever the expression says that leads there.
+    /// Returns true if a place holds column-major matrices. The memory type determines this, whatever the
+    /// type of the expression that leads there is.
     pub(crate) fn lies_in_columns(&self, memory: &Memory) -> bool {
         let TypeData::Buffer(whole) = self.b.types[self.b.func.ty(memory.handle)] else { return false };
         let part = self.lw.mem.part_at(whole, &memory.path);
         part.is_some_and(|part| self.lw.mem.lies_in_columns(part))
     }
 
-    /// True if a type is one leaf in memory, too, of the same shape.
+    /// Returns true if a type is a single leaf of the same shape in memory, too.
     fn is_memory_leaf(&mut self, memory: &Memory, ty: Ty) -> bool {
         let mem = self.lw.mem_type(self.b.types, ty);
         self.lw.mem.leaf(self.b.types, mem).is_some() && !self.lies_in_columns(memory)
@@ -246,7 +247,7 @@ impl Body<'_, '_, '_> {
     pub(crate) fn shadow_zeros(&mut self, layout: &Layout, part: &Part) -> Vec<Value> {
         let leaves = &layout.leaves[part.offset..part.offset + part.len];
         let zeros: Vec<Value> = leaves.iter().map(|leaf| self.b.zero(leaf.ty, false)).collect();
-        // what consists of pointers has the differentials of those
+        // A value that consists of pointers has their differentials.
         let of_pointers = (layout.parts.iter().filter(|p| !p.is_shadow))
             .all(|p| self.lw.is_pointer_like(self.b.types, p.ty));
         if let (Some(func), Some(&first), false) = (self.func, zeros.first(), of_pointers) {
@@ -255,7 +256,7 @@ impl Body<'_, '_, '_> {
         zeros
     }
 
-    /// A loop over `0..n`.
+    /// Emits a loop over `0..n`.
     pub(crate) fn each_element(&mut self, n: u32, run: impl FnOnce(&mut Self, Value)) {
         let trips = self.b.u32(n);
         let region = self.b.open();

@@ -1,7 +1,7 @@
 //! Built-in operators on scalars, vectors and matrices.
 //!
-//! An operand is one leaf; a matrix is worked on row by row. The checker has brought both operands
-//! to one type (shift amounts excepted).
+//! An operand is a single leaf; matrices are processed row by row. The checker has converted both operands to
+//! the same type (except for shift amounts).
 
 use check::tables::{Callable, FuncRef, Meaning};
 use check::types::{Ty, TyKind};
@@ -14,7 +14,7 @@ use crate::body::Body;
 use crate::leaves::rows;
 
 impl Body<'_, '_, '_> {
-    /// A left-deep chain of operators is lowered without recursion.
+    /// Lowers a binary expression. A left-deep chain of operators is lowered without recursion.
     pub(crate) fn binary_expr(&mut self, e: ExprId) -> Vec<Value> {
         let mut chain = Vec::new();
         let mut left = e;
@@ -31,7 +31,7 @@ impl Body<'_, '_, '_> {
         let mut from = self.expr_ty(left);
         while let Some(node) = chain.pop() {
             let Meaning::Binary(op, a, b) = self.lw.program.tables.exprs[node].meaning else { break };
-            // `values` is `a` with its conversion done
+            // `values` is `a`, already converted.
             debug_assert_eq!(self.expr_ty(a), from);
             let right = self.expr(b);
             let right_ty = self.expr_ty(b);
@@ -48,7 +48,7 @@ impl Body<'_, '_, '_> {
         values
     }
 
-    /// `a op b`; gives the node's own type.
+    /// Lowers `a op b`; the result has the node's own type.
     fn binary(
         &mut self,
         node: ExprId,
@@ -79,7 +79,7 @@ impl Body<'_, '_, '_> {
         vec![self.binary_leaf(op, a, b)]
     }
 
-    /// For `x == none` and `p == nullptr`: whether there is a value.
+    /// For `x == none` and `p == nullptr`: emits a test that there is a value.
     fn compared_to_nothing(
         &mut self,
         node: ExprId,
@@ -105,14 +105,14 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// Whether a pointer or handle is bound to memory.
+    /// Emits a test that a pointer or handle is bound to memory.
     pub(crate) fn is_bound(&mut self, handle: Value) -> Value {
         let len = self.b.emit(Op::BufferLen, &[handle]);
         let zero = self.b.u32(0);
         self.b.emit(Op::Ne, &[len, zero])
     }
 
-    /// Whether operators on this type are built in.
+    /// Returns true if operators on this type are built in.
     pub(crate) fn is_builtin(&self, ty: Ty) -> bool {
         matches!(
             self.lw.program.types[ty],
@@ -124,7 +124,7 @@ impl Body<'_, '_, '_> {
         )
     }
 
-    /// Calls a user's operator.
+    /// Calls a user-defined operator.
     pub(crate) fn call_operator(
         &mut self,
         func: &FuncRef,
@@ -139,7 +139,7 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// A binary operator on one leaf each.
+    /// Emits a binary operator on two leaves.
     pub(crate) fn binary_leaf(&mut self, op: BinaryOp, a: Value, b: Value) -> Value {
         let ty = self.b.func.ty(a);
         let is_pointer =
@@ -187,8 +187,8 @@ impl Body<'_, '_, '_> {
         self.b.emit(ir, &[a, b])
     }
 
-    /// A shift. Integers of 8 and 16 bits are shifted as `int`, as in C; an amount that is known while compiling and
-    /// is not less than the width shifts all bits out.
+    /// Emits a shift. Integers of 8 and 16 bits are shifted as `int`, as in C; a constant amount that is not
+    /// less than the width shifts all bits out.
     fn shift(&mut self, op: Op, a: Value, b: Value) -> Value {
         let ty = self.b.func.ty(a);
         let Some(scalar) = self.b.types.scalar_of(ty) else { return self.b.emit(op, &[a, b]) };
@@ -215,7 +215,7 @@ impl Body<'_, '_, '_> {
         self.convert_leaf(shifted, ty)
     }
 
-    /// The right operand in the left one's type.
+    /// Converts the right operand to the left operand's type.
     fn same_shape(&mut self, value: Value, ty: ir::Type) -> Value {
         if self.b.func.ty(value) == ty { value } else { self.convert_leaf(value, ty) }
     }
@@ -246,7 +246,7 @@ impl Body<'_, '_, '_> {
         };
         vec![self.map_leaf(value, |body, v| {
             if let (Op::Neg, Some(bits)) = (&ir, body.constant_of(v)) {
-                // `-1` is a constant
+                // Fold `-1` into a constant.
                 let scalar = crate::leaves::scalar_in(body.b.types, body.b.func.ty(v));
                 if let Some(bits) = ir::scalar::unary(&Op::Neg, scalar, bits) {
                     return body.b.constant(scalar, bits);
@@ -256,7 +256,7 @@ impl Body<'_, '_, '_> {
         })]
     }
 
-    /// Applies to a scalar or vector, or to each row of a matrix.
+    /// Applies `f` to a scalar or vector, or to each row of a matrix.
     pub(crate) fn map_leaf(&mut self, value: Value, mut f: impl FnMut(&mut Self, Value) -> Value) -> Value {
         let ty = self.b.func.ty(value);
         match rows(self.b.types, ty) {
@@ -274,11 +274,12 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// `&&` and `||`: the right side is evaluated only if it matters, unless it cannot matter.
+    /// Lowers `&&` and `||`: the right side is evaluated conditionally, unless evaluating it is cheap and has
+    /// no effect.
     pub(crate) fn short_circuit(&mut self, e: ExprId, op: BinaryOp, a: ExprId, b: ExprId) -> Vec<Value> {
         let left = self.expr(a);
         let Some(&left) = left.first() else { return Vec::new() };
-        // Lanes, and so the rows of a matrix, each have their own left side: both sides are evaluated.
+        // Each lane, and so each row of a matrix, has its own left side, so both sides are evaluated.
         let is_scalar = self.b.func.ty(left) == ir::Type::BOOL;
         if !is_scalar || self.is_cheap(b, 0) {
             let right = self.expr(b);
@@ -294,7 +295,8 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// Whether an expression may as well be evaluated where it is not needed.
+    /// Returns true if an expression is cheap and free of effects, so that it may be evaluated
+    /// unconditionally.
     fn is_cheap(&self, e: ExprId, depth: u32) -> bool {
         if depth > 4 {
             return false;
@@ -320,7 +322,7 @@ impl Body<'_, '_, '_> {
         matches!(self.lw.program.types[ty], TyKind::Scalar(_) | TyKind::Vector(..))
     }
 
-    /// `c ? a : b`.
+    /// Lowers `c ? a : b`.
     pub(crate) fn ternary(&mut self, e: ExprId, c: ExprId, a: ExprId, b: ExprId) -> Vec<Value> {
         let ty = self.raw_ty(e);
         if let Some(known) = self.known_condition(c) {
@@ -338,14 +340,14 @@ impl Body<'_, '_, '_> {
         self.choose(cond, ty, |body| body.expr_as(a, ty, span), |body| body.expr_as(b, ty, span))
     }
 
-    /// An expression converted to a type.
+    /// Lowers an expression and converts it to a type.
     pub(crate) fn expr_as(&mut self, e: ExprId, ty: Ty, span: syntax::Span) -> Vec<Value> {
         let values = self.expr(e);
         let from = self.expr_ty(e);
         self.convert(values, from, ty, span)
     }
 
-    /// `a = b` and `a op= b`; gives the new value.
+    /// Lowers `a = b` and `a op= b`; returns the new value.
     pub(crate) fn assign(
         &mut self,
         e: ExprId,
@@ -382,7 +384,7 @@ impl Body<'_, '_, '_> {
                 } else {
                     let operand = if self.is_builtin(right_ty) { right_ty } else { place.ty };
                     let right = self.convert(right, right_ty, operand, span);
-                    // a scalar on the right of a vector is that scalar in each lane
+                    // A scalar on the right of a vector is splatted.
                     let widened = self.wider_shape(place.ty, operand);
                     let old = self.convert(old, place.ty, widened, span);
                     let right = self.convert(right, operand, widened, span);
@@ -397,13 +399,13 @@ impl Body<'_, '_, '_> {
         new
     }
 
-    /// The operand type of `a op= b`: `b`'s unless it is a scalar and `a` is not.
+    /// The operand type of `a op= b`: the type of `b`, unless `b` is a scalar and `a` is not.
     fn wider_shape(&self, a: Ty, b: Ty) -> Ty {
         let is_scalar = |ty: Ty| matches!(self.lw.program.types[ty], TyKind::Scalar(_) | TyKind::Enum(_));
         if is_scalar(b) && !is_scalar(a) { a } else { b }
     }
 
-    /// `++e` and its kin; gives the new value, or the old one for `e++`.
+    /// Lowers `++e` and the like; returns the new value, or the old one for `e++`.
     pub(crate) fn inc_dec(&mut self, e: ExprId, target: ExprId) -> Vec<Value> {
         let (up, postfix) = match self.lw.program.ast.exprs[e].kind {
             syntax::ast::ExprKind::Postfix(up, _) => (up, true),
@@ -426,7 +428,7 @@ impl Body<'_, '_, '_> {
         if postfix { old } else { vec![new] }
     }
 
-    /// 1 in a scalar or vector type.
+    /// Emits 1 in a scalar or vector type.
     fn one(&mut self, ty: ir::Type) -> Value {
         let scalar = crate::leaves::scalar_in(self.b.types, ty);
         let one = self.b.constant(scalar, ir::scalar::one(scalar));

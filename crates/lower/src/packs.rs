@@ -1,8 +1,8 @@
-//! Packs: a value of a pack is its elements' leaves in order, like a tuple's.
+//! Packs: a value of a pack consists of its elements' leaves in order, like a tuple's.
 //!
-//! A parameter that is a pack is as many parameters as the pack has elements, so that derivative operators see one
-//! pair for each. `expand e` is `e` once for each element, with [`check::Subst::element`] saying which one `each`
-//! denotes; the generic arguments are known here, so the number of elements is.
+//! A parameter that is a pack becomes one parameter for each element, so derivative operators see a pair for
+//! each. `expand e` is `e` once for each element, where [`check::Subst::element`] selects the element that
+//! `each` denotes. The generic arguments are known here, so the number of elements is, too.
 
 use check::types::{GenericArg, Ty, TyKind};
 use ir::Value;
@@ -21,7 +21,7 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// What is written for a parameter that is a pack: the elements' values and types.
+    /// The arguments for a parameter that is a pack: the elements' values and types.
     pub(crate) fn pack_inputs(&mut self, exprs: &[ExprId]) -> Vec<(Vec<Value>, Ty)> {
         let mut out = Vec::new();
         for &e in exprs {
@@ -43,7 +43,7 @@ impl Body<'_, '_, '_> {
         out
     }
 
-    /// What is written for a parameter that is a pack and is written: the elements' places.
+    /// The arguments for a parameter that is a pack and is written: the elements' places.
     pub(crate) fn pack_places(&mut self, exprs: &[ExprId]) -> Vec<Place> {
         let mut out = Vec::new();
         for &e in exprs {
@@ -60,7 +60,7 @@ impl Body<'_, '_, '_> {
         out
     }
 
-    /// How many elements an expansion has.
+    /// The number of elements of an expansion.
     fn shape_count(&mut self, shape: &GenericArg, span: Span) -> usize {
         let subst = self.subst.clone();
         let shape = self.lw.program.substitute_arg(shape, &subst);
@@ -73,7 +73,7 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// Runs for each element of an expansion.
+    /// Runs `run` for each element of an expansion.
     fn for_each<R>(&mut self, shape: &GenericArg, span: Span, mut run: impl FnMut(&mut Self) -> R) -> Vec<R> {
         let n = self.shape_count(shape, span);
         let mut out = Vec::new();
@@ -85,18 +85,18 @@ impl Body<'_, '_, '_> {
         out
     }
 
-    /// `expand e`
+    /// Lowers `expand e`.
     pub(crate) fn expand(&mut self, inner: ExprId, shape: &GenericArg, span: Span) -> Vec<Value> {
         self.for_each(shape, span, |body| body.expr(inner)).into_iter().flatten().collect()
     }
 
-    /// `expand e` as the places of its elements.
+    /// Lowers `expand e` to the places of its elements.
     pub(crate) fn expand_place(&mut self, inner: ExprId, shape: &GenericArg, ty: Ty, span: Span) -> Place {
         let places = self.for_each(shape, span, |body| body.place_as_context(inner));
         Place { ty, kind: PlaceKind::Group(places) }
     }
 
-    /// `each e`
+    /// Lowers `each e`.
     pub(crate) fn each_place(&mut self, inner: ExprId, ty: Ty, span: Span) -> Place {
         let Some(idx) = self.subst.element else {
             let values = self.internal(span, "`each` outside of an expansion", ty);
@@ -106,7 +106,7 @@ impl Body<'_, '_, '_> {
         self.part_place(base, idx, ty)
     }
 
-    /// Some elements of a tuple.
+    /// Selects elements of a tuple.
     pub(crate) fn tuple_swizzle(&mut self, base: ExprId, comps: &[u32], ty: Ty) -> Place {
         let base = self.place_as_context(base);
         let parts = match &self.lw.program.types[ty] {

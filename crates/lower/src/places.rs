@@ -1,8 +1,8 @@
-//! Places: what can be assigned, read or passed by reference.
+//! Places (lvalues): expressions that can be assigned, read or passed by reference.
 //!
-//! A place is evaluated once (its indices are values); then it can be read and written any number
-//! of times. Parts of locals and of memory are places of their own; a part of anything else is
-//! written by reading the whole, replacing the part, and writing the whole.
+//! A place is evaluated once (its indices are values); then it can be read and written any number of times.
+//! Parts of locals and of memory are places of their own; a part of anything else is written by reading the
+//! whole, replacing the part, and writing the whole back.
 
 use check::tables::Meaning;
 use check::types::{BufferKind, Ty, TyKind};
@@ -23,17 +23,18 @@ pub(crate) struct Place {
 
 #[derive(Clone, Debug)]
 pub(crate) enum PlaceKind {
-    /// Leaves of a local, each indexed by all indices. `stale` are those that nothing is known of once this is written.
+    /// Leaves of a local, each indexed by all `indices`. `stale` are the shadows that become invalid when
+    /// this place is written.
     Slots { start: usize, len: usize, indices: Vec<Value>, stale: Vec<Stale> },
     /// A part of an element of memory.
     Memory(Memory),
-    /// Not a place of its own: writes are lost.
+    /// A temporary: writes are lost.
     Value(Vec<Value>),
     /// A part of another place.
     Part { base: Box<Place>, part: Proj },
-    /// A property or a user's subscript.
+    /// A property or a user-defined subscript.
     Accessor(Box<Accessor>),
-    /// The parts of a pack or tuple, each a place of its own.
+    /// The parts of a pack or tuple, each with its own place.
     Group(Vec<Place>),
 }
 
@@ -44,14 +45,15 @@ pub(crate) struct Memory {
     pub(crate) element: Value,
     pub(crate) path: Vec<Step>,
     pub(crate) dynamic: Vec<Value>,
-    /// The place is this row, of so many, of the matrix that the path leads to, which lies column by column.
+    /// The place is a row of a column-major matrix that the path leads to: the index of the row and the
+    /// number of rows.
     pub(crate) row: Option<(Value, u32)>,
 }
 
 /// A step from a whole to a part.
 #[derive(Clone, Debug)]
 pub(crate) enum Proj {
-    /// A field: its number, and its leaves.
+    /// A field: its index, and the range of its leaves.
     Field { idx: usize, offset: usize, len: usize },
     /// An element of an array.
     Element(Value),
@@ -59,7 +61,7 @@ pub(crate) enum Proj {
     Row(Value),
     /// A lane of a vector.
     Lane(Value),
-    /// Lanes of a vector (or of a scalar, as if it had one); one lane gives a scalar.
+    /// Lanes of a vector (a scalar counts as a vector with one lane); a single lane gives a scalar.
     Lanes(SmallVec<[u8; 4]>),
     /// Rows and columns of a matrix.
     Entries(SmallVec<[(u8, u8); 4]>),
@@ -161,8 +163,8 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// The place of an expression as its context sees it: the content of a constant buffer or pointer, the base of a
-    /// struct; any other conversion makes it a value.
+    /// The place of an expression as its context sees it: the content of a constant buffer or pointer, or the
+    /// base of a struct. Any other conversion makes it a temporary.
     pub(crate) fn place_as_context(&mut self, e: ExprId) -> Place {
         let (own, seen) = (self.raw_ty(e), self.expr_ty(e));
         let place = self.place(e);
@@ -185,7 +187,7 @@ impl Body<'_, '_, '_> {
             }
             TyKind::Struct(..) => {
                 let (whole, base) = (self.layout(own), self.layout(seen));
-                // bases come first
+                // The leaves of the base come first.
                 let is_prefix = base.leaves.len() <= whole.leaves.len()
                     && base.leaves.iter().zip(&whole.leaves).all(|(a, b)| a.ty == b.ty);
                 if let (true, PlaceKind::Slots { start, indices, .. }) = (is_prefix, &place.kind) {
@@ -253,7 +255,7 @@ impl Body<'_, '_, '_> {
         self.part_place(base, idx, ty)
     }
 
-    /// The part of a struct, tuple, pair or optional with this number.
+    /// The part of a struct, tuple, pair or optional with this index.
     pub(crate) fn part_place(&mut self, base: Place, idx: usize, ty: Ty) -> Place {
         let layout = self.layout(base.ty);
         let Some(part) = layout.parts.get(idx) else {
@@ -264,7 +266,7 @@ impl Body<'_, '_, '_> {
         self.project(base, Proj::Field { idx, offset, len }, part.ty)
     }
 
-    /// `base[index]` for what is built in.
+    /// `base[index]` for built-in types.
     pub(crate) fn index_place(&mut self, base: Place, index: Value, ty: Ty, e: ExprId) -> Place {
         match self.lw.program.types[base.ty].clone() {
             TyKind::Array(element, None) => {
@@ -373,7 +375,7 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// Elements, rows or lanes of a type.
+    /// The number of elements, rows or lanes of a type.
     fn extent(&mut self, ty: Ty) -> u32 {
         self.lw
             .array_of(ty)
@@ -462,7 +464,7 @@ impl Body<'_, '_, '_> {
             return self.b.emit(Op::Insert(k as u32), &[old, inner]);
         }
         if !self.is_data(old) {
-            // handles are never in cells: each element is compared
+            // Handles are never in cells, so each index is compared.
             let ty = self.b.func.ty(old);
             let scalar = crate::leaves::scalar_in(self.b.types, self.b.func.ty(first));
             let mut parts: SmallVec<[Value; 4]> = SmallVec::new();
@@ -482,7 +484,7 @@ impl Body<'_, '_, '_> {
         self.b.emit(Op::Load, &[cell])
     }
 
-    /// Elements of a vector or array value.
+    /// The number of elements of a vector or array value.
     fn length(&self, value: Value) -> u32 {
         match self.b.types[self.b.func.ty(value)] {
             TypeData::Vector(_, n) | TypeData::Array(_, n) => n,
@@ -520,7 +522,7 @@ impl Body<'_, '_, '_> {
                 let layout = self.layout(ty);
                 let result = layout.leaves.first().map_or(own, |leaf| leaf.ty);
                 if lanes.is_none() {
-                    // a scalar as if it were a vector of one
+                    // A scalar counts as a vector with one lane.
                     let is_scalar = self.b.types.lanes(result).is_none();
                     return vec![if is_scalar {
                         value
@@ -604,7 +606,8 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// A vector with the lane (or a matrix with the row) `index` replaced, by comparing each number.
+    /// A vector with the lane (or a matrix with the row) at `index` replaced, by comparing `index` with each
+    /// number.
     fn select_element(&mut self, old: Value, index: Value, new: Value) -> Value {
         let n = self.length(old);
         if let Some(k) = self.constant_of(index).filter(|&k| k < n as u64) {

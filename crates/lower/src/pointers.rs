@@ -1,9 +1,10 @@
-//! Pointers: addresses of places, casts, arithmetic, and variables that are pointed to.
+//! Pointers: addresses of places, casts, arithmetic, and variables whose address is taken.
 //!
-//! A pointer is a handle of memory that knows its end, so every access through one is checked: a pointer to a part is a
-//! view of the memory that the part is in, and so is a cast. A variable whose address is taken lives in memory of its
-//! thread instead of in values; that memory has no derivatives, so such a variable is refused where it would need them,
-//! and in functions that call themselves, where one place would stand for several variables.
+//! A pointer is a handle of memory that knows its end, so every access through it is checked. A pointer to a
+//! part is a view of the memory that contains the part, and so is the result of a cast. A variable whose
+//! address is taken is kept in the thread's private memory instead of in values. That memory has no
+//! derivatives, so such a variable is rejected where it would need them, and also in recursive functions,
+//! where one location would stand for several variables.
 
 use check::tables::Meaning;
 use check::types::{Ty, TyKind};
@@ -18,7 +19,7 @@ use crate::locals::Scan;
 use crate::places::{Memory, Place, PlaceKind};
 
 impl Body<'_, '_, '_> {
-    /// Notes the variable whose address an expression takes.
+    /// Records the variable whose address an expression takes.
     pub(crate) fn scan_address(&mut self, of: ExprId, scan: &mut Scan) {
         let mut e = of;
         loop {
@@ -45,7 +46,7 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// Gives a variable memory of its own.
+    /// Allocates private memory for a variable.
     pub(crate) fn declare_in_memory(&mut self, decl: DeclId, ty: Ty, values: &[Value]) {
         let node = &self.lw.program.ast.decls[decl];
         let (span, name) = (node.name_span, self.lw.program.ast.name(node.name).to_owned());
@@ -73,7 +74,7 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// The place of a variable that lives in memory.
+    /// The place of a variable that is kept in memory.
     pub(crate) fn place_in_memory(&mut self, name: Name) -> Option<Place> {
         let (global, ty) = *self.in_memory.get(&name)?;
         let handle_ty = self.b.types.buffer(self.lw.module.globals[global].ty);
@@ -82,7 +83,7 @@ impl Body<'_, '_, '_> {
         Some(Place::memory(ty, handle, zero))
     }
 
-    /// `&e`
+    /// Lowers `&e`.
     pub(crate) fn address_of(&mut self, e: ExprId, of: ExprId) -> Vec<Value> {
         let pointer = self.raw_ty(e);
         let place = self.place(of);
@@ -98,7 +99,7 @@ impl Body<'_, '_, '_> {
             self.lw.help("its numbers do not lie one after the other: take the address of one of them");
             return rows;
         }
-        // How the matrix lies is part of the pointer's type.
+        // The order of the matrix is part of the pointer's type.
         if let TypeData::Buffer(element) = self.b.types[target]
             && self.lies_in_columns(&memory) != self.lw.mem.lies_in_columns(element)
         {
@@ -120,8 +121,8 @@ impl Body<'_, '_, '_> {
         vec![self.b.emit_typed(Op::BufferCast(Rest::Kept), &[memory.handle, at], target)]
     }
 
-    /// An element of an array without a length at the end of what a pointer leads to: the elements lie in the memory behind
-    /// the other fields. `None` where that is the memory of something else.
+    /// An element of an array without a length at the end of the memory that a pointer leads to: the elements
+    /// follow the other fields. Returns `None` if that memory belongs to something else.
     pub(crate) fn element_behind(
         &mut self,
         memory: &Memory,
@@ -141,7 +142,7 @@ impl Body<'_, '_, '_> {
         let at = self.byte_of(memory);
         let handle_ty = self.b.types.buffer(mem);
         let handle = self.b.emit_typed(Op::BufferCast(Rest::Kept), &[memory.handle, at], handle_ty);
-        // An index below 0 does not lead back to the other fields.
+        // The index is unsigned, so a negative index does not lead back to the other fields.
         let unsigned = match self.b.types.scalar_of(self.b.func.ty(index)).map(Scalar::bits) {
             Some(64) => ir::Type::U64,
             _ => ir::Type::U32,
@@ -150,7 +151,7 @@ impl Body<'_, '_, '_> {
         Some(Place::memory(element, handle, index))
     }
 
-    /// True if an expression is a field, however deep, of what a pointer leads to.
+    /// Returns true if an expression is a field, at any depth, of the target of a pointer.
     fn is_behind_pointer(&mut self, e: ExprId) -> bool {
         let base = match self.lw.program.tables.exprs[e].meaning {
             Meaning::Deref(_) => return true,
@@ -166,14 +167,14 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// Where a place begins, in bytes from its handle.
+    /// The offset of a place in bytes from its handle.
     fn byte_of(&mut self, memory: &Memory) -> Value {
         let TypeData::Buffer(element) = self.b.types[self.b.func.ty(memory.handle)] else {
             return self.b.constant(Scalar::I64, 0);
         };
         let mut terms = vec![(memory.element, self.lw.mem.size(element))];
         let (mut fixed, mut at, mut dynamic) = (0, Some(element), memory.dynamic.iter());
-        // within a row of a matrix: the bytes of a lane
+        // Within a row of a matrix, this is the size of a lane.
         let mut within: Option<u64> = None;
         for step in &memory.path {
             let (stride, next) = match (at, within) {
@@ -211,7 +212,7 @@ impl Body<'_, '_, '_> {
         sum
     }
 
-    /// A pointer as one to elements of another type.
+    /// Casts a pointer to one with elements of another type.
     pub(crate) fn cast_pointer(&mut self, handle: Value, to: ir::Type) -> Value {
         if self.b.func.ty(handle) == to {
             return handle;
@@ -220,7 +221,7 @@ impl Body<'_, '_, '_> {
         self.b.emit_typed(Op::BufferCast(Rest::Kept), &[handle, zero], to)
     }
 
-    /// The number of the place that a handle leads to, as a number of type `to`.
+    /// The address that a handle points to, as a number of type `to`.
     pub(crate) fn address(&mut self, handle: Value, to: ir::Type) -> Value {
         let words = self.b.emit(Op::BufferAddress, &[handle]);
         let low = self.b.emit(Op::Extract(0), &[words]);
@@ -232,14 +233,14 @@ impl Body<'_, '_, '_> {
         self.convert_leaf(all, to)
     }
 
-    /// Whether two handles lead to one place.
+    /// Emits a test that two handles point to the same address.
     fn same_place(&mut self, a: Value, b: Value) -> Value {
         let (a, b) = (self.b.emit(Op::BufferAddress, &[a]), self.b.emit(Op::BufferAddress, &[b]));
         let same = self.b.emit(Op::Eq, &[a, b]);
         self.all_lanes(same)
     }
 
-    /// Whether a handle leads to a place before another one's.
+    /// Emits a test that the address of `a` is lower than that of `b`.
     fn place_before(&mut self, a: Value, b: Value) -> Value {
         let (a, b) = (self.b.emit(Op::BufferAddress, &[a]), self.b.emit(Op::BufferAddress, &[b]));
         let (low_a, low_b) = (self.b.emit(Op::Extract(0), &[a]), self.b.emit(Op::Extract(0), &[b]));
@@ -251,7 +252,7 @@ impl Body<'_, '_, '_> {
         self.b.emit(Op::Or, &[high, low])
     }
 
-    /// `p + n`, `p - n`, `p - q` and comparisons.
+    /// Lowers `p + n`, `p - n`, `p - q` and comparisons.
     pub(crate) fn pointer_arithmetic(&mut self, op: BinaryOp, a: Value, b: Value) -> Value {
         let is_pointer =
             |body: &Self, v: Value| matches!(body.b.types[body.b.func.ty(v)], TypeData::Buffer(_));
@@ -296,7 +297,7 @@ impl Body<'_, '_, '_> {
 }
 
 impl Lowerer<'_> {
-    /// Reports variables with an address in functions that call themselves.
+    /// Reports variables whose address is taken in recursive functions.
     pub(crate) fn check_addresses(&mut self) {
         for (func, span) in std::mem::take(&mut self.addressing) {
             if self.reaches_itself(func) {

@@ -1,8 +1,8 @@
 //! `printf`, and strings as values.
 //!
-//! A string is its number in a table of the program's texts, so it can be passed, returned and chosen like an integer on
-//! every backend. A literal in the arguments of `printf` becomes part of the format; the conversion of any other string
-//! holds the whole table, which is complete when all functions are lowered.
+//! A string is an index into a table of the program's texts, so it can be passed, returned and selected like
+//! an integer on every backend. A literal among the arguments of `printf` becomes part of the format; the
+//! conversion of any other string holds the whole table, which is complete once all functions are lowered.
 
 use check::tables::{Arg, Meaning};
 use check::types::Ty;
@@ -14,7 +14,8 @@ use crate::Lowerer;
 use crate::body::Body;
 
 impl Lowerer<'_> {
-    /// The number of a text in the table. The first is empty: what a string is that nobody set.
+    /// The index of a text in the table. The first text is empty: it is the value of a string that was never
+    /// set.
     pub(crate) fn text_number(&mut self, text: &str) -> u64 {
         if self.texts.is_empty() {
             self.texts.insert(String::new());
@@ -22,7 +23,7 @@ impl Lowerer<'_> {
         self.texts.insert_full(text.to_owned()).0 as u64
     }
 
-    /// Puts the table where formats ask for it.
+    /// Inserts the table into the formats that need it.
     pub(crate) fn complete_formats(&mut self) {
         let texts = ir::interp::choice_of_texts(self.texts.iter().map(String::as_str));
         let empty = ir::interp::choice_of_texts([]);
@@ -39,7 +40,7 @@ impl Lowerer<'_> {
 }
 
 impl Body<'_, '_, '_> {
-    /// `printf(format, args…)`; vectors are their lanes, floats are doubles as in C.
+    /// Lowers `printf(format, args…)`; vectors are passed as their lanes, floats as doubles, as in C.
     pub(crate) fn printf(&mut self, args: &[Arg], span: Span) -> Vec<Value> {
         let mut exprs = args.iter().filter_map(|a| match a {
             Arg::Expr(e) => Some(*e),
@@ -101,7 +102,7 @@ impl Body<'_, '_, '_> {
     }
 }
 
-/// A format in which text stands in the place of the conversion with this number, if that is `%s`.
+/// A format with the conversion at this index, if it is `%s`, replaced by text.
 fn with_text(format: &str, number: usize, text: &str) -> Option<String> {
     let (start, end) = conversion(format, number)?;
     let flags = format[start + 1..end].strip_suffix('s')?;
@@ -115,14 +116,14 @@ fn with_text(format: &str, number: usize, text: &str) -> Option<String> {
     Some(format!("{}{}{}", &format[..start], text.replace('%', "%%"), &format[end..]))
 }
 
-/// A format in which the conversion with this number, if that is `%s`, is a choice of texts.
+/// A format with the conversion at this index, if it is `%s`, replaced by a choice of texts.
 fn with_choice(format: &str, number: usize) -> Option<String> {
     let (_, end) = conversion(format, number)?;
     let head = format[..end].strip_suffix('s')?;
     Some(format!("{head}{}{}", ir::interp::choice_of_texts([]), &format[end..]))
 }
 
-/// Where the conversion with this number is: from its `%` to behind its letter.
+/// The range of the conversion at this index: from its `%` to after its letter.
 fn conversion(format: &str, number: usize) -> Option<(usize, usize)> {
     let mut left = number;
     let mut at = 0;

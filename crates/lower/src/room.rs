@@ -1,11 +1,13 @@
-//! Checks of accesses to an element of which memory holds a part.
+//! Checks accesses to elements that memory may contain only in part.
 //!
-//! A pointer may be cast to a type of larger elements than its memory holds whole ones of. What is there of the last one is
-//! read and written like any other memory; what is not there stops the run at the access, since a zero would be wrong
-//! without a word. An element that begins behind the end is out of range, and reads zero, as everywhere.
+//! A pointer may be cast to a type with larger elements, of which its memory does not hold a whole number.
+//! The part of the last element that exists is read and written like any other memory; an access to the
+//! missing part stops the program, since reading zero would be silently wrong. An element that begins beyond
+//! the end is out of range, and reads as zero, as everywhere.
 //!
-//! An access reads zero and writes nothing where the memory ends, so that passes may move it. Whether it stops the run is
-//! said by an `assert` before it: `bytes left from the element on = 0 or ≥ the leaf's end`.
+//! The access itself reads zero or writes nothing beyond the end of memory, so passes may move it. A
+//! preceding `assert` decides whether the program stops: `bytes left from the element on = 0 or ≥ the leaf's
+//! end`.
 
 use ir::{
     Func, Function, Inst, InstData, MemData, Module, Op, Path, Region, Rest, Scalar, Step, Type, TypeData,
@@ -14,7 +16,7 @@ use ir::{MemType, Value, ValueData};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
-/// Adds the checks to a module, where casts may leave part of an element.
+/// Adds the checks to a module in which casts may leave a part of an element.
 pub(crate) fn check(module: &mut Module) {
     let partial = ir::room::partial_elements(module);
     if partial.is_empty() {
@@ -35,9 +37,9 @@ pub(crate) fn check(module: &mut Module) {
 struct Checks<'a> {
     module: &'a Module,
     partial: &'a FxHashSet<MemType>,
-    /// A handle of bytes.
+    /// The type of a handle of bytes.
     bytes: Type,
-    /// The handles of whole elements.
+    /// Handles whose memory holds only whole elements.
     whole: FxHashSet<Value>,
     func: &'a mut Function,
 }
@@ -68,7 +70,7 @@ impl Checks<'_> {
         self.func.regions[region].insts = checked;
     }
 
-    /// Checks that what an access needs is there, if something is.
+    /// Emits a check that all memory of an access exists, if any of the element does.
     fn access(&mut self, data: &InstData, path: &Path, n_values: usize, out: &mut Vec<Inst>) {
         let (handle, element) = (data.args[0], data.args[1]);
         let TypeData::Buffer(ty) = self.module.types[self.func.ty(handle)] else { return };
@@ -89,7 +91,7 @@ impl Checks<'_> {
         let (strides, fixed) = strides(self.module, ty, path);
         let mut end = put.op(Op::Const(fixed.min(u32::MAX.into())), &[], Type::U32);
         for (&index, (stride, n)) in dynamic.iter().zip(strides) {
-            // In no more bits than the index has, since not all devices have 64.
+            // The comparison uses no more bits than the index has, since not all devices support 64.
             let is_long = self.module.types.scalar_of(put.func.ty(index)).is_some_and(|s| s.bits() == 64);
             let unsigned = if is_long { Scalar::U64 } else { Scalar::U32 };
             let index = put.converted(self.module, index, unsigned);
@@ -128,7 +130,7 @@ impl Put<'_> {
         result
     }
 
-    /// A number as one of another type.
+    /// Converts a number to another type.
     fn converted(&mut self, module: &Module, v: Value, to: Scalar) -> Value {
         match module.types[self.func.ty(v)] {
             TypeData::Scalar(s) if s == to => v,
@@ -137,8 +139,8 @@ impl Put<'_> {
     }
 }
 
-/// How far apart and how many the parts are that each dynamic step of a path chooses from, and where the leaf ends if all
-/// of them choose the first.
+/// For each dynamic step of a path, the stride and the number of the parts that it selects from; and the end
+/// of the leaf if all of them select the first part.
 fn strides(module: &Module, element: MemType, path: &Path) -> (Vec<(u64, u64)>, u64) {
     let mem = &module.mem;
     let (mut strides, mut fixed, mut at) = (Vec::new(), 0, ir::interp::Place::Mem(element));

@@ -1,16 +1,17 @@
-//! Variables that no machine has room for.
+//! Rejects variables that are too large.
 //!
-//! A thread's arrays lie in memory of its own, and a group's in its own, many times over where threads run side by side. What
-//! passes the limit is refused where it is declared, before anything is allocated; data of that size belongs in a buffer.
+//! A thread's arrays are in memory of its own, as are a group's, and there is one copy for each thread or
+//! group that runs in parallel. A variable that exceeds the limit is rejected where it is declared, before
+//! anything is allocated; data of that size belongs in a buffer.
 
 use cranelift_entity::EntitySet;
 use ir::{Module, Space, TypeData};
 use syntax::Diagnostic;
 
-/// Bytes of a variable.
+/// The maximum size of a variable in bytes.
 pub(crate) const MOST: u64 = 1 << 27;
 
-/// Reports the variables that are too large, the first of each function.
+/// Reports the variables that are too large, at most one per function.
 pub(crate) fn check(module: &Module, diagnostics: &mut Vec<Diagnostic>) {
     let mut report = |span: ir::Span, bytes: u64| {
         let message =

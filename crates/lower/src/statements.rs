@@ -1,4 +1,4 @@
-//! Statements, one arm for each.
+//! Lowering of statements, with one match arm for each kind.
 
 use check::tables::Meaning;
 use check::types::{Ty, TyKind};
@@ -10,7 +10,8 @@ use crate::body::{Body, Name};
 use crate::exits::{Label, Target};
 
 impl Body<'_, '_, '_> {
-    /// Lowers a statement that falls through to the next (or leaves with nothing after it).
+    /// Lowers a statement after which control falls through to the next one (or that leaves and has no
+    /// successor).
     pub(crate) fn stmt(&mut self, stmt: StmtId) {
         let node = &self.lw.program.ast.stmts[stmt];
         let (kind, span) = (node.kind.clone(), node.span);
@@ -87,7 +88,7 @@ impl Body<'_, '_, '_> {
                 let stmts = self.target_case(stmt).unwrap_or_default();
                 self.list(&stmts);
             }
-            // the checker makes it a `return`, or reports it
+            // The checker has replaced it by a `return` or reported an error.
             StmtKind::IntrinsicAsm(_) => self.lw.unsupported(span, "`__intrinsic_asm` is"),
             StmtKind::Unsupported(name) => {
                 let name = self.lw.program.ast.name(name).to_owned();
@@ -99,13 +100,14 @@ impl Body<'_, '_, '_> {
         self.leave();
     }
 
-    /// A condition on types, which is known here: what is not taken may not even make sense for these types.
+    /// The value of a condition on types, which is known here. The branch not taken may not even be valid for
+    /// these types.
     pub(crate) fn known_condition(&mut self, cond: ExprId) -> Option<bool> {
         let subst = self.subst.clone();
         self.lw.program.known_condition(cond, &subst)
     }
 
-    /// An expression for its effects.
+    /// Lowers an expression for its effects.
     fn discard_value(&mut self, e: ExprId) {
         self.expr_raw(e);
     }
@@ -115,7 +117,7 @@ impl Body<'_, '_, '_> {
         let DeclKind::Var { init, .. } = node.kind else { return };
         let modifiers = node.modifiers;
         if modifiers.has(Modifiers::STATIC) && !modifiers.has(Modifiers::CONST) {
-            // a global that only this function sees: found by name when it is used
+            // It is a global that only this function sees, and is looked up by name when it is used.
             return;
         }
         if modifiers.has(Modifiers::GROUPSHARED) {
@@ -141,7 +143,7 @@ impl Body<'_, '_, '_> {
         self.declare_var(Name::Decl(decl), ty, values);
     }
 
-    /// `let x = e` of an `if let`: whether there is a value, and the value.
+    /// The initialiser of `let x = e` in an `if let`: the flag for the presence of a value, and the value.
     pub(crate) fn optional_init(&mut self, var: DeclId) -> Option<(Value, Vec<Value>)> {
         let DeclKind::Var { init: Some(init), .. } = self.lw.program.ast.decls[var].kind else { return None };
         let mut values = self.expr(init);
@@ -189,7 +191,7 @@ impl Body<'_, '_, '_> {
     fn switch(&mut self, scrutinee: ExprId, cases: &[Case]) {
         let values = self.expr(scrutinee);
         let Some(&value) = values.first() else { return };
-        // an enumeration of `bool`
+        // The scrutinee is an enumeration based on `bool`.
         let value = if self.b.func.ty(value) == ir::Type::BOOL {
             self.convert_leaf(value, ir::Type::U32)
         } else {
@@ -232,7 +234,7 @@ impl Body<'_, '_, '_> {
             bodies.push(body);
         }
         let (tag, tags) = if several {
-            // one number for each group of labels, so that no body is lowered twice
+            // There is one number for each group of labels, so no body is lowered twice.
             let mut tag = self.b.u32(bodies.len() as u32);
             for (label, group) in labels {
                 let constant = self.b.constant(scalar, truncate(scalar, label));
@@ -258,7 +260,7 @@ impl Body<'_, '_, '_> {
     }
 }
 
-/// The bits of an integer in a type.
+/// The bits of an integer in a scalar type.
 pub(crate) fn truncate(scalar: Scalar, value: i64) -> u64 {
     match scalar.bytes() {
         1 => value as u8 as u64,

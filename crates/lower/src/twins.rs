@@ -1,11 +1,12 @@
-//! Pointers that are made of parts: `f : (p, i) ↦ q` gives the pair `(f(p, i), f(d, i))`.
+//! Differentials of pointers that are built from parts: `f : (p, i) ↦ q` gives the pair `(f(p, i), f(d, i))`.
 //!
-//! A pointer-like value carries its differential along (see [`crate::leaves::Part::is_shadow`]). Made of parts, as in
-//! `DPtr at(uint o) { return { buffer, offset + o }; }`, it has none. A function that gets a pointer and gives one, and
-//! does nothing else, is a map of pointers: the differential of its result is the function of the differential of its
-//! argument, which is how a user writes its forward derivative by hand. So that is its forward derivative here, if it
-//! has no other. A pointer that is made of parts elsewhere in what is differentiated has no differential: gradients
-//! through it would be lost, which is said.
+//! A pointer-like value carries its differential along (see [`crate::leaves::Part::is_shadow`]). Built from
+//! parts, as in `DPtr at(uint o) { return { buffer, offset + o }; }`, it has none. A function that takes a
+//! pointer and returns one, and does nothing else, is a map of pointers: the differential of its result is
+//! the same function of the differential of its argument, which is how its forward derivative would be
+//! written by hand. So this becomes its forward derivative if it has no other. A pointer that is built from
+//! parts elsewhere in a differentiated function has no differential. Gradients through it would be lost, so a
+//! warning is given.
 
 use std::ops::Range;
 
@@ -25,23 +26,23 @@ use crate::functions::{Declared, Key};
 /// How a function with a backward derivative moves pointers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Moves {
-    /// It gives none.
+    /// It returns no pointers.
     Not,
-    /// As this forward derivative says.
+    /// As this forward derivative does.
     By(FuncRef),
-    /// Both halves in the same way.
+    /// The function itself maps both the pointers and their differentials.
     Both,
 }
 
-/// A part of a pointer-like type that is a pointer itself.
+/// A part of a pointer-like type that is itself a pointer.
 struct PointerPart {
     own: Range<usize>,
     ty: Ty,
-    /// Where it is in the differential.
+    /// The range of its leaves in the differential.
     theirs: Range<usize>,
 }
 
-/// The shadow of a local that is a pointer: slots, and how many of a place's indices lead to them.
+/// The shadow of a local that is a pointer: its slots, and how many of a place's indices apply to them.
 #[derive(Clone, Debug)]
 pub(crate) struct Stale {
     start: usize,
@@ -50,12 +51,14 @@ pub(crate) struct Stale {
 }
 
 impl Lowerer<'_> {
-    /// Notes that a pointer-like value without differential was made: the first leaf of its shadow.
+    /// Records that a pointer-like value without a differential was built. `shadow` is the first leaf of its
+    /// shadow.
     pub(crate) fn note_bare_pointer(&mut self, func: Func, shadow: Value) {
         self.bare_pointers.entry(func).or_default().push(shadow);
     }
 
-    /// Gives a function of pointers its forward derivative, or reports pointers that have no differential.
+    /// Gives a function of pointers its forward derivative, or warns about pointers that have no
+    /// differential.
     pub(crate) fn request_twin(
         &mut self,
         types: &mut Types,
@@ -70,9 +73,10 @@ impl Lowerer<'_> {
         Some(self.flat_once(Key::Twin(f.clone()), declared, params, results))
     }
 
-    /// Reverse mode of a function with a backward derivative calls the function itself, which moves pointers without
-    /// their differentials, and whose own derivative must not see what belongs to this one. If it takes pointers, this
-    /// is called in its place: `(params…) -> (results…, params…)`. Also: whether the results are the same.
+    /// Declares `(params…) -> (results…, params…)`, which reverse mode calls in place of a function that
+    /// takes pointers and has a backward derivative: the function itself moves pointers without their
+    /// differentials, and the differentials that its arguments carry must not reach its own derivative. Also
+    /// returns true if the results are the same as the function's.
     pub(crate) fn request_moved(
         &mut self,
         types: &mut Types,
@@ -96,8 +100,9 @@ impl Lowerer<'_> {
         (Some(self.flat_once(Key::Moved(f.clone(), by), declared, params, results)), is_same)
     }
 
-    /// Whether the pointers that a function gives have the differentials that it gives for the differentials of those
-    /// that it takes. If they have none, that is reported.
+    /// Returns true if the differentials of the pointers that a function returns are what the function
+    /// returns for the differentials of its arguments. If such pointers have no differential, a warning is
+    /// given.
     fn has_twin(&mut self, types: &mut Types, f: &FuncRef, declared: &Declared, is_map: bool) -> bool {
         let Some(span) = self.makes_bare_pointers(declared.func, &mut FxHashSet::default()) else {
             return false;
@@ -106,7 +111,8 @@ impl Lowerer<'_> {
             declared.sig.params.iter().filter(|p| p.is_input()).any(|p| self.is_pointer_like(types, p.ty));
         let gives = declared.sig.outputs().iter().any(|o| self.is_pointer_like(types, o.ty));
         if gives && !takes {
-            // made of nothing that has a differential: its callers say what it is to them
+            // The pointer is made without any pointer that has a differential; the callers decide what it
+            // means.
             return false;
         }
         let pure = is_map && !self.has_effects(declared.func, &mut FxHashSet::default());
@@ -124,12 +130,13 @@ impl Lowerer<'_> {
         false
     }
 
-    /// Whether values of a type carry a differential along.
+    /// Returns true if values of a type carry a differential along.
     pub(crate) fn is_pointer_like(&mut self, types: &mut Types, ty: Ty) -> bool {
         self.shadow_of(types, ty).is_some()
     }
 
-    /// Where a function makes a pointer-like value without differential that is used, itself or by a constructor.
+    /// The location where a function, or a constructor it calls, builds a pointer-like value without a
+    /// differential that is used.
     fn makes_bare_pointers(&self, func: Func, seen: &mut FxHashSet<Func>) -> Option<Span> {
         let function = &self.module.funcs[func];
         if !function.has_body() || !seen.insert(func) {
@@ -157,7 +164,7 @@ impl Lowerer<'_> {
         None
     }
 
-    /// Whether a function does more than compute its results.
+    /// Returns true if a function does more than compute its results.
     fn has_effects(&self, func: Func, seen: &mut FxHashSet<Func>) -> bool {
         let function = &self.module.funcs[func];
         if !seen.insert(func) {
@@ -180,7 +187,8 @@ impl Lowerer<'_> {
     }
 }
 
-/// `(params…) ↦ (results…)` with the pointers among the results taking along those of the differentials.
+/// Builds `(params…) ↦ (results…)`, in which the resulting pointers carry the resulting pointers of the
+/// differentials.
 pub(crate) fn build_twin(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
@@ -194,7 +202,7 @@ pub(crate) fn build_twin(
     body.finish(results, declared)
 }
 
-/// What stands for a function in reverse mode; with the parameters after the results.
+/// Builds the function that replaces `f` in reverse mode and returns the parameters after the results.
 pub(crate) fn build_moved(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
@@ -232,7 +240,8 @@ pub(crate) fn build_moved(
 }
 
 impl Body<'_, '_, '_> {
-    /// The results of a function, and of the function for the differentials as the shadows of pointers.
+    /// Calls a function, and its instance for the differentials, whose results become the shadows of the
+    /// resulting pointers.
     fn call_with_twin(&mut self, f: &FuncRef, all: &[Value]) -> Option<Vec<Value>> {
         let own = self.lw.function(self.b.types, &Callable::Func(f.clone()));
         let twin = self.lw.program.at_differential(f)?;
@@ -263,7 +272,8 @@ impl Body<'_, '_, '_> {
         Some(results)
     }
 
-    /// The arguments of a function whose pointers have no differentials: those that they had belong to this derivative.
+    /// Removes the differentials that the arguments of a function carry, as these belong to the current
+    /// derivative.
     fn without_shadows(&mut self, own: &Declared, all: &[Value]) -> Vec<Value> {
         let mut at = 0;
         let mut args = Vec::new();
@@ -276,7 +286,7 @@ impl Body<'_, '_, '_> {
         args
     }
 
-    /// A value without the differential that it carries along.
+    /// A value without the differential that it carries.
     pub(crate) fn without_shadow(&mut self, ty: Ty, values: &[Value]) -> Vec<Value> {
         let Some(shadow) = self.lw.shadow_of(self.b.types, ty) else { return values.to_vec() };
         let mut values = values.to_vec();
@@ -290,7 +300,7 @@ impl Body<'_, '_, '_> {
         values
     }
 
-    /// A pointer-like value whose shadow is the differential it is paired with, and so for its parts that are pointers.
+    /// A pointer-like value with `differential` as its shadow, and likewise for its parts that are pointers.
     pub(crate) fn with_shadow(&mut self, ty: Ty, primal: &[Value], differential: &[Value]) -> Vec<Value> {
         let mut values = primal.to_vec();
         self.set_shadow(ty, &mut values, differential);
@@ -309,7 +319,7 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// The differential that a pointer-like value carries, without that one's own.
+    /// The differential that a pointer-like value carries, without the differential's own shadow.
     pub(crate) fn shadow_values(&mut self, ty: Ty, values: &[Value]) -> Option<Vec<Value>> {
         let shadow = self.lw.shadow_of(self.b.types, ty)?;
         let mut differential = values.get(shadow)?.to_vec();
@@ -322,7 +332,7 @@ impl Body<'_, '_, '_> {
         Some(differential)
     }
 
-    /// The differential as a value of its type.
+    /// The differential that a pointer-like value carries, as a value of the differential's type.
     fn differential_of_pointer(&mut self, ty: Ty, differential: Ty, values: &[Value]) -> Option<Vec<Value>> {
         let mut leaves = self.shadow_values(ty, values)?;
         let layout = self.layout(differential);
@@ -331,14 +341,15 @@ impl Body<'_, '_, '_> {
         Some(leaves)
     }
 
-    /// The shadow of a place that starts at a slot, if a part of it is written that is no pointer itself.
+    /// The shadow of a place that starts at a slot, if writing this part, which is not itself a pointer,
+    /// invalidates it.
     pub(crate) fn stale_shadow(&mut self, ty: Ty, part: Ty, start: usize, n_indices: usize) -> Option<Stale> {
         let shadow = self.lw.shadow_of(self.b.types, ty)?;
         let is_pointer = self.lw.is_pointer_like(self.b.types, part);
         (!is_pointer).then(|| Stale { start: start + shadow.start, len: shadow.len(), n_indices })
     }
 
-    /// A pointer of which a part is written is made of parts.
+    /// Clears shadows: a pointer of which a part is written counts as built from parts.
     pub(crate) fn forget(&mut self, indices: &[Value], stale: &[Stale]) {
         for part in stale {
             for slot in part.start..part.start + part.len {
@@ -354,7 +365,7 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// The parts of a pointer-like type that are pointers themselves.
+    /// The parts of a pointer-like type that are themselves pointers.
     fn pointer_parts(&mut self, ty: Ty) -> Vec<PointerPart> {
         let mut element = ty;
         while let Some((inner, _)) = self.lw.array_of(element) {

@@ -1,9 +1,10 @@
-//! Uniforms of struct type that hold buffers: `x ↦ x.field…`, one global for each buffer and each other field.
+//! Splits uniforms of struct type that hold buffers: `x ↦ x.field…`, one global for each buffer and each
+//! other field.
 //!
-//! A buffer is no number that a uniform's bytes could hold, so the host binds it by itself, under the field's path.
-//! What is left of the struct is bound by field, too: then nothing depends on what the fields around it are.
-//! Arrays are taken apart likewise, `x[k]…`. A constant buffer or parameter block of such a struct is the struct as a
-//! value, wherever it is passed.
+//! A buffer is not a number that a uniform's bytes could hold, so the host binds it separately, under the
+//! path of the field. The remaining fields are bound separately, too, so that their binding does not depend
+//! on the fields around them. Arrays are split likewise, `x[k]…`. A constant buffer or parameter block of
+//! such a struct is the struct as a value, wherever it is passed.
 
 use check::types::{BufferKind, Ty, TyKind};
 use ir::{Global, GlobalData, Op, Space, Types, Value};
@@ -13,20 +14,20 @@ use crate::Lowerer;
 use crate::body::Body;
 use crate::places::Place;
 
-/// Longer arrays of resources are refused.
+/// Longer arrays of resources are rejected.
 const MAX_ARRAY: u32 = 256;
 
-/// The field of a library struct that is nothing but a buffer: the struct has the name.
+/// The field of a library struct that wraps a single buffer; the global has the name of the struct.
 const RESOURCE: &str = ".__resource";
 
-/// The texture of a texture with its sampler, likewise.
+/// The field of the texture in a texture with a sampler, which is dropped from names likewise.
 const TEXTURE: &str = ".__texture";
 
 /// Structs nested deeper than this are taken to be recursive.
 const MAX_DEPTH: u32 = 64;
 
 impl Lowerer<'_> {
-    /// Whether a type is a struct or array with a buffer in it, or a constant buffer of such.
+    /// Returns true if a type is a struct or array that contains a buffer, or a constant buffer of one.
     pub(crate) fn holds_buffers(&mut self, ty: Ty) -> bool {
         match self.program.types[ty] {
             TyKind::Struct(..) | TyKind::Array(_, Some(_)) => self.has_buffer(ty, 0),
@@ -35,7 +36,8 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The content of a constant buffer or parameter block that holds buffers: such a block is its content's value.
+    /// The content type of a constant buffer or parameter block that holds buffers. Such a block is the value
+    /// of its content.
     pub(crate) fn block_content(&mut self, ty: Ty) -> Option<Ty> {
         let content = match self.program.types[ty] {
             TyKind::Buffer(BufferKind::ConstantBuffer | BufferKind::ParameterBlock, content) => content,
@@ -107,7 +109,7 @@ impl Body<'_, '_, '_> {
                 let path = format!("{path}.{name}");
                 values.extend(self.split_uniform(root, &path, field_ty, span));
             }
-            // The host's pointer has no differential yet: a program makes a pair of two.
+            // A pointer from the host has no differential yet: programs make a pair of two pointers.
             let layout = self.layout(ty);
             for part in layout.parts.iter().filter(|p| p.is_shadow) {
                 values.extend(self.shadow_zeros(&layout, part));

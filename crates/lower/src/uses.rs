@@ -1,10 +1,11 @@
-//! `x ↦ (x.use(), x)`: how a value is split where it is read, for types that say it themselves.
+//! Custom splitting of values, `x ↦ (x.use(), x)`, for types that define `use`.
 //!
-//! A value that is read twice is the map `x ↦ (x, x)`, whose transpose is addition. A type whose `use` has derivatives of
-//! its own replaces that map: in differentiable functions each read of a variable of the type, or of a struct that
-//! contains it, is a call of `use`, and the variable goes on as what is left. So the backward derivative of `use` gets the
-//! cotangent that later reads have gathered as `this.d`, that of this read as its argument, and leaves their sum in
-//! `this.d`, in whatever way the type adds. The cotangent starts as the differential's default, zero.
+//! A value that is read twice is the map `x ↦ (x, x)`, whose transpose is addition. A type whose `use` has
+//! custom derivatives replaces that map: in differentiable functions each read of a variable of the type, or
+//! of a struct that contains it, is a call of `use`, and the variable then holds the value that is left. So
+//! the backward derivative of `use` receives the cotangent that later reads have accumulated as `this.d`, and
+//! the cotangent of this read as its argument, and leaves their sum in `this.d`, in whatever way the type
+//! adds. The cotangent starts as the default of the differential, zero.
 
 use std::rc::Rc;
 
@@ -21,10 +22,10 @@ use crate::functions::{Declared, FlatParam, FlatSig, Key};
 use crate::places::{Place, PlaceKind};
 use crate::witness::{call_groups, user_input};
 
-/// Structs nested deeper than this are not looked into; layouts end there too.
+/// Structs nested deeper than this are not searched; layouts end at this depth, too.
 const MAX_DEPTH: u32 = 64;
 
-/// Leaves that are split together, by this function.
+/// Leaves that are split together by a `use` function.
 #[derive(Clone, Debug)]
 pub(crate) struct UsePart {
     offset: usize,
@@ -33,7 +34,7 @@ pub(crate) struct UsePart {
 }
 
 impl Lowerer<'_> {
-    /// The parts of a type that say how they are split.
+    /// The parts of a type that have a custom `use`.
     pub(crate) fn use_parts(&mut self, types: &mut Types, ty: Ty) -> Rc<[UsePart]> {
         if let Some(known) = self.uses.get(&ty) {
             return known.clone();
@@ -68,7 +69,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// `(x) -> (x.use(), x)`.
+    /// Declares `(x) -> (x.use(), x)`.
     fn use_function(&mut self, types: &mut Types, func: &FuncRef, ty: Ty) -> Rc<Declared> {
         let key = Key::Use(func.clone(), ty);
         if let Some(declared) = self.declared.get(&key) {
@@ -87,7 +88,7 @@ impl Lowerer<'_> {
         self.declare(types, key, sig)
     }
 
-    /// The derivatives of that function.
+    /// Declares the derivatives of such a function.
     pub(crate) fn request_use(&mut self, func: &FuncRef, ty: Ty, declared: &Declared) -> Witness {
         let (params, results) = jvp_slots(declared);
         let jvp = self.flat_once(Key::UseJvp(func.clone(), ty), declared, params, results);
@@ -100,7 +101,7 @@ impl Lowerer<'_> {
         witness
     }
 
-    /// The forward and backward derivatives of a `use`.
+    /// The user's forward and backward derivatives of a `use`.
     fn use_derivatives(&mut self, func: &FuncRef) -> (Option<FuncRef>, Option<FuncRef>) {
         let view = View::of(self.program.asking(func.decl));
         let derivatives = self.program.derivatives_of(func, view);
@@ -113,7 +114,7 @@ impl Lowerer<'_> {
     }
 }
 
-/// The body of [`Key::Use`].
+/// Builds the body of [`Key::Use`].
 pub(crate) fn build_use(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
@@ -130,7 +131,7 @@ pub(crate) fn build_use(
     body.finish(results, declared)
 }
 
-/// `(x, ẋ) ↦ (x.use(), x, d use(x, ẋ), ẋ)`.
+/// Builds `(x, ẋ) ↦ (x.use(), x, d use(x, ẋ), ẋ)`.
 pub(crate) fn build_use_jvp(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
@@ -164,7 +165,8 @@ pub(crate) fn build_use_jvp(
     body.finish(results, declared)
 }
 
-/// `(x, ȳ, x̄) ↦ x̄'` by the user's backward derivative, whose pair has what was gathered so far.
+/// Builds `(x, ȳ, x̄) ↦ x̄'` with the user's backward derivative, which receives the cotangent accumulated so
+/// far in its pair.
 pub(crate) fn build_use_vjp(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
@@ -192,12 +194,12 @@ pub(crate) fn build_use_vjp(
 }
 
 impl Body<'_, '_, '_> {
-    /// Whether reads of a type are calls of `use` here.
+    /// Returns true if reads of this type are calls of `use` here.
     pub(crate) fn is_split(&mut self, ty: Ty) -> bool {
         self.splits && !self.detached && !self.lw.use_parts(self.b.types, ty).is_empty()
     }
 
-    /// Reads a local; see the head of this file.
+    /// Reads a local, by calls of `use` if it has any; see the head of this file.
     pub(crate) fn read_used(&mut self, place: &Place) -> Vec<Value> {
         let mut values = self.read(place);
         let PlaceKind::Slots { start, indices, .. } = &place.kind else { return values };
@@ -219,7 +221,7 @@ impl Body<'_, '_, '_> {
     }
 }
 
-/// The function that a witness is asked for, if it splits values.
+/// The `use` and the type that a key splits, if it splits values.
 pub(crate) fn split_by(key: &Key) -> Option<(&FuncRef, Ty)> {
     match key {
         Key::Use(func, ty) => Some((func, *ty)),

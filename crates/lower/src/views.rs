@@ -1,14 +1,16 @@
-//! Which functions are differentiated, how often, and on whose behalf.
+//! Determines which functions are differentiated, to which order, and on behalf of which module.
 //!
-//! A function's custom derivatives are lowered only if it is differentiated. How often it is (its *level*) follows
-//! from the calls: the operand of a derivative operator is one level above the function that applies it, a callee is
-//! on its caller's, and a custom derivative, having done one differentiation, is one below the function that it
-//! belongs to.
+//! A function's custom derivatives are lowered only if it is differentiated. The order to which it is
+//! differentiated (its *level*) follows from the calls: the operand of a derivative operator is one level
+//! above the function that applies the operator, a callee is on the level of its caller, and a custom
+//! derivative, which has already done one differentiation, is one level below the function that it belongs
+//! to.
 //!
-//! Which derivative a function has depends on the module that asks ([`check::View`]), and so does the derivative of
-//! all that calls it. So what is differentiated is a pair of a function and a view (a [`Node`]). Nodes of one function
-//! that differ, in their own derivative or in that of something they reach, become functions of their own: the
-//! identity of a function in the IR has the derivative that it gets, and no later pass knows of modules.
+//! The derivative of a function depends on the module that requests it ([`check::View`]), and so do the
+//! derivatives of all functions that call it. So the unit of differentiation is a pair of a function and a
+//! view (a [`Node`]). Nodes of the same function that differ, in their own derivative or in that of a
+//! function they reach, become separate functions: in the IR, the identity of a function determines its
+//! derivative, and later passes know nothing of modules.
 
 use check::tables::Callable;
 use check::{ModuleId, View};
@@ -18,31 +20,31 @@ use rustc_hash::FxHashMap;
 use crate::functions::Key;
 use crate::{FxIndexMap, Lowerer};
 
-/// No program needs derivatives of a higher order than this by custom derivatives.
+/// The limit on levels: no program needs custom derivatives for derivatives of a higher order.
 const MAX_LEVEL: u8 = 5;
 
-/// A function that is differentiated, and on whose behalf.
+/// A function that is differentiated, and the view it is differentiated in.
 pub(crate) type Node = (Func, View);
 
-/// What is known of a [`Node`].
+/// Facts about a [`Node`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wanted {
-    /// How often it is differentiated.
+    /// The order to which it is differentiated.
     level: u8,
-    /// In forward mode, in reverse mode.
+    /// It is differentiated in forward mode, and in reverse mode.
     modes: [bool; 2],
-    /// Its witness has been asked for.
+    /// Its witness has been requested.
     known: bool,
     pub(crate) witness: Witness,
-    /// A call of it that needs its derivative.
+    /// A call of the function that needs its derivative.
     pub(crate) call: Option<(Func, Span)>,
 }
 
-/// What tells nodes apart: the function, its derivatives, what it was told apart by before, and the same of what it
-/// reaches.
+/// The key that distinguishes nodes: the function, its derivatives, its previous class, and the classes of
+/// the nodes that it reaches.
 type Class = (Func, [Option<Func>; 4], u32, Vec<u32>);
 
-/// What an instruction wants of another function.
+/// How an instruction uses another function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Edge {
     Call,
@@ -51,7 +53,7 @@ enum Edge {
 }
 
 impl Lowerer<'_> {
-    /// Declares the witnesses that are missing; whether there were any.
+    /// Declares the missing witnesses. Returns true if there is more to build.
     pub(crate) fn request_witnesses(&mut self, types: &mut Types) -> bool {
         let edges = self.edges();
         self.want(&edges);
@@ -91,8 +93,8 @@ impl Lowerer<'_> {
         self.declared.len() > before || self.next < self.declared.len()
     }
 
-    /// Finds what is differentiated: the least set that holds the operands of derivative operators, and what the
-    /// differentiation of its members differentiates.
+    /// Finds the functions to differentiate: the least set that contains the operands of derivative operators
+    /// and is closed under the functions that the differentiation of its members differentiates.
     fn want(&mut self, edges: &[Vec<(Func, Edge, Span)>]) {
         let mut work: Vec<Node> = Vec::new();
         for (caller, edges) in edges.iter().enumerate() {
@@ -151,7 +153,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The module that a function's derivative operators ask for.
+    /// The module on whose behalf a function's derivative operators request derivatives.
     fn asks(&self, func: Func) -> ModuleId {
         match self.declared.get_index(func.as_u32() as usize).map(|d| d.0) {
             Some(Key::Callable(
@@ -167,7 +169,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The module whose source holds a function's calls.
+    /// The module whose source contains a function's calls.
     fn home(&self, func: Func) -> ModuleId {
         match self.declared.get_index(func.as_u32() as usize).map(|d| d.0) {
             Some(Key::Callable(Callable::Func(f))) => self.program.asking(f.decl),
@@ -175,13 +177,13 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The view of what a function calls.
+    /// The view of a callee, given the view of its caller.
     fn view_in(&mut self, callee: Func, caller: Func, view: View) -> View {
         let calls = self.home(caller);
         self.view_of(callee, View { calls, ..view })
     }
 
-    /// A view without what makes no difference for this function.
+    /// A view without the components that make no difference for this function.
     fn view_of(&mut self, callee: Func, view: View) -> View {
         let key = self.declared.get_index(callee.as_u32() as usize).map(|d| d.0);
         let calls = match key {
@@ -194,7 +196,7 @@ impl Lowerer<'_> {
         View { calls, ..view }
     }
 
-    /// For each function: what it calls and differentiates.
+    /// For each function, the functions that it calls and differentiates.
     fn edges(&self) -> Vec<Vec<(Func, Edge, Span)>> {
         let mut edges = Vec::with_capacity(self.module.funcs.len());
         for function in self.module.funcs.values() {
@@ -218,11 +220,11 @@ impl Lowerer<'_> {
         edges
     }
 
-    /// Gives each function its witness; nodes that differ become functions of their own.
+    /// Gives each function its witness; nodes that differ become separate functions.
     pub(crate) fn separate_views(&mut self) {
         let edges = self.edges();
         let classes = self.classes(&edges);
-        // the function of each node, by its class
+        // `made` has the function of each class, and `targets` the function of each node.
         let mut made: FxHashMap<u32, Func> = FxHashMap::default();
         let mut taken: FxHashMap<Func, u32> = FxHashMap::default();
         let mut targets: FxHashMap<Node, Func> = FxHashMap::default();
@@ -251,7 +253,7 @@ impl Lowerer<'_> {
             let func = targets.get(&(of.func, view)).copied().unwrap_or(of.func);
             self.module.residuals.push(ir::Residuals { func, ..of });
         }
-        // functions that are not differentiated may ask for derivatives
+        // Functions that are not differentiated themselves may request derivatives.
         for k in 0..edges.len() {
             let func = Func::from_u32(k as u32);
             if !taken.contains_key(&func) {
@@ -298,8 +300,9 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Numbers for nodes: equal if they are of one function, have one witness, and reach equal ones. Found by
-    /// refinement: nodes are told apart until nothing tells more apart.
+    /// The classes of nodes: two nodes have the same class if they have the same function and witness, and
+    /// reach nodes of the same classes. They are found by partition refinement: classes are split until
+    /// nothing changes.
     fn classes(&mut self, edges: &[Vec<(Func, Edge, Span)>]) -> Vec<u32> {
         let nodes: Vec<Node> = self.wanted.keys().copied().collect();
         let mut funcs: Vec<Func> = nodes.iter().map(|n| n.0).collect();

@@ -1,4 +1,4 @@
-//! Custom derivatives: the flat functions over what the user wrote. Which are needed is found in [`crate::views`].
+//! Flat wrapper functions around user-written derivatives. [`crate::views`] determines which are needed.
 
 use check::signature::Subst;
 use check::tables::{Callable, FuncRef};
@@ -24,7 +24,7 @@ impl Lowerer<'_> {
         let derivatives = self.program.derivatives_of(f, view);
         let mut witness =
             Witness { treat_as_differentiable: derivatives.treat_as_differentiable, ..Witness::default() };
-        // a derivative that is zero by the user's own notion of zero
+        // The derivative is zero, in terms of the user's own `dzero`.
         let own_zero = derivatives.treat_as_differentiable
             && declared
                 .sig
@@ -60,7 +60,8 @@ impl Lowerer<'_> {
                 self.unsupported(declared.span, "a primal substitute with other parameters is");
             }
         }
-        // said for both modes: a forward rule is not transposed, a backward one does not make the tangent zero
+        // This applies to both modes: a forward rule is not transposed, and a backward rule does not make the
+        // tangent zero.
         let custom = witness.jvp.is_some() || witness.vjp.is_some();
         let level = if witness.jvp.is_some() { Level::Backward } else { Level::Forward };
         witness.differentiable = custom && derivatives.level >= level;
@@ -72,7 +73,8 @@ impl Lowerer<'_> {
         witness
     }
 
-    /// No derivative of what `no_diff` calls is wanted; but a substitute stands for its function in such a call, too.
+    /// A function called under `no_diff` needs no derivative, but a primal substitute replaces it in such a
+    /// call, too.
     pub(crate) fn request_quiet(&mut self, types: &mut Types, f: &FuncRef, view: View) -> Witness {
         let mut witness = Witness { treat_as_differentiable: true, ..Witness::default() };
         if let Some(substitute) = self.program.derivatives_of(f, view).substitute
@@ -85,7 +87,7 @@ impl Lowerer<'_> {
         witness
     }
 
-    /// A flat function, declared if it is new.
+    /// Declares a flat function if it is new.
     pub(crate) fn flat_once(
         &mut self,
         key: Key,
@@ -99,14 +101,14 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The user's derivative of a function.
+    /// Declares the user's derivative of a function.
     fn user_derivative(&mut self, types: &mut Types, user: &FuncRef) -> Option<std::rc::Rc<Declared>> {
         let callable = self.canonical(Callable::Func(user.clone())).ok()?;
         Some(self.function(types, &callable))
     }
 }
 
-/// The function's own inputs, grouped by parameter, then the further ones.
+/// Splits `all` into the function's own inputs, grouped by parameter, and the remaining values.
 fn own_inputs(body: &mut Body<'_, '_, '_>, f: &Declared, all: &[Value]) -> (Vec<Vec<Value>>, Vec<Value>) {
     let mut at = 0;
     let mut inputs = Vec::new();
@@ -118,8 +120,8 @@ fn own_inputs(body: &mut Body<'_, '_, '_>, f: &Declared, all: &[Value]) -> (Vec<
     (inputs, all[at..].to_vec())
 }
 
-/// The function's results, where differentials of them have something that is no tangent: the type in a value of
-/// interface type, whether there is a value. The function is called once more for it.
+/// Calls the function once more for its results if their differentials contain leaves that are not tangents:
+/// the type in a value of interface type, or the flag of an optional. Returns an empty list otherwise.
 fn primals_for_differentials(body: &mut Body<'_, '_, '_>, own: &Declared, all: &[Value]) -> Vec<Value> {
     let needed = own.sig.outputs().iter().any(|o| o.diff.as_ref().is_some_and(|map| !map.same.is_empty()));
     if !needed {
@@ -128,7 +130,7 @@ fn primals_for_differentials(body: &mut Body<'_, '_, '_>, own: &Declared, all: &
     body.b.call_func(own.func, &own.results, &all[..own.params.len()])
 }
 
-/// What the user's derivative takes for a parameter: a pair, or the primal alone.
+/// The values for a parameter of the user's derivative: a pair, or the primal alone.
 pub(crate) fn user_input(
     body: &mut Body<'_, '_, '_>,
     user: Ty,
@@ -161,7 +163,7 @@ pub(crate) fn user_input(
     values
 }
 
-/// The jvp of `f` in terms of the user's forward derivative.
+/// Builds the jvp of `f` from the user's forward derivative.
 pub(crate) fn build_jvp(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
@@ -192,7 +194,7 @@ pub(crate) fn build_jvp(
         args.push((user_input(&mut body, theirs.ty, param.ty, primal, d, user.span), theirs.ty));
     }
     let groups = call_groups(&mut body, &user, &args)?;
-    // outputs of the user's function, by the number of the parameter
+    // These are the outputs of the user's function, by index of the parameter.
     let (mut primals, mut outs) = (Vec::new(), Vec::new());
     for output in own.sig.outputs() {
         let theirs = user.sig.outputs().iter().position(|o| o.param == output.param);
@@ -214,7 +216,7 @@ pub(crate) fn build_jvp(
     body.finish(primals, declared)
 }
 
-/// The vjp of `f` in terms of the user's backward derivative.
+/// Builds the vjp of `f` from the user's backward derivative.
 pub(crate) fn build_vjp(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
@@ -229,7 +231,7 @@ pub(crate) fn build_vjp(
     body.b.span = crate::ir_span(user.span);
     let all: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
     let (inputs, cotangents) = own_inputs(&mut body, &own, &all);
-    // differentials of the outputs
+    // First, the differentials of the outputs are assembled.
     let mut at = 0;
     let mut result = Vec::new();
     let mut given: Vec<Option<Vec<Value>>> = vec![None; own.sig.params.len()];
@@ -288,7 +290,8 @@ pub(crate) fn build_vjp(
     body.finish(results, declared)
 }
 
-/// The jvp of what is `[TreatAsDifferentiable]`: the function itself, and the zeros of its results' types.
+/// Builds the jvp of a `[TreatAsDifferentiable]` function: a call of the function, and the zeros of its
+/// result types.
 fn build_zero_jvp(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
@@ -310,7 +313,7 @@ fn build_zero_jvp(
     body.finish(results, declared)
 }
 
-/// The vjp of what is `[TreatAsDifferentiable]`: the zeros of its parameters' types.
+/// Builds the vjp of a `[TreatAsDifferentiable]` function: the zeros of its parameter types.
 fn build_zero_vjp(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
@@ -334,7 +337,7 @@ fn build_zero_vjp(
     body.finish(results, declared)
 }
 
-/// Calls the user's function; its results by output.
+/// Calls the user's function and groups its results by output.
 pub(crate) fn call_groups(
     body: &mut Body<'_, '_, '_>,
     user: &Declared,

@@ -1,8 +1,9 @@
-//! `dzero` and `dadd` of any differentiable type: the user's where there is one, else part by part.
+//! `dzero` and `dadd` of any differentiable type: the user-defined function if there is one, otherwise part
+//! by part.
 //!
-//! Generated derivatives add leaf by leaf from zero. The user's own functions are called where the language
-//! says that a differential is made of nothing: `diffPair(x)`, the derivative of what is
-//! `[TreatAsDifferentiable]`, and the pair that a custom backward derivative is given.
+//! Generated derivatives add leaf by leaf, starting from zero. The user-defined functions are called where
+//! the language defines that a differential is created: `diffPair(x)`, the derivative of a
+//! `[TreatAsDifferentiable]` function, and the pair that is passed to a custom backward derivative.
 
 use check::DiffFieldTarget;
 use check::tables::Callable;
@@ -13,17 +14,17 @@ use syntax::Span;
 use crate::Lowerer;
 use crate::body::Body;
 
-/// Types nested deeper than this have plain zeros; layouts end there too.
+/// Types nested deeper than this have plain zeros; layouts end at this depth, too.
 const MAX_DEPTH: u32 = 64;
 
 impl Lowerer<'_> {
-    /// The user's `dzero` or `dadd` of a type.
+    /// The user-defined `dzero` or `dadd` of a type.
     fn user_member(&mut self, ty: Ty, name: &str) -> Option<Callable> {
         let func = self.program.differential_member(ty, name)?;
         self.canonical(Callable::Func(func)).ok()
     }
 
-    /// Whether the user says what the zero of a type (or of a part of it) is.
+    /// Returns true if a type (or a part of it) has a user-defined `dzero`.
     pub(crate) fn has_user_zero(&mut self, ty: Ty) -> bool {
         self.has_user_member(ty, "dzero", 0)
     }
@@ -57,7 +58,7 @@ impl Lowerer<'_> {
 }
 
 impl Body<'_, '_, '_> {
-    /// The leaves of `ty.Differential` that are its zero.
+    /// The zero of `ty.Differential`, as its leaves.
     pub(crate) fn dzero(&mut self, ty: Ty, span: Span) -> Vec<Value> {
         self.differential_by(ty, "dzero", &[], span, 0)
     }
@@ -67,7 +68,7 @@ impl Body<'_, '_, '_> {
         self.differential_by(ty, "dadd", &[a, b], span, 0)
     }
 
-    /// A differential that the user's function of that name makes of others, or that is made part by part.
+    /// A differential computed from others by the user-defined function of that name, or part by part.
     fn differential_by(
         &mut self,
         ty: Ty,
@@ -130,7 +131,8 @@ impl Body<'_, '_, '_> {
         values
     }
 
-    /// The sum of two differentials of an existential type; that with a null differential is the other.
+    /// The sum of two differentials of an existential type. The sum with a null differential is the other
+    /// one.
     fn dadd_existential(
         &mut self,
         ty: Ty,

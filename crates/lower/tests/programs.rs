@@ -1,7 +1,7 @@
-//! Programs through parser, checker, lowering, differentiation and the interpreter.
+//! Runs programs through the parser, checker, lowering, differentiation and the interpreter.
 //!
-//! Each test calls a function of a small program and compares the numbers that come out; the IR is
-//! verified after lowering and after differentiation. `EMIT_IR=1` prints it.
+//! Each test calls a function of a small program and compares the resulting numbers; the IR is verified after
+//! lowering and after differentiation. `EMIT_IR=1` prints it.
 #![allow(clippy::unwrap_used)]
 
 use check::{NoModules, Program};
@@ -119,7 +119,7 @@ fn grad(source: &str, args: &[f64]) -> Vec<f64> {
     call_func(&lowered, lowered.functions[0].vjp.unwrap(), args)
 }
 
-/// What `main` prints.
+/// The output of `main`.
 fn prints(source: &str) -> String {
     let lowered = lower(source, &[], true);
     let mut memory = Memory::new(&lowered.module, |_| 16);

@@ -1,8 +1,10 @@
-//! `[CheckpointBudget(n)]`: reverse mode of a function keeps at most `n` bytes for one call, or says why not.
+//! Implements `[CheckpointBudget(n)]`: reverse mode of a function keeps at most `n` bytes for one call, or
+//! the user gets an error.
 //!
-//! What is kept is known only when a function has been split, so the ways to keep less are tried on a copy of the
-//! module, cheapest first: to let memory count for more in the minimum cut, then to reverse loops by segments
-//! ([`crate::segment`]), first those that keep most. The first that fits is taken.
+//! The number of bytes kept is known only when a function has been split, so the ways to keep less are tried
+//! on a copy of the module, cheapest first: memory counts for more in the minimum cut, then loops are
+//! reversed by segments ([`crate::segment`]), beginning with the loops that keep most. The first way that
+//! fits the budget is taken.
 
 use ir::{Func, Op, Span};
 
@@ -10,19 +12,19 @@ use super::measure::Total;
 use crate::Memory;
 use crate::engine::Engine;
 
-/// How much more than usual memory counts, in turn.
+/// The factors by which memory costs more than usual, in the order in which they are tried.
 const THRIFT: [u64; 3] = [1, 8, 1 << 16];
 
 /// A way to differentiate a function.
 #[derive(Clone, Debug, Default)]
 struct Way {
     thrift: u64,
-    /// The loops to be reversed by segments.
+    /// The loops that are reversed by segments.
     segmented: Vec<Span>,
 }
 
 impl Engine<'_> {
-    /// Sees to all budgets, before anything is differentiated.
+    /// Chooses a way for every function with a budget, before anything is differentiated.
     pub(crate) fn keep_budgets(&mut self) {
         let all: Vec<(Func, u64)> =
             self.module.funcs.iter().filter_map(|(f, data)| Some((f, data.checkpoint.budget?))).collect();
@@ -39,7 +41,7 @@ impl Engine<'_> {
         let fits = |total: &Total| total.unknown.is_none() && total.bytes <= budget;
         for thrift in THRIFT {
             way.thrift = thrift;
-            // Whatever goes wrong does so again when the module is differentiated, and is reported then.
+            // An error here occurs again when the module is differentiated, and is reported then.
             let Some(total) = self.attempt(func, &way) else { return };
             if fits(&total) {
                 return self.choose(func, &way);
@@ -81,8 +83,8 @@ impl Engine<'_> {
         }
     }
 
-    /// What reverse mode keeps of a function, and what it would keep if memory alone counted, everywhere. To be asked
-    /// before anything is differentiated.
+    /// The number of bytes that reverse mode keeps for a function, and the number if only memory counted, in
+    /// all functions. Must be called before anything is differentiated.
     pub(crate) fn memory(&self, func: Func) -> Option<Memory> {
         let usual = self.attempt_by(func, |_| {})?;
         let all: Vec<Func> = self.module.funcs.keys().collect();
@@ -91,7 +93,7 @@ impl Engine<'_> {
         Some(Memory { kept: usual.bytes, least: least.bytes.min(usual.bytes), unknown: usual.unknown })
     }
 
-    /// What is kept that way; `None` if there is no derivative.
+    /// The memory kept if `func` is differentiated in the given way; `None` if there is no derivative.
     fn attempt(&self, func: Func, way: &Way) -> Option<Total> {
         self.attempt_by(func, |engine| engine.choose(func, way))
     }

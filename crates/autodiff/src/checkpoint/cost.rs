@@ -1,34 +1,35 @@
-//! What it costs to keep a value, and to compute it again.
+//! The costs of keeping a value and of recomputing it.
 //!
-//! Both are in quarters of the time of a scalar addition, so that they can be weighed against each other. A value that
-//! is kept is written to a stack and read from it: some bookkeeping, and traffic that grows with its bytes. The figures
-//! are of one machine and need not be exact: every choice gives the same derivative.
+//! Both are in quarters of the time of a scalar addition, so that they can be compared. A kept value is
+//! written to a stack and read from it, which costs some bookkeeping, and traffic that grows with its bytes.
+//! The figures depend on the processor and need not be exact: every choice gives the same derivative.
 
 use ir::{Defs, Func, Function, Inst, Math, Module, Op, Space, Type, TypeData, Types};
 
 use crate::engine::Engine;
 
-/// Of an operation on one scalar.
+/// The cost of an operation on one scalar.
 const OP: u64 = 4;
-/// Of a value on a stack, apart from its bytes.
+/// The cost of a value on a stack, apart from its bytes.
 const KEEP: u64 = 16;
-/// Of each of its bytes.
+/// The cost of each byte of such a value.
 const KEEP_BYTE: u64 = 6;
 
-/// Of a call and its return.
+/// The cost of a call and its return.
 const CALL: u64 = 5 * OP;
-/// Nobody wants to do a function of more instructions again.
+/// Functions with more instructions than this are not run again.
 const LARGEST: usize = 1000;
-/// Of a sum and a product.
+/// The cost of an induction variable: a sum and a product.
 pub(crate) const INDUCTION: u64 = 2 * OP;
 
-/// To keep a value for each of the trips of a loop.
+/// The cost of keeping a value for each trip of a loop.
 pub(crate) fn keep(types: &Types, ty: Type) -> u64 {
     let stacks = if types.has_stack(ty) { 1 << 12 } else { 0 };
     KEEP + types.bytes(ty).saturating_mul(KEEP_BYTE).saturating_add(stacks)
 }
 
-/// To do an instruction again; `None` if that may give another value, or nobody would want it.
+/// The cost of running an instruction again; `None` if its result might differ, or if that would never pay
+/// off.
 pub(crate) fn again(module: &Module, src: &Function, defs: &Defs, inst: Inst) -> Option<u64> {
     let data = &src.insts[inst];
     let types = &module.types;
@@ -44,7 +45,7 @@ pub(crate) fn again(module: &Module, src: &Function, defs: &Defs, inst: Inst) ->
         Op::Detach => lanes.map(|_| 0),
         Op::Extract(_) | Op::Index | Op::Builtin(_) if lanes.is_some() => Some(OP),
         Op::Sum => lanes.and_then(|_| self::lanes(types, src.ty(data.args[0]))).map(|n| n * OP),
-        // A short row of an array of arrays.
+        // This is a short row of an array of arrays.
         Op::Index if types.bytes(ty) <= 128 && !types.has_stack(src.ty(data.args[0])) => Some(2 * OP),
         Op::Div | Op::Rem if !float => per_lane(6),
         Op::Div | Op::Unscale => per_lane(5),
@@ -77,7 +78,7 @@ pub(crate) fn again(module: &Module, src: &Function, defs: &Defs, inst: Inst) ->
 }
 
 impl Engine<'_> {
-    /// Finds out what it costs to call again what `src` calls.
+    /// Computes the costs of calling again the functions that `src` calls.
     pub(crate) fn price_calls(&mut self, src: &Function) {
         let mut work = Vec::new();
         src.walk(src.body(), &mut |inst| {
@@ -85,7 +86,7 @@ impl Engine<'_> {
                 work.push(callee);
             }
         });
-        // Callees first; whoever is met again before that calls itself.
+        // Callees come first; a function that is met again before its cost is known is recursive.
         while let Some(&func) = work.last() {
             if self.call_costs.contains_key(&func) {
                 work.pop();
@@ -111,7 +112,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The sum over the instructions, if all of them can be done again.
+    /// The sum of the costs of a function's instructions, if all of them can be run again.
     fn price(&self, func: Func) -> Option<u64> {
         let src = &self.module.funcs[func];
         let linear = src.params.iter().chain(&src.results).any(|s| s.linear);
@@ -132,7 +133,7 @@ impl Engine<'_> {
     }
 }
 
-/// The scalars of a scalar or vector; `None` of all else.
+/// The number of scalars in a scalar or vector; `None` for other types.
 fn lanes(types: &Types, ty: Type) -> Option<u64> {
     match types[ty] {
         TypeData::Scalar(_) => Some(1),

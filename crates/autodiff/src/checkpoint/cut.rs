@@ -1,4 +1,4 @@
-//! The minimum cut between what is kept and what is computed again.
+//! The minimum cut between kept and recomputed values.
 
 use cranelift_entity::EntitySet;
 use ir::{Inst, Op, Value};
@@ -8,22 +8,22 @@ use smallvec::SmallVec;
 use super::flow::{Network, Node};
 use super::{Plan, cost};
 
-/// What the linear side finds.
+/// How the linear side obtains the primal values that it reads.
 pub(crate) struct Decision {
     pub(crate) stored: EntitySet<Value>,
     pub(crate) recomputed: Vec<Value>,
 }
 
-/// More than any sum of costs.
+/// A capacity larger than any sum of costs.
 const NEVER: u64 = 1 << 60;
-/// No single cost is larger, so that sums stay below [`NEVER`].
+/// The upper limit of a single cost, so that sums stay below [`NEVER`].
 const MOST: u64 = 1 << 36;
 
-/// The nodes of a value. On the sink's side of the cut, the proposition is true.
+/// The nodes of a value's propositions. A proposition is true if its node is on the sink's side of the cut.
 #[derive(Clone, Copy)]
 struct Nodes {
     there: Node,
-    /// Where it can be computed again; all results of a call share it.
+    /// Present if the value can be recomputed. All results of a call share this node.
     again: Option<Node>,
 }
 
@@ -31,14 +31,14 @@ struct Graph {
     network: Network,
     source: Node,
     nodes: FxHashMap<Value, Nodes>,
-    /// Of the instructions that can be done again.
+    /// The `again` nodes of instructions that can be recomputed.
     insts: FxHashMap<Inst, Node>,
-    /// In the order in which they were met.
+    /// All values in the graph, in the order in which they were added.
     values: Vec<Value>,
 }
 
 impl Plan<'_> {
-    /// The cheapest choice; of equally cheap ones, that with the fewest values.
+    /// Finds the cheapest choice; among equally cheap ones, the one with the fewest values.
     pub(super) fn cut(&self) -> Decision {
         let mut network = Network::default();
         let (source, sink) = (network.add_node(), network.add_node());
@@ -79,7 +79,8 @@ impl Plan<'_> {
         decision
     }
 
-    /// The nodes of a value, with the edges of its costs; `None` if it is there in any case.
+    /// Adds a value to the graph, with the edges of its costs. Returns `None` if the value is available in
+    /// any case.
     fn meet(&self, graph: &mut Graph, v: Value, work: &mut Vec<Value>) -> Option<Nodes> {
         if self.counters.contains(v) {
             return None;
@@ -119,11 +120,11 @@ impl Plan<'_> {
         let ty = self.src.ty(v);
         let place = self.place(v);
         if place.depth == 0 && !self.policy.in_loop {
-            // Passed on; but fewer bytes are better than more.
+            // The value is only passed on, but fewer bytes are better than more.
             return self.module.types.bytes(ty);
         }
         let cost = cost::keep(&self.module.types, ty).saturating_mul(self.policy.thrift);
-        // A parameter is the caller's, which may have kept it anyway.
+        // A parameter belongs to the caller, which may have kept it anyway.
         if self.defs.inst(v).is_none() && place.holder.is_none() { cost / 2 } else { cost }
     }
 
@@ -136,7 +137,7 @@ impl Plan<'_> {
             matches!(self.src.insts[inst].op, Op::Const(_) | Op::Zero | Op::Absent | Op::GlobalRef(_))
         };
         let data = &self.src.insts[inst];
-        // A constant of several lanes is one, too, however many bytes it has.
+        // A splat of a constant is a constant, too, however many bytes it has.
         if is_constant(inst) || data.op == Op::Splat && self.defs.inst(data.args[0]).is_some_and(is_constant)
         {
             return Some(0);
@@ -149,7 +150,7 @@ impl Plan<'_> {
             Op::Call(callee) => self.policy.calls.get(&callee).copied().flatten()?,
             _ => cost::again(self.module, self.src, &self.defs, inst)?,
         };
-        // Whatever its operands cost: to keep its results is cheaper.
+        // If keeping the results is cheaper than this instruction alone, the operands need not be considered.
         let kept: u64 = self.src.insts[inst].results.iter().map(|&v| self.keep(v)).sum();
         (cost < kept).then_some(cost)
     }

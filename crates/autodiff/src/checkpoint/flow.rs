@@ -1,28 +1,28 @@
-//! Maximum flow and minimum cut, by Dinic's algorithm.
+//! Maximum flow and minimum cut by Dinic's algorithm.
 //!
-//! Each phase labels the nodes by their distance to the sink in the residual network and then sends flow along edges
-//! that lead one step nearer, until none is left. What can still reach the sink after the last phase is the smallest
-//! sink's side of a minimum cut. (E. A. Dinic, "Algorithm for solution of a problem of maximum flow in networks with
-//! power estimation", 1970.)
+//! Each phase labels the nodes by their distance to the sink in the residual network and then sends flow
+//! along edges that lead one step nearer, until no such path is left. The nodes that can still reach the sink
+//! after the last phase are the smallest sink side of a minimum cut. (E. A. Dinic, "Algorithm for solution of
+//! a problem of maximum flow in networks with power estimation", 1970.)
 //!
-//! The networks here have tens of thousands of nodes, most paths are of a few edges, and compilation must stay linear:
-//! general libraries clear something of the size of the network for each path.
+//! The networks here have tens of thousands of nodes, most paths have few edges, and compilation must stay
+//! linear, whereas general-purpose libraries clear memory of the size of the network for each path.
 
-/// A node.
+/// A node of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Node(u32);
 
 const NONE: u32 = u32::MAX;
 
-/// A network. Edge `e` and its reverse `e ^ 1` stand side by side.
+/// A flow network. Edge `e` and its reverse `e ^ 1` are adjacent.
 #[derive(Default)]
 pub(crate) struct Network {
-    /// The last edge from each node.
+    /// The most recently added edge of each node.
     first: Vec<u32>,
-    /// The edge before, from the same node.
+    /// The edge of the same node that was added before this one.
     next: Vec<u32>,
     to: Vec<u32>,
-    /// What still fits.
+    /// The residual capacity of each edge.
     room: Vec<u64>,
 }
 
@@ -41,7 +41,7 @@ impl Network {
         }
     }
 
-    /// Whether each node, by number, is on the sink's side of the minimum cut that has the fewest nodes there.
+    /// The sink side of the minimum cut that has the fewest nodes on that side.
     pub(crate) fn sink_side(&mut self, source: Node, sink: Node) -> SinkSide {
         let mut distance = vec![NONE; self.first.len()];
         loop {
@@ -53,7 +53,7 @@ impl Network {
         }
     }
 
-    /// The distances to the sink.
+    /// Computes the distances to the sink.
     fn label(&self, sink: u32, distance: &mut [u32]) {
         distance.fill(NONE);
         distance[sink as usize] = 0;
@@ -73,7 +73,7 @@ impl Network {
         }
     }
 
-    /// Sends flow along shortest paths until each has a full edge.
+    /// Sends flow along shortest paths until each of them has a saturated edge.
     fn block(&mut self, source: u32, sink: u32, distance: &mut [u32]) {
         let mut edge = self.first.clone();
         let mut path: Vec<u32> = Vec::new();
@@ -104,7 +104,7 @@ impl Network {
                     edge[node as usize] = self.next[e as usize];
                 }
             } else if let Some(e) = path.pop() {
-                // No way from here.
+                // The sink cannot be reached from here.
                 distance[node as usize] = NONE;
                 node = self.to[(e ^ 1) as usize];
             } else {
@@ -114,7 +114,7 @@ impl Network {
     }
 }
 
-/// See [`Network::sink_side`].
+/// The nodes on the sink's side of a cut; see [`Network::sink_side`].
 pub(crate) struct SinkSide(Vec<u32>);
 
 impl SinkSide {
@@ -127,7 +127,7 @@ impl SinkSide {
 mod tests {
     use super::*;
 
-    /// The cut against all subsets of the inner nodes.
+    /// Compares the cut with all subsets of the inner nodes.
     #[test]
     fn random_networks() {
         let mut state = 7u64;

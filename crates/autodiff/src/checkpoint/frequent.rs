@@ -1,4 +1,4 @@
-//! Which functions are called in loops: what they return is kept for each trip.
+//! Finds the functions that are called in loops, whose residuals are kept for each trip.
 
 use cranelift_entity::EntitySet;
 use ir::{Func, Function, Op, Region};
@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use crate::engine::Engine;
 
 impl Engine<'_> {
-    /// Whether a function, or the user's function that it was made from, is called in a loop somewhere.
+    /// Returns true if a function, or the user function that it derives from, is called in a loop somewhere.
     pub(crate) fn is_called_in_loop(&mut self, func: Func) -> bool {
         let origin = self.origins.get(&func).copied().unwrap_or(func);
         if self.called_in_loops.is_none() {

@@ -1,11 +1,13 @@
-//! State of loops that is known from the number of the trip, so that nothing of it is kept.
+//! Finds induction variables: loop-carried values that can be computed from the trip number, so they need not
+//! be kept.
 //!
-//! If a loop adds the same integer `s` to a variable in every trip after which it goes on, then the variable is
-//! `init + t·s` at the start of trip `t`, exactly, since integers wrap. Sums of floats round, so they are no such
-//! variables.
+//! If a loop adds the same integer `s` to a variable in every trip after which it continues, then the
+//! variable is `init + t·s` at the start of trip `t`, exactly, since integers wrap. Sums of floats round, so
+//! floats do not qualify.
 //!
-//! Loops that may be left early add under a condition. After a trip that is not the last one, the loop's `again` was
-//! true, and from this follows which arm of an `if` was taken wherever the other arm gives a constant false.
+//! Loops that may exit early do the addition under a condition. After a trip that is not the last one, the
+//! loop's `again` was true. This determines which arm of an `if` was taken wherever the other arm yields a
+//! constant false.
 
 use cranelift_entity::EntitySet;
 use ir::{Defs, Function, Inst, InstData, Op, Scalar, Type, TypeData, Types, Value, ValueData};
@@ -17,13 +19,13 @@ use super::sides::Sides;
 /// How to compute an induction variable at the start of a trip.
 #[derive(Clone, Debug)]
 pub(crate) struct Induction {
-    /// In order; the last one's result is the variable. They stand in no region.
+    /// The instructions, in order, which belong to no region. The result of the last one is the variable.
     pub(crate) insts: Vec<Inst>,
-    /// What they read.
+    /// The values that the instructions read.
     pub(crate) operands: SmallVec<[Value; 3]>,
 }
 
-/// All induction variables of the loops with a linear part.
+/// Finds all induction variables of the loops with a linear part.
 pub(crate) fn inductions(types: &Types, src: &mut Function, sides: &Sides) -> FxHashMap<Value, Induction> {
     let mut loops = Vec::new();
     src.walk(src.body(), &mut |inst| {
@@ -121,7 +123,7 @@ fn build(
     Induction { insts, operands }
 }
 
-/// `next = param op step`.
+/// Matches `next = param op step`.
 fn step(src: &Function, defs: &Defs, next: Value, param: Value) -> Option<(Op, Value)> {
     let data = &src.insts[defs.inst(next)?];
     match (&data.op, data.args.as_slice()) {
@@ -141,7 +143,7 @@ fn constant_bool(src: &Function, defs: &Defs, v: Value) -> Option<bool> {
     }
 }
 
-/// What an `if` or `select` gives for either condition.
+/// The condition of an `if` or `select`, and its value for either outcome.
 fn choices(src: &Function, defs: &Defs, v: Value) -> Option<(Value, Value, Value)> {
     let data = &src.insts[defs.inst(v)?];
     match data.op {
@@ -155,7 +157,7 @@ fn choices(src: &Function, defs: &Defs, v: Value) -> Option<(Value, Value, Value
     }
 }
 
-/// Notes what follows if `v` is `truth`.
+/// Records all facts implied by `v` being `truth`.
 fn imply(src: &Function, defs: &Defs, v: Value, truth: bool, facts: &mut FxHashMap<Value, bool>) {
     let mut work = vec![(v, truth)];
     while let Some((v, truth)) = work.pop() {
@@ -181,7 +183,7 @@ fn imply(src: &Function, defs: &Defs, v: Value, truth: bool, facts: &mut FxHashM
     }
 }
 
-/// What `v` is, given the facts.
+/// Follows `v` through the conditions that the facts decide.
 fn resolve(src: &Function, defs: &Defs, mut v: Value, facts: &FxHashMap<Value, bool>) -> Value {
     while let Some((cond, yes, no)) = choices(src, defs, v) {
         match facts.get(&cond) {

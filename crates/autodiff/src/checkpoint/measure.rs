@@ -1,50 +1,51 @@
-//! How many bytes reverse mode keeps for one call of a function.
+//! Computes how many bytes reverse mode keeps for one call of a function.
 
 use ir::{Func, Function, Inst, Op, Span};
 
 use super::{Kept, Plan, Policy, Sides};
 use crate::engine::Engine;
 
-/// What a function keeps, part by part.
+/// The parts of the memory that a function keeps.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Footprint {
     parts: Vec<Part>,
-    /// Segments of loops, one of which is reversed at a time.
+    /// Segments of loops; only one of them is reversed at a time.
     segments: Vec<Func>,
 }
 
 #[derive(Clone, Debug)]
 struct Part {
     what: What,
-    /// How often, if that is known.
+    /// How often the part is kept, if that is known.
     trips: Option<u64>,
-    /// The innermost loop whose number of trips is not known.
+    /// The innermost loop around the part whose number of trips is unknown.
     unknown: Option<Span>,
-    /// The outermost loop around it.
+    /// The outermost loop around the part.
     around: Option<Span>,
 }
 
 #[derive(Clone, Debug)]
 enum What {
-    /// The value itself.
+    /// A value of this size.
     Bytes(u64),
-    /// The stacks that the primal half of a function fills.
+    /// The stacks that the primal half of this function fills.
     Stacks(Func),
 }
 
-/// What there is to say of a function's memory.
+/// The total memory kept for a function.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Total {
-    /// For one call; what is in loops without known bounds counts once.
+    /// The bytes for one call. A loop without a known bound counts as a single trip.
     pub(crate) bytes: u64,
-    /// A loop without known bound.
+    /// A loop without a known bound.
     pub(crate) unknown: Option<Span>,
-    /// What each outermost loop keeps.
+    /// The bytes that each outermost loop keeps.
     pub(crate) loops: Vec<(Span, u64)>,
 }
 
 impl Engine<'_> {
-    /// Notes what `func`, whose user's function is its origin, keeps by its primal half.
+    /// Records the footprint of `func`, keyed by its primal half, along with the user function that it
+    /// derives from.
     pub(crate) fn measure(&mut self, func: Func, src: &Function, sides: &Sides, kept: &Kept, primal: Func) {
         let policy = Policy {
             in_loop: false,
@@ -100,13 +101,13 @@ impl Engine<'_> {
         self.footprints.insert(primal, (origin, footprint));
     }
 
-    /// What one call of a user's function keeps, at most over the ways in which it is differentiated.
+    /// The memory that one call of a user function keeps: the maximum over all derivatives made of it.
     pub(crate) fn total(&self, func: Func) -> Total {
         let mut most = Total::default();
         for (_, footprint) in self.footprints.values().filter(|(origin, _)| *origin == func) {
             let mut total = Total::default();
             self.add(footprint, true, 1, &mut total);
-            // One segment is reversed after the other.
+            // The segments are reversed one after the other.
             total.bytes += footprint.segments.iter().map(|&s| self.total(s).bytes).max().unwrap_or(0);
             if total.bytes >= most.bytes {
                 most = total;

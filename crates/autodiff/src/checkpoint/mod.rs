@@ -1,18 +1,20 @@
-//! Which primal values the linear side reads, and whether each is kept or recomputed: in one place.
+//! Decides which primal values that the linear side reads are kept, and which are recomputed.
 //!
-//! What is kept outside of all loops costs nothing (it is passed on). In a loop it costs memory for each trip, and time
-//! to write and read it; computing it again costs time, and what it is computed from must be there. Which values to keep
-//! is a minimum cut: for each value `v` there are two propositions, `there(v)` and `again(v)`, and
+//! Keeping a value outside of all loops costs nothing (it is passed on). In a loop it costs memory for each
+//! trip, and time to write and read it; recomputing it costs time, and requires its operands to be available.
+//! Choosing the values to keep is a minimum cut: for each value `v` there are two propositions, `there(v)`
+//! (it is available on the linear side) and `again(v)` (it is recomputed), and
 //!
 //! - if the linear side reads `v`, then `there(v)`;
-//! - `there(v)` without `again(v)` costs what it costs to keep `v`;
-//! - `again(v)` costs what it costs to compute `v`, and implies `there(u)` of each operand `u`.
+//! - `there(v)` without `again(v)` costs as much as keeping `v`;
+//! - `again(v)` costs as much as computing `v`, and implies `there(u)` for each operand `u`.
 //!
-//! Each clause has at most one negative and one positive literal, so each is an edge between the two nodes, and the
-//! cheapest assignment is the minimum cut between what is false and what is true. Counters, constants and induction
-//! variables ([`induction`]) cost next to nothing. Values that are made in inner loops count once for each trip.
+//! Each clause has at most one negative and one positive literal, so each is an edge between two nodes, and
+//! the cheapest assignment is the minimum cut between the false and the true propositions. Counters,
+//! constants and induction variables ([`induction`]) cost next to nothing. The costs of values defined in
+//! inner loops count once per trip.
 //!
-//! Any choice is right as long as each recomputed op is a function of values that are there.
+//! Any choice is correct as long as each recomputed op is a function of values that are available.
 
 mod budget;
 mod cost;
@@ -32,41 +34,41 @@ pub(crate) use self::induction::{Induction, inductions};
 pub(crate) use self::sides::Sides;
 use crate::unzip::{ByRegion, trip_count};
 
-/// The decision.
+/// The decision for a function.
 pub(crate) struct Kept {
-    /// The values that the primal side hands over.
+    /// The values that the primal side passes to the linear side.
     pub(crate) stored: EntitySet<Value>,
-    /// The same, by the region that defines them.
+    /// `stored`, by the region that defines each value.
     pub(crate) stored_in: ByRegion<Value>,
-    /// The same, by each loop around that region.
+    /// `stored`, by each loop around the region that defines the value.
     pub(crate) through: SecondaryMap<Inst, Vec<Value>>,
-    /// What the linear side computes again on entry to a region, in order.
+    /// The instructions that the linear side runs again on entry to a region, in order.
     pub(crate) recomputed_in: ByRegion<Inst>,
     /// The first instruction of the linear side that reads a value.
     pub(crate) readers: FxHashMap<Value, Inst>,
 }
 
-/// What is asked of a plan.
+/// The parameters of a plan.
 pub(crate) struct Policy<'a> {
-    /// Whether the function is called in loops, so that what it returns is kept for each of their trips.
+    /// The function is called in loops, so its residuals are kept for each of their trips.
     pub(crate) in_loop: bool,
     /// How to compute induction variables.
     pub(crate) inductions: &'a FxHashMap<Value, Induction>,
-    /// What it costs to call a function again, where that does no harm.
+    /// The cost of calling a function again; `None` if it must not be called again.
     pub(crate) calls: &'a FxHashMap<Func, Option<u64>>,
-    /// `[PreferCheckpoint]`.
+    /// The function has the attribute `[PreferCheckpoint]`.
     pub(crate) prefer_kept: bool,
-    /// How much more than usual memory counts.
+    /// The factor by which memory costs more than usual.
     pub(crate) thrift: u64,
 }
 
-/// Where a region stands.
+/// The surroundings of a region.
 #[derive(Clone, Copy, Default)]
 struct Place {
     holder: PackedOption<Inst>,
     outer: PackedOption<Region>,
     depth: u32,
-    /// How often it is run, as far as one can tell; 0 for once.
+    /// An estimate of how often the region is run.
     trips: u64,
 }
 
@@ -77,22 +79,22 @@ struct Plan<'a> {
     policy: &'a Policy<'a>,
     defs: Defs,
     region_of: SecondaryMap<Value, PackedOption<Region>>,
-    /// The order of definition.
+    /// The index of each value in the order of definition.
     position: SecondaryMap<Value, u32>,
     places: SecondaryMap<Region, Place>,
-    /// The numbers of trips, which the linear side has anyway.
+    /// Trip counters, which are available on the linear side anyway.
     counters: EntitySet<Value>,
     needed: Vec<Value>,
     readers: FxHashMap<Value, Inst>,
     next_position: u32,
 }
 
-/// Trips of a loop of which nothing is known.
+/// The assumed number of trips of a loop whose bound is unknown.
 const TRIPS: u64 = 32;
-/// Trips of all loops around a value count up to this.
+/// The limit on the product of the trips of all loops around a value.
 const MAX_TRIPS: u64 = 1 << 20;
 
-/// Decides for all values that the linear side of `src` reads.
+/// Makes the decision for all values that the linear side of `src` reads.
 pub(crate) fn plan(module: &Module, src: &Function, sides: &Sides, policy: &Policy) -> Kept {
     let plan = Plan::new(module, src, sides, policy);
     let decision = plan.cut();
@@ -126,7 +128,7 @@ impl<'a> Plan<'a> {
         self.next_position += 1;
     }
 
-    /// The linear instruction reads it.
+    /// Notes that a linear instruction reads `v`.
     fn read(&mut self, v: Value, by: Inst) {
         if !self.src.is_linear(v) && !self.readers.contains_key(&v) {
             self.readers.insert(v, by);
@@ -134,7 +136,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Notes where each value is defined and what the linear side reads.
+    /// Notes where each value is defined and which values the linear side reads.
     fn survey(&mut self, region: Region) {
         let src = self.src;
         for &v in &src.regions[region].params {
@@ -180,7 +182,7 @@ impl<'a> Plan<'a> {
         self.places[region]
     }
 
-    /// The trips of a loop at most, if there is a bound.
+    /// The maximum number of trips of a loop, if there is a bound.
     fn known_trips(&self, inst: Inst) -> Option<u64> {
         let data = &self.src.insts[inst];
         match data.op {
@@ -188,7 +190,7 @@ impl<'a> Plan<'a> {
                 Op::Const(n) => Some(n),
                 _ => info.max_iters.map(u64::from),
             },
-            // The last one finds out that it is the last.
+            // The last trip only evaluates the condition.
             Op::Loop(info) => info.max_iters.map(|n| u64::from(n) + 1),
             _ => None,
         }
@@ -224,7 +226,7 @@ impl<'a> Plan<'a> {
                 Some(induction) => insts.extend(&induction.insts),
                 None => {
                     let inst = self.defs.inst(v).expect("an op computes it");
-                    // A call gives several values.
+                    // A call may have several results.
                     if done.insert(inst) {
                         insts.push(inst);
                     }

@@ -1,13 +1,13 @@
-//! Which instructions of a marked function are linear, and which hold linear ones.
+//! Determines which instructions of a marked function are linear, and which contain linear instructions.
 
 use cranelift_entity::EntitySet;
 use ir::{Function, Inst, Op, Region};
 
-/// Which half each instruction belongs to. In neither set: the primal one.
+/// The half that each instruction belongs to. An instruction in neither set is primal.
 pub(crate) struct Sides {
-    /// Wholly linear.
+    /// Instructions that are wholly linear.
     pub(crate) linear: EntitySet<Inst>,
-    /// Structured, with linear instructions inside or linear results.
+    /// Structured instructions with linear instructions inside or with linear results.
     pub(crate) mixed: EntitySet<Inst>,
 }
 

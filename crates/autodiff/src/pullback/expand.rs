@@ -1,7 +1,7 @@
-//! Takes the residuals of one function apart, in every function of a module.
+//! Expands the residuals of one function, in every function of a module.
 //!
-//! A value of the type [`TypeData::Residuals`] becomes the values that are kept, like a struct that is taken apart; an
-//! array, cell or stack of them one for each of these.
+//! A value of type [`TypeData::Residuals`] is replaced by the kept values, like a struct in scalar
+//! replacement. An array, cell or stack of residuals becomes one array, cell or stack per kept value.
 
 use cranelift_entity::SecondaryMap;
 use ir::{Function, Inst, InstData, Op, Region, Slot, Span, Type, TypeData, Types, Value, ValueData};
@@ -9,7 +9,8 @@ use smallvec::SmallVec;
 
 use super::Split;
 
-/// Whether a type holds residuals: those of a number, or any.
+/// Returns true if a type contains the residuals with the given number, or any residuals if `number` is
+/// `None`.
 pub(super) fn holds(types: &Types, ty: Type, number: Option<u32>) -> bool {
     match types[ty] {
         TypeData::Residuals(n) => number.is_none_or(|number| n == number),
@@ -18,16 +19,16 @@ pub(super) fn holds(types: &Types, ty: Type, number: Option<u32>) -> bool {
     }
 }
 
-/// Takes the residuals of one function apart.
+/// Expands the residuals of one function.
 pub(super) struct Expansion<'a> {
     pub(super) types: &'a mut Types,
     pub(super) number: u32,
     pub(super) of: ir::Residuals,
-    /// `None` if that could not be made: nothing is kept, and results are zero.
+    /// The halves; `None` if they could not be made. Then nothing is kept, and results are zero.
     pub(super) split: Option<&'a Split>,
 }
 
-/// The values that take the place of one.
+/// The values that replace each expanded value.
 type Parts = SecondaryMap<Value, Option<Vec<Value>>>;
 
 impl Expansion<'_> {
@@ -44,7 +45,7 @@ impl Expansion<'_> {
                     function.values.push(part)
                 });
                 parts[v] = Some(made.collect());
-                // nothing names it any more
+                // The value has no uses any more.
                 function.values[v].ty = Type::U32;
             }
         }
@@ -80,7 +81,7 @@ impl Expansion<'_> {
         }
     }
 
-    /// The types of the values in place of one of a type that holds the residuals.
+    /// The types of the values that replace a value of a type that holds the residuals.
     fn parts(&mut self, ty: Type) -> Vec<Type> {
         match self.types[ty] {
             TypeData::Array(t, n) => self.parts(t).into_iter().map(|t| self.types.array(t, n)).collect(),
@@ -122,7 +123,7 @@ impl Expansion<'_> {
             into.push(inst);
             return;
         }
-        // what moves values about does it part by part
+        // An instruction that only moves values is repeated for each part.
         let part = |v: &Value, k: usize| parts[*v].as_ref().map_or(*v, |parts| parts[k]);
         let data = data.clone();
         for k in 0..several.len() {

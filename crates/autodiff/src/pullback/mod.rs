@@ -1,19 +1,22 @@
-//! `call_apply` and `call_pullback`, `call_linearize` and `call_pushforward`: the value now, derivatives later.
+//! Implements `call_apply` and `call_pullback`, `call_linearize` and `call_pushforward`: the value now,
+//! derivatives later.
 //!
-//! `(y, r) = apply(x)` and `x̄ = pullback(x, r, ȳ)` are the two halves that reverse mode calls one after the other;
-//! `(y, r) = linearize(x)` and `ẏ = pushforward(x, r, ẋ)` those of forward mode, which has one `r` for as many directions
-//! as one likes. What is kept, `r`, has the type [`TypeData::Residuals`] until the halves are made and it is known what
-//! they keep. Then every value of that type becomes the values that are kept, in every function at once
-//! ([`expand`]). This is done before anything else is differentiated, so a pullback may go wherever a value may: into
-//! arrays, cells and structs, through calls and loops, and what uses it is differentiated like any function.
+//! `(y, r) = apply(x)` and `x̄ = pullback(x, r, ȳ)` are the two halves that reverse mode calls one after the
+//! other; `(y, r) = linearize(x)` and `ẏ = pushforward(x, r, ẋ)` are those of forward mode, in which one `r`
+//! serves any number of directions. The residuals `r` have the type [`TypeData::Residuals`] until the halves
+//! are made and it is known which values they keep. Then every value of that type is replaced by the kept
+//! values, in all functions at once ([`expand`]). This happens before anything else is differentiated, so a
+//! pullback may be used like any other value: in arrays, cells and structs, and across calls and loops; the
+//! functions that use it are differentiated like any others.
 //!
-//! The residuals have no tangents: a derivative of the pullback is one of `call_bwd` at the same `x`, whose value the
-//! pullback has, and that of the pushforward one of `call_fwd`. These run the function again, which must do no harm
-//! then (E0918).
+//! The residuals have no tangents: a derivative of the pullback is one of `call_bwd` at the same `x`, whose
+//! value the pullback has, and that of the pushforward one of `call_fwd`. These run the function again, so it
+//! must have no effects then (E0918).
 //!
-//! Where a mode itself runs the function again (recursion) or calls a derivative of the user's, nothing but the
-//! arguments is kept. So it is where a pullback is an element of an array and a residual would be a stack, which no array
-//! holds, and in forward mode where tangents come from elsewhere than the arguments.
+//! If a mode runs the function again anyway (recursion) or calls a user-written derivative, only the
+//! arguments are kept. The same goes for a pullback that is an element of an array if one of its residuals
+//! would be a stack, which an array cannot hold, and for forward mode if tangents come from elsewhere than
+//! the arguments.
 
 mod expand;
 
@@ -30,24 +33,24 @@ use crate::witness::{Source, source};
 
 use expand::{Expansion, holds};
 
-/// What takes the place of a function's `call_apply` and `call_pullback`, or of the other two.
+/// The functions that replace `call_apply` and `call_pullback`, or `call_linearize` and `call_pushforward`.
 struct Split {
     /// `(params…) -> (results…, kept…)`.
     first: Func,
     /// `(params…, kept…, (co)tangents…) -> ((co)tangents…)`.
     second: Func,
-    /// The types of what is kept.
+    /// The types of the kept values.
     kept: Vec<Type>,
 }
 
-/// A linear function of residuals and differentials.
+/// A function that is linear in its differentials, with the primal half that computes its residuals.
 struct LinearHalf {
     /// `(params…) -> (results…, residuals…)`.
     primal: Func,
     residuals: Vec<Residual>,
     /// `(residuals…, differentials…) -> (differentials…)`.
     linear: Func,
-    /// Which of the differentials given it takes, and which of those wanted it gives.
+    /// The differentials that `linear` takes, among those given, and returns, among those wanted.
     takes: Mask,
     gives: Mask,
 }
@@ -55,7 +58,7 @@ struct LinearHalf {
 type Functions = cranelift_entity::PrimaryMap<Func, Function>;
 
 impl Engine<'_> {
-    /// Takes all values of the type [`TypeData::Residuals`] apart, callees first.
+    /// Expands all values of type [`TypeData::Residuals`], callees first.
     pub(crate) fn split_pullbacks(&mut self) {
         let mut left: Vec<u32> = (0..self.module.residuals.len() as u32).collect();
         while !left.is_empty() {
@@ -81,7 +84,7 @@ impl Engine<'_> {
         self.module.residuals.clear();
     }
 
-    /// Whether a function or what it needs has a value of the type [`TypeData::Residuals`].
+    /// Returns true if a function, or a function that it needs, has a value of type [`TypeData::Residuals`].
     fn makes_pullbacks(&self, func: Func) -> bool {
         let mut seen = EntitySet::new();
         let mut left = vec![func];
@@ -133,7 +136,8 @@ impl Engine<'_> {
         Some(made.unwrap_or_else(|| self.split_of_arguments(of, whole)))
     }
 
-    /// The halves of forward mode, if all tangents come from the arguments and the user's derivatives are linear.
+    /// The halves of forward mode, if all tangents come from the arguments and the user-written derivatives
+    /// are linear.
     fn forward_half(&mut self, func: Func) -> Option<LinearHalf> {
         let takes: Mask = self.module.funcs[func].params.iter().map(|s| s.diff).collect();
         let n_params = takes.len();
@@ -150,7 +154,7 @@ impl Engine<'_> {
         let n_problems = self.problems.len();
         let linearized = Linearized { func: linearized, n_params, active_results: gives };
         let unzipped = self.mark_tangents(&linearized).and_then(|marked| self.unzip(marked));
-        // a derivative of the user's that is not linear is one all the same
+        // A user-written derivative that is not linear is still allowed, only without these halves.
         let is_linear = self.problems.len() == n_problems;
         self.problems.truncate(n_problems);
         let unzipped = unzipped.filter(|_| is_linear)?;
@@ -159,7 +163,7 @@ impl Engine<'_> {
         Some(LinearHalf { primal: unzipped.primal, residuals: unzipped.residuals, linear, takes, gives })
     }
 
-    /// Of the halves of the function, unless a residual would be a stack in an array.
+    /// Splits by means of the function's halves, unless a residual would be a stack in an array.
     fn split_of_half(&mut self, number: u32, of: Residuals, whole: Func, half: &LinearHalf) -> Option<Split> {
         let results: Vec<Slot> = self.module.funcs[half.primal].results.clone();
         let mut kept: Vec<usize> = Vec::new();
@@ -209,7 +213,7 @@ impl Engine<'_> {
         Some(Split { first, second, kept: types })
     }
 
-    /// Of the user's `apply`, whose context is kept.
+    /// Splits by means of a user-written `apply`, whose context is kept.
     fn split_of_context(&mut self, of: Residuals, whole: Func, custom: Func, vjp: Func) -> Split {
         let n_results = self.module.funcs[of.func].results.len();
         let types: Vec<Type> = self.module.funcs[custom].results[n_results..].iter().map(|s| s.ty).collect();
@@ -224,7 +228,7 @@ impl Engine<'_> {
         Split { first, second, kept: types }
     }
 
-    /// Of the function itself and its whole derivative.
+    /// Splits into the function itself and its whole derivative; only the arguments are kept.
     fn split_of_arguments(&mut self, of: Residuals, whole: Func) -> Split {
         let first =
             self.first_of(of, &[], |b, module, args| b.call_func(of.func, &module[of.func].results, args));
@@ -258,7 +262,8 @@ impl Engine<'_> {
         made
     }
 
-    /// `make` is given the slots whose differentials are operands and results, and all operands.
+    /// Makes the second half. `make` receives the slots of the differentials given and wanted, and all
+    /// operands.
     fn second_of(
         &mut self,
         of: Residuals,
@@ -284,7 +289,7 @@ impl Engine<'_> {
         let all: Vec<Value> = params.into_iter().map(|slot| b.param(slot)).collect();
         let (args, rest) = all.split_at(src.params.len());
         let (values, differentials) = rest.split_at(kept.len());
-        // The program's numbers become differentials here, and numbers again.
+        // The program's numbers become differentials here, and the results become numbers again.
         let differentials = present_all(&mut b, differentials);
         let values = make(&mut b, (given, wanted), args, values, &differentials);
         let values = present_all(&mut b, &values);
@@ -293,7 +298,7 @@ impl Engine<'_> {
         made
     }
 
-    /// The derivatives of the second half are those of the whole derivative at the same arguments.
+    /// Makes the derivatives of the second half those of the whole derivative at the same arguments.
     fn differentiate_as_whole(&mut self, of: Residuals, whole: Func, second: Func, n_kept: usize) {
         let Function { params, results, name, .. } = self.module.funcs[second].clone();
         let n_params = self.module.funcs[of.func].params.len();
@@ -314,7 +319,7 @@ impl Engine<'_> {
         self.wholes.insert(made, of.func);
     }
 
-    /// A copy of a linear function, and of those that it calls, without marks; reverse mode may still need the original.
+    /// Copies a linear function and its callees without marks; reverse mode may still need the originals.
     pub(crate) fn without_marks(&mut self, func: Func, copies: &mut FxHashMap<Func, Func>) -> Func {
         let src = &self.module.funcs[func];
         if !src.values.values().any(|v| v.linear) {
@@ -340,7 +345,7 @@ impl Engine<'_> {
     }
 }
 
-/// The numbers that differentials are.
+/// Converts differentials to numbers, or numbers to differentials that are present.
 fn present_all(b: &mut Builder<'_>, values: &[Value]) -> Vec<Value> {
     values.iter().map(|&v| b.emit(Op::Present, &[v])).collect()
 }

@@ -1,14 +1,15 @@
-//! Random programs: nested `if`, `switch`, `for`, `loop`, vectors, arrays, cells with indices known at run
-//! time (out of range too), stacks, calls, recursion, checkpoints, and functions with custom derivatives.
+//! Generates random programs: nested `if`, `switch`, `for`, `loop`, vectors, arrays, cells with indices known
+//! at run time (out of range too), stacks, calls, recursion, checkpoints, and functions with custom
+//! derivatives.
 //!
-//! Numbers stay of moderate size, since what a loop carries goes through `sin`, and divisors are at least 1.
+//! Numbers stay of moderate size, since loop-carried values go through `sin`, and divisors are at least 1.
 
 use ir::{
     Builder, Func, LoopInfo, Math, Module, Op, Region, Residuals, Scalar, Slot, Type, TypeData, Value,
     Witness,
 };
 
-/// A small generator of numbers (splitmix64), so that a seed means the same program for ever.
+/// A small random number generator (splitmix64), so that a seed always means the same program.
 pub(crate) struct Rng(pub u64);
 
 impl Rng {
@@ -39,7 +40,7 @@ fn slot(ty: Type, diff: bool, name: &str) -> Slot {
     Slot { ty, diff, linear: false, name: Some(name.into()) }
 }
 
-/// The types of a module that programs are made of.
+/// The types that programs are made of.
 #[derive(Clone, Copy)]
 pub(crate) struct Kinds {
     pub vec2: Type,
@@ -80,7 +81,7 @@ fn trigonometry(module: &mut Module) -> (Func, Func) {
     (sin, cos)
 }
 
-/// `f(a, b) = a·sin(b) + b` with a written vjp, and with a written jvp or its body's.
+/// `f(a, b) = a·sin(b) + b` with a custom vjp; its forward derivative is a custom jvp or that of its body.
 fn written(module: &mut Module, sin: Func, cos: Func, with_jvp: bool) -> Func {
     let float = |name: &str| slot(Type::F64, true, name);
     let name = if with_jvp { "both" } else { "backward" };
@@ -119,7 +120,7 @@ fn written(module: &mut Module, sin: Func, cos: Func, with_jvp: bool) -> Func {
     f
 }
 
-/// A module with a few functions; the last is the one to test.
+/// A module with a few functions; the last one is the function to test.
 pub(crate) fn program(seed: u64, size: usize) -> (Module, Func) {
     let mut rng = Rng(seed);
     let mut module = Module::default();
@@ -176,12 +177,12 @@ struct Program<'a> {
     kinds: Kinds,
     sin: Func,
     callable: Vec<(Func, Vec<Slot>, Vec<Slot>)>,
-    /// As in the module.
+    /// The residuals of the module.
     residuals: &'a mut Vec<Residuals>,
     scope: Vec<Value>,
     budget: usize,
     depth: usize,
-    /// The function that is being made, and whether it calls itself.
+    /// The function being generated, and whether it calls itself.
     itself: Func,
     recursive: bool,
 }
@@ -227,7 +228,7 @@ impl Program<'_> {
         self.b.finish(results, slots)
     }
 
-    /// A call of the function itself with a smaller count, if that is not zero.
+    /// Generates a recursive call with a smaller count, unless the count is zero.
     fn recurse(&mut self, count: Value, results: &[Slot]) {
         let three = self.b.i32(3);
         let left = self.b.emit(Op::And, &[count, three]);
@@ -254,12 +255,12 @@ impl Program<'_> {
         }
     }
 
-    /// What reverse mode is to keep of a loop.
+    /// A random `[Checkpoint]` attribute for a loop.
     fn checkpoint(&mut self) -> Option<u32> {
         self.rng.chance(12).then(|| self.rng.below(4) as u32)
     }
 
-    /// A visible value of the type, recent ones preferred; or a constant.
+    /// A visible value of the type, with a preference for recent ones, or a constant.
     fn any(&mut self, ty: Type) -> Value {
         let found: Vec<Value> = self.scope.iter().copied().filter(|&v| self.ty(v) == ty).collect();
         if !found.is_empty() && self.rng.chance(95) {
@@ -291,7 +292,8 @@ impl Program<'_> {
         if self.rng.chance(25) { self.blend(40) } else { self.any(Type::F64) }
     }
 
-    /// A number of that share of what is visible: sums of numbers, lanes, elements and contents of cells.
+    /// A sum of numbers, lanes, elements and contents of cells, over the given percentage of the visible
+    /// values.
     fn blend(&mut self, percent: usize) -> Value {
         let visible: Vec<Value> = self.scope.iter().copied().rev().take(40).collect();
         let mut sum = self.b.float(Scalar::F64, 0.0);
@@ -342,7 +344,7 @@ impl Program<'_> {
         self.b.call(Op::Call(sin), &[v], &[(Type::F64, false)])[0]
     }
 
-    /// Keeps what is carried small.
+    /// Keeps a carried value small.
     fn tame(&mut self, v: Value) -> Value {
         if self.ty(v) == Type::F64 {
             return self.squash(v);
@@ -556,7 +558,7 @@ impl Program<'_> {
         }
     }
 
-    /// A derivative of an earlier function.
+    /// Generates a derivative of an earlier function.
     fn request(&mut self, func: Func, params: &[Slot], results: &[Slot]) {
         let diff = |slots: &[Slot]| slots.iter().filter(|s| s.diff).map(|s| s.ty).collect::<Vec<Type>>();
         let mut args: Vec<Value> = params.iter().map(|p| self.any(p.ty)).collect();
@@ -578,7 +580,8 @@ impl Program<'_> {
         }
     }
 
-    /// The value now; the cotangents or tangents after some other statements, from what was kept in a cell, an arm, a loop or as it is.
+    /// Generates the value now and the cotangents or tangents after some other statements, from residuals
+    /// that were kept as they are or in a cell, an arm or a loop.
     fn pullback(&mut self, func: Func, args: Vec<Value>, params: &[Slot], results: &[Slot]) -> Vec<Value> {
         let forward = self.rng.chance(40);
         let (first, second) = match forward {
@@ -618,7 +621,8 @@ impl Program<'_> {
                 self.b.nest(Op::If, &[c], &[then, other])[0]
             }
             2 => {
-                // the last of the runs that a loop made at the same arguments, if it made any
+                // The residuals of the last of the runs that a loop made at the same arguments, if it made
+                // any.
                 let body = self.b.open();
                 self.b.region_param(Type::U32, false);
                 self.b.region_param(kept, false);
@@ -639,7 +643,7 @@ impl Program<'_> {
         self.b.call(second, &operands, &types)
     }
 
-    /// Some types of what a region yields.
+    /// Random types for the values that a region yields.
     fn shape(&mut self, max: usize) -> Vec<Type> {
         let k = self.kinds;
         let n = self.rng.below(max + 1);
@@ -675,7 +679,7 @@ impl Program<'_> {
         self.scope.extend(results);
     }
 
-    /// The values that a loop's body yields, with what is stacked.
+    /// The values that a loop's body yields, including the stacked ones.
     fn body(&mut self, carried: &[Type], stacked: &[Type]) -> Vec<Value> {
         self.depth += 1;
         self.statements();
@@ -691,7 +695,7 @@ impl Program<'_> {
         results
     }
 
-    /// Reads elements of stacks, and lets cells grow from them.
+    /// Reads elements of stacks, and adds them to cells.
     fn use_stacks(&mut self, results: Vec<Value>) {
         for v in results {
             let ty = self.ty(v);
@@ -737,7 +741,7 @@ impl Program<'_> {
         let results = self.body(&shape, &stacked);
         self.scope.truncate(mark);
         self.b.close(results);
-        // Takes nothing from the generator: seeds keep their programs.
+        // This takes no number from the generator, so seeds keep their programs.
         let down = self.rng.0 & 7 == 0;
         let info = LoopInfo { checkpoint: self.checkpoint(), down, ..LoopInfo::default() };
         let results = self.b.nest(Op::For(info), &args, &[region]);
