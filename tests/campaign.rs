@@ -1,14 +1,16 @@
-//! A campaign: small random programs of every kind, many to a file, on every backend of the build, at every level of
-//! optimisation and in every language of graphics processors, and a table of what came of it.
+//! A test campaign: small random programs of every kind, many in a file, on every backend of the build, at
+//! every level of optimisation and in every language of graphics processors, with a table of the results.
 //!
-//! `PULLBACK_RANDOM=100000 cargo test --release -p pullback-tests --features llvm,wgpu --test campaign -- --nocapture`
+//! `PULLBACK_RANDOM=100000 cargo test --release -p pullback-tests --features llvm,wgpu --test campaign --
+//! --nocapture`
 //!
-//! For each program and point: forward and reverse mode agree with each other, and with dual numbers on the code before
-//! differentiation; every backend gives the interpreter's bits for the same code (a graphics processor its numbers), and
-//! code that is optimised less the same numbers. `PULLBACK_SEED` sets the first file, `PULLBACK_SECONDS` ends the campaign
-//! earlier, `PULLBACK_FAILURES` names a file for what failed, `PULLBACK_KEEP` a folder for all programs.
+//! For each program and point: forward and reverse mode agree with each other, and with dual numbers on the
+//! code before differentiation; every backend gives the interpreter's bits for the same code (a graphics
+//! processor the same numbers), and code at lower levels of optimisation gives the same numbers.
+//! `PULLBACK_SEED` sets the first file, `PULLBACK_SECONDS` ends the campaign earlier, `PULLBACK_FAILURES`
+//! names a file for failures, `PULLBACK_KEEP` a folder for all programs.
 //!
-//! A program counts once for each thing that it was compared on. What a target refuses is counted by its reason.
+//! A program counts once for each comparison. Programs that a target refuses are counted by reason.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -26,12 +28,13 @@ use pullback_tests::generate::small::{self, FOUND, GIVEN, Kind, Small, THREADS, 
 use pullback_tests::library;
 use pullback_tests::setting;
 
-/// Programs of a file.
+/// The number of programs per file.
 const BATCH: usize = 36;
-/// Threads whose inputs are anywhere; those of the others are zeros and ties, where dual numbers say nothing.
+/// The number of threads with arbitrary inputs; the inputs of the other threads are zeros and ties, where
+/// dual numbers are inconclusive.
 const ORDINARY: usize = 6;
 
-/// The results of programs of a kind in one place.
+/// The results for programs of one kind in one place.
 #[derive(Default)]
 struct Tally {
     agreed: u64,
@@ -39,7 +42,7 @@ struct Tally {
     refused: BTreeMap<String, u64>,
 }
 
-/// The results, by place and kind; and the differences, with the shortest program of each place.
+/// The results, by place and kind; and the differences, with the shortest program for each place.
 #[derive(Default)]
 struct Report {
     programs: u64,
@@ -66,7 +69,7 @@ impl Report {
     }
 
     fn refused(&mut self, place: &str, kind: Kind, why: &str) {
-        // Without names and numbers, so that equal reasons are one.
+        // Names and numbers are removed, so that equal reasons are counted together.
         let mut quoted = false;
         let reason: String = why
             .chars()
@@ -79,7 +82,8 @@ impl Report {
         *self.tally(place, kind).refused.entry(reason).or_default() += 1;
     }
 
-    /// A program that did not come through: a refusal, or a fault if it says so itself.
+    /// Records a program that could not be run: as a refusal, or as a fault if the failure is an internal
+    /// one.
     fn failed(&mut self, place: &str, file: &File, number: usize, session: &Session, failure: &Failure) {
         let why = reason(session, failure);
         match why.contains("E0999") || matches!(failure, Failure::Other(_)) {
@@ -147,7 +151,7 @@ impl File {
                 t if t == ORDINARY => (0.0, y),
                 _ => (0.125, 0.125),
             };
-            // So that each type has them exactly.
+            // Every number type can represent these values exactly.
             let exact = |x: f64| f64::from((x * 512.0).round() as i32) / 512.0;
             given.extend([exact(x), exact(y), (thread % 4) as f64]);
         }
@@ -217,7 +221,7 @@ fn reason(session: &Session, failure: &Failure) -> String {
     }
 }
 
-/// A file that was read, and the numbers of its programs.
+/// A loaded file, and the indices of its programs.
 struct Read {
     session: Session,
     loaded: Loaded,
@@ -246,7 +250,7 @@ fn options(level: u8) -> Options {
     options
 }
 
-/// The content that each kernel leaves in `found`, and in `count`.
+/// For each kernel, the content of `found` and of `count` afterwards.
 type Found = Vec<(Vec<f64>, Vec<u8>)>;
 
 fn run(file: &File, read: &mut Read, compiled: &Compiled, on: On) -> Result<Found, Failure> {
@@ -256,7 +260,7 @@ fn run(file: &File, read: &mut Read, compiled: &Compiled, on: On) -> Result<Foun
         On::Library(level) => return run_library(file, read, level),
     };
     let ty = file.ty();
-    // All but one of sixteen files with little effort of the backends, which takes most of the time.
+    // Fifteen of sixteen files are compiled with little effort in the backends, which takes most of the time.
     let fast_compile = !(file.seed / 48).is_multiple_of(16);
     let options =
         CodeOptions { lanes, plain_math: true, lane_order: true, fast_compile, ..CodeOptions::default() };
@@ -273,7 +277,7 @@ fn run(file: &File, read: &mut Read, compiled: &Compiled, on: On) -> Result<Foun
     Ok(all)
 }
 
-/// The same from a library.
+/// Runs the kernels from a library.
 #[cfg(feature = "llvm")]
 fn run_library(file: &File, read: &mut Read, level: u8) -> Result<Found, Failure> {
     let (ty, mut all) = (file.ty(), Vec::new());
@@ -294,7 +298,7 @@ fn run_library(file: &File, read: &mut Read, level: u8) -> Result<Found, Failure
     Ok(all)
 }
 
-/// The gradient by dual numbers at each ordinary point, of the programs that they can run.
+/// The gradient by dual numbers at each ordinary point, for the programs that dual numbers can evaluate.
 fn dual(file: &File, read: &mut Read) -> Vec<(usize, Vec<[f64; 2]>)> {
     let (ty, mut all) = (file.ty(), Vec::new());
     let numbers: Vec<usize> = read
@@ -342,18 +346,19 @@ fn dual(file: &File, read: &mut Read) -> Vec<(usize, Vec<[f64; 2]>)> {
     all
 }
 
-/// On what code runs.
+/// The kind of code that is run.
 #[derive(Clone, Copy, PartialEq)]
 enum On {
-    /// On a backend, in so many lanes.
+    /// A backend, with a number of lanes.
     Backend(Backend, Option<u32>),
-    /// In a library that `pullback build` made at this level.
+    /// A library that `pullback build` made at this level.
     #[cfg(feature = "llvm")]
     Library(u8),
 }
 
 impl On {
-    /// True if functions of numbers are the target's own, and not to the bit the interpreter's.
+    /// Returns true if mathematical functions are the target's own, which do not give the same bits as the
+    /// interpreter's.
     fn has_own_math(self) -> bool {
         match self {
             On::Backend(backend, lanes) => {
@@ -365,13 +370,13 @@ impl On {
     }
 }
 
-/// Where code runs: its name, the level, and on what.
+/// A place where code runs: its name, the level, and the kind of code.
 type Place = (String, u8, On);
 
-/// The place that the others are compared with.
+/// The kind of code that the others are compared with.
 const INTERPRETER: On = On::Backend(Backend::Interp, None);
 
-/// The levels and backends of a file: all of them in turn, those that take LLVM longest less often.
+/// The levels and backends for a file: all of them in rotation, those that take LLVM longest less often.
 fn places(seed: u64) -> Vec<Place> {
     let turn = seed / 6;
     let of = |name: &str, level: u8, backend, lanes| {
@@ -406,7 +411,7 @@ const TARGETS: [(&str, Target); 6] = [
     ("spirv-asm", Target::SpirvAsm),
 ];
 
-/// Forward mode, reverse mode and dual numbers.
+/// Compares forward mode, reverse mode and dual numbers.
 fn modes(file: &File, read: &mut Read, found: &Found, report: &mut Report) {
     let numbers = read.numbers.clone();
     for (&k, (found, _)) in numbers.iter().zip(found) {
@@ -445,7 +450,7 @@ fn modes(file: &File, read: &mut Read, found: &Found, report: &mut Report) {
     }
 }
 
-/// Everything that is asked of a file; of its programs one by one where something refuses them all.
+/// Checks a file in all respects; if all its programs are refused together, they are checked one by one.
 fn check(file: &File, only: Option<usize>, report: &mut Report) {
     let one_by_one =
         |report: &mut Report| (0..file.programs.len()).for_each(|k| check(file, Some(k), report));
@@ -478,7 +483,7 @@ fn check(file: &File, only: Option<usize>, report: &mut Report) {
     let mut by_level: BTreeMap<u8, Found> = BTreeMap::new();
     for (place, level, on) in places {
         let refused = |read: &Read, failure: Failure, report: &mut Report| {
-            // Alone, to find which it is.
+            // Compile the programs one by one, to find the one that fails.
             for &k in &read.numbers {
                 match only {
                     Some(_) => report.failed(&place, file, k, &read.session, &failure),
@@ -504,7 +509,7 @@ fn check(file: &File, only: Option<usize>, report: &mut Report) {
     }
 }
 
-/// One program in one place.
+/// Checks one program in one place.
 fn one_place(file: &File, k: usize, &(ref place, level, on): &Place, report: &mut Report) {
     let mut read = read(file, Some(k));
     let outcome = compile(&mut read, level).and_then(|compiled| {
@@ -561,7 +566,7 @@ fn compare(
 
 fn emit(file: &File, read: &Read, compiled: &Compiled, report: &mut Report) {
     for (name, target) in TARGETS {
-        // GLSL has one kernel to a program; and all are refused where one is.
+        // GLSL allows one kernel per program, and a module is refused as a whole if any of its kernels is.
         let whole = (target != Target::Glsl || read.numbers.len() == 1)
             .then(|| emit_compiled(&read.session.sources, compiled, None, target).ok())
             .flatten();

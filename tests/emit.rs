@@ -1,5 +1,6 @@
-//! Every program of tests/run in every language of graphics processors: it is valid, or refused with a reason, and nothing
-//! else happens; none of one whose first line says `everywhere` is refused. `spirv-val` and `glslangValidator` judge where they are installed.
+//! Writes every program of tests/run in every language of graphics processors: the result is valid, or the
+//! program is refused with a reason; a program whose first line has the word `everywhere` must not be
+//! refused. `spirv-val` and `glslangValidator` check the results if they are installed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -28,7 +29,7 @@ fn programs() -> Vec<PathBuf> {
     files
 }
 
-/// A program, and its entry points, or its differentiable functions if there are none.
+/// A program, and a request for its entry points, or for its differentiable functions if there are none.
 fn request(session: &mut Session, path: &Path, entry: Option<&str>) -> Result<(Loaded, Request), Failure> {
     let mut loaded = pipeline::load(session, path)?;
     loaded.errors()?;
@@ -119,7 +120,7 @@ fn programs_are_valid_or_refused() {
     );
 }
 
-/// The example that trains a hash grid, with sums in groups and barriers, is written in every language.
+/// The example that trains a hash grid, with sums in groups and barriers, can be written in every language.
 #[test]
 fn the_hash_grid_is_valid_in_every_language() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/hash-grid.slang");

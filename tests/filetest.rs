@@ -1,6 +1,6 @@
-//! Runs every file under `tests/{check,ir,opt,autodiff,run,emit}/` as a test of its own.
+//! Runs every file under `tests/{check,ir,opt,autodiff,run,emit}/` as a separate test.
 //!
-//! `cargo test -p pullback-tests --test filetest NAME` runs those whose path has NAME in it.
+//! `cargo test -p pullback-tests --test filetest NAME` runs those whose path contains NAME.
 
 use libtest_mimic::{Arguments, Trial};
 use pullback_tests::{commands, file};

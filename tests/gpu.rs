@@ -1,8 +1,9 @@
-//! Every program of tests/run on the first graphics processor of this machine (the first that wgpu lists, and the first that
-//! NVIDIA's driver lists, by the features of the build), compared with the interpreter: the same text
-//! and buffers, floats within 4 units in the last place where there is arithmetic only, and within a tolerance where there
-//! are transcendental functions, or a refusal with a reason; and fits, whose losses and gradients agree with the CPU's.
-//! Without a device the tests say so and pass.
+//! Runs every program of tests/run on the first graphics processor of this machine (the first that wgpu
+//! lists, and the first that NVIDIA's driver lists, depending on the features of the build), and compares it
+//! with the interpreter. The text and buffers must be the same, with floats within 4 units in the last place
+//! for programs with arithmetic only, and within a tolerance for those with transcendental functions; or the
+//! program is refused with a reason. Fits must have the same losses and gradients as on the CPU. Without a
+//! device the tests print a message and pass.
 #![cfg(any(feature = "wgpu", feature = "cuda"))]
 
 use std::path::Path;
@@ -15,12 +16,12 @@ use driver::session::{FileOptions, Session};
 use pullback_tests::commands::slang::{Outcome, has_transcendental, outcome, outcome_with};
 use pullback_tests::file::{TestFile, programs, root};
 
-/// Units in the last place of a float that results of arithmetic may be apart.
+/// The largest accepted error of arithmetic, in units in the last place of a float.
 const UNITS: u32 = 4;
-/// How far results of transcendental functions may be apart: of their size, or by themselves (docs/gpu.md).
+/// The largest accepted error of transcendental functions, both relative and absolute (docs/gpu.md).
 const TOLERANCE: f64 = 1e-6;
 
-/// What runs programs here.
+/// The backends that run programs here.
 fn backends() -> Vec<Backend> {
     let mut all = Vec::new();
     #[cfg(feature = "wgpu")]
@@ -42,9 +43,9 @@ fn backends() -> Vec<Backend> {
     all
 }
 
-/// Units in the last place of a float between two numbers.
+/// The distance between two numbers in units in the last place of a float.
 fn units(x: f32, y: f32) -> u32 {
-    // Floats in their order, both zeros being one.
+    // The rank of a float in numerical order, where both zeros are equal.
     let place = |x: f32| {
         let bits = x.to_bits() as i32;
         i64::from(if bits < 0 { i32::MIN.wrapping_sub(bits) } else { bits })
@@ -52,15 +53,16 @@ fn units(x: f32, y: f32) -> u32 {
     (place(x) - place(y)).unsigned_abs().min(u64::from(u32::MAX)) as u32
 }
 
-/// The unit of the last digit of a number in decimal.
+/// The unit of the last decimal digit of a number.
 fn last_digit(text: &str) -> f64 {
     let (digits, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let after = digits.split_once('.').map_or(0, |d| d.1.len() as i32);
     10f64.powi(exponent.parse::<i32>().unwrap_or(0) - after)
 }
 
-/// How far two texts are apart in their numbers: units of floats, and the difference as part of the larger (of 1, if that is
-/// larger); `None` if anything else differs. Of what is printed with few digits, the last may differ by one.
+/// The largest distance between the numbers of two texts: in units of floats, and relative to the larger
+/// number (or to 1, if that is larger); `None` if anything else differs. In printed text with few digits, the
+/// last digit may differ by one.
 fn distance(a: &str, b: &str, is_printed: bool) -> Option<(u32, f64)> {
     let split = |text: &str| -> Vec<String> {
         let is_part = |c: char| c.is_ascii_alphanumeric() || "+-._".contains(c);
@@ -85,8 +87,8 @@ fn distance(a: &str, b: &str, is_printed: bool) -> Option<(u32, f64)> {
     Some((most, if part.is_nan() { f64::INFINITY } else { part }))
 }
 
-/// Whether an outcome is the interpreter's: within [`UNITS`] for a program of arithmetic, within [`TOLERANCE`] for one with
-/// transcendental functions.
+/// Returns true if an outcome agrees with the interpreter's: within [`UNITS`] for a program of arithmetic,
+/// within [`TOLERANCE`] for one with transcendental functions.
 fn is_same(file: &TestFile, found: &Outcome, wanted: &Outcome) -> bool {
     let printed = distance(&found.printed, &wanted.printed, true);
     let buffers = distance(&found.buffers, &wanted.buffers, false);
@@ -98,18 +100,19 @@ fn is_same(file: &TestFile, found: &Outcome, wanted: &Outcome) -> bool {
     most <= UNITS || has_transcendental(file) && part <= TOLERANCE
 }
 
-/// Whether a run on the device stopped at the same line for the same reason. It may have been another thread.
+/// Returns true if a run on the device stopped at the same line for the same reason. The thread may be
+/// another one.
 fn is_reported_alike(found: &str, wanted: &str) -> bool {
     let place =
         |text: &str| text.lines().find_map(|line| line.trim().strip_prefix("--> ").map(str::to_string));
     let reason =
         |text: &str| text.lines().next().and_then(|line| line.split(" (thread").next().map(str::to_string));
-    // A device names the operation of what is not finite, and has no operands to show.
+    // A device reports the operation whose result is not finite, without its operands.
     let infinite = |text: &str| reason(text).is_some_and(|why| why.contains("not finite"));
     place(found) == place(wanted) && (reason(found) == reason(wanted) || infinite(found) && infinite(wanted))
 }
 
-/// A line that says what was refused, and why.
+/// A line about a refused program, with the reason.
 fn refusal(name: &str, why: &str) -> String {
     let short = name.rsplit_once("/run/").map_or(name, |n| n.1);
     format!("refused: {short}: {}", why.lines().next().unwrap_or_default())
@@ -131,7 +134,7 @@ fn programs_give_the_same_on_the_device() {
     }
 }
 
-/// The same on a device of NVIDIA's that is none: the text that the driver would compile, one instruction after the other.
+/// Runs the programs on a simulated NVIDIA device, which interprets the text that the driver would compile.
 #[cfg(feature = "cuda")]
 #[test]
 fn programs_give_the_same_as_ptx() {
@@ -142,7 +145,7 @@ fn programs_give_the_same_as_ptx() {
     assert!(faults.is_empty(), "{}", faults.join("\n\n"));
 }
 
-/// A program's outcome there.
+/// A program's outcome on the simulated device.
 #[cfg(feature = "cuda")]
 fn as_ptx(file: &TestFile) -> Result<Outcome, String> {
     use driver::launch::Runner;
@@ -151,7 +154,8 @@ fn as_ptx(file: &TestFile) -> Result<Outcome, String> {
     outcome_by(file, 2, &|module| Runner::on_cuda(module, device(), &CodeOptions::default()))
 }
 
-/// Whether a device is a processor that acts as one: its compiler takes minutes for some programs.
+/// Returns true if a device is a software implementation on the CPU, whose compiler takes minutes for some
+/// programs.
 fn in_software(backend: Backend) -> bool {
     match backend {
         #[cfg(feature = "wgpu")]
@@ -160,7 +164,7 @@ fn in_software(backend: Backend) -> bool {
     }
 }
 
-/// What is different in the programs of tests/run, run so.
+/// The differences in the programs of tests/run on a device.
 fn differences(
     device: &str,
     in_software: bool,
@@ -168,7 +172,7 @@ fn differences(
 ) -> Vec<String> {
     let (mut same, mut stopped, mut refused, mut faults, mut list) = (0, 0, 0, Vec::new(), Vec::new());
     for (name, file) in programs() {
-        // Threads that share memory have no order on a device.
+        // On a device the order of threads that share memory is not defined.
         if file.has_option("ordered") {
             continue;
         }
@@ -213,14 +217,15 @@ fn differences(
     faults
 }
 
-/// The example that trains a hash grid in one dispatch: the losses along the way, whatever the order of sums.
+/// The example that trains a hash grid in one dispatch: compares the losses along the way, which may depend
+/// on the order of sums.
 #[test]
 fn the_hash_grid_learns_as_on_the_cpu() {
     let backends = backends();
     let example = root().join("../examples/hash-grid.slang");
     let binds = ["features=zeros:320", "gradients=zeros:320", "losses=zeros:5"];
     let head: String = binds.iter().map(|bind| format!("// bind: {bind}\n")).collect();
-    // lavapipe ends loops after 65,535 trips: a fifth of the steps.
+    // lavapipe ends loops after 65,535 iterations, so only a fifth of the steps are run.
     let text = std::fs::read_to_string(example).expect("the example is there");
     assert!(text.contains("STEPS = 100;"));
     let text = text.replace("STEPS = 100;", "STEPS = 20;");
@@ -244,7 +249,7 @@ fn the_hash_grid_learns_as_on_the_cpu() {
     std::fs::remove_file(&path).expect("the program is removed");
 }
 
-/// A fit of one of the examples or of a program here.
+/// A fit of one of the examples or of a program in this file.
 fn fit(path: &Path, defines: &[(&str, &str)], items: Items, backend: Backend) -> Fit {
     let defines = defines.iter().map(|&(name, value)| (name.to_string(), value.to_string())).collect();
     let mut session = Session::new(FileOptions { defines, ..FileOptions::default() });
@@ -265,7 +270,7 @@ fn fit(path: &Path, defines: &[(&str, &str)], items: Items, backend: Backend) ->
     fit
 }
 
-/// Losses and gradients of a fit on both, at the start and along a descent.
+/// Compares losses and gradients of a fit on both backends, at the start and along a descent.
 fn compare_fits(path: &Path, defines: &[(&str, &str)], items: impl Fn() -> Items, on: Backend) {
     let mut cpu = fit(path, defines, items(), Backend::Cranelift);
     let mut device = fit(path, defines, items(), on);
@@ -273,7 +278,7 @@ fn compare_fits(path: &Path, defines: &[(&str, &str)], items: impl Fn() -> Items
     let mut x = cpu.start.clone();
     let order: Vec<u32> = (0..cpu.items.n as u32).collect();
     for step in 0..5 {
-        // Batches of different sizes.
+        // The batches have different sizes.
         let order = &order[..order.len() - step];
         let (mut a, mut b) = (vec![0.0; x.len()], vec![0.0; x.len()]);
         let loss = cpu.evaluate(&x, order, true, &mut a).expect("it runs");
@@ -304,10 +309,12 @@ fn fits_agree(on: Backend) {
     let root = root();
     let colors = |n: usize| (0..n * 3).map(|k| 0.5 + 0.5 * (0.1 * k as f64).sin()).collect();
     let picture = |width, height| Items::pixels(width, height, colors(width * height));
-    // As it is, and with few Gaussians and so many pixels that one dispatch does not do.
+    // The example is run as it is, and with few Gaussians and so many pixels that several dispatches are
+    // needed.
     compare_fits(&root.join("../examples/gaussians.slang"), &[], || picture(24, 16), on);
     compare_fits(&root.join("../examples/gaussians.slang"), &[("COUNT", "20")], || picture(150, 120), on);
-    // Parameters of several kinds, a loop that runs as often as the data say, and a loss that is a double.
+    // Parameters of several kinds, a loop whose number of iterations depends on data, and a loss of type
+    // `double`.
     let folder = std::env::temp_dir().join(format!("pullback-fit-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder for temporary files");
     let path = folder.join("curve.slang");
@@ -318,7 +325,7 @@ fn fits_agree(on: Backend) {
     std::fs::remove_dir_all(&folder).expect("the folder is removed");
 }
 
-/// Parameters may have any names.
+/// The parameters have names that the generated kernels might use.
 const NAMES: &str = "
 [Differentiable] float loss(float total, float item, float worker[3], float k, no_diff uint index)
 {
@@ -345,7 +352,7 @@ Bend initial(uint index, uint count) { return { float2x2(1.0, 0.1, -0.1, 0.9), i
 }
 ";
 
-/// A loop of very many trips gives what it does on the CPU, or the device's limit is reported.
+/// A loop of very many iterations gives the same result as on the CPU, or the device's limit is reported.
 #[test]
 fn loops_end_where_they_should_or_are_reported() {
     let counting = "for (int i = 0; i < 80000; i++) n = (n * 5 + 7) & 0x3ffff;";

@@ -1,4 +1,5 @@
-//! Twice the program is about twice the IR after everything: what is counted does not depend on the machine.
+//! Checks that doubling a program about doubles the IR after all stages: the counts do not depend on the
+//! machine.
 
 use driver::Request;
 use driver::gpu::{Target, emit_compiled};
@@ -27,7 +28,7 @@ fn compiled(text: String) -> (Session, Compiled) {
     (session, compiled)
 }
 
-/// Operands, results, and what regions take and give, of all functions.
+/// The number of operands, results, and inputs and outputs of regions, over all functions.
 fn size(module: &Module) -> usize {
     let mut size = 0;
     for f in module.funcs.values().filter(|f| f.has_body()) {
@@ -56,13 +57,13 @@ fn lines(n: usize, line: impl Fn(usize) -> String) -> String {
     (0..n).map(|k| line(k) + "\n").collect()
 }
 
-/// Each case keeps numbers of its own for reverse mode.
+/// Each case keeps separate residuals for reverse mode.
 fn cases(n: usize) -> String {
     let all = lines(n, |k| format!("case {k}: s = sin(s * {k}.5f) + s * x; break;"));
     in_function(&format!("for (int i = 0; i < n; i++) {{ switch (i) {{\n{all}default: s *= 2;\n}} }}\n"))
 }
 
-/// So does each branch, and loops in them.
+/// Each branch keeps separate residuals, and so do the loops in them.
 fn else_ifs(n: usize) -> String {
     let all = lines(n, |k| {
         format!("else if (i == {k}) {{ for (int j = 0; j < n; j++) s = sin(s * {k}.5f) + s * x; }}")
@@ -91,7 +92,8 @@ fn steps_of_a_struct(n: usize) -> String {
     )
 }
 
-/// Each `break` puts the rest into an arm, out of which all that the loop carries and keeps must be handed.
+/// Each `break` puts the rest of the body into an arm, which must yield everything that the loop carries and
+/// keeps.
 fn breaks(n: usize) -> String {
     in_function(&format!(
         "for (int i = 0; i < n; i++) {{\n{}}}\n",
@@ -131,7 +133,7 @@ fn breaks_of_a_loop_grow_in_proportion_on_devices() {
     });
 }
 
-/// How long LLVM's text is of a module's functions: all, and the longest.
+/// The numbers of lines of LLVM's text for a module's functions: in total, and of the longest function.
 #[cfg(feature = "llvm")]
 fn lines_for_llvm(module: &Module) -> (usize, usize) {
     let machine = codegen_llvm::Machine::generic();
@@ -141,7 +143,7 @@ fn lines_for_llvm(module: &Module) -> (usize, usize) {
     (text.text.lines().count(), functions.max().unwrap_or(0))
 }
 
-/// LLVM's time grows faster than a function.
+/// LLVM's compile time is superlinear in the length of a function.
 #[cfg(feature = "llvm")]
 #[test]
 fn llvm_is_given_no_long_functions() {
@@ -155,7 +157,7 @@ fn llvm_is_given_no_long_functions() {
     });
 }
 
-/// LLVM would put a copy of each function of numbers in the place of each call.
+/// LLVM would inline each mathematical function at each call.
 #[cfg(feature = "llvm")]
 #[test]
 fn kernels_of_devices_have_functions_of_numbers_once() {
@@ -170,7 +172,7 @@ fn kernels_of_devices_have_functions_of_numbers_once() {
     });
 }
 
-/// Code for lanes would be that for one thread again.
+/// Otherwise the code for lanes would be the same as that for a single thread.
 #[cfg(feature = "llvm")]
 #[test]
 fn llvm_compiles_once_what_all_threads_do() {
@@ -186,7 +188,8 @@ fn llvm_compiles_once_what_all_threads_do() {
         let reason = same.lanes.expect_err("no code for lanes");
         assert!(reason.what.contains("all do the same"), "{}", reason.what);
         assert!(same.one.is_some());
-        // In what they write, or only where, or in a function that is given nothing that varies.
+        // The threads differ in the values that they write, or only in the locations, or call a function
+        // whose arguments are all uniform.
         for body in [
             "o[t.x] = f(o[t.x], 20);",
             "o[t.x] = f(float(n[0]), 20);",
@@ -205,7 +208,8 @@ fn llvm_compiles_once_what_all_threads_do() {
     });
 }
 
-/// Structs that a function steps, in a loop and without, whose text is long enough that LLVM hurries.
+/// Structs that a function updates, in a loop and without, whose text is so long that LLVM uses its fast
+/// settings.
 #[cfg(feature = "llvm")]
 fn large() -> [(&'static str, Module); 3] {
     let in_a_loop = steps_of_a_struct(360).replace("i < 6", "i < n");
@@ -220,14 +224,14 @@ fn checked_large(module: Module) -> Module {
     let text = codegen_llvm::text(&module, &native::Options::default(), &codegen_llvm::Machine::generic());
     let text = text.expect("LLVM can express it").text;
     assert!(text.len() > 1 << 20, "{} bytes", text.len());
-    // Most of it is in pieces without loops.
+    // Most of the text is in pieces without loops.
     let straight: usize =
         text.split("\ndefine ").filter(|f| f.contains("pullback-straight")).map(str::len).sum();
     assert!(straight * 3 > text.len() * 2, "{straight} bytes of {}", text.len());
     module
 }
 
-/// Haste makes no difference to what code does.
+/// The fast settings do not change what the code computes.
 #[cfg(feature = "llvm")]
 #[test]
 fn code_of_large_functions_is_right() {

@@ -1,8 +1,9 @@
-//! Random programs over values of interface type, against the same programs over a struct of all types with a tag
-//! that is taken apart by hand.
+//! Compares random programs over values of interface type with the same programs over a struct of all types
+//! with a tag that is dispatched on by hand.
 //!
-//! Both print the same values and derivatives: first order both ways and second order both ways. The interpreter runs
-//! one, the JIT the other. `PULLBACK_RANDOM` sets how many programs are made, `PULLBACK_SEED` the first.
+//! Both print the same values and derivatives: first order in both modes and second order in both modes. The
+//! interpreter runs one program, the JIT the other. `PULLBACK_RANDOM` sets the number of programs,
+//! `PULLBACK_SEED` the first seed.
 
 use std::fmt::Write as _;
 
@@ -13,7 +14,7 @@ use driver::{Request, render};
 use pullback_tests::generate::Rng;
 use pullback_tests::setting;
 
-/// The types of fields, and what of them goes into expressions (`#` is the field).
+/// The types of fields, and the expressions that use them (`#` stands for the field).
 const FIELDS: [(&str, &[&str]); 8] = [
     ("double #", &["#"]),
     ("no_diff double #", &["#"]),
@@ -51,7 +52,7 @@ impl Generator {
         }
     }
 
-    /// A type with random fields and methods, and a function that makes it.
+    /// A type with random fields and methods, and a function that creates a value of it.
     fn conforming(&mut self, number: usize) -> (String, String) {
         let fields: Vec<(String, usize)> = (0..self.rng.below(5))
             .map(|k| (format!("m{number}_{k}"), self.rng.below(FIELDS.len())))
@@ -286,9 +287,9 @@ fn check(seed: u64) -> Result<(), String> {
     if found.len() != 24 || !found.iter().zip(&wanted).all(|(&a, &b)| near(a, b)) {
         return fail(format!("printed {found:?} instead of {wanted:?}"));
     }
-    // value and reverse gradient, then the forward derivative in the direction (1, 1/2)
+    // The value and the gradient by reverse mode, then the forward derivative in the direction (1, 1/2).
     for line in found.chunks(4) {
-        // fields of type `float` round
+        // Fields of type `float` are rounded.
         let scale: f64 = line.iter().map(|v| v.abs()).sum();
         if (line[1] + 0.5 * line[2] - line[3]).abs() > 1e-5 * (1e-2 + scale) {
             return fail(format!("forward and reverse mode differ: {line:?}"));

@@ -1,9 +1,11 @@
-//! No optimisation before differentiation changes a derivative: every differentiable function of the programs in
-//! `tests` (those with mistakes among them, whose other functions are right), and of random programs, at each level of optimisation, in the numbers of the program and in doubles.
+//! Checks that no optimisation before differentiation changes a derivative: for every differentiable function
+//! of the programs in `tests` (including programs with errors, whose other functions are correct), and of
+//! random programs, at each level of optimisation, in the program's number types and in doubles.
 //!
-//! An input is active at all levels or at none, in each direction and by each output: its derivative is exactly zero or
-//! it is not. Values agree to rounding. Memory has what the program's `bind:` lines give it. `PULLBACK_ONLY` names a part
-//! of the programs, `PULLBACK_RANDOM` sets how many random programs are made, `PULLBACK_SEED` the first.
+//! An input is active at all levels or at none, in each direction and for each output: its derivative is
+//! exactly zero or it is not. Values agree up to rounding. Memory has the content given by the program's
+//! `bind:` lines. `PULLBACK_ONLY` restricts the programs to paths that contain a text, `PULLBACK_RANDOM` sets
+//! the number of random programs, `PULLBACK_SEED` the first seed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -22,21 +24,21 @@ use pullback_tests::{generate, setting};
 
 /// The range of inputs.
 const RANGE: (f64, f64) = (0.25, 1.75);
-/// A function with more numbers that have derivatives is left out, if `PULLBACK_MOST` does not say otherwise: each is a
-/// call.
+/// A function with more differentiable numbers is left out, since each requires a call; `PULLBACK_MOST`
+/// changes the limit.
 const MOST: u64 = 64;
 
-/// A function at a point: values, then forward and reverse mode.
+/// The results of a function at a point: values, then derivatives by forward and reverse mode.
 struct Outcome {
     names: Vec<String>,
     numbers: Vec<f64>,
 }
 
-/// Why there is nothing to compare.
+/// The reason why there is nothing to compare.
 enum Left {
     /// A host cannot call the function, or memory is not bound.
     Out(String),
-    /// It cannot be run, or stops.
+    /// The function cannot be run, or stops.
     Stopped(String),
 }
 
@@ -73,7 +75,7 @@ fn outcome(
     }
     let mut random = Random::new(7);
     let point: Point = callee.point(&[], &mut |n| {
-        // The same number at each width.
+        // The number is the same at each width.
         let single = if n.scalar.is_float() { Scalar::F16 } else { n.scalar };
         Some(scalar::convert(single, n.scalar, random.scalar(single, RANGE.0, RANGE.1)))
     })?;
@@ -95,7 +97,8 @@ fn outcome(
     Ok(Outcome { names, numbers })
 }
 
-/// Compares the levels on a file's functions; adds what differs, and gives how many numbers were compared.
+/// Compares the levels on a file's functions; adds differences to `differ`, and returns the number of
+/// compared numbers.
 fn compare(path: &Path, differ: &mut Vec<String>) -> usize {
     let mut session = Session::new(FileOptions::default());
     let Ok(mut loaded) = pipeline::load(&mut session, path) else { return 0 };
@@ -118,14 +121,15 @@ fn compare(path: &Path, differ: &mut Vec<String>) -> usize {
                 format!("{}: {}{}", path.display(), listed.name, if widen { ", in doubles" } else { "" });
             let first = match outcomes.next() {
                 Some(Ok(first)) => first,
-                // It stops at each level, or is left out.
+                // The function stops at each level, or is left out.
                 Some(Err(first)) => {
                     for (level, outcome) in (1..).zip(outcomes) {
                         let same = match (&first, &outcome) {
                             (Left::Out(_), Err(Left::Out(_))) | (Left::Stopped(_), Err(Left::Stopped(_))) => {
                                 true
                             }
-                            // What is wrong may be found where less is done, and at run time.
+                            // An error may be found at compile time with less optimisation, and at run time
+                            // otherwise.
                             _ => matches!(first, Left::Stopped(_)) && matches!(outcome, Err(Left::Out(_))),
                         };
                         if !same {
@@ -172,7 +176,7 @@ fn compare_numbers(
     first.names.len()
 }
 
-/// Compares files, by as many threads as there are cores.
+/// Compares files, on as many threads as there are cores.
 fn check(paths: &[PathBuf], at_least: usize) {
     let work = Mutex::new((paths.iter(), Vec::new(), 0));
     let lock = || work.lock().expect("no thread has failed");

@@ -1,7 +1,8 @@
-//! Every program of tests/run on LLVM, one thread at a time and in 4, 8 and 16 lanes, of which 4 and 16 run code that is
-//! not optimised, compared with the interpreter on the same code: what it prints and its buffers, exactly (with the
-//! interpreter's functions of numbers, and sums in the order of the lanes). So are random programs whose threads go different ways, with their derivatives.
-//! `PULLBACK_ONLY` names a part of a path, `PULLBACK_LANES` one width.
+//! Runs every program of tests/run on LLVM, one thread at a time and in 4, 8 and 16 lanes, where 4 and 16
+//! lanes run unoptimised code, and compares it with the interpreter on the same code: the printed text and
+//! the buffers must be equal exactly (with the interpreter's mathematical functions, and sums in the order of
+//! the lanes). The same holds for random programs with divergent threads, and their derivatives.
+//! `PULLBACK_ONLY` restricts the programs to paths that contain a text, `PULLBACK_LANES` selects one width.
 #![cfg(feature = "llvm")]
 
 use std::path::Path;
@@ -15,15 +16,16 @@ use pullback_tests::file::{TestFile, programs};
 use pullback_tests::generate::{self, Rng};
 use pullback_tests::setting;
 
-/// So many lanes, and functions of numbers as the interpreter computes them: the backend's own differ in the last place
-/// and are tested by themselves.
+/// Options for the given number of lanes, with mathematical functions as the interpreter computes them: the
+/// backend's own differ in the last place and are tested separately.
 fn exact(lanes: Option<u32>) -> CodeOptions {
-    // In 4 and 8 lanes functions are whole, otherwise in pieces.
+    // With 4 and 8 lanes functions are compiled as a whole, otherwise in pieces.
     let piece = (!matches!(lanes, Some(4 | 8))).then_some(10);
     CodeOptions { lanes, plain_math: true, lane_order: true, piece, ..CodeOptions::default() }
 }
 
-/// A diagnostic without the thread, which in lanes is the first that fails at that place, and not of all.
+/// A diagnostic without the thread. In lanes, the reported thread is the first that fails at that place, and
+/// not the first of all.
 fn without_thread(text: &str) -> String {
     match text.split_once(" (thread ") {
         Some((before, after)) => {
@@ -39,7 +41,7 @@ fn programs_give_the_same_on_llvm() {
     let work = || {
         let mut faults = Vec::new();
         let mut counts = Vec::new();
-        // What did not run in 4 lanes does not in more.
+        // A program that did not run in 4 lanes does not run in more.
         let mut single: Vec<String> = Vec::new();
         let widths: Vec<u32> = match std::env::var("PULLBACK_LANES") {
             Ok(width) => vec![width.parse().expect("a number of lanes")],
@@ -49,7 +51,7 @@ fn programs_give_the_same_on_llvm() {
             let level = if matches!(width, 4 | 16) { 0 } else { 2 };
             let (mut same, mut in_lanes) = (0, 0);
             for (name, file) in programs() {
-                // What prints does not run in lanes.
+                // A program that prints does not run in lanes.
                 let prints = std::fs::read_to_string(&name).is_ok_and(|text| text.contains("printf"));
                 let only_optimised = level == 0 && file.command.iter().any(|word| word == "optimised");
                 if width > 1 && (prints || only_optimised || single.contains(&name)) {
@@ -85,14 +87,15 @@ fn programs_give_the_same_on_llvm() {
     assert!(faults.is_empty(), "{}", faults.join("\n\n"));
 }
 
-/// Inputs of a thread: `x`, `y`, `s.a`, `s.b[0..3]`, `s.c`, `s.k`, `n`.
+/// The number of inputs of a thread: `x`, `y`, `s.a`, `s.b[0..3]`, `s.c`, `s.k`, `n`.
 const INPUTS: usize = 9;
-/// Results of a thread: the value, its derivatives by forward and by reverse mode.
+/// The number of results of a thread: the value, and its derivatives by forward and by reverse mode.
 const RESULTS: usize = 8;
-/// Threads that are run.
+/// The number of groups that are run.
 const GROUPS: u32 = 3;
 
-/// A kernel that calls the random function of `seed`, and its derivatives, with numbers of its own in each thread.
+/// A kernel that calls the random function of `seed`, and its derivatives, with different numbers in each
+/// thread.
 fn kernel(seed: u64, ty: &str, size: [u32; 3]) -> String {
     let [x, y, z] = size;
     let mut text = generate::program(seed, ty).text;
@@ -117,7 +120,7 @@ fn kernel(seed: u64, ty: &str, size: [u32; 3]) -> String {
     text
 }
 
-/// What `found` holds afterwards, and how many lanes there were.
+/// The content of `found` afterwards, and the number of lanes.
 fn numbers(
     text: &str,
     double: bool,
@@ -165,7 +168,7 @@ fn numbers(
     })
 }
 
-/// Equal bits, or both NaN.
+/// Compares numbers for equal bits, where all NaNs are equal; returns the index of the first difference.
 fn same_numbers(a: &[u8], b: &[u8], double: bool) -> Option<usize> {
     let size = if double { 8 } else { 4 };
     let number = |bytes: &[u8]| match double {
@@ -217,7 +220,7 @@ fn random_programs_give_the_same_in_lanes() {
     assert!(failures.is_empty(), "{}\n\n{shown}", reasons.join("\n"));
 }
 
-/// The content of the buffers after a dispatch of a kernel of [`generate::shared`], and how many lanes there were.
+/// The content of the buffers after a dispatch of a kernel of [`generate::shared`], and the number of lanes.
 fn shared_memory(text: &str, backend: Backend, lanes: Option<u32>) -> Result<(Vec<Vec<u8>>, u32), String> {
     let mut session = Session::new(FileOptions::default());
     let mut program = session.program();
@@ -318,7 +321,7 @@ fn lanes_and_single_threads_agree_on_functions_of_numbers() {
     }
 }
 
-/// Every function of numbers, at numbers of all sizes, as bits.
+/// Every mathematical function, at numbers of all magnitudes, as bits.
 const FUNCTIONS: &str = "
 RWStructuredBuffer<uint64_t> found;
 uint64_t bits(double x) { uint low; uint high; asuint(x, low, high); return uint64_t(high) << 32 | low; }
@@ -342,7 +345,7 @@ uint64_t bits(float x) { return asuint(x); }
     for (int k = 0; k < 29; k++) found[tid.x * 29 + k] = all[k];
 }";
 
-/// A kernel that runs long enough for LLVM's code to take over, in groups of which some print.
+/// A kernel that runs long enough for LLVM's code to take over, in groups some of which print.
 const LONG: &str = "
 RWStructuredBuffer<float> found;
 [Differentiable] float f(float x)
@@ -358,7 +361,7 @@ RWStructuredBuffer<float> found;
     found[tid.x] = p.d + f(p.p);
 }";
 
-/// The bytes that a program leaves in `found` after each of some dispatches, and in how many lanes the last one ended.
+/// The bytes in `found` after each of some dispatches, and the number of lanes of the last one.
 fn left(
     text: &str,
     (bytes, groups, dispatches): (usize, u32, usize),

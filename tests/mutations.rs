@@ -1,9 +1,9 @@
-//! Valid programs with a few tokens changed, through the whole compiler: whatever they have become, it gives a
-//! result or a diagnostic, soon, and in little memory.
+//! Compiles valid programs with a few tokens changed: whatever the program has become, the compiler gives a
+//! result or a diagnostic, within limits of time and memory.
 //!
-//! `PULLBACK_RANDOM` sets how many programs are made, `PULLBACK_SEED` the first, `PULLBACK_MUTATE` further folders of
-//! programs, separated by colons. The program at hand is always in `mutation.slang` of the target's `tmp` folder, so
-//! that one that ends the process can be found.
+//! `PULLBACK_RANDOM` sets the number of programs, `PULLBACK_SEED` the first seed, `PULLBACK_MUTATE` further
+//! folders of programs, separated by colons. The current program is always in `mutation.slang` of the
+//! target's `tmp` folder, so that a program that kills the process can be found.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -20,16 +20,16 @@ use pullback_tests::setting;
 use syntax::ast::Symbols;
 use syntax::{Diagnostic, FileId};
 
-/// A program of the corpus, cut into tokens.
+/// A program of the corpus, split into tokens.
 struct Source {
     path: PathBuf,
-    /// Each with a space or line break before it where there was one.
+    /// The tokens, each preceded by a space or line break if there was one.
     tokens: Vec<String>,
 }
 
-/// How long a program may take; a debug build is slow, and the machine busy.
+/// The time limit per program; a debug build is slow, and the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(if cfg!(debug_assertions) { 60 } else { 2 });
-/// Bytes that the process may use.
+/// The maximum memory of the process in bytes.
 const MEMORY: u64 = 1 << 29;
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -118,7 +118,7 @@ const NUMBERS: [&str; 12] = [
     "65",
 ];
 
-/// The kind of a token, for replacing it by one of its kind.
+/// The kind of a token, so that it can be replaced by a token of the same kind.
 fn class(token: &str) -> usize {
     match token.trim_start().as_bytes() {
         [b, ..] if b.is_ascii_alphabetic() || *b == b'_' => 0,
@@ -144,7 +144,7 @@ fn mutate(source: &Source, rng: &mut Rng) -> String {
                 tokens.swap(at, next);
             }
             4 => {
-                // a stretch of tokens once more, elsewhere
+                // Duplicates a range of tokens elsewhere.
                 let end = (at + 1 + rng.below(12)).min(tokens.len());
                 let copy: Vec<String> = tokens[at..end].to_vec();
                 tokens.splice(other..other, copy);
@@ -154,7 +154,8 @@ fn mutate(source: &Source, rng: &mut Rng) -> String {
                 tokens.drain(at..end);
             }
             6 => {
-                // one of the program's own of the same kind: often still a program
+                // Replaces a token by another of the same kind from the program, which often results in a
+                // valid program.
                 let same: Vec<usize> =
                     (0..tokens.len()).filter(|&k| class(&tokens[k]) == class(&tokens[at])).collect();
                 let from = same[rng.below(same.len())];
@@ -170,7 +171,7 @@ fn mutate(source: &Source, rng: &mut Rng) -> String {
             }
         }
     }
-    // a token that was joined to another may have a new neighbour
+    // A token that was adjacent to another may have a new neighbour.
     let mut text = String::new();
     for token in &tokens {
         let glued = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
@@ -182,9 +183,9 @@ fn mutate(source: &Source, rng: &mut Rng) -> String {
     text
 }
 
-/// The program on every backend and in every language that the build has, without running it.
+/// Compiles the program for every backend and in every language of the build, without running it.
 fn everywhere(session: &Session, compiled: Compiled) -> Result<(), Failure> {
-    // A refusal by one says nothing of the others.
+    // A target's refusal has no influence on the others.
     let all = |outcome: Result<(), Failure>, found: &mut Vec<Diagnostic>| match outcome {
         Err(Failure::Program(refused)) => {
             found.extend(refused);
@@ -210,7 +211,7 @@ fn everywhere(session: &Session, compiled: Compiled) -> Result<(), Failure> {
     Err(Failure::Program(refused))
 }
 
-/// Compiles a program; an internal error, or `None`.
+/// Compiles a program; returns an internal error, if there is one.
 fn compile(text: &str, path: &Path) -> Option<String> {
     let mut session = Session::new(FileOptions::default());
     let mut program = session.program();
@@ -220,7 +221,7 @@ fn compile(text: &str, path: &Path) -> Option<String> {
     match outcome {
         Err(Failure::Other(error)) => Some(error.to_string()),
         Err(Failure::Program(diagnostics)) => {
-            // what is shown must be shown without a crash, too
+            // Rendering the diagnostics must not crash, either.
             let shown = driver::render::all_to_text(&session.sources, &diagnostics, false);
             diagnostics.iter().any(|d| d.code == "E0999").then_some(shown)
         }
@@ -228,7 +229,7 @@ fn compile(text: &str, path: &Path) -> Option<String> {
     }
 }
 
-/// The most memory that the process has used, where the system tells.
+/// The peak memory of the process, if the system reports it.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,6 +1,7 @@
-//! Every function of the library, and its derivatives, against numbers of twenty digits that mpmath made
-//! (tests/precision/table.py): values, slopes by forward and by reverse mode, and second derivatives by forward and by
-//! reverse mode over forward mode; in doubles, floats and halves; on every backend of the build.
+//! Compares every function of the library, and its derivatives, with numbers of twenty digits computed by
+//! mpmath (tests/precision/table.py): values, slopes by forward and by reverse mode, and second derivatives
+//! by forward and by reverse mode over forward mode; in doubles, floats and halves; on every backend of the
+//! build.
 //!
 //! `PULLBACK_REPORT=1` prints the largest errors of each function, in units in the last place.
 
@@ -9,7 +10,7 @@ use driver::pipeline::{Failure, Loaded, Options, on_large_stack};
 use driver::session::{FileOptions, Session};
 use driver::{Request, render};
 
-/// A number's type.
+/// A floating-point type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Float {
     Half,
@@ -24,7 +25,7 @@ impl Float {
         ["half", "float", "double"][self as usize]
     }
 
-    /// Bytes of a number; bits of its fraction; its least normal exponent.
+    /// The size of a number in bytes; the number of bits of its fraction; its least normal exponent.
     fn format(self) -> (usize, i32, i32) {
         [(2, 10, -14), (4, 23, -126), (8, 52, -1022)][self as usize]
     }
@@ -52,11 +53,11 @@ impl Float {
         self.number(&self.bytes(x)) == x
     }
 
-    /// The unit in the last place of a number, and of the least normal one for smaller ones.
+    /// The unit in the last place of a number; that of the least normal number for smaller ones.
     fn unit(self, x: f64) -> f64 {
         let (_, fraction, least) = self.format();
         let exponent = if x == 0.0 { least } else { (x.abs().log2().floor() as i32).max(least) };
-        // In two steps: the least double has no reciprocal.
+        // The product is taken in two steps, since the least double has no reciprocal.
         2f64.powi(exponent) * 2f64.powi(-fraction)
     }
 }
@@ -69,7 +70,8 @@ struct Function {
     points: Vec<Point>,
 }
 
-/// Arguments; the value, the slope by each argument, the second derivative along [`WAY`].
+/// The arguments, and the expected results: the value, the slope by each argument, the second derivative
+/// along [`WAY`].
 struct Point {
     args: Vec<f64>,
     wanted: Vec<f64>,
@@ -96,8 +98,9 @@ fn table() -> Vec<Function> {
 }
 
 impl Function {
-    /// A kernel that writes for each point: the value; slopes by forward mode; by reverse mode; the second derivative along
-    /// the way; and what reverse mode over the first derivative along the way gives.
+    /// A kernel that writes for each point: the value; the slopes by forward mode; the slopes by reverse
+    /// mode; the second derivative along the way; and the result of reverse mode over the first derivative
+    /// along the way.
     fn kernel(&self, number: usize) -> String {
         let names = &["x", "y", "z"][..self.arity];
         let list = |each: &dyn Fn(&str, usize) -> String| {
@@ -144,7 +147,8 @@ impl Function {
         2 + 3 * self.arity
     }
 
-    /// Units in the last place that the worst value, slope and second derivative are off, and where.
+    /// The largest errors of the value, the slopes and the second derivatives in units in the last place,
+    /// with their places.
     fn errors(&self, ty: Float, backend: Backend, found: &[f64]) -> [(f64, String); 3] {
         let is_device = most(ty, backend)[0] > 100.0;
         let mut worst = [const { (0.0, String::new()) }; 3];
@@ -155,7 +159,7 @@ impl Function {
             }
             let n = self.arity;
             let mut compare = |kind: usize, what: &str, found: f64, wanted: f64| {
-                // What is next to the end of the numbers may round to infinity.
+                // Numbers near the largest finite number may round to infinity.
                 if wanted.abs() > 0.5 * ty.largest() {
                     return;
                 }
@@ -177,7 +181,7 @@ impl Function {
             compare(2, "forward over forward", found[1 + 2 * n], second);
             let parts = &found[2 + 2 * n..];
             let largest = parts.iter().zip(WAY).map(|(p, w)| (p * w).abs()).fold(0.0, f64::max);
-            // A sum of parts that cancel is as right as they are.
+            // A sum of parts that cancel is only as accurate as its parts.
             if ty.unit(largest) <= ty.unit(second) {
                 let sum = parts.iter().zip(WAY).map(|(p, w)| p * w).sum();
                 compare(2, "reverse over forward", sum, second);
@@ -229,10 +233,11 @@ fn run(
     })
 }
 
-/// Units that values, slopes and second derivatives may be off.
+/// The largest accepted errors of values, slopes and second derivatives, in units in the last place.
 fn most(_ty: Float, backend: Backend) -> [f64; 3] {
     match backend {
-        // What a device computes is its own; but its doubles are ours.
+        // A device has its own mathematical functions, except for doubles, whose functions are generated
+        // here.
         #[cfg(feature = "wgpu")]
         Backend::Wgpu if _ty != Float::Double => [4096.0; 3],
         _ => [2.0, 5.0, 12.0],
@@ -260,7 +265,7 @@ fn functions_have_the_digits_of_their_type() {
             for &(backend, lanes) in &backends {
                 #[cfg(feature = "wgpu")]
                 if backend == Backend::Wgpu && ty == Float::Half {
-                    // Few devices have them, and those only a few digits of some functions.
+                    // Few devices support these types, and some functions have only a few digits there.
                     continue;
                 }
                 let found = match run(&functions, ty, backend, lanes) {

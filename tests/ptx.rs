@@ -1,5 +1,5 @@
-//! Every program of tests/run as PTX: written, or refused with a reason; and `ptxas` accepts it where it is installed (on the
-//! path, or named by `PULLBACK_PTXAS`).
+//! Writes every program of tests/run as PTX: it is written, or refused with a reason; and `ptxas` accepts it
+//! if it is installed (on the path, or named by `PULLBACK_PTXAS`).
 #![cfg(feature = "llvm")]
 
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use driver::session::{FileOptions, Session};
 use pullback_tests::commands::slang::compile;
 use pullback_tests::file::{TestFile, discover};
 
-/// What `ptxas` says of a text; `None` where it is not installed.
+/// The result of `ptxas` for a text; `None` if it is not installed.
 fn assemble(ptxas: &Path, text: &[u8], worker: usize) -> Option<Result<(), String>> {
     let path = std::env::temp_dir().join(format!("pullback-{}-{worker}.ptx", std::process::id()));
     std::fs::write(&path, text).expect("the text is written");
@@ -69,7 +69,7 @@ fn programs_are_accepted_or_refused() {
     assert!(written > 0 || !only.is_empty(), "nothing was written");
 }
 
-/// What becomes of a program.
+/// The outcome of writing a program as PTX.
 enum Outcome {
     Written,
     Accepted,
@@ -77,7 +77,8 @@ enum Outcome {
     Fault(String),
 }
 
-/// A program of tests/run as PTX, as `--backend cuda` compiles it; `None` if it is none.
+/// Writes a program of tests/run as PTX, as `--backend cuda` compiles it; `None` if the file is not such a
+/// program.
 fn outcome(path: &Path, worker: usize) -> Option<Outcome> {
     let ptxas = std::env::var_os("PULLBACK_PTXAS").map_or_else(|| PathBuf::from("ptxas"), PathBuf::from);
     let file = TestFile::read(path).ok()?;
@@ -96,7 +97,7 @@ fn outcome(path: &Path, worker: usize) -> Option<Outcome> {
     })
 }
 
-/// A program's text, by the way that the command line takes.
+/// The PTX of a program, written in the same way as by the command line.
 fn emit(source: &str) -> String {
     let path = std::env::temp_dir().join(format!("pullback-{}-{}.slang", std::process::id(), source.len()));
     std::fs::write(&path, source).expect("the program is written");
@@ -114,7 +115,7 @@ fn emit(source: &str) -> String {
     String::from_utf8(text).expect("it is text")
 }
 
-/// Lanes that go different ways tell each other so, and only where they come to an operation of waves.
+/// Divergent lanes synchronise with each other, but only on the way to a wave operation.
 #[test]
 fn lanes_part_at_branches_on_the_way_to_waves() {
     let kernel = |body: &str| {
@@ -126,14 +127,14 @@ fn lanes_part_at_branches_on_the_way_to_waves() {
     let together = kernel("x[t] = WaveActiveSum(x[t]);");
     assert_eq!(count(&together, "match.any.sync"), 0, "{together}");
     assert!(count(&together, "shfl.sync") > 0, "{together}");
-    // No lanes but those of threads that there are: 32 in the first wave, 16 in the second.
+    // Only lanes of existing threads take part: 32 in the first wave, 16 in the second.
     assert!(together.contains("shr.u32"), "{together}");
     let branch = kernel("if (x[t] > 3) x[t] = WaveActiveSum(x[t]); if (x[t] > 4) x[t] = 0;");
     assert_eq!(count(&branch, "match.any.sync"), 1, "{branch}");
-    // Into the loop, and at the end of each trip.
+    // Lanes synchronise on entry to the loop, and at the end of each iteration.
     let loop_ = kernel("for (uint i = 0; i < x[t]; i++) x[t] += WaveActiveSum(i);");
     assert!(count(&loop_, "match.any.sync") >= 2, "{loop_}");
-    // All lanes run as often.
+    // The number of iterations is the same for all lanes.
     let fixed = kernel("for (uint i = 0; i < 100; i++) x[t] += WaveActiveSum(i * x[t]);");
     assert_eq!(count(&fixed, "match.any.sync"), 0, "{fixed}");
 }

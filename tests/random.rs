@@ -1,14 +1,15 @@
 //! Random programs through the whole compiler.
 //!
-//! For each program, in double precision: the interpreter and the JIT give the same bits (so does LLVM, with the feature
-//! `llvm`, in 1, 4, 8 and 16 lanes); forward and reverse mode
-//! agree; both agree with dual numbers on the code before differentiation; and with differences where those can be
-//! trusted (two step sizes agree, so no branch lies between). So do second derivatives, by forward and by reverse mode
-//! over derivatives of either mode. Some run on a device by wgpu, if there is one, and while LLVM takes over from Cranelift
-//! (with the features `wgpu` and `llvm`). Programs of numbers of all types print the same bits on
-//! both, optimised or not. `PULLBACK_RANDOM` sets how many programs are made, `PULLBACK_SEED` the first;
-//! `PULLBACK_KEEP` names a folder for the programs, and the output of the latter, to compare with other compilers.
-//! `PULLBACK_FILE` names a program to check, with the points of the seed: to make a failure smaller.
+//! For each program, in double precision: the interpreter and the JIT give the same bits (so does LLVM, with
+//! the feature `llvm`, in 1, 4, 8 and 16 lanes); forward and reverse mode agree; both agree with dual numbers
+//! on the code before differentiation, and with finite differences where those can be trusted (two step sizes
+//! agree, so no branch lies between). The same holds for second derivatives, by forward and by reverse mode
+//! over derivatives of either mode. Some programs run on a device through wgpu, if there is one, and some
+//! while LLVM takes over from Cranelift (with the features `wgpu` and `llvm`). Programs with numbers of all
+//! types print the same bits on the interpreter and the JIT, optimised or not. `PULLBACK_RANDOM` sets the
+//! number of programs, `PULLBACK_SEED` the first seed; `PULLBACK_KEEP` names a folder for the programs, and
+//! for the output of the latter kind, to compare with other compilers. `PULLBACK_FILE` names a program to
+//! check with the points of the seed, which helps to reduce a failure.
 
 use driver::launch::{Backend, CodeOptions, Runner};
 use driver::pipeline::{Failure, Loaded, Options, on_large_stack};
@@ -33,7 +34,7 @@ fn explain(session: &Session, failure: Failure) -> String {
     }
 }
 
-/// What `data`, `state` and `counts` hold at first.
+/// Binds the initial content of `data`, `state` and `counts`.
 fn bind(runner: &mut Runner) {
     let numbers: [f64; 4] = [0.5, -1.25, 0.75, 2.0];
     let doubles: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
@@ -62,8 +63,8 @@ fn print(text: &str, backend: Backend, level: u8) -> Result<String, String> {
     outcome.map_err(|failure| explain(&session, failure))
 }
 
-/// The gradient by dual numbers, on the code before differentiation; on what differentiation made of the derivatives that
-/// the program asks for itself.
+/// The gradient by dual numbers, on the code before differentiation; if the program itself calls derivatives,
+/// these are differentiated first.
 fn dual(loaded: &mut Loaded, nested: bool, points: &[Point]) -> Result<Vec<[f64; INPUTS]>, Failure> {
     let function = loaded.function("f")?;
     let request = Request { functions: vec![function], ..Request::default() };
@@ -71,7 +72,7 @@ fn dual(loaded: &mut Loaded, nested: bool, points: &[Point]) -> Result<Vec<[f64;
     let mut compiled = loaded.compile(&request, &options)?;
     let other = |text: String| Failure::Other(driver::Error::input(text));
     if nested {
-        // And nothing else: optimisation afterwards forgets what is detached.
+        // No optimisation follows, since it would lose the places where values are detached.
         let problems = autodiff::differentiate(&mut compiled.module, &autodiff::Options::default());
         if !problems.is_empty() {
             return Err(other(format!("{problems:?}")));
@@ -110,12 +111,13 @@ fn unit(input: usize) -> [f64; INPUTS] {
     std::array::from_fn(|k| if k == input { 1.0 } else { 0.0 })
 }
 
-/// What the kernel writes for these numbers.
+/// The numbers that the kernel writes for the given numbers.
 fn probe(module: &Module, backend: Backend, numbers: &[f64]) -> Result<Vec<f64>, Failure> {
     probe_with(module, backend, &CodeOptions::default(), numbers)
 }
 
-/// The same on LLVM in so many lanes, with the interpreter's functions of numbers and in the order of the lanes.
+/// The numbers that the kernel writes when run by LLVM in lanes, with the interpreter's mathematical
+/// functions and in the order of the lanes.
 #[cfg(feature = "llvm")]
 fn probe_in_lanes(module: &Module, lanes: u32, numbers: &[f64]) -> Result<Vec<f64>, Failure> {
     let options =
@@ -157,7 +159,7 @@ impl Probe {
         Ok(Probe { runner, results, groups: numbers.len() / NUMBERS })
     }
 
-    /// The numbers that the kernel writes.
+    /// Runs the kernel and returns the numbers that it writes.
     fn dispatch(&mut self) -> Result<Vec<f64>, Failure> {
         self.runner.bind_global(self.results, &vec![0; self.groups * RESULTS * 8]);
         self.runner.dispatch("probe", [self.groups as u32, 1, 1], 1)?;
@@ -174,7 +176,8 @@ fn check(seed: u64) -> Result<(), String> {
     check_program(seed, &generate::program(seed, "double"), 1e-9, &mut Rng::new(seed ^ 0xABCD)).map(|_| ())
 }
 
-/// The second derivatives in four orders, by dual numbers over either of the first, and by differences of it.
+/// Checks the second derivatives in four combinations of modes, by dual numbers over either first derivative,
+/// and by finite differences of the first derivative.
 fn check_second(seed: u64) -> Result<(), String> {
     let first = generate::program(seed, "double");
     let of = |way| Program { text: directional(&first.text, way), nested: true, ..first };
@@ -193,10 +196,10 @@ fn check_second(seed: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Gives the value and the gradient at each point.
+/// Checks a program; returns the value and the gradient at each point.
 fn check_program(seed: u64, program: &Program, tolerance: f64, rng: &mut Rng) -> Result<Vec<f64>, String> {
     let points: Vec<Point> = (0..2).map(|_| Point::of(rng)).collect();
-    // Now and then the inputs are constants, which optimisation folds.
+    // For some seeds the inputs are constants, which optimisation folds.
     let constants = seed.is_multiple_of(16).then(|| &points[0]);
     let points = if constants.is_some() { &points[..1] } else { &points };
     let whole = with_probe(&program.text, constants);
@@ -212,17 +215,18 @@ fn check_program(seed: u64, program: &Program, tolerance: f64, rng: &mut Rng) ->
     found.map_err(|why| format!("seed {seed}: {why}\n// {points:?}\n{whole}"))
 }
 
-/// What the backends and dual numbers say of a program.
+/// The results of the backends and of dual numbers for a program.
 struct Evaluated {
-    /// By the JIT and by the interpreter: at each point along each input.
+    /// The results of the JIT and of the interpreter, at each point along each input.
     jit: Vec<f64>,
     oracle: Vec<f64>,
-    /// Without optimisation, by the interpreter; now and then by the JIT, which takes long over such code.
+    /// The results without optimisation, by the interpreter; for some seeds by the JIT, which takes long for
+    /// such code.
     plain: Vec<f64>,
-    /// By LLVM, with so many lanes.
+    /// The results of LLVM, with the number of lanes.
     lanes: Vec<(u32, Vec<f64>)>,
     dual: Vec<[f64; INPUTS]>,
-    /// Values at `h` before and after each point along each input, for both of [`STEPS`].
+    /// Values at distance `h` before and after each point along each input, for both of [`STEPS`].
     around: Vec<f64>,
 }
 
@@ -328,7 +332,8 @@ impl Evaluated {
     }
 }
 
-/// The numbers that the kernel writes for these numbers on the device; `None` if its language cannot express the program.
+/// The numbers that the kernel writes on the device; `None` if the device's language cannot express the
+/// program.
 #[cfg(feature = "wgpu")]
 fn probe_on_device(module: &Module, numbers: &[f64]) -> Result<Option<Vec<f64>>, Failure> {
     match probe(module, Backend::Wgpu, numbers) {
@@ -338,7 +343,8 @@ fn probe_on_device(module: &Module, numbers: &[f64]) -> Result<Option<Vec<f64>>,
     }
 }
 
-/// A random program on `run`, whose results are those of the interpreter within the tolerance; whether there are any.
+/// Checks that a random program gives the interpreter's results on `run`, within the tolerance; returns true
+/// if it could be run.
 #[cfg(any(feature = "wgpu", feature = "llvm"))]
 fn check_as(
     seed: u64,
@@ -413,7 +419,7 @@ fn all(check: impl Fn(u64) -> Result<(), String> + Sync, default: u64) {
 fn derivatives_of_random_programs() {
     if let Ok(path) = std::env::var("PULLBACK_FILE") {
         let text = std::fs::read_to_string(path).expect("the file of PULLBACK_FILE");
-        // What a failure shows ends with the kernel, which is made anew.
+        // The text shown for a failure ends with the kernel, which is generated again.
         let text =
             text.split("RWStructuredBuffer<double> probe_points").next().unwrap_or_default().to_string();
         let seed = setting("PULLBACK_SEED", 1);
@@ -425,7 +431,8 @@ fn derivatives_of_random_programs() {
     all(check, 10);
 }
 
-/// On the first device that wgpu lists, if there is one. Its functions of numbers are those of its language.
+/// Runs on the first device that wgpu lists, if there is one. Its mathematical functions are those of its
+/// language.
 #[cfg(feature = "wgpu")]
 #[test]
 fn derivatives_of_random_programs_on_a_device() {
@@ -444,7 +451,8 @@ fn derivatives_of_random_programs_on_a_device() {
     assert!(ran > 0);
 }
 
-/// Until LLVM has taken over from Cranelift, and once more: every round of every dispatch has the same bits.
+/// Runs until LLVM has taken over from Cranelift, and once more: every round of every dispatch gives the same
+/// bits.
 #[cfg(feature = "llvm")]
 #[test]
 fn derivatives_of_random_programs_through_the_tiers() {

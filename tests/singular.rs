@@ -1,11 +1,13 @@
-//! Random programs at singular points: zeros, ties, bounds, infinities, with what is not taken on the other side.
+//! Random programs at singular points: zeros, ties, bounds, infinities, with singularities in the code that
+//! is not executed or selected.
 //!
-//! The oracle shares no code with the compiler. It runs the program that it has made, statement by statement, on numbers
-//! of its own, and writes down of each number which others it was made of, and by which factor. A number of which a
-//! tangent or cotangent never reaches anything has none (`None`), which is not the number 0: `None` scaled by infinity is
-//! `None`, and 0 is NaN. Forward and reverse mode of every backend and level must give exactly its numbers, NaN where it
-//! has NaN, whether the program asks for its derivatives or a host does. `PULLBACK_RANDOM` sets how many programs are
-//! made, `PULLBACK_SEED` the first.
+//! The oracle shares no code with the compiler. It runs the generated program, statement by statement, on
+//! numbers of its own, and records for each number from which others it was computed, and by which factors. A
+//! number that no tangent or cotangent reaches has no derivative (`None`), which differs from the number 0:
+//! `None` scaled by infinity is `None`, whereas 0 gives NaN. Forward and reverse mode of every backend and
+//! level must give exactly the oracle's numbers, and NaN where it has NaN, whether the program itself calls
+//! its derivatives or a host does. `PULLBACK_RANDOM` sets the number of programs, `PULLBACK_SEED` the first
+//! seed.
 
 use std::fmt::Write as _;
 
@@ -17,16 +19,16 @@ use driver::{Request, render};
 use pullback_tests::generate::Rng;
 use pullback_tests::setting;
 
-/// Inputs of the function.
+/// The number of inputs of the function.
 const INPUTS: usize = 3;
-/// Points that a program is run at.
+/// The number of points at which a program is run.
 const POINTS: usize = 6;
-/// The results at a point: the value, three forward derivatives, three of reverse mode.
+/// The number of results at a point: the value, three forward derivatives, three of reverse mode.
 const RESULTS: usize = 1 + 2 * INPUTS;
-/// Singular for something.
+/// Numbers at which some operation is singular.
 const NUMBERS: [f64; 8] = [0.0, 1.0, -1.0, 0.5, 2.0, 0.0, 1.0, f64::INFINITY];
 
-/// Of `double`s `a` and `b` and a constant.
+/// Operations on `double`s `a` and `b` and a constant.
 #[derive(Clone, Copy, Debug)]
 enum Scalar {
     Add,
@@ -35,7 +37,7 @@ enum Scalar {
     Div,
     Min,
     Max,
-    /// The same, of a number and a constant.
+    /// The maximum of a number and a constant.
     MaxConst,
     Clamp,
     Log,
@@ -43,29 +45,29 @@ enum Scalar {
     Abs,
     /// `a > c ? a / b : c`
     Choose,
-    /// The same by `select`.
+    /// The same choice by `select`.
     Select,
     /// `if (a > c) t = log(b); else t = a;`
     Branch,
     /// A function that ignores its second argument, given `1 / b`.
     Ignore,
-    /// The same, generic.
+    /// The same with a generic function.
     IgnoreGeneric,
-    /// The same by an interface; which type, the sign of `a` says.
+    /// The same through an interface, where the sign of `a` selects the type.
     Dispatch,
     /// The same by recursion.
     Recurse,
     /// A struct of which one field is used.
     Field,
-    /// An `out` parameter that is not used beside one that is.
+    /// An unused `out` parameter beside a used one.
     Out,
-    /// A loop that passes over what is singular.
+    /// A loop that skips the singular operation by `continue`.
     Continue,
-    /// A loop that ends before what is singular.
+    /// A loop that ends before the singular operation.
     Break,
-    /// An array in which what is singular is overwritten.
+    /// An array in which the singular element is overwritten.
     Array,
-    /// An array that is read at an index known at run time.
+    /// An array that is read at an index known only at run time.
     Index,
 }
 
@@ -96,20 +98,20 @@ const SCALARS: [Scalar; 24] = [
     Scalar::Index,
 ];
 
-/// Of vectors `(a, b, c)` and `(b, c, a)`, lane by lane; a lane is the result.
+/// Operations on vectors `(a, b, c)` and `(b, c, a)`, lane by lane; the result is one lane.
 #[derive(Clone, Copy, Debug)]
 enum Vector {
     Div,
     Max,
     Select,
     Clamp,
-    /// The quotient, of which the first lane is overwritten.
+    /// The quotient, with the first lane overwritten.
     Overwrite,
 }
 
 const VECTORS: [Vector; 5] = [Vector::Div, Vector::Max, Vector::Select, Vector::Clamp, Vector::Overwrite];
 
-/// A statement makes the next number of numbers that are there.
+/// A statement computes the next number from existing numbers.
 #[derive(Clone, Debug)]
 enum Statement {
     Scalar(Scalar, [usize; 2], f64),
@@ -120,7 +122,7 @@ fn program(rng: &mut Rng) -> Vec<Statement> {
     let n = 3 + rng.below(6);
     (0..n)
         .map(|k| {
-            // Later numbers more often: chains are longer.
+            // Later numbers are preferred, to make chains longer.
             let any = |rng: &mut Rng| {
                 let (x, y) = (rng.below(INPUTS + k), rng.below(INPUTS + k));
                 x.max(y)
@@ -253,12 +255,12 @@ fn scalar_text(op: Scalar, r: usize, a: usize, b: usize, c: f64) -> String {
 
 /// The origin of a number.
 enum Made {
-    /// A sum of others, scaled.
+    /// A sum of other numbers, each with a factor.
     Of(Vec<(usize, f64)>),
     Quotient(usize, usize, f64, f64),
 }
 
-/// The numbers of a run, in the order in which they were made.
+/// The numbers of a run, in the order of their computation.
 #[derive(Default)]
 struct Run {
     values: Vec<f64>,
@@ -297,7 +299,8 @@ impl Run {
         self.push(x.ln(), vec![(a, 1.0 / x)])
     }
 
-    /// By the library's rule: half to each at a tie, and to the other beside a NaN.
+    /// Follows the library's rule: at a tie each operand has half the derivative, and beside a NaN the other
+    /// operand has all of it.
     fn extreme(&mut self, a: usize, b: usize, is_max: bool) -> usize {
         let (x, y) = (self.values[a], self.values[b]);
         let (above, below) = if is_max { (x > y, x < y) } else { (x < y, x > y) };
@@ -312,7 +315,7 @@ impl Run {
         self.push(value, of)
     }
 
-    /// Between constants; the lower one of a NaN.
+    /// Clamps between constants; the result for a NaN is the lower one.
     fn clamp(&mut self, a: usize, low: f64, high: f64) -> usize {
         let x = self.values[a];
         if x >= low && x <= high {
@@ -485,7 +488,7 @@ fn wanted(program: &[Statement], point: &[f64], n: usize) -> Vec<f64> {
 
 // ---- the compiler
 
-/// Does something with a program.
+/// Loads a program and runs `work` on it.
 fn with<T>(text: &str, work: impl FnOnce(&mut Loaded) -> Result<T, Failure>) -> Result<T, String> {
     let mut session = Session::new(FileOptions::default());
     let mut program = session.program();
@@ -496,7 +499,7 @@ fn with<T>(text: &str, work: impl FnOnce(&mut Loaded) -> Result<T, Failure>) -> 
     })
 }
 
-/// The results at all points, as the program's own derivatives have them.
+/// The results at all points, with derivatives called by the program itself.
 fn found(text: &str, backend: Backend, options: &Options, given: &[f64]) -> Result<Vec<f64>, String> {
     let bytes = |numbers: &[f64]| -> Vec<u8> { numbers.iter().flat_map(|x| x.to_le_bytes()).collect() };
     with(text, |loaded| {
@@ -516,7 +519,8 @@ fn found(text: &str, backend: Backend, options: &Options, given: &[f64]) -> Resu
     })
 }
 
-/// The same as a host asks for them, as `grad` does: by tangents and cotangents that it gives.
+/// The results with derivatives requested by the host, as `grad` does: from tangents and cotangents that the
+/// host provides.
 fn asked(text: &str, backend: Backend, options: &Options, given: &[f64]) -> Result<Vec<f64>, String> {
     with(text, |loaded| {
         let functions = vec![loaded.function("f")?];

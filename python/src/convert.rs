@@ -1,4 +1,4 @@
-//! Python's numbers and arrays as arrays of Pullback.
+//! Converts Python's numbers and arrays to arrays of Pullback.
 
 use std::ffi::c_int;
 use std::ptr::NonNull;
@@ -13,7 +13,7 @@ use pyo3::types::{PyBool, PyFloat, PyInt};
 
 use crate::dlpack;
 
-/// What NumPy calls a kind of number.
+/// NumPy's name for a kind of number.
 pub(crate) fn dtype_name(kind: Scalar) -> &'static str {
     match kind {
         Scalar::Bool => "bool",
@@ -31,14 +31,15 @@ pub(crate) fn dtype_name(kind: Scalar) -> &'static str {
     }
 }
 
-/// The arguments of a call. The caller keeps them alive; what is made of them is kept here.
+/// The arguments of a call. The caller keeps them alive; objects created from them are kept here.
 pub(crate) struct Inputs<'f, 'py> {
-    /// The name of what is called.
+    /// The name of the called function.
     owner: &'f str,
-    /// How many there are at most.
+    /// The maximum number of arguments.
     n: usize,
     pub(crate) arrays: Vec<Array>,
-    /// Numbers that are arguments: never moved, since there is room for all from the first on.
+    /// The arguments that are plain numbers. The list never reallocates, since room for all of them is
+    /// reserved at the start.
     numbers: Vec<u64>,
     held: Vec<Bound<'py, PyAny>>,
 }
@@ -48,7 +49,7 @@ impl<'f, 'py> Inputs<'f, 'py> {
         Inputs { owner, n, arrays: Vec::with_capacity(n), numbers: Vec::new(), held: Vec::new() }
     }
 
-    /// The arrays, the numbers that some of them are, and what else they are in.
+    /// The arrays, the numbers that some of them refer to, and the other objects that hold their memory.
     pub(crate) fn apart(self) -> (Vec<Array>, Vec<u64>, Vec<Bound<'py, PyAny>>) {
         (self.arrays, self.numbers, self.held)
     }
@@ -62,7 +63,7 @@ impl<'f, 'py> Inputs<'f, 'py> {
             debug_assert!(self.numbers.len() < self.numbers.capacity());
             self.numbers.push(bits);
             let at = NonNull::from(self.numbers.last_mut().expect("it was pushed")).cast();
-            // SAFETY: the number stays where it is for as long as the inputs do, and nobody writes it.
+            // SAFETY: the number keeps its address as long as the inputs live, and nothing writes it.
             let memory = unsafe { Foreign::new(at, kind.bytes() as usize) };
             self.arrays.push(Array::new(memory, kind, &[], &[]));
             return Ok(());
@@ -118,23 +119,24 @@ impl<'f, 'py> Inputs<'f, 'py> {
 }
 
 pub(crate) fn start(array: &Bound<'_, PyUntypedArray>) -> *mut u8 {
-    // SAFETY: the object is an array of NumPy's.
+    // SAFETY: the object is a NumPy array.
     unsafe { (*array.as_array_ptr()).fields.data.cast() }
 }
 
-/// An array of NumPy's as it is.
+/// A NumPy array in place.
 pub(crate) fn view(array: &Bound<'_, PyUntypedArray>, kind: Scalar) -> Array {
     let (before, after) = extent(kind, array.shape(), array.strides());
     let memory = match NonNull::new(start(array).wrapping_sub(before)) {
-        // SAFETY: the caller keeps the array alive during the call, and NumPy says where its numbers are.
+        // SAFETY: the caller keeps the array alive during the call, and NumPy gives the location of its
+        // numbers.
         Some(start) => unsafe { Foreign::new(start, before + after) },
         None => Foreign::NONE,
     };
     Array::new(memory, kind, array.shape(), array.strides())
 }
 
-/// An array on a CUDA device, by the protocol of that name (`__cuda_array_interface__`), if it is one. The dispatch waits
-/// for whatever the device is at work on, so no stream is asked for.
+/// An array on a CUDA device, if the object supports the protocol `__cuda_array_interface__`. The dispatch
+/// waits for all work on the device, so no stream is needed.
 pub(crate) fn on_device(name: &str, value: &Bound<'_, PyAny>, written: bool) -> PyResult<Option<Array>> {
     let Some(described) = value.getattr_opt("__cuda_array_interface__")? else { return Ok(None) };
     if let Some(place) = value.getattr_opt("__dlpack_device__")? {
@@ -173,7 +175,8 @@ pub(crate) fn on_device(name: &str, value: &Bound<'_, PyAny>, written: bool) -> 
         return Err(PyValueError::new_err(what));
     }
     let memory = match NonNull::new(std::ptr::without_provenance_mut(start.wrapping_sub(before))) {
-        // SAFETY: the caller keeps the array alive during the call, and the protocol says where its numbers are.
+        // SAFETY: the caller keeps the array alive during the call, and the protocol gives the location of
+        // its numbers.
         Some(at) => unsafe { Foreign::on_device(at, before + after) },
         // SAFETY: there are no numbers.
         None => unsafe { Foreign::on_device(NonNull::dangling(), 0) },
@@ -181,7 +184,7 @@ pub(crate) fn on_device(name: &str, value: &Bound<'_, PyAny>, written: bool) -> 
     Ok(Some(Array::new(memory, kind, &shape, &strides)))
 }
 
-/// The kind of an array's numbers, if we know it and they are as this machine has them.
+/// The kind of an array's numbers, if it is supported and in this machine's byte order.
 pub(crate) fn kind_of(array: &Bound<'_, PyUntypedArray>) -> Option<Scalar> {
     let dtype = array.dtype();
     if dtype.byteorder() == b'>' {
@@ -190,7 +193,7 @@ pub(crate) fn kind_of(array: &Bound<'_, PyUntypedArray>) -> Option<Scalar> {
     scalar_of(dtype.kind(), dtype.itemsize())
 }
 
-/// The kind that NumPy calls by a letter and a size.
+/// The kind for NumPy's letter and size.
 fn scalar_of(letter: u8, size: usize) -> Option<Scalar> {
     Some(match (letter, size) {
         (b'b', 1) => Scalar::Bool,
@@ -209,13 +212,13 @@ fn scalar_of(letter: u8, size: usize) -> Option<Scalar> {
     })
 }
 
-/// Whether numbers of a kind can be given where another is wanted: floats where there are floats, integers (if they are in
-/// range) where there are numbers, and truth everywhere.
+/// Returns true if numbers of one kind can be passed where another is wanted: floats for floats, integers (if
+/// they are in range) for any numbers, and booleans for everything.
 fn suits(given: Scalar, wanted: Scalar) -> bool {
     given == Scalar::Bool || wanted.is_float() || !given.is_float() && wanted != Scalar::Bool
 }
 
-/// Whether an integer may have no place among those wanted.
+/// Returns true if the wanted kind cannot hold every integer of the given kind.
 fn narrows(given: Scalar, wanted: Scalar) -> bool {
     let is_int = |s: Scalar| !s.is_float() && s != Scalar::Bool;
     is_int(given) && is_int(wanted) && given != wanted && {
@@ -224,7 +227,7 @@ fn narrows(given: Scalar, wanted: Scalar) -> bool {
     }
 }
 
-/// An error where an array has integers beyond a leaf's kind.
+/// Returns an error if an array contains integers out of range for a leaf's kind.
 fn in_range(py: Python<'_>, leaf: &Leaf, array: &Bound<'_, PyUntypedArray>) -> PyResult<()> {
     if array.shape().contains(&0) {
         return Ok(());
@@ -237,7 +240,7 @@ fn in_range(py: Python<'_>, leaf: &Leaf, array: &Bound<'_, PyUntypedArray>) -> P
     Ok(())
 }
 
-/// A Python number as an argument, if it is one: as what, and its bits.
+/// Converts an argument that is a Python number to a kind and bits; `None` if it is not a number.
 fn number(leaf: &Leaf, arg: &Bound<'_, PyAny>) -> PyResult<Option<(Scalar, u64)>> {
     if arg.is_exact_instance_of::<PyFloat>() {
         if !leaf.kind.is_float() {
@@ -258,7 +261,7 @@ fn number(leaf: &Leaf, arg: &Bound<'_, PyAny>) -> PyResult<Option<(Scalar, u64)>
     Ok(None)
 }
 
-/// A float of a kind.
+/// A float as a kind and bits.
 fn float(kind: Scalar, x: f64) -> (Scalar, u64) {
     let bits = match kind {
         Scalar::F16 => half::f16::from_f64(x).to_bits().into(),
@@ -268,7 +271,7 @@ fn float(kind: Scalar, x: f64) -> (Scalar, u64) {
     (kind, bits)
 }
 
-/// An integer that a leaf's kind has.
+/// Converts an integer to a leaf's kind; an error if it is out of range.
 fn integer(leaf: &Leaf, arg: &Bound<'_, PyAny>) -> PyResult<(Scalar, u64)> {
     let bits = leaf.kind.bits();
     let found = match leaf.kind.is_signed_int() {
@@ -290,7 +293,8 @@ fn integer(leaf: &Leaf, arg: &Bound<'_, PyAny>) -> PyResult<(Scalar, u64)> {
     })
 }
 
-/// The array that another object is: a tensor, or one by DLPack without a copy, or what NumPy makes of it.
+/// Converts another object to an array: a tensor, an object that supports DLPack, without a copy, or whatever
+/// NumPy makes an array of.
 fn as_array<'py>(
     py: Python<'py>,
     owner: &str,
@@ -320,7 +324,8 @@ fn wrong_dtype(leaf: &Leaf, array: &Bound<'_, PyAny>) -> PyErr {
     PyTypeError::new_err(format!("`{}` needs numbers of type {kind}, not an array of {given}", leaf.path))
 }
 
-/// A new array of NumPy's (a number, if it has no dimensions, is made of it when it is handed out), of zeros if asked for.
+/// A new NumPy array, filled with zeros if requested. An array without dimensions is converted to a number
+/// when it is returned.
 pub(crate) fn new_array<'py>(
     py: Python<'py>,
     kind: Scalar,
@@ -343,8 +348,8 @@ pub(crate) fn new_array<'py>(
     };
     let mut dims: smallvec::SmallVec<[npy_intp; 6]> = shape.iter().map(|&n| n as npy_intp).collect();
     let (n, dims, dtype) = (shape.len() as c_int, dims.as_mut_ptr(), dtype.into_dtype_ptr());
-    // SAFETY: there are as many lengths as are said, and a new reference to the type is handed over. Where the numbers are
-    // not zeros, every one is written before anybody reads it, or the array is dropped.
+    // SAFETY: there are as many lengths as `n` says, and a new reference to the type is passed. If the array
+    // is not filled with zeros, every number is written before it is read, or the array is dropped.
     let made = unsafe {
         let made = match zeros {
             true => PY_ARRAY_API.PyArray_Zeros(py, n, dims, dtype, 0),

@@ -1,6 +1,7 @@
-//! Tensors of libraries that have a table of C functions for DLPack 1.2 or later, as PyTorch from 2.10 on: a tensor's memory,
-//! shape and strides are read by one call, without an object in between. Whatever is not plain memory in this process, or is
-//! to be refused in words, is left to those who read it more slowly.
+//! Reads tensors of libraries that provide a table of C functions for DLPack 1.2 or later, such as PyTorch
+//! from 2.10 on: a single call returns a tensor's memory, shape and strides, without an intermediate object.
+//! Tensors that are not plain memory in this process, or that must be refused with a message, are left to the
+//! slower paths.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -18,7 +19,7 @@ struct Version {
     minor: u32,
 }
 
-/// `DLTensor`: strides count elements, and are there but for tensors without dimensions.
+/// `DLTensor`: strides count elements, and are always present except for tensors without dimensions.
 #[repr(C)]
 struct Tensor {
     data: *mut u8,
@@ -33,7 +34,7 @@ struct Tensor {
     byte_offset: u64,
 }
 
-/// `DLPackExchangeAPI`, of which we use one function. The others are addresses here.
+/// `DLPackExchangeAPI`, of which one function is used. The others are declared as addresses.
 #[repr(C)]
 struct Table {
     version: Version,
@@ -45,20 +46,21 @@ struct Table {
     current_stream: *const c_void,
 }
 
-/// The tables that were found. They live as long as the process; their types are kept, so that no other has the address.
+/// The tables found so far. They live as long as the process; their types are kept alive, so that no other
+/// type can have the same address.
 static TABLES: Mutex<Vec<(Py<PyType>, usize)>> = Mutex::new(Vec::new());
 
 const CPU: i32 = 1;
 const CUDA: i32 = 2;
 const CUDA_HOST: i32 = 3;
 
-/// The table of a type, if it has one that we read.
+/// The table of a type, if it has one with a supported version.
 fn table(ty: &Bound<'_, PyType>) -> Option<&'static Table> {
     let known = TABLES.lock().ok()?.iter().find(|known| known.0.as_ptr() == ty.as_ptr()).map(|t| t.1);
     let address = match known {
         Some(address) => address,
         None => {
-            // Others may run meanwhile: nothing is locked.
+            // The lock is not held here, since Python code may run.
             let capsule = ty.getattr("__dlpack_c_exchange_api__").ok()?.cast_into::<PyCapsule>().ok()?;
             let at = capsule.pointer_checked(Some(c"dlpack_exchange_api")).ok()?;
             let address = at.as_ptr().expose_provenance();
@@ -66,19 +68,21 @@ fn table(ty: &Bound<'_, PyType>) -> Option<&'static Table> {
             address
         }
     };
-    // SAFETY: the capsule has the name that the protocol gives it, and says that the table stays for good.
+    // SAFETY: the capsule has the name defined by the protocol, which guarantees that the table is valid for
+    // the life of the process.
     let table = unsafe { &*std::ptr::with_exposed_provenance::<Table>(address) };
     (table.version.major == 1).then_some(table)
 }
 
-/// A tensor where it is, if it is plain memory that a program can reach: of numbers that we have, aligned, with values that
-/// are what the memory says. The caller keeps it alive, and does not change its shape.
+/// A tensor in place, if it is plain memory that a program can access: numbers of a supported kind, aligned,
+/// whose values are those in memory. The caller keeps it alive, and does not change its shape.
 pub(crate) fn tensor(value: &Bound<'_, PyAny>) -> Option<Array> {
     let table = table(&value.get_type())?;
     let read = table.tensor_from_object?;
     let mut found = std::mem::MaybeUninit::<Tensor>::zeroed();
-    // SAFETY: the object is of the type that the table belongs to, the place has the layout that the protocol describes, and
-    // the interpreter's lock is held. On failure it sets an exception, which is taken.
+    // SAFETY: the object is of the type that the table belongs to, the place has the layout that the protocol
+    // describes, and the interpreter's lock is held. On failure the function sets an exception, which is
+    // taken.
     let tensor = unsafe {
         if read(value.as_ptr(), found.as_mut_ptr()) != 0 {
             drop(PyErr::take(value.py()));
@@ -105,7 +109,8 @@ pub(crate) fn tensor(value: &Bound<'_, PyAny>) -> Option<Array> {
     let size = kind.bytes() as usize;
     let numbers = |from: *const i64| match n {
         0 => Some(&[][..]),
-        // SAFETY: the protocol says that there are as many as the tensor has dimensions, for as long as it is not changed.
+        // SAFETY: the protocol guarantees as many numbers as the tensor has dimensions, as long as the tensor
+        // is not changed.
         _ => (!from.is_null()).then(|| unsafe { std::slice::from_raw_parts(from, n) }),
     };
     let mut shape = smallvec::SmallVec::<[usize; 6]>::new();
@@ -127,11 +132,12 @@ pub(crate) fn tensor(value: &Bound<'_, PyAny>) -> Option<Array> {
             Foreign::on_device(NonNull::dangling(), 0)
         },
         _ if before + after == 0 => Foreign::NONE,
-        // SAFETY: the caller keeps the tensor alive during the call, and the protocol says where its numbers are.
+        // SAFETY: the caller keeps the tensor alive during the call, and the protocol gives the location of
+        // its numbers.
         Some(at) if matches!(tensor.device_type, CPU | CUDA_HOST) => unsafe {
             Foreign::new(at, before + after)
         },
-        // SAFETY: as above, on the first device.
+        // SAFETY: as above, for the first device.
         Some(at) if tensor.device_type == CUDA && tensor.device_id == 0 => unsafe {
             Foreign::on_device(at, before + after)
         },
@@ -140,7 +146,7 @@ pub(crate) fn tensor(value: &Bound<'_, PyAny>) -> Option<Array> {
     Some(Array::new(memory, kind, &shape, &strides))
 }
 
-/// True of a tensor of PyTorch's whose values are those in memory with the other sign.
+/// Returns true if a PyTorch tensor's values are those in memory with the opposite sign.
 fn is_negated(value: &Bound<'_, PyAny>) -> bool {
     let found = value.call_method0(pyo3::intern!(value.py(), "is_neg"));
     found.and_then(|found| found.is_truthy()).unwrap_or(false)

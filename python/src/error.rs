@@ -1,10 +1,10 @@
-//! Errors as exceptions.
+//! Converts errors to exceptions.
 
 use array::Error;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-/// The exception for an error: `pullback` makes those of diagnostics.
+/// The exception for an error; `pullback` itself creates those for diagnostics.
 pub(crate) fn raised(py: Python<'_>, error: Error) -> PyErr {
     match error {
         Error::Kind(message) => PyTypeError::new_err(message),

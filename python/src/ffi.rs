@@ -1,8 +1,8 @@
-//! Calls from XLA: compiled programs of JAX call [`handler`] with their buffers, without Python.
+//! Handles calls from XLA: compiled programs of JAX call [`handler`] with their buffers, without Python.
 //!
-//! XLA describes a call by structs of C (`xla/ffi/api/c_api.h`), of which those here are the ones that we read. Each begins
-//! with its size, which is that of the fields that XLA knows: one that is smaller than ours is refused. The function is
-//! found by its name, which is an attribute of the call.
+//! XLA describes a call by C structs (`xla/ffi/api/c_api.h`); those declared here are the ones that are read.
+//! Each begins with its size, which covers the fields known to XLA: a struct that is smaller than the one
+//! declared here is refused. The function to call is found by its name, which is an attribute of the call.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::mem::size_of;
@@ -14,13 +14,14 @@ use array::{Array, Error, Foreign, Leaf, Scalar};
 use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
 
-/// The name of the attribute that names the function.
+/// The name of the attribute that holds the function's name.
 const ATTRIBUTE: &[u8] = b"function";
 
-/// The functions that compiled programs may call. They stay: nobody says when the last such program is gone.
+/// The functions that compiled programs may call. They are never removed, since there is no notification when
+/// the last such program is gone.
 static FUNCTIONS: RwLock<Option<FxHashMap<String, Arc<array::Function>>>> = RwLock::new(None);
 
-/// Lets compiled programs call a function by this name.
+/// Makes a function callable from compiled programs under this name.
 pub(crate) fn register(name: String, function: &Arc<array::Function>) {
     let mut functions = FUNCTIONS.write().unwrap_or_else(PoisonError::into_inner);
     functions.get_or_insert_default().entry(name).or_insert_with(|| function.clone());
@@ -30,7 +31,7 @@ fn find(name: &str) -> Option<Arc<array::Function>> {
     FUNCTIONS.read().unwrap_or_else(PoisonError::into_inner).as_ref()?.get(name).cloned()
 }
 
-/// The address of the handler, as XLA registers it.
+/// The address of the handler, for registration with XLA.
 #[pyfunction]
 pub(crate) fn xla_handler() -> usize {
     handler as *const () as usize
@@ -59,7 +60,7 @@ struct Version {
     minor: c_int,
 }
 
-/// The extension by which XLA asks what a handler is.
+/// The extension by which XLA queries the metadata of a handler.
 #[repr(C)]
 struct MetadataExtension {
     base: Extension,
@@ -73,7 +74,7 @@ struct Metadata {
     traits: u32,
 }
 
-/// Arguments, and results.
+/// The arguments or the results of a call.
 #[repr(C)]
 struct Values {
     head: Head,
@@ -106,7 +107,7 @@ struct Buffer {
     dims: *const i64,
 }
 
-/// A call.
+/// The description of a call.
 #[repr(C)]
 pub(crate) struct Frame {
     head: Head,
@@ -133,35 +134,36 @@ struct NewError {
     code: c_int,
 }
 
-/// The versions 0.x of the interface that have these structs. XLA of the oldest does not say which it has.
+/// The range of versions 0.x of the interface that have these structs. The oldest versions of XLA do not
+/// report theirs.
 const OLDEST: c_int = 1;
 const NEWEST: c_int = 3;
-/// The extension's kind.
+/// The kind of the metadata extension.
 const METADATA: c_int = 1;
-/// Of an argument or a result, the only kind there is.
+/// The only kind of arguments and results.
 const BUFFER: c_int = 1;
-/// Of an attribute.
+/// The kind of string attributes.
 const STRING: c_int = 4;
-/// When results are to be computed.
+/// The execution stage in which results are computed.
 const EXECUTE: c_int = 3;
-/// The kinds of errors that we make.
+/// The kinds of errors that are returned.
 const INVALID: c_int = 3;
 const ABORTED: c_int = 10;
 const INTERNAL: c_int = 13;
 
-/// A failure, and the kind of error that it is.
+/// A failure: the kind of error, and its message.
 type Failure = (c_int, String);
 
 fn invalid<T>(what: String) -> Result<T, Failure> {
     Err((INVALID, what))
 }
 
-/// The function that XLA calls. Gives null, or an error of XLA's.
+/// The function that XLA calls. Returns null, or an error created by XLA.
 ///
 /// # Safety
-/// The frame and what it refers to are as the interface says.
+/// The frame and everything that it refers to must be as the interface specifies.
 unsafe extern "C" fn handler(frame: *mut Frame) -> *mut c_void {
-    // SAFETY: XLA passes a frame that nobody else touches.
+    // SAFETY: XLA passes a frame that nothing else accesses.
     let frame = unsafe { &*frame };
     let done = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: as above.
@@ -172,12 +174,12 @@ unsafe extern "C" fn handler(frame: *mut Frame) -> *mut c_void {
         Ok(Err(failure)) => failure,
         Err(_) => (INTERNAL, "a bug in Pullback: the call panicked".to_string()),
     };
-    // SAFETY: XLA passes its functions with each call.
+    // SAFETY: XLA passes its function table with each call.
     unsafe { error(frame, failure) }
 }
 
 /// # Safety
-/// As of [`handler`].
+/// See [`handler`].
 unsafe fn error(frame: &Frame, (code, message): Failure) -> *mut c_void {
     let message = CString::new(message.replace('\0', " ")).unwrap_or_default();
     let head = Head { size: size_of::<NewError>(), extension: null_mut() };
@@ -187,10 +189,10 @@ unsafe fn error(frame: &Frame, (code, message): Failure) -> *mut c_void {
 }
 
 /// # Safety
-/// As of [`handler`].
+/// See [`handler`].
 unsafe fn answered(frame: &Frame) -> Result<(), Failure> {
     known("frame", frame.head.size, size_of::<Frame>())?;
-    // SAFETY: an extension is null, or has a kind; this kind has metadata that is to be filled in.
+    // SAFETY: an extension is null or valid and has a kind; one of this kind has metadata to be filled in.
     unsafe {
         if let Some(extension) = frame.head.extension.as_ref()
             && extension.kind == METADATA
@@ -208,7 +210,7 @@ unsafe fn answered(frame: &Frame) -> Result<(), Failure> {
     if frame.stage != EXECUTE {
         return invalid(format!("a call at stage {}, where nothing is to be computed", frame.stage));
     }
-    // SAFETY: as of this function.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let name = named(&frame.attributes)?;
         let Some(function) = find(name) else {
@@ -227,14 +229,14 @@ fn known(what: &str, size: usize, wanted: usize) -> Result<(), Failure> {
     }
 }
 
-/// The function's name.
+/// The name of the function to call.
 ///
 /// # Safety
-/// The attributes are XLA's.
+/// The attributes must have been passed by XLA.
 unsafe fn named(attributes: &Attributes) -> Result<&str, Failure> {
     known("list of attributes", attributes.head.size, size_of::<Attributes>())?;
     for k in 0..attributes.n as usize {
-        // SAFETY: there are so many kinds, names and values, and a string's value is a text.
+        // SAFETY: there are `n` kinds, names and values, and the value of a string is a text.
         let found = unsafe {
             let name = &**attributes.names.add(k);
             let is_it = std::slice::from_raw_parts(name.start, name.len) == ATTRIBUTE;
@@ -249,17 +251,17 @@ unsafe fn named(attributes: &Attributes) -> Result<&str, Failure> {
     invalid("a call does not say of which function".to_string())
 }
 
-/// Buffers as arrays, where they are.
+/// The buffers as arrays, in place.
 ///
 /// # Safety
-/// The values are XLA's, and their memory stays until the call is over.
+/// The values must have been passed by XLA, and their memory must stay valid until the call is over.
 unsafe fn arrays(values: &Values, leaves: &[Leaf]) -> Result<Vec<Array>, Failure> {
     known("list of buffers", values.head.size, size_of::<Values>())?;
     if values.n as usize != leaves.len() {
         return invalid(format!("{} buffers where {} are wanted", values.n, leaves.len()));
     }
     let made = leaves.iter().enumerate().map(|(k, leaf)| {
-        // SAFETY: there are so many kinds and values.
+        // SAFETY: there are as many kinds and values as leaves.
         let buffer = unsafe {
             if *values.kinds.add(k) != BUFFER {
                 return invalid(format!("`{}` is not given as a buffer", leaf.path));
@@ -267,14 +269,14 @@ unsafe fn arrays(values: &Values, leaves: &[Leaf]) -> Result<Vec<Array>, Failure
             &*(*values.values.add(k)).cast::<Buffer>()
         };
         known("buffer", buffer.head.size, size_of::<Buffer>())?;
-        // SAFETY: as of this function.
+        // SAFETY: guaranteed by the caller.
         unsafe { array(buffer, leaf) }
     });
     made.collect()
 }
 
 /// # Safety
-/// As of [`arrays`].
+/// See [`arrays`].
 unsafe fn array(buffer: &Buffer, leaf: &Leaf) -> Result<Array, Failure> {
     let path = &leaf.path;
     let Some(kind) = kind_of(buffer.kind) else {
@@ -285,7 +287,7 @@ unsafe fn array(buffer: &Buffer, leaf: &Leaf) -> Result<Array, Failure> {
     };
     let dims = match buffer.rank {
         0 => &[][..],
-        // SAFETY: there are so many lengths.
+        // SAFETY: there are `rank` lengths.
         rank => unsafe { std::slice::from_raw_parts(buffer.dims, rank as usize) },
     };
     let shape: Vec<usize> = dims.iter().map(|&n| n as usize).collect();
@@ -302,7 +304,8 @@ unsafe fn array(buffer: &Buffer, leaf: &Leaf) -> Result<Array, Failure> {
         Some(at) if !(at.as_ptr() as usize).is_multiple_of(size) => {
             return invalid(format!("the memory of `{path}` is not aligned"));
         }
-        // SAFETY: XLA's arrays lie densely, the last dimension's numbers one after the other, and stay for the call.
+        // SAFETY: XLA's arrays are dense, with the numbers of the last dimension contiguous, and stay valid
+        // for the call.
         Some(at) => unsafe { Foreign::new(at, bytes) },
     };
     Ok(Array::new(memory, kind, &shape, &strides))
@@ -326,10 +329,11 @@ fn kind_of(kind: c_int) -> Option<Scalar> {
     })
 }
 
-/// Calls the function. An output that has fewer places than the call is added to, from zero, which XLA has not set it to.
+/// Calls the function. An output with fewer places than the call is accumulated, so it is set to zero first,
+/// which XLA has not done.
 ///
 /// # Safety
-/// Nobody else uses the memory of the outputs.
+/// Nothing else may access the memory of the outputs.
 unsafe fn run(function: &array::Function, inputs: &[Array], outputs: &[Array]) -> Result<(), Failure> {
     let failure = |error: Error| match error {
         Error::Kind(message) | Error::Value(message) => (INVALID, message),
@@ -350,7 +354,7 @@ unsafe fn run(function: &array::Function, inputs: &[Array], outputs: &[Array]) -
             ));
         }
         let bytes = output.memory().addresses();
-        // SAFETY: this is the output's memory.
+        // SAFETY: the range is the output's memory.
         unsafe { std::ptr::write_bytes(bytes.start as *mut u8, 0, bytes.len()) };
     }
     function.call(&shape, inputs, outputs, &[], None).map_err(failure)

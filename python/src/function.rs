@@ -1,4 +1,4 @@
-//! Functions: what they take and give, and calls.
+//! Functions: their signatures and calls.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::ffi::register;
 use crate::interrupt::{MANY, run};
 use crate::kernel::{PlaceInfo, argument, json, place_info};
 
-/// A function of a program, or what is derived from one: a map from arrays to arrays.
+/// A function of a program, or one derived from it: a map from arrays to arrays.
 #[pyclass(frozen, module = "pullback._core")]
 pub(crate) struct Function {
     inner: Arc<array::Function>,
@@ -34,7 +34,7 @@ enum StepArg {
     Only(Vec<bool>),
 }
 
-/// A number of a point.
+/// One number of a point.
 #[derive(FromPyObject)]
 enum NumberArg {
     Int(i64),
@@ -42,10 +42,10 @@ enum NumberArg {
     Float(f64),
 }
 
-/// A leaf: its path, its kind of number, its lengths, and whether it has a derivative.
+/// A leaf: its path, its kind of number, its lengths, and whether it is differentiable.
 type LeafInfo = (String, &'static str, Vec<u32>, bool);
 
-/// A parameter: its name, its type, whether it goes in and out, and its leaves.
+/// A parameter: its name, its type, whether it is an input and whether it is an output, and its leaves.
 type ParameterInfo = (String, String, bool, bool, Vec<LeafInfo>);
 
 fn leaf_info(leaf: &Leaf) -> LeafInfo {
@@ -58,13 +58,14 @@ fn parameter_info(p: &Parameter) -> ParameterInfo {
 
 #[pymethods]
 impl Function {
-    /// The source's name.
+    /// The name of the function in the source.
     #[getter]
     fn name(&self) -> &str {
         self.inner.name()
     }
 
-    /// Lets compiled programs of XLA call it, without memory, by the name that this gives.
+    /// Makes the function, which must not reach memory, callable from compiled programs of XLA under the
+    /// returned name.
     fn register(&self, py: Python<'_>) -> PyResult<String> {
         if !self.inner.memory().is_empty() {
             let name = self.inner.name();
@@ -83,28 +84,29 @@ impl Function {
         self.inner.params().iter().map(parameter_info).collect()
     }
 
-    /// The returned value.
+    /// The result of the function.
     #[getter]
     fn result(&self) -> ParameterInfo {
         parameter_info(self.inner.result())
     }
 
-    /// The leaves that it takes.
+    /// The leaves of the inputs.
     #[getter]
     fn inputs(&self) -> Vec<LeafInfo> {
         self.inner.inputs().iter().map(leaf_info).collect()
     }
 
-    /// The leaves that it gives, each with the input whose cotangent it is.
+    /// The leaves of the outputs, each with the index of the input whose cotangent it is.
     #[getter]
     fn outputs(&self) -> Vec<(LeafInfo, Option<usize>)> {
         self.inner.outputs().iter().map(|leaf| (leaf_info(leaf), leaf.cotangent_of)).collect()
     }
 
-    /// What some steps make of it, the last one last: `jvp`, `vjp`, `value_and_vjp`, or a list with `True` for the inputs
-    /// that alone have derivatives. A pair of `jvp` or `vjp` and such a list gives tangents of the outputs alone,
-    /// or cotangents of these inputs; the others have derivatives in later steps. Of `jvp` and `vjp`, tangents and
-    /// cotangents that are zero are absent.
+    /// The function that results from a list of steps, applied in order: `jvp`, `vjp`, `value_and_vjp`, or a
+    /// list that has `True` for the inputs that remain differentiable. A pair of `jvp` or `vjp` and such a
+    /// list gives only tangents of the outputs, or only cotangents of the selected inputs; the other inputs
+    /// have derivatives in later steps. With `jvp` and `vjp`, tangents and cotangents that are zero are
+    /// absent.
     fn derive(&self, py: Python<'_>, steps: Vec<StepArg>) -> PyResult<Function> {
         let step = |arg| {
             Ok(match arg {
@@ -131,19 +133,20 @@ impl Function {
         Ok(Function::new(derived.map_err(|error| raised(py, error))?))
     }
 
-    /// The names of all parameters, those that are memory among them.
+    /// The names of all parameters, including those that are memory.
     #[getter]
     fn order(&self) -> Vec<String> {
         self.inner.order().to_vec()
     }
 
-    /// The parameters that take values of interfaces.
+    /// The parameters that take values of interface type.
     #[getter]
     fn dynamic(&self) -> Vec<String> {
         self.inner.params().iter().filter(|p| p.is_dynamic).map(|p| p.name.clone()).collect()
     }
 
-    /// Forward mode, reverse mode and differences at points, as JSON; each has the numbers of all inputs.
+    /// Compares forward mode, reverse mode and finite differences at points, and returns JSON; each point has
+    /// the numbers of all inputs.
     fn check(
         &self,
         py: Python<'_>,
@@ -174,7 +177,7 @@ impl Function {
         py.detach(|| self.inner.explain()).map_err(|error| raised(py, error))
     }
 
-    /// Its derivative as source: `forward`, `backward` or `apply`.
+    /// The derivative as source text: `forward`, `backward` or `apply`.
     fn derivative_source(&self, py: Python<'_>, mode: &str) -> PyResult<String> {
         let what = match mode {
             "forward" => Derivative::Forward,
@@ -188,15 +191,17 @@ impl Function {
         py.detach(|| self.inner.derivative_source(what)).map_err(|error| raised(py, error))
     }
 
-    /// The memory that it reaches.
+    /// The memory that the function reaches.
     #[getter]
     fn places(&self) -> Vec<PlaceInfo> {
         self.inner.memory().iter().map(place_info).collect()
     }
 
-    /// Calls it with a number or array for each input, and memory by name; gives an array of NumPy's for each output.
-    /// `tensors` makes them something else, as two functions: of an array with the same memory, and, if an argument is on
-    /// a CUDA device, of a new one there, by the name of its type, its shape, and whether it is to be zero.
+    /// Calls the function with a number or array for each input, and memory by name; returns a NumPy array
+    /// for each output. `tensors` converts the outputs to another library's tensors by two functions: the
+    /// first makes a tensor with the memory of an array; the second, used if an argument is on a CUDA device,
+    /// makes a new tensor there from the name of its type, its shape, and a flag that is true if it is to be
+    /// zeroed.
     #[pyo3(signature = (*args, memory=None, tensors=None))]
     fn __call__<'py>(
         &self,
@@ -231,7 +236,7 @@ impl Function {
         let mut results = Vec::with_capacity(f.outputs().len());
         let mut outputs: Vec<Array> = Vec::with_capacity(f.outputs().len());
         for leaf in f.outputs() {
-            // A cotangent has the shape and kind of what it belongs to.
+            // A cotangent has the shape and kind of the input that it belongs to.
             let (kind, lead) = match leaf.cotangent_of.and_then(|k| inputs.arrays.get(k).map(|a| (k, a))) {
                 Some((k, array)) => {
                     let n = array.shape().len() - f.inputs()[k].dims.len();

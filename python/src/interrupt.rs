@@ -1,8 +1,9 @@
-//! Runs that a user can interrupt.
+//! Makes runs interruptible by the user.
 //!
-//! Machine code cannot be stopped within a thread group, and Python sees signals on its main thread only. So what may take
-//! long runs on a thread of its own, while the main thread waits and looks for signals. When one raises an exception, workers
-//! stop between groups. What has not stopped then is left alone: its arrays are kept for it, and its threads are replaced.
+//! Machine code cannot be stopped within a thread group, and Python handles signals on its main thread only.
+//! Work that may take long therefore runs on a separate thread, while the main thread waits and checks for
+//! signals. When a signal raises an exception, workers stop between groups. Work that has not stopped after a
+//! grace period is abandoned: its arrays are kept alive for it, and its threads are replaced.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -15,28 +16,28 @@ use driver::launch::abandon_threads;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-/// Between two looks for signals.
+/// The interval between two checks for signals.
 const BETWEEN: Duration = Duration::from_millis(50);
-/// A run that was told to stop has so much time for it.
+/// The time that a run has to stop when it is interrupted.
 const GRACE: Duration = Duration::from_millis(400);
-/// Calls with fewer places than this, and no loops, are over before anybody could interrupt them.
+/// Calls with fewer places than this, and without loops, end before a user could interrupt them.
 pub(crate) const MANY: u64 = 4096;
-/// Stack of the thread.
+/// The stack size of the thread.
 const STACK: usize = 16 << 20;
 
-/// A flag that ends a run.
+/// A flag that ends a run when it is set.
 pub(crate) type Stop = Arc<AtomicBool>;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A thread that runs jobs, in the process that it was made in.
+/// A thread that runs jobs, and the process that it was created in.
 struct Helper {
     process: u32,
     jobs: Sender<Job>,
 }
 
 thread_local! {
-    /// The process, and whether this is its main thread for Python.
+    /// The process, and true if this is Python's main thread in it.
     static IS_MAIN: Cell<Option<(u32, bool)>> = const { Cell::new(None) };
     static HELPER: RefCell<Option<Helper>> = const { RefCell::new(None) };
 }
@@ -53,13 +54,15 @@ fn is_main(py: Python<'_>) -> PyResult<bool> {
     Ok(is_main)
 }
 
-/// The thread that waits for jobs, or a new one. None that works is there: a signal's handler may run something, too.
+/// Takes the idle thread, or creates a new one. A busy thread is not stored, since a signal's handler may
+/// start another run.
 fn helper() -> std::io::Result<Helper> {
     let process = std::process::id();
     let found = HELPER.take();
     match found {
         Some(helper) if helper.process == process => return Ok(helper),
-        // Its thread did not come along with the fork, and may have left the queue as it is at any moment.
+        // The thread does not exist after the fork, and the queue may be in any state, so it must not be
+        // dropped.
         Some(lost) => std::mem::forget(lost),
         None => {}
     }
@@ -70,8 +73,9 @@ fn helper() -> std::io::Result<Helper> {
     Ok(Helper { process, jobs: sender })
 }
 
-/// Does some work without the interpreter's lock. If `is_long`, signals that come meanwhile raise their exceptions; then the
-/// work may go on without the caller, so what `kept` gives stays alive until it is done.
+/// Does some work without the interpreter's lock. If `is_long`, signals that arrive during the work raise
+/// their exceptions; the work may then continue after the caller has returned, so the objects from `kept`
+/// stay alive until it is done.
 pub(crate) fn run<T: Send + 'static>(
     py: Python<'_>,
     is_long: bool,
@@ -87,7 +91,7 @@ pub(crate) fn run<T: Send + 'static>(
     let (own, kept) = (stop.clone(), kept());
     let job = Box::new(move || {
         let found = catch_unwind(AssertUnwindSafe(|| work(Some(&own))));
-        // Whoever waits drops what was kept, with the lock.
+        // The receiver drops the kept objects while holding the interpreter's lock.
         let _ = sender.send((found, kept));
     });
     if helper.jobs.send(job).is_err() {

@@ -1,4 +1,4 @@
-//! Kernels: memory bound by name.
+//! Kernels, with memory bound by name.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ pub(crate) struct Kernel {
     pub(crate) inner: Arc<array::Kernel>,
 }
 
-/// The memory of a kernel: its name, its role, the kind of its numbers, how many an element has, its bytes, and whether
-/// the kernel may write it.
+/// The memory of a kernel: its name, its role, the kind of its numbers, the number of numbers in an element,
+/// the size of an element in bytes, and whether the kernel may write it.
 pub(crate) type PlaceInfo = (String, &'static str, Option<&'static str>, usize, usize, bool);
 
 fn role(place: &Place) -> &'static str {
@@ -44,19 +44,19 @@ impl Kernel {
         self.inner.name()
     }
 
-    /// The threads of a group.
+    /// The number of threads per group, by dimension.
     #[getter]
     fn group(&self) -> [u32; 3] {
         self.inner.group()
     }
 
-    /// The memory that it uses.
+    /// The memory that the kernel uses.
     #[getter]
     fn places(&self) -> Vec<PlaceInfo> {
         self.inner.places().iter().map(place_info).collect()
     }
 
-    /// Runs so many thread groups on arrays and values by name; gives what was printed.
+    /// Runs thread groups on arrays and values bound by name; returns the printed text.
     fn launch(&self, py: Python<'_>, bound: &Bound<'_, PyDict>, groups: [u32; 3]) -> PyResult<String> {
         let mut arguments = Vec::with_capacity(bound.len());
         for (name, value) in bound {
@@ -81,7 +81,7 @@ impl Kernel {
     }
 }
 
-/// What is bound to a place. The caller keeps it alive.
+/// Converts a value to an argument for a place. The caller keeps the value alive.
 pub(crate) fn argument(place: &Place, value: &Bound<'_, PyAny>) -> PyResult<Argument> {
     let name = &place.name;
     if place.role != Role::Texture
@@ -93,7 +93,7 @@ pub(crate) fn argument(place: &Place, value: &Bound<'_, PyAny>) -> PyResult<Argu
         if found.dtype().kind() == b'V' && found.is_c_contiguous() {
             let bytes = found.dtype().itemsize() * found.len();
             return Ok(Argument::Bytes(match std::ptr::NonNull::new(start(found)) {
-                // SAFETY: the caller keeps the array alive, whose elements lie one after the other; fields are aligned
+                // SAFETY: the caller keeps the array alive, whose elements are contiguous; fields are aligned
                 // as NumPy has them.
                 Some(at) => unsafe { Foreign::new(at, bytes) },
                 None => Foreign::NONE,
@@ -115,7 +115,7 @@ pub(crate) fn argument(place: &Place, value: &Bound<'_, PyAny>) -> PyResult<Argu
         }
         let bytes = texels.dtype().itemsize() * texels.len();
         let at = std::ptr::NonNull::new(start(&texels));
-        // SAFETY: the caller keeps the array alive, whose elements lie one after the other.
+        // SAFETY: the caller keeps the array alive, whose elements are contiguous.
         let memory = at.map_or(Foreign::NONE, |at| unsafe { Foreign::new(at, bytes) });
         return Ok(Argument::Texels(memory, size));
     }
@@ -129,7 +129,7 @@ pub(crate) fn argument(place: &Place, value: &Bound<'_, PyAny>) -> PyResult<Argu
     Ok(Argument::Value(BindValue::Json(json)))
 }
 
-/// A value as the driver reads it; else, what it is not.
+/// Converts a value to JSON as the driver reads it; the error describes the value.
 pub(crate) fn json(value: &Bound<'_, PyAny>) -> Result<Value, String> {
     let kind = |value: &Bound<'_, PyAny>| {
         value.get_type().name().map_or_else(|_| "this".to_string(), |name| format!("a `{name}`"))
@@ -147,7 +147,7 @@ pub(crate) fn json(value: &Bound<'_, PyAny>) -> Result<Value, String> {
     }
     if value.is_instance_of::<PyFloat>() {
         let x: f64 = value.extract().map_err(failed)?;
-        // JSON has no word for the others.
+        // JSON cannot represent infinities and NaN.
         return Ok(serde_json::Number::from_f64(x).map_or_else(|| x.to_string().into(), Value::Number));
     }
     if value.is_instance_of::<PyString>() {
@@ -168,7 +168,7 @@ pub(crate) fn json(value: &Bound<'_, PyAny>) -> Result<Value, String> {
         };
         return dict.iter().map(entry).collect::<Result<_, String>>().map(Value::Object);
     }
-    // Arrays and NumPy's numbers, named tuples and dataclasses.
+    // Arrays and NumPy's numbers, named tuples and dataclasses are converted.
     if value.hasattr("tolist").unwrap_or(false) {
         return json(&value.call_method0("tolist").map_err(failed)?);
     }

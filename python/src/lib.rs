@@ -1,7 +1,7 @@
-//! `pullback._core`: what the Python package is made of.
+//! `pullback._core`: the native part of the Python package.
 //!
-//! Arrays come and go without copies; the interpreter's lock is released while anything is compiled or runs. What users
-//! call is in `python/pullback`.
+//! Arrays are passed without copies; the interpreter's lock is released while anything is compiled or runs.
+//! The public API is in `python/pullback`.
 
 mod convert;
 mod dlpack;
@@ -14,7 +14,7 @@ mod program;
 
 use pyo3::prelude::*;
 
-/// Names LLVM's shared library, for code that is not there yet.
+/// Sets the path of LLVM's shared library, for code compiled from now on.
 #[pyfunction]
 fn llvm_found_at(path: String) {
     array::llvm_found_at(path);
@@ -33,14 +33,15 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(after_fork, module)?)
 }
 
-/// Waits for what other threads compile, so that the child finds nothing half done. They do not need the interpreter's lock
-/// to end it, and must not hold it while they wait for this: so all such work is without it.
+/// Waits until no other thread is compiling, so that the child process finds no half-done state. Those
+/// threads do not need the interpreter's lock to finish, and must not be blocked by it: it is released while
+/// waiting.
 #[pyfunction]
 fn before_fork(py: Python<'_>) {
     py.detach(driver::launch::fork::hold);
 }
 
-/// Lets compilation go on.
+/// Lets compilation continue.
 #[pyfunction]
 fn after_fork() {
     driver::launch::fork::release();

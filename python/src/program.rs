@@ -1,4 +1,4 @@
-//! Files and texts.
+//! Programs from files and texts.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::error::raised;
 use crate::function::Function;
 use crate::kernel::Kernel;
 
-/// A program: a file, or a text with the folder that its imports are in.
+/// A program: a file, or a text with the folder in which its imports are searched.
 #[pyclass(frozen, module = "pullback._core")]
 pub(crate) struct Program {
     inner: Arc<array::Program>,
 }
 
-/// Generic parameters, all parameters, and those of interfaces.
+/// The generic parameters, all parameters, and the parameters of interface type.
 type GenericsInfo = (Vec<String>, Vec<String>, Vec<String>);
 
 #[pymethods]
@@ -64,7 +64,8 @@ impl Program {
         Ok(Program { inner: read.map_err(|error| raised(py, error))? })
     }
 
-    /// The function of that name; `generics` are its generic arguments, `types` the types of parameters by name.
+    /// The function of that name; `generics` are its generic arguments, `types` the types of parameters by
+    /// name.
     #[pyo3(signature = (name, generics=Vec::new(), types=Vec::new()))]
     fn function(
         &self,
@@ -77,19 +78,19 @@ impl Program {
         Ok(Function::new(found.map_err(|error| raised(py, error))?))
     }
 
-    /// The generic parameters of a function as they are declared, the names of all parameters, and of those that are of
-    /// interfaces; `None` if there is no such function.
+    /// The generic parameters of a function as declared, the names of all parameters, and the names of those
+    /// of interface type; `None` if there is no such function.
     fn generics_of(&self, py: Python<'_>, name: &str) -> PyResult<Option<GenericsInfo>> {
         let found = py.detach(|| self.inner.generics_of(name)).map_err(|error| raised(py, error))?;
         Ok(found.map(|g| (g.generics, g.params, g.dynamic)))
     }
 
-    /// The functions of the file itself as they are declared, each with its name.
+    /// The declarations of the functions in the file itself, each with its name.
     fn signatures(&self, py: Python<'_>) -> PyResult<Vec<(String, String)>> {
         py.detach(|| self.inner.signatures()).map_err(|error| raised(py, error))
     }
 
-    /// The files that were read, with their texts.
+    /// The files that were read, with their contents.
     #[getter]
     fn files(&self) -> Vec<(PathBuf, String)> {
         self.inner.read().map(|(path, text)| (path.to_path_buf(), text.to_string())).collect()
@@ -119,9 +120,9 @@ impl Program {
         self.inner.entries().to_vec()
     }
 
-    /// The entry point of that name, or its derivative as `bwd_diff(name)`; `group` is its thread group, where it says
-    /// nothing of that. `addition` is text at the program's end, `conform` has types, interfaces and the numbers by which
-    /// dynamic dispatch knows the types.
+    /// The entry point of that name, or its derivative as `bwd_diff(name)`; `group` is its thread group size,
+    /// if the source does not declare one. `addition` is text appended to the program; `conform` lists types,
+    /// interfaces and the numbers that identify the types in dynamic dispatch.
     #[pyo3(signature = (name, group=None, addition=None, conform=Vec::new()))]
     fn kernel(
         &self,
@@ -137,17 +138,18 @@ impl Program {
         Ok(Kernel { inner: Arc::new(found.map_err(|error| raised(py, error))?) })
     }
 
-    /// Checks the whole file and says as JSON what a host may know of it: its kernels and host functions, with types.
+    /// Checks the whole file and describes its interface for a host as JSON: its kernels and host functions,
+    /// with types.
     fn interface(&self, py: Python<'_>) -> PyResult<String> {
         py.detach(|| self.inner.interface()).map_err(|error| raised(py, error))
     }
 
-    /// The types of these texts, as a JSON list with `null` for what is no type.
+    /// The types denoted by these texts, as a JSON list with `null` for texts that denote no type.
     fn types(&self, py: Python<'_>, texts: Vec<String>) -> PyResult<String> {
         self.ask(py, Question::Types(texts))
     }
 
-    /// The functions of a name, or those of a type, perhaps with generic arguments, as a JSON list.
+    /// The functions of a name, or those of a type, optionally with generic arguments, as a JSON list.
     #[pyo3(signature = (name, of=None, args=None))]
     fn functions(
         &self,
@@ -159,12 +161,12 @@ impl Program {
         self.ask(py, Question::Functions { name, of, args })
     }
 
-    /// The function that the only statement of a function calls, as JSON.
+    /// The function called by the only statement of a function, as JSON.
     fn called(&self, py: Python<'_>, text: String) -> PyResult<String> {
         self.ask(py, Question::Call(text))
     }
 
-    /// Rendered warnings of what was compiled since the last call.
+    /// The rendered warnings of everything compiled since the last call.
     fn take_warnings(&self, py: Python<'_>) -> Vec<String> {
         py.detach(|| self.inner.take_warnings())
     }

@@ -1,31 +1,31 @@
-//! A filetest: a program, a command in its first line, and directives in comments.
+//! Parses a filetest: a program, a command in its first line, and directives in comments.
 //!
-//! In `.ir` files comments start with `;`, in `.slang` files with `//`. A directive is
-//! `; key: text`, on a line of its own or after code.
+//! In `.ir` files comments start with `;`, in `.slang` files with `//`. A directive is `; key: text`, on a
+//! line of its own or after code.
 
 use std::path::{Path, PathBuf};
 
 /// A filetest.
 #[derive(Clone, Debug)]
 pub struct TestFile {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// All of it.
+    /// The whole text.
     pub text: String,
     /// The words after `test` in the first line.
     pub command: Vec<String>,
-    /// In order.
+    /// The directives in order.
     pub directives: Vec<Directive>,
 }
 
-/// `; key: text`
+/// A directive `; key: text`.
 #[derive(Clone, Debug)]
 pub struct Directive {
-    /// Its line, from 1.
+    /// The line, counted from 1.
     pub line: usize,
     /// The word before the colon.
     pub key: String,
-    /// What follows, trimmed.
+    /// The text after the colon, trimmed.
     pub text: String,
 }
 
@@ -35,7 +35,7 @@ const KEYS: [&str; 13] = [
 ];
 
 impl TestFile {
-    /// Reads and takes apart a file.
+    /// Reads and parses a file.
     pub fn read(path: &Path) -> Result<TestFile, String> {
         let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
         let mark = if path.extension().is_some_and(|e| e == "ir") { ";" } else { "//" };
@@ -62,18 +62,19 @@ impl TestFile {
         Ok(TestFile { path: path.to_path_buf(), text, command, directives })
     }
 
-    /// The texts of the directives of that key, in order.
+    /// The texts of the directives with that key, in order.
     pub fn all(&self, key: &str) -> impl Iterator<Item = &str> {
         self.directives.iter().filter(move |d| d.key == key).map(|d| d.text.as_str())
     }
 
-    /// Whether the command line has a word after the command.
+    /// Returns true if the command line has this word after the command.
     pub fn has_option(&self, option: &str) -> bool {
         self.command.iter().skip(1).any(|word| word == option)
     }
 
-    /// The `check:` texts must occur in `output` in order, each after the one before (on the same line
-    /// or a later one); no line may have a text of `not:`. Runs of blanks count as one.
+    /// Checks that the `check:` texts occur in `output` in order, each after the one before (on the same line
+    /// or a later one), and that no line contains a text of `not:`. Each run of blanks is treated as a single
+    /// one.
     pub fn match_output(&self, output: &str) -> Result<(), String> {
         let text: Vec<String> = output.lines().map(squeeze).collect();
         let text = text.join("\n");
@@ -98,17 +99,19 @@ impl TestFile {
     }
 }
 
-/// The text with each run of blanks as one.
+/// The text with each run of blanks replaced by a single one.
 fn squeeze(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The folder of these tests: where they were built, or where the environment's `PULLBACK_TESTS` says that a copy is.
+/// The folder of these tests: the one where they were built, or the copy named by the environment variable
+/// `PULLBACK_TESTS`.
 pub fn root() -> PathBuf {
     std::env::var_os("PULLBACK_TESTS").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from)
 }
 
-/// The programs of tests/run by their paths, of which the environment's `PULLBACK_ONLY` may name a part.
+/// The programs of tests/run with their paths; the environment variable `PULLBACK_ONLY` can restrict them to
+/// paths that contain a text.
 pub fn programs() -> impl Iterator<Item = (String, TestFile)> {
     let only = std::env::var("PULLBACK_ONLY").unwrap_or_default();
     discover(&root()).into_iter().filter_map(move |path| {
@@ -121,8 +124,8 @@ pub fn programs() -> impl Iterator<Item = (String, TestFile)> {
     })
 }
 
-/// Every filetest under the folders of the stages, in order of path. (Those of `syntax` are run by
-/// that crate's own tests.)
+/// Every filetest in the folders of the stages, ordered by path. (Those of `syntax` are run by that crate's
+/// own tests.)
 pub fn discover(root: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut folders: Vec<PathBuf> =

@@ -11,7 +11,7 @@ pub mod literal;
 #[cfg(feature = "cuda")]
 pub mod ptx;
 
-/// A number from the environment.
+/// A number from an environment variable.
 pub fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }

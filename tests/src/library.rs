@@ -1,7 +1,8 @@
-//! Kernels as users of `pullback build` call them: a C program, linked with the object file by the system's compiler.
+//! Runs kernels as users of `pullback build` do: in a C program, linked with the object file by the system's
+//! compiler.
 //!
-//! Each dispatch is a process of its own, with limits of time and memory. So code that crashes or does not end is an error
-//! like any other, and whoever tests it goes on.
+//! Each dispatch is a separate process with limits of time and memory, so code that crashes or does not end
+//! is an error like any other, and the test continues.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -12,12 +13,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use driver::build;
 use driver::pipeline::{Failure, Loaded, Options};
 
-/// The memory of a dispatch, in bytes, and the time that it may spend on the processor, in seconds.
+/// The memory of a dispatch in bytes, and its limit of processor time in seconds.
 const MEMORY: u64 = 4 << 30;
 const SECONDS: u32 = 20;
 
-/// `main(SECONDS, KERNEL, X, Y, Z)`: reads buffers, each after its number of elements and of bytes; runs the kernel; writes the
-/// buffers' content. It follows the header, the table `kernels` and the number `BUFFERS`.
+/// `main(SECONDS, KERNEL, X, Y, Z)`: reads buffers, each preceded by its number of elements and of bytes;
+/// runs the kernel; writes the content of the buffers. This text follows the header, the table `kernels` and
+/// the number `BUFFERS`.
 const MAIN: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,11 +65,11 @@ int main(int argc, char **argv) {
 
 /// A program that runs kernels.
 pub struct Library {
-    /// The folder of the files that were made, removed at the end.
+    /// The folder of the generated files, removed at the end.
     folder: PathBuf,
-    /// The names of the buffers, in the order of the kernels' argument.
+    /// The names of the buffers, in the order of the kernels' arguments.
     buffers: Vec<String>,
-    /// Seconds that a dispatch may spend on the processor.
+    /// The limit of processor time of a dispatch in seconds.
     pub seconds: u32,
 }
 
@@ -77,7 +79,7 @@ impl Drop for Library {
     }
 }
 
-/// True if there is a C compiler, without which there are no libraries.
+/// Returns true if there is a C compiler, which libraries need.
 pub fn has_compiler() -> bool {
     Command::new("cc").arg("--version").output().is_ok()
 }
@@ -86,7 +88,7 @@ fn other(text: impl ToString) -> Failure {
     driver::Error::input(text.to_string()).into()
 }
 
-/// The standard output of a process, if it ended well.
+/// The standard output of a process, if it succeeded.
 fn output_of(name: &str, output: std::io::Result<Output>) -> Result<Vec<u8>, Failure> {
     let output = output.map_err(other)?;
     match output.status.success() {
@@ -134,12 +136,13 @@ impl Library {
         Ok(library)
     }
 
-    /// True if a kernel uses the buffer.
+    /// Returns true if a kernel uses the buffer.
     pub fn has(&self, buffer: &str) -> bool {
         self.buffers.iter().any(|name| name == buffer)
     }
 
-    /// Runs a kernel on named buffers, each with the bytes of its elements; the others are empty.
+    /// Runs a kernel on named buffers, given the bytes and the element size of each; the other buffers are
+    /// empty.
     pub fn dispatch(
         &self,
         kernel: &str,
@@ -147,7 +150,7 @@ impl Library {
         groups: [u32; 3],
     ) -> Result<(), Failure> {
         let mut input = Vec::new();
-        // Which of those that are given each buffer is.
+        // For each buffer, the index in `bound` of its content.
         let places: Vec<Option<usize>> =
             self.buffers.iter().map(|name| bound.iter().position(|b| b.0 == name)).collect();
         for place in &places {
@@ -160,7 +163,7 @@ impl Library {
         command.arg(self.seconds.to_string()).arg(kernel).args(groups.map(|n| n.to_string()));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.spawn().map_err(other)?;
-        // A process that ends before it has read everything says itself why.
+        // A process that ends before it has read all its input reports the reason itself.
         let _ = process.stdin.take().map(|mut stdin| stdin.write_all(&input));
         let output = output_of(kernel, process.wait_with_output())?;
         let mut rest = &output[..];

@@ -1,22 +1,22 @@
-//! Calls and values as text in directives: `f(1.0, (1, 2), [true]) == 3.0, <1.5>`.
+//! Parses calls and values in directives: `f(1.0, (1, 2), [true]) == 3.0, <1.5>`.
 //!
-//! A value is written as [`ir::interp::Value::display`] writes it: vectors in `()`, arrays in `[]`,
-//! stacks in `<>`; its type comes from the function's slots.
+//! A value is written as [`ir::interp::Value::display`] prints it: vectors in `()`, arrays in `[]`, stacks in
+//! `<>`; its type comes from the function's slots.
 
 use ir::interp::Value;
 use ir::{Func, Module, Scalar, Slot, Type, TypeData, scalar};
 
-/// A call with what is expected of it.
+/// A call with the expectation that follows it.
 pub struct Call {
-    /// Whom.
+    /// The called function.
     pub func: Func,
-    /// With what.
+    /// The arguments.
     pub args: Vec<Value>,
     /// The text after the closing parenthesis.
     pub rest: String,
 }
 
-/// Reads `f(args…) rest`.
+/// Parses `f(args…) rest`.
 pub fn parse_call(module: &Module, text: &str) -> Result<Call, String> {
     let (name, rest) = text.split_once('(').ok_or("a call needs parentheses")?;
     let name = name.trim().trim_matches('"');
@@ -33,7 +33,7 @@ pub fn parse_call(module: &Module, text: &str) -> Result<Call, String> {
     Ok(Call { func, args, rest: reader.text.trim().to_string() })
 }
 
-/// Reads values of the types of slots, with commas between.
+/// Parses values of the slots' types, separated by commas.
 pub fn parse_values(module: &Module, slots: &[Slot], text: &str) -> Result<Vec<Value>, String> {
     let mut reader = Reader { module, text };
     let mut values = Vec::new();
@@ -49,7 +49,7 @@ pub fn parse_values(module: &Module, slots: &[Slot], text: &str) -> Result<Vec<V
     }
 }
 
-/// Values as text.
+/// Formats values as text.
 pub fn show(module: &Module, slots: &[Slot], values: &[Value]) -> String {
     let texts: Vec<String> = values.iter().zip(slots).map(|(v, s)| v.display(&module.types, s.ty)).collect();
     texts.join(", ")
@@ -138,8 +138,8 @@ impl Reader<'_> {
     }
 }
 
-/// Whether two lists of values are the same: exactly (all NaN equal), or with a tolerance relative
-/// to the larger of 1 and the value.
+/// Returns true if two lists of values are equal: exactly (all NaNs being equal), or with a tolerance
+/// relative to the larger of 1 and the value.
 pub fn close(module: &Module, slots: &[Slot], a: &[Value], b: &[Value], tolerance: Option<f64>) -> bool {
     let types = &module.types;
     a.len() == b.len()

@@ -1,4 +1,4 @@
-//! `bench`: how long functions and their gradients take.
+//! `bench`: measures the run time of functions and their gradients.
 
 use std::fmt::Write as _;
 
@@ -41,7 +41,7 @@ pub(crate) fn bench(args: &BenchArgs) -> u8 {
         }
         let mut all = Vec::new();
         for name in &names {
-            // a fresh program for each: nothing of one function is in the way of another
+            // Each function is measured in a fresh program, so that functions do not influence each other.
             let mut loaded = pipeline::load(session, &args.source.file)?;
             loaded.errors()?;
             all.push(bench::measure(&mut loaded, name, &options)?);
@@ -52,7 +52,7 @@ pub(crate) fn bench(args: &BenchArgs) -> u8 {
     })
 }
 
-/// Nanoseconds with three digits.
+/// Nanoseconds with three significant digits.
 fn ns(x: f64) -> String {
     let digits = if x < 10.0 { 2 } else { usize::from(x < 100.0) };
     format!("{x:.digits$}")
@@ -66,7 +66,7 @@ fn kernels(all: &[Measured]) -> impl Iterator<Item = (&Measured, &'static str, &
     })
 }
 
-/// Why threads did not run in lanes, with the line.
+/// The reason why threads did not run in lanes, with the line.
 fn why(sources: &Sources, times: &Times) -> Option<String> {
     let (what, span) = times.why_single.as_ref()?;
     Some(match place(sources, *span) {

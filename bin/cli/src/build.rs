@@ -1,4 +1,4 @@
-//! `build`: a library of C functions.
+//! `build`: compiles a library of C functions.
 
 use driver::build::{self, Options};
 use driver::{files, pipeline};

@@ -15,7 +15,7 @@ use syntax::Sources;
 use crate::args::{CallArgs, GradArgs, GradcheckArgs, Mode};
 use crate::report::{self, Stop};
 
-/// Rows of a table that are printed.
+/// The maximum number of table rows that are printed.
 const MAX_ROWS: usize = 40;
 
 pub(crate) fn grad(args: &GradArgs) -> u8 {
@@ -175,7 +175,7 @@ pub(crate) fn gradcheck(args: &GradcheckArgs) -> u8 {
     })
 }
 
-/// A function that is called, and what it was made of.
+/// A function to call, and the inputs that it was compiled from.
 struct Called {
     callee: Callee,
     loaded: Loaded,
@@ -183,7 +183,8 @@ struct Called {
     memory: Vec<Bind>,
 }
 
-/// Compiles a function, with one derivative or all and what a request asks for, and binds the memory that it reaches.
+/// Compiles a function, with one derivative or all, and with everything else in the request, and binds the
+/// memory that it reaches.
 fn callee(
     args: &CallArgs,
     session: &mut Session,
@@ -230,7 +231,7 @@ fn object(values: &[(String, String)]) -> String {
     format!("{{{}}}", fields.join(","))
 }
 
-/// The worst rows, aligned.
+/// The worst rows as an aligned table.
 fn table(entries: &[(u32, Entry)]) -> String {
     let mut rows: Vec<&(u32, Entry)> = entries.iter().collect();
     if rows.len() > MAX_ROWS {
@@ -266,7 +267,7 @@ fn table(entries: &[(u32, Entry)]) -> String {
     text
 }
 
-/// Rows of cells as text; the columns in `right` are flush right.
+/// Formats rows of cells as aligned text; the columns in `right` are right-aligned.
 pub(crate) fn aligned<const N: usize>(cells: &[[String; N]], right: std::ops::Range<usize>) -> String {
     let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; N] = std::array::from_fn(width);
@@ -295,7 +296,7 @@ fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Where derivatives are cut, each place once.
+/// The places where derivatives are cut, each listed once.
 pub(crate) fn cuts<'e>(
     sources: &Sources,
     function: &str,
@@ -317,7 +318,7 @@ pub(crate) fn cuts<'e>(
     text
 }
 
-/// An entry in JSON.
+/// An entry as JSON.
 pub(crate) fn to_json(sources: &Sources, point: u32, e: &Entry) -> serde_json::Value {
     let number = |x: f64| if x.is_finite() { serde_json::json!(x) } else { serde_json::json!(x.to_string()) };
     let mut json = serde_json::json!({

@@ -1,4 +1,4 @@
-//! `check`, `emit`, `explain` and `derive`: what the compiler makes of a program.
+//! `check`, `emit`, `explain` and `derive`: commands that show results of the compiler.
 
 use driver::{checkpoints, dump, pipeline, render};
 
@@ -68,7 +68,7 @@ pub(crate) fn emit(args: &EmitArgs) -> u8 {
     })
 }
 
-/// Writes to the file that was asked for, or to standard output.
+/// Writes to the requested file, or to standard output.
 fn write(args: &EmitArgs, bytes: &[u8]) -> Result<(), driver::Error> {
     match &args.output {
         Some(path) => driver::files::write(path, bytes),
@@ -129,7 +129,7 @@ struct Row {
     subgroups: (u32, u32),
 }
 
-/// The devices that `--backend wgpu` can use, and why if there are none.
+/// Adds the devices that `--backend wgpu` can use; returns the reason if there are none.
 #[cfg(feature = "wgpu")]
 fn wgpu_rows(rows: &mut Vec<Row>) -> Option<String> {
     let all = driver::gpu::devices();
@@ -145,7 +145,7 @@ fn wgpu_rows(rows: &mut Vec<Row>) -> Option<String> {
     none
 }
 
-/// The devices that `--backend cuda` can use, or why there are none.
+/// Adds the devices that `--backend cuda` can use; returns the reason if there are none.
 #[cfg(feature = "cuda")]
 fn cuda_rows(rows: &mut Vec<Row>) -> Option<String> {
     let all = match driver::gpu::cuda_devices() {

@@ -1,7 +1,7 @@
-//! `pullback`, the command line: arguments, exit status, and what is printed where.
+//! `pullback`, the command line: arguments, exit status, and the destinations of output.
 //!
-//! Exit status: 0 done, 1 a diagnostic about the program or its inputs, 2 wrong usage. A panic of
-//! the compiler is caught and reported as what it is, an internal error, with status 1.
+//! Exit status: 0 for success, 1 for a diagnostic about the program or its inputs, 2 for wrong usage. A panic
+//! of the compiler is caught and reported as an internal error, with status 1.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -26,7 +26,7 @@ use clap::Parser;
 
 use args::{Cli, Command};
 
-/// Where the last panic happened, for the report.
+/// The place and message of the last panic, for the report.
 static PANIC: Mutex<String> = Mutex::new(String::new());
 
 fn main() -> ExitCode {
@@ -80,7 +80,7 @@ fn dispatch(command: Command) -> u8 {
     }
 }
 
-/// Serves until the editor ends it.
+/// Runs the language server until the editor ends it.
 fn serve() -> u8 {
     match lsp::serve_stdio() {
         Ok(()) => 0,

@@ -1,4 +1,4 @@
-//! What the user is told, and the exit status that goes with it.
+//! Reports to the user, and the exit status that belongs to them.
 
 use std::io::{self, IsTerminal, Write, stderr, stdout};
 use std::sync::OnceLock;
@@ -12,7 +12,7 @@ use syntax::{Diagnostic, Sources, Span};
 
 use crate::args::{CompileArgs, Layout, MemoryArgs, SourceArgs};
 
-/// Why a command stops.
+/// The reason why a command stops.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// Status 1: a diagnostic.
@@ -33,29 +33,29 @@ impl From<Error> for Stop {
     }
 }
 
-/// Why standard output does not take what it is given; the first time counts.
+/// The first error that occurred while writing to standard output.
 static LOST: OnceLock<io::Error> = OnceLock::new();
 
-/// Writes to standard output. What is lost there is told at the end, by [`lost`].
+/// Writes to standard output. Failures are reported at the end, by [`lost`].
 pub(crate) fn out(text: &str) {
     out_bytes(text.as_bytes());
 }
 
-/// Writes bytes to standard output; as [`out`].
+/// Writes bytes to standard output; see [`out`].
 pub(crate) fn out_bytes(bytes: &[u8]) {
     let mut stdout = stdout().lock();
     note_lost(stdout.write_all(bytes).and_then(|()| stdout.flush()));
 }
 
-/// Keeps the error of a write to standard output.
+/// Records the error of a write to standard output.
 pub(crate) fn note_lost(written: io::Result<()>) {
     if let Err(error) = written {
         let _ = LOST.set(error);
     }
 }
 
-/// The status of a process that would end with `status`: 1 if some of its output is lost, which is then told. A reader
-/// that has gone away, as `head` does, has what it wanted.
+/// The exit status of a process that would otherwise end with `status`: 1 if some of its output was lost,
+/// which is then reported. A reader that has closed the pipe, as `head` does, is not an error.
 pub(crate) fn lost(status: u8) -> u8 {
     match LOST.get() {
         Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -67,7 +67,7 @@ pub(crate) fn lost(status: u8) -> u8 {
     }
 }
 
-/// Shows what a program prints while it runs.
+/// A console that shows the output of a program while it runs.
 pub(crate) struct Screen;
 
 impl Console for Screen {
@@ -80,12 +80,12 @@ impl Console for Screen {
     }
 }
 
-/// True if standard output does not take what it is given: [`lost`] says why.
+/// Returns true if writing to standard output has failed; [`lost`] reports the reason.
 pub(crate) fn is_lost() -> bool {
     LOST.get().is_some()
 }
 
-/// Lets a launch that takes too long end the process, with status 1.
+/// Lets a launch that takes too long end the process with status 1.
 pub(crate) fn watch(json: bool) {
     let end = if json { end_with_json } else { end_with_text };
     driver::watch::install(end);
@@ -107,7 +107,7 @@ pub(crate) fn err(text: &str) {
     let _ = stderr().lock().write_all(text.as_bytes());
 }
 
-/// Runs a command's body on a session, tells the user what went wrong, and gives the exit status.
+/// Runs a command's body on a session, reports errors to the user, and returns the exit status.
 pub(crate) fn finish(
     source: &SourceArgs,
     json: bool,
@@ -150,7 +150,7 @@ fn tell(session: &Session, source: &SourceArgs, json: bool, stop: Stop) -> u8 {
     }
 }
 
-/// A panic, as a diagnostic.
+/// Reports a panic as a diagnostic.
 pub(crate) fn internal(place: &str, json: bool, file: &str) -> u8 {
     let message = format!("internal compiler error: {}", place.replace('\n', ": "));
     if json {
@@ -163,7 +163,7 @@ pub(crate) fn internal(place: &str, json: bool, file: &str) -> u8 {
 const BUG: &str =
     "  = help: this is a bug of the compiler, not of the program; please report it with the program\n";
 
-/// Warnings of a program that is otherwise fine.
+/// Shows the warnings of a program without errors.
 pub(crate) fn warn(session: &Session, warnings: &[Diagnostic]) {
     let shown: Vec<_> = warnings.iter().filter(|w| session.is_shown(w)).cloned().collect();
     if !shown.is_empty() {
@@ -171,19 +171,19 @@ pub(crate) fn warn(session: &Session, warnings: &[Diagnostic]) {
     }
 }
 
-/// The file and the line.
+/// A place as file and line.
 pub(crate) fn place(sources: &Sources, span: Span) -> Option<String> {
     let file = sources.files.get(span.file.0 as usize)?;
     let (line, _) = sources.line_column(span.file, span.start);
     Some(format!("{}:{line}", file.path))
 }
 
-/// Whether standard error shows colours.
+/// Returns true if output to standard error is coloured.
 pub(crate) fn colour() -> bool {
     stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }
 
-/// A session as the command line describes it.
+/// A session with the options of the command line.
 pub(crate) fn session(source: &SourceArgs) -> Session {
     let defines = source
         .defines
@@ -206,21 +206,21 @@ pub(crate) fn session(source: &SourceArgs) -> Session {
     })
 }
 
-/// The memory that is bound.
+/// The bindings of memory given on the command line.
 pub(crate) fn binds(memory: &MemoryArgs) -> Result<Vec<Bind>, Stop> {
     let binds: Result<Vec<Bind>, Error> = memory.bind.iter().map(|b| parse_bind(b)).collect();
     binds.map_err(|error| Stop::Usage(error.to_string()))
 }
 
-/// `LO,HI`: finite numbers in order.
+/// Parses `LO,HI`: finite numbers in order.
 pub(crate) fn range(text: &str) -> Option<(f64, f64)> {
     let (low, high) = text.split_once(',')?;
     let (low, high): (f64, f64) = (low.trim().parse().ok()?, high.trim().parse().ok()?);
-    // also what lies between them has to be finite
+    // The difference between the bounds must be finite, too.
     (low <= high && (high - low).is_finite()).then_some((low, high))
 }
 
-/// The compiler's options.
+/// The compiler's options, as given on the command line.
 pub(crate) fn options(compile: &CompileArgs) -> driver::pipeline::Options {
     driver::pipeline::Options {
         optimise: opt::Options {

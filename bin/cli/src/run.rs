@@ -1,4 +1,4 @@
-//! `run`: binds, dispatches, prints. The text it prints is a contract with scripts.
+//! `run`: binds memory, dispatches a kernel and prints buffers. Scripts depend on the printed format.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -13,9 +13,9 @@ use driver::{Error, Request, checkpoints, npy, output};
 use crate::args::RunArgs;
 use crate::report::{self, Screen, Stop};
 
-/// What to do with the buffers afterwards.
+/// The outputs requested for the buffers after the run.
 struct Outputs {
-    /// Names to print, in this order; `None`: all.
+    /// Names to print, in this order; `None` for all.
     printed: Option<Vec<String>>,
     /// Buffers to write to files.
     files: Vec<(String, PathBuf)>,
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
         driver::launch::Backend::from(args.backend).prepare();
         let mut loaded = pipeline::load(session, &args.source.file)?;
         loaded.errors()?;
-        // Without memory a kernel has nothing to work on, and a `main` beside it needs none.
+        // A kernel without any memory has nothing to work on, whereas a `main` beside it needs none.
         let main = if args.entry.is_none() && binds.is_empty() { loaded.host_main() } else { None };
         let entry = match main {
             Some(main) => main,
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
         let mut runner = Runner::with_pointers(compiled.module, &binds, backend, &options)?;
         let unused = inputs::bind(&mut loaded, &mut runner, &binds)?;
         if !args.json {
-            // One object has it all, in the end.
+            // With `--json`, a single object holds all the output at the end.
             runner.set_console(Arc::new(Screen));
         }
         check_outputs(&loaded, &runner, &outputs)?;
@@ -115,10 +115,10 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
     })
 }
 
-/// Threads of a dispatch at most: ten billion of them a second take two minutes.
+/// The maximum number of threads of a dispatch: at ten billion threads per second they take two minutes.
 const MOST_THREADS: u128 = 1 << 40;
 
-/// An error where threads have no numbers, or are more than will ever end.
+/// Returns an error if thread indices do not fit their type, or if there are too many threads to ever finish.
 fn check_groups(groups: [u32; 3], size: [u32; 3]) -> Result<(), Stop> {
     let threads: [u64; 3] = std::array::from_fn(|k| u64::from(groups[k]) * u64::from(size[k]));
     let all: u128 = threads.iter().map(|&n| u128::from(n)).product();

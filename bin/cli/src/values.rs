@@ -1,4 +1,4 @@
-//! Values of options: each gives the value, or says what is expected.
+//! Parsers for the values of options: each returns the value, or a message about what is expected.
 
 /// The code of a diagnostic, with or without its letter.
 pub(crate) fn code(text: &str) -> Result<String, String> {
@@ -16,7 +16,7 @@ pub(crate) fn count(text: &str) -> Result<usize, String> {
     }
 }
 
-/// A number that is neither negative nor infinite.
+/// A finite number that is not negative.
 pub(crate) fn amount(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(x) if x >= 0.0 && f64::is_finite(x) => Ok(x),
@@ -24,7 +24,7 @@ pub(crate) fn amount(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A code that can be made a warning, with or without its letter.
+/// The code of a diagnostic that can be turned into a warning, with or without its letter.
 pub(crate) fn lint(text: &str) -> Result<u32, String> {
     match text.strip_prefix('E').unwrap_or(text).parse() {
         Ok(code @ (931 | 38033 | 41022 | 41031)) => Ok(code),
@@ -49,7 +49,7 @@ pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A number of bytes, with K, M or G for 1024, 1024² or 1024³ of them.
+/// A number of bytes, optionally with the unit K, M or G for 1024, 1024² or 1024³ bytes.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let (digits, shift) = match text.trim_end_matches(['B', 'i']) {
         t if t.ends_with(['K', 'k']) => (&t[..t.len() - 1], 10),

@@ -1,4 +1,4 @@
-//! `verify`: the derivatives of a whole file, by every way and on every backend that there is.
+//! `verify`: checks the derivatives of a whole file, by every method and on every available backend.
 
 use std::fmt::Write as _;
 
@@ -14,9 +14,9 @@ use crate::args::VerifyArgs;
 use crate::derive::{aligned, cuts, range, to_json};
 use crate::report::{self, Stop};
 
-/// Differences that are shown of a function.
+/// The maximum number of differences shown per function.
 const MAX_SHOWN: usize = 10;
-/// Of these, of one backend at one level.
+/// The maximum number of these per backend and level.
 const MAX_SHOWN_OF_ROW: usize = 2;
 
 pub(crate) fn verify(args: &VerifyArgs) -> u8 {
@@ -64,7 +64,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> u8 {
     })
 }
 
-/// All that make code of their own and are there: tiers are the code of two others.
+/// All available backends that generate code of their own; tiers only combine two others.
 fn all_backends() -> Vec<Backend> {
     let all = [
         Backend::Interp,
@@ -86,10 +86,10 @@ fn numbers(numbers: Numbers) -> &'static str {
     }
 }
 
-/// In the order of their columns.
+/// The verdicts in the order of their columns.
 const VERDICTS: [Verdict; 4] = [Verdict::Agrees, Verdict::Cut, Verdict::Unclear, Verdict::Differs];
 
-/// The sums of one backend, at all levels.
+/// The totals of one backend, over all levels.
 #[derive(Default)]
 struct Total {
     levels: Vec<u8>,
@@ -138,7 +138,7 @@ fn text(sources: &Sources, functions: &[Checked]) -> String {
     text
 }
 
-/// A line for each backend.
+/// Adds a line for each backend.
 fn lines(function: &Checked, rows: &[Row], cells: &mut Vec<[String; 9]>) {
     let mut backends: Vec<Backend> = rows.iter().map(|r| r.backend).collect();
     backends.dedup();
@@ -174,7 +174,7 @@ fn lines(function: &Checked, rows: &[Row], cells: &mut Vec<[String; 9]>) {
     }
 }
 
-/// The differences and the refusals, each once.
+/// The differences and the refusals, each listed once.
 fn differences(function: &Checked, rows: &[Row]) -> String {
     let mut text = String::new();
     let (mut shown, mut hidden) = (0, 0);

@@ -1,4 +1,4 @@
-//! `pullback bench`: what it measures and how it says so. No time is compared with anything.
+//! Tests the measurements of `pullback bench` and its output. No times are compared.
 
 use std::process::Command;
 
@@ -41,7 +41,7 @@ fn every_differentiable_function_is_measured() {
     let names: Vec<&str> = functions.iter().filter_map(|f| f["function"].as_str()).collect();
     assert_eq!(names, ["loss", "swap"]);
     for function in functions {
-        // whole groups of 64
+        // Threads are rounded up to whole groups of 64.
         assert_eq!(function["threads"], 128);
         for kernel in ["primal", "gradient"] {
             let times = &function[kernel];
@@ -85,7 +85,8 @@ fn what_a_gradient_keeps_is_said_beside_what_must_be_kept() {
             "{name}: {kept:?} of {least:?}"
         );
     }
-    // The number of each trip and `x` must be kept; its sine and cosine are, so that they are not computed again.
+    // The number of each iteration and `x` must be kept; the sine and the cosine are kept as well, so that
+    // they need not be recomputed.
     assert_eq!(of("decays", "least_kept_bytes"), Some(404), "{out}");
     assert_eq!(of("decays", "kept_bytes"), Some(1204), "{out}");
     let (status, out, err) = bench(source, &["waits", "again", "--threads", "1"]);
@@ -94,7 +95,7 @@ fn what_a_gradient_keeps_is_said_beside_what_must_be_kept() {
         out.contains("waits keeps ") && out.contains("[MaxIters]` (") && out.contains(".slang:12)"),
         "{out}"
     );
-    // Why not in lanes, with the line.
+    // If it does not run in lanes, the reason is printed, with the line.
     let says = out.lines().find(|line| line.starts_with("the gradient of again runs in no lanes"));
     assert!(says.is_none_or(|line| line.contains("calls itself") && line.contains(".slang:16)")), "{out}");
 }

@@ -1,4 +1,5 @@
-//! `pullback build`: libraries that C programs link. Without a C compiler the tests say so and pass.
+//! Tests `pullback build` with C programs that link the libraries. Without a C compiler the tests print a
+//! message and pass.
 #![cfg(feature = "llvm")]
 
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ fn folder(name: &str) -> PathBuf {
     path
 }
 
-/// Runs a program in a folder; gives its status and all that it says.
+/// Runs a program in a folder; returns true if it succeeded, and all its output.
 fn run(folder: &Path, program: &str, args: &[&str]) -> (bool, String) {
     let output = Command::new(program).args(args).current_dir(folder).output().expect("it runs");
     let text = [output.stdout, output.stderr].concat();
@@ -189,7 +190,7 @@ fn functions_and_kernels_are_called_from_c() {
     }
 }
 
-/// Second derivatives of loops without a bound: stacks that grow, are copied and added.
+/// Second derivatives of unbounded loops: stacks grow, are copied and are added.
 #[test]
 fn second_derivatives_of_loops_are_called_from_c() {
     if !has_cc() {
@@ -228,7 +229,7 @@ int main(void)
     std::fs::write(folder.join("main.c"), main).expect("written");
     let made = run(&folder, "cc", &["main.c", "-L.", "-lsecond", "-Wl,-rpath,.", "-o", "main"]);
     assert!(made.0, "{}", made.1);
-    // x (1 + x/2)^6, twice differentiated
+    // The second derivative of x (1 + x/2)^6.
     let (x, y) = (0.7f64, 1.35f64);
     let first = y.powi(6) + x * 3.0 * y.powi(5);
     let second = 6.0 * y.powi(5) + x * 7.5 * y.powi(4);
@@ -261,7 +262,7 @@ fn what_no_library_can_have_is_refused() {
     );
 }
 
-/// Names that mean something in C, in C++, in their libraries or to compilers, of functions and of parameters.
+/// Names of functions and of parameters with a meaning in C, in C++, in their libraries or for compilers.
 const NAMES: &str = "
 [Differentiable] float restrict(float register, float auto, float signed) { return register * auto + signed; }
 [Differentiable] float sin(float linux, float unix) { return linux * unix; }

@@ -1,5 +1,5 @@
-//! The cache of compiled kernels, as users meet it: what was compiled once is not compiled again, whoever else writes
-//! there and whatever has become of the files.
+//! Tests the cache of compiled kernels from the point of view of users: a compiled kernel is not compiled
+//! again, even if other processes write to the folder, and damaged files are replaced.
 #![cfg(feature = "llvm")]
 
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ RWStructuredBuffer<float> found;
     found[tid.x] = p.d;
 }";
 
-/// A folder with the program, whose cache is empty.
+/// A folder with the program and an empty cache.
 fn folder(name: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&path);
@@ -42,7 +42,7 @@ fn finish(child: Child) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// What the cache holds.
+/// The files in the cache.
 fn kept(folder: &Path) -> Vec<PathBuf> {
     match std::fs::read_dir(folder.join("cache")) {
         Ok(entries) => entries.flatten().map(|e| e.path()).collect(),
@@ -61,10 +61,10 @@ fn a_kernel_is_kept_and_found_again() {
     let before = std::fs::read(&files[0]).expect("is there");
     assert_eq!(finish(start(&folder, &[])), without);
     assert_eq!(kept(&folder), files);
-    // Other options are another kernel.
+    // With other options it is another kernel.
     assert_eq!(finish(start(&folder, &["--lanes", "4"])), without);
     assert_eq!(kept(&folder).len(), 2);
-    // It is the file that runs: without it LLVM, which is not where it is said to be, would be needed.
+    // The cached file must be what runs: without it LLVM would be needed, whose path is wrong here.
     let lost = |child: &mut Command| {
         let child = child.args(["run", "program.slang", "--bind", "found=zeros:16", "--backend", "llvm"]);
         let child = child.current_dir(&folder).env("PULLBACK_CACHE", folder.join("cache"));

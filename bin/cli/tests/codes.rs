@@ -1,16 +1,18 @@
-//! Every diagnostic of docs/diagnostics.md is shown by a file of tests/codes that triggers it, and there are no others.
+//! Checks that every diagnostic of docs/diagnostics.md is triggered by a file of tests/codes, and that there
+//! are no others.
 //!
-//! The first line of `E30015.slang` is the command: `// check`, `// run --bind x=1`; the file's name comes after its first
-//! word. The diagnostic has to be at the line that has the word `here`; in a file without one it has no place in it.
-//! `// chain: NAME N` makes N modules, each of which imports the next.
+//! The first line of `E30015.slang` is the command: `// check`, `// run --bind x=1`; the file's name is
+//! inserted after its first word. The diagnostic must be at the line with the word `here`; if no line has
+//! that word, the diagnostic must not be located in the file. `// chain: NAME N` makes N modules, each of
+//! which imports the next.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value as Json;
 
-/// Diagnostics of the compiler's own mistakes, and of derivatives in the IR that cannot be transposed, which the checker
-/// lets nobody ask for: no program is known that triggers them.
+/// Diagnostics of the compiler's own mistakes, and of derivatives in the IR that cannot be transposed and
+/// that the checker does not let a program request: no program is known to trigger them.
 const INTERNAL: [&str; 1] = ["E0999"];
 
 fn root() -> PathBuf {
@@ -48,7 +50,7 @@ fn is_code(text: &str) -> bool {
         .is_some_and(|n| (4..=5).contains(&n.len()) && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// The codes in string literals of the sources.
+/// The codes in string literals of the compiler's sources.
 fn in_sources() -> Vec<String> {
     let mut codes = Vec::new();
     let mut open = vec![root().join("crates"), root().join("bin")];
@@ -67,7 +69,7 @@ fn in_sources() -> Vec<String> {
     codes
 }
 
-/// The folder with the modules that a file asks for.
+/// The folder with the chain of modules that a file requests.
 fn chain(text: &str) -> Option<PathBuf> {
     let line = text.lines().find_map(|l| l.strip_prefix("// chain: "))?;
     let (name, n) = line.split_once(' ').expect("a name and a number");
@@ -81,7 +83,7 @@ fn chain(text: &str) -> Option<PathBuf> {
     Some(folder)
 }
 
-/// What is wrong with a file of tests/codes.
+/// The problem with a file of tests/codes, if there is one.
 fn problem(code: &str) -> Option<String> {
     let folder = root().join("tests/codes");
     let file = format!("{code}.slang");

@@ -1,4 +1,4 @@
-//! The commands as scripts see them: what is printed, where, and the exit status.
+//! Tests the commands as scripts see them: the printed text, its destination, and the exit status.
 
 mod common;
 
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use common::{Out, file, pullback};
 
-/// The first diagnostic's message, line and column.
+/// The message, line and column of the first diagnostic.
 fn diagnostic(out: &Out) -> (String, u64, u64) {
     let json = out.json();
     let first = &json["diagnostics"][0];
@@ -112,7 +112,7 @@ void main(uint t : SV_DispatchThreadID)
     let one = "0x3f800000,0x40000000,0x40400000,0x40800000,0x40a00000,0x40c00000";
     let (v, lone) = (format!("v=words:{one},{one},{one}"), format!("lone=words:{one}"));
     for (layout, default) in [("row", "1.0 2.0 3.0 4.0 5.0 6.0"), ("column", "1.0 3.0 5.0 2.0 4.0 6.0")] {
-        // Numbers lie as in memory; a list of rows is the matrix.
+        // Flat numbers are in the order of memory, while a list of rows gives the rows of the matrix.
         for (list, host) in [("[1,2,3,4,5,6]", default), ("[[[1,2,3],[4,5,6]]]", "1.0 2.0 3.0 4.0 5.0 6.0")] {
             let (named, given) = (format!("named={list}"), format!("host={list}"));
             let binds =
@@ -211,7 +211,7 @@ fn gradients_at_a_point() {
     assert_eq!(json["hessian"]["result"]["x"]["x"], 6.0);
     assert_eq!(json["hessian"]["result"]["x"]["y"], serde_json::json!([4.0, 1.0]));
     assert_eq!(json["hessian"]["result"]["y[0]"]["x"], 4.0);
-    // What the library's derivatives call has derivatives, too.
+    // Functions that the library's derivatives call are differentiable, too.
     let path =
         file("angles.slang", "[Differentiable] double f(double x) { return sin(x) + tan(x) * sinh(x); }\n");
     for mode in [&["hessian"][..], &["hvp", "--along", "x=1"]] {
@@ -224,7 +224,7 @@ fn gradients_at_a_point() {
         let wanted = -sin + 2.0 * square * tan * sinh + 2.0 * square * cosh + tan * sinh;
         assert!((found - wanted).abs() < 1e-12, "{mode:?}: {found} instead of {wanted}");
     }
-    // What does not move meets no pole, in any mode.
+    // A division by zero does not matter for inputs whose tangent is zero, in any mode.
     let text = "[Differentiable] float f(float x, float2 y) { return x * y.x + 1 / y.x + y.y * y.y; }\n";
     let path = file("pole.slang", text);
     let at = ["grad", &path, "f", "--at", "x=2,y=[0,3]", "--json", "--mode"];
@@ -280,7 +280,8 @@ fn gradcheck_tells_right_from_wrong() {
     assert!(wrong.stdout.contains("DIFFERS"), "{}", wrong.stdout);
 }
 
-/// The modes differ there: NaN times the zero tangent of what was clamped, and a NaN cotangent that the clamp stops.
+/// The modes disagree at this point: forward mode multiplies NaN by the zero tangent of the clamped value,
+/// while in reverse mode the clamp stops a NaN cotangent.
 #[test]
 fn gradcheck_sees_no_derivative_where_there_is_no_value() {
     let text = "[Differentiable] float f(float x, float y) { return log(x) * clamp(y, 0.0, 1.0); }";
@@ -455,7 +456,7 @@ fn warnings_are_hidden_by_code() {
     }
 }
 
-/// A tangent is lost two calls below, where functions are called twice and so not inlined.
+/// A tangent is lost two calls below, in functions that are called twice and are therefore not inlined.
 const LOST: &str = "
 void quotient_bwd(inout DifferentialPair<float> a, inout DifferentialPair<float> b, float d)
 {

@@ -1,11 +1,12 @@
-//! `docs/corners.md` says what is so: every row of its tables is computed in forward and in reverse mode, on both
-//! backends, and compared with the page.
+//! Checks that `docs/corners.md` is correct: every row of its tables is computed in forward and in reverse
+//! mode, on both backends, and compared with the page.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A row: its line, the expression, the point, the value, and the derivatives by forward and by reverse mode.
+/// A row of a table: its line, the expression, the point, the value, and the derivatives by forward and by
+/// reverse mode.
 struct Row {
     line: usize,
     expression: String,
@@ -49,8 +50,8 @@ fn rows(page: &str) -> Vec<Row> {
     rows
 }
 
-/// A kernel that writes the value, forward derivatives and gradient of each row. Points come from a buffer, so that
-/// nothing is folded.
+/// A kernel that writes the value, forward derivatives and gradient of each row. Points come from a buffer,
+/// so that nothing is constant-folded.
 fn program(rows: &[Row]) -> (String, Vec<String>) {
     let mut functions = String::from("RWStructuredBuffer<float> at;\nRWStructuredBuffer<float> result;\n");
     let (mut body, mut points, mut n) = (String::new(), Vec::new(), 0);
@@ -92,7 +93,7 @@ fn program(rows: &[Row]) -> (String, Vec<String>) {
 
 fn results(path: &Path, points: &[String], n: usize, backend: &str) -> Vec<f64> {
     let out = Command::new(env!("CARGO_BIN_EXE_pullback"))
-        // Functions of steps have rows, too; that their derivative is zero is otherwise an error.
+        // Step functions have rows, too; their zero derivatives would otherwise be an error.
         .args(["run", "--out", "result", "--backend", backend, "--warn", "41022"])
         .args(["--bind", &format!("at=[{}]", points.join(",")), "--bind", &format!("result=zeros:{n}")])
         .arg(path)
@@ -104,7 +105,7 @@ fn results(path: &Path, points: &[String], n: usize, backend: &str) -> Vec<f64> 
     numbers.split_whitespace().map(|x| x.parse().expect("a number")).collect()
 }
 
-/// As the page writes it, to six digits.
+/// Compares a number with the text of the page, to six digits.
 fn agrees(said: &str, found: f64) -> bool {
     let said: f64 = match said {
         "NaN" => f64::NAN,

@@ -1,11 +1,12 @@
-//! `--backend cuda` on a machine without NVIDIA's driver, or without a device that it can use: an error, and what PTX cannot
-//! express is said all the same. Where there is a device, `tests/gpu.rs` runs programs on it.
+//! Tests `--backend cuda` on a machine without NVIDIA's driver, or without a device that it can use: it gives
+//! an error, and constructs that PTX cannot express are reported all the same. Where there is a device,
+//! `tests/gpu.rs` runs programs on it.
 #![cfg(feature = "cuda")]
 
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Runs the command line on a program; gives its status, its output and what it says on the standard error.
+/// Runs the command line on a program; returns its status, standard output and standard error.
 fn pullback(source: &str, args: &[&str]) -> (Option<i32>, String, String) {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("cuda-{}.slang", source.len()));
     std::fs::write(&path, source).expect("written");
@@ -21,7 +22,7 @@ RWStructuredBuffer<float> x;
 [numthreads(4, 1, 1)] void main(uint3 t : SV_DispatchThreadID) { x[t.x] *= 2; }
 ";
 
-/// A folder for results.
+/// A folder for outputs.
 const OUT: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/cuda-out");
 
 const RECURSIVE: &str = "

@@ -1,9 +1,11 @@
-//! `pullback derive`: what it writes compiles again and gives the same numbers as the derivative operators.
+//! Tests that the output of `pullback derive` compiles again and gives the same numbers as the derivative
+//! operators.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Functions, each with a call of the derivative operators and a call of the text, which print the same.
+/// Functions, each called both through the derivative operators and through the derived text, which must
+/// print the same.
 const PROGRAM: &str = r#"
 struct Ray : IDifferentiable { float3 origin; float3 direction; }
 
@@ -156,7 +158,7 @@ fn a_residual_may_be_the_result() {
     assert!(text.contains("float grow_pullback(float result, float d_result)\n"), "{text}");
 }
 
-/// A function that reads all kinds of memory, counts and adds gradients up.
+/// A function that reads all kinds of memory, counts, and accumulates gradients.
 const MEMORY: &str = r#"
 struct Sphere { float3 center; float radius; float2x3 turn; }
 StructuredBuffer<Sphere> spheres;
@@ -217,7 +219,7 @@ fn memory_of_the_host_keeps_its_names() {
     let program = file("derive-memory.slang", &format!("{MEMORY}{MEMORY_BY_OPERATORS}"));
     let bwd = pullback(&["derive", &program, "f", "--mode", "bwd"]);
     let fwd = pullback(&["derive", &program, "f", "--mode", "fwd"]);
-    // Each text declares what it uses; together they need that once.
+    // Each text declares what it uses; together they must declare it only once.
     let (declarations, _) = fwd.split_once("void f_fwd").expect("the function");
     let (_, backward) = bwd.split_once("\nfloat3 f_bwd").expect("the function");
     let (_, forward) = fwd.split_once("\nvoid f_fwd").expect("the function");

@@ -1,12 +1,12 @@
-//! `pullback gradbench`: the protocol on tiny inputs of every eval, against values that this file computes itself:
-//! the formulas for what is not differentiated, differences of these or closed forms for what is.
+//! Tests `pullback gradbench`: the protocol on tiny inputs of every eval, compared with values computed in
+//! this file: primal results by the formulas, derivatives by finite differences or closed forms.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value as Json, json};
 
-/// The output of functions of an eval for one input, in one conversation.
+/// The outputs of functions of an eval for one input, in a single conversation.
 fn outputs(eval: &str, functions: &[&str], input: &Json) -> Vec<Json> {
     let mut messages = vec![
         json!({ "id": 0, "kind": "start", "eval": eval }),
@@ -48,7 +48,7 @@ fn talk(messages: &[Json]) -> Vec<Json> {
     text.lines().map(|line| serde_json::from_str(line).expect("is JSON")).collect()
 }
 
-/// All numbers in a value, in order.
+/// All numbers in a JSON value, in order.
 fn flat(json: &Json) -> Vec<f64> {
     match json {
         Json::Array(list) => list.iter().flat_map(flat).collect(),
@@ -65,7 +65,7 @@ fn close(found: &[f64], expected: &[f64], tolerance: f64) {
     }
 }
 
-/// Each result of `f` by each number at `x`: `[input][result]`.
+/// The derivatives of the results of `f` at `x` by finite differences: `[input][result]`.
 fn differences(x: &[f64], f: impl Fn(&[f64]) -> Vec<f64>) -> Vec<Vec<f64>> {
     let h = 1e-5;
     let at = |k: usize, by: f64| {
@@ -81,7 +81,7 @@ fn gradient(x: &[f64], f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     differences(x, |x| vec![f(x)]).into_iter().flatten().collect()
 }
 
-/// Numbers between -1 and 1, the same ones each time.
+/// Pseudorandom numbers between -1 and 1, the same each time.
 fn scattered(n: usize, seed: f64) -> Vec<f64> {
     (0..n).map(|k| (12.9898 * (k as f64 + seed)).sin()).collect()
 }
@@ -193,7 +193,7 @@ fn ba() {
     let mut expected = own.repeat(2);
     expected.push(11 * n + 3 * m + p - 1);
     assert_eq!(outputs[1]["cols"], json!(expected));
-    // All row pointers: of twelve rows of 15, of six of 1, and the end.
+    // All row pointers: twelve rows of 15, six rows of 1, and the end.
     let rows: Vec<usize> = (0..12).map(|r| 15 * r).chain((0..=6).map(|r| 180 + r)).collect();
     assert_eq!(outputs[1]["rows"], json!([&rows[..], &rows[18..]].concat()));
 }
@@ -241,7 +241,7 @@ fn lstm() {
     close(&flat(&outputs[1]), &gradient(&at, objective), 1e-8);
 }
 
-/// A matrix of rows of three and a place.
+/// An affine map: a matrix of three rows, and an offset.
 type Affine = ([[f64; 3]; 3], [f64; 3]);
 
 fn then(a: &Affine, b: &Affine) -> Affine {
@@ -264,7 +264,8 @@ fn turn_about(axis: usize, angle: f64) -> Affine {
 #[test]
 fn ht() {
     let (bones, vertices) = (22usize, 4usize);
-    // A forearm, a wrist, and five fingers of four bones at the wrist; each bone lies beside its parent.
+    // A forearm, a wrist, and five fingers of four bones each, attached to the wrist; each bone is stored
+    // beside its parent.
     let parents: Vec<i32> = (0..bones as i32).map(|b| if b >= 2 && b % 4 == 2 { 1 } else { b - 1 }).collect();
     let places = scattered(3 * bones, 0.7);
     let at_rest = |b: usize| -> Affine {
@@ -285,7 +286,7 @@ fn ht() {
         let length = (theta[0] * theta[0] + theta[1] * theta[1] + theta[2] * theta[2]).sqrt();
         let a = [theta[0] / length, theta[1] / length, theta[2] / length];
         let (s, c) = length.sin_cos();
-        // The rotation about an axis, as it rotates each unit vector.
+        // The rotation about an axis, computed by rotating each unit vector.
         let turned = |x: [f64; 3]| -> [f64; 3] {
             let dot = a[0] * x[0] + a[1] * x[1] + a[2] * x[2];
             std::array::from_fn(|k| {
@@ -346,7 +347,7 @@ fn ht() {
     });
     let outputs = outputs("ht", &["objective", "jacobian"], &input);
     close(&flat(&outputs[0]), &errors(&at), 1e-12);
-    // A row has the two columns of its own point, and then those of theta.
+    // A row has the two columns of its own point, followed by those of theta.
     let slopes = differences(&at, errors);
     let mut rows = Vec::new();
     for r in 0..6 {
@@ -364,7 +365,7 @@ fn kmeans() {
     let centroids = &points[(n - k) * d..];
     let input = json!({ "points": nested(&points, d), "centroids": nested(centroids, d) });
     let outputs = outputs("kmeans", &["cost", "dir"], &input);
-    // Newton's step leads to the mean of the points that are nearest.
+    // Newton's step leads to the mean of the points of each cluster.
     let (mut cost, mut sums, mut counts) = (0.0, vec![0.0; k * d], vec![0.0; k]);
     for p in points.chunks(d) {
         let distance = |c: &[f64]| p.iter().zip(c).map(|(p, c)| (p - c) * (p - c)).sum::<f64>();
@@ -398,7 +399,7 @@ fn llsq() {
 
 #[test]
 fn lse() {
-    // One number, fewer than a group has threads, more than one group takes.
+    // A single number, fewer numbers than a group has threads, and more than one group takes.
     for n in [1, 10, 5000] {
         let x = scattered(n, 1.5);
         let all = log_sum_exp(&x);
@@ -449,7 +450,7 @@ fn det() {
     }
 }
 
-/// By elimination.
+/// The determinant by Gaussian elimination.
 fn determinant(a: &[f64], n: usize) -> f64 {
     let mut a = a.to_vec();
     let mut product = 1.0;
@@ -466,14 +467,14 @@ fn determinant(a: &[f64], n: usize) -> f64 {
 #[test]
 fn particle() {
     let outputs = outputs("particle", &["ff", "fr", "rf", "rr"], &json!({ "w": 0.0 }));
-    // What other tools find.
+    // The value that other tools find.
     close(&flat(&json!(outputs)), &[0.2071918746486116; 4], 1e-4);
 }
 
 #[test]
 fn saddle() {
     let outputs = outputs("saddle", &["ff", "fr", "rf", "rr"], &json!({ "start": [1.0, 1.0] }));
-    // The saddle is at zero, in both pairs of coordinates.
+    // The saddle point is at zero, in both pairs of coordinates.
     for output in outputs {
         close(&flat(&output), &[0.0; 4], 1e-4);
     }

@@ -1,4 +1,5 @@
-//! Programs that do not end, or take all there is: they stop with an error at a line, on every backend, in every command.
+//! Tests programs that do not end, or that take all memory: they stop with an error at a line, on every
+//! backend and in every command.
 
 mod common;
 
@@ -7,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use common::{file, pullback};
 
-/// The backends of the processor.
+/// The backends that run on the processor.
 fn backends() -> Vec<&'static str> {
     let mut all = vec!["interp", "cranelift"];
     if cfg!(feature = "llvm") {
@@ -99,7 +100,7 @@ fn text_is_shown_while_the_program_runs() {
         let mut stdout = child.stdout.take().expect("a pipe");
         stdout.read_exact(&mut start).expect("text");
         assert!(start.starts_with(b"0 0\n0 1\n0 2\n"), "{backend}");
-        // Who reads no more has what he wanted.
+        // A reader that closes the pipe is not an error.
         drop(stdout);
         let out = child.wait_with_output().expect("it ends");
         assert_eq!((out.status.code(), &out.stderr[..]), (Some(0), &b""[..]), "{backend}");

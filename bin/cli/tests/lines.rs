@@ -1,5 +1,5 @@
-//! Command lines that are wrong, that contradict themselves, or that ask for more than there is: each ends with a status and
-//! a message that names the option, the file or the variable.
+//! Tests command lines that are wrong, that contradict themselves, or that ask for more than is available:
+//! each ends with a status and a message that names the option, the file or the variable.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -36,10 +36,11 @@ const FILES: [(&str, &[u8]); 22] = [
     ("lacks.csv", b"x,z\n1,2\n"),
 ];
 
-/// The arguments of `pullback`, its status, and a part of standard error, which is empty where that is.
+/// The arguments of `pullback`, its status, and a part of standard error; an empty part means that standard
+/// error must be empty.
 #[rustfmt::skip]
 const LINES: &[(&str, i32, &str)] = &[
-    // values of memory
+    // Values of memory.
     ("run k.slang --bind o=zeros:99999999999", 1, "`--bind o`: 381470 MiB are more"),
     ("run k.slang --bind o=zeros:18446744073709551615", 1, "`--bind o`: "),
     ("run k.slang --bind o=zeros:1000000,1000000,1000", 1, "`--bind o`: "),
@@ -55,7 +56,7 @@ const LINES: &[(&str, i32, &str)] = &[
     ("run k.slang --bind =1", 2, "`--bind =1`"),
     ("run k.slang --bind o=zeros:1 --bind o=zeros:2", 1, "`o` is bound twice"),
     ("run k.slang", 1, "`o` is not bound"),
-    // numbers out of range
+    // Numbers out of range.
     ("run k.slang --bind o=zeros:1 --groups 0", 2, "`--groups 0`"),
     ("run k.slang --bind o=zeros:1 --groups 99999999999", 2, "`--groups 99999999999`"),
     ("run k.slang --bind o=zeros:1 --groups 4294967295,65536", 2, "`--groups 4294967295,65536,1`"),
@@ -84,7 +85,7 @@ const LINES: &[(&str, i32, &str)] = &[
     ("fit k.slang --items @good.csv --steps 1 --out out --quiet --threads 18446744073709551615", 0, ""),
     ("fit k.slang --items @good.csv --param a=random:2,1", 2, "`--param a=random:2,1`"),
     ("fit k.slang --items @good.csv --rate b=1 --out out", 1, "`--rate b=1`"),
-    // items
+    // Items.
     ("fit k.slang --items 99999999999999", 1, "`--items 99999999999999`"),
     ("fit k.slang --items image:100000,100000", 1, "`--items image:100000,100000`"),
     ("fit k.slang --items image:4294967296,4294967296", 1, "`--items image:4294967296,4294967296`"),
@@ -106,13 +107,13 @@ const LINES: &[(&str, i32, &str)] = &[
     ("fit k.slang --items @lacks.csv --out out", 1, "the items have no column `y`"),
     ("fit k.slang --items @marked.csv --steps 1 --out out --quiet", 0, ""),
     ("fit k.slang --items @returns.csv --steps 1 --out out --quiet", 0, ""),
-    // what cannot be written
+    // Outputs that cannot be written.
     ("run k.slang --bind o=zeros:1 --out o=@nowhere/x.npy", 1, "cannot write `nowhere/x.npy`: there is no such folder"),
     ("fit k.slang --items @good.csv --steps 1 --out k.slang", 1, "cannot write `k.slang`: it is no folder"),
     ("fit k.slang --items @good.csv --steps 1 --out out --checkpoint .", 1, "cannot write `.`: it is a directory"),
     ("fit k.slang --items @good.csv --steps 1 --out out --resume --checkpoint empty", 1, "cannot read `empty`"),
     ("fit k.slang --items @good.csv --steps 1 --out out --resume --checkpoint not.json", 1, "cannot read `not.json`"),
-    // options that contradict each other, or mean nothing
+    // Options that contradict each other or have no effect.
     ("grad k.slang f --at x=1,x=2", 2, "`--at x` is given twice"),
     ("grad k.slang f --at x=1 --at x=2", 2, "`--at x` is given twice"),
     ("grad k.slang f --at x=1 --along x=1", 2, "`--along`"),
@@ -126,7 +127,7 @@ const LINES: &[(&str, i32, &str)] = &[
     ("run k.slang --bind o=zeros:1 --allow xyz", 2, "'--allow <CODE,…>'"),
     ("run k.slang --bind o=zeros:1 --nothing", 2, "'--nothing'"),
     ("fit k.slang --items @good.csv --resume", 2, "--checkpoint <FILE>"),
-    // programs
+    // Programs.
     ("run nothing.slang", 1, "cannot read `nothing.slang`"),
     ("run .", 1, "cannot read `.`: it is a directory"),
     ("check rubbish", 1, "not valid UTF-8"),

@@ -1,4 +1,5 @@
-//! The language server as an editor meets it: the program, its standard input and output, and the protocol.
+//! Tests the language server from the point of view of an editor: the program, its standard input and output,
+//! and the protocol.
 
 use std::io::{BufReader, BufWriter, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -11,7 +12,7 @@ struct Editor {
     to: BufWriter<ChildStdin>,
     from: BufReader<ChildStdout>,
     last: i32,
-    /// Lists of diagnostics that have come, with the file's name.
+    /// The lists of diagnostics received so far, each with the name of its file.
     published: Vec<(String, Value)>,
 }
 
@@ -91,7 +92,7 @@ impl Editor {
         self.say("textDocument/didChange", json!({ "textDocument": document, "contentChanges": changes }));
     }
 
-    /// Asks about the place of the marker `¦` in a text without it.
+    /// Sends a request about the position of the marker `¦`; the document has the text without the marker.
     fn ask_at(&mut self, method: &str, uri: &str, marked: &str) -> Value {
         let at = marked.find('¦').expect("a marker");
         let line = marked[..at].matches('\n').count();
@@ -101,7 +102,7 @@ impl Editor {
         self.ask(method, json!({ "textDocument": { "uri": uri }, "position": position }))
     }
 
-    /// Gives the document the text without the marker and asks about its place.
+    /// Replaces the document by the text without the marker, and sends a request about the marker's position.
     fn at(&mut self, method: &str, uri: &str, marked: &str) -> Value {
         self.change(uri, &marked.replace('¦', ""));
         self.ask_at(method, uri, marked)
@@ -221,7 +222,7 @@ fn definitions_are_found_in_other_files() {
     let found = editor.at("textDocument/definition", &uri, "float g(float y) { float z = y; return ¦z; }\n");
     assert_eq!(found["uri"], uri.as_str());
     assert_eq!(found["range"]["start"]["character"], 25);
-    // A text that is not saved counts.
+    // Unsaved text is used as well.
     editor.open(&tools, "module tools;\npublic float thrice(float x) { return 3 * x; }\n");
     let found =
         editor.at("textDocument/definition", &uri, "import tools;\nfloat f() { return ¦thrice(3); }\n");

@@ -1,10 +1,12 @@
-//! Memory that functions reach, in every command that calls them, and the backends that call them.
+//! Tests the memory that functions reach, in every command that calls functions, and on the backends that
+//! call them.
 
 mod common;
 
 use common::{Out, file, pullback};
 
-/// Each function reaches memory of another kind. `slope` is what the binds make of it at `x = 2`.
+/// Functions that reach different kinds of memory: name, declaration, result, bindings, and the slope at `x =
+/// 2` with these bindings.
 const KINDS: [(&str, &str, &str, &str, f64); 25] = [
     ("buffer", "StructuredBuffer<float> w;", "x * w[1]", "w=[5,3]", 3.0),
     ("doubles", "StructuredBuffer<double> w;", "x * float(w[0])", "w=[7]", 7.0),
@@ -92,7 +94,7 @@ fn write(name: &str, declaration: &str, result: &str) -> String {
     file(&format!("memory-{name}.slang"), &text)
 }
 
-/// The backends of this build, graphics processors only where there is one.
+/// The backends of this build; graphics processors only if there is one.
 fn backends() -> Vec<&'static str> {
     let mut all = vec!["interp", "cranelift"];
     if cfg!(feature = "llvm") {
@@ -104,12 +106,12 @@ fn backends() -> Vec<&'static str> {
     all
 }
 
-/// Runs a command on a backend; `None` if that is a device which says that it cannot.
+/// Runs a command on a backend; `None` if the backend is a device that reports that it cannot run it.
 fn on(backend: &str, args: &[&str], binds: &[&str]) -> Option<Out> {
     let mut args = [args, &["--backend", backend]].concat();
     args.extend(binds.iter().flat_map(|bind| ["--bind", bind]));
     let out = pullback(&args);
-    // What a device lacks (pointers, doubles) it says.
+    // A device reports features that it lacks (pointers, doubles).
     (backend != "wgpu" || !out.stderr.contains("error[E09")).then_some(out)
 }
 
@@ -122,7 +124,7 @@ fn on_each(args: &[&str], binds: &[&str], judge: impl Fn(&str, &Out)) {
     }
 }
 
-/// The commands that call a function, but for `grad`.
+/// The commands that call a function, except for `grad`.
 fn commands(file: &str) -> [Vec<&str>; 4] {
     [
         vec!["gradcheck", file, "f", "--points", "2"],
@@ -246,7 +248,8 @@ fn refused(file: &str, binds: &[&str], says: &[&str]) {
     assert!(out.status == Some(1) && is_said, "{says:?}: {}", out.stderr);
 }
 
-/// A pointer in a struct, behind a pointer or in a uniform, has the name of its path; all of them have to be bound.
+/// A pointer in a struct, behind another pointer or in a uniform, is named by its path; all of them must be
+/// bound.
 #[test]
 fn pointers_behind_pointers_are_bound_by_name() {
     let text = "struct Layer { float* weights; float* sums; }
@@ -285,7 +288,8 @@ void main(uniform Network* network, uniform float* result)
     refused(&file, &all, &["`network` has 2 elements and holds pointers", "`network[1].first.weights`"]);
 }
 
-/// Several elements that hold pointers: those of each have its index in their names. A step of a training over them.
+/// If several elements hold pointers, those of each element have its index in their names. The program is a
+/// training step over such elements.
 #[test]
 fn lists_that_hold_pointers_are_bound_by_element() {
     let text = "struct Layer { float* weights; Atomic<float>* gradients; int inputs; }

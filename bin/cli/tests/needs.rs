@@ -1,5 +1,5 @@
-//! What users of other compilers ask for about memory and speed, each by its number in the list of such requests.
-//! The rest of the list is in `tests/run/needs` and `tests/check/needs`.
+//! Tests requirements on memory and speed that users of other compilers ask for, each named by its number in
+//! the list of such requests. The rest of the list is in `tests/run/needs` and `tests/check/needs`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -15,7 +15,7 @@ fn file(name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// What `check --report-checkpoints` says of a program.
+/// The output of `check --report-checkpoints` for a program.
 fn report(name: &str, text: &str) -> String {
     let path = file(name, text);
     let args = ["check", "--report-checkpoints"];
@@ -25,7 +25,7 @@ fn report(name: &str, text: &str) -> String {
     String::from_utf8(out.stdout).expect("text")
 }
 
-/// The instructions that a kernel executes, by the interpreter, which has no clock.
+/// The number of instructions that a kernel executes, counted by the interpreter and so independent of time.
 fn steps(name: &str, text: &str, entry: &str) -> u64 {
     let path = file(name, text);
     let mut session = Session::new(FileOptions::default());

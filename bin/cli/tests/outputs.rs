@@ -1,4 +1,5 @@
-//! Output that cannot be written is an error; a file that is there already stays whole.
+//! Tests that output that cannot be written is an error, and that an existing file is never left partly
+//! written.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -75,7 +76,7 @@ fn a_full_disk_is_an_error_in_every_command() {
         let (status, _, err) = run(&folder, args);
         assert!(status == Some(1) && err.contains("cannot write `/dev/full`"), "{args:?}: {err}");
     }
-    // A device is written to, and not replaced.
+    // A device is written to and not replaced by a file.
     let (status, out, _) = run(&folder, &["emit", "k.slang", "-o", "/dev/stdout"]);
     assert!(status == Some(0) && out.contains("func"), "{out}");
 }
@@ -111,7 +112,7 @@ fn a_file_that_fails_stays_as_it_was() {
     assert_eq!(names.len(), 3, "nothing is left behind: {names:?}");
     #[cfg(unix)]
     {
-        // The name of a link stays one.
+        // A link stays a link, and its target is replaced.
         std::os::unix::fs::symlink("o.npy", folder.join("link.npy")).expect("links");
         let args = ["run", "k.slang", "--bind", "o=zeros:2", "--groups", "2", "--out", "o=@link.npy"];
         assert_eq!(run(&folder, &args).0, Some(0));

@@ -1,4 +1,4 @@
-//! Extreme inputs give a result or a diagnostic: never a crash, never a hang.
+//! Tests that extreme inputs give a result or a diagnostic, and never a crash or a hang.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -43,7 +43,8 @@ fn function_of_two_thousand_lines() {
     source.push_str("    return y;\n}\nvoid main() { var p = diffPair(1.0); bwd_diff(f)(p, 1.0); printf(\"%.3f\\n\", p.d); }\n");
     let (code, shown) = run("long.slang", &source);
     assert_eq!(code, Some(0), "{shown}");
-    // y' = 0.001 sin y over 2000 steps: dy(2)/dy(0) = sin y(2) / sin y(0), up to the steps' error
+    // For y' = 0.001 sin y over 2000 steps, dy(2)/dy(0) = sin y(2) / sin y(0), up to the discretisation
+    // error.
     let slope: f64 = shown.trim().parse().expect("a number");
     assert!((0.1..1.5).contains(&slope), "{slope}");
 }
@@ -96,7 +97,7 @@ fn chain_of_five_hundred_calls() {
 
 #[test]
 fn calls_that_fan_out() {
-    // each function calls the one before twice: linear to compile, and 2¹⁶ calls to run
+    // Each function calls the previous one twice: linear to compile, and 2¹⁶ calls to run.
     let mut source = String::from("[Differentiable] float f0(float x) { return sin(x); }\n");
     for k in 1..=16 {
         let p = k - 1;

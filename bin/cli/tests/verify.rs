@@ -1,4 +1,4 @@
-//! `pullback verify`: what it finds, what it does not check, and how it says so.
+//! Tests the findings of `pullback verify`, the functions that it does not check, and its output.
 
 mod common;
 
@@ -10,7 +10,7 @@ fn run(name: &str, text: &str, args: &[&str]) -> Out {
     pullback(&[&[args[0], &path], &args[1..]].concat())
 }
 
-/// The function's entry, if there is one.
+/// The entry of a function; fails the test if there is none.
 fn function<'j>(json: &'j Json, name: &str) -> &'j Json {
     let all = json["functions"].as_array().expect("a list");
     all.iter().find(|f| f["function"] == name).unwrap_or_else(|| panic!("no `{name}` in {json}"))
@@ -71,7 +71,7 @@ fn every_differentiable_function_is_checked_or_said_not_to_be() {
     ];
     for name in checked {
         let rows = function(&json, name)["rows"].as_array().expect("rows");
-        // two backends, three levels, two kinds of numbers
+        // Two backends, three levels, two kinds of numbers.
         assert_eq!(rows.len(), 12, "{name}");
         for row in rows {
             assert!(row["agree"].as_u64() > Some(0) && row["differ"] == 0, "{name}: {row}");
@@ -115,7 +115,7 @@ fn every_backend_of_the_build_takes_part() {
     }
 }
 
-/// Functions with a derivative that somebody has written wrong, and what tells.
+/// Functions with an incorrect custom derivative, and the message that reveals it.
 const WRONG: [(&str, &str); 6] = [
     (
         "one mode",
@@ -146,7 +146,7 @@ const WRONG: [(&str, &str); 6] = [
 #[test]
 fn what_is_wrong_is_found_by_verify_and_gradcheck() {
     for (name, text) in WRONG {
-        // What is cut beside it hides nothing.
+        // A derivative that is cut beside it hides nothing.
         let text = format!("{text}\n[Differentiable] float h(float x) {{ return g(x) * detach(x) + x; }}\n");
         let out = run("wrong", &text, &[&["verify", "h"], &QUICK[..]].concat());
         assert_eq!(out.status, Some(1), "{name}: {}{}", out.stdout, out.stderr);
@@ -157,7 +157,7 @@ fn what_is_wrong_is_found_by_verify_and_gradcheck() {
     }
 }
 
-/// Functions of which a derivative is cut on purpose.
+/// Functions with a derivative that is cut on purpose.
 const CUT: [&str; 20] = [
     "[Differentiable] float f(float x, float y) { return detach(x) * y; }",
     "[Differentiable] float f(float x) { return detach(x * x) + x; }",
@@ -208,7 +208,7 @@ fn a_derivative_that_is_cut_is_said_to_be() {
     );
 }
 
-/// By comparisons alone: nothing is cut, and no derivative knows it.
+/// The slope arises from comparisons alone: nothing is cut, and no derivative includes it.
 #[test]
 fn a_slope_without_a_derivative_differs() {
     let text = "[Differentiable] float f(float x)

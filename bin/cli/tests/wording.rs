@@ -1,4 +1,5 @@
-//! The text of diagnostics, as it is shown: the words of the main ones, and that none shows a name of the compiler's own.
+//! Tests the text of diagnostics as it is shown: the wording of the main ones, and that none shows an
+//! internal name of the compiler.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +16,7 @@ fn checked(path: &Path) -> String {
     String::from_utf8_lossy(&output.stderr).replace(&path.display().to_string(), "FILE")
 }
 
-/// The same of a program.
+/// The output of `pullback check` for a program.
 fn said(name: &str, program: &str) -> String {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("wording-{name}.slang"));
     std::fs::write(&path, program).expect("writable");
@@ -185,7 +186,7 @@ fn errors_in_what_is_not_run_are_mentioned() {
     assert_eq!(run("float f() { return 1; }"), "");
 }
 
-/// Names that only the compiler's sources have. A program may name some of them itself.
+/// Names that occur only in the compiler's sources. A program may use some of them itself.
 const INTERNAL: [&str; 11] = [
     "__Builtin",
     "__Elementwise",
@@ -200,7 +201,8 @@ const INTERNAL: [&str; 11] = [
     "'some ",
 ];
 
-/// Commands that compile a file, with the arguments after its name; `FUNCTION` is the first differentiable function.
+/// Commands that compile a file, with the arguments after its name; `FUNCTION` stands for the first
+/// differentiable function.
 const COMMANDS: [&[&str]; 7] = [
     &["check"],
     &["run"],
@@ -217,7 +219,7 @@ fn differentiable(program: &str) -> Option<&str> {
     rest[..rest.find('(')?].split_whitespace().last()
 }
 
-/// Names of the compiler's own that commands show of a file, and the program does not have.
+/// The compiler's internal names that commands show for a file, unless the program contains them.
 fn internal(path: &Path) -> Vec<String> {
     let Ok(program) = std::fs::read_to_string(path) else { return Vec::new() };
     let function = differentiable(&program);

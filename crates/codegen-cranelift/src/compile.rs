@@ -1,10 +1,10 @@
-//! Machine code of what was emitted, on all cores.
+//! Compiles emitted functions to machine code, on all cores.
 //!
-//! Functions are compiled in batches, each by whichever core is free, and defined in the order in
-//! which they were emitted; so the code does not depend on how many cores there are.
+//! Functions are compiled in batches, each function by whichever core is free, and defined in the order in
+//! which they were emitted, so the code does not depend on the number of cores.
 //!
-//! Our own optimiser has run already; Cranelift's is left out where its placement of instructions does
-//! harm.
+//! The optimiser of `opt` has run already; Cranelift's is disabled where its placement of instructions is
+//! harmful.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,49 +19,51 @@ use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Module as _, ModuleError, ModuleReloc};
 use ir::Func;
 
-/// Instructions in a batch: enough to keep cores busy, few enough that memory stays small.
+/// The number of instructions in a batch: enough to keep cores busy, few enough that memory use stays small.
 const BATCH: usize = 50_000;
-/// Fewer instructions are not worth a thread.
+/// The number of instructions for which an additional thread is worth its cost.
 const WORTH_A_THREAD: usize = 2_000;
-/// Cranelift's optimiser is always used up to so many joins,
+/// The number of joins up to which Cranelift's optimiser is always used.
 const FEW_JOINS: usize = 4;
-/// and as long as it can add no more than about so many instructions.
+/// Beyond `FEW_JOINS`, the number of instructions that Cranelift's optimiser may be expected to add at most.
 const GROWTH: usize = 16_000;
-/// A function of more instructions is compiled in one pass, spills and all: anything else takes minutes.
+/// Functions of more instructions get their registers allocated in a single pass, spills included: anything
+/// else takes minutes.
 const HUGE: usize = 50_000;
-/// The same for a function of long blocks, also in the loop over threads: most of what so many instructions have made is
-/// in the frame anyway, and the time that the other allocator takes grows with their square.
+/// The same limit for functions of long blocks, which applies inside the loop over threads, too. Most of the
+/// values of so many instructions are in the frame anyway, and the time that the other allocator takes grows
+/// with their square.
 const HUGE_AND_STRAIGHT: usize = 16_000;
-/// Instructions of a long block.
+/// The average number of instructions in a block from which a function counts as one of long blocks.
 const LONG_BLOCK: usize = 1_000;
-/// Of a worker; taken only as it is used.
+/// The stack size of a worker in bytes; only the part in use becomes memory.
 const STACK: usize = 256 << 20;
 
 /// How Cranelift compiles a function.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// With its optimiser.
+    /// With Cranelift's optimiser.
     Optimised,
-    /// Without it.
+    /// Without the optimiser.
     Direct,
-    /// Without it, registers allocated in one pass.
+    /// Without the optimiser, and with registers allocated in a single pass.
     OnePass,
 }
 
-/// A function on its way.
+/// A function to be compiled.
 pub(crate) struct Job {
     id: FuncId,
-    /// What it was emitted from.
+    /// The IR function that it was emitted from.
     pub(crate) func: Func,
     clif: Context,
     way: Way,
     failed: Option<CodegenError>,
 }
 
-/// Functions that are emitted and not yet compiled.
+/// The queue of functions that are emitted but not yet compiled.
 pub(crate) struct Queue {
     isa: OwnedTargetIsa,
-    /// The same machine for the other two ways; made when first needed.
+    /// The same machine with the settings for the other two ways; made on first use.
     direct: Option<OwnedTargetIsa>,
     one_pass: Option<OwnedTargetIsa>,
     jobs: Vec<Job>,
@@ -76,12 +78,12 @@ impl Queue {
         Ok(Queue { isa, direct: None, one_pass: None, jobs: Vec::new(), insts: 0, free: Vec::new() })
     }
 
-    /// The machine.
+    /// The target machine.
     pub(crate) fn isa(&self) -> OwnedTargetIsa {
         self.isa.clone()
     }
 
-    /// Takes what was emitted and leaves an empty context; true if it is time to compile.
+    /// Takes the emitted function and leaves an empty context; returns true if it is time to compile.
     pub(crate) fn push(&mut self, id: FuncId, func: Func, clif: &mut Context) -> bool {
         let empty = self.free.pop().unwrap_or_else(Context::new);
         let clif = std::mem::replace(clif, empty);
@@ -91,13 +93,13 @@ impl Queue {
         self.insts >= BATCH
     }
 
-    /// Keeps the memory of a finished job.
+    /// Keeps the memory of a finished job for reuse.
     pub(crate) fn reuse(&mut self, mut job: Job) {
         job.clif.clear();
         self.free.push(job.clif);
     }
 
-    /// Compiles all that waits.
+    /// Compiles all jobs in the queue.
     pub(crate) fn compile(&mut self) -> Vec<Job> {
         let jobs = std::mem::take(&mut self.jobs);
         let insts = std::mem::take(&mut self.insts);
@@ -119,7 +121,7 @@ impl Queue {
         };
         std::thread::scope(|scope| {
             for _ in 1..workers {
-                // Without a further thread this one does it all.
+                // If no more threads can be spawned, this one does all the work.
                 let _ = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
             }
             work();
@@ -139,7 +141,7 @@ impl Queue {
 }
 
 impl Job {
-    /// Puts the code into `jit`; gives the bytes of its frame.
+    /// Defines the function in `jit`; returns the size of its frame in bytes.
     pub(crate) fn define(&mut self, jit: &mut JITModule) -> Result<u32, Box<ModuleError>> {
         if let Some(error) = self.failed.take() {
             return Err(Box::new(ModuleError::Compilation(error)));
@@ -153,7 +155,7 @@ impl Job {
     }
 }
 
-/// This machine, with our settings.
+/// This machine, with the given settings.
 fn this_machine(opt_level: &str, quick: bool) -> Result<OwnedTargetIsa, String> {
     let mut flags = settings::builder();
     let verify = if cfg!(debug_assertions) { "true" } else { "false" };
@@ -171,11 +173,11 @@ fn this_machine(opt_level: &str, quick: bool) -> Result<OwnedTargetIsa, String> 
     cranelift_native::builder()?.finish(settings::Flags::new(flags)).map_err(|e| e.to_string())
 }
 
-/// What suits a function.
+/// Chooses how a function is compiled.
 ///
-/// Cranelift's optimiser takes pure instructions out of their blocks and puts each where it is first needed. One that
-/// is needed in both arms of an `if` and after it is then computed three times, with all it depends on: code that
-/// grows with the product of joins and instructions.
+/// Cranelift's optimiser takes pure instructions out of their blocks and places each where it is first
+/// needed. An instruction that is needed in both arms of an `if` and after it is then computed three times,
+/// with everything that it depends on, so the code grows with the product of joins and instructions.
 fn way_for(func: &ClifFunction) -> Way {
     let insts = func.dfg.num_insts();
     let joins = joins(func);
@@ -189,7 +191,7 @@ fn way_for(func: &ClifFunction) -> Way {
     }
 }
 
-/// How many blocks are reached from several blocks before them: the ends of `if` and `switch`.
+/// The number of blocks with several predecessors before them in the layout: the ends of `if` and `switch`.
 fn joins(func: &ClifFunction) -> usize {
     let mut forward: SecondaryMap<Block, u32> = SecondaryMap::new();
     let mut seen: SecondaryMap<Block, bool> = SecondaryMap::new();
@@ -215,7 +217,7 @@ mod tests {
     use cranelift_codegen::ir::{InstBuilder, types};
     use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 
-    /// A function of so many blocks one after the other, of so many instructions each.
+    /// A function of `blocks` consecutive blocks of `insts` instructions each.
     fn function(blocks: usize, insts: usize) -> ClifFunction {
         let mut func = ClifFunction::new();
         let mut context = FunctionBuilderContext::new();

@@ -1,8 +1,8 @@
-//! IR to machine code in memory, by Cranelift.
+//! Compiles IR to machine code in memory, with Cranelift.
 //!
-//! [`compile`] gives the code of a module's entry points and of functions that were asked for; the crate `native` runs
-//! it and says how it is entered. Both share the scalar functions of `ir::scalar` where the machine has no exact
-//! instruction.
+//! [`compile`] compiles a module's entry points and the functions that the host asked for; the crate `native`
+//! runs the code and defines how it is entered. Both use the scalar functions of `ir::scalar` where the
+//! machine has no exact instruction.
 
 mod compile;
 mod emit;
@@ -26,19 +26,20 @@ use emit::{Emitter, ModuleCx};
 /// The backend's name in diagnostics.
 const NAME: &str = "cranelift";
 
-/// The executable memory, until it is dropped.
+/// The executable memory, freed when it is dropped.
 struct Memory(Option<JITModule>);
 
 impl Drop for Memory {
     fn drop(&mut self) {
         if let Some(jit) = self.0.take() {
-            // SAFETY: whoever owns this has given up the pointers into it.
+            // SAFETY: the owner keeps no pointers into the memory once it drops it.
             unsafe { jit.free_memory() };
         }
     }
 }
 
-/// Compiles the entry points of a verified module, the functions in `options`, and all that they call.
+/// Compiles the entry points of a verified module, the functions in `options`, and all functions that they
+/// call.
 pub fn compile(module: &Module, options: &Options) -> Result<Compiled, Unsupported> {
     let (mut cx, fixed) = prepare(module, options)?;
     let made = emit_all(&mut cx);
@@ -51,34 +52,34 @@ pub fn compile(module: &Module, options: &Options) -> Result<Compiled, Unsupport
     }
     let entry = |id: &FuncId| {
         let code = jit.get_finalized_function(*id);
-        // SAFETY: emitted with this signature.
+        // SAFETY: the function was emitted with this signature.
         (EntryCode::Whole(unsafe { std::mem::transmute::<*const u8, EntryFn>(code) }), None)
     };
     let entries = entries.iter().map(entry).collect();
     let function = |&(func, id): &(Func, FuncId)| {
         let code = jit.get_finalized_function(id);
-        // SAFETY: emitted with this signature.
+        // SAFETY: the function was emitted with this signature.
         (func, unsafe { std::mem::transmute::<*const u8, RawFn>(code) })
     };
     let raw = raw.iter().map(function).collect();
     let stack_need = plan.stack_need(&frames);
     let recursion_need = plan.recursion_need(|f| u64::from(frames[f]));
     let parts = Parts { entries, raw, tables, fixed, stack_need, recursion_need, memory: Box::new(memory) };
-    // SAFETY: the emitter keeps the contract.
+    // SAFETY: the emitted code keeps the contract of `native`.
     Ok(unsafe { Compiled::new(module, &plan, parts) })
 }
 
-/// The text of Cranelift's IR for what [`compile`] compiles, before its optimiser.
+/// The text of the Cranelift IR that [`compile`] compiles, before Cranelift's optimiser.
 pub fn clif_text(module: &Module, options: &Options) -> Result<String, Unsupported> {
     let (mut cx, _fixed) = prepare(module, options)?;
     cx.text = Some(String::new());
     let made = emit_all(&mut cx);
-    // SAFETY: nothing was compiled.
+    // SAFETY: nothing was compiled, so no pointers into the memory exist.
     unsafe { cx.jit.free_memory() };
     made.map(|_| cx.text.unwrap_or_default())
 }
 
-/// What functions are emitted into, and the memory they refer to.
+/// Makes the context that functions are emitted into, and the memory that their code refers to.
 fn prepare<'m>(module: &'m Module, options: &Options) -> Result<(ModuleCx<'m>, Fixed), Unsupported> {
     let roots = module.entries.iter().map(|e| e.func).chain(options.functions.iter().copied());
     let plan = Plan::new(module, roots);
@@ -117,15 +118,16 @@ fn prepare<'m>(module: &'m Module, options: &Options) -> Result<(ModuleCx<'m>, F
     Ok((cx, fixed))
 }
 
-/// Address space for the code of one module: what calls reach from anywhere within. Only what is used becomes memory.
+/// The address space reserved for the code of one module, within which every call reaches every function.
+/// Only the part in use becomes memory.
 const REACH: usize = 1 << 30;
 
-/// A module that emits for this machine. Its code lies together: where each function had memory of its own, those of a
-/// process with large stacks could be further apart than a call reaches.
+/// Makes a module that emits for this machine, with all code in one reservation: if each function had memory
+/// of its own, the functions of a process with large stacks could be further apart than a call reaches.
 fn new_module(queue: &Queue) -> JITModule {
     let mut builder = JITBuilder::with_isa(queue.isa(), default_libcall_names());
     builder.symbols(symbols());
-    // Where so much cannot be reserved (a limit of address space), there is little to be apart.
+    // If so much cannot be reserved because address space is limited, functions cannot be far apart anyway.
     if let Ok(together) = ArenaMemoryProvider::new_with_size(REACH) {
         builder.memory_provider(Box::new(together));
     }
@@ -134,7 +136,7 @@ fn new_module(queue: &Queue) -> JITModule {
 
 type Made = (Vec<FuncId>, Vec<(Func, FuncId)>);
 
-/// Emits everything; gives the entry points' code and the functions' code for Rust.
+/// Emits all functions; returns the functions of the entry points, and those that Rust can call.
 fn emit_all(cx: &mut ModuleCx<'_>) -> Result<Made, Unsupported> {
     let module = cx.ir;
     let order = cx.plan.order.clone();
@@ -224,7 +226,7 @@ fn emit_entry(
     Ok(id)
 }
 
-/// Hands over what was emitted, to be compiled with others.
+/// Queues an emitted function, to be compiled together with others.
 fn define(cx: &mut ModuleCx<'_>, id: FuncId, clif: &mut ClifContext, func: Func) -> Result<(), Unsupported> {
     spill::spill_long_lived(&mut clif.func);
     if let Some(text) = &mut cx.text {
@@ -235,7 +237,7 @@ fn define(cx: &mut ModuleCx<'_>, id: FuncId, clif: &mut ClifContext, func: Func)
     if cx.queue.push(id, func, clif) { flush(cx) } else { Ok(()) }
 }
 
-/// Compiles what is in the queue.
+/// Compiles all functions in the queue.
 fn flush(cx: &mut ModuleCx<'_>) -> Result<(), Unsupported> {
     for mut job in cx.queue.compile() {
         let frame = job.define(&mut cx.jit).map_err(|e| too_big(*e, job.func, cx.ir))?;
@@ -245,7 +247,7 @@ fn flush(cx: &mut ModuleCx<'_>) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// What Cranelift refuses: a function too large for it.
+/// The error for a function that Cranelift refuses to compile, such as one that is too large.
 fn too_big(error: ModuleError, func: Func, module: &Module) -> Unsupported {
     let f = &module.funcs[func];
     let (op, internal) = match error {

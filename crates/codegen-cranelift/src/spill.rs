@@ -1,12 +1,12 @@
-//! Keeps values that live long in memory, so that compile time stays linear in a function's size.
+//! Spills long-lived values to the frame, so that compile time stays linear in a function's size.
 //!
-//! A derivative computes residuals in its forward half and uses them in its reverse half: hundreds of values live
-//! across most of a function and across every call in it. Cranelift's register allocator splits each of them
-//! at each obstacle, which takes time quadratic in their number; half a minute was seen for a function of two
-//! thousand instructions. They do not fit into registers anyway. So in a function that has many, each is
-//! stored to the frame where it is computed and loaded again before it is used, once for a stretch of
-//! instructions; a constant is made again instead. What is left for the allocator is short. Functions with few such
-//! values are left alone.
+//! A derivative computes residuals in its forward half and uses them in its reverse half: hundreds of values
+//! are live across most of a function and across every call in it. Cranelift's register allocator splits each
+//! of them at each obstacle, which takes time quadratic in their number; half a minute was seen for a
+//! function of two thousand instructions. Such values do not fit into registers anyway. So in a function that
+//! has many of them, each is stored to the frame where it is computed and reloaded before it is used, once
+//! for a stretch of instructions; a constant is rematerialised instead. The live ranges that remain for the
+//! allocator are short. Functions with few long-lived values are left unchanged.
 
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::entity::SecondaryMap;
@@ -15,32 +15,33 @@ use cranelift_codegen::ir::{
 };
 use rustc_hash::FxHashMap;
 
-/// A value that lives over more instructions than this lives long.
+/// A value that is live across more instructions than this is long-lived.
 const LONG: u32 = 100;
-/// A value loaded again is used for so many instructions.
+/// A reloaded value is reused for this many instructions.
 const STRETCH: u32 = 32;
-/// With no more long-lived values than this, the allocator copes.
+/// Up to this number of long-lived values the allocator is fast enough.
 const FEW: usize = 64;
 
-/// Where a value is defined and last used, in instructions from the function's start.
+/// The live range of a value, in instructions from the start of the function, and how it is kept.
 #[derive(Clone, Copy, Default)]
 struct Life {
     defined: u32,
     last: u32,
-    /// Where it is kept in the frame, plus one; 0: in a register.
+    /// The offset of the value's slot in the frame plus one; 0 if it stays in a register.
     slot: u32,
-    /// The instruction that makes it again wherever it is used, of a constant or an address in the frame.
+    /// The instruction that is cloned to rematerialise the value at its uses: a constant or an address in the
+    /// frame.
     again: Option<Inst>,
 }
 
 impl Life {
-    /// True if it is in no register but where it is used.
+    /// Returns true if the value is only in a register near its uses.
     fn is_apart(self) -> bool {
         self.slot != 0 || self.again.is_some()
     }
 }
 
-/// Moves long-lived values into the frame if there are many.
+/// Spills long-lived values to the frame if there are many.
 pub(crate) fn spill_long_lived(func: &mut Function) {
     if func.dfg.num_insts() <= LONG as usize {
         return;
@@ -127,7 +128,7 @@ pub(crate) fn spill_long_lived(func: &mut Function) {
     }
 }
 
-/// Stores a value that was just computed; it stays at hand for a while.
+/// Spills a value that was just computed; uses that follow shortly still use the original.
 fn keep(
     cursor: &mut FuncCursor<'_>,
     base: Value,
@@ -161,8 +162,8 @@ fn lives(func: &Function) -> SecondaryMap<Value, Life> {
     lives
 }
 
-/// The instruction that makes a value, if that can be done again wherever it is used: a constant or an address in the
-/// frame.
+/// The instruction that defines a value, if it can be rematerialised at each use: a constant or an address in
+/// the frame.
 fn maker(func: &Function, v: Value) -> Option<Inst> {
     let inst = func.dfg.value_def(v).inst()?;
     matches!(

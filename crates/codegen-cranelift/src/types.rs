@@ -1,4 +1,4 @@
-//! How IR values are held in Cranelift's values; local memory is as `native::types` says.
+//! The representation of IR values by Cranelift's values; local memory is laid out as in `native::types`.
 
 use cranelift_codegen::ir::{Type as ClifType, types};
 use ir::{Scalar, Type, TypeData, Types};
@@ -28,8 +28,8 @@ pub(crate) fn parts(ts: &Types, ty: Type) -> SmallVec<[ClifType; 4]> {
     }
 }
 
-/// The results of a function other than arrays, part by part: which come back in registers, and how
-/// many go through memory, eight bytes each.
+/// The results of a function other than arrays: for each part its type and whether it is returned in a
+/// register, and the number of parts that are returned through memory instead, eight bytes each.
 pub(crate) fn returns(ts: &Types, results: impl Iterator<Item = Type>) -> (Vec<(ClifType, bool)>, u64) {
     let (mut ints, mut floats, mut spilled) = (6, 8, 0);
     let mut all = Vec::new();

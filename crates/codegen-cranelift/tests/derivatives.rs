@@ -1,6 +1,6 @@
-//! Derivatives of random programs: compiled code and the interpreter agree bit for bit. Stacks of
-//! every shape, cells that hold them, and loops that consume them in reverse come from here.
-//! `PULLBACK_RANDOM=n` runs `n` programs.
+//! Derivatives of random programs: compiled code and the interpreter agree bit for bit. These programs cover
+//! stacks of every shape, cells that hold them, and loops that consume them in reverse. `PULLBACK_RANDOM=n`
+//! runs `n` programs.
 
 #[allow(dead_code, missing_docs, reason = "the generator of another crate's tests")]
 #[path = "../../autodiff/tests/generate/mod.rs"]
@@ -73,7 +73,7 @@ fn derivatives_agree_with_the_interpreter() {
         if seed % 3 == 0 {
             functions.push(autodiff::forward(&mut module, backward).expect("forward of backward"));
         }
-        // The halves hand stacks from one to the other.
+        // The forward half passes stacks to the reverse half.
         functions.extend(stages.ok().map(|s| s.primal));
         opt::after_ad(&mut module, &opt::Options { level: 0, ..Default::default() }, &functions);
         agree(&module, &functions, seed);

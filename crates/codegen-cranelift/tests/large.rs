@@ -1,4 +1,4 @@
-//! Large and deep functions compile in reasonable time, or are refused by name.
+//! Large and deep functions compile in reasonable time, or are refused with an error that names them.
 
 use ir::interp::Value;
 use ir::{Builder, LoopInfo, Module, Op, Scalar, Slot, Type};
@@ -70,7 +70,7 @@ fn deep_nesting() {
 
 #[test]
 fn many_arrays_fit_on_the_stack() {
-    // 400 arrays of 4 kB each, and a function that calls itself with them.
+    // The program has 400 arrays of 4 kB each, and a function that calls itself with them.
     let mut module = Module::default();
     let mut types = std::mem::take(&mut module.types);
     let array = types.array(Type::F32, 1024);
@@ -101,7 +101,7 @@ fn many_arrays_fit_on_the_stack() {
 
 #[test]
 fn a_large_frame_in_a_group_with_barriers() {
-    // 20,000 values that all live at once, in a callee of every thread.
+    // The program has 20,000 values that are all live at once, in a callee of every thread.
     let mut module = Module::default();
     let mut types = std::mem::take(&mut module.types);
     let float = module.mem.intern(ir::MemData::Scalar(Scalar::F32));
@@ -140,14 +140,14 @@ fn a_large_frame_in_a_group_with_barriers() {
     let compiled = compile(&module, &Options::default()).expect("compiles");
     let mut memory = vec![1.0f32; 64];
     let desc = native::Desc { ptr: memory.as_mut_ptr().cast(), count: 64 };
-    // SAFETY: the buffer outlives the worker, and nobody else uses it.
+    // SAFETY: the buffer outlives the worker, and nothing else uses it.
     let mut worker = unsafe { native::Worker::with_buffers(&compiled, &[desc]) };
     let entry = compiled.entry("main").expect("an entry point");
     worker.run_groups(entry, std::iter::once([0; 3])).expect("runs");
     assert_eq!(memory[..3], [20_000.0, 20_001.0, 20_002.0]);
 }
 
-/// A straight line that keeps all its values until the end, as a derivative does.
+/// Straight-line code that keeps all its values until the end, as a derivative does.
 fn keeps_everything(n: u32) -> (Module, ir::Function) {
     let mut module = Module::default();
     let mut types = std::mem::take(&mut module.types);

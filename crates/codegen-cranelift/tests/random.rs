@@ -1,5 +1,5 @@
-//! Random programs: compiled code and the interpreter agree bit for bit (NaNs are equal) on
-//! results, buffers and output. `PULLBACK_RANDOM=n` runs `n` programs.
+//! Random programs: compiled code and the interpreter agree bit for bit (NaNs count as equal) on results,
+//! buffers and output. `PULLBACK_RANDOM=n` runs `n` programs.
 
 #[path = "../../opt/tests/generate/mod.rs"]
 mod generate;
@@ -24,7 +24,7 @@ fn argument(types: &Types, ty: Type, rng: &mut Rng) -> Value {
     }
 }
 
-/// Bytes as numbers, with one NaN for all.
+/// Converts bytes to numbers, with all NaNs replaced by the same one.
 fn words(bytes: &[u8]) -> Vec<u32> {
     bytes
         .chunks(4)
@@ -54,7 +54,7 @@ fn one(seed: u64) {
             .unwrap_or_else(|e| panic!("{}\n{}", e.message, text()));
         let descs: Vec<Desc> =
             buffers.iter_mut().map(|b| Desc { ptr: b.as_mut_ptr(), count: b.len() as u64 / 4 }).collect();
-        // SAFETY: the buffers outlive the worker, and nobody else uses them.
+        // SAFETY: the buffers outlive the worker, and nothing else uses them.
         let mut worker = unsafe { Worker::with_buffers(&compiled, &descs) };
         let got = worker.call(program.main, &args).unwrap_or_else(|e| panic!("{}\n{}", e.message, text()));
         let printed = worker.take_stdout();

@@ -15,7 +15,7 @@ impl Rng {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// Bits of a kind of number: often special, small or of ordinary size.
+    /// Random bits of a kind of number: often special, small or of ordinary size.
     fn bits(&mut self, s: Scalar) -> u64 {
         let r = self.next();
         let bits = match r % 8 {
@@ -35,7 +35,7 @@ impl Rng {
     }
 }
 
-/// An op: its operand types, its result type.
+/// An op, its operand types and its result type.
 type Case = (Op, Vec<Scalar>, Scalar);
 
 fn cases() -> Vec<Case> {

@@ -1,20 +1,21 @@
-//! LLVM's interface for C, from its shared library, which is opened when it is first needed.
+//! LLVM's C interface, from its shared library, which is opened on first use.
 //!
-//! Opening it takes longer than most commands of ours: some 20 ms. So nothing is linked with it; what needs no machine
-//! code of LLVM's, or finds it in the cache, never pays for it. And a program that was built with this backend starts
-//! where LLVM is not installed, and says so only when it is asked for.
+//! Opening the library takes longer than most commands do: some 20 ms. So nothing is linked with it, and work
+//! that needs no machine code from LLVM, or finds it in the cache, does not pay for it. Besides, a program
+//! that was built with this backend starts where LLVM is not installed, and only reports an error when LLVM
+//! is needed.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use libloading::Library;
 
-/// Anything of LLVM's.
+/// A pointer to any of LLVM's objects.
 pub(crate) type Ref = *mut c_void;
 
 macro_rules! api {
     ($($field:ident = $symbol:literal($($param:ty),*) $(-> $result:ty)?;)*) => {
-        /// The functions that are used, by their names without `LLVM`.
+        /// The functions in use, by their names without the prefix `LLVM`.
         pub(crate) struct Api {
             $(pub(crate) $field: unsafe extern "C" fn($($param),*) $(-> $result)?,)*
             library: Library,
@@ -22,8 +23,8 @@ macro_rules! api {
 
         impl Api {
             fn of(library: Library) -> Result<Api, String> {
-                // SAFETY: the symbols have these types in LLVM 19, whose interface for C is stable; the functions
-                // are used only while the library is open, which is for ever.
+                // SAFETY: the symbols have these types in LLVM 19, whose C interface is stable, and the
+                // library stays open for ever.
                 unsafe {
                     $(let $field = *library.get($symbol.as_bytes()).map_err(|e| e.to_string())?;)*
                     Ok(Api { $($field,)* library })
@@ -76,24 +77,25 @@ api! {
     error_message_dispose = "LLVMDisposeErrorMessage"(*mut c_char);
 }
 
-/// Where the library was when this was built, if that was said.
+/// The prefix of the LLVM installation that the build was configured with, if any.
 const BUILT_WITH: Option<&str> = option_env!("LLVM_SYS_191_PREFIX");
 
 /// See [`found_at`].
 static FOUND: OnceLock<String> = OnceLock::new();
 
-/// Names LLVM's shared library, which is tried before the system's. Without effect once it has been opened.
+/// Sets a path of LLVM's shared library that is tried before the system's. Has no effect once the library is
+/// open.
 pub fn found_at(path: String) {
     let _ = FOUND.set(path);
 }
 
-/// The library, opened once; or why it cannot be.
+/// The library, opened on first use; or the reason why it cannot be opened.
 pub(crate) fn api() -> Result<&'static Api, String> {
     static API: OnceLock<Result<Api, String>> = OnceLock::new();
     API.get_or_init(open).as_ref().map_err(Clone::clone)
 }
 
-/// Opens the first library of that version among those that are named.
+/// Opens the first of the candidate libraries that has the required version.
 fn open() -> Result<Api, String> {
     let mut names: Vec<String> = Vec::new();
     match std::env::var("PULLBACK_LIBLLVM") {
@@ -110,21 +112,23 @@ fn open() -> Result<Api, String> {
     }
     let mut errors = Vec::new();
     for name in &names {
-        // SAFETY: LLVM's library does nothing when it is opened but fill its tables.
+        // SAFETY: the initialisers of LLVM's library only fill its tables.
         match unsafe { Library::new(name) } {
             Ok(library) => {
                 let api = Api::of(library)?;
                 let mut major = 0;
-                // SAFETY: three places for numbers; null where they are not wanted.
+                // SAFETY: the function takes three pointers to numbers, null for those that are not wanted.
                 unsafe { (api.version)(&mut major, std::ptr::null_mut(), std::ptr::null_mut()) };
                 if major == 19 {
-                    // Its fast instruction selection, which code that is not optimised gets, ends the process over
-                    // some vectors of truth values ("Cannot emit physreg copy instruction").
-                    // And from more accesses of memory in a block than so many on, its scheduler no longer looks at each
-                    // pair of them, which takes most of the time where a loop carries hundreds of values.
+                    // LLVM's fast instruction selection, which unoptimised code gets, ends the process on
+                    // some vectors of truth values ("Cannot emit physreg copy instruction"). The second
+                    // option makes the scheduler stop comparing each pair of memory accesses in a block with
+                    // more than this number of them. That comparison takes most of the time if a loop carries
+                    // hundreds of values.
                     let options =
                         [c"pullback", c"-fast-isel=0", c"-dag-maps-huge-region=200"].map(CStr::as_ptr);
-                    // SAFETY: three terminated texts; nobody else uses the library yet. The handler takes a text.
+                    // SAFETY: there are three terminated strings, and nothing else uses the library yet. The
+                    // handler takes a string.
                     unsafe {
                         (api.parse_options)(3, options.as_ptr(), std::ptr::null());
                         (api.on_end)(crate::apart::ended);
@@ -142,9 +146,9 @@ fn open() -> Result<Api, String> {
 }
 
 impl Api {
-    /// Makes a target known, by LLVM's name of it: `X86`, `AArch64`, `NVPTX`. While the guard is held, no other thread
-    /// changes the list of targets, which LLVM itself does not guard: one that is added twice at once is its own successor,
-    /// and no search in the list comes to an end.
+    /// Registers a target by LLVM's name for it: `X86`, `AArch64`, `NVPTX`. While the guard is held, no other
+    /// thread changes the list of targets, which LLVM itself does not guard: a target that two threads add at
+    /// once becomes its own successor, and no search of the list terminates.
     pub(crate) fn initialize(
         &self,
         target: &'static str,
@@ -156,7 +160,8 @@ impl Api {
         }
         for part in ["TargetInfo", "Target", "TargetMC", "AsmPrinter"] {
             let symbol = format!("LLVMInitialize{target}{part}");
-            // SAFETY: these functions have this type; no other thread calls one of them or looks at the list meanwhile.
+            // SAFETY: these functions have this type, and no other thread calls one of them or reads the list
+            // meanwhile.
             unsafe {
                 let function: libloading::Symbol<'_, unsafe extern "C" fn()> = self
                     .library
@@ -169,12 +174,12 @@ impl Api {
         Ok(known)
     }
 
-    /// A text of LLVM's, which is given back.
+    /// Converts a string that LLVM made to a `String`, and disposes of the original.
     pub(crate) fn text(&self, message: *mut c_char) -> String {
         if message.is_null() {
             return String::new();
         }
-        // SAFETY: a terminated text that LLVM made for the caller.
+        // SAFETY: `message` is a terminated string that LLVM made for the caller.
         unsafe {
             let text = CStr::from_ptr(message).to_string_lossy().into_owned();
             (self.message_dispose)(message);
@@ -182,12 +187,12 @@ impl Api {
         }
     }
 
-    /// An error of LLVM's as text.
+    /// Converts an error of LLVM's to a `String`.
     pub(crate) fn check(&self, error: Ref) -> Result<(), String> {
         if error.is_null() {
             return Ok(());
         }
-        // SAFETY: an error that is not null has a message, which is ours to dispose of.
+        // SAFETY: an error that is not null has a message, of which the caller has to dispose.
         unsafe {
             let message = (self.error_message)(error);
             let text = CStr::from_ptr(message).to_string_lossy().into_owned();
@@ -197,7 +202,7 @@ impl Api {
     }
 }
 
-/// A text for C.
+/// Converts a string to a C string.
 pub(crate) fn c_text(text: &str) -> Result<CString, String> {
     CString::new(text).map_err(|e| e.to_string())
 }

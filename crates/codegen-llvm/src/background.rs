@@ -1,7 +1,7 @@
-//! Work of LLVM's beside the program, and how a process ends while there is such work.
+//! Runs LLVM in the background, and controls how a process ends while such work is in progress.
 //!
-//! When a process ends, LLVM's library takes its tables down; whoever is compiling then would meet them half gone. So the
-//! end waits for such work (`at_end`), unless the process leaves by [`leave`], at once.
+//! When a process ends, LLVM's library destroys its tables, which a compilation in progress would still use.
+//! So the end of the process waits for such work (`at_end`), unless the process leaves at once by [`leave`].
 
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -9,14 +9,14 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{Builder, JoinHandle};
 
-/// Stack of a thread; taken only as it is used.
+/// The stack size of a thread in bytes; only the part in use becomes memory.
 const STACK: usize = 512 << 20;
 
-/// Each with its process: a child of it does not have them.
+/// The threads, each with the ID of its process: a forked child does not have the threads of its parent.
 static THREADS: Mutex<Vec<(u32, JoinHandle<()>)>> = Mutex::new(Vec::new());
 static BUSY: AtomicUsize = AtomicUsize::new(0);
 
-/// Counts one who is at work, until it is dropped.
+/// Counts as a piece of work in progress until it is dropped.
 struct Busy;
 
 impl Drop for Busy {
@@ -25,7 +25,8 @@ impl Drop for Busy {
     }
 }
 
-/// The threads that are this process's. Those of its parent must not even be let go of, since they are not there.
+/// The threads of this process. The handles of its parent's threads are leaked: they must not even be
+/// dropped, since the threads do not exist here.
 fn own(threads: Vec<(u32, JoinHandle<()>)>) -> Vec<(u32, JoinHandle<()>)> {
     let (own, others) = threads.into_iter().partition(|thread| thread.0 == std::process::id());
     let others: Vec<_> = others;
@@ -33,7 +34,7 @@ fn own(threads: Vec<(u32, JoinHandle<()>)>) -> Vec<(u32, JoinHandle<()>)> {
     own
 }
 
-/// Does some work on a thread of its own; false if there is none to be had.
+/// Runs `work` on a thread of its own; returns false if no thread can be spawned.
 pub fn in_background(work: impl FnOnce() + Send + 'static) -> bool {
     BUSY.fetch_add(1, Ordering::SeqCst);
     let busy = Busy;
@@ -53,7 +54,8 @@ pub fn in_background(work: impl FnOnce() + Send + 'static) -> bool {
     }
 }
 
-/// To be called when LLVM's library has been opened: what is registered last is done first.
+/// Makes the end of the process wait for work in the background. To be called after LLVM's library has been
+/// opened: exit handlers run in the reverse order of their registration.
 pub(crate) fn at_end() {
     extern "C" fn wait() {
         let threads = THREADS.lock().map(|mut threads| std::mem::take(&mut *threads)).unwrap_or_default();
@@ -63,18 +65,18 @@ pub(crate) fn at_end() {
     }
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(|| {
-        // SAFETY: a function without arguments, which outlives the process.
+        // SAFETY: the handler takes no arguments and exists as long as the process does.
         unsafe { libc::atexit(wait) };
     });
 }
 
-/// The status of a process that has nothing left to do: ends it at once if there is work in the background, which nobody
-/// waits for. Standard output is flushed.
+/// Returns the exit status of a process that has nothing left to do. If work is in progress in the
+/// background, flushes standard output and ends the process at once.
 pub fn leave(status: u8) -> ExitCode {
     if BUSY.load(Ordering::SeqCst) > 0 {
         use std::io::Write as _;
         let _ = std::io::stdout().flush();
-        // SAFETY: ends the process without running what others have registered for its end.
+        // SAFETY: the call ends the process without running any exit handlers.
         unsafe { libc::_exit(i32::from(status)) };
     }
     ExitCode::from(status)

@@ -1,6 +1,6 @@
-//! What tells one kind of machine from another, without asking LLVM.
+//! Identifies the kind of machine without using LLVM.
 
-/// The machine's model and features, as it says itself.
+/// The machine's model and features, as the processor reports them.
 pub fn identity() -> String {
     #[cfg(target_arch = "x86_64")]
     {
@@ -9,7 +9,7 @@ pub fn identity() -> String {
         // SAFETY: every x86-64 processor has the instruction.
         let (model, more, yet_more, state) =
             unsafe { (__cpuid(1), __cpuid_count(7, 0), __cpuid_count(7, 1), __cpuid_count(13, 0)) };
-        // Of the first, not the number of the core that was asked.
+        // `ebx` of the first leaf is left out, since it contains the number of the core.
         let words = [
             model.eax,
             model.ecx,

@@ -1,4 +1,4 @@
-//! A module to code in memory: text, object file, linked code.
+//! Compiles a module to code in memory: text, object files, linked code.
 
 use ir::Module;
 use native::{Compiled, EntryCode, Fixed, Lanes, Options, Parts, RawFn, SpanFn, Unsupported};
@@ -10,8 +10,8 @@ use crate::{Machine, Text};
 
 pub use crate::object::Times;
 
-/// This machine. What LLVM calls it is asked only where LLVM makes code; the features here are those that the emitter
-/// asks for.
+/// A description of this machine. LLVM is asked for its name only when LLVM generates code; the features here
+/// are those that the emitter tests.
 pub fn machine() -> Machine {
     let mut features: Vec<&str> = Vec::new();
     #[cfg(target_arch = "x86_64")]
@@ -42,13 +42,14 @@ pub fn machine() -> Machine {
     Machine { cpu: Machine::HOST.to_string(), features: features.join(","), vector_bits, has_waves: false }
 }
 
-/// Opens LLVM's library on a thread of its own, so that it is there when it is needed.
+/// Opens LLVM's library on a thread of its own, so that it is ready when it is needed.
 pub fn open_early() {
-    // Whatever goes wrong is found again, and said, where the library is needed.
+    // Errors are found again, and reported, where the library is needed.
     let _ = crate::background::in_background(|| drop(crate::api::api()));
 }
 
-/// Compiles the entry points of a verified module, the functions in `options`, and all that they call.
+/// Compiles the entry points of a verified module, the functions in `options`, and all functions that they
+/// call.
 pub fn compile(module: &Module, options: &Options) -> Result<Compiled, Unsupported> {
     let machine = machine();
     let text = crate::text(module, options, &machine)?;
@@ -56,7 +57,7 @@ pub fn compile(module: &Module, options: &Options) -> Result<Compiled, Unsupport
     load(module, text, &objects)
 }
 
-/// The object files of a module's text, for [`load`]; and how long that took.
+/// Compiles a module's text to object files for [`load`]; also returns the time that it took.
 pub fn objects(
     text: &Text,
     machine: &Machine,
@@ -65,7 +66,7 @@ pub fn objects(
     object::objects(&text.text, machine, options).map_err(object::failed)
 }
 
-/// The code of the object files that [`objects`] made of a module's text.
+/// Loads the object files that [`objects`] made from a module's text.
 pub fn load(module: &Module, text: Text, objects: &[Vec<u8>]) -> Result<Compiled, Unsupported> {
     let Text { entries, raw, tables, plan, stack_need, recursion_need, .. } = text;
     let fixed = Fixed::new(&plan);
@@ -79,7 +80,7 @@ pub fn load(module: &Module, text: Text, objects: &[Vec<u8>]) -> Result<Compiled
     );
     let memory = Linked::new(objects, &known).map_err(object::failed)?;
     let span = |name: &str| {
-        // SAFETY: emitted with this signature.
+        // SAFETY: the function was emitted with this signature.
         memory.address(name).map(|at| unsafe { std::mem::transmute::<u64, SpanFn>(at) })
     };
     let mut codes = Vec::new();
@@ -99,7 +100,7 @@ pub fn load(module: &Module, text: Text, objects: &[Vec<u8>]) -> Result<Compiled
     let mut functions = Vec::new();
     for (func, name) in raw {
         let at = memory.address(&name).map_err(object::failed)?;
-        // SAFETY: emitted with this signature.
+        // SAFETY: the function was emitted with this signature.
         functions.push((func, unsafe { std::mem::transmute::<u64, RawFn>(at) }));
     }
     let parts = Parts {
@@ -111,6 +112,6 @@ pub fn load(module: &Module, text: Text, objects: &[Vec<u8>]) -> Result<Compiled
         recursion_need,
         memory: Box::new(memory),
     };
-    // SAFETY: the emitter keeps the contract; the text means what the module says.
+    // SAFETY: the emitted code keeps the contract of `native`, and the text means what the module says.
     Ok(unsafe { Compiled::new(module, &plan, parts) })
 }

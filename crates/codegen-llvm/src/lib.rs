@@ -1,12 +1,14 @@
-//! IR to LLVM's text, for one thread and for lanes, and (feature `jit`) to machine code in memory.
+//! Translates IR to LLVM's textual IR, for one thread and for lanes, and (feature `jit`) to machine code in
+//! memory.
 //!
-//! The IR is structured and every op is total, so one emitter serves both: a value that is the same in all lanes is a
-//! number, one that varies a vector (`text`), and where lanes part, code runs under a mask (`emit`). What varies is
-//! found before (`uniform`). An entry point that cannot run in lanes runs one thread at a time, and says why.
+//! The IR is structured and every op is total, so one emitter serves both cases: a uniform value, which is
+//! the same in all lanes, becomes a scalar, and a varying value a vector (`text`); where control diverges,
+//! code runs under a mask (`emit`). An analysis determines beforehand which values vary (`uniform`). An entry
+//! point that cannot run in lanes runs one thread at a time, and the reason is recorded.
 //!
-//! The text has no flag that allows other results than `ir::scalar` says, so what LLVM's optimiser makes of it gives
-//! the interpreter's results bit for bit. It may reorder loads and stores, as it is told that memory of different
-//! globals does not overlap.
+//! The text has no flags that allow results other than those of `ir::scalar`, so the code that LLVM's
+//! optimiser produces gives the interpreter's results bit for bit. The optimiser may reorder loads and
+//! stores, since the text declares that memory of different globals does not overlap.
 
 #[cfg(feature = "jit")]
 pub mod aot;
@@ -53,26 +55,29 @@ pub use jit::{Times, compile, load, machine, objects, open_early};
 /// The backend's name in diagnostics.
 pub(crate) const NAME: &str = "llvm";
 
-/// What is known of the machine.
+/// A description of the target machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// Its name and features, as LLVM says them; or [`Machine::HOST`], and the features that matter to the text.
+    /// The machine's name as LLVM spells it; or [`Machine::HOST`], with only those features that matter to
+    /// the text.
     pub cpu: String,
-    /// See `cpu`.
+    /// The machine's features as LLVM spells them; see `cpu`.
     pub features: String,
-    /// Bits of its vectors.
+    /// The width of the machine's vectors in bits.
     pub vector_bits: u32,
-    /// Its threads are lanes of waves: code keeps the mask of those that are together, and not the path of each.
+    /// The machine's threads are lanes of waves: code keeps the mask of the lanes that are together rather
+    /// than the path of each thread.
     pub has_waves: bool,
 }
 
 impl Machine {
-    /// A machine of which nothing is known but that it has vectors of 256 bits.
+    /// A generic machine with vectors of 256 bits.
     pub fn generic() -> Machine {
         Machine { cpu: String::new(), features: String::new(), vector_bits: 256, has_waves: false }
     }
 
-    /// What machines have had for years: on x86-64 its third level (AVX2, FMA and F16C, since 2013).
+    /// A baseline that machines have supported for years: on x86-64 the level v3 (AVX2, FMA and F16C, since
+    /// 2013).
     pub fn common() -> Machine {
         if cfg!(target_arch = "x86_64") {
             let features = "+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+movbe".to_string();
@@ -81,10 +86,10 @@ impl Machine {
         Machine { vector_bits: 128, ..Machine::generic() }
     }
 
-    /// The name of this machine, whatever LLVM calls it.
+    /// The name that stands for this machine, whatever LLVM calls it.
     pub const HOST: &str = "host";
 
-    /// Whether it is this machine, with all it has.
+    /// Returns true if this is the host machine, with all its features.
     pub fn is_host(&self) -> bool {
         self.cpu == Machine::HOST
     }
@@ -99,29 +104,30 @@ impl Machine {
 pub struct EntryPlan {
     /// The function that runs one thread at a time; none if all threads run in lanes.
     pub one: Option<String>,
-    /// The function that runs threads in lanes, and how many there are; or why there is none.
+    /// The function that runs threads in lanes, and the number of lanes; or the reason why there is none.
     pub lanes: Result<(String, u32), Reason>,
 }
 
-/// A module as LLVM's text.
+/// A module as LLVM's textual IR.
 pub struct Text {
     /// The text.
     pub text: String,
     /// The entry points.
     pub entries: Vec<EntryPlan>,
-    /// The functions that were asked for, and their names.
+    /// The requested functions, and their names.
     pub raw: Vec<(Func, String)>,
-    /// What the text refers to by number or address. It must live as long as the code.
+    /// The tables that the text refers to by number or address. They must live as long as the code.
     pub tables: Tables,
-    /// What is known of the module.
+    /// The facts about the module.
     pub plan: Plan,
-    /// Bytes of stack that calls without recursion need at most.
+    /// An upper bound of the bytes of stack that calls need without recursion.
     pub stack_need: u64,
-    /// Bytes of stack for calls of functions that call themselves.
+    /// The number of bytes of stack that recursive calls need.
     pub recursion_need: u64,
 }
 
-/// The text of the entry points of a verified module, the functions in `options`, and all that they call.
+/// The text of the entry points of a verified module, the functions in `options`, and all functions that they
+/// call.
 pub fn text(module: &Module, options: &Options, machine: &Machine) -> Result<Text, Unsupported> {
     let roots = module.entries.iter().map(|e| e.func).chain(options.functions.iter().copied());
     let plan = Plan::new(module, roots);
@@ -164,7 +170,7 @@ pub fn text(module: &Module, options: &Options, machine: &Machine) -> Result<Tex
             Err(Stop::Lanes(reason)) => Err(reason),
             Err(Stop::Unsupported(unsupported)) => return Err(unsupported),
         };
-        // Where the lanes share a group among them, no thread is left over.
+        // If the number of lanes divides the group size, no thread is left over.
         let all: u64 = entry.group_size.iter().map(|&n| n as u64).product();
         let is_left = lanes.as_ref().map_or(true, |lanes| !all.is_multiple_of(lanes.1 as u64));
         let mut one = None;
@@ -237,7 +243,7 @@ fn in_lanes(cx: &mut ModuleCx<'_>, k: usize, machine: &Machine) -> Result<(Strin
     if !matches!(width, 2 | 4 | 8 | 16) {
         return reason("a number of lanes other than 4, 8 and 16");
     }
-    // Groups with memory of their own, or whose threads wait for each other, are dealt with one by one.
+    // Groups with memory of their own, or whose threads wait for each other, run one at a time.
     let each = facts.shared || facts.barrier;
     if each && all < width as u64 {
         return reason("a group with fewer threads than there are lanes");
@@ -254,7 +260,7 @@ fn in_lanes(cx: &mut ModuleCx<'_>, k: usize, machine: &Machine) -> Result<(Strin
         return Err(Stop::Lanes(uniform::reason(&conflict.what, conflict.span)));
     }
     let facts = cx.facts(dealing, entry.func, &[])?;
-    // Its code for lanes would be that for one thread, compiled a second time.
+    // The code for lanes would be the code for one thread, compiled a second time.
     if !facts.varies && !each {
         return reason("a kernel whose threads all do the same");
     }
@@ -275,13 +281,13 @@ fn in_lanes(cx: &mut ModuleCx<'_>, k: usize, machine: &Machine) -> Result<(Strin
     }
 }
 
-/// How many lanes suit: as many floats (or doubles) as fit in four vectors of the machine, since what is the same in
-/// all lanes is done once for them and since vectors that do not wait for each other overlap; in two, where there is no
-/// loop, as straight code has enough that does not wait and needs the registers; and fewer where that keeps the lanes in
-/// one row of the group, or makes them a whole group that fills a vector: groups then need not share lanes, and none is
-/// left over.
+/// A suitable number of lanes: as many floats (or doubles) as fit in four vectors of the machine, since
+/// uniform values are computed once for all lanes, and independent vectors overlap; or in two vectors if
+/// there is no loop, since straight-line code has enough independent instructions and needs the registers. It
+/// is fewer if that keeps the lanes in one row of the group, or makes them a whole group that fills a vector:
+/// groups then need not share lanes, and no thread is left over.
 fn suits(module: &Module, plan: &Plan, size: [u32; 3], machine: &Machine) -> u32 {
-    // Some doubles among many floats do not count.
+    // A few doubles among many floats are ignored.
     let (mut floats, mut doubles) = (0, 0);
     for &f in &plan.order {
         for v in module.funcs[f].values.values() {
@@ -307,7 +313,7 @@ fn suits(module: &Module, plan: &Plan, size: [u32; 3], machine: &Machine) -> u32
     [16, 8, 4].into_iter().filter(|&n| n <= most).find(|&n| fits(n)).unwrap_or(most)
 }
 
-/// Symbols of the runtime, and what accesses do not overlap with.
+/// The symbols of the runtime, and the metadata for alias analysis.
 fn head(module: &Module) -> String {
     let mut text = String::from(
         "@rt_zero = external global [64 x i8], align 16\n\
@@ -329,7 +335,7 @@ fn head(module: &Module) -> String {
          !13 = !{!\"frame\", !0}\n\
          !14 = !{!13, !13, i64 0}\n",
     );
-    // For each global its scope, the list of it, and the list of all others.
+    // Each global has its alias scope, the list of that scope, and the list of all other scopes.
     let n = module.globals.len();
     for g in 0..n {
         let (list, others, scope) = (100 + 3 * g, 101 + 3 * g, 102 + 3 * g);

@@ -1,12 +1,13 @@
-//! Object files to code in memory.
+//! Links object files to code in memory.
 //!
-//! What LLVM makes of a module is relocatable ELF files, whatever the system. Their sections are laid out behind each
-//! other in one mapping, followed by what reaches beyond it: a table of addresses and, for calls, a jump through each.
-//! So any address can be reached, wherever the mapping lies. Then the relocations are applied and the mapping is made
-//! executable. A file that is not what it should be gives an error: nothing is read outside of it.
+//! LLVM compiles a module to relocatable ELF files on every system. Their sections are laid out one after
+//! another in one mapping, followed by a table of addresses for symbols outside the mapping and, for calls, a
+//! jump through each entry. So any address can be reached, wherever the mapping is. Then the relocations are
+//! applied and the mapping is made executable. A malformed file gives an error: nothing is read outside of
+//! it.
 //!
-//! LLVM's own linker would do the same; but a kernel that comes from the cache has no need of LLVM then, which takes
-//! longer to open than all else.
+//! LLVM's own linker would do the same. But a kernel that comes from the cache does not need LLVM otherwise,
+//! and opening its library takes longer than everything else.
 
 #[cfg(unix)]
 use libloading::os::unix::Library;
@@ -15,14 +16,14 @@ use libloading::os::windows::Library;
 use memmap2::{Mmap, MmapMut};
 use rustc_hash::FxHashMap;
 
-/// Code in memory, until it is dropped.
+/// Linked code in memory, unmapped when it is dropped.
 pub(crate) struct Linked {
     memory: Mmap,
-    /// Where each symbol lies that is not one file's own.
+    /// The addresses of the global symbols.
     symbols: FxHashMap<String, usize>,
 }
 
-/// Section flags and types, symbol numbers.
+/// Section flags and types, and special section numbers of symbols.
 const ALLOC: u64 = 2;
 const NO_BITS: u32 = 8;
 const RELA: u32 = 4;
@@ -34,7 +35,7 @@ const ABSOLUTE: u16 = 0xfff1;
 const X86_64: u16 = 62;
 const AARCH64: u16 = 183;
 
-/// Bytes of an object file.
+/// The bytes of an object file.
 struct File<'a>(&'a [u8]);
 
 impl<'a> File<'a> {
@@ -57,7 +58,7 @@ impl<'a> File<'a> {
         Ok(u64::from(self.u32(at)?) | u64::from(self.u32(at.saturating_add(4))?) << 32)
     }
 
-    /// The terminated text at a place of a table of texts.
+    /// The terminated string at an offset in a string table.
     fn text(&self, table: &Section, at: u32) -> Result<String, String> {
         let all = self.bytes(table.at, table.size)?;
         let rest = all.get(at as usize..).unwrap_or_default();
@@ -71,25 +72,25 @@ struct Section {
     name: u32,
     kind: u32,
     flags: u64,
-    /// Place and size in the file.
+    /// The offset and size in the file.
     at: u64,
     size: u64,
     link: u32,
     info: u32,
     align: u64,
-    /// Place in memory.
+    /// The offset in the mapping.
     to: Option<u64>,
 }
 
 struct Symbol {
     name: String,
-    /// Whether other files see it.
+    /// True if the symbol is visible to other files.
     global: bool,
     section: u16,
     value: u64,
 }
 
-/// A file whose sections have their places.
+/// A parsed file whose sections are placed in the mapping.
 struct Parsed<'a> {
     file: File<'a>,
     sections: Vec<Section>,
@@ -97,7 +98,7 @@ struct Parsed<'a> {
 }
 
 impl<'a> Parsed<'a> {
-    /// Reads a file, and gives its sections places from `size` on.
+    /// Parses a file, and places its sections in the mapping from offset `size` on.
     fn new(object: &'a [u8], machine: u16, size: &mut u64) -> Result<Parsed<'a>, String> {
         let file = File(object);
         if file.bytes(0, 6)? != b"\x7fELF\x02\x01" {
@@ -128,7 +129,7 @@ impl<'a> Parsed<'a> {
         Ok(Parsed { file, sections, symbols })
     }
 
-    /// Where a symbol of the file is, if that is loaded.
+    /// The address of a symbol of the file, if its section is loaded.
     fn place(&self, symbol: &Symbol, base: u64) -> Option<u64> {
         if symbol.section == ABSOLUTE {
             return Some(symbol.value);
@@ -158,17 +159,18 @@ impl<'a> Parsed<'a> {
     }
 }
 
-/// What a relocation needs of the symbol beyond the mapping.
+/// The entries that relocations need for a symbol outside the mapping.
 #[derive(Clone, Copy, Debug, Default)]
 struct Far {
-    /// The place that holds its address.
+    /// The offset of the slot that holds the symbol's address.
     slot: Option<u64>,
-    /// The jump to it.
+    /// The offset of the jump to the symbol.
     stub: Option<u64>,
 }
 
 impl Linked {
-    /// Links object files; `known` says where symbols are that are in none of them, and the system the rest.
+    /// Links object files; `known` holds the addresses of symbols that no file defines, and the system
+    /// provides the others.
     pub(crate) fn new(objects: &[Vec<u8>], known: &FxHashMap<String, u64>) -> Result<Linked, String> {
         let machine = if cfg!(target_arch = "aarch64") { AARCH64 } else { X86_64 };
         let mut size = 0u64;
@@ -231,7 +233,7 @@ impl Linked {
     }
 }
 
-/// Makes the machine see code that was written as data.
+/// Flushes the instruction cache for code that was written as data.
 fn flush(memory: &Mmap) {
     #[cfg(target_arch = "aarch64")]
     {
@@ -239,21 +241,21 @@ fn flush(memory: &Mmap) {
             fn __clear_cache(start: *const u8, end: *const u8);
         }
         let range = memory.as_ptr_range();
-        // SAFETY: the mapping's own range.
+        // SAFETY: the range is that of the mapping.
         unsafe { __clear_cache(range.start, range.end) };
     }
     let _ = memory;
 }
 
-/// A function of the system that LLVM calls by itself, such as `memcpy`.
+/// The address of a function of the system that LLVM calls by itself, such as `memcpy`.
 fn of_system(name: &str) -> Result<u64, String> {
     let terminated = format!("{name}\0");
     #[cfg(unix)]
     let library = Ok(Library::this());
-    // The C library, which every process of Rust's has open.
+    // The C library, which is loaded in every process that Rust code runs in.
     #[cfg(windows)]
     let library = Library::open_already_loaded("ucrtbase.dll");
-    // SAFETY: only the address is taken; LLVM knows the functions of these names by their types.
+    // SAFETY: only the address is taken; LLVM calls the functions of these names with their types.
     let found = library
         .and_then(|library| unsafe { library.get::<*const u8>(terminated.as_bytes()).map(|symbol| *symbol) });
     found.map(|at| at as u64).map_err(|_| format!("the system has no function {name}"))
@@ -277,7 +279,7 @@ fn sections(file: &File<'_>) -> Result<Vec<Section>, String> {
             to: None,
         })
     };
-    // Where there are more sections than a short number counts, the first one's size does.
+    // If there are more sections than 16 bits can count, the size of the first section is their number.
     let n = if n == 0 { first(table)?.size.min(1 << 24) } else { n };
     (0..n).map(|k| first(table.saturating_add(64 * k))).collect()
 }
@@ -295,14 +297,14 @@ fn symbols(file: &File<'_>, sections: &[Section]) -> Result<Vec<Symbol>, String>
     (0..table.size / 24).map(one).collect()
 }
 
-/// A file while it is linked.
+/// The state of linking one file.
 struct Link<'a> {
     memory: &'a mut MmapMut,
     base: u64,
-    /// Of each symbol.
+    /// The address of each symbol.
     addresses: Vec<Option<u64>>,
     far: Vec<Far>,
-    /// The next free places.
+    /// The offsets of the next free slot and the next free jump.
     slots: u64,
     stubs: u64,
 }
@@ -326,7 +328,7 @@ impl Link<'_> {
         at.ok_or_else(|| "the object file refers to what is not loaded".to_string())
     }
 
-    /// The address of the place that holds a symbol's address.
+    /// The address of the slot that holds a symbol's address.
     fn slot(&mut self, symbol: usize) -> Result<u64, String> {
         let at = self.address(symbol)?;
         if let Some(slot) = self.far[symbol].slot {
@@ -366,12 +368,12 @@ impl Link<'_> {
         Ok(here)
     }
 
-    /// Whether an address is in the mapping.
+    /// Returns true if the address is in the mapping.
     fn is_near(&self, at: u64) -> bool {
         at.checked_sub(self.base).is_some_and(|k| k < self.memory.len() as u64)
     }
 
-    /// Applies a relocation at `place`, whose offset is in the mapping.
+    /// Applies a relocation at `place`, an offset in the mapping.
     fn apply(
         &mut self,
         machine: u16,
@@ -515,7 +517,7 @@ define double @twice(double %x) {
         let zero = 0.5;
         let linked = Linked::new(&objects, &known(&zero)).expect("links");
         let at = linked.address("twice").expect("is there") as usize;
-        // SAFETY: compiled with this signature.
+        // SAFETY: the function was compiled with this signature.
         let twice: extern "C" fn(f64) -> f64 = unsafe { std::mem::transmute(at) };
         assert_eq!(twice(3.0), 6.5);
         assert!(linked.address("thrice").is_err());
@@ -527,7 +529,7 @@ define double @twice(double %x) {
         let zero = 0.0;
         let known = known(&zero);
         for n in 0..objects[0].len() {
-            // cut off anywhere: an error, or all that matters was before
+            // A file cut off anywhere gives an error, unless everything that matters precedes the cut.
             let _ = Linked::new(&[objects[0][..n].to_vec()], &known);
             let mut changed = objects[0].clone();
             changed[n] ^= 0xff;

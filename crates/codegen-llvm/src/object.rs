@@ -1,7 +1,8 @@
-//! LLVM's text to object files, by LLVM's optimiser and code generator.
+//! Compiles LLVM's textual IR to object files, with LLVM's optimiser and code generator.
 //!
-//! A large text becomes several object files, made side by side and with fewer passes, since LLVM's time grows faster
-//! than a module: see `split`. What the files are does not depend on how many cores there are.
+//! A large text becomes several object files, compiled in parallel and with fewer passes, since LLVM's time
+//! grows faster than the size of a module: see `split`. The contents of the files do not depend on the number
+//! of cores.
 
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
@@ -16,12 +17,12 @@ use crate::apart::apart;
 use crate::api::{Api, Ref, api, c_text};
 use crate::{Machine, NAME, pieces, split};
 
-/// How long the parts of compiling took, over all threads.
+/// The durations of the phases of compilation, summed over all threads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Times {
-    /// Opening LLVM's library; nothing if it was open.
+    /// Opening LLVM's library; zero if it was open.
     pub open: Duration,
-    /// Reading the text.
+    /// Parsing the text.
     pub parse: Duration,
     /// The optimiser.
     pub optimise: Duration,
@@ -38,18 +39,19 @@ impl Times {
     }
 }
 
-/// Whether code is for this process or for a file.
+/// The purpose of the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum For {
-    /// One ELF file on every system: our own linker reads it.
+    /// One ELF file on every system, for the linker of this crate.
     Memory,
-    /// What the system's linker reads.
+    /// An object file for the system's linker.
     File,
-    /// Text for NVIDIA's devices.
+    /// PTX for NVIDIA's devices.
     Device,
 }
 
-/// LLVM's numbers: position-independent code, the code model that suits, an object file, no output on errors.
+/// LLVM's enumerators: position-independent code, the default code model, the kinds of output, the default
+/// relocation model, and no output on errors.
 const PIC: i32 = 2;
 const MODEL_DEFAULT: i32 = 0;
 const OBJECT: i32 = 1;
@@ -57,7 +59,7 @@ const ASSEMBLY: i32 = 0;
 const RELOCATION_DEFAULT: i32 = 0;
 const QUIET: i32 = 2;
 
-/// What LLVM owns, given back at the end.
+/// An object of LLVM's, disposed of when it is dropped.
 struct Owned<'a> {
     api: &'a Api,
     it: Ref,
@@ -67,23 +69,23 @@ struct Owned<'a> {
 impl Drop for Owned<'_> {
     fn drop(&mut self) {
         let _ = self.api;
-        // SAFETY: made by the function that belongs to this one, and disposed of once; in the reverse order of how
-        // they were made, as locals are.
+        // SAFETY: the object was made by the function that this one belongs to, and is disposed of only once;
+        // locals are dropped in the reverse order in which they were made.
         unsafe { (self.dispose)(self.it) };
     }
 }
 
-/// How much LLVM does for a text.
+/// The effort that LLVM makes for a text.
 #[derive(Clone, Copy)]
 struct Effort {
     passes: &'static std::ffi::CStr,
     /// LLVM's level of code generation.
     level: i32,
-    /// See [`hurry`].
+    /// Straight pieces are compiled fast: see [`hurry`].
     hurries: bool,
 }
 
-/// The effort for a text of so many bytes.
+/// The effort for a text of `bytes` bytes.
 fn effort(bytes: usize, options: &Options, purpose: For) -> Effort {
     let is_much = bytes > MUCH || options.fast_compile && purpose != For::Device;
     Effort {
@@ -96,15 +98,15 @@ fn effort(bytes: usize, options: &Options, purpose: For) -> Effort {
 
 fn passes(is_much: bool, purpose: For) -> &'static std::ffi::CStr {
     if is_much {
-        // Each pass once, and none that makes code larger, nor one that asks of each access which of many before it
-        // overlap: pieces store hundreds of values in their frame.
+        // Each pass runs once. There is no pass that makes code larger, nor one that compares each access
+        // with many accesses before it: pieces store hundreds of values in their frame.
         c"always-inline,function<eager-inv>(sroa,early-cse<memssa>,simplifycfg,\
           instcombine<no-verify-fixpoint>,loop-mssa(loop-rotate,licm),gvn<no-memdep>,simplifycfg,\
           instcombine<no-verify-fixpoint>),globaldce"
     } else if purpose == For::Memory {
-        // LLVM's own second level repeats passes, and has some that find nothing in what our optimiser has worked on: it
-        // takes nearly twice as long, and code is not faster for it. `reassociate` is not here: it makes the lanes of a
-        // short vector differ, which the SLP vectoriser then shuffles.
+        // LLVM's own `O2` repeats passes, and has some that find nothing in code that the `opt` crate has
+        // optimised: it takes nearly twice as long, and the code is not faster for it. `reassociate` is left
+        // out: it makes the lanes of a short vector differ, which the SLP vectoriser then shuffles.
         c"cgscc(inline<only-mandatory>,inline,function<eager-inv>(sroa,early-cse<memssa>,jump-threading,simplifycfg,\
           instcombine<no-verify-fixpoint>,loop-mssa(loop-rotate,licm),simplifycfg,\
           loop(indvars,loop-idiom,loop-deletion,loop-unroll-full),sroa,gvn,instcombine<no-verify-fixpoint>,dse,\
@@ -116,12 +118,12 @@ fn passes(is_much: bool, purpose: For) -> &'static std::ffi::CStr {
     }
 }
 
-/// More text than this gets fewer passes.
+/// The number of bytes beyond which a text gets fewer passes.
 const MUCH: usize = 1 << 20;
 
 type Made = Result<Vec<u8>, String>;
 
-/// The object files of a text, to be linked together.
+/// Compiles a text to object files that are to be linked together.
 pub(crate) fn objects(
     text: &str,
     machine: &Machine,
@@ -151,7 +153,7 @@ pub(crate) fn objects(
     };
     std::thread::scope(|scope| {
         for _ in 0..cores.min(parts.len()) {
-            // Without a further thread this one does it all.
+            // If no more threads can be spawned, this one does all the work.
             let _ = std::thread::Builder::new().spawn_scoped(scope, work);
         }
     });
@@ -162,18 +164,18 @@ pub(crate) fn objects(
     Ok((objects?, times))
 }
 
-/// LLVM's refusal of what we wrote for it.
+/// The error for a text that LLVM rejects.
 pub(crate) fn failed(why: String) -> Unsupported {
     Unsupported { backend: NAME, op: format!("the module: {why}"), span: Span::NONE, internal: true }
 }
 
-/// One object file of the whole text, for the system's linker.
+/// Compiles the whole text to one object file for the system's linker.
 pub(crate) fn file(text: &str, machine: &Machine, options: &Options) -> Result<Vec<u8>, String> {
     let effort = effort(text.len(), options, For::File);
     object(text, machine, effort, For::File).map(|(object, _)| object)
 }
 
-/// PTX of the whole text, for a device that is named as LLVM names it.
+/// Compiles the whole text to PTX, for a device given by LLVM's name for it.
 pub(crate) fn assembly(text: &str, device: &Machine, options: &Options) -> Result<Vec<u8>, String> {
     object(text, device, effort(text.len(), options, For::Device), For::Device).map(|(text, _)| text)
 }
@@ -181,15 +183,16 @@ pub(crate) fn assembly(text: &str, device: &Machine, options: &Options) -> Resul
 /// LLVM's index of a function's own attributes.
 const FUNCTION: u32 = u32::MAX;
 
-/// Has the code generator take the straight pieces of a module as they are: one instruction after the other, without
-/// its own optimiser and scheduler, which look at each pair of accesses and take most of the time. Registers are dealt
-/// out with the same care.
+/// Makes the code generator translate the straight-line pieces of a module as they are, one instruction after
+/// the other, without its own optimiser and scheduler, which compare each pair of accesses and take most of
+/// the time. Registers are allocated with the same care.
 ///
 /// # Safety
 ///
 /// The module belongs to the context.
 unsafe fn hurry(api: &Api, context: Ref, module: Ref) {
-    // SAFETY: the functions of a module live as long as it does; texts are given with their lengths.
+    // SAFETY: the functions of a module live as long as the module, and strings are passed with their
+    // lengths.
     unsafe {
         let kind = (api.attribute_kind)(c"optnone".as_ptr(), 7);
         let optnone = (api.attribute_create)(context, kind, 0);
@@ -205,18 +208,18 @@ unsafe fn hurry(api: &Api, context: Ref, module: Ref) {
     }
 }
 
-/// Keeps the first error that LLVM tells of in a context. Without a handler it would end the process at once; so it goes
-/// on, to no purpose.
+/// Records the first error that LLVM reports in a context. Without this handler LLVM would end the process at
+/// once; with it, LLVM continues, but its result is discarded.
 ///
 /// # Safety
 ///
-/// `first` is a `RefCell<Option<String>>`.
+/// `first` points to a `RefCell<Option<String>>`.
 unsafe extern "C" fn keep_error(message: Ref, first: *mut c_void) {
     const ERROR: c_int = 0;
-    // SAFETY: it is called with a message and what the context was given, on the thread of the context's work, which
-    // had to open the library.
+    // SAFETY: LLVM calls the handler with a message and the pointer that was given to the context, on the
+    // thread that uses the context and has opened the library.
     let (first, api) = unsafe { (&*first.cast::<RefCell<Option<String>>>(), api()) };
-    // SAFETY: a message has both; the text is ours to dispose of.
+    // SAFETY: a message has a severity and a text, and the caller has to dispose of the text.
     if let Ok(api) = api
         && unsafe { (api.message_severity)(message) } == ERROR
     {
@@ -225,13 +228,13 @@ unsafe extern "C" fn keep_error(message: Ref, first: *mut c_void) {
     }
 }
 
-/// An object file of the text.
+/// Compiles the text to one object file, on a thread of its own.
 fn object(text: &str, machine: &Machine, effort: Effort, purpose: For) -> Result<(Vec<u8>, Times), String> {
     let (text, machine) = (text.to_string(), machine.clone());
     apart(move || object_here(&text, &machine, effort, purpose))
 }
 
-/// The same, on this thread.
+/// Compiles the text to one object file, on this thread.
 fn object_here(
     text: &str,
     machine: &Machine,
@@ -254,8 +257,9 @@ fn object_here(
     lap(&mut times.open);
     let name = c"pullback";
     let mut message = std::ptr::null_mut();
-    // SAFETY: each function is called with what the ones before it made, all of which lives until the end of this
-    // one; texts are terminated; the parser takes the buffer over. What it makes belongs to the context.
+    // SAFETY: each function is called with objects that earlier calls made, which all live until the end of
+    // this function. Strings are terminated, the parser takes ownership of the buffer, and the module that it
+    // makes belongs to the context.
     unsafe {
         let triple = match purpose {
             For::File => api.text((api.default_triple)()),
@@ -282,8 +286,9 @@ fn object_here(
         } else {
             (machine.cpu.clone(), machine.features.clone())
         };
-        // LLVM 19 turns a masked comparison of halves around when it folds an operand from the stack, and keeps the
-        // comparison's sense: `a <= b` becomes `b <= a`. We compute with halves in single precision and lose nothing.
+        // LLVM 19 swaps the operands of a masked comparison of halves when it folds an operand from the
+        // stack, but keeps the predicate: `a <= b` becomes `b <= a`. Halves are computed in single precision
+        // anyway, so nothing is lost.
         if cfg!(target_arch = "x86_64") && purpose != For::Device {
             features += ",-avx512fp16";
         }
@@ -340,7 +345,7 @@ mod tests {
     use super::{For, assembly, effort, file, object};
     use crate::Machine;
 
-    /// An instruction that only devices have: the code generator would end the process.
+    /// An instruction that only devices have, at which the code generator would end the process.
     const IMPOSSIBLE: &str = "\
 declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 define i32 @impossible() {
@@ -348,7 +353,7 @@ define i32 @impossible() {
   ret i32 %x
 }
 ";
-    /// An error of the context's, after which LLVM goes on.
+    /// An error reported in the context, after which LLVM continues.
     const NOWHERE: &str = "\
 define i32 @nowhere() {
   %x = call i32 asm \"\", \"={nowhere}\"()

@@ -1,19 +1,24 @@
-//! A long function's text as several functions', since LLVM's time grows faster than a function.
+//! Splits the text of a long function into several functions, since LLVM's time grows faster than the length
+//! of a function.
 //!
-//! A *piece* is a run of lines that control enters at its first and leaves at its last: no jump has one end inside and
-//! one outside. Each becomes a function of its own, and a call of it stands in its place. Pieces nest.
-//! A value that one makes and another reads is in a frame that they share: a value is stored where it is made, and loaded at
-//! the head of each piece that reads it, or after the call of the piece that made it.
+//! A *piece* is a run of lines that control enters at its first line and leaves at its last: no jump has one
+//! end inside and the other outside. Each piece becomes a function of its own, and is replaced by a call of
+//! it. Pieces nest. A value that one piece makes and another reads is passed in a frame that they share: it
+//! is stored where it is made, and loaded at the head of each piece that reads it, or after the call of the
+//! piece that made it.
 //!
 //! # Why this is right
 //!
-//! Lines `p` and `q` bound a piece if the same jumps go past both. Then control comes to a line of the piece by its
-//! first line alone, so what is made before and read inside was made before the piece began; and it comes to what
-//! follows by its last line alone, so what is made inside and read outside was made before the piece ended. Both
-//! hold for the ends of blocks that phis read, too.
-//! Two such pairs of bounds are apart or one is inside the other: a jump that is past `p` and `q` is past all between.
+//! Lines `p` and `q` bound a piece if the same jumps go past both. Control then reaches a line of the piece
+//! only through its first line, so a value made before the piece and read inside it was made before the piece
+//! began. Control reaches the lines after the piece only through its last line, so a value made inside and
+//! read outside was made before the piece ended. Both also hold for the ends of blocks, where phis read their
+//! operands.
+//! Two such pairs of bounds are disjoint or nested: a jump that goes past `p` and `q` goes past all lines
+//! between them.
 //!
-//! It costs stores and loads of what is alive between pieces. Of so many values most would be spilled anyway.
+//! The cost is the stores and loads of values that are live between pieces. In functions with so many values,
+//! most would be spilled anyway.
 
 use std::cmp::Reverse;
 use std::fmt::Write as _;
@@ -22,17 +27,17 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::text::El;
 
-/// How long a piece is: each line counts as [`LINE`], and each value that is read as one.
+/// The length of a piece: each line counts as [`LINE`], and each value that is read as one.
 pub(crate) const LENGTH: usize = 800;
 const LINE: usize = 2;
-/// A function that is no longer than so many pieces is left whole.
+/// A function that is not longer than this number of pieces is not split.
 const WHOLE: usize = 15;
-/// The attribute of pieces without loops: of a large text they are made into code in the fastest way.
+/// The attribute of pieces without loops, which are compiled in the fastest way if the text is large.
 pub(crate) const STRAIGHT: &str = "pullback-straight";
 
 /// The registers of a function.
 pub(crate) struct Registers {
-    /// The type of each, and if it has a number for each lane.
+    /// The type of each register, and whether it holds a vector with one number for each lane.
     pub(crate) types: Vec<(El, bool)>,
     pub(crate) lanes: u32,
 }
@@ -43,27 +48,28 @@ struct Line<'t> {
     /// The line of its block's label.
     block: usize,
     is_phi: bool,
-    /// It ends its block.
+    /// The line ends its block.
     ends: bool,
 }
 
-/// A piece, or (the first) what is in none.
+/// A piece, or, as the first element, the lines that are in no piece.
 struct Piece {
     start: usize,
     end: usize,
-    /// The piece that it is in.
+    /// The enclosing piece.
     parent: usize,
     text: String,
-    /// The block that is written.
+    /// The label of the block being written.
     label: String,
-    /// Values of phis, to be stored after the last.
+    /// The results of phis, to be stored after the last phi.
     waiting: Vec<usize>,
     pointers: u32,
-    /// Control goes back in it.
+    /// The piece contains a backward jump.
     repeats: bool,
 }
 
-/// The functions that a function becomes, as text; none if it is left whole. `about`: attributes of all functions.
+/// The text of the functions that a function is split into; `None` if it is left whole. `about` holds the
+/// attributes of all functions.
 pub(crate) fn split(
     head: &str,
     body: &str,
@@ -88,21 +94,21 @@ pub(crate) fn split(
 struct Cx<'t> {
     name: &'t str,
     lines: Vec<Line<'t>>,
-    /// The type of each value, registers first, then the parameters that have names; and how many bytes it takes.
+    /// The type of each value, registers first, then the named parameters; and its size in bytes.
     types: Vec<(String, u64)>,
     names: FxHashMap<&'t str, usize>,
-    /// The line that makes a value; the first for parameters.
+    /// The line that makes each value; the first line for parameters.
     made: Vec<usize>,
     reads: Vec<(usize, usize)>,
-    /// From where to where control jumps; the line after the last where it returns.
+    /// The source and target line of each jump; a return jumps to the line after the last.
     jumps: Vec<(usize, usize)>,
     pieces: Vec<Piece>,
     owner: Vec<usize>,
-    /// By the jumps past each line: a hash of them all.
+    /// For each line, a hash of all jumps that go past it.
     past: Vec<u64>,
-    /// The values that a piece loads before a line.
+    /// The values that a piece loads before each line.
     loads: FxHashMap<(usize, usize), Vec<usize>>,
-    /// Where a value is in the frame.
+    /// The offset of each shared value in the frame.
     places: FxHashMap<usize, u64>,
     frame: u64,
 }
@@ -144,7 +150,7 @@ impl<'t> Cx<'t> {
         Some(cx)
     }
 
-    /// Finds labels, jumps, and what each line makes and reads.
+    /// Finds labels, jumps, and the values that each line makes and reads.
     fn scan(&mut self, body: &'t str) -> Option<()> {
         let mut block = 0;
         let mut labels: FxHashMap<&str, usize> = FxHashMap::default();
@@ -181,7 +187,8 @@ impl<'t> Cx<'t> {
         Some(())
     }
 
-    /// True if the type of what a line makes is not that of its register, as with structs and halves of vectors.
+    /// Returns true if the type of the value that a line makes is not that of its register, as with structs
+    /// and halves of vectors.
     fn is_odd(&self, value: usize, text: &str) -> bool {
         let ty = &self.types[value].0;
         let vector = ty.split(' ').next().filter(|n| n.starts_with('<'));
@@ -196,16 +203,18 @@ impl<'t> Cx<'t> {
                 && text.split('<').skip(1).any(|t| other(t.split(" x ").next().unwrap_or_default()))
     }
 
-    /// True if something may stand before a line: it is in a block, and neither the first one nor at its head.
+    /// Returns true if instructions may be inserted before a line: the line is in a block other than the
+    /// first, and after the block's label and phis.
     fn is_within(&self, p: usize) -> bool {
         let line = &self.lines[p];
         !line.is_phi && line.block != 0 && line.block != p
     }
 
-    /// First lines of pieces, and of what follows them; what is inside before what it is in.
+    /// The first line of each piece and the line after its last, inner pieces before those that contain them.
     fn bounds(&mut self, most: usize) -> Vec<(usize, usize)> {
         let n = self.lines.len();
-        // The jumps that are past from a line on, or no more; and so for odd values that are alive.
+        // The changes, at each line, of the set of jumps that go past it, and of the number of live odd
+        // values.
         let (mut past, mut odd) = (vec![0u64; n + 2], vec![0i64; n + 2]);
         for (k, &(from, to)) in self.jumps.iter().enumerate() {
             let hash = mixed(k as u64 + 1);
@@ -222,7 +231,8 @@ impl<'t> Cx<'t> {
                 odd[at + 1] -= 1;
             }
         }
-        // Each open pair of bounds: the jumps past it, and the first line with how many there were before.
+        // Each open pair of bounds: the hash of the jumps past it, its first line, and the length before that
+        // line.
         let mut open: Vec<(u64, usize, usize)> = Vec::new();
         let mut known: FxHashMap<u64, usize> = FxHashMap::default();
         let mut found = Vec::new();
@@ -261,7 +271,7 @@ impl<'t> Cx<'t> {
         found
     }
 
-    /// Makes the pieces, and finds the innermost one of each line.
+    /// Makes the pieces, and finds the innermost piece of each line.
     fn own(&mut self, mut bounds: Vec<(usize, usize)>) {
         let n = self.lines.len();
         bounds.push((0, n));
@@ -294,7 +304,7 @@ impl<'t> Cx<'t> {
         }
     }
 
-    /// Finds what pieces read of others, and gives it places in the frame.
+    /// Finds the values that pieces read from other pieces, and assigns their offsets in the frame.
     fn share(&mut self) {
         let trunk = self.trunk();
         let mut seen: FxHashSet<(usize, usize)> = FxHashSet::default();
@@ -324,8 +334,8 @@ impl<'t> Cx<'t> {
         }
     }
 
-    /// The last line up to each one that control passes whenever it passes the piece, and before which something may
-    /// stand.
+    /// For each line, the last line up to it that control passes whenever it passes the piece, and before
+    /// which instructions may be inserted.
     fn trunk(&self) -> Vec<usize> {
         let mut last: Vec<usize> = self.pieces.iter().map(|p| p.start).collect();
         let up_to = |(at, &own): (usize, &usize)| {
@@ -342,7 +352,7 @@ impl<'t> Cx<'t> {
         named.map_or_else(|| format!("%r{value}"), |(name, _)| format!("%{name}"))
     }
 
-    /// The address of a value's place.
+    /// Emits the address of a value in the frame; also returns its alignment.
     fn pointer(&mut self, piece: usize, value: usize) -> (String, u64) {
         let (place, align) = (self.places[&value], aligned(self.types[value].1));
         let into = &mut self.pieces[piece];
@@ -370,7 +380,7 @@ impl<'t> Cx<'t> {
             writeln!(self.pieces[piece].text, "  store {ty} {name}, ptr {pointer}, align {align}, !tbaa !14");
     }
 
-    /// By which label each block ends, by the line of its own.
+    /// The label of the block in which each block ends up after splitting, by its own label.
     fn last_labels(&mut self) -> FxHashMap<&'t str, String> {
         let mut last = FxHashMap::default();
         let mut next = 1;
@@ -456,12 +466,12 @@ impl<'t> Cx<'t> {
     }
 }
 
-/// As much as a value of so many bytes is aligned in the frame.
+/// The alignment in the frame of a value of this many bytes.
 fn aligned(bytes: u64) -> u64 {
     bytes.next_power_of_two().min(64)
 }
 
-/// A number that has nothing to do with the next one's (splitmix64).
+/// A pseudo-random number for `k` (splitmix64).
 fn mixed(k: u64) -> u64 {
     let z = k.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -477,12 +487,12 @@ fn symbols(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The number after the letter.
+/// The number after the letter of a name.
 fn number(name: &str, letter: char) -> Option<usize> {
     name.strip_prefix(letter)?.parse().ok()
 }
 
-/// A phi's line with the labels by which blocks end.
+/// Replaces the labels in a phi's line by those of the blocks in which the predecessors end.
 fn with_labels(text: &str, last: &FxHashMap<&str, String>) -> String {
     let mut all = String::with_capacity(text.len());
     let mut rest = text;
@@ -499,7 +509,7 @@ fn with_labels(text: &str, last: &FxHashMap<&str, String>) -> String {
 mod tests {
     use super::*;
 
-    /// Ten times a value is squared if it is positive, in a loop.
+    /// The body of a function that squares a value ten times if it is positive, in a loop.
     fn body() -> String {
         let mut text = String::from("entry:\n  br label %b0\nb0:\n  br label %b1\nb1:\n");
         text += "  %r0 = phi i64 [ %start, %b0 ], [ %r1, %b99 ]\n  %r1 = add i64 %r0, 1\n  %r2 = fadd float 1.0, 1.0\n";
@@ -535,12 +545,12 @@ mod tests {
         let all = split(head, &body(), &registers(), "nounwind", 10).expect("it is long enough");
         let functions: Vec<&str> = all.split("}\n\n").collect();
         let call = |k: usize| format!("  call fastcc void @entry0.{k}(ptr %ctx, ptr %frame)\n");
-        // The loop is a piece itself.
+        // The loop itself is a piece.
         assert!(functions[0].contains(&call(1)) && !functions[0].contains("%r0"), "{all}");
         assert!((2..=5).all(|k| functions[1].contains(&call(k))) && !functions[1].contains("fmul"), "{all}");
         assert!(functions[1].contains("[ %start, %b0 ], [ %r1, %b1 ]"), "{all}");
         assert!(functions[1].contains("br i1 %r4, label %b1, label %b100"), "{all}");
-        // What each piece reads it has made or loaded.
+        // Each piece makes or loads the values that it reads.
         for function in all.split("\ndefine ") {
             let lines = || function.lines().skip(1);
             let made: Vec<&str> =

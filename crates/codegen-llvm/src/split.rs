@@ -1,33 +1,35 @@
-//! A text as several, so that LLVM works on them side by side.
+//! Splits a text into parts that LLVM compiles in parallel.
 //!
-//! What has nothing to do with each other, as the entry points for lanes and for one thread, goes apart. Of a large text
-//! the functions are dealt out in their order, until a part has so much text. A function that only its own module saw is
-//! seen by all parts then, and each part declares what it calls of the others; but functions of numbers, which are to be
-//! inlined, are in each part that calls them. The parts mean together what the text means.
+//! Functions that are not connected by calls, such as the entry points for lanes and for one thread, go to
+//! different parts. The functions of a large text are distributed in order, each part up to a certain size. A
+//! function that was internal to the module is then visible to all parts, and each part declares the
+//! functions of other parts that it calls. Mathematical functions are an exception: they are to be inlined,
+//! so each part that calls one has its own copy. Together the parts mean what the text means.
 
 use std::fmt::Write as _;
 
 use indexmap::IndexSet;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
-/// Bytes of a part, and of a text that is left in one.
+/// The size of a part in bytes; and the size up to which a text is only split between functions that no calls
+/// connect.
 const PART: usize = 256 << 10;
 const WHOLE: usize = 384 << 10;
-/// Bytes of a text that is left in one whatever is in it.
+/// The size in bytes up to which a text is never split.
 const LITTLE: usize = 8 << 10;
-/// As many parts are made at most of what has nothing to do with each other.
+/// The largest number of parts for functions that are not connected by calls.
 const APART: usize = 4;
 
-/// A function of the text.
+/// A function definition in the text.
 struct Definition<'t> {
     name: &'t str,
-    /// From `define` to before the brace.
+    /// The text from `define` up to the brace.
     head: &'t str,
-    /// All of it.
+    /// The whole text.
     text: &'t str,
 }
 
-/// The parts of a text; itself, if it is little.
+/// The parts of a text; only the text itself if it is small.
 pub(crate) fn parts(text: &str) -> Vec<String> {
     if text.len() <= LITTLE {
         vec![text.to_string()]
@@ -38,7 +40,7 @@ pub(crate) fn parts(text: &str) -> Vec<String> {
     }
 }
 
-/// What is before the first function, the functions, and their numbers by their names.
+/// The text before the first function, the functions, and their numbers by name.
 fn definitions(text: &str) -> (&str, Vec<Definition<'_>>, FxHashMap<&str, usize>) {
     let mut starts: Vec<usize> = text.match_indices("\ndefine ").map(|(at, _)| at + 1).collect();
     let head = &text[..starts.first().copied().unwrap_or(text.len())];
@@ -48,22 +50,22 @@ fn definitions(text: &str) -> (&str, Vec<Definition<'_>>, FxHashMap<&str, usize>
     (head, all, numbers)
 }
 
-/// The functions of which a copy in place of each call would be more than so many bytes of text.
+/// The functions that would take more than `most` bytes of text if each call was replaced by a copy.
 pub(crate) fn called_often(text: &str, most: usize) -> FxHashSet<&str> {
     let (_, all, _) = definitions(text);
     let mut mentions: FxHashMap<&str, usize> = FxHashMap::default();
     for name in all.iter().flat_map(|definition| names(definition.text)) {
         *mentions.entry(name).or_default() += 1;
     }
-    // The first mention is the definition.
+    // One of the mentions is the definition.
     let bytes = |d: &&Definition<'_>| d.text.len() * mentions.get(d.name).map_or(0, |n| n - 1);
     all.iter().filter(|d| bytes(d) > most).map(|d| d.name).collect()
 }
 
-/// At most `most` parts, no function of which calls one of another part.
+/// Splits a text into at most `most` parts, such that no function calls one of another part.
 fn apart(text: &str, most: usize) -> Vec<String> {
     let (head, all, numbers) = definitions(text);
-    // The least function that a function hangs together with.
+    // A union-find forest whose roots are the smallest function numbers of the connected components.
     let mut of: Vec<usize> = (0..all.len()).collect();
     let find = |of: &[usize], mut k: usize| {
         while of[k] != k {
@@ -83,7 +85,7 @@ fn apart(text: &str, most: usize) -> Vec<String> {
     for (k, definition) in all.iter().enumerate().filter(|(_, d)| !is_copied(d)) {
         bytes[find(&of, k)] += definition.text.len();
     }
-    // The largest first, each to the smallest part.
+    // Assign the components to parts, largest first, each to the part that is smallest so far.
     let mut groups: Vec<usize> = (0..all.len()).filter(|&k| bytes[k] > 0).collect();
     groups.sort_by_key(|&k| std::cmp::Reverse(bytes[k]));
     if groups.len() < 2 {
@@ -157,7 +159,7 @@ fn parts_of(text: &str, size: usize) -> Vec<String> {
     parts
 }
 
-/// Whether a function is in each part that calls it.
+/// Returns true if each part that calls the function has its own copy.
 fn is_copied(definition: &Definition<'_>) -> bool {
     definition.name.starts_with("m_")
 }
@@ -168,7 +170,7 @@ fn definition(text: &str) -> Option<Definition<'_>> {
     Some(Definition { name: &name[..name.find('(')?], head, text })
 }
 
-/// What stands after `define` or `declare`, with a linkage that other parts see.
+/// The text after `define` or `declare`, with a linkage that makes the function visible to other parts.
 fn seen_by_all(head: &str) -> String {
     let rest = head.strip_prefix("define ").unwrap_or(head);
     match rest.strip_prefix("internal ") {

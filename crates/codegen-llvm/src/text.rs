@@ -1,10 +1,12 @@
-//! Writes LLVM's textual IR: values, and one function for each kind of instruction.
+//! Writes LLVM's textual IR: operands, and one function for each kind of instruction.
 //!
-//! A [`Val`] is an operand: a register or a constant, of an element type, *uniform* (one number for all lanes) or
-//! *varying* (a vector with one number for each lane). An instruction on operands of which one is varying is one on
-//! vectors, the others being spread; so what is emitted for lanes and for one thread is written once.
+//! A [`Val`] is an operand: a register or a constant, of an element type, *uniform* (one number for all
+//! lanes) or *varying* (a vector with one number for each lane). If an operand of an instruction is varying,
+//! the instruction works on vectors, and its other operands are broadcast; so the code that emits for lanes
+//! and for one thread is written once.
 //!
-//! Text costs a few per cent of what LLVM's optimiser takes, needs no LLVM where it is made, and can be looked at.
+//! Writing text takes a few per cent of the time of LLVM's optimiser, needs no LLVM library, and the result
+//! can be inspected.
 
 use std::fmt::Write as _;
 
@@ -26,7 +28,7 @@ pub(crate) enum El {
 }
 
 impl El {
-    /// Its text.
+    /// The type's text.
     pub(crate) fn name(self) -> &'static str {
         match self {
             El::I1 => "i1",
@@ -40,7 +42,7 @@ impl El {
         }
     }
 
-    /// Its width; a pointer's is 64.
+    /// The width in bits; 64 for a pointer.
     pub(crate) fn bits(self) -> u32 {
         match self {
             El::I1 => 1,
@@ -51,17 +53,17 @@ impl El {
         }
     }
 
-    /// Bytes in memory.
+    /// The size in memory in bytes.
     pub(crate) fn bytes(self) -> u64 {
         u64::from(self.bits().div_ceil(8))
     }
 
-    /// Whether it is a float.
+    /// Returns true if the type is a float.
     pub(crate) fn is_float(self) -> bool {
         matches!(self, El::F32 | El::F64)
     }
 
-    /// Its letter and width in names of intrinsics.
+    /// The type's abbreviation in names of intrinsics.
     fn suffix(self) -> &'static str {
         match self {
             El::I1 => "i1",
@@ -76,20 +78,20 @@ impl El {
     }
 }
 
-/// What an operand is.
+/// The identity of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Id {
     /// `%rN`.
     Reg(u32),
     /// A constant by its bits; the same in every lane.
     Bits(u64),
-    /// Any value.
+    /// The poison value, which may be anything.
     Poison,
-    /// The lanes' numbers: 0, 1, ….
+    /// The numbers of the lanes: 0, 1, ….
     Iota,
     /// A parameter or symbol by name.
     Name(&'static str),
-    /// The shape of that number, of `native::runtime::Tables`.
+    /// A shape by its number in `native::runtime::Tables`.
     Shape(u32),
 }
 
@@ -98,22 +100,24 @@ pub(crate) enum Id {
 pub(crate) struct Val {
     pub(crate) id: Id,
     pub(crate) el: El,
-    /// One number for each lane.
+    /// The operand has one number for each lane.
     pub(crate) var: bool,
-    /// Of an address: of memory where each number has room for all lanes.
+    /// The operand is the address of memory in which each number has room for all lanes.
     pub(crate) wide: bool,
-    /// Known to be `base + lane * step`, wrapped; `base` is a register or constant of the type.
+    /// The operand is known to be `base + lane * step`, wrapped; `base` is a register or constant of the
+    /// type.
     pub(crate) lin: Option<Lin>,
 }
 
-/// A value that rises from lane to lane by the same step.
+/// A value that increases by the same step from lane to lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lin {
     /// The number of lane 0.
     pub(crate) base: Id,
-    /// By how much the next is larger.
+    /// The difference between the numbers of neighbouring lanes.
     pub(crate) step: i64,
-    /// A truth value: that widening did not change this. Where it is false, nothing is known.
+    /// A truth value: it holds if a widening preserved the form. If it does not hold, nothing is known about
+    /// the lanes.
     pub(crate) holds: Id,
 }
 
@@ -131,7 +135,7 @@ impl Val {
         Val::uniform(Id::Bits(bits), el)
     }
 
-    /// A constant address-sized integer.
+    /// A constant of 64 bits.
     pub(crate) fn i64(n: i64) -> Val {
         Val::bits(El::I64, n as u64)
     }
@@ -141,7 +145,7 @@ impl Val {
         Val::bits(El::I32, n as u64)
     }
 
-    /// A truth value.
+    /// A constant truth value.
     pub(crate) fn bool(b: bool) -> Val {
         Val::bits(El::I1, b as u64)
     }
@@ -151,7 +155,7 @@ impl Val {
         Val::uniform(Id::Name(name), el)
     }
 
-    /// Its number, if it is a constant.
+    /// The bits of the operand, if it is a constant.
     pub(crate) fn constant(self) -> Option<u64> {
         match self.id {
             Id::Bits(bits) => Some(bits),
@@ -168,7 +172,7 @@ pub(crate) struct Block(u32);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PhiId(usize);
 
-/// A phi: its head, and what flows in.
+/// A phi: its head, and its incoming values.
 struct Phi {
     at: usize,
     head: String,
@@ -179,22 +183,22 @@ struct Phi {
 
 /// The text of one function.
 pub(crate) struct Writer {
-    /// Operations on floats may be done in any order and fused.
+    /// Operations on floats may be reordered and fused.
     pub(crate) fast: bool,
-    /// Lanes.
+    /// The number of lanes.
     pub(crate) lanes: u32,
-    /// Pieces of the body; a phi stands between two.
+    /// The pieces of the body, separated by phis.
     pieces: Vec<String>,
     phis: Vec<Phi>,
     entry: String,
-    /// The registers' types.
+    /// The types of the registers.
     registers: Vec<(El, bool)>,
-    /// The block that is written.
+    /// The block being written.
     pub(crate) block: Block,
     blocks: u32,
-    /// Bytes of memory taken.
+    /// The number of bytes of memory allocated in the frame.
     memory: u64,
-    /// Intrinsics and helpers that are called, to be declared.
+    /// The declarations of the intrinsics and helpers that are called.
     pub(crate) declared: indexmap::IndexSet<String, rustc_hash::FxBuildHasher>,
 }
 
@@ -234,17 +238,17 @@ impl Writer {
         Val { id, el, var, wide: false, lin: None }
     }
 
-    /// Bytes of the function's frame at most: its memory, and every register spilled.
+    /// An upper bound of the size of the function's frame in bytes: its memory, and every register spilled.
     pub(crate) fn frame(&self) -> u64 {
         self.memory + self.registers.len() as u64 * 8 * u64::from(self.lanes) + 256
     }
 
-    /// The registers, at the end of the function.
+    /// Takes the types of the registers at the end of the function.
     pub(crate) fn registers(&mut self) -> Registers {
         Registers { types: std::mem::take(&mut self.registers), lanes: self.lanes }
     }
 
-    /// The text of the function's blocks.
+    /// The text of the function's blocks, and the declarations that it needs.
     pub(crate) fn finish(mut self) -> (String, indexmap::IndexSet<String, rustc_hash::FxBuildHasher>) {
         let mut all = String::from("entry:\n");
         all.push_str(&self.entry);
@@ -267,12 +271,12 @@ impl Writer {
 
     // ---- text of types and operands
 
-    /// A type's text.
+    /// The text of a type.
     pub(crate) fn ty(&self, el: El, var: bool) -> String {
         if var { format!("<{} x {}>", self.lanes, el.name()) } else { el.name().to_string() }
     }
 
-    /// An operand's text, without its type; a constant is spread if `var`.
+    /// The text of an operand without its type; a constant is broadcast if `var`.
     pub(crate) fn operand(&self, v: Val, var: bool) -> String {
         match v.id {
             Id::Reg(n) => format!("%r{n}"),
@@ -290,14 +294,14 @@ impl Writer {
         }
     }
 
-    /// An operand's text with its type.
+    /// The text of an operand with its type.
     pub(crate) fn typed(&self, v: Val) -> String {
         format!("{} {}", self.ty(v.el, v.var), self.operand(v, v.var))
     }
 
     // ---- lanes
 
-    /// The value as a varying one.
+    /// Broadcasts a uniform value to a varying one.
     pub(crate) fn spread(&mut self, v: Val) -> Val {
         if v.var || self.lanes == 1 {
             return v;
@@ -315,12 +319,12 @@ impl Writer {
         Val { wide: v.wide, lin: None, ..all }
     }
 
-    /// As `var` says.
+    /// Makes the value varying if `var`.
     pub(crate) fn fit(&mut self, v: Val, var: bool) -> Val {
         if var { self.spread(v) } else { v }
     }
 
-    /// The number of one lane.
+    /// Extracts the number of one lane.
     pub(crate) fn lane(&mut self, v: Val, lane: Val) -> Val {
         if !v.var {
             return v;
@@ -331,7 +335,7 @@ impl Writer {
         Val { wide: v.wide, ..out }
     }
 
-    /// `v` with the number of one lane replaced.
+    /// Inserts the number of one lane into `v`.
     pub(crate) fn with_lane(&mut self, v: Val, lane: Val, x: Val) -> Val {
         let v = self.spread(v);
         let out = self.reg(v.el, true);
@@ -342,7 +346,7 @@ impl Writer {
 
     // ---- instructions
 
-    /// An instruction of one operand, e.g. `fneg`.
+    /// An instruction with one operand, such as `fneg`.
     pub(crate) fn unary(&mut self, op: &str, a: Val) -> Val {
         let out = self.reg(a.el, a.var);
         let (o, a) = (self.operand(out, false), self.typed(a));
@@ -350,13 +354,13 @@ impl Writer {
         out
     }
 
-    /// An instruction of two operands of one type.
+    /// An instruction with two operands of the same type.
     pub(crate) fn binary(&mut self, op: &str, a: Val, b: Val) -> Val {
         let el = a.el;
         self.binary_to(op, a, b, el)
     }
 
-    /// The same, with a result of another type: a comparison.
+    /// An instruction with two operands of the same type and a result of type `el`, such as a comparison.
     pub(crate) fn binary_to(&mut self, op: &str, a: Val, b: Val, el: El) -> Val {
         let var = a.var || b.var;
         let (a, b) = (self.fit(a, var), self.fit(b, var));
@@ -417,7 +421,7 @@ impl Writer {
         out
     }
 
-    /// A saturating conversion of a float.
+    /// A saturating conversion of a float to an integer.
     pub(crate) fn float_to_int(&mut self, a: Val, to: El, signed: bool) -> Val {
         let name = if signed { "fptosi.sat" } else { "fptoui.sat" };
         let out = self.reg(to, a.var);
@@ -443,7 +447,8 @@ impl Writer {
         out
     }
 
-    /// The sum of the floats of all lanes: of the sums of neighbouring halves, and so on.
+    /// The sum of the floats of all lanes by repeated halving: the upper half of the lanes is added to the
+    /// lower half until one lane is left.
     pub(crate) fn sum_by_halves(&mut self, a: Val) -> Val {
         let mut n = self.lanes;
         let mut text = self.operand(a, true);
@@ -480,7 +485,7 @@ impl Writer {
         format!("llvm.{name}.{}", self.mangle(el, var))
     }
 
-    /// Declares a function, once.
+    /// Declares a function, unless it is declared already.
     pub(crate) fn declare(&mut self, text: String) {
         self.declared.insert(text);
     }
@@ -495,12 +500,12 @@ impl Writer {
         let var = at.var || bytes.var;
         let out = self.reg(El::Ptr, var);
         let (o, a, b) = (self.operand(out, false), self.typed(at), self.typed(bytes));
-        // A vector of addresses may have a scalar base or a scalar offset.
+        // Either the base or the offset may be a vector.
         self.line(format_args!("{o} = getelementptr i8, {a}, {b}"));
         Val { wide: at.wide, ..out }
     }
 
-    /// Memory of the function, taken once.
+    /// Allocates memory in the function's frame, in its entry block.
     pub(crate) fn alloca(&mut self, bytes: u64, align: u64) -> Val {
         let out = self.reg(El::Ptr, false);
         let o = self.operand(out, false);
@@ -509,7 +514,7 @@ impl Writer {
         out
     }
 
-    /// Loads a uniform address; `note` is what follows (alignment, metadata).
+    /// Loads from a uniform address; `note` is the text that follows (alignment, metadata).
     pub(crate) fn load(&mut self, el: El, var: bool, at: Val, note: &str) -> Val {
         debug_assert!(!at.var);
         let out = self.reg(el, var);
@@ -534,24 +539,24 @@ impl Writer {
         block
     }
 
-    /// Goes on in a block.
+    /// Continues in a block.
     pub(crate) fn enter(&mut self, block: Block) {
         let _ = writeln!(self.out(), "b{}:", block.0);
         self.block = block;
     }
 
-    /// Goes there.
+    /// Emits an unconditional branch.
     pub(crate) fn jump(&mut self, to: Block) {
         self.line(format_args!("br label %b{}", to.0));
     }
 
-    /// Two ways. `note` is what follows: weights.
+    /// Emits a conditional branch. `note` is the text that follows: branch weights.
     pub(crate) fn branch(&mut self, c: Val, yes: Block, no: Block, note: &str) {
         let c = self.typed(c);
         self.line(format_args!("br {c}, label %b{}, label %b{}{note}", yes.0, no.0));
     }
 
-    /// Many ways.
+    /// Emits a switch.
     pub(crate) fn switch(&mut self, tag: Val, cases: &[(u64, Block)], otherwise: Block) {
         let tag_text = self.typed(tag);
         let ty = tag.el.name();
@@ -560,7 +565,7 @@ impl Writer {
         self.line(format_args!("switch {tag_text}, label %b{} [ {} ]", otherwise.0, cases.join(" ")));
     }
 
-    /// A phi of the block that was just entered.
+    /// Adds a phi to the block that was just entered.
     pub(crate) fn phi(&mut self, el: El, var: bool, wide: bool) -> (PhiId, Val) {
         let out = self.reg(el, var);
         let (o, ty) = (self.operand(out, false), self.ty(el, var));
@@ -570,7 +575,8 @@ impl Writer {
         (PhiId(self.phis.len() - 1), Val { wide, ..out })
     }
 
-    /// What flows into a phi from a block. It must have been fitted where it flows from.
+    /// Adds an incoming value to a phi. The value must have been made uniform or varying, as the phi is, in
+    /// the block that it comes from.
     pub(crate) fn flow(&mut self, phi: PhiId, v: Val, from: Block) {
         let phi = &mut self.phis[phi.0];
         debug_assert!(v.var == phi.var || matches!(v.id, Id::Bits(_) | Id::Poison));
@@ -579,7 +585,7 @@ impl Writer {
     }
 }
 
-/// A constant's text.
+/// The text of a constant.
 fn constant(el: El, bits: u64) -> String {
     match el {
         El::I1 => if bits & 1 == 1 { "true" } else { "false" }.to_string(),
@@ -587,7 +593,7 @@ fn constant(el: El, bits: u64) -> String {
         El::I16 => (bits as i16).to_string(),
         El::I32 => (bits as i32).to_string(),
         El::I64 => (bits as i64).to_string(),
-        // A float is written as the double of the same value; of a NaN the payload moves along.
+        // A float is written as the double of the same value; the payload of a NaN is shifted accordingly.
         El::F32 => {
             let b = bits as u32;
             let wide = if f32::from_bits(b).is_nan() {

@@ -1,5 +1,5 @@
-//! What varies over the lanes, where lanes part, how memory is accessed, and what runs one thread at a time. LLVM is not
-//! needed: these are the analysis and the text.
+//! Tests of the uniformity analysis and of the text for lanes: which values vary, where control diverges, how
+//! memory is accessed, and what runs one thread at a time. LLVM is not needed.
 
 use ir::{Module, Op, Value};
 use native::Options;
@@ -14,7 +14,7 @@ fn module(text: &str) -> Module {
     module
 }
 
-/// The values of `main` that vary, and the lines of control ops where lanes part, by number in the function.
+/// The varying values of `main`, by number, and the number of divergent control ops.
 fn varying(text: &str) -> (Vec<u32>, usize) {
     let module = module(text);
     let main = module.find("main").expect("a function");
@@ -29,7 +29,7 @@ fn lanes(text_of: &str, width: u32) -> (Text, String) {
     let module = module(text_of);
     let options = Options { lanes: Some(width), ..Options::default() };
     let text = text(&module, &options, &Machine::generic()).expect("everything is supported");
-    // The part that runs in lanes.
+    // The text of the code that runs in lanes.
     let lanes = text.text.split("@entry0_lanes").nth(1).unwrap_or_default().to_string();
     (text, lanes)
 }
@@ -66,7 +66,8 @@ fn only_what_comes_from_the_thread_varies() {
          }
          entry main: main [64, 1, 1]",
     );
-    // The thread's number, what is loaded there, and what is picked by it; not what an arm computes of uniform values.
+    // The thread's ID, the value loaded there, and the value that the condition selects vary; the value that
+    // an arm computes from uniform values does not.
     assert_eq!((values, parted), (vec![0, 1, 5, 9, 10], 1));
 }
 
@@ -118,7 +119,7 @@ fn loops_that_lanes_leave_at_different_times_give_what_varies() {
          }
          entry main: main [64, 1, 1]",
     );
-    // Within the first loop all is uniform, but not what it ends with.
+    // Everything in the first loop is uniform, but its result is not.
     assert_eq!((values, parted), (vec![0, 1, 3], 1));
 }
 
@@ -147,7 +148,7 @@ fn memory_is_accessed_as_its_places_are() {
     );
     assert_eq!(text.entries[0].lanes, Ok(("entry0_lanes".to_string(), 8)));
     let count = |what: &str| lanes.matches(what).count();
-    // In a block of memory if all of it is in range, and by a helper else.
+    // The access is a block of memory if all of it is in range, and a call of a helper otherwise.
     assert_eq!(count("= load <8 x float>"), 2, "{lanes}");
     assert_eq!(count("= load float,"), 1, "{lanes}");
     assert_eq!(count("@llvm.masked.gather"), 1, "{lanes}");

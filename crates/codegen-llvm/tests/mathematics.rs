@@ -1,6 +1,6 @@
-//! The functions of numbers of this backend, one by one, against those of the interpreter: in double and in
-//! single precision within two units in the last place of them (which are within one of the truth); and their values at
-//! zeros, infinities, NaN and numbers that are hardly there.
+//! Compares the mathematical functions of this backend, one by one, with those of the interpreter: in double
+//! and in single precision the results are within two units in the last place (and the interpreter's within
+//! one of the true value); also tests their values at zeros, infinities, NaN and subnormal numbers.
 #![cfg(feature = "jit")]
 
 use ir::{Math, Scalar, scalar};
@@ -38,7 +38,7 @@ impl Rng {
         (self.0 >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Numbers of all sizes that matter.
+    /// A number of any relevant magnitude.
     fn number(&mut self) -> f64 {
         let (kind, x) = (self.next(), 2.0 * self.next() - 1.0);
         match kind {
@@ -51,7 +51,7 @@ impl Rng {
     }
 }
 
-/// A position among all floats, so that neighbours differ by one.
+/// The position of a float among all floats, so that neighbours differ by one.
 fn order(bits: i64) -> i64 {
     if bits < 0 { i64::MIN - bits } else { bits }
 }
@@ -67,7 +67,8 @@ fn module(m: Math, ty: &str) -> (ir::Module, ir::Func) {
     (module, func)
 }
 
-/// Values of inverse hyperbolic functions, from 60 digits: the interpreter's are not exact enough to compare with.
+/// Values of inverse hyperbolic functions, rounded from 60 digits: the interpreter's are not exact enough to
+/// compare with.
 const INVERSE: [(Math, f64, f64); 32] = [
     (Math::Asinh, 1e-300, 1e-300),
     (Math::Asinh, 3.7e-09, 3.7e-09),
@@ -103,7 +104,7 @@ const INVERSE: [(Math, f64, f64); 32] = [
     (Math::Atanh, 0.9999999999999999, 18.714973875118524),
 ];
 
-/// Powers, likewise.
+/// Values of powers, rounded from 60 digits.
 const POWERS: [(f64, f64, f64); 11] = [
     (2.0, 0.5, std::f64::consts::SQRT_2),
     (1.0029435786198226, 129127.87833210742, 6.792219422563622e+164),
@@ -118,7 +119,7 @@ const POWERS: [(f64, f64, f64); 11] = [
     (1.0000000000000002, 3e+18, 1.98719262165461e+289),
 ];
 
-/// How many units in the last place two doubles are apart.
+/// The distance of two doubles in units in the last place.
 fn apart(a: f64, b: f64) -> u64 {
     order(a.to_bits() as i64).abs_diff(order(b.to_bits() as i64))
 }
@@ -201,7 +202,7 @@ fn functions_are_accurate() {
             }
             inputs.extend((0..3000).map(|_| [rng.number(), rng.number()]));
             if matches!(m, Math::Sin | Math::Cos | Math::Tan) {
-                // Around the zeros, where what is left after whole turns is small.
+                // Inputs near the zeros, where the remainder after whole turns is small.
                 let turns =
                     (0..3000).map(|k| (k as f64 + 21.0 * (k % 1500) as f64) * std::f64::consts::FRAC_PI_2);
                 inputs.extend(turns.map(|x| [x, 0.0]));
@@ -214,7 +215,7 @@ fn functions_are_accurate() {
                     ir::interp::Value::Scalar(bits) => bits,
                     ref other => panic!("{other:?}"),
                 };
-                // The interpreter's own are many units off where they are near zero.
+                // The interpreter's functions are many units off near zero.
                 let is_wide = matches!(m, Math::Asinh | Math::Acosh | Math::Atanh);
                 let wanted = if is_wide {
                     scalar::from_f64(s, inverse(m, scalar::to_f64(s, bits[0])))
@@ -233,7 +234,7 @@ fn functions_are_accurate() {
                         order(found).abs_diff(order(wanted))
                     }
                 };
-                // What is compared with has an error of its own.
+                // The reference value has an error of its own.
                 let most = if is_wide && double { 4 } else { 2 };
                 assert!(
                     apart <= most && (y != 0.0 || x.to_bits() == y.to_bits()),

@@ -1,4 +1,5 @@
-//! Functions that are written around the user's: text that is parsed and joins the user's module.
+//! Generates wrapper functions around the user's functions: source text that is parsed and added to the
+//! user's module.
 
 use check::signature::Signature;
 use check::tables::FuncRef;
@@ -10,36 +11,36 @@ use syntax::{DeclId, Diagnostic};
 use crate::pipeline::{Failure, Loaded};
 use crate::session::Session;
 
-/// What the names of globals begin with that stand for parameters.
+/// The prefix of the names of globals that stand for parameters.
 pub const MEMORY: &str = "__memory_";
 
-/// The function that [`Loaded::specialised`] writes.
+/// The name of the function that [`Loaded::specialised`] generates.
 const SPECIAL: &str = "__special.__call";
 
-/// A function that a host asks for.
+/// A function that a host requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// Its name; members are `Type.name`.
     pub name: String,
-    /// The arguments of its generic parameters, as the language writes it: types and numbers.
+    /// The arguments of its generic parameters, as written in the language: types and numbers.
     pub generics: Vec<String>,
-    /// The types of parameters, by name, where the source says an interface or a generic parameter.
+    /// The types of parameters, by name, for those declared with an interface or a generic parameter.
     pub types: Vec<(String, String)>,
 }
 
-/// The needs of a caller of a function, before there is one to be called.
+/// The types that a caller must supply before a generic function can be compiled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Generics {
-    /// Generic parameters, as they are declared.
+    /// The generic parameters, as declared.
     pub generics: Vec<String>,
     /// The names of all parameters.
     pub params: Vec<String>,
-    /// The names of those that are of interfaces.
+    /// The names of the parameters that are of interface type.
     pub dynamic: Vec<String>,
 }
 
 impl Loaded {
-    /// The needs of a caller of a function that is generic or takes values of interfaces.
+    /// The types that a caller of a function must supply, if it is generic or takes values of interface type.
     pub fn generics_of(&mut self, name: &str) -> Option<Generics> {
         let decl = *self.program.find_function(self.file, name).first()?;
         let all = self.program.all_generic_params(decl);
@@ -59,17 +60,18 @@ impl Loaded {
         Some(Generics { generics, params, dynamic })
     }
 
-    /// True if a generic parameter is that of a parameter of an interface, which has no name in the source.
+    /// Returns true if a generic parameter was introduced for a parameter of interface type and therefore has
+    /// no name in the source.
     fn is_hidden(&self, generic: DeclId) -> bool {
         self.name(generic).contains(' ')
     }
 
-    /// The interface of a parameter that has such a generic parameter, as types are printed.
+    /// The interface of a parameter with such a generic parameter, as types are printed.
     fn interface_of(&self, hidden: DeclId) -> String {
         self.name(hidden).trim_start_matches("some ").to_owned()
     }
 
-    /// The functions of the file as they are declared, each with its name.
+    /// The declarations of the file's functions, each with its name.
     pub fn signatures(&mut self) -> Vec<(String, String)> {
         let mut found = Vec::new();
         for decl in self.functions() {
@@ -95,7 +97,7 @@ impl Loaded {
         found
     }
 
-    /// A generic parameter as it is declared.
+    /// A generic parameter as declared.
     fn generic(&self, decl: DeclId) -> String {
         let (ast, name) = (&self.program.ast, self.name(decl));
         match &ast.decls[decl].kind {
@@ -108,8 +110,9 @@ impl Loaded {
         }
     }
 
-    /// The function that is asked for, and the name by which it is called. One that is generic, or of an interface's values,
-    /// is a function of these types around it: `T` and the like are names in a struct, so that types are as they are
+    /// The requested function, and the name by which it is called. A function that is generic or takes values
+    /// of interface type is wrapped in a function of the given types. The wrapper is a member of a struct in
+    /// which `T` and the other generic parameters are declared as names, so that types can be repeated as
     /// written.
     pub fn specialised(
         &mut self,
@@ -222,21 +225,21 @@ impl Loaded {
         Ok((found?, SPECIAL.to_string()))
     }
 
-    /// The attribute that says how a function is differentiable, in front of another one.
+    /// The attribute that declares how a function is differentiable, as a prefix for a wrapper.
     fn mark(&self, decl: DeclId) -> String {
         let marks = ["Differentiable", "BackwardDifferentiable", "ForwardDifferentiable"];
         let mark = marks.iter().find(|mark| self.program.attribute(decl, mark).is_some());
         mark.map_or_else(String::new, |mark| format!("[{mark}] "))
     }
 
-    /// The result of a function, in front of another one.
+    /// The result type of a function, as a prefix for a wrapper.
     fn returned(&self, signature: &Signature, mark: &str) -> String {
         let is_lost = signature.ret != Ty::VOID && !signature.ret_differentiable && !mark.is_empty();
         format!("{}{}", if is_lost { "no_diff " } else { "" }, self.program.type_name(signature.ret))
     }
 
-    /// As [`Self::entry`]; `fwd_diff(f)` and `bwd_diff(f)` are kernels that call the derivative of a kernel whose
-    /// parameters have no derivatives themselves (tensors carry theirs).
+    /// Like [`Self::entry`], but also accepts `fwd_diff(f)` and `bwd_diff(f)`: kernels that call the
+    /// derivative of a kernel whose parameters have no derivatives themselves (tensors carry theirs).
     pub fn entry_or_derivative(
         &mut self,
         session: &mut Session,
@@ -277,8 +280,8 @@ impl Loaded {
         Ok(self.program.ast.files[index].decls[0])
     }
 
-    /// A function of all parameters of another one but those that are memory, by their number: these are globals with
-    /// their names after [`MEMORY`].
+    /// Wraps a function so that the parameters selected by `is_memory` become globals, named with the prefix
+    /// [`MEMORY`]; the other parameters stay parameters.
     pub fn without_memory(
         &mut self,
         session: &mut Session,
@@ -313,7 +316,7 @@ impl Loaded {
     }
 }
 
-/// A parameter's direction, in front of its type.
+/// A parameter's direction, as a prefix for its type.
 fn direction(direction: Direction) -> &'static str {
     match direction {
         Direction::In | Direction::ConstRef => "",

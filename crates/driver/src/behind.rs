@@ -1,29 +1,31 @@
-//! Pointers in what the host binds: each is a global of its own, named by its path (`network.layer.weights`).
+//! Makes pointers in bound memory accessible to the host: each becomes a global of its own, named by its path
+//! (`network.layer.weights`).
 //!
-//! In memory a pointer is the number of a buffer, which is put there once everything is bound. How many elements hold
-//! pointers is known by the names that the host binds (`layers[2].weights`): it is one if none has an index. Processors only:
-//! devices have no pointers in memory.
+//! In memory a pointer is the number of a buffer, which is written there once everything is bound. The number
+//! of elements that hold pointers is derived from the names that the host binds (`layers[2].weights`): it is
+//! one if no name has an index. This applies to processors only: devices have no pointers in memory.
 
 use ir::{Global, GlobalData, MemData, MemType, MemTypes, Module, Space};
 
 use crate::bind::Bind;
 use crate::launch::Backend;
 
-/// No program has more pointers that are bound one by one.
+/// The maximum number of pointers of a program that are bound one by one.
 const MOST: usize = 256;
 
-/// A pointer within a global's memory.
+/// A pointer stored in a global's memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Behind {
-    /// The memory that holds it.
+    /// The memory that holds the pointer.
     pub(crate) holder: Global,
-    /// Where it is there.
+    /// The offset of the pointer in that memory.
     pub(crate) at: usize,
     /// The memory that it points to.
     pub(crate) pointer: Global,
 }
 
-/// Adds a global for each pointer in the memory of those that are bound so, and of these.
+/// Adds a global for each pointer in the memory of bound globals, and transitively for pointers in the memory
+/// of the added globals.
 pub(crate) fn name_pointers(module: &mut Module, binds: &[Bind], backend: Backend) -> Vec<Behind> {
     let mut found = Vec::new();
     if backend.is_device() {
@@ -69,7 +71,7 @@ pub(crate) fn name_pointers(module: &mut Module, binds: &[Bind], backend: Backen
     found
 }
 
-/// How many elements of a global the names tell apart, if they do.
+/// The number of elements of a global that the bound names distinguish; `None` if no name has an index.
 fn elements(global: &str, binds: &[Bind]) -> Option<usize> {
     let indices = binds.iter().filter_map(|bind| {
         let (index, _) = bind.name.strip_prefix(global)?.strip_prefix('[')?.split_once(']')?;
@@ -78,14 +80,14 @@ fn elements(global: &str, binds: &[Bind]) -> Option<usize> {
     indices.max()
 }
 
-/// Where pointers are in an element.
+/// The offsets of the pointers in an element.
 pub(crate) fn pointers(mem: &MemTypes, element: MemType) -> Vec<usize> {
     let mut found = Vec::new();
     collect(mem, element, 0, "", &mut found);
     found.into_iter().map(|pointer| pointer.0).collect()
 }
 
-/// Where pointers are in an element, what they are called, and their types.
+/// Collects the offset, path and type of each pointer in an element.
 fn collect(mem: &MemTypes, ty: MemType, at: usize, name: &str, out: &mut Vec<(usize, String, MemType)>) {
     match &mem[ty] {
         MemData::Handle(_) => out.push((at, name.to_owned(), ty)),

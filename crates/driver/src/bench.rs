@@ -1,12 +1,12 @@
-//! How long a function and its gradient take, in a kernel.
+//! Measures how long a function and its gradient take within a kernel.
 //!
-//! A function is called in two kernels that are made for it, by so many threads: one stores a number made of all
-//! results, so that nothing is left out; the other does so with the cotangents that reverse mode gives for cotangents of
-//! one. What threads are given differs a little, so that nothing is the same for all but arrays, which are one table for
-//! all threads as weights are.
+//! Two kernels are generated that call the function from many threads: the first stores a number computed
+//! from all results, so that no computation can be eliminated; the second does the same with the cotangents
+//! that reverse mode gives for output cotangents of one. The inputs differ slightly from thread to thread, so
+//! that nothing is uniform. Arrays are the exception: like weights, they are one table for all threads.
 //!
-//! Times are those of whole dispatches after some that are not counted, divided by threads; the median and the quartiles
-//! say what to believe of them.
+//! Each time is that of a whole dispatch, measured after some warm-up dispatches and divided by the number of
+//! threads; the median and the quartiles show how reliable it is.
 
 use ir::{Entry, Func, Function, LoopInfo, Module, Op, Path, Scalar, Space, Type, TypeData, Value};
 use lower::{FunctionInfo, Request};
@@ -20,50 +20,50 @@ use crate::launch::{Backend, CodeOptions, Limits, Runner};
 use crate::pipeline::{self, Failure, Loaded};
 use crate::wrap::{self, Kernel, Row, Tables, is_number};
 
-/// Threads of a group.
+/// Threads per group.
 const GROUP: u32 = 64;
-/// Dispatches that are not counted.
+/// The number of warm-up dispatches, which are not counted.
 const WARM_UP: usize = 3;
 
-/// How to measure.
+/// The options of a measurement.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What runs it.
+    /// The backend that runs the kernels.
     pub backend: Backend,
-    /// Lanes, for backends that have them; `None`: what suits.
+    /// Lanes, for backends that have them; `None` to choose automatically.
     pub lanes: Option<u32>,
-    /// The memory and time that each launch may take.
+    /// Limits of memory and time for each launch.
     pub limits: Limits,
-    /// Given to the compiler.
+    /// Options of the compiler.
     pub compile: pipeline::Options,
-    /// Values of parameters; others are numbers between 0.25 and 0.75, integers are 4.
+    /// Values of parameters; all other floats are numbers between 0.25 and 0.75, other integers are 4.
     pub at: Vec<(String, serde_json::Value)>,
-    /// The memory that functions reach.
+    /// The memory that functions reach, and its content.
     pub memory: Vec<Bind>,
-    /// Threads of a dispatch; rounded up to whole groups.
+    /// Threads per dispatch; rounded up to whole groups.
     pub threads: u32,
-    /// Threads of the machine.
+    /// Worker threads of the machine.
     pub workers: usize,
-    /// Compiled code may take numbers too small to be normal for zeros.
+    /// Compiled code may flush subnormal numbers to zero.
     pub flush_subnormals: bool,
-    /// How long to measure each kernel.
+    /// The duration of the measurement of each kernel.
     pub seconds: f64,
 }
 
-/// Times of one kernel.
+/// The times of one kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Times {
-    /// Nanoseconds per thread: the median.
+    /// The median, in nanoseconds per thread.
     pub median: f64,
-    /// The quartiles.
+    /// The quartiles, in nanoseconds per thread.
     pub quartiles: [f64; 2],
-    /// Dispatches that were counted.
+    /// The number of dispatches that were counted.
     pub dispatches: usize,
     /// Bytes that the workers hold for stacks and large arrays.
     pub arena_bytes: u64,
-    /// Threads that ran in lanes.
+    /// The number of threads that run in lanes.
     pub lanes: u32,
-    /// Why they did not, and where, if the backend has lanes.
+    /// The reason why threads do not run in lanes, with its place, if the backend has lanes.
     pub why_single: Option<(String, syntax::Span)>,
 }
 
@@ -72,15 +72,15 @@ pub struct Times {
 pub struct Measured {
     /// Its name.
     pub name: String,
-    /// Threads of a dispatch.
+    /// Threads per dispatch.
     pub threads: u32,
-    /// The function.
+    /// The times of the function.
     pub primal: Times,
-    /// Its gradient, if it has one.
+    /// The times of its gradient, if it has one.
     pub gradient: Option<Times>,
-    /// What the gradient keeps of a call.
+    /// The memory that the gradient keeps per call.
     pub memory: Option<autodiff::Memory>,
-    /// Its loop whose trips nothing bounds.
+    /// A loop of the function whose number of iterations has no bound.
     pub unbounded: Option<syntax::Span>,
 }
 
@@ -147,7 +147,7 @@ pub fn measure(loaded: &mut Loaded, name: &str, options: &Options) -> Result<Mea
     Ok(Measured { name: name.to_string(), threads, primal, gradient, memory, unbounded })
 }
 
-/// All arguments.
+/// The values of all arguments.
 fn numbers(module: &Module, info: &FunctionInfo, options: &Options) -> Result<Vec<u64>, Error> {
     let (inputs, _) = call::signature(&module.types, info);
     let mut k = 0u64;
@@ -159,20 +159,21 @@ fn numbers(module: &Module, info: &FunctionInfo, options: &Options) -> Result<Ve
     })
 }
 
-/// The type of sums: nothing wider than the function's own numbers, so that it has its lanes.
+/// The type of sums: no wider than the function's own numbers, so that the function runs with its usual
+/// number of lanes.
 fn widest(module: &Module, info: &FunctionInfo) -> Scalar {
     let f = &module.funcs[info.func];
     let mut scalars = f.params.iter().chain(&f.results).filter_map(|s| module.types.scalar_of(s.ty));
     if scalars.any(|s| s.bytes() == 8) { Scalar::F64 } else { Scalar::F32 }
 }
 
-/// A kernel that calls a function, whose parameters after those in the row are cotangents.
+/// Generates a kernel that calls a function. The parameters that follow those in `row` are cotangents.
 fn kernel(module: &mut Module, func: Func, (tables, row): (&Tables, &Row), sums: &Tables) -> Func {
     let Function { params, results, name, .. } = module.funcs[func].clone();
     let places = tables.places(module);
     let (number, out) = sums.places(module)[0];
     let mut kernel = Kernel::new(&mut module.types, format!("bench of {name}"));
-    // 1 + thread·2⁻²⁰: threads do not all compute the same
+    // The factor is 1 + thread·2⁻²⁰, so that threads do not all compute the same values.
     let b = &mut kernel.b;
     let x = b.emit_typed(Op::Convert, &[kernel.thread], number.into());
     let small = b.float(number, 2f64.powi(-20));
@@ -204,7 +205,7 @@ fn kernel(module: &mut Module, func: Func, (tables, row): (&Tables, &Row), sums:
     module.funcs.push(function)
 }
 
-/// One in every float.
+/// A value of type `ty` with one in every float.
 fn ones(kernel: &mut Kernel<'_>, ty: Type) -> Value {
     match kernel.b.types[ty] {
         TypeData::Scalar(s) if s.is_float() => kernel.b.float(s, 1.0),
@@ -220,7 +221,7 @@ fn ones(kernel: &mut Kernel<'_>, ty: Type) -> Value {
     }
 }
 
-/// A sum of type `number` and all numbers of a value.
+/// Emits the sum of `sum` and all numbers of a value, in type `number`.
 fn add(kernel: &mut Kernel<'_>, sum: Value, v: Value, number: Scalar) -> Value {
     let ty = kernel.b.func.ty(v);
     match kernel.b.types[ty] {

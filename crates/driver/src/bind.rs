@@ -1,7 +1,8 @@
-//! Inputs from the command line as the bytes that kernels see.
+//! Converts inputs from the command line to the bytes that kernels see.
 //!
-//! `NAME=VALUE` where VALUE is JSON, `zeros:N`, `words:W,W,…` or `@file.npy`; the declared memory
-//! type decides how it is read. Layout is that of [`ir::MemTypes`]: C layout with scalar alignment.
+//! The input is `NAME=VALUE`, where VALUE is JSON, `zeros:N`, `words:W,W,…` or `@file.npy`; the declared
+//! memory type decides how it is read. The layout is that of [`ir::MemTypes`]: C layout with scalar
+//! alignment.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ use crate::files;
 use crate::npy;
 use crate::texture;
 
-/// What a name is bound to.
+/// A name and the value bound to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bind {
     /// The global's name.
@@ -24,14 +25,14 @@ pub struct Bind {
     pub value: BindValue,
 }
 
-/// A value as written.
+/// A value as written on the command line.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BindValue {
     /// A JSON value.
     Json(Json),
-    /// So many elements of zeros.
+    /// The given number of zero elements.
     Zeros(u64),
-    /// Zeros, as many along each dimension.
+    /// Zeros, with the given length along each dimension.
     ZerosOf(Vec<usize>),
     /// Raw 32-bit words.
     Words(Vec<u32>),
@@ -41,7 +42,7 @@ pub enum BindValue {
     Array(npy::Array),
 }
 
-/// The array of a value that is one.
+/// The value's array; an error if the value is not an array.
 pub(crate) fn array(value: &BindValue) -> Result<Cow<'_, npy::Array>, String> {
     match value {
         BindValue::Npy(path) => npy::read(path).map(Cow::Owned).map_err(|e| e.to_string()),
@@ -59,11 +60,11 @@ pub struct Conformance {
     pub ty: String,
     /// The interface that it conforms to.
     pub interface: String,
-    /// The number that dynamic dispatch knows it by.
+    /// The number that identifies the type in dynamic dispatch.
     pub id: Option<u32>,
 }
 
-/// Reads `NAME=VALUE`.
+/// Parses `NAME=VALUE`.
 pub fn parse_bind(text: &str) -> Result<Bind, Error> {
     let (name, value) =
         text.split_once('=').ok_or_else(|| Error::input(format!("`--bind {text}`: expected NAME=VALUE")))?;
@@ -75,7 +76,7 @@ pub fn parse_bind(text: &str) -> Result<Bind, Error> {
     Ok(Bind { name, value })
 }
 
-/// Reads a VALUE.
+/// Parses a VALUE.
 pub fn parse_value(text: &str) -> Result<BindValue, String> {
     let text = text.trim();
     if let Some(n) = text.strip_prefix("zeros:") {
@@ -99,14 +100,14 @@ pub fn parse_value(text: &str) -> Result<BindValue, String> {
     })
 }
 
-/// Reads `TYPE:INTERFACE` or `TYPE:INTERFACE=ID`.
+/// Parses `TYPE:INTERFACE` or `TYPE:INTERFACE=ID`.
 pub fn parse_conformance(text: &str) -> Result<Conformance, Error> {
     let wrong = || Error::input(format!("`--conform {text}`: expected TYPE:INTERFACE=ID"));
     let (names, id) = match text.rsplit_once('=') {
         Some((names, id)) => (names, Some(id.trim().parse().map_err(|_| wrong())?)),
         None => (text, None),
     };
-    // the colon that is no half of `::`
+    // Find the colon that is not part of a `::`.
     let bytes = names.as_bytes();
     let is_colon = |k: usize| bytes.get(k) == Some(&b':');
     let single = (0..bytes.len()).find(|&k| is_colon(k) && !is_colon(k + 1) && (k == 0 || !is_colon(k - 1)));
@@ -126,12 +127,12 @@ fn parse_word(text: &str) -> Option<u32> {
     u32::try_from(number).ok().or_else(|| i32::try_from(number).ok().map(|n| n as u32))
 }
 
-/// A JSON value as a message quotes it.
+/// A JSON value in the form in which messages quote it.
 pub(crate) fn shown(json: &Json) -> String {
     shorten(&json.to_string())
 }
 
-/// A text as a message quotes it.
+/// A text in the form in which messages quote it.
 pub(crate) fn shorten(text: &str) -> String {
     if text.chars().count() > 40 { text.chars().take(40).chain(['…']).collect() } else { text.into() }
 }
@@ -164,7 +165,7 @@ pub fn buffer_bytes(mem: &MemTypes, element: MemType, value: &BindValue) -> Resu
             from_numbers(mem, element, array.scalar, &array.bits)
         }
         BindValue::Json(Json::Array(list)) => {
-            // Either one entry for each element, or all scalars in order.
+            // The list has either one entry per element, or all scalars in order.
             let n = count(mem, element);
             let flat = n > 1 && list.iter().all(is_scalar);
             if flat {
@@ -196,7 +197,7 @@ pub fn buffer_bytes(mem: &MemTypes, element: MemType, value: &BindValue) -> Resu
     }
 }
 
-/// The bytes of one value of type `ty`, as of a uniform.
+/// The bytes of a single value of type `ty`, such as a uniform.
 pub fn value_bytes(mem: &MemTypes, ty: MemType, value: &BindValue) -> Result<Vec<u8>, String> {
     let size = mem.size(ty) as usize;
     match value {
@@ -233,7 +234,8 @@ pub fn scalars(mem: &MemTypes, ty: MemType) -> Vec<(usize, Scalar)> {
     out
 }
 
-/// How many scalars a type has. A type of 128 MiB may have as many, so they are only listed where as many are given.
+/// The number of scalars in a type. A type of 128 MiB may have as many scalars, so they are only enumerated
+/// if as many values are given.
 fn count(mem: &MemTypes, ty: MemType) -> usize {
     match &mem[ty] {
         MemData::Scalar(_) | MemData::Handle(_) => 1,
@@ -244,7 +246,7 @@ fn count(mem: &MemTypes, ty: MemType) -> usize {
     }
 }
 
-/// An error if numbers do not fill whole elements of so many.
+/// Returns an error if `given` numbers do not fill whole elements of `each` numbers.
 fn check_whole(given: usize, each: usize) -> Result<(), String> {
     if each == 0 || !given.is_multiple_of(each) {
         return Err(format!("{given} numbers do not fill elements of {each} each"));
@@ -291,18 +293,18 @@ fn from_numbers(mem: &MemTypes, element: MemType, from: Scalar, bits: &[u64]) ->
     Ok(bytes)
 }
 
-/// Says that numbers of a file would be cut off.
+/// The message that converting the numbers of a file would lose information.
 pub(crate) fn unfit(from: Scalar, to: Scalar) -> String {
     format!("the file holds {}, the program wants {}", scalar_name(from), scalar_name(to))
 }
 
-/// True if a type ends with an array without a length, so that the memory behind it is part of it.
+/// Returns true if a type ends with an array without a length, so that any memory after it is part of it.
 fn has_tail(mem: &MemTypes, ty: MemType) -> bool {
     let MemData::Struct { fields, .. } = &mem[ty] else { return false };
     fields.last().is_some_and(|field| mem.size(field.1) == 0 || has_tail(mem, field.1))
 }
 
-/// Writes one value of type `ty` at a place.
+/// Writes one value of type `ty` at offset `at`.
 fn fill(mem: &MemTypes, ty: MemType, json: &Json, bytes: &mut [u8], at: usize) -> Result<(), String> {
     let leaves = |ty| scalars(mem, ty);
     match (&mem[ty], json) {
@@ -329,7 +331,7 @@ fn fill(mem: &MemTypes, ty: MemType, json: &Json, bytes: &mut [u8], at: usize) -
                 }
             }
             for (idx, (field, field_ty)) in fields.iter().enumerate() {
-                // A pointer is bound by its name.
+                // Pointers may be missing, since they are bound by their own names.
                 let is_handle = matches!(mem[*field_ty], MemData::Handle(_));
                 if is_handle && !map.contains_key(field) {
                     continue;
@@ -368,7 +370,7 @@ fn fill(mem: &MemTypes, ty: MemType, json: &Json, bytes: &mut [u8], at: usize) -
             return Err(format!("{n} numbers wanted, found {}", list.len()));
         }
         (&MemData::Matrix(s, n, lanes, order), Json::Array(rows)) => {
-            // A list of lists is the matrix, whose rows it names, however it lies in memory.
+            // A list of lists always gives the rows of the matrix, whatever its order in memory.
             let in_columns = order == MatrixOrder::Columns;
             let (r, c) = if in_columns { (lanes, n) } else { (n, lanes) };
             let wrong = || format!("{r} rows of {c} numbers wanted");
@@ -403,7 +405,7 @@ pub fn number(json: &Json, s: Scalar) -> Result<u64, String> {
     match json {
         Json::Bool(b) => Ok(scalar::from_i64(s, *b as i64)),
         Json::Number(n) if s.is_float() => {
-            // Integers beyond 2^53 go through f64 as in the language.
+            // Integers beyond 2^53 are rounded through `f64`, as in the language.
             Ok(scalar::from_f64(s, n.as_f64().ok_or_else(unfit)?))
         }
         Json::Number(n) => {

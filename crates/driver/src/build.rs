@@ -1,7 +1,7 @@
-//! Libraries of C functions: functions of a file with their derivatives, and its kernels.
+//! Builds libraries of C functions from the functions of a file, their derivatives, and its kernels.
 //!
-//! A function `f` becomes `f`, `f_fwd` and `f_bwd`. What they take stands in the header, a line for each leaf; the
-//! convention is that of `codegen_llvm::aot`.
+//! A function `f` becomes `f`, `f_fwd` and `f_bwd`. The header lists their parameters, one line per leaf; the
+//! calling convention is that of `codegen_llvm::aot`.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -17,24 +17,25 @@ use crate::error::Error;
 use crate::files;
 use crate::pipeline::{self, Failure, Loaded, source_span};
 
-/// What to build.
+/// The options of a build.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Given to the compiler.
+    /// Options of the compiler.
     pub compile: pipeline::Options,
-    /// The functions; none: every differentiable one, unless kernels are named.
+    /// The functions to build; if empty, every differentiable one, unless kernels are named.
     pub functions: Vec<String>,
-    /// The kernels; none: all.
+    /// The kernels to build; if empty, all.
     pub kernels: Vec<String>,
-    /// Code for this machine only, with its widest vectors.
+    /// Generate code for this machine only, with its widest vectors.
     pub native: bool,
-    /// No two calls of kernels on the same buffers run at a time: additions need not be atomic.
+    /// Kernels are never called concurrently on the same buffers, so additions need not be atomic.
     pub exclusive: bool,
-    /// What names begin with that are not the user's, such as that of the error messages.
+    /// The prefix of generated names that are not the user's, such as that of the function for error
+    /// messages.
     pub prefix: String,
 }
 
-/// What was built.
+/// The result of a build.
 #[derive(Clone, Debug)]
 pub struct Built {
     /// An object file.
@@ -43,7 +44,7 @@ pub struct Built {
     pub header: String,
 }
 
-/// The beginning of names of a library that are not the user's: by the name of its file.
+/// The prefix of a library's generated names, derived from the name of its file.
 pub fn prefix(path: &Path) -> Result<String, Error> {
     let stem = path.file_stem().and_then(|s| s.to_str()).unwrap_or("pullback");
     let stem = stem.strip_prefix("lib").filter(|s| !s.is_empty()).unwrap_or(stem);
@@ -64,7 +65,7 @@ pub fn build(loaded: &mut Loaded, options: &Options) -> Result<Built, Failure> {
         [] => loaded.program.entry_points(loaded.file),
         named => named.iter().map(|name| loaded.entry(Some(name))).collect::<Result<_, _>>()?,
     };
-    // What is named twice is built once.
+    // A function or kernel that is named twice is built once.
     let (functions, entries) = (once(functions), once(entries));
     if functions.is_empty() && entries.is_empty() {
         let message =
@@ -75,7 +76,7 @@ pub fn build(loaded: &mut Loaded, options: &Options) -> Result<Built, Failure> {
     let compiled = loaded.compile(&request, &options.compile.on_device(false))?;
     let mut module = compiled.module;
     let mut exports = Vec::new();
-    // how many parameters and results of each are the function's own
+    // For each export, how many of its parameters and results belong to the original function.
     let mut primals = Vec::new();
     let mut names = Names::new(&options.prefix);
     for info in &compiled.functions {
@@ -125,10 +126,10 @@ pub fn build(loaded: &mut Loaded, options: &Options) -> Result<Built, Failure> {
     Ok(Built { object: built.object, header })
 }
 
-/// The names in C of what is built.
+/// The C names of the functions and kernels in a library.
 struct Names {
     prefix: String,
-    /// Each with what it is.
+    /// Each name with a description of its owner.
     taken: Vec<(String, String)>,
 }
 
@@ -142,13 +143,14 @@ impl Names {
         Names { prefix: prefix.to_string(), taken }
     }
 
-    /// The name in C of what the program calls `name`: with the library's before it where C means something else.
+    /// The C name for `name`, with the library's prefix if C gives that name another meaning.
     fn free(&self, name: &str) -> String {
         let plain = c_name(name);
         if c_names::is_taken(&plain) { format!("{}_{plain}", self.prefix) } else { plain }
     }
 
-    /// Takes a name for what `what` says. Two things of one name are an error at the line of the second.
+    /// Reserves a name; `what` describes its owner. A second use of a name is an error at the line of the
+    /// second owner.
     fn take(&mut self, name: String, what: String, span: syntax::Span) -> Result<String, Failure> {
         if let Some((_, other)) = self.taken.iter().find(|t| t.0 == name) {
             let message = format!("{what} and {other} have one name in C: `{name}`");
@@ -162,7 +164,7 @@ impl Names {
     }
 }
 
-/// A name of letters and digits that C accepts.
+/// Converts a name to one of letters, digits and `_` that C accepts.
 fn c_name(name: &str) -> String {
     let mut out = String::new();
     for c in name.chars() {
@@ -177,18 +179,18 @@ fn c_name(name: &str) -> String {
     out
 }
 
-/// Whether a function is of numbers.
+/// Returns true if a function's parameters and results consist of numbers.
 fn is_plain(module: &Module, func: Func) -> bool {
     let f = &module.funcs[func];
     f.params.iter().chain(&f.results).all(|slot| is_number(module, slot.ty))
 }
 
-/// True if a type is of numbers.
+/// Returns true if a type consists of numbers.
 fn is_number(module: &Module, ty: ir::Type) -> bool {
     module.types.scalar_of(ty).is_some() && !module.types.has_stack(ty)
 }
 
-/// A list without what stands in it before.
+/// Removes repeated items from a list.
 fn once<T: PartialEq>(list: Vec<T>) -> Vec<T> {
     let mut all = Vec::new();
     for item in list {
@@ -285,8 +287,8 @@ fn header(
     out
 }
 
-/// Writes what was built: by the path's ending an object file, an archive or a shared library, of which the last two
-/// need the system's `ar` and `cc`.
+/// Writes the result to a file: depending on the path's extension an object file, an archive or a shared
+/// library. The last two need the system's `ar` and `cc`.
 pub fn write(built: &Built, path: &Path) -> Result<(), Error> {
     let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
     if ending == "o" || ending == "obj" {

@@ -1,6 +1,6 @@
-//! Names that mean something in C or C++, so that neither a function nor a parameter of a header can have them.
+//! Names with a meaning in C or C++, which neither a function nor a parameter in a header may have.
 
-/// Keywords of C23 and C++23, and what compilers add.
+/// Keywords of C23 and C++23, and those that compilers add.
 const KEYWORDS: &str = "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t \
     char8_t class co_await co_return co_yield compl concept const const_cast consteval constexpr constinit continue \
     decltype default delete do double dynamic_cast else enum explicit export extern false float for friend goto if \
@@ -9,13 +9,14 @@ const KEYWORDS: &str = "alignas alignof and and_eq asm auto bitand bitor bool br
     switch template this thread_local throw true try typedef typeid typename typeof typeof_unqual union unsigned using \
     virtual void volatile wchar_t while xor xor_eq";
 
-/// Macros in small letters of the standard headers and of compilers.
+/// Lower-case macros of the standard headers and of compilers.
 const MACROS: &str = "assert complex errno i386 imaginary kill_dependency linux noreturn offsetof setjmp sigsetjmp \
     sa_handler sa_sigaction si_addr si_int si_pid si_ptr si_status si_uid si_value st_atime st_ctime st_mtime s_addr h_addr \
     interface small hyper cdecl pascal huge stderr stdin stdout unix va_arg va_copy va_end va_start near far";
 
-/// The functions that the headers of C and POSIX declare: a library that has its own of that name would be called by the
-/// system's, and by itself. Variants (`qsort_r`, `isalpha_l`, `fopen64`, `getc_unlocked`) are not listed.
+/// Functions that the headers of C and POSIX declare. If a library defined a function with one of these
+/// names, the system's code, and the library itself, would call that function instead of the system's.
+/// Variants (`qsort_r`, `isalpha_l`, `fopen64`, `getc_unlocked`) are not listed.
 const FUNCTIONS: &str = "a64l abort abs accept access acct alarm aligned_alloc alloca arc4random arc4random_buf arc4random_uniform \
     asctime asprintf at_quick_exit atexit atof atoi atol atoll basename bcmp bcopy bind brk bsearch btowc bzero \
     calloc canonicalize_file_name chdir chown chroot clearenv clearerr clock clock_adjtime clock_getcpuclockid \
@@ -64,7 +65,7 @@ const FUNCTIONS: &str = "a64l abort abs accept access acct alarm aligned_alloc a
     wcstombs wcstoq wcstoul wcstoull wcstoumax wcstouq wcswcs wcswidth wcsxfrm wctob wctomb wcwidth wmemchr \
     wmemcmp wmemcpy wmemmove wmempcpy wmemset wprintf write wscanf";
 
-/// Functions of its mathematics, up to C23, each also with `f`, `l`, `f32` and the like at its end.
+/// Functions of C's mathematics library, up to C23; each also exists with suffixes such as `f`, `l` or `f32`.
 const MATHEMATICS: &str = "acos acosh acospi asin asinh asinpi atan atan2 atan2pi atanh atanpi cabs cacos cacosh canonicalize carg \
     casin casinh catan catanh cbrt ccos ccosh ceil cexp cimag clog clog10 compoundn conj copysign cos cosh cospi \
     cpow cproj creal csin csinh csqrt ctan ctanh dadd ddiv dfma dmul drem dsqrt dsub erf erfc exp exp10 exp10m1 \
@@ -81,19 +82,20 @@ fn has(list: &str, name: &str) -> bool {
     list.split_whitespace().any(|word| word == name)
 }
 
-/// True if a parameter of that name may not compile: keywords, macros, and the names of types and constants.
+/// Returns true if a parameter of that name may not compile: keywords, macros, and the names of types and
+/// constants.
 pub(crate) fn is_odd(name: &str) -> bool {
     let is_constant = name == "I" || name.len() > 1 && !name.chars().any(|c| c.is_ascii_lowercase());
     has(KEYWORDS, name) || has(MACROS, name) || name.ends_with("_t") || is_constant
 }
 
-/// True of names that C keeps for compilers and libraries: `__f`, `_F`.
+/// Returns true for names that C reserves for compilers and libraries: `__f`, `_F`.
 fn is_reserved(name: &str) -> bool {
     let rest = name.strip_prefix('_').unwrap_or_default();
     rest == "exit" || rest.starts_with(|c: char| c == '_' || c.is_ascii_uppercase())
 }
 
-/// True if C or its library means something by a name, so that no function of a library can have it.
+/// Returns true if a name has a meaning in C or its library, so that no function of a library can have it.
 pub(crate) fn is_taken(name: &str) -> bool {
     let variants = ["_unlocked", "_r", "_l", "64"];
     let plain = variants.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);

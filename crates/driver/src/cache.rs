@@ -1,12 +1,14 @@
-//! Compiled kernels that outlive the process: object files in the user's cache folder, by what they were made from.
+//! Keeps compiled kernels beyond the process: object files in the user's cache folder, addressed by their
+//! inputs.
 //!
-//! The name of a file is a hash of everything that its content depends on: the text that was compiled, the options, the
-//! compiler and the machine (`Key`). So nothing in the cache is ever wrong, only no longer asked for.
+//! The name of a file is a hash of everything that its content depends on: the compiled text, the options,
+//! the compiler and the machine (`Key`). An entry of the cache is therefore never wrong, only no longer used.
 //!
-//! Several processes may use one folder. A file is written under a name of its own and renamed, so it is there as a
-//! whole or not at all; two that write the same file write the same bytes. What is read is believed only if its head
-//! says what was asked for and its checksum fits: anything else, cut off or changed, is removed and made again. Whatever
-//! goes wrong with the folder, the program runs without it.
+//! Several processes may use one folder. A file is written under a unique temporary name and then renamed, so
+//! it is visible either whole or not at all; two processes that write the same file write the same bytes. A
+//! file is only accepted if its header matches the request and its checksum is correct: a truncated or
+//! modified file is removed and made again. If anything goes wrong with the folder, the program runs without
+//! it.
 //!
 //! Machine code that is read is executed, so the folder must be one that only the user can write.
 
@@ -16,24 +18,24 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// The folder's variable. `off` or nothing: no cache.
+/// The environment variable that names the folder. `off` or an empty value disables the cache.
 const FOLDER: &str = "PULLBACK_CACHE";
-/// Bytes that the folder may hold.
+/// The maximum number of bytes in the folder.
 const MOST: u64 = 256 << 20;
-/// Bytes of one entry.
+/// The maximum number of bytes of one entry.
 const MOST_OF_ONE: usize = 64 << 20;
-/// A file that nobody has finished for so long belongs to a process that is gone.
+/// An unfinished file of this age belongs to a process that no longer exists.
 const LEFT_BEHIND: Duration = Duration::from_secs(3600);
-/// What a file begins with; the last letter is the version of the format.
+/// The first bytes of a file; the last character is the version of the format.
 const HEAD: &[u8; 8] = b"pbcache1";
 const ENDING: &str = "kernel";
 
-/// What an entry was made from.
+/// A hash of the inputs that an entry was made from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key([u64; 2]);
 
 impl Key {
-    /// The key of whatever these parts say.
+    /// The key of these inputs.
     pub fn new(parts: &[&[u8]]) -> Key {
         Key(std::array::from_fn(|seed| {
             let mut hasher = std::hash::DefaultHasher::new();
@@ -43,7 +45,7 @@ impl Key {
         }))
     }
 
-    /// It as text, of 32 digits.
+    /// The key as a text of 32 digits.
     pub fn digits(self) -> String {
         format!("{:016x}{:016x}", self.0[0], self.0[1])
     }
@@ -56,7 +58,7 @@ impl Key {
     }
 }
 
-/// What tells one build of this compiler from another: its version, and the file that runs.
+/// Identifies a build of this compiler: its version, and the executable file.
 pub fn compiler() -> String {
     let file = std::env::current_exe().and_then(fs::metadata).ok();
     let time = file
@@ -74,7 +76,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// The user's; `None` if there is none, or none is wanted.
+    /// The user's cache; `None` if there is no folder for it, or if it is disabled.
     pub fn of_user() -> Option<Cache> {
         let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
         let folder = match std::env::var_os(FOLDER) {
@@ -88,12 +90,12 @@ impl Cache {
         Some(Cache::at(folder))
     }
 
-    /// The one in this folder, which is made when something is kept.
+    /// The cache in this folder, which is created when the first entry is stored.
     pub fn at(folder: PathBuf) -> Cache {
         Cache { folder, most: MOST }
     }
 
-    /// With at most so many bytes.
+    /// Limits the cache to `most` bytes.
     #[must_use]
     pub fn with_room(self, most: u64) -> Cache {
         Cache { most, ..self }
@@ -103,7 +105,7 @@ impl Cache {
         self.folder.join(format!("{}.{ENDING}", key.digits()))
     }
 
-    /// What is kept for a key.
+    /// The files stored for a key.
     pub fn load(&self, key: Key) -> Option<Vec<Vec<u8>>> {
         let path = self.path(key);
         if !is_private(&self.folder) {
@@ -112,7 +114,7 @@ impl Cache {
         let bytes = fs::read(&path).ok()?;
         let found = decode(&bytes, key);
         match found {
-            // The least recently used goes first.
+            // The time of the file records its last use: the least recently used entry is removed first.
             Some(_) => {
                 let now = SystemTime::now();
                 let _ = fs::File::options().append(true).open(&path).and_then(|f| f.set_modified(now));
@@ -124,7 +126,7 @@ impl Cache {
         found
     }
 
-    /// Keeps something for a key, if that is possible.
+    /// Stores files for a key, if possible.
     pub fn store(&self, key: Key, files: &[Vec<u8>]) {
         let bytes = encode(key, files);
         if bytes.len() > MOST_OF_ONE || bytes.len() as u64 > self.most || make(&self.folder).is_err() {
@@ -143,7 +145,7 @@ impl Cache {
         self.clear_up();
     }
 
-    /// Removes what was not used for longest until the rest has room, and what others have left behind.
+    /// Removes the least recently used entries until the rest fits, and unfinished files of other processes.
     fn clear_up(&self) {
         let Ok(entries) = fs::read_dir(&self.folder) else { return };
         let now = SystemTime::now();
@@ -172,7 +174,7 @@ impl Cache {
     }
 }
 
-/// Makes a folder that is the user's alone.
+/// Makes a folder that only the user can access.
 fn make(folder: &Path) -> std::io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -181,7 +183,7 @@ fn make(folder: &Path) -> std::io::Result<()> {
     builder.create(folder)
 }
 
-/// Whether nobody else may write into a folder.
+/// Returns true if only the user may write into a folder.
 fn is_private(folder: &Path) -> bool {
     #[cfg(unix)]
     {
@@ -270,7 +272,7 @@ mod tests {
             fs::write(&path, &changed).expect("can be written");
             assert_eq!(cache.load(key(1)), None, "changed at {n}");
         }
-        // whole, but of another kernel
+        // The file is complete, but belongs to another kernel.
         fs::write(cache.path(key(2)), &whole).expect("can be written");
         assert_eq!(cache.load(key(2)), None);
         fs::remove_dir_all(folder).expect("was made");
@@ -282,9 +284,9 @@ mod tests {
         let cache = Cache::at(folder.clone()).with_room(4000);
         for n in 0..10 {
             cache.store(key(n), &[vec![n; 1000]]);
-            // times of files are coarse
+            // The times of files are coarse.
             std::thread::sleep(Duration::from_millis(15));
-            // the first is used again and again
+            // The first entry is used again and again.
             assert!(cache.load(key(0)).is_some(), "{n}");
         }
         let left: Vec<u8> = (0..10).filter(|&n| cache.load(key(n)).is_some()).collect();

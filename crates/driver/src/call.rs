@@ -1,8 +1,8 @@
-//! Functions called by the host: arguments as JSON, results and derivatives as numbers.
+//! Calls functions from the host: arguments as JSON, results and derivatives as numbers.
 //!
-//! A function's inputs and outputs are its leaves; here each leaf is taken apart into single
-//! numbers, so that a Jacobian is a plain matrix. Forward mode gives its columns, reverse mode its
-//! rows, both by the same compiled functions that a kernel would call: kernels call them ([`crate::wrap`]), on any
+//! A function's inputs and outputs are its leaves; here each leaf is split into single numbers, so that a
+//! Jacobian is a plain matrix. Forward mode gives its columns and reverse mode its rows, both by the same
+//! compiled functions that a kernel would call. Generated kernels call them ([`crate::wrap`]), on any
 //! backend.
 
 use ir::{Func, Module, Scalar, Slot, Space, Type, TypeData, Types, scalar};
@@ -21,24 +21,24 @@ use crate::wrap::{self, Tables, Wrapped};
 /// One number of a leaf.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Number {
-    /// Where in the source: `ray.origin[1]`; `result` for the returned value.
+    /// Its path in the source: `ray.origin[1]`; `result` for the returned value.
     pub name: String,
-    /// Which leaf, counted over all inputs or outputs.
+    /// The index of its leaf, counted over all inputs or outputs.
     pub leaf: usize,
     /// Its type.
     pub scalar: Scalar,
-    /// Whether it has a tangent.
+    /// The number has a tangent.
     pub diff: bool,
 }
 
-/// A compiled function that the host calls, on some backend.
+/// A compiled function that the host can call, on some backend.
 pub struct Callee {
     runner: Runner,
-    /// What `lower` says of it.
+    /// The function's description by `lower`.
     pub info: FunctionInfo,
-    /// Every number that goes in.
+    /// Every input number.
     pub inputs: Vec<Number>,
-    /// Every number that comes out.
+    /// Every output number.
     pub outputs: Vec<Number>,
     arguments: Tables,
     results: Tables,
@@ -46,16 +46,17 @@ pub struct Callee {
     jvp: Option<Wrapped>,
     vjp: Option<Wrapped>,
     hessian: Option<Wrapped>,
-    /// Threads of a group.
+    /// Threads per group.
     group: usize,
-    /// The memory that calls may change, and its content before each; `None`: none.
+    /// The memory that calls may change, with its content before each call; `None` if there is no such
+    /// memory.
     writable: Option<Vec<(ir::Global, Vec<u8>)>>,
 }
 
 /// The bits of each input number.
 pub type Point = Vec<u64>;
 
-/// The derivatives that a callee is asked for.
+/// The kind of derivatives requested from a callee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// [`Callee::forward`].
@@ -64,11 +65,11 @@ pub enum Direction {
     Reverse,
 }
 
-/// Threads of a group where they run side by side.
+/// Threads per group on backends whose threads run side by side.
 const GROUP: u32 = 16;
 
 impl Callee {
-    /// Makes the first function of what was compiled ready to be called, once this memory is bound.
+    /// Prepares the first compiled function for calls, given the memory that will be bound to it.
     pub fn new(
         compiled: Compiled,
         backend: Backend,
@@ -147,8 +148,8 @@ impl Callee {
         Ok(callee)
     }
 
-    /// A callee for one direction and one point at a time: only what that needs becomes code, and code for lanes only if
-    /// there are several calls at a point.
+    /// Creates a callee for one direction and one point at a time: only the code needed for that is compiled,
+    /// and for lanes only if there are several calls per point.
     pub fn for_points(
         mut compiled: Compiled,
         backend: Backend,
@@ -176,7 +177,7 @@ impl Callee {
         Callee::new(compiled, backend, &code, binds)
     }
 
-    /// Binds the memory that the function reaches, as [`Callee::new`] was told. All of it must be bound.
+    /// Binds the memory that the function reaches, as announced to [`Callee::new`]. All of it must be bound.
     pub fn bind(&mut self, loaded: &mut Loaded, binds: &[bind::Bind]) -> Result<(), Error> {
         inputs::bind(loaded, &mut self.runner, binds)?;
         for (global, bytes) in self.writable.iter_mut().flatten() {
@@ -185,7 +186,7 @@ impl Callee {
         Ok(())
     }
 
-    /// The point that `NAME=JSON` pairs name. `missing` gives the numbers that are not named.
+    /// The point given by `NAME=JSON` pairs. `missing` supplies the numbers that are not named.
     pub fn point(
         &self,
         named: &[(String, Json)],
@@ -226,7 +227,8 @@ impl Callee {
         Ok(rows.iter().map(|row| floats(&self.inputs, row)).collect())
     }
 
-    /// The second derivatives `[input][input]` of the differentiable output number `output`, if they were asked for.
+    /// The second derivatives `[input][input]` of the differentiable output number `output`, if they were
+    /// requested.
     pub fn hessian(&mut self, point: &Point, output: usize) -> Result<Vec<Vec<f64>>, Error> {
         let along: Vec<Vec<u64>> = units(&self.inputs).collect();
         // Column i holds d(gradient)/d(input i).
@@ -234,8 +236,8 @@ impl Callee {
         Ok(transposed(&columns, columns.len()))
     }
 
-    /// The second derivatives of the differentiable output number `output` times a direction, a point of which only
-    /// what has tangents counts.
+    /// The second derivatives of the differentiable output number `output` times a direction. The direction
+    /// is given as a point, of which only the numbers with tangents are used.
     pub fn hessian_vector(&mut self, point: &Point, output: usize, along: &Point) -> Result<Vec<f64>, Error> {
         let along = self.inputs.iter().zip(along).filter(|n| n.0.diff).map(|n| *n.1).collect();
         Ok(self.second(point, output, &[along])?.swap_remove(0))
@@ -266,7 +268,7 @@ impl Callee {
         group(&self.inputs, point, &mut |n, b| number_text(n.scalar, b))
     }
 
-    /// The inputs with tangents and a number for each, as text: `(name, value)`.
+    /// The inputs that have tangents, with one number of `row` for each, as text: `(name, value)`.
     pub fn gradient_texts(&self, row: &[f64], json: bool) -> Vec<(String, String)> {
         let inputs: Vec<Number> = self.inputs.iter().filter(|n| n.diff).cloned().collect();
         let bits: Vec<u64> = row.iter().zip(&inputs).map(|(&x, n)| scalar::from_f64(n.scalar, x)).collect();
@@ -284,8 +286,8 @@ impl Callee {
         })
     }
 
-    /// Calls a kernel's function once for each list of numbers. Where calls may change memory, each finds it as it is
-    /// bound.
+    /// Calls a kernel's function once for each list of numbers. If calls may change memory, each call starts
+    /// with the memory's bound content.
     fn call(&mut self, kernel: &Wrapped, calls: &[Vec<u64>]) -> Result<Vec<Vec<u64>>, Error> {
         let Some(writable) = self.writable.take() else { return self.dispatch(kernel, calls) };
         let mut results = Vec::new();
@@ -308,7 +310,7 @@ impl Callee {
 
     fn dispatch(&mut self, kernel: &Wrapped, calls: &[Vec<u64>]) -> Result<Vec<Vec<u64>>, Error> {
         let Some(last) = calls.last() else { return Ok(Vec::new()) };
-        // The last group is filled up with the last call.
+        // The last group is padded with copies of the last call.
         let threads = calls.len().next_multiple_of(self.group);
         let all: Vec<&[u64]> = (0..threads).map(|t| &calls.get(t).unwrap_or(last)[..]).collect();
         self.give(kernel, &all);
@@ -329,24 +331,25 @@ impl Callee {
     }
 }
 
-/// Every number of a function's inputs and outputs.
+/// All numbers of a function's inputs and outputs.
 pub(crate) fn signature(types: &Types, info: &FunctionInfo) -> (Vec<Number>, Vec<Number>) {
     let outputs = std::iter::once(&info.result).chain(info.params.iter().filter(|p| p.is_output));
     (numbers(types, info.params.iter().filter(|p| p.is_input)), numbers(types, outputs))
 }
 
-/// True if kernels may change a global, for each other or for the host to see.
+/// Returns true if kernels may change a global in a way that other kernels or the host can see.
 fn is_written(module: &Module, global: &ir::GlobalData) -> bool {
     match global.space {
         Space::ReadWrite => true,
         Space::ReadOnly | Space::Uniform => global.pointee(&module.mem).is_some(),
-        // A group's memory is new in each; threads of one would share it.
+        // Each group has its own copy of this memory, but the threads of one group, which are separate calls,
+        // would share it.
         Space::GroupShared => true,
         Space::Private => false,
     }
 }
 
-/// For each number that has a tangent, the tangents of all of those: one for it, zero for the others.
+/// For each number that has a tangent, the tangents of all of them: one for that number, zero for the others.
 fn units(numbers: &[Number]) -> impl Iterator<Item = Vec<u64>> {
     let diff: Vec<Scalar> = numbers.iter().filter(|n| n.diff).map(|n| n.scalar).collect();
     (0..diff.len()).map(move |at| {
@@ -355,7 +358,7 @@ fn units(numbers: &[Number]) -> impl Iterator<Item = Vec<u64>> {
     })
 }
 
-/// Differentials of the numbers that have them.
+/// The differentials of the numbers that have tangents, as `f64`.
 fn floats(numbers: &[Number], bits: &[u64]) -> Vec<f64> {
     let diff = numbers.iter().filter(|n| n.diff);
     diff.zip(bits).map(|(n, &bits)| scalar::to_f64(n.scalar, bits)).collect()
@@ -365,7 +368,7 @@ fn transposed(columns: &[Vec<f64>], n_rows: usize) -> Vec<Vec<f64>> {
     (0..n_rows).map(|r| columns.iter().map(|c| c.get(r).copied().unwrap_or(0.0)).collect()).collect()
 }
 
-/// The point that `NAME=JSON` pairs name, for a function with these inputs.
+/// The point given by `NAME=JSON` pairs, for a function with these inputs.
 pub(crate) fn point(
     types: &Types,
     info: &FunctionInfo,
@@ -407,7 +410,7 @@ pub(crate) fn point(
     Ok(point)
 }
 
-/// Splits `x=1.5,y=[1,2]` at the commas that are outside brackets and strings.
+/// Splits `x=1.5,y=[1,2]` at the commas outside of brackets and strings.
 pub fn parse_arguments(option: &str, texts: &[String]) -> Result<Vec<(String, Json)>, Error> {
     let mut out: Vec<(String, Json)> = Vec::new();
     for text in texts {
@@ -479,7 +482,8 @@ fn indices(types: &Types, ty: Type, prefix: String, out: &mut Vec<String>) {
     }
 }
 
-/// Adds the numbers of the leaf of that path and type in a JSON value. An array of structs is a list of objects.
+/// Reads the numbers of the leaf with that path and type from a JSON value. An array of structs is a list of
+/// objects.
 fn read(types: &Types, ty: Type, path: &str, json: &Json, out: &mut Vec<u64>) -> Result<(), String> {
     let path = path.trim_start_matches("[]");
     let list = |n: u32| match json {
@@ -510,7 +514,7 @@ fn read(types: &Types, ty: Type, path: &str, json: &Json, out: &mut Vec<u64>) ->
     Ok(())
 }
 
-/// Joins the numbers of each parameter: `x`, `[1, 2]`.
+/// Joins the numbers of each parameter into text: `x`, `[1, 2]`.
 fn group(
     numbers: &[Number],
     bits: &[u64],

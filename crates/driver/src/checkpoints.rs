@@ -1,4 +1,5 @@
-//! What reverse mode keeps, as text: a paragraph for each function of the user's, a line for each value.
+//! Prints the values that reverse mode keeps: a paragraph for each of the user's functions, a line for each
+//! value.
 
 use std::fmt::Write;
 
@@ -23,12 +24,13 @@ pub fn text(sources: &Sources, kept: &[KeptValue]) -> String {
     for function in functions {
         let mut values: Vec<&KeptValue> = Vec::new();
         for value in kept.iter().filter(|k| k.function == function) {
-            // A function that is differentiated by several sets of parameters keeps the same values for each.
+            // A function that is differentiated for several sets of parameters keeps the same values for each
+            // of them.
             if !values.contains(&value) {
                 values.push(value);
             }
         }
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(out, "checkpoints of `{function}`");
         let mut per_trip = 0;
         let mut once = 0;

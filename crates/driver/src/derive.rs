@@ -1,4 +1,4 @@
-//! The derivative of a function as Slang source.
+//! Writes the derivative of a function as Slang source.
 
 use autodiff::Residual;
 use check::tables::FuncRef;
@@ -9,23 +9,24 @@ use syntax::Diagnostic;
 use crate::pipeline::{Compiled, Failure, Loaded, Options, problem, source_span};
 use crate::{Error, Request};
 
-/// What is written.
+/// The derivative that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Derivative {
     /// `(x, ẋ) ↦ (y, ẏ)`
     Forward,
     /// `(x, ȳ) ↦ x̄`
     Backward,
-    /// `x ↦ (y, r)` and `(r, ȳ) ↦ x̄`: two functions.
+    /// `x ↦ (y, r)` and `(r, ȳ) ↦ x̄`, as two functions.
     Apply,
 }
 
-/// The text, ready to be compiled: parameters and results are the leaves of the function's own, with their names.
+/// The text, ready to be compiled: parameters and results are the leaves of the function's own parameters and
+/// results, with their names.
 pub fn source(loaded: &mut Loaded, function: FuncRef, what: Derivative) -> Result<String, Failure> {
     let name = loaded.name(function.decl).to_string();
     let span = loaded.program.name_span(function.decl);
     let mut options = Options {
-        // Names and loops stay as they are written.
+        // Names and loops are kept as written.
         optimise: opt::Options { level: 1, ..opt::Options::default() },
         no_autodiff: what == Derivative::Apply,
         ..Options::default()
@@ -38,7 +39,7 @@ pub fn source(loaded: &mut Loaded, function: FuncRef, what: Derivative) -> Resul
         let func = functions.first().ok_or_else(not_lowered)?.func;
         match autodiff::stages(&mut module, func) {
             Ok(found) => stages = Some(found),
-            // Its backward derivative is written by the user, and needs the arguments.
+            // The function has a custom backward derivative, which needs the arguments.
             Err(problems) if problems.is_empty() => {
                 options.no_autodiff = false;
                 Compiled { module, functions, .. } = loaded.compile(&request, &options)?;
@@ -119,7 +120,7 @@ pub fn source(loaded: &mut Loaded, function: FuncRef, what: Derivative) -> Resul
             }
             opt::after_ad(&mut module, &options.optimise, &roots);
             let own_results = returned(&module, "");
-            // A result of the function's own may be a residual, too: that of `exp`.
+            // A result of the original function may also be a residual, as for `exp`.
             let kept = |k: usize| match own_results.get(k) {
                 Some(name) => name.clone(),
                 None => format!("kept{}", k - own_results.len()),

@@ -1,7 +1,7 @@
-//! What goes wrong in the world around the compiler: files, arguments, devices.
+//! Errors from the world around the compiler: files, arguments, devices.
 //!
-//! The user's mistakes in a program are [`syntax::Diagnostic`]s and never come here; ours are
-//! verifier errors and become [`Error::Internal`].
+//! The user's mistakes in a program are [`syntax::Diagnostic`]s and are never converted into an [`Error`];
+//! the compiler's own mistakes are verifier errors and become [`Error::Internal`].
 
 use std::path::PathBuf;
 
@@ -11,45 +11,45 @@ pub enum Error {
     /// A file could not be read.
     #[error("cannot read `{path}`: {why}")]
     Read {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// The system's words.
+        /// The system's message.
         why: String,
     },
     /// A file could not be written.
     #[error("cannot write `{path}`: {why}")]
     Write {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// The system's words.
+        /// The system's message.
         why: String,
     },
     /// An input (binding, argument, array file) does not fit the program.
     #[error("{0}")]
     Input(String),
-    /// The program stopped while it ran.
+    /// The program stopped while it was running.
     #[error("{0}")]
     Stopped(String),
-    /// The program stopped while it ran, at a place in a file.
+    /// The program stopped while it was running, at a known place in a file.
     #[error("{message}")]
     StoppedAt {
-        /// Why, and in which thread.
+        /// The reason, and the thread in which it happened.
         message: String,
-        /// Where.
+        /// The place in the source.
         span: syntax::Span,
     },
-    /// A stage broke its promise.
+    /// A stage broke one of its invariants.
     #[error("internal compiler error: {0}")]
     Internal(String),
 }
 
 impl Error {
-    /// An input that does not fit.
+    /// Makes an error about an input that does not fit.
     pub fn input(message: impl Into<String>) -> Error {
         Error::Input(message.into())
     }
 
-    /// Its code among those of diagnostics.
+    /// The error's code, from the same numbering as the codes of diagnostics.
     pub fn code(&self) -> &'static str {
         match self {
             Error::Read { .. } | Error::Write { .. } => "E0802",
@@ -59,12 +59,12 @@ impl Error {
         }
     }
 
-    /// A file that cannot be read.
+    /// Makes an error about a file that cannot be read.
     pub fn read(path: impl Into<PathBuf>, why: impl std::fmt::Display) -> Error {
         Error::Read { path: path.into(), why: why.to_string() }
     }
 
-    /// A file that cannot be written.
+    /// Makes an error about a file that cannot be written.
     pub fn write(path: impl Into<PathBuf>, why: impl std::fmt::Display) -> Error {
         Error::Write { path: path.into(), why: why.to_string() }
     }

@@ -1,7 +1,8 @@
-//! Files of the user's, and memory that the user asks for: read, written and allocated with care.
+//! Reads and writes the user's files, and allocates memory of sizes that the user requests, with limits and
+//! checks.
 //!
-//! A file is written whole or not at all: to a file beside, which then takes the name. Reading ends at a limit, so that
-//! a file without an end (`/dev/zero`) is an error.
+//! A file is written either whole or not at all: the data goes to a temporary file beside it, which is then
+//! renamed. Reading stops at a limit, so that a file without an end (`/dev/zero`) gives an error.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -9,14 +10,14 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
-/// The largest program.
+/// The maximum size of a program.
 pub const PROGRAM: u64 = 256 << 20;
-/// The largest file of numbers.
+/// The maximum size of a file of numbers.
 pub const DATA: u64 = 16 << 30;
-/// The bytes that a pipe or device may give, whose end is not known.
+/// The maximum number of bytes read from a pipe or device, whose size is not known.
 const ENDLESS: u64 = 1 << 30;
 
-/// A file's bytes; an error if there are more than `most`.
+/// Reads a file; an error if it has more than `most` bytes.
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, Error> {
     let error = |e: std::io::Error| Error::read(path, plain(&e));
     let file = File::open(path).map_err(error)?;
@@ -33,22 +34,22 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, Error> {
     if bytes.len() as u64 > most { Err(too_large()) } else { Ok(bytes) }
 }
 
-/// A file's text.
+/// Reads a file as text.
 pub fn read_text(path: &Path, most: u64) -> Result<String, Error> {
     String::from_utf8(read(path, most)?).map_err(|_| Error::read(path, "it is not text in UTF-8"))
 }
 
-/// Why something was not written.
+/// The message for a failed write.
 fn unwritten(error: &std::io::Error) -> String {
     match error.kind() {
-        // What is written need not be there.
+        // When writing, the missing part is the folder, since the file itself need not exist.
         std::io::ErrorKind::NotFound => "there is no such folder".into(),
         std::io::ErrorKind::AlreadyExists | std::io::ErrorKind::NotADirectory => "it is no folder".into(),
         _ => plain(error),
     }
 }
 
-/// An error of the system without its number.
+/// The message of a system error without its number.
 pub fn plain(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "there is no such file".into(),
@@ -61,7 +62,7 @@ pub fn plain(error: &std::io::Error) -> String {
     }
 }
 
-/// Writes a file, whole or not at all.
+/// Writes a file, either whole or not at all.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     make(path, |beside| {
         let mut file = File::create(beside)?;
@@ -70,10 +71,11 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     })
 }
 
-/// Has a file made beside the one wanted, which it then becomes.
+/// Has `made` write a temporary file beside the target, then renames it to the target.
 pub fn make(path: &Path, made: impl FnOnce(&Path) -> std::io::Result<()>) -> Result<(), Error> {
     let error = |e: std::io::Error| Error::write(path, unwritten(&e));
-    // A device, a pipe, or a link to somewhere: the name stays what it is.
+    // Devices, pipes and the like are written directly instead of being replaced; a link stays, and its
+    // target is replaced.
     let about = fs::metadata(path).ok();
     if about.as_ref().is_some_and(|a| !a.is_file()) {
         return made(path).map_err(error);
@@ -82,7 +84,7 @@ pub fn make(path: &Path, made: impl FnOnce(&Path) -> std::io::Result<()>) -> Res
     let beside = beside(&target);
     let done = made(&beside).and_then(|()| {
         if let Some(about) = &about {
-            // As the file that it replaces.
+            // The new file keeps the permissions of the one that it replaces.
             fs::set_permissions(&beside, about.permissions())?;
         }
         fs::rename(&beside, &target)
@@ -93,18 +95,18 @@ pub fn make(path: &Path, made: impl FnOnce(&Path) -> std::io::Result<()>) -> Res
     })
 }
 
-/// A name in the same folder that nobody else uses.
+/// A unique name in the same folder.
 fn beside(path: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
-    // the ending stays: tools go by it
+    // The extension is kept, since tools depend on it.
     let ending = path.extension().unwrap_or_default();
     name.push(format!(".{}.", std::process::id()));
     name.push(ending);
     path.with_file_name(name)
 }
 
-/// True if files can be made in a folder, which is made if it is not there.
+/// Makes sure that files can be created in a folder, and creates the folder if necessary.
 pub fn prepare_folder(folder: &Path) -> Result<(), Error> {
     fs::create_dir_all(folder).map_err(|e| Error::write(folder, unwritten(&e)))?;
     let probe = folder.join(format!(".pullback-{}", std::process::id()));
@@ -112,7 +114,7 @@ pub fn prepare_folder(folder: &Path) -> Result<(), Error> {
     fs::remove_file(&probe).map_err(|e| Error::write(&probe, unwritten(&e)))
 }
 
-/// So many zeros, where memory allows; the caller makes at most one copy.
+/// Allocates `bytes` zeros if there is enough memory; the caller makes at most one copy.
 pub(crate) fn zeros(bytes: usize) -> Result<Vec<u8>, String> {
     check_room(bytes)?;
     let mut zeros = Vec::new();
@@ -121,11 +123,11 @@ pub(crate) fn zeros(bytes: usize) -> Result<Vec<u8>, String> {
     Ok(zeros)
 }
 
-/// An error where there is no room for so many bytes and a copy of them.
+/// Returns an error if there is not enough memory for `bytes` bytes and a copy of them.
 pub(crate) fn check_room(bytes: usize) -> Result<(), String> {
     let with_copy =
         bytes.checked_mul(2).and_then(|n| n.checked_add(1 << 20)).ok_or_else(|| too_much(bytes))?;
-    // The system may promise what it has not.
+    // The system may promise more memory than it has.
     if available().is_some_and(|free| with_copy as u64 > free) {
         return Err(too_much(bytes));
     }
@@ -138,7 +140,7 @@ fn too_much(bytes: usize) -> String {
     format!("{size:.0} MiB are more than this machine has memory for")
 }
 
-/// The bytes that the system could give, if it says so.
+/// The available memory in bytes, if the system reports it.
 fn available() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;

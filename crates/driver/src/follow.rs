@@ -1,16 +1,17 @@
-//! Errors that follow from other errors, and are not shown.
+//! Suppresses diagnostics that are only consequences of other errors.
 //!
-//! What the parser could not read declares nothing, and a file that cannot be opened declares nothing either: every use
-//! of what would be there is an error that is none. So what checking finds is only shown for programs that could be read.
-//! A name that is unknown in several places is one error with several places.
+//! Source that the parser could not read declares nothing, and neither does a file that cannot be opened:
+//! every use of such a missing declaration would be reported as an error, although the use itself is correct.
+//! Errors found by checking are therefore only shown for programs that could be read in full. A name that is
+//! unknown in several places is reported as one error with several places.
 
 use syntax::{Diagnostic, Severity};
 
-/// So many further places of an unknown name are shown.
+/// The maximum number of further places that are shown for an unknown name.
 const MAX_PLACES: usize = 3;
 
-/// Whether the rest of the program is not what the user wrote: errors of the lexer, the preprocessor, the parser, and of
-/// files that cannot be opened.
+/// Returns true if the error means that the rest of the program is not what the user wrote: errors of the
+/// lexer, the preprocessor and the parser, and files that cannot be opened.
 fn is_unread(d: &Diagnostic) -> bool {
     let preprocessor = ["E0020", "E0021", "E0022", "E0023", "E0024", "E0025", "E0027", "E0028", "E0029"];
     let files = ["E0030", "E0031", "E0032", "E15300", "E15500"];
@@ -19,22 +20,22 @@ fn is_unread(d: &Diagnostic) -> bool {
 }
 
 fn is_syntax(d: &Diagnostic) -> bool {
-    // Bit-fields of a wrong width are read all the same.
+    // A bit-field of a wrong width is parsed nevertheless.
     d.code.len() == 5 && d.code < "E0020" && d.code != "E0013"
 }
 
-/// Whether it was found before the program was checked.
+/// Returns true if the diagnostic was found before the program was checked.
 fn is_early(d: &Diagnostic) -> bool {
     d.code.starts_with("E00") || d.code.starts_with("E15")
 }
 
-/// Whether a diagnostic is about a type that has been reported as such.
+/// Returns true if a diagnostic mentions the error type, whose cause has been reported already.
 fn is_about_error(d: &Diagnostic) -> bool {
     const UNKNOWN: &str = "<error>";
     d.message.contains(UNKNOWN) || d.help.as_ref().is_some_and(|h| h.contains(UNKNOWN))
 }
 
-/// The diagnostics that do not follow from others; each place once.
+/// Removes diagnostics that follow from others, and merges those about the same unknown name.
 pub(crate) fn without_followers(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
     if diagnostics.iter().any(is_unread) {
         diagnostics.retain(is_early);
@@ -43,7 +44,8 @@ pub(crate) fn without_followers(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnos
         diagnostics.retain(|d| !is_about_error(d));
     }
     let mut kept: Vec<Diagnostic> = Vec::with_capacity(diagnostics.len());
-    // Which of `kept` names an unknown name, and in how many other places it was.
+    // By the message about an unknown name: its index in `kept`, and the number of further places where the
+    // name occurs.
     let mut unknown: rustc_hash::FxHashMap<String, (usize, usize)> = rustc_hash::FxHashMap::default();
     for d in diagnostics {
         if !matches!(d.code, "E30015" | "E30027") {

@@ -1,4 +1,4 @@
-//! A program in a language of graphics processors: `pullback emit --target`.
+//! Writes a program in a language of graphics processors, for `pullback emit --target`.
 
 use codegen_naga::write::{Output, disassemble, write};
 use codegen_naga::{Built, Error as NagaError, Options as NagaOptions, Reflection, Target as Language};
@@ -11,39 +11,40 @@ use syntax::{Diagnostic, Sources};
 use crate::error::Error;
 use crate::pipeline::{Compiled, Failure, Loaded, Options, source_span};
 
-/// What is written.
+/// An output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// WebGPU's language.
+    /// WGSL, the language of WebGPU.
     Wgsl,
-    /// Vulkan's binary form.
+    /// SPIR-V, the binary form of Vulkan.
     Spirv,
-    /// The same as text.
+    /// SPIR-V as text.
     SpirvAsm,
-    /// Metal's language.
+    /// The Metal shading language.
     Msl,
-    /// Direct3D's language.
+    /// HLSL, the language of Direct3D.
     Hlsl,
-    /// OpenGL's language.
+    /// GLSL, the language of OpenGL.
     Glsl,
-    /// NVIDIA's.
+    /// PTX, the language of NVIDIA's devices.
     #[cfg(feature = "llvm")]
     Ptx,
-    /// What a host must know to bind everything, as JSON.
+    /// The interface that a host needs to bind all memory, as JSON.
     Reflection,
 }
 
-/// What is written, and for what devices.
+/// An output format, and the devices that it is written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// What is written.
+    /// The output format.
     pub target: Target,
-    /// Lanes of waves exchange values by subgroups; devices have 32 lanes in each, in the order of the threads of a group.
+    /// Wave operations exchange values by subgroups; the devices must have 32 lanes per subgroup, in the
+    /// order of a group's threads.
     pub subgroups: bool,
 }
 
 impl From<Target> for Wanted {
-    /// For all devices.
+    /// Output for all devices.
     fn from(target: Target) -> Wanted {
         Wanted { target, subgroups: false }
     }
@@ -63,8 +64,8 @@ impl Target {
     }
 }
 
-/// The program for a target: what the entry point reaches, else what all entry points of the file reach, else, in a file
-/// without any, its differentiable functions and their derivatives.
+/// The program for a target: all that the entry point reaches or, without one, all that the file's entry
+/// points reach or, in a file without entry points, its differentiable functions and their derivatives.
 pub fn emit(
     sources: &Sources,
     loaded: &mut Loaded,
@@ -94,7 +95,7 @@ pub fn emit(
     emit_compiled(sources, &compiled, entry, wanted)
 }
 
-/// Compiled IR for a target.
+/// Writes compiled IR for a target.
 pub fn emit_compiled(
     sources: &Sources,
     compiled: &Compiled,
@@ -124,12 +125,12 @@ pub fn emit_compiled(
     }
 }
 
-/// The generation of NVIDIA's devices that PTX is for; later ones run it, too.
+/// The generation of NVIDIA devices that PTX is written for; later ones run it, too.
 #[cfg(feature = "llvm")]
 const GENERATION: u32 = 70;
 
-/// The kernels of a module as PTX. With `first_group_last` the host dispatches the first group once more where the kernel's
-/// entry says so.
+/// The kernels of a module as PTX. With `first_group_last`, the host dispatches the first group a second time
+/// for kernels whose entry requests it.
 #[cfg(feature = "llvm")]
 fn ptx(module: &ir::Module, first_group_last: bool) -> Result<codegen_llvm::aot::Ptx, Failure> {
     let expanded = math::expand(module, math::Wanted::All);
@@ -142,7 +143,7 @@ fn ptx(module: &ir::Module, first_group_last: bool) -> Result<codegen_llvm::aot:
     })
 }
 
-/// The same, with what the numbers of errors and of what is printed mean.
+/// The PTX text, preceded by comments that explain the numbers of errors and of printed formats.
 #[cfg(feature = "llvm")]
 fn ptx_text(sources: &Sources, module: &ir::Module) -> Result<String, Failure> {
     use std::fmt::Write as _;
@@ -165,7 +166,7 @@ fn ptx_text(sources: &Sources, module: &ir::Module) -> Result<String, Failure> {
     Ok(text + &made.text)
 }
 
-/// The module's program for this machine's first NVIDIA device, or for what takes its place.
+/// Compiles the module for `device` or, without one, for this machine's first NVIDIA device.
 #[cfg(feature = "cuda")]
 pub(crate) fn cuda_program(
     module: &ir::Module,
@@ -177,7 +178,7 @@ pub(crate) fn cuda_program(
     run::cuda::Program::new(device, code).map_err(other)
 }
 
-/// The same, before a device comes in.
+/// The device-independent code of a module's kernels.
 #[cfg(feature = "cuda")]
 fn cuda_code(module: &ir::Module) -> Result<run::cuda::Code, Failure> {
     let through = opt::for_devices(module);
@@ -204,15 +205,17 @@ fn cuda_code(module: &ir::Module) -> Result<run::cuda::Code, Failure> {
     })
 }
 
-/// Instructions of a kernel for which lavapipe takes long, where doubles are many.
+/// The number of instructions from which lavapipe takes minutes to compile a kernel with arithmetic in
+/// `double`.
 #[cfg(feature = "wgpu")]
 const SLOW: u64 = 6_000;
 
-/// Bytes of a uniform that may be a long array, of which no single element decides anything.
+/// The least number of bytes of a uniform that may stay one where uniforms must not decide control flow: a
+/// long array, of which no single element does.
 #[cfg(feature = "wgpu")]
 const LONG_ARRAY: u64 = 1 << 10;
 
-/// The module's program for this machine's first device.
+/// Compiles the module for this machine's first device.
 #[cfg(feature = "wgpu")]
 pub(crate) fn program(module: &ir::Module) -> Result<run::gpu::Program, Failure> {
     let through = opt::for_devices(module);
@@ -267,11 +270,11 @@ pub(crate) fn program(module: &ir::Module) -> Result<run::gpu::Program, Failure>
 #[cfg(feature = "wgpu")]
 pub use run::gpu::{DeviceInfo, devices};
 
-/// NVIDIA's devices, or why there are none.
+/// NVIDIA's devices, or the reason why there are none.
 #[cfg(feature = "cuda")]
 pub use run::cuda::{self, DeviceInfo as CudaInfo, devices as cuda_devices};
 
-/// The naga module of compiled IR.
+/// Builds the naga module of compiled IR.
 pub fn build(
     sources: &Sources,
     compiled: &Compiled,
@@ -293,7 +296,7 @@ pub fn build(
         first_group_last: false,
         place: &place,
     };
-    // The compilers of other languages may reorder arithmetic.
+    // The compilers of the other languages may reorder arithmetic.
     let made = if target == Language::Spirv { math::Wanted::Doubles } else { math::Wanted::Remainders };
     let through = opt::for_devices(&compiled.module);
     let module = through.as_ref().unwrap_or(&compiled.module);
@@ -301,7 +304,7 @@ pub fn build(
     codegen_naga::build(expanded.as_ref().unwrap_or(module), &options).map_err(failure)
 }
 
-/// `file.slang:12`
+/// A place as `file.slang:12`.
 fn place(sources: &Sources, span: ir::Span) -> Option<String> {
     let file = sources.files.get(span.file as usize)?;
     let name = std::path::Path::new(&file.path).file_name()?.to_string_lossy().into_owned();
@@ -309,7 +312,7 @@ fn place(sources: &Sources, span: ir::Span) -> Option<String> {
     Some(format!("{name}:{line}"))
 }
 
-/// An error of the backend as the user's or ours.
+/// Converts an error of the backend to the user's error or to an internal one.
 fn failure(error: NagaError) -> Failure {
     match error {
         NagaError::Unsupported(e) => {

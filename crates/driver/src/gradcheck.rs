@@ -1,12 +1,12 @@
-//! Derivatives against differences.
+//! Checks derivatives against finite differences.
 //!
-//! The function is taken in double precision ([`crate::widen`]) and differentiated there. Then
-//! forward mode, reverse mode and central differences, extrapolated after Richardson, must agree.
-//! Two extrapolations of different steps tell how good the differences are: where they disagree
-//! with each other (at a kink, say), they prove nothing and are not held against the derivative.
+//! The function is converted to double precision ([`crate::widen`]) and differentiated there. Then forward
+//! mode, reverse mode and central differences with Richardson extrapolation must agree. Two extrapolations
+//! with different steps tell how accurate the differences are: where these disagree with each other (at a
+//! kink, for example), the differences are inconclusive and do not count against the derivative.
 //!
-//! Differences do not see `detach` and what else cuts a derivative. Dual numbers do, and say where: what they agree with
-//! differs from differences for that reason.
+//! Differences cannot see `detach` and other places that cut a derivative. Dual numbers can, and they record
+//! the place: a derivative that agrees with the dual numbers differs from the differences for that reason.
 
 use ir::{Scalar, scalar};
 use syntax::Span;
@@ -19,52 +19,53 @@ use crate::pipeline::Failure;
 /// One entry of the Jacobian.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// The output number.
+    /// The name of the output number.
     pub output: String,
-    /// The input number.
+    /// The name of the input number.
     pub input: String,
-    /// By forward mode.
+    /// The derivative by forward mode.
     pub forward: f64,
-    /// By reverse mode.
+    /// The derivative by reverse mode.
     pub reverse: f64,
-    /// By dual numbers, if these were asked for.
+    /// The derivative by dual numbers, if they were evaluated.
     pub dual: Option<f64>,
-    /// Where the derivative is cut, if that is why it is not the slope.
+    /// The place where the derivative is cut, if that is why it differs from the slope.
     pub cut: Option<Span>,
-    /// By differences.
+    /// The slope by finite differences.
     pub differences: f64,
-    /// The larger error of the two derivatives, relative to their size; where the derivative is cut, by dual numbers.
+    /// The larger error of the two derivatives, relative to their size; measured against dual numbers where
+    /// the derivative is cut.
     pub error: f64,
-    /// What follows.
+    /// The result of the comparison.
     pub verdict: Verdict,
 }
 
-/// What a comparison says.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// They agree.
+    /// All derivatives agree.
     Agrees,
-    /// The differences are too rough to tell, and forward and reverse agree; or the value is not a number here, so that there
-    /// is no derivative.
+    /// The differences are too inaccurate to tell, while forward and reverse mode agree; or the value is NaN
+    /// here, so that there is no derivative.
     Unclear,
-    /// The derivative is cut on the way, and all but the differences agree.
+    /// The derivative is cut on the way, and everything but the differences agrees.
     Cut,
-    /// They do not agree.
+    /// The derivatives do not agree.
     Differs,
 }
 
-/// A function's values and slopes at a point by other ways than differentiation.
+/// A function's values and slopes at a point, computed without differentiating its code.
 #[derive(Clone, Debug)]
 pub struct Reference {
     /// The value of each output that has derivatives.
     pub values: Vec<f64>,
-    /// For each input, the slope of each output, and how far two estimates of it are apart.
+    /// For each input, the slope of each output, and the distance between two estimates of it.
     pub slopes: Vec<Vec<(f64, f64)>>,
     /// The Jacobian by dual numbers, if it is known.
     pub dual: Option<Jacobian>,
 }
 
-/// Values and differences.
+/// Computes values and finite differences.
 pub fn reference(callee: &mut Callee, point: &Point) -> Result<Reference, Error> {
     let inputs: Vec<usize> = (0..callee.inputs.len()).filter(|&k| callee.inputs[k].diff).collect();
     let value = callee.value(point)?;
@@ -73,7 +74,8 @@ pub fn reference(callee: &mut Callee, point: &Point) -> Result<Reference, Error>
     Ok(Reference { values, slopes: slopes?, dual: None })
 }
 
-/// All entries at one point. Where differences disagree, `dual` is asked for the Jacobian by dual numbers.
+/// Compares all entries at one point. If the differences disagree, `dual` is called for the Jacobian by dual
+/// numbers.
 pub fn check(
     callee: &mut Callee,
     point: &Point,
@@ -90,7 +92,7 @@ pub fn check(
     Ok(entries(callee, &forward, &reverse, &reference, tolerance))
 }
 
-/// Compares two Jacobians with each other and with what else is known.
+/// Compares two Jacobians with each other and with the reference.
 pub fn entries(
     callee: &Callee,
     forward: &[Vec<f64>],
@@ -110,9 +112,11 @@ pub fn entries(
             let apart = |a: f64, b: f64| {
                 if a == b || (a.is_nan() && b.is_nan()) { 0.0 } else { (a - b).abs() / size }
             };
-            // NaN where one of them is no number, or infinite, and the other is not: they differ.
+            // The distance is NaN, and the derivatives count as different, if exactly one of them is NaN or
+            // infinite.
             let between = apart(forward, reverse);
-            // What calculus says where the language says something else, as of the root of 0, proves nothing.
+            // A dual number that is not finite is ignored: where calculus and the language differ, as for the
+            // root of 0, it is inconclusive.
             let calculus = dual.filter(|d| d.is_finite()).map_or(0.0, |d| apart(forward, d));
             let error = between.max(calculus);
             let off = error.max(apart(forward, slope)).max(apart(reverse, slope));
@@ -153,18 +157,18 @@ pub fn entries(
     all
 }
 
-/// The greater error; NaN is the greatest.
+/// The greater error; NaN counts as the greatest.
 pub fn worse(a: f64, b: f64) -> f64 {
     if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
 }
 
-/// The outputs that have derivatives, of the bits of all.
+/// The outputs that have derivatives, selected from the bits of all outputs.
 fn numbers(callee: &Callee, bits: &[u64]) -> Vec<f64> {
     let numbers = callee.outputs.iter().zip(bits).filter(|n| n.0.diff);
     numbers.map(|(n, &b)| scalar::to_f64(n.scalar, b)).collect()
 }
 
-/// The slope of each output along one input, and how far two estimates of it are apart.
+/// The slope of each output along one input, and the distance between two estimates of it.
 fn differences(callee: &mut Callee, point: &Point, input: usize) -> Result<Vec<(f64, f64)>, Error> {
     let s = callee.inputs[input].scalar;
     let x = scalar::to_f64(s, point[input]);
@@ -179,7 +183,7 @@ fn differences(callee: &mut Callee, point: &Point, input: usize) -> Result<Vec<(
     let values: Vec<Vec<f64>> = callee.values(&points)?.iter().map(|bits| numbers(callee, bits)).collect();
     let central = |k: usize| -> Vec<f64> {
         let (above, below) = (&values[2 * k], &values[2 * k + 1]);
-        // The step as it really is after rounding.
+        // The actual step after rounding.
         let at = |k: usize| scalar::to_f64(s, points[k][input]);
         let step = at(2 * k) - at(2 * k + 1);
         above.iter().zip(below).map(|(a, b)| (a - b) / step).collect()
@@ -196,12 +200,12 @@ fn differences(callee: &mut Callee, point: &Point, input: usize) -> Result<Vec<(
         .collect())
 }
 
-/// A point's random numbers: a small generator, so that a seed means the same everywhere.
+/// A small random number generator, so that a seed gives the same points everywhere.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// From a seed.
+    /// Creates a generator from a seed.
     pub fn new(seed: u64) -> Random {
         Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03)
     }
@@ -215,17 +219,17 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number from 0 to 1.
+    /// A random number from 0 to 1.
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// A number below `n`.
+    /// A random number below `n`.
     pub fn below(&mut self, n: usize) -> usize {
         (self.unit() * n as f64) as usize
     }
 
-    /// A random value of a scalar type: floats from the range, small integers.
+    /// A random value of a scalar type: a float from the range, or a small integer.
     pub fn scalar(&mut self, s: Scalar, low: f64, high: f64) -> u64 {
         if s.is_float() {
             scalar::from_f64(s, low + (high - low) * self.unit())

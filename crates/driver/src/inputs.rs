@@ -1,4 +1,5 @@
-//! The memory that a program reaches, bound from the command line: the same for all commands that run something.
+//! Binds the memory that a program reaches to the values given on the command line; shared by all commands
+//! that run something.
 
 use ir::{MemType, MemTypes};
 
@@ -7,7 +8,7 @@ use crate::error::Error;
 use crate::launch::Runner;
 use crate::pipeline::Loaded;
 
-/// A writable buffer that is bound but that the program does not use: `run` prints it as it came.
+/// A writable buffer that is bound but not used by the program: `run` prints it unchanged.
 #[derive(Clone, Debug)]
 pub struct Unused {
     /// Its name.
@@ -16,12 +17,13 @@ pub struct Unused {
     pub element: MemType,
     /// Its content.
     pub bytes: Vec<u8>,
-    /// The types of memory that `element` is one of.
+    /// The table of memory types that `element` refers to.
     pub mem: MemTypes,
 }
 
-/// Binds the user's memory by name. It is an error where something that the program reaches is left unbound: nobody
-/// meant it to be zero. What the caller has bound before is its own, and has no name for the user.
+/// Binds the user's memory by name. Leaving anything unbound that the program reaches is an error, since it
+/// is unlikely that zeros were intended. Globals that the caller bound beforehand are the caller's own, and
+/// the user cannot name them.
 pub fn bind(loaded: &mut Loaded, runner: &mut Runner, binds: &[Bind]) -> Result<Vec<Unused>, Error> {
     let users: Vec<_> = runner.globals().map(|g| g.0).filter(|&g| !runner.is_bound(g)).collect();
     let mut unused = Vec::new();
@@ -32,7 +34,8 @@ pub fn bind(loaded: &mut Loaded, runner: &mut Runner, binds: &[Bind]) -> Result<
         }
         let wrong = |why: String| Error::input(format!("`--bind {name}`: {why}"));
         let Some(global) = runner.find(name).filter(|g| users.contains(g)) else {
-            // Of what is reached, all parts are there.
+            // If any part of a variable is reached, all its parts are globals: another path below it does not
+            // exist.
             let is_reached = users.iter().any(|&g| base(runner.name(g)) == base(name));
             if !is_reached && loaded.declares_global(name) {
                 let mut mem = MemTypes::default();
@@ -70,12 +73,12 @@ pub fn bind(loaded: &mut Loaded, runner: &mut Runner, binds: &[Bind]) -> Result<
     }
 }
 
-/// The variable that a path begins with.
+/// The variable at the beginning of a path.
 fn base(path: &str) -> &str {
     path.split(['.', '[']).next().unwrap_or(path)
 }
 
-/// Says what is not bound, and how to bind it.
+/// The message that a global is not bound, and how to bind it.
 fn unbound(runner: &Runner, global: ir::Global) -> String {
     let name = runner.name(global);
     let texture = runner.tensor(global).is_some_and(|t| t.texture.is_some());

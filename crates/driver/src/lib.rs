@@ -1,6 +1,6 @@
 //! The compiler as a library: `text → program → IR → derivatives → machine code → numbers`.
 //!
-//! The only crate that reads files and the only one that turns diagnostics into text. It holds no
+//! This is the only crate that reads files and the only one that turns diagnostics into text. It holds no
 //! global state; a [`Session`](session::Session) owns the sources.
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
-//! Kernels for a host program: `Session → Module → Kernel`, with buffers that stay.
+//! Kernels for a host program: `Session → Module → Kernel`, with persistent buffers.
 //!
-//! A [`Module`] is a program whose kernels are compiled once. Its buffers keep their place and content from dispatch
-//! to dispatch, so a kernel and its gradient can run many times for the price of running them.
+//! A [`Module`] is a program whose kernels are compiled once. Its buffers keep their location and content
+//! from dispatch to dispatch, so a kernel and its gradient can run many times without further overhead.
 //!
 //! ```
 //! use pullback_driver::module::{Module, Options};
@@ -41,26 +41,26 @@ use crate::npy;
 use crate::pipeline::{self, Failure, Loaded};
 use crate::session::Session;
 
-/// How a module is compiled and run.
+/// Options for compiling and running a module.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// How the program is compiled.
+    /// Options of the compiler.
     pub compile: pipeline::Options,
-    /// What executes it.
+    /// The backend that executes the kernels.
     pub backend: Backend,
-    /// Threads that run in lanes, where the backend has them; `None` for what suits.
+    /// Threads that run in lanes, if the backend has them; `None` to choose automatically.
     pub lanes: Option<u32>,
-    /// Worker threads of a dispatch; 0: one for each core.
+    /// Worker threads of a dispatch; 0 for one per core.
     pub threads: usize,
-    /// Give the same bits in every run and with any number of threads.
+    /// Produce the same bits in every run and with any number of threads.
     pub deterministic: bool,
-    /// Compiled code may take numbers too small to be normal for zeros.
+    /// Compiled code may flush subnormal numbers to zero.
     pub flush_subnormals: bool,
-    /// Look for compiled kernels in the user's cache, and keep them there.
+    /// Look up compiled kernels in the user's cache, and store them there.
     pub cache: bool,
 }
 
-/// A program with all its kernels compiled, and its memory.
+/// A program with its memory and all its kernels compiled.
 pub struct Module {
     runner: Runner,
     threads: usize,
@@ -75,24 +75,24 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The threads of a group.
+    /// The number of threads per group, by dimension.
     pub fn group(&self) -> [u32; 3] {
         self.group
     }
 
-    /// The groups that have at least so many threads along the first dimension.
+    /// The number of groups that gives at least `threads` threads along the first dimension.
     pub fn groups(&self, threads: usize) -> [u32; 3] {
         [threads.div_ceil(self.group[0].max(1) as usize) as u32, 1, 1]
     }
 }
 
-/// A number of the host that a buffer can hold.
+/// A host number type that a buffer can hold.
 pub trait Number: Copy {
-    /// What kernels know it as.
+    /// The corresponding scalar type of kernels.
     const SCALAR: Scalar;
-    /// Adds its bytes.
+    /// Appends the number's bytes.
     fn put(self, bytes: &mut Vec<u8>);
-    /// Reads it from as many bytes as it has.
+    /// Reads the number from exactly its bytes.
     fn take(bytes: &[u8]) -> Self;
 }
 
@@ -120,7 +120,7 @@ impl Module {
         Module::compile(loaded, options)
     }
 
-    /// Compiles a text; `name` stands for it in diagnostics.
+    /// Compiles a source text; diagnostics show `name` as its file name.
     pub fn from_text(
         session: &mut Session,
         name: &str,
@@ -152,7 +152,7 @@ impl Module {
         Ok(Module { runner, threads: options.threads, warnings: loaded.warned })
     }
 
-    /// What the program's author should know: derivatives that are lost, above all.
+    /// Warnings for the program's author, above all about derivatives that are lost.
     pub fn warnings(&self) -> &[Diagnostic] {
         &self.warnings
     }
@@ -165,7 +165,8 @@ impl Module {
         Ok(Kernel { entry, group: entries[entry].group_size })
     }
 
-    /// Gives a buffer (or uniform) its content. A buffer keeps its place while its length does.
+    /// Sets the content of a buffer (or uniform). A buffer keeps its location as long as its length stays the
+    /// same.
     pub fn write<T: Number>(&mut self, name: &str, numbers: &[T]) -> Result<(), Error> {
         let (global, size) = self.buffer::<T>(name)?;
         let mut bytes = Vec::with_capacity(size_of_val(numbers));
@@ -183,8 +184,9 @@ impl Module {
         Ok(())
     }
 
-    /// Gives a tensor or texture its content, and its shape: lengths as of a `numpy` array, so `[height, width, channels]`
-    /// for a texture of two dimensions. [`Self::write`] changes the content from then on.
+    /// Sets the content and shape of a tensor or texture. The shape is like that of a `numpy` array, so
+    /// `[height, width, channels]` for a texture of two dimensions. Afterwards, [`Self::write`] can change
+    /// the content.
     pub fn write_shaped<T: Number>(
         &mut self,
         name: &str,
@@ -210,7 +212,7 @@ impl Module {
         self.runner.bind_tensor(&Bind { name: name.to_string(), value: BindValue::Array(array) })
     }
 
-    /// True if a global is what a tensor or texture consists of.
+    /// Returns true if a global is part of a tensor or texture.
     fn is_shaped(&self, global: Global) -> bool {
         self.runner.tensor(global).is_some()
     }
@@ -221,7 +223,7 @@ impl Module {
         ))
     }
 
-    /// Makes a buffer of so many elements, all zeros.
+    /// Creates a buffer of the given number of elements, all zeros.
     pub fn allocate(&mut self, name: &str, elements: usize) -> Result<(), Error> {
         let global = self.find(name)?;
         if self.is_shaped(global) {
@@ -256,7 +258,7 @@ impl Module {
         bytes.map(T::take).ok_or_else(|| Error::input(format!("`{name}` has no number {index}")))
     }
 
-    /// Runs so many groups of a kernel on the buffers.
+    /// Runs the given groups of a kernel on the buffers.
     pub fn dispatch(&mut self, kernel: Kernel, groups: [u32; 3]) -> Result<Output, Error> {
         self.runner.bind_gradients();
         self.runner.bind_pointers()?;
@@ -264,12 +266,12 @@ impl Module {
         self.runner.dispatch_entry(kernel.entry, groups, self.threads, None)
     }
 
-    /// What is below it.
+    /// The underlying runner.
     pub fn runner(&self) -> &Runner {
         &self.runner
     }
 
-    /// An error where a buffer has no content yet.
+    /// Returns an error if a buffer has no content yet.
     fn ready(&self) -> Result<(), Error> {
         match self.runner.unbound() {
             Some(global) => Err(Error::input(format!("`{}` has no content yet", self.runner.name(global)))),
@@ -281,7 +283,7 @@ impl Module {
         self.runner.find(name).ok_or_else(|| Error::input(format!("no kernel uses a buffer `{name}`")))
     }
 
-    /// A buffer that consists of numbers of one type, and the bytes of an element.
+    /// A buffer that consists of numbers of one type, and the size of an element in bytes.
     fn buffer<T: Number>(&self, name: &str) -> Result<(Global, usize), Error> {
         let global = self.find(name)?;
         let element = self.runner.element_of(global);

@@ -1,4 +1,4 @@
-//! The `.npy` format of arrays, read and written: version 1 to 3 headers, little-endian numbers.
+//! Reads and writes arrays in the `.npy` format: headers of versions 1 to 3, little-endian numbers.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use ir::{Scalar, scalar};
 use crate::error::Error;
 use crate::files;
 
-/// An array from a file: bits of each number in C order.
+/// An array: the bits of each number in C order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Array {
-    /// The kind of number.
+    /// The type of the numbers.
     pub scalar: Scalar,
     /// The lengths, outermost first; empty for a single number.
     pub shape: Vec<usize>,
@@ -25,7 +25,7 @@ impl Array {
     }
 }
 
-/// The number whose bits in a scalar type these are.
+/// The number with these bits in a scalar type, as `f64`.
 pub fn number(from: Scalar, bits: u64) -> f64 {
     f64::from_bits(scalar::convert(from, Scalar::F64, bits))
 }
@@ -41,7 +41,7 @@ pub fn write(path: &Path, array: &Array) -> Result<(), Error> {
     files::write(path, &to_bytes(array))
 }
 
-/// Reads the bytes of a file.
+/// Parses the bytes of a file.
 pub fn parse(bytes: &[u8]) -> Result<Array, String> {
     let not_npy = || "not an .npy file".to_string();
     if bytes.len() < 10 || &bytes[..6] != b"\x93NUMPY" {
@@ -94,7 +94,7 @@ pub fn parse(bytes: &[u8]) -> Result<Array, String> {
     Ok(Array { scalar, shape, bits })
 }
 
-/// The bytes of a file.
+/// The bytes of a file with this array.
 pub fn to_bytes(array: &Array) -> Vec<u8> {
     let kind = match array.scalar {
         Scalar::Bool => "|b1".to_string(),

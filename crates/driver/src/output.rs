@@ -1,5 +1,5 @@
-//! The content of buffers after a run, as text, JSON or `.npy`. Pointers among them have no value that a host could use: they
-//! are left out, and are zeros among words.
+//! Formats the contents of buffers after a run as text, JSON or `.npy`. Pointers in them have no value that a
+//! host could use: text and lists of values leave them out, and lists of words have zeros in their place.
 
 use ir::{MemData, MemType, MemTypes, Scalar, scalar};
 
@@ -8,7 +8,7 @@ use crate::bind::scalars;
 use crate::error::Error;
 use crate::npy::{self, Array};
 
-/// The name of a scalar type in the JSON output; `None` for what has none.
+/// The name of a scalar type in the JSON output; `None` for types without one.
 pub fn type_name(s: Scalar) -> Option<&'static str> {
     match s {
         Scalar::Bool => None,
@@ -35,7 +35,7 @@ pub fn plain_scalar(mem: &MemTypes, element: MemType) -> Option<Scalar> {
     }
 }
 
-/// A number as text: shortest that reads back, `nan`, `inf`, `-inf`.
+/// A number as text: the shortest form that reads back as the same number, or `nan`, `inf`, `-inf`.
 pub fn number_text(s: Scalar, bits: u64) -> String {
     match s {
         Scalar::Bool => (bits != 0).to_string(),
@@ -74,8 +74,8 @@ fn float_text(x: f64, plain: String, exponent: String) -> String {
     }
 }
 
-/// A number in JSON: the shortest text that reads back as the same double, since that is what readers of JSON make of
-/// numbers.
+/// A number in JSON: the shortest text that reads back as the same double, since JSON readers parse numbers
+/// as doubles.
 pub fn number_json(s: Scalar, bits: u64) -> String {
     let text = match s {
         Scalar::F16 | Scalar::F32 => number_text(Scalar::F64, scalar::to_f64(s, bits).to_bits()),
@@ -96,7 +96,8 @@ pub fn buffer_text(mem: &MemTypes, element: MemType, bytes: &[u8]) -> String {
     out
 }
 
-/// `{"type":…,"values":[…]}`, or `{"type":null,"words":[…]}` for elements of no one number type.
+/// `{"type":…,"values":[…]}`, or `{"type":null,"words":[…]}` if the elements do not consist of a single
+/// number type.
 pub fn buffer_json(mem: &MemTypes, element: MemType, bytes: &[u8], shape: Option<&[usize]>) -> String {
     let shape = shape.map_or(String::new(), |s| format!(",\"shape\":{}", serde_json::json!(s)));
     let named = plain_scalar(mem, element).and_then(type_name);
@@ -128,7 +129,7 @@ pub fn buffer_json(mem: &MemTypes, element: MemType, bytes: &[u8], shape: Option
     }
 }
 
-/// The buffer as an array: one row for each element if that has several scalars.
+/// The buffer as an array, with one row per element if an element has several scalars.
 pub fn buffer_array(mem: &MemTypes, element: MemType, bytes: &[u8]) -> Result<Array, Error> {
     let leaves = scalars(mem, element);
     let Some(&(_, first)) = leaves.first() else {
@@ -196,7 +197,8 @@ mod tests {
         let fields = vec![("a".into(), float), ("b".into(), float)];
         let s = mem.intern(MemData::Struct { name: "S".into(), fields });
         assert_eq!(buffer_json(&mem, s, &bytes, None), r#"{"type":null,"words":[1065353216,1075838976]}"#);
-        // A struct of one field is that field, as an atomic number is its number.
+        // A struct with a single field is printed as that field, just as an atomic number is printed as its
+        // number.
         let one = mem.intern(MemData::Struct { name: "One".into(), fields: vec![("a".into(), float2)] });
         assert_eq!(buffer_json(&mem, one, &bytes, None), r#"{"type":"float32","values":[1.0,2.5]}"#);
     }

@@ -1,6 +1,6 @@
 //! The stages in order: `load → check → lower → opt → autodiff → opt`, each verified in debug builds.
 //!
-//! Every stage gives a result and diagnostics; the first stage with an error ends the way.
+//! Every stage returns a result and diagnostics; the first stage with an error ends the compilation.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
@@ -20,17 +20,18 @@ use crate::bind::Conformance;
 use crate::error::Error;
 use crate::session::Session;
 
-/// Why there is no result.
+/// The reason why there is no result.
 #[derive(Debug)]
 pub enum Failure {
-    /// The program is wrong. Warnings are among them.
+    /// The program is wrong. The list also contains warnings.
     Program(Vec<Diagnostic>),
-    /// Something else is.
+    /// Another error.
     Other(Error),
 }
 
 impl Failure {
-    /// A backend's refusal in these words; an internal error if the backend is at fault.
+    /// A program that a backend rejects, with the diagnostic that `in_words` makes; an internal error if the
+    /// backend is at fault.
     pub(crate) fn of_backend(
         refused: &native::Unsupported,
         in_words: impl FnOnce(syntax::Span) -> Diagnostic,
@@ -56,41 +57,41 @@ impl From<Error> for Failure {
     }
 }
 
-/// What to make of a program.
+/// Options of compilation.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Given to the optimiser.
+    /// Options of the optimiser.
     pub optimise: opt::Options,
-    /// Turn every `float` and `half` of the functions into `double`, before differentiation.
+    /// Convert every `float` and `half` of the functions to `double` before differentiation.
     pub widen: bool,
-    /// Stop before differentiation: derivative operators stay.
+    /// Stop before differentiation and keep derivative operators.
     pub no_autodiff: bool,
-    /// Say what reverse mode keeps: [`Compiled::kept`].
+    /// Report the values that reverse mode keeps: [`Compiled::kept`].
     pub report_checkpoints: bool,
-    /// Say how many bytes reverse mode keeps: [`Compiled::memory`].
+    /// Measure the bytes that reverse mode keeps: [`Compiled::memory`].
     pub measure_memory: bool,
     /// Stop where a differential becomes infinite or NaN.
     pub check_nan: bool,
-    /// Only what is to be said of the program is wanted: of the module, entry points alone are finished.
+    /// Only the diagnostics are needed: of the module, only entry points are optimised.
     pub only_diagnostics: bool,
 }
 
 impl Options {
-    /// The same for code that is for a device, or for a processor.
+    /// The same options for code for a device, or for a processor.
     pub fn on_device(&self, is: bool) -> Options {
         let optimise = opt::Options { on_device: Some(is), ..self.optimise };
         Options { optimise, ..self.clone() }
     }
 }
 
-/// A program with one file of the user's at its root.
+/// A program whose root is one of the user's files.
 #[derive(Debug)]
 pub struct Loaded {
-    /// Trees, types, tables.
+    /// Syntax trees, types and side tables.
     pub program: Program,
     /// The root's index in `ast.files`.
     pub file: usize,
-    /// What the user should know of all that was compiled.
+    /// All warnings of the compilations so far.
     pub warned: Vec<Diagnostic>,
 }
 
@@ -101,36 +102,37 @@ pub struct Listed {
     pub name: String,
     /// Its declaration.
     pub function: FuncRef,
-    /// Of a type.
+    /// The declaration is a member of a type.
     pub is_member: bool,
-    /// Why the host cannot call it by itself, if so.
+    /// The reason why the host cannot call the function directly, if there is one.
     pub why_not: Option<String>,
 }
 
-/// The context around declarations.
+/// The scope around declarations.
 struct Around {
-    /// With a dot at its end.
+    /// The path of the scope, with a dot at its end.
     path: String,
     is_type: bool,
     is_interface: bool,
 }
 
-/// IR ready to run.
+/// IR that is ready to run.
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    /// Verified; without derivative operators unless they were asked for.
+    /// The verified module; without derivative operators unless [`Options::no_autodiff`] keeps them.
     pub module: Module,
-    /// One for each function that was asked for.
+    /// One entry for each requested function.
     pub functions: Vec<FunctionInfo>,
-    /// What the user should know nevertheless.
+    /// Warnings of this compilation.
     pub warnings: Vec<Diagnostic>,
-    /// What reverse mode keeps, if that was asked for.
+    /// The values that reverse mode keeps, if they were requested.
     pub kept: Vec<autodiff::KeptValue>,
-    /// How many bytes it keeps of each function that was asked for, if that was, too.
+    /// For each requested function, the number of bytes that reverse mode keeps, if they were requested.
     pub memory: Vec<Option<autodiff::Memory>>,
 }
 
-/// Runs the compiler on a stack that is large enough for any input it accepts. Memory is only taken as it is used.
+/// Runs the compiler on a stack that is large enough for any input that it accepts. Memory is only committed
+/// as the stack grows.
 pub fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(1 << 30).spawn_scoped(scope, work);
@@ -149,12 +151,12 @@ pub fn load(session: &mut Session, path: &Path) -> Result<Loaded, Error> {
 }
 
 impl Loaded {
-    /// A program of which the module with that index is the root.
+    /// A program whose root is the module with that index.
     pub fn new(program: Program, file: usize) -> Loaded {
         Loaded { program, file, warned: Vec::new() }
     }
 
-    /// The entry point of that name; without one, the only one, else `computeMain`, else `main`.
+    /// The entry point of that name; without a name, the only entry point, else `computeMain`, else `main`.
     pub fn entry(&mut self, name: Option<&str>) -> Result<DeclId, Failure> {
         let entries = self.program.entry_points(self.file);
         let is_meant = |d: &DeclId| name.is_none_or(|name| self.name(*d) == name);
@@ -182,7 +184,7 @@ impl Loaded {
             return Ok(found);
         }
         if entries.is_empty() {
-            // A file of functions, perhaps with mistakes: these matter more.
+            // The file contains only functions, perhaps with errors, which are more important.
             self.program.check_file(self.file);
             self.errors()?;
             let help = "write `[numthreads(1, 1, 1)]` before a function, or a function `main`";
@@ -194,7 +196,7 @@ impl Loaded {
         }
     }
 
-    /// Hosts know an entry point by its name only.
+    /// Hosts identify an entry point by its name alone, so names must differ.
     fn names_of_entries_differ(&self, entries: &[DeclId]) -> Result<(), Failure> {
         let decls = &self.program.ast.decls;
         for (k, &second) in entries.iter().enumerate() {
@@ -210,7 +212,8 @@ impl Loaded {
         Ok(())
     }
 
-    /// A function `main` without parameters that is no kernel: a program by itself beside the file's kernels.
+    /// A function `main` that has no parameters and is not a kernel: a host program beside the file's
+    /// kernels.
     pub fn host_main(&mut self) -> Option<DeclId> {
         let entries = self.program.entry_points(self.file);
         let found = *self.program.find_function(self.file, "main").first()?;
@@ -218,11 +221,11 @@ impl Loaded {
         (sig.params.is_empty() && !entries.contains(&found)).then_some(found)
     }
 
-    /// The function of that name, for the host to call.
+    /// The function of that name, to be called by the host.
     pub fn function(&self, name: &str) -> Result<FuncRef, Failure> {
         let mut found = self.program.find_function(self.file, name);
         if found.is_empty() {
-            // Those of extensions.
+            // Functions in extensions are found by their listed names.
             let listed = self.differentiable_declarations().into_iter().filter(|l| l.name == name);
             found = listed.map(|l| l.function.decl).collect();
         }
@@ -253,13 +256,13 @@ impl Loaded {
         }
     }
 
-    /// Every differentiable function of the file that is not generic and no member of a type.
+    /// Every differentiable function of the file that is neither generic nor a member of a type.
     pub fn differentiable_functions(&self) -> Vec<FuncRef> {
         let is_free = |l: &Listed| l.why_not.is_none() && !l.is_member;
         self.differentiable_declarations().into_iter().filter(is_free).map(|l| l.function).collect()
     }
 
-    /// Every declaration of the file that is marked as differentiable and has a body.
+    /// Every declaration of the file that has a body and is marked as differentiable.
     pub fn differentiable_declarations(&self) -> Vec<Listed> {
         let mut found = Vec::new();
         let outside = Around { path: String::new(), is_type: false, is_interface: false };
@@ -321,8 +324,8 @@ impl Loaded {
         }
     }
 
-    /// Whether a global of that name (or of the part before a dot), or a parameter of an entry point, is
-    /// declared, whether it is used or not.
+    /// Returns true if a global with that name (or with the part before a dot), or a parameter of an entry
+    /// point, is declared, whether or not it is used.
     pub fn declares_global(&self, name: &str) -> bool {
         let base = name.split(['.', '[']).next().unwrap_or(name);
         let Some(symbol) = self.program.ast.symbols.find(base) else { return false };
@@ -370,7 +373,7 @@ impl Loaded {
         }))
     }
 
-    /// The types and interfaces that `--conform` names.
+    /// The types and interfaces named in `--conform`.
     pub fn conformances(
         &mut self,
         session: &mut Session,
@@ -409,7 +412,7 @@ impl Loaded {
         Ok(found)
     }
 
-    /// All diagnostics if there is an error among them.
+    /// Returns all diagnostics as an error if there is an error among them.
     pub fn errors(&mut self) -> Result<(), Failure> {
         let program = &mut self.program;
         program.report_endless_search();
@@ -420,7 +423,8 @@ impl Loaded {
         Ok(())
     }
 
-    /// How many errors are in what of the file was not asked for so far. What is compiled already is not looked at again.
+    /// Counts the errors in the parts of the file that were not compiled. Parts that were compiled are not
+    /// checked again.
     pub fn errors_elsewhere(&mut self) -> usize {
         let known = std::mem::take(&mut self.program.diagnostics);
         self.program.check_file(self.file);
@@ -429,7 +433,7 @@ impl Loaded {
         found.iter().filter(|d| d.severity == Severity::Error).count()
     }
 
-    /// Checks the whole file and compiles all that can be used of it: entry points, and differentiable
+    /// Checks the whole file and compiles everything in it that can be used: entry points, and differentiable
     /// functions with their derivatives.
     pub fn check(&mut self, report_checkpoints: bool) -> Result<Compiled, Failure> {
         self.check_with(&Options { report_checkpoints, ..Options::default() })
@@ -449,8 +453,8 @@ impl Loaded {
         self.compile(&request, &Options { optimise, ..options.clone() })
     }
 
-    /// Checks and lowers what is asked for. A wrong program may break the promises that lowering relies on, before all of
-    /// it is checked: then its errors are the result, not that lowering came to nothing.
+    /// Checks and lowers the request. Before the whole of a program is checked, errors in it may violate
+    /// invariants that lowering relies on: if lowering panics, such errors are reported instead of the panic.
     fn lower(&mut self, request: &Request) -> Result<Lowered, Failure> {
         match catch_unwind(AssertUnwindSafe(|| lower::lower(&mut self.program, request))) {
             Ok(lowered) => Ok(lowered),
@@ -461,8 +465,9 @@ impl Loaded {
         }
     }
 
-    /// Only what is used is checked before it is lowered. Where lowering met what no right program has, the mistake is
-    /// elsewhere: the files are checked whole, and what is found is said instead.
+    /// Only code that is used is checked before it is lowered. If lowering meets code that cannot occur in a
+    /// correct program, the mistake is elsewhere: all files are checked in full, and the errors found there
+    /// are reported instead.
     fn find_causes(&mut self) {
         let is_internal = |d: &Diagnostic| d.code == "E0999";
         if !self.program.diagnostics.iter().any(is_internal) {
@@ -477,7 +482,7 @@ impl Loaded {
         }
     }
 
-    /// What is asked for, lowered and no more.
+    /// Lowers the request, without any further stage.
     pub fn lowered(&mut self, request: &Request) -> Result<Lowered, Failure> {
         self.errors()?;
         let mut lowered = self.lower(request)?;
@@ -487,12 +492,12 @@ impl Loaded {
         Ok(lowered)
     }
 
-    /// Lowers what is asked for, optimises it and replaces derivative operators.
+    /// Lowers the request, optimises it and replaces derivative operators.
     pub fn compile(&mut self, request: &Request, options: &Options) -> Result<Compiled, Failure> {
         self.names_of_entries_differ(&request.entries)?;
         let mut optimise = options.optimise;
         if options.check_nan {
-            // The user's line of what the library does is known where it is inlined.
+            // Once a library function is inlined, its operations are attributed to the user's line.
             optimise.level = optimise.level.max(1);
             optimise.check_finite = true;
         }
@@ -533,7 +538,7 @@ impl Loaded {
                 .extend(warnings.map(|d| Diagnostic { severity: Severity::Warning, ..d }));
             self.errors()?;
             verify(&module, "autodiff")?;
-            // Functions that were only a step on the way to a derivative are not worth optimising.
+            // Functions that were only intermediate steps to a derivative are not worth optimising.
             let mut roots: Vec<Func> = functions
                 .iter()
                 .flat_map(|f| {
@@ -572,7 +577,7 @@ impl Loaded {
         self.program.ast.name(self.program.ast.decls[decl].name)
     }
 
-    /// The functions at the top of the file.
+    /// The functions at the top level of the file.
     pub(crate) fn functions(&self) -> Vec<DeclId> {
         let is_function = |d: &DeclId| matches!(self.program.ast.decls[*d].kind, DeclKind::Func { .. });
         self.program.ast.files[self.file].decls.iter().copied().filter(is_function).collect()
@@ -588,7 +593,8 @@ pub fn check(session: &mut Session, path: &Path) -> Result<Vec<Diagnostic>, Erro
     Ok(check_and_report(session, path, false)?.0)
 }
 
-/// [`check()`], with what reverse mode keeps of each differentiable function if that is asked for.
+/// Like [`check()`], and returns the values that reverse mode keeps for each differentiable function if
+/// requested.
 pub fn check_and_report(
     session: &mut Session,
     path: &Path,
@@ -604,12 +610,12 @@ pub fn check_and_report(
     Ok((diagnostics, kept))
 }
 
-/// Whether there is an error among them.
+/// Returns true if there is an error among the diagnostics.
 pub fn has_errors(diagnostics: &[Diagnostic]) -> bool {
     diagnostics.iter().any(|d| d.severity == Severity::Error)
 }
 
-/// The diagnostics that do not follow from others by file and place, each once.
+/// The diagnostics without those that follow from others, sorted by file and place, each once.
 pub fn in_order(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
     let mut seen = rustc_hash::FxHashSet::default();
     diagnostics.retain(|d| {
@@ -620,12 +626,12 @@ pub fn in_order(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
     crate::follow::without_followers(diagnostics)
 }
 
-/// True if the verifier holds stages to their promises.
+/// Returns true if the verifier checks the result of each stage.
 fn verifies() -> bool {
     cfg!(debug_assertions) || std::env::var_os("PULLBACK_VERIFY").is_some()
 }
 
-/// A stage's promise, kept by the verifier where time allows.
+/// Verifies the result of a stage, where time allows.
 pub(crate) fn verify(module: &Module, stage: &str) -> Result<(), Failure> {
     if !verifies() {
         return Ok(());
@@ -641,11 +647,11 @@ pub(crate) fn verify(module: &Module, stage: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The number of the diagnostic of loops that reverse mode keeps values of and nothing bounds: an error where the target
-/// needs a bound, silent else.
+/// The number of the diagnostic for loops without a bound of whose iterations reverse mode keeps values: an
+/// error if the target needs a bound, silent otherwise.
 const UNBOUNDED: u32 = 931;
 
-/// The loops whose trips nothing bounds.
+/// The loops whose number of iterations has no bound.
 fn unbounded_loops(module: &Module) -> Vec<ir::Span> {
     let insts = module.funcs.values().flat_map(|f| f.insts.values().map(move |inst| (f, inst)));
     let is_unbounded = |f: &ir::Function, inst: &ir::InstData| match &inst.op {
@@ -660,7 +666,7 @@ fn unbounded_loops(module: &Module) -> Vec<ir::Span> {
     insts.filter(|(f, inst)| is_unbounded(f, inst)).map(|(_, inst)| inst.span).collect()
 }
 
-/// Warnings of those of which values of each trip are kept.
+/// Warnings about those unbounded loops for which values of each iteration are kept.
 fn unbounded_kept(unbounded: &[ir::Span], kept: &[autodiff::KeptValue]) -> Vec<Diagnostic> {
     let loops = kept.iter().flat_map(|value| &value.loops).filter(|l| unbounded.contains(l));
     let message =
@@ -674,7 +680,7 @@ fn unbounded_kept(unbounded: &[ir::Span], kept: &[autodiff::KeptValue]) -> Vec<D
     loops.map(warning).collect()
 }
 
-/// Warnings of what the threads of an entry point race for.
+/// Warnings about data races between the threads of an entry point.
 fn races(ast: &Ast, module: &Module, entry: &ir::Entry) -> Vec<Diagnostic> {
     let found = ir::threads::shared_writes(module, entry).into_iter().map(|write| {
         let name = &module.globals[write.global].name;
@@ -692,7 +698,8 @@ fn races(ast: &Ast, module: &Module, entry: &ir::Entry) -> Vec<Diagnostic> {
     found.collect()
 }
 
-/// The place that an assignment writes, as it stands in the source: that of the smallest one around a span.
+/// The place that an assignment writes, as written in the source: that of the smallest assignment around a
+/// span.
 fn written(ast: &Ast, span: Span) -> Option<String> {
     let around = |e: &&ExprId| {
         let outer = ast.exprs[**e].span;
@@ -714,7 +721,7 @@ fn written(ast: &Ast, span: Span) -> Option<String> {
     Some(crate::bind::shorten(&syntax::print::print_expr(ast, place)))
 }
 
-/// A problem of differentiation as a diagnostic.
+/// Converts a problem of differentiation to a diagnostic.
 pub(crate) fn problem(problem: autodiff::Problem) -> Diagnostic {
     let diagnostic = Diagnostic::error(problem.code, source_span(problem.span), problem.message);
     match problem.code {
@@ -726,7 +733,7 @@ pub(crate) fn problem(problem: autodiff::Problem) -> Diagnostic {
     }
 }
 
-/// The source's span of an IR span.
+/// Converts an IR span to a source span.
 pub fn source_span(span: ir::Span) -> Span {
     Span { file: FileId(span.file), start: span.start, end: span.end }
 }

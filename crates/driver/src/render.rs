@@ -1,23 +1,23 @@
-//! Diagnostics to text, the way rustc shows them, and to JSON.
+//! Renders diagnostics as text, in the style of rustc, and as JSON.
 //!
-//! Only this file knows the renderer. It is given a few lines around a span, never the whole file,
-//! and a piece of a line that is longer than a screen, so that a message about a megabyte of text
-//! takes no longer than any other.
+//! Only this file depends on the renderer. The renderer receives a few lines around a span and never the
+//! whole file, and only a piece of a line that is longer than a screen, so that a message about a megabyte of
+//! text takes no longer than any other.
 
 use std::borrow::Cow;
 
 use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Renderer, Snippet};
 use syntax::{Diagnostic, Label, Severity, Sources, Span};
 
-/// Lines of a span that are shown.
+/// The maximum number of lines shown for a span.
 const MAX_LINES: usize = 8;
-/// Bytes of a line that are shown.
+/// The maximum number of bytes shown of a line.
 const MAX_WIDTH: usize = 240;
 
-/// Characters of a word that a message quotes.
+/// The maximum number of characters of a word quoted in a message.
 const MAX_WORD: usize = 200;
 
-/// A message in which words that are longer than anybody reads are cut.
+/// A message in which overlong words are cut.
 pub fn shortened(message: &str) -> Cow<'_, str> {
     let is_long = |word: &str| word.len() > MAX_WORD && word.chars().count() > MAX_WORD;
     if !message.split_whitespace().any(is_long) {
@@ -39,7 +39,7 @@ pub fn shortened(message: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// One diagnostic as text, with colours if asked for.
+/// One diagnostic as text, in colour if requested.
 pub fn to_text(sources: &Sources, diagnostic: &Diagnostic, colour: bool) -> String {
     let level = match diagnostic.severity {
         Severity::Error => Level::ERROR,
@@ -67,7 +67,7 @@ pub fn to_text(sources: &Sources, diagnostic: &Diagnostic, colour: bool) -> Stri
     }
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
     if windows.is_empty() {
-        // No lines of a file are shown, so nothing is put beside them.
+        // No lines of a file are shown, so notes and help are appended below instead of beside them.
         let mut text = renderer.render(&[group]);
         let notes = diagnostic.notes.iter().map(|note| ("note", &note.message));
         for (kind, message) in notes.chain(diagnostic.help.iter().map(|help| ("help", help))) {
@@ -76,8 +76,8 @@ pub fn to_text(sources: &Sources, diagnostic: &Diagnostic, colour: bool) -> Stri
         text.push('\n');
         return text;
     }
-    // What the library declares is told by its signature; its source is nothing to the user, and what only points there
-    // says nothing.
+    // Declarations of the library are described by their signatures, and their source is not shown. Notes
+    // that merely point there are dropped.
     let is_said = |note: &&Label| !is_shown(sources, note.span) && !note.message.ends_with(" here");
     for note in diagnostic.notes.iter().filter(is_said) {
         group = group.element(Level::NOTE.message(shortened(&note.message)));
@@ -109,8 +109,8 @@ pub fn all_to_text(sources: &Sources, diagnostics: &[Diagnostic], colour: bool) 
     text
 }
 
-/// The object `{"diagnostics":[…]}` that scripts read. Lines and columns count from 1; the end is the first character
-/// that is not marked. The notes of a diagnostic follow it, with its code.
+/// The object `{"diagnostics":[…]}` for scripts. Lines and columns count from 1; the end is exclusive. The
+/// notes of a diagnostic follow it, with its code.
 pub fn to_json(sources: &Sources, diagnostics: &[Diagnostic]) -> String {
     let entry = |severity: &str, code: &str, message: &str, span: Span| {
         if !span.is_place() {
@@ -147,7 +147,7 @@ pub fn to_json(sources: &Sources, diagnostics: &[Diagnostic]) -> String {
     serde_json::json!({ "diagnostics": list }).to_string()
 }
 
-/// The same object for an error that has no place in a file.
+/// The same object for an error without a place in a file.
 pub fn error_to_json(code: &str, message: &str, file: &str) -> String {
     serde_json::json!({ "diagnostics": [without_place("error", code, message, file)] }).to_string()
 }
@@ -156,16 +156,16 @@ fn without_place(severity: &str, code: &str, message: &str, file: &str) -> serde
     serde_json::json!({ "severity": severity, "code": code, "message": shortened(message), "file": file })
 }
 
-/// A piece of a file with what is to be marked in it.
+/// An excerpt of a file and the labels in it.
 struct Window<'a> {
     path: &'a str,
     text: &'a str,
     first_line: usize,
-    /// Bytes of `text`, the words, and whether this is the place.
+    /// The range of bytes in `text`, the message, and whether the label is the primary one.
     labels: Vec<(std::ops::Range<usize>, &'a str, bool)>,
 }
 
-/// True if lines of a file are shown for a span.
+/// Returns true if lines of the file are shown for a span.
 fn is_shown(sources: &Sources, span: Span) -> bool {
     let file = sources.files.get(span.file.0 as usize);
     span.is_place() && file.is_some_and(|file| !file.path.starts_with("core/"))
@@ -174,11 +174,11 @@ fn is_shown(sources: &Sources, span: Span) -> bool {
 /// A file, a range of its bytes, and the labels in it; `true` for the primary one.
 type Marked<'a> = (usize, usize, usize, Vec<(&'a Label, bool)>);
 
-/// One window for each label, those that lie close together in one.
+/// One window per label, where labels close to each other share a window.
 fn windows<'a>(sources: &'a Sources, diagnostic: &'a Diagnostic) -> Vec<Window<'a>> {
     let labels =
         std::iter::once((&diagnostic.primary, true)).chain(diagnostic.notes.iter().map(|note| (note, false)));
-    // Bytes of the file, then labels, in file order of first mention.
+    // Ranges of bytes with their labels, in order of first mention.
     let mut ranges: Vec<Marked<'a>> = Vec::new();
     for (label, primary) in labels {
         let file_idx = label.span.file.0 as usize;
@@ -224,7 +224,7 @@ fn windows<'a>(sources: &'a Sources, diagnostic: &'a Diagnostic) -> Vec<Window<'
     windows
 }
 
-/// The bytes of the whole lines that a span touches, cut to what fits on a screen.
+/// The range of the whole lines that a span touches, cut to what fits on a screen.
 fn lines_around(file: &syntax::SourceFile, start: usize, end: usize) -> (usize, usize) {
     let text = &file.text;
     let start = start.min(text.len());
@@ -245,7 +245,7 @@ fn lines_around(file: &syntax::SourceFile, start: usize, end: usize) -> (usize, 
     (from, to.max(start).max(from))
 }
 
-/// The last character border that is not after `at`.
+/// The last character boundary at or before `at`.
 fn floor_boundary(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {

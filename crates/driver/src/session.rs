@@ -1,7 +1,7 @@
-//! Files: each is read once and parsed once, whether it is included, imported or named.
+//! Loads files: each is read once and parsed once, whether it is included, imported or named.
 //!
-//! An import looks beside the file that asks, then in the directories given by `-I`. A name is
-//! tried as written and with `-` for `_`.
+//! An import is searched beside the importing file, then in the directories given by `-I`. A name is tried as
+//! written and with `-` for `_`.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use syntax::{Ast, Diagnostic, FileId, Severity, Sources, Span};
 use crate::error::Error;
 use crate::files;
 
-/// The library, in order. Part of the binary.
+/// The files of the core library, in order. They are part of the binary.
 const CORE: [(&str, &str); 5] = [
     ("core/prelude.slang", include_str!("../../../core/prelude.slang")),
     ("core/vector.slang", include_str!("../../../core/vector.slang")),
@@ -21,12 +21,13 @@ const CORE: [(&str, &str); 5] = [
     ("core/buffers.slang", include_str!("../../../core/buffers.slang")),
 ];
 
-/// A part of the library that is only read when it is needed.
+/// A part of the library that is only read when a program needs it.
 struct Part {
     path: &'static str,
     text: &'static str,
-    /// Words of a program that need it; with `*` all that begin so. Its declarations are then visible everywhere, as
-    /// the library's are.
+    /// The words that, if they occur in a program, cause the part to be read; a `*` matches all words with
+    /// that beginning. The declarations of the part are then visible everywhere, like those of the core
+    /// library.
     words: &'static [&'static str],
 }
 
@@ -134,7 +135,7 @@ const POINTERS: Part = Part {
     ],
 };
 
-/// For the texts of `__intrinsic_asm`.
+/// Functions used in the texts of `__intrinsic_asm`.
 const CUDA: Part = Part {
     path: "core/cuda.slang",
     text: include_str!("../../../core/cuda.slang"),
@@ -149,24 +150,24 @@ const CUDA: Part = Part {
     ],
 };
 
-/// Modules that are there for `import` where no file of that name is found.
+/// Built-in modules for `import`, used if no file of that name is found.
 const MODULES: [(&str, &str, &str); 1] =
     [("slangpy", "core/slangpy.slang", include_str!("../../../core/slangpy.slang"))];
 
-/// What the command line says about files.
+/// Options of the command line about files.
 #[derive(Clone, Debug, Default)]
 pub struct FileOptions {
-    /// `NAME` and replacement.
+    /// Pairs of `NAME` and replacement.
     pub defines: Vec<(String, String)>,
-    /// `-I`.
+    /// The directories given by `-I`.
     pub include_dirs: Vec<PathBuf>,
-    /// Texts that are read instead of the files of these paths: what an editor holds and has not written.
+    /// Texts that replace the files at these paths: the unsaved contents of an editor.
     pub open: Vec<(PathBuf, std::sync::Arc<str>)>,
     /// Codes of warnings that are not shown, with or without their letter.
     pub allow: Vec<String>,
-    /// Codes of what is a warning, whether it is an error else or silent.
+    /// Codes of diagnostics that become warnings, whether they are errors or silent by default.
     pub warn: Vec<u32>,
-    /// Matrices of which a program does not say how they lie in memory lie there column by column.
+    /// Matrices are stored column by column where a program does not specify their layout in memory.
     pub matrices_in_columns: bool,
 }
 
@@ -177,22 +178,22 @@ pub struct Session {
     pub sources: Sources,
     options: FileOptions,
     disk: Disk,
-    /// Index in `ast.files` of each file that is parsed.
+    /// The index in `ast.files` of each parsed file.
     parsed: FxHashMap<FileId, usize>,
-    /// Which of [`PARTS`] are read.
+    /// For each of [`PARTS`], true if it has been read.
     has_part: [bool; PARTS.len()],
 }
 
-/// Which files have been read.
+/// The files that have been read.
 #[derive(Debug, Default)]
 struct Disk {
     include_dirs: Vec<PathBuf>,
-    /// By canonical path, where there is one.
+    /// By canonical path, if the path exists.
     open: FxHashMap<PathBuf, std::sync::Arc<str>>,
     by_path: FxHashMap<PathBuf, FileId>,
-    /// Where each file lies; empty for texts that lie nowhere.
+    /// The folder of each file; empty for texts that are not in a folder.
     folders: Vec<PathBuf>,
-    /// What was wrong with a file as such.
+    /// Diagnostics about files as such.
     diagnostics: Vec<Diagnostic>,
 }
 
@@ -204,7 +205,7 @@ impl Session {
         Session { options, disk, ..Session::default() }
     }
 
-    /// Whether a diagnostic is shown: errors always are.
+    /// Returns true if a diagnostic is shown: errors always are.
     pub fn is_shown(&self, diagnostic: &Diagnostic) -> bool {
         let same = |code: &String| {
             let bare = |c: &str| c.trim_start_matches(['E', 'W']).to_string();
@@ -218,9 +219,9 @@ impl Session {
         Session::new(self.options.clone())
     }
 
-    /// A program that consists of the library.
+    /// Creates a program that consists of the library.
     pub fn program(&mut self) -> Program {
-        // what another program has parsed is in its tree
+        // Files parsed for another program are in the tree of that program.
         self.parsed.clear();
         self.has_part.fill(false);
         let mut ast = Ast::default();
@@ -246,19 +247,19 @@ impl Session {
         program
     }
 
-    /// Reads a file and makes it a module of the program. Gives its index in `ast.files`.
+    /// Reads a file and makes it a module of the program. Returns its index in `ast.files`.
     pub fn load(&mut self, program: &mut Program, path: &Path) -> Result<usize, Error> {
         let file = self.disk.read(&mut self.sources, path)?;
         Ok(self.module(program, file))
     }
 
-    /// Makes a text a module of the program; `folder` is where its imports are looked for.
+    /// Makes a text a module of the program; its imports are searched in `folder`.
     pub fn load_text(&mut self, program: &mut Program, name: &str, text: String, folder: &Path) -> usize {
         let file = self.disk.add(&mut self.sources, name, folder.into(), text);
         self.module(program, file)
     }
 
-    /// Parses a text without making it a module; gives its index in `ast.files`.
+    /// Parses a text without making it a module; returns its index in `ast.files`.
     pub fn parse_text(&mut self, program: &mut Program, name: &str, text: String) -> usize {
         let file = self.disk.add(&mut self.sources, name, PathBuf::new(), text);
         self.parse(program, file)
@@ -290,7 +291,7 @@ impl Session {
         index
     }
 
-    /// Reads the parts of the library whose words have been met.
+    /// Reads the parts of the library whose words occur in the program.
     fn read_parts(&mut self, program: &mut Program) {
         for (part, has) in PARTS.iter().zip(&mut self.has_part) {
             let symbols = &program.ast.symbols;
@@ -363,7 +364,7 @@ impl Disk {
         own.into_iter().chain(self.include_dirs.iter().cloned()).collect()
     }
 
-    /// True if there is such a file, or its text is held.
+    /// Returns true if the file exists, or if its text is held open.
     fn is_there(&self, path: &Path) -> bool {
         path.is_file() || self.open.contains_key(&canonical(path))
     }
@@ -415,12 +416,12 @@ impl Disk {
     }
 }
 
-/// The one path of a file that has several; as it is where there is no such file.
+/// The canonical path of a file; the path itself if there is no such file.
 fn canonical(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
 }
 
-/// Whether bytes that are no text were replaced outside of comments, where they matter.
+/// Returns true if invalid UTF-8 was replaced outside of comments, where it matters.
 fn replaced_in_code(text: &str) -> bool {
     let mut rest = text;
     while let Some(at) = rest.find(['/', '"', '\u{FFFD}']) {
@@ -442,7 +443,7 @@ fn replaced_in_code(text: &str) -> bool {
     false
 }
 
-/// The text of a file that says by its first two bytes that it is UTF-16.
+/// Converts a file to UTF-8 if its byte order mark says that it is UTF-16.
 fn from_utf16(bytes: &[u8]) -> Option<Vec<u8>> {
     let (mark, rest) = bytes.split_at_checked(2)?;
     let unit: fn([u8; 2]) -> u16 = match mark {

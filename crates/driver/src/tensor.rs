@@ -1,8 +1,8 @@
-//! Tensors: parameters of the types of slangtorch and slangpy, each bound from one array with its shape.
+//! Binds tensors: parameters of the types of slangtorch and slangpy, each bound to one array with its shape.
 //!
-//! In the module a tensor `x` is the buffer `x.__data` and the uniform `x.__layout`; a differentiable view is a
-//! pair of views, which the user calls `x` and `x.grad`. A shape counts numbers, as in numpy: a view of `float2`
-//! on a tensor of shape `[n, 2]` has `n` elements, and its second index can only be 0.
+//! In the module a tensor `x` is the buffer `x.__data` and the uniform `x.__layout`; a differentiable view is
+//! a pair of views, which the user calls `x` and `x.grad`. A shape counts numbers, as in numpy: a view of
+//! `float2` on a tensor of shape `[n, 2]` has `n` elements, and its second index can only be 0.
 
 use ir::{Global, MemData, MemType, MemTypes, Scalar};
 use serde_json::Value as Json;
@@ -13,27 +13,28 @@ use crate::files;
 use crate::launch::{Foreign, Runner};
 use crate::texture::{self, Dimensions};
 
-/// How many dimensions a view can have.
+/// The maximum number of dimensions of a view.
 const MAX_RANK: usize = 5;
 
-/// A view among the globals.
+/// A tensor view among the globals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tensor {
-    /// What the user calls it.
+    /// Its name for the user.
     pub name: String,
-    /// The elements.
+    /// The global that holds its elements.
     pub data: Global,
-    /// `__TensorLayout` or `__TensorShape<D>`.
+    /// The global that holds its layout: `__TensorLayout` or `__TensorShape<D>`.
     pub layout: Global,
-    /// Whether it holds derivatives of the tensor of the same name without `.grad`.
+    /// The tensor holds derivatives of the tensor with the same name without `.grad`.
     pub is_grad: bool,
-    /// Of a texture.
+    /// The dimensions, if it is a texture.
     pub texture: Option<Dimensions>,
-    /// Of the array that is bound to it.
+    /// The shape of the bound array.
     pub shape: Vec<usize>,
 }
 
-/// Where differentiable tensors have their gradients, and where a second one.
+/// Suffixes of the gradients of differentiable tensors, each with the suffix of a second gradient that may
+/// exist beside it.
 const GRADIENTS: [(&str, &str); 3] =
     [(".diff.diff", ""), ("._grad_out", "._grad_in"), ("._grad_in", "._grad_out")];
 
@@ -47,7 +48,7 @@ pub(crate) fn tensors(module: &ir::Module) -> Vec<Tensor> {
         let has = |path: String| module.globals.iter().any(|g| g.1.name == path);
         let grad = GRADIENTS.into_iter().find_map(|(suffix, other)| {
             let base = path.strip_suffix(suffix)?;
-            // With gradients both ways, each has a name of its own.
+            // If there are gradients in both directions, each has its own name.
             let both = !other.is_empty() && has(format!("{base}{other}.__data"));
             Some(if both { format!("{base}{}", suffix.replace("._", ".")) } else { format!("{base}.grad") })
         });
@@ -93,8 +94,8 @@ impl Runner {
         Ok(())
     }
 
-    /// Binds memory of the host's to a tensor: a shape and strides, which count numbers. Where an element is several
-    /// numbers, these are the last dimensions, one after the other.
+    /// Binds the host's memory to a tensor with a shape and strides, both counted in numbers. If an element
+    /// consists of several numbers, these form the last dimensions and are contiguous.
     pub fn bind_foreign_tensor(
         &mut self,
         name: &str,
@@ -137,8 +138,8 @@ impl Runner {
         Ok(())
     }
 
-    /// Binds memory of the host's to a texture: its texels as the kernel has them, x fastest and level after level. The size
-    /// is width, height, depth or layers, and levels.
+    /// Binds the host's memory to a texture. It holds the texels in the order of the kernel, with x varying
+    /// fastest and the levels one after the other. The size is width, height, depth or layers, and levels.
     pub fn bind_foreign_texture(&mut self, name: &str, memory: Foreign, size: [u32; 4]) -> Result<(), Error> {
         let found = self.tensors.iter().position(|t| t.name == name);
         let found = found.and_then(|at| self.tensors[at].texture.map(|dims| (at, dims)));
@@ -162,7 +163,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Gives the gradients that nothing is bound to zeros, in the shape of what they are gradients of.
+    /// Binds zeros to unbound gradients, in the shape of the tensors that they belong to.
     pub fn bind_gradients(&mut self) {
         for at in 0..self.tensors.len() {
             let tensor = &self.tensors[at];
@@ -213,12 +214,12 @@ impl Runner {
     }
 }
 
-/// The strides of numbers that lie one after the other.
+/// The strides of contiguous numbers.
 fn dense(shape: &[usize]) -> Vec<usize> {
     (0..shape.len()).map(|k| shape[k + 1..].iter().product()).collect()
 }
 
-/// `__TensorShape<D>`: sizes, and steps in elements; no offset.
+/// The words of a `__TensorShape<D>`: sizes, and strides in elements; no offset.
 fn shape_words(shape: &[usize], strides: &[usize], rank: usize, numbers: usize) -> Vec<u32> {
     let step = |k: usize| (strides[k] / numbers.max(1)) as u32;
     let mut words: Vec<u32> = shape[..rank].iter().map(|&n| n as u32).collect();
@@ -227,7 +228,7 @@ fn shape_words(shape: &[usize], strides: &[usize], rank: usize, numbers: usize) 
     words
 }
 
-/// The dimensions that an element takes.
+/// The dimensions of one element.
 fn shape_within(mem: &MemTypes, element: MemType) -> Vec<usize> {
     match mem[element] {
         MemData::Scalar(_) | MemData::Handle(_) => Vec::new(),
@@ -237,11 +238,11 @@ fn shape_within(mem: &MemTypes, element: MemType) -> Vec<usize> {
     }
 }
 
-/// Words of a `__TensorLayout`. A `__TensorShape` has an odd number.
+/// The number of words of a `__TensorLayout`. A `__TensorShape` has an odd number of words.
 const VIEW_WORDS: u64 = 16;
 
-/// `__TensorLayout`: rank, sizes, steps in elements, strides in bytes. An index along a dimension that does not
-/// go from element to element leaves the tensor at once.
+/// The words of a `__TensorLayout`: rank, sizes, strides in elements, strides in bytes. A dimension whose
+/// stride is not a multiple of an element gets a stride so large that any index but 0 is out of range.
 fn view_words(shape: &[usize], strides: &[usize], numbers: usize, scalar: u32) -> Vec<u32> {
     let mut words = vec![shape.len() as u32];
     let padded = |list: Vec<u32>| (0..MAX_RANK).map(move |k| list.get(k).copied().unwrap_or(0));
@@ -255,7 +256,7 @@ fn view_words(shape: &[usize], strides: &[usize], numbers: usize, scalar: u32) -
     words
 }
 
-/// The bytes and the shape of what is bound to a view of `element`s.
+/// The bytes and the shape of a value bound to a view of `element`s.
 fn read(mem: &MemTypes, element: MemType, value: &BindValue) -> Result<(Vec<u8>, Vec<usize>), String> {
     let leaves = bind::scalars(mem, element);
     let rank = |shape: Vec<usize>| {
@@ -324,7 +325,7 @@ fn read(mem: &MemTypes, element: MemType, value: &BindValue) -> Result<(Vec<u8>,
     }
 }
 
-/// `{"shape": […], "data": […]}`.
+/// Reads an object `{"shape": […], "data": […]}`.
 fn given_shape(map: &serde_json::Map<String, Json>) -> Result<(Vec<usize>, Vec<Json>), String> {
     let wrong = || "expected nested lists, or an object with `shape` and `data`".to_owned();
     let (Some(Json::Array(shape)), Some(data)) = (map.get("shape"), map.get("data")) else {
@@ -339,7 +340,7 @@ fn given_shape(map: &serde_json::Map<String, Json>) -> Result<(Vec<usize>, Vec<J
     Ok((shape.ok_or_else(wrong)?, numbers))
 }
 
-/// The numbers of nested lists in order, and how long the lists are at each depth.
+/// Collects the numbers of nested lists in order, and the length of the lists at each depth.
 pub(crate) fn flatten(
     json: &Json,
     depth: usize,

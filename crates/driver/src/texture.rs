@@ -1,8 +1,9 @@
-//! Textures and samplers as the host gives them.
+//! Converts textures and samplers from the form that the host gives to the one that kernels see.
 //!
-//! A texture is bound by an array, as a tensor is: `[height, width]` or `[height, width, channels]` for two dimensions,
-//! with the slowest dimension (layers, depth) first. In the module it is a buffer of texels, x fastest and level after
-//! level, and its size. Channels that the array lacks are 0, alpha 1; bytes become numbers from 0 to 1.
+//! A texture is bound to an array, like a tensor: `[height, width]` or `[height, width, channels]` for two
+//! dimensions, with the slowest dimension (layers, depth) first. In the module it is represented by its size
+//! and a buffer of texels, with x varying fastest and the levels one after the other. Channels that the array
+//! lacks are 0, a missing alpha is 1; bytes become numbers from 0 to 1.
 
 use ir::{Scalar, build::float_bits, build::float_value};
 use serde_json::Value as Json;
@@ -11,17 +12,17 @@ use crate::bind::{self, BindValue};
 use crate::files;
 use crate::tensor;
 
-/// The number of dimensions of a texture, layers included, and how many of them get smaller from level to level.
+/// The number of dimensions of a texture, including layers, and how many of them shrink from level to level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dimensions {
-    /// All.
+    /// All dimensions.
     pub all: usize,
-    /// Those of a level.
+    /// The dimensions that shrink from level to level.
     pub axes: usize,
 }
 
 impl Dimensions {
-    /// Of the library's type that holds a texture's size.
+    /// Parses the dimensions from the name of the library's type that holds a texture's size.
     pub(crate) fn of(name: &str) -> Option<Dimensions> {
         let (all, axes) = name.strip_prefix("__TextureShape<")?.strip_suffix('>')?.split_once(',')?;
         Some(Dimensions { all: all.trim().parse().ok()?, axes: axes.trim().parse().ok()? })
@@ -36,7 +37,7 @@ pub(crate) struct Texture {
     pub(crate) size: [u32; 4],
 }
 
-/// Reads what is bound to a texture whose texels have so many lanes of a scalar.
+/// Reads the value bound to a texture whose texels have `lanes` lanes of scalar `s`.
 pub(crate) fn read(value: &BindValue, dims: Dimensions, s: Scalar, lanes: usize) -> Result<Texture, String> {
     let (shape, numbers, levels) = numbers(value, s)?;
     let channels = match shape.len() {
@@ -89,7 +90,7 @@ pub(crate) fn read(value: &BindValue, dims: Dimensions, s: Scalar, lanes: usize)
     Ok(Texture { bytes, size: [w, h, d, levels as u32] })
 }
 
-/// The texels of all levels, if they can be counted.
+/// The number of texels of all levels; `None` on overflow.
 pub(crate) fn count(size: [u32; 4], dims: Dimensions) -> Option<u64> {
     let mut total = 0u64;
     for level in 0..size[3].min(32) {
@@ -99,7 +100,7 @@ pub(crate) fn count(size: [u32; 4], dims: Dimensions) -> Option<u64> {
     Some(total)
 }
 
-/// The next level: the mean of the texels that fall together.
+/// Computes the next level, in which each texel is the mean of the texels that it covers.
 fn halve(from: &[u64], size: [usize; 3], axes: usize, lanes: usize, s: Scalar) -> (Vec<u64>, [usize; 3]) {
     let to: [usize; 3] = std::array::from_fn(|k| if k < axes { (size[k] / 2).max(1) } else { size[k] });
     let mut out = Vec::with_capacity(to.iter().product::<usize>() * lanes);
@@ -130,7 +131,7 @@ fn halve(from: &[u64], size: [usize; 3], axes: usize, lanes: usize, s: Scalar) -
 
 type Numbers = (Vec<usize>, Option<Vec<u64>>, usize);
 
-/// Shape, numbers (none for zeros) and levels.
+/// The shape, the numbers (none for zeros) and the number of levels.
 fn numbers(value: &BindValue, s: Scalar) -> Result<Numbers, String> {
     let bits = |list: &[Json]| list.iter().map(|json| bind::number(json, s)).collect::<Result<Vec<u64>, _>>();
     match value {
@@ -186,12 +187,13 @@ fn numbers(value: &BindValue, s: Scalar) -> Result<Numbers, String> {
     }
 }
 
-/// Whether a struct of this name is a sampler.
+/// Returns true if a struct of this name is a sampler.
 pub fn is_sampler(name: &str) -> bool {
     name == "SamplerState"
 }
 
-/// `{"filter": "linear", "address": "wrap", …}` as the numbers of the library's type, in order.
+/// Converts `{"filter": "linear", "address": "wrap", …}` to the numbers of the library's sampler type, in
+/// order.
 pub(crate) fn sampler(map: &serde_json::Map<String, Json>) -> Result<Vec<Json>, String> {
     const ADDRESSES: [&str; 5] = ["wrap", "clamp", "mirror", "border", "mirror_once"];
     const FILTERS: [&str; 2] = ["linear", "nearest"];

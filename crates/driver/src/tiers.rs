@@ -1,10 +1,12 @@
-//! Machine code by LLVM: from the cache, at once, or in the background for kernels that run long.
+//! Obtains machine code from LLVM: from the cache, at once, or in the background for kernels that run for a
+//! long time.
 //!
-//! With two tiers a kernel starts on Cranelift's code, which is there in milliseconds. When it has run for a while, LLVM
-//! compiles it on a thread of its own, and workers take the new code over between groups. Nobody sees when: both give
-//! the same bits, since functions of numbers are those of `native::library` in both. What differs is the order of atomic
-//! operations, and what `[FastMath]` and flushing allow; so a kernel with those that must give the same bits in every run
-//! (`--deterministic`) has LLVM's code from the start.
+//! With two tiers a kernel starts on Cranelift's code, which is available within milliseconds. Once it has
+//! run for a while, LLVM compiles it on a separate thread, and workers switch to the new code between groups.
+//! The switch is not observable: both tiers give the same bits, since both use the functions of numbers of
+//! `native::library`. They differ only in the order of atomic operations, and in what `[FastMath]` and
+//! flushing allow; a kernel that depends on these and must give the same bits in every run
+//! (`--deterministic`) therefore runs LLVM's code from the start.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -16,12 +18,12 @@ use native::{Compiled, Options, Unsupported};
 
 use crate::cache::{Cache, Key, compiler};
 
-/// A kernel is compiled by LLVM when it has run for so long, or for so long for each byte of LLVM's text: a part of
-/// what compiling takes.
+/// LLVM compiles a kernel once it has run for this time, or for this time per byte of LLVM's text, whichever
+/// is longer: a fraction of the time that compiling takes.
 const LONG: Duration = Duration::from_millis(20);
 const FOR_EACH_BYTE: Duration = Duration::from_nanos(600);
 
-/// What LLVM is to compile.
+/// The input to a compilation by LLVM.
 struct Job {
     module: Arc<Module>,
     text: Text,
@@ -43,7 +45,7 @@ impl Job {
         Ok(Job { module: module.clone(), text, machine, options: options.clone(), place })
     }
 
-    /// The object files that are in the cache.
+    /// The object files found in the cache.
     fn kept(&self) -> Option<Vec<Vec<u8>>> {
         let (cache, key) = self.place.as_ref()?;
         cache.load(*key)
@@ -53,7 +55,7 @@ impl Job {
         codegen_llvm::load(&self.module, self.text, objects)
     }
 
-    /// Compiles it, and keeps that.
+    /// Compiles the module and stores the object files in the cache.
     fn compile(self) -> Result<Compiled, Unsupported> {
         let (objects, _) = codegen_llvm::objects(&self.text, &self.machine, &self.options)?;
         if let Some((cache, key)) = &self.place {
@@ -63,7 +65,7 @@ impl Job {
     }
 }
 
-/// LLVM's code of a module, now.
+/// LLVM's code of a module, from the cache or compiled at once.
 pub(crate) fn llvm(module: &Arc<Module>, options: &Options) -> Result<Compiled, Unsupported> {
     let job = Job::new(module, options)?;
     match job.kept() {
@@ -72,30 +74,30 @@ pub(crate) fn llvm(module: &Arc<Module>, options: &Options) -> Result<Compiled, 
     }
 }
 
-/// Code that LLVM's replaces while it runs.
+/// Code that is replaced by LLVM's while it runs.
 pub(crate) struct Tiers {
     first: Compiled,
     next: Arc<Next>,
 }
 
 struct Next {
-    /// What starts when so much time was spent.
+    /// The compilation that starts once `after` was spent on the first tier's code.
     job: Mutex<Option<Job>>,
     after: Duration,
-    /// Nanoseconds.
+    /// The time spent so far, in nanoseconds.
     spent: AtomicU64,
     code: OnceLock<Compiled>,
 }
 
-/// What a module is run by at first.
+/// The code that a module starts with.
 pub(crate) enum Start {
-    /// LLVM's code, which was in the cache or is wanted from the start.
+    /// LLVM's code, which was in the cache or is required from the start.
     Final(Box<Compiled>),
-    /// Both.
+    /// Cranelift's code, to be replaced by LLVM's.
     Tiers(Box<Tiers>),
 }
 
-/// Code of a module for two tiers.
+/// Prepares the code of a module for two tiers.
 pub(crate) fn start(module: &Arc<Module>, options: &Options) -> Result<Start, Unsupported> {
     let job = Job::new(module, options)?;
     let facts = |entry: &ir::Entry| job.text.plan.facts[entry.func];
@@ -120,23 +122,23 @@ pub(crate) fn start(module: &Arc<Module>, options: &Options) -> Result<Start, Un
             let (job, spent, code) = (Mutex::new(Some(job)), AtomicU64::new(0), OnceLock::new());
             Ok(Start::Tiers(Box::new(Tiers { first, next: Arc::new(Next { job, after, spent, code }) })))
         }
-        // A function that is too large for it.
+        // Cranelift rejects some functions, for example those that are too large for it.
         Err(_) => job.compile().map(|code| Start::Final(Box::new(code))),
     }
 }
 
 impl Tiers {
-    /// What is best now.
+    /// The best code available now.
     pub(crate) fn best(&self) -> &Compiled {
         self.next.code.get().unwrap_or(&self.first)
     }
 
-    /// True once LLVM's code is there.
+    /// Returns true once LLVM's code is available.
     pub(crate) fn has_taken_over(&self) -> bool {
         self.next.code.get().is_some()
     }
 
-    /// How to run it.
+    /// The backend to run, given the code available now.
     pub(crate) fn backend(&self) -> run::Backend<'_> {
         match self.next.code.get() {
             Some(code) => run::Backend::Compiled(code),
@@ -144,15 +146,15 @@ impl Tiers {
         }
     }
 
-    /// Begins with LLVM's code, if nobody has.
+    /// Starts the compilation by LLVM, unless it was started before.
     fn begin(&self) {
-        // What is locked here would stay locked in a process that forks.
+        // A lock held here during a fork would stay locked in the child process.
         let _work = native::fork::at_work();
         let job = self.next.job.lock().ok().and_then(|mut job| job.take());
         let Some(job) = job else { return };
         let next = self.next.clone();
         codegen_llvm::in_background(move || {
-            // Where LLVM fails, the first code runs to the end.
+            // If LLVM fails, the first tier's code continues to the end.
             if let Ok(code) = job.compile() {
                 let _ = next.code.set(code);
             }

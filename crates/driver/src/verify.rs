@@ -1,9 +1,9 @@
-//! Every differentiable function of a file, checked on every backend and level of optimisation.
+//! Checks every differentiable function of a file on every backend and at every level of optimisation.
 //!
-//! At random points, in double precision ([`crate::widen`]): forward mode, reverse mode, dual numbers on the code as it
-//! is before differentiation, and differences must agree ([`crate::gradcheck`]). With the numbers that the program
-//! declares, each backend must give what the interpreter gives of the same code, value and derivatives: exactly, but for
-//! what graphics processors round.
+//! At random points, in double precision ([`crate::widen`]), forward mode, reverse mode, dual numbers
+//! evaluated on the code before differentiation, and finite differences must agree ([`crate::gradcheck`]).
+//! With the number types that the program declares, each backend must give the same value and derivatives as
+//! the interpreter gives for the same code: exactly, apart from the rounding of graphics processors.
 
 use std::path::Path;
 
@@ -21,43 +21,43 @@ use crate::oracle::Oracle;
 use crate::pipeline::{self, Compiled, Failure, Listed, Loaded};
 use crate::session::Session;
 
-/// How to check.
+/// The options of a check.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The functions; none: every differentiable one.
+    /// The functions to check; if empty, every differentiable one.
     pub functions: Vec<String>,
-    /// Values of parameters; the others are random.
+    /// Fixed values of parameters; the other parameters are random.
     pub at: Vec<(String, Json)>,
-    /// Random points.
+    /// The number of random points.
     pub points: u32,
-    /// Where random numbers are drawn from.
+    /// The range that random numbers are drawn from.
     pub range: (f64, f64),
-    /// Start of the random numbers. A function's points depend on nothing else.
+    /// The seed of the random numbers. A function's points depend on nothing else.
     pub seed: u64,
-    /// Largest relative error that is accepted in double precision.
+    /// The largest accepted relative error in double precision.
     pub tolerance: f64,
-    /// The memory that functions reach.
+    /// The memory that the functions reach, and its content.
     pub memory: Vec<Bind>,
     /// The backends to check.
     pub backends: Vec<Backend>,
-    /// Levels of optimisation.
+    /// The levels of optimisation to check.
     pub levels: Vec<u8>,
-    /// Lanes, for backends that have them; `None`: what suits.
+    /// Lanes, for backends that have them; `None` to choose automatically.
     pub lanes: Option<u32>,
-    /// The memory and time that each launch may take.
+    /// Limits of memory and time for each launch.
     pub limits: Limits,
 }
 
-/// The numbers that a function is taken in.
+/// The number types that a function is evaluated in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbers {
-    /// Doubles for all floats.
+    /// `double` in place of all floating-point types.
     Double,
-    /// Those of the program.
+    /// The types that the program declares.
     Declared,
 }
 
-/// A function on one backend, at one level, in one kind of numbers.
+/// A function on one backend, at one level, with one kind of numbers.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// The backend that runs it.
@@ -66,39 +66,39 @@ pub struct Row {
     pub level: u8,
     /// The kind of its numbers.
     pub numbers: Numbers,
-    /// The findings; or why it cannot be compiled there.
+    /// The findings, or the reason why the function cannot be compiled there.
     pub found: Result<Found, String>,
 }
 
-/// The findings, each with the number of the point.
+/// Findings, each with the index of the point.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// Of derivatives.
+    /// Comparisons of derivatives.
     pub entries: Vec<(usize, Entry)>,
-    /// Other differences: values, and where it stops.
+    /// Other differences: in values, and in whether the function stops.
     pub others: Vec<(usize, String)>,
 }
 
 impl Found {
-    /// How many derivatives have a verdict.
+    /// The number of derivatives with a verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
         self.entries.iter().filter(|e| e.1.verdict == verdict).count()
     }
 
-    /// How much differs.
+    /// The number of differences.
     pub fn differ(&self) -> usize {
         self.count(Verdict::Differs) + self.others.len()
     }
 }
 
-/// A function of the file.
+/// A checked function of the file.
 #[derive(Clone, Debug)]
 pub struct Checked {
     /// Its name.
     pub name: String,
     /// The points, as text.
     pub points: Vec<String>,
-    /// The findings; or why it is not checked.
+    /// The findings, or the reason why the function is not checked.
     pub rows: Result<Vec<Row>, String>,
 }
 
@@ -150,7 +150,7 @@ pub fn verify(session: &mut Session, path: &Path, options: &Options) -> Result<V
 
 type Points = Vec<(Point, Reference)>;
 
-/// Checks one function, in a program of its own: nothing of another is in its way.
+/// Checks one function in a program of its own, so that errors in other functions do not interfere.
 fn check(
     session: &mut Session,
     path: &Path,
@@ -191,7 +191,8 @@ impl Check<'_> {
             );
             return Err(Error::input(message).into());
         }
-        // Differences need many values, and only those. The interpreter stops in order where calls do not end.
+        // Differences need many values and nothing else. The interpreter goes first, since it stops in an
+        // orderly way if calls do not end.
         let mut first = self.callee(compiled.clone(), Backend::Interp)?;
         let mut callee = self.callee(compiled, Backend::Cranelift)?;
         if !callee.inputs.iter().any(|n| n.diff) || !callee.outputs.iter().any(|n| n.diff) {
@@ -240,7 +241,7 @@ impl Check<'_> {
         Ok(callee)
     }
 
-    /// In double precision, against dual numbers and differences.
+    /// Checks in double precision, against dual numbers and finite differences.
     fn doubles(&mut self, level: u8, points: &Points, rows: &mut Vec<Row>) -> Result<(), Failure> {
         let compiled = self.compile(level, Numbers::Double)?;
         let options = self.options;
@@ -273,7 +274,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// With the numbers that the program declares, against the interpreter.
+    /// Checks with the number types that the program declares, against the interpreter.
     fn declared(&mut self, level: u8, points: &Points, rows: &mut Vec<Row>) -> Result<(), Failure> {
         let compiled = self.compile(level, Numbers::Declared)?;
         let mut interpreter = self.callee(compiled.clone(), Backend::Interp)?;
@@ -318,7 +319,7 @@ impl Check<'_> {
     }
 }
 
-/// Why a backend does not take a program. What is wrong with the program itself is a failure.
+/// The reason why a backend rejects a program. Errors of the program itself are returned as a failure.
 fn refused(failure: Failure) -> Result<String, Failure> {
     match failure {
         Failure::Program(diagnostics) if diagnostics.iter().all(|d| d.code.starts_with("E09")) => {
@@ -345,12 +346,14 @@ impl Outcome {
     }
 }
 
-/// Largest relative difference from the interpreter: of machine code, and of a graphics processor.
+/// The largest accepted relative difference from the interpreter: for machine code, and for a graphics
+/// processor.
 const NEAR: [f64; 2] = [1e-6, 1e-3];
-/// Where rounding to the program's own numbers changes a derivative by more, a device's rounding tells nothing.
+/// If rounding to the program's own number types changes a derivative by more than this, a comparison with a
+/// device is meaningless.
 const SOUND: f64 = 1e-4;
 
-/// Compares what a backend gives with what the interpreter gives of the same code.
+/// Compares the outcome on a backend with the outcome of the interpreter for the same code.
 fn compare(
     callee: &Callee,
     (given, exact): (&Result<Outcome, Error>, &Result<Outcome, Error>),
@@ -393,7 +396,7 @@ fn compare(
             let dual = reference.dual.as_ref().map(|d| d[row][column]);
             let double = dual.map_or(reference.slopes[column][row].0, |d| d.slope);
             let sound = is_near(exact_forward, double, SOUND) && is_near(exact_reverse, double, SOUND);
-            // A finite value has two derivatives or none.
+            // Where the value is finite, either both derivatives exist or neither does.
             let lost = forward.is_nan() != reverse.is_nan()
                 && given
                     .value

@@ -1,9 +1,10 @@
-//! The watch that ends a process whose kernel does not end.
+//! A watchdog that ends the process when a kernel exceeds its time limit.
 //!
-//! The interpreter looks at the clock itself. Machine code and devices do not: a look in every trip of every loop would
-//! cost what loops are optimised for. So a thread of its own wakes twenty times in a second, and where a launch is past
-//! its time it tells so and ends the process, as whoever installed it says. A launch pays two uncontended locks for it,
-//! less than 100 ns. A process that installs nothing, as one that uses the library, has no such thread.
+//! The interpreter checks the clock itself. Machine code and devices do not: a check in every iteration of
+//! every loop would undo what loop optimisations gain. Instead, a separate thread wakes twenty times per
+//! second, and if a launch has exceeded its time, it calls the installed function, which reports the error
+//! and ends the process. The cost per launch is two uncontended locks, less than 100 ns. A process that
+//! installs nothing, for example one that uses the library, has no such thread.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
@@ -14,19 +15,19 @@ use syntax::{Diagnostic, Sources};
 
 use crate::pipeline::source_span;
 
-/// Between two looks at the clock.
+/// The interval between two checks of the clock.
 const BETWEEN: Duration = Duration::from_millis(50);
-/// Loops that are named at most.
+/// The maximum number of loops that are named.
 const MOST_LOOPS: usize = 3;
 
-/// Tells the user, and ends the process.
+/// Reports the error to the user, and ends the process.
 type End = fn(&Sources, &Diagnostic) -> !;
 
 static END: OnceLock<End> = OnceLock::new();
 static WATCHED: Mutex<Watched> = Mutex::new(Watched { launch: None, sources: Sources { files: Vec::new() } });
 
 struct Watched {
-    /// The time by which the launch that runs has to end, and the error that is told else.
+    /// The deadline of the current launch, and the error to report if it is missed.
     launch: Option<(Instant, Arc<Diagnostic>)>,
     /// The files that diagnostics refer to.
     sources: Sources,
@@ -36,7 +37,7 @@ fn watched() -> MutexGuard<'static, Watched> {
     WATCHED.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Lets launches that are past their time end the process.
+/// Starts the watchdog; `end` is called when a launch exceeds its time.
 pub fn install(end: End) {
     if END.set(end).is_ok() {
         std::thread::spawn(move || {
@@ -55,17 +56,17 @@ pub fn install(end: End) {
     }
 }
 
-/// Keeps the text that diagnostics show.
+/// Remembers the sources that diagnostics show.
 pub(crate) fn remember(sources: &Sources) {
     if END.get().is_some() {
         watched().sources = sources.clone();
     }
 }
 
-/// A launch that is watched; until it is dropped.
+/// A guard: the launch is watched until the guard is dropped.
 pub(crate) struct Launch;
 
-/// Watches a launch that may take so many seconds.
+/// Watches a launch that may take the given number of seconds.
 pub(crate) fn launch(seconds: f64, diagnostic: &Arc<Diagnostic>) -> Option<Launch> {
     END.get()?;
     let time = Duration::try_from_secs_f64(seconds).ok()?;
@@ -79,7 +80,8 @@ impl Drop for Launch {
     }
 }
 
-/// The error of a launch of an entry point that takes too long: at the kernel, with the loops that may be the reason.
+/// The error for a launch of an entry point that takes too long: located at the kernel, with the loops that
+/// may be the cause.
 pub(crate) fn overdue(module: &Module, entry: Func, seconds: f64) -> Diagnostic {
     let (mut loops, mut first) = (Vec::new(), None);
     let mut seen = vec![false; module.funcs.len()];

@@ -1,14 +1,14 @@
-//! Functions in double precision: every `f16` and `f32` value becomes `f64`.
+//! Converts functions to double precision: every `f16` and `f32` value becomes `f64`.
 //!
-//! `f ↦ f₆₄`, the same operations on wider numbers, so that differences of `f₆₄` tell a wrong
-//! derivative from rounding. Memory keeps its types: a value is converted where it is loaded or
-//! stored. Run before differentiation, so that derivatives are those of `f₆₄`.
+//! `f ↦ f₆₄` performs the same operations on wider numbers, so that finite differences of `f₆₄` tell a wrong
+//! derivative from rounding. Memory keeps its types: a value is converted where it is loaded or stored. The
+//! pass runs before differentiation, so that derivatives are those of `f₆₄`.
 
 use ir::function::InstData;
 use ir::{Func, Function, Module, Op, Scalar, Span, Type, TypeData, Types, Value, scalar};
 use lower::FunctionInfo;
 
-/// Widens every function of the module, and what is known of those that the host calls.
+/// Widens every function of the module, and the descriptions of the functions that the host calls.
 pub fn widen(module: &mut Module, functions: &mut [FunctionInfo]) {
     for info in functions {
         for leaf in info.params.iter_mut().chain([&mut info.result]).flat_map(|p| &mut p.leaves) {
@@ -45,7 +45,7 @@ fn widen_function(types: &mut Types, function: &mut Function) {
                     }
                     insts.push(inst);
                 }
-                // Memory and bits are as the program declares them.
+                // Memory, and the bits of values, keep the types that the program declares.
                 Op::BufferLoad(_) | Op::Atomic(..) | Op::BufferStore(_) | Op::Bitcast => {
                     let narrow = |v: Value| is_changed(types, old(v));
                     let inputs: Vec<(usize, Value)> =
@@ -73,7 +73,7 @@ fn widen_function(types: &mut Types, function: &mut Function) {
     }
 }
 
-/// The type with `f64` for every narrower float; buffers keep their elements.
+/// The type with `f64` in place of every narrower float; buffers keep their elements.
 fn wide(types: &mut Types, ty: Type) -> Type {
     match types[ty] {
         TypeData::Scalar(s) if s.is_float() => Scalar::F64.into(),
@@ -120,7 +120,7 @@ fn push(
     insts.push(function.insts.push(data));
 }
 
-/// A new value: `from` with its numbers converted so that it is of type `to`.
+/// Creates a new value: `from` with its numbers converted to give a value of type `to`.
 fn convert(
     types: &mut Types,
     function: &mut Function,

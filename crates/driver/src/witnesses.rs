@@ -1,13 +1,16 @@
-//! What `pullback explain --witnesses` prints: a line for each call, deeper for what it calls.
+//! Prints the output of `pullback explain --witnesses`: a line for each call, indented below its caller's
+//! line.
 //!
-//! `file:line:column: call: how 'derivative', file:line (module)`, with the mode and who asks where a tree begins.
+//! The format is `file:line:column: call: how 'derivative', file:line (module)`; the first line of a tree
+//! also shows the mode and the module that requests the derivative.
 
 use std::fmt::Write as _;
 
 use check::{How, Witnessed};
 use syntax::{Sources, Span};
 
-/// The listing as text. With a name, only the trees of that function, within an operator or not.
+/// The listing as text. With a name, only the trees of that function, whether or not it is the operand of an
+/// operator.
 pub fn text(sources: &Sources, listed: &[Witnessed], name: Option<&str>) -> String {
     let mut text = String::new();
     let mut shown = true;
@@ -54,7 +57,8 @@ fn path(sources: &Sources, span: Span) -> &str {
     sources.files.get(span.file.0 as usize).map_or("", |f| f.path.as_str())
 }
 
-/// A file's name without its folder and what follows a dot: the name of a module that has none.
+/// A file's name without its folder and everything from the first dot: the module name of a file that
+/// declares none.
 fn stem(path: &str) -> &str {
     let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
     name.split('.').next().unwrap_or(name)

@@ -1,14 +1,15 @@
-//! Functions as kernels, so that the host calls them on any backend.
+//! Wraps functions in kernels, so that the host can call them on any backend.
 //!
-//! Thread `t` of a kernel reads the arguments of call number `t`, calls the function and writes its results. Numbers
-//! lie in tables, one for each kind of number that memory holds on every device; a [`Row`] says where in them.
+//! Thread `t` of a kernel reads the arguments of call number `t`, calls the function and writes its results.
+//! The numbers are stored in tables, one for each kind of number that memory holds on every device; a [`Row`]
+//! describes their locations.
 
 use ir::{
     Builder, Entry, Func, Function, Global, GlobalData, LoopInfo, MemData, Module, Op, Path, Scalar, Slot,
     Space, Span, Type, TypeData, Types, Value, scalar,
 };
 
-/// Arrays are read and written by loops from this size on.
+/// The length from which arrays are read and written by loops.
 const LOOP: u32 = 16;
 
 /// The kind of number that holds a scalar in a table.
@@ -21,21 +22,21 @@ fn held(s: Scalar) -> Scalar {
     }
 }
 
-/// True if values of a type are made of numbers.
+/// Returns true if values of a type consist of numbers.
 pub fn is_number(types: &Types, ty: Type) -> bool {
     types.scalar_of(ty).is_some() && !types.has_stack(ty)
 }
 
-/// From a part of a value to the next, in numbers.
+/// The distance from one part of a value to the next, in numbers.
 #[derive(Clone, Copy, Debug)]
 pub enum Stride {
-    /// Known before it runs.
+    /// Known at compile time.
     Of(u32),
-    /// Known when it runs.
+    /// Known at run time.
     At(Value),
 }
 
-/// The lengths of a type of numbers, by dimension: none of a scalar.
+/// The lengths of a numeric type, by dimension; empty for a scalar.
 pub fn dims(types: &Types, ty: Type) -> Vec<u32> {
     match types[ty] {
         TypeData::Vector(_, n) => vec![n],
@@ -44,13 +45,13 @@ pub fn dims(types: &Types, ty: Type) -> Vec<u32> {
     }
 }
 
-/// The strides where a value's numbers lie one after the other.
+/// The strides of a value whose numbers are contiguous.
 pub fn dense(types: &Types, ty: Type) -> Vec<Stride> {
     let dims = dims(types, ty);
     (0..dims.len()).map(|k| Stride::Of(dims[k + 1..].iter().product())).collect()
 }
 
-/// How many numbers a value of a type has.
+/// The number of numbers in a value of a type.
 fn count(types: &Types, ty: Type) -> u32 {
     match types[ty] {
         TypeData::Vector(_, n) => n,
@@ -59,16 +60,16 @@ fn count(types: &Types, ty: Type) -> u32 {
     }
 }
 
-/// The tables of a module's kernels, all for arguments or all for results.
+/// The tables of a module's kernels, either for all arguments or for all results.
 pub(crate) struct Tables {
     name: &'static str,
     space: Space,
-    /// A table for each kind that occurs.
+    /// One table for each kind of number that occurs.
     pub(crate) globals: Vec<(Scalar, Global)>,
 }
 
 impl Tables {
-    /// None yet. Their names begin with `name`.
+    /// Creates an empty set of tables, whose names will begin with `name`.
     pub(crate) fn new(name: &'static str, space: Space) -> Tables {
         Tables { name, space, globals: Vec::new() }
     }
@@ -78,7 +79,7 @@ impl Tables {
         self.globals.iter().map(|&(kind, global)| (kind, (module.globals[global].ty, global))).collect()
     }
 
-    /// The table that holds a scalar, by its number.
+    /// The index of the table that holds a scalar; the table is created if necessary.
     pub(crate) fn add(&mut self, module: &mut Module, s: Scalar) -> usize {
         let kind = held(s);
         let found = self.globals.iter().position(|t| t.0 == kind);
@@ -92,19 +93,19 @@ impl Tables {
     }
 }
 
-/// Where the numbers of one call lie, by the type of each leaf.
+/// The layout of the numbers of one call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
-    /// Of each number: its scalar, its table, and its place among the call's numbers there.
+    /// For each number: its scalar, its table, and its index among the call's numbers in that table.
     numbers: Vec<(Scalar, usize, u32)>,
-    /// Of each leaf: its table, and its place there.
+    /// For each leaf: its table, and its index there.
     leaves: Vec<(usize, u32)>,
-    /// Numbers of a call, by table.
+    /// The number of numbers per call, by table.
     sizes: Vec<u32>,
 }
 
 impl Row {
-    /// The row of slots that are made of numbers.
+    /// The layout of slots that consist of numbers.
     pub(crate) fn new(module: &mut Module, tables: &mut Tables, slots: &[Slot]) -> Row {
         let mut row = Row::default();
         for slot in slots {
@@ -121,12 +122,12 @@ impl Row {
         row
     }
 
-    /// The table of a leaf, and the leaf's place there; `None`: there is no such leaf.
+    /// The table of a leaf, and the leaf's index there; `None` if there is no such leaf.
     pub(crate) fn leaf(&self, n: usize) -> Option<(usize, u32)> {
         self.leaves.get(n).copied()
     }
 
-    /// The bytes of each table for calls whose numbers these are.
+    /// The contents of each table for calls with these numbers.
     pub(crate) fn to_bytes(&self, tables: &Tables, calls: &[&[u64]]) -> Vec<(Global, Vec<u8>)> {
         let mut all: Vec<(Global, Vec<u8>)> = Vec::new();
         for (table, &(kind, global)) in tables.globals.iter().enumerate() {
@@ -146,7 +147,7 @@ impl Row {
         all
     }
 
-    /// The numbers of call number `call`, of the bytes of all tables.
+    /// The numbers of call number `call`, read from the bytes of all tables.
     pub(crate) fn read(&self, tables: &Tables, bytes: &[&[u8]], call: usize) -> Vec<u64> {
         let of = |&(s, table, at): &(Scalar, usize, u32)| {
             let kind = tables.globals[table].0;
@@ -158,25 +159,25 @@ impl Row {
         self.numbers.iter().map(of).collect()
     }
 
-    /// Bytes of a table for so many calls.
+    /// The size of a table in bytes for `calls` calls.
     pub(crate) fn size(&self, tables: &Tables, table: usize, calls: usize) -> usize {
         let size = self.sizes.get(table).copied().unwrap_or(0) as usize;
         size * calls * tables.globals[table].0.bytes() as usize
     }
 }
 
-/// A kernel that is being made.
+/// A kernel under construction.
 pub struct Kernel<'a> {
-    /// Where instructions go.
+    /// The builder of the kernel's instructions.
     pub b: Builder<'a>,
-    /// The thread's number.
+    /// The index of the thread.
     pub thread: Value,
-    /// The factor of floats outside of arrays.
+    /// A factor applied to floats outside of arrays.
     pub scale: Option<Value>,
 }
 
 impl<'a> Kernel<'a> {
-    /// An empty one.
+    /// Creates an empty kernel.
     pub fn new(types: &'a mut Types, name: String) -> Kernel<'a> {
         let mut b = Builder::new(types, name);
         let ty = b.types.vector(Scalar::U32, 3);
@@ -185,7 +186,7 @@ impl<'a> Kernel<'a> {
         Kernel { b, thread, scale: None }
     }
 
-    /// A table, as operations on memory take it.
+    /// A table in the form of a handle, as operations on memory take it.
     pub fn table(&mut self, (mem, global): (ir::MemType, Global)) -> Value {
         let handle = self.b.types.buffer(mem);
         self.b.emit_typed(Op::GlobalRef(global), &[], handle)
@@ -200,14 +201,14 @@ impl<'a> Kernel<'a> {
         self.b.emit(Op::Add, &[base, n])
     }
 
-    /// The place of the number `at` of this thread's call, of which a table has `size` numbers.
+    /// The index in a table of the number `at` of this thread's call; a call has `size` numbers in the table.
     fn first(&mut self, size: u32, at: u32) -> Value {
         let size = self.b.u32(size);
         let begin = self.b.emit(Op::Mul, &[self.thread, size]);
         self.plus(begin, at)
     }
 
-    /// The place of part number `k` of what begins at `at`.
+    /// The index of part `k` of a value that begins at `at`.
     fn part(&mut self, at: Value, k: u32, stride: Stride) -> Value {
         match stride {
             Stride::Of(n) => self.plus(at, k * n),
@@ -220,8 +221,8 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// A value whose first number is at `at` of a table of numbers of type `kind`. `strides` lead from each of its parts
-    /// to the next, by dimension.
+    /// Reads a value whose first number is at index `at` of a table of numbers of type `kind`. `strides`
+    /// gives the distance between its parts, by dimension.
     pub fn read(&mut self, ty: Type, kind: Scalar, table: Value, at: Value, strides: &[Stride]) -> Value {
         let (Some(&stride), inner) = (strides.first(), strides.get(1..).unwrap_or_default()) else {
             return self.read_number(ty, kind, table, at);
@@ -262,7 +263,8 @@ impl<'a> Kernel<'a> {
         self.convert(x, s)
     }
 
-    /// A loop over the parts of what begins at `at`: each with its index and its place.
+    /// Emits a loop over the parts of a value that begins at `at`; `element` receives the index and the
+    /// location of each part.
     fn each(&mut self, n: u32, stride: Stride, at: Value, element: impl FnOnce(&mut Self, Value, Value)) {
         let trips = self.b.u32(n);
         let body = self.b.open();
@@ -278,7 +280,7 @@ impl<'a> Kernel<'a> {
         self.b.nest(Op::For(LoopInfo::default()), &[trips], &[body]);
     }
 
-    /// Puts a value's numbers where [`Self::read`] would find them, each by `put` with its place.
+    /// Writes a value's numbers where [`Self::read`] would find them; `put` writes each number at its index.
     pub fn write(
         &mut self,
         v: Value,
@@ -313,24 +315,24 @@ impl<'a> Kernel<'a> {
         self.b.effect(Op::BufferStore(Path::default()), &[table, at, x]);
     }
 
-    /// A number in another scalar type.
+    /// Converts a number to another scalar type.
     pub fn convert(&mut self, x: Value, to: Scalar) -> Value {
         if self.b.func.ty(x) == to.into() { x } else { self.b.emit_typed(Op::Convert, &[x], to.into()) }
     }
 }
 
-/// A function that is an entry point of its module.
+/// A function wrapped as an entry point of its module.
 #[derive(Clone, Debug)]
 pub(crate) struct Wrapped {
-    /// The entry point's number.
+    /// The index of the entry point.
     pub(crate) entry: usize,
-    /// Where its arguments are.
+    /// The layout of its arguments.
     pub(crate) args: Row,
-    /// Where its results go.
+    /// The layout of its results.
     pub(crate) results: Row,
 }
 
-/// Makes an entry point of groups of so many threads that calls a function of numbers.
+/// Adds an entry point with groups of `group` threads that calls a function of numbers.
 pub(crate) fn wrap(
     module: &mut Module,
     func: Func,

@@ -1,4 +1,4 @@
-//! A host program's writes are there, or it is told why not.
+//! Writes of a host program take effect, or fail with an error that gives the reason.
 
 use pullback_driver::module::{Module, Options};
 use pullback_driver::session::{FileOptions, Session};
@@ -41,7 +41,7 @@ fn a_texture_needs_its_shape_and_is_then_there() {
     let missing = module.dispatch(kernel, [1, 1, 1]).expect_err("nothing is bound").to_string();
     assert!(missing.contains("has no content yet"), "{missing}");
 
-    // three channels: alpha is one
+    // Three channels are given, so alpha is one.
     let colours: Vec<f32> = (0..2 * 3).map(|k| k as f32).collect();
     module.write_shaped("colours", &[1, 2, 3], &colours).expect("a texture");
     module.write_shaped("heights", &[2, 2], &[1.0f64, 2.0, 3.0, 6.0]).expect("doubles become floats");
@@ -57,7 +57,7 @@ fn a_texture_needs_its_shape_and_is_then_there() {
     module.dispatch(twice, [1, 1, 1]).expect("runs");
     assert_eq!(module.read::<f32>("y").expect("floats"), [2.0, 4.0, 6.0]);
 
-    // From now on the shape is known.
+    // The shape is known from here on.
     module.write("heights", &[4.0f32; 4]).expect("as large");
     assert!(module.write("heights", &[4.0f32; 6]).is_err());
     module.dispatch(kernel, [1, 1, 1]).expect("runs");

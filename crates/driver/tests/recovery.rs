@@ -1,4 +1,4 @@
-//! One mistake is one error: a program with one place changed gives one, at that line.
+//! Each mistake gives one error: a program with a single change gives exactly one, at the changed line.
 
 use std::path::Path;
 
@@ -48,9 +48,9 @@ void kernel()
 }
 ";
 
-/// What to change, into what, and the line where an error is expected.
+/// The text to change, its replacement, and the line where an error is expected.
 const CHANGES: [(&str, &str, u32); 48] = [
-    // A token that is missing.
+    // A missing token.
     ("float side;", "float side", 4),
     ("return side * side * scale; }", "return side * side * scale }", 6),
     ("float sum = 0.0;", "float sum = 0.0", 17),
@@ -74,7 +74,7 @@ const CHANGES: [(&str, &str, u32); 48] = [
     ("float2 p = float2(", "float2 p = float2", 27),
     ("case 0:", "case 0", 29),
     ("\"%f\"", "\"%f", 38),
-    // A word that is spelt otherwise.
+    // A misspelt word.
     ("struct Disk", "strcut Disk", 8),
     ("interface IShape", "interfce IShape", 1),
     ("for (int i", "fro (int i", 18),
@@ -84,29 +84,29 @@ const CHANGES: [(&str, &str, u32); 48] = [
     ("else sum", "esle sum", 21),
     ("float side", "flaot side", 4),
     ("no_diff int n", "no_dif int n", 14),
-    // A name that nothing has.
+    // An unknown name.
     ("float sum = 0.0", "float some = 0.0", 20),
     ("struct Square", "struct Sqare", 25),
     ("interface IShape", "interface IForm", 2),
     ("float2 p =", "float2 q =", 28),
     ("float total<", "float totel<", 27),
-    // A call that does not fit.
+    // A call that does not match its declaration.
     ("total(s, 2)", "total(s)", 27),
     ("total(s, 2)", "total(s, 2, 3)", 27),
     ("shape.area(sum)", "shape.area(shape)", 20),
     ("of(s, d)", "of(d, s)", 38),
-    // Something that is too much.
+    // A superfluous token.
     ("return sum;", "return sum);", 23),
     ("float radius;", "float radius;;)", 10),
     ("shape.area(sum)", "shape.area(sum})", 20),
-    // A brace that is missing.
+    // A missing brace.
     ("    return sum;\n}", "    return sum;\n", 25),
     ("Square s = { 2.0", "Square s = 2.0", 36),
     ("float total<T : IShape>", "float total<T : IShap>", 14),
     ("total(s, 2)", "total<Square(s, 2)", 27),
 ];
 
-/// The line and the text of each error.
+/// The line and message of each error.
 fn errors(text: &str) -> Vec<(u32, String)> {
     let mut session = Session::default();
     let mut program = session.program();

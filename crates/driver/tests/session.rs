@@ -1,4 +1,4 @@
-//! A session has as many programs as one likes.
+//! A session can have any number of programs.
 
 use pullback_driver::module::{Module, Options};
 use pullback_driver::pipeline;
@@ -37,6 +37,7 @@ void main()
     let mut session = Session::new(FileOptions::default());
     let module = Module::from_text(&mut session, "scale.slang", text, &Options::default()).expect("compiles");
     let codes: Vec<&str> = module.warnings().iter().map(|w| w.code).collect();
-    // None is kept in the struct; that the method ignores its field for that reason is not said again.
+    // The struct keeps no derivative; that the method ignores its field for this reason is not reported
+    // again.
     assert_eq!(codes, ["E31159"]);
 }

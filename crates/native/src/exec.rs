@@ -1,8 +1,8 @@
 //! Runs compiled code on one core.
 //!
-//! Compiled code runs in a coroutine with a stack of its own. So a thread can wait at a barrier, a
-//! program can be stopped anywhere by leaving its coroutine, and deep recursion meets a limit that
-//! we know rather than the end of Rust's stack.
+//! Compiled code runs in a coroutine with a stack of its own. So a thread can wait at a barrier, a program
+//! can be stopped anywhere by leaving its coroutine, and deep recursion meets a known limit rather than the
+//! end of Rust's stack.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,19 +16,19 @@ use crate::runtime::{Budget, Context, DEFAULT_MEMORY, Desc, Exchange, PRINT_EVER
 use crate::values::{Place, Scratch};
 use crate::{Compiled, EntryCode, EntryPoint, Lanes, MOST_LANES, SpanFn};
 
-/// Stack for code that runs alone on its core, besides what it needs without recursion; mapped, but
-/// touched only as used.
+/// The stack for code that runs alone on its core, in addition to what it needs without recursion. It is
+/// mapped, but only touched as it is used.
 const ALONE: usize = 64 << 20;
-/// The same for each thread of a group with barriers.
+/// The stack for each thread of a group with barriers, likewise.
 const IN_GROUP: usize = 512 << 10;
-/// The largest stack for calls of functions that call themselves, which may nest [`ir::interp::MAX_DEPTH`] deep.
+/// The largest stack for recursive calls, which may nest [`ir::interp::MAX_DEPTH`] deep.
 const LARGEST: usize = 1 << 30;
-/// What helpers need.
+/// The stack that helpers need.
 const HELPERS: usize = 96 << 10;
-/// Stacks up to this size are kept.
+/// The size of the stacks that are kept for reuse.
 const KEPT: usize = ALONE + (4 << 20);
 
-/// Stacks to use again, of `KEPT` bytes.
+/// Stacks of `KEPT` bytes to be reused.
 static STACKS: Mutex<Vec<DefaultStack>> = Mutex::new(Vec::new());
 
 /// One thread's state and memory.
@@ -38,17 +38,17 @@ struct Thread {
     /// Memory of private globals, kept for its descriptors.
     private: Vec<Vec<u128>>,
     stack: Option<DefaultStack>,
-    /// Bytes that must be free where a function that may recurse starts.
+    /// The number of bytes that must be free when a function that may recurse starts.
     reserve: usize,
     flush: bool,
 }
 
-/// What runs a module's code on one core.
+/// Runs the code of a module on one core.
 pub struct Worker<'c> {
     compiled: &'c Compiled,
-    /// As many as have been needed at a time.
+    /// The threads made so far, as many as were needed at the same time; `None` while one is in use.
     threads: Vec<Option<Thread>>,
-    /// Descriptors of what the host bound and of the group's memory.
+    /// The descriptors of the buffers that the host bound and of the group's memory.
     globals: Vec<Desc>,
     /// Memory of the group.
     shared: Vec<Vec<u128>>,
@@ -66,13 +66,14 @@ impl<'c> Worker<'c> {
         unsafe { Worker::with_buffers(compiled, &[]) }
     }
 
-    /// A worker on these buffers: first one for each of the module's globals, where entries for
-    /// group-shared and private globals are ignored, then buffers that only handles in memory refer
-    /// to. A buffer that is missing has no elements.
+    /// A worker on these buffers: first one for each of the module's globals, where entries for group-shared
+    /// and private globals are ignored, then the buffers that only handles in memory refer to. A missing
+    /// buffer has no elements.
     ///
     /// # Safety
-    /// While the worker is used, each buffer is memory of so many elements of the global's type,
-    /// aligned as its largest number is, that others touch only as threads of the same dispatch do.
+    /// While the worker is used, each buffer is memory of the given number of elements of the global's type,
+    /// aligned as its largest number requires, and is only accessed from elsewhere in the ways that threads
+    /// of the same dispatch access it.
     pub unsafe fn with_buffers(compiled: &'c Compiled, buffers: &[Desc]) -> Worker<'c> {
         let nothing = Desc { ptr: compiled.fixed.zero() as *mut u8, count: 0 };
         let mut shared = Vec::new();
@@ -107,40 +108,41 @@ impl<'c> Worker<'c> {
         }
     }
 
-    /// Says that no other worker touches the buffers for as long as this one runs.
+    /// Declares that no other worker touches the buffers while this one runs.
     pub fn set_alone(&mut self) {
         self.alone = true;
         self.threads.iter_mut().flatten().for_each(|thread| thread.ctx.alone = 1);
     }
 
-    /// Says what it and other workers may hold together in stacks and large arrays. Nothing has run yet.
+    /// Sets the memory that this worker and others may hold together in stacks and large arrays. Must be
+    /// called before any code runs.
     pub fn set_memory(&mut self, budget: Arc<Budget>) {
         self.budget = Some(budget);
     }
 
-    /// Says where text goes while code runs. Nothing has run yet.
+    /// Sets the sink of printed text while code runs. Must be called before any code runs.
     pub fn set_printer(&mut self, printer: Arc<dyn Printer>) {
         self.printer = Some(printer);
     }
 
-    /// Lets code take numbers too small to be normal for zeros.
+    /// Makes code flush subnormal numbers to zero.
     pub fn set_flush(&mut self) {
         self.flush = true;
         self.threads.iter_mut().flatten().for_each(|thread| thread.flush = true);
     }
 
-    /// The memory that its threads hold for stacks and large arrays.
+    /// The memory in bytes that the worker's threads hold for stacks and large arrays.
     pub fn arena_bytes(&self) -> u64 {
         self.threads.iter().flatten().map(|thread| thread.ctx.arena.held() as u64).sum()
     }
 
-    /// What `printf` wrote since the last call.
+    /// Takes the output of `printf` since the last call.
     pub fn take_stdout(&mut self) -> String {
         std::mem::take(&mut self.stdout)
     }
 
-    /// Runs groups of the entry point with that number (see [`Compiled::entry`]), one after the
-    /// other; stops at the first error.
+    /// Runs groups of entry point number `entry` (see [`Compiled::entry`]), one after the other; stops at the
+    /// first error.
     pub fn run_groups(
         &mut self,
         entry: usize,
@@ -158,7 +160,7 @@ impl<'c> Worker<'c> {
         let shared = if code.facts.shared { &mut self.shared[..] } else { &mut [] };
         thread.ctx.in_order = true;
         let result = thread.enter(|ctx| {
-            // SAFETY: the context is this thread's, and alive; the code is this entry point's.
+            // SAFETY: the context is that of this thread, and alive; the code is that of this entry point.
             unsafe {
                 (*ctx).size = code.size;
                 match code.code {
@@ -184,17 +186,17 @@ impl<'c> Worker<'c> {
         result
     }
 
-    /// Runs the threads of one group side by side, each to its next barrier or wave operation in turn. A
-    /// barrier that some threads do not reach because they are done holds for the others.
+    /// Runs the threads of one group concurrently, each to its next barrier or wave operation in turn. A
+    /// barrier that some threads do not reach because they have ended still releases the others.
     ///
-    /// When no thread can go on, the lanes of each wave that wait at the first place (see
-    /// [`ir::interp::first_together`]) exchange their values and go on. Only where no wave has such lanes are the
-    /// threads at barriers let go on.
+    /// When no thread can continue, the lanes of each wave that wait at the first place (see
+    /// [`ir::interp::first_together`]) exchange their values and continue. The threads at barriers are only
+    /// released if no wave has such lanes.
     fn run_together(&mut self, code: EntryPoint, group: [u32; 3]) -> Result<(), RunError> {
         clear(&mut self.shared);
         let [x, y, z] = code.size;
         let threads: u64 = [x, y, z].iter().map(|&n| n as u64).product();
-        // What each coroutine runs: a thread, or as many as there are lanes.
+        // Each coroutine runs one thread, or as many threads as there are lanes.
         let width = match code.code {
             EntryCode::Span(_, Some(lanes)) => u64::from(lanes.width),
             EntryCode::Span(_, None) | EntryCode::Whole(_) => 1,
@@ -217,7 +219,7 @@ impl<'c> Worker<'c> {
             ctx.size = size;
             ctx.thread = std::array::from_fn(|k| group[k].wrapping_mul(size[k]).wrapping_add(local[k]));
             let coroutine = thread.start(move |ctx| {
-                // SAFETY: a context of this code.
+                // SAFETY: the context belongs to this code.
                 unsafe {
                     match code.code {
                         EntryCode::Whole(run) => run(ctx),
@@ -276,8 +278,8 @@ impl<'c> Worker<'c> {
         result
     }
 
-    /// Calls a function of [`crate::Options::functions`]. A buffer among the values is one of this
-    /// worker's by number.
+    /// Calls a function of [`crate::Options::functions`]. A buffer among the values is one of this worker's,
+    /// given by its number.
     pub fn call(&mut self, func: Func, args: &[Value]) -> Result<Vec<Value>, RunError> {
         let error =
             |message: &str| RunError { message: message.to_string(), span: Span::NONE, thread: [0; 3] };
@@ -320,7 +322,7 @@ impl<'c> Worker<'c> {
             let mut at = 0;
             for slot in &raw.results {
                 let n = crate::types::words(types, slot.ty);
-                // SAFETY: the code wrote the results of its signature; `thread` still has its arena.
+                // SAFETY: the code wrote the results of its signature, and `thread` still owns its arena.
                 values.push(unsafe { place.value(slot.ty, &results[at..at + n]) });
                 at += n;
             }
@@ -329,7 +331,7 @@ impl<'c> Worker<'c> {
         ran.map(|()| values)
     }
 
-    /// Thread number `k`, made if there is none yet.
+    /// Takes thread number `k`, and makes it first if there is none yet.
     fn take_thread(&mut self, k: usize, stack: usize) -> Thread {
         if let Some(mut thread) = self.threads.get_mut(k).and_then(Option::take) {
             if thread.stack.is_none() {
@@ -343,7 +345,7 @@ impl<'c> Worker<'c> {
         let mut private = Vec::new();
         for (desc, shape) in globals.iter_mut().zip(&compiled.globals) {
             if shape.space == Space::Private {
-                // One for each lane.
+                // Each lane has memory of its own.
                 let each = shape.bytes as usize / 16 + 1;
                 let mut memory = vec![0u128; each * MOST_LANES as usize];
                 desc.ptr = memory.as_mut_ptr().cast();
@@ -370,7 +372,7 @@ impl<'c> Worker<'c> {
     }
 }
 
-/// Why a thread of a group does not run.
+/// The state of a thread of a group: ready to run, or the operation that it waits at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     Ready,
@@ -378,7 +380,8 @@ enum Wait {
     Wave,
 }
 
-/// Lets the lanes of a wave that wait together at the first place exchange their values; false if there are none.
+/// Exchanges the values of the lanes of a wave that wait together at the first place; returns false if there
+/// are none.
 fn exchange(wave: &mut [(Thread, Running)], waits: &mut [Wait]) -> bool {
     let places = waits.iter().zip(wave.iter()).map(|(&wait, (thread, running))| {
         let done = running.0.as_ref().is_none_or(|c| c.done());
@@ -393,8 +396,8 @@ fn exchange(wave: &mut [(Thread, Running)], waits: &mut [Wait]) -> bool {
     let bytes = wave[first].0.ctx.exchange.bytes;
     let mut all = vec![0u8; bytes * ir::WAVE_LANES as usize];
     for (k, (thread, _)) in wave.iter().enumerate().filter(|(k, _)| here(*k)) {
-        // SAFETY: the thread waits in the helper `wave`, so its operands are in place; threads that are together
-        // are at one instruction, so all give values of one size.
+        // SAFETY: the thread waits in the helper `wave`, so its operands are in place. Threads that wait
+        // together wait at the same instruction, so the values of all have the same size.
         unsafe {
             std::ptr::copy_nonoverlapping(thread.ctx.exchange.from, all[k * bytes..].as_mut_ptr(), bytes);
         }
@@ -408,7 +411,7 @@ fn exchange(wave: &mut [(Thread, Running)], waits: &mut [Wait]) -> bool {
     true
 }
 
-/// The exchange of a thread that runs alone.
+/// Performs the exchange of a thread that runs alone.
 fn exchange_alone(ctx: &mut Context) {
     let lane = (ctx.index % ir::WAVE_LANES) as usize;
     let Exchange { from, bytes, to, .. } = ctx.exchange;
@@ -420,7 +423,8 @@ fn exchange_alone(ctx: &mut Context) {
     ctx.exchange.mask = 1 << lane;
 }
 
-/// Consecutive groups along x: the first and how many; one at a time if `each` has memory of its own.
+/// Rows of consecutive groups along x, each given by its first group and its length; rows are of one group if
+/// `each` group has memory of its own.
 fn rows(groups: impl Iterator<Item = [u32; 3]>, each: bool) -> impl Iterator<Item = ([u32; 3], u64)> {
     let mut groups = groups.peekable();
     std::iter::from_fn(move || {
@@ -438,10 +442,10 @@ fn rows(groups: impl Iterator<Item = [u32; 3]>, each: bool) -> impl Iterator<Ite
 /// Runs the first `n` threads of the row of groups that begins with `group`.
 ///
 /// # Safety
-/// The context is that of code of an entry point, and alive.
+/// The context is alive and belongs to the code of the entry point.
 unsafe fn span(ctx: *mut Context, group: [u32; 3], n: u64, one: SpanFn, lanes: Option<Lanes>) {
     let mut done = 0;
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that the context is alive and belongs to this code.
     unsafe {
         (*ctx).group = group;
         if let Some(lanes) = lanes {
@@ -463,12 +467,13 @@ fn clear(shared: &mut [Vec<u128>]) {
     }
 }
 
-/// A stack; `None` if the system has no memory for one.
+/// Takes or allocates a stack; `None` if the system has no memory for one.
 fn new_stack(bytes: usize) -> Option<DefaultStack> {
     if !(ALONE..=KEPT).contains(&bytes) {
         return DefaultStack::new(bytes).ok();
     }
-    // Nobody waits here: whoever held the lock when the process forked is not there any more.
+    // The lock must not be waited for: the thread that held it when the process forked does not exist in the
+    // child.
     let kept = STACKS.try_lock().ok().and_then(|mut stacks| stacks.pop());
     kept.or_else(|| DefaultStack::new(KEPT).ok())
 }
@@ -488,17 +493,17 @@ impl Drop for Thread {
 
 type Code = Coroutine<(), Signal, (), DefaultStack>;
 
-/// Lets a coroutine go on.
+/// Resumes a coroutine.
 fn resume(coroutine: &mut Code, flush: bool) -> CoroutineResult<Signal, ()> {
     let _subnormals = Subnormals::set(flush);
     coroutine.resume(())
 }
 
-/// A coroutine of compiled code, which may be left where it is.
+/// A coroutine of compiled code, which may be abandoned before its end.
 struct Running(Option<Code>);
 
 impl Running {
-    /// The stack, whether or not the code has ended.
+    /// Ends the coroutine and returns its stack, whether or not the code has run to its end.
     fn finish(&mut self) -> Option<DefaultStack> {
         let mut coroutine = self.0.take()?;
         if !coroutine.done() {
@@ -517,8 +522,8 @@ impl Drop for Running {
 }
 
 impl Thread {
-    /// A coroutine about to run `code` with the context. The caller keeps the thread, and what `code`
-    /// borrows, alive and in place until the coroutine is finished.
+    /// Makes a coroutine that will run `code` with the context. The caller keeps the thread, and whatever
+    /// `code` borrows, alive and in place until the coroutine is finished.
     fn start(&mut self, code: impl FnOnce(*mut Context)) -> Code {
         debug_assert_eq!(self.ctx.globals, self.globals.as_ptr());
         debug_assert!(self.private.len() <= self.globals.len());
@@ -531,7 +536,8 @@ impl Thread {
         self.ctx.arena.reset();
         let ctx = &raw mut *self.ctx;
         let body = move |yielder: &Yielder<(), Signal>, ()| {
-            // SAFETY: the context outlives the coroutine, and so does what `code` borrows: see above.
+            // SAFETY: the context and everything that `code` borrows outlive the coroutine, as the caller
+            // guarantees.
             unsafe { (*ctx).yielder = yielder };
             code(ctx);
         };
@@ -539,8 +545,8 @@ impl Thread {
         unsafe { Coroutine::with_stack_unchecked(stack, body) }
     }
 
-    /// Runs `code` with the context to its end or to an error. It must not wait at a barrier: alone,
-    /// a barrier is passed at once.
+    /// Runs `code` with the context to its end or to an error. The thread runs alone, so it does not wait: it
+    /// passes barriers at once.
     fn enter(&mut self, code: impl FnOnce(*mut Context)) -> Result<(), RunError> {
         let mut running = Running(Some(self.start(code)));
         if let Some(coroutine) = &mut running.0 {
@@ -559,7 +565,7 @@ impl Thread {
         }
     }
 
-    /// The error of the run that has ended.
+    /// Takes the error of the run that has ended, if there was one.
     fn end(&mut self) -> Option<RunError> {
         self.ctx.yielder = std::ptr::null();
         self.ctx.failure.take()

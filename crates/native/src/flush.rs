@@ -1,13 +1,15 @@
-//! The treatment of numbers too small to be normal, while a program runs.
+//! Controls how the processor treats subnormal numbers while a program runs.
 //!
-//! On many processors an operation on such a number takes a hundred times as long as on another: a pass over what
-//! exponentials have left, in lanes, can take ten times as long for a few of them. Processors can be told to take them
-//! for zeros and to make zeros of them.
+//! On many processors an operation on a subnormal number takes a hundred times as long as on a normal one: a
+//! pass in lanes over the results of exponentials can take ten times as long because of a few of them.
+//! Processors can be configured to treat subnormal operands as zeros and to flush subnormal results to zero.
 //!
-//! A host may have told them so for itself: XLA does for the threads that call us, and PyTorch on demand. A program means
-//! the same wherever it is called from, so both ways are set.
+//! A host may have set that mode for itself: XLA does so for the threads that call compiled code, and PyTorch
+//! does so on request. Since a program must mean the same wherever it is called from, the mode is set
+//! explicitly in both cases.
 
-/// Until it is dropped, this core does with subnormal numbers what was asked for; afterwards, what it did before.
+/// A guard that sets the treatment of subnormal numbers on this core, and restores the previous one when it
+/// is dropped.
 #[derive(Debug)]
 pub struct Subnormals {
     before: Control,
@@ -15,11 +17,11 @@ pub struct Subnormals {
 }
 
 impl Subnormals {
-    /// Takes them for zeros if they are to be flushed, and else for what they are.
+    /// Flushes subnormal numbers to zero if `flush` is true, and otherwise keeps them.
     pub fn set(flush: bool) -> Subnormals {
         let before = control();
         let wanted = if flush { before | FLUSH } else { before & !FLUSH };
-        // To write the register takes longer than to read it.
+        // Writing the register takes longer than reading it.
         let is_changed = wanted != before;
         if is_changed {
             set_control(wanted);
@@ -38,23 +40,23 @@ impl Drop for Subnormals {
 
 #[cfg(target_arch = "x86_64")]
 type Control = u32;
-/// Results, and operands.
+/// Bits that flush subnormal results, and treat subnormal operands as zeros.
 #[cfg(target_arch = "x86_64")]
 const FLUSH: u32 = 1 << 15 | 1 << 6;
 
 #[cfg(target_arch = "x86_64")]
 fn control() -> u32 {
     let mut word = 0u32;
-    // SAFETY: writes the word.
+    // SAFETY: the instruction only writes `word`.
     unsafe { std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut word, options(nostack, preserves_flags)) };
     word
 }
 
 #[cfg(target_arch = "x86_64")]
 fn set_control(word: u32) {
-    // SAFETY: the word is the register's own but for two bits, which choose what becomes of subnormal numbers. Between the
-    // two calls compiled code runs, and functions that it calls, whose results may be flushed, too; then the register is as
-    // it was.
+    // SAFETY: the word is the register's own value but for two bits, which control the treatment of subnormal
+    // numbers. Between the two calls only compiled code and the functions that it calls run. Their results
+    // may be flushed, too, and the register is restored afterwards.
     unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const word, options(nostack)) };
 }
 
@@ -66,14 +68,14 @@ const FLUSH: u64 = 1 << 24;
 #[cfg(target_arch = "aarch64")]
 fn control() -> u64 {
     let word: u64;
-    // SAFETY: reads the register.
+    // SAFETY: the instruction only reads the register.
     unsafe { std::arch::asm!("mrs {}, fpcr", out(reg) word, options(nomem, nostack, preserves_flags)) };
     word
 }
 
 #[cfg(target_arch = "aarch64")]
 fn set_control(word: u64) {
-    // SAFETY: as on the other processor.
+    // SAFETY: as for x86-64.
     unsafe { std::arch::asm!("msr fpcr, {}", in(reg) word, options(nostack)) };
 }
 

@@ -1,8 +1,9 @@
-//! The work that must not be under way when a process forks.
+//! Tracks work that must not be in progress when the process forks.
 //!
-//! The child has one thread, and the memory as it was: what another thread had locked then stays locked in the child. A host
-//! that may fork holds such work up meanwhile: compilation, LLVM's in the background among it, and looks at tables that
-//! threads share. Dispatches need not wait, since they lock nothing but what they own.
+//! The child of a fork has one thread and a copy of the memory, so a lock that another thread held stays
+//! locked in the child for ever. Before it forks, a host therefore holds up work that takes locks:
+//! compilation (including LLVM's in the background) and accesses to tables that threads share. Dispatches
+//! need not wait, since they lock nothing but what they own.
 
 use std::cell::RefCell;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -14,11 +15,11 @@ thread_local! {
     static DEPTH: RefCell<(usize, Option<RwLockReadGuard<'static, ()>>)> = const { RefCell::new((0, None)) };
 }
 
-/// Work that no fork interrupts, until it is dropped.
+/// A guard for work that no fork may interrupt. The work ends when the guard is dropped.
 #[derive(Debug)]
 pub struct AtWork(std::marker::PhantomData<*const ()>);
 
-/// Begins such work. Within other such work on this thread it is the same.
+/// Begins work that no fork may interrupt. Nested calls on the same thread are part of the outermost work.
 pub fn at_work() -> AtWork {
     DEPTH.with_borrow_mut(|(depth, guard)| {
         if *depth == 0 && !HELD.with_borrow(Option::is_some) {
@@ -40,7 +41,7 @@ impl Drop for AtWork {
     }
 }
 
-/// Waits for the work of other threads, and lets none begin. To be called before a fork.
+/// Waits until the work of other threads ends, and blocks new work. To be called before a fork.
 pub fn hold() {
     let is_held = HELD.with_borrow(Option::is_some) || DEPTH.with_borrow(|(depth, _)| *depth > 0);
     if !is_held {
@@ -49,7 +50,7 @@ pub fn hold() {
     }
 }
 
-/// Lets work go on. To be called after a fork, by the thread that forked, in both processes.
+/// Allows work again. To be called after a fork, by the thread that forked, in both processes.
 pub fn release() {
     HELD.with_borrow_mut(|held| *held = None);
 }
@@ -67,7 +68,7 @@ mod tests {
         {
             let _outer = at_work();
             let _inner = at_work();
-            // The same thread would wait for itself.
+            // Waiting for work of the same thread would deadlock.
             hold();
             release();
         }
@@ -78,7 +79,7 @@ mod tests {
         });
         std::thread::sleep(Duration::from_millis(50));
         assert!(!IS_DONE.load(Ordering::SeqCst));
-        // What forks may itself need something.
+        // The thread that forks may itself do such work.
         drop(at_work());
         release();
         other.join().expect("it ends");

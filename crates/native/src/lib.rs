@@ -1,30 +1,34 @@
-//! What compiled code of every CPU backend shares: the run-time contract, in one place.
+//! The run-time contract that compiled code of every CPU backend keeps, and the types that backends share.
 //!
-//! A backend turns a module into a [`Compiled`]: addresses of code, and the memory that the code refers to.
-//! [`Worker`] runs it on one core. Whatever the backend, the code means what `ir::interp` says, bit for bit (any two
-//! NaN are equal).
+//! A backend turns a module into a [`Compiled`]: the addresses of its code, and the memory that the code
+//! refers to. A [`Worker`] runs that code on one core. Code of every backend means what `ir::interp` says,
+//! bit for bit (any two NaNs count as equal).
 //!
 //! # The contract
 //!
-//! Code is entered by functions of the platform's C calling convention:
+//! Code is entered through functions of the platform's C calling convention:
 //!
-//! - an entry point by [`EntryCode::Whole`]: `code(ctx)` runs all threads of the group whose number is in the context,
-//!   one after the other; or, if threads wait for each other (barriers, waves), the one thread whose numbers are there;
-//! - or by [`EntryCode::Span`]: `code(ctx, start, end)` runs the threads with these numbers of a row of groups that
-//!   begins at the group in the context and goes on in x. Code for lanes runs as many threads at a time as it has
-//!   lanes, and the span is a multiple of that; where groups have memory of their own it is within one group;
-//! - a function that was asked for by `code(ctx, arguments, results)` with each word (see [`types::words`]) of its
-//!   arguments and results in eight bytes; an array is a pointer, and for a result a pointer to where it goes.
+//! - an entry point through [`EntryCode::Whole`]: `code(ctx)` runs all threads of the group whose ID is in
+//!   the context, one after the other; or, if threads wait for each other (barriers, waves), the one thread
+//!   whose IDs are in the context;
+//! - or through [`EntryCode::Span`]: `code(ctx, start, end)` runs the threads with these numbers in a row of
+//!   groups that begins at the group in the context and continues along x. Code for lanes runs as many
+//!   threads at a time as it has lanes, and its span is a multiple of that number. If groups have memory of
+//!   their own, a span stays within one group;
+//! - a function that the host asked for through `code(ctx, arguments, results)`, with each word (see
+//!   [`types::words`]) of its arguments and results in eight bytes. An array argument is a pointer to the
+//!   array, an array result a pointer to the memory that receives it.
 //!
-//! `ctx` is a [`runtime::Context`]; code uses the fields at [`runtime::offsets`], and the functions that
-//! [`runtime::symbols`] lists. It runs inside a coroutine, so that it can wait and can be stopped anywhere.
+//! `ctx` is a [`runtime::Context`]. Code accesses its fields at [`runtime::offsets`] and calls the functions
+//! that [`runtime::symbols`] lists. It runs inside a coroutine, so that it can wait and can be stopped
+//! anywhere.
 //!
-//! Errors of a running program — a failed assertion, a loop past the bound that its reversal relies on, calls nested
-//! too deep — stop it and are reported with the user's line and the thread. An op that a backend cannot express is an
-//! [`Unsupported`] that names it.
+//! Errors of a running program (a failed assertion, a loop that exceeds the bound its reversal relies on,
+//! calls nested too deep) stop it and are reported with the user's line and the thread. An op that a backend
+//! cannot express yields an [`Unsupported`] that names it.
 //!
-//! Unsafe code is where it must be: entering compiled code (`exec`) and the functions that compiled code calls
-//! (`runtime`).
+//! Unsafe code is confined to where it is needed: entering compiled code (`exec`) and the functions that
+//! compiled code calls (`runtime`).
 
 mod exec;
 mod flush;
@@ -49,45 +53,51 @@ pub use exec::Worker;
 pub use flush::Subnormals;
 pub use runtime::{Budget, DEFAULT_MEMORY, Desc, PRINT_EVERY, Printer};
 
-/// What the user wants of the code.
+/// The options that a module is compiled and run with.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Report the first buffer access that is out of range, instead of reading zero and writing
     /// nothing.
     pub trap: bool,
-    /// Functions that [`Compiled::call`] will be asked for, besides the entry points.
+    /// The functions that [`Compiled::call`] can call; entry points are always compiled.
     pub functions: Vec<Func>,
-    /// Compile faster, to slower code.
+    /// Trade the speed of the code for a shorter compile time.
     pub fast_compile: bool,
-    /// How many threads run in lanes, if the backend can: 1, 4, 8 or 16; `None` for what suits machine and program.
+    /// The number of threads that run in lanes, if the backend has lanes: 1, 4, 8 or 16. `None` chooses what
+    /// suits the machine and the program.
     pub lanes: Option<u32>,
-    /// Compute every function of numbers as the interpreter does, even if the backend has functions of its own.
+    /// Compute every mathematical function as the interpreter does, even if the backend has versions of its
+    /// own.
     pub plain_math: bool,
-    /// Add up the lanes of an atomic sum in their order, as one thread after the other would, and not by halves.
+    /// Add up the lanes of an atomic sum in lane order, as threads that run one after the other would, rather
+    /// than by repeated halving.
     pub lane_order: bool,
-    /// Call the functions of [`library`], as LLVM's backend does, even if the backend would use the interpreter's. So code
-    /// of both gives the same bits.
+    /// Call the functions of [`library`], as LLVM's backend does, even if the backend would use the
+    /// interpreter's, so that the code of both backends gives the same bits.
     pub own_math: bool,
-    /// Give the same bits in every run and with any number of workers: floats that are added atomically are added in an
-    /// order that depends on the dispatch alone.
+    /// Give the same bits in every run and with any number of workers: atomic additions of floats happen in
+    /// an order that depends on the dispatch alone.
     pub deterministic: bool,
-    /// Operations on floats may be done in any order and fused, as in functions that say so themselves. Only LLVM does it.
+    /// Allow all operations on floats to be reordered and fused, as in functions that are marked so. Only
+    /// LLVM does it.
     pub fast_math: bool,
-    /// Numbers too small to be normal may be taken for zeros: on many processors operations on them take long. Whoever
-    /// dispatches has to tell the workers ([`Worker::set_flush`]).
+    /// Allow subnormal numbers to be flushed to zero, since operations on them are slow on many processors.
+    /// The code that dispatches must also configure its workers ([`Worker::set_flush`]).
     pub flush_subnormals: bool,
-    /// Bytes that threads may hold together for large arrays and for what reverse mode keeps; `None` for
-    /// [`DEFAULT_MEMORY`]. It is for those who dispatch, and makes no difference to code.
+    /// The number of bytes that all threads together may hold in large arrays and in the residuals of reverse
+    /// mode; `None` for [`DEFAULT_MEMORY`]. Only the code that dispatches uses the limit: it makes no
+    /// difference to the compiled code.
     pub memory: Option<u64>,
-    /// Seconds that a dispatch may take; `None`: any. As [`Self::memory`], for those who dispatch.
+    /// The number of seconds that a dispatch may take; `None` for no limit. Like [`Self::memory`], it is only
+    /// used by the code that dispatches.
     pub seconds: Option<f64>,
-    /// The caller promises that one dispatch at a time, on one thread, touches the buffers: atomic additions of floats are
-    /// plain ones from the start.
+    /// The caller promises that only one dispatch at a time touches the buffers, and only on one thread:
+    /// atomic additions of floats are compiled to plain ones from the start.
     pub exclusive: bool,
-    /// Longer functions are compiled in pieces of so many lines of the backend's text; `None` for what suits. It makes no
-    /// difference to what code does.
+    /// Functions longer than this are compiled in pieces of this many lines of the backend's text; `None` for
+    /// a suitable length. It makes no difference to what the code does.
     pub piece: Option<usize>,
-    /// Look for the code in the user's cache, and keep it there, if the backend's code is worth that.
+    /// Look the code up in the user's cache and store it there, if the backend caches its code.
     pub cache: bool,
 }
 
@@ -96,11 +106,12 @@ pub struct Options {
 pub struct Unsupported {
     /// The backend's name.
     pub backend: &'static str,
-    /// The op and why.
+    /// The op, and the reason why it is not supported.
     pub op: String,
     /// The user's line.
     pub span: Span,
-    /// True if no program should come here: the backend is at fault, and says so in its own terms.
+    /// True if no valid program should cause this error: it is a bug of the backend, described in the
+    /// backend's own terms.
     pub internal: bool,
 }
 
@@ -112,7 +123,7 @@ impl std::fmt::Display for Unsupported {
 
 impl std::error::Error for Unsupported {}
 
-/// Memory that code refers to by address, at fixed places. Nobody writes it once it is made.
+/// Memory at fixed addresses that code refers to. It is never written after it is made.
 pub struct Fixed {
     zero: Vec<u128>,
     absent: [Vec<u128>; 3],
@@ -121,7 +132,7 @@ pub struct Fixed {
 }
 
 impl Fixed {
-    /// The memory for values of the plan's largest size, in as many lanes as there can be.
+    /// The memory for values of the plan's largest size, in the largest number of lanes.
     pub fn new(plan: &plan::Plan) -> Fixed {
         let largest = plan.largest;
         let absent = |s: Scalar| {
@@ -140,13 +151,13 @@ impl Fixed {
         fixed
     }
 
-    /// Address of memory that is always zero.
+    /// The address of memory that is always zero.
     pub fn zero(&self) -> usize {
         self.zero.as_ptr() as usize
     }
 
-    /// Address of memory that always holds absent differentials of this type, as many as an element of a stack has; zeros
-    /// where it is no float.
+    /// The address of memory that always holds absent differentials of type `s`, as many as the largest
+    /// element of a stack has; zeros if `s` is no float.
     pub fn absent(&self, s: Scalar) -> usize {
         match s {
             Scalar::F16 => self.absent[0].as_ptr() as usize,
@@ -156,55 +167,56 @@ impl Fixed {
         }
     }
 
-    /// Address of the empty stack's header.
+    /// The address of the empty stack's header.
     pub fn empty(&self) -> usize {
         &raw const *self.empty as usize
     }
 
-    /// Address of a word that holds [`Self::empty`].
+    /// The address of a word that holds [`Self::empty`].
     pub fn empty_at(&self) -> usize {
         &raw const *self.empty_at as usize
     }
 }
 
-/// Code that runs a group, or the thread that the context names.
+/// Code that runs a group, or the one thread that the context names.
 pub type EntryFn = unsafe extern "C" fn(*mut Context);
 
-/// Code that runs some threads of a row of groups.
+/// Code that runs a span of the threads in a row of groups.
 pub type SpanFn = unsafe extern "C" fn(*mut Context, u64, u64);
 
-/// Code of an entry point.
+/// The code of an entry point.
 #[derive(Clone, Copy)]
 pub enum EntryCode {
     /// All threads of a group, or one thread if they wait for each other.
     Whole(EntryFn),
-    /// Any threads of a row of groups, one at a time and, perhaps, in lanes. Where the lanes divide a group, none is left
-    /// over, and the first is never called.
+    /// Any threads of a row of groups: code that runs them one at a time and, optionally, code that runs them
+    /// in lanes. If the number of lanes divides the size of a group, no threads are left over, and the first
+    /// code is never called.
     Span(SpanFn, Option<Lanes>),
 }
 
 /// Code that runs threads in lanes.
 #[derive(Clone, Copy)]
 pub struct Lanes {
-    /// Its code.
+    /// The code.
     pub code: SpanFn,
-    /// How many there are.
+    /// The number of lanes.
     pub width: u32,
 }
 
-/// Why an entry point runs one thread at a time.
+/// The reason why an entry point runs one thread at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// What is in the way.
+    /// The obstacle to running it in lanes.
     pub what: String,
     /// The user's line.
     pub span: Span,
 }
 
-/// The most lanes there are.
+/// The largest number of lanes.
 pub const MOST_LANES: u32 = 16;
 
-/// Code of a function for Rust.
+/// The code of a function that Rust can call.
 pub type RawFn = unsafe extern "C" fn(*mut Context, *const u64, *mut u64);
 
 /// An entry point's code.
@@ -215,7 +227,7 @@ struct EntryPoint {
     facts: Facts,
 }
 
-/// A function's code for Rust.
+/// The code of a function that Rust can call, and its signature.
 struct RawCode {
     func: Func,
     code: RawFn,
@@ -230,21 +242,22 @@ struct GlobalShape {
     bytes: u64,
 }
 
-/// What a backend has made of a module.
+/// The output of a backend for a module.
 pub struct Parts {
-    /// The code of each entry point, in order; and why not in lanes, if the backend has lanes.
+    /// The code of each entry point, in order, and the reason why it does not run in lanes, if the backend
+    /// has lanes.
     pub entries: Vec<(EntryCode, Option<Reason>)>,
-    /// The code of functions that were asked for.
+    /// The code of the requested functions.
     pub raw: Vec<(Func, RawFn)>,
-    /// What the code refers to by number or address.
+    /// The tables that the code refers to by number or address.
     pub tables: Tables,
-    /// What the code refers to by address.
+    /// The memory that the code refers to by address.
     pub fixed: Fixed,
-    /// Bytes of stack that calls without recursion need.
+    /// The number of bytes of stack that calls need without recursion.
     pub stack_need: u64,
-    /// Bytes of stack for calls of functions that call themselves: [`plan::Plan::recursion_need`].
+    /// The number of bytes of stack that recursive calls need: [`plan::Plan::recursion_need`].
     pub recursion_need: u64,
-    /// Owns the executable memory; dropped when the code cannot run any more.
+    /// The owner of the executable memory; dropped once the code can no longer run.
     pub memory: Box<dyn Any>,
 }
 
@@ -259,13 +272,13 @@ pub struct Compiled {
     tables: Arc<Tables>,
     fixed: Fixed,
     largest: u64,
-    /// Bytes of stack that calls without recursion need.
+    /// The number of bytes of stack that calls need without recursion.
     stack_need: usize,
     recursion_need: usize,
     _memory: Box<dyn Any>,
 }
 
-// SAFETY: after compilation nothing of it changes: code, tables and the fixed memory are only read
+// SAFETY: a `Compiled` does not change after compilation: code, tables and the fixed memory are only read
 // (`empty` is never grown in place, the zeros are never written), and `_memory` is only kept to be dropped.
 unsafe impl Send for Compiled {}
 // SAFETY: as above.
@@ -280,7 +293,7 @@ impl std::fmt::Debug for Compiled {
 }
 
 impl Compiled {
-    /// The code of `module`, made by this `plan`.
+    /// The compiled form of `module`, which a backend compiled according to `plan`.
     ///
     /// # Safety
     /// The code keeps the contract at the head of this crate, means what the module says, and stays in place until
@@ -312,7 +325,7 @@ impl Compiled {
         }
     }
 
-    /// How many threads of an entry point run in lanes; 1 if they run one after the other.
+    /// The number of threads of an entry point that run in lanes; 1 if they run one after the other.
     pub fn lanes(&self, entry: usize) -> u32 {
         match self.entries[entry].1.code {
             EntryCode::Span(_, Some(lanes)) => lanes.width,
@@ -325,27 +338,27 @@ impl Compiled {
         self.tables.sites().iter().any(|site| matches!(site, runtime::Site::Printf(..)))
     }
 
-    /// Why an entry point's threads do not run in lanes, if that is known.
+    /// The reason why an entry point's threads do not run in lanes, if it is known.
     pub fn why_single(&self, entry: usize) -> Option<&Reason> {
         self.reasons[entry].as_ref()
     }
 
-    /// What an entry point only adds to.
+    /// The globals that an entry point only adds to.
     pub fn sums(&self, entry: usize) -> &plan::Sums {
         &self.sums[entry]
     }
 
-    /// The threads of a group of an entry point.
+    /// The number of threads in a group of an entry point.
     pub fn group_threads(&self, entry: usize) -> u64 {
         self.entries[entry].1.size.iter().map(|&n| u64::from(n)).product()
     }
 
-    /// Whether an entry point's threads wait for each other.
+    /// Returns true if an entry point reaches a barrier.
     pub fn has_barrier(&self, entry: usize) -> bool {
         self.entries[entry].1.facts.barrier
     }
 
-    /// Whether what an entry point leaves depends on the order of threads.
+    /// Returns true if the results of an entry point depend on the order in which its threads run.
     pub fn is_ordered(&self, entry: usize) -> bool {
         self.entries[entry].1.facts.ordered
     }

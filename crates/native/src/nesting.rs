@@ -1,14 +1,16 @@
-//! What emitters ask of a function's structure: which instruction makes a value, which region it is in, how large an
-//! index can be, who writes a cell, and the words of the path that a thread takes to a wave operation.
+//! Answers queries of emitters about the structure of a function: which instruction defines a value, which
+//! region holds an instruction, how large an index can be, which instructions write a cell, and which words
+//! make up the path that a thread takes to a wave operation.
 //!
 //! # Paths
 //!
-//! Lanes are together at a wave operation if they reach it along the same path: the same arms, calls and trips. In
-//! functions that reach one the code keeps that path in the context, as words: the place of an instruction in its
-//! region, then the number of the arm or trip, and so on inwards. A word is set by its depth, which is known here but
-//! for the depth of the function itself, so nothing has to be taken off when a region ends. Compared word by word,
-//! paths are in the order in which one thread passes them, and they are those of [`ir::interp::Machine::path`].
-//! Functions without wave operations pay nothing.
+//! Lanes take part in the same wave operation if they reach it along the same path: the same arms, calls and
+//! trips. In functions that reach a wave operation, the code keeps that path in the context as a list of
+//! words: the position of an instruction in its region, then the number of the arm or trip, and so on
+//! inwards. A word is set by its depth, which is known at compile time except for the depth of the function
+//! itself, so nothing has to be removed when a region ends. Compared word by word, paths are ordered as one
+//! thread passes them, and they are the paths of [`ir::interp::Machine::path`]. Functions without wave
+//! operations have no overhead.
 
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
@@ -17,7 +19,8 @@ use rustc_hash::FxHashMap;
 
 use crate::plan::Plan;
 
-/// A cell within a cell, and this far into regions, is looked for; beyond that the answer is the careful one.
+/// The depth of nested regions up to which writes of a cell are searched for; beyond it the answer is
+/// conservative.
 const DEEP: u32 = 64;
 
 /// The structure of one function.
@@ -32,7 +35,7 @@ pub struct Nesting<'m> {
 }
 
 impl<'m> Nesting<'m> {
-    /// The structure of `f`.
+    /// Analyses `f`.
     pub fn of(f: &'m Function, types: &'m Types) -> Nesting<'m> {
         let mut defs: SecondaryMap<Value, PackedOption<Inst>> = SecondaryMap::new();
         for (inst, data) in f.insts.iter() {
@@ -55,12 +58,12 @@ impl<'m> Nesting<'m> {
 
     // ---- values
 
-    /// The instruction that defines `v`, if it is no parameter.
+    /// The instruction that defines `v`; `None` for a parameter.
     pub fn inst_of(&self, v: Value) -> Option<Inst> {
         self.defs[v].expand()
     }
 
-    /// The same, its data.
+    /// The data of the instruction that defines `v`; `None` for a parameter.
     pub fn def(&self, v: Value) -> Option<&'m InstData> {
         self.inst_of(v).map(|inst| &self.f.insts[inst])
     }
@@ -74,7 +77,7 @@ impl<'m> Nesting<'m> {
         }
     }
 
-    /// Says how large a loop's counter gets.
+    /// Records the largest value of a loop's counter.
     pub fn set_largest(&mut self, counter: Value, largest: u64) {
         self.counters.insert(counter, largest);
     }
@@ -83,7 +86,7 @@ impl<'m> Nesting<'m> {
         self.types.scalar_of(self.f.ty(v)).unwrap_or(Scalar::U64)
     }
 
-    /// The largest integer that `v` can be, where that is easy to see in so many steps.
+    /// An upper bound of the integer `v`, if a search of at most `depth` steps finds one.
     pub fn upper_bound(&self, v: Value, depth: u32) -> Option<u64> {
         if let Some(&max) = self.counters.get(&v) {
             return Some(max);
@@ -93,7 +96,7 @@ impl<'m> Nesting<'m> {
             return None;
         }
         let data = self.def(v)?;
-        // Small enough that neither signs nor wrapping come in.
+        // The bound is small enough that neither signs nor wrapping matter.
         let small = |x: Option<u64>| x.filter(|&x| x < (1u64 << (s.bits() - 1)));
         let arg = |k: usize| self.upper_bound(data.args[k], depth - 1);
         match &data.op {
@@ -118,7 +121,7 @@ impl<'m> Nesting<'m> {
 
     // ---- regions
 
-    /// Whether a region is within another or the same.
+    /// Returns true if `region` is `outer` or nested in it.
     fn within(&self, mut region: Region, outer: Region) -> bool {
         while region != outer {
             let Some(inst) = self.holders[region].expand() else { return false };
@@ -128,7 +131,7 @@ impl<'m> Nesting<'m> {
         true
     }
 
-    /// Whether a region makes a stack in a cell outside of it grow.
+    /// Returns true if the region may grow a stack that a cell outside of it holds.
     pub fn grows_outer(&self, region: Region) -> bool {
         let f = self.f;
         let mut found = false;
@@ -151,8 +154,8 @@ impl<'m> Nesting<'m> {
 
     // ---- cells
 
-    /// Whether nothing writes the cell after `inst` while what it loads lives: `inst` and the cell
-    /// are of one region and only reads of the cell follow there.
+    /// Returns true if nothing writes the cell after `inst` while the value that `inst` loads is live: `inst`
+    /// and the cell are in the same region, and no instruction that follows there writes the cell.
     pub fn last_use(&self, inst: Inst, cell: Value) -> bool {
         let Some(region) = self.homes[inst].expand() else { return false };
         let insts = &self.f.regions[region].insts;
@@ -162,7 +165,7 @@ impl<'m> Nesting<'m> {
         made_here && rest.all(|&i| !self.writes(i, cell, DEEP))
     }
 
-    /// Whether an instruction may write a cell, itself or in its regions.
+    /// Returns true if the instruction, or one in its regions, may write the cell.
     fn writes(&self, inst: Inst, cell: Value, depth: u32) -> bool {
         let data = &self.f.insts[inst];
         if depth == 0 {
@@ -179,7 +182,8 @@ impl<'m> Nesting<'m> {
 
     // ---- paths
 
-    /// Whether a wave operation (or a barrier next to some) is reached from an instruction.
+    /// Returns true if the instruction reaches a wave operation or a barrier. Only meaningful in functions
+    /// for which [`Plan::converges`] is true.
     fn converges(&self, plan: &Plan, inst: Inst) -> bool {
         let is_one = |inst: Inst| match self.f.insts[inst].op {
             Op::WaveGather | Op::Barrier => true,
@@ -193,7 +197,7 @@ impl<'m> Nesting<'m> {
         found
     }
 
-    /// The depth of a region's instructions, counted from the function's own.
+    /// The depth of the words of a region's instructions, counted from the depth of the function.
     fn depth(&self, mut region: Region) -> i64 {
         let mut depth = 0;
         while let Some(holder) = self.holders[region].expand() {
@@ -206,7 +210,7 @@ impl<'m> Nesting<'m> {
         depth
     }
 
-    /// The words that say that this instruction of its region comes now, each with its depth.
+    /// The words, each with its depth, that record in the path that `inst` is executed next.
     pub fn path_inst(&self, plan: &Plan, inst: Inst) -> Vec<(i64, i64)> {
         let Some(region) = self.homes[inst].expand().filter(|_| self.converges(plan, inst)) else {
             return Vec::new();
@@ -215,13 +219,13 @@ impl<'m> Nesting<'m> {
         let depth = self.depth(region);
         let mut words = vec![(depth, place as i64)];
         if matches!(self.f.insts[inst].op, Op::For(_) | Op::Loop(_)) {
-            // The first trip counts from here to 0.
+            // The first trip increments this word to 0.
             words.push((depth + 1, -1));
         }
         words
     }
 
-    /// The word that says that a region of an `if` or `switch` begins, with its depth.
+    /// The word, with its depth, that records in the path that a region of an `if` or `switch` begins.
     pub fn path_arm(&self, plan: &Plan, region: Region) -> Option<(i64, i64)> {
         let holder = self.holders[region].expand().filter(|&holder| self.converges(plan, holder))?;
         let arm = self.f.insts[holder].regions.iter().position(|&r| r == region).unwrap_or(0);

@@ -1,5 +1,5 @@
-//! What is known of a module before code is emitted: which functions are needed, which may call
-//! themselves, what they do to the world, and how large values get.
+//! Computes facts about a module before code is emitted: which functions are needed, which of them may be
+//! recursive, their side effects, and the size of the largest values.
 
 use cranelift_entity::{EntitySet, SecondaryMap};
 use ir::{AtomicOp, Func, MemType, Module, Op, Space, TypeData};
@@ -7,38 +7,40 @@ use rustc_hash::FxHashSet;
 
 use crate::types::size;
 
-/// Which globals an entry point only adds floats to, so that each worker may add to zeros of its own first.
+/// The globals that an entry point only adds floats to, so that each worker may accumulate into zeroed memory
+/// of its own first.
 #[derive(Clone, Debug, Default)]
 pub struct Sums {
-    /// Their numbers, and the bits of a float.
+    /// The number of each global, and the width of its floats in bits.
     pub globals: Vec<(usize, u32)>,
-    /// Whether no other floats are added to atomically.
+    /// True if no other floats are the target of atomic additions.
     pub all: bool,
-    /// Whether nothing else depends on the order of threads.
+    /// True if nothing else depends on the order of threads.
     pub only: bool,
 }
 
-/// Facts of one function and all that it calls.
+/// Facts about one function and all functions that it calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts {
-    /// It may call itself, directly or through others.
+    /// The function may call itself, directly or through other functions.
     pub recursive: bool,
-    /// A barrier is reached.
+    /// The function reaches a barrier.
     pub barrier: bool,
-    /// A wave operation is reached.
+    /// The function reaches a wave operation.
     pub wave: bool,
-    /// Memory of the group is used.
+    /// The function uses memory of the group.
     pub shared: bool,
-    /// Memory of the thread is used.
+    /// The function uses memory of the thread.
     pub private: bool,
-    /// What it leaves depends on the order of threads: it adds floats atomically, or looks at what others have left.
+    /// The results depend on the order of threads: the function adds floats or exchanges values atomically,
+    /// or uses the old value that an atomic operation returns.
     pub ordered: bool,
-    /// Operations on floats may be done in any order.
+    /// Operations on floats may be reordered.
     pub fast_math: bool,
 }
 
 impl Facts {
-    /// Whether threads of a group wait for each other.
+    /// Returns true if threads of a group wait for each other.
     pub fn waits(&self) -> bool {
         self.barrier || self.wave
     }
@@ -47,29 +49,29 @@ impl Facts {
 /// The plan of a module.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// Functions in an order where a callee precedes its callers but for recursion.
+    /// The functions in an order where callees precede their callers, except in recursion.
     pub order: Vec<Func>,
-    /// Facts of each function in `order`.
+    /// The facts about each function in `order`.
     pub facts: SecondaryMap<Func, Facts>,
-    /// Bytes of the largest value.
+    /// The size of the largest value in bytes.
     pub largest: u64,
-    /// Bytes of the largest element of a stack.
+    /// The size of the largest element of a stack in bytes.
     pub largest_stacked: u64,
-    /// Whether any function reaches a wave operation.
+    /// True if any function reaches a wave operation.
     pub has_waves: bool,
-    /// Types of elements of which memory may hold the last one in part.
+    /// The element types of buffers whose last element may be present only in part.
     pub partial: FxHashSet<MemType>,
     callees: SecondaryMap<Func, Vec<Func>>,
 }
 
 impl Plan {
-    /// The plan for `roots`.
+    /// The plan for `roots` and all functions that they reach.
     pub fn new(module: &Module, roots: impl Iterator<Item = Func>) -> Plan {
         let partial = ir::room::partial_elements(module);
         let mut plan = Plan { largest: 64, partial, ..Plan::default() };
         let mut callees: SecondaryMap<Func, Vec<Func>> = SecondaryMap::new();
         let inits: Vec<Func> = module.globals.values().filter_map(|g| g.init).collect();
-        // Depth first with an explicit stack: the order is the postorder.
+        // A depth-first search with an explicit stack: the order is the postorder.
         let mut seen: EntitySet<Func> = EntitySet::new();
         for root in roots.chain(inits) {
             if !seen.insert(root) {
@@ -101,7 +103,7 @@ impl Plan {
         plan
     }
 
-    /// The globals that `entry` and what it calls only add floats to: numbers that nobody looks at before the end.
+    /// The globals that `entry` and its callees only add floats to, without reading the results.
     pub fn sums(&self, module: &Module, entry: Func) -> Sums {
         let mut reached: EntitySet<Func> = EntitySet::new();
         let mut work = vec![entry];
@@ -165,21 +167,22 @@ impl Plan {
         Sums { globals, all, only: all && only }
     }
 
-    /// Whether threads may wait in a function for others of their wave, so that the path there matters.
+    /// Returns true if threads may wait for other threads of their wave in the function, so that the code has
+    /// to keep track of the path there.
     pub fn converges(&self, func: Func) -> bool {
         let facts = &self.facts[func];
         facts.wave || facts.barrier && self.has_waves
     }
 
-    /// Bytes of stack that code needs from where a function starts whose stack was checked, or that
-    /// Rust calls, to where the stack is checked again or ends. A function checks after it has its
-    /// frame.
+    /// The number of bytes of stack that code needs between two checks of the stack: from the start of a
+    /// function that has checked it, or that Rust calls, to the next check or to the deepest frame. A
+    /// function checks the stack after it has allocated its frame.
     pub fn stack_need(&self, frames: &SecondaryMap<Func, u32>) -> u64 {
         let largest = self.order.iter().map(|&f| frames[f] as u64).max().unwrap_or(0);
         let mut needs: SecondaryMap<Func, u64> = SecondaryMap::new();
         let mut need = 0;
         for &func in &self.order {
-            // A callee that is not yet known is on a cycle, and checks.
+            // A callee without a known need is on a cycle, and so checks the stack.
             let inner = self.callees[func].iter().map(|&c| needs[c].max(largest)).max().unwrap_or(0);
             needs[func] = frames[func] as u64 + 64 + inner;
             need = need.max(needs[func]);
@@ -187,13 +190,13 @@ impl Plan {
         need + largest
     }
 
-    /// Bytes of stack that calls need, nested as deep as they may be, if a function calls itself.
+    /// The number of bytes of stack that recursive calls need when they are nested as deep as is allowed.
     pub fn recursion_need(&self, frame: impl Fn(Func) -> u64) -> u64 {
         let recursive = self.order.iter().filter(|&&f| self.facts[f].recursive);
         recursive.map(|&f| (frame(f) + 128).saturating_mul(ir::interp::MAX_DEPTH as u64)).max().unwrap_or(0)
     }
 
-    /// Collects a function's own facts and callees.
+    /// Collects the facts about a function's own body, and its callees.
     fn scan(&mut self, module: &Module, func: Func, callees: &mut Vec<Func>) {
         let f = &module.funcs[func];
         let facts = &mut self.facts[func];
@@ -237,13 +240,14 @@ impl Plan {
         }
     }
 
-    /// Hands facts from callees to callers, and finds cycles of calls.
+    /// Propagates facts from callees to callers, and finds cycles of calls.
     fn spread(&mut self, module: &Module, callees: &SecondaryMap<Func, Vec<Func>>) {
         let mut cycles = ir::Cycles::default();
         for &func in &self.order {
             self.facts[func].recursive = cycles.is_recursive(module, func);
         }
-        // Facts flow against calls; cycles need more than one pass, but each fact only rises.
+        // Facts propagate from callees to callers. Cycles need more than one pass, but the facts are
+        // monotone, so the loop reaches a fixpoint.
         loop {
             let mut changed = false;
             for &func in &self.order {

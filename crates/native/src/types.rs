@@ -1,24 +1,26 @@
-//! How IR values are held, in words and in local memory.
+//! The representation of IR values in words and in local memory.
 //!
-//! - A scalar is one word (a `bool` 0 or 1 in a byte, `f16` its bits), a vector one word for each lane.
-//! - An array is a pointer to memory that nobody writes after the array is built, a stack a pointer
-//!   to a [`Header`](crate::runtime::Header), a cell a pointer to memory that its function owns.
-//! - A buffer handle is four words: the first element's address, the number of elements, an element
-//!   offset, which is added to every index, and how many bytes of one more element there are.
+//! - A scalar is one word (a `bool` is a byte that holds 0 or 1, an `f16` its bits), and a vector is one word
+//!   for each lane.
+//! - An array is a pointer to memory that is never written after the array is built, a stack a pointer to a
+//!   [`Header`](crate::runtime::Header), a cell a pointer to memory that its function owns.
+//! - A buffer handle is four words: the address of the first element, the number of elements, an element
+//!   offset that is added to every index, and the number of bytes that there are of one more, partial
+//!   element.
 //!
 //! Local memory packs elements without padding, since all scalars of a local type are of one kind.
 
 use ir::{MemData, MemType, MemTypes, Scalar, Type, TypeData, Types};
 use smallvec::SmallVec;
 
-/// The words of a handle.
+/// The number of words of a handle.
 pub const HANDLE_WORDS: usize = 4;
 
-/// The bytes of a handle in local memory.
+/// The number of bytes of a handle in local memory.
 pub const HANDLE_BYTES: u64 = 8 * HANDLE_WORDS as u64;
 
-/// How many words hold a value in an argument of `raw` code: a number each, one for an array, a stack or a cell, four
-/// for a handle.
+/// The number of words that hold a value of type `ty` as an argument of `raw` code: one for each number, one
+/// for an array, a stack or a cell, and four for a handle.
 pub fn words(ts: &Types, ty: Type) -> usize {
     match ts[ty] {
         TypeData::Scalar(_) | TypeData::Array(..) | TypeData::Stack(_) | TypeData::Cell(_) => 1,
@@ -28,7 +30,7 @@ pub fn words(ts: &Types, ty: Type) -> usize {
     }
 }
 
-/// Bytes in local memory.
+/// The size of a value in local memory, in bytes.
 pub fn size(ts: &Types, ty: Type) -> u64 {
     match ts[ty] {
         TypeData::Scalar(s) => s.bytes() as u64,
@@ -41,12 +43,12 @@ pub fn size(ts: &Types, ty: Type) -> u64 {
     }
 }
 
-/// Whether the value is an array (held as a pointer to its elements).
+/// Returns true if values of the type are arrays, which are held as pointers to their elements.
 pub fn is_array(ts: &Types, ty: Type) -> bool {
     matches!(ts[ty], TypeData::Array(..))
 }
 
-/// The kind and count of the numbers that a scalar, vector or array of those consists of.
+/// The kind and number of the scalars that a scalar, a vector or an array of those consists of.
 pub fn flat(ts: &Types, ty: Type) -> Option<(Scalar, u64)> {
     match ts[ty] {
         TypeData::Scalar(s) => Some((s, 1)),
@@ -56,14 +58,14 @@ pub fn flat(ts: &Types, ty: Type) -> Option<(Scalar, u64)> {
     }
 }
 
-/// What the runtime knows of an element of a stack.
+/// The shape of an element of a stack, as the runtime sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Shape {
-    /// Numbers of one kind: their kind and count.
+    /// Scalars of one kind: the kind and their number.
     Flat(Scalar, u64),
     /// Bytes that cannot be added, such as handles.
     Opaque(u64),
-    /// A stack of such elements.
+    /// A stack whose elements have this shape.
     Stack(Box<Shape>),
 }
 
@@ -79,7 +81,7 @@ impl Shape {
         }
     }
 
-    /// Bytes of one element.
+    /// The size of one element in bytes.
     pub fn size(&self) -> u64 {
         match self {
             Shape::Flat(s, n) => s.bytes() as u64 * n,
@@ -89,13 +91,13 @@ impl Shape {
     }
 }
 
-/// A leaf of a memory type, as `lower` takes structs apart: fields in order; an array of structs is
-/// one array for each leaf.
+/// A leaf of a memory type, in the order in which `lower` takes structs apart: the fields in order, with an
+/// array of structs as one array for each leaf.
 #[derive(Clone, Debug)]
 pub struct MemLeaf {
-    /// Byte offset of the leaf in the element (of its first part, under arrays of structs).
+    /// The byte offset of the leaf in the element (of its first part, under arrays of structs).
     pub offset: u64,
-    /// Count and stride of each array of structs on the way.
+    /// The count and stride of each array of structs on the way to the leaf, outermost first.
     pub dims: SmallVec<[(u64, u64); 2]>,
     /// The memory type of one part.
     pub ty: MemType,
@@ -130,7 +132,7 @@ pub fn mem_leaves(mem: &MemTypes, ty: MemType) -> Vec<MemLeaf> {
     }
 }
 
-/// Whether a struct is the type or its innermost element.
+/// Returns true if the type, or the innermost element of an array type, is a struct.
 fn has_struct(mem: &MemTypes, ty: MemType) -> bool {
     match &mem[ty] {
         MemData::Struct { .. } => true,
@@ -139,7 +141,7 @@ fn has_struct(mem: &MemTypes, ty: MemType) -> bool {
     }
 }
 
-/// Whether a handle occurs in a memory type.
+/// Returns true if the memory type contains a handle.
 pub fn has_handle(mem: &MemTypes, ty: MemType) -> bool {
     match &mem[ty] {
         MemData::Handle(_) => true,

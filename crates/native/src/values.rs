@@ -1,4 +1,4 @@
-//! The interpreter's values in and out of compiled code's memory.
+//! Conversion between the interpreter's values and the memory of compiled code.
 
 use ir::interp::{Handle, Value};
 use ir::{Type, TypeData, Types};
@@ -6,14 +6,14 @@ use ir::{Type, TypeData, Types};
 use crate::runtime::{Desc, Header, read, write};
 use crate::types::{size, words};
 
-/// Memory that arguments and results live in for one call.
+/// Memory that holds arguments and results during one call.
 #[derive(Default)]
 pub(crate) struct Scratch {
     blocks: Vec<Vec<u128>>,
 }
 
 impl Scratch {
-    /// Zeroed memory, aligned to 16.
+    /// Allocates zeroed memory, aligned to 16.
     pub(crate) fn alloc(&mut self, bytes: u64) -> *mut u8 {
         let mut block = vec![0u128; bytes as usize / 16 + 1];
         let at = block.as_mut_ptr().cast();
@@ -22,7 +22,7 @@ impl Scratch {
     }
 }
 
-/// What values refer to.
+/// The context that values are converted in: their types, and the memory that they can refer to.
 pub(crate) struct Place<'a> {
     pub(crate) types: &'a Types,
     pub(crate) globals: &'a [Desc],
@@ -57,7 +57,7 @@ impl Place<'_> {
         let step = size(self.types, elem);
         let ptr = scratch.alloc(step * elements.len() as u64);
         for (k, element) in elements.iter().enumerate() {
-            // SAFETY: `ptr` has room for all elements.
+            // SAFETY: `ptr` points to room for all elements.
             let at = unsafe { ptr.add(k * step as usize) };
             self.put(elem, element, at, scratch);
         }
@@ -82,15 +82,15 @@ impl Place<'_> {
         self.words(ty, value, scratch, &mut words);
         let s = self.types.scalar_of(ty).filter(|_| self.types.is_numeric(ty)).unwrap_or(ir::Scalar::U64);
         for (k, &word) in words.iter().enumerate() {
-            // SAFETY: a value of the type is that many words of the kind.
+            // SAFETY: a value of the type consists of that many scalars of kind `s`.
             unsafe { write(s, at, k, word) };
         }
     }
 
-    /// The value whose words these are.
+    /// Converts the words of a value of type `ty`.
     ///
     /// # Safety
-    /// The words are a result of that type; the arena they point into is alive.
+    /// The words are a result of type `ty`, and the arena that they point into is alive.
     pub(crate) unsafe fn value(&self, ty: Type, words: &[u64]) -> Value {
         match self.types[ty] {
             TypeData::Scalar(s) => Value::Scalar(ir::scalar::canonical(s, words[0])),
@@ -99,13 +99,13 @@ impl Place<'_> {
             }
             TypeData::Array(elem, n) => {
                 let (at, step) = (words[0] as *const u8, size(self.types, elem) as usize);
-                // SAFETY: an array of so many elements lies there.
+                // SAFETY: `at` points to an array of `n` elements.
                 let take = |k: usize| unsafe { self.take(elem, at.add(k * step)) };
                 Value::array((0..n as usize).map(take).collect())
             }
             TypeData::Stack(elem) => {
                 let step = size(self.types, elem) as usize;
-                // SAFETY: the word points to a header, and that to its elements.
+                // SAFETY: the word points to a header, and the header points to its elements.
                 unsafe {
                     let header = *(words[0] as *const Header);
                     let take = |k: u64| self.take(elem, header.ptr.add(k as usize * step));
@@ -125,10 +125,10 @@ impl Place<'_> {
         }
     }
 
-    /// The value in memory.
+    /// Reads a value of type `ty` from memory.
     ///
     /// # Safety
-    /// A value of that type lies there.
+    /// `at` points to a value of type `ty`.
     unsafe fn take(&self, ty: Type, at: *const u8) -> Value {
         if matches!(self.types[ty], TypeData::Array(..)) {
             // SAFETY: an array's word is its address.
@@ -136,9 +136,9 @@ impl Place<'_> {
         }
         let n = words(self.types, ty);
         let s = self.types.scalar_of(ty).filter(|_| self.types.is_numeric(ty)).unwrap_or(ir::Scalar::U64);
-        // SAFETY: a value of the type is that many words of the kind.
+        // SAFETY: a value of the type consists of that many scalars of kind `s`.
         let words: Vec<u64> = (0..n).map(|k| unsafe { read(s, at, k) }).collect();
-        // SAFETY: the caller's.
+        // SAFETY: `words` holds the words of a value of type `ty`, as the caller guarantees.
         unsafe { self.value(ty, &words) }
     }
 }

@@ -1,8 +1,8 @@
-//! The memory that the host binds.
+//! The buffers that the host binds.
 //!
-//! Buffers are numbered: first one for each global of the module, then those that a pointer in
-//! memory refers to. A buffer has memory of its own, aligned to 16, or refers to the host's, or to memory that the host has
-//! on a device ([`Foreign`]). What is on a device has no bytes here.
+//! Buffers are numbered: first one for each global of the module, then those that a pointer in memory refers
+//! to. A buffer owns its memory, aligned to 16, or refers to the host's memory, or to memory that the host
+//! has on a device ([`Foreign`]). The bytes of a buffer on a device are not accessible here.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use cranelift_entity::EntityRef;
 use ir::{Global, Module};
 use native::Desc;
 
-/// Memory of the host's that a buffer refers to, so that nothing is copied.
+/// Memory owned by the host that a buffer refers to, so that nothing is copied.
 #[derive(Clone, Copy, Debug)]
 pub struct Foreign {
     start: NonNull<u8>,
@@ -20,14 +20,15 @@ pub struct Foreign {
 }
 
 impl Foreign {
-    /// No bytes.
+    /// Empty memory.
     pub const NONE: Foreign = Foreign { start: NonNull::dangling(), len: 0, on_device: false };
 
     /// `len` bytes from `start` on.
     ///
     /// # Safety
-    /// For as long as a buffer refers to them, the bytes can be read, and written where the program writes the buffer;
-    /// `start` is aligned as the largest number of an element is; and nobody else writes them while a dispatch runs.
+    /// As long as a buffer refers to them, the bytes must be readable, and writable if the program writes the
+    /// buffer; `start` must be aligned for the largest number in an element; and nothing else may write the
+    /// bytes while a dispatch runs.
     pub unsafe fn new(start: NonNull<u8>, len: usize) -> Foreign {
         Foreign { start, len, on_device: false }
     }
@@ -35,44 +36,44 @@ impl Foreign {
     /// `len` bytes from `start` on, which is an address on the CUDA device that programs run on.
     ///
     /// # Safety
-    /// As for [`Self::new`], of kernels on that device.
+    /// The conditions of [`Self::new`], for accesses by kernels on that device.
     pub unsafe fn on_device(start: NonNull<u8>, len: usize) -> Foreign {
         Foreign { start, len, on_device: true }
     }
 
-    /// True if it is on a device.
+    /// Returns true if the memory is on a device.
     pub fn is_on_device(&self) -> bool {
         self.on_device
     }
 
-    /// How many bytes it has.
+    /// The number of bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// True if it has none.
+    /// Returns true if there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Where it is.
+    /// The range of addresses.
     pub fn addresses(&self) -> std::ops::Range<usize> {
         let start = self.start.as_ptr() as usize;
         start..start + self.len
     }
 }
 
-// SAFETY: whoever makes one promises that the bytes are there, whichever thread reads them.
+// SAFETY: whoever creates a `Foreign` guarantees that the bytes are accessible, from any thread.
 unsafe impl Send for Foreign {}
 // SAFETY: as above.
 unsafe impl Sync for Foreign {}
 
-/// Where a buffer's bytes are.
+/// The location of a buffer's bytes.
 #[derive(Clone, Debug)]
 enum Memory {
     Own(Vec<u128>),
     Foreign(NonNull<u8>),
-    /// The address on a device, and how many bytes there are.
+    /// The address on a device, and the number of bytes.
     Device(NonNull<u8>, usize),
 }
 
@@ -100,7 +101,7 @@ impl Default for Memory {
     }
 }
 
-// SAFETY: as for `Foreign`, of which it is a part.
+// SAFETY: as for `Foreign`, from whose address this is made.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
@@ -109,15 +110,15 @@ unsafe impl Sync for Memory {}
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Buffer {
     memory: Memory,
-    /// Bytes bound that are here.
+    /// The number of bound bytes that are accessible here.
     pub(crate) len: usize,
-    /// Bytes of an element.
+    /// The size of an element in bytes.
     pub(crate) element: u64,
     /// See [`Buffers::stamp`].
     stamp: u64,
 }
 
-/// A number that was never given before.
+/// A number that was never returned before.
 fn fresh_stamp() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     LAST.fetch_add(1, Ordering::Relaxed) + 1
@@ -144,13 +145,13 @@ impl Buffer {
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: the memory is as long as `len`, and any bytes are bytes.
+        // SAFETY: the memory is `len` bytes long, and every bit pattern is a valid byte.
         unsafe { std::slice::from_raw_parts(self.memory.start(), self.len) }
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         self.stamp = fresh_stamp();
-        // SAFETY: as above, and borrowed uniquely.
+        // SAFETY: as above, and the memory is borrowed uniquely.
         unsafe { std::slice::from_raw_parts_mut(self.memory.start_mut(), self.len) }
     }
 
@@ -161,7 +162,7 @@ impl Buffer {
     }
 }
 
-/// Everything bound to a module's globals; kept from dispatch to dispatch.
+/// All memory bound to a module's globals; kept from dispatch to dispatch.
 #[derive(Clone, Debug)]
 pub struct Buffers {
     pub(crate) all: Vec<Buffer>,
@@ -170,14 +171,14 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// Nothing bound.
+    /// Creates buffers for a module, with nothing bound.
     pub fn new(module: &Module) -> Buffers {
         let n = module.globals.len();
         Buffers { all: vec![Buffer::default(); n], pointees: vec![None; n] }
     }
 
-    /// Binds a copy of bytes to a global; one that is a pointer, to what it points to. A buffer of its own keeps its place
-    /// while its length does.
+    /// Binds a copy of `bytes` to a global, or, if the global is a pointer, to the memory that it points to.
+    /// A buffer that owns its memory keeps its location as long as its length stays the same.
     pub fn bind(&mut self, module: &Module, global: Global, bytes: &[u8]) {
         let is_pointer = module.globals[global].pointee(&module.mem).is_some();
         let number = if is_pointer { self.pointees[global.index()] } else { Some(global.index()) };
@@ -189,7 +190,7 @@ impl Buffers {
         }
     }
 
-    /// Binds the host's memory to a global, as [`Self::bind`] does with a copy.
+    /// Binds the host's memory to a global, like [`Self::bind`] but without a copy.
     pub fn bind_foreign(&mut self, module: &Module, global: Global, memory: Foreign) {
         let number = self.number(global);
         match self.all[number].element {
@@ -198,7 +199,8 @@ impl Buffers {
         }
     }
 
-    /// Gives a global, or what it points to, a buffer with elements of a size.
+    /// Sets the buffer of a global, or of the memory that it points to; `buffer` takes the size of an
+    /// element.
     fn put(&mut self, module: &Module, global: Global, buffer: impl FnOnce(u64) -> Buffer) {
         let data = &module.globals[global];
         let Some(element) = data.pointee(&module.mem) else {
@@ -212,13 +214,13 @@ impl Buffers {
                 let number = self.all.len();
                 self.all.push(buffer);
                 self.pointees[global.index()] = Some(number);
-                // A pointer in memory is the number of a buffer, from 1.
+                // A pointer in memory is the number of a buffer, counted from 1.
                 self.all[global.index()] = Buffer::new(&(number as u64 + 1).to_le_bytes(), 8);
             }
         }
     }
 
-    /// The bytes bound to a global, as they are now; of a pointer, what it points to.
+    /// The current bytes bound to a global; for a pointer, of the memory that it points to.
     pub fn bytes(&self, global: Global) -> &[u8] {
         self.all[self.number(global)].bytes()
     }
@@ -228,19 +230,19 @@ impl Buffers {
         self.all.iter().map(Buffer::bytes)
     }
 
-    /// As [`Buffers::bytes`], to change.
+    /// Like [`Buffers::bytes`], for modification.
     pub fn bytes_mut(&mut self, global: Global) -> &mut [u8] {
         let number = self.number(global);
         self.all[number].bytes_mut()
     }
 
-    /// A number that changes whenever the bytes may have changed, and that no other buffer has; so a device knows whether
-    /// its copy is of now.
+    /// A number that changes whenever the bytes may have changed, and that is unique among all buffers, so
+    /// that a device can tell whether its copy is current.
     pub fn stamp(&self, global: Global) -> u64 {
         self.all[self.number(global)].stamp
     }
 
-    /// Where a global's bytes are on a device, and how many, if they are there.
+    /// The address and size of a global's bytes on a device, if they are there.
     pub fn on_device(&self, global: Global) -> Option<(u64, usize)> {
         match self.all[self.number(global)].memory {
             Memory::Device(start, len) => Some((start.as_ptr() as u64, len)),
@@ -248,12 +250,12 @@ impl Buffers {
         }
     }
 
-    /// True if some bytes are on a device.
+    /// Returns true if any buffer is on a device.
     pub fn any_on_device(&self) -> bool {
         self.all.iter().any(|buffer| matches!(buffer.memory, Memory::Device(..)))
     }
 
-    /// Bytes of one of a global's elements.
+    /// The size of an element of a global in bytes.
     #[cfg(feature = "cuda")]
     pub(crate) fn element(&self, global: Global) -> u64 {
         self.all[self.number(global)].element
@@ -268,7 +270,7 @@ impl Buffers {
         self.pointees[global.index()].unwrap_or(global.index())
     }
 
-    /// The buffers as compiled code sees them.
+    /// The descriptors of the buffers for compiled code.
     pub(crate) fn descs(&mut self) -> Vec<Desc> {
         self.all.iter_mut().map(Buffer::desc).collect()
     }

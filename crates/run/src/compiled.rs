@@ -1,20 +1,22 @@
-//! A dispatch of compiled code: workers take runs of groups until there are none.
+//! Dispatches compiled code: workers take runs of groups until none are left.
 //!
-//! What one thread runs, with nobody who looks at it meanwhile, it runs at once (`alone`), so that a small dispatch costs
-//! little. Otherwise the calling thread begins alone. If groups are left after a few microseconds, the other threads are
-//! called: they are rayon's, so they are there already, but waking them takes longer than a small dispatch. What a worker
-//! takes at once grows from one group, so that groups that take long are shared, too.
+//! If a dispatch runs on one thread and need not be observed while it runs, it is executed directly
+//! (`alone`), so that a small dispatch costs little. Otherwise the calling thread begins alone. If groups are
+//! left after a few microseconds, the other threads are woken: they are rayon's and exist already, but waking
+//! them takes longer than a small dispatch. The number of groups that a worker takes at once grows from one,
+//! so that long-running groups are shared, too.
 //!
-//! Each worker has a share of neighbouring groups, and takes of the others' when that is done. So a kernel that is
-//! dispatched again, as one that is trained is, finds in a core's cache what that core has written there: lines that cores
-//! take from each other cost as much as memory.
+//! Each worker has a share of neighbouring groups, and takes groups of other shares once its own is done. A
+//! kernel that is dispatched repeatedly, as in training, therefore finds in a core's cache the data that this
+//! core has written there: cache lines transferred between cores cost as much as memory accesses.
 //!
-//! What threads only add to, such as the gradients of what they share, each worker adds to zeros of its own, without
-//! locks, and in the end to the buffer (`sums`).
+//! If threads only add to a buffer, as to the gradients of shared parameters, each worker adds to a zeroed
+//! copy of its own, without locks, and the copies are added to the buffer at the end (`sums`).
 //!
-//! Where the same bits are asked for in every run, and what threads add to is all that depends on their order, the groups
-//! are dealt out in so many portions as the dispatch says, however many workers there are. Each portion has zeros of its
-//! own, and these are added to the buffer in the order of the portions.
+//! If the same bits are required in every run, and such additions are all that depends on the order of
+//! threads, the groups are split into portions whose number depends only on the dispatch and not on the
+//! number of workers. Each portion has its own zeroed copies, and these are added to the buffer in the order
+//! of the portions.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -30,21 +32,23 @@ use crate::printed::{Place, Printed, WorkerPrinter};
 use crate::sums::Sums;
 use crate::{Buffers, Cost, Faster, Options, group_at, interrupted, phases, pool};
 
-/// Other threads are called after so long: about what waking one takes.
+/// Other threads are woken after this time, which is about the time that waking one takes.
 const ALONE: Duration = Duration::from_micros(10);
 
-/// Groups are taken one by one, two by two, and so on, until that takes so long: then faster code can take over.
+/// The number of groups taken at once doubles until a run takes this long, so that faster code can take over
+/// soon.
 const GLANCE: Duration = Duration::from_micros(500);
 
-/// Portions of a dispatch whose sums have a fixed order, at most.
+/// The maximum number of portions of a dispatch whose sums have a fixed order.
 const PORTIONS: u64 = 64;
 
-/// What a worker has done, by the first group it concerns.
+/// The results of the workers of a dispatch.
 #[derive(Default)]
 struct Done {
     failed: Option<(u64, RunError)>,
     arena_bytes: u64,
-    /// Sums of portions whose turn has not come, by the first group; and the group whose turn it is.
+    /// Sums of portions whose turn has not come, by first group, and the first group of the portion whose
+    /// turn it is.
     waiting: BTreeMap<u64, Sums>,
     turn: u64,
 }
@@ -63,7 +67,7 @@ pub(crate) fn dispatch(
     let ordered = options.deterministic && code.is_ordered(entry);
     let in_portions = ordered && code.sums(entry).only && Sums::are_whole(code, entry, &descs, all_threads);
     let threads = if ordered && !in_portions { 1 } else { options.threads };
-    // Whoever dispatches one group needs no threads, and makes none.
+    // A dispatch of one group needs no thread pool and does not create one.
     let pool = if threads == 1 || n <= 1 { None } else { pool::threads() };
     let threads = if threads == 0 { pool.map_or(1, |pool| pool.current_num_threads()) } else { threads };
     let threads = (threads as u64).min(n).max(1);
@@ -76,13 +80,13 @@ pub(crate) fn dispatch(
     let done = Mutex::new(Done::default());
     let failed = AtomicU64::new(u64::MAX);
     let printed = code.prints().then_some(printed);
-    // The first group comes last where there are two phases.
+    // If there are two phases, the first group comes last.
     let may_wait = phases[1].is_empty();
     for range in phases {
         let threads = threads.min(range.end - range.start);
         let work = Work {
             code,
-            // Portions are run by one code.
+            // All portions are run by the same code.
             faster: faster.filter(|_| !in_portions),
             entry,
             groups,
@@ -95,7 +99,8 @@ pub(crate) fn dispatch(
             budget: budget.clone(),
             printed,
             may_wait,
-            // short enough that all workers end together, long enough that taking one costs nothing
+            // Short enough that all workers end at the same time, long enough that the cost of taking a run
+            // is negligible.
             run: (n / (threads.max(1) * 16)).clamp(1, 4096),
             shares: Share::of(&range, if in_portions { 1 } else { threads }),
             failed: &failed,
@@ -132,7 +137,7 @@ pub(crate) fn dispatch(
     }
 }
 
-/// All groups on this thread, one after the other.
+/// Runs all groups on this thread, one after the other.
 fn alone(
     (code, faster): (&Compiled, Option<&dyn Faster>),
     entry: usize,
@@ -160,7 +165,8 @@ fn alone(
     Ok((Cost { arena_bytes: worker.arena_bytes(), ..Cost::default() }, None))
 }
 
-/// Neighbouring groups that one worker begins with; on a cache line of its own, as each taking writes it.
+/// Neighbouring groups that one worker begins with. Each share has its own cache line, since taking groups
+/// writes to it.
 #[repr(align(128))]
 struct Share {
     next: AtomicU64,
@@ -175,41 +181,41 @@ impl Share {
     }
 }
 
-/// What the workers of a dispatch share.
+/// The state that the workers of a dispatch share.
 struct Work<'a> {
     code: &'a Compiled,
-    /// What replaces it.
+    /// The code that may replace `code`.
     faster: Option<&'a dyn Faster>,
     entry: usize,
     groups: [u32; 3],
     descs: &'a [Desc],
-    /// Threads of the whole dispatch.
+    /// The number of threads of the whole dispatch.
     all_threads: u64,
-    /// Groups of a portion with sums of its own, if these have a fixed order.
+    /// The number of groups per portion, if sums have a fixed order.
     portion: Option<u64>,
-    /// Whether there is one worker.
+    /// There is only one worker.
     alone: bool,
-    /// Set when the dispatch is to end.
+    /// A flag that, once set, ends the dispatch.
     stop: Option<&'a AtomicBool>,
-    /// Whether small numbers may be zeros.
+    /// Subnormal numbers may be flushed to zero.
     flush: bool,
-    /// The bytes that the workers' threads may hold together.
+    /// The memory budget of all workers' threads together.
     budget: Arc<Budget>,
-    /// The text of the dispatch, if the code prints.
+    /// The text collector of the dispatch, if the code prints.
     printed: Option<&'a Arc<Printed>>,
-    /// True if a run's turn to print comes while it waits.
+    /// A run's turn to print comes even if its worker waits.
     may_wait: bool,
-    /// Groups that a worker takes at once, at most.
+    /// The maximum number of groups that a worker takes at once.
     run: u64,
     shares: Vec<Share>,
-    /// Where the lowest run of groups that failed begins. Groups before it are still run, so that every run of a program
-    /// reports the same failure.
+    /// The first group of the lowest run that failed. Groups before it are still run, so that the same
+    /// failure is reported each time that the program is run.
     failed: &'a AtomicU64,
     done: &'a Mutex<Done>,
 }
 
 impl Work<'_> {
-    /// A worker on buffers.
+    /// Creates a worker on buffers.
     fn worker<'c>(
         &self,
         code: &'c Compiled,
@@ -217,10 +223,10 @@ impl Work<'_> {
         private: bool,
         printer: Option<&Arc<WorkerPrinter>>,
     ) -> Worker<'c> {
-        // SAFETY: the buffers are borrowed uniquely by `dispatch` until all workers have ended, of the
-        // sizes that the descriptors say and aligned. What workers do to them at the same time is what
-        // the program says; compiled code treats them as bytes, as hardware does. Zeros in their place live as long as
-        // the worker runs.
+        // SAFETY: the buffers are borrowed uniquely by `dispatch` until all workers have ended; they have the
+        // sizes given in the descriptors, and are aligned. Concurrent accesses by workers are those of the
+        // program; compiled code treats the buffers as bytes, as hardware does. Zeroed copies in their place
+        // live as long as the worker runs.
         let mut worker = unsafe { Worker::with_buffers(code, descs) };
         if self.alone || private {
             worker.set_alone();
@@ -235,21 +241,22 @@ impl Work<'_> {
         worker
     }
 
-    /// Zeros in the place of sums.
+    /// Descriptors in which zeroed copies replace the buffers that are only added to, and the copies.
     fn zeros(&self) -> (Vec<Desc>, Sums) {
         let mut descs = self.descs.to_vec();
         let sums = Sums::new(self.code, self.entry, &mut descs, self.all_threads);
         (descs, sums)
     }
 
-    /// Adds the sums of the portion that begins with a group, and of those that wait for it, once it is their turn.
+    /// Adds the sums of the portion that begins with group `first`, and of later portions that wait for it,
+    /// once it is their turn.
     fn in_turn(&self, first: u64, sums: Sums) -> Option<()> {
         let portion = self.portion?;
         let mut done = self.done.lock().ok()?;
         done.waiting.insert(first, sums);
         let mut turn = done.turn;
         while let Some(sums) = done.waiting.remove(&turn) {
-            // SAFETY: the buffers are those of the zeros, and whoever adds holds the lock.
+            // SAFETY: the buffers are those that the copies stand for, and additions are made under the lock.
             unsafe { sums.add_to(self.descs) };
             turn += portion;
         }
@@ -257,7 +264,7 @@ impl Work<'_> {
         Some(())
     }
 
-    /// So many of the next groups at most, of a worker's own share first.
+    /// Takes at most `groups` of the next groups, from the worker's own share if possible.
     fn take(&self, own: usize, groups: u64) -> Option<Range<u64>> {
         let (before, after) = self.shares.split_at(own.min(self.shares.len()));
         after.iter().chain(before).find_map(|share| {
@@ -266,7 +273,7 @@ impl Work<'_> {
             if left == 0 {
                 return None;
             }
-            // Less towards the end, so that workers end together.
+            // Runs become shorter towards the end, so that workers end at the same time.
             let groups = match self.portion {
                 Some(portion) => portion,
                 None if self.alone => groups,
@@ -281,7 +288,7 @@ impl Work<'_> {
         self.shares.iter().all(|share| share.next.load(Ordering::Relaxed) >= share.end)
     }
 
-    /// Takes groups until there are none; calls for help once if that takes long.
+    /// Takes groups until none are left; calls `help` once if that takes long.
     fn all(&self, own: usize, help: impl FnOnce()) -> Option<()> {
         let (mut descs, mut sums) =
             if self.alone { (self.descs.to_vec(), Sums::none()) } else { self.zeros() };
@@ -352,7 +359,7 @@ impl Work<'_> {
         drop(worker);
         let mut done = self.done.lock().ok()?;
         done.arena_bytes += arena_bytes;
-        // SAFETY: the buffers are those of the zeros, and whoever adds holds the lock.
+        // SAFETY: the buffers are those that the copies stand for, and additions are made under the lock.
         unsafe { sums.add_to(self.descs) };
         Some(())
     }

@@ -1,5 +1,5 @@
-//! A dispatch on the reference interpreter: one group after the other, and within a group each
-//! thread to its next barrier in turn.
+//! Dispatches on the reference interpreter: one group after the other, and within a group each thread in turn
+//! up to its next barrier.
 
 use cranelift_entity::EntityRef;
 use ir::interp::{self, Access, AccessKind, Deadline, Host, Limits, Machine, RunError, Step};
@@ -10,11 +10,11 @@ use crate::printed::{Place as Turn, Printed};
 use crate::races::{RaceAccess, Races};
 use crate::{Cost, Options, group_at, interrupted, phases};
 
-/// What one thread sees.
+/// The environment of one thread.
 struct Thread<'a> {
     module: &'a Module,
     buffers: &'a mut Buffers,
-    /// Memory of the group and of the thread, by global.
+    /// The memory of the group and of the thread, by global.
     shared: &'a mut [Vec<u8>],
     private: &'a mut [Vec<u8>],
     printed: &'a mut Text,
@@ -23,23 +23,23 @@ struct Thread<'a> {
     races: Option<&'a mut Races>,
 }
 
-/// The text that a thread has printed and nobody has taken.
+/// The text that a thread has printed and that has not been taken yet.
 #[derive(Default)]
 struct Text {
     text: String,
-    /// True if nothing that comes before it is missing.
+    /// No text of an earlier thread is missing before it.
     in_order: bool,
-    /// Its length when it was offered last.
+    /// The length of the text when it was last offered.
     offered: usize,
 }
 
-/// The way of a group's text.
+/// The destination of a group's text.
 struct Out<'a> {
     printed: &'a Printed,
     turn: Turn,
 }
 
-/// Where a thread stands.
+/// The position of a thread in the dispatch.
 #[derive(Clone, Copy)]
 struct Place {
     size: [u32; 3],
@@ -47,7 +47,7 @@ struct Place {
     local: [u32; 3],
 }
 
-/// Memory that only some threads see is numbered from here, by global.
+/// Group-shared and private memory is numbered from these values, by global.
 const SHARED: u32 = 1 << 30;
 const PRIVATE: u32 = 1 << 31;
 
@@ -119,7 +119,7 @@ impl Host for Thread<'_> {
         }
         let thread = self.builtin(Builtin::DispatchThreadId);
         let (from, to) = (at as usize, (at + len) as usize);
-        // What is written again changes nothing.
+        // Writing a value that is already there changes nothing.
         let is_same = bytes.is_some_and(|bytes| &self.memory(buffer)[from..to] == bytes);
         if let Some(races) = &mut self.races
             && !(kind == AccessKind::Write && is_same)
@@ -129,7 +129,7 @@ impl Host for Thread<'_> {
     }
 }
 
-/// A thread of the group that runs.
+/// A thread of the current group.
 struct Running<'m> {
     machine: Machine<'m>,
     place: Place,
@@ -138,7 +138,7 @@ struct Running<'m> {
     wait: Wait,
 }
 
-/// Why a thread does not run.
+/// The reason why a thread is not running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     Ready,
@@ -191,7 +191,8 @@ pub(crate) fn dispatch(
     result.map(|()| (cost, None))
 }
 
-/// Whose memory a buffer is, and the size of what is numbered in it: of an array, its elements.
+/// The global that a buffer belongs to, and the size of the units that are numbered in it: the elements, if
+/// it is an array.
 pub(crate) fn place(module: &Module, buffers: &Buffers, buffer: u32) -> (Option<Global>, u64) {
     let global = Global::from_u32(buffer & !SHARED);
     let Some(data) = module.globals.get(global) else {
@@ -207,7 +208,7 @@ pub(crate) fn place(module: &Module, buffers: &Buffers, buffer: u32) -> (Option<
     (Some(global), module.mem.size(ty))
 }
 
-/// Whether a barrier is reached from a function.
+/// Returns true if a barrier is reachable from a function.
 fn waits(module: &Module, func: Func) -> bool {
     let mut seen = vec![false; module.funcs.len()];
     let mut open = vec![func];
@@ -226,7 +227,7 @@ fn waits(module: &Module, func: Func) -> bool {
     found
 }
 
-/// Runs one group; says how many steps it took.
+/// Runs one group; returns the number of steps.
 fn run_group(
     module: &Module,
     entry: &ir::Entry,
@@ -249,10 +250,11 @@ fn run_group(
         let private = zeroed(Space::Private);
         threads.push(Running { machine, place, private, printed: Text::default(), wait: Wait::Ready });
     }
-    // Without barriers a thread runs to its end in the first round, and the order is theirs.
+    // Without barriers each thread runs to its end in the first round, so the text is in the order of
+    // threads.
     let mut first = true;
     let mut left = threads.len();
-    // The first threads, which have ended, and their text.
+    // The number of leading threads that have ended, and their text.
     let (mut ended, mut before) = (0, String::new());
     let mut result = Ok(());
     while left > 0 && result.is_ok() {
@@ -313,7 +315,8 @@ fn run_group(
     Ok(threads.iter().map(|t| t.machine.steps()).sum())
 }
 
-/// Lets the lanes of a wave that wait together at the first place exchange their values; false if there are none.
+/// Lets the lanes of a wave that wait together at the earliest place exchange their values; returns false if
+/// there are none.
 fn exchange(wave: &mut [Running<'_>]) -> bool {
     if wave.iter().all(|t| t.wait != Wait::Wave) {
         return false;
@@ -333,7 +336,7 @@ fn exchange(wave: &mut [Running<'_>]) -> bool {
     mask != 0
 }
 
-/// Gives the thread's private globals their initial values.
+/// Initialises the private globals of a thread.
 fn init(
     module: &Module,
     buffers: &mut Buffers,

@@ -1,16 +1,15 @@
-//! Runs entry points: buffers, dispatch over thread groups, and the two ways to execute.
+//! Runs entry points: buffers, dispatch over thread groups, and the backends that execute them.
 //!
 //! A dispatch runs every thread of `groups` thread groups on [`Buffers`], in parallel over cores if
-//! asked for. Both backends give the same buffers, and output in the order of threads: first by
-//! group (x fastest), then within the group. (Where threads race for the same memory, order shows;
-//! one worker thread makes it that of the interpreter.)
+//! requested. All backends give the same buffers, and output in the order of threads: first by group (x
+//! fastest), then within the group. (If threads race for the same memory, the order is visible; with one
+//! worker thread it is that of the interpreter.)
 //!
-//! Groups run in any order, with one promise: in a kernel with barriers the first group runs when all
-//! others have ended. Programs let that group read, after a barrier for all memory, what the others
-//! have added up; on hardware that runs all groups at once they get away with it.
+//! Groups run in any order, with one guarantee: in a kernel with barriers the first group runs after all
+//! others have ended. Some programs let that group read, after a barrier for all memory, what the others have
+//! accumulated; on hardware that runs all groups at once this happens to work.
 //!
-//! [`Backend::Interp`] is the reference and runs on one core; [`Backend::Compiled`] runs compiled
-//! code.
+//! [`Backend::Interp`] is the reference and runs on one core; [`Backend::Compiled`] runs compiled code.
 
 mod buffers;
 mod compiled;
@@ -38,63 +37,66 @@ pub use pool::abandon_threads;
 pub use printed::Console;
 pub use races::{Race, RaceAccess};
 
-/// How code is executed.
+/// The code that executes a module.
 #[derive(Clone, Copy)]
 pub enum Backend<'c> {
     /// The reference interpreter.
     Interp,
-    /// Machine code of the same module.
+    /// Machine code of the module.
     Compiled(&'c Compiled),
-    /// The same, to be replaced by faster code as soon as there is some.
+    /// Machine code of the module that is replaced by faster code as soon as that is available.
     Tiers(&'c Compiled, &'c dyn Faster),
-    /// A graphics processor, with the same module.
+    /// A graphics processor, with a program made from the module.
     #[cfg(feature = "wgpu")]
     Gpu(&'c gpu::Program),
-    /// One of NVIDIA's devices, with the same module.
+    /// An NVIDIA device, with a program made from the module.
     #[cfg(feature = "cuda")]
     Cuda(&'c cuda::Program),
 }
 
-/// Code that takes over while a dispatch runs, between groups. It must give the same bits.
+/// Code that takes over during a dispatch, between groups. It must give the same bits.
 pub trait Faster: Sync {
-    /// The code, once it is there.
+    /// The code, once it is available.
     fn code(&self) -> Option<&Compiled>;
-    /// Says that a worker has spent so much time on the slower code.
+    /// Records that a worker has spent this time on the slower code.
     fn spent(&self, time: Duration);
 }
 
-/// How a dispatch is spread.
+/// Options of a dispatch.
 #[derive(Clone, Copy, Default)]
 pub struct Options<'r> {
-    /// Worker threads; 0 for one for each core.
+    /// Worker threads; 0 for one per core.
     pub threads: usize,
-    /// The buffers that the host reads after the dispatch, and how many bytes of each; `None` for all. A graphics processor
-    /// keeps the others to itself.
+    /// The buffers that the host reads after the dispatch, and the number of bytes to read of each; `None`
+    /// for all. The others are not copied back from a graphics processor.
     pub reads: Option<&'r [(Global, usize)]>,
-    /// The same bits in every run and with any number of workers: sums are added up in an order that the dispatch says,
-    /// and one worker runs what depends on the order of threads in any other way.
+    /// Produce the same bits in every run and with any number of workers: sums are added in an order that
+    /// depends only on the dispatch, and a kernel that depends on the order of threads in any other way runs
+    /// on one worker.
     pub deterministic: bool,
-    /// Compiled code may take numbers too small to be normal for zeros.
+    /// Compiled code may flush subnormal numbers to zero.
     pub flush_subnormals: bool,
-    /// Bytes that threads may hold together for large arrays and for what reverse mode keeps; `None` for
-    /// [`native::DEFAULT_MEMORY`].
+    /// The bytes that all threads together may hold for large arrays and for what reverse mode keeps; `None`
+    /// for [`native::DEFAULT_MEMORY`].
     pub memory: Option<u64>,
-    /// Seconds that the interpreter may take; `None`: any. Nothing stops machine code from outside.
+    /// The seconds that the interpreter may take; `None` for no limit. Machine code cannot be stopped from
+    /// outside.
     pub seconds: Option<f64>,
-    /// Set by whoever wants the dispatch to end: it is looked at between groups.
+    /// A flag that, once set, ends the dispatch: it is checked between groups.
     pub stop: Option<&'r AtomicBool>,
-    /// Takes what `printf` writes, as soon as it is its turn; `None`: [`Output::stdout`] has it in the end.
+    /// Receives the output of `printf` as early as its order allows; if `None`, [`Output::stdout`] holds it
+    /// at the end.
     pub console: Option<&'r Arc<dyn Console>>,
 }
 
 impl Options<'_> {
-    /// True once the dispatch is to end.
+    /// Returns true once the dispatch is to end.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 }
 
-/// The error of a dispatch that was told to end.
+/// The error of a dispatch that was ended by its flag.
 pub(crate) fn interrupted() -> RunError {
     RunError { message: "the run was interrupted".into(), span: Span::NONE, thread: [0; 3] }
 }
@@ -105,33 +107,34 @@ impl std::fmt::Debug for Options<'_> {
     }
 }
 
-/// What a dispatch gives besides its buffers.
+/// The results of a dispatch other than the contents of buffers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Output {
-    /// The text that `printf` wrote and no [`Console`] took.
+    /// The text that `printf` wrote and that no [`Console`] took.
     pub stdout: String,
-    /// The time it took.
+    /// The duration in seconds.
     pub seconds: f64,
-    /// What else it took.
+    /// Further costs of the dispatch.
     pub cost: Cost,
 }
 
-/// A dispatch that did not end.
+/// A dispatch that stopped with an error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stopped {
-    /// Why.
+    /// The error.
     pub error: RunError,
-    /// The text that `printf` had written and no [`Console`] took.
+    /// The text that `printf` had written and that no [`Console`] took.
     pub stdout: String,
 }
 
-/// What a dispatch took besides time.
+/// The costs of a dispatch besides time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Instructions of the IR that were executed, the ends of regions among them. Only the interpreter counts.
+    /// The number of executed IR instructions, including the ends of regions. Only the interpreter counts
+    /// them.
     pub steps: u64,
-    /// Bytes allocated for what reverse mode keeps and for large arrays, in chunks of 64 KiB and more, over all
-    /// workers. Only compiled code counts.
+    /// Bytes allocated for what reverse mode keeps and for large arrays, in chunks of 64 KiB and more, over
+    /// all workers. Only compiled code counts them.
     pub arena_bytes: u64,
 }
 
@@ -155,7 +158,7 @@ pub fn dispatch(
         let error = RunError { message, span: Span::NONE, thread: [0; 3] };
         return finished(module, entry, Err(error), start, &printed);
     }
-    // What a device printed comes at once.
+    // The text printed by a device arrives all at once.
     #[cfg(any(feature = "wgpu", feature = "cuda"))]
     let mut text = String::new();
     let result = match backend {
@@ -182,13 +185,13 @@ pub fn dispatch(
     finished(module, entry, result, start, &printed)
 }
 
-/// The text of a dispatch to come.
+/// The text collector for a new dispatch.
 fn printed(options: &Options<'_>) -> Arc<Printed> {
     let memory = options.memory.unwrap_or(native::DEFAULT_MEMORY);
     Arc::new(Printed::new(options.console.cloned(), memory))
 }
 
-/// How a dispatch ended. An error that names no line of its own has the kernel's.
+/// The outcome of a dispatch. An error without a line of its own gets that of the kernel.
 fn finished(
     module: &Module,
     entry: usize,
@@ -209,7 +212,7 @@ fn finished(
     }
 }
 
-/// Runs thread groups on the interpreter, and finds accesses of one place by several threads that nothing orders.
+/// Runs thread groups on the interpreter, and finds unordered accesses to the same place by several threads.
 pub fn find_races(
     module: &Module,
     entry: usize,
@@ -225,19 +228,20 @@ pub fn find_races(
     (finished(module, entry, result, start, &printed), found)
 }
 
-/// The ranges of groups to run one after the other, given whether threads wait for each other.
+/// The ranges of groups to run one after the other, depending on whether threads wait for each other.
 fn phases(n: u64, barrier: bool) -> [std::ops::Range<u64>; 2] {
     let first = u64::from(barrier && n > 1);
     [first..n, 0..first]
 }
 
-/// The place of group number `k` of a dispatch: x fastest.
+/// The position of group number `k` of a dispatch, with x fastest.
 fn group_at(groups: [u32; 3], k: u64) -> [u32; 3] {
     let [x, y, _] = groups.map(u64::from);
     [(k % x) as u32, (k / x % y) as u32, (k / (x * y)) as u32]
 }
 
-/// A thread's place in the order in which the CPU runs threads: its group, then its number there.
+/// A thread's position in the order in which the CPU runs threads: its group, then its index within the
+/// group.
 #[cfg(any(feature = "wgpu", feature = "cuda"))]
 fn thread_order(thread: [u32; 3], groups: [u32; 3], size: [u32; 3]) -> [u64; 2] {
     let group: [u64; 3] = std::array::from_fn(|k| u64::from(thread[k] / size[k]));

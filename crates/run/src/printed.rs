@@ -1,8 +1,9 @@
-//! The text of `printf`, in the order of threads, as soon as it is its turn.
+//! Delivers the text of `printf` in the order of threads, as early as possible.
 //!
-//! Runs of groups end in any order. The text of the run whose turn it is goes on at once, also while it runs; the texts of
-//! the others wait. What waits is bounded: a worker that holds more sleeps until its turn comes. The group whose turn it
-//! is either runs or is the next that a worker takes, so somebody is always awake.
+//! Runs of groups end in any order. The text of the run whose turn it is is delivered at once, even while it
+//! runs; the texts of the other runs wait. The amount of waiting text is bounded: a worker that exceeds the
+//! bound sleeps until its turn comes. The group whose turn it is either is running or is the next to be taken
+//! by a worker, so there is always a worker that is awake.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,13 +12,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use native::Printer;
 
-/// Takes what `printf` writes.
+/// A destination for the output of `printf`.
 pub trait Console: Send + Sync {
-    /// Takes text; an error if no more will be read.
+    /// Takes text; returns an error if the console takes no more.
     fn print(&self, text: &str) -> Result<(), String>;
 }
 
-/// The part of a program's memory that text may take which nobody has read: one of so many.
+/// The share of a program's memory that undelivered text may take, as a divisor.
 const SHARE: u64 = 8;
 
 /// The text of a dispatch.
@@ -32,15 +33,15 @@ pub(crate) struct Printed {
 struct State {
     /// The first group whose text is not complete.
     turn: u64,
-    /// Runs that ended before their turn, by their first group: where they end, and their text.
+    /// Runs that ended before their turn, by their first group: the end of the run, and its text.
     waiting: BTreeMap<u64, (u64, String)>,
-    /// Bytes that wait, about.
+    /// The approximate number of bytes that wait.
     held: u64,
-    /// Text in order, where there is no console.
+    /// The text in order, if there is no console.
     out: String,
-    /// The lowest run that failed: those after it need not wait.
+    /// The lowest run that failed: later runs need not wait.
     failed: Option<u64>,
-    /// The reason for which the console takes no more.
+    /// The reason why the console takes no more text.
     closed: Option<String>,
 }
 
@@ -53,8 +54,8 @@ impl Printed {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Hands on what the run of `place` has written so far, if it is its turn. Else the text waits, and the run does, if
-    /// that is too much. An error ends the run.
+    /// Delivers the text that the run of `place` has written so far, if it is the run's turn. Otherwise the
+    /// text waits, and the worker waits as well if too much text is held. An error ends the run.
     pub(crate) fn more(&self, place: &Place, text: &mut String, in_order: bool) -> Result<(), String> {
         let mut state = self.state();
         let new = (text.len() as u64).saturating_sub(place.counted.load(Ordering::Relaxed));
@@ -77,7 +78,7 @@ impl Printed {
         self.check(&state)
     }
 
-    /// Waits for the turn of a run while too much is held.
+    /// Waits for the turn of a run while too much text is held.
     fn wait<'s>(&self, mut state: MutexGuard<'s, State>, place: &Place, first: u64) -> MutexGuard<'s, State> {
         while place.may_wait
             && state.turn < first
@@ -90,7 +91,7 @@ impl Printed {
         state
     }
 
-    /// Takes the rest of the text of a run that has ended.
+    /// Takes the remaining text of a run that has ended.
     pub(crate) fn end(
         &self,
         place: &Place,
@@ -113,7 +114,7 @@ impl Printed {
             state.turn = end;
         }
         self.changed.notify_all();
-        // A run that is past its turn waits for nothing.
+        // A run whose turn has passed does not wait.
         let state = self.wait(state, place, run.start);
         if place.may_wait && self.console.is_some() {
             return state.closed.clone().map_or(Ok(()), Err);
@@ -121,7 +122,7 @@ impl Printed {
         self.check(&state)
     }
 
-    /// An error if too much waits, or if nobody reads.
+    /// Returns an error if too much text waits, or if the console takes no more.
     fn check(&self, state: &State) -> Result<(), String> {
         if let Some(why) = &state.closed {
             return Err(why.clone());
@@ -154,7 +155,7 @@ impl Printed {
         self.emit(&mut self.state(), &text);
     }
 
-    /// Ends the dispatch: what is left goes on in order, and what no console took is given back.
+    /// Ends the dispatch: delivers the remaining text in order, and returns the text that no console took.
     pub(crate) fn finish(&self) -> String {
         let mut state = self.state();
         let left = std::mem::take(&mut state.waiting);
@@ -165,12 +166,12 @@ impl Printed {
     }
 }
 
-/// The place of a worker among the runs.
+/// The position of a worker among the runs.
 pub(crate) struct Place {
     first: AtomicU64,
-    /// Bytes of its text that count as held.
+    /// The number of bytes of its text that are counted as held.
     counted: AtomicU64,
-    /// True if its turn comes without its doing.
+    /// Its turn comes even if it sleeps, so it may wait.
     may_wait: bool,
 }
 
@@ -179,20 +180,20 @@ impl Place {
         Place { first: AtomicU64::new(0), counted: AtomicU64::new(0), may_wait }
     }
 
-    /// Says that a run begins.
+    /// Records that a run begins.
     pub(crate) fn begin(&self, first: u64) {
         self.first.store(first, Ordering::Relaxed);
     }
 }
 
-/// A worker's way to the text of the dispatch.
+/// A worker's access to the text of the dispatch.
 pub(crate) struct WorkerPrinter {
     pub(crate) printed: Arc<Printed>,
     pub(crate) place: Place,
 }
 
 impl WorkerPrinter {
-    /// Takes the rest of the text of a run that has ended.
+    /// Takes the remaining text of a run that has ended.
     pub(crate) fn end(&self, run: Range<u64>, text: String, failed: bool) -> Result<(), String> {
         self.printed.end(&self.place, run, text, failed)
     }

@@ -1,63 +1,65 @@
-//! Races: accesses of one place by two threads of which at least one writes, with nothing between that orders them.
+//! Detects data races: unordered accesses to the same place by two threads, of which at least one writes.
 //!
-//! Two threads of a group are ordered by a barrier between their accesses; threads of different groups never are. Atomic
-//! operations do not race with each other. A write that leaves what is there is none.
+//! Accesses by two threads of a group are ordered by a barrier between them; accesses by threads of different
+//! groups never are. Atomic operations do not race with each other. A write that leaves the value unchanged
+//! does not count.
 //!
-//! For each place it is kept who accessed it last, in each of three ways. Since the interpreter runs one group after the
-//! other, and a group's threads from barrier to barrier, that is enough to find a race at every place where there is
-//! one: two threads since the last barrier, and any thread of an earlier group.
+//! For each place, the last accesses of each of the three kinds are recorded. Since the interpreter runs one
+//! group after the other, and the threads of a group from barrier to barrier, this is enough to find a race
+//! at every place where there is one: it suffices to keep two threads since the last barrier, and one thread
+//! of an earlier group.
 
 use ir::interp::AccessKind;
 use ir::{Global, Span};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Races that are kept.
+/// The maximum number of races that are recorded.
 const MOST: usize = 20;
 
-/// Two accesses of different threads that nothing orders.
+/// Two unordered accesses by different threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Race {
-    /// Whose memory; none if a pointer led there that is no global.
+    /// The global whose memory it is; `None` if a pointer led to memory that belongs to no global.
     pub global: Option<Global>,
-    /// The number of the element, and the byte in it.
+    /// The index of the element.
     pub element: u64,
-    /// See `element`.
+    /// The byte within the element.
     pub byte: u64,
-    /// Who came first, and who then.
+    /// The earlier access and the later one.
     pub accesses: [RaceAccess; 2],
 }
 
-/// One of them.
+/// One of the two accesses of a race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RaceAccess {
-    /// The thread, by its place in the dispatch.
+    /// The thread's position in the dispatch.
     pub thread: [u32; 3],
     /// The kind of access.
     pub kind: AccessKind,
-    /// The user's line.
+    /// The place in the user's source.
     pub span: Span,
 }
 
-/// An access that is kept.
+/// A recorded access.
 #[derive(Clone, Copy, Debug)]
 struct Past {
     access: RaceAccess,
     group: u64,
-    /// Barriers that the group had passed.
+    /// The number of barriers that the group had passed.
     epoch: u64,
 }
 
 /// Accesses of one kind.
 #[derive(Clone, Debug, Default)]
 struct Pasts {
-    /// Of two threads of a group, since a barrier.
+    /// By two threads of the current group, since a barrier.
     here: [Option<Past>; 2],
-    /// Of another group.
+    /// By a thread of an earlier group.
     before: Option<Past>,
 }
 
 impl Pasts {
-    /// An access that another one does not come after.
+    /// A recorded access that is unordered with respect to `now`.
     fn unordered(&self, now: &Past) -> Option<Past> {
         let is_here =
             |p: &Past| p.group != now.group || p.epoch == now.epoch && p.access.thread != now.access.thread;
@@ -80,32 +82,33 @@ impl Pasts {
     }
 }
 
-/// The accesses of all places.
+/// The recorded accesses of all places.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Races {
-    /// By buffer and byte; one for each way of access.
+    /// By buffer and byte, with one entry for each kind of access.
     places: FxHashMap<(u32, u64), [Pasts; 3]>,
     found: Vec<(u32, u64, [RaceAccess; 2])>,
     seen: FxHashSet<(Span, Span)>,
-    /// The group that runs, and how many barriers it has passed.
+    /// The current group, and the number of barriers that it has passed.
     group: u64,
     epoch: u64,
 }
 
 impl Races {
-    /// Another group begins. What its threads share is its own.
+    /// Begins the next group. Memory selected by `is_shared` belongs to each group separately, so its
+    /// accesses are forgotten.
     pub(crate) fn next_group(&mut self, is_shared: impl Fn(u32) -> bool) {
         self.group += 1;
         self.epoch = 0;
         self.places.retain(|place, _| !is_shared(place.0));
     }
 
-    /// The threads of the group go on after a barrier.
+    /// Records that the threads of the group have passed a barrier.
     pub(crate) fn next_epoch(&mut self) {
         self.epoch += 1;
     }
 
-    /// A thread accesses some bytes.
+    /// Records that a thread accesses some bytes.
     pub(crate) fn access(&mut self, buffer: u32, at: u64, len: u64, access: RaceAccess) {
         let now = Past { access, group: self.group, epoch: self.epoch };
         let others: &[AccessKind] = match access.kind {
@@ -128,7 +131,7 @@ impl Races {
         }
     }
 
-    /// The findings, in order; `place` says whose memory a buffer is, and how large its elements are.
+    /// The races found, in order; `place` maps a buffer to its global and the size of an element.
     pub(crate) fn all(&self, place: impl Fn(u32) -> (Option<Global>, u64)) -> Vec<Race> {
         let races = self.found.iter().map(|&(buffer, at, accesses)| {
             let (global, size) = place(buffer);

@@ -1,29 +1,31 @@
-//! What threads only add floats to: each worker adds to zeros of its own, without locks, and those are added to the
-//! buffer in the end.
+//! Worker-local accumulation of floats into buffers that threads only add to: each worker adds to a zeroed
+//! copy of its own, without locks, and the copies are added to the buffer at the end.
 //!
-//! A small buffer's zeros are memory that is allocated and added as a whole. Of a large one a worker has the addresses
-//! only: the system gives a page of zeros where one is first touched, and says in the end which those are. So a large
-//! buffer costs no more than what is touched of it, if that is a page for every so many threads.
+//! For a small buffer, the copy is allocated and added as a whole. For a large buffer, a worker only reserves
+//! addresses: the system provides a page of zeros where one is first touched, and reports the touched pages
+//! at the end. A large buffer therefore costs no more than the pages that are touched, provided that there
+//! are enough threads per page.
 
 use native::{Compiled, Desc};
 
-/// Bytes of a buffer that workers have a whole copy of, at most; and its numbers for each thread.
+/// The maximum size in bytes of a buffer of which workers have whole copies, and its maximum number of
+/// elements per thread.
 const MOST_WHOLE: u64 = 256 << 10;
 const NUMBERS_EACH: u64 = 4;
 
-/// A worker's zeros in the place of the buffers of sums.
+/// A worker's zeroed copies of the buffers that are only added to.
 pub(crate) struct Sums {
     list: Vec<Sum>,
-    /// Whether nothing else is added to atomically, floats anyway.
+    /// There are no other atomic additions to memory, at least not of floats.
     pub(crate) all: bool,
 }
 
-/// Zeros in the place of a buffer.
+/// The zeroed copy of one buffer.
 struct Sum {
     global: usize,
     bits: u32,
     count: u64,
-    /// Where they begin: code writes there between `new` and `add_to`.
+    /// The start of the copy: code writes there between `new` and `add_to`.
     start: *mut u8,
     memory: Memory,
 }
@@ -34,22 +36,24 @@ enum Memory {
     Pages(pages::Pages),
 }
 
-// SAFETY: the zeros are owned, wherever they are.
+// SAFETY: the copies are owned, whichever kind of memory they are in.
 unsafe impl Send for Sums {}
 
 impl Sums {
-    /// No zeros: the worker adds to the buffers themselves.
+    /// No copies: the worker adds to the buffers themselves.
     pub(crate) fn none() -> Sums {
         Sums { list: Vec::new(), all: false }
     }
 
-    /// Whether all that an entry point adds to can have whole copies, for a dispatch of so many threads.
+    /// Returns true if everything that an entry point adds to can have whole copies, for a dispatch of
+    /// `threads` threads.
     pub(crate) fn are_whole(code: &Compiled, entry: usize, descs: &[Desc], threads: u64) -> bool {
         let facts = code.sums(entry);
         facts.all && facts.globals.iter().all(|&(global, bits)| is_whole(count(descs, global), bits, threads))
     }
 
-    /// Puts zeros in the place of what is only added to, where that pays in a dispatch of so many threads.
+    /// Replaces buffers that are only added to by zeroed copies in `descs`, where that pays off in a dispatch
+    /// of `threads` threads.
     pub(crate) fn new(code: &Compiled, entry: usize, descs: &mut [Desc], threads: u64) -> Sums {
         let facts = code.sums(entry);
         let mut list = Vec::new();
@@ -70,15 +74,16 @@ impl Sums {
         Sums { list, all: facts.all && !missing }
     }
 
-    /// Adds what is not zero to the buffers.
+    /// Adds the nonzero elements of the copies to the buffers.
     ///
     /// # Safety
-    /// The buffers are those that the zeros stand for, and nobody else touches them meanwhile.
+    /// `descs` are the buffers that the copies stand for, and nothing else accesses them during the call.
     pub(crate) unsafe fn add_to(&self, descs: &[Desc]) {
         for sum in &self.list {
             let desc = &descs[sum.global];
             for (first, n) in sum.touched() {
-                // SAFETY: the buffer has `count` floats, so have the worker's zeros, and the range is within.
+                // SAFETY: the buffer has `count` floats, so has the worker's copy, and the range is within
+                // both.
                 unsafe {
                     match sum.bits {
                         64 => add::<f64>(desc.ptr, sum.start, first, n),
@@ -90,7 +95,7 @@ impl Sums {
     }
 }
 
-/// The elements of a global's buffer.
+/// The number of elements in a global's buffer.
 fn count(descs: &[Desc], global: usize) -> u64 {
     descs.get(global).map_or(0, |desc| desc.count)
 }
@@ -114,7 +119,7 @@ impl Memory {
 }
 
 impl Sum {
-    /// Ranges of elements, with how many they have, beyond which all is zero.
+    /// Ranges of elements, as start and length, outside of which everything is zero.
     fn touched(&self) -> Vec<(usize, usize)> {
         let count = self.count as usize;
         match &self.memory {
@@ -133,14 +138,15 @@ impl Sum {
 }
 
 /// # Safety
-/// Both have `first + n` numbers of this type, and nobody else touches those of `to` meanwhile.
+/// Both have at least `first + n` numbers of this type, and nothing else accesses those of `to` during the
+/// call.
 unsafe fn add<T: Copy + Default + PartialEq + std::ops::AddAssign>(
     to: *mut u8,
     from: *const u8,
     first: usize,
     n: usize,
 ) {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     let (to, from) = unsafe {
         let to = std::slice::from_raw_parts_mut(to.cast::<T>().add(first), n);
         (to, std::slice::from_raw_parts(from.cast::<T>().add(first), n))
@@ -151,19 +157,20 @@ unsafe fn add<T: Copy + Default + PartialEq + std::ops::AddAssign>(
 
 #[cfg(target_os = "linux")]
 mod pages {
-    //! Zeros that take memory page by page, as they are touched.
+    //! Zeroed memory that is committed page by page, as pages are touched.
 
     use std::fs::File;
     use std::os::unix::fs::FileExt as _;
 
-    /// So many threads are worth a page, and so many bytes are the most.
+    /// The number of threads that justify a page, and the maximum number of bytes.
     const THREADS_EACH: u64 = 64;
     const MOST: u64 = 256 << 20;
-    /// Bytes that the system has for a page of ours, and the bits that say that it is there or elsewhere.
+    /// The size of a page's entry in the system's page map, and the bits that say that the page is present or
+    /// swapped.
     const ENTRY: usize = 8;
     const THERE: u64 = 3 << 62;
 
-    /// Addresses of zeros.
+    /// A reserved range of zeroed memory.
     pub(super) struct Pages {
         start: *mut u8,
         bytes: usize,
@@ -172,19 +179,21 @@ mod pages {
     }
 
     impl Pages {
-        /// So many bytes of zeros, if they are worth it and the system can say what was touched.
+        /// Reserves `bytes` zeroed bytes, if there are enough threads and the system can report touched
+        /// pages.
         pub(super) fn new(bytes: u64, threads: u64) -> Option<Pages> {
-            // SAFETY: asks for a number.
+            // SAFETY: the call only returns a number.
             let page =
                 usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok().filter(|&p| p > 0)?;
             if bytes > MOST || bytes / page as u64 > threads / THREADS_EACH {
                 return None;
             }
             let map = File::open("/proc/self/pagemap").ok()?;
-            // A last page is touched here, and the one before it never: see `touched`.
+            // Two pages are appended: the last is touched here, and the one before it never, as a check in
+            // `touched`.
             let bytes = (bytes as usize).next_multiple_of(page) + 2 * page;
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-            // SAFETY: new memory, of which nothing is said but its size.
+            // SAFETY: this maps new memory at an address chosen by the system.
             let start = unsafe {
                 libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
             };
@@ -192,7 +201,8 @@ mod pages {
                 return None;
             }
             let pages = Pages { start: start.cast(), bytes, page, map };
-            // SAFETY: the memory is ours; large pages would take what is not touched; the last page is within.
+            // SAFETY: the mapping was made above and is not shared, and the last page is within it. Large
+            // pages are turned off, since they would commit memory that is not touched.
             unsafe {
                 libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE);
                 *pages.start.add(bytes - page) = 1;
@@ -204,7 +214,7 @@ mod pages {
             self.start
         }
 
-        /// The bytes of pages that were touched, as ranges; all, if the system does not know.
+        /// The touched pages as ranges of bytes; the whole memory if the system cannot tell.
         pub(super) fn touched(&self) -> Vec<(usize, usize)> {
             let n = self.bytes / self.page;
             let mut entries = vec![0u8; n * ENTRY];
@@ -231,7 +241,7 @@ mod pages {
 
     impl Drop for Pages {
         fn drop(&mut self) {
-            // SAFETY: mapped in `new` with this size; nobody has the address any more.
+            // SAFETY: the memory was mapped in `new` with this size, and its address is no longer used.
             unsafe { libc::munmap(self.start.cast(), self.bytes) };
         }
     }
@@ -244,7 +254,7 @@ mod pages {
         fn what_was_touched_is_known() {
             let Some(pages) = Pages::new(40 << 20, u64::MAX) else { return };
             for at in [0, 5_000_000, 5_004_096, (40 << 20) - 1] {
-                // SAFETY: within the memory.
+                // SAFETY: the address is within the memory.
                 unsafe { *pages.start().add(at) = 1 };
             }
             let touched = pages.touched();

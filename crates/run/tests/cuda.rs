@@ -1,5 +1,5 @@
-//! What the host does around kernels of NVIDIA's devices: what is copied when, and what happens where the arena is too
-//! small. The device is a list of memory, and its kernel a function here.
+//! Tests of the host's part in dispatches on NVIDIA devices: when buffers are copied, and how an arena that
+//! is too small is handled. The device is simulated by a list of memory, and its kernel by a Rust function.
 #![cfg(feature = "cuda")]
 
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use ir::{Global, Module};
 use pullback_run::cuda::{Code, Driver, Kernel, Kernels, Limits, Memory, Program};
 use pullback_run::{Backend, Buffers, Foreign, Options, dispatch};
 
-/// What the device was asked for, and its memory: number `k` is at address `k << 32`.
+/// The requests made to the device, and its memory: allocation number `k` is at address `k << 32`.
 #[derive(Default)]
 struct State {
     memory: Vec<Option<Vec<u8>>>,
@@ -34,7 +34,7 @@ impl Fake {
         Box::new(Held { device: self.clone(), at, is_borrowed: false })
     }
 
-    /// Bytes written to and read from the device since this was asked last.
+    /// The sizes of the writes to and reads from the device since the last call.
     fn traffic(&self) -> (Vec<usize>, Vec<usize>) {
         self.with(|s| (std::mem::take(&mut s.written), std::mem::take(&mut s.read)))
     }
@@ -114,12 +114,12 @@ impl Drop for Held {
     }
 }
 
-/// Bytes of the arena that the kernel needs of each thread.
+/// The number of bytes of the arena that the kernel needs per thread.
 const NEEDED: u64 = 5000;
 const OUT_OF_MEMORY: u32 = 77;
 
 impl Kernels for Fake {
-    /// `x[i] += step` for all `i`, then the end if the arena is too small.
+    /// `x[i] += step` for all `i`, then an error if the arena is too small.
     fn launch(
         &self,
         kernel: usize,
@@ -190,11 +190,11 @@ fn the_arena_grows_and_nothing_is_done_twice() {
     assert_eq!(first, [11, 12, 13]);
     let each: Vec<u64> = device.with(|s| s.launches.iter().map(|l| l.1[6]).collect());
     assert_eq!(each, [1 << 10, 1 << 12, 1 << 14]);
-    // What it needs is known from then on.
+    // The required size is known from here on.
     run(&mut buffers, [2, 1, 1]).expect("it runs");
     assert_eq!(device.with(|s| s.launches.len()), 4);
     assert_eq!(buffers.bytes(x)[0], 21);
-    // More threads than there is memory for.
+    // There is not enough memory for this many threads.
     let why = run(&mut buffers, [100, 1, 1]).expect_err("there is no room");
     assert!(why.error.message.contains("what 800 threads keep"), "{}", why.error.message);
     let why = run(&mut buffers, [101, 1, 1]).expect_err("it is too large");
@@ -210,22 +210,22 @@ fn only_what_has_changed_is_copied() {
     };
     run(&mut buffers, None);
     device.traffic();
-    // Nothing goes there; the error words and all of `x` come back.
+    // Nothing is copied to the device; the error words and all of `x` are copied back.
     run(&mut buffers, None);
     assert_eq!(device.traffic(), (vec![], vec![16, 12]));
-    // The device keeps its sums to itself, then gives a part.
+    // First the sums stay on the device, then a part of them is read.
     run(&mut buffers, Some(&[]));
     assert_eq!(device.traffic(), (vec![], vec![16]));
     assert_eq!(buffers.bytes(x)[0], 21);
     run(&mut buffers, Some(&[(x, 4)]));
     assert_eq!(device.traffic(), (vec![], vec![16, 4]));
     assert_eq!((buffers.bytes(x)[0], buffers.bytes(x)[4]), (41, 22));
-    // What the host changes goes there before the next dispatch.
+    // Memory changed by the host is copied before the next dispatch.
     buffers.bytes_mut(step)[0] = 1;
     run(&mut buffers, None);
     assert_eq!(device.traffic(), (vec![4], vec![16, 12]));
     assert_eq!((buffers.bytes(x)[0], buffers.bytes(x)[4]), (42, 43));
-    // All memory is given back but for what is still used.
+    // All memory is freed, except for that still in use.
     drop(program);
     assert!(device.with(|s| s.memory.iter().all(Option::is_none)));
 }
@@ -235,17 +235,17 @@ fn what_the_host_has_on_the_device_stays_there() {
     let (device, module, program, mut buffers, [x, step]) = setup();
     let held = device.make([7u32, 8, 9].iter().flat_map(|w| w.to_le_bytes()).collect());
     let at = std::num::NonZero::new(held.address() as usize).expect("it is not the first");
-    // SAFETY: what the address means is the device's affair, which has so many bytes there.
+    // SAFETY: the simulated device has that many bytes at this address.
     let memory = unsafe { Foreign::on_device(std::ptr::NonNull::without_provenance(at), 12) };
     buffers.bind_foreign(&module, x, memory);
     let run = |backend, buffers: &mut Buffers| {
         dispatch(backend, &module, 0, [2, 1, 1], buffers, Options::default())
     };
     run(Backend::Cuda(&program), &mut buffers).expect("it runs");
-    // Neither is it copied, nor done twice where the arena grew; and here it has no bytes.
+    // The memory is neither copied nor updated twice when the arena grows; and it has no bytes here.
     let (written, read) = device.traffic();
     assert_eq!((written, read), (vec![4], vec![16; 3]));
-    // Others may be at work on it before: it is waited for them, too.
+    // Other work may be using the memory beforehand, so there is an additional wait.
     assert_eq!(device.with(|s| (s.launches.len(), s.waits)), (3, 4));
     let mut bytes = [0; 12];
     held.read(&mut bytes).expect("it is there");
@@ -253,7 +253,7 @@ fn what_the_host_has_on_the_device_stays_there() {
     assert!(buffers.bytes(x).is_empty());
     let why = run(Backend::Interp, &mut buffers).expect_err("it is not there");
     assert!(why.error.message.contains("memory on a CUDA device"), "{}", why.error.message);
-    // Memory of the host's own takes its place.
+    // The host binds memory of its own instead.
     buffers.bind(&module, x, &[1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0]);
     buffers.bytes_mut(step)[0] = 1;
     run(Backend::Cuda(&program), &mut buffers).expect("it runs");

@@ -1,4 +1,4 @@
-//! Dispatches on both backends: same buffers, same output, same errors.
+//! Dispatches on both backends give the same buffers, the same output and the same errors.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -36,7 +36,7 @@ fn run(
     (result, host.map(|(g, _)| buffers.bytes(g).to_vec()).collect())
 }
 
-/// Runs the module's only entry point both ways, on one worker and on three.
+/// Runs the module's only entry point on both backends, with one worker and with three.
 fn agree(text: &str, groups: [u32; 3], bindings: &[(&str, Vec<u8>)]) -> (String, Vec<Vec<u8>>) {
     let module = module(text);
     let (expected, expected_buffers) = run(Backend::Interp, &module, groups, bindings, 1);
@@ -268,7 +268,7 @@ fn pointers_handles_and_bounds() {
     assert_eq!(stdout, "3 0.000000\n");
     assert_eq!(buffers[2], floats([1.0, 3.0, 0.0]));
     assert_eq!(buffers[0], floats([1.0, 0.5, 3.0, 4.0, 5.0]));
-    // With the option, the first access out of range is an error.
+    // With `trap`, the first access out of range is an error.
     let module = module(text);
     let code = compile(&module, true);
     let (result, _) = run(Backend::Compiled(&code), &module, [1, 1, 1], &bindings, 1);
@@ -313,7 +313,7 @@ fn an_error_names_its_thread() {
 
 #[test]
 fn every_run_fails_alike() {
-    // Far apart, so that another worker meets the later one first.
+    // The failing groups are far apart, so that another worker meets the later one first.
     let text = r#"
         global at: uniform u32x2
         func main() {
@@ -344,7 +344,7 @@ fn every_run_fails_alike() {
 
 #[test]
 fn leaves_that_are_not_kept_as_they_are() {
-    // Any nonzero byte is true, and an array of pointers is loaded at once.
+    // Any nonzero byte is true, and an array of pointers is loaded as a whole.
     let text = r#"
         struct P { flags: [20 x bool], one: bool, many: [2 x handle<f32>] }
         global p: uniform struct P
@@ -377,7 +377,7 @@ fn leaves_that_are_not_kept_as_they_are() {
         entry main: main [1, 1, 1]"#;
     let mut p = vec![2u8; 21];
     p.resize(24, 0);
-    // The pointer's buffer comes after those of the three globals.
+    // The pointer's buffer follows those of the three globals.
     p.extend(4u64.to_le_bytes());
     p.extend(9u64.to_le_bytes());
     let bindings = [("p", p), ("data", floats((0..9).map(|k| k as f32))), ("out", vec![0; 8])];
@@ -385,7 +385,8 @@ fn leaves_that_are_not_kept_as_they_are() {
     assert_eq!(buffers[2], ints([9, 7]));
 }
 
-/// Workers add to zeros of their own what nobody looks at before the end; and to the buffer itself where somebody does.
+/// Workers add to zeroed copies of a buffer that is not read before the end, and to the buffer itself if it
+/// is read.
 #[test]
 fn sums_of_several_workers() {
     for (ty, bits, looks) in [("f32", 32, false), ("f64", 64, false), ("f32", 32, true)] {
@@ -419,12 +420,12 @@ fn sums_of_several_workers() {
             32 => floats(starts.map(|x| x as f32)),
             _ => starts.flat_map(f64::to_le_bytes).collect(),
         };
-        // Whole numbers are added exactly in any order.
+        // Sums of whole numbers are exact in any order.
         agree(&text, [600, 1, 1], &[("sums", bytes)]);
     }
 }
 
-/// Of a large buffer, workers have zeros for what they touch.
+/// For a large buffer, only the touched parts of the workers' copies take memory.
 #[test]
 fn sums_in_a_large_buffer() {
     for (ty, bytes) in [("f32", 4), ("f64", 8)] {
@@ -453,7 +454,7 @@ fn sums_in_a_large_buffer() {
     }
 }
 
-/// What a thread looks at right after it has added is no sum: nobody may have zeros of its own in its place.
+/// A buffer that a thread reads right after adding to it must not be replaced by workers' copies.
 #[test]
 fn sums_that_are_looked_at_stay_shared() {
     let text = "

@@ -1,6 +1,6 @@
 //! `test linearize|propagate|unzip|transpose|forward|backward FUNCTION`: a function after a stage of
-//! `autodiff`. `test differentiate`: the whole module, where `; run:` lines must hold afterwards, or
-//! `; error: TEXT` must be reported.
+//! `autodiff`. `test differentiate`: the whole module, for which `; run:` lines must hold afterwards, or `;
+//! error: TEXT` must be reported.
 
 use crate::file::TestFile;
 

@@ -1,8 +1,10 @@
-//! `test emit TARGET`: the program in a language of graphics processors, by `// check:` and `// not:` lines, or
-//! `// error: LINE:COLUMN: TEXT`. `test emit TARGET subgroups`: for devices whose subgroups are waves.
+//! `test emit TARGET`: writes the program in a language of graphics processors, and checks it by `// check:`
+//! and `// not:` lines, or by `// error: LINE:COLUMN: TEXT`. `test emit TARGET subgroups` writes it for
+//! devices whose subgroups are waves.
 //!
-//! Whatever the target, the program is also written as SPIR-V, GLSL and HLSL, and `spirv-val` and `glslangValidator` must
-//! accept it where they are installed; it reads HLSL, too, but for what only Microsoft's compiler knows.
+//! Whatever the target, the program is also written as SPIR-V, GLSL and HLSL, and `spirv-val` and
+//! `glslangValidator` must accept it if they are installed. The latter also checks HLSL, unless the program
+//! has features that only Microsoft's compiler supports.
 
 use std::path::Path;
 use std::process::Command;
@@ -75,7 +77,7 @@ fn text(wanted: &str) -> String {
     wanted.splitn(3, ':').nth(2).unwrap_or_default().trim().to_string()
 }
 
-/// What the target's own tool says of a module; nothing where the tool is not installed.
+/// Validates a module with the target's own tool; passes if the tool is not installed.
 pub fn validate(of: &Path, target: Target, bytes: &[u8]) -> Result<(), String> {
     let name = of.file_stem().unwrap_or_default().to_string_lossy();
     let (process, thread) = (std::process::id(), std::thread::current().id());
@@ -84,7 +86,7 @@ pub fn validate(of: &Path, target: Target, bytes: &[u8]) -> Result<(), String> {
     let mut command = match target {
         Target::Spirv => {
             let mut command = Command::new("spirv-val");
-            // A module without an entry point is no shader for Vulkan.
+            // A module without an entry point is not a valid shader for Vulkan.
             let environment = if entry_points(bytes) > 0 { "vulkan1.1" } else { "spv1.3" };
             command.args(["--target-env", environment]);
             command
@@ -107,7 +109,7 @@ pub fn validate(of: &Path, target: Target, bytes: &[u8]) -> Result<(), String> {
     let output = command.arg(&path).output();
     let _ = std::fs::remove_file(&path);
     match output {
-        // Not installed.
+        // The tool is not installed.
         Err(_) => Ok(()),
         Ok(output) if output.status.success() => Ok(()),
         Ok(output) => Err(format!(
@@ -118,8 +120,8 @@ pub fn validate(of: &Path, target: Target, bytes: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Whether a program has what Microsoft's compiler knows and `glslangValidator` does not: integers of 64 bits, typed loads of
-/// bytes, and zeros made an array.
+/// Returns true if a program has features that Microsoft's compiler supports and `glslangValidator` does not:
+/// 64-bit integers, typed loads of bytes, and zeros converted to an array.
 pub fn is_for_dxc_only(text: &str) -> bool {
     ["int64_t", "Load<", "Interlocked64", "])0"].iter().any(|word| text.contains(word))
 }
@@ -130,7 +132,7 @@ pub fn hlsl_entry(text: &str) -> Option<&str> {
     after.split_once("void ")?.1.split('(').next()
 }
 
-/// How many entry points a SPIR-V module has.
+/// The number of entry points of a SPIR-V module.
 fn entry_points(bytes: &[u8]) -> usize {
     const ENTRY_POINT: u32 = 15;
     let words: Vec<u32> =

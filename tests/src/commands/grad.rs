@@ -1,4 +1,4 @@
-//! `test grad`: at `; grad: f(0.3, 2)` (with `~ 1e-9` for another tolerance), forward and reverse
+//! `test grad`: checks that at `; grad: f(0.3, 2)` (with `~ 1e-9` for another tolerance) forward and reverse
 //! mode agree with dual numbers in every direction.
 
 use ir::interp::{Memory, Value, call_limited, dual};

@@ -1,4 +1,4 @@
-//! The commands of filetests: one small file each.
+//! The commands of filetests, with one small file for each.
 
 mod ad;
 pub mod emit;
@@ -22,7 +22,7 @@ const LIMITS: ir::interp::Limits = ir::interp::Limits {
     deadline: None,
 };
 
-/// Runs a filetest; the error is what a person needs to see.
+/// Runs a filetest; the error is the text to show to the user.
 pub fn run(file: &TestFile) -> Result<(), String> {
     let command = file.command.first().map_or("", String::as_str);
     if file.path.extension().is_some_and(|e| e == "slang") {
@@ -53,7 +53,8 @@ fn module(file: &TestFile) -> Result<Module, String> {
     Ok(module)
 }
 
-/// An error with the module's text if it is not well-formed, or does not read back as it is printed.
+/// Returns an error with the module's text if the module is not well-formed, or if its printed text does not
+/// parse to the same module.
 fn well_formed(module: &Module, when: &str) -> Result<(), String> {
     let errors: Vec<String> = ir::verify::verify_module(module).iter().map(ToString::to_string).collect();
     let text = ir::print::print_module(module);

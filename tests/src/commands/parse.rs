@@ -1,5 +1,5 @@
-//! `test parse`: printing and parsing again is the identity; `; check:` lines match what is printed.
-//! With `; error: TEXT`, parsing must fail with that text, on that line.
+//! `test parse`: printing a module and parsing it again is the identity; `; check:` lines match the printed
+//! text. With `; error: TEXT`, parsing must fail with that text, on that line.
 
 use ir::parse::parse_module;
 use ir::print::print_module;

@@ -1,6 +1,6 @@
-//! `test PASS…`: the named passes of `opt`, one after the other. What comes out must be well-formed
-//! and match the `; check:` lines; `; run:` lines must hold before and after. The word `fast_math`
-//! turns that option on; `on_device` and `on_processor` say where the code is to run.
+//! `test PASS…`: runs the named passes of `opt`, one after the other. The result must be well-formed and
+//! match the `; check:` lines; `; run:` lines must hold before and after. The word `fast_math` turns that
+//! option on; `on_device` and `on_processor` select the target of the code.
 
 use crate::file::TestFile;
 

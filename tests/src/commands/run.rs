@@ -1,6 +1,6 @@
-//! `test run`: `; run: f(1.0, 2) == 3.0` holds on the interpreter and on the JIT. `~ 3.0` allows an
-//! error of 1e-5; `error TEXT` wants the run to stop with that message. `; stdout: TEXT` lines are
-//! what the calls print.
+//! `test run`: checks that `; run: f(1.0, 2) == 3.0` holds on the interpreter and on the JIT. `~ 3.0` allows
+//! an error of 1e-5; `error TEXT` expects the run to stop with that message. `; stdout: TEXT` lines are the
+//! text that the calls print.
 
 use ir::interp::{Memory, RunError, STEP_LIMIT_MESSAGE, Value, call_limited};
 use ir::{Func, Module};
@@ -22,7 +22,7 @@ pub(super) fn run(file: &TestFile) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks all `; run:` lines; gives what was printed.
+/// Checks all `; run:` lines; returns the printed text.
 pub(super) fn hold(file: &TestFile, module: &Module, when: &str) -> Result<String, String> {
     let mut printed = String::new();
     for text in file.all("run") {
@@ -39,7 +39,7 @@ fn one(module: &Module, text: &str, printed: &mut String) -> Result<(), String> 
     if let Err(e) = &interpreted
         && e.message == STEP_LIMIT_MESSAGE
     {
-        // Machine code would run for ever.
+        // The machine code would never end.
         return Err(e.message.clone());
     }
     let on_jit = jit(module, call.func, &call.args)?;
@@ -69,10 +69,10 @@ fn one(module: &Module, text: &str, printed: &mut String) -> Result<(), String> 
     Ok(())
 }
 
-/// The call on machine code.
+/// Runs the call as machine code.
 fn jit(module: &Module, func: Func, args: &[Value]) -> Result<Result<Vec<Value>, RunError>, String> {
     let options = native::Options { functions: vec![func], ..Default::default() };
-    // Machine code knows of numbers only.
+    // Machine code supports plain numbers only, and no absent differentials.
     let mut module = module.clone();
     opt::run_pass(&mut module, "differentials", &opt::Options::default());
     let compiled = codegen_cranelift::compile(&module, &options).map_err(|e| e.op)?;

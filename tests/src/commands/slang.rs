@@ -1,16 +1,17 @@
-//! Tests of source programs, by way of the driver's library.
+//! Tests of source programs, through the driver's library.
 //!
-//! `test run`: runs the entry point (`main`, or the only kernel) on the interpreter, with and without optimisation, and
-//! on the JIT.
-//! `// bind: NAME=VALUE`, `// conform: TYPE:INTERFACE=ID`, `// entry: NAME`, `// groups: X,Y,Z` and
-//! `// block: X,Y,Z` are as on the command line; `// stdout: TEXT` lines
-//! are all that is printed; `test run optimised` does without the run without optimisation; `test run check-nan` stops
-//! where a differential is not finite, and `test run columns` (or `test check columns`) lays matrices out column by
-//! column; `// buffer: NAME = VALUES` is a buffer afterwards; `// error: LINE:COLUMN: TEXT` is where and why it stops, in
-//! the compiler or on the way.
+//! `test run`: runs the entry point (`main`, or the only kernel) on the interpreter, with and without
+//! optimisation, and on the JIT.
 //!
-//! `test check`: `//^ error` or `//^ error: TEXT` stands below each line that must have an error, and
-//! no other line has one. `//^ warning` likewise, but other warnings are let pass.
+//! `// bind: NAME=VALUE`, `// conform: TYPE:INTERFACE=ID`, `// entry: NAME`, `// groups: X,Y,Z` and `//
+//! block: X,Y,Z` have the same meaning as on the command line. `// stdout: TEXT` lines are the whole printed
+//! text; `// buffer: NAME = VALUES` is the content of a buffer afterwards; `// error: LINE:COLUMN: TEXT` is
+//! the place and message of an error, at compile time or at run time. `test run optimised` skips the run
+//! without optimisation; `test run check-nan` stops where a differential is not finite; `test run columns`
+//! (or `test check columns`) stores matrices column by column.
+//!
+//! `test check`: `//^ error` or `//^ error: TEXT` is below each line that must have an error, and no other
+//! line may have one. `//^ warning` likewise, but other warnings are allowed.
 
 use driver::bind;
 use driver::launch::{Backend, CodeOptions, Runner};
@@ -41,30 +42,31 @@ fn session(file: &TestFile) -> Session {
     Session::new(FileOptions { warn, matrices_in_columns, ..FileOptions::default() })
 }
 
-/// What a run does.
+/// The results of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// What it prints.
+    /// The printed text.
     pub printed: String,
-    /// What the program's buffers are afterwards, a line for each.
+    /// The content of the program's buffers afterwards, one line per buffer.
     pub buffers: String,
-    /// How many lanes there were.
+    /// The number of lanes.
     pub lanes: u32,
 }
 
 impl Outcome {
-    /// All of it as text.
+    /// The printed text and the buffers as one text.
     pub fn text(&self) -> String {
         format!("{}{}", self.printed, self.buffers)
     }
 }
 
-/// What a run prints and what the program's buffers are afterwards, as text.
+/// The printed text of a run and the content of the program's buffers afterwards, as text.
 pub fn outcome(file: &TestFile, backend: Backend) -> Result<String, String> {
     outcome_with(file, 2, backend, &CodeOptions::default()).map(|outcome| outcome.text())
 }
 
-/// The same at a level of optimisation and with options of the code, apart.
+/// The outcome at a level of optimisation and with options of code generation, with text and buffers
+/// separate.
 pub fn outcome_with(
     file: &TestFile,
     level: u8,
@@ -74,7 +76,7 @@ pub fn outcome_with(
     outcome_by(file, level, &|module| Runner::with_options(module, backend, options))
 }
 
-/// The same on what `make` makes of the module.
+/// The outcome of running a module on the runner that `make` creates for it.
 pub fn outcome_by(
     file: &TestFile,
     level: u8,
@@ -91,7 +93,8 @@ pub fn outcome_by(
     Ok(Outcome { printed, buffers, lanes: runner.lanes(0) })
 }
 
-/// Whether a program, optimised, has functions of floats that are no arithmetic: sines, powers and their like.
+/// Returns true if a program, once optimised, has floating-point functions other than arithmetic, such as
+/// sines and powers.
 pub fn has_transcendental(file: &TestFile) -> bool {
     let mut session = session(file);
     let Ok((_, compiled)) = compile(file, 2, &mut session) else { return false };
@@ -153,7 +156,7 @@ fn run_on(file: &TestFile, backend: Backend, level: u8, session: &mut Session) -
     }
 }
 
-/// The kernel's name and the program.
+/// The kernel's name and the compiled program.
 pub fn compile(file: &TestFile, level: u8, session: &mut Session) -> Result<(String, Compiled), Failure> {
     let mut loaded = pipeline::load(session, &file.path)?;
     loaded.errors()?;
@@ -218,7 +221,7 @@ fn buffer(runner: &Runner, line: &str) -> Result<(), String> {
     }
 }
 
-/// The failure as a person sees it.
+/// The failure as shown to the user.
 fn text(session: &Session, failure: &Failure) -> String {
     match failure {
         Failure::Program(diagnostics) => driver::render::all_to_text(&session.sources, diagnostics, false),
@@ -241,7 +244,7 @@ fn place(session: &Session, diagnostic: &Diagnostic) -> String {
     format!("{line}:{column}: {} {} {help}", diagnostic.message, diagnostic.primary.message)
 }
 
-/// A `//^` line: what is wanted of the line above.
+/// A `//^` line: the diagnostic expected in the line above.
 struct Mark {
     line: usize,
     severity: Severity,

@@ -1,6 +1,7 @@
-//! `test uniform [rows] [packed]`: what the analysis of lanes finds for `main`. Each line of the function says which of
-//! the values that it defines vary, and whether lanes part there; or there is one line that says why it runs in no lanes.
-//! The words are how threads are dealt out.
+//! `test uniform [rows] [packed]`: prints the results of the divergence analysis for `main`. Each line of the
+//! function shows which of the values that it defines are divergent, and whether control flow diverges there;
+//! or a single line gives the reason why it runs in no lanes. The words select how threads are assigned to
+//! lanes.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -22,7 +23,7 @@ pub(super) fn run(file: &TestFile) -> Result<(), String> {
     file.match_output(&found)
 }
 
-/// The function's text with marks. A value is defined where its number comes first.
+/// The function's text with marks. A value is defined where its number first occurs.
 fn marked(module: &Module, f: &Function, facts: &Facts) -> String {
     let mut parting: Vec<Inst> = Vec::new();
     f.walk(f.body(), &mut |inst| {

@@ -1,4 +1,4 @@
-//! `test verify`: the verifier finds what the `; error: TEXT` lines say, and nothing else.
+//! `test verify`: the verifier reports exactly the errors listed in `; error: TEXT` lines.
 
 use crate::file::TestFile;
 

@@ -1,10 +1,10 @@
-//! The top of a program: types with methods, helper functions, `f`.
+//! Generates the declarations of a program: types with methods, helper functions, `f`.
 
 use std::fmt::Write;
 
 use super::{Generator, Scope, Shape, Ty};
 
-/// Types behind an interface.
+/// Types that conform to an interface.
 const PARTS: &str = "\
 interface IPart : IDifferentiable
 {
@@ -127,7 +127,7 @@ impl Generator {
         );
     }
 
-    /// A function with written derivatives, right ones: forward, both, or backward beside a body that is
+    /// A function with correct custom derivatives: forward, both, or backward in addition to a body that is
     /// differentiable itself.
     fn written(&mut self, name: &str) {
         let (c, k) = (self.rng.float(), self.rng.float());
@@ -159,7 +159,7 @@ impl Generator {
         }
     }
 
-    /// A function that calls itself: what is random in it is the step and the end.
+    /// A recursive function, whose step and end are random.
     fn recursive(&mut self, name: &str) {
         self.writer.line("[Differentiable]");
         self.writer.open(&format!("F {name}(F a, F b, no_diff int n)"));
@@ -185,7 +185,7 @@ impl Generator {
         self.writer.close();
     }
 
-    /// A function over values whose type is chosen at run time and may change.
+    /// A function of values whose type is chosen at run time and may change.
     fn dynamic(&mut self, name: &str) {
         self.writer.line("[Differentiable]");
         self.writer.open(&format!("F {name}(F a, F b, no_diff int k)"));

@@ -1,11 +1,11 @@
-//! Expressions by type, and places.
+//! Generates expressions by type, and places.
 
 use super::{Generator, Shape, Ty, Var};
 
 const LANES: [&str; 4] = ["x", "y", "z", "w"];
 
 impl Generator {
-    /// A variable or a part of one that has this type.
+    /// A variable of this type, or a part of one.
     pub(super) fn find(&mut self, want: Ty, assignable: bool) -> Option<String> {
         let vars: Vec<Var> =
             self.scope.vars.iter().filter(|v| !(assignable && v.constant)).cloned().collect();
@@ -47,7 +47,7 @@ impl Generator {
         format!("F({})", self.rng.float())
     }
 
-    /// An `int` of any value.
+    /// An arbitrary `int`.
     pub(super) fn int(&mut self) -> String {
         let n = self.scope.ints.len();
         match self.rng.below(6) {
@@ -56,7 +56,7 @@ impl Generator {
             3 => {
                 let (a, b) = (self.small_int(), self.small_int());
                 let op = self.rng.of(&["+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>"]);
-                // a literal divisor of zero is refused
+                // A literal zero as divisor is an error.
                 let op = if b.starts_with(|c: char| c.is_ascii_digit()) { "+" } else { op };
                 format!("({a} {op} {b})")
             }
@@ -76,14 +76,14 @@ impl Generator {
         }
     }
 
-    /// In range for an array of `n`.
+    /// An index within an array of length `n`.
     pub(super) fn index(&mut self, n: usize) -> String {
         if self.scope.depth == 0 || self.rng.one_in(3) {
             return format!("{}", self.rng.below(n));
         }
         let k = self.scope.ints.len();
         if self.rng.one_in(6) {
-            // An index that depends on what has a derivative.
+            // An index that depends on a differentiable value.
             let by = self.leaf();
             return format!("uint(int(({by}) * 5)) % {n}");
         }
@@ -114,7 +114,7 @@ impl Generator {
         }
     }
 
-    /// An expression of the type.
+    /// An expression of the given type.
     pub(super) fn value(&mut self, ty: Ty, depth: usize) -> String {
         match ty {
             Ty::Float => self.float(depth),
@@ -126,7 +126,7 @@ impl Generator {
         }
     }
 
-    /// What may stand behind `=` in a declaration.
+    /// An initialiser after `=` in a declaration.
     pub(super) fn initialiser(&mut self, ty: Ty) -> String {
         let list = |parts: Vec<String>| format!("{{ {} }}", parts.join(", "));
         match ty {
@@ -159,7 +159,7 @@ impl Generator {
         (!pure.is_empty()).then(|| pure[self.rng.below(pure.len())].clone())
     }
 
-    /// A number that is there already.
+    /// An existing number.
     pub(super) fn leaf(&mut self) -> String {
         match self.rng.below(12) {
             0 => self.constant(),

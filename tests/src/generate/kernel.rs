@@ -1,7 +1,8 @@
-//! Programs of numbers of all types: conversions, integers at their limits, buffers, atomics, places in places.
+//! Generates programs with numbers of all types: conversions, integers at their limits, buffers, atomics,
+//! nested places.
 //!
-//! `void main()` prints what it computed, numbers by their bits (one NaN is as good as another). Only operations that
-//! are rounded exactly are used, so that another compiler must give the same bits. A `tame` program keeps to what C
+//! `void main()` prints the computed numbers as bits (all NaNs count as equal). Only exactly rounded
+//! operations are used, so that another compiler must give the same bits. A `tame` program uses only what C
 //! defines: no division by zero, no wide shifts, no conversion out of range.
 
 use super::{Rng, Writer};
@@ -11,7 +12,7 @@ const INTEGERS: [&str; 8] =
 const FLOATS: [&str; 3] = ["float", "double", "half"];
 const LANES: [&str; 4] = ["x", "y", "z", "w"];
 
-/// The program of a seed.
+/// The program for a seed.
 pub fn kernel(seed: u64, tame: bool) -> String {
     let mut kernel = Kernel {
         rng: Rng::new(seed ^ 0x5EED),
@@ -30,11 +31,11 @@ pub fn kernel(seed: u64, tame: bool) -> String {
 #[derive(Clone)]
 struct Var {
     name: String,
-    /// Of the elements.
+    /// The scalar type of the elements.
     scalar: &'static str,
-    /// 0 for a scalar.
+    /// The number of lanes; 0 for a scalar.
     lanes: usize,
-    /// 0 for a value that is no array.
+    /// The length; 0 for a value that is not an array.
     length: usize,
     constant: bool,
 }
@@ -43,7 +44,7 @@ struct Var {
 struct Function {
     name: String,
     result: &'static str,
-    /// Scalar type, and `in`, `out` or `inout`.
+    /// The scalar type, and `in`, `out` or `inout`, of each parameter.
     params: Vec<(&'static str, &'static str)>,
 }
 
@@ -55,7 +56,7 @@ struct Kernel {
     functions: Vec<Function>,
     depth: usize,
     loops: usize,
-    /// Statements that leave something here.
+    /// Statements that exit an enclosing construct here.
     exits: Vec<String>,
 }
 
@@ -379,7 +380,7 @@ impl Kernel {
         }
     }
 
-    /// A scalar that can be assigned to, of that type.
+    /// A scalar of the given type that can be assigned to.
     fn place(&mut self, want: Option<&str>) -> Option<(String, &'static str)> {
         let fits = |v: &&Var| !v.constant && want.is_none_or(|w| w == v.scalar);
         let vars: Vec<Var> = self.vars.iter().filter(fits).cloned().collect();
@@ -426,7 +427,7 @@ impl Kernel {
         }
     }
 
-    /// An expression of the type.
+    /// An expression of the given type.
     fn value(&mut self, ty: &'static str, depth: usize) -> String {
         if depth == 0 || self.rng.one_in(5) {
             if self.rng.one_in(12) {
@@ -471,7 +472,7 @@ impl Kernel {
                 args.push(self.value(ty, 0));
                 continue;
             }
-            // each place once: the order of copies back is not defined
+            // Each place is passed once, since the order of copying results back is not defined.
             let place = self.place(Some(ty))?.0;
             let base = place.split(['.', '[']).next().unwrap_or(&place).to_string();
             if written.contains(&base) {
@@ -480,7 +481,7 @@ impl Kernel {
             written.push(base);
             args.push(place);
         }
-        // nor is the order of evaluation, where a call writes what its neighbour reads
+        // The order of evaluation is not defined either if a call writes what a neighbouring operand reads.
         if !written.is_empty() {
             let v = self.writer.fresh("v");
             self.writer.line(&format!("{} {v} = {}({});", f.result, f.name, args.join(", ")));
@@ -515,7 +516,7 @@ impl Kernel {
     fn integer(&mut self, ty: &'static str, depth: usize) -> String {
         let a = self.value(ty, depth - 1);
         let b = self.value(ty, depth - 1);
-        // in C, narrow numbers are computed as `int`; the cast says the same in both languages
+        // C computes on narrow numbers as `int`; with the cast both languages give the same result.
         match self.rng.below(14) {
             0 => format!("({ty})({a} + {b})"),
             1 => format!("({ty})({a} - {b})"),
@@ -558,7 +559,7 @@ impl Kernel {
                 let from = self.scalar();
                 let e = self.value(from, depth - 1);
                 match self.tame && is_float(from) {
-                    // in the range of all types, 0 and up
+                    // The value is in the range of all types, and not negative.
                     true => format!(
                         "({ty})({e} > ({from})(0.0f) && {e} < ({from})(100.0f) ? {e} : ({from})(9.5f))"
                     ),

@@ -1,9 +1,8 @@
-//! Random programs in the language.
+//! Generates random programs in the language.
 //!
-//! [`program`] makes differentiable programs: a few helper functions and
-//! `F f(F x, F y, S s, no_diff int n)`. Every expression is bounded and smooth between branches, so that differences can
-//! check derivatives; every loop ends. [`kernel`] makes programs of numbers of all types. The text depends on the seed
-//! alone.
+//! [`program`] makes differentiable programs: a few helper functions and `F f(F x, F y, S s, no_diff int n)`.
+//! Every expression is bounded and smooth between branches, so that finite differences can check derivatives;
+//! every loop ends. [`kernel`] makes programs with numbers of all types. The text depends on the seed alone.
 
 mod declarations;
 mod expressions;
@@ -21,11 +20,11 @@ pub use kernel::kernel;
 pub use second::{Way, directional};
 pub use shared::{ELEMENTS, shared};
 
-/// A small generator of pseudo-random numbers (xorshift64*), so that a seed means the same program for ever.
+/// A small pseudo-random number generator (xorshift64*), so that a seed always gives the same program.
 pub struct Rng(u64);
 
 impl Rng {
-    /// From any seed.
+    /// Creates a generator from any seed.
     pub fn new(seed: u64) -> Rng {
         let mut rng = Rng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03);
         if rng.0 == 0 {
@@ -37,7 +36,7 @@ impl Rng {
         rng
     }
 
-    /// 64 bits.
+    /// 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -45,40 +44,40 @@ impl Rng {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// Below `n`.
+    /// A random number below `n`.
     pub fn below(&mut self, n: usize) -> usize {
         (self.bits() >> 33) as usize % n
     }
 
-    /// True once in `n`.
+    /// Returns true with probability 1/`n`.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    /// One of these.
+    /// One of the texts.
     pub fn of<'a>(&mut self, texts: &[&'a str]) -> &'a str {
         texts[self.below(texts.len())]
     }
 
-    /// In [-2, 2), in steps of 1/64, so that it prints exactly.
+    /// A number in [-2, 2), in steps of 1/64, so that it prints exactly.
     pub fn float(&mut self) -> f64 {
         self.below(256) as f64 / 64.0 - 2.0
     }
 }
 
-/// A differentiable program and what can be said of its derivatives.
+/// A differentiable program and properties of its derivatives.
 pub struct Program {
     /// The source.
     pub text: String,
-    /// Numbers go through narrower types: differences say nothing, and sums have few digits.
+    /// Numbers are converted to narrower types: finite differences are meaningless, and sums have few digits.
     pub lossy: bool,
-    /// Derivatives are cut somewhere: differences say nothing.
+    /// Derivatives are cut somewhere: finite differences are meaningless.
     pub cuts: bool,
-    /// It asks for derivatives itself: dual numbers cannot run it.
+    /// The program itself calls derivatives: dual numbers cannot evaluate it.
     pub nested: bool,
 }
 
-/// The program of a seed, with float type `scalar` (`float` or `double`).
+/// The program for a seed, with float type `scalar` (`float` or `double`).
 pub fn program(seed: u64, scalar: &str) -> Program {
     let mut rng = Rng::new(seed);
     let features = Features {
@@ -99,7 +98,7 @@ pub fn program(seed: u64, scalar: &str) -> Program {
     Program { text: generator.writer.text, lossy, cuts, nested }
 }
 
-/// What a program may use.
+/// The features that a program may use.
 #[derive(Clone, Copy, Default)]
 struct Features {
     lossy: bool,
@@ -145,16 +144,16 @@ struct Scope {
     counters: Vec<(String, &'static str)>,
     /// Helper functions that may be called: name and shape.
     helpers: Vec<(String, Shape)>,
-    /// What `return` takes, if it may stand here.
+    /// The type that `return` takes, if it is allowed here.
     returns: Option<Ty>,
-    /// `S` has its methods.
+    /// The methods of `S` have been declared.
     methods: bool,
     in_loop: bool,
     /// `break` leaves a `switch`.
     in_switch: bool,
-    /// How many loops are around.
+    /// The number of enclosing loops.
     loops: usize,
-    /// The labels of loops around.
+    /// The labels of enclosing loops.
     labels: Vec<String>,
     depth: usize,
 }
@@ -177,11 +176,11 @@ enum Shape {
     NoDiff,
     /// `vector<F, 3> h(vector<F, 3> a, inout T t)`
     Vector,
-    /// `F h(F a, F b, no_diff int n)`, which calls itself
+    /// `F h(F a, F b, no_diff int n)`, which is recursive
     Recursive,
-    /// `F h(F a, F b, no_diff int k)`, which goes through values of interface type
+    /// `F h(F a, F b, no_diff int k)`, which uses values of interface type
     Dynamic,
-    /// `F h(F a, F b)` with written derivatives
+    /// `F h(F a, F b)` with custom derivatives
     Written,
 }
 

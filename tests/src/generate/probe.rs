@@ -1,23 +1,25 @@
-//! The kernel that evaluates a random program: its value, its derivative along a direction and its gradient at each of
-//! many points, one group a point. Each stands in the program once, so that the compilers' time goes to the program.
+//! The kernel that evaluates a random program: its value, its derivative along a direction and its gradient
+//! at each of many points, with one group per point. Each evaluation occurs once in the text, so that the
+//! compilers' time is spent on the program.
 
 use super::Rng;
 
-/// Inputs with a derivative: `x`, `y`, `s.a`, `s.b[0..3]`.
+/// The number of differentiable inputs: `x`, `y`, `s.a`, `s.b[0..3]`.
 pub const INPUTS: usize = 6;
 
-/// Numbers of [`Point::numbers`].
+/// The number of numbers in [`Point::numbers`].
 pub const NUMBERS: usize = 2 * INPUTS + 3;
 
-/// Numbers that the kernel writes for a point: the value, the derivative along the direction, the gradient.
+/// The number of numbers that the kernel writes per point: the value, the derivative along the direction, and
+/// the gradient.
 pub const RESULTS: usize = 2 + INPUTS;
 
-/// Where a program is evaluated.
+/// A point at which a program is evaluated.
 #[derive(Clone, Copy, Debug)]
 pub struct Point {
-    /// The inputs that have a derivative.
+    /// The differentiable inputs.
     pub floats: [f64; INPUTS],
-    /// `s.c`, which has no derivative.
+    /// `s.c`, which is not differentiable.
     pub c: f64,
     /// `s.k`
     pub k: i32,
@@ -26,10 +28,11 @@ pub struct Point {
 }
 
 impl Point {
-    /// Any.
+    /// A random point.
     pub fn of(rng: &mut Rng) -> Point {
         Point {
-            // Never two the same: the halves of a tie are no slope that differences find.
+            // No two numbers are equal, since at a tie the derivative is split in halves that finite
+            // differences do not see.
             floats: std::array::from_fn(|k| rng.float() + 0.013 * (k + 1) as f64),
             c: rng.float(),
             k: rng.below(5) as i32,
@@ -37,20 +40,21 @@ impl Point {
         }
     }
 
-    /// What the kernel reads for this point and a direction.
+    /// The numbers that the kernel reads for this point and a direction.
     pub fn numbers(&self, direction: [f64; INPUTS]) -> impl Iterator<Item = f64> {
         let rest = [self.c, f64::from(self.k), f64::from(self.n)];
         self.floats.into_iter().chain(direction).chain(rest)
     }
 
-    /// This point, `h` further along an input.
+    /// This point, moved by `h` along an input.
     pub fn moved(mut self, input: usize, h: f64) -> Point {
         self.floats[input] += h;
         self
     }
 }
 
-/// The program with the kernel. With a point, its inputs are constants of the program; else they are read.
+/// The program with the kernel. If a point is given, its inputs are constants of the program; otherwise they
+/// are read.
 pub fn with_probe(text: &str, constants: Option<&Point>) -> String {
     let of = |k: usize, constant: &dyn Fn(&Point) -> String| match constants {
         Some(point) => constant(point),

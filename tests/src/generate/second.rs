@@ -1,6 +1,7 @@
-//! A program whose `f` is a derivative of another program's `f`: its derivatives are second ones.
+//! Programs whose `f` is a derivative of another program's `f`, so that their derivatives are second
+//! derivatives.
 
-/// Which mode the inner derivative is made by.
+/// The mode of the inner derivative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// `fwd_diff`
@@ -11,7 +12,8 @@ pub enum Way {
 
 const HEAD: &str = "F f(F x, F y, S s, no_diff int n)";
 
-/// The program with `f` in place of its derivative along a fixed direction. May be applied to its own result.
+/// The program in which `f` is replaced by its derivative along a fixed direction. Can be applied to its own
+/// result.
 pub fn directional(text: &str, way: Way) -> String {
     let number = (0..).find(|k| !text.contains(&format!("inner{k}("))).unwrap_or(0);
     let mut out = text.replace(HEAD, &HEAD.replace("f(", &format!("inner{number}(")));

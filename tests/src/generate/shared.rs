@@ -1,13 +1,14 @@
-//! Kernels whose threads share memory, with and without order: buffers, fields, memory of the group, pointers.
+//! Generates kernels whose threads share memory, with and without synchronisation: buffers, fields, memory of
+//! the group, pointers.
 //!
-//! Such a kernel leaves what one thread after the other leaves, each from barrier to barrier, though nobody
-//! should rely on it between groups. The text depends on the seed alone.
+//! The expected result of such a kernel is that of running one thread after the other, each from barrier to
+//! barrier, although programs should not rely on this between groups. The text depends on the seed alone.
 
 use std::fmt::Write as _;
 
 use super::Rng;
 
-/// Elements of each buffer.
+/// The number of elements of each buffer.
 pub const ELEMENTS: usize = 48;
 
 /// A kernel `main` for groups of this size.
@@ -48,7 +49,7 @@ impl Kernel {
         let _ = writeln!(self.text, "{:width$}{line}", "", width = 4 * depth);
     }
 
-    /// `all`: every thread of the group is here.
+    /// Writes statements; `all` is true if every thread of the group executes them.
     fn statements(&mut self, n: usize, depth: usize, all: bool) {
         for _ in 0..n {
             self.statement(depth, all);
@@ -116,7 +117,7 @@ impl Kernel {
         self.line(depth, "}");
     }
 
-    /// A condition, and whether it is the same for all threads of a group.
+    /// A condition, and true if it is the same for all threads of a group.
     fn condition(&mut self) -> (String, bool) {
         match self.rng.below(8) {
             0 => (format!("t == {}", self.rng.below(20)), false),

@@ -1,4 +1,4 @@
-//! Statements: declarations, assignments, control flow, calls.
+//! Generates statements: declarations, assignments, control flow, calls.
 
 use super::{Generator, Shape, Ty};
 
@@ -12,7 +12,7 @@ impl Generator {
         }
     }
 
-    /// The body of a control statement: its names end with it.
+    /// The body of a control statement, with a scope of its own.
     fn block(&mut self, in_loop: bool, in_switch: bool) {
         let saved = self.scope.clone();
         self.scope.depth -= 1;
@@ -111,7 +111,7 @@ impl Generator {
         self.writer.line(&format!("{place} {op} {e};"));
     }
 
-    /// Changes a whole matrix or array by a part of it that is known at run time only.
+    /// Changes a matrix or array through a part that is only known at run time.
     fn whole(&mut self) {
         let (ty, n) = match self.rng.below(4) {
             0 => (Ty::Array(3), 3),
@@ -135,7 +135,7 @@ impl Generator {
         self.writer.line(&text);
     }
 
-    /// Exchanges two arrays or structs; of one, two parts.
+    /// Swaps two arrays or structs, or two parts of one.
     fn swap(&mut self) {
         let (ty, name, dimensions) = match self.rng.below(4) {
             0 => (Ty::Array(3), "F", "[3]"),
@@ -165,7 +165,7 @@ impl Generator {
         self.writer.line(&format!("{v}.{lanes} {op} {e};"));
     }
 
-    /// Integers of all widths, declared or changed.
+    /// Declares or changes an integer of any width.
     fn integer(&mut self) {
         let n = self.scope.counters.len();
         if n > 0 && self.rng.one_in(2) {
@@ -283,7 +283,8 @@ impl Generator {
         self.end_label(label);
     }
 
-    /// A loop that counts with a number that may have a derivative, and ends at the latest after so many trips.
+    /// A loop with a counter that may have a derivative, which ends after a fixed number of iterations at the
+    /// latest.
     fn stepped(&mut self) {
         if self.scope.loops > 2 {
             return;
@@ -306,7 +307,7 @@ impl Generator {
         self.end_label(label);
     }
 
-    /// Perhaps a label of the loop that follows.
+    /// Sometimes writes a label for the loop that follows.
     fn label(&mut self) -> bool {
         let labelled = self.rng.one_in(3);
         if labelled {
@@ -323,7 +324,7 @@ impl Generator {
         }
     }
 
-    /// Perhaps an attribute that says what reverse mode keeps of the loop that follows.
+    /// Sometimes writes an attribute that controls what reverse mode keeps of the loop that follows.
     fn checkpoint(&mut self) {
         match self.rng.below(10) {
             0 => self.writer.line("[Checkpoint]"),
@@ -343,7 +344,7 @@ impl Generator {
         }
     }
 
-    /// Counted by hand, so that `continue` cannot make it endless.
+    /// A loop with a separate counter, so that `continue` cannot make it endless.
     fn r#while(&mut self) {
         if self.scope.loops > 2 {
             return;
@@ -444,7 +445,7 @@ impl Generator {
         self.declare(&v, Ty::Float, false);
     }
 
-    /// A derivative in reverse mode, asked for by the program itself.
+    /// A call of a reverse-mode derivative in the program itself.
     fn reverse(&mut self) {
         if !self.features.nested || self.scope.loops > 0 {
             return;
@@ -483,7 +484,8 @@ impl Generator {
         self.declare(&v, Ty::Float, false);
     }
 
-    /// Two pullbacks of one function, of which a condition chooses one, called after some other statements.
+    /// Two pullbacks of the same function, one of which is selected by a condition and called after some
+    /// other statements.
     fn pullback(&mut self, name: &str, inout: bool, [a, b, d, e]: [String; 4]) {
         let (c, other) = (self.condition(), self.float(1));
         let (x, z, y, p, q) = (

@@ -1,4 +1,4 @@
-//! The text of a random program while it is written: indented lines, and names that no other line has.
+//! The text of a random program under construction: indented lines, and unique names.
 
 #[derive(Default)]
 pub(crate) struct Writer {
@@ -14,7 +14,7 @@ impl Writer {
         self.text.push('\n');
     }
 
-    /// A line, and the block after it.
+    /// Writes a line and opens a block after it.
     pub(crate) fn open(&mut self, line: &str) {
         self.line(line);
         self.line("{");

@@ -1,4 +1,4 @@
-//! Runs a launch: groups one after the other, threads of a group until each waits or ends.
+//! Executes a launch: groups one after the other, and in a group each thread until it waits or ends.
 
 use std::collections::HashMap;
 use std::sync::MutexGuard;
@@ -6,22 +6,22 @@ use std::sync::MutexGuard;
 use super::parse::{Function, Operand, Program, Ty};
 use super::{Held, Space, lock, number};
 
-/// Where the memory of a group is, and that of a thread for itself.
+/// The addresses of the memory of a group, and of a thread's local memory.
 const SHARED: u64 = 1 << 48;
 const LOCAL: u64 = 2 << 48;
-/// Bytes that a thread's calls may have for themselves.
+/// The size in bytes of a thread's local memory for all its calls.
 const LOCAL_BYTES: usize = 512 << 10;
-/// Threads of a wave.
+/// Threads per warp.
 const LANES: usize = 32;
-/// Instructions of a launch.
+/// The maximum number of instructions of a launch.
 const MOST_STEPS: u64 = 2_000_000_000;
 
-/// Kernels with the module's memory.
+/// Kernels and the module's memory.
 pub(super) struct Code {
     program: Program,
     by_name: HashMap<String, usize>,
     kernels: Vec<usize>,
-    /// What the module declares, by name, and where it is.
+    /// The address of each symbol that the module declares.
     symbols: HashMap<String, u64>,
     shared_bytes: usize,
     space: Space,
@@ -94,11 +94,11 @@ struct Frame {
     at: usize,
     registers: Vec<u64>,
     params: HashMap<String, Vec<u8>>,
-    /// Where its own memory begins.
+    /// The address of the call's local memory.
     local: u64,
 }
 
-/// An operation of a wave that a thread has come to.
+/// A warp operation that a thread has reached.
 #[derive(Clone, Copy, PartialEq)]
 struct Meeting {
     function: usize,
@@ -110,7 +110,7 @@ struct Meeting {
 enum State {
     Ready,
     Barrier,
-    /// Where, what the thread gives, and whose value it takes.
+    /// The operation, the value that the thread contributes, and the lane whose value it takes.
     Wave(Meeting, u64, u32),
     Done,
 }
@@ -125,7 +125,7 @@ struct Thread {
 struct Run<'c> {
     code: &'c Code,
     held: MutexGuard<'c, Held>,
-    /// Memory of the group.
+    /// The memory of the group.
     shared: Vec<u8>,
     groups: [u32; 3],
     size: [u32; 3],
@@ -135,7 +135,7 @@ struct Run<'c> {
 
 impl<'c> Run<'c> {
     fn group(&mut self, function: usize, parameters: &[u64]) -> Result<(), String> {
-        // Nobody has cleared it.
+        // Group memory is uninitialised.
         self.shared = vec![0xa5; self.code.shared_bytes];
         let [x, y, z] = self.size;
         let mut threads = Vec::new();
@@ -176,7 +176,7 @@ impl<'c> Run<'c> {
         }
     }
 
-    /// What went wrong, and where.
+    /// An error message with its place.
     fn told(&self, thread: &Thread, why: &str) -> String {
         let Some(frame) = thread.frames.last() else { return why.to_string() };
         let function = &self.code.program.functions[frame.function];
@@ -187,7 +187,8 @@ impl<'c> Run<'c> {
         )
     }
 
-    /// Lets the lanes of a wave go on that have come to one operation: all of its mask that have not ended.
+    /// Lets lanes of a warp proceed that have reached the same operation, once all lanes in its mask that
+    /// have not ended are there.
     fn meet(&mut self, wave: &mut [Thread]) -> Result<bool, String> {
         for k in 0..wave.len() {
             let State::Wave(meeting, ..) = wave[k].state else { continue };
@@ -214,7 +215,7 @@ impl<'c> Run<'c> {
             for thread in wave.iter_mut().filter(|t| here(t)) {
                 let State::Wave(_, own, lane) = thread.state else { continue };
                 let result = match inst.op[0].as_str() {
-                    // What a lane gives that is not there is anything.
+                    // The value of a lane that does not take part is undefined.
                     "shfl" => Some(values.get(lane as usize).copied().flatten().unwrap_or(0xdead_beef)),
                     "match" => {
                         let same = |l: &usize| values[*l] == Some(own);
@@ -280,7 +281,7 @@ impl<'c> Run<'c> {
         found.ok_or_else(|| format!("there is no memory at {at:#x}"))
     }
 
-    /// One instruction of a thread.
+    /// Executes one instruction of a thread.
     fn step(&mut self, thread: &mut Thread) -> Result<(), String> {
         self.steps += 1;
         if self.steps > MOST_STEPS {
@@ -390,7 +391,8 @@ impl<'c> Run<'c> {
                         word[..len].copy_from_slice(self.memory(local, at, len)?);
                         let mut value = u64::from_le_bytes(word);
                         if inst.ty.0 == 's' {
-                            // The register may be wider; who reads it takes as many bits as it has.
+                            // The register may be wider than the value; later instructions use as many bits
+                            // as they need.
                             value = number::signed(value, bits) as u64;
                         }
                         let Operand::Register(to) = part else { return Err("no register".into()) };
@@ -493,7 +495,7 @@ impl<'c> Run<'c> {
             }
             "cvt" => {
                 let to = inst.first.ok_or("a conversion to nothing")?;
-                // The types are in the order of the text: to, from.
+                // The types are in the order of the text: destination, source.
                 number::convert(modifier, to, inst.ty, arg(1)?).ok_or("an unknown conversion")?
             }
             "bfe" => {
@@ -530,7 +532,7 @@ impl<'c> Run<'c> {
     }
 }
 
-/// Begins a function.
+/// Enters a function.
 fn enter(
     thread: &mut Thread,
     code: &Function,

@@ -1,9 +1,10 @@
-//! A device of NVIDIA's for tests: PTX, one instruction after the other.
+//! A simulated NVIDIA device for tests, which interprets PTX one instruction after the other.
 //!
-//! It takes the driver's place under `--backend cuda`, so what is tested is the text that LLVM writes, and all that the host
-//! does around it. Threads of a group run one after the other, each until it waits; so nothing is right only because
-//! threads go in step. What has no meaning on a device is an error here: memory that nobody allocated, an address that is
-//! not a multiple of its number's size, what a lane gives that is not in the mask, threads that wait for each other forever.
+//! It replaces the driver under `--backend cuda`, so the tests cover the text that LLVM writes, and the
+//! host's part in a dispatch. Threads of a group run one after the other, each until it waits; so no test
+//! passes only because threads run in lockstep. Undefined behaviour on a device is an error here: accesses to
+//! memory that was not allocated, misaligned addresses, values taken from a lane outside of the mask, and
+//! threads that wait for each other forever.
 
 mod machine;
 mod number;
@@ -14,10 +15,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use driver::gpu::cuda::{Driver, Kernels, Limits, Memory};
 
-/// Memory of the device: what is at each address that was given out.
+/// The memory of the device, by address.
 type Space = Arc<Mutex<Held>>;
 
-/// What is allocated.
+/// The allocations.
 #[derive(Default)]
 struct Held {
     all: BTreeMap<u64, Vec<u8>>,
@@ -26,7 +27,7 @@ struct Held {
 
 impl Held {
     fn allocate(&mut self, bytes: Vec<u8>) -> u64 {
-        // Between two allocations is nothing, so that what is beyond an end is found.
+        // Allocations are separated by gaps, so that accesses beyond their ends are detected.
         self.next = self.next.max(1 << 32).next_multiple_of(256) + 256;
         let at = self.next;
         self.next += bytes.len() as u64;
@@ -85,7 +86,7 @@ struct Allocated {
     space: Space,
     at: u64,
     len: u64,
-    /// Somebody else gives it back.
+    /// The memory is owned and freed elsewhere.
     is_borrowed: bool,
 }
 

@@ -1,16 +1,17 @@
-//! What operations do with numbers, by the description of PTX. A number is its bits, the rest of the 64 being zero.
+//! The operations on numbers as the description of PTX defines them. A number is represented by its bits, and
+//! the rest of the 64 bits are zero.
 
 use ir::Scalar;
 use ir::scalar;
 
 use super::parse::Ty;
 
-/// The bits that a number of a type has.
+/// Truncates a number to the bits of its type.
 pub(super) fn cut(x: u64, bits: u32) -> u64 {
     if bits >= 64 { x } else { x & ((1 << bits) - 1) }
 }
 
-/// A number with its sign.
+/// Sign-extends a number.
 pub(super) fn signed(x: u64, bits: u32) -> i64 {
     let unused = 64 - bits;
     ((x << unused) as i64) >> unused
@@ -32,7 +33,8 @@ fn half_bits(x: f64) -> u64 {
     scalar::convert(Scalar::F64, Scalar::F16, x.to_bits())
 }
 
-/// An operation on floats, rounded once; on halves by way of doubles, where the operation is exact or nearly so.
+/// An operation on floats, rounded once; on halves it is computed in doubles, where the operation is exact or
+/// nearly so.
 fn float(bits: u32, x: u64, y: u64, f: impl Fn(f32, f32) -> f32, d: impl Fn(f64, f64) -> f64) -> u64 {
     match bits {
         16 => half_bits(d(half_of(x), half_of(y))),
@@ -41,7 +43,7 @@ fn float(bits: u32, x: u64, y: u64, f: impl Fn(f32, f32) -> f32, d: impl Fn(f64,
     }
 }
 
-/// An operation of two operands; `None` if it is not known.
+/// An operation with two operands; `None` if it is not known.
 pub(super) fn binary(op: &str, ty: Ty, x: u64, y: u64) -> Option<u64> {
     let Ty(kind, bits) = ty;
     if kind == 'f' {
@@ -96,7 +98,7 @@ pub(super) fn high(ty: Ty, x: u64, y: u64) -> u64 {
     cut((product >> bits) as u64, bits)
 }
 
-/// A product of twice the bits.
+/// A product with twice the bits of its operands.
 pub(super) fn wide(ty: Ty, x: u64, y: u64) -> u64 {
     let Ty(kind, bits) = ty;
     let product = match kind {
@@ -106,7 +108,7 @@ pub(super) fn wide(ty: Ty, x: u64, y: u64) -> u64 {
     cut(product, 2 * bits)
 }
 
-/// An operation of one operand.
+/// An operation with one operand; `None` if it is not known.
 pub(super) fn unary(op: &str, ty: Ty, x: u64) -> Option<u64> {
     let Ty(kind, bits) = ty;
     if kind == 'f' {
@@ -132,7 +134,7 @@ pub(super) fn unary(op: &str, ty: Ty, x: u64) -> Option<u64> {
     Some(if matches!(op, "popc" | "clz") { result } else { cut(result, bits) })
 }
 
-/// A comparison.
+/// A comparison; `None` if it is not known.
 pub(super) fn compare(op: &str, ty: Ty, x: u64, y: u64) -> Option<bool> {
     let Ty(kind, bits) = ty;
     if kind == 'f' {
@@ -174,7 +176,7 @@ pub(super) fn compare(op: &str, ty: Ty, x: u64, y: u64) -> Option<bool> {
     })
 }
 
-/// A conversion, with the word that says how it is rounded.
+/// A conversion, with the rounding modifier; `None` if it is not known.
 pub(super) fn convert(round: Option<&str>, to: Ty, from: Ty, x: u64) -> Option<u64> {
     let x = cut(x, from.1);
     match (from.0, to.0) {

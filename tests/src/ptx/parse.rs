@@ -1,23 +1,23 @@
-//! PTX as LLVM writes it: functions, their instructions, and memory that is declared.
+//! Parses PTX as LLVM writes it: functions, their instructions, and declared memory.
 
 use std::collections::HashMap;
 
-/// A text.
+/// A parsed text.
 #[derive(Debug, Default)]
 pub(super) struct Program {
     pub(super) functions: Vec<Function>,
-    /// Memory of the module.
+    /// The memory of the module.
     pub(super) globals: Vec<Global>,
-    /// Memory of groups: name and bytes.
+    /// The memory of groups, as name and size in bytes.
     pub(super) shared: Vec<(String, u64)>,
 }
 
-/// Memory that is declared.
+/// Declared memory.
 #[derive(Debug)]
 pub(super) struct Global {
     pub(super) name: String,
     pub(super) bytes: Vec<u8>,
-    /// The names whose addresses stand in it, and where.
+    /// The symbols whose addresses are stored in the memory, with their offsets.
     pub(super) names: Vec<(usize, String)>,
 }
 
@@ -25,13 +25,13 @@ pub(super) struct Global {
 pub(super) struct Function {
     pub(super) name: String,
     pub(super) params: Vec<String>,
-    /// The name and the bytes of the memory that a call has for itself.
+    /// The name and the size in bytes of the local memory of a call.
     pub(super) local: Option<(String, u64)>,
     pub(super) n_registers: usize,
     pub(super) code: Vec<Inst>,
 }
 
-/// A type: what kind (`b`, `u`, `s`, `f`, `p` for a predicate) and how many bits.
+/// A type: its kind (`b`, `u`, `s`, `f`, `p` for a predicate) and its number of bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ty(pub(super) char, pub(super) u32);
 
@@ -39,30 +39,30 @@ pub(super) struct Ty(pub(super) char, pub(super) u32);
 pub(super) enum Operand {
     Register(usize),
     Number(u64),
-    /// `%tid.x` and its like.
+    /// `%tid.x` and similar registers.
     Special(String),
-    /// The address of something declared.
+    /// The address of a declared symbol.
     Symbol(String),
-    /// What brackets hold: a place, and bytes behind it.
+    /// The content of brackets: an address, and an offset in bytes.
     At(Box<Operand>, i64),
     Vector(Vec<Operand>),
 }
 
 #[derive(Debug)]
 pub(super) struct Inst {
-    /// It is done if that register is so.
+    /// The instruction is only executed if this predicate register has this value.
     pub(super) guard: Option<(usize, bool)>,
-    /// What it says.
+    /// The text of the instruction.
     pub(super) text: String,
     /// The operation with its modifiers, without the types at its end.
     pub(super) op: Vec<String>,
     pub(super) ty: Ty,
-    /// The type before the last, of `cvt` and `mul.wide`: that of the operand is the last.
+    /// The type before the last one, for `cvt` and `mul.wide`; the last one is the type of the operand.
     pub(super) first: Option<Ty>,
     pub(super) operands: Vec<Operand>,
-    /// Where a branch leads.
+    /// The target of a branch.
     pub(super) target: usize,
-    /// What is called, and the names of its arguments.
+    /// The called function, and the names of its arguments.
     pub(super) call: Option<(String, Vec<String>)>,
 }
 
@@ -75,7 +75,7 @@ fn ty(word: &str) -> Option<Ty> {
     Some(Ty(kind, bits))
 }
 
-/// Reads a text.
+/// Parses a text.
 pub(super) fn parse(text: &str) -> Result<Program, String> {
     let plain: String =
         text.lines().map(|l| l.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n");
@@ -111,7 +111,7 @@ pub(super) fn parse(text: &str) -> Result<Program, String> {
     }
 }
 
-/// Where the bracket closes that a text begins with.
+/// The position of the bracket that closes the one at the beginning of a text.
 fn matching(text: &str) -> Result<usize, String> {
     let mut depth = 0;
     for (at, c) in text.char_indices() {
@@ -123,7 +123,7 @@ fn matching(text: &str) -> Result<usize, String> {
     Err("a bracket does not close".into())
 }
 
-/// `.global .align 4 .b8 name[12] = {1, 2}`
+/// Parses `.global .align 4 .b8 name[12] = {1, 2}`.
 fn declaration(program: &mut Program, space: &str, line: &str) -> Result<(), String> {
     let (left, values) = line.split_once('=').map_or((line, None), |(l, v)| (l, Some(v)));
     let words: Vec<&str> = left.split_whitespace().collect();
@@ -153,7 +153,7 @@ fn declaration(program: &mut Program, space: &str, line: &str) -> Result<(), Str
     Ok(())
 }
 
-/// A function from its head and body, and the memory of groups that it declares.
+/// Parses a function from its head and body, and returns it with the group memory that it declares.
 fn function(head: &str, body: &str) -> Result<(Function, Vec<String>), String> {
     let lists: Vec<&str> =
         head.match_indices('(').map(|(at, _)| head[at + 1..].split(')').next().unwrap_or_default()).collect();
@@ -163,7 +163,7 @@ fn function(head: &str, body: &str) -> Result<(Function, Vec<String>), String> {
         list.split(',').filter_map(name).collect()
     };
     let params = lists.last().map_or_else(Vec::new, |list| names(list));
-    // The name comes before the last list, or at the end where there is none but that of the result.
+    // The name comes before the last list, or at the end if the only list is that of the result.
     let name = if head.contains(".entry") {
         head.split(".entry").nth(1).and_then(|t| t.split(['(', '.']).next())
     } else {
@@ -181,7 +181,7 @@ fn function(head: &str, body: &str) -> Result<(Function, Vec<String>), String> {
             ':' if statement.trim().starts_with('$') => {
                 reader.labels.insert(std::mem::take(&mut statement).trim().to_string(), own.code.len());
             }
-            // A block of its own, not a vector.
+            // A nested block and not a vector.
             '{' if statement.trim().is_empty() => statement.clear(),
             '}' if statement.trim().is_empty() => statement.clear(),
             c => statement.push(c),
@@ -200,7 +200,7 @@ struct Reader {
     registers: HashMap<String, usize>,
     labels: HashMap<String, usize>,
     branches: Vec<(usize, String)>,
-    /// Memory of groups that is declared in the function.
+    /// The group memory that the function declares.
     shared: Vec<String>,
 }
 

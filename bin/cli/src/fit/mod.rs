@@ -1,4 +1,4 @@
-//! `fit`: reads the options, minimises, shows how it goes, writes what came out.
+//! `fit`: reads the options, minimises the loss, shows the progress and writes the results.
 
 mod picture;
 mod plot;
@@ -20,9 +20,9 @@ use crate::args::{Cli, Command, FitArgs, Optimizer};
 use crate::report::{self, Stop};
 use picture::Picture;
 
-/// Steps between two values of the loss in the plot.
+/// The number of steps between two values of the loss in the plot.
 const LOSS_EVERY: u64 = 10;
-/// Seconds between two saved checkpoints.
+/// The number of seconds between two saved checkpoints.
 const SAVE_EVERY: f64 = 5.0;
 
 pub(crate) fn fit(args: &FitArgs) -> u8 {
@@ -52,7 +52,7 @@ pub(crate) fn fit(args: &FitArgs) -> u8 {
         };
         let out = args.out.clone().unwrap_or_else(|| PathBuf::from("target").join("fit"));
         if !args.show_kernel {
-            // What cannot be written is said before it takes time to find.
+            // Report outputs that cannot be written before time is spent on the fit.
             files::prepare_folder(&out)?;
             if let Some(path) = args.checkpoint.as_ref().filter(|path| path.is_dir()) {
                 return Err(Error::write(path, "it is a directory").into());
@@ -105,7 +105,8 @@ pub(crate) fn fit(args: &FitArgs) -> u8 {
     })
 }
 
-/// The same arguments with those of the file's `// fit:` comments before them; `None` if it has none.
+/// The arguments, preceded by those from the file's `// fit:` comments; `None` if the file has no such
+/// comments.
 fn with_file_options(args: &FitArgs) -> Result<Option<FitArgs>, u8> {
     let Ok(text) = files::read_text(&args.source.file, files::PROGRAM) else { return Ok(None) };
     let words: Vec<String> = text
@@ -116,7 +117,7 @@ fn with_file_options(args: &FitArgs) -> Result<Option<FitArgs>, u8> {
     if words.is_empty() {
         return Ok(None);
     }
-    // Options given twice: the later one wins, so the command line goes last.
+    // If an option is given twice, the later value is used, so the command line goes last.
     let given: Vec<String> = std::env::args().skip_while(|a| a != "fit").skip(1).collect();
     let mut all = vec!["pullback".to_string(), "fit".to_string()];
     all.extend(words.iter().enumerate().filter_map(|(k, word)| {
@@ -137,7 +138,7 @@ fn with_file_options(args: &FitArgs) -> Result<Option<FitArgs>, u8> {
     }
 }
 
-/// Options that may be given several times.
+/// Returns true if the option can be given several times.
 fn is_list(name: &str) -> bool {
     matches!(name, "--param" | "--rate" | "--define" | "--bind")
 }
@@ -154,7 +155,8 @@ fn read_items(args: &FitArgs, folder: &Path) -> Result<(Items, Option<Picture>),
     Ok((Items::parse(text, folder)?, None))
 }
 
-/// A path of the options: beside the program if it is there, else from the current folder.
+/// Resolves a path from the options: beside the program if it exists there, otherwise relative to the current
+/// folder.
 fn at(folder: &Path, path: &str) -> PathBuf {
     let beside = folder.join(path);
     if beside.exists() { beside } else { path.into() }
@@ -180,7 +182,7 @@ fn parse_init(text: &str, folder: &Path) -> Result<(String, Init), Stop> {
     Ok((name.trim().to_string(), init))
 }
 
-/// The learning rate of each number: the longest name that fits, else the one for all.
+/// The learning rate of each number: that of the longest matching name, else the common one.
 fn rates(args: &FitArgs, fit: &Fit) -> Result<Vec<f64>, Stop> {
     let mut common = 0.01;
     let mut named: Vec<(String, f64)> = Vec::new();
@@ -214,7 +216,7 @@ fn rates(args: &FitArgs, fit: &Fit) -> Result<Vec<f64>, Stop> {
         .collect())
 }
 
-/// Whether `gaussians` or `gaussians.color` covers the number `gaussians.color`.
+/// Returns true if the name covers the number, as `gaussians` and `gaussians.color` cover `gaussians.color`.
 fn covers(name: &str, number: &str) -> bool {
     number.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
@@ -234,7 +236,7 @@ fn progress(args: &FitArgs, start: u64) -> ProgressBar {
     bar
 }
 
-/// Says how far it is: by the bar, or by a line every few seconds where there is no terminal.
+/// Reports the progress: by a bar, or by a line every few seconds if there is no terminal.
 struct Reporter<'a> {
     args: &'a FitArgs,
     bar: &'a ProgressBar,
@@ -259,7 +261,7 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    /// How much of the budget is used, from 0 to 1.
+    /// The used share of the budget, from 0 to 1.
     fn share(&self, state: &State) -> f64 {
         let by_steps = state.step as f64 / self.args.steps.max(1) as f64;
         let by_time = self.args.seconds.map_or(0.0, |s| state.seconds / s.max(1e-9));
@@ -330,7 +332,7 @@ fn adam(
                 format!("the derivative by `{}` is {} at step {}", fit.names[at], gradient[at], state.step);
             return Err(Stopped::Diverged(why));
         }
-        // Cosine schedule: full at the start, a hundredth at the end.
+        // Cosine schedule: the full rate at the start, a hundredth of it at the end.
         let share = reporter.share(state).min(1.0);
         let scale = 0.01 + 0.99 * 0.5 * (1.0 + (std::f64::consts::PI * share).cos());
         state.adam.update(&mut state.x, &gradient, rates, scale);
@@ -341,7 +343,7 @@ fn adam(
     Ok(())
 }
 
-/// The mean loss over all items.
+/// The mean loss over all items, as an objective.
 struct Whole<'a> {
     fit: &'a mut Fit,
     order: &'a [u32],
@@ -378,14 +380,14 @@ fn lbfgs(
     Ok(())
 }
 
-/// The name of the program's file.
+/// The name of the program's file without its extension.
 fn stem(args: &FitArgs) -> String {
     args.source.file.file_stem().map_or_else(|| "fit".into(), |s| s.to_string_lossy().into_owned())
 }
 
-/// Why a fit does not go on.
+/// The reason why a fit stops.
 enum Stopped {
-    /// It leads nowhere.
+    /// The fit diverged.
     Diverged(String),
     Error(Error),
 }
@@ -396,29 +398,29 @@ impl From<Error> for Stopped {
     }
 }
 
-/// Numbers that are so many times larger than those at the start come of a fit without a minimum.
+/// Numbers that exceed those at the start by this factor are a sign of a fit without a minimum.
 const FAR: f64 = 1e8;
-/// So many times the loss at the start is no noise.
+/// A loss that exceeds the one at the start by this factor is not noise.
 const WORSE: f64 = 1e3;
 
-/// A loss that is so many times larger, below zero too, has no minimum.
+/// A loss whose magnitude exceeds that at the start by this factor is unbounded, possibly from below.
 const BOTTOMLESS: f64 = 1e12;
 
-/// How a fit goes.
+/// Tracks the progress of a fit, to detect divergence.
 struct Progress {
     start: f64,
-    /// Largest number that is believed.
+    /// The largest plausible magnitude of a number.
     far: f64,
-    /// The least loss, of all items or of a batch; where it was, and at which step.
+    /// The least loss, over all items or a batch, with its point and its step.
     best: (f64, Vec<f64>, u64),
 }
 
 impl Progress {
-    /// At the start. There must be a loss.
+    /// Evaluates the loss at the start, which must be finite.
     fn new(fit: &mut Fit, state: &State) -> Result<Progress, Error> {
         let start = fit.loss(&state.x)?;
         if !start.is_finite() {
-            // With `--check-nan`, the derivative says where.
+            // With `--check-nan`, evaluating the derivative reports the place.
             let order: Vec<u32> = (0..fit.items.n as u32).collect();
             fit.evaluate(&state.x, &order, true, &mut vec![0.0; state.x.len()])?;
             let message = format!(
@@ -431,7 +433,7 @@ impl Progress {
         Ok(Progress { start, far: FAR * largest, best: (start, state.x.clone(), state.step) })
     }
 
-    /// A value of the loss at a point.
+    /// Records the loss at a point; returns an error if the fit has diverged.
     fn step(&mut self, x: &[f64], step: u64, loss: f64) -> Result<(), Stopped> {
         if !loss.is_finite() || loss.abs() > BOTTOMLESS * (1.0 + self.start.abs()) {
             return Err(Stopped::Diverged(format!("the loss is {loss} at step {step}")));
@@ -444,7 +446,7 @@ impl Progress {
         Ok(())
     }
 
-    /// A point.
+    /// Returns an error if a number of the point is NaN or too large.
     fn check(&self, fit: &Fit, x: &[f64], step: u64) -> Result<(), Stopped> {
         match x.iter().position(|x| x.is_nan() || x.abs() > self.far) {
             Some(at) => Err(Stopped::Diverged(format!("`{}` is {} at step {step}", fit.names[at], x[at]))),
@@ -452,7 +454,7 @@ impl Progress {
         }
     }
 
-    /// The loss over all items at the end.
+    /// Checks the point and the loss over all items at the end.
     fn end(&self, fit: &Fit, state: &State, loss: f64) -> Result<(), Stopped> {
         self.check(fit, &state.x, state.step)?;
         if !loss.is_finite() || loss - self.start > WORSE * self.start.abs() + 1.0 {
@@ -464,7 +466,7 @@ impl Progress {
     }
 }
 
-/// Keeps the best parameters of a fit that diverged, beside those of earlier fits, which stay.
+/// Saves the best parameters of a fit that diverged, without overwriting those of earlier fits.
 fn diverged(
     args: &FitArgs,
     folder: &Path,
@@ -486,7 +488,7 @@ fn diverged(
     )))
 }
 
-/// Writes pictures, plot and parameters, and says where.
+/// Writes pictures, plot and parameters, and prints their paths.
 fn finish(
     args: &FitArgs,
     folder: &Path,

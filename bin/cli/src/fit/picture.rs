@@ -1,4 +1,4 @@
-//! Pictures: RGB bytes, read from and written to PNG.
+//! Pictures as RGB bytes, read from and written to PNG files.
 
 use std::path::Path;
 
@@ -14,12 +14,12 @@ pub(crate) struct Picture {
 }
 
 impl Picture {
-    /// All of one colour.
+    /// A picture of a single colour.
     pub(crate) fn new(width: usize, height: usize, colour: [u8; 3]) -> Picture {
         Picture { width, height, rgb: colour.repeat(width * height) }
     }
 
-    /// From numbers of 0 to 1; one channel becomes grey.
+    /// Converts numbers from 0 to 1; a single channel becomes grey.
     pub(crate) fn from_numbers(width: usize, height: usize, numbers: &[f64]) -> Picture {
         let channels = numbers.len() / (width * height).max(1);
         let byte = |x: f64| (x.clamp(0.0, 1.0) * 255.0).round() as u8;
@@ -29,7 +29,7 @@ impl Picture {
         Picture { width, height, rgb }
     }
 
-    /// As numbers of 0 to 1.
+    /// The channels as numbers from 0 to 1.
     pub(crate) fn to_numbers(&self) -> Vec<f64> {
         self.rgb.iter().map(|&b| b as f64 / 255.0).collect()
     }
@@ -67,7 +67,7 @@ impl Picture {
         files::write(path, &bytes)
     }
 
-    /// Copies a picture to a place in this one; what lies outside is dropped.
+    /// Copies a picture to a place in this one; any part outside is dropped.
     pub(crate) fn paste(&mut self, other: &Picture, x: usize, y: usize) {
         for row in 0..other.height.min(self.height.saturating_sub(y)) {
             let n = other.width.min(self.width.saturating_sub(x)) * 3;
@@ -89,7 +89,7 @@ impl Picture {
     }
 }
 
-/// Two pictures and their difference (four times as strong, around grey) beside each other.
+/// Two pictures and their difference (amplified four times, around grey) side by side.
 pub(crate) fn side_by_side(target: &Picture, fitted: &Picture) -> Picture {
     let (w, h, gap) = (target.width, target.height, 8);
     let mut sheet = Picture::new(3 * w + 2 * gap, h, [255; 3]);

@@ -1,4 +1,4 @@
-//! The plot of a loss over steps, drawn without a font or plotting library.
+//! Plots a loss over steps, without using a font or plotting library.
 
 use super::picture::Picture;
 
@@ -12,7 +12,7 @@ const INK: [u8; 3] = [60, 60, 67];
 const GRID: [u8; 3] = [224, 226, 230];
 const LINE: [u8; 3] = [32, 98, 184];
 
-/// Draws points `(step, loss)`; the loss axis is logarithmic if all are positive.
+/// Plots points `(step, loss)`; the loss axis is logarithmic if all losses are positive.
 pub(crate) fn loss_plot(title: &str, points: &[(f64, f64)]) -> Picture {
     let mut picture = Picture::new(WIDTH, HEIGHT, [255; 3]);
     let points: Vec<(f64, f64)> = points.iter().copied().filter(|p| p.1.is_finite()).collect();
@@ -89,7 +89,7 @@ fn label(x: f64) -> String {
     }
 }
 
-/// A line with soft edges.
+/// Draws a line with soft edges.
 fn line(picture: &mut Picture, a: (f64, f64), b: (f64, f64), colour: [u8; 3], width: f64) {
     let reach = width / 2.0 + 1.0;
     let (dx, dy) = (b.0 - a.0, b.1 - a.1);
@@ -106,7 +106,7 @@ fn line(picture: &mut Picture, a: (f64, f64), b: (f64, f64), colour: [u8; 3], wi
     }
 }
 
-/// Text by the built-in 5×7 letters.
+/// Draws text with the built-in 5×7 font.
 fn text(picture: &mut Picture, x: f64, y: f64, text: &str, scale: i64) {
     let mut x = x.round() as i64;
     for c in text.chars() {
@@ -124,7 +124,7 @@ fn text(picture: &mut Picture, x: f64, y: f64, text: &str, scale: i64) {
     }
 }
 
-/// Five columns, the lowest bit on top. Upper case reads as lower case.
+/// The five columns of a glyph, with the lowest bit at the top. Upper case is drawn as lower case.
 fn glyph(c: char) -> [u8; 5] {
     match c.to_ascii_lowercase() {
         '0' => [0x3E, 0x51, 0x49, 0x45, 0x3E],

@@ -1,4 +1,4 @@
-//! Each eval: its program, its buffers, and the kernels that its functions dispatch.
+//! The evals: for each its program, its buffers, and the kernels that its functions dispatch.
 
 use driver::Error;
 use driver::module::Module;
@@ -12,7 +12,7 @@ pub(super) struct Eval {
     pub(super) name: &'static str,
     pub(super) source: &'static str,
     pub(super) functions: &'static [&'static str],
-    /// Makes the buffers of a function for an input.
+    /// Creates the buffers of a function for an input.
     pub(super) prepare: fn(&mut Module, &str, &Json) -> Result<Plan, Error>,
 }
 
@@ -27,7 +27,7 @@ macro_rules! eval {
     };
 }
 
-/// All that there are.
+/// All evals.
 pub(super) const EVALS: &[Eval] = &[
     eval!(hello, "square", "double"),
     eval!(gmm, "objective", "jacobian"),
@@ -43,7 +43,8 @@ pub(super) const EVALS: &[Eval] = &[
     eval!(det, "primal", "gradient"),
 ];
 
-/// The most threads of a group that a kernel with rows of threads has is the first dimension's; see [`Module`].
+/// A step that runs a kernel on as many groups as give `threads` threads along the first dimension; see
+/// [`Module`].
 fn run(module: &Module, kernel: &str, threads: usize) -> Result<Step, Error> {
     let kernel = module.kernel(kernel)?;
     Ok(Step::Dispatch(kernel, kernel.groups(threads)))
@@ -53,12 +54,12 @@ fn sizes(module: &mut Module, sizes: &[(&str, usize)]) -> Result<(), Error> {
     sizes.iter().try_for_each(|&(name, size)| module.write(name, &[size as i32]))
 }
 
-/// A plan whose result is a buffer's first number.
+/// A plan whose result is the first number of a buffer.
 fn first_of(steps: Vec<Step>, buffer: &'static str) -> Plan {
     Plan { steps, output: Box::new(move |m| Ok(json!(m.read_at::<f64>(buffer, 0)?))) }
 }
 
-/// A plan whose result is a buffer.
+/// A plan whose result is the content of a buffer.
 fn all_of(steps: Vec<Step>, buffer: &'static str) -> Plan {
     Plan { steps, output: Box::new(move |m| Ok(json!(m.read::<f64>(buffer)?))) }
 }
@@ -196,7 +197,8 @@ fn lstm(module: &mut Module, function: &str, input: &Json) -> Result<Plan, Error
         let steps = vec![Step::Clear("result"), forward, run(module, "loss", times - 1)?];
         return Ok(first_of(steps, "result"));
     }
-    // The gradients of signals are zero again after each run: what writes a signal takes its gradient.
+    // After each run the gradients of the signals are zero again: the kernel that computes a signal consumes
+    // its gradient.
     let steps = vec![
         Step::Clear("parametersGradient"),
         Step::Clear("extraGradient"),
@@ -357,7 +359,8 @@ fn ode(module: &mut Module, function: &str, input: &Json) -> Result<Plan, Error>
     if n == 0 || steps == 0 {
         return Err(Error::input("input: there is nothing to solve"));
     }
-    // Number i is at place k of a part; sixteen parts lie side by side, and behind them is one that stands before all.
+    // The numbers are divided into parts; number i is at index k of its part, and sixteen parts are
+    // interleaved. An extra part at the end serves as the predecessor of the first part.
     const SIDE: usize = 16;
     let parts = n.div_ceil(EACH);
     let blocks = parts.div_ceil(SIDE) + 1;

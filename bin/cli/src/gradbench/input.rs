@@ -1,4 +1,4 @@
-//! The inputs of messages as numbers, and numbers as their outputs.
+//! Converts the inputs of messages to numbers, and numbers to outputs.
 
 use driver::Error;
 use serde_json::Value as Json;
@@ -7,13 +7,13 @@ fn wrong(path: &str, wanted: &str) -> Error {
     Error::input(format!("input: `{path}` is no {wanted}"))
 }
 
-/// The value at a path of fields, as `data.model.weights`.
+/// The value at a path of fields, such as `data.model.weights`.
 pub(super) fn field<'j>(input: &'j Json, path: &str) -> Result<&'j Json, Error> {
     let found = path.split('.').try_fold(input, |json, name| json.get(name));
     found.ok_or_else(|| Error::input(format!("input: there is no `{path}`")))
 }
 
-/// A number that is not negative and small enough to count something in memory.
+/// A non-negative number that is small enough to be the size of something in memory.
 pub(super) fn count(input: &Json, path: &str) -> Result<usize, Error> {
     let n = field(input, path)?.as_u64().filter(|&n| n < 1 << 31);
     n.map(|n| n as usize).ok_or_else(|| wrong(path, "count"))
@@ -23,7 +23,7 @@ pub(super) fn number(input: &Json, path: &str) -> Result<f64, Error> {
     field(input, path)?.as_f64().ok_or_else(|| wrong(path, "number"))
 }
 
-/// All numbers of lists in lists, in order.
+/// All numbers of nested lists, in order.
 pub(super) fn numbers(input: &Json, path: &str) -> Result<Vec<f64>, Error> {
     let mut out = Vec::new();
     let is_all = flatten(field(input, path)?, &mut |json| {
@@ -33,7 +33,7 @@ pub(super) fn numbers(input: &Json, path: &str) -> Result<Vec<f64>, Error> {
     is_all.map(|()| out).ok_or_else(|| wrong(path, "list of numbers"))
 }
 
-/// As [`numbers`], of whole ones.
+/// Like [`numbers`], for integers.
 pub(super) fn integers(input: &Json, path: &str) -> Result<Vec<i32>, Error> {
     let mut out = Vec::new();
     let is_all = flatten(field(input, path)?, &mut |json| {
@@ -43,7 +43,7 @@ pub(super) fn integers(input: &Json, path: &str) -> Result<Vec<i32>, Error> {
     is_all.map(|()| out).ok_or_else(|| wrong(path, "list of integers"))
 }
 
-/// How many elements the list at a path has.
+/// The number of elements of the list at a path.
 pub(super) fn length(input: &Json, path: &str) -> Result<usize, Error> {
     field(input, path)?.as_array().map(Vec::len).ok_or_else(|| wrong(path, "list"))
 }
@@ -55,7 +55,7 @@ fn flatten(json: &Json, leaf: &mut dyn FnMut(&Json) -> Option<()>) -> Option<()>
     }
 }
 
-/// So many numbers are wanted.
+/// Returns an error unless the input has the expected number of numbers.
 pub(super) fn expect(name: &str, found: usize, wanted: usize) -> Result<(), Error> {
     if found == wanted {
         return Ok(());
@@ -63,7 +63,7 @@ pub(super) fn expect(name: &str, found: usize, wanted: usize) -> Result<(), Erro
     Err(Error::input(format!("input: `{name}` has {found} numbers, and {wanted} are wanted")))
 }
 
-/// A limit of the program.
+/// Returns an error if a value exceeds a limit of the program.
 pub(super) fn at_most(name: &str, value: usize, most: usize) -> Result<(), Error> {
     if value <= most {
         return Ok(());
@@ -71,13 +71,13 @@ pub(super) fn at_most(name: &str, value: usize, most: usize) -> Result<(), Error
     Err(Error::input(format!("input: `{name}` is {value}, and the program takes at most {most}")))
 }
 
-/// A list of lists of `columns` numbers, the other way around: all first ones, all second ones, ….
+/// Transposes a list of rows of `columns` numbers: all first numbers, then all second numbers, ….
 pub(super) fn transposed(rows: &[f64], columns: usize) -> Vec<f64> {
     let n = rows.len() / columns.max(1);
     (0..columns).flat_map(|c| (0..n).map(move |r| rows[r * columns + c])).collect()
 }
 
-/// A list of lists of so many numbers.
+/// Converts numbers to a list of rows of `columns` numbers.
 pub(super) fn rows(numbers: &[f64], columns: usize) -> Json {
     if columns == 0 {
         return Json::Array(Vec::new());

@@ -1,8 +1,8 @@
-//! `gradbench`: GradBench's protocol on standard input and output, one JSON object a line.
+//! `gradbench`: GradBench's protocol on standard input and output, with one JSON object per line.
 //!
-//! The eval's program (`benches/gradbench/NAME.slang`, part of the binary) is compiled once, at `define`. For each
-//! `evaluate` message the buffers are made from its input; then the primal or the derivative is run as often as the
-//! message asks, on the same buffers, and only that is timed.
+//! The eval's program (`benches/gradbench/NAME.slang`, part of the binary) is compiled once, at `define`. For
+//! each `evaluate` message the buffers are created from its input; then the primal or the derivative is run
+//! as often as the message requests, on the same buffers, and only these runs are timed.
 
 mod evals;
 mod input;
@@ -19,27 +19,27 @@ use serde_json::{Value as Json, json};
 use crate::args::GradbenchArgs;
 use crate::report;
 
-/// What a run does, in order; all of it is timed.
+/// A step of a run. The steps are executed in order, and all of them are timed.
 enum Step {
     /// Sets a buffer to zeros.
     Clear(&'static str),
-    /// Gives a uniform another value.
+    /// Sets the value of a uniform.
     Set(&'static str, i32),
-    /// Runs groups of a kernel.
+    /// Dispatches groups of a kernel.
     Dispatch(Kernel, [u32; 3]),
 }
 
-/// What an eval answers, of the buffers.
+/// Computes an eval's output from the buffers.
 type Output = dyn Fn(&Module) -> Result<Json, driver::Error>;
 
-/// A function of an eval on its buffers.
+/// The steps that evaluate a function of an eval on its buffers.
 struct Plan {
     steps: Vec<Step>,
     /// Reads the result of the last run.
     output: Box<Output>,
 }
 
-/// The program of the eval that was defined.
+/// The program of the defined eval.
 struct Defined {
     eval: &'static evals::Eval,
     module: Module,

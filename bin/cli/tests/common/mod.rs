@@ -1,4 +1,4 @@
-//! The program as scripts run it.
+//! Runs the program as scripts do.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,13 +13,13 @@ pub(crate) struct Out {
 }
 
 impl Out {
-    /// Its output as JSON.
+    /// The standard output, parsed as JSON.
     pub(crate) fn json(&self) -> Json {
         serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{e}: {}\n{}", self.stdout, self.stderr))
     }
 }
 
-/// Writes a file in the tests' folder; gives its path.
+/// Writes a file in the tests' folder; returns its path.
 pub(crate) fn file(name: &str, text: &str) -> String {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&path, text).expect("the test folder is writable");

@@ -1,7 +1,7 @@
-//! Vectors and arrays as values, and the address arithmetic that all indexing shares.
+//! Emits operations on vectors and arrays as values, and the address arithmetic that all indexing shares.
 //!
-//! An index out of range makes an address that is valid but means nothing: zeros for a read, the
-//! sink for a write. So an access never branches.
+//! An index out of range yields a valid address without meaning: zeros for a read, the sink for a write. So
+//! an access needs no branch.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types::*};
@@ -11,18 +11,18 @@ use super::local::UNROLL;
 use super::{Emitter, Res, Vals, plain};
 use native::types::size;
 
-/// Where an index selects from.
+/// The elements that an index selects from.
 pub(super) struct Indexed {
-    /// Address of the first element.
+    /// The address of the first element.
     pub(super) base: Value,
-    /// Bytes from one element to the next.
+    /// The distance in bytes from one element to the next.
     pub(super) stride: u64,
-    /// What is accessed instead if the index is out of range.
+    /// The address that is accessed instead if the index is out of range.
     pub(super) otherwise: Value,
 }
 
 impl Emitter<'_, '_> {
-    /// `construct splat extract insert index`.
+    /// Emits `construct`, `splat`, `extract`, `insert` and `index`.
     pub(super) fn aggregate(&mut self, data: &InstData) -> Res {
         let result = data.results[0];
         let ty = self.ty(result);
@@ -130,11 +130,11 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// Lane `at` of a vector in registers, or zero.
+    /// Selects lane `at` of a vector in registers; zero if there is no such lane.
     fn select_lane(&mut self, lanes: &[Value], n: u32, at: Value) -> Res<Value> {
         let ty = self.b.func.dfg.value_type(lanes[0]);
         if n as u64 > UNROLL {
-            // Through memory.
+            // A long vector is indexed through memory.
             let bytes = ty.bytes() as u64;
             let base = self.memory(n as u64 * bytes);
             for (k, &lane) in lanes.iter().enumerate() {
@@ -160,7 +160,7 @@ impl Emitter<'_, '_> {
         Ok(out)
     }
 
-    /// The address that a read out of range reads from: absent differentials within a stack, else zeros.
+    /// The address that a read out of range uses: absent differentials within a stack, else zeros.
     pub(super) fn otherwise(&mut self, elem: Type, of_stack: bool) -> Value {
         let scalar = self.ts.scalar_of(elem);
         let absent = self.cx.absent.iter().find(|(s, _)| of_stack && Some(*s) == scalar);
@@ -172,7 +172,7 @@ impl Emitter<'_, '_> {
         self.i64(at)
     }
 
-    /// The address of element `idx` of `len`.
+    /// The address of element `idx` of `len` elements.
     pub(super) fn place(&mut self, from: &Indexed, idx: ir::Value, len: u64) -> Value {
         if let Some(bits) = self.const_of(idx) {
             return if ir::scalar::index(self.scalar_of(idx), bits, len as usize).is_some() {
@@ -190,7 +190,7 @@ impl Emitter<'_, '_> {
         self.place_below(from, at, len)
     }
 
-    /// The address of element `at` of `len`, both of 64 bits.
+    /// The address of element `at` of `len` elements, both of 64 bits.
     pub(super) fn place_below(&mut self, from: &Indexed, at: Value, len: Value) -> Value {
         let inside = self.b.ins().icmp(IntCC::UnsignedLessThan, at, len);
         let bytes = self.mul_imm(at, from.stride);

@@ -1,8 +1,8 @@
-//! Cells: memory of the function that is written in place.
+//! Emits operations on cells: memory of the function that is written in place.
 //!
-//! A cell of a stack holds a pointer to a header that it owns (or the shared empty one), so putting
-//! a stack into a cell and taking it out whole copies it; so does taking an array out. The copy is
-//! left out where the cell is not written any more before the copy dies.
+//! A cell of a stack holds a pointer to a header that it owns (or to the shared empty one), so storing a
+//! stack in a cell copies it, and so does loading a whole stack or an array from a cell. The copy on a load
+//! is omitted if the cell is not written again while the loaded value is live.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types::*};
@@ -14,17 +14,17 @@ use crate::types::clif;
 use native::runtime::Helper;
 use native::types::{Shape, flat, is_array, size};
 
-/// What a walk into a cell is for.
+/// The purpose for which a part of a cell is accessed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
     Read,
     Write,
-    /// Writing, where a stack grows.
+    /// A write that may grow a stack.
     Grow,
 }
 
 impl Emitter<'_, '_> {
-    /// `local load store add_to sub_cell`.
+    /// Emits `local`, `load`, `store`, `add_to` and `sub_cell`.
     pub(super) fn cell(&mut self, inst: Inst) -> Res {
         let data = &self.f.insts[inst];
         match &data.op {
@@ -44,7 +44,7 @@ impl Emitter<'_, '_> {
                 self.add_to(data, x, at)?;
             }
             _ => {
-                // Found again at each use: the outer stack may move when it grows.
+                // The address is computed again at each use: the outer stack may move when it grows.
                 let path = self.cell_path(&data.args);
                 self.sub_cells.insert(data.results[0], path);
             }
@@ -70,7 +70,7 @@ impl Emitter<'_, '_> {
         self.set(data.results[0], &[at]);
     }
 
-    /// A value that a cell can own: a stack is copied.
+    /// Converts a value to one that a cell can own: a stack is copied.
     fn own(&mut self, ty: Type, vals: Vals) -> Vals {
         let TypeData::Stack(elem) = self.ts[ty] else { return vals };
         let shape = self.cx.shape(Shape::of(self.ts, elem));
@@ -97,7 +97,7 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// `cell, i…` with a cell within a cell replaced by its own path.
+    /// The path `cell, i…`, where a cell within a cell is replaced by its own path.
     fn cell_path(&self, args: &[ir::Value]) -> Vec<ir::Value> {
         match self.sub_cells.get(&args[0]) {
             Some(path) => path.iter().chain(&args[1..]).copied().collect(),
@@ -121,8 +121,8 @@ impl Emitter<'_, '_> {
             };
             let stride = size(self.ts, elem);
             let is_stack = matches!(self.ts[elem], TypeData::Stack(_));
-            // A write that goes on into a stack that is not there finds the empty one, which has
-            // no element to write.
+            // A write into a nested stack that does not exist goes to the empty stack, which has no element
+            // to write.
             let otherwise = if access == Access::Read || (is_stack && !last) {
                 self.otherwise(elem, of_stack)
             } else {
@@ -149,7 +149,7 @@ impl Emitter<'_, '_> {
         Ok(at)
     }
 
-    /// Makes the stack at `at` have an element `idx`.
+    /// Grows the stack at `at` so that it has an element number `idx`.
     fn grow_to(&mut self, at: Value, idx: ir::Value, elem: Type) {
         let i = self.index64(idx);
         let header = self.b.ins().load(I64, plain(), at, 0);

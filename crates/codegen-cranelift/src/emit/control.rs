@@ -1,4 +1,4 @@
-//! Calls, `if` and `switch`.
+//! Emits calls, `if` and `switch`.
 
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use cranelift_frontend::Switch;
@@ -10,7 +10,7 @@ use crate::types::{parts, returns};
 use native::types::{is_array, size};
 
 impl<'m> Emitter<'_, 'm> {
-    /// Calls and the ops that hold regions.
+    /// Emits calls and the ops that hold regions.
     pub(super) fn control(&mut self, data: &'m InstData) -> Res {
         match &data.op {
             Op::Call(func) => self.call(data, *func),
@@ -35,7 +35,7 @@ impl<'m> Emitter<'_, 'm> {
         Ok(())
     }
 
-    /// Calls a function of the module; gives the values of each result.
+    /// Calls a function of the module; returns the values of each result.
     pub(super) fn call_func(
         &mut self,
         func: Func,
@@ -70,7 +70,7 @@ impl<'m> Emitter<'_, 'm> {
             .collect())
     }
 
-    /// Calls a declared function; gives the parts of its results other than arrays.
+    /// Calls a declared function; returns the parts of its results other than arrays.
     pub(super) fn call_parts(&mut self, id: FuncId, mut args: Vals, results: &[Type]) -> Vals {
         let (all, spilled) = returns(self.ts, results.iter().copied());
         let rest = (spilled > 0).then(|| self.memory(8 * spilled));
@@ -92,7 +92,7 @@ impl<'m> Emitter<'_, 'm> {
         parts
     }
 
-    /// A block with parameters for values of the types.
+    /// Makes a block with parameters for values of the types.
     pub(super) fn block_for(&mut self, types: &[Type]) -> Block {
         let block = self.b.create_block();
         for &ty in types {
@@ -103,8 +103,8 @@ impl<'m> Emitter<'_, 'm> {
         block
     }
 
-    /// Says that the block's parameters from number `from` hold these values; gives the number
-    /// after.
+    /// Binds IR values to the block's parameters from number `from` on; returns the number after the last
+    /// one.
     pub(super) fn bind_params(&mut self, block: Block, from: usize, values: &[ir::Value]) -> usize {
         let mut at = from;
         for &v in values {
@@ -116,7 +116,7 @@ impl<'m> Emitter<'_, 'm> {
         at
     }
 
-    /// The values that hold all of these.
+    /// The concatenated values that hold these IR values.
     pub(super) fn get_all(&self, values: &[ir::Value]) -> Vals {
         values.iter().flat_map(|&v| self.get(v)).collect()
     }
@@ -125,7 +125,7 @@ impl<'m> Emitter<'_, 'm> {
         data.results.iter().map(|&r| self.ty(r)).collect()
     }
 
-    /// Emits an arm and hands its results to the block after.
+    /// Emits an arm and passes its results to the block `after`.
     fn arm(&mut self, block: Block, region: ir::Region, after: Block) -> Res {
         self.b.switch_to_block(block);
         self.path_arm(region);
@@ -158,7 +158,7 @@ impl<'m> Emitter<'_, 'm> {
         let mut seen = rustc_hash::FxHashSet::default();
         for (&case, &block) in cases.iter().zip(&blocks) {
             let bits = scalar::from_i64(s, case);
-            // A case that the tag's type does not have is never taken; of equal cases the first is.
+            // A case that the tag's type cannot represent is never taken; of equal cases, the first one is.
             if scalar::to_i64(s, bits) == case && seen.insert(bits) {
                 switch.set_entry(bits as u128, block);
             }

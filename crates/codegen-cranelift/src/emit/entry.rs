@@ -1,9 +1,9 @@
-//! Whole functions, and the functions that Rust calls.
+//! Emits whole functions, and the functions that Rust calls:
 //!
-//! - `group(ctx)` runs all threads of the group whose number is in the context, one after the other.
-//! - `thread(ctx)` runs the thread whose numbers are in the context; for groups with barriers.
-//! - `raw(ctx, args, results)` calls a function with each word of its arguments and results in eight
-//!   bytes; an array is a pointer, and for a result a pointer to where it goes.
+//! - `group(ctx)` runs all threads of the group whose ID is in the context, one after the other.
+//! - `thread(ctx)` runs the thread whose IDs are in the context; for groups with barriers.
+//! - `raw(ctx, args, results)` calls a function with each word of its arguments and results in eight bytes.
+//!   An array argument is a pointer to the array, an array result a pointer to the memory that receives it.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, types::*};
@@ -16,7 +16,7 @@ use native::runtime::{Site, offsets};
 use native::types::{is_array, size};
 
 impl Emitter<'_, '_> {
-    /// Emits the body of the function itself.
+    /// Emits the function itself.
     pub(crate) fn function(mut self, func: Func) -> Res {
         let f = self.f;
         if self.cx.plan.facts[func].recursive {
@@ -76,8 +76,8 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// A result that is the last content of a cell of the body is made where the caller wants it. No
-    /// argument lies there: callers give memory that nothing else refers to.
+    /// A result that is the final content of a cell of the body is built directly in the caller's
+    /// destination. No argument overlaps it: callers pass memory that nothing else refers to.
     fn place_results(&mut self, body: ir::Region, destinations: &[cranelift_codegen::ir::Value]) {
         let results = &self.f.regions[body].results;
         let arrays = results.iter().filter(|&&v| is_array(self.ts, self.f.ty(v)));
@@ -97,7 +97,7 @@ impl Emitter<'_, '_> {
         self.b.finalize(config);
     }
 
-    /// The arena's mark, if what the body allocates dies with it.
+    /// Takes the arena's mark, if the body's allocations can be released at its end.
     fn mark_body(&mut self, body: ir::Region) -> Option<cranelift_codegen::ir::Value> {
         let hands_on = self.f.regions[body].results.iter().any(|&v| self.ts.has_stack(self.ty(v)));
         (!hands_on && self.allocates(body)).then(|| self.mark())
@@ -125,7 +125,8 @@ impl Emitter<'_, '_> {
                 self.b.ins().imul(g, n)
             })
             .collect();
-        // Blocks with the counters z; z, y; z, y, x and the index; then what follows each loop.
+        // The body is one loop whose block parameters are the counters x, y and z, and the index of the
+        // thread.
         let zero = self.b.ins().iconst(I32, 0);
         let one = self.b.ins().iconst(I32, 1);
         let limits: Vals = size.iter().map(|&n| self.b.ins().iconst(I32, n as i64)).collect();
@@ -149,7 +150,7 @@ impl Emitter<'_, '_> {
         let mark = self.mark_body(region);
         self.region(region)?;
         self.release(mark);
-        // The next thread: x first, then y, then z.
+        // Advance to the next thread: first along x, then y, then z.
         let index = self.b.ins().iadd(now[3], one);
         let mut counters = [now[0], now[1], now[2]];
         let mut carry = None;
@@ -188,7 +189,7 @@ impl Emitter<'_, '_> {
                 at += 8;
             }
         }
-        // A result array's word holds its destination.
+        // The word of an array result holds its destination.
         at = 0;
         for ty in slot_types(&self.f.results) {
             if is_array(self.ts, ty) {

@@ -1,4 +1,4 @@
-//! Local memory: slots, loads, stores, copies and loops over elements.
+//! Emits accesses of local memory: slots, loads, stores, copies and loops over elements.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Type as ClifType, Value, types::*};
@@ -9,11 +9,11 @@ use crate::types::parts;
 use native::runtime::{Helper, offsets};
 use native::types::{is_array, size};
 
-/// Lanes or elements up to which a loop over them is written out.
+/// The number of lanes or elements up to which loops over them are unrolled.
 pub(super) const UNROLL: u64 = 16;
 
 impl Emitter<'_, '_> {
-    /// Memory for a value, of this instruction.
+    /// Memory for a value that the current instruction makes.
     pub(crate) fn memory(&mut self, bytes: u64) -> Value {
         if bytes > self.big {
             let bytes = self.i64(bytes as i64);
@@ -25,17 +25,17 @@ impl Emitter<'_, '_> {
         self.b.ins().stack_addr(I64, slot, 0)
     }
 
-    /// A field of the context that stays the same while the function runs.
+    /// Loads a field of the context that does not change while the function runs.
     pub(crate) fn field(&mut self, ty: ClifType, offset: i32) -> Value {
         self.b.ins().load(ty, constant_memory(), self.ctx, offset)
     }
 
-    /// Memory for writes that are dropped.
+    /// The memory that receives dropped writes.
     pub(crate) fn sink(&mut self) -> Value {
         self.field(I64, offsets::SINK)
     }
 
-    /// The value of a type at `addr + offset`; an array is not copied.
+    /// Loads a value of a type from `addr + offset`; an array is not copied.
     pub(crate) fn load(&mut self, ty: Type, addr: Value, offset: u64) -> Vals {
         let mut out = Vals::new();
         if is_array(self.ts, ty) {
@@ -64,7 +64,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// Copies bytes between two places that are equal or do not overlap.
+    /// Copies bytes between two places that are identical or do not overlap.
     pub(crate) fn copy(&mut self, to: Value, from: Value, bytes: u64) {
         if bytes > 128 {
             let n = self.i64(bytes as i64);
@@ -95,7 +95,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// Runs `body` with each byte offset `0, step, …` below `n * step`, in a loop if they are many.
+    /// Emits `body` for each byte offset `0, step, …` below `n * step`, in a loop if there are many.
     pub(crate) fn each(&mut self, n: u64, step: u64, body: &mut dyn FnMut(&mut Self, Value) -> Res) -> Res {
         if n <= UNROLL {
             for k in 0..n {
@@ -120,7 +120,7 @@ impl Emitter<'_, '_> {
     }
 }
 
-/// Offsets and types of the loads that cover so many bytes.
+/// The offsets and types of loads that together cover this number of bytes.
 fn chunks(bytes: u64) -> impl Iterator<Item = (i32, ClifType)> {
     let mut at = 0;
     std::iter::from_fn(move || {

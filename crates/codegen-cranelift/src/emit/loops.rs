@@ -1,15 +1,15 @@
-//! `for` and `loop`.
+//! Emits `for` and `loop`.
 //!
-//! Both are tested at the end of the trip. A carried array alternates between two memories of the
-//! loop: a trip reads one (at first the initial value) and writes the next value to the other, so a
-//! parallel assignment such as a swap needs no more care.
+//! Both test their condition at the end of a trip. A carried array alternates between two memories of the
+//! loop: a trip reads one (at first the initial value) and writes the next value to the other, so a parallel
+//! assignment such as a swap needs no special care.
 //!
-//! The stacks of a `for` have their final size from the start; those of a `loop` double, at the start
-//! of a trip. Where a trip allocates in the arena and hands no stack of it on, the arena is released
-//! after each trip, once stacks were pushed and carried arrays written.
+//! The stacks of a `for` have their final size from the start; those of a `loop` double at the start of a
+//! trip. If a trip allocates in the arena and passes no stack on, the arena is released at the end of each
+//! trip, after values are pushed to stacks and carried arrays are written.
 //!
-//! A `loop` that ends with an `if` which decides whether to go on — every `while` of the source —
-//! jumps from the arms straight to the next trip or out.
+//! A `loop` whose body ends with an `if` that decides whether to continue (every `while` of the source does)
+//! jumps from the arms directly to the next trip or out of the loop.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types::*};
@@ -26,22 +26,23 @@ struct Loop<'d> {
     info: LoopInfo,
     body: Block,
     exit: Block,
-    /// The region's parameters that are carried.
+    /// The region's parameters that hold carried values.
     params: Vec<ir::Value>,
-    /// For carried arrays: the memory to write next and the one after.
+    /// For each carried array, the memory that is written next and the one after it.
     spare: Vec<Option<(Value, Value)>>,
-    /// The arena where the trip began, if the trip ends there again.
+    /// The arena's mark at the start of the trip, if the trip's allocations are released at its end.
     mark: Option<Value>,
-    /// The elements of the stacks.
+    /// The types of the stacks' elements.
     stacked: Vec<Type>,
-    /// Number of trips before this one, room, and memory of each stack (`loop` only).
+    /// The number of trips before this one and the capacity of the stacks (`loop` only), and the memory of
+    /// each stack.
     len: Value,
     cap: Value,
     stacks: Vals,
 }
 
 impl<'m> Emitter<'_, 'm> {
-    /// Whether a region allocates in the arena.
+    /// Returns true if the region may allocate in the arena.
     pub(super) fn allocates(&mut self, region: Region) -> bool {
         if let Some(&known) = self.allocates.get(&region) {
             return known;
@@ -68,7 +69,7 @@ impl<'m> Emitter<'_, 'm> {
         found
     }
 
-    /// The arena's mark, if what the region allocates can be released at its end.
+    /// Takes the arena's mark, if the region's allocations can be released at its end.
     fn mark_trip(&mut self, region: Region) -> Option<Value> {
         if !self.allocates(region) || self.nesting.grows_outer(region) {
             return None;
@@ -77,12 +78,12 @@ impl<'m> Emitter<'_, 'm> {
         (!hands_on).then(|| self.mark())
     }
 
-    /// Where the arena is.
+    /// The current mark of the arena.
     pub(super) fn mark(&mut self) -> Value {
         self.b.ins().load(I64, plain(), self.ctx, offsets::ARENA_TOP)
     }
 
-    /// Gives back what the arena handed out since the mark.
+    /// Releases everything that was allocated in the arena since the mark.
     pub(super) fn release(&mut self, mark: Option<Value>) {
         let Some(mark) = mark else { return };
         let base = self.b.ins().load(I64, plain(), self.ctx, offsets::ARENA_BASE);
@@ -101,7 +102,8 @@ impl<'m> Emitter<'_, 'm> {
         self.enter(go);
     }
 
-    /// A stack of `n` elements to be filled: its header and its memory. `n` is below 2^32 if `short`.
+    /// Allocates a stack of `n` uninitialised elements; returns its header and its memory. `n` is below 2^32
+    /// if `short`.
     fn new_stack(&mut self, n: Value, short: bool, elem: Type) -> (Value, Value) {
         const HEADER: i64 = 32;
         let bytes = size(self.ts, elem);
@@ -109,7 +111,7 @@ impl<'m> Emitter<'_, 'm> {
         let header = self.b.append_block_param(join, I64);
         let ptr = self.b.append_block_param(join, I64);
         if short && bytes < 1 << 24 {
-            // Header and elements at once, if the arena's chunk has room.
+            // Allocates header and elements at once, if the arena's chunk has room.
             let fast = self.b.create_block();
             self.b.set_cold_block(slow);
             let total = self.mul_imm(n, bytes);
@@ -140,8 +142,8 @@ impl<'m> Emitter<'_, 'm> {
         (header, ptr)
     }
 
-    /// A block for the trips: parameters for the carried values (three for an array) come after
-    /// `before`.
+    /// Makes the block of the trips: its parameters are those of types `before`, then those of the carried
+    /// values (three for an array).
     fn body_block(&mut self, before: &[cranelift_codegen::ir::Type], carried: &[ir::Value]) -> Block {
         let block = self.b.create_block();
         for &ty in before {
@@ -173,7 +175,7 @@ impl<'m> Emitter<'_, 'm> {
         (body, exit)
     }
 
-    /// Binds the carried parameters of a body's block; gives the spare memories.
+    /// Binds the carried parameters of a body's block; returns the spare memories.
     fn bind_carried(
         &mut self,
         block: Block,
@@ -245,7 +247,7 @@ impl<'m> Emitter<'_, 'm> {
         let (mut first, out) = self.initial(carried);
         let zero = self.b.ins().iconst(counter, 0);
         let one = self.b.ins().iconst(counter, 1);
-        // Counting down, what is carried is how many trips are left.
+        // A loop that counts down carries the number of trips that are left.
         first.insert(0, if info.down { n } else { zero });
         let count = self.const_of(data.args[0]);
         match count {
@@ -304,7 +306,7 @@ impl<'m> Emitter<'_, 'm> {
         let results = self.f.regions[region].results.clone();
         let n = data.args.len();
         let stacked: Vec<Type> = results[n + 1..].iter().map(|&v| self.ty(v)).collect();
-        // What the stacks need: trips, room, and the memory of each.
+        // The stacks need the number of trips, the capacity, and the memory of each stack.
         let words = if stacked.is_empty() { 0 } else { 2 + stacked.len() };
         let carried_types: Vec<Type> = data.args.iter().map(|&v| self.ty(v)).collect();
         let exit = self.block_for(&carried_types);
@@ -352,7 +354,7 @@ impl<'m> Emitter<'_, 'm> {
         Ok(())
     }
 
-    /// Emits a region at the end of which the loop's body has these results, and what follows.
+    /// Emits a region at whose end the loop's body has these results, and the end of the trip.
     fn trip(&mut self, region: Region, results: &[ir::Value], lp: &Loop<'_>) -> Res {
         let insts = &self.f.regions[region].insts;
         if let Some((&last, before)) = insts.split_last() {
@@ -382,7 +384,7 @@ impl<'m> Emitter<'_, 'm> {
         self.end_trip(results, lp)
     }
 
-    /// The end of a trip of a `loop`: pushes, then goes on or out.
+    /// Ends a trip of a `loop`: pushes to the stacks, then continues with the next trip or leaves the loop.
     fn end_trip(&mut self, results: &[ir::Value], lp: &Loop<'_>) -> Res {
         let n = lp.params.len();
         let known = self.const_of(results[0]);
@@ -409,8 +411,8 @@ impl<'m> Emitter<'_, 'm> {
         Ok(())
     }
 
-    /// Sees to it that the stacks of a `loop` have room for another trip, before it allocates anything: `own` is trips,
-    /// room and the memory of each.
+    /// Makes sure that the stacks of a `loop` have room for another trip, before the trip allocates anything:
+    /// `own` holds the number of trips, the capacity and the memory of each stack.
     fn make_room(&mut self, own: Vals, stacked: &[Type]) -> Vals {
         let [len, cap, ..] = own[..] else { return own };
         let (full, fits) = (self.b.create_block(), self.b.create_block());
@@ -434,7 +436,8 @@ impl<'m> Emitter<'_, 'm> {
         std::iter::once(len).chain(self.b.block_params(fits).iter().copied()).collect()
     }
 
-    /// Pushes values on the stacks of a `loop`; gives trips, room and memories as they are then.
+    /// Pushes values on the stacks of a `loop`; returns the new number of trips, the capacity and the
+    /// memories.
     fn push(&mut self, lp: &Loop<'_>, values: &[ir::Value]) -> Vals {
         for (k, (&v, &ty)) in values.iter().zip(&lp.stacked).enumerate() {
             let at = self.mul_imm(lp.len, size(self.ts, ty));

@@ -1,5 +1,5 @@
-//! Functions of numbers: one instruction where the machine has it exactly, else the function that
-//! the interpreter uses.
+//! Emits mathematical functions: one instruction where the machine has an exact one, else a call of the
+//! function that the interpreter uses, or of `native::library`'s if the options ask for it.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{InstBuilder, Value, types::*};
@@ -11,7 +11,7 @@ use native::library;
 use native::runtime::{libm_name, own_name};
 
 impl Emitter<'_, '_> {
-    /// A math function of numbers of one kind.
+    /// Emits a math function of numbers of one kind.
     pub(super) fn math(&mut self, m: Math, s: Scalar, args: &[Value], span: Span) -> Res<Value> {
         if !scalar::has_math(m, s) {
             return self.unsupported(&Op::Math(m), s.name(), span);
@@ -90,7 +90,7 @@ impl Emitter<'_, '_> {
             Math::CountBits => self.b.ins().popcnt(a),
             Math::ReverseBits => self.b.ins().bitrev(a),
             Math::FirstBitLow | Math::FirstBitHigh => {
-                // In 32 or 64 bits, where counting zeros is one instruction.
+                // Computed in 32 or 64 bits, where counting zeros is one instruction.
                 let wide = if bits < 64 { I32 } else { I64 };
                 let x = if m == Math::FirstBitHigh && signed {
                     let sign = self.b.ins().iconst(ty, bits - 1);

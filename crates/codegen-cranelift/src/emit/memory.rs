@@ -1,4 +1,4 @@
-//! Memory that the host sees, and the other effects: `printf`, `assert`, barriers.
+//! Emits accesses of memory that the host sees, and the other effects: `printf`, `assert`, barriers.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{AtomicRmwOp, InstBuilder, Value, types::*};
@@ -10,14 +10,14 @@ use ir::interp::Place as At;
 use native::runtime::{Helper, Site, atomic_code, offsets};
 use native::types::{HANDLE_BYTES, HANDLE_WORDS, has_handle, is_array, size};
 
-/// A place in a buffer: the address, and whether it is in range if that is not certain.
+/// A place in a buffer: its address, and the condition that it is in range.
 struct Place {
     addr: Value,
     inside: Value,
 }
 
 impl Emitter<'_, '_> {
-    /// Ops that see or change the world.
+    /// Emits ops with side effects, or whose results depend on the environment.
     pub(super) fn world(&mut self, data: &InstData) -> Res {
         match &data.op {
             Op::GlobalRef(global) => {
@@ -84,13 +84,13 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// Stops at a lane that is not finite, with all operands for the message.
+    /// Stops the thread if a lane of the first operand is not finite; the message shows all operands.
     fn check_finite(&mut self, data: &InstData, what: &str) {
         let lanes = self.get(data.args[0]);
         let s = self.scalar_of(data.args[0]);
         let mut bad = None;
         for &lane in &lanes {
-            // x - x is NaN for an infinity and for NaN, and 0 for all others.
+            // The difference x - x is NaN for an infinity and for NaN, and 0 for all other numbers.
             let x = if s == Scalar::F16 { self.widen(lane) } else { lane };
             let rest = self.b.ins().fsub(x, x);
             let is_bad = self.b.ins().fcmp(FloatCC::Unordered, rest, rest);
@@ -120,7 +120,8 @@ impl Emitter<'_, '_> {
         self.set(data.results[0], &lanes);
     }
 
-    /// The same memory in elements of another type: what is less than an element moves the address.
+    /// Reinterprets memory as elements of another type: the part of the offset that is less than an element
+    /// moves the address.
     fn buffer_cast(&mut self, data: &InstData, kind: Rest) -> Res {
         let (TypeData::Buffer(from), TypeData::Buffer(to)) =
             (self.ts[self.ty(data.args[0])], self.ts[self.ty(data.results[0])])
@@ -133,7 +134,7 @@ impl Emitter<'_, '_> {
         let at = self.mul_imm(handle[2], from);
         let at = self.b.ins().iadd(at, by);
         let size = self.i64(to);
-        // Division that rounds down.
+        // The division rounds down.
         let zero = self.i64(0);
         let rest = self.b.ins().srem(at, size);
         let below = self.b.ins().icmp(IntCC::SignedLessThan, rest, zero);
@@ -192,7 +193,7 @@ impl Emitter<'_, '_> {
         self.helper(Helper::Printf, &[self.ctx, site, words]);
     }
 
-    /// Both conditions.
+    /// The conjunction of two conditions.
     fn both(&mut self, a: Option<Value>, b: Value) -> Value {
         match a {
             Some(a) => self.b.ins().band(a, b),
@@ -200,7 +201,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// The place that `buf, i, dyn…` with a path stands for.
+    /// The place that the operands `buf, i, dyn…` and a path denote.
     fn buffer_place(&mut self, data: &InstData, path: &Path, args: &[ir::Value]) -> Res<Place> {
         let TypeData::Buffer(elem) = self.ts[self.ty(args[0])] else {
             return self.unsupported(&data.op, "no buffer", data.span);
@@ -256,7 +257,7 @@ impl Emitter<'_, '_> {
         }
         let addr = self.add_imm(addr, fixed as i64);
         if self.cx.plan.partial.contains(&elem) {
-            // Of the element that is there in part, the leaf may be.
+            // The leaf may be in the present part of the partial last element.
             let last = self.b.ins().icmp(IntCC::Equal, i, handle[1]);
             let start = self.b.ins().isub(addr, first);
             let end = self.add_imm(start, at.bytes(mem) as i64);
@@ -328,13 +329,13 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// A byte of the host as a `bool`: whether it is nonzero.
+    /// Converts a byte of the host to a `bool`: true if it is nonzero.
     fn truth(&mut self, byte: Value) -> Value {
         let zero = self.b.ins().iconst(I8, 0);
         self.b.ins().icmp(IntCC::NotEqual, byte, zero)
     }
 
-    /// The handle that eight bytes in memory mean: the number of a buffer, from 1.
+    /// The handle for eight bytes in memory, which hold the number of a buffer, from 1.
     fn pointee(&mut self, bits: Value) -> Vals {
         let (table, count) = (self.field(I64, offsets::HANDLES), self.field(I64, offsets::HANDLE_COUNT));
         let number = self.add_imm(bits, -1);
@@ -421,7 +422,7 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// Gives every private global of the thread its initial value.
+    /// Initialises every private global of the thread.
     pub(super) fn init_private(&mut self) -> Res {
         let module = self.cx.ir;
         for (global, data) in module.globals.iter().filter(|(_, g)| g.space == ir::Space::Private) {
@@ -454,7 +455,7 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// Writes a leaf that lies in (arrays of) structs: one part for each.
+    /// Writes a leaf that is in (arrays of) structs: one part for each.
     fn scatter(&mut self, ty: ir::Type, vals: &Vals, base: Value, offset: u64, dims: &[(u64, u64)]) -> Res {
         let Some((&(n, stride), inner)) = dims.split_first() else {
             self.store(ty, vals, base, offset);

@@ -1,9 +1,10 @@
-//! Helpers that are almost never called, such that the code around pays nothing for them.
+//! Calls of helpers on paths that are almost never taken, at no cost to the surrounding code.
 //!
-//! A call clobbers every floating-point register on most machines, and the register allocator keeps what lives
-//! across it in the frame, also in loops that never make the call: a loop of a derivative took twice its time. So
-//! these calls go through a function of their own that keeps all registers. Such a function has no result, as
-//! Cranelift has it: the result goes through memory that the caller names.
+//! A call clobbers every floating-point register on most machines, and the register allocator keeps values
+//! that are live across it in the frame, even in loops that never make the call: a loop of a derivative took
+//! twice its time. So these calls go through a function of their own that preserves all registers. Cranelift
+//! does not allow such a function to have a result, so the result goes through memory that the caller
+//! provides.
 
 use cranelift_codegen::ir::{
     AbiParam, InstBuilder, Signature, StackSlotData, StackSlotKind, Value, types::I64,
@@ -15,7 +16,7 @@ use cranelift_module::{FuncId, Module as _};
 use super::{Emitter, ModuleCx, plain, word};
 use native::runtime::Helper;
 
-/// Whether the machine's backend has that calling convention.
+/// True if the machine's backend supports that calling convention.
 const HAS: bool = cfg!(all(not(windows), any(target_arch = "x86_64", target_arch = "aarch64")));
 
 impl ModuleCx<'_> {
@@ -27,7 +28,7 @@ impl ModuleCx<'_> {
         sig
     }
 
-    /// The function that keeps all registers and calls a helper.
+    /// The function that preserves all registers and calls a helper.
     fn rare(&mut self, helper: Helper) -> FuncId {
         if let Some(known) = self.rare.iter().find(|known| known.0 == helper) {
             return known.1;
@@ -68,12 +69,12 @@ impl ModuleCx<'_> {
 }
 
 impl Emitter<'_, '_> {
-    /// Calls a helper that gives a value where control hardly ever comes.
+    /// Calls a helper that returns a value, on a path that is almost never taken.
     pub(crate) fn rare_value(&mut self, helper: Helper, args: &[Value]) -> Value {
         self.rare_call(helper, args).expect("the helper has a result")
     }
 
-    /// Calls a helper where control hardly ever comes.
+    /// Calls a helper on a path that is almost never taken.
     pub(crate) fn rare_call(&mut self, helper: Helper, args: &[Value]) -> Option<Value> {
         if !HAS {
             return self.helper(helper, args);

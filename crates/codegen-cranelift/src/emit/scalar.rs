@@ -1,6 +1,7 @@
-//! Arithmetic, comparison and conversion, lane by lane.
+//! Emits arithmetic, comparisons and conversions, lane by lane.
 //!
-//! What each op means is `ir::scalar`; here the hardware's partial instructions are guarded.
+//! `ir::scalar` defines the meaning of each op. Instructions of the hardware that are only partially defined
+//! are guarded here.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types::*};
@@ -12,7 +13,7 @@ use native::runtime::Helper;
 use native::types::{HANDLE_WORDS, Shape, flat, size};
 
 impl Emitter<'_, '_> {
-    /// Constants and elementwise ops.
+    /// Emits constants and elementwise ops.
     pub(super) fn arithmetic(&mut self, data: &InstData) -> Res {
         let result = data.results[0];
         let ty = self.ty(result);
@@ -49,7 +50,7 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// Zero of a type.
+    /// The zero of a type.
     pub(super) fn zero(&mut self, ty: Type) -> Vals {
         match self.ts[ty] {
             TypeData::Scalar(s) => Vals::from_slice(&[self.constant(s, 0)]),
@@ -73,7 +74,7 @@ impl Emitter<'_, '_> {
             .collect()
     }
 
-    /// An elementwise op on arrays or stacks.
+    /// Emits an elementwise op on arrays or stacks.
     fn whole(&mut self, data: &InstData, ty: Type) -> Res<Vals> {
         if let (TypeData::Stack(elem), Op::Add) = (self.ts[ty], &data.op) {
             let shape = self.cx.shape(Shape::of(self.ts, elem));
@@ -117,7 +118,7 @@ impl Emitter<'_, '_> {
         Ok(Vals::from_slice(&[to]))
     }
 
-    /// One lane of an elementwise op.
+    /// Emits one lane of an elementwise op.
     pub(super) fn lane(
         &mut self,
         op: &Op,
@@ -153,7 +154,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// An op of two numbers of one kind.
+    /// Emits an op on two numbers of the same kind.
     pub(super) fn binary(&mut self, op: &Op, s: Scalar, a: Value, b: Value, span: Span) -> Res<Value> {
         match s {
             Scalar::F16 => {
@@ -166,13 +167,13 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// `f16` bits as `f32`.
+    /// Converts the bits of an `f16` to an `f32`.
     pub(super) fn widen(&mut self, a: Value) -> Value {
         let a = self.b.ins().uextend(I32, a);
         self.helper_value(Helper::HalfToSingle, &[a])
     }
 
-    /// `f32` rounded to `f16`, as bits.
+    /// Rounds an `f32` to the bits of an `f16`.
     pub(super) fn narrow(&mut self, a: Value) -> Value {
         let bits = self.helper_value(Helper::SingleToHalf, &[a]);
         self.b.ins().ireduce(I16, bits)
@@ -228,8 +229,9 @@ impl Emitter<'_, '_> {
         Ok(self.b.ins().icmp(cc, a, b))
     }
 
-    /// `x / 0 = x`, `x % 0 = 0`, `MIN / -1 = MIN`, `MIN % -1 = 0`: dividing by 1 instead gives the
-    /// first two and the last; a quotient by -1 is the negation.
+    /// Emits a division with `x / 0 = x`, `x % 0 = 0`, `MIN / -1 = MIN` and `MIN % -1 = 0`. Replacing those
+    /// divisors by 1 gives the right result in the first two cases and the last; a quotient by -1 is the
+    /// negation.
     fn divide(&mut self, op: &Op, s: Scalar, a: Value, b: Value) -> Value {
         let signed = s.is_signed_int();
         let narrow = s.bits() < 32;
@@ -257,7 +259,7 @@ impl Emitter<'_, '_> {
         if narrow { self.b.ins().ireduce(clif(s), r) } else { r }
     }
 
-    /// An integer in a wider type.
+    /// Extends an integer to a wider type.
     pub(super) fn extend(&mut self, ty: cranelift_codegen::ir::Type, signed: bool, a: Value) -> Value {
         if self.b.func.dfg.value_type(a) == ty {
             a
@@ -268,14 +270,14 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// An integer as an index of 64 bits: negative ones become huge.
+    /// Extends an integer to an index of 64 bits: negative ones become huge.
     pub(crate) fn index64(&mut self, v: ir::Value) -> Value {
         let s = self.scalar_of(v);
         let x = self.one(v);
         self.extend(I64, s.is_signed_int(), x)
     }
 
-    /// A number as another kind of number.
+    /// Converts a number to another kind.
     fn convert(&mut self, from: Scalar, to: Scalar, a: Value) -> Value {
         if from == to {
             return a;

@@ -1,6 +1,6 @@
-//! Wave operations: the lanes' values, and where a thread is.
+//! Emits wave operations, and the code that keeps track of a thread's path.
 //!
-//! How a thread's path is kept is told in [`native::nesting`].
+//! [`native::nesting`] describes paths.
 
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::{Func, Inst, InstData, Region};
@@ -10,14 +10,14 @@ use native::runtime::Helper;
 use native::types::{is_array, size};
 
 impl Emitter<'_, '_> {
-    /// Begins a function: if its paths matter, its own depth is asked for.
+    /// Begins a function: if its paths matter, loads the depth at which its own words begin.
     pub(super) fn begin_path(&mut self, func: Func) {
         if self.cx.plan.converges(func) {
             self.path_base = Some(self.helper_value(Helper::PathLen, &[self.ctx]));
         }
     }
 
-    /// Says that this instruction of its region comes now.
+    /// Records in the path that `inst` is executed next.
     pub(super) fn path_inst(&mut self, inst: Inst) {
         let Some(base) = self.path_base else { return };
         for (depth, word) in self.nesting.path_inst(&self.cx.plan, inst) {
@@ -25,7 +25,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// Says that a region of an `if` or `switch` begins.
+    /// Records in the path that a region of an `if` or `switch` begins.
     pub(super) fn path_arm(&mut self, region: Region) {
         let Some(base) = self.path_base else { return };
         if let Some((depth, arm)) = self.nesting.path_arm(&self.cx.plan, region) {
@@ -33,7 +33,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// Says that a trip of a loop begins.
+    /// Records in the path that a trip of a loop begins.
     pub(super) fn path_trip(&mut self, region: Region) {
         let Some(base) = self.path_base else { return };
         if let Some(depth) = self.nesting.path_trip(&self.cx.plan, region) {
@@ -48,7 +48,7 @@ impl Emitter<'_, '_> {
         self.helper(Helper::PathSet, &[self.ctx, at, word]);
     }
 
-    /// Waits for the lanes that are here and takes what each gives.
+    /// Waits for the lanes that take part in the operation, and gathers their values.
     pub(super) fn wave_gather(&mut self, data: &InstData) -> Res {
         let own = self.ty(data.args[0]);
         let bytes = size(self.ts, own);

@@ -1,8 +1,8 @@
-//! Libraries: compiled code as plain C functions that need nothing of ours at run time.
+//! Compiles libraries: plain C functions that do not need the runtime of this project.
 //!
-//! The text is that of the JIT. What differs is around it: the runtime's functions are LLVM text too (`runtime.ll`),
-//! memory for stacks comes from `malloc`, mathematics from the C library, and an error leaves by `longjmp` to the C
-//! function, which returns its number. A function is
+//! The text is that of the JIT. Only its surroundings differ: the runtime's functions are LLVM text too
+//! (`runtime.ll`), memory for stacks comes from `malloc`, mathematics from the C library, and an error leaves
+//! by `longjmp` to the C function, which returns its number. A function is
 //!
 //! ```c
 //! int NAME(/* arguments */, /* where results go */);
@@ -15,8 +15,8 @@
 //! int NAME(const pullback_buffer buffers[], uint32_t groups_x, uint32_t groups_y, uint32_t groups_z);
 //! ```
 //!
-//! with one buffer (`void *data; uint64_t count;`) for each global in order of declaration. Both give 0, or the number of
-//! an error, of which `PREFIX_message` gives the text.
+//! with one buffer (`void *data; uint64_t count;`) for each global in order of declaration. Both return 0, or
+//! the number of an error, whose text `PREFIX_message` returns.
 
 mod ptx;
 mod stacks;
@@ -33,17 +33,17 @@ use crate::{Machine, NAME, Text};
 pub use ptx::{OUT_OF_MEMORY, Ptx, PtxEntry, PtxOptions, PtxPrint, ptx};
 
 const RUNTIME: &str = include_str!("runtime.ll");
-/// Bytes of the fields of the context that compiled code uses, and then the chunk in use and the `jmp_buf`.
+/// The size of the fields of the context that compiled code uses; the chunk in use and the `jmp_buf` follow.
 const CONTEXT: i64 = offsets::AFTER as i64;
-/// The number of "out of memory", beyond those of all places.
+/// The number of the error "out of memory", beyond the numbers of all places.
 const MEMORY: u32 = 0x0fff_ffff;
-/// Bytes of stack that a function may use where it calls itself.
+/// The number of bytes of stack that recursive calls may use.
 const STACK: i64 = 1 << 20;
 
 /// A function of the library.
 #[derive(Clone, Debug)]
 pub struct Export {
-    /// Its name in C.
+    /// The function's name in C.
     pub name: String,
     /// The function.
     pub func: Func,
@@ -54,15 +54,15 @@ pub struct Export {
 pub struct Library {
     /// An object file.
     pub object: Vec<u8>,
-    /// Errors by number, from 1 on.
+    /// The errors by number, from 1 on.
     pub errors: Vec<(String, Span)>,
     /// The globals that kernels take, in order.
     pub buffers: Vec<String>,
 }
 
-/// Compiles functions and the entry points of a verified module. `prefix` begins the names that are not theirs; with
-/// `fast_math` operations on floats may be done in any order; `exclusive` promises that no two calls on the same buffers
-/// run at a time.
+/// Compiles functions and the entry points of a verified module. `prefix` begins the names of additional
+/// functions; with `fast_math` operations on floats may be reordered; `exclusive` promises that no two calls
+/// on the same buffers run at the same time.
 pub fn library(
     module: &Module,
     exports: &[Export],
@@ -113,13 +113,13 @@ pub fn library(
     Ok(Library { object, errors, buffers })
 }
 
-/// Threads of a group.
+/// The number of threads in a group.
 fn threads(entry: &ir::Entry) -> u64 {
     entry.group_size.iter().map(|&n| n as u64).product()
 }
 
-/// The number of lanes that hold the whole group of each kernel with barriers, so that nobody has to wait: all of its
-/// threads are at the same place.
+/// The number of lanes that hold the whole group of each kernel with barriers, so that no thread has to wait:
+/// all threads of the group are at the same place.
 fn together(module: &Module, options: &Options) -> Option<u32> {
     let roots = module.entries.iter().map(|e| e.func).chain(options.functions.iter().copied());
     let plan = native::plan::Plan::new(module, roots);
@@ -141,7 +141,7 @@ fn bound(module: &Module) -> impl Iterator<Item = (ir::Global, &ir::GlobalData)>
     all.into_iter()
 }
 
-/// The text with the runtime that it needs, and without the declarations of that.
+/// The text with the runtime that it needs, and without the declarations of the runtime's functions.
 fn body(text: &Text) -> Result<String, Unsupported> {
     let runtime = RUNTIME
         .replace("CHUNK", &CONTEXT.to_string())
@@ -157,7 +157,7 @@ fn body(text: &Text) -> Result<String, Unsupported> {
     let mut math = String::new();
     for line in own_context(&text.text).lines() {
         if line.starts_with("@rt_zero =") {
-            // writes that are dropped go to the second; nobody reads it
+            // The second receives dropped writes; it is never read.
             let _ = writeln!(
                 all,
                 "@rt_zero = internal constant [{zeros} x i8] zeroinitializer, align 16\n\
@@ -169,7 +169,7 @@ fn body(text: &Text) -> Result<String, Unsupported> {
         } else if line.starts_with("@rt_empty_at =") {
             all += "@rt_empty_at = internal constant ptr @rt_empty, align 8\n";
         } else if line.starts_with("@rt_shape_") {
-            // with the functions of its shape
+            // Defined with the functions of its shape.
         } else if let Some(name) = declared(line) {
             if runtime.contains(&format!("@{name}(")) {
                 continue;
@@ -184,7 +184,7 @@ fn body(text: &Text) -> Result<String, Unsupported> {
             all += line;
             all.push('\n');
         } else {
-            // what C calls is around it
+            // C calls the wrapper around it.
             let own =
                 line.strip_prefix("define void @").filter(|l| l.starts_with("raw") || l.starts_with("entry"));
             match own {
@@ -199,8 +199,9 @@ fn body(text: &Text) -> Result<String, Unsupported> {
     Ok(all + &runtime + &math)
 }
 
-/// The text for a context that is made where the code is: then fields are no memory that never changes, which the JIT's
-/// code says of them. LLVM sees both once all is one function, and may take what a field was before it was set.
+/// Adapts the text to a context that is made in the same code. The code of the JIT marks fields of the
+/// context as memory that never changes, which does not hold here: once all is inlined into one function,
+/// LLVM sees the stores too, and could use the value that a field had before it was set.
 fn own_context(text: &str) -> String {
     text.replace("!tbaa !11, !invariant.load !4", "!tbaa !11")
 }
@@ -212,7 +213,7 @@ fn declared(line: &str) -> Option<&str> {
     name.split('(').next()
 }
 
-/// A function of mathematics, by the C library's or LLVM's.
+/// Emits a mathematical function that calls the C library's.
 fn by_libm(name: &str) -> Option<String> {
     let (function, bits) = name.strip_prefix("rt_")?.rsplit_once('_')?;
     let (ty, suffix) = match bits {
@@ -244,7 +245,7 @@ fn by_libm(name: &str) -> Option<String> {
     ))
 }
 
-/// What can stop the code, by number.
+/// The errors that can stop the code, by number.
 fn errors(text: &Text) -> Vec<(String, Span)> {
     let site = |site: &Site| match site {
         Site::Assert(message, span) => (message.to_string(), *span),
@@ -258,7 +259,7 @@ fn errors(text: &Text) -> Vec<(String, Span)> {
     text.tables.sites().iter().map(site).collect()
 }
 
-/// `const char *PREFIX_message(int)`. The driver adds places to the messages.
+/// Emits `const char *PREFIX_message(int)`. The driver adds places to the messages.
 fn messages(all: &mut String, prefix: &str, errors: &[(String, Span)]) {
     let texts = errors.iter().map(|e| e.0.as_str()).chain(["out of memory"]);
     let mut list = Vec::new();
@@ -283,7 +284,7 @@ fn messages(all: &mut String, prefix: &str, errors: &[(String, Span)]) {
     );
 }
 
-/// A function must not use memory that nobody gives it.
+/// Returns an error if a function uses a global that is not private, since its caller does not pass any.
 fn refuse_globals(module: &Module, func: Func) -> Result<(), Unsupported> {
     let mut seen = vec![func];
     let mut at = 0;
@@ -321,7 +322,7 @@ fn is_scalar(types: &Types, ty: Type) -> Option<Scalar> {
     }
 }
 
-/// The context on the stack, and its fields. `lanes` is how many threads run at a time.
+/// Emits the context on the stack, and its fields. `lanes` is the number of threads that run at a time.
 fn context(all: &mut String, module: &Module, lanes: u64) {
     let n = module.globals.len().max(1);
     let _ = write!(
@@ -353,7 +354,7 @@ fn context(all: &mut String, module: &Module, lanes: u64) {
     }
 }
 
-/// The way in and the two ways out, around a body that ends by `br label %end`.
+/// Emits the entry and the two exits around a body that ends by `br label %end`.
 fn guarded(all: &mut String, body: &str) {
     let _ = write!(
         all,
@@ -411,7 +412,7 @@ fn function(all: &mut String, module: &Module, export: &Export, raw: &str) {
     at = 0;
     for (k, slot) in f.results.iter().enumerate() {
         let _ = match types[slot.ty] {
-            // where the array goes
+            // The word is the destination of the array.
             _ if is_array(types, slot.ty) => write!(
                 before,
                 "  %v{k} = getelementptr i64, ptr %results, i64 {at}\n  store ptr %r{k}, ptr %v{k}\n"
@@ -441,7 +442,7 @@ fn function(all: &mut String, module: &Module, export: &Export, raw: &str) {
     guarded(all, &(before + &call + &after));
 }
 
-/// A kernel's dispatch: rows of groups, in lanes as far as these go.
+/// Emits a kernel's dispatch: rows of groups, in lanes as far as the lanes divide them.
 fn kernel(all: &mut String, module: &Module, k: usize, text: &Text) -> Result<(), &'static str> {
     let entry = &module.entries[k];
     let has_handle = |ty| native::types::mem_leaves(&module.mem, ty).iter().any(|l| is_handle(module, l.ty));
@@ -484,7 +485,7 @@ fn kernel(all: &mut String, module: &Module, k: usize, text: &Text) -> Result<()
          br i1 %more.y, label %row, label %plane.done\n\
          row:\n  store i32 %iy, ptr %group1\n  store i32 %iz, ptr %group2\n"
     );
-    // Groups with memory of their own, or whose threads are to meet, run one by one.
+    // Groups with memory of their own, or with barriers, run one by one.
     let one_by_one = facts.shared || facts.barrier;
     let in_lanes = each / lanes * lanes;
     let (whole, all_threads) = match one_by_one {
@@ -527,14 +528,15 @@ fn is_handle(module: &Module, ty: ir::MemType) -> bool {
     }
 }
 
-/// The numbers that a parameter or result of these types holds, for a header: their type in C, and how many.
+/// The numbers that a parameter or result of a type holds, for a header: their type in C, and how many there
+/// are.
 pub fn c_type(types: &Types, ty: Type) -> (&'static str, u64) {
     let scalar = types.scalar_of(ty).unwrap_or(Scalar::I32);
     let name = match scalar {
         Scalar::Bool | Scalar::U8 => "uint8_t",
         Scalar::I8 => "int8_t",
         Scalar::I16 => "int16_t",
-        // a half is given by its bits
+        // A half is passed as its bits.
         Scalar::U16 | Scalar::F16 => "uint16_t",
         Scalar::I32 => "int32_t",
         Scalar::U32 => "uint32_t",

@@ -1,6 +1,6 @@
-//! Kernels for NVIDIA's devices: PTX, by LLVM's NVPTX target.
+//! Compiles kernels for NVIDIA's devices to PTX, with LLVM's NVPTX target.
 //!
-//! The text is that of one thread at a time; around it each kernel is an `.entry`, whose parameters are
+//! The text is that for one thread at a time. Around it each kernel is an `.entry`, whose parameters are
 //!
 //! ```c
 //! (T *data, uint64_t count)…,       /* for each global that the host binds, in order of declaration */
@@ -9,11 +9,11 @@
 //! uint32_t *log, uint64_t log_words /* if there is a `printf`: what it writes */
 //! ```
 //!
-//! The log begins with the number of words that records took or would have taken, in 64 bits, zero at first; a record is the
-//! number of the `printf`, from 1, the thread, and each operand in 64 bits. Where it does not fit, nothing is written.
-//! The memory of a buffer is as on the CPU. A thread finds its part of the arena by its number in the dispatch; where
-//! that is too small, the error is [`OUT_OF_MEMORY`]. Functions of numbers must be made of arithmetic before: devices have
-//! none that are exact.
+//! The log begins with the number of words that records took or would have taken, in 64 bits, zero at first.
+//! A record is the number of the `printf`, from 1, the thread, and each operand in 64 bits. A record that
+//! does not fit is not written. The memory of a buffer is laid out as on the CPU. A thread finds its part of
+//! the arena by its number in the dispatch; if that part is too small, the error is [`OUT_OF_MEMORY`].
+//! Mathematical functions must have been expanded to arithmetic before, since devices have no exact ones.
 
 use std::fmt::Write as _;
 
@@ -32,11 +32,11 @@ const PTX: &str = "ptx";
 /// Kernels as PTX.
 #[derive(Debug)]
 pub struct Ptx {
-    /// The text.
+    /// The text of the PTX file.
     pub text: String,
-    /// Errors by number, from 1 on.
+    /// The errors by number, from 1 on.
     pub errors: Vec<(String, Span)>,
-    /// What is printed, in the order of its numbers.
+    /// The `printf`s, in the order of their numbers.
     pub prints: Vec<PtxPrint>,
     /// The globals that kernels take, in order.
     pub buffers: Vec<ir::Global>,
@@ -47,9 +47,10 @@ pub struct Ptx {
 /// An entry point in the text.
 #[derive(Clone, Debug)]
 pub struct PtxEntry {
-    /// Its name there.
+    /// The name in the text.
     pub name: String,
-    /// Its first group does nothing in a dispatch of several, and is to be dispatched once more, alone.
+    /// The first group does nothing in a dispatch of several groups, and has to be dispatched once more,
+    /// alone.
     pub first_group_last: bool,
     /// Threads may use the arena.
     pub uses_arena: bool,
@@ -58,38 +59,39 @@ pub struct PtxEntry {
 /// A `printf`.
 #[derive(Clone, Debug)]
 pub struct PtxPrint {
-    /// Its number in records.
+    /// The number in records.
     pub number: u32,
-    /// The text with its places for operands.
+    /// The format string, with its placeholders for operands.
     pub format: String,
     /// The types of the operands.
     pub kinds: Vec<Scalar>,
 }
 
-/// What the text is for.
+/// The options of PTX.
 #[derive(Clone, Copy, Debug)]
 pub struct PtxOptions {
-    /// The generation of devices, 70 or later; later ones run it, too.
+    /// The generation of devices, 70 or later; later generations run the text, too.
     pub generation: u32,
-    /// The host dispatches the first group once more, alone, where [`PtxEntry::first_group_last`] says so.
+    /// The host dispatches the first group once more, alone, if [`PtxEntry::first_group_last`] requires it.
     pub first_group_last: bool,
 }
 
 /// The number of the error "out of memory": the arena was too small.
 pub const OUT_OF_MEMORY: u32 = MEMORY;
 
-/// Where a thread's context has the log and its words.
+/// The offsets of the log and its number of words in a thread's context.
 const LOG: i64 = CONTEXT + 8;
 const LOG_WORDS: i64 = CONTEXT + 16;
-/// Where it has the mask of the lanes that are together.
+/// The offset of the mask of the lanes that are together.
 const MASK: i64 = CONTEXT + 24;
-/// Bytes of a thread's context.
+/// The size of a thread's context in bytes.
 const CONTEXT_BYTES: i64 = CONTEXT + 32;
 
-/// The entry points of a verified module, whose functions of numbers are made of arithmetic already.
+/// Compiles the entry points of a verified module whose mathematical functions are already expanded to
+/// arithmetic.
 pub fn ptx(module: &Module, wanted: &PtxOptions) -> Result<Ptx, Unsupported> {
     let named = |u: Unsupported| Unsupported { backend: PTX, ..u };
-    // Halves are converted by instructions.
+    // Devices convert halves by instructions.
     let machine = Machine { features: "+f16c".into(), has_waves: true, ..Machine::generic() };
     let options = Options { lanes: Some(1), plain_math: true, ..Options::default() };
     let text = crate::text(module, &options, &machine).map_err(named)?;
@@ -121,7 +123,7 @@ pub fn ptx(module: &Module, wanted: &PtxOptions) -> Result<Ptx, Unsupported> {
     })
 }
 
-/// What the text prints.
+/// The `printf`s of the text.
 fn prints(text: &Text) -> Vec<PtxPrint> {
     let sites = text.tables.sites().iter().zip(1..);
     let print = |(site, number): (&Site, u32)| match site {
@@ -139,14 +141,14 @@ fn prints(text: &Text) -> Vec<PtxPrint> {
     sites.filter_map(print).collect()
 }
 
-/// Whether the first group may read what the others have written: on the CPU it runs when they have ended, if there are
-/// barriers.
+/// Returns true if the first group may read data that the other groups have written: on the CPU it runs after
+/// they have ended, if there are barriers.
 fn reads_of_others(module: &Module, k: usize, text: &Text) -> bool {
     let facts = text.plan.facts[module.entries[k].func];
     facts.barrier && bound(module).any(|(_, g)| g.space == Space::ReadWrite)
 }
 
-/// Whether a global is a pointer, of which the host gives what it points to.
+/// Returns true if the global is a pointer, for which the host passes the pointee.
 fn is_pointer(module: &Module, global: &ir::GlobalData) -> bool {
     global.pointee(&module.mem).is_some()
 }
@@ -155,13 +157,13 @@ fn refuse(what: &str, span: Span) -> Unsupported {
     Unsupported { backend: PTX, op: what.to_string(), span, internal: false }
 }
 
-/// Refuses what devices have no counterpart of.
+/// Returns an error if the module uses features that devices do not have.
 fn check(module: &Module, text: &Text) -> Result<(), Unsupported> {
     if module.entries.is_empty() {
         return Err(refuse("a file without a kernel", Span::NONE));
     }
     let has_handle = |ty| native::types::mem_leaves(&module.mem, ty).iter().any(|l| is_handle(module, l.ty));
-    // A global that is a pointer is given what that points to.
+    // For a global that is a pointer, the host passes the pointee.
     let content = |g: &ir::GlobalData| g.pointee(&module.mem).unwrap_or(g.ty);
     if let Some((_, g)) = bound(module).find(|(_, g)| has_handle(content(g))) {
         return Err(refuse(&format!("`{}`, which has pointers or buffers in memory", g.name), g.span));
@@ -175,13 +177,14 @@ fn check(module: &Module, text: &Text) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// Bytes of text that LLVM may make of the calls of a function by putting it in their place, which it does with any
-/// function of a device: a large kernel would have a hundred sines.
+/// The number of bytes of text that LLVM may add by inlining a function into its callers, which it does with
+/// any function of a device: a large kernel would have a hundred sines.
 const OFTEN: usize = 64 << 10;
 
-/// The text with what it calls on devices, and without the declarations of that; and whether it uses the arena.
+/// The text with the functions that it calls on devices, and without their declarations; and whether it uses
+/// the arena.
 fn body(text: &Text, prints: &[PtxPrint]) -> Result<(String, bool), Unsupported> {
-    // Stacks are as in libraries.
+    // Stacks are implemented as in libraries.
     let stacks = RUNTIME.find("define internal ptr @rt_elements").map_or("", |at| &RUNTIME[at..]);
     let runtime = format!("{DEVICE}{stacks}")
         .replace("MASK", &MASK.to_string())
@@ -215,7 +218,7 @@ fn body(text: &Text, prints: &[PtxPrint]) -> Result<(String, bool), Unsupported>
         } else if line.starts_with("@rt_empty_at =") {
             all += "@rt_empty_at = internal constant ptr @rt_empty, align 8\n";
         } else if line.starts_with("@rt_shape_") {
-            // with the functions of its shape
+            // Defined with the functions of its shape.
         } else if let Some(name) = declared(line) {
             if runtime.contains(&format!("@{name}(")) {
                 uses_arena |= matches!(name, "rt_alloc" | "rt_elements" | "rt_cell_grow")
@@ -229,7 +232,7 @@ fn body(text: &Text, prints: &[PtxPrint]) -> Result<(String, bool), Unsupported>
             all += line;
             all.push('\n');
         } else {
-            // Calls that may wait are not moved to where fewer threads come by.
+            // Calls that may wait must not be moved to where fewer threads execute them.
             let own = match line.strip_prefix("define ").and_then(|rest| rest.split(['@', '(']).nth(1)) {
                 Some(name) if often.contains(name) => {
                     line.replacen(" nounwind ", " convergent noinline nounwind ", 1)
@@ -247,7 +250,7 @@ fn body(text: &Text, prints: &[PtxPrint]) -> Result<(String, bool), Unsupported>
     Ok((all + &runtime, uses_arena))
 }
 
-/// A name that PTX takes, and that none of the others has.
+/// A name that is valid in PTX, and that no other entry point has.
 fn symbol(name: &str, others: &[PtxEntry]) -> String {
     let plain: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     let mut name = if plain.starts_with(|c: char| c.is_ascii_digit()) { format!("k{plain}") } else { plain };
@@ -257,7 +260,7 @@ fn symbol(name: &str, others: &[PtxEntry]) -> String {
     name
 }
 
-/// The kernel around the code of entry point number `k`: a thread's context, and what is in it.
+/// Emits the kernel around the code of entry point number `k`: it makes a thread's context and fills it.
 fn kernel(all: &mut String, module: &Module, k: usize, own: &PtxEntry, text: &Text, prints: bool) {
     let [x, y, z] = module.entries[k].group_size;
     let n_globals = module.globals.len().max(1);
@@ -289,7 +292,7 @@ fn kernel(all: &mut String, module: &Module, k: usize, own: &PtxEntry, text: &Te
             "  %{name}.at = getelementptr i8, ptr %ctx, i64 {at}\n  store {value}, ptr %{name}.at\n"
         );
     };
-    // What is not set here or below is for lanes, or is set by the code itself.
+    // Fields that are not set here or below are only used with lanes, or are set by the code itself.
     field(offsets::STACK_LIMIT as i64, "limit", "i64 0");
     field(offsets::DEPTH as i64, "depth", "i32 0");
     field(offsets::ALONE as i64, "alone", "i32 0");
@@ -321,7 +324,7 @@ fn kernel(all: &mut String, module: &Module, k: usize, own: &PtxEntry, text: &Te
         );
     }
     let threads = x as u64 * y as u64 * z as u64;
-    // The number in the group, and that in the dispatch.
+    // The thread's number in the group, and its number in the dispatch.
     let _ = write!(
         all,
         "  %row = mul i32 %t.z, {y}\n  %row.y = add i32 %row, %t.y\n  %row.x = mul i32 %row.y, {x}\n  \
@@ -333,7 +336,7 @@ fn kernel(all: &mut String, module: &Module, k: usize, own: &PtxEntry, text: &Te
          %number = add i64 %p4, %start\n  %part = mul i64 %number, %arena.bytes\n  \
          %own = getelementptr i8, ptr %arena, i64 %part\n  %own.end = getelementptr i8, ptr %own, i64 %arena.bytes\n"
     );
-    // A wave is as many threads as there may be from its first on.
+    // A wave consists of up to 32 threads, as many as the group has from the wave's first thread on.
     let _ = write!(
         all,
         "  %first = and i32 %index, -32\n  %from.here = sub i32 {threads}, %first\n  \
@@ -377,7 +380,7 @@ fn kernel(all: &mut String, module: &Module, k: usize, own: &PtxEntry, text: &Te
             "  %none{n} = icmp eq i64 %c{n}, 0\n  %d{n} = select i1 %none{n}, ptr @rt_zero, ptr %b{n}\n"
         );
         if is_pointer(module, data) {
-            // A pointer in memory is a number, from 1, of what it points to.
+            // A pointer in memory is the number of its pointee, from 1.
             let _ = write!(
                 before,
                 "  %pointee{n} = getelementptr {{ ptr, i64 }}, ptr %pointees, i64 {n_pointers}\n  \
@@ -395,7 +398,7 @@ fn kernel(all: &mut String, module: &Module, k: usize, own: &PtxEntry, text: &Te
     for (g, _) in module.globals.iter().filter(|(_, g)| g.space == Space::Private) {
         global(g.as_u32(), &format!("%own{}", g.as_u32()), "1");
     }
-    // What the lines above use comes first.
+    // The lines above use these, so they come first.
     let head = all.rfind("  %ctx = alloca").unwrap_or(all.len());
     all.insert_str(head, &before);
     if own.first_group_last {
@@ -405,7 +408,7 @@ fn kernel(all: &mut String, module: &Module, k: usize, own: &PtxEntry, text: &Te
                  br i1 %skips, label %skipped, label %taken\nskipped:\n  ret void\ntaken:\n";
     }
     if text.plan.facts[module.entries[k].func].shared {
-        // Each thread clears every so many words.
+        // The threads clear the memory together, each thread every `threads`th word.
         for (g, bytes) in &shared {
             let words = bytes / 4;
             let _ = write!(
@@ -428,7 +431,7 @@ fn kernel(all: &mut String, module: &Module, k: usize, own: &PtxEntry, text: &Te
     );
 }
 
-/// Says how many threads groups have.
+/// Emits annotations with the number of threads of a group.
 fn annotations(all: &mut String, module: &Module, entries: &[PtxEntry]) {
     let mut list = Vec::new();
     for (own, entry) in entries.iter().zip(&module.entries) {
@@ -441,7 +444,7 @@ fn annotations(all: &mut String, module: &Module, entries: &[PtxEntry]) {
     let _ = writeln!(all, "!nvvm.annotations = !{{{}}}", list.join(", "));
 }
 
-/// A comment that says what each kernel takes.
+/// A comment that lists the parameters of each kernel.
 fn header(module: &Module, entries: &[PtxEntry], prints: bool) -> String {
     let mut text = String::new();
     let buffers: Vec<String> = bound(module).map(|(_, g)| format!("{} *, uint64_t count", g.name)).collect();

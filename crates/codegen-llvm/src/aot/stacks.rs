@@ -1,8 +1,9 @@
-//! What the JIT's runtime does with stacks of any shape, as LLVM's text for code without that runtime: growing, copying and
-//! adding them.
+//! Emits the stack operations of the JIT's runtime as LLVM's text, for code that runs without that runtime:
+//! growing, copying and adding stacks of any shape.
 //!
-//! A shape nests, and so do stacks; each shape gets functions of its own, so nothing calls itself. The code names a shape by
-//! the address of `@rt_shape_K`: the functions that it calls compare that with each, which LLVM does while it compiles.
+//! Shapes nest as stacks do. Each shape gets functions of its own, so that no function calls itself. The code
+//! names a shape by the address of `@rt_shape_K`: the functions that it calls compare that address with each
+//! shape's, and LLVM folds the comparisons at compile time.
 
 use std::fmt::Write as _;
 
@@ -12,10 +13,10 @@ use native::types::Shape;
 use super::{MEMORY, el};
 use crate::Text;
 
-/// Elements that a stack may grow to.
+/// The number of elements that a stack may grow to.
 const MOST: u64 = 1 << 28;
 
-/// The functions, for the shapes that a text names.
+/// The functions for the shapes that a text names.
 pub(super) fn functions(text: &Text) -> String {
     if text.tables.shapes().next().is_none() {
         return String::new();
@@ -59,7 +60,7 @@ pub(super) fn functions(text: &Text) -> String {
     all
 }
 
-/// The number of a shape, after those in it.
+/// The number of a shape; shapes nested in it are numbered first.
 fn number<'s>(shapes: &mut Vec<&'s Shape>, shape: &'s Shape) -> usize {
     if let Shape::Stack(inner) = shape {
         number(shapes, inner);
@@ -70,7 +71,7 @@ fn number<'s>(shapes: &mut Vec<&'s Shape>, shape: &'s Shape) -> usize {
     })
 }
 
-/// A function that calls the one of its shape.
+/// Emits a function that calls the function of the given shape.
 fn choose(all: &mut String, named: &[usize], head: &str, callee: &str, args: &str) {
     let _ = writeln!(all, "define internal {head}, ptr %shape, ptr %empty) alwaysinline {{");
     let is_value = head.starts_with("ptr");
@@ -89,7 +90,8 @@ fn choose(all: &mut String, named: &[usize], head: &str, callee: &str, args: &st
     let _ = writeln!(all, "  ret {}\n}}", if is_value { "ptr @rt_empty" } else { "void" });
 }
 
-/// Makes the stack in a cell have at least so many elements, those that are new absent differentials, other zeros, or empty; and the same for an index.
+/// Emits the function that grows the stack in a cell to a given length, where new elements are absent
+/// differentials, zeros if they are not floats, or empty stacks; and the function that does so for an index.
 fn grow(all: &mut String, k: usize, shape: &Shape) {
     let size = shape.size();
     let _ = write!(
@@ -146,7 +148,7 @@ fn grow(all: &mut String, k: usize, shape: &Shape) {
     let _ = write!(all, "  store i64 %len, ptr %len.at\n  br label %done\ndone:\n  ret void\n}}\n");
 }
 
-/// A copy of a stack that shares nothing with it.
+/// Emits the function that makes a deep copy of a stack.
 fn copy(all: &mut String, k: usize, size: u64, inner: Option<usize>) {
     let _ = write!(
         all,
@@ -178,7 +180,7 @@ fn copy(all: &mut String, k: usize, size: u64, inner: Option<usize>) {
     );
 }
 
-/// Adds a stack to the one in a cell, which grows as needed.
+/// Emits the function that adds a stack to the stack in a cell, which grows as needed.
 fn add(all: &mut String, k: usize, shape: &Shape, inner: Option<usize>) {
     let _ = write!(
         all,

@@ -1,4 +1,4 @@
-//! Vectors and arrays as values, and the address arithmetic that all indexing shares.
+//! Emits operations on vectors and arrays as values, and the address arithmetic that all indexing shares.
 
 use ir::{InstData, Op, Type, TypeData};
 use native::types::size;
@@ -9,7 +9,7 @@ use super::{Emitter, Res};
 use crate::text::{El, Val, Vals};
 
 impl Emitter<'_, '_> {
-    /// `construct splat extract insert index`.
+    /// Emits `construct`, `splat`, `extract`, `insert` and `index`.
     pub(super) fn aggregate(&mut self, data: &InstData) -> Res {
         let result = data.results[0];
         let ty = self.ty(result);
@@ -30,7 +30,7 @@ impl Emitter<'_, '_> {
         Place::local(self.w.offset(array, Val::i64((bytes * scale) as i64)))
     }
 
-    /// Bytes from one element to the next where elements lie as in `array`.
+    /// The distance in bytes from one element to the next, in wide memory if `wide`.
     pub(super) fn stride(&self, elem: Type, wide: bool) -> u64 {
         let scale = if wide && !matches!(self.ts[elem], TypeData::Stack(_)) { self.lanes as u64 } else { 1 };
         size(self.ts, elem) * scale
@@ -131,7 +131,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// The place of an element of a stack, which it has for `certain` or not.
+    /// The place of an element of a stack; if `certain`, the index is known to be in range.
     pub(super) fn stack_element(&mut self, header: Val, elem: Type, idx: ir::Value, certain: bool) -> Place {
         let note = self.note(Class::Header, 8);
         let plain = Val { wide: false, ..header };
@@ -145,10 +145,10 @@ impl Emitter<'_, '_> {
         Place { of_stack: true, ..self.below(Val { wide: header.wide, ..base }, elem, i, inside) }
     }
 
-    /// Component `at` of a vector in registers, or zero.
+    /// Selects component `at` of a vector in registers; zero if there is no such component.
     fn select_part(&mut self, parts: &[Val], n: u32, at: Val) -> Res<Val> {
         if n as u64 > UNROLL {
-            // Through memory.
+            // A long vector is indexed through memory.
             let el = parts[0].el;
             let var = parts.iter().any(|p| p.var);
             let bytes = super::local::memory_el(el).bytes();
@@ -174,7 +174,7 @@ impl Emitter<'_, '_> {
         Ok(found)
     }
 
-    /// The place of element `idx` of `n` at `base`.
+    /// The place of element `idx` of `n` elements at `base`.
     pub(super) fn element(&mut self, base: Val, elem: Type, idx: ir::Value, n: u64) -> Place {
         let i = self.index64(idx);
         let certain = self.upper_bound(idx, 4).is_some_and(|max| max < n);
@@ -194,7 +194,7 @@ impl Emitter<'_, '_> {
         Place { inside, ..Place::local(addr) }
     }
 
-    /// An offset that varies leads into wide memory at the number of the lane itself.
+    /// Adds the offset of each lane's own number to a varying offset in wide memory.
     fn own_lane(&mut self, by: Val, wide: bool, bytes: u64) -> Val {
         if !by.var || !wide {
             return by;
@@ -204,7 +204,7 @@ impl Emitter<'_, '_> {
         self.w.binary("add", by, own)
     }
 
-    /// 0, 1, … over the lanes.
+    /// The numbers 0, 1, … of the lanes.
     pub(super) fn iota(&self, el: El) -> Val {
         Val { id: crate::text::Id::Iota, el, var: true, wide: false, lin: None }
     }

@@ -1,16 +1,17 @@
-//! Accesses whose addresses rise evenly from lane to lane.
+//! Emits accesses whose addresses have a constant stride over the lanes.
 //!
-//! Where they rise by just what is accessed, the lanes are one block of memory: it is loaded or stored as such if all of
-//! it is in range, which is tested once. In memory the numbers of a lane are together; in a [`Val`] those of a component
-//! are, so a shuffle turns one order into the other. Where the addresses rise by more, each lane has its own load or store
-//! then, at a known distance from the first. Where the test fails, the helpers of [`super::scattered`] do the access.
+//! If the stride is the size of the access, the lanes access one block of memory, which is loaded or stored
+//! as a whole if all of it is in range; that is tested once. In memory the numbers of one lane are adjacent,
+//! while a [`Val`] holds one component of all lanes, so a shuffle converts between the two orders. If the
+//! stride is larger, each lane has its own load or store at a constant distance from the first. If the test
+//! fails, the helpers of [`super::scattered`] do the access.
 
 use super::local::{Class, Place, memory_el};
 use super::{Emitter, Res};
 use crate::text::{El, Id, Val, Vals};
 
 impl Emitter<'_, '_> {
-    /// Numbers at places that vary.
+    /// Loads numbers from a varying place.
     pub(super) fn load_lanes(&mut self, words: &[(El, u64)], place: Place, mask: Option<Val>) -> Res<Vals> {
         let scale = self.scale(place.addr);
         let Some((base, step, holds)) = place.block.filter(|_| self.is_row(words)) else {
@@ -49,12 +50,13 @@ impl Emitter<'_, '_> {
         Ok(out)
     }
 
-    /// True if lanes whose addresses rise evenly have so few numbers each that these are loaded or stored one by one.
+    /// Returns true if lanes with a constant stride have so few numbers each that these are loaded or stored
+    /// one by one.
     pub(super) fn is_row(&self, words: &[(El, u64)]) -> bool {
         words.len() as u32 * self.lanes <= 64
     }
 
-    /// All lanes' numbers, those of a lane `step` bytes after those of the one before.
+    /// Loads the numbers of all lanes one by one, with a stride of `step` bytes from lane to lane.
     fn load_apart(&mut self, words: &[(El, u64)], base: Val, step: i64, class: Class) -> Vals {
         let mut out = Vals::new();
         for &(e, at) in words {
@@ -71,7 +73,7 @@ impl Emitter<'_, '_> {
         out
     }
 
-    /// Writes all lanes' numbers, those of a lane `step` bytes after those of the one before.
+    /// Stores the numbers of all lanes one by one, with a stride of `step` bytes from lane to lane.
     pub(super) fn store_apart(
         &mut self,
         vals: &[Val],
@@ -91,7 +93,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// A block of all lanes' numbers, lane after lane.
+    /// Loads a block that holds the numbers of all lanes, lane after lane.
     fn load_block(&mut self, words: &[(El, u64)], base: Val, class: Class) -> Vals {
         let (n, w, e) = (words.len() as u32, self.lanes, words[0].0);
         let mem = memory_el(e);
@@ -119,7 +121,7 @@ impl Emitter<'_, '_> {
         out
     }
 
-    /// Writes all lanes' numbers to a block, lane after lane; there are a power of two of them.
+    /// Stores the numbers of all lanes to a block, lane after lane; the number of lanes is a power of two.
     pub(super) fn store_block(&mut self, vals: &[Val], base: Val, class: Class, mask: Option<Val>) {
         let (n, w) = (vals.len() as u32, self.lanes);
         let vals: Vals = vals
@@ -131,7 +133,7 @@ impl Emitter<'_, '_> {
             .collect();
         let (e, total) = (vals[0].el, n * w);
         let ty = format!("<{total} x {}>", e.name());
-        // Side by side, then in the order of memory.
+        // Concatenate the components, then permute them to the order of memory.
         let mut parts: Vec<(String, u32)> = vals.iter().map(|&x| (self.w.operand(x, true), w)).collect();
         let mut padded = n;
         while !padded.is_power_of_two() {
@@ -180,7 +182,7 @@ impl Emitter<'_, '_> {
         let mask = self.w.spread(mask);
         let full = if self.cx.slow_masks { self.all_active() } else { None };
         if let Some(full) = full {
-            // Mostly all lanes are active.
+            // Usually all lanes are active.
             let note = self.note(class, e.bytes());
             let (all, some, join) = (self.w.new_block(), self.w.new_block(), self.w.new_block());
             self.w.branch(full, all, some, ", !prof !8");
@@ -196,7 +198,7 @@ impl Emitter<'_, '_> {
         self.masked_store(&x, &at, n, total, mask, class, e);
     }
 
-    /// Writes the numbers of the active lanes, `n` of each, to a block.
+    /// Stores the numbers of the active lanes, `n` of each, to a block.
     #[expect(clippy::too_many_arguments)]
     fn masked_store(&mut self, x: &str, at: &str, n: u32, total: u32, mask: Val, class: Class, e: El) {
         let w = self.lanes;
@@ -221,7 +223,7 @@ impl Emitter<'_, '_> {
     }
 }
 
-/// True if these numbers, one lane after the other, fill the memory between.
+/// Returns true if the numbers of consecutive lanes fill the memory without gaps.
 pub(super) fn is_block(words: &[(El, u64)], step: i64) -> bool {
     let bytes: u64 = words.iter().map(|w| memory_el(w.0).bytes()).sum();
     words.len() <= 4 && words.iter().all(|w| w.0 == words[0].0) && step == bytes as i64

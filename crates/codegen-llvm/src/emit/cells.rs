@@ -1,11 +1,11 @@
-//! Cells: memory of the function that is written in place.
+//! Emits operations on cells: memory of the function that is written in place.
 //!
-//! A cell of a stack holds a pointer to a header that it owns (or the shared empty one), so putting
-//! a stack into a cell and taking it out whole copies it; so does taking an array out. The copy is
-//! left out where the cell is not written any more before the copy dies.
+//! A cell of a stack holds a pointer to a header that it owns (or to the shared empty one), so storing a
+//! stack in a cell copies it, and so does loading a whole stack or an array from a cell. The copy on a load
+//! is omitted if the cell is not written again while the loaded value is live.
 //!
-//! A cell that varies is wide memory. A write is masked where lanes have parted since the cell was made; where they
-//! have not, what inactive lanes write there is never read.
+//! A varying cell is wide memory. A write is masked if control has diverged since the cell was made; if it
+//! has not, the values that inactive lanes write are never read.
 
 use ir::{Inst, InstData, Op, Type, TypeData};
 use native::runtime::Helper;
@@ -15,17 +15,17 @@ use super::local::{Class, Place};
 use super::{Emitter, Res, el};
 use crate::text::{El, Val, Vals};
 
-/// What a walk into a cell is for.
+/// The purpose for which a part of a cell is accessed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
     Read,
     Write,
-    /// Writing, where a stack grows.
+    /// A write that may grow a stack.
     Grow,
 }
 
 impl Emitter<'_, '_> {
-    /// `local load store add_to sub_cell`.
+    /// Emits `local`, `load`, `store`, `add_to` and `sub_cell`.
     pub(super) fn cell(&mut self, inst: Inst) -> Res {
         let data = &self.f.insts[inst];
         match &data.op {
@@ -46,7 +46,7 @@ impl Emitter<'_, '_> {
                 self.add_to(data, x, place)?;
             }
             _ => {
-                // Found again at each use: the outer stack may move when it grows.
+                // The place is computed again at each use: the outer stack may move when it grows.
                 let path = self.cell_path(&data.args);
                 self.sub_cells.insert(data.results[0], path);
             }
@@ -74,7 +74,7 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// A value that a cell can own: a stack is copied.
+    /// Converts a value to one that a cell can own: a stack is copied.
     fn own(&mut self, ty: Type, vals: Vals, mask: Option<Val>, data: &InstData) -> Res<Vals> {
         let TypeData::Stack(elem) = self.ts[ty] else { return Ok(vals) };
         if mask.is_some() {
@@ -107,7 +107,7 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// `cell, i…` with a cell within a cell replaced by its own path.
+    /// The path `cell, i…`, where a cell within a cell is replaced by its own path.
     fn cell_path(&self, args: &[ir::Value]) -> Vec<ir::Value> {
         match self.sub_cells.get(&args[0]) {
             Some(path) => path.iter().chain(&args[1..]).copied().collect(),
@@ -121,7 +121,8 @@ impl Emitter<'_, '_> {
         let cell = args[0];
         let mask = match access {
             Access::Read => None,
-            // The same mask as when it was made: what others write there is never read.
+            // Under the mask that the cell was made with, no mask is needed: values of other lanes are never
+            // read.
             _ => self.mask.filter(|m| self.cell_mask.get(&cell).copied().flatten() != Some(*m)),
         };
         let mut place = Place { mask, ..Place::local(self.one(cell)) };
@@ -139,7 +140,7 @@ impl Emitter<'_, '_> {
             }
             place = match self.ts[ty] {
                 TypeData::Stack(_) => {
-                    // A way that is out of range ends at the empty stack, which has no elements.
+                    // A path that is out of range leads to the empty stack, which has no elements.
                     let empty = Val::name(El::Ptr, "@rt_empty_at");
                     let at = Val { wide: false, ..outer.addr };
                     let at = match outer.inside {
@@ -156,7 +157,7 @@ impl Emitter<'_, '_> {
                 }
                 TypeData::Array(_, n) | TypeData::Vector(_, n) => {
                     let inner = if outer.addr.var {
-                        // Lanes are told apart already.
+                        // The address is already that of each lane.
                         let step = self.stride(elem, wide);
                         let i = self.index64(idx);
                         let inside = self.w.compare("icmp ult", i, Val::i64(n as i64));
@@ -176,11 +177,12 @@ impl Emitter<'_, '_> {
         Ok(place)
     }
 
-    /// Makes the stack at `at` have an element `idx`, if it is one of the program at all.
+    /// Grows the stack at `at` so that it has an element number `idx`, unless the stack itself is out of
+    /// range.
     fn grow_to(&mut self, at: Val, idx: ir::Value, elem: Type, wide: bool, inside: Option<Val>) {
         let i = self.index64(idx);
         let i = if i.var {
-            // The largest that an active lane asks for; negative ones ask for nothing.
+            // The stack grows to the largest index of an active lane; negative indices are ignored.
             let negative = self.w.compare("icmp slt", i, Val::i64(0));
             let none = Val::i64(-1);
             let i = self.w.select(negative, none, i);

@@ -1,8 +1,9 @@
-//! Calls, `if` and `switch`.
+//! Emits calls, `if` and `switch`.
 //!
-//! Where the condition is uniform, one arm runs. Where it varies, each arm runs under the mask of the lanes that take
-//! it, unless there are none, and the results are picked lane by lane. An arm that was not run gives zeros, which
-//! nobody looks at: nothing is ever poison, since lanes that do not count are still looked at together with others.
+//! If the condition is uniform, one arm runs. If it varies, each arm runs under the mask of the lanes that
+//! take it, unless there are none, and the results are selected lane by lane. An arm that did not run gives
+//! zeros, which are not used. Nothing is ever poison, since values of inactive lanes are still processed
+//! together with others.
 
 use ir::{Func, Inst, InstData, Op, Region, Span, Type, TypeData, scalar};
 use native::types::{is_array, size};
@@ -12,22 +13,24 @@ use super::{Emitter, Res, Version, el, slot_types};
 
 use crate::text::{Block, El, Id, Val, Vals};
 
-/// A function gives more results than these by way of memory.
+/// A function with more results than this returns them through memory.
 const IN_REGISTERS: usize = 8;
-/// And more floats than these: x86-64 gives a fourth back on the x87 stack, which costs a store and a load as well, and
-/// which LLVM without optimisation does not always empty. Once it is full, every float that is put there is NaN.
+/// A function with more floats as results than this returns them through memory, too: x86-64 returns a fourth
+/// float on the x87 stack, which costs a store and a load as well, and which LLVM without optimisation does
+/// not always pop. Once that stack is full, every float that is pushed on it becomes NaN.
 const FLOATS_IN_REGISTERS: usize = 3;
-/// And takes more arguments than these so: LLVM's time is quadratic in the operands of a call.
+/// A function with more arguments than this takes them through memory: LLVM's time is quadratic in the
+/// operands of a call.
 pub(super) const PASSED: usize = 64;
 
-/// True if a function gives these results by way of memory.
+/// Returns true if a function returns these results through memory.
 pub(super) fn is_by_memory(results: &[Val]) -> bool {
     let floats = results.iter().filter(|v| !v.var && matches!(v.el, El::F32 | El::F64)).count();
     results.len() > IN_REGISTERS || floats > FLOATS_IN_REGISTERS
 }
 
 impl<'m> Emitter<'_, 'm> {
-    /// Calls and the ops that hold regions.
+    /// Emits calls and the ops that hold regions.
     pub(super) fn control(&mut self, inst: Inst) -> Res {
         let data = &self.f.insts[inst];
         let divergent = self.facts.divergent[inst];
@@ -62,7 +65,7 @@ impl<'m> Emitter<'_, 'm> {
         }
     }
 
-    /// Whether parts of a type are vectors where the value varies.
+    /// Returns true if the parts of a varying value of this type are vectors.
     pub(super) fn spreads(&self, ty: Type) -> bool {
         self.ts.is_numeric(ty) || matches!(self.ts[ty], TypeData::Buffer(_))
     }
@@ -79,7 +82,7 @@ impl<'m> Emitter<'_, 'm> {
         self.parts(ty).into_iter().map(|v| Val { id: id(v), var, wide, ..v }).collect()
     }
 
-    /// Calls a function of the module; gives the parts of each result.
+    /// Calls a function of the module; returns the parts of each result.
     pub(super) fn call_func(&mut self, func: Func, args: &[ir::Value], span: Span) -> Res<Vec<Vals>> {
         let callee = &self.cx.ir.funcs[func];
         if !callee.has_body() {
@@ -155,12 +158,12 @@ impl<'m> Emitter<'_, 'm> {
         Ok(self.deal_results(func, arrays, returned))
     }
 
-    /// Memory for so many parts that are not passed in registers.
+    /// Allocates memory for `n` parts that are not passed in registers.
     fn room(&mut self, n: usize) -> Val {
         self.w.alloca(8 * n as u64 * self.lanes as u64, 64)
     }
 
-    /// Where part number `k` is in such memory.
+    /// The address of part number `k` in such memory.
     fn room_word(&mut self, at: Val, k: usize) -> Val {
         self.w.offset(at, Val::i64(8 * k as i64 * self.lanes as i64))
     }
@@ -173,7 +176,7 @@ impl<'m> Emitter<'_, 'm> {
         }
     }
 
-    /// The number that such memory holds; `like`: what was stored.
+    /// Loads the parts from such memory; `like` holds parts of the same types.
     pub(super) fn load_words(&mut self, from: Val, like: &[Val]) -> Vals {
         let note = self.note(Class::Local, 8);
         let mut all = Vals::new();
@@ -185,7 +188,7 @@ impl<'m> Emitter<'_, 'm> {
         all
     }
 
-    /// The parts of each result of a call.
+    /// Distributes the returned values to the results of a call.
     fn deal_results(&self, func: Func, arrays: Vals, returned: Vals) -> Vec<Vals> {
         let (mut arrays, mut returned) = (arrays.into_iter(), returned.into_iter());
         slot_types(&self.cx.ir.funcs[func].results)
@@ -200,7 +203,7 @@ impl<'m> Emitter<'_, 'm> {
             .collect()
     }
 
-    /// The parts that a function gives in registers: all but arrays.
+    /// The parts that a function returns: those of all results but arrays.
     pub(super) fn returned(&self, func: Func, results: &[bool]) -> Vals {
         let mut parts = Vals::new();
         for (ty, &varying) in slot_types(&self.cx.ir.funcs[func].results).zip(results) {
@@ -211,7 +214,8 @@ impl<'m> Emitter<'_, 'm> {
         parts
     }
 
-    /// Emits an arm; gives its results as the instruction's, and where it ends.
+    /// Emits an arm; returns its results in the representation of the instruction's, and the block in which
+    /// it ends.
     fn arm(&mut self, region: Region, data: &InstData) -> Res<(Vec<Vals>, Block)> {
         self.path_arm(region);
         self.region(region)?;
@@ -223,7 +227,7 @@ impl<'m> Emitter<'_, 'm> {
         Ok((all, self.w.block))
     }
 
-    /// Phis for values that come from several blocks.
+    /// Makes phis for values that come from several blocks.
     pub(super) fn join(&mut self, from: &[(&Vec<Vals>, Block)]) -> Vec<Vals> {
         let Some(((first, _), _)) = from.split_first() else { return Vec::new() };
         let mut all = Vec::with_capacity(first.len());
@@ -274,7 +278,7 @@ impl<'m> Emitter<'_, 'm> {
         let mut entries: Vec<(u64, Block)> = Vec::new();
         for (&case, &block) in cases.iter().zip(&blocks) {
             let bits = scalar::from_i64(s, case);
-            // A case that the tag's type does not have is never taken; of equal cases the first is.
+            // A case that the tag's type cannot represent is never taken; of equal cases, the first one is.
             if scalar::to_i64(s, bits) == case && entries.iter().all(|e| e.0 != bits) {
                 entries.push((bits, block));
             }
@@ -305,7 +309,7 @@ impl<'m> Emitter<'_, 'm> {
         Ok(())
     }
 
-    /// Whether a region is so small and without effects that it is not worth a branch.
+    /// Returns true if a region is so small and free of effects that it is not worth a branch.
     fn is_small(&self, region: Region) -> bool {
         const SMALL: usize = 6;
         let insts = &self.f.regions[region].insts;
@@ -342,7 +346,7 @@ impl<'m> Emitter<'_, 'm> {
             })
     }
 
-    /// An `if` or `switch` where lanes part. An `if` has no cases: its condition stands for the first region.
+    /// Emits a divergent `if` or `switch`. An `if` has no cases: its condition selects the first region.
     fn parted(&mut self, data: &'m InstData, cases: &[i64]) -> Res {
         let outer = self.mask;
         let tag = self.one(data.args[0]);
@@ -371,7 +375,7 @@ impl<'m> Emitter<'_, 'm> {
         for (&here, &region) in taken.iter().zip(&data.regions) {
             self.mask = outer;
             let mask = self.active(here);
-            // A condition that has one value is a mask, too: loops carry it.
+            // Masks are varying even if the condition is uniform, since loops carry them.
             let mask = self.w.spread(mask);
             self.mask = Some(mask);
             let arm = if self.is_small(region) {

@@ -1,7 +1,8 @@
-//! Arrays in memory: their numbers one by one, copies, and loops over elements.
+//! Emits accesses to arrays in memory: their numbers one by one, copies, and loops over elements.
 //!
-//! An array that neither varies nor lies in a buffer is not copied when it is loaded: its place is its value. Else it is
-//! copied, whole where both sides have the same layout, and else number by number under the mask.
+//! An array at a uniform address outside buffers is not copied when it is loaded: its place is its value.
+//! Other arrays are copied, as a whole if both sides have the same layout, else number by number under the
+//! mask.
 
 use ir::{Scalar, Span, Type};
 use native::types::{flat, size};
@@ -10,17 +11,17 @@ use super::local::{Class, Place};
 use super::{Emitter, Res, el};
 use crate::text::{El, Val, Vals};
 
-/// Components or elements up to which a loop over them is written out.
+/// The number of components or elements up to which loops over them are unrolled.
 pub(super) const UNROLL: u64 = 16;
 
 impl Emitter<'_, '_> {
-    /// Number `k` of an array in local memory.
+    /// Loads number `k` of an array in local memory.
     pub(super) fn load_local(&mut self, s: Scalar, array: Val, k: Val) -> Val {
         let at = self.number_at(s, array, k);
         self.read(el(s), at, Class::Local, None)
     }
 
-    /// Writes number `k` of an array that is being made.
+    /// Writes number `k` of an array that is being constructed.
     pub(super) fn store_local(&mut self, s: Scalar, x: Val, array: Val, k: Val) {
         let at = self.number_at(s, array, k);
         self.write(x, at, Class::Local, None);
@@ -90,7 +91,8 @@ impl Emitter<'_, '_> {
         Ok(Vals::from_slice(&[to]))
     }
 
-    /// An array of an element of a stack, if that is there; else one of absent differentials.
+    /// Loads an array that is an element of a stack, if the element exists; else makes one of absent
+    /// differentials.
     fn load_present(&mut self, ty: Type, s: Scalar, place: Place, inside: Val) -> Res<Vals> {
         let n = size(self.ts, ty) / s.bytes() as u64;
         let to = self.memory(size(self.ts, ty), place.addr.wide);
@@ -138,7 +140,7 @@ impl Emitter<'_, '_> {
         })
     }
 
-    /// Copies bytes between places that are equal or do not overlap.
+    /// Copies bytes between places that are identical or do not overlap.
     pub(crate) fn copy_from(&mut self, to: Val, from: Val, bytes: u64, align: u64) {
         if to.id == from.id {
             return;
@@ -170,7 +172,7 @@ impl Emitter<'_, '_> {
         })
     }
 
-    /// Runs `body` with `0..n`, in a loop if they are many.
+    /// Emits `body` for each of `0..n`, in a loop if there are many.
     pub(crate) fn each(&mut self, n: u64, body: &mut dyn FnMut(&mut Self, Val) -> Res) -> Res {
         if n <= UNROLL {
             for k in 0..n {

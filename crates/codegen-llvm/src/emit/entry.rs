@@ -1,9 +1,10 @@
-//! Whole functions, and the functions that Rust calls.
+//! Emits whole functions, and the functions that Rust calls:
 //!
-//! - `span(ctx, start, end)` runs the threads with these numbers of a row of groups, which begins at the group in the
-//!   context and goes on in x: so many at a time as there are lanes, of which `end - start` is a multiple.
-//! - `raw(ctx, args, results)` calls a function with each word of its arguments and results in eight
-//!   bytes; an array is a pointer, and for a result a pointer to where it goes.
+//! - `span(ctx, start, end)` runs the threads with these numbers in a row of groups that begins at the group
+//!   in the context and continues along x. It runs as many threads at a time as there are lanes, and
+//!   `end - start` is a multiple of that number.
+//! - `raw(ctx, args, results)` calls a function with each word of its arguments and results in eight bytes.
+//!   An array argument is a pointer to the array, an array result a pointer to the memory that receives it.
 
 use std::fmt::Write as _;
 
@@ -18,7 +19,7 @@ use crate::pieces;
 use crate::text::{El, Id, Lin, Val, Vals};
 use crate::uniform::{Dealing, Facts};
 
-/// The numbers of the threads that run in the lanes.
+/// The IDs of the threads that run in the lanes.
 pub(crate) struct Numbers {
     thread: [Val; 3],
     group: [Val; 3],
@@ -27,7 +28,7 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// A component.
+    /// Component `k` of an ID.
     pub(super) fn part(&self, builtin: Builtin, k: usize) -> Val {
         match builtin {
             Builtin::DispatchThreadId => self.thread[k],
@@ -38,7 +39,7 @@ impl Numbers {
     }
 }
 
-/// How the threads of groups of this size are dealt out to so many lanes.
+/// The assignment of the threads of groups of this size to lanes.
 pub(crate) fn dealing(size: [u32; 3], lanes: u32) -> Dealing {
     let all: u64 = size.iter().map(|&n| n as u64).product();
     let lanes = lanes as u64;
@@ -46,11 +47,11 @@ pub(crate) fn dealing(size: [u32; 3], lanes: u32) -> Dealing {
     Dealing { rows: flat || (size[0] as u64).is_multiple_of(lanes), packed: !all.is_multiple_of(lanes) }
 }
 
-/// Attributes of every function.
+/// The attributes of every function.
 const ABOUT: &str = "nounwind \"prefer-vector-width\"=\"512\" \"min-legal-vector-width\"=\"512\"";
 
 impl Emitter<'_, '_> {
-    /// Emits a version of the function itself.
+    /// Emits a version of the function.
     pub(crate) fn function(mut self, number: usize, version: &Version) -> Res {
         let (f, func) = (self.f, version.func);
         let mut list = vec!["ptr %ctx".to_string()];
@@ -199,7 +200,7 @@ impl Emitter<'_, '_> {
         self.cx.declared.extend(declared);
     }
 
-    /// The arena's mark, if what the body allocates dies with it.
+    /// Takes the arena's mark, if the body's allocations can be released at its end.
     fn mark_body(&mut self, body: ir::Region) -> Option<Val> {
         let hands_on = self.f.regions[body].results.iter().any(|&v| self.ts.has_stack(self.ty(v)));
         (!hands_on && self.allocates(body)).then(|| self.mark())
@@ -254,14 +255,14 @@ impl Emitter<'_, '_> {
         Val { lin: Some(Lin { base: base.id, step: 1, holds: Id::Bits(1) }), ..v }
     }
 
-    /// The numbers of the threads from number `t` of the row on.
+    /// Computes the IDs of the threads from number `t` of the row on.
     fn deal(&mut self, size: [u32; 3], t: Val, first: &[Val]) -> Numbers {
         let n = |k: u32| Val::bits(El::I32, k as u64);
         let all: u64 = size.iter().map(|&n| n as u64).product();
         let wide = Val::i64(all as i64);
         let dealing = self.dealing;
         let flat = size[1] == 1 && size[2] == 1;
-        // The group and the number in the group, of each lane or of lane 0.
+        // The group and the index in the group, for each lane or for lane 0.
         let (t_all, packed) =
             if dealing.packed && self.lanes > 1 { (self.rising(t), true) } else { (t, false) };
         let g = self.w.binary("udiv", t_all, wide);
@@ -293,7 +294,7 @@ impl Emitter<'_, '_> {
             thread[k] = self.add_ints(local[k], base);
         }
         if flat {
-            // Consecutive, whatever the groups are.
+            // The threads are consecutive, whatever groups they belong to.
             let base = self.w.binary("mul", first[0], n(size[0]));
             let t = self.w.cast("trunc", t, El::I32);
             let base = self.w.binary("add", base, t);
@@ -302,7 +303,8 @@ impl Emitter<'_, '_> {
         Numbers { thread, group, local, index: index_all }
     }
 
-    /// Keeps the numbers in the context: of lane 0 for messages, and all where other functions look.
+    /// Stores the IDs in the context: those of lane 0 for messages, and all of them if other functions read
+    /// them.
     fn keep_numbers(&mut self, func: Func, numbers: &Numbers) {
         let module = self.cx.ir;
         let asks = |f: Func| module.funcs[f].insts.values().any(|d| matches!(d.op, Op::Builtin(_)));
@@ -376,7 +378,7 @@ impl Emitter<'_, '_> {
         for (ty, vals) in slot_types(&f.results).zip(returned) {
             let place = self.w.offset(results, Val::i64(at));
             if is_array(self.ts, ty) {
-                // The word holds where the array goes.
+                // The word holds the destination of the array.
                 let to = self.w.load(El::Ptr, false, place, &note);
                 self.copy_from(to, vals[0], size(self.ts, ty), 1);
             } else {
@@ -395,7 +397,7 @@ impl Emitter<'_, '_> {
     }
 }
 
-/// Emits all versions that are called and not yet emitted.
+/// Emits all versions that are called but not yet emitted.
 pub(crate) fn emit_versions(cx: &mut ModuleCx<'_>) -> Res {
     while cx.emitted < cx.versions.len() {
         let number = cx.emitted;

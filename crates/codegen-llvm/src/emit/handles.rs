@@ -1,5 +1,6 @@
-//! Handles of buffers: the first element's address, the number of elements, an element offset, which is added to every
-//! index, and how many bytes of one more element there are.
+//! Emits operations on handles of buffers. A handle is the address of the first element, the number of
+//! elements, an element offset that is added to every index, and the number of bytes that there are of one
+//! more, partial element.
 
 use ir::{Global, InstData, Op, Rest, Space, TypeData};
 use native::runtime::offsets;
@@ -9,7 +10,7 @@ use super::{Emitter, Res};
 use crate::text::{El, Val, Vals};
 
 impl Emitter<'_, '_> {
-    /// Ops that make or look at handles.
+    /// Emits ops that make or inspect handles.
     pub(super) fn handle(&mut self, data: &InstData) -> Res {
         let result = data.results[0];
         let vals = match &data.op {
@@ -54,7 +55,8 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// The same memory in elements of another type: what is less than an element moves the address.
+    /// Reinterprets memory as elements of another type: the part of the offset that is less than an element
+    /// moves the address.
     fn buffer_cast(&mut self, data: &InstData, kind: Rest) -> Res<Vals> {
         let (TypeData::Buffer(from), TypeData::Buffer(to)) =
             (self.ts[self.ty(data.args[0])], self.ts[self.ty(data.results[0])])
@@ -70,7 +72,7 @@ impl Emitter<'_, '_> {
         let at = self.times(handle[2], from);
         let at = self.w.binary("add", at, by);
         let (size, zero) = (Val::i64(to), Val::i64(0));
-        // Division that rounds down.
+        // The division rounds down.
         let rest = self.w.binary("srem", at, size);
         let below = self.w.compare("icmp slt", rest, zero);
         let fix = self.w.select(below, size, zero);
@@ -94,12 +96,12 @@ impl Emitter<'_, '_> {
         Ok(Vals::from_slice(&[ptr, count, offset, part]))
     }
 
-    /// The handle that leads nowhere.
+    /// The null handle.
     pub(super) fn null(&self) -> Vals {
         Vals::from_slice(&[Val::bits(El::Ptr, 0), Val::i64(0), Val::i64(0), Val::i64(0)])
     }
 
-    /// The handle of a global; memory of a thread is that of the lane.
+    /// The handle of a global; for a private global, each lane has its own memory.
     pub(super) fn global(&mut self, global: Global) -> Vals {
         let at = i64::from(global.as_u32()) * 16;
         let table = self.field(El::Ptr, offsets::GLOBALS);
@@ -120,7 +122,7 @@ impl Emitter<'_, '_> {
         Vals::from_slice(&[ptr, count, Val::i64(0), Val::i64(0)])
     }
 
-    /// The handle that eight bytes in memory mean: the number of a buffer, from 1.
+    /// The handle for eight bytes in memory, which hold the number of a buffer, from 1.
     pub(super) fn pointee(&mut self, bits: Val) -> Vals {
         let table = self.field(El::Ptr, offsets::HANDLES);
         let count = self.field(El::I64, offsets::HANDLE_COUNT);
@@ -136,7 +138,7 @@ impl Emitter<'_, '_> {
     }
 }
 
-/// Bytes from one lane's memory of a private global to the next one's.
+/// The distance in bytes between the memory of neighbouring lanes for a private global.
 pub(super) fn private_bytes(size: u64) -> u64 {
     size.next_multiple_of(16)
 }

@@ -1,4 +1,4 @@
-//! Functions of numbers as LLVM's text: those of `native::library`, of one number or of vectors.
+//! Emits mathematical functions as LLVM's text: those of `native::library`, on scalars or on vectors.
 
 use ir::Math;
 use native::library::{Binary, Compare, Ops, Unary, function, is_single};
@@ -8,13 +8,13 @@ use crate::text::{El, Id, Val, Writer};
 
 pub(crate) use native::library::has;
 
-/// The name of a function at a width.
+/// The name of a function for an element type and a number of lanes.
 pub(crate) fn name(m: Math, el: El, lanes: u32) -> String {
     format!("m_{}_{}_{lanes}", m.name(), el.bits())
 }
 
-/// The texts of a function, `f64` or `f32`, of one number or of vectors, and of what it calls for arguments that are rare:
-/// heads and bodies.
+/// The text of a function for `f64` or `f32`, on scalars or vectors, and of the functions that it calls for
+/// rare arguments: heads and bodies.
 pub(crate) fn define(m: Math, el: El, lanes: u32) -> Vec<(String, Writer)> {
     let var = lanes > 1;
     let mut w = Writer::new(lanes);
@@ -41,13 +41,13 @@ pub(crate) fn define(m: Math, el: El, lanes: u32) -> Vec<(String, Writer)> {
 struct Emit {
     w: Writer,
     var: bool,
-    /// What is computed with.
+    /// The type that the function computes with.
     el: El,
-    /// Whether the result is rounded to a float.
+    /// True if the result is rounded to a float.
     rounds: bool,
     /// The function's name.
     name: String,
-    /// What it calls for rare arguments.
+    /// The functions that it calls for rare arguments.
     far: Vec<(String, Writer)>,
 }
 
@@ -148,7 +148,7 @@ impl Ops for Emit {
         let found_at = self.w.block;
         self.w.jump(done);
         self.w.enter(rare);
-        // A function of its own, so that the usual case stays small and is inlined.
+        // The rare case is a function of its own, so that the usual case stays small and is inlined.
         let name = format!("{}_far{}", self.name, self.far.len());
         let mut inner = Writer::new(self.w.lanes);
         std::mem::swap(&mut self.w, &mut inner);

@@ -1,11 +1,12 @@
-//! Memory: places, loads and stores.
+//! Emits accesses to memory: places, loads and stores.
 //!
-//! A [`Place`] is where a value lies: an address that may vary, and whether it is in range if that is not certain.
-//! What is out of range reads zero and is not written. A uniform access out of range is branched around rather than
-//! sent elsewhere, so that LLVM sees addresses that rise evenly; a varying one is masked.
+//! A [`Place`] is the location of a value: an address that may vary, and the condition that it is in range,
+//! unless that is certain. Reads out of range give zero, and writes out of range are dropped. A uniform
+//! access out of range is skipped by a branch rather than redirected to another address, so that LLVM sees
+//! addresses with a constant stride; a varying access is masked.
 //!
-//! [`super::blocks`] has the accesses whose addresses rise evenly, [`super::scattered`] the others that vary, and
-//! [`super::copies`] those of arrays.
+//! [`super::blocks`] emits the accesses whose addresses have a constant stride over the lanes,
+//! [`super::scattered`] the other varying ones, and [`super::copies`] those of arrays.
 
 use ir::{Scalar, Span, Type, TypeData};
 use native::runtime::Helper;
@@ -16,60 +17,62 @@ use super::blocks::is_block;
 use super::{Emitter, Res, el};
 use crate::text::{El, Id, Val, Vals};
 
-/// Whose memory it is. Memory of different kinds, and of different globals, does not overlap.
+/// The kind of memory of an access. Memory of different kinds, and of different globals, does not overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
-    /// A function's own.
+    /// Memory of the function.
     Local,
-    /// The head of a stack.
+    /// The header of a stack.
     Header,
     /// The context of the thread.
     Context,
-    /// A buffer: of this global if it is known, and never written if `constant`.
+    /// A buffer: that of `global` if it is known, and never written if `constant`.
     Buffer { global: Option<ir::Global>, constant: bool },
 }
 
-/// Where a value lies.
+/// The location of a value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     /// The address; `wide` if each number has room for all lanes.
     pub(super) addr: Val,
-    /// Whether it may be accessed; always, if `None`.
+    /// The condition that the place is in range; `None` if it certainly is.
     pub(super) inside: Option<Val>,
-    /// Whose memory it is.
+    /// The kind of memory.
     pub(super) class: Class,
-    /// True within a stack: a float that is not there is read as an absent differential, not as zero.
+    /// The place is within a stack: a float out of range is read as an absent differential, not as zero.
     pub(super) of_stack: bool,
-    /// Which lanes write; all, if `None`.
+    /// The lanes that write; all if `None`.
     pub(super) mask: Option<Val>,
-    /// The address of lane 0 and by how much it rises, and whether that holds and all lanes are in range.
+    /// The address of lane 0, the stride from lane to lane, and the condition that the addresses have this
+    /// stride and all lanes are in range.
     pub(super) block: Option<(Val, i64, Val)>,
-    /// The same places as elements of a buffer.
+    /// The same place as elements of a buffer.
     pub(super) elements: Option<Elements>,
 }
 
-/// Elements of a buffer, one for each lane, by numbers of 32 bits.
+/// Elements of a buffer, one for each lane, given by 32-bit numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Elements {
-    /// Where the place would be in the first element, how many elements there are, and their size: uniform.
+    /// The address that the place would have in the first element, the number of elements, and their size;
+    /// all are uniform.
     pub(super) first: Val,
     pub(super) count: Val,
     pub(super) size: u64,
-    /// Their numbers; not in range if they are negative.
+    /// The numbers of the elements; negative numbers are out of range.
     pub(super) numbers: Val,
     pub(super) signed: bool,
-    /// Whether the place is in the element.
+    /// The condition that the place is within the element.
     pub(super) certain: Val,
 }
 
 impl Place {
-    /// A place in the function's own memory that is certainly there.
+    /// A place in the function's own memory that is certainly in range.
     pub(super) fn local(addr: Val) -> Place {
         let (class, of_stack) = (Class::Local, false);
         Place { addr, inside: None, class, of_stack, mask: None, block: None, elements: None }
     }
 
-    /// The bits of a number of this type that is not there.
+    /// The bits that a read of a number out of range gives.
     pub(super) fn missing(&self, s: Option<Scalar>) -> u64 {
         s.filter(|s| self.of_stack && s.is_float()).map_or(0, ir::scalar::absent)
     }
@@ -81,7 +84,7 @@ pub(super) fn memory_el(e: El) -> El {
 }
 
 impl Emitter<'_, '_> {
-    /// Memory for a value, of this instruction.
+    /// Memory for a value that the current instruction makes.
     pub(crate) fn memory(&mut self, bytes: u64, wide: bool) -> Val {
         let wide = wide && self.lanes > 1;
         let bytes = if wide { bytes.saturating_mul(self.lanes as u64) } else { bytes };
@@ -93,7 +96,7 @@ impl Emitter<'_, '_> {
         Val { wide, ..at }
     }
 
-    /// What follows an access: alignment, and what it cannot overlap with.
+    /// The text that follows an access: its alignment, and metadata for alias analysis.
     pub(super) fn note(&self, class: Class, align: u64) -> String {
         match class {
             Class::Local => format!(", align {align}, !tbaa !5"),
@@ -113,14 +116,15 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// A field of the context that stays the same while the function runs.
+    /// Loads a field of the context that does not change while the function runs.
     pub(crate) fn field(&mut self, el: El, offset: i32) -> Val {
         let at = self.w.offset(Val::name(El::Ptr, "%ctx"), Val::i64(offset as i64));
         let note = format!("{}, !invariant.load !4", self.note(Class::Context, el.bytes().min(4)));
         self.w.load(el, false, at, &note)
     }
 
-    /// The numbers and addresses that a value is in local memory, and the byte at which each lies (without lanes).
+    /// The numbers and addresses that a value consists of in local memory, each with its byte offset (without
+    /// lanes).
     fn words(&self, ty: Type) -> SmallVec<[(El, u64); 4]> {
         match self.ts[ty] {
             TypeData::Scalar(s) => SmallVec::from_slice(&[(el(s), 0)]),
@@ -132,7 +136,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// One number at an address.
+    /// Reads one number from an address.
     pub(super) fn read(&mut self, e: El, at: Val, class: Class, mask: Option<Val>) -> Val {
         let mem = memory_el(e);
         let x = if at.var {
@@ -144,7 +148,7 @@ impl Emitter<'_, '_> {
         self.number_of(e, x, class)
     }
 
-    /// The number that was read: of a truth value, memory has a byte.
+    /// Converts a number as it was read: a truth value is a byte in memory.
     pub(super) fn number_of(&mut self, e: El, x: Val, class: Class) -> Val {
         if e != El::I1 {
             x
@@ -178,7 +182,8 @@ impl Emitter<'_, '_> {
         self.w.store(x, at, &note);
     }
 
-    /// The number of the last active lane: what lanes that write one place one after the other leave there.
+    /// The number of the last active lane: the value that remains if the lanes write to one place one after
+    /// the other.
     fn last_of(&mut self, x: Val, mask: Option<Val>) -> Val {
         let lane = match mask {
             None => Val::i32(self.lanes as i64 - 1),
@@ -200,7 +205,8 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// The value of a type at a place. An array of local memory is not copied where it does not vary in place.
+    /// Loads a value of a type from a place. An array in local memory is not copied if its address does not
+    /// vary.
     pub(super) fn load(&mut self, ty: Type, place: Place, span: Span) -> Res<Vals> {
         if is_array(self.ts, ty) {
             return self.load_array(ty, place, span);
@@ -239,12 +245,12 @@ impl Emitter<'_, '_> {
         })
     }
 
-    /// How many times a number is in memory of this kind.
+    /// The number of lanes that memory at an address has room for in the place of each number.
     pub(super) fn scale(&self, addr: Val) -> u64 {
         if addr.wide { self.lanes as u64 } else { 1 }
     }
 
-    /// Both masks.
+    /// The conjunction of two masks.
     pub(super) fn both(&mut self, a: Option<Val>, b: Option<Val>) -> Option<Val> {
         match (a, b) {
             (Some(a), Some(b)) => Some(self.w.binary("and", a, b)),
@@ -252,7 +258,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// What `body` gives where `inside` holds, else what `otherwise` says.
+    /// Emits `body` under a branch: gives its result if `inside` holds, else `otherwise`.
     fn guarded(
         &mut self,
         inside: Option<Val>,
@@ -333,7 +339,8 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// The value as one that varies, where its representation differs; a number is spread where that is needed.
+    /// Converts a value to the representation of a varying one, if that differs; a number is broadcast where
+    /// it is used.
     pub(super) fn fit(&mut self, ty: Type, vals: Vals, varying: bool, span: Span) -> Res<Vals> {
         if !varying || self.lanes == 1 || vals.first().is_none_or(|v| v.wide) {
             return Ok(vals);
@@ -353,7 +360,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// As [`Self::fit`], numbers and handles too: what a phi or a call takes.
+    /// As [`Self::fit`], but also broadcasts numbers and handles, as phis and calls require.
     pub(super) fn fit_all(&mut self, ty: Type, vals: Vals, varying: bool, span: Span) -> Res<Vals> {
         let vals = self.fit(ty, vals, varying, span)?;
         if !varying || matches!(self.ts[ty], TypeData::Array(..) | TypeData::Stack(_)) {

@@ -1,19 +1,20 @@
-//! `for` and `loop`.
+//! Emits `for` and `loop`.
 //!
-//! Both are tested at the end of the trip. A carried array has one memory, which values of the trip may lie in as well:
-//! the parameter itself, and parts of it that were taken out. So writing it is the last thing that a trip does, after
-//! stacks were pushed, and what one carried array gives another goes through memory between.
+//! Both test their condition at the end of a trip. A carried array has one memory, which values of the trip
+//! may alias: the parameter itself, and parts that were extracted from it. So a trip writes that memory last,
+//! after it has pushed to stacks, and an array that moves from one carried array to another is copied to
+//! other memory first.
 //!
-//! Where lanes leave a loop at different times it goes on while any lane is in it; those that have left are masked.
-//! What is carried stays, for a lane, as it was when the lane left. A value that is the same for all lanes in the loop
-//! stays uniform there, and only what lanes leave with varies.
+//! If lanes leave a loop at different times, it continues while any lane is active; lanes that have left are
+//! masked. A carried value stays, for a lane, as it was when the lane left. A value that is the same for all
+//! lanes in the loop stays uniform there, and only the value that lanes leave with varies.
 //!
-//! A reversed `for` whose count varies runs the other way round: lanes enter it at different times and leave it together,
-//! so that all read what was kept of one trip at one place (see `uniform::counted_down`).
+//! A reversed `for` whose count varies works the other way round: lanes enter it at different times and leave
+//! it together, so that all lanes read the residuals of one trip at one place (see `uniform::counted_down`).
 //!
-//! The stacks of a `for` have their final size from the start; those of a `loop` double, at the start of a trip, so that
-//! what the trip itself allocates can be released at its end. A stack has one length for
-//! all lanes: where a lane had left, there are zeros, which is what reading past its end would give.
+//! The stacks of a `for` have their final size from the start; those of a `loop` double at the start of a
+//! trip, so that the trip's own allocations can be released at its end. A stack has one length for all lanes:
+//! for a lane that has left, it holds zeros, the value that a read past its end would give.
 
 use ir::{InstData, LoopInfo, Op, Region, Type, TypeData};
 use native::runtime::{Helper, Site, offsets};
@@ -27,26 +28,26 @@ use crate::uniform::Left;
 /// A carried value of a loop.
 struct Carried {
     ty: Type,
-    /// The region's parameter, what the trip gives, and the result.
+    /// The region's parameter, the value that the trip yields, and the result.
     param: ir::Value,
     next: ir::Value,
     result: ir::Value,
-    /// Memory of an array.
+    /// The memory of an array.
     memory: Option<Val>,
-    /// Phis of other values, and what they hold.
+    /// The phis of other values, and their results.
     phis: Vec<PhiId>,
     now: Vals,
-    /// The same for what lanes leave with, where that is kept apart.
+    /// The same for the value that lanes leave with, if it is kept separately.
     left_memory: Option<Val>,
     left_phis: Vec<PhiId>,
     left: Vals,
-    /// What is carried first.
+    /// The initial values.
     init: Vals,
     left_init: Vals,
 }
 
 impl<'m> Emitter<'_, 'm> {
-    /// Whether a region allocates in the arena.
+    /// Returns true if the region may allocate in the arena.
     pub(super) fn allocates(&mut self, region: Region) -> bool {
         if let Some(&known) = self.allocates.get(&region) {
             return known;
@@ -62,7 +63,7 @@ impl<'m> Emitter<'_, 'm> {
             };
             found |= match &data.op {
                 Op::Zero | Op::Index | Op::Detach => false,
-                // The cell has its memory.
+                // The memory of the cell exists already.
                 Op::Store | Op::AddTo => self.ts.has_stack(f.ty(data.args[0])),
                 _ => data.results.iter().any(stacky),
             };
@@ -74,7 +75,7 @@ impl<'m> Emitter<'_, 'm> {
         found
     }
 
-    /// The arena's mark, if what the region allocates can be released at its end.
+    /// Takes the arena's mark, if the region's allocations can be released at its end.
     fn mark_trip(&mut self, region: Region) -> Option<Val> {
         if !self.allocates(region) || self.nesting.grows_outer(region) {
             return None;
@@ -87,14 +88,14 @@ impl<'m> Emitter<'_, 'm> {
         self.w.offset(Val::name(El::Ptr, "%ctx"), Val::i64(offset as i64))
     }
 
-    /// Where the arena is.
+    /// The current mark of the arena.
     pub(super) fn mark(&mut self) -> Val {
         let at = self.context(offsets::ARENA_TOP);
         let note = self.note(Class::Context, 8);
         self.w.load(El::Ptr, false, at, &note)
     }
 
-    /// Gives back what the arena handed out since the mark.
+    /// Releases everything that was allocated in the arena since the mark.
     pub(super) fn release(&mut self, mark: Option<Val>) {
         let Some(mark) = mark else { return };
         let note = self.note(Class::Context, 8);
@@ -118,7 +119,7 @@ impl<'m> Emitter<'_, 'm> {
         self.w.enter(go);
     }
 
-    /// Makes ready what a loop carries; the phis are added in the body's block.
+    /// Prepares the carried values of a loop; the phis are added in the body's block.
     fn carried(
         &mut self,
         data: &InstData,
@@ -163,7 +164,8 @@ impl<'m> Emitter<'_, 'm> {
         Ok(all)
     }
 
-    /// Adds the phis of what is carried to the body's block, which was just entered, coming from `before`.
+    /// Adds the phis of the carried values to the body's block, which was just entered, with the edge from
+    /// `before`.
     fn bind(&mut self, all: &mut [Carried], before: Block) {
         for c in all.iter_mut() {
             match c.memory {
@@ -197,7 +199,7 @@ impl<'m> Emitter<'_, 'm> {
         (phis, now)
     }
 
-    /// Whether an array certainly has memory of its own.
+    /// Returns true if an array certainly has memory of its own.
     fn is_fresh(&self, v: ir::Value) -> bool {
         self.def(v).is_some_and(|d| {
             matches!(
@@ -207,7 +209,8 @@ impl<'m> Emitter<'_, 'm> {
         })
     }
 
-    /// Ends a trip: writes carried arrays, and gives the parts of all others for the next trip and for leaving.
+    /// Ends a trip: writes carried arrays, and returns the parts of all other carried values for the next
+    /// trip and for leaving.
     fn carry(&mut self, data: &InstData, all: &[Carried], active: Option<Val>) -> Res<Vec<(Vals, Vals)>> {
         let mut arrays = Vec::new();
         for c in all {
@@ -255,7 +258,7 @@ impl<'m> Emitter<'_, 'm> {
         Ok(out)
     }
 
-    /// Lets the parts flow round the loop from the block that is written.
+    /// Adds the parts to the phis of the loop, with the edge from the current block.
     fn flow_round(&mut self, all: &[Carried], next: &[(Vals, Vals)]) {
         let from = self.w.block;
         for (c, (now, left)) in all.iter().zip(next) {
@@ -265,8 +268,8 @@ impl<'m> Emitter<'_, 'm> {
         }
     }
 
-    /// Sets the results after the loop, in the block that was just entered. `skipped` is the block from which the loop
-    /// was not entered at all, `ended` the one that ends a trip.
+    /// Sets the results after the loop, in the block that was just entered. `skipped` is the block from which
+    /// the loop was skipped, `ended` the block that ends a trip.
     fn leave(&mut self, all: &[Carried], next: &[(Vals, Vals)], skipped: Option<Block>, ended: Block) {
         for (c, (now, left)) in all.iter().zip(next) {
             if let Some(at) = c.left_memory.or(c.memory) {
@@ -288,7 +291,7 @@ impl<'m> Emitter<'_, 'm> {
         }
     }
 
-    /// The parts of a yielded value as they go on a stack that varies or not; zero in lanes that are not active.
+    /// The parts of a yielded value in the representation of its stack; zero in lanes that are not active.
     fn stacked(
         &mut self,
         v: ir::Value,
@@ -301,7 +304,7 @@ impl<'m> Emitter<'_, 'm> {
         let vals = self.fit_all(ty, vals, varying, data.span)?;
         let Some(active) = active else { return Ok(vals) };
         if matches!(self.ts[ty], TypeData::Stack(_)) {
-            // Inner loops have left zeros for lanes that were not in them.
+            // Inner loops have stored zeros for lanes that did not take part.
             return Ok(vals);
         }
         let zero = self.blank(ty, true);
@@ -341,7 +344,7 @@ impl<'m> Emitter<'_, 'm> {
             memories.push(Val { wide, ..first });
         }
         let mut all = self.carried(data, &data.args[1..], &params[1..], &results[..n_carried], divergent)?;
-        // Lanes part where they leave the loop, unless all run as often.
+        // Lanes diverge where they leave the loop, unless all run it the same number of times.
         let parts = n.constant().is_none();
         let some = self.w.compare("icmp ne", n, Val::bits(counter, 0));
         let together = if parts { self.split_lanes(region, some) } else { None };
@@ -357,7 +360,7 @@ impl<'m> Emitter<'_, 'm> {
         self.w.flow(i_phi, Val::bits(counter, 0), before);
         self.bind(&mut all, before);
         self.path_trip(region);
-        // Of a loop that runs late, a lane makes the trip if it has as many left as this.
+        // In a loop that lanes may enter late, a lane takes part in a trip if it has that many trips left.
         let late = self.facts.late[params[0]];
         let mut at = i;
         let mut counted = i;
@@ -412,7 +415,7 @@ impl<'m> Emitter<'_, 'm> {
         Ok(())
     }
 
-    /// A number that varies, zero in lanes that are not active.
+    /// A varying number that is zero in lanes that are not active.
     fn active_or_zero(&mut self, v: Val) -> Val {
         let v = self.w.spread(v);
         match self.mask {
@@ -443,7 +446,7 @@ impl<'m> Emitter<'_, 'm> {
             self.w.flow(phi, first_mask, before);
             (phi, v)
         });
-        // What stacks need: trips, room, and the memory of each.
+        // The stacks need the number of trips, the capacity, and the memory of each stack.
         let words = if stacks.is_empty() { 0 } else { 2 + stacks.len() };
         let mut own: Vec<(PhiId, Val)> = Vec::new();
         for k in 0..words {
@@ -508,7 +511,8 @@ impl<'m> Emitter<'_, 'm> {
         Ok(())
     }
 
-    /// Sees to it that the stacks of a `loop` have room for another trip: `own` is trips, room and the memory of each.
+    /// Makes sure that the stacks of a `loop` have room for another trip: `own` holds the number of trips,
+    /// the capacity and the memory of each stack.
     fn make_room(&mut self, values: &[ir::Value], stacks: &[ir::Value], own: &mut Vals) {
         let (len, cap) = (own[0], own[1]);
         let (full, fits) = (self.w.new_block(), self.w.new_block());
@@ -535,7 +539,7 @@ impl<'m> Emitter<'_, 'm> {
         }
     }
 
-    /// Pushes values on the stacks of a `loop`, which have room.
+    /// Pushes values on the stacks of a `loop`, which must have room.
     fn push(
         &mut self,
         data: &InstData,

@@ -1,5 +1,5 @@
-//! Functions of numbers: one instruction where the machine has it exactly, else the function that
-//! the interpreter uses.
+//! Emits mathematical functions: one instruction where the machine has an exact one, else a call of a
+//! function of `native::library` or of the function that the interpreter uses.
 
 use ir::{Math, Op, Scalar, Span, scalar};
 use native::runtime::libm_name;
@@ -8,7 +8,7 @@ use super::{Emitter, Res, el, library};
 use crate::text::{El, Val, Vals};
 
 impl Emitter<'_, '_> {
-    /// A math function of numbers of one kind.
+    /// Emits a math function of numbers of one kind.
     pub(super) fn math(&mut self, m: Math, s: Scalar, args: &[Val], span: Span) -> Res<Val> {
         if !scalar::has_math(m, s) {
             return self.unsupported(&Op::Math(m), s.name(), span);
@@ -63,7 +63,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// Calls a function of our own.
+    /// Calls a function of `native::library`.
     fn library(&mut self, m: Math, args: &[Val]) -> Val {
         let el = args[0].el;
         let var = args.iter().any(|a| a.var);

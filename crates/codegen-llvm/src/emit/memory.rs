@@ -1,4 +1,4 @@
-//! Memory that the host sees, and the other effects: `assert`, `printf`, barriers.
+//! Emits accesses of memory that the host sees, and the other effects: `assert`, `printf`, barriers.
 
 use ir::interp::Place as At;
 use ir::{AtomicOp, Builtin, InstData, MemData, Op, Path, Scalar, Space, Step, TypeData};
@@ -11,7 +11,7 @@ use super::{Emitter, Res, el};
 use crate::text::{El, Val, Vals};
 
 impl Emitter<'_, '_> {
-    /// Ops that see or change the world.
+    /// Emits ops with side effects, or whose results depend on the environment.
     pub(super) fn world(&mut self, data: &InstData) -> Res {
         match &data.op {
             Op::GlobalRef(_) | Op::BufferLen | Op::BufferOffset | Op::BufferCast(_) | Op::BufferAddress => {
@@ -21,7 +21,7 @@ impl Emitter<'_, '_> {
             Op::BufferStore(path) => self.buffer_store(data, path)?,
             Op::Atomic(path, op) => self.atomic(data, path, *op)?,
             Op::OnDevice => {
-                // Of what LLVM makes code for, devices have waves.
+                // Among LLVM's targets, only devices have waves.
                 let is_device = Val::bool(self.cx.has_waves);
                 self.set(data.results[0], &[is_device]);
             }
@@ -48,13 +48,13 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// Stops at a component that is not finite, with all operands for the message.
+    /// Stops the thread if a component of the first operand is not finite; the message shows all operands.
     fn check_finite(&mut self, data: &InstData, what: &str) {
         let parts = self.get(data.args[0]);
         let s = self.scalar_of(data.args[0]);
         let mut bad = Val::bool(false);
         for &part in &parts {
-            // x - x is NaN for an infinity and for NaN, and 0 for all others.
+            // The difference x - x is NaN for an infinity and for NaN, and 0 for all other numbers.
             let x = if s == Scalar::F16 { self.widen(part) } else { part };
             let rest = self.w.binary("fsub", x, x);
             let is_bad = self.w.compare("fcmp uno", rest, rest);
@@ -98,7 +98,8 @@ impl Emitter<'_, '_> {
         self.helper(Helper::Printf, &[Val::i32(site), words]);
     }
 
-    /// Says which thread fails: that of the first lane for which `c` holds. Gives the lane.
+    /// Stores the ID of the thread that fails in the context: that of the first lane for which `c` holds.
+    /// Returns the lane.
     pub(super) fn name_lane(&mut self, c: Val) -> Val {
         if self.lanes == 1 {
             return Val::i32(0);
@@ -119,7 +120,7 @@ impl Emitter<'_, '_> {
         lane
     }
 
-    /// Component `k` of the lanes' numbers.
+    /// Component `k` of an ID of the threads in the lanes.
     fn lane_number(&mut self, builtin: Builtin, k: i32) -> Val {
         if let Some(numbers) = &self.numbers {
             return numbers.part(builtin, k as usize);
@@ -167,7 +168,7 @@ impl Emitter<'_, '_> {
             .collect()
     }
 
-    /// The place that `buf, i, dyn…` with a path stands for.
+    /// The place that the operands `buf, i, dyn…` and a path denote.
     fn buffer_place(&mut self, data: &InstData, path: &Path, args: &[ir::Value]) -> Res<Place> {
         let TypeData::Buffer(elem) = self.ts[self.ty(args[0])] else {
             return self.unsupported(&data.op, "no buffer", data.span);
@@ -183,7 +184,7 @@ impl Emitter<'_, '_> {
         let mut inside = self.w.compare("icmp ult", i, handle[1]);
         let bytes = self.times(i, mem.size(elem));
         let mut addr = self.w.offset(handle[0], bytes);
-        // Of an element that is there in part, the leaf may be: where the leaf ends in the element.
+        // For a partial last element, `end` is the offset in the element at which the leaf ends.
         let partial = self.cx.plan.partial.contains(&elem);
         let (mut within, mut end) = (None, Val::i64(0));
         let mut block = match i.lin {
@@ -289,7 +290,7 @@ impl Emitter<'_, '_> {
         Ok(Place { addr, inside: Some(inside), class, of_stack: false, mask: self.mask, block, elements })
     }
 
-    /// Where a place is not one address for all lanes, whether it is in range is not either, and the other way round.
+    /// Makes the address and the condition of a place both uniform or both varying.
     fn even(&mut self, place: Place) -> Place {
         let inside = place.inside.unwrap_or(Val::bool(true));
         match (place.addr.var, inside.var) {
@@ -383,7 +384,7 @@ impl Emitter<'_, '_> {
             return Ok(());
         }
         let lanes = self.both(Some(inside), self.mask).unwrap_or(Val::bool(true));
-        // Where nobody else adds, numbers that lie one after the other are added to as one vector.
+        // If no other worker adds, adjacent numbers are added to as one vector.
         let in_a_row = place.block.filter(|b| s.is_float() && b.1 == s.bytes() as i64);
         let join = match in_a_row {
             Some((_, _, holds)) if !self.used.contains(result) && op == AtomicOp::Add => {
@@ -438,7 +439,7 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// Whether no other worker runs threads of the dispatch.
+    /// The condition that no other worker runs threads of the dispatch.
     fn alone(&mut self) -> Val {
         if self.cx.options.exclusive {
             return Val::bool(true);
@@ -447,8 +448,8 @@ impl Emitter<'_, '_> {
         self.w.compare("icmp ne", flag, Val::i32(0))
     }
 
-    /// Adds the numbers of some lanes to one number in memory: in the order of the lanes if that is asked for, else
-    /// their sum by halves.
+    /// Adds the numbers of the active lanes to one number in memory: in the order of the lanes if the options
+    /// ask for that, else their sum by halves.
     fn atomic_sum(&mut self, s: Scalar, place: Place, x: Val, data: &InstData) -> Res {
         let at = place.addr;
         let inside = place.inside.unwrap_or(Val::bool(true));
@@ -501,7 +502,7 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// Adds the floats of all lanes to a number in memory, one after the other, but in one go.
+    /// Adds the floats of all lanes to a number in memory, one after the other, but in one atomic operation.
     fn add_in_order(&mut self, s: Scalar, at: Val, x: Val, data: &InstData) -> Res {
         let (int, e) = (if s.bits() == 64 { El::I64 } else { El::I32 }, el(s));
         let note = self.note(Class::Buffer { global: None, constant: false }, e.bytes());
@@ -540,7 +541,7 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// One atomic op; gives the old number.
+    /// Emits one atomic op; returns the old number.
     fn atomic_one(&mut self, s: Scalar, op: AtomicOp, at: Val, compare: Val, x: Val) -> Val {
         let e = el(s);
         let signed = s.is_signed_int();
@@ -619,7 +620,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// Gives every private global of the thread, or of each lane, its initial value.
+    /// Initialises every private global of the thread, or of the thread in each lane.
     pub(super) fn init_private(&mut self) -> Res {
         let module = self.cx.ir;
         for (global, data) in module.globals.iter().filter(|(_, g)| g.space == Space::Private) {
@@ -646,7 +647,7 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// Writes a leaf that lies in (arrays of) structs: one part for each.
+    /// Writes a leaf that is in (arrays of) structs: one part for each.
     fn spread_out(
         &mut self,
         ty: ir::Type,

@@ -1,19 +1,21 @@
 //! Emits one function, for one thread or for lanes.
 //!
-//! An [`Emitter`] walks the regions of a function and writes LLVM's text. Every IR value is held in [`Val`]s, one for
-//! each component; with more than one lane a component is uniform or varying, as [`crate::uniform`] found out.
+//! An [`Emitter`] walks the regions of a function and writes LLVM's text. Every IR value is held in [`Val`]s,
+//! one for each component; with more than one lane a component is uniform or varying, as [`crate::uniform`]
+//! determined.
 //!
 //! # Masks
 //!
-//! Where lanes have parted, [`Emitter::mask`] says which of them are here; `None` means all. Code runs only where at
-//! least one lane is active. What a lane computes while it is not active is never looked at, and it never writes:
-//! stores are masked, and results of regions are picked by the mask.
+//! Where control has diverged, [`Emitter::mask`] holds the active lanes; `None` means all. Code runs only if
+//! at least one lane is active. Values that a lane computes while it is inactive are never used, and an
+//! inactive lane never writes: stores are masked, and results of regions are selected by the mask.
 //!
 //! # Memory of a function
 //!
-//! As in `native::types`, but for memory of varying values, which is *wide*: it has room for all lanes in the place of
-//! each number. What an instruction made is dead when the same instruction runs again in the same call, so each has
-//! its own memory: of the frame or, if it is big, of the arena.
+//! Memory is laid out as in `native::types`, except that memory of varying values is *wide*: in place of each
+//! number it has room for the numbers of all lanes. The result of an instruction is dead when the same
+//! instruction runs again in the same call, so each instruction has its own memory: of the frame or, if it is
+//! large, of the arena.
 
 mod aggregate;
 mod blocks;
@@ -48,12 +50,12 @@ use native::Reason;
 
 pub(crate) use entry::{dealing, emit_versions};
 
-/// Why there is no code.
+/// The reason why there is no code.
 #[derive(Clone, Debug)]
 pub(crate) enum Stop {
-    /// Not at all.
+    /// An op is not supported at all.
     Unsupported(Unsupported),
-    /// Not in lanes.
+    /// The code cannot run in lanes.
     Lanes(Reason),
 }
 
@@ -63,61 +65,62 @@ impl From<Reason> for Stop {
     }
 }
 
-/// What emission gives.
+/// The result of emission.
 pub(crate) type Res<T = ()> = Result<T, Stop>;
 
-/// Values larger than this live in the arena.
+/// Values larger than this number of bytes are allocated in the arena.
 const BIG: u64 = 16 << 10;
-/// If all arrays of a function together are larger than this, `CROWDED_BIG` holds instead.
+/// If all arrays of a function together are larger than this, `CROWDED_BIG` is the limit instead.
 const CROWDED: u64 = 96 << 10;
 const CROWDED_BIG: u64 = 128;
 
-/// A way of calling a function.
+/// A version of a function: the properties of a call that its code depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Version {
     pub(crate) func: Func,
     pub(crate) lanes: u32,
-    /// Which parameters vary.
+    /// For each parameter, true if it varies.
     pub(crate) params: Vec<bool>,
-    /// Whether a mask is passed.
+    /// True if a mask is passed.
     pub(crate) masked: bool,
     pub(crate) dealing: Dealing,
 }
 
-/// What the functions of a module share while they are emitted.
+/// State shared by all functions of a module while they are emitted.
 pub(crate) struct ModuleCx<'m> {
     pub(crate) ir: &'m ir::Module,
     pub(crate) plan: Plan,
     pub(crate) options: Options,
-    /// What code refers to by number or address.
+    /// The tables that code refers to by number or address.
     pub(crate) tables: Tables,
-    /// What varies in lanes, for each way of dealing threads.
+    /// The analysis of what varies, for each assignment of threads to lanes.
     pub(crate) analyses: Vec<(Dealing, Analysis<'m>)>,
-    /// Functions that are called, in the order in which they were first; each is `@fN`.
+    /// The called versions, in the order of their first calls; number N is `@fN`.
     pub(crate) versions: indexmap::IndexSet<Version, rustc_hash::FxBuildHasher>,
-    /// How many of them are emitted.
+    /// The number of versions that are emitted.
     pub(crate) emitted: usize,
-    /// The functions' text.
+    /// The text of the functions.
     pub(crate) text: String,
-    /// Declarations of what is called.
+    /// The declarations of functions that are called.
     pub(crate) declared: indexmap::IndexSet<String, rustc_hash::FxBuildHasher>,
-    /// Conversions from and to halves are instructions of the machine.
+    /// The machine has instructions that convert from and to halves.
     pub(crate) has_f16c: bool,
-    /// Stores under a mask are slow, as those of x86-64 before AVX-512.
+    /// Masked stores are slow, as on x86-64 before AVX-512.
     pub(crate) slow_masks: bool,
     /// See [`crate::Machine::has_waves`].
     pub(crate) has_waves: bool,
-    /// Functions of numbers are our own where there are such, and those that are called.
+    /// Mathematical functions are those of `native::library`, if it has them; and those that are called.
     pub(crate) library: bool,
     pub(crate) used_library: indexmap::IndexSet<(ir::Math, El, u32), rustc_hash::FxBuildHasher>,
-    /// Bytes of all frames together, at most.
+    /// An upper bound of the size of all frames together in bytes.
     pub(crate) frames: u64,
-    /// Lines of a piece: see [`crate::pieces`]. Devices have little room for frames, and are given whole functions.
+    /// The length of a piece: see [`crate::pieces`]. Devices have little room for frames, so their functions
+    /// are not split.
     pub(crate) piece: usize,
 }
 
 impl<'m> ModuleCx<'m> {
-    /// The facts of a function called so.
+    /// The facts about a function whose parameters vary as given by `params`.
     pub(crate) fn facts(&mut self, dealing: Dealing, func: Func, params: &[bool]) -> Res<Facts> {
         let at = self.analyses.iter().position(|a| a.0 == dealing).unwrap_or_else(|| {
             self.analyses.push((dealing, Analysis::new(self.ir, dealing)));
@@ -136,14 +139,14 @@ pub(crate) struct Emitter<'a, 'm> {
     pub(crate) f: &'m ir::Function,
     /// The module's types.
     pub(crate) ts: &'m Types,
-    /// How many lanes, and how threads are dealt out to them.
+    /// The number of lanes, and the assignment of threads to them.
     pub(crate) lanes: u32,
     pub(crate) dealing: Dealing,
-    /// What varies; nothing with one lane.
+    /// The facts about what varies; with one lane nothing does.
     pub(crate) facts: Facts,
     /// The active lanes, if not all are.
     pub(crate) mask: Option<Val>,
-    /// For masks: whether all lanes are active, as one truth value.
+    /// For masks, the uniform truth value that all lanes are active.
     full: FxHashMap<Id, Val>,
     map: SecondaryMap<ir::Value, (u32, u32)>,
     pool: Vec<Val>,
@@ -152,31 +155,31 @@ pub(crate) struct Emitter<'a, 'm> {
     sub_cells: FxHashMap<ir::Value, Vec<ir::Value>>,
     /// The function's structure.
     nesting: Nesting<'m>,
-    /// Reads of stacks that cannot miss.
+    /// The reads of stacks that are known to be in range.
     inside: cranelift_entity::EntitySet<ir::Value>,
     allocates: FxHashMap<Region, bool>,
-    /// The mask under which each cell was made.
+    /// The mask that was active when each cell was made.
     cell_mask: FxHashMap<ir::Value, Option<Val>>,
-    /// The global whose memory a handle stands for.
+    /// The global whose memory each handle refers to.
     roots: FxHashMap<ir::Value, ir::Global>,
-    /// The thread's numbers, where the entry point knows them.
+    /// The IDs of the threads, if the entry point has computed them.
     numbers: Option<entry::Numbers>,
     /// The depth of the function's path, if paths matter.
     path_base: Option<Val>,
-    /// The line of the instruction that is emitted.
+    /// The line of the instruction being emitted.
     here: Span,
-    /// The mask of the lanes that are together is kept in this function.
+    /// The function maintains the mask of the lanes that are together.
     keeps_mask: bool,
-    /// Values that something reads.
+    /// The values that have uses.
     used: EntitySet<ir::Value>,
-    /// Where addresses and numbers are handed to helpers, if that was needed.
+    /// The memory in which addresses and numbers are passed to helpers, if it was needed.
     handed: Option<(Val, Val)>,
-    /// Counters of loops whose trips are the same for all lanes at their end: how many trips are left after this one.
+    /// For counters of loops that all lanes leave together: the number of trips left after the current one.
     trips_left: FxHashMap<ir::Value, Val>,
 }
 
 impl<'a, 'm> Emitter<'a, 'm> {
-    /// An emitter for `f`.
+    /// Makes an emitter for `f`.
     pub(crate) fn new(
         cx: &'a mut ModuleCx<'m>,
         f: &'m ir::Function,
@@ -234,27 +237,27 @@ impl<'a, 'm> Emitter<'a, 'm> {
 
     // ---- values
 
-    /// What holds `v`.
+    /// The operands that hold `v`.
     pub(crate) fn get(&self, v: ir::Value) -> Vals {
         let (at, n) = self.map[v];
         SmallVec::from_slice(&self.pool[at as usize..(at + n) as usize])
     }
 
-    /// The one operand that holds `v`.
+    /// The only (or first) operand that holds `v`.
     pub(crate) fn one(&self, v: ir::Value) -> Val {
         let (at, n) = self.map[v];
         debug_assert!(n >= 1, "{v} has no value in {}", self.f.name);
         self.pool[at as usize]
     }
 
-    /// Says what holds `v`.
+    /// Sets the operands that hold `v`.
     pub(crate) fn set(&mut self, v: ir::Value, vals: &[Val]) {
         debug_assert!(self.varies(v) || vals.iter().all(|x| !x.var && !x.wide), "{v} in {}", self.f.name);
         self.map[v] = (self.pool.len() as u32, vals.len() as u32);
         self.pool.extend_from_slice(vals);
     }
 
-    /// Whether `v` varies.
+    /// Returns true if `v` varies.
     pub(crate) fn varies(&self, v: ir::Value) -> bool {
         self.facts.varying[v]
     }
@@ -264,29 +267,29 @@ impl<'a, 'm> Emitter<'a, 'm> {
         self.f.ty(v)
     }
 
-    /// The kind of number of `v`.
+    /// The kind of scalar of `v`.
     pub(crate) fn scalar_of(&self, v: ir::Value) -> Scalar {
         self.ts.scalar_of(self.f.ty(v)).unwrap_or(Scalar::U64)
     }
 
-    /// The instruction that defines `v`, if it is no parameter.
+    /// The instruction that defines `v`; `None` for a parameter.
     pub(crate) fn def(&self, v: ir::Value) -> Option<&'m InstData> {
         self.nesting.def(v)
     }
 
-    /// The largest integer that `v` can be, where that is easy to see.
+    /// An upper bound of the integer `v`, if one is easy to find.
     pub(crate) fn upper_bound(&self, v: ir::Value, depth: u32) -> Option<u64> {
         self.nesting.upper_bound(v, depth)
     }
 
-    /// The scalar of these bits.
+    /// The scalar constant with these bits.
     pub(crate) fn constant(&self, s: Scalar, bits: u64) -> Val {
         Val::bits(el(s), bits)
     }
 
     // ---- helpers
 
-    /// Calls a helper; the context is added where it takes one.
+    /// Calls a helper; the context is added if the helper takes one.
     pub(crate) fn helper(&mut self, helper: Helper, args: &[Val]) -> Option<Val> {
         if helper.allocates() {
             let site = self.cx.tables.memory_site(self.here);
@@ -318,7 +321,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
         self.call_text(name, result.map(word), &args)
     }
 
-    /// A call of a declared function with uniform operands.
+    /// Calls a declared function with uniform operands.
     pub(crate) fn call_text(&mut self, name: &str, result: Option<El>, args: &[Val]) -> Option<Val> {
         let list: Vec<String> = args.iter().map(|&a| self.w.typed(a)).collect();
         let list = list.join(", ");
@@ -336,12 +339,12 @@ impl<'a, 'm> Emitter<'a, 'm> {
         }
     }
 
-    /// Calls a helper that gives a value.
+    /// Calls a helper that returns a value.
     pub(crate) fn helper_value(&mut self, helper: Helper, args: &[Val]) -> Val {
         self.helper(helper, args).expect("the helper has a result")
     }
 
-    /// Which of the active lanes a truth value holds for; without lanes, itself.
+    /// Restricts a truth value to the active lanes.
     pub(crate) fn active(&mut self, c: Val) -> Val {
         match self.mask {
             Some(mask) => self.w.binary("and", mask, c),
@@ -349,13 +352,13 @@ impl<'a, 'm> Emitter<'a, 'm> {
         }
     }
 
-    /// The same, to ask whether it holds for any lane that is active. If it is the same for all lanes it is that already:
-    /// what may stop the program runs only where a lane is active.
+    /// Restricts a truth value to the active lanes, to test whether it holds for any of them. A uniform one
+    /// needs no restriction: code that may stop the program only runs if a lane is active.
     pub(crate) fn for_any(&mut self, c: Val) -> Val {
         if c.var { self.active(c) } else { c }
     }
 
-    /// Looks once, at the head of code that runs under the mask, whether all lanes are active.
+    /// Computes once, at the head of code that runs under the mask, whether all lanes are active.
     pub(crate) fn note_full(&mut self) {
         let Some(mask) = self.mask.filter(|mask| mask.var) else { return };
         let missing = self.w.binary("xor", mask, Val::bool(true));
@@ -364,7 +367,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
         self.full.insert(mask.id, full);
     }
 
-    /// Whether all lanes are active: certainly, if `None`.
+    /// The condition that all lanes are active; `None` if they certainly are.
     pub(crate) fn all_active(&mut self) -> Option<Val> {
         let mask = self.mask?;
         if !self.full.contains_key(&mask.id) {
@@ -376,7 +379,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
         self.full.get(&mask.id).copied()
     }
 
-    /// Whether it holds for any lane.
+    /// The condition that `c` holds for any lane.
     pub(crate) fn any(&mut self, c: Val) -> Val {
         if !c.var {
             return c;
@@ -389,7 +392,8 @@ impl<'a, 'm> Emitter<'a, 'm> {
         out
     }
 
-    /// The truth values of all lanes in one integer of as many bits; only its text's type is right.
+    /// The truth values of all lanes in an integer with one bit for each lane. The type of the integer is
+    /// only right in the text that uses it, not in the [`Val`].
     fn lane_bits(&mut self, c: Val) -> Val {
         let n = self.lanes;
         let out = self.w.reg(El::I32, false);
@@ -409,7 +413,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
         wide
     }
 
-    /// The number of the first lane for which a varying truth value holds; there is one.
+    /// The number of the first lane for which a varying truth value holds; there must be one.
     pub(crate) fn first_lane(&mut self, c: Val) -> Val {
         let bits = self.mask_bits(c);
         self.w.intrinsic("cttz", &[bits], ", i1 true")
@@ -513,7 +517,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
         }))
     }
 
-    /// The error for what lanes cannot do.
+    /// The error for code that cannot run in lanes.
     pub(crate) fn no_lanes<T>(&self, what: &str, span: Span) -> Res<T> {
         Err(Stop::Lanes(crate::uniform::reason(what, span)))
     }

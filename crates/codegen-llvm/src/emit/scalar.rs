@@ -1,8 +1,8 @@
-//! Arithmetic, comparison and conversion, component by component.
+//! Emits arithmetic, comparisons and conversions, component by component.
 //!
-//! What each op means is `ir::scalar`; here the partial instructions of LLVM are guarded, so that nothing is poison or
-//! undefined: shift amounts are masked, divisors are made harmless, conversions saturate. No instruction carries a
-//! flag that allows other results.
+//! `ir::scalar` defines the meaning of each op. Instructions of LLVM that are only partially defined are
+//! guarded here, so that nothing is poison or undefined: shift amounts are masked, divisors are made
+//! harmless, conversions saturate. No instruction has a flag that allows other results.
 
 use ir::{InstData, Op, Scalar, Span, Type, TypeData};
 use native::runtime::Helper;
@@ -12,7 +12,7 @@ use super::{Emitter, Res, el};
 use crate::text::{El, Id, Lin, Val, Vals};
 
 impl Emitter<'_, '_> {
-    /// Constants and elementwise ops.
+    /// Emits constants and elementwise ops.
     pub(super) fn arithmetic(&mut self, data: &InstData) -> Res {
         let result = data.results[0];
         let ty = self.ty(result);
@@ -49,7 +49,7 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// Zero of a type.
+    /// The zero of a type.
     pub(super) fn zero(&mut self, ty: Type) -> Vals {
         match self.ts[ty] {
             TypeData::Scalar(s) => Vals::from_slice(&[self.constant(s, 0)]),
@@ -76,7 +76,7 @@ impl Emitter<'_, '_> {
             .collect())
     }
 
-    /// `c ? a : b` for values of one representation.
+    /// Emits `c ? a : b` for values with the same representation.
     pub(super) fn pick(&mut self, ty: Type, c: Val, a: &[Val], b: &[Val], span: Span) -> Res<Vals> {
         if a == b {
             return Ok(a.iter().copied().collect());
@@ -97,7 +97,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// An elementwise op on arrays or stacks.
+    /// Emits an elementwise op on arrays or stacks.
     fn whole(&mut self, data: &InstData, ty: Type) -> Res<Vals> {
         let varying = self.varies(data.results[0]);
         if let (TypeData::Stack(elem), Op::Add) = (self.ts[ty], &data.op) {
@@ -141,7 +141,7 @@ impl Emitter<'_, '_> {
         Val::uniform(Id::Shape(self.cx.tables.shape(shape).0), El::Ptr)
     }
 
-    /// One component of an elementwise op.
+    /// Emits one component of an elementwise op.
     pub(super) fn component(
         &mut self,
         op: &Op,
@@ -169,7 +169,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// An op of two numbers of one kind.
+    /// Emits an op on two numbers of the same kind.
     pub(super) fn binary(&mut self, op: &Op, s: Scalar, a: Val, b: Val, span: Span) -> Res<Val> {
         match s {
             Scalar::F16 => {
@@ -182,7 +182,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// `f16` bits as `f32`.
+    /// Converts the bits of an `f16` to an `f32`.
     pub(super) fn widen(&mut self, a: Val) -> Val {
         if self.cx.has_f16c {
             let var = a.var;
@@ -204,7 +204,7 @@ impl Emitter<'_, '_> {
         if var { format!("<{} x half>", self.lanes) } else { "half".to_string() }
     }
 
-    /// `f32` rounded to `f16`, as bits.
+    /// Rounds an `f32` to the bits of an `f16`.
     pub(super) fn narrow(&mut self, a: Val) -> Val {
         if self.cx.has_f16c {
             let var = a.var;
@@ -222,7 +222,7 @@ impl Emitter<'_, '_> {
         })
     }
 
-    /// A function of numbers that has no vector form: lane by lane.
+    /// Emits an operation without a vector form lane by lane.
     pub(super) fn by_lane(
         &mut self,
         to: El,
@@ -320,13 +320,13 @@ impl Emitter<'_, '_> {
         Ok(self.w.compare(cc, a, b))
     }
 
-    /// A stepped value after an instruction on its base.
+    /// The form of a stepped value after an instruction on its base.
     fn stepped(&mut self, op: &str, lin: Lin, with: Val, el: El, step: i64) -> Option<Lin> {
         let base = self.w.binary(op, Val::uniform(lin.base, el), with);
         (step.unsigned_abs() < 1 << 24).then_some(Lin { base: base.id, step, holds: lin.holds })
     }
 
-    /// The sum of integers, which keeps steps.
+    /// The sum of integers, which preserves steps.
     pub(super) fn add_ints(&mut self, a: Val, b: Val) -> Val {
         if b.constant() == Some(0) && !b.var {
             return a;
@@ -340,7 +340,7 @@ impl Emitter<'_, '_> {
         Val { lin, ..out }
     }
 
-    /// The product of integers, which keeps steps if one is a constant.
+    /// The product of integers, which preserves steps if one factor is a constant.
     pub(super) fn mul_ints(&mut self, a: Val, b: Val) -> Val {
         if b.constant() == Some(1) {
             return a;
@@ -356,8 +356,9 @@ impl Emitter<'_, '_> {
         Val { lin, ..out }
     }
 
-    /// `x / 0 = x`, `x % 0 = 0`, `MIN / -1 = MIN`, `MIN % -1 = 0`: dividing by 1 instead gives the
-    /// first two and the last; a quotient by -1 is the negation.
+    /// Emits a division with `x / 0 = x`, `x % 0 = 0`, `MIN / -1 = MIN` and `MIN % -1 = 0`. Replacing those
+    /// divisors by 1 gives the right result in the first two cases and the last; a quotient by -1 is the
+    /// negation.
     fn divide(&mut self, op: &Op, s: Scalar, a: Val, b: Val) -> Val {
         let (signed, ty) = (s.is_signed_int(), el(s));
         let (zero, one) = (Val::bits(ty, 0), Val::bits(ty, 1));
@@ -386,7 +387,7 @@ impl Emitter<'_, '_> {
         self.w.select(is_minus, negated, q)
     }
 
-    /// An integer in a wider type; steps are kept where they fit.
+    /// Extends an integer to a wider type; steps are preserved where they fit.
     pub(super) fn extend(&mut self, ty: El, signed: bool, a: Val) -> Val {
         if a.el == ty {
             return a;
@@ -399,7 +400,7 @@ impl Emitter<'_, '_> {
         let name = if signed && a.el != El::I1 { "sext" } else { "zext" };
         let out = self.w.cast(name, a, ty);
         let Some(lin) = a.lin.filter(|_| a.el.bits() >= 16) else { return out };
-        // The lanes' numbers in the narrow type, taken exactly, must not leave it.
+        // The exact numbers of all lanes must be within the range of the narrow type.
         let span = lin.step.unsigned_abs() * u64::from(self.lanes - 1);
         let bits = a.el.bits();
         let base = Val::uniform(lin.base, a.el);
@@ -422,16 +423,17 @@ impl Emitter<'_, '_> {
         Val { lin: Some(Lin { base: base.id, step: lin.step, holds: holds.id }), ..out }
     }
 
-    /// An integer as an index of 64 bits: negative ones become huge.
+    /// Extends an integer to an index of 64 bits: negative ones become huge.
     pub(crate) fn index64(&mut self, v: ir::Value) -> Val {
         let s = self.scalar_of(v);
         let x = self.one(v);
         let i = self.extend(El::I64, s.is_signed_int(), x);
-        // A constant is the same in all lanes, also where the analysis does not know it, and so is its place.
+        // A constant is the same in all lanes even if the analysis does not know it, and so is a place that
+        // it selects.
         Val { var: i.var && i.constant().is_none(), ..i }
     }
 
-    /// A number as another kind of number.
+    /// Converts a number to another kind.
     fn convert(&mut self, from: Scalar, to: Scalar, a: Val) -> Val {
         if from == to {
             return a;

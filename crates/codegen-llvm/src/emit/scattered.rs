@@ -1,8 +1,8 @@
-//! Accesses whose addresses are anywhere: gathers and scatters.
+//! Emits accesses whose addresses have no known stride: gathers and scatters.
 //!
-//! Where one is expected, an intrinsic of LLVM does it. Where it is rare, a helper does, since sixteen branches for each
-//! such access would take LLVM longer than all else. The helper touches no more than the access would, and what is handed
-//! over to it, so the call has the same note of what it cannot overlap with.
+//! An expected gather or scatter is an intrinsic of LLVM. A rare one is a call of a helper, since expanding
+//! each such access to sixteen branches would take LLVM longer than everything else. The helper touches only
+//! the memory that the access would touch, and its operands, so the call has the same alias metadata.
 
 use native::runtime::Helper;
 
@@ -10,7 +10,7 @@ use super::Emitter;
 use super::local::{Class, Place, memory_el};
 use crate::text::{El, Val};
 
-/// Memory of which nothing is known but that the host, or a helper, sees it.
+/// Memory about which nothing is known, except that the host or a helper sees it.
 const ANY_BUFFER: Class = Class::Buffer { global: None, constant: false };
 
 impl Emitter<'_, '_> {
@@ -39,7 +39,7 @@ impl Emitter<'_, '_> {
         self.w.line(format_args!("call void @{full}({x_text}, {a}, i32 {align}, {m}){note}"));
     }
 
-    /// A gather where it is rare: by a helper, of numbers at so many bytes from a place.
+    /// A rare gather, by a helper, of numbers at an offset of `at` bytes from a place.
     pub(super) fn rare_gather(&mut self, e: El, place: Place, at: u64) -> Val {
         let mem = memory_el(e);
         let numbers = self.rare(Helper::Gather, Helper::GatherElements, place, self.mask, at, mem);
@@ -48,7 +48,7 @@ impl Emitter<'_, '_> {
         self.number_of(e, x, place.class)
     }
 
-    /// A scatter where it is rare: by a helper, of numbers to so many bytes from a place.
+    /// A rare scatter, by a helper, of numbers to an offset of `at` bytes from a place.
     pub(super) fn rare_scatter(&mut self, x: Val, place: Place, at: u64) {
         let x = if x.el == El::I1 { self.w.cast("zext", x, El::I8) } else { x };
         let x = self.w.spread(x);
@@ -58,15 +58,17 @@ impl Emitter<'_, '_> {
         self.rare(Helper::Scatter, Helper::ScatterElements, place, place.mask, at, x.el);
     }
 
-    /// Where helpers find the lanes' addresses or the numbers of elements, and where numbers are.
+    /// The memory in which helpers receive the addresses of the lanes or the numbers of elements, and the
+    /// memory for numbers.
     fn handed(&mut self) -> (Val, Val) {
         let room = 8 * u64::from(native::MOST_LANES);
         let w = &mut self.w;
         *self.handed.get_or_insert_with(|| (w.alloca(room, 64), w.alloca(room, 64)))
     }
 
-    /// Calls a helper that touches no more than an access at the place does, and what is handed over: one that takes
-    /// addresses, or one that takes the numbers of elements, if the place is known so. Gives where numbers are.
+    /// Calls a helper that touches only the memory that an access at the place touches, and its operands: one
+    /// that takes addresses, or one that takes the numbers of elements if the place has them. Returns the
+    /// memory for numbers.
     fn rare(
         &mut self,
         any: Helper,
@@ -110,7 +112,7 @@ impl Emitter<'_, '_> {
         numbers
     }
 
-    /// The metadata that follows an access that is a call.
+    /// The metadata that follows an access if the access is a call.
     pub(super) fn call_note(&self, class: Class) -> String {
         let note = self.note(class, 1);
         note.trim_start_matches(", align 1").replace(", !invariant.load !4", "")

@@ -1,12 +1,12 @@
-//! Wave operations: the lanes' values, and where a thread is.
+//! Emits wave operations, and the code that keeps track of which threads are together.
 //!
-//! A thread with wave operations runs by itself, never in lanes of this backend: which threads are together is found
-//! at run time, by the path that each has come. How that is kept is told in [`native::nesting`].
+//! A thread with wave operations runs by itself, never in lanes of this backend: which threads are together
+//! is determined at run time, from the path that each has taken. [`native::nesting`] describes paths.
 //!
-//! On a machine whose threads are lanes already, the context has the mask of the lanes that are together instead. Regions
-//! have one entry and one exit, so before a branch on the way to a wave operation the lanes of the mask tell each other
-//! which way they go: the mask becomes those that go the same way, and behind the branch it is again what it was. The same
-//! at the end of each trip of a loop.
+//! On a machine whose threads are lanes already, the context holds the mask of the lanes that are together
+//! instead. Regions have one entry and one exit. So before a branch on the way to a wave operation, the lanes
+//! of the mask exchange which way they go, and the mask becomes that of the lanes that go the same way; after
+//! the branch the previous mask is restored. The same happens at the end of each trip of a loop.
 
 use ir::{Func, Inst, InstData, Region};
 use native::runtime::Helper;
@@ -17,7 +17,7 @@ use super::{Emitter, Res};
 use crate::text::{El, Val};
 
 impl Emitter<'_, '_> {
-    /// Begins a function: if its paths matter, its own depth is asked for.
+    /// Begins a function: if its paths matter, loads the depth at which its own words begin.
     pub(super) fn begin_path(&mut self, func: Func) {
         if self.cx.plan.converges(func) {
             if self.cx.has_waves {
@@ -28,7 +28,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// Says that this instruction of its region comes now.
+    /// Records in the path that `inst` is executed next.
     pub(super) fn path_inst(&mut self, inst: Inst) {
         let Some(base) = self.path_base else { return };
         for (depth, word) in self.nesting.path_inst(&self.cx.plan, inst) {
@@ -36,7 +36,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// Says that a region of an `if` or `switch` begins.
+    /// Records in the path that a region of an `if` or `switch` begins.
     pub(super) fn path_arm(&mut self, region: Region) {
         let Some(base) = self.path_base else { return };
         if let Some((depth, arm)) = self.nesting.path_arm(&self.cx.plan, region) {
@@ -44,7 +44,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// Says that a trip of a loop begins.
+    /// Records in the path that a trip of a loop begins.
     pub(super) fn path_trip(&mut self, region: Region) {
         let Some(base) = self.path_base else { return };
         if let Some(depth) = self.nesting.path_trip(&self.cx.plan, region) {
@@ -53,13 +53,13 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// Whether it matters who comes to the operation that holds a region.
+    /// Returns true if the mask has to be maintained at the operation that holds a region.
     pub(super) fn parts_at(&self, region: Region) -> bool {
         self.keeps_mask && self.nesting.path_arm(&self.cx.plan, region).is_some()
     }
 
-    /// Lanes part that go different ways into a region, by the number of the way; gives the mask of those that were
-    /// together, for [`Self::rejoin`]. Nothing, where that does not matter.
+    /// Splits the mask by the number of the way that each lane takes into a region; returns the mask of the
+    /// lanes that were together, for [`Self::rejoin`], or `None` if the mask need not be maintained.
     pub(super) fn split_lanes(&mut self, region: Region, way: Val) -> Option<Val> {
         if !self.parts_at(region) {
             return None;
@@ -69,7 +69,7 @@ impl Emitter<'_, '_> {
         self.call_text("rt_part", Some(El::I32), &[Val::name(El::Ptr, "%ctx"), way])
     }
 
-    /// The mask of the lanes that come to the operation that holds a region, for [`Self::rejoin`].
+    /// The mask of the lanes that reach the operation that holds a region, for [`Self::rejoin`].
     pub(super) fn together(&mut self, region: Region) -> Option<Val> {
         if !self.parts_at(region) {
             return None;
@@ -78,7 +78,7 @@ impl Emitter<'_, '_> {
         self.call_text("rt_together", Some(El::I32), &[Val::name(El::Ptr, "%ctx")])
     }
 
-    /// The lanes of a mask are together again.
+    /// Restores a mask: its lanes are together again.
     pub(super) fn rejoin(&mut self, mask: Option<Val>) {
         let Some(mask) = mask else { return };
         self.w.declare("declare void @rt_rejoin(ptr, i32) nounwind".to_string());
@@ -90,7 +90,7 @@ impl Emitter<'_, '_> {
         self.helper(Helper::PathSet, &[at, Val::i64(word)]);
     }
 
-    /// Waits for the lanes that are here and takes what each gives.
+    /// Waits for the lanes that take part in the operation, and gathers their values.
     pub(super) fn wave_gather(&mut self, data: &InstData) -> Res {
         if self.lanes > 1 {
             return self.no_lanes("a wave operation", data.span);

@@ -1,7 +1,7 @@
-//! What a loss is summed over: named columns with one row for each item.
+//! The items that a loss is summed over: named columns with one row per item.
 //!
-//! An image gives `uv`, `pixel`, `color`, `size`; a `.csv` file its header's names; an `.npy` file
-//! `row` (or `value`); a number only the `index` that all have.
+//! An image gives the columns `uv`, `pixel`, `color` and `size`; a `.csv` file those named in its header; an
+//! `.npy` file `row` (or `value`); a number only `index`, which all items have.
 
 use std::path::Path;
 
@@ -10,40 +10,40 @@ use crate::error::Error;
 use crate::files;
 use crate::npy;
 
-/// As many items are fitted to at most.
+/// The maximum number of items of a fit.
 pub const MOST_ITEMS: usize = 1 << 25;
 
-/// One column: `width` numbers for each item.
+/// One column: `width` numbers per item.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// What a parameter must be called to get it.
+    /// The name that a parameter must have to receive the column.
     pub name: String,
-    /// Numbers for each item.
+    /// Numbers per item.
     pub width: usize,
-    /// Item after item.
+    /// The numbers, item after item.
     pub values: Vec<f64>,
 }
 
-/// All items.
+/// All items that a loss is summed over.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Items {
-    /// How many.
+    /// The number of items.
     pub n: usize,
-    /// What is known of each.
+    /// The columns of data about the items.
     pub columns: Vec<Column>,
-    /// Width and height, if they are the pixels of an image.
+    /// Width and height of the image, if the items are its pixels.
     pub image: Option<(usize, usize)>,
 }
 
 impl Items {
-    /// Plain indices.
+    /// Items with nothing but an index.
     pub fn indices(n: usize) -> Items {
         let index = Column { name: "index".into(), width: 1, values: (0..n).map(|k| k as f64).collect() };
         Items { n, columns: vec![index], image: None }
     }
 
-    /// The pixels of an image, row by row from the top; `rgb` holds three numbers from 0 to 1 for each, or nothing
-    /// if only the places are wanted.
+    /// The pixels of an image, row by row from the top; `rgb` holds three numbers from 0 to 1 per pixel, or
+    /// is empty if only the positions are wanted.
     pub fn pixels(width: usize, height: usize, rgb: Vec<f64>) -> Items {
         let mut items = Items::indices(width * height);
         let places = || (0..height).flat_map(move |y| (0..width).map(move |x| (x as f64, y as f64)));
@@ -58,10 +58,10 @@ impl Items {
         items
     }
 
-    /// The rows of a `.csv` file whose first line names the columns (else they are `c0`, `c1`, …). `row` holds all
-    /// of them.
+    /// The rows of a `.csv` file whose first line names the columns (otherwise they are `c0`, `c1`, …). The
+    /// column `row` holds all of them.
     pub fn csv(text: &str) -> Result<Items, Error> {
-        // Spreadsheets write a mark at the start of a text.
+        // Spreadsheets write a byte order mark at the start of a text.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut lines = text.lines().map(str::trim).filter(|l| !l.is_empty()).peekable();
         let cells = |line: &str| -> Vec<String> {
@@ -116,7 +116,7 @@ impl Items {
         Ok(items)
     }
 
-    /// The rows of an array: all but the first length make up `row`, also called `value`.
+    /// The rows of an array: all dimensions but the first form the column `row`, also called `value`.
     pub fn npy(array: &npy::Array) -> Result<Items, Error> {
         let n = *array.shape.first().ok_or_else(|| Error::input("the file holds a single number"))?;
         let width: usize = array.shape[1..].iter().product();
@@ -132,7 +132,7 @@ impl Items {
         Ok(items)
     }
 
-    /// `@file.npy`, `@file.csv`, `image:W,H` or a number. Pictures are read by the caller.
+    /// Reads `@file.npy`, `@file.csv`, `image:W,H` or a number. Pictures are read by the caller.
     pub fn parse(text: &str, base: &Path) -> Result<Items, Error> {
         let named = |error| match error {
             Error::Input(why) => Error::input(format!("`--items {}`: {why}", bind::shorten(text))),
@@ -154,7 +154,7 @@ impl Items {
         if let Some((w, h)) = text.strip_prefix("image:").and_then(|size| size.split_once(','))
             && let (Ok(w), Ok(h)) = (w.trim().parse::<usize>(), h.trim().parse::<usize>())
         {
-            // uv, pixel, size and the index of each
+            // The numbers are those of `uv`, `pixel`, `size` and the index.
             bounded(w.checked_mul(h), 7).map_err(named)?;
             return Ok(Items::pixels(w, h, Vec::new()));
         }
@@ -177,14 +177,14 @@ impl Items {
     }
 }
 
-/// An error where items are more than can be fitted to, or than there is memory for.
+/// Returns an error if there are more items than can be fitted, or than there is memory for.
 fn bounded(n: Option<usize>, numbers: usize) -> Result<(), Error> {
     let n = n.filter(|&n| n <= MOST_ITEMS);
     let n = n.ok_or_else(|| Error::input(format!("there are at most {MOST_ITEMS} items")))?;
     files::check_room(n * numbers * size_of::<f64>()).map_err(Error::Input)
 }
 
-/// A header's text as a name: what is not a letter or digit becomes `_`.
+/// Turns a header's text into a name: characters other than letters and digits become `_`.
 fn identifier(text: &str) -> String {
     let name: String = text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     if name.starts_with(|c: char| c.is_ascii_digit()) { format!("_{name}") } else { name }

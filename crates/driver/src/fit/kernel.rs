@@ -1,11 +1,12 @@
-//! The kernels around a user's loss, written in the language itself.
+//! Generates the kernels around a user's loss, written in Slang itself.
 //!
-//! `fit_gradient`: each worker adds up `bwd_diff(loss)` over its share of the items in arrays of its
-//! own, so that nothing is atomic and the sum does not depend on the scheduler. `fit_value` adds up
-//! the loss alone, `fit_initial_…` fills the parameters, `fit_render` evaluates a function for every item. Shown by `--show-kernel`.
+//! In `fit_gradient`, each worker accumulates `bwd_diff(loss)` over its share of the items in arrays of its
+//! own, so that no addition is atomic and the sum does not depend on the scheduler. `fit_value` accumulates
+//! the loss alone, `fit_initial_…` fills the parameters, and `fit_render` evaluates a function for every
+//! item. `--show-kernel` prints the text.
 //!
-//! On a graphics processor a worker is a thread, there are many, and `fit_sum_…` adds what they found to what the first
-//! has, so that the host reads the gradient once.
+//! On a graphics processor a worker is a thread and there are many of them; `fit_sum_…` adds the gradients of
+//! all workers to those of the first worker, so that the host reads the gradient once.
 
 use std::fmt::Write as _;
 
@@ -17,72 +18,72 @@ use check::{Direction, Subst};
 use crate::error::Error;
 use crate::fit::items::Items;
 
-/// A parameter that is fitted: an array, or a single value.
+/// A fitted parameter: an array, or a single value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fitted {
     /// Its name.
     pub name: String,
-    /// The type of an element as the language writes it.
+    /// The type of an element, as written in the language.
     pub element: String,
     /// The type of an element's gradient.
     pub gradient: String,
-    /// Whether `+` adds gradients and `0` is none.
+    /// Gradients are of a built-in type: `+` adds them and `0` is the zero gradient.
     pub builtin: bool,
-    /// Elements; `None` for a value that is no array.
+    /// The number of elements; `None` for a value that is not an array.
     pub length: Option<u64>,
-    /// The function that makes the first value of an element, if one does.
+    /// The function that computes an element's initial value, if there is one.
     pub initial: Option<Function>,
 }
 
 impl Fitted {
-    /// Elements in its buffer.
+    /// The number of elements in its buffer.
     pub fn n(&self) -> usize {
         self.length.unwrap_or(1) as usize
     }
 }
 
-/// A function that is called for each item: what to pass.
+/// A function that is called for each item, and the arguments to pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// As the file calls it.
+    /// Its name in the file.
     pub name: String,
-    /// Arguments in order.
+    /// The arguments in order.
     pub arguments: Vec<Argument>,
-    /// The type of what it returns.
+    /// The return type.
     pub result: String,
 }
 
 /// An argument of a [`Function`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Argument {
-    /// The fitted parameter of that number.
+    /// The fitted parameter with that index.
     Fitted(usize),
-    /// A column of the items, by name; and the parameter's type.
+    /// A column of the items, by name, and the parameter's type.
     Item(String, String),
-    /// The number of the element (initial values only).
+    /// The index of the element (initial values only).
     Index(String),
     /// The number of elements (initial values only).
     Count(String),
 }
 
-/// Everything that the text depends on.
+/// All data from which the program text is generated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
     /// The user's file, as `#include` finds it.
     pub include: String,
-    /// Fitted parameters.
+    /// The fitted parameters.
     pub fitted: Vec<Fitted>,
-    /// What is minimised.
+    /// The function that is minimised.
     pub loss: Function,
-    /// What is shown.
+    /// The function that is shown.
     pub render: Option<Function>,
-    /// Threads of a group; 1 on the CPU, where a worker is a group.
+    /// Threads per group; 1 on the CPU, where a worker is a group.
     pub block: u32,
-    /// Items of a thread in one dispatch at most, where there are such threads.
+    /// The maximum number of items per thread in one dispatch, if workers are threads.
     pub items: usize,
 }
 
-/// Reads the loss: differentiable parameters are fitted, the others come from the items.
+/// Analyses the loss: its differentiable parameters are fitted, the others come from the items.
 pub fn loss(program: &mut Program, func: &FuncRef, items: &Items) -> Result<(Vec<Fitted>, Function), Error> {
     let signature = program.func_signature(func);
     let name = program.ast.name(program.ast.decls[func.decl].name).to_string();
@@ -117,7 +118,7 @@ pub fn loss(program: &mut Program, func: &FuncRef, items: &Items) -> Result<(Vec
     Ok((fitted, Function { name, arguments, result }))
 }
 
-/// Reads a function that is evaluated for each item with the fitted parameters.
+/// Analyses a function that is evaluated for each item with the fitted parameters.
 pub fn render(
     program: &mut Program,
     func: &FuncRef,
@@ -140,7 +141,8 @@ pub fn render(
     Ok(Function { name, arguments, result: program.type_name(signature.ret) })
 }
 
-/// Reads a function that makes the first value of an element from its `index`, the `count` of all, and an item.
+/// Analyses a function that computes an element's initial value from its `index`, the `count` of all
+/// elements, and an item.
 pub fn initial(program: &mut Program, func: &FuncRef, items: &Items) -> Result<Function, Error> {
     let signature = program.func_signature(func);
     let name = program.ast.name(program.ast.decls[func.decl].name).to_string();
@@ -185,7 +187,7 @@ fn fitted_param(program: &mut Program, loss: &str, name: String, ty: Ty) -> Resu
     Ok(Fitted { name, element, gradient, builtin, length, initial: None })
 }
 
-/// A parameter gets the column of its name; a struct may get one for each field.
+/// Checks that a parameter has a column of its name, or, if it is a struct, a column for each field.
 fn check_column(program: &mut Program, items: &Items, func: &str, name: &str, ty: Ty) -> Result<(), Error> {
     if items.column(name).is_some() {
         return Ok(());
@@ -205,14 +207,14 @@ fn check_column(program: &mut Program, items: &Items, func: &str, name: &str, ty
 }
 
 impl Kernel {
-    /// The program.
+    /// The text of the program.
     pub fn text(&self) -> String {
         let mut t = String::new();
         self.write(&mut t).expect("text can be written");
         t
     }
 
-    /// Every column that some function reads: name and type.
+    /// Every column that some function reads, with its name and type.
     pub fn columns(&self) -> Vec<(String, String)> {
         let initial = self.fitted.iter().filter_map(|f| f.initial.as_ref());
         let mut columns: Vec<(String, String)> = Vec::new();
@@ -229,10 +231,10 @@ impl Kernel {
         columns
     }
 
-    /// The buffer of a column.
+    /// The name of a column's buffer.
     pub fn column_buffer(&self, name: &str, ty: &str) -> String {
         let first = self.columns().into_iter().find(|c| c.0 == name).is_none_or(|c| c.1 == ty);
-        // Two functions may want one column as different types.
+        // Two functions may want the same column as different types.
         if first { format!("fit_item_{name}") } else { format!("fit_item_{name}_{}", word(ty)) }
     }
 
@@ -240,7 +242,8 @@ impl Kernel {
         writeln!(t, "#include \"{}\"\n", self.include.replace('\\', "/"))?;
         for f in &self.fitted {
             match f.length.filter(|_| self.sums()) {
-                // All threads read the same, which devices have a way for where it is not too large.
+                // All threads read the same values, and devices have fast uniform memory for them unless they
+                // are too large.
                 Some(n) => writeln!(t, "uniform {} fit_value_{}[{n}];", f.element, f.name)?,
                 None => writeln!(t, "StructuredBuffer<{}> fit_value_{};", f.element, f.name)?,
             }
@@ -279,12 +282,12 @@ impl Kernel {
         Ok(())
     }
 
-    /// Whether the gradients of all workers are added up by kernels.
+    /// Returns true if kernels add up the gradients of all workers.
     pub fn sums(&self) -> bool {
         self.block > 1
     }
 
-    /// Begins an entry point for so many threads; those beyond do nothing.
+    /// Begins an entry point for `threads` threads; any threads beyond return at once.
     fn entry(&self, t: &mut String, name: &str, threads: &str) -> std::fmt::Result {
         writeln!(t, "[shader(\"compute\")]\n[numthreads({}, 1, 1)]", self.block)?;
         writeln!(t, "void {name}(uint3 fit_thread : SV_DispatchThreadID)\n{{")?;
@@ -294,7 +297,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Each number's sum over the workers, in place of the first one's.
+    /// Replaces each number of the first worker's gradient by its sum over all workers.
     fn sum(&self, t: &mut String, f: &Fitted) -> std::fmt::Result {
         let (name, n) = (&f.name, f.n());
         writeln!(t)?;
@@ -367,8 +370,9 @@ impl Kernel {
         writeln!(t, "    fit_loss[fit_thread.x] = fit_total;\n}}\n")
     }
 
-    /// On a device the share of a worker is one function, and its derivative one sum: no thread has memory for one sum for
-    /// the item and one for all, nor for what all items would keep.
+    /// On a device, the share of a worker is one function with a single derivative, which accumulates all
+    /// gradients in place: a thread has no memory for separate sums for the current item and for all items,
+    /// nor for the residuals of all items.
     fn gradient_of_share(&self, t: &mut String) -> std::fmt::Result {
         let (real, name) = (&self.loss.result, &self.loss.name);
         let params: Vec<String> = self
@@ -413,13 +417,13 @@ impl Kernel {
         writeln!(t, "    fit_loss[fit_thread.x] = fit_total;\n}}\n")
     }
 
-    /// The fitted parameters as arguments.
+    /// The fitted parameters as a list of arguments.
     fn names(&self, prefix: &str) -> String {
         let names: Vec<String> = self.fitted.iter().map(|f| format!("{prefix}{}", f.name)).collect();
         names.join(", ")
     }
 
-    /// The loss alone.
+    /// Writes the kernel that computes the loss alone.
     fn value(&self, t: &mut String) -> std::fmt::Result {
         self.entry(t, "fit_value", "fit_workers")?;
         self.load(t)?;
@@ -451,7 +455,7 @@ impl Kernel {
         writeln!(t, "        fit_image[fit_item] = {}({call});\n}}", render.name)
     }
 
-    /// The parameters from their buffers into locals of their own names.
+    /// Copies the parameters from their buffers into local variables of the same names.
     fn load(&self, t: &mut String) -> std::fmt::Result {
         for f in &self.fitted {
             match f.length {
@@ -473,7 +477,8 @@ impl Kernel {
     }
 }
 
-/// A function that reads a whole array, so that the kernels' own copy is never written and need not be copied.
+/// Writes a function that reads a whole array. The kernels' own copy is then never written and need not be
+/// copied.
 fn loader(t: &mut String, f: &Fitted) -> std::fmt::Result {
     let Some(n) = f.length else { return Ok(()) };
     writeln!(t, "Array<{}, {n}> fit_load_{}()\n{{", f.element, f.name)?;
@@ -482,7 +487,7 @@ fn loader(t: &mut String, f: &Fitted) -> std::fmt::Result {
     writeln!(t, "    return all;\n}}\n")
 }
 
-/// Adds a gradient to one at a place.
+/// A statement that adds a gradient to the one stored in a place.
 fn add(f: &Fitted, place: String, d: String) -> String {
     if f.builtin {
         format!("{place} = {place} + {d};")
@@ -491,7 +496,7 @@ fn add(f: &Fitted, place: String, d: String) -> String {
     }
 }
 
-/// A type's text as part of a name.
+/// A type's text in a form usable within a name.
 fn word(ty: &str) -> String {
     ty.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
 }

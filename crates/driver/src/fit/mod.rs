@@ -1,8 +1,8 @@
 //! `pullback fit`: minimises the mean of a user's loss over items.
 //!
-//! [`Fit`] is the function `x ↦ (mean loss, gradient)` over the flat vector of all numbers that are
-//! fitted; the optimisers know no more than that. The kernels around the loss are Slang text
-//! ([`kernel`]), compiled like any other program.
+//! [`Fit`] is the function `x ↦ (mean loss, gradient)` over the flat vector of all fitted numbers; the
+//! optimisers depend on nothing else. The kernels around the loss are Slang text ([`kernel`]), compiled like
+//! any other program.
 
 pub mod items;
 pub mod kernel;
@@ -26,102 +26,104 @@ use crate::session::Session;
 use items::Items;
 use kernel::{Argument, Fitted, Function, Kernel};
 
-/// How a parameter starts.
+/// The initial value of a parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Init {
-    /// Whatever the file offers: see [`Setup::inits`].
+    /// The default of the file: see [`Setup::inits`].
     Default,
     /// A function of the file, called for each element.
     Function(String),
-    /// Uniform numbers of that range.
+    /// Uniformly distributed random numbers from that range.
     Random(f64, f64),
-    /// Given.
+    /// A given value.
     Value(BindValue),
 }
 
-/// What is to be fitted.
+/// The description of a fit.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The user's file.
     pub path: PathBuf,
     /// The function to minimise.
     pub loss: String,
-    /// The function to show; `None`: `render` if there is one.
+    /// The function to show; `None` for `render` if there is one.
     pub render: Option<String>,
-    /// By parameter. One that is not named starts by the function `initial` if its result fits, else at random.
+    /// Initial values by parameter. A parameter that is not named is initialised by the function `initial` if
+    /// its result type fits, otherwise at random.
     pub inits: Vec<(String, Init)>,
-    /// The memory that the functions reach.
+    /// The memory that the functions reach, and its content.
     pub memory: Vec<Bind>,
-    /// What runs it.
+    /// The backend that runs the fit.
     pub backend: Backend,
-    /// Lanes, for backends that have them; `None`: what suits.
+    /// Lanes, for backends that have them; `None` to choose automatically.
     pub lanes: Option<u32>,
-    /// The memory and time that each launch may take.
+    /// Limits of memory and time for each launch.
     pub limits: Limits,
     /// Worker threads.
     pub threads: usize,
-    /// Of the compiler.
+    /// Options of the compiler.
     pub options: Options,
-    /// Of everything random.
+    /// The seed of all random numbers.
     pub seed: u64,
 }
 
-/// One number that is fitted.
+/// The location of one fitted number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
-    /// Which parameter.
+    /// The index of the parameter.
     param: usize,
-    /// Where its value lies in the parameter's buffer.
+    /// The offset of its value in the parameter's buffer.
     at: usize,
     scalar: Scalar,
-    /// Where its gradient lies in a worker's share of the gradient buffer.
+    /// The offset of its gradient in a worker's share of the gradient buffer.
     gradient_at: usize,
     gradient_scalar: Scalar,
 }
 
-/// Threads of a group of a graphics processor.
+/// Threads per group on a graphics processor.
 #[cfg(any(feature = "wgpu", feature = "cuda"))]
 const BLOCK: u32 = 64;
-/// Its threads that each add up gradients of their own; enough to be busy, and not much to add up.
+/// The maximum number of worker threads on a graphics processor, each of which accumulates gradients of its
+/// own: enough to keep the device busy, yet few enough that summing them stays cheap.
 const MOST_WORKERS: usize = 2048;
-/// Bytes of all their gradients.
+/// The maximum number of bytes of all workers' gradients together.
 const MOST_BYTES: usize = 64 << 20;
-/// Items of a thread of a graphics processor in one dispatch: it keeps something of each, and a device may end loops after
-/// some number of trips.
+/// Items per thread of a graphics processor in one dispatch. The number is bounded because a thread keeps
+/// data for each item, and because a device may end loops after some number of trips.
 const MOST_ITEMS: usize = 8;
 
-/// A function to minimise, compiled.
+/// A compiled function to minimise.
 pub struct Fit {
     runner: Runner,
     /// The generated program.
     pub kernel: Kernel,
-    /// What is summed over.
+    /// The items that the loss is summed over.
     pub items: Items,
     places: Vec<Place>,
-    /// `gaussians.center` for each number.
+    /// The name of each fitted number, such as `gaussians.center`.
     pub names: Vec<String>,
-    /// The buffers of the parameters, with what is not fitted in them.
+    /// The contents of the parameters' buffers, including the numbers that are not fitted.
     values: Vec<Vec<u8>>,
     /// Bytes of one worker's share of each gradient buffer.
     shares: Vec<usize>,
     workers: usize,
-    /// Items of a dispatch.
+    /// Items per dispatch.
     per_dispatch: usize,
     threads: usize,
     /// The starting point.
     pub start: Vec<f64>,
-    /// What the user should know of the program.
+    /// Warnings about the user's program.
     pub warnings: Vec<Diagnostic>,
 }
 
 impl Fit {
-    /// Reads the file, writes the kernels, compiles them, binds the items and finds the starting point.
+    /// Reads the file, generates and compiles the kernels, binds the items and finds the starting point.
     pub fn new(session: &mut Session, setup: &Setup, items: Items) -> Result<Fit, Failure> {
         if items.n == 0 {
             return Err(Error::input("`--items`: there are no items to sum over").into());
         }
         let kernel = plan(session, setup, &items)?;
-        // The kernels are a program of their own, which includes the user's file.
+        // The kernels form a program of their own, which includes the user's file.
         *session = session.fresh();
         let mut program = session.program();
         let folder = setup.path.parent().map_or_else(PathBuf::new, PathBuf::from);
@@ -141,7 +143,7 @@ impl Fit {
         }
         let request = Request { entries, ..Request::default() };
         let compiled = loaded.compile(&request, &setup.options.on_device(setup.backend.is_device()))?;
-        // The user cannot mend what is generated.
+        // Warnings about generated code are dropped, since the user cannot change that code.
         let generated = loaded.program.ast.files[file].file;
         let warnings = loaded.warned.iter().filter(|w| w.primary.span.file != generated).cloned().collect();
         let code = CodeOptions {
@@ -189,7 +191,7 @@ impl Fit {
         Ok(fit)
     }
 
-    /// The value and gradient over the items that `order` names; the value is 0 unless it is wanted.
+    /// The value and gradient over the items listed in `order`; the value is 0 unless `wants_loss` is set.
     pub fn evaluate(
         &mut self,
         x: &[f64],
@@ -222,19 +224,19 @@ impl Fit {
         Ok(loss)
     }
 
-    /// Sets the weight of each of `n` items.
+    /// Sets the weight of each item for a mean over `n` items.
     fn weigh(&mut self, n: usize) -> Result<(), Error> {
         let real = self.uniform_scalar("fit_weight");
         self.runner.bind("fit_weight", number_bytes(real, 1.0 / n.max(1) as f64))
     }
 
-    /// Sets the items of a dispatch.
+    /// Selects the items of a dispatch.
     fn choose(&mut self, order: &[u32]) -> Result<(), Error> {
         self.runner.bind("fit_order", order.iter().flat_map(|i| i.to_le_bytes()).collect())?;
         self.runner.bind("fit_count", (order.len() as u32).to_le_bytes().to_vec())
     }
 
-    /// What the workers of a dispatch found.
+    /// The sum of the workers' losses after a dispatch.
     fn found_loss(&self) -> Result<f64, Error> {
         let real = self.uniform_scalar("fit_weight");
         let bytes = self.runner.bytes("fit_loss")?;
@@ -242,7 +244,7 @@ impl Fit {
         Ok((0..self.workers).map(|w| read_number(real, bytes, w * size)).sum())
     }
 
-    /// Adds the gradient over the items of one dispatch; gives their loss.
+    /// Adds the gradient over the items of one dispatch to `gradient`, and returns their loss.
     fn add_up(&mut self, order: &[u32], wants_loss: bool, gradient: &mut [f64]) -> Result<f64, Error> {
         self.choose(order)?;
         let sums = self.kernel.sums();
@@ -267,7 +269,7 @@ impl Fit {
         if wants_loss { self.found_loss() } else { Ok(0.0) }
     }
 
-    /// The render function's result for every item, and how many numbers each has.
+    /// The render function's result for every item, and the number of numbers per item.
     pub fn render(&mut self, x: &[f64]) -> Result<Option<(Vec<f64>, usize)>, Error> {
         if self.kernel.render.is_none() {
             return Ok(None);
@@ -292,7 +294,7 @@ impl Fit {
         Ok(Some((numbers, leaves.len())))
     }
 
-    /// Each fitted parameter as an array, for a file.
+    /// Each fitted parameter as an array, to be written to a file.
     pub fn arrays(&mut self, x: &[f64]) -> Result<Vec<(String, npy::Array)>, Error> {
         self.put(x)?;
         let mut out = Vec::new();
@@ -306,17 +308,17 @@ impl Fit {
         Ok(out)
     }
 
-    /// The type of an element of a parameter's buffer.
+    /// The type of one element of a parameter's buffer.
     fn value_element(&self, f: &Fitted) -> Option<MemType> {
         let ty = self.runner.element(&format!("fit_value_{}", f.name))?;
         match self.runner.mem()[ty] {
-            // Uniforms are arrays by type.
+            // Arrays that are bound as uniforms are a single value of array type.
             MemData::Array(element, _) if f.length.is_some() && self.kernel.sums() => Some(element),
             _ => Some(ty),
         }
     }
 
-    /// Runs so many threads of an entry point.
+    /// Runs an entry point with `n` threads.
     fn dispatch(
         &mut self,
         entry: &str,
@@ -328,7 +330,7 @@ impl Fit {
         Ok(())
     }
 
-    /// Writes the point into the parameters' buffers.
+    /// Writes the point `x` into the parameters' buffers.
     fn put(&mut self, x: &[f64]) -> Result<(), Error> {
         for (place, &x) in self.places.iter().zip(x) {
             put_number(&mut self.values[place.param], place.at, place.scalar, x);
@@ -344,7 +346,7 @@ impl Fit {
         element.and_then(|e| bind::scalars(self.runner.mem(), e).first().map(|l| l.1)).unwrap_or(Scalar::F32)
     }
 
-    /// Which numbers are fitted: those of floating type that have a gradient of the same name.
+    /// Finds the numbers to fit: those of floating-point type that have a gradient of the same name.
     fn find_places(&mut self) -> Result<(), Error> {
         for (param, f) in self.kernel.fitted.iter().enumerate() {
             let missing = || Error::Internal(format!("the buffer of `{}` is gone", f.name));
@@ -447,7 +449,7 @@ impl Fit {
     }
 }
 
-/// Reads the user's file for the functions that are named, and decides what calls what.
+/// Loads the user's file, looks up the functions named in the setup, and determines the arguments of each.
 fn plan(session: &mut Session, setup: &Setup, items: &Items) -> Result<Kernel, Failure> {
     let mut loaded = pipeline::load(session, &setup.path)?;
     loaded.errors()?;
@@ -513,10 +515,10 @@ fn initial(
     Ok(None)
 }
 
-/// The item that an element starts from: all elements together cover the items evenly.
+/// The item that an element is initialised from: all elements together cover the items evenly.
 fn spread(items: &Items, element: usize, n: usize, random: &mut Random) -> u32 {
     if let Some((width, height)) = items.image {
-        // Two irrational steps: a sequence of points without clumps (R2).
+        // Two irrational steps give a low-discrepancy sequence of points (R2).
         let (x, y) =
             (0.5 + element as f64 * 0.754_877_666_246_693, 0.5 + element as f64 * 0.569_840_290_998_053);
         let (x, y) = ((x.fract() * width as f64) as usize, (y.fract() * height as f64) as usize);
@@ -526,7 +528,7 @@ fn spread(items: &Items, element: usize, n: usize, random: &mut Random) -> u32 {
     (at as usize).min(items.n - 1) as u32
 }
 
-/// A column in the layout of a type.
+/// A column in the memory layout of a type.
 fn column_bytes(mem: &MemTypes, ty: MemType, name: &str, items: &Items) -> Result<Vec<u8>, Error> {
     let stride = mem.size(ty) as usize;
     let mut bytes = vec![0; stride * items.n];
@@ -569,7 +571,7 @@ fn fill_column(
     Ok(())
 }
 
-/// Every scalar with its path: `g.center[0]`.
+/// Collects every scalar of a type with its path, such as `g.center[0]`.
 fn named_scalars(
     mem: &MemTypes,
     ty: MemType,
@@ -625,7 +627,7 @@ fn read_number(s: Scalar, bytes: &[u8], at: usize) -> f64 {
 }
 
 impl Function {
-    /// Whether it reads a column of that name.
+    /// Returns true if the function reads a column of that name.
     pub fn reads(&self, column: &str) -> bool {
         self.arguments.iter().any(|a| matches!(a, Argument::Item(name, _) if name == column))
     }

@@ -1,23 +1,23 @@
-//! Adam and L-BFGS over a flat vector of numbers.
+//! The optimisers Adam and L-BFGS over a flat vector of numbers.
 //!
 //! Both are plain data that can be stored and read back, so that a fit can be resumed.
 
 use std::collections::VecDeque;
 
-/// What is minimised: value and gradient at a point.
+/// The function that is minimised: its value and gradient at a point.
 pub trait Objective {
-    /// The value; the gradient goes to `gradient`, which is as long as `x`.
+    /// Returns the value and writes the gradient to `gradient`, which is as long as `x`.
     fn evaluate(&mut self, x: &[f64], gradient: &mut [f64]) -> Result<f64, crate::Error>;
 }
 
-/// Adam (Kingma and Ba), with a rate for each number.
+/// Adam (Kingma and Ba), with a separate learning rate for each number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Adam {
     /// Steps made.
     pub step: u64,
     /// Running mean of the gradient.
     pub mean: Vec<f64>,
-    /// Running mean of its square.
+    /// Running mean of the gradient's square.
     pub square: Vec<f64>,
 }
 
@@ -25,13 +25,13 @@ const BETA_MEAN: f64 = 0.9;
 const BETA_SQUARE: f64 = 0.99;
 
 impl Adam {
-    /// At rest.
+    /// The initial state for `n` numbers.
     pub fn new(n: usize) -> Adam {
         Adam { step: 0, mean: vec![0.0; n], square: vec![0.0; n] }
     }
 
-    /// Moves `x` against the gradient; `rates` are for each number, `scale` for all (the schedule).
-    /// A gradient that is not finite leaves its number as it is.
+    /// Moves `x` against the gradient; `rates` holds a rate for each number, `scale` applies to all of them
+    /// (the schedule). A number whose gradient is not finite is left unchanged.
     pub fn update(&mut self, x: &mut [f64], gradient: &[f64], rates: &[f64], scale: f64) {
         self.step += 1;
         let steps = self.step.min(i32::MAX as u64) as i32;
@@ -54,18 +54,18 @@ impl Adam {
 pub struct Lbfgs {
     /// Steps made.
     pub step: u64,
-    /// The last moves and changes of the gradient, oldest first.
+    /// The last changes of the point and of the gradient, oldest first.
     pub pairs: VecDeque<(Vec<f64>, Vec<f64>)>,
-    /// Value at the current point, once known.
+    /// The value at the current point, once it is known.
     pub value: Option<f64>,
-    /// Gradient at the current point, once known.
+    /// The gradient at the current point, once it is known.
     pub gradient: Vec<f64>,
 }
 
 const MEMORY: usize = 12;
 
 impl Lbfgs {
-    /// Makes one step from `x`. `None`: no further descent is possible in this precision.
+    /// Makes one step from `x`. Returns `None` if no further descent is possible at this precision.
     pub fn update(
         &mut self,
         x: &mut [f64],
@@ -91,7 +91,7 @@ impl Lbfgs {
         let (mut low, mut high) = (0.0, f64::INFINITY);
         let mut point = vec![0.0; n];
         let mut gradient = vec![0.0; n];
-        // The best point that decreases enough, should the search end early.
+        // The best point so far with sufficient decrease, in case the search ends early.
         let mut best: Option<(f64, Vec<f64>, Vec<f64>)> = None;
         for _ in 0..30 {
             for k in 0..n {
@@ -127,7 +127,7 @@ impl Lbfgs {
         Ok(Some(value))
     }
 
-    /// `-H g` by the two-loop recursion.
+    /// Computes `-H g` by the two-loop recursion.
     fn direction(&self) -> Vec<f64> {
         let mut q: Vec<f64> = self.gradient.iter().map(|g| -g).collect();
         let mut weights = Vec::with_capacity(self.pairs.len());

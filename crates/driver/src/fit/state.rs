@@ -1,4 +1,4 @@
-//! The state of a fit as a file, so that it can go on later.
+//! Stores the state of a fit in a file, so that the fit can be resumed later.
 
 use std::path::Path;
 
@@ -8,28 +8,28 @@ use crate::error::Error;
 use crate::files;
 use crate::fit::optimise::{Adam, Lbfgs};
 
-/// What a fit needs to go on.
+/// The state needed to resume a fit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
-    /// Steps made.
+    /// Steps made so far.
     pub step: u64,
-    /// Seconds spent.
+    /// Seconds spent so far.
     pub seconds: f64,
-    /// The point.
+    /// The current point.
     pub x: Vec<f64>,
-    /// Adam's memory.
+    /// The state of Adam.
     pub adam: Adam,
-    /// L-BFGS's memory.
+    /// The state of L-BFGS.
     pub lbfgs: Lbfgs,
-    /// Step and loss, as plotted.
+    /// The plotted pairs of step and loss.
     pub history: Vec<(f64, f64)>,
 }
 
-/// Values of the loss that are kept: of more, every second one goes.
+/// The maximum number of loss values kept: beyond it, every second one is dropped.
 const MOST_HISTORY: usize = 2048;
 
 impl State {
-    /// Adds a value of the loss.
+    /// Records a value of the loss.
     pub fn record(&mut self, step: u64, loss: f64) {
         self.history.push((step as f64, loss));
         if self.history.len() > MOST_HISTORY {
@@ -61,7 +61,7 @@ impl State {
         files::write(path, state.to_string().as_bytes())
     }
 
-    /// Reads the file; `n` is how many numbers are fitted.
+    /// Reads the file; `n` is the number of fitted numbers.
     pub fn load(path: &Path, n: usize) -> Result<State, Error> {
         let text = files::read_text(path, files::DATA)?;
         let json: Json = serde_json::from_str(&text).map_err(|e| Error::read(path, e))?;

@@ -1,19 +1,20 @@
-//! Sines, cosines and tangents, and the angles they belong to.
+//! Sines, cosines and tangents, and their inverse functions.
 
 use ir::Math;
 use ir::polynomials::{ASIN, ATAN, COS, FAR, PIO2, SIN};
 
 use super::{Binary, Compare, Library, Ops, Unary};
 
-/// As [`SIN`], for floats: by `r^2` up to 0.64; error 1.3e-8.
+/// As [`SIN`], for floats: in `r^2` up to 0.64; error 1.3e-8.
 const SIN32: [f64; 3] = [-0.166666641831398, 0.00833270326256752, -0.0001957844360731542];
-/// As [`COS`], for floats: by `r^2` up to 0.64; error 9e-10.
+/// As [`COS`], for floats: in `r^2` up to 0.64; error 9e-10.
 const COS32: [f64; 3] = [0.0416666641831398, -0.0013888258254155517, 2.4538474463042803e-05];
-/// π/2 in three floats, each what the one before leaves.
+/// π/2 as the sum of three floats, each the rounded remainder of those before it.
 const PIO2_32: [f64; 3] = [1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15];
-/// π/2 rounded, and the rest.
+/// π/2 as a rounded double, and the remainder.
 const HALF_PI: (f64, f64) = (std::f64::consts::FRAC_PI_2, 6.123233995736766e-17);
-/// As [`FAR`], for floats: the number of quarter turns has 16 bits, and the first step of the reduction is exact.
+/// As [`FAR`], for floats: the number of quarter turns fits in 16 bits, and the first step of the reduction
+/// is exact.
 const FAR32: f64 = 1.0e5;
 
 impl<O: Ops> Library<'_, O> {
@@ -40,7 +41,7 @@ impl<O: Ops> Library<'_, O> {
         let turned = self.mul(rest, w);
         let s = self.fma(zr, s, turned);
         let sin = self.add(r, s);
-        // Of a zero the sign stays.
+        // A zero keeps its sign.
         let none = self.same(y, zero);
         let sin = self.select(none, y, sin);
         let c = self.polynomial(cosines, z);
@@ -99,8 +100,8 @@ impl<O: Ops> Library<'_, O> {
         (r, rest)
     }
 
-    /// The same for floats. What is left after the first step is a multiple of 2^-23 below 1 (or of what `y` is a
-    /// multiple of), so that step is exact.
+    /// As [`Self::reduced`], for floats. The remainder after the first step is below 1 and a multiple of
+    /// 2^-23 (or of the unit that `y` is a multiple of), so that step is exact.
     #[inline(always)]
     pub(super) fn reduced_single(&mut self, y: O::V, k: O::V) -> (O::V, O::V) {
         let [p1, p2, p3] = PIO2_32.map(|p| self.num(p));
@@ -119,14 +120,14 @@ impl<O: Ops> Library<'_, O> {
         (r, self.add(over, rest))
     }
 
-    /// The angle of `|y| / |x|`, from 0 to a quarter turn; and whether `y` is larger.
+    /// The angle of `|y| / |x|`, from 0 to a quarter turn, and the truth value of `|y| > |x|`.
     #[inline(always)]
     pub(super) fn angle(&mut self, y: O::V, x: O::V) -> (O::V, O::V) {
         let (a, b) = (self.abs(y), self.abs(x));
         let steep = self.less(b, a);
         let top = self.select(steep, b, a);
         let under = self.select(steep, a, b);
-        // Near 45 degrees, from there.
+        // An angle near 45 degrees is computed relative to 45 degrees.
         let limit = self.num(0.41421356237309503);
         let limit = self.mul(limit, under);
         let turned = self.less(limit, top);
@@ -135,7 +136,7 @@ impl<O: Ops> Library<'_, O> {
         let above = self.select(turned, less, top);
         let below = self.select(turned, more, under);
         let t = self.div(above, below);
-        // 0/0 and ∞/∞: the corner of the square.
+        // The quotient 0/0 becomes 0, and ∞/∞ the diagonal at 45 degrees.
         let zero = self.num(0.0);
         let none = self.same(under, zero);
         let t = self.select(none, zero, t);
@@ -154,7 +155,7 @@ impl<O: Ops> Library<'_, O> {
         let z = self.mul(t, t);
         let p = self.polynomial(&ATAN, z);
         let zt = self.mul(z, t);
-        // What 45 degrees are besides their rounded number.
+        // The rounding error of π/4.
         let (eighth, low) = (self.num(std::f64::consts::FRAC_PI_4), self.num(3.061616997868383e-17));
         let low = self.select(turned, low, zero);
         let p = self.fma(zt, p, low);
@@ -197,7 +198,7 @@ impl<O: Ops> Library<'_, O> {
         let p = self.polynomial(&ASIN, z);
         let zs = self.mul(z, s);
         let p = self.mul(zs, p);
-        // What the root lacks.
+        // The rounding error of the root.
         let back = self.neg(root);
         let lack = self.fma(back, root, z);
         let twice = self.add(root, root);

@@ -16,7 +16,7 @@ impl<O: Ops> Library<'_, O> {
 
     #[inline(always)]
     pub(super) fn exp(&mut self, a: O::V) -> O::V {
-        // Neither the argument nor the result is extreme.
+        // Below this limit neither the argument nor the result is extreme.
         let most = self.num(708.0);
         let size = self.abs(a);
         let is_near = self.o.compare(Compare::LessOrSame, size, most);
@@ -28,7 +28,7 @@ impl<O: Ops> Library<'_, O> {
                 let (p, k) = this.exp_far(a);
                 let one = this.num(1.0);
                 let p = this.add(one, p);
-                // The result is no more extreme than `p 2^k` by itself, so `k` is added to the exponent.
+                // The exponent of `p 2^k` is in range, so `k` can be added to the bits of the exponent.
                 let up = this.exponent(k);
                 let bits = this.bits(p);
                 let bits = this.o.binary(Binary::Add, bits, up);
@@ -45,10 +45,11 @@ impl<O: Ops> Library<'_, O> {
         )
     }
 
-    /// The exponent's bits of `2^k`, less those of 1, of a whole number as [`Self::exp_far`] gives it.
+    /// The difference between the exponent bits of `2^k` and those of 1, for a whole number `k` as
+    /// [`Self::exp_far`] returns it.
     #[inline(always)]
     pub(super) fn exponent(&mut self, k: O::V) -> O::V {
-        // What stands for 0 in the sum has zeros in these bits.
+        // The bits of the sum that represent 0 have zeros in the bits that the shift keeps.
         let at = self.num(self.magic().0);
         let sum = self.add(k, at);
         let bits = self.bits(sum);
@@ -67,7 +68,7 @@ impl<O: Ops> Library<'_, O> {
         self.exp_far(x)
     }
 
-    /// `p 2^k`, right for subnormal results.
+    /// `p 2^k`, which is also right for subnormal results.
     #[inline(always)]
     pub(super) fn scaled(&mut self, p: O::V, k: O::V) -> O::V {
         let k = self.int(k);
@@ -106,7 +107,7 @@ impl<O: Ops> Library<'_, O> {
         let r = self.sub(y, k);
         let by = self.num(std::f64::consts::LN_2);
         let t = self.mul(r, by);
-        // What rounding took from t, and from ln 2.
+        // The rounding errors of t and of ln 2.
         let back = self.neg(t);
         let rest = self.fma(r, by, back);
         let low = self.num(2.3190468138462996e-17);
@@ -148,7 +149,7 @@ impl<O: Ops> Library<'_, O> {
         let two = self.num(2.0);
         let under = self.add(t, two);
         let r = self.div(t, under);
-        // What the sum and the quotient lost; one over the sum is (1 - tanh) / 2.
+        // Corrects the rounding errors of the sum and the quotient; one over the sum is (1 - tanh) / 2.
         let of_two = self.sub(under, t);
         let of_t = self.sub(under, of_two);
         let lost_t = self.sub(t, of_t);
@@ -215,7 +216,7 @@ impl<O: Ops> Library<'_, O> {
         self.or_nan(r, x)
     }
 
-    /// As [`Self::exp_parts`], up to 711.
+    /// As [`Self::exp_parts`], without clamping: for arguments up to 711.
     #[inline(always)]
     pub(super) fn exp_far(&mut self, x: O::V) -> (O::V, O::V) {
         self.exp_of(x, None)
@@ -224,7 +225,7 @@ impl<O: Ops> Library<'_, O> {
     /// `e^(x + more) = 2^k (1 + p)`; `more` is small beside `x`.
     #[inline(always)]
     pub(super) fn exp_of(&mut self, x: O::V, more: Option<O::V>) -> (O::V, O::V) {
-        // The nearest whole number: what is added leaves no room for a fraction.
+        // The nearest whole number: the sum with the magic number has no bits for a fraction.
         let (turns, magic) = (self.num(std::f64::consts::LOG2_E), self.num(self.magic().0));
         let k = self.fma(x, turns, magic);
         let k = self.sub(k, magic);
@@ -267,7 +268,7 @@ impl<O: Ops> Library<'_, O> {
         let larger = self.mul(x, up);
         let y = self.select(small, larger, x);
         let bits = self.bits(y);
-        // So that the exponent changes at the root of 1/2.
+        // Subtracting the bits of sqrt(1/2) makes the exponent change there.
         let root = self.o.int(0x3fe6_a09e_667f_3bcd);
         let from = self.o.binary(Binary::Sub, bits, root);
         let constant = self.o.int(52);

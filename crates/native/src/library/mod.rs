@@ -1,16 +1,18 @@
-//! Functions of numbers as operations with hardly a branch, for one thread and for lanes.
+//! Mathematical functions as sequences of nearly branch-free operations, for one thread and for lanes.
 //!
-//! Each function is written once, on the operations of [`Ops`]. LLVM's backend emits them, as functions of numbers or of
-//! vectors; `runtime::own` computes them here, for the backend that runs a kernel until LLVM's code is there. So lanes, single
-//! threads and both backends agree bit for bit. A `float` function is the double one, rounded, and so nearly always the
-//! nearest float; but sines and cosines of floats are computed in single precision ([`is_single`]).
+//! Each function is written once, in terms of the operations of [`Ops`]. LLVM's backend emits them, as
+//! functions of scalars or of vectors; `runtime::own` evaluates them directly, for the backend that runs a
+//! kernel until LLVM's code is ready. So lanes, single threads and both backends agree bit for bit. A `float`
+//! function is the double one with its result rounded, which is nearly always the nearest float; but sines
+//! and cosines of floats are computed in single precision ([`is_single`]).
 //!
-//! Arguments are reduced to a small range (Cody and Waite's way, constants split so that products are exact), where a
-//! polynomial is evaluated: those of doubles are in [`ir::polynomials`], those of floats here. Errors of the
-//! functions are at most 2 units in the last place (`codegen-llvm/tests/mathematics.rs`).
+//! Arguments are reduced to a small range (by Cody and Waite's method, with constants split so that products
+//! are exact), in which a polynomial is evaluated: the polynomials for doubles are in [`ir::polynomials`],
+//! those for floats in this module. Errors of the functions are at most 2 units in the last place
+//! (`codegen-llvm/tests/mathematics.rs`).
 //!
-//! What is not here, or on a machine without fused multiplication and addition, is computed by the functions of the
-//! interpreter; so are sines of numbers beyond [`ir::polynomials::FAR`].
+//! Functions that are not in the library, all functions on a machine without fused multiply-add, and sines of
+//! numbers beyond [`ir::polynomials::FAR`] are computed by the functions of the interpreter.
 
 mod angles;
 mod exponential;
@@ -20,16 +22,17 @@ use ir::Math;
 
 use exponential::LOG10_2;
 
-/// What functions of numbers are made of: doubles, integers of 64 bits and truth values, of one thread or of all lanes;
-/// or floats, and integers of 32 bits.
+/// The operations that the functions consist of. They work on doubles, 64-bit integers and truth values, of
+/// one thread or of all lanes; or on floats and 32-bit integers.
 #[expect(missing_docs, reason = "the names say it")]
 pub trait Ops {
     /// A value of any of the three kinds.
     type V: Copy;
 
-    /// Whether numbers are floats (and integers have 32 bits).
+    /// Returns true if numbers are floats (and integers have 32 bits).
     fn single(&self) -> bool;
-    /// Whether results are rounded to floats: they need not be exact to the last place of a double.
+    /// Returns true if results are rounded to floats, so that they need not be exact to the last place of a
+    /// double.
     fn rounds(&self) -> bool;
     fn float(&mut self, x: f64) -> Self::V;
     fn int(&mut self, n: i64) -> Self::V;
@@ -40,8 +43,8 @@ pub trait Ops {
     /// `a * b + c`, rounded once.
     fn fma(&mut self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     fn select(&mut self, c: Self::V, a: Self::V, b: Self::V) -> Self::V;
-    /// What `near` makes of `x` if `is_near` holds in all lanes, else what `far` makes of it. Where it holds in one, both
-    /// give that the same bits.
+    /// The result of `near` on `x` if `is_near` holds in all lanes, else the result of `far`. For a lane in
+    /// which `is_near` holds, both give the same bits.
     fn either(
         &mut self,
         is_near: Self::V,
@@ -49,11 +52,11 @@ pub trait Ops {
         near: impl FnOnce(&mut Self, Self::V) -> Self::V,
         far: impl FnOnce(&mut Self, Self::V) -> Self::V,
     ) -> Self::V;
-    /// `found` where `near` holds, else what the interpreter's function gives.
+    /// `found` where `near` holds, else the result of the interpreter's function.
     fn elsewhere(&mut self, m: Math, near: Self::V, x: Self::V, found: Self::V) -> Self::V;
 }
 
-/// Operations on one value. `Round` is to the nearest whole number, of two the even one.
+/// Operations on one value. `Round` rounds to the nearest whole number, and ties to even.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Unary {
@@ -62,16 +65,16 @@ pub enum Unary {
     Round,
     Trunc,
     Sqrt,
-    /// The bits of a double.
+    /// A double to its bits.
     Bits,
-    /// The double of these bits.
+    /// Bits to the double that they represent.
     OfBits,
-    /// The double of a signed integer.
+    /// A signed integer to a double.
     OfInt,
 }
 
-/// Operations on two values of a kind: doubles where the name ends in F, else integers; truth values have the bitwise
-/// ones.
+/// Operations on two values of the same kind: doubles where the name ends in F, else integers. The bitwise
+/// operations also take truth values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Binary {
@@ -79,7 +82,7 @@ pub enum Binary {
     SubF,
     MulF,
     DivF,
-    /// The first with the sign of the second, both doubles.
+    /// The first double with the sign of the second.
     CopySign,
     Add,
     Sub,
@@ -90,7 +93,7 @@ pub enum Binary {
     Ashr,
 }
 
-/// Comparisons: of doubles, where a NaN fits none but `Unordered`; the last two of integers.
+/// Comparisons. The last two compare integers, the others doubles, where only `Unordered` is true of a NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Compare {
@@ -103,12 +106,13 @@ pub enum Compare {
     Below,
 }
 
-/// Whether a function of floats is computed in single precision, by operations that are of floats and of 32-bit numbers.
+/// Returns true if the function of floats is computed in single precision, by operations on floats and 32-bit
+/// integers.
 pub const fn is_single(m: Math) -> bool {
     matches!(m, Math::Sin | Math::Cos)
 }
 
-/// Whether a function is here.
+/// Returns true if the library has the function.
 pub fn has(m: Math) -> bool {
     matches!(
         m,
@@ -134,13 +138,13 @@ pub fn has(m: Math) -> bool {
     )
 }
 
-/// A function of doubles. [`has`] says which there are.
+/// Evaluates a function. [`has`] tells which functions there are.
 #[inline(always)]
 pub fn function<O: Ops>(ops: &mut O, m: Math, args: &[O::V]) -> O::V {
     Library { o: ops }.function(m, args)
 }
 
-/// The functions, on some operations.
+/// The functions, in terms of the operations `o`.
 struct Library<'o, O> {
     o: &'o mut O,
 }
@@ -263,10 +267,10 @@ impl<O: Ops> Library<'_, O> {
         self.o.binary(Binary::Sub, bits, constant)
     }
 
-    /// What makes an integer of a number, and the bits that stand for 0.
+    /// The addend that converts a whole number to an integer, and the bits of the sum that represent 0.
     fn magic(&self) -> (f64, i64) {
-        // A whole number below 2^51 stands in the last bits of its sum with 1.5 * 2^52, of floats one below 2^22 in that
-        // with 1.5 * 2^23. A NaN gives any number, which nobody looks at.
+        // A whole double below 2^51 appears in the low bits of its sum with 1.5 * 2^52, and a whole float
+        // below 2^22 in those of its sum with 1.5 * 2^23. A NaN gives an arbitrary number, which is not used.
         if self.o.single() {
             (12_582_912.0, i64::from(12_582_912.0_f32.to_bits()))
         } else {

@@ -1,11 +1,12 @@
-//! Powers and inverse hyperbolic functions, by logarithms that know more than their numbers hold.
+//! Powers and inverse hyperbolic functions, by logarithms of more than working precision.
 //!
-//! `x^y = e^(y ln x)`: an error of the product is one of the result, and the product goes up to 745. So that the power of
-//! a double is right to its last place, the logarithm is a sum of two doubles, right to 64 bits. That of a float, rounded
-//! from the double, needs no more than a double's.
+//! `x^y = e^(y ln x)`: an absolute error of the product is a relative error of the result, and the product
+//! can be as large as 745. For the power of a double to be right to its last place, the logarithm is
+//! therefore a sum of two doubles, right to 64 bits. The power of a float is rounded from the double result,
+//! so it needs no more than a double's precision.
 //!
-//! An inverse hyperbolic function is `ln(1 + u)`: what rounding took from `u` and from the sum is added to the logarithm
-//! before its last rounding, so a small result has no larger error than others.
+//! An inverse hyperbolic function is `ln(1 + u)`: the rounding errors of `u` and of the sum are added to the
+//! logarithm before its last rounding, so small results have no larger error than others.
 
 use ir::polynomials::LOG_NEXT;
 
@@ -15,13 +16,13 @@ use super::{Binary, Compare, Library, Ops, Unary};
 /// Two thirds, in two parts.
 const TWO_THIRDS: (f64, f64) = (0.6666666666666666, 3.700743415417188e-17);
 
-/// Beyond this, 2^28, `sqrt(x² ± 1)` is `x` to the last place.
+/// The number 2^28, beyond which `sqrt(x² ± 1)` is `x` to the last place.
 const LARGE: f64 = 268_435_456.0;
 
 impl<O: Ops> Library<'_, O> {
     // ---- sums of two numbers, the second below the last place of the first
 
-    /// `a + b`, exactly, where `a` is the larger one or zero.
+    /// `a + b`, exactly, where `a` is the larger in magnitude or zero.
     #[inline(always)]
     fn sum_below(&mut self, a: O::V, b: O::V) -> (O::V, O::V) {
         let sum = self.add(a, b);
@@ -47,7 +48,7 @@ impl<O: Ops> Library<'_, O> {
         (product, self.fma(a, b, back))
     }
 
-    /// `ln x` of a positive number that is finite, right to 64 bits.
+    /// `ln x` of a finite positive number, right to 64 bits.
     #[inline(always)]
     fn log_pair(&mut self, x: O::V) -> (O::V, O::V) {
         let (k, f) = self.log_parts(x);
@@ -89,7 +90,7 @@ impl<O: Ops> Library<'_, O> {
 
     // ---- inverse hyperbolic functions
 
-    /// `ln(1 + u + low)`, and of a large number `x` `ln(2 x)`.
+    /// `ln(1 + u + low)`, or `ln(2 x)` where a number `x` is large.
     #[inline(always)]
     fn log_of_more(&mut self, u: O::V, low: O::V, large: Option<(O::V, O::V)>) -> O::V {
         let (zero, one) = (self.num(0.0), self.num(1.0));
@@ -143,7 +144,8 @@ impl<O: Ops> Library<'_, O> {
         let back = self.neg(root);
         let rest = self.fma(back, root, square);
         let rest = self.add(rest, square_low);
-        // A root of zero has no rest; the least number is nothing beside another root.
+        // If the root is zero, so is the remainder. Adding the least normal number avoids a division by zero
+        // and does not change any other root.
         let (twice, least) = (self.add(root, root), self.num(f64::MIN_POSITIVE));
         let under = self.add(twice, least);
         let rest = self.div(rest, under);
@@ -185,7 +187,7 @@ impl<O: Ops> Library<'_, O> {
 
     // ---- powers
 
-    /// `|x|^y`, but where either is NaN, or `|x|` 1.
+    /// `|x|^y`, unless either is NaN or `|x|` is 1.
     #[inline(always)]
     fn power(&mut self, a: O::V, y: O::V) -> O::V {
         if self.o.rounds() {
@@ -202,7 +204,7 @@ impl<O: Ops> Library<'_, O> {
         let log = self.select(none, bottom, log);
         let (product, low) = self.product(y, log);
         let low = self.fma(y, log_low, low);
-        // What is beyond these is so by its size; there is nothing to add to it.
+        // Beyond these limits the result overflows or underflows, and the low part does not matter.
         let (least, most) = (self.num(-750.0), self.num(710.0));
         let under = self.less(product, least);
         let product = self.select(under, least, product);
@@ -213,7 +215,7 @@ impl<O: Ops> Library<'_, O> {
         let (p, k) = self.exp_of(product, Some(low));
         let one = self.num(1.0);
         let p = self.add(one, p);
-        // Infinite where it is too large.
+        // The result is infinite if it is too large.
         self.scaled(p, k)
     }
 
@@ -225,7 +227,7 @@ impl<O: Ops> Library<'_, O> {
         let r = self.power(a, y);
         let unit = self.same(a, one);
         let r = self.select(unit, one, r);
-        // Whole and odd exponents.
+        // Tests whether the exponent is whole, and whether it is odd.
         let whole = self.o.unary(Unary::Trunc, y);
         let whole = self.same(whole, y);
         let halved = self.mul(y, half);

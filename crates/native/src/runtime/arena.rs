@@ -1,17 +1,17 @@
-//! A bump allocator in chunks: memory is handed out upwards and given back to a mark.
+//! A chunked bump allocator: memory is allocated upwards and released to a mark.
 
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const FIRST: usize = 64 << 10;
-/// The mark of an arena that has no chunk: no memory is there.
+/// The mark of an arena without a chunk; there is no memory at this address.
 const NOWHERE: usize = align_of::<u128>();
-/// The bytes that the arenas of all threads hold together at most, if nobody says otherwise: a loop without an end that
-/// keeps what its reversal needs shall end with a message.
+/// The default limit of the bytes that the arenas of all threads hold together. It makes an endless loop that
+/// keeps residuals for its reversal end with an error message.
 pub const DEFAULT_MEMORY: u64 = 2 << 30;
 
-/// The bytes that some arenas may hold together.
+/// A limit of the bytes that several arenas hold together.
 #[derive(Debug)]
 pub struct Budget {
     limit: u64,
@@ -19,7 +19,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// So many bytes.
+    /// A budget of `limit` bytes.
     pub fn new(limit: u64) -> Arc<Budget> {
         Arc::new(Budget { limit, held: AtomicU64::new(0) })
     }
@@ -38,17 +38,17 @@ impl Budget {
     }
 }
 
-/// The arena of a thread. Compiled code allocates and releases within a chunk by itself, by the
-/// first three fields; `top` is always aligned to 16, and is the mark.
+/// The arena of a thread. Compiled code allocates and releases within a chunk by itself, through the first
+/// three fields. `top` is always aligned to 16, and serves as the mark.
 #[repr(C)]
 pub struct Arena {
     top: usize,
     end: usize,
     base: usize,
     current: usize,
-    /// The first is made once it is needed: code that needs no memory takes none.
+    /// The first chunk is allocated on first use: code that needs no memory allocates none.
     chunks: Vec<Vec<MaybeUninit<u128>>>,
-    /// Chunks but the first count.
+    /// Every chunk but the first counts against the budget.
     budget: Arc<Budget>,
 }
 
@@ -59,26 +59,26 @@ impl Drop for Arena {
 }
 
 impl Arena {
-    /// An arena, empty so far, that shares what it may hold with others.
+    /// An empty arena that shares `budget` with other arenas.
     pub fn new(budget: Arc<Budget>) -> Arena {
         let mut arena = Arena { top: 0, end: 0, base: 0, current: 0, chunks: vec![Vec::new()], budget };
         arena.enter(0);
         arena
     }
 
-    /// The bytes that it and those that share with it may hold.
+    /// The number of bytes that all arenas with the same budget may hold together.
     pub fn limit(&self) -> u64 {
         self.budget.limit
     }
 
-    /// Frees the chunks from this one on.
+    /// Frees the chunks from number `from` on.
     fn give_back(&mut self, from: usize) {
         for chunk in self.chunks.drain(from.min(self.chunks.len())..) {
             self.budget.give(chunk.capacity() * 16);
         }
     }
 
-    /// `bytes` of memory, aligned to 16; `None` if there is none.
+    /// Allocates `bytes` of memory, aligned to 16; `None` if there is not enough.
     pub fn alloc(&mut self, bytes: u64) -> Option<*mut u8> {
         let bytes = usize::try_from(bytes).ok()?.checked_add(15)? & !15;
         if self.end - self.top < bytes {
@@ -87,29 +87,29 @@ impl Arena {
         let at = self.top as *mut u8;
         self.top += bytes;
         if cfg!(debug_assertions) {
-            // Whoever reads what nobody wrote finds NaN and not, by chance, the right number.
-            // SAFETY: the bytes are within the chunk and belong to nobody yet.
+            // Reads of uninitialised memory find NaN instead of, by chance, the right number.
+            // SAFETY: the bytes are within the chunk and not in use yet.
             unsafe { at.write_bytes(0xff, bytes.min(1 << 16)) };
         }
         Some(at)
     }
 
-    /// Gives back everything handed out since `top` was `mark`.
+    /// Releases everything allocated since `top` was `mark`.
     pub fn release(&mut self, mark: usize) {
         while !(self.base..=self.end).contains(&mark) && self.current > 0 {
             self.enter(self.current - 1);
         }
-        // A mark from before there was a chunk is that of its start.
+        // A mark taken before there was a chunk stands for the start of the first chunk.
         debug_assert!((self.base..=self.end).contains(&mark) || mark == NOWHERE);
         self.top = mark.max(self.base);
     }
 
-    /// Gives everything back.
+    /// Releases everything.
     pub fn reset(&mut self) {
         self.enter(0);
     }
 
-    /// The bytes of all chunks.
+    /// The size of all chunks in bytes.
     pub fn held(&self) -> usize {
         self.chunks.iter().map(|c| c.capacity() * 16).sum()
     }
@@ -128,7 +128,7 @@ impl Arena {
             // Chunks past the current one hold nothing: a mark always lies in an earlier one.
             self.give_back(next);
             let mut chunk = Vec::new();
-            // No more than is needed where that is all there is.
+            // If the budget does not allow a chunk of the usual size, allocate only what is needed.
             let size = [bytes.max(FIRST << next.min(14)), bytes]
                 .into_iter()
                 .find(|&size| self.budget.take(size.next_multiple_of(16)))?;

@@ -1,8 +1,8 @@
 //! The functions that compiled code calls, and their addresses and signatures.
 //!
-//! Every helper keeps the contract of compiled code: the context is the one it was entered with,
-//! pointers are what the emitter made of the types. A helper that may stop the thread holds nothing
-//! that would have to be dropped at that point.
+//! Every helper relies on the contract of compiled code: the context is the one that the code was entered
+//! with, and pointers are what the emitter derived from the types. A helper that may stop the thread owns
+//! nothing that would have to be dropped at that point.
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -40,17 +40,17 @@ macro_rules! helpers {
             /// Every helper, in the order of the discriminants.
             pub const ALL: &[Helper] = &[$(Helper::$variant,)*];
 
-            /// Its symbol.
+            /// The symbol of the helper.
             pub fn name(self) -> &'static str {
                 match self { $(Helper::$variant => concat!("rt_", stringify!($function)),)* }
             }
 
-            /// Its address.
+            /// The address of the helper.
             fn address(self) -> Address {
                 match self { $(Helper::$variant => $function as *const () as Address,)* }
             }
 
-            /// True if it may take memory from the arena.
+            /// Returns true if the helper may allocate memory in the arena.
             pub fn allocates(self) -> bool {
                 matches!(
                     self,
@@ -64,7 +64,7 @@ macro_rules! helpers {
                 )
             }
 
-            /// Its parameters and result.
+            /// The parameters and the result of the helper.
             pub fn signature(self) -> (&'static [Word], Option<Word>) {
                 match self { $(Helper::$variant => (&[$($param),*], helpers!(@ $($result)?)),)* }
             }
@@ -105,7 +105,7 @@ helpers! {
     RemDouble = rem_double(F64, F64) -> F64;
 }
 
-/// The symbol of a math function at `f32` or `f64`.
+/// The symbol of a math function for `f32` or `f64`.
 pub fn libm_name(m: Math, double: bool) -> String {
     format!("rt_{}_{}", m.name(), if double { 64 } else { 32 })
 }
@@ -129,7 +129,7 @@ pub fn symbols() -> Vec<(String, *const u8)> {
 
 macro_rules! libm {
     ($($variant:ident($($arg:ident),*);)*) => {
-        /// The functions of `f32` and of `f64` behind a math op; `None` if it is no float function
+        /// The versions for `f32` and `f64` of the function of a math op; `None` if it is no float function
         /// of its arity.
         fn libm(m: Math) -> Option<(Address, Address)> {
             match m {
@@ -178,7 +178,7 @@ unsafe extern "C" fn release(ctx: *mut Context, mark: usize) {
     unsafe { (*ctx).arena.release(mark) }
 }
 
-/// A stack of `n` elements of `size` bytes, to be filled.
+/// Allocates a stack of `n` uninitialised elements of `size` bytes.
 unsafe extern "C" fn stack_new(ctx: *mut Context, n: u64, size: u64) -> *mut Header {
     // SAFETY: see the head of this file.
     unsafe {
@@ -192,7 +192,7 @@ unsafe extern "C" fn stack_header(ctx: *mut Context, ptr: *mut u8, len: u64, cap
     unsafe { (*ctx).new_header(Header { ptr, len, cap }) }
 }
 
-/// Room for `cap` elements of `size` bytes, the first `len` copied from `ptr`.
+/// Allocates room for `cap` elements of `size` bytes and copies the first `len` from `ptr`.
 unsafe extern "C" fn stack_room(ctx: *mut Context, ptr: *mut u8, len: u64, cap: u64, size: u64) -> *mut u8 {
     // SAFETY: see the head of this file.
     unsafe {
@@ -204,7 +204,7 @@ unsafe extern "C" fn stack_room(ctx: *mut Context, ptr: *mut u8, len: u64, cap: 
     }
 }
 
-/// Grows the stack in a cell so that it has an element `idx`.
+/// Grows the stack in a cell so that it has an element number `idx`.
 unsafe extern "C" fn cell_grow(
     ctx: *mut Context,
     loc: *mut *mut Header,
@@ -247,12 +247,13 @@ unsafe extern "C" fn stack_add(
     unsafe { (*ctx).add_stack(loc, from, &*shape, empty) }
 }
 
-/// Reads numbers of so many bytes at the addresses of the lanes of the mask; zeros for all others that there can be.
+/// Reads a number of `bytes` bytes at the address of each lane in the mask, and fills the entries of all
+/// other lanes, up to the largest number of lanes, with zeros.
 unsafe extern "C" fn gather(places: *const *const u8, to: *mut u8, mask: u32, bytes: u64) {
     for lane in 0..MOST_LANES as usize {
         let bytes = bytes as usize;
-        // SAFETY: code hands over an address for each lane that it has, no others are in the mask, and room for the
-        // numbers of the most lanes there are.
+        // SAFETY: code passes an address for each lane that it has, and room for the numbers of the largest
+        // number of lanes. The mask contains no lane that the code does not have.
         unsafe {
             if mask >> lane & 1 == 1 {
                 std::ptr::copy_nonoverlapping(*places.add(lane), to.add(lane * bytes), bytes);
@@ -263,7 +264,7 @@ unsafe extern "C" fn gather(places: *const *const u8, to: *mut u8, mask: u32, by
     }
 }
 
-/// Writes numbers of so many bytes to the addresses of the lanes of the mask, one lane after the other.
+/// Writes a number of `bytes` bytes to the address of each lane in the mask, one lane after the other.
 unsafe extern "C" fn scatter(places: *const *mut u8, from: *const u8, mask: u32, bytes: u64) {
     for lane in (0..MOST_LANES as usize).filter(|lane| mask >> lane & 1 == 1) {
         let bytes = bytes as usize;
@@ -272,10 +273,11 @@ unsafe extern "C" fn scatter(places: *const *mut u8, from: *const u8, mask: u32,
     }
 }
 
-/// The addresses of the elements with the lanes' numbers, and which lanes of the mask have one.
+/// The addresses of the elements whose numbers the lanes hold, and the lanes of the mask whose elements
+/// exist.
 ///
 /// # Safety
-/// There is a number for each lane of the mask.
+/// `numbers` holds a number for each lane of the mask.
 unsafe fn elements(
     numbers: *const u32,
     mask: u32,
@@ -284,7 +286,7 @@ unsafe fn elements(
     let mut places = [first; MOST_LANES as usize];
     let mut found = 0;
     for lane in (0..MOST_LANES as usize).filter(|lane| mask >> lane & 1 == 1) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees that there is a number for this lane.
         let number = unsafe { *numbers.add(lane) };
         let number = if signed != 0 { i64::from(number as i32) as u64 } else { u64::from(number) };
         if number < count {
@@ -295,7 +297,7 @@ unsafe fn elements(
     (places, found)
 }
 
-/// As `gather`, of elements with the lanes' numbers; zeros for those that are not there.
+/// As `gather`, for elements whose numbers the lanes hold; elements that do not exist read as zeros.
 unsafe extern "C" fn gather_elements(
     numbers: *const u32,
     to: *mut u8,
@@ -306,14 +308,14 @@ unsafe extern "C" fn gather_elements(
     size: u64,
     signed: u32,
 ) {
-    // SAFETY: code hands over a number for each lane that it has; elements below the count are there.
+    // SAFETY: code passes a number for each lane that it has, and elements below the count exist.
     unsafe {
         let (places, mask) = elements(numbers, mask, (first, count, size, signed));
         gather(places.as_ptr().cast(), to, mask, bytes);
     }
 }
 
-/// As `scatter`, to elements with the lanes' numbers, if they are there.
+/// As `scatter`, for elements whose numbers the lanes hold; elements that do not exist are skipped.
 unsafe extern "C" fn scatter_elements(
     numbers: *const u32,
     from: *const u8,
@@ -332,7 +334,7 @@ unsafe extern "C" fn scatter_elements(
 }
 
 unsafe extern "C" fn copy(to: *mut u8, from: *const u8, n: u64) {
-    // SAFETY: see the head of this file; the two may be the same memory.
+    // SAFETY: see the head of this file; source and destination may overlap.
     unsafe { std::ptr::copy(from, to, n as usize) }
 }
 
@@ -344,7 +346,7 @@ unsafe extern "C" fn clear(to: *mut u8, n: u64) {
 // ---- the world
 
 unsafe extern "C" fn fail(ctx: *mut Context, site: u32) {
-    // SAFETY: see the head of this file. The message is moved into the context before the stop.
+    // SAFETY: see the head of this file. The message is moved into the context before the thread stops.
     unsafe {
         let (message, span) = match &(&*std::sync::Arc::as_ptr(&(*ctx).tables)).sites[site as usize] {
             Site::Assert(message, span) => (message.to_string(), *span),
@@ -360,8 +362,8 @@ unsafe extern "C" fn fail(ctx: *mut Context, site: u32) {
 }
 
 unsafe extern "C" fn not_finite(ctx: *mut Context, site: u32, lanes: *const u64) {
-    // SAFETY: see the head of this file; there are as many words as the site has lanes. The message is moved into the
-    // context before the stop, and nothing else is held.
+    // SAFETY: see the head of this file; there are as many words as the site has lanes. The message is moved
+    // into the context before the thread stops, and the helper owns nothing else then.
     unsafe {
         if let Site::NotFinite(what, kinds, span) =
             &(&*std::sync::Arc::as_ptr(&(*ctx).tables)).sites[site as usize]
@@ -400,7 +402,7 @@ unsafe extern "C" fn printf(ctx: *mut Context, site: u32, args: *const u64) {
     }
 }
 
-/// Offers what is written so far; false if the thread has to end.
+/// Offers the pending output to the printer; returns false if the thread has to end.
 fn hand_on(ctx: &mut Context) -> bool {
     let Some(printer) = ctx.printer.clone() else { return true };
     let taken = printer.take(&mut ctx.stdout, ctx.in_order);
@@ -423,7 +425,7 @@ unsafe extern "C" fn barrier(ctx: *mut Context) {
     }
 }
 
-/// Waits until the lanes that are together have given their values; gives their mask.
+/// Waits until all lanes that take part have provided their values, and returns the mask of those lanes.
 unsafe extern "C" fn wave(ctx: *mut Context, from: *const u8, bytes: u64, to: *mut u8) -> u32 {
     // SAFETY: as for `barrier`; `exec` fills `to` before it resumes the thread.
     unsafe {
@@ -439,7 +441,7 @@ unsafe extern "C" fn path_len(ctx: *mut Context) -> u64 {
     unsafe { (*ctx).path.len() as u64 }
 }
 
-/// The path's first `depth` words, and then this one.
+/// Truncates the path to `depth` words and appends `word`.
 unsafe extern "C" fn path_set(ctx: *mut Context, depth: u64, word: u64) {
     // SAFETY: see the head of this file.
     let path = unsafe { &mut (*ctx).path };
@@ -447,7 +449,7 @@ unsafe extern "C" fn path_set(ctx: *mut Context, depth: u64, word: u64) {
     path.push(word);
 }
 
-/// The path's first words up to number `depth`, which counts one more.
+/// Truncates the path after word number `depth` and increments that word.
 unsafe extern "C" fn path_next(ctx: *mut Context, depth: u64) {
     // SAFETY: see the head of this file.
     let path = unsafe { &mut (*ctx).path };
@@ -457,7 +459,7 @@ unsafe extern "C" fn path_next(ctx: *mut Context, depth: u64) {
     }
 }
 
-/// The number that compiled code passes for an atomic op of a kind of number.
+/// The number that encodes an atomic op and its kind of scalar in calls of the helper.
 pub fn atomic_code(op: AtomicOp, s: Scalar) -> u32 {
     (op as u32) << 8 | s as u32
 }
@@ -473,8 +475,8 @@ const ATOMIC_OPS: [AtomicOp; 8] = [
     AtomicOp::CompareExchange,
 ];
 
-/// Any atomic op, by compare-exchange. `addr` is aligned as the number; `compare` is for
-/// compare-exchange alone.
+/// Performs any atomic op by compare-exchange. `addr` is aligned as the number; `compare` is only used by
+/// `CompareExchange`.
 unsafe extern "C" fn atomic(addr: *mut u8, code: u32, x: u64, compare: u64) -> u64 {
     let (op, s) = (ATOMIC_OPS[(code >> 8) as usize], Scalar::ALL[(code & 255) as usize]);
     let (x, compare) = (scalar::canonical(s, x), scalar::canonical(s, compare));
@@ -492,8 +494,7 @@ unsafe extern "C" fn atomic(addr: *mut u8, code: u32, x: u64, compare: u64) -> u
         scalar::elementwise(&op, s, s, &[old, x]).unwrap_or(old)
     };
     if !addr.addr().is_multiple_of(s.bytes() as usize) {
-        // A buffer of the host is aligned; this is only memory that nobody else sees.
-        // SAFETY: the emitter checked the range.
+        // Buffers of the host are aligned, so this is memory that no other thread sees.
         unsafe {
             let old = read(s, addr, 0);
             super::stacks::write(s, addr, 0, new(old));
@@ -512,7 +513,7 @@ unsafe extern "C" fn atomic(addr: *mut u8, code: u32, x: u64, compare: u64) -> u
         }};
     }
     if !(addr as usize).is_multiple_of(s.bytes() as usize) {
-        // SAFETY: in range; what is not aligned is not atomic, as on hardware.
+        // SAFETY: in range; unaligned accesses are not atomic, as on hardware.
         unsafe {
             let mut word = [0u8; 8];
             let n = s.bytes() as usize;

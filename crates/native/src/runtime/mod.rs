@@ -1,14 +1,16 @@
-//! What compiled code shares with Rust: the context of a thread, its arena and the helpers it calls.
+//! The state that compiled code shares with Rust: the context of a thread, its arena and the helpers that
+//! code calls.
 //!
-//! Compiled code is entered only inside a coroutine (see [`crate::exec`]). A helper that finds an
-//! error records it in the context and suspends that coroutine for good, so no code runs after an
-//! error and nothing has to be unwound: the frames of compiled code own nothing that must be
-//! dropped, and neither do the helpers at that point.
+//! Compiled code is entered only inside a coroutine (see [`crate::exec`]). A helper that finds an error
+//! records it in the context and suspends that coroutine for good, so no code runs after an error and nothing
+//! has to be unwound: neither the frames of compiled code nor the helpers own anything that must be dropped
+//! at that point.
 //!
 //! # Memory
 //!
-//! Stacks and big arrays live in the context's [`Arena`], a bump allocator. Code marks it where a
-//! region begins whose allocations cannot outlive it, and releases it where the region ends.
+//! Stacks and large arrays are allocated in the context's [`Arena`], a bump allocator. Code takes its mark at
+//! the start of a region whose allocations cannot outlive it, and releases the memory to that mark at the end
+//! of the region.
 
 mod arena;
 mod helpers;
@@ -36,55 +38,56 @@ use crate::types::Shape;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Desc {
-    /// The first element; readable for one element even if there is none.
+    /// The address of the first element; memory for one element is readable there even if there is none.
     pub ptr: *mut u8,
     /// The number of elements.
     pub count: u64,
 }
 
-// SAFETY: a descriptor is an address; using it is up to `Worker::with_buffers`, which is unsafe.
+// SAFETY: a descriptor is only an address; using it is the responsibility of the caller of
+// `Worker::with_buffers`, which is unsafe.
 unsafe impl Send for Desc {}
 // SAFETY: as above.
 unsafe impl Sync for Desc {}
 
-/// Why a coroutine of compiled code was suspended.
+/// The reason why a coroutine of compiled code was suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// The thread waits for its group.
     Barrier,
     /// The thread waits for its wave: see [`Context::exchange`].
     Wave,
-    /// An error was recorded in the context; never resumed.
+    /// An error was recorded in the context; the coroutine is never resumed.
     Failed,
 }
 
-/// A place in the program that the runtime may have to name.
+/// A place in the program that the runtime may have to report.
 #[derive(Clone, Debug)]
 pub enum Site {
-    /// `Assert`.
+    /// An `Assert`, with its message.
     Assert(Box<str>, Span),
-    /// A loop whose bound is exceeded.
+    /// A loop that may exceed its bound, and the bound.
     MaxIters(u32, Span),
-    /// A buffer access, when out-of-range ones are reported.
+    /// A buffer access, if accesses out of range are reported.
     OutOfRange(Span),
-    /// A function that may call itself, and does too often.
+    /// A function that may recurse too deep.
     TooDeep(Span),
-    /// The same, where the stack ends before.
+    /// A recursive function that may run out of stack before it reaches the depth limit.
     NoStack(Span),
-    /// Code that takes memory for large arrays, or for what reverse mode keeps.
+    /// Code that allocates memory for large arrays, or for the residuals of reverse mode.
     Memory(Span),
-    /// `Printf` and the kinds of its operands.
+    /// A `Printf`: its format and the kinds of its operands.
     Printf(Box<str>, Box<[Scalar]>),
-    /// `CheckFinite`, and the kinds and numbers of lanes of its operands.
+    /// A `CheckFinite`, with the kinds and numbers of lanes of its operands.
     NotFinite(Box<str>, Box<[(Scalar, usize)]>, Span),
 }
 
 /// The tables that compiled code refers to by number or address.
 #[derive(Debug, Default)]
 pub struct Tables {
-    /// Named places.
+    /// The places, by number.
     sites: Vec<Site>,
-    /// Those that take memory.
+    /// The numbers of the places that allocate memory.
     memory_sites: FxHashMap<Span, i64>,
     /// Shapes of stack elements, at fixed addresses.
     #[expect(clippy::vec_box, reason = "code holds their addresses while the list grows")]
@@ -94,13 +97,13 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// The number of a place.
+    /// Adds a place and returns its number.
     pub fn site(&mut self, site: Site) -> i64 {
         self.sites.push(site);
         self.sites.len() as i64 - 1
     }
 
-    /// The number of a place that takes memory, of which one after the other are often the same.
+    /// The number of the [`Site::Memory`] for `span`. Consecutive allocations often share one.
     pub fn memory_site(&mut self, span: Span) -> i64 {
         match self.memory_sites.get(&span) {
             Some(&site) => site,
@@ -117,7 +120,7 @@ impl Tables {
         &self.sites
     }
 
-    /// The number of a shape, and its address, which stays.
+    /// The number of a shape and its address, which stays valid.
     pub fn shape(&mut self, shape: Shape) -> (u32, i64) {
         let number = self.numbers.get(&shape).copied().unwrap_or_else(|| {
             let number = self.shapes.len() as u32;
@@ -139,11 +142,11 @@ impl Tables {
 pub struct Exchange {
     /// The thread's own value.
     pub from: *const u8,
-    /// Bytes of a value.
+    /// The size of a value in bytes.
     pub bytes: usize,
     /// Room for the values of all lanes.
     pub to: *mut u8,
-    /// The lanes that gave a value.
+    /// The lanes that provided a value.
     pub mask: u32,
 }
 
@@ -153,17 +156,18 @@ impl Default for Exchange {
     }
 }
 
-/// Takes what `printf` writes while a thread runs.
+/// A sink for the output of `printf` while a thread runs.
 pub trait Printer: Send + Sync {
-    /// Takes of the text what can go on. `in_order`: nothing that comes before it is missing. An error ends the thread.
+    /// Removes from `text` the part that can be output now. If `in_order` is true, all output that precedes
+    /// the text has been passed on. An error ends the thread.
     fn take(&self, text: &mut String, in_order: bool) -> Result<(), String>;
 }
 
-/// Text of so many bytes is offered to the [`Printer`] at once.
+/// Text is offered to the [`Printer`] once this many bytes of it are pending.
 pub const PRINT_EVERY: usize = 16 << 10;
 
-/// A thread's state. Compiled code reads and writes the fields up to `handles` at the offsets in
-/// [`offsets`]; the rest is Rust's.
+/// A thread's state. Compiled code accesses the fields before `yielder` at the offsets in [`offsets`]; only
+/// Rust accesses the rest.
 #[repr(C)]
 pub struct Context {
     /// The lowest stack address at which a function that may recurse may still start.
@@ -172,13 +176,13 @@ pub struct Context {
     pub globals: *const Desc,
     /// The arena's bump pointer, end and start of the current chunk.
     pub arena: Arena,
-    /// Memory where writes that are dropped go.
+    /// Memory that receives writes whose effect is dropped.
     pub sink: *mut u8,
-    /// Where memory was taken last: a [`Site::Memory`].
+    /// The number of the [`Site::Memory`] that allocated last.
     pub site: u32,
-    /// How deep calls of functions that may call themselves are nested.
+    /// The nesting depth of calls of recursive functions.
     pub depth: u32,
-    /// 1 where no other worker runs threads of the dispatch, so that atomic operations may be plain ones.
+    /// 1 if no other worker runs threads of the dispatch, so that atomic operations may be plain ones.
     pub alone: u32,
     /// `SV_DispatchThreadID`.
     pub thread: [u32; 3],
@@ -188,32 +192,32 @@ pub struct Context {
     pub local: [u32; 3],
     /// `SV_GroupIndex`.
     pub index: u32,
-    /// Threads of a group, along each axis.
+    /// The number of threads of a group along each axis.
     pub size: [u32; 3],
-    /// The numbers of the threads in lanes, for functions that are called: of each thread, its group, its place there
-    /// (three rows each), and its index.
+    /// The IDs of the threads in lanes, for functions that are called: for each thread its dispatch ID, its
+    /// group and its place there (three rows each), and its index.
     pub lanes: [[u32; crate::MOST_LANES as usize]; 10],
-    /// The descriptors that handles in memory number, from 1.
+    /// The descriptors that handles in memory refer to by number, from 1.
     pub handles: *const Desc,
-    /// How many there are.
+    /// The number of these descriptors.
     pub handle_count: u64,
-    /// What suspends the thread; set while compiled code runs.
+    /// The handle that suspends the thread; set while compiled code runs.
     pub yielder: *const Yielder<(), Signal>,
-    /// Where the thread is, kept in kernels with wave operations: see `emit/waves.rs`.
+    /// The path of the thread, maintained in kernels with wave operations: see `emit/waves.rs`.
     pub path: Vec<u64>,
-    /// While it waits for its wave: what it gives, where it takes, and who was here.
+    /// The operands of a `wave_gather` while the thread waits for its wave.
     pub exchange: Exchange,
-    /// What `printf` wrote.
+    /// The pending output of `printf`.
     pub stdout: String,
-    /// Takes that while the thread runs, if anything does.
+    /// The sink that takes the output while the thread runs, if there is one.
     pub printer: Option<Arc<dyn Printer>>,
-    /// True if all that comes before it in the order of output is in `stdout`, or has gone on.
+    /// True if everything that precedes the thread's output is in `stdout` or has been passed on.
     pub in_order: bool,
-    /// The length of `stdout` at which it is offered.
+    /// The length of `stdout` at which it is offered to the printer.
     pub print_at: usize,
-    /// The first error.
+    /// The first error, if any.
     pub failure: Option<RunError>,
-    /// The tables of the code that runs.
+    /// The tables of the running code.
     pub tables: Arc<Tables>,
     sink_memory: Vec<u128>,
 }
@@ -242,7 +246,7 @@ pub mod offsets {
     pub const LANES: i32 = offset_of!(Context, lanes) as i32;
     pub const HANDLES: i32 = offset_of!(Context, handles) as i32;
     pub const HANDLE_COUNT: i32 = offset_of!(Context, handle_count) as i32;
-    /// Where the fields end that compiled code uses.
+    /// The offset after the fields that compiled code uses.
     pub const AFTER: i32 = offset_of!(Context, yielder) as i32;
 }
 
@@ -280,7 +284,7 @@ impl Context {
         })
     }
 
-    /// Records the first error.
+    /// Records an error, unless an earlier one is recorded.
     pub fn record(&mut self, message: String, span: Span) {
         let thread = self.thread;
         self.failure.get_or_insert(RunError { message, span, thread });
@@ -289,12 +293,12 @@ impl Context {
     /// Stops the thread for good.
     ///
     /// # Safety
-    /// Must be called on the coroutine that `yielder` belongs to, from a helper that holds nothing
-    /// to be dropped.
+    /// Must be called on the coroutine that `yielder` belongs to, from a helper that owns nothing that must
+    /// be dropped.
     unsafe fn stop(&mut self) {
         debug_assert!(!self.yielder.is_null() && !self.sink_memory.is_empty());
-        // SAFETY: `exec` sets the pointer for as long as compiled code runs. The driver never
-        // resumes a coroutine that has failed, so `suspend` does not come back.
+        // SAFETY: `exec` sets the pointer for as long as compiled code runs. The driver never resumes a
+        // coroutine that has failed, so `suspend` does not return.
         unsafe { (*self.yielder).suspend(Signal::Failed) };
     }
 }

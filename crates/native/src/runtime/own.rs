@@ -1,13 +1,13 @@
-//! The functions of [`crate::library`] for compiled code to call, where it does not hold them itself.
+//! The functions of [`crate::library`], which compiled code calls unless it contains them itself.
 
 use ir::{Math, scalar};
 
 use super::Address;
 use crate::library::{Binary, Compare, Ops, Unary, function, is_single};
 
-/// Computes the operations of one thread; a value is its bits.
+/// Evaluates the operations for one thread; a value is represented by its bits.
 struct Compute {
-    /// Whether the result is rounded to a float.
+    /// True if the result is rounded to a float.
     rounds: bool,
 }
 
@@ -114,7 +114,7 @@ impl Ops for Compute {
     }
 }
 
-/// As [`Compute`], of floats and 32-bit numbers.
+/// As [`Compute`], for floats and 32-bit integers.
 struct Single;
 
 fn g(bits: u32) -> f32 {
@@ -220,7 +220,7 @@ impl Ops for Single {
     }
 }
 
-/// Whether the machine has the fused multiplication that the functions are made of.
+/// Returns true if the machine has the fused multiply-add that the functions consist of.
 pub fn is_fused() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::is_x86_feature_detected!("fma");
@@ -228,14 +228,15 @@ pub fn is_fused() -> bool {
     return cfg!(target_arch = "aarch64");
 }
 
-/// The symbol of a function at `f32` or `f64`. To be called only where [`is_fused`] says yes.
+/// The symbol of a function for `f32` or `f64`. The function must only be called if [`is_fused`] returns
+/// true.
 pub fn own_name(m: Math, double: bool) -> String {
     format!("own_{}_{}", m.name(), if double { 64 } else { 32 })
 }
 
 macro_rules! own {
     ($($variant:ident($($arg:ident),*);)*) => {
-        /// The functions of `f32` and of `f64`, if there are such.
+        /// The versions of a function for `f32` and `f64`, if there are any.
         pub(super) fn own(m: Math) -> Option<(Address, Address)> {
             match m {
                 $(Math::$variant => {
@@ -245,7 +246,7 @@ macro_rules! own {
                     }
                     extern "C" fn double($($arg: f64),*) -> f64 {
                         #[allow(unused_unsafe, reason = "only on machines where fusing is no matter of course")]
-                        // SAFETY: code that calls this is made only where the machine can do it.
+                        // SAFETY: code that calls this is only generated if the machine supports the feature.
                         unsafe { fused::<false>($($arg),*) }
                     }
                     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "fma"))]
@@ -254,7 +255,7 @@ macro_rules! own {
                     }
                     extern "C" fn single($($arg: f32),*) -> f32 {
                         #[allow(unused_unsafe, reason = "only on machines where fusing is no matter of course")]
-                        // SAFETY: code that calls this is made only where the machine can do it.
+                        // SAFETY: code that calls this is only generated if the machine supports the feature.
                         unsafe {
                             if is_single(Math::$variant) {
                                 fused_single($($arg),*)

@@ -1,24 +1,24 @@
-//! Stacks in memory: what compiled code leaves to Rust of growing, copying and adding them.
+//! Stacks in memory: the parts of growing, copying and adding them that compiled code leaves to the runtime.
 
 use ir::{Op, Scalar, interp, scalar};
 
 use super::Context;
 use crate::types::Shape;
 
-/// A stack. `ptr` is readable for one element even if the stack is empty.
+/// The header of a stack. `ptr` is readable for one element even if the stack is empty.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Header {
-    /// The first element.
+    /// The address of the first element.
     pub ptr: *mut u8,
-    /// Elements in use.
+    /// The number of elements in use.
     pub len: u64,
-    /// Elements that there is room for.
+    /// The number of elements that there is room for.
     pub cap: u64,
 }
 
 impl Context {
-    /// Memory from the arena, or the end of the thread.
+    /// Allocates memory from the arena; stops the thread if there is not enough.
     ///
     /// # Safety
     /// As [`Context::stop`].
@@ -31,28 +31,29 @@ impl Context {
                     _ => ir::Span::NONE,
                 };
                 self.record(interp::memory_message(self.arena.limit()), span);
-                // SAFETY: passed on.
+                // SAFETY: the caller guarantees the contract of `stop`.
                 unsafe { self.stop() };
                 std::process::abort()
             }
         }
     }
 
-    /// Memory for `n` elements and at least one.
+    /// Allocates memory for `n` elements, but at least for one.
     ///
     /// # Safety
     /// As [`Context::stop`].
     pub unsafe fn alloc_elements(&mut self, n: u64, size: u64) -> *mut u8 {
-        // SAFETY: passed on. A product that overflows is no amount of memory that there is.
+        // SAFETY: the caller guarantees the contract of `alloc`. A product that overflows saturates to a size
+        // that no arena can allocate.
         unsafe { self.alloc(n.max(1).saturating_mul(size)) }
     }
 
-    /// A header in the arena.
+    /// Allocates a header in the arena.
     ///
     /// # Safety
     /// As [`Context::stop`].
     pub unsafe fn new_header(&mut self, header: Header) -> *mut Header {
-        // SAFETY: the arena gives aligned memory of the size asked for.
+        // SAFETY: the arena returns aligned memory of the requested size.
         unsafe {
             let at = self.alloc(size_of::<Header>() as u64).cast::<Header>();
             at.write(header);
@@ -60,12 +61,13 @@ impl Context {
         }
     }
 
-    /// Fills elements `from..to` of a stack with absent differentials, other zeros, or empty stacks.
+    /// Fills elements `from..to` of a stack with absent differentials, zeros if they are not floats, or empty
+    /// stacks.
     ///
     /// # Safety
-    /// There is room for `to` elements of that shape at `ptr`.
+    /// `ptr` points to room for `to` elements of this shape.
     unsafe fn fill(&self, ptr: *mut u8, from: u64, to: u64, shape: &Shape, empty: *mut Header) {
-        // SAFETY: the elements lie within the room that the caller vouches for.
+        // SAFETY: the elements are within the room that the caller guarantees.
         unsafe {
             match shape {
                 Shape::Stack(_) => {
@@ -86,13 +88,13 @@ impl Context {
         }
     }
 
-    /// Makes the stack that the cell at `loc` holds have at least `len` elements.
+    /// Grows the stack that the cell at `loc` holds to at least `len` elements.
     ///
     /// # Safety
-    /// `loc` holds a stack of elements of that shape which the cell owns, or `empty`, the empty
-    /// stack that is shared; and as [`Context::stop`].
+    /// `loc` holds a stack of elements of this shape that the cell owns, or `empty`, the shared empty stack;
+    /// and as [`Context::stop`].
     pub unsafe fn grow(&mut self, loc: *mut *mut Header, len: u64, shape: &Shape, empty: *mut Header) {
-        // SAFETY: headers and elements are the arena's; sizes as allocated.
+        // SAFETY: headers and elements are in the arena, and have the sizes that they were allocated with.
         unsafe {
             if *loc == empty {
                 let header = *empty;
@@ -115,10 +117,10 @@ impl Context {
         }
     }
 
-    /// A copy of a stack that shares nothing with it.
+    /// Makes a deep copy of a stack.
     ///
     /// # Safety
-    /// `from` is a stack of elements of that shape; and as [`Context::stop`].
+    /// `from` is a stack of elements of this shape; and as [`Context::stop`].
     pub unsafe fn clone_stack(
         &mut self,
         from: *const Header,
@@ -148,10 +150,10 @@ impl Context {
         }
     }
 
-    /// Adds a stack elementwise to the one in the cell at `loc`, which grows as needed.
+    /// Adds a stack elementwise to the stack in the cell at `loc`, which grows as needed.
     ///
     /// # Safety
-    /// As [`Context::grow`]; `from` is a stack of elements of that shape.
+    /// As [`Context::grow`]; `from` is a stack of elements of this shape.
     pub unsafe fn add_stack(
         &mut self,
         loc: *mut *mut Header,
@@ -159,7 +161,7 @@ impl Context {
         shape: &Shape,
         empty: *mut Header,
     ) {
-        // SAFETY: as in `grow`; both stacks have `from`'s length after it.
+        // SAFETY: as in `grow`, after which both stacks have at least `from`'s length.
         unsafe {
             let Header { ptr, len, .. } = *from;
             if len == 0 {
@@ -184,7 +186,7 @@ impl Context {
 /// `to[k] += from[k]`.
 ///
 /// # Safety
-/// Both hold `n` numbers of the kind `s`.
+/// Both point to `n` numbers of kind `s`.
 unsafe fn add_numbers(s: Scalar, n: u64, to: *mut u8, from: *const u8) {
     for k in 0..n as usize {
         // SAFETY: `k` is below `n`.
@@ -195,12 +197,12 @@ unsafe fn add_numbers(s: Scalar, n: u64, to: *mut u8, from: *const u8) {
     }
 }
 
-/// Number `k` at `ptr`, as canonical bits.
+/// Reads number `k` at `ptr`, as canonical bits.
 ///
 /// # Safety
-/// Readable there.
+/// The number is readable.
 pub(crate) unsafe fn read(s: Scalar, ptr: *const u8, k: usize) -> u64 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that the number is accessible.
     unsafe {
         match s.bytes() {
             1 => ptr.add(k).read() as u64,
@@ -214,9 +216,9 @@ pub(crate) unsafe fn read(s: Scalar, ptr: *const u8, k: usize) -> u64 {
 /// Writes number `k` at `ptr`.
 ///
 /// # Safety
-/// Writable there.
+/// The number is writable.
 pub(crate) unsafe fn write(s: Scalar, ptr: *mut u8, k: usize, bits: u64) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that the number is accessible.
     unsafe {
         match s.bytes() {
             1 => ptr.add(k).write(bits as u8),

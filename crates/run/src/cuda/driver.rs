@@ -1,7 +1,7 @@
-//! NVIDIA's driver as a [`Driver`].
+//! Implements [`Driver`] with NVIDIA's driver.
 //!
-//! The library is opened at the first use. Its calls concern the context that is current on the calling thread, so everything
-//! here makes its own context current first.
+//! The library is opened at the first use. Its calls refer to the context that is current on the calling
+//! thread, so every function here makes its own context current first.
 
 use std::ffi::{CString, c_void};
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUjit_option_en
 
 use super::{Driver, Kernels, Limits, Memory};
 
-/// The first version of CUDA whose drivers read the PTX that is written, 7.0.
+/// The first version of CUDA whose drivers can read the generated PTX, which is of version 7.0.
 const FIRST_VERSION: i32 = 11_000;
-/// The first generation of devices that run it.
+/// The first generation of devices that can run it.
 const FIRST_GENERATION: i32 = 70;
 
-/// A device that was opened.
+/// An opened device.
 struct Context {
     device: sys::CUdevice,
     context: sys::CUcontext,
@@ -24,13 +24,13 @@ struct Context {
     limits: Limits,
 }
 
-// SAFETY: the driver's functions may be called from any thread; the handle is only handed to them, after it was made
-// current on the calling thread.
+// SAFETY: the driver's functions may be called from any thread; the handle is only passed to them, after it
+// was made current on the calling thread.
 unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
 
-/// What the driver says of an error.
+/// The driver's message for an error.
 fn text(error: DriverError) -> String {
     match error.error_string() {
         Ok(text) => text.to_string_lossy().into_owned(),
@@ -38,14 +38,14 @@ fn text(error: DriverError) -> String {
     }
 }
 
-/// Opens the driver; gives the version of CUDA that it has, and how many devices there are.
+/// Opens the driver; returns the version of CUDA that it supports, and the number of devices.
 pub(super) fn open() -> Result<(i32, i32), String> {
-    // SAFETY: what is loaded is the driver's library, if there is one.
+    // SAFETY: the loaded library is the driver's, if there is one.
     if !unsafe { sys::is_culib_present() } {
         return Err("this machine has no CUDA driver (libcuda.so.1)".into());
     }
     let mut version = 0;
-    // SAFETY: the function writes one number to the place that it is given.
+    // SAFETY: the function writes one number to the given place.
     let known = unsafe { sys::cuDriverGetVersion(&raw mut version) };
     if known == sys::CUresult::CUDA_SUCCESS && version < FIRST_VERSION {
         let (major, minor) = (version / 1000, version % 1000 / 10);
@@ -69,7 +69,7 @@ pub(super) fn describe(number: i32) -> Result<(String, i32), String> {
 }
 
 fn attribute(device: sys::CUdevice, which: Attribute) -> Result<u32, String> {
-    // SAFETY: the device is one that the driver gave.
+    // SAFETY: the device was obtained from the driver.
     let value = unsafe { result::device::get_attribute(device, which) };
     value.map(|n| n.max(0) as u32).map_err(text)
 }
@@ -97,7 +97,7 @@ pub(super) fn first() -> Result<Arc<dyn Driver>, String> {
         ],
         threads: attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
     };
-    // SAFETY: the device is one that the driver gave; the context is released when this is dropped.
+    // SAFETY: the device was obtained from the driver; the context is released when the `Context` is dropped.
     let context = unsafe { result::primary_ctx::retain(device) };
     let context = context.map_err(|e| format!("`{name}`: {}", text(e)))?;
     Ok(Arc::new(Nvidia(Arc::new(Context { device, context, name, limits }))))
@@ -111,11 +111,11 @@ impl Context {
 
     /// Makes the context current on this thread.
     fn enter(&self) -> Result<(), String> {
-        // SAFETY: the context was retained, and is not released before this is dropped.
+        // SAFETY: the context was retained, and is not released before `self` is dropped.
         unsafe { result::ctx::set_current(self.context) }.map_err(|e| self.named(e))
     }
 
-    /// Waits for all that was begun.
+    /// Waits for all work that was started.
     fn wait(&self) -> Result<(), String> {
         self.enter()?;
         result::ctx::synchronize().map_err(|e| self.named(e))
@@ -124,12 +124,12 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: it was retained once, and all that was made in it has an `Arc` of this.
+        // SAFETY: the context was retained once, and everything that was made in it holds an `Arc` of it.
         let _ = unsafe { result::primary_ctx::release(self.device) };
     }
 }
 
-/// The driver, on one device.
+/// NVIDIA's driver, on one device.
 struct Nvidia(Arc<Context>);
 
 impl Driver for Nvidia {
@@ -166,15 +166,15 @@ struct Allocated {
     context: Arc<Context>,
     at: u64,
     len: u64,
-    /// Somebody else frees it.
+    /// The memory is freed by its owner and not here.
     is_borrowed: bool,
 }
 
 impl Allocated {
-    /// Memory of so many bytes, to be written.
+    /// Allocates `len` bytes, which the caller must write before they are read.
     fn new(context: &Arc<Context>, len: u64) -> Result<Allocated, String> {
         context.enter()?;
-        // SAFETY: nobody reads the memory before it was written: the caller does so, all of it.
+        // SAFETY: the memory is not read before it was written: the caller writes all of it.
         let at = unsafe { result::malloc_sync(len as usize) }
             .map_err(|e| format!("{} ({len} bytes of memory)", context.named(e)))?;
         Ok(Allocated { context: context.clone(), at, len, is_borrowed: false })
@@ -193,21 +193,23 @@ impl Memory for Allocated {
     fn clear(&self, len: u64) -> Result<(), String> {
         self.context.enter()?;
         let len = len.min(self.len);
-        // SAFETY: the memory has so many bytes and lives; launches are waited for.
+        // SAFETY: the memory is at least `len` bytes long and still allocated; launches have been waited for.
         unsafe { result::memset_d8_sync(self.at, 0, len as usize) }.map_err(|e| self.context.named(e))
     }
 
     fn write(&self, bytes: &[u8]) -> Result<(), String> {
         self.context.enter()?;
         let bytes = &bytes[..bytes.len().min(self.len as usize)];
-        // SAFETY: the memory has so many bytes and lives; the call returns when the bytes were read.
+        // SAFETY: the memory is at least that long and still allocated; the call returns after the bytes were
+        // read.
         unsafe { result::memcpy_htod_sync(self.at, bytes) }.map_err(|e| self.context.named(e))
     }
 
     fn read(&self, bytes: &mut [u8]) -> Result<(), String> {
         self.context.enter()?;
         let len = bytes.len().min(self.len as usize);
-        // SAFETY: the memory has so many bytes and lives; the call returns when they are there.
+        // SAFETY: the memory is at least `len` bytes long and still allocated; the call returns after the
+        // bytes were written.
         unsafe { result::memcpy_dtoh_sync(&mut bytes[..len], self.at) }.map_err(|e| self.context.named(e))
     }
 
@@ -220,10 +222,10 @@ impl Memory for Allocated {
     fn restore(&self, duplicate: &dyn Memory) -> Result<(), String> {
         self.context.enter()?;
         let len = duplicate.len().min(self.len);
-        // SAFETY: both have so many bytes, and live.
+        // SAFETY: both are at least `len` bytes long, and still allocated.
         unsafe { result::memcpy_dtod_sync(self.at, duplicate.address(), len as usize) }
             .map_err(|e| self.context.named(e))?;
-        // A copy on the device may still be under way when the call returns.
+        // A copy on the device may still be in progress when the call returns.
         self.context.wait()
     }
 }
@@ -231,7 +233,7 @@ impl Memory for Allocated {
 impl Drop for Allocated {
     fn drop(&mut self) {
         if !self.is_borrowed && self.context.enter().is_ok() {
-            // SAFETY: it was allocated once, and whatever used it was waited for.
+            // SAFETY: the memory was allocated once, and everything that used it was waited for.
             let _ = unsafe { result::free_sync(self.at) };
         }
     }
@@ -249,11 +251,11 @@ unsafe impl Send for Module {}
 // SAFETY: as for `Context`.
 unsafe impl Sync for Module {}
 
-/// Bytes of what the driver's compiler says.
+/// The size in bytes of the buffer for the log of the driver's compiler.
 const LOG: usize = 8 << 10;
 
 impl Module {
-    /// Has the driver compile a text, and finds the kernels of these names.
+    /// Has the driver compile a text, and looks up the kernels with these names.
     fn load(context: &Arc<Context>, ptx: &str, names: &[&str]) -> Result<Module, String> {
         context.enter()?;
         let image = CString::new(ptx).map_err(|_| "the text has a zero in it".to_string())?;
@@ -261,8 +263,9 @@ impl Module {
         let mut options = [Jit::CU_JIT_ERROR_LOG_BUFFER, Jit::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
         let mut values = [log.as_mut_ptr().cast::<c_void>(), LOG as *mut c_void];
         let mut module = std::ptr::null_mut();
-        // SAFETY: the text ends with a zero, there are two options with their values (the address of a buffer, and how many
-        // bytes it has, as a number in place of a pointer), and all of these live until the call returns.
+        // SAFETY: the text ends with a zero; there are two options with their values (the address of a
+        // buffer, and its size in bytes, passed as a number in place of a pointer); and all of these live
+        // until the call returns.
         let made = unsafe {
             sys::cuModuleLoadDataEx(
                 &raw mut module,
@@ -280,7 +283,7 @@ impl Module {
         let mut own = Module { context: context.clone(), module, functions: Vec::new() };
         for &name in names {
             let c_name = CString::new(name).map_err(|_| "a name has a zero in it".to_string())?;
-            // SAFETY: the module was loaded just now.
+            // SAFETY: the module was loaded above.
             let function = unsafe { result::module::get_function(module, c_name) };
             own.functions.push(function.map_err(|e| format!("{} (`{name}`)", context.named(e)))?);
         }
@@ -301,9 +304,9 @@ impl Kernels for Module {
         let mut places: Vec<*mut c_void> =
             parameters.iter_mut().map(|p| std::ptr::from_mut(p).cast()).collect();
         let triple = |[x, y, z]: [u32; 3]| (x, y, z);
-        // SAFETY: the function is of a module that is loaded; the driver copies the parameters, which are as many and as
-        // large as the caller promises, before it returns. What they refer to is memory of the device, where the code
-        // checks every index that is not known to be in range. The null stream is the context's own.
+        // SAFETY: the function belongs to a module that is loaded; the driver copies the parameters, whose
+        // number and size the caller guarantees, before it returns. They refer to memory of the device, where
+        // the code checks every index that is not known to be in range. The null stream is the context's own.
         let launched = unsafe {
             result::launch_kernel(
                 self.functions[kernel],
@@ -325,7 +328,7 @@ impl Kernels for Module {
 impl Drop for Module {
     fn drop(&mut self) {
         if self.context.enter().is_ok() {
-            // SAFETY: it was loaded once, and its launches were waited for.
+            // SAFETY: the module was loaded once, and its launches were waited for.
             let _ = unsafe { result::module::unload(self.module) };
         }
     }

@@ -1,10 +1,11 @@
-//! A dispatch on one of NVIDIA's devices, by the driver's own interface.
+//! Dispatches on an NVIDIA device, through the driver's own interface.
 //!
-//! The driver compiles PTX once for a module. Buffers have the CPU's layout there, stay between dispatches, are copied when
-//! the host has changed them since ([`Buffers::stamp`]), and back after a dispatch if the caller reads them. What the host
-//! itself has on the device is used where it is.
-//! Each thread has a part of an arena for what reverse mode keeps. How much it needs is not known before: where it was too
-//! little, the buffers that the kernel may have written get back what they had, and the dispatch is done again with more.
+//! The driver compiles PTX once for a module. Buffers have the CPU's layout on the device and stay there
+//! between dispatches. A buffer is copied to the device if the host has changed it since
+//! ([`Buffers::stamp`]), and back after a dispatch if the caller reads it. Memory that the host itself has on
+//! the device is used in place. Each thread has a part of an arena for what reverse mode keeps. Its required
+//! size is not known in advance: if the arena was too small, the buffers that the kernel may have written are
+//! restored, and the dispatch is repeated with a larger arena.
 
 mod driver;
 mod plan;
@@ -27,11 +28,11 @@ pub struct DeviceInfo {
     pub name: String,
     /// Its generation: 90 for `sm_90`.
     pub generation: u32,
-    /// The version of CUDA that its driver has: 12040 for 12.4.
+    /// The version of CUDA that its driver supports: 12040 for 12.4.
     pub driver: u32,
 }
 
-/// The devices that the driver can use, or why there are none; the first is the one that programs run on.
+/// The devices that the driver can use, or the reason why there are none; programs run on the first one.
 pub fn devices() -> Result<Vec<DeviceInfo>, String> {
     let (driver, count) = driver::open()?;
     (0..count)
@@ -42,56 +43,57 @@ pub fn devices() -> Result<Vec<DeviceInfo>, String> {
         .collect()
 }
 
-/// What a device can do.
+/// The limits of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Groups of a launch along each axis.
+    /// The maximum number of groups per launch along each axis.
     pub groups: [u32; 3],
-    /// Threads of a group along each axis.
+    /// The maximum number of threads per group along each axis.
     pub group_size: [u32; 3],
-    /// Threads of a group.
+    /// The maximum number of threads per group.
     pub threads: u32,
 }
 
-/// What runs kernels: NVIDIA's driver on one device, or what takes its place in tests.
+/// A driver that runs kernels: NVIDIA's driver on one device, or a substitute in tests.
 pub trait Driver: Send + Sync {
     /// The device's name.
     fn name(&self) -> &str;
-    /// What it can do.
+    /// The device's limits.
     fn limits(&self) -> Limits;
-    /// Bytes of memory that are free.
+    /// The number of bytes of free memory.
     fn free_bytes(&self) -> Result<u64, String>;
-    /// Memory of so many bytes, zero.
+    /// Allocates `len` zeroed bytes.
     fn zeros(&self, len: u64) -> Result<Box<dyn Memory>, String>;
-    /// Memory of the host's on this device, which lives for as long as it is used, and is not freed.
+    /// Refers to the host's memory on this device, which must live for as long as it is used, and is not
+    /// freed.
     fn borrow(&self, address: u64, len: u64) -> Box<dyn Memory>;
-    /// Compiles PTX; finds the kernels of these names.
+    /// Compiles PTX, and looks up the kernels with these names.
     fn load(&self, text: &str, names: &[&str]) -> Result<Box<dyn Kernels>, String>;
 }
 
-/// Memory on a device, which is free again when this is dropped.
+/// Memory on a device, which is freed on drop.
 #[allow(clippy::len_without_is_empty)]
 pub trait Memory: Send + Sync {
-    /// Where it is.
+    /// The address.
     fn address(&self) -> u64;
-    /// How many bytes it has.
+    /// The number of bytes.
     fn len(&self) -> u64;
-    /// Sets its first bytes to zero.
+    /// Sets the first `len` bytes to zero.
     fn clear(&self, len: u64) -> Result<(), String>;
-    /// Writes its first bytes.
+    /// Writes the first bytes.
     fn write(&self, bytes: &[u8]) -> Result<(), String>;
-    /// Reads its first bytes.
+    /// Reads the first bytes.
     fn read(&self, bytes: &mut [u8]) -> Result<(), String>;
-    /// Other memory with the same in it.
+    /// Allocates a copy.
     fn duplicate(&self) -> Result<Box<dyn Memory>, String>;
-    /// Takes over what a duplicate of it has.
+    /// Overwrites the content with that of a duplicate.
     fn restore(&self, duplicate: &dyn Memory) -> Result<(), String>;
 }
 
 /// Compiled kernels on a device.
 pub trait Kernels: Send + Sync {
-    /// Begins to run groups of a kernel, by its number. The parameters are as many as the kernel has, and refer to memory
-    /// that lives until the launch was waited for.
+    /// Starts a launch of a kernel, given by its index. There must be as many parameters as the kernel has,
+    /// and the memory that they refer to must live until the launch was waited for.
     fn launch(
         &self,
         kernel: usize,
@@ -99,7 +101,7 @@ pub trait Kernels: Send + Sync {
         group_size: [u32; 3],
         parameters: &[u64],
     ) -> Result<(), String>;
-    /// Waits for what was begun on the device, by whomever in this process.
+    /// Waits for all work on the device that was started by this process.
     fn wait(&self) -> Result<(), String>;
 }
 
@@ -116,29 +118,29 @@ pub struct Program {
     held: Mutex<Held>,
 }
 
-/// What stays on the device between dispatches.
+/// The state that stays on the device between dispatches.
 struct Held {
-    /// By place among the code's globals.
+    /// By index among the code's globals.
     buffers: Vec<Option<Resource>>,
     error: Box<dyn Memory>,
     log: Option<Box<dyn Memory>>,
     arena: Option<Box<dyn Memory>>,
-    /// Bytes of the arena that each thread has, by kernel.
+    /// Bytes of the arena per thread, by kernel.
     arena_each: Vec<u64>,
 }
 
-/// Copies of buffers, by place among the code's globals.
+/// Copies of buffers, by index among the code's globals.
 type Saved = Vec<(usize, Box<dyn Memory>)>;
 
 /// A buffer on the device.
 struct Resource {
     memory: Box<dyn Memory>,
-    /// Bytes of what the host bound, and of an element.
+    /// The number of bytes bound by the host, and the size of an element.
     len: usize,
     element: u64,
-    /// Which state of the host's buffer it has.
+    /// The stamp of the host's buffer when it was copied.
     stamp: u64,
-    /// It is the host's.
+    /// The memory belongs to the host.
     is_borrowed: bool,
 }
 
@@ -158,9 +160,9 @@ impl Program {
         Ok(Program { driver, kernels, code, held: Mutex::new(held) })
     }
 
-    /// Runs thread groups of entry point number `entry`; adds what was printed. `reads` names the buffers that the host
-    /// reads afterwards, and how many bytes of each; `None` for all that may be written. Gives the seconds of the dispatch
-    /// alone.
+    /// Runs thread groups of entry point number `entry`, and appends the printed text to `stdout`. `reads`
+    /// lists the buffers that the host reads afterwards, with the number of bytes of each; `None` for all
+    /// that may be written. Returns the duration of the dispatch itself in seconds.
     pub fn dispatch(
         &self,
         module: &Module,
@@ -177,7 +179,7 @@ impl Program {
         let held = &mut *held;
         self.upload(buffers, held).map_err(other)?;
         if held.buffers.iter().flatten().any(|resource| resource.is_borrowed) {
-            // Whoever has the memory may still be at work on it, on any stream.
+            // The owner of the memory may still be using it, on any stream.
             self.kernels.wait().map_err(other)?;
         }
         let (seconds, verdict) = self.launch(module, entry, groups, held).map_err(other)?;
@@ -189,7 +191,7 @@ impl Program {
         }
     }
 
-    /// Brings to the device what the host has changed.
+    /// Copies to the device the buffers that the host has changed.
     fn upload(&self, buffers: &Buffers, held: &mut Held) -> Result<(), String> {
         for (slot, &global) in held.buffers.iter_mut().zip(&self.code.globals) {
             let (bytes, stamp) = (buffers.bytes(global), buffers.stamp(global));
@@ -215,7 +217,8 @@ impl Program {
         Ok(())
     }
 
-    /// Launches until the arena is large enough. Gives the seconds of the last time, and what the error words say.
+    /// Launches until the arena is large enough. Returns the duration of the last launch in seconds, and the
+    /// content of the error words.
     fn launch(
         &self,
         module: &Module,
@@ -243,8 +246,9 @@ impl Program {
             let parameters = plan::parameters(&extents, held.error.address(), arena, log);
             let start = Instant::now();
             for groups in plan::launches(kernel, groups) {
-                // The parameters are those that the head of `codegen_llvm::aot::ptx` lists, for the code's globals in order.
-                // Their memory belongs to `held`, which is locked, and the launch is waited for.
+                // The parameters are those listed at the head of `codegen_llvm::aot::ptx`, for the code's
+                // globals in order. Their memory belongs to `held`, which is locked, and the launch is waited
+                // for.
                 if let Err(why) = self.kernels.launch(entry, groups, kernel.group_size, &parameters) {
                     let _ = self.kernels.wait();
                     return Err(why);
@@ -269,7 +273,7 @@ impl Program {
         }
     }
 
-    /// Copies of the buffers that a kernel may write.
+    /// Copies the buffers that a kernel may write.
     fn save(&self, module: &Module, held: &Held) -> Result<Saved, String> {
         let mut saved = Vec::new();
         for (number, (slot, &global)) in held.buffers.iter().zip(&self.code.globals).enumerate() {
@@ -281,7 +285,7 @@ impl Program {
         Ok(saved)
     }
 
-    /// Makes room for what the threads of a dispatch keep.
+    /// Makes the arena large enough for the threads of a dispatch.
     fn make_arena(&self, threads: u64, each: u64, held: &mut Held) -> Result<(), String> {
         let has = held.arena.as_ref().map_or(0, |a| a.len());
         let free = self.driver.free_bytes()?.saturating_add(has);
@@ -293,7 +297,7 @@ impl Program {
         Ok(())
     }
 
-    /// Copies back what the caller reads.
+    /// Copies back the buffers that the caller reads.
     fn download(
         &self,
         module: &Module,
@@ -319,7 +323,7 @@ impl Program {
         Ok(())
     }
 
-    /// Adds what the log says.
+    /// Appends the text of the log to `stdout`.
     fn printed(
         &self,
         kernel: &Kernel,
@@ -339,7 +343,8 @@ impl Program {
     }
 }
 
-/// Whether kernels may write what the host binds to a global: a buffer, or what a pointer leads to.
+/// Returns true if kernels may write the host's memory bound to a global: a buffer, or the memory that a
+/// pointer refers to.
 fn is_written(module: &Module, global: Global) -> bool {
     let data = &module.globals[global];
     data.space == Space::ReadWrite || data.pointee(&module.mem).is_some()

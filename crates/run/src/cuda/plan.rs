@@ -1,5 +1,5 @@
-//! What a dispatch hands to the driver, as numbers: sizes of memory, the parameters of a kernel, the launches; and what it
-//! hands back, as an error or as text. Nothing here calls the driver.
+//! The numbers exchanged with the driver in a dispatch: sizes of memory, the parameters of a kernel and the
+//! launches are computed here, and errors and printed text are decoded. Nothing here calls the driver.
 
 use ir::interp::RunError;
 use ir::{Global, Scalar, Span, scalar};
@@ -7,20 +7,20 @@ use ir::{Global, Scalar, Span, scalar};
 use super::Limits;
 use crate::thread_order;
 
-/// Kernels as text, and what a host must know of them.
+/// The text of kernels, and the data that a host needs to run them.
 #[derive(Clone, Debug, Default)]
 pub struct Code {
     /// PTX.
     pub text: String,
-    /// The kernels, as the module's entry points.
+    /// The kernels, in the order of the module's entry points.
     pub kernels: Vec<Kernel>,
-    /// The globals that kernels take, in order.
+    /// The globals that kernels take as parameters, in order.
     pub globals: Vec<Global>,
-    /// What can go wrong, by number, from 1 on.
+    /// Messages and places of run-time errors, by number, from 1 on.
     pub errors: Vec<(String, Span)>,
-    /// The number of the error that the arena was too small.
+    /// The number of the error that means that the arena was too small.
     pub out_of_memory: u32,
-    /// What is printed.
+    /// The `printf` calls.
     pub prints: Vec<Print>,
 }
 
@@ -29,40 +29,40 @@ pub struct Code {
 pub struct Kernel {
     /// Its name in the text.
     pub name: String,
-    /// Threads of a group along each axis.
+    /// Threads per group along each axis.
     pub group_size: [u32; 3],
-    /// Its first group does nothing in a dispatch of several, and is dispatched once more, alone.
+    /// The first group does nothing in a dispatch of several groups, and is dispatched a second time, alone.
     pub first_group_last: bool,
     /// Threads may use the arena.
     pub uses_arena: bool,
 }
 
-/// A `printf`.
+/// A `printf` call.
 #[derive(Clone, Debug)]
 pub struct Print {
     /// Its number in the log.
     pub number: u32,
-    /// The text with its places for operands.
+    /// The format with its placeholders for operands.
     pub format: String,
     /// The types of the operands.
     pub kinds: Vec<Scalar>,
 }
 
-/// Words of the log's records.
+/// The number of words for the log's records.
 pub(super) const LOG_WORDS: u64 = 1 << 20;
-/// Bytes of the log: how many words it has, and these.
+/// The size of the log in bytes: the number of words, followed by the words.
 pub(super) const LOG_BYTES: u64 = 8 + 4 * LOG_WORDS;
-/// Bytes of the error words.
+/// The size of the error words in bytes.
 pub(super) const ERROR_BYTES: u64 = 16;
-/// Bytes of the arena that a thread has at first.
+/// The initial number of bytes of the arena per thread.
 pub(super) const FIRST_ARENA: u64 = 1 << 10;
 
-/// Memory on the device.
+/// A range of memory on the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Extent {
-    /// Its address.
+    /// The address.
     pub(super) at: u64,
-    /// Elements, bytes or words.
+    /// The number of elements, bytes or words.
     pub(super) count: u64,
 }
 
@@ -74,7 +74,7 @@ pub(super) fn parameters(buffers: &[Extent], error: u64, arena: Extent, log: Opt
     all
 }
 
-/// The launches of a dispatch, one after the other: the groups of each.
+/// The launches of a dispatch, one after the other, as numbers of groups.
 pub(super) fn launches(kernel: &Kernel, groups: [u32; 3]) -> Vec<[u32; 3]> {
     if groups.contains(&0) {
         return Vec::new();
@@ -83,12 +83,12 @@ pub(super) fn launches(kernel: &Kernel, groups: [u32; 3]) -> Vec<[u32; 3]> {
     [Some(groups), alone.then_some([1; 3])].into_iter().flatten().collect()
 }
 
-/// Threads of a dispatch.
+/// The number of threads of a dispatch.
 pub(super) fn threads(kernel: &Kernel, groups: [u32; 3]) -> u64 {
     groups.iter().chain(&kernel.group_size).fold(1, |n, &k| n.saturating_mul(u64::from(k)))
 }
 
-/// Refuses what a device cannot launch.
+/// Returns an error if the device cannot launch the dispatch.
 pub(super) fn check(kernel: &Kernel, groups: [u32; 3], limits: &Limits, device: &str) -> Result<(), String> {
     let threads: u64 = kernel.group_size.iter().map(|&n| u64::from(n)).product();
     if threads > u64::from(limits.threads) {
@@ -110,7 +110,7 @@ pub(super) fn check(kernel: &Kernel, groups: [u32; 3], limits: &Limits, device: 
     Ok(())
 }
 
-/// Bytes of the arena of all threads, if there may be so many.
+/// The size of the arena for all threads in bytes, if there is enough memory.
 pub(super) fn arena_bytes(threads: u64, each: u64, free: u64, device: &str) -> Result<u64, String> {
     match threads.checked_mul(each) {
         Some(bytes) if bytes <= free => Ok(bytes),
@@ -120,9 +120,9 @@ pub(super) fn arena_bytes(threads: u64, each: u64, free: u64, device: &str) -> R
     }
 }
 
-/// What the error words say.
+/// The outcome reported by the error words.
 pub(super) enum Verdict {
-    /// All went well.
+    /// No error.
     Fine,
     /// The arena was too small.
     MoreArena,
@@ -130,7 +130,7 @@ pub(super) enum Verdict {
     Stopped(RunError),
 }
 
-/// Reads the error words.
+/// Decodes the error words.
 pub(super) fn verdict(code: &Code, words: [u32; 4]) -> Verdict {
     let thread = [words[1], words[2], words[3]];
     match words[0] {
@@ -146,7 +146,7 @@ pub(super) fn verdict(code: &Code, words: [u32; 4]) -> Verdict {
     }
 }
 
-/// Adds the log's text, in the order of threads.
+/// Appends the log's text, in the order of threads.
 pub(super) fn printed(
     code: &Code,
     log: &[u32],
@@ -249,7 +249,7 @@ mod tests {
             ],
             ..Code::default()
         };
-        // The upper half of a short operand is whatever was there.
+        // The upper half of a short operand is arbitrary.
         let mut log = vec![14, 0];
         log.extend([4, 2, 0, 0, 1.5f32.to_bits(), 77, 1, 1]);
         log.extend([1, 0, 0, 0, u32::MAX, 5]);

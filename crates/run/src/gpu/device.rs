@@ -1,24 +1,26 @@
-//! The devices of this machine, and what they have.
+//! The devices of this machine and their capabilities.
 
 /// A device of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceInfo {
     /// Its name.
     pub name: String,
-    /// What kind of device it is.
+    /// The kind of device.
     pub kind: String,
-    /// The interface by which it is used.
+    /// The graphics interface by which it is used.
     pub interface: String,
     /// Its driver.
     pub driver: String,
-    /// Kinds of number that it has besides those of 32 bits, and of atomic operations besides those on 32-bit integers.
+    /// The number types that it supports besides those of 32 bits, and the atomic operations besides those on
+    /// 32-bit integers.
     pub numbers: Vec<&'static str>,
-    /// Lanes of its subgroups, at least and at most.
+    /// The minimum and maximum number of lanes per subgroup.
     pub subgroups: (u32, u32),
 }
 
-/// wgpu without windows. The libraries of window systems are not asked for: Mesa's choose among devices by asking the
-/// compositor, and say on the standard error where there is none.
+/// Creates a wgpu instance without support for windows. The extensions of window systems are not requested:
+/// with them, Mesa's drivers choose among devices by asking the compositor, and print to standard error if
+/// there is none.
 fn instance() -> wgpu::Instance {
     let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
     descriptor.backends = wgpu::Backends::VULKAN;
@@ -32,17 +34,18 @@ fn instance() -> wgpu::Instance {
     };
     let without_windows: Box<wgpu::hal::vulkan::CreateInstanceCallback<'_>> =
         Box::new(|args| args.extensions.retain(|name| !name.to_bytes().ends_with(b"wayland_surface")));
-    // SAFETY: the list is as it is with a driver that knows no Wayland, which wgpu allows for; no surface is made.
+    // SAFETY: the list of extensions is the same as with a driver that does not support Wayland, which wgpu
+    // allows for; no surface is created.
     let made = unsafe { wgpu::hal::vulkan::Instance::init_with_callback(&hal, Some(without_windows)) };
     match made {
-        // SAFETY: the instance was made just now and belongs to nobody else.
+        // SAFETY: the instance was created above and is not used elsewhere.
         Ok(made) => unsafe { wgpu::Instance::from_hal::<wgpu::hal::api::Vulkan>(made) },
-        // There is no Vulkan: an instance without devices.
+        // Without Vulkan, this gives an instance without devices.
         Err(_) => wgpu::Instance::new(descriptor),
     }
 }
 
-/// The devices of this machine, those of hardware first.
+/// The devices of this machine, hardware first.
 fn adapters() -> Vec<wgpu::Adapter> {
     let mut all = pollster::block_on(instance().enumerate_adapters(wgpu::Backends::VULKAN));
     all.sort_by_key(|a| match a.get_info().device_type {
@@ -55,7 +58,7 @@ fn adapters() -> Vec<wgpu::Adapter> {
     all
 }
 
-/// The devices that programs can run on; the first is the one that does.
+/// The devices that programs can run on; the first one is used.
 pub fn devices() -> Vec<DeviceInfo> {
     adapters().iter().map(describe).collect()
 }
@@ -87,7 +90,7 @@ fn describe(adapter: &wgpu::Adapter) -> DeviceInfo {
     }
 }
 
-/// The kinds of number that a module needs, as features of a device.
+/// The number types that a module needs, as features of a device.
 fn needs(module: &naga::Module) -> wgpu::Features {
     let of = |kind: naga::ScalarKind, width: u8| match (kind, width) {
         (naga::ScalarKind::Float, 2) => wgpu::Features::SHADER_F16,
@@ -120,7 +123,7 @@ fn needs(module: &naga::Module) -> wgpu::Features {
                 }
                 naga::Expression::Literal(literal) => of(literal.scalar().kind, literal.scalar().width),
                 naga::Expression::As { kind, convert: Some(width), .. } => of(kind, width),
-                // The bits of a 64-bit float are those of a 64-bit integer.
+                // The bits of a 64-bit float are converted through a 64-bit integer type.
                 naga::Expression::As { convert: None, .. } if all.contains(wgpu::Features::SHADER_F64) => {
                     wgpu::Features::SHADER_INT64
                 }
@@ -131,7 +134,7 @@ fn needs(module: &naga::Module) -> wgpu::Features {
     all
 }
 
-/// A feature in the words of the program.
+/// Describes a feature in the terms of the language.
 fn in_words(feature: wgpu::Features) -> String {
     let known = [
         (wgpu::Features::SHADER_F16, "numbers of type `half`"),
@@ -161,12 +164,13 @@ impl Device {
         }
     }
 
-    /// Its name.
+    /// The device's name.
     pub fn name(&self) -> String {
         self.adapter.get_info().name
     }
 
-    /// Lanes of its subgroups, if all have as many and operations.
+    /// The number of lanes per subgroup, if it is the same for all subgroups and subgroup operations are
+    /// supported.
     pub fn subgroups(&self) -> Option<u32> {
         let info = self.adapter.get_info();
         let is_fixed = info.subgroup_min_size == info.subgroup_max_size;
@@ -174,18 +178,19 @@ impl Device {
         (is_fixed && has).then_some(info.subgroup_min_size)
     }
 
-    /// Whether it adds floats in storage atomically.
+    /// Returns true if the device supports atomic addition of floats in storage buffers.
     pub fn adds_floats(&self) -> bool {
         self.adapter.features().contains(wgpu::Features::SHADER_FLOAT32_ATOMIC)
     }
 
-    /// How many uniforms an entry point may have.
+    /// The maximum number of uniforms of an entry point.
     pub fn max_uniforms(&self) -> u32 {
         self.limits().max_uniform_buffers_per_shader_stage
     }
 
-    /// Whether the process may end in the driver where a uniform decides where control goes. Mesa's lavapipe writes such
-    /// uniforms into the program at each dispatch; up to 23 it may look for the first in a buffer before the first.
+    /// Returns true if the driver may crash the process when control flow depends on a uniform. Mesa's
+    /// lavapipe specialises the program for the values of such uniforms at each dispatch; up to version 23 it
+    /// may look for the first one in a buffer before the first.
     pub fn fails_where_uniforms_decide(&self) -> bool {
         let info = self.adapter.get_info();
         let text = info.driver_info.strip_prefix("Mesa ").unwrap_or_default();
@@ -193,29 +198,31 @@ impl Device {
         info.driver == "llvmpipe" && version < 24
     }
 
-    /// Whether it may end loops before their end: Mesa's lavapipe does after 65,535 trips of all loops of a thread.
+    /// Returns true if the driver may end loops early: Mesa's lavapipe does so after 65,535 iterations of all
+    /// loops of a thread together.
     pub fn may_end_loops(&self) -> bool {
         self.adapter.get_info().driver == "llvmpipe"
     }
 
-    /// Bytes of the largest variable that a thread should have for itself: lavapipe writes zeros into each of them, number
-    /// by number, and LLVM takes minutes for some thousand of these.
+    /// The maximum size in bytes of a private variable of a thread: lavapipe initialises each variable with
+    /// zeros, number by number, and LLVM takes minutes for a few thousand of these.
     pub fn most_private(&self) -> u64 {
         if self.inlines_slowly() { 512 } else { codegen_naga::LARGEST_PRIVATE }
     }
 
-    /// How many storage buffers an entry point may have.
+    /// The maximum number of storage buffers of an entry point.
     pub fn max_storage(&self) -> u32 {
         self.limits().max_storage_buffers_per_shader_stage
     }
 
-    /// Threads that keep it busy, if it is a processor.
+    /// The number of threads that keep the device busy, if it is implemented on the CPU.
     pub(super) fn threads(&self) -> Option<usize> {
         let is_processor = self.adapter.get_info().device_type == wgpu::DeviceType::Cpu;
         is_processor.then(|| 128 * std::thread::available_parallelism().map_or(1, usize::from))
     }
 
-    /// Whether it puts all functions into one and compiles that in more than linear time, as Mesa's lavapipe does.
+    /// Returns true if the driver inlines all functions and compiles the result in more than linear time, as
+    /// Mesa's lavapipe does.
     pub fn inlines_slowly(&self) -> bool {
         self.adapter.get_info().driver == "llvmpipe"
     }
@@ -224,7 +231,7 @@ impl Device {
         self.adapter.limits()
     }
 
-    /// Opens it, with what a module needs.
+    /// Opens the device with the features that a module needs.
     pub(super) fn open(&self, module: &naga::Module) -> Result<(wgpu::Device, wgpu::Queue), String> {
         let name = self.name();
         let needed = needs(module);

@@ -1,11 +1,12 @@
-//! A dispatch on a graphics processor, by wgpu.
+//! Dispatches on a graphics processor, through wgpu.
 //!
-//! Pipelines are compiled once, for each entry point with the bindings that it uses. Buffers stay on the device between
-//! dispatches: one is copied there when the host has changed it since ([`Buffers::stamp`]), and back after a dispatch that
-//! may have written it, if the caller reads it. The layouts differ; the reflection of the module says where each number is.
-//! Groups run at once. A kernel whose first group reads after a barrier what the others have written is dispatched twice: all
-//! groups but the first, which does nothing, then the first alone.
-//! What a kernel printed is in a log buffer, and what went wrong in an error word.
+//! Pipelines are compiled once, for each entry point with the bindings that it uses. Buffers stay on the
+//! device between dispatches: a buffer is copied there if the host has changed it since ([`Buffers::stamp`]),
+//! and back after a dispatch that may have written it, if the caller reads it. The layouts of host and device
+//! differ; the reflection of the module gives the location of each number. Groups run at once. A kernel whose
+//! first group reads, after a barrier, what the others have written is dispatched twice: first all groups,
+//! where the first one does nothing, then the first one alone. Printed text is in a log buffer, and errors
+//! are in an error word.
 
 mod device;
 mod report;
@@ -30,10 +31,10 @@ pub struct Program {
     name: String,
     built: Built,
     entries: Vec<Entry>,
-    /// What the device complained about.
+    /// Errors reported by the device.
     faults: Arc<Mutex<Vec<String>>>,
     limits: wgpu::Limits,
-    /// Threads that keep a device busy that is a processor.
+    /// The number of threads that keep the device busy, if it is implemented on the CPU.
     pub threads: Option<usize>,
     held: Mutex<Held>,
 }
@@ -44,11 +45,11 @@ struct Entry {
     layout: wgpu::BindGroupLayout,
 }
 
-/// What stays on the device between dispatches.
+/// The state that stays on the device between dispatches.
 struct Held {
     /// By binding.
     buffers: Vec<Option<Resource>>,
-    /// By entry point, until one of its buffers is replaced.
+    /// By entry point; dropped when one of its buffers is replaced.
     groups: Vec<Option<wgpu::BindGroup>>,
 }
 
@@ -56,13 +57,13 @@ struct Held {
 struct Resource {
     buffer: wgpu::Buffer,
     len: u64,
-    /// Which state of the host's buffer it has.
+    /// The stamp of the host's buffer when it was copied.
     stamp: u64,
-    /// Where it is read from.
+    /// The buffer through which it is read back.
     staging: Option<wgpu::Buffer>,
 }
 
-/// Words of the log.
+/// The number of words of the log.
 const LOG_WORDS: u64 = 1 << 20;
 
 impl Program {
@@ -82,8 +83,8 @@ impl Program {
             let words = codegen_naga::spirv::write_entry(&built, k).map_err(|e| format!("{e:?}"))?;
             let entry_point =
                 wgpu::PassthroughShaderEntryPoint { name: (&entry.name).into(), workgroup_size: (0, 0, 0) };
-            // SAFETY: naga's validator has accepted the module, codegen-naga checks every index that is not known to be in
-            // range, and the layout below has the bindings that the module was written for.
+            // SAFETY: naga's validator has accepted the module, codegen-naga checks every index that is not
+            // known to be in range, and the layout below has the bindings that the module was written for.
             let shader = unsafe {
                 device.create_shader_module_passthrough(wgpu::ShaderModuleDescriptorPassthrough {
                     label: None,
@@ -134,7 +135,7 @@ impl Program {
         Ok(program)
     }
 
-    /// What the device complained about since it was asked last.
+    /// Returns an error if the device has reported one since the last call.
     fn fault(&self) -> Result<(), String> {
         let list = self.faults.lock().map(|mut list| std::mem::take(&mut *list)).unwrap_or_default();
         match list.first() {
@@ -143,9 +144,9 @@ impl Program {
         }
     }
 
-    /// Runs thread groups of entry point number `entry`; adds what was printed. `reads` names the buffers that the host
-    /// reads afterwards, and how many bytes of each; `None` for all that are written. Gives the seconds of the dispatch
-    /// alone.
+    /// Runs thread groups of entry point number `entry`, and appends the printed text to `stdout`. `reads`
+    /// lists the buffers that the host reads afterwards, with the number of bytes of each; `None` for all
+    /// that are written. Returns the duration of the dispatch itself in seconds.
     pub fn dispatch(
         &self,
         module: &Module,
@@ -208,7 +209,7 @@ impl Program {
         }
     }
 
-    /// Brings to the device what an entry point needs and the host has changed.
+    /// Copies to the device the buffers that an entry point needs and the host has changed.
     fn upload(
         &self,
         module: &Module,
@@ -229,7 +230,7 @@ impl Program {
                 && resource.stamp == stamp
             {
                 if binding.global.is_none() {
-                    // Of the log, what counts is its first word; of the error word, all.
+                    // For the log it suffices to clear the first word; the error word is cleared as a whole.
                     self.queue.write_buffer(&resource.buffer, 0, &[0; 32]);
                 }
                 continue;
@@ -266,7 +267,7 @@ impl Program {
         Resource { buffer, len, stamp, staging: None }
     }
 
-    /// Makes room for a large variable of each thread of a dispatch.
+    /// Allocates the memory for a large private variable of each thread of a dispatch.
     fn make_scratch(
         &self,
         entry: usize,
@@ -313,7 +314,7 @@ impl Program {
         })
     }
 
-    /// The bindings that are read after a dispatch, and how many bytes of each.
+    /// The bindings that are read back after a dispatch, and the number of bytes of each.
     fn wanted(
         &self,
         module: &Module,
@@ -346,7 +347,7 @@ impl Program {
         self.fault()
     }
 
-    /// The first bytes of buffers.
+    /// Reads the first bytes of buffers.
     fn read(&self, wanted: &[(usize, u64)], held: &mut Held) -> Result<Vec<Vec<u8>>, String> {
         let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         for &(number, len) in wanted {

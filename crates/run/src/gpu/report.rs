@@ -1,4 +1,4 @@
-//! What a dispatch says besides its buffers: the error word, and the log of what was printed.
+//! Decodes the results of a dispatch other than its buffers: the error word, and the log of printed text.
 
 use codegen_naga::Reflection;
 use ir::interp::RunError;
@@ -7,14 +7,14 @@ use ir::scalar;
 use super::LOG_WORDS;
 use crate::thread_order;
 
-/// What the error word says.
+/// Decodes the error word.
 pub(super) fn error(reflection: &Reflection, bytes: &[u8]) -> Option<RunError> {
     let word = |k: usize| u32::from_le_bytes(bytes[4 * k..4 * k + 4].try_into().unwrap_or_default());
     let site = reflection.sites.get((word(0) as usize).checked_sub(1)?)?;
     Some(RunError { message: site.message.clone(), span: site.span, thread: [word(4), word(5), word(6)] })
 }
 
-/// Adds the log's text, in the order of threads.
+/// Appends the log's text, in the order of threads.
 pub(super) fn printed(
     reflection: &Reflection,
     bytes: &[u8],

@@ -1,4 +1,4 @@
-//! Bytes of a binding from the host's layout to the device's and back.
+//! Converts the bytes of a binding from the host's layout to the device's and back.
 
 use codegen_naga::layout::{self, Place};
 use codegen_naga::{Binding, BindingKind};
@@ -7,7 +7,7 @@ use ir::{Module, Scalar};
 use super::LOG_WORDS;
 use crate::Buffers;
 
-/// Where the numbers of an element are, unless both layouts are one.
+/// The locations of the numbers in an element; `None` if both layouts are the same.
 fn differing(module: &Module, binding: &Binding) -> Option<Vec<Place>> {
     let mem = binding.mem?;
     let all = layout::places(&module.mem, mem, binding.rule);
@@ -18,7 +18,7 @@ fn differing(module: &Module, binding: &Binding) -> Option<Vec<Place>> {
     (!same).then_some(all)
 }
 
-/// How many bytes of a binding the device has for so many of the host's.
+/// The size of a binding on the device, given its size on the host, in bytes.
 pub(super) fn device_bytes(module: &Module, binding: &Binding, host: usize) -> u64 {
     let size = binding.mem.map_or(1, |mem| module.mem.size(mem)).max(1);
     match binding.size {
@@ -74,7 +74,7 @@ pub(super) fn to_device(module: &Module, binding: &Binding, buffers: &Buffers) -
     Ok(out)
 }
 
-/// Copies what a device wrote back to the host's layout.
+/// Converts bytes written by a device back to the host's layout.
 pub(super) fn from_device(module: &Module, binding: &Binding, bytes: &[u8], buffers: &mut Buffers) {
     let (Some(global), Some(mem)) = (binding.global, binding.mem) else { return };
     let size = module.mem.size(mem).max(1) as usize;

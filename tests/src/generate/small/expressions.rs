@@ -1,4 +1,4 @@
-//! Expressions by type.
+//! Generates expressions by type.
 
 use super::{Generator, Kind, Ty};
 
@@ -37,7 +37,7 @@ impl Generator {
         }
     }
 
-    /// A number that is there, or a part of something that is there.
+    /// A number: an existing variable or a part of one, or a constant.
     pub(super) fn leaf(&mut self) -> String {
         if self.vars.is_empty() || self.rng.one_in(8) {
             return self.constant();
@@ -215,7 +215,7 @@ impl Generator {
         }
     }
 
-    /// Component by component.
+    /// An operation component by component.
     pub(super) fn lanes(&mut self, ty: &str, a: &str, b: &str) -> String {
         let c = self.constant();
         match self.rng.below(16) {

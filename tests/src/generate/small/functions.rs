@@ -1,4 +1,4 @@
-//! Functions, and kernels that call them.
+//! Generates functions, and kernels that call them.
 
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ impl Generator {
         names
     }
 
-    /// Something of each type that expressions fall back to.
+    /// Declares a variable of each type, which expressions fall back to.
     fn stock(&mut self) {
         let n = self.leaf();
         let m = self.leaf();
@@ -104,7 +104,7 @@ impl Generator {
         self.helpers.push(Helper { name, params, result, counted: true });
     }
 
-    /// A function with derivatives written by hand, right ones, or with a substitute that computes the same.
+    /// A function with correct custom derivatives, or with a substitute that computes the same.
     fn written(&mut self, name: &str) {
         let (c, k) = (self.rng.float(), self.rng.float());
         let value = format!("sin(a * F({c})) * b + a * F({k})");
@@ -134,7 +134,7 @@ impl Generator {
                     result: Ty::Number,
                     counted: false,
                 });
-                // Dual numbers go through the original, which has no derivative.
+                // Dual numbers evaluate the original function, which has no derivative.
                 self.nested = true;
                 return;
             }
@@ -170,7 +170,7 @@ impl Generator {
         self.statements(n);
         self.special();
         let e = self.float(2);
-        // Whatever was computed is seen.
+        // The result includes whatever was computed.
         let seen: Vec<Var> = self.vars.clone();
         let mut sum = e;
         for var in seen.iter().rev().take(3) {
@@ -225,7 +225,7 @@ impl Generator {
             let (c, e, d) = (self.condition(), self.float(1), 1 + self.rng.below(THREADS - 1));
             match self.rng.below(5) {
                 0 => {
-                    // From a neighbour, to its own place.
+                    // Read from a neighbour, and write to the thread's own place.
                     let v = self.writer.fresh("v");
                     self.writer.line(&format!("F {v} = mem{k}[(t + {d}) % {THREADS}];"));
                     self.declare(&v, Ty::Number, false);
@@ -239,7 +239,7 @@ impl Generator {
                     self.writer.line("GroupMemoryBarrierWithGroupSync();");
                 }
                 3 => {
-                    // A tree of sums.
+                    // A tree reduction.
                     self.writer.open(&format!("for (uint s = {}; s > 0; s /= 2)", THREADS / 2));
                     self.writer.line(&format!("if (t < s) mem{k}[t] += mem{k}[t + s];"));
                     self.writer.line("GroupMemoryBarrierWithGroupSync();");

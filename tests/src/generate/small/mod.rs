@@ -1,5 +1,6 @@
-//! Small programs, many to a file: a function of two numbers and an integer, with what it calls, around one thing that is
-//! easily got wrong ([`Kind`]). Every function is bounded; where it is singular, a condition keeps the program from going.
+//! Small programs, many in a file: each is a function of two numbers and an integer, with the functions that
+//! it calls, about one error-prone subject ([`Kind`]). Every function is bounded; where it is singular, a
+//! condition keeps the program away from the singularity.
 
 mod expressions;
 mod functions;
@@ -12,21 +13,22 @@ use super::{Rng, Writer};
 pub enum Kind {
     /// Vectors and matrices whose components are on different sides of a condition.
     Sides,
-    /// Generic and dispatched callees that ignore arguments, and change themselves.
+    /// Generic and dispatched callees that ignore arguments, and methods that modify their struct.
     Ignored,
     /// Effects in calls that have no derivative.
     Effects,
-    /// Arrays and matrices that loops carry, indices that depend on data, labelled breaks, counters that are floats.
+    /// Arrays and matrices carried by loops, indices that depend on data, labelled breaks, floating-point
+    /// counters.
     Carried,
     /// Structs, arrays, matrices and vectors as parameters and results, in every direction.
     Parameters,
     /// Derivatives of derivatives.
     Nested,
-    /// Derivatives written by hand, and substitutes.
+    /// Custom derivatives, and substitutes.
     Written,
     /// Functions that call themselves.
     Recursive,
-    /// Memory of a group, barriers, and threads that write one place.
+    /// Memory of a group, barriers, and threads that write the same place.
     Shared,
 }
 
@@ -45,16 +47,16 @@ impl Kind {
     ];
 }
 
-/// Threads of a kernel, one group; numbers that each reads and writes.
+/// The number of threads of a kernel, in one group.
 pub const THREADS: usize = 8;
-/// Numbers that a thread reads: `x`, `y` and `n`.
+/// The number of numbers that a thread reads: `x`, `y` and `n`.
 pub const GIVEN: usize = 3;
-/// Numbers that a thread writes: the value, the derivative along [`WAY`], the gradient.
+/// The number of numbers that a thread writes: the value, the derivative along [`WAY`], and the gradient.
 pub const FOUND: usize = 4;
-/// The direction of the derivative by forward mode.
+/// The direction of the forward-mode derivative.
 pub const WAY: [f64; 2] = [1.0, -0.5];
 
-/// The text that all programs of a file share; `scalar` is the type of numbers.
+/// The text shared by all programs of a file; `scalar` is the type of numbers.
 pub fn head(scalar: &str) -> String {
     format!("typedef {scalar} F;\n{}", HEAD)
 }
@@ -112,24 +114,24 @@ void note(uint at, F x) { if (x > F(-0.25)) InterlockedAdd(count[at], 1u); }
 F noted(uint at, F x) { InterlockedAdd(count[at], 1u); return x * 0.5; }
 ";
 
-/// A program of a file.
+/// One program of a file.
 pub struct Small {
     /// Its subject.
     pub kind: Kind,
     /// Its declarations, whose names all end with its number.
     pub text: String,
-    /// Derivatives are cut somewhere.
+    /// Derivatives are cut somewhere in the program.
     pub cuts: bool,
-    /// Dual numbers do not run it as it is.
+    /// Dual numbers cannot evaluate the program as it is.
     pub nested: bool,
-    /// It is a kernel without derivatives.
+    /// The program is a kernel without derivatives.
     pub plain: bool,
 }
 
-/// The program of a seed, number `number` of its file: a function `f` and a kernel `k`.
+/// The program for a seed, with index `number` in its file: a function `f` and a kernel `k`.
 pub fn small(seed: u64, kind: Kind, number: usize) -> Small {
     let mut rng = Rng::new(seed ^ 0x5_A11);
-    // Most faults show in little programs, of which more fit in an hour.
+    // Most faults show up in short programs, and more of these can be run per hour.
     let brief = !rng.one_in(8);
     let mut g = Generator {
         rng,
@@ -184,14 +186,14 @@ struct Helper {
     name: String,
     params: Vec<(&'static str, Ty)>,
     result: Ty,
-    /// It takes the integer last.
+    /// The last parameter is the integer.
     counted: bool,
 }
 
 struct Generator {
     rng: Rng,
     kind: Kind,
-    /// It has few statements and short expressions.
+    /// The program has few statements and short expressions.
     brief: bool,
     number: usize,
     writer: Writer,
@@ -209,7 +211,7 @@ impl Generator {
         self.vars.push(Var { name: name.to_string(), ty, fixed });
     }
 
-    /// A number of statements.
+    /// A random number of statements.
     fn few(&mut self, most: usize) -> usize {
         if self.brief { 1 } else { 1 + self.rng.below(most) }
     }

@@ -1,4 +1,4 @@
-//! Statements: variables, places, control flow, calls, and what a kind is about.
+//! Generates statements: variables, places, control flow, calls, and statements about the kind's subject.
 
 use super::{Generator, Helper, Kind, Ty};
 
@@ -100,7 +100,7 @@ impl Generator {
         }
     }
 
-    /// A part of a variable, often at an index that depends on data.
+    /// An assignment to a part of a variable, often at an index that depends on data.
     fn element(&mut self) {
         let ty = Ty::ALL[1 + self.rng.below(5)];
         let Some(place) = self.find(ty, true) else { return };
@@ -121,7 +121,7 @@ impl Generator {
         self.writer.line(&text);
     }
 
-    /// Statements of the kind's subject.
+    /// Statements about the kind's subject.
     pub(super) fn special(&mut self) {
         match self.kind {
             Kind::Effects => {
@@ -158,7 +158,7 @@ impl Generator {
         }
     }
 
-    /// A derivative in reverse mode that the program asks for itself.
+    /// A call of a reverse-mode derivative in the program itself.
     fn reverse(&mut self) {
         let fit: Vec<Helper> = self
             .helpers
@@ -206,7 +206,7 @@ impl Generator {
                 _ => self.find(*ty, true),
             };
             match arg {
-                // Two places that are one are another matter.
+                // Aliasing arguments are a separate matter.
                 Some(arg) if way.is_empty() || !args.contains(&arg) => args.push(arg),
                 _ => return,
             }
