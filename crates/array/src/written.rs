@@ -90,13 +90,7 @@ impl<'a> Classes<'a> {
                 let written = |&(at, _): &(usize, &Value)| found.params.contains(&(*callee, at));
                 self.stored.extend(data.args.iter().enumerate().filter(written).map(|(_, &v)| v));
             }
-            Op::CallFwd(_)
-            | Op::CallBwd(_)
-            | Op::CallApply(_)
-            | Op::CallPullback(_)
-            | Op::CallLinearize(_)
-            | Op::CallPushforward(_)
-            | Op::CallTransposeOf(_) => self.all = true,
+            Op::CallDerivative(..) | Op::CallTransposeOf(_) => self.all = true,
             _ => {}
         }
         // The results of an instruction may refer to the memory of any of its operands. A call that returns

@@ -259,13 +259,7 @@ impl Flow<'_> {
             | Op::Assert(_)
             | Op::CheckFinite(_) => (),
             // Resolved before any function that contains them is differentiated.
-            Op::CallFwd(_)
-            | Op::CallBwd(_)
-            | Op::CallApply(_)
-            | Op::CallPullback(_)
-            | Op::CallLinearize(_)
-            | Op::CallPushforward(_)
-            | Op::CallTransposeOf(_) => (),
+            Op::CallDerivative(..) | Op::CallTransposeOf(_) => (),
         }
     }
 }

@@ -5,7 +5,7 @@
 //! may be infinite. This holds for zeros written in the source. They are replaced right after lowering and
 //! before any optimisation, so the result is the same at every optimisation level.
 
-use ir::{Defs, Func, Function, Inst, InstData, Module, Op, Span, Value, ValueData};
+use ir::{Defs, DerivativeOp, Func, Function, Inst, InstData, Module, Op, Span, Value, ValueData};
 use smallvec::SmallVec;
 
 /// The maximum depth of calls looked through to find the origin of a value.
@@ -21,12 +21,12 @@ pub fn enter(module: &mut Module) {
             continue;
         }
         func.walk(func.body(), &mut |inst| {
-            let n_kept = match func.insts[inst].op {
-                Op::CallFwd(_) | Op::CallBwd(_) => 0,
-                Op::CallPullback(_) | Op::CallPushforward(_) => 1,
-                _ => return,
+            let Op::CallDerivative(op, callee) = func.insts[inst].op else { return };
+            let n_kept = match op {
+                DerivativeOp::Fwd | DerivativeOp::Bwd => 0,
+                DerivativeOp::Pullback | DerivativeOp::Pushforward => 1,
+                DerivativeOp::Apply | DerivativeOp::Linearize => return,
             };
-            let callee = func.insts[inst].op.callee().expect("a call");
             calls.push((inst, module.funcs[callee].params.len() + n_kept));
         });
         if !calls.is_empty() {

@@ -165,14 +165,7 @@ impl<'m> Origins<'m> {
                     flows.extend(to.iter().map(|&to| (of(from), to)));
                 }
             }
-            Op::Call(callee)
-            | Op::CallFwd(callee)
-            | Op::CallBwd(callee)
-            | Op::CallApply(callee)
-            | Op::CallPullback(callee)
-            | Op::CallLinearize(callee)
-            | Op::CallPushforward(callee)
-            | Op::CallTransposeOf(callee) => {
+            Op::Call(callee) | Op::CallDerivative(_, callee) | Op::CallTransposeOf(callee) => {
                 let has_body = self.module.funcs[callee].has_body();
                 for (k, &to) in data.results.iter().enumerate().filter(|r| self.is_handle(func, *r.1)) {
                     let given = match self.results.get(&(callee, k as u32)) {

@@ -5,7 +5,7 @@
 //! `linearize`; reverse mode is `x̄ = transpose(linear)(r, ȳ)` where `(y, r) = primal(x)`.
 
 use cranelift_entity::EntitySet;
-use ir::{Builder, Defs, Func, Function, Inst, InstData, Op, Slot, Span, Value, ValueData};
+use ir::{Builder, Defs, DerivativeOp, Func, Function, Inst, InstData, Op, Slot, Span, Value, ValueData};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -116,7 +116,7 @@ impl Engine<'_> {
         src.walk(src.body(), &mut |inst| {
             let data = &src.insts[inst];
             first.extend(data.op.callee());
-            if matches!(data.op, Op::CallFwd(_) | Op::CallBwd(_)) {
+            if matches!(data.op, Op::CallDerivative(DerivativeOp::Fwd | DerivativeOp::Bwd, _)) {
                 requests.push((inst, data.op.clone(), data.span));
             }
         });
@@ -133,14 +133,18 @@ impl Engine<'_> {
                 self.check_twice(callee);
             }
             let made = match op {
-                Op::CallFwd(callee) => self.forward(callee, span),
-                Op::CallBwd(callee) => self.backward(callee, span),
+                Op::CallDerivative(DerivativeOp::Fwd, callee) => self.forward(callee, span),
+                Op::CallDerivative(DerivativeOp::Bwd, callee) => self.backward(callee, span),
                 _ => None,
             };
             if let Some(callee) = op.callee()
                 && made.is_some()
             {
-                let mode = if op == Op::CallFwd(callee) { Mode::Forward } else { Mode::Reverse };
+                let mode = if op == Op::CallDerivative(DerivativeOp::Fwd, callee) {
+                    Mode::Forward
+                } else {
+                    Mode::Reverse
+                };
                 let differentiated = self.stand_in(callee, mode);
                 let witness = self.module.witness(differentiated);
                 let by_hand = if mode == Mode::Forward { witness.jvp } else { witness.vjp };
@@ -274,9 +278,7 @@ impl Engine<'_> {
             if src.has_body() {
                 src.walk(src.body(), &mut |inst| match src.insts[inst].op {
                     Op::Call(callee) => left.push(callee),
-                    Op::CallFwd(_) | Op::CallBwd(_) | Op::CallApply(_) | Op::CallPullback(_) => {
-                        requests = true
-                    }
+                    Op::CallDerivative(..) => requests = true,
                     _ => (),
                 });
             }

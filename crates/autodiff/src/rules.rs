@@ -309,14 +309,7 @@ pub(crate) fn tangent(pass: &mut Linearize, data: &ir::InstData, factor: Option<
         | Op::Assert(_)
         | Op::CheckFinite(_) => None,
         // Handled by `linearize`.
-        Op::Call(_)
-        | Op::CallFwd(_)
-        | Op::CallBwd(_)
-        | Op::CallApply(_)
-        | Op::CallPullback(_)
-        | Op::CallLinearize(_)
-        | Op::CallPushforward(_)
-        | Op::CallTransposeOf(_) => None,
+        Op::Call(_) | Op::CallDerivative(..) | Op::CallTransposeOf(_) => None,
         Op::If | Op::Switch(_) | Op::For(_) | Op::Loop(_) => None,
     };
     if let Some(tangent) = tangent

@@ -520,12 +520,7 @@ impl Transpose<'_> {
             | Op::AddTo
             | Op::SubCell => (),
             // `Op::linearity` is `Never` for these, so `propagate` has rejected them.
-            Op::CallFwd(_)
-            | Op::CallBwd(_)
-            | Op::CallApply(_)
-            | Op::CallPullback(_)
-            | Op::CallLinearize(_)
-            | Op::CallPushforward(_)
+            Op::CallDerivative(..)
             | Op::Const(_)
             | Op::Sub
             | Op::Neg

@@ -1,4 +1,4 @@
-//! Programs that take the less common ways through the emitter, against the interpreter.
+//! Programs that take less common paths through the emitter, compared with the interpreter.
 
 use ir::interp::{Memory, Value, call};
 use ir::{Func, Module};
@@ -17,7 +17,7 @@ fn compile(module: &Module) -> (Compiled, Func) {
     (pullback_codegen_cranelift::compile(module, &options).expect("compiles"), func)
 }
 
-/// Calls `main` both ways and gives the results where they agree.
+/// Calls compiled and interpreted `main`, checks that they agree, and returns the results.
 fn agree(text: &str, args: &[&[Value]]) -> Vec<Vec<Value>> {
     let module = module(text);
     let (compiled, func) = compile(&module);
@@ -71,8 +71,8 @@ fn carried_arrays_are_swapped() {
     }
 }
 
-/// A loop that keeps what it computes, inside a loop that keeps that; consumed in reverse into
-/// cells that hold stacks of stacks.
+/// A loop that keeps its results, inside a loop that keeps those stacks; consumed in reverse into cells that
+/// hold stacks of stacks.
 const NESTED: &str = "
     func main(v0: u32, v1: u32, v2: f32) -> (f32, f32, stack<stack<f32>>, stack<[2 x f32]>) {
         v3, v4, v5 = for v0, v2 (v10, v11) {
@@ -131,7 +131,7 @@ fn stacks_of_stacks() {
 
 #[test]
 fn memory_of_a_trip_is_given_back() {
-    // 6,000 trips that each keep 12,000 numbers: 288 MB if nothing were released.
+    // The 6,000 trips keep 12,000 numbers each: 288 MB if nothing were released.
     let text = "
         func inner(v0: u32, v1: f32) -> (f32) {
             v2, v3 = for v0, v1 (v4, v5) {
@@ -346,7 +346,7 @@ fn what_cannot_be_expressed_is_named() {
     let func = module.find("main").expect("main");
     let options = Options { functions: vec![func], ..Options::default() };
     let error = pullback_codegen_cranelift::compile(&module, &options).expect_err("unsupported");
-    assert!(error.op.starts_with("CallFwd"), "{error}");
+    assert!(error.op.starts_with("CallDerivative(Fwd"), "{error}");
     let text = pullback_codegen_cranelift::clif_text(&module, &Options::default()).expect("no entry");
     assert!(text.is_empty());
 }

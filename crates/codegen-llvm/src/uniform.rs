@@ -1,62 +1,67 @@
-//! Which values are the same in all lanes, and where lanes part.
+//! Determines which values are the same in all lanes, and where control diverges.
 //!
-//! The threads of a kernel run in lanes. A value is *uniform* if all lanes that are active where it is computed have
-//! the same, else *varying*; control is *divergent* where lanes may go different ways. Everything starts uniform and
-//! is made varying where a rule says so, until nothing changes: facts only rise, so that ends.
+//! The threads of a kernel run in lanes. A value is *uniform* if it is the same in all lanes that are active
+//! where it is computed, else *varying*; control is *divergent* where lanes may take different paths. Every
+//! value starts uniform and is made varying where a rule requires it, until a fixpoint is reached: facts only
+//! rise, so the analysis terminates.
 //!
-//! - The number of a thread varies; what an op makes of a varying operand varies; an atomic op gives every lane its own.
-//! - The results of a divergent `if` or `switch`, and of a loop that lanes leave at different times, vary. Within, what
-//!   was uniform still is: inactive lanes do not count.
-//! - A cell varies if a varying number is put into it, at a varying place, or by lanes that have parted since it was made.
-//! - A function is looked at once for each way of calling it: which parameters vary.
+//! - The ID of a thread varies, the result of an op with a varying operand varies, and the result of an
+//!   atomic op differs in each lane.
+//! - The results of a divergent `if` or `switch`, and of a loop that lanes leave at different times, vary.
+//!   Inside, uniform values stay uniform: inactive lanes do not count.
+//! - A cell varies if a varying value is stored in it, or a store is at a varying place, or by lanes that
+//!   have diverged since the cell was made.
+//! - A function is analysed once for each set of varying parameters.
 
 use cranelift_entity::SecondaryMap;
 use ir::{Builtin, Func, Function, Inst, Module, Op, Region, Space, Span, TypeData, Value};
 use native::Reason;
 use rustc_hash::FxHashMap;
 
-/// Why something cannot run in lanes.
+/// The reason why something cannot run in lanes.
 pub(crate) fn reason(what: &str, span: Span) -> Reason {
     Reason { what: what.to_string(), span }
 }
 
-/// How the threads of a group are dealt out to lanes.
+/// The assignment of the threads of a group to lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Dealing {
-    /// Lanes differ in x only: the group is one row, or its rows are multiples of the lanes.
+    /// Lanes differ in x only: the group is one row, or the length of its rows is a multiple of the number of
+    /// lanes.
     pub rows: bool,
-    /// Lanes may be of different groups.
+    /// The lanes may belong to different groups.
     pub packed: bool,
 }
 
-/// What is known of a function.
+/// The facts about a function.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// Values that vary.
+    /// The values that vary.
     pub varying: SecondaryMap<Value, bool>,
-    /// Control ops where lanes part.
+    /// The control ops that are divergent.
     pub divergent: SecondaryMap<Inst, bool>,
-    /// Which results vary.
+    /// For each result, true if it varies.
     pub results: Vec<bool>,
-    /// Something varies, here or in what it calls; otherwise lanes all do the same.
+    /// A value varies in the function or in its callees; otherwise all lanes compute the same.
     pub varies: bool,
-    /// Counters of divergent loops that lanes enter at different times and leave together, see [`counted_down`].
+    /// The counters of divergent loops that lanes enter at different times and leave together; see
+    /// [`counted_down`].
     pub late: SecondaryMap<Value, Option<Left>>,
 }
 
-/// How a loop's trips say how many are left after them.
+/// The way in which a trip of a loop computes the number of trips that are left after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// `n - 1 - i` of the counter `i`, which has no other use.
+    /// By `n - 1 - i` from the counter `i`, which has no other use.
     Subtracted,
-    /// The counter counts down.
+    /// By the counter itself, which counts down.
     Counter,
 }
 
-/// A way of calling a function: which parameters vary.
+/// A version of a function: for each parameter, true if it varies.
 pub(crate) type Version = (Func, Vec<bool>);
 
-/// The analysis of a module for one way of dealing threads.
+/// The analysis of a module for one assignment of threads to lanes.
 pub struct Analysis<'m> {
     module: &'m Module,
     dealing: Dealing,
@@ -65,12 +70,12 @@ pub struct Analysis<'m> {
 }
 
 impl<'m> Analysis<'m> {
-    /// Nothing is known yet.
+    /// An analysis without any results yet.
     pub fn new(module: &'m Module, dealing: Dealing) -> Analysis<'m> {
         Analysis { module, dealing, known: FxHashMap::default(), open: Vec::new() }
     }
 
-    /// The facts of a function whose parameters vary as `params` says.
+    /// The facts about a function whose parameters vary as given by `params`.
     pub fn function(&mut self, func: Func, params: &[bool]) -> Result<&Facts, Reason> {
         let version = (func, params.to_vec());
         if !self.known.contains_key(&version) {
@@ -123,18 +128,18 @@ impl<'m> Analysis<'m> {
     }
 }
 
-/// One function while it is looked at.
+/// The state of analysing one function.
 struct Walk<'a, 'm> {
     analysis: &'a mut Analysis<'m>,
     f: &'m Function,
     facts: Facts,
-    /// How many divergent regions are around the place where a cell was made.
+    /// The number of divergent regions around the instruction that made each cell.
     home: SecondaryMap<Value, u32>,
     /// The cell that a cell within a cell belongs to.
     root: SecondaryMap<Value, Option<Value>>,
-    /// Loops that may run late, by their counters.
+    /// The loops that lanes may enter late, by their counters.
     counted_down: SecondaryMap<Value, Option<Left>>,
-    /// Values that are a thread's numbers.
+    /// The values that are IDs of the thread.
     builtins: SecondaryMap<Value, Option<Builtin>>,
     level: u32,
     changed: bool,
@@ -176,7 +181,7 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// The cell that holds what a cell stands for.
+    /// The outermost cell that contains a cell.
     fn root(&self, cell: Value) -> Value {
         self.root[cell].unwrap_or(cell)
     }
@@ -252,7 +257,7 @@ impl Walk<'_, '_> {
                     self.vary(r, varies);
                 }
             }
-            Op::CallFwd(_) | Op::CallBwd(_) | Op::CallTransposeOf(_) => {
+            Op::CallDerivative(..) | Op::CallTransposeOf(_) => {
                 return stop("a derivative that was not generated");
             }
             Op::If | Op::Switch(_) => {
@@ -277,7 +282,8 @@ impl Walk<'_, '_> {
                     self.vary(counter, varies);
                 }
                 let params = f.regions[region].params[1..].to_vec();
-                // Lanes that enter later have made fewer trips: what they carry is not what the others do.
+                // Lanes that enter late have made fewer trips, so their carried values differ from those of
+                // the others.
                 let is_late = divergent && self.facts.late[f.regions[region].params[0]].is_some();
                 params.iter().for_each(|&param| self.vary(param, is_late));
                 self.trips(inst, &data.args[1..], &params, region, 0, n, divergent)?;
@@ -300,7 +306,7 @@ impl Walk<'_, '_> {
                 let varies = data.args.iter().any(|&a| self.varies(a));
                 self.vary(data.results[0], varies);
             }
-            // How many trips are left is the same for all lanes.
+            // The number of trips left is the same for all lanes.
             Op::Sub if self.facts.late[data.args[1]] == Some(Left::Subtracted) => {}
             Op::Select => {
                 let varies = data.args.iter().any(|&a| self.varies(a));
@@ -316,7 +322,7 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// A loop's body: results number `first..first + n` are carried, those after are stacked.
+    /// Analyses a loop's body: results number `first..first + n` are carried, those after are stacked.
     #[expect(clippy::too_many_arguments, reason = "what both loops have")]
     fn trips(
         &mut self,
@@ -349,7 +355,7 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// Whether component `k` of a thread's number is the same in a row of lanes.
+    /// Returns true if component `k` of the thread's ID is the same in all lanes of a row.
     fn same_in_row(&self, v: Value, k: u32) -> bool {
         match self.builtins[v] {
             Some(Builtin::DispatchThreadId | Builtin::GroupThreadId) => self.analysis.dealing.rows && k > 0,
@@ -358,7 +364,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// An index that varies must not lead into a stack of stacks.
+    /// Returns an error if a varying index selects from a stack of stacks.
     fn stacks_stay(&self, cell: Value, indices: &[Value], span: Span) -> Result<(), Reason> {
         let types = &self.analysis.module.types;
         let mut ty = types.content(self.f.ty(cell));
@@ -393,11 +399,13 @@ impl Walk<'_, '_> {
     }
 }
 
-/// For the counters of the `for`s whose trips only ask how many are left after them (`n - 1 - i` is the only use of the
-/// counter `i`), as those of reversed loops do: `n`. If lanes run such a loop different numbers of times, they may begin
-/// when as many are left as the lane that runs it longest has left: what is read at that place, such as what the loop
-/// before had kept, is read at the same place by all lanes. So may loops whose counter is how many are left. Stacks of the
-/// loop's own would have their numbers at different places.
+/// Finds `for` loops that lanes may enter late, by their counters. Such a loop uses its counter `i` only to
+/// compute how many trips are left after this one, as `n - 1 - i` with its count `n`; reversed loops do that.
+/// If lanes run such a loop different numbers of times, each lane may begin when as many trips are left as it
+/// has to run itself: values read at that place, such as those that the loop before kept, are then read at
+/// the same place by all lanes. The same holds for loops whose counter is the number of trips left. Loops
+/// with stacks of their own are excluded, since lanes would push elements with different numbers at the same
+/// time.
 fn counted_down(f: &Function) -> SecondaryMap<Value, Option<Left>> {
     let mut counts: SecondaryMap<Value, Option<Value>> = SecondaryMap::new();
     let mut left: SecondaryMap<Value, Option<Left>> = SecondaryMap::new();

@@ -1,4 +1,4 @@
-//! What a stage makes of a program, as text: `pullback emit` and `pullback explain`.
+//! Prints the result of a compiler stage as text, for `pullback emit` and `pullback explain`.
 
 use std::fmt::Write as _;
 
@@ -14,25 +14,25 @@ use crate::pipeline::{Compiled, Failure, Loaded, Options, problem};
 pub enum Stage {
     /// The syntax tree.
     Ast,
-    /// After `lower`.
+    /// The IR after `lower`.
     Ir,
-    /// `f ↦ f'`.
+    /// The linearised function: `f ↦ f'`.
     Linearize,
-    /// Primal and linear half.
+    /// The primal and the linear half.
     Unzip,
     /// The transposed linear half.
     Transpose,
-    /// After everything.
+    /// The IR after all stages.
     Opt,
-    /// Cranelift's input.
+    /// The input to Cranelift.
     Clif,
-    /// LLVM's input.
+    /// The input to LLVM.
     #[cfg(feature = "llvm")]
     Llvm,
 }
 
-/// The program at that stage: what the entry point reaches, else what all of the file's entry points and
-/// differentiable functions reach.
+/// The program at a stage: all that the entry point reaches or, without one, all that the file's entry points
+/// and differentiable functions reach.
 pub fn emit(
     loaded: &mut Loaded,
     entry: Option<&str>,
@@ -52,7 +52,8 @@ pub fn emit(
     if entries.is_empty() && functions.is_empty() {
         loaded.entry(None)?;
     }
-    // Also where they are not shown: functions with a derivative of their own must be known as such.
+    // Derivatives are requested even for stages that do not show them: functions with custom derivatives must
+    // be known as such.
     let request = Request { entries, functions, derivatives: true, ..Request::default() };
     match stage {
         Stage::Ast => Ok(String::new()),
@@ -68,8 +69,7 @@ pub fn emit(
             let mut wanted: Vec<Func> = functions.iter().map(|f| f.func).collect();
             for (_, function) in &module.funcs {
                 for inst in function.insts.values() {
-                    if let Op::CallFwd(f) | Op::CallBwd(f) | Op::CallApply(f) | Op::CallLinearize(f) = inst.op
-                    {
+                    if let Op::CallDerivative(_, f) = inst.op {
                         wanted.push(f);
                     }
                 }
@@ -114,7 +114,7 @@ pub fn emit(
     }
 }
 
-/// A function after each pass, with one heading for each.
+/// A function after each pass, under one heading per pass.
 pub fn explain(loaded: &mut Loaded, function: FuncRef, options: &Options) -> Result<String, Failure> {
     let request = Request { functions: vec![function], derivatives: true, ..Request::default() };
     let raw = Options {

@@ -1,5 +1,6 @@
-//! Derivatives by dual numbers ([`ir::interp::dual`]), on the code before differentiation. Of derivatives that the
-//! program asks for itself, on what differentiation made of those.
+//! Computes derivatives by dual numbers ([`ir::interp::dual`]) on the code before differentiation. If the
+//! program itself calls derivatives, these are differentiated first, and the dual numbers are evaluated on
+//! the result.
 
 use ir::interp::dual::{self, Dual};
 use ir::interp::{Memory, Value};
@@ -13,38 +14,39 @@ use crate::inputs;
 use crate::launch::{Backend, CodeOptions, Runner};
 use crate::pipeline::{self, Failure, Loaded, source_span};
 
-/// A slope by dual numbers.
+/// A slope computed by dual numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Exact {
     /// The derivative.
     pub slope: f64,
-    /// Where a derivative is lost on the way, if it is: differences do not see that.
+    /// The place where a derivative is cut on the way, if there is one: differences cannot see that.
     pub cut: Option<Span>,
 }
 
 /// Slopes `[output][input]`.
 pub type Jacobian = Vec<Vec<Exact>>;
 
-/// A function that is called with dual numbers.
+/// A function that can be called with dual numbers.
 pub struct Oracle {
     module: Module,
     func: Func,
     memory: Memory,
 }
 
-/// Instructions of a call by dual numbers. What takes longer is checked without them.
+/// The maximum number of instructions of a call with dual numbers. Calls that take longer are checked without
+/// them.
 const MOST_STEPS: u64 = 20_000_000;
 
 impl Oracle {
-    /// Of the first function that is requested, with the memory that it reaches.
+    /// Creates the oracle of the first requested function, with the memory that it reaches.
     pub fn new(loaded: &mut Loaded, request: &Request, binds: &[Bind]) -> Result<Oracle, Failure> {
         let options = pipeline::Options { widen: true, no_autodiff: true, ..pipeline::Options::default() };
         let request = Request { derivatives: false, ..request.clone() };
         let mut compiled = loaded.compile(&request, &options)?;
-        let asks = |op: &Op| matches!(op, Op::CallFwd(_) | Op::CallBwd(_));
+        let asks = |op: &Op| matches!(op, Op::CallDerivative(..));
         let mut functions = compiled.module.funcs.values();
         if functions.any(|f| f.insts.values().any(|i| asks(&i.op))) {
-            // And nothing else: optimisation afterwards forgets what is detached.
+            // No optimisation follows, since it would lose the places where values are detached.
             let problems = autodiff::differentiate(&mut compiled.module, &autodiff::Options::default());
             if !problems.is_empty() {
                 return Err(Failure::Program(problems.into_iter().map(pipeline::problem).collect()));
@@ -64,7 +66,8 @@ impl Oracle {
                 memory.buffers[global.as_u32() as usize] = vec![0; module.mem.size(data.ty) as usize];
             }
         }
-        // Static variables hold what their initialisers say; in the order of declaration, since these may read others.
+        // Static variables hold the values of their initialisers, evaluated in order of declaration, since an
+        // initialiser may read earlier variables.
         for (global, data) in &module.globals {
             let Some(init) = data.init else { continue };
             let Ok(leaves) = ir::interp::call(&module, init, &[], &mut memory) else { continue };
@@ -73,7 +76,7 @@ impl Oracle {
         Ok(Oracle { module, func, memory })
     }
 
-    /// The Jacobian; `None` if the call does not end well.
+    /// The Jacobian; `None` if the call fails.
     pub fn jacobian(&self, callee: &Callee, point: &Point) -> Option<Jacobian> {
         let slots = &self.module.funcs[self.func].params;
         let values = |bits: &[u64]| -> Vec<Value> {
@@ -100,7 +103,7 @@ impl Oracle {
     }
 }
 
-/// A value of numbers.
+/// Builds a value of a numeric type from the bits of its numbers.
 fn value(types: &Types, ty: Type, bits: &mut dyn Iterator<Item = u64>) -> Value {
     match types[ty] {
         TypeData::Scalar(_) => Value::Scalar(bits.next().unwrap_or(0)),
@@ -112,7 +115,8 @@ fn value(types: &Types, ty: Type, bits: &mut dyn Iterator<Item = u64>) -> Value 
     }
 }
 
-/// Calls what has the derivatives of a function that computes the same: what is kept for a pullback carries none itself.
+/// Replaces calls of a function by calls of a function that computes the same value and has derivatives: the
+/// residuals kept for a pullback carry no derivatives themselves.
 pub fn stand_in(module: &mut Module) {
     for func in module.funcs.keys().collect::<Vec<_>>() {
         for inst in module.funcs[func].insts.keys().collect::<Vec<_>>() {

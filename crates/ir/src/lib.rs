@@ -39,5 +39,5 @@ pub use function::{
 };
 pub use memory::{MatrixOrder, MemData, MemType, MemTypes};
 pub use module::{Entry, Global, GlobalData, Module, Residuals, Space, Witness};
-pub use ops::{AtomicOp, Builtin, Linearity, LoopInfo, Math, Op, Path, Rest, Step, WAVE_LANES};
+pub use ops::{AtomicOp, Builtin, DerivativeOp, Linearity, LoopInfo, Math, Op, Path, Rest, Step, WAVE_LANES};
 pub use types::{Scalar, Type, TypeData, Types};

@@ -55,8 +55,8 @@ impl GlobalData {
 }
 
 /// The functions that provide the derivatives of a function where they are not derived from its body. Every
-/// function named here has the *flat* signature of [`crate::ops::Op::CallFwd`] and
-/// [`crate::ops::Op::CallBwd`], not the source's pairs, except for a vjp beside an `apply`.
+/// function named here has the *flat* signature of [`crate::ops::DerivativeOp::Fwd`] and
+/// [`crate::ops::DerivativeOp::Bwd`], not the source's pairs, except for a vjp beside an `apply`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Witness {
     /// `(params…, tangents of diff params…) -> (results…, tangents of diff results…)`.
@@ -82,7 +82,7 @@ pub struct Witness {
 pub struct Residuals {
     /// The function that is run.
     pub func: Func,
-    /// The residuals are for [`crate::Op::CallPushforward`] rather than for [`crate::Op::CallPullback`].
+    /// The residuals are for [`crate::DerivativeOp::Pushforward`] rather than for [`crate::DerivativeOp::Pullback`].
     pub forward: bool,
 }
 

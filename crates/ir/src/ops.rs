@@ -177,25 +177,8 @@ pub enum Op {
     // ---- calls
     /// `f(a…)`; results are those of `f`.
     Call(Func),
-    /// `fwd_diff(f)`: operands are the parameters, then the tangent of each `diff` parameter;
-    /// results are the results, then the tangent of each `diff` result. Replaced by `autodiff`.
-    CallFwd(Func),
-    /// `bwd_diff(f)`: operands are the parameters, then the cotangent of each `diff` result;
-    /// results are the cotangents of the `diff` parameters. Replaced by `autodiff`.
-    CallBwd(Func),
-    /// Replaced by `autodiff`: `(params…) -> (results…, residuals)`. The residuals are the state that reverse
-    /// mode keeps of this run, as a value of the type [`crate::TypeData::Residuals`].
-    CallApply(Func),
-    /// Replaced by `autodiff`: `(params…, residuals, cotangents of diff results…) -> (cotangents of diff
-    /// params…)`, where the parameters are those of the run that gave the residuals.
-    CallPullback(Func),
-    /// Replaced by `autodiff`: like `CallApply`, but the residuals are those that forward mode reads of this
-    /// run.
-    CallLinearize(Func),
-    /// Replaced by `autodiff`:
-    /// `(params…, residuals, tangents of diff params…) -> (tangents of diff results…)`, where the parameters
-    /// are those of the run that gave the residuals.
-    CallPushforward(Func),
+    /// A derivative operator on `f`. Replaced by `autodiff`.
+    CallDerivative(DerivativeOp, Func),
     /// A linear function that is known only by its transpose: operands are the parameters of the primal
     /// function of the custom derivative `f`, then the tangents of its `diff` parameters; results are the
     /// tangents of its `diff` results. `f` is the vjp: see [`crate::module::Witness`]. Exists only between
@@ -215,6 +198,57 @@ pub enum Op {
     /// `again` is true. Results: the last carried values, then the stacks. Never linear: the linear side of a
     /// loop is a `for`.
     Loop(LoopInfo),
+}
+
+/// A derivative operator: which derivative of a function a call asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DerivativeOp {
+    /// `fwd_diff(f)`: operands are the parameters, then the tangent of each `diff` parameter; results are the
+    /// results, then the tangent of each `diff` result.
+    Fwd,
+    /// `bwd_diff(f)`: operands are the parameters, then the cotangent of each `diff` result; results are the
+    /// cotangents of the `diff` parameters.
+    Bwd,
+    /// `(params…) -> (results…, residuals)`. The residuals are the state that reverse mode keeps of this run,
+    /// as a value of the type [`crate::TypeData::Residuals`].
+    Apply,
+    /// `(params…, residuals, cotangents of diff results…) -> (cotangents of diff params…)`, where the
+    /// parameters are those of the run that gave the residuals.
+    Pullback,
+    /// Like `Apply`, but the residuals are those that forward mode reads of this run.
+    Linearize,
+    /// `(params…, residuals, tangents of diff params…) -> (tangents of diff results…)`, where the parameters
+    /// are those of the run that gave the residuals.
+    Pushforward,
+}
+
+impl DerivativeOp {
+    /// Every operator, for tables.
+    pub const ALL: [DerivativeOp; 6] = [
+        DerivativeOp::Fwd,
+        DerivativeOp::Bwd,
+        DerivativeOp::Apply,
+        DerivativeOp::Pullback,
+        DerivativeOp::Linearize,
+        DerivativeOp::Pushforward,
+    ];
+
+    /// The name of a call in the textual IR.
+    pub fn name(self) -> &'static str {
+        match self {
+            DerivativeOp::Fwd => "call_fwd",
+            DerivativeOp::Bwd => "call_bwd",
+            DerivativeOp::Apply => "call_apply",
+            DerivativeOp::Pullback => "call_pullback",
+            DerivativeOp::Linearize => "call_linearize",
+            DerivativeOp::Pushforward => "call_pushforward",
+        }
+    }
+
+    /// Returns true for the operators of forward mode, and false for those of reverse mode.
+    pub fn is_forward(self) -> bool {
+        matches!(self, DerivativeOp::Fwd | DerivativeOp::Linearize | DerivativeOp::Pushforward)
+    }
 }
 
 /// The attributes that the user gave a loop, and the direction in which it counts.
@@ -474,12 +508,7 @@ impl Op {
             Op::Zero | Op::Absent => Linearity::Source,
             Op::Local | Op::Load | Op::Store | Op::AddTo | Op::SubCell => Linearity::Cell,
             Op::Call(_)
-            | Op::CallFwd(_)
-            | Op::CallBwd(_)
-            | Op::CallApply(_)
-            | Op::CallPullback(_)
-            | Op::CallLinearize(_)
-            | Op::CallPushforward(_)
+            | Op::CallDerivative(..)
             | Op::CallTransposeOf(_)
             | Op::If
             | Op::Switch(_)
@@ -567,12 +596,7 @@ impl Op {
                 | Op::Assert(_)
                 | Op::CheckFinite(_)
                 | Op::Call(_)
-                | Op::CallFwd(_)
-                | Op::CallBwd(_)
-                | Op::CallApply(_)
-                | Op::CallPullback(_)
-                | Op::CallLinearize(_)
-                | Op::CallPushforward(_)
+                | Op::CallDerivative(..)
                 | Op::CallTransposeOf(_)
                 | Op::If
                 | Op::Switch(_)
@@ -584,14 +608,7 @@ impl Op {
     /// The callee of any kind of call.
     pub fn callee(&self) -> Option<Func> {
         match self {
-            Op::Call(f)
-            | Op::CallFwd(f)
-            | Op::CallBwd(f)
-            | Op::CallApply(f)
-            | Op::CallPullback(f)
-            | Op::CallLinearize(f)
-            | Op::CallPushforward(f)
-            | Op::CallTransposeOf(f) => Some(*f),
+            Op::Call(f) | Op::CallDerivative(_, f) | Op::CallTransposeOf(f) => Some(*f),
             _ => None,
         }
     }

@@ -13,7 +13,7 @@ use crate::build::infer;
 use crate::function::{Func, Function, Inline, Inst, InstData, Prefer, Region, Slot, Value};
 use crate::memory::{MatrixOrder, MemData, MemType};
 use crate::module::{Global, GlobalData, Module, Space};
-use crate::ops::{AtomicOp, Builtin, LoopInfo, Op, Path, Rest, Step, WAVE_LANES};
+use crate::ops::{AtomicOp, Builtin, DerivativeOp, LoopInfo, Op, Path, Rest, Step, WAVE_LANES};
 use crate::scalar;
 use crate::types::{Scalar, Type, TypeData, Types};
 
@@ -386,14 +386,7 @@ impl<'m> Printer<'m> {
                 let comma = if data.args.is_empty() { "" } else { ", " };
                 format!("{} {}{comma}{args}", op_name(&data.op), quote(text))
             }
-            Op::Call(callee)
-            | Op::CallFwd(callee)
-            | Op::CallBwd(callee)
-            | Op::CallApply(callee)
-            | Op::CallPullback(callee)
-            | Op::CallLinearize(callee)
-            | Op::CallPushforward(callee)
-            | Op::CallTransposeOf(callee) => {
+            Op::Call(callee) | Op::CallDerivative(_, callee) | Op::CallTransposeOf(callee) => {
                 format!("{} {}({args})", op_name(&data.op), self.func_name(*callee))
             }
             op => {
@@ -464,23 +457,24 @@ pub(crate) fn result_types(
             Some(callee) => callee.results.iter().map(|slot| Some(slot.ty)).collect(),
             None => Vec::new(),
         },
-        Op::CallFwd(callee) => match funcs.get(*callee) {
+        Op::CallDerivative(DerivativeOp::Fwd, callee) => match funcs.get(*callee) {
             Some(callee) => {
                 let results = callee.results.iter();
                 results.clone().chain(results.filter(|r| r.diff)).map(|r| Some(r.ty)).collect()
             }
             None => Vec::new(),
         },
-        Op::CallApply(callee) | Op::CallLinearize(callee) => match funcs.get(*callee) {
+        Op::CallDerivative(DerivativeOp::Apply | DerivativeOp::Linearize, callee) => match funcs.get(*callee)
+        {
             // The last result is the residuals, whose type is printed.
             Some(callee) => callee.results.iter().map(|slot| Some(slot.ty)).chain([None]).collect(),
             None => Vec::new(),
         },
-        Op::CallPushforward(callee) => match funcs.get(*callee) {
+        Op::CallDerivative(DerivativeOp::Pushforward, callee) => match funcs.get(*callee) {
             Some(callee) => callee.results.iter().filter(|r| r.diff).map(|r| Some(r.ty)).collect(),
             None => Vec::new(),
         },
-        Op::CallBwd(callee) | Op::CallPullback(callee) => match funcs.get(*callee) {
+        Op::CallDerivative(DerivativeOp::Bwd | DerivativeOp::Pullback, callee) => match funcs.get(*callee) {
             Some(callee) => callee.params.iter().filter(|p| p.diff).map(|p| Some(p.ty)).collect(),
             None => Vec::new(),
         },
@@ -592,12 +586,7 @@ pub fn op_name(op: &Op) -> String {
         Op::Assert(_) => "assert",
         Op::CheckFinite(_) => "check_finite",
         Op::Call(_) => "call",
-        Op::CallFwd(_) => "call_fwd",
-        Op::CallBwd(_) => "call_bwd",
-        Op::CallApply(_) => "call_apply",
-        Op::CallPullback(_) => "call_pullback",
-        Op::CallLinearize(_) => "call_linearize",
-        Op::CallPushforward(_) => "call_pushforward",
+        Op::CallDerivative(op, _) => op.name(),
         Op::CallTransposeOf(_) => "call_transpose_of",
         Op::If => "if",
         Op::Switch(_) => "switch",

@@ -3,15 +3,15 @@
 //! `apply : (x) ↦ (y, c)` and `propagate : (c, ȳ) ↦ x̄`, with the leaves of the context as `c`. `propagate`
 //! receives what `apply` stores, and nothing of the function itself is run again.
 //!
-//! `__apply(f)` as an expression yields the same pair: that of the extension, or that of [`Op::CallApply`],
-//! with the arguments and the residuals as the context, which [`Op::CallPullback`] takes. `__linearize(f)`
-//! yields that of [`Op::CallLinearize`] and [`Op::CallPushforward`].
+//! `__apply(f)` as an expression yields the same pair: that of the extension, or that of [`DerivativeOp::Apply`],
+//! with the arguments and the residuals as the context, which [`DerivativeOp::Pullback`] takes. `__linearize(f)`
+//! yields that of [`DerivativeOp::Linearize`] and [`DerivativeOp::Pushforward`].
 
 use check::signature::Subst;
 use check::tables::{Callable, FuncRef};
 use check::types::{Ty, TyKind};
 use check::{Applied, Direction, HalfOf, ModuleId, View};
-use ir::{Func, Function, Op, Residuals, Slot, Types, Value};
+use ir::{DerivativeOp, Func, Function, Op, Residuals, Slot, Types, Value};
 
 use crate::Lowerer;
 use crate::body::Body;
@@ -197,8 +197,8 @@ pub(crate) fn build_value_and_half(
     if custom.is_none() {
         let of = Residuals { func: callee.func, forward };
         slots.push((body.lw.residuals_of(body.b.types, of, asks), false));
-        let op = if forward { Op::CallLinearize(of.func) } else { Op::CallApply(of.func) };
-        results = body.b.call(op, &args, &slots);
+        let op = if forward { DerivativeOp::Linearize } else { DerivativeOp::Apply };
+        results = body.b.call(Op::CallDerivative(op, of.func), &args, &slots);
         kept = results.pop();
     } else if !moves {
         results = body.b.call(Op::Call(callee.func), &args, &slots);
@@ -210,7 +210,7 @@ pub(crate) fn build_value_and_half(
         let mut args = args.clone();
         args.extend(inputs.iter().map(|slot| body.b.zero(slot.ty, false)));
         let all: Vec<Slot> = callee.results.iter().cloned().chain(outputs).collect();
-        results = body.b.call(Op::CallFwd(callee.func), &args, &result_types(&all));
+        results = body.b.call(Op::CallDerivative(DerivativeOp::Fwd, callee.func), &args, &result_types(&all));
         results.truncate(callee.results.len());
     }
     let n_returned = body.layout(callee.sig.ret).leaves.len();
@@ -268,7 +268,11 @@ pub(crate) fn build_half(
                 args.extend(tangents);
             }
         }
-        let tangents = body.b.call(Op::CallPushforward(f.func), &args, &result_types(&diff(&f.results)));
+        let tangents = body.b.call(
+            Op::CallDerivative(DerivativeOp::Pushforward, f.func),
+            &args,
+            &result_types(&diff(&f.results)),
+        );
         for output in f.sig.outputs() {
             if let Some(map) = &output.diff {
                 let n = n_tangents(Some(map));
@@ -290,7 +294,11 @@ pub(crate) fn build_half(
             args.extend(cotangents);
         }
     }
-    let cotangents = body.b.call(Op::CallPullback(f.func), &args, &result_types(&diff(&f.params)));
+    let cotangents = body.b.call(
+        Op::CallDerivative(DerivativeOp::Pullback, f.func),
+        &args,
+        &result_types(&diff(&f.params)),
+    );
     // The primals are the context's leaves, in the order of the inputs.
     let mut at_primal = 0;
     for param in f.sig.params.iter().filter(|p| p.is_input()) {

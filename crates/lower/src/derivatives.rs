@@ -1,6 +1,6 @@
 //! Derivative operators: `fwd_diff(f)` and `bwd_diff(f)` as functions with the operators' signatures.
 //!
-//! Their bodies split pairs, apply [`Op::CallFwd`] or [`Op::CallBwd`] to the flat leaves, and make pairs
+//! Their bodies split pairs, apply [`DerivativeOp::Fwd`] or [`DerivativeOp::Bwd`] to the flat leaves, and make pairs
 //! again. As they are functions, they can be operands of further operators. The only convention is the order
 //! of a function's leaves: see [`FlatSig`](crate::functions::FlatSig).
 
@@ -9,7 +9,7 @@ use std::rc::Rc;
 use check::tables::Callable;
 use check::types::Ty;
 use check::{Direction, ModuleId};
-use ir::{Function, Op, Residuals, Slot, Type, TypeData, Types, Value};
+use ir::{DerivativeOp, Function, Op, Residuals, Slot, Type, TypeData, Types, Value};
 
 use crate::body::Body;
 use crate::functions::{Declared, FlatParam, FlatSig, Key};
@@ -163,7 +163,7 @@ pub(crate) fn build_fwd(
     args.extend(tangents);
     let mut results = result_types(&f.results);
     results.extend(result_types(&tangent_slots(&f.results)));
-    let results = body.b.call(Op::CallFwd(f.func), &args, &results);
+    let results = body.b.call(Op::CallDerivative(DerivativeOp::Fwd, f.func), &args, &results);
     let (primals, tangents) = results.split_at(f.results.len());
     let packed = pack_outputs(&mut body, &f.sig, &declared.sig, primals, tangents);
     body.finish(packed, declared)
@@ -272,7 +272,7 @@ pub(crate) fn build_bwd(
         }
     }
     let diff: Vec<Slot> = f.params.iter().filter(|s| s.diff).cloned().collect();
-    let cotangents = body.b.call(Op::CallBwd(f.func), &args, &result_types(&diff));
+    let cotangents = body.b.call(Op::CallDerivative(DerivativeOp::Bwd, f.func), &args, &result_types(&diff));
     // Primals are returned as they were passed.
     let mut results = Vec::new();
     let mut at = 0;
@@ -374,8 +374,12 @@ pub(crate) fn build_derived(
     }
     let slots = result_types(&declared.results);
     let results = match last {
-        Step::Jvp | Step::SparseJvp => body.b.call(Op::CallFwd(f.func), &args, &slots),
-        Step::Vjp | Step::SparseVjp => body.b.call(Op::CallBwd(f.func), &args, &slots),
+        Step::Jvp | Step::SparseJvp => {
+            body.b.call(Op::CallDerivative(DerivativeOp::Fwd, f.func), &args, &slots)
+        }
+        Step::Vjp | Step::SparseVjp => {
+            body.b.call(Op::CallDerivative(DerivativeOp::Bwd, f.func), &args, &slots)
+        }
         Step::Only(_) => body.b.call(Op::Call(f.func), &args, &slots),
         Step::JvpBy(chosen) => {
             let (args, tangents) = args.split_at(f.params.len());
@@ -388,11 +392,19 @@ pub(crate) fn build_derived(
                     false => body.b.absent(slot.ty, false),
                 });
             }
-            let found = body.b.call(Op::CallFwd(f.func), &all, &result_types(&jvp_slots(&f).1));
+            let found = body.b.call(
+                Op::CallDerivative(DerivativeOp::Fwd, f.func),
+                &all,
+                &result_types(&jvp_slots(&f).1),
+            );
             found[f.results.len()..].to_vec()
         }
         Step::VjpBy(chosen) => {
-            let found = body.b.call(Op::CallBwd(f.func), &args, &result_types(&tangent_slots(&f.params)));
+            let found = body.b.call(
+                Op::CallDerivative(DerivativeOp::Bwd, f.func),
+                &args,
+                &result_types(&tangent_slots(&f.params)),
+            );
             let is_chosen = chosen_of_diff(&f.params, chosen);
             found.into_iter().zip(is_chosen).filter(|(_, is_chosen)| *is_chosen).map(|(v, _)| v).collect()
         }
@@ -402,10 +414,10 @@ pub(crate) fn build_derived(
             let of = Residuals { func: f.func, forward: false };
             let kept = body.lw.residuals_of(body.b.types, of, asks);
             let kept: Vec<(Type, bool)> = values.iter().copied().chain([(kept, false)]).collect();
-            let mut results = body.b.call(Op::CallApply(f.func), args, &kept);
+            let mut results = body.b.call(Op::CallDerivative(DerivativeOp::Apply, f.func), args, &kept);
             let kept = results.pop()?;
             let args = [args, &[kept], cotangents].concat();
-            results.extend(body.b.call(Op::CallPullback(f.func), &args, gradients));
+            results.extend(body.b.call(Op::CallDerivative(DerivativeOp::Pullback, f.func), &args, gradients));
             results
         }
     };

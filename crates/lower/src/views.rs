@@ -14,7 +14,7 @@
 
 use check::tables::Callable;
 use check::{ModuleId, View};
-use ir::{Func, Op, Span, Types, Witness};
+use ir::{DerivativeOp, Func, Op, Span, Types, Witness};
 use rustc_hash::FxHashMap;
 
 use crate::functions::Key;
@@ -50,6 +50,12 @@ enum Edge {
     Call,
     Forward,
     Backward,
+}
+
+impl Edge {
+    fn of(op: DerivativeOp) -> Edge {
+        if op.is_forward() { Edge::Forward } else { Edge::Backward }
+    }
 }
 
 impl Lowerer<'_> {
@@ -204,12 +210,7 @@ impl Lowerer<'_> {
             for inst in function.insts.values() {
                 match inst.op {
                     Op::Call(f) | Op::CallTransposeOf(f) => own.push((f, Edge::Call, inst.span)),
-                    Op::CallFwd(f) | Op::CallLinearize(f) | Op::CallPushforward(f) => {
-                        own.push((f, Edge::Forward, inst.span));
-                    }
-                    Op::CallBwd(f) | Op::CallApply(f) | Op::CallPullback(f) => {
-                        own.push((f, Edge::Backward, inst.span));
-                    }
+                    Op::CallDerivative(op, f) => own.push((f, Edge::of(op), inst.span)),
                     _ => {}
                 }
             }
@@ -278,12 +279,7 @@ impl Lowerer<'_> {
                 let op = match self.module.funcs[target].insts[inst].op {
                     Op::Call(f) => Op::Call(find(self, f, Edge::Call)),
                     Op::CallTransposeOf(f) => Op::CallTransposeOf(find(self, f, Edge::Call)),
-                    Op::CallFwd(f) => Op::CallFwd(find(self, f, Edge::Forward)),
-                    Op::CallBwd(f) => Op::CallBwd(find(self, f, Edge::Backward)),
-                    Op::CallApply(f) => Op::CallApply(find(self, f, Edge::Backward)),
-                    Op::CallPullback(f) => Op::CallPullback(find(self, f, Edge::Backward)),
-                    Op::CallLinearize(f) => Op::CallLinearize(find(self, f, Edge::Forward)),
-                    Op::CallPushforward(f) => Op::CallPushforward(find(self, f, Edge::Forward)),
+                    Op::CallDerivative(op, f) => Op::CallDerivative(op, find(self, f, Edge::of(op))),
                     _ => continue,
                 };
                 self.module.funcs[target].insts[inst].op = op;

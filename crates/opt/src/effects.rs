@@ -112,12 +112,7 @@ impl Facts {
             } else {
                 sum = sum.or(self.inst(func, &defs, inst));
             }
-            if stage == Stage::BeforeAd
-                && matches!(
-                    func.insts[inst].op,
-                    Op::CallBwd(_) | Op::CallFwd(_) | Op::CallApply(_) | Op::CallPullback(_)
-                )
-            {
+            if stage == Stage::BeforeAd && matches!(func.insts[inst].op, Op::CallDerivative(..)) {
                 sum = sum.or(Effects::ANY);
             }
         });
@@ -153,11 +148,7 @@ impl Facts {
         let data = &func.insts[inst];
         match &data.op {
             Op::Call(f) => self.func(*f),
-            Op::CallFwd(_)
-            | Op::CallBwd(_)
-            | Op::CallApply(_)
-            | Op::CallPullback(_)
-            | Op::CallTransposeOf(_) => Effects::ANY,
+            Op::CallDerivative(..) | Op::CallTransposeOf(_) => Effects::ANY,
             Op::BufferLoad(_) => {
                 Effects { reads: !self.is_constant_buffer(func, defs, data.args[0]), ..Effects::NONE }
             }

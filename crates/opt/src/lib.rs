@@ -366,14 +366,7 @@ pub fn has_derivative_ops(func: &Function) -> bool {
     let mut found = false;
     if func.has_body() {
         func.walk(func.body(), &mut |inst| {
-            found |= matches!(
-                func.insts[inst].op,
-                Op::CallFwd(_)
-                    | Op::CallBwd(_)
-                    | Op::CallApply(_)
-                    | Op::CallPullback(_)
-                    | Op::CallTransposeOf(_)
-            );
+            found |= matches!(func.insts[inst].op, Op::CallDerivative(..) | Op::CallTransposeOf(_));
         });
     }
     found

@@ -4,7 +4,9 @@
 //! replacement. An array, cell or stack of residuals becomes one array, cell or stack per kept value.
 
 use cranelift_entity::SecondaryMap;
-use ir::{Function, Inst, InstData, Op, Region, Slot, Span, Type, TypeData, Types, Value, ValueData};
+use ir::{
+    DerivativeOp, Function, Inst, InstData, Op, Region, Slot, Span, Type, TypeData, Types, Value, ValueData,
+};
 use smallvec::SmallVec;
 
 use super::Split;
@@ -63,14 +65,6 @@ impl Expansion<'_> {
         }
     }
 
-    fn is_first(&self, op: &Op) -> bool {
-        matches!(op, Op::CallLinearize(_)) == self.of.forward
-    }
-
-    fn is_second(&self, op: &Op) -> bool {
-        matches!(op, Op::CallPushforward(_)) == self.of.forward
-    }
-
     fn slots(&mut self, slots: &mut Vec<Slot>) {
         for slot in std::mem::take(slots) {
             if holds(self.types, slot.ty, Some(self.number)) {
@@ -96,11 +90,16 @@ impl Expansion<'_> {
     fn inst(&mut self, function: &mut Function, parts: &Parts, inst: Inst, into: &mut Vec<Inst>) {
         let data = &mut function.insts[inst];
         let called = match data.op {
-            Op::CallApply(f) | Op::CallLinearize(f) if f == self.of.func && self.is_first(&data.op) => {
-                Some(self.split.map_or(Op::Zero, |split| Op::Call(split.first)))
-            }
-            Op::CallPullback(f) | Op::CallPushforward(f) if f == self.of.func && self.is_second(&data.op) => {
-                Some(self.split.map_or(Op::Zero, |split| Op::Call(split.second)))
+            Op::CallDerivative(op, f) if f == self.of.func && op.is_forward() == self.of.forward => {
+                match op {
+                    DerivativeOp::Fwd | DerivativeOp::Bwd => None,
+                    DerivativeOp::Apply | DerivativeOp::Linearize => {
+                        Some(self.split.map_or(Op::Zero, |split| Op::Call(split.first)))
+                    }
+                    DerivativeOp::Pullback | DerivativeOp::Pushforward => {
+                        Some(self.split.map_or(Op::Zero, |split| Op::Call(split.second)))
+                    }
+                }
             }
             _ => None,
         };

@@ -5,8 +5,8 @@
 //! Numbers stay of moderate size, since loop-carried values go through `sin`, and divisors are at least 1.
 
 use ir::{
-    Builder, Func, LoopInfo, Math, Module, Op, Region, Residuals, Scalar, Slot, Type, TypeData, Value,
-    Witness,
+    Builder, DerivativeOp, Func, LoopInfo, Math, Module, Op, Region, Residuals, Scalar, Slot, Type, TypeData,
+    Value, Witness,
 };
 
 /// A small random number generator (splitmix64), so that a seed always means the same program.
@@ -568,11 +568,11 @@ impl Program<'_> {
             args.extend(diff(params).into_iter().map(|ty| self.any(ty)).collect::<Vec<_>>());
             let mut types: Vec<(Type, bool)> = results.iter().map(|r| (r.ty, false)).collect();
             types.extend(diff(results).into_iter().map(|ty| (ty, false)));
-            self.b.call(Op::CallFwd(func), &args, &types)
+            self.b.call(Op::CallDerivative(DerivativeOp::Fwd, func), &args, &types)
         } else {
             args.extend(diff(results).into_iter().map(|ty| self.any(ty)).collect::<Vec<_>>());
             let types: Vec<(Type, bool)> = diff(params).into_iter().map(|ty| (ty, false)).collect();
-            self.b.call(Op::CallBwd(func), &args, &types)
+            self.b.call(Op::CallDerivative(DerivativeOp::Bwd, func), &args, &types)
         };
         for v in values {
             let v = self.tame(v);
@@ -585,8 +585,8 @@ impl Program<'_> {
     fn pullback(&mut self, func: Func, args: Vec<Value>, params: &[Slot], results: &[Slot]) -> Vec<Value> {
         let forward = self.rng.chance(40);
         let (first, second) = match forward {
-            true => (Op::CallLinearize(func), Op::CallPushforward(func)),
-            false => (Op::CallApply(func), Op::CallPullback(func)),
+            true => (DerivativeOp::Linearize, DerivativeOp::Pushforward),
+            false => (DerivativeOp::Apply, DerivativeOp::Pullback),
         };
         let of = Residuals { func, forward };
         let number = self.residuals.iter().position(|&known| known == of).unwrap_or_else(|| {
@@ -596,7 +596,7 @@ impl Program<'_> {
         let kept = self.b.types.residuals(number as u32);
         let mut types: Vec<(Type, bool)> = results.iter().map(|r| (r.ty, false)).collect();
         types.push((kept, false));
-        let mut values = self.b.call(first.clone(), &args, &types);
+        let mut values = self.b.call(Op::CallDerivative(first, func), &args, &types);
         let mut held = values.pop().expect("what is kept is a result");
         for v in values {
             let v = self.tame(v);
@@ -626,7 +626,7 @@ impl Program<'_> {
                 let body = self.b.open();
                 self.b.region_param(Type::U32, false);
                 self.b.region_param(kept, false);
-                let again = self.b.call(first, &args, &types);
+                let again = self.b.call(Op::CallDerivative(first, func), &args, &types);
                 self.b.close(vec![again[results.len()]]);
                 let trips = self.rng.below(3) as u64;
                 let trips = self.b.emit_typed(Op::Const(trips), &[], Type::U32);
@@ -640,7 +640,7 @@ impl Program<'_> {
         let (given, wanted) = if forward { (params, results) } else { (results, params) };
         operands.extend(diff(given).into_iter().map(|ty| self.any(ty)).collect::<Vec<_>>());
         let types: Vec<(Type, bool)> = diff(wanted).into_iter().map(|ty| (ty, false)).collect();
-        self.b.call(second, &operands, &types)
+        self.b.call(Op::CallDerivative(second, func), &operands, &types)
     }
 
     /// Random types for the values that a region yields.

@@ -2,10 +2,10 @@
 //!
 //! # Memory of a function
 //!
-//! An instruction that makes an array or a cell has its own memory: a slot of the frame or, if it is
-//! big, of the arena. That is sound because what an instruction made is dead when the same
-//! instruction is executed again in the same activation: only a loop executes it again, and what a
-//! trip hands to the next one is copied into the loop's own memory.
+//! An instruction that makes an array or a cell has its own memory: a slot of the frame or, if it is large,
+//! memory of the arena. That is sound because the result of an instruction is dead when the same instruction
+//! is executed again in the same activation: only a loop executes it again, and the values that a trip passes
+//! to the next one are copied into the loop's own memory.
 
 mod aggregate;
 mod cells;
@@ -43,68 +43,68 @@ use native::{Options, Unsupported};
 
 /// The Cranelift values that hold an IR value.
 pub(crate) type Vals = SmallVec<[Value; 4]>;
-/// What emission gives.
+/// The result of emission.
 pub(crate) type Res<T = ()> = Result<T, Unsupported>;
 
-/// Values larger than this live in the arena.
+/// Values larger than this number of bytes are allocated in the arena.
 const BIG: u64 = 16 << 10;
-/// If all arrays of a function together are larger than this, `CROWDED_BIG` holds instead.
+/// If all arrays of a function together are larger than this, `CROWDED_BIG` is the limit instead.
 const CROWDED: u64 = 96 << 10;
 const CROWDED_BIG: u64 = 128;
 
-/// What the functions of a module share while they are emitted.
+/// State shared by all functions of a module while they are emitted.
 pub(crate) struct ModuleCx<'m> {
     /// The module.
     pub(crate) ir: &'m ir::Module,
-    /// What is known of it.
+    /// The facts about the module.
     pub(crate) plan: Plan,
-    /// The user's wishes.
+    /// The options.
     pub(crate) options: Options,
-    /// Where code goes.
+    /// The module of Cranelift that receives the code.
     pub(crate) jit: JITModule,
     /// Declared functions.
     pub(crate) funcs: SecondaryMap<Func, Option<FuncId>>,
-    /// Helpers that are called where control hardly ever comes.
+    /// The helpers that are called on paths that are almost never taken.
     pub(crate) rare: Vec<(Helper, FuncId)>,
     /// Declared symbols of the runtime.
     pub(crate) symbols: FxHashMap<String, FuncId>,
-    /// What code refers to by number or address.
+    /// The tables that code refers to by number or address.
     pub(crate) tables: Tables,
-    /// Address of memory that is always zero.
+    /// The address of memory that is always zero.
     pub(crate) zero: i64,
-    /// Addresses of memory that always holds absent differentials, by their type.
+    /// The addresses of memory that always holds absent differentials, by their type.
     pub(crate) absent: [(Scalar, i64); 3],
-    /// Address of the empty stack's header.
+    /// The address of the empty stack's header.
     pub(crate) empty: i64,
-    /// Address of a word that holds `empty`.
+    /// The address of a word that holds `empty`.
     pub(crate) empty_at: i64,
-    /// Functions of numbers are those of `native::library`, where there are such.
+    /// Mathematical functions are those of `native::library`, if it has them.
     pub(crate) own_math: bool,
-    /// Whether the machine has a fused multiply-add.
+    /// True if the machine has a fused multiply-add.
     pub(crate) has_fma: bool,
-    /// Whether the machine rounds to integers in one instruction.
+    /// True if the machine rounds to integers in one instruction.
     pub(crate) has_round: bool,
-    /// Bytes of each function's frame.
+    /// The size of each function's frame in bytes.
     pub(crate) frames: SecondaryMap<Func, u32>,
-    /// Where the text of functions goes that are not to be compiled.
+    /// Collects the text of functions instead of compiling them, if present.
     pub(crate) text: Option<String>,
-    /// What is emitted and not yet compiled.
+    /// The functions that are emitted but not yet compiled.
     pub(crate) queue: Queue,
 }
 
 impl ModuleCx<'_> {
-    /// The number of a place.
+    /// Adds a place and returns its number.
     pub(crate) fn site(&mut self, site: Site) -> i64 {
         self.tables.site(site)
     }
 
-    /// The address of a shape, which stays.
+    /// The address of a shape, which stays valid.
     pub(crate) fn shape(&mut self, shape: Shape) -> i64 {
         self.tables.shape(shape).1
     }
 
-    /// The signature of a function: context, parameters, a destination for each array result, and
-    /// one for results that do not fit in registers.
+    /// The signature of a function: context, parameters, a destination for each array result, and one
+    /// destination for results that do not fit in registers.
     pub(crate) fn signature(&self, func: Func) -> Signature {
         let f = &self.ir.funcs[func];
         let mut sig = Signature::new(CallConv::Tail);
@@ -154,33 +154,34 @@ pub(crate) struct Emitter<'a, 'm> {
     entry: Block,
     /// The context.
     pub(crate) ctx: Value,
-    /// Where the values of each IR value start in `pool`, and how many they are.
+    /// The index in `pool` of the first of the values that hold each IR value, and their number.
     map: SecondaryMap<ir::Value, (u32, u32)>,
     pool: Vec<Value>,
-    /// Functions that this one refers to.
+    /// The references to other functions.
     refs: FxHashMap<FuncId, FuncRef>,
-    /// Where helpers that are called rarely leave their results.
+    /// The slot for results of rarely called helpers.
     rare_result: Option<cranelift_codegen::ir::StackSlot>,
-    /// Values larger than this live in the arena.
+    /// Values larger than this number of bytes are allocated in the arena.
     big: u64,
     /// The path of each cell within a cell.
     sub_cells: FxHashMap<ir::Value, Vec<ir::Value>>,
     /// The function's structure.
     nesting: Nesting<'m>,
-    /// Reads of stacks that cannot miss.
+    /// The reads of stacks that are known to be in range.
     inside: cranelift_entity::EntitySet<ir::Value>,
-    /// Whether regions allocate in the arena, as far as known.
+    /// Memoises which regions allocate in the arena.
     allocates: FxHashMap<Region, bool>,
-    /// Where the caller wants the content of cells that are only read at the end.
+    /// The memory for cells whose final content is a result of the function: the destination that the caller
+    /// passed.
     wanted: FxHashMap<ir::Value, Value>,
     /// The depth of the function's path, if paths matter.
     path_base: Option<Value>,
-    /// The line of the instruction that is emitted.
+    /// The line of the instruction being emitted.
     here: Span,
 }
 
 impl<'a, 'm> Emitter<'a, 'm> {
-    /// An emitter for `f` into `clif`, whose first block is open.
+    /// Makes an emitter for `f` into `clif`, with its first block open.
     pub(crate) fn new(
         cx: &'a mut ModuleCx<'m>,
         f: &'m ir::Function,
@@ -233,14 +234,14 @@ impl<'a, 'm> Emitter<'a, 'm> {
         SmallVec::from_slice(&self.pool[at as usize..(at + n) as usize])
     }
 
-    /// The one value that holds `v`.
+    /// The only (or first) value that holds `v`.
     pub(crate) fn one(&self, v: ir::Value) -> Value {
         let (at, n) = self.map[v];
         debug_assert!(n >= 1, "{v} has no value in {}", self.f.name);
         self.pool[at as usize]
     }
 
-    /// Says what holds `v`.
+    /// Sets the values that hold `v`.
     pub(crate) fn set(&mut self, v: ir::Value, vals: &[Value]) {
         self.map[v] = (self.pool.len() as u32, vals.len() as u32);
         self.pool.extend_from_slice(vals);
@@ -251,12 +252,12 @@ impl<'a, 'm> Emitter<'a, 'm> {
         self.f.ty(v)
     }
 
-    /// The kind of number of `v`.
+    /// The kind of scalar of `v`.
     pub(crate) fn scalar_of(&self, v: ir::Value) -> Scalar {
         self.ts.scalar_of(self.f.ty(v)).unwrap_or(Scalar::U64)
     }
 
-    /// The instruction that defines `v`, if it is no parameter.
+    /// The instruction that defines `v`; `None` for a parameter.
     pub(crate) fn def(&self, v: ir::Value) -> Option<&'m InstData> {
         self.nesting.def(v)
     }
@@ -266,26 +267,26 @@ impl<'a, 'm> Emitter<'a, 'm> {
         self.nesting.const_of(v)
     }
 
-    /// The largest integer that `v` can be, where that is easy to see.
+    /// An upper bound of the integer `v`, if one is easy to find.
     pub(crate) fn upper_bound(&self, v: ir::Value, depth: u32) -> Option<u64> {
         self.nesting.upper_bound(v, depth)
     }
 
     // ---- instructions in short
 
-    /// An address or 64-bit integer.
+    /// An address or 64-bit integer constant.
     pub(crate) fn i64(&mut self, n: i64) -> Value {
         self.b.ins().iconst(I64, n)
     }
 
-    /// The scalar of these bits.
+    /// The scalar constant with these bits.
     pub(crate) fn constant(&mut self, s: Scalar, bits: u64) -> Value {
         match s {
             Scalar::F32 => self.b.ins().f32const(Ieee32::with_bits(bits as u32)),
             Scalar::F64 => self.b.ins().f64const(Ieee64::with_bits(bits)),
             _ => {
                 let ty = crate::types::clif(s);
-                // An immediate is sign-extended from its width or zero-extended; either is fine.
+                // An immediate may be sign-extended from its width or zero-extended.
                 self.b.ins().iconst(ty, (bits & (u64::MAX >> (64 - s.bits()))) as i64)
             }
         }
@@ -309,19 +310,19 @@ impl<'a, 'm> Emitter<'a, 'm> {
         self.b.ins().imul(a, n)
     }
 
-    /// A branch that goes nowhere else.
+    /// Emits an unconditional branch.
     pub(crate) fn jump(&mut self, block: Block, args: &[Value]) {
         let args = block_args(args);
         self.b.ins().jump(block, &args);
     }
 
-    /// Two ways.
+    /// Emits a conditional branch.
     pub(crate) fn branch(&mut self, c: Value, yes: (Block, &[Value]), no: (Block, &[Value])) {
         let (a, b) = (block_args(yes.1), block_args(no.1));
         self.b.ins().brif(c, yes.0, &a, no.0, &b);
     }
 
-    /// Goes on in a block that nothing else jumps to any more.
+    /// Continues in a block whose predecessors are all known.
     pub(crate) fn enter(&mut self, block: Block) {
         self.b.switch_to_block(block);
         self.b.seal_block(block);
@@ -335,7 +336,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
         self.call_symbol(helper.name(), &params, result.map(word), args)
     }
 
-    /// Says where memory is taken, for the message if there is no more.
+    /// Records the line that allocates memory, for the error message if there is not enough.
     pub(crate) fn note_memory(&mut self, helper: Helper) {
         if helper.allocates() {
             let site = self.cx.tables.memory_site(self.here);
@@ -344,7 +345,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
         }
     }
 
-    /// Calls a helper that gives a value.
+    /// Calls a helper that returns a value.
     pub(crate) fn helper_value(&mut self, helper: Helper, args: &[Value]) -> Value {
         self.helper(helper, args).expect("the helper has a result")
     }
@@ -452,12 +453,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
             | Op::Assert(_)
             | Op::CheckFinite(_) => self.world(data),
             Op::Call(_)
-            | Op::CallFwd(_)
-            | Op::CallBwd(_)
-            | Op::CallApply(_)
-            | Op::CallPullback(_)
-            | Op::CallLinearize(_)
-            | Op::CallPushforward(_)
+            | Op::CallDerivative(..)
             | Op::CallTransposeOf(_)
             | Op::Absent
             | Op::Scale
@@ -497,7 +493,7 @@ pub(crate) fn plain() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
 }
 
-/// Memory that nobody writes while code that can read it runs.
+/// Memory that is not written while code that can read it runs.
 pub(crate) fn constant_memory() -> MemFlagsData {
     MemFlagsData::new().with_notrap().with_readonly().with_can_move()
 }

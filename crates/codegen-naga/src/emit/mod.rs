@@ -388,12 +388,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
             | Op::CheckFinite(_) => self.world(data),
             Op::WaveGather => self.wave_gather(inst),
             Op::Call(_) => self.call(inst),
-            Op::CallFwd(_)
-            | Op::CallBwd(_)
-            | Op::CallApply(_)
-            | Op::CallPullback(_)
-            | Op::CallLinearize(_)
-            | Op::CallPushforward(_)
+            Op::CallDerivative(..)
             | Op::CallTransposeOf(_)
             | Op::Absent
             | Op::Scale

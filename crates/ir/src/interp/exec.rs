@@ -235,13 +235,7 @@ impl<L: Lane> Machine<'_, L> {
                 }
                 return self.enter(*callee, args);
             }
-            Op::CallFwd(callee)
-            | Op::CallBwd(callee)
-            | Op::CallApply(callee)
-            | Op::CallPullback(callee)
-            | Op::CallLinearize(callee)
-            | Op::CallPushforward(callee)
-            | Op::CallTransposeOf(callee) => {
+            Op::CallDerivative(_, callee) | Op::CallTransposeOf(callee) => {
                 let name = &self.module.funcs[*callee].name;
                 return Err(format!("a derivative of '{name}' was not differentiated"));
             }

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::{MAX_VALUE, OpParts, Parsed, Parser, define};
 use crate::function::{Function, InstData, Region, RegionData, Span, Value, ValueData};
 use crate::module::Module;
-use crate::ops::{AtomicOp, Builtin, LoopInfo, Math, Op, Path, Rest, Step};
+use crate::ops::{AtomicOp, Builtin, DerivativeOp, LoopInfo, Math, Op, Path, Rest, Step};
 use crate::print::result_types;
 use crate::scalar;
 use crate::types::{Scalar, Type, TypeData};
@@ -158,13 +158,14 @@ impl Parser<'_> {
                 let callee = self.func_name()?;
                 let op = match word {
                     "call" => Op::Call(callee),
-                    "call_fwd" => Op::CallFwd(callee),
-                    "call_bwd" => Op::CallBwd(callee),
-                    "call_apply" => Op::CallApply(callee),
-                    "call_pullback" => Op::CallPullback(callee),
-                    "call_linearize" => Op::CallLinearize(callee),
-                    "call_pushforward" => Op::CallPushforward(callee),
-                    _ => Op::CallTransposeOf(callee),
+                    "call_transpose_of" => Op::CallTransposeOf(callee),
+                    _ => {
+                        let op = DerivativeOp::ALL.into_iter().find(|op| op.name() == word);
+                        Op::CallDerivative(
+                            op.ok_or_else(|| format!("there is no operator '{word}'"))?,
+                            callee,
+                        )
+                    }
                 };
                 self.expect("(")?;
                 let args = self.uses(f)?;

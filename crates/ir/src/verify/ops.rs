@@ -3,7 +3,7 @@
 use super::{Checked, Verifier, check};
 use crate::function::{Function, InstData, Region, Value};
 use crate::memory::MemType;
-use crate::ops::{AtomicOp, Builtin, Math, Op, Path, Step, WAVE_LANES};
+use crate::ops::{AtomicOp, Builtin, DerivativeOp, Math, Op, Path, Step, WAVE_LANES};
 use crate::scalar;
 use crate::types::{Scalar, Type, TypeData};
 
@@ -66,14 +66,7 @@ impl Verifier<'_> {
             Op::Printf(_) => (None, 0, 0),
             Op::Assert(_) => (Some(1), 0, 0),
             Op::CheckFinite(_) => (None, 1, 0),
-            Op::Call(_)
-            | Op::CallFwd(_)
-            | Op::CallBwd(_)
-            | Op::CallApply(_)
-            | Op::CallPullback(_)
-            | Op::CallLinearize(_)
-            | Op::CallPushforward(_)
-            | Op::CallTransposeOf(_) => {
+            Op::Call(_) | Op::CallDerivative(..) | Op::CallTransposeOf(_) => {
                 return check(data.regions.is_empty(), || "a call holds no region".to_string());
             }
             Op::If => (Some(1), data.results.len(), 2),
@@ -395,7 +388,7 @@ impl Verifier<'_> {
                 self.list("operand", args, callee.params.iter().map(|p| p.ty))?;
                 self.list("result", &data.results, callee.results.iter().map(|r| r.ty))
             }
-            Op::CallFwd(callee) => {
+            Op::CallDerivative(DerivativeOp::Fwd, callee) => {
                 let callee = self.callee(*callee)?;
                 let (params, results) = (&callee.params, &callee.results);
                 let tangents = params.iter().filter(|p| p.diff);
@@ -403,7 +396,7 @@ impl Verifier<'_> {
                 let tangents = results.iter().filter(|r| r.diff);
                 self.list("result", &data.results, results.iter().chain(tangents).map(|r| r.ty))
             }
-            Op::CallBwd(callee) => {
+            Op::CallDerivative(DerivativeOp::Bwd, callee) => {
                 let callee = self.callee(*callee)?;
                 let (params, results) = (&callee.params, &callee.results);
                 let cotangents = results.iter().filter(|r| r.diff);
@@ -411,22 +404,21 @@ impl Verifier<'_> {
                 let cotangents = params.iter().filter(|p| p.diff);
                 self.list("result", &data.results, cotangents.map(|p| p.ty))
             }
-            Op::CallApply(of) | Op::CallLinearize(of) => {
+            Op::CallDerivative(op @ (DerivativeOp::Apply | DerivativeOp::Linearize), of) => {
                 let callee = self.callee(*of)?;
                 self.list("operand", args, callee.params.iter().map(|p| p.ty))?;
                 let (kept, results) = data.results.split_last().ok_or("what is kept is no result")?;
                 self.list("result", results, callee.results.iter().map(|r| r.ty))?;
-                self.keeps(*of, *kept, matches!(data.op, Op::CallLinearize(_)))
+                self.keeps(*of, *kept, op.is_forward())
             }
-            Op::CallPullback(of) | Op::CallPushforward(of) => {
+            Op::CallDerivative(op @ (DerivativeOp::Pullback | DerivativeOp::Pushforward), of) => {
                 let callee = self.callee(*of)?;
                 let n = callee.params.len();
                 let kept = *args.get(n).ok_or("what is kept is no operand")?;
-                let forward = matches!(data.op, Op::CallPushforward(_));
-                self.keeps(*of, kept, forward)?;
+                self.keeps(*of, kept, op.is_forward())?;
                 self.list("operand", &args[..n], callee.params.iter().map(|p| p.ty))?;
                 let (mut from, mut to) = (&callee.results, &callee.params);
-                if forward {
+                if op.is_forward() {
                     std::mem::swap(&mut from, &mut to);
                 }
                 self.list("operand", &args[n + 1..], from.iter().filter(|s| s.diff).map(|s| s.ty))?;

@@ -192,12 +192,7 @@ impl Simplify<'_> {
             | Op::Builtin(_)
             | Op::Printf(_)
             | Op::Call(_)
-            | Op::CallFwd(_)
-            | Op::CallBwd(_)
-            | Op::CallApply(_)
-            | Op::CallPullback(_)
-            | Op::CallLinearize(_)
-            | Op::CallPushforward(_)
+            | Op::CallDerivative(..)
             | Op::CallTransposeOf(_) => Step::Keep,
         }
     }
