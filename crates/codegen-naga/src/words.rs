@@ -272,9 +272,10 @@ impl Cx<'_> {
     /// writing.
     fn store_part(&mut self, code: &mut Code, slot: &Slot, at: Expr, bits: Expr, width: u32) -> Res {
         let pointer = self.word_pointer(code, slot, at);
-        let (three, eight) = (code.u32(3), code.u32(3));
-        let byte = code.binary(BinaryOperator::And, at, three);
-        let shift = code.binary(BinaryOperator::ShiftLeft, byte, eight);
+        // The byte within the word, and eight bits for each.
+        let (last, log_of_bits) = (code.u32(3), code.u32(3));
+        let byte = code.binary(BinaryOperator::And, at, last);
+        let shift = code.binary(BinaryOperator::ShiftLeft, byte, log_of_bits);
         let mask = code.u32((1 << width) - 1);
         let mask = code.binary(BinaryOperator::ShiftLeft, mask, shift);
         let keep = code.unary(naga::UnaryOperator::BitwiseNot, mask);

@@ -13,8 +13,7 @@ use crate::{FunctionInfo, Lowerer, ParamInfo, Request, Step};
 
 impl Lowerer<'_> {
     /// Declares an entry point.
-    pub(crate) fn entry(&mut self, types: &mut Types, decl: DeclId) {
-        let _ = types;
+    pub(crate) fn entry(&mut self, decl: DeclId) {
         let name = self.program.ast.name(self.program.ast.decls[decl].name).to_owned();
         let group_size = self.group_size(decl);
         let sig =

@@ -253,7 +253,7 @@ fn lower_round(
         texts: IndexSet::default(),
     };
     for &entry in &request.entries {
-        lowerer.entry(&mut types, entry);
+        lowerer.entry(entry);
     }
     let mut functions = Vec::new();
     for func in &request.functions {

@@ -732,17 +732,17 @@ fn change(
 
 /// Returns true if the analysis tracks numbers of a type, and everything computed from them, by their low 32
 /// bits.
-fn is_wide(s: Scalar) -> bool {
+fn is_tracked(s: Scalar) -> bool {
     matches!(s, Scalar::I32 | Scalar::U32 | Scalar::I64 | Scalar::U64)
 }
 
 /// Evaluates sums and similar operations on forms.
 fn arithmetic(op: &Op, from: Scalar, to: Scalar, args: &[Form]) -> Option<Form> {
-    if !is_wide(to) || from.is_float() {
+    if !is_tracked(to) || from.is_float() {
         return None;
     }
     match (op, args) {
-        (Op::Convert | Op::Bitcast, [a]) if is_wide(from) || *op == Op::Convert => Some(a.clone()),
+        (Op::Convert | Op::Bitcast, [a]) if is_tracked(from) || *op == Op::Convert => Some(a.clone()),
         (Op::Detach, [a]) => Some(a.clone()),
         (Op::Add, [a, b]) => Some(a.plus(b)),
         (Op::Sub, [a, b]) => Some(a.minus(b)),

@@ -494,7 +494,7 @@ unsafe extern "C" fn atomic(addr: *mut u8, code: u32, x: u64, compare: u64) -> u
         scalar::elementwise(&op, s, s, &[old, x]).unwrap_or(old)
     };
     if !addr.addr().is_multiple_of(s.bytes() as usize) {
-        // Buffers of the host are aligned, so this is memory that no other thread sees.
+        // SAFETY: in range; buffers of the host are aligned, so this is memory that no other thread sees.
         unsafe {
             let old = read(s, addr, 0);
             super::stacks::write(s, addr, 0, new(old));
@@ -511,17 +511,6 @@ unsafe extern "C" fn atomic(addr: *mut u8, code: u32, x: u64, compare: u64) -> u
                 Ok(old) | Err(old) => old as u64,
             }
         }};
-    }
-    if !(addr as usize).is_multiple_of(s.bytes() as usize) {
-        // SAFETY: in range; unaligned accesses are not atomic, as on hardware.
-        unsafe {
-            let mut word = [0u8; 8];
-            let n = s.bytes() as usize;
-            std::ptr::copy_nonoverlapping(addr, word.as_mut_ptr(), n);
-            let old = u64::from_le_bytes(word);
-            std::ptr::copy_nonoverlapping(new(old).to_le_bytes().as_ptr(), addr, n);
-            return old;
-        }
     }
     match s.bytes() {
         1 => exchange!(AtomicU8, u8),
