@@ -61,9 +61,6 @@ pub(crate) enum Command {
     #[cfg(feature = "llvm")]
     #[command(after_help = "Example:\n  pullback build kernel.slang -o libkernel.so --header kernel.h")]
     Build(BuildArgs),
-    /// Take part in GradBench: its protocol on standard input and output
-    #[command(after_help = "benches/gradbench/README.md says how to run it beside other tools.")]
-    Gradbench(GradbenchArgs),
     /// List the devices that `--backend wgpu` and `cuda` can use; the first of each is the one that they do use
     #[cfg(any(feature = "wgpu", feature = "cuda"))]
     Devices(DevicesArgs),
@@ -388,18 +385,6 @@ pub(crate) struct BuildArgs {
     /// Print diagnostics as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct GradbenchArgs {
-    /// What runs the programs
-    #[arg(long, value_enum, default_value_t = Backend::FASTEST)]
-    pub(crate) backend: Backend,
-    #[command(flatten)]
-    pub(crate) lanes: LanesArgs,
-    /// Worker threads; 0: one for each core
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) threads: usize,
 }
 
 #[derive(Debug, Args)]

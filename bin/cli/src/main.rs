@@ -10,7 +10,6 @@ mod bench;
 mod build;
 mod derive;
 mod fit;
-mod gradbench;
 mod inspect;
 mod report;
 mod run;
@@ -73,7 +72,6 @@ fn dispatch(command: Command) -> u8 {
         Command::Bench(args) => bench::bench(&args),
         #[cfg(feature = "llvm")]
         Command::Build(args) => build::build(&args),
-        Command::Gradbench(args) => gradbench::gradbench(&args),
         Command::Lsp => serve(),
         #[cfg(any(feature = "wgpu", feature = "cuda"))]
         Command::Devices(args) => inspect::devices(&args),
@@ -93,7 +91,7 @@ fn serve() -> u8 {
 
 fn json_and_file(command: &Command) -> (bool, String) {
     let (json, source) = match command {
-        Command::Lsp | Command::Gradbench(_) => return (false, String::new()),
+        Command::Lsp => return (false, String::new()),
         #[cfg(any(feature = "wgpu", feature = "cuda"))]
         Command::Devices(a) => return (a.json, String::new()),
         Command::Run(a) => (a.json, &a.source),

@@ -4,23 +4,23 @@ use driver::Error;
 use driver::module::Module;
 use serde_json::{Value as Json, json};
 
-use super::input::{at_most, count, expect, field, integers, length, number, numbers, rows, transposed};
-use super::{Plan, Step};
+use crate::input::{at_most, count, expect, field, integers, length, number, numbers, rows, transposed};
+use crate::{Plan, Step};
 
 /// An eval.
-pub(super) struct Eval {
-    pub(super) name: &'static str,
-    pub(super) source: &'static str,
-    pub(super) functions: &'static [&'static str],
+pub(crate) struct Eval {
+    pub(crate) name: &'static str,
+    pub(crate) source: &'static str,
+    pub(crate) functions: &'static [&'static str],
     /// Creates the buffers of a function for an input.
-    pub(super) prepare: fn(&mut Module, &str, &Json) -> Result<Plan, Error>,
+    pub(crate) prepare: fn(&mut Module, &str, &Json) -> Result<Plan, Error>,
 }
 
 macro_rules! eval {
     ($name:ident, $($function:literal),*) => {
         Eval {
             name: stringify!($name),
-            source: include_str!(concat!("../../../../benches/gradbench/", stringify!($name), ".slang")),
+            source: include_str!(concat!("../", stringify!($name), ".slang")),
             functions: &[$($function),*],
             prepare: $name,
         }
@@ -28,7 +28,7 @@ macro_rules! eval {
 }
 
 /// All evals.
-pub(super) const EVALS: &[Eval] = &[
+pub(crate) const EVALS: &[Eval] = &[
     eval!(hello, "square", "double"),
     eval!(gmm, "objective", "jacobian"),
     eval!(ba, "objective", "jacobian"),

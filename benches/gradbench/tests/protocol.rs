@@ -1,5 +1,5 @@
-//! Tests `pullback gradbench`: the protocol on tiny inputs of every eval, compared with values computed in
-//! this file: primal results by the formulas, derivatives by finite differences or closed forms.
+//! Tests the protocol on tiny inputs of every eval, compared with values computed in this file: primal results
+//! by the formulas, derivatives by finite differences or closed forms.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -34,8 +34,7 @@ fn outputs(eval: &str, functions: &[&str], input: &Json) -> Vec<Json> {
 }
 
 fn talk(messages: &[Json]) -> Vec<Json> {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_pullback"))
-        .arg("gradbench")
+    let mut child = Command::new(env!("CARGO_BIN_EXE_pullback-gradbench"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

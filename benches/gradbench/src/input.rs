@@ -8,23 +8,23 @@ fn wrong(path: &str, wanted: &str) -> Error {
 }
 
 /// The value at a path of fields, such as `data.model.weights`.
-pub(super) fn field<'j>(input: &'j Json, path: &str) -> Result<&'j Json, Error> {
+pub(crate) fn field<'j>(input: &'j Json, path: &str) -> Result<&'j Json, Error> {
     let found = path.split('.').try_fold(input, |json, name| json.get(name));
     found.ok_or_else(|| Error::input(format!("input: there is no `{path}`")))
 }
 
 /// A non-negative number that is small enough to be the size of something in memory.
-pub(super) fn count(input: &Json, path: &str) -> Result<usize, Error> {
+pub(crate) fn count(input: &Json, path: &str) -> Result<usize, Error> {
     let n = field(input, path)?.as_u64().filter(|&n| n < 1 << 31);
     n.map(|n| n as usize).ok_or_else(|| wrong(path, "count"))
 }
 
-pub(super) fn number(input: &Json, path: &str) -> Result<f64, Error> {
+pub(crate) fn number(input: &Json, path: &str) -> Result<f64, Error> {
     field(input, path)?.as_f64().ok_or_else(|| wrong(path, "number"))
 }
 
 /// All numbers of nested lists, in order.
-pub(super) fn numbers(input: &Json, path: &str) -> Result<Vec<f64>, Error> {
+pub(crate) fn numbers(input: &Json, path: &str) -> Result<Vec<f64>, Error> {
     let mut out = Vec::new();
     let is_all = flatten(field(input, path)?, &mut |json| {
         out.push(json.as_f64()?);
@@ -34,7 +34,7 @@ pub(super) fn numbers(input: &Json, path: &str) -> Result<Vec<f64>, Error> {
 }
 
 /// Like [`numbers`], for integers.
-pub(super) fn integers(input: &Json, path: &str) -> Result<Vec<i32>, Error> {
+pub(crate) fn integers(input: &Json, path: &str) -> Result<Vec<i32>, Error> {
     let mut out = Vec::new();
     let is_all = flatten(field(input, path)?, &mut |json| {
         out.push(i32::try_from(json.as_i64()?).ok()?);
@@ -44,7 +44,7 @@ pub(super) fn integers(input: &Json, path: &str) -> Result<Vec<i32>, Error> {
 }
 
 /// The number of elements of the list at a path.
-pub(super) fn length(input: &Json, path: &str) -> Result<usize, Error> {
+pub(crate) fn length(input: &Json, path: &str) -> Result<usize, Error> {
     field(input, path)?.as_array().map(Vec::len).ok_or_else(|| wrong(path, "list"))
 }
 
@@ -56,7 +56,7 @@ fn flatten(json: &Json, leaf: &mut dyn FnMut(&Json) -> Option<()>) -> Option<()>
 }
 
 /// Returns an error unless the input has the expected number of numbers.
-pub(super) fn expect(name: &str, found: usize, wanted: usize) -> Result<(), Error> {
+pub(crate) fn expect(name: &str, found: usize, wanted: usize) -> Result<(), Error> {
     if found == wanted {
         return Ok(());
     }
@@ -64,7 +64,7 @@ pub(super) fn expect(name: &str, found: usize, wanted: usize) -> Result<(), Erro
 }
 
 /// Returns an error if a value exceeds a limit of the program.
-pub(super) fn at_most(name: &str, value: usize, most: usize) -> Result<(), Error> {
+pub(crate) fn at_most(name: &str, value: usize, most: usize) -> Result<(), Error> {
     if value <= most {
         return Ok(());
     }
@@ -72,13 +72,13 @@ pub(super) fn at_most(name: &str, value: usize, most: usize) -> Result<(), Error
 }
 
 /// Transposes a list of rows of `columns` numbers: all first numbers, then all second numbers, ….
-pub(super) fn transposed(rows: &[f64], columns: usize) -> Vec<f64> {
+pub(crate) fn transposed(rows: &[f64], columns: usize) -> Vec<f64> {
     let n = rows.len() / columns.max(1);
     (0..columns).flat_map(|c| (0..n).map(move |r| rows[r * columns + c])).collect()
 }
 
 /// Converts numbers to a list of rows of `columns` numbers.
-pub(super) fn rows(numbers: &[f64], columns: usize) -> Json {
+pub(crate) fn rows(numbers: &[f64], columns: usize) -> Json {
     if columns == 0 {
         return Json::Array(Vec::new());
     }

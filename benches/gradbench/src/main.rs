@@ -1,23 +1,51 @@
-//! `gradbench`: GradBench's protocol on standard input and output, with one JSON object per line.
+//! GradBench's protocol on standard input and output, with one JSON object per line.
 //!
-//! The eval's program (`benches/gradbench/NAME.slang`, part of the binary) is compiled once, at `define`. For
+//! The eval's program (`NAME.slang` in this folder, part of the binary) is compiled once, at `define`. For
 //! each `evaluate` message the buffers are created from its input; then the primal or the derivative is run
 //! as often as the message requests, on the same buffers, and only these runs are timed.
 
 mod evals;
 mod input;
 
-use std::io::{BufRead, stdin};
+use std::io::{BufRead, Write, stdin, stdout};
+use std::process::ExitCode;
 use std::time::Instant;
 
+use clap::Parser;
+use driver::launch::Backend;
 use driver::module::{Kernel, Module, Options};
 use driver::pipeline::Failure;
-use driver::render;
 use driver::session::{FileOptions, Session};
+use driver::{on_large_stack, render};
 use serde_json::{Value as Json, json};
 
-use crate::args::GradbenchArgs;
-use crate::report;
+/// Takes part in GradBench: answers its messages on standard input, one JSON object per line.
+#[derive(Parser)]
+struct Args {
+    /// The backend that runs the programs: interp, cranelift, or llvm in a build with that feature
+    #[arg(long, value_parser = backend, default_value = BACKENDS[0].name())]
+    backend: Backend,
+    /// Threads that run in lanes [default: a number that suits machine and program; 1: none]
+    #[arg(long, value_name = "N")]
+    lanes: Option<u32>,
+    /// Worker threads; 0: one for each core
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    threads: usize,
+}
+
+/// The backends of this build, fastest first.
+const BACKENDS: &[Backend] = &[
+    #[cfg(feature = "llvm")]
+    Backend::Llvm,
+    Backend::Cranelift,
+    Backend::Interp,
+];
+
+fn backend(name: &str) -> Result<Backend, String> {
+    let found = BACKENDS.iter().find(|backend| backend.name() == name);
+    let names: Vec<&str> = BACKENDS.iter().map(|backend| backend.name()).collect();
+    found.copied().ok_or_else(|| format!("the backends of this build are {}", names.join(", ")))
+}
 
 /// A step of a run. The steps are executed in order, and all of them are timed.
 enum Step {
@@ -45,42 +73,40 @@ struct Defined {
     module: Module,
 }
 
-pub(crate) fn gradbench(args: &GradbenchArgs) -> u8 {
+fn main() -> ExitCode {
+    let args = Args::parse();
     let options = Options {
-        backend: args.backend.into(),
-        lanes: args.lanes.lanes(),
+        backend: args.backend,
+        lanes: args.lanes,
         threads: args.threads,
         flush_subnormals: true,
         ..Options::default()
     };
-    let mut defined = None;
-    let mut line = String::new();
-    let mut stdin = stdin().lock();
-    loop {
-        line.clear();
-        match stdin.read_line(&mut line) {
-            Ok(0) => return 0,
-            Ok(_) if line.trim().is_empty() => continue,
-            Ok(_) => {}
-            Err(error) => {
-                report::err(&format!("error: cannot read a message: {error}\n"));
-                return 1;
-            }
-        }
-        let message: Json = match serde_json::from_str(&line) {
-            Ok(message) => message,
-            Err(error) => {
-                report::err(&format!("error: a message is not JSON: {error}\n"));
-                return 1;
-            }
-        };
-        let mut reply = answer(&message, &mut defined, &options).to_string();
-        reply.push('\n');
-        report::out(&reply);
-        if report::is_lost() {
-            return 0;
+    match on_large_stack(move || serve(&options)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            let _ = writeln!(std::io::stderr(), "error: {message}");
+            ExitCode::FAILURE
         }
     }
+}
+
+/// Answers messages until there are no more.
+fn serve(options: &Options) -> Result<(), String> {
+    let mut defined = None;
+    let mut stdout = stdout().lock();
+    for line in stdin().lock().lines() {
+        let line = line.map_err(|error| format!("cannot read a message: {error}"))?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let message =
+            serde_json::from_str(&line).map_err(|error| format!("a message is not JSON: {error}"))?;
+        let reply = answer(&message, &mut defined, options);
+        let written = writeln!(stdout, "{reply}").and_then(|()| stdout.flush());
+        written.map_err(|error| format!("cannot write a reply: {error}"))?;
+    }
+    Ok(())
 }
 
 fn answer(message: &Json, defined: &mut Option<Defined>, options: &Options) -> Json {
