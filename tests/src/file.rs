@@ -1,7 +1,8 @@
 //! Parses a filetest: a program, a command in its first line, and directives in comments.
 //!
 //! In `.ir` files comments start with `;`, in `.slang` files with `//`. A directive is `; key: text`, on a
-//! line of its own or after code.
+//! line of its own or after code. Every comment that begins with a word in small letters and a colon is one, so
+//! that a misspelt directive, or one that the command does not read, is an error and not prose.
 
 use std::path::{Path, PathBuf};
 
@@ -29,10 +30,21 @@ pub struct Directive {
     pub text: String,
 }
 
-const KEYS: [&str; 13] = [
-    "check", "not", "error", "run", "grad", "stdout", "bind", "entry", "groups", "block", "buffer",
-    "conform", "warn",
-];
+/// The directives that a command reads.
+fn keys(extension: &str, command: &str) -> &'static [&'static str] {
+    match (extension, command) {
+        ("slang", "run") => {
+            &["stdout", "buffer", "error", "warn", "bind", "conform", "entry", "groups", "block"]
+        }
+        ("slang", "emit") => &["check", "not", "error", "entry"],
+        ("slang", _) => &[],
+        (_, "grad") => &["grad"],
+        (_, "verify") => &["error"],
+        (_, "run") => &["run", "stdout"],
+        (_, "parse" | "differentiate") => &["check", "not", "run", "error"],
+        _ => &["check", "not", "run"],
+    }
+}
 
 impl TestFile {
     /// Reads and parses a file.
@@ -44,20 +56,26 @@ impl TestFile {
             .strip_prefix(mark)
             .and_then(|rest| rest.trim().strip_prefix("test "))
             .ok_or_else(|| format!("the first line is not '{mark} test COMMAND'"))?;
-        let command = command.split_whitespace().map(str::to_string).collect();
+        let command: Vec<String> = command.split_whitespace().map(str::to_string).collect();
+        let extension = if mark == ";" { "ir" } else { "slang" };
+        let keys = keys(extension, command.first().map_or("", String::as_str));
         let mut directives = Vec::new();
         for (idx, line) in text.lines().enumerate() {
             let Some((_, comment)) = line.split_once(mark) else { continue };
             let Some((key, rest)) = comment.trim_start_matches('/').trim_start().split_once(':') else {
                 continue;
             };
-            if KEYS.contains(&key) {
-                directives.push(Directive {
-                    line: idx + 1,
-                    key: key.to_string(),
-                    text: rest.trim().to_string(),
-                });
+            if key.is_empty() || !key.bytes().all(|b| b.is_ascii_lowercase()) {
+                continue;
             }
+            if !keys.contains(&key) {
+                let known = keys.join(", ");
+                return Err(format!(
+                    "line {}: '{key}' is no directive of this test; it has {known}",
+                    idx + 1
+                ));
+            }
+            directives.push(Directive { line: idx + 1, key: key.to_string(), text: rest.trim().to_string() });
         }
         Ok(TestFile { path: path.to_path_buf(), text, command, directives })
     }
@@ -143,4 +161,27 @@ pub fn discover(root: &Path) -> Vec<PathBuf> {
     }
     files.sort();
     files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TestFile;
+
+    fn read(name: &str, text: &str) -> Result<TestFile, String> {
+        let path = std::env::temp_dir().join(format!("pullback-{}-{name}", std::process::id()));
+        std::fs::write(&path, text).expect("writes");
+        let file = TestFile::read(&path);
+        std::fs::remove_file(&path).expect("is there");
+        file
+    }
+
+    #[test]
+    fn a_directive_that_the_command_does_not_read_is_an_error() {
+        let file = read("a.ir", "; test cse\n; Two loads: one is enough.\n; check: load\n").expect("reads");
+        assert_eq!(file.all("check").collect::<Vec<_>>(), ["load"]);
+        let error = read("b.ir", "; test cse\nfunc f() {} ; chekc: load\n").expect_err("is misspelt");
+        assert_eq!(error, "line 2: 'chekc' is no directive of this test; it has check, not, run");
+        read("c.ir", "; test verify\n; check: load\n").expect_err("verify has no output");
+        read("d.slang", "// test run\n// run: f(1.0) == 2.0\n").expect_err("that is for .ir files");
+    }
 }
