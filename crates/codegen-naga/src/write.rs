@@ -116,7 +116,8 @@ fn msl_options(built: &Built) -> msl::Options {
     }
 }
 
-/// The assembly text of SPIR-V.
+/// Returns the assembly text of a SPIR-V module.
+#[cfg(feature = "spirv-asm")]
 pub fn disassemble(words: &[u32]) -> Result<String, Error> {
     use rspirv::binary::Disassemble as _;
     let module = rspirv::dr::load_words(words)

@@ -1,6 +1,6 @@
 //! Writes a program in a language of graphics processors, for `pullback emit --target`.
 
-use codegen_naga::write::{Output, disassemble, write};
+use codegen_naga::write::{Output, write};
 use codegen_naga::{Built, Error as NagaError, Options as NagaOptions, Reflection, Target as Language};
 use ir::Func;
 use lower::Request;
@@ -115,14 +115,24 @@ pub fn emit_compiled(
         let text = reflection(sources, &built.reflection, compiled);
         return Ok((serde_json::to_string_pretty(&text).unwrap_or_default() + "\n").into_bytes());
     }
-    let internal = |e: NagaError| failure(e);
-    match write(&built, entry).map_err(internal)? {
+    match write(&built, entry).map_err(failure)? {
         Output::Text(text) => Ok(text.into_bytes()),
-        Output::Words(words) if target == Target::SpirvAsm => {
-            Ok(disassemble(&words).map_err(internal)?.into_bytes())
-        }
+        Output::Words(words) if target == Target::SpirvAsm => assembly(&words),
         Output::Words(words) => Ok(words.iter().flat_map(|w| w.to_le_bytes()).collect()),
     }
+}
+
+/// SPIR-V as text.
+#[cfg(feature = "spirv-asm")]
+fn assembly(words: &[u32]) -> Result<Vec<u8>, Failure> {
+    Ok(codegen_naga::write::disassemble(words).map_err(failure)?.into_bytes())
+}
+
+#[cfg(not(feature = "spirv-asm"))]
+fn assembly(_: &[u32]) -> Result<Vec<u8>, Failure> {
+    let message = "this build cannot write SPIR-V as text: build it with `--features spirv-asm`, or give the \
+                   output of `--target spirv` to `spirv-dis`";
+    Err(Error::input(message).into())
 }
 
 /// The generation of NVIDIA devices that PTX is written for; later ones run it, too.
