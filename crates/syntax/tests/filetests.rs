@@ -1,6 +1,6 @@
-//! Runs `tests/syntax/*.slang`: a file with `// test ast` contains the expected printed tree in the `// ast:`
-//! lines at its end, a file with `// test diagnostics` the expected diagnostics. `PULLBACK_UPDATE=1` rewrites
-//! these lines.
+//! Runs `tests/syntax/*.slang`: a file with `// test ast` contains the expected printed tree in the
+//! `// result:` lines at its end, a file with `// test diagnostics` the expected diagnostics.
+//! `PULLBACK_UPDATE=1` rewrites these lines.
 
 use std::fmt::Write as _;
 use std::path::Path;
