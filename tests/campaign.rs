@@ -555,7 +555,12 @@ fn compare(
             }
         }
         if *count != wanted[at].1 && fault.is_none() {
-            fault = Some(format!("effects: {count:?}, not {:?}", wanted[at].1));
+            let pairs = count.iter().zip(&wanted[at].1).enumerate();
+            let apart: Vec<String> = pairs
+                .filter(|(_, (a, b))| a != b)
+                .map(|(k, (a, b))| format!("byte {k}: {a}, not {b}"))
+                .collect();
+            fault = Some(format!("effects: {}", apart.join("; ")));
         }
         match fault {
             None => report.tally(place, program.kind).agreed += 1,

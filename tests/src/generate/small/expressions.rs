@@ -113,7 +113,8 @@ impl Generator {
             },
             24 if self.kind == Kind::Effects => {
                 self.cuts = true;
-                format!("({a} + (no_diff noted({}, {b})))", self.number)
+                let callee = self.rng.of(&["noted", "slope"]);
+                format!("({a} + (no_diff {callee}({}, {b})))", self.number)
             }
             23 | 25 | 26 => match self.call(depth - 1) {
                 Some(call) => call,

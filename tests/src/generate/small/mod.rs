@@ -112,6 +112,10 @@ IPick make(F a, F b, no_diff int n)
 [Differentiable] void keep<T : IDifferentiable>(inout T a, T b) { a = b; }
 void note(uint at, F x) { if (x > F(-0.25)) InterlockedAdd(count[at], 1u); }
 F noted(uint at, F x) { InterlockedAdd(count[at], 1u); return x * 0.5; }
+[Differentiable] F counted(uint at, F x) { InterlockedAdd(count[at], 1u); return x * sin(x); }
+void linearized(uint at, F x) { let both = __linearize(counted)(at, x); }
+void applied(uint at, F x) { let both = __apply(counted)(at, x); }
+F slope(uint at, F x) { let (y, push) = __linearize(counted)(at, x); return 0.25 * push(F(1)); }
 ";
 
 /// One program of a file.

@@ -126,7 +126,8 @@ impl Generator {
         match self.kind {
             Kind::Effects => {
                 let x = self.float(1);
-                self.writer.line(&format!("note({}, {x});", self.number));
+                let callee = self.rng.of(&["note", "note", "linearized", "applied"]);
+                self.writer.line(&format!("{callee}({}, {x});", self.number));
             }
             Kind::Ignored => {
                 let (a, b, c) = (self.float(1), self.float(1), self.condition());
