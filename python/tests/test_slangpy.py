@@ -265,6 +265,161 @@ def test_what_is_refused(device, call, words):
         call(device)
 
 
+# ---- buffers, formats, vectors
+
+
+def test_a_cursor_reads_its_buffer_when_it_is_needed(device):
+    buffer = device.create_buffer(size=8, data=np.array([1, 2], np.uint32))
+    cursor = spy.BufferCursor(device.load_module_from_source("cursor", "").layout.find_type_by_name("uint"), buffer)
+    place = cursor[1]
+    buffer.copy_from_numpy(np.array([5, 6], np.uint32))
+    assert not cursor.is_loaded and place.read() == 6 and cursor.is_loaded
+    buffer.copy_from_numpy(np.array([7, 8], np.uint32))
+    assert place.read() == 6
+    cursor.load()
+    assert place.read() == 8
+
+
+def test_bytes_are_read_as_another_type(device):
+    layout = device.load_module_from_source("bytes", "struct Two { int4 a; float b[3]; };").layout
+    cursor = spy.BufferCursor(spy.DeviceType.cpu, layout.get_type_layout(layout.find_type_by_name("Two")), 2)
+    halves = layout.get_type_layout(layout.find_type_by_name("uint16_t[2]"))
+    cursor[1].b[2].reinterpret(halves)[1] = 0x4040
+    cursor[1].a.y.reinterpret(halves)[0] = 9
+    assert cursor[1].b.read() == [0, 0, 3] and list(cursor[1].a.read()) == [0, 9, 0, 0] and cursor[0].b.read() == [0, 0, 0]
+    with pytest.raises(RuntimeError, match="does not fit"):
+        cursor[1].b[2].reinterpret(layout.find_type_by_name("float2"))
+
+
+def test_what_is_written_to_a_cursor(device):
+    layout = device.load_module_from_source("pointers", "struct At { int* p; }; struct Outer { At at; };").layout
+    cursor = spy.BufferCursor(spy.DeviceType.cpu, layout.get_type_layout(layout.find_type_by_name("Outer")), 1)
+    numbers = tensor(device, [1, 2, 3], np.int32)
+    cursor[0].at.p = numbers.view((2,), offset=1)
+    assert cursor[0].at.p.read() == numbers.storage.device_address + 4
+    with pytest.raises(RuntimeError, match="Expected dict"):
+        cursor[0].at = 3
+
+
+def test_elements_of_a_buffer_by_the_layout_of_its_type(device):
+    module = device.load_module_from_source("sized", "struct Two { int2 a; float b; }; StructuredBuffer<Two> twos;")
+    layout = module.layout
+    buffer = device.create_buffer(element_count=2, resource_type_layout=spy.ReflectionCursor(module).twos)
+    assert (buffer.struct_size, buffer.size) == (12, 24)
+    two = layout.find_type_by_name("Two")
+    for wrong in (two, layout.get_type_layout(two), 3):
+        with pytest.raises(TypeError, match="layout of a buffer's type"):
+            device.create_buffer(element_count=2, resource_type_layout=wrong)
+
+
+def test_an_upload_that_is_too_long(device):
+    buffer = device.create_buffer(size=8)
+    with pytest.raises(RuntimeError, match="exceed the size of the destination buffer"):
+        device.create_command_encoder().upload_buffer_data(buffer, 4, np.zeros(2, np.float32))
+
+
+def test_formats(device):
+    packed, plain = spy.get_format_info(spy.Format.bc5_snorm), spy.get_format_info(spy.Format.rg16_float)
+    assert packed.is_compressed and packed.is_normalized_format() and not packed.is_srgb_format()
+    assert (packed.bytes_per_block, packed.block_width, packed.dxgi_format, packed.vk_format) == (16, 4, 84, 142)
+    assert plain.get_channels() == spy.FormatChannels.rg and plain.get_channel_bits(spy.FormatChannels.rgba) == 32
+    assert plain.has_equal_channel_bits() and not plain.is_depth_stencil() and plain.vk_format == 83
+    assert spy.get_format_info(spy.Format.d32_float).is_depth
+    with pytest.raises(RuntimeError, match="bc5_snorm are not supported"):
+        device.create_texture(format=spy.Format.bc5_snorm, width=4, height=4)
+
+
+def test_vectors_and_matrices_are_ordered_and_chosen():
+    assert spy.int3(1, 2, 3) < spy.int3(1, 3, 0) and spy.float2(2, 1) >= spy.float2(2, 1)
+    assert spy.float2x2([1, 2, 3, 4]) <= spy.float2x2([1, 2, 4, 0]) and spy.quatf(0, 0, 1, 0) > spy.quatf(0, 0, 0, 9)
+    with pytest.raises(TypeError):
+        assert spy.int2(1, 2) < spy.float2(1, 3)
+    smaller = spy.math.lt(spy.float3(1, 2, 3), spy.float3(2, 2, 2))
+    assert smaller == spy.bool3(True, False, False)
+    assert spy.math.select(smaller, spy.float3(7), +spy.float3(8)) == spy.float3(7, 8, 8)
+    assert (str(spy.float3(1, 0.5, -2)), str(spy.bool2(True, False))) == ("{1, 0.5, -2}", "{true, false}")
+    assert spy.float2x3().element_type is float
+
+
+# ---- reflection
+
+DECLARED = """
+[__AttributeUsage(_AttributeTargets.Struct)]
+struct NamedAttribute { string name; int number; float part; }
+interface IShape { float area(); }
+/* struct Hidden {} */
+[Named("a, (b", -3, 0.25)]
+struct Square : IShape { struct Corner { float2 at; } float side, other[2]; float area() { return side * side; } }
+struct Line {}
+uniform Square square;
+StructuredBuffer<Square> squares;
+static const int count = 3;
+[Differentiable] float grow(no_diff float a, inout float b) { return a; }
+no_diff float grow(int a) { return a; }
+[shader("compute"), numthreads(1, 1, 1)] void run() {}
+"""
+
+
+def test_declarations_in_their_order(device):
+    found = device.load_module_from_source("declared", DECLARED).module_decl
+    kind = spy.DeclReflection.Kind
+    names = [child.name for child in found.children]
+    assert names == "NamedAttribute IShape Square Line square squares count grow grow run".split()
+    square = found.find_first_child_of_kind(kind.struct, "Square")
+    assert square.find_first_child_of_kind(kind.struct, "Corner").as_type().full_name == "Square.Corner"
+    assert [part.name for part in square.children_of_kind(kind.variable)] == ["side", "other"]
+    assert square[2].as_variable().type.element_count == 2 and square.as_type().fields[0].name == "side"
+    first, second = found.find_children_of_kind(kind.func, "grow")
+    assert [p.name for p in first.children] == ["a", "b"] and [p.name for p in second.children] == ["a"]
+    assert first.as_function() is first.as_function() and first.as_function().has_modifier(spy.ModifierID.differentiable)
+    assert not first.as_function().has_modifier(spy.ModifierID.nodiff)
+    assert second.as_function().has_modifier(spy.ModifierID.nodiff)
+    assert first[0].as_variable().has_modifier(spy.ModifierID.nodiff)
+    assert found.find_first_child_of_kind(kind.variable, "square").parent is found
+
+
+def test_global_variables_and_attributes(device):
+    layout = device.load_module_from_source("declared", DECLARED).layout
+    variables = layout.globals_type_layout.element_type_layout
+    assert [v.name for v in variables.fields] == [v.name for v in layout.parameters] == ["square", "squares"]
+    parts = variables.fields[0].type_layout.fields
+    assert [(part.name, part.offset) for part in parts] == [("side", 0), ("other", 4)]
+    square = layout.find_type_by_name("Square")
+    (named,) = [square.get_user_attribute_by_index(k) for k in range(square.get_user_attribute_count())]
+    assert square.find_user_attribute_by_name("Named") is named and square.find_user_attribute_by_name("Other") is None
+    assert named.argument_value_string(0) == "a, (b" and named.argument_value_int(1) == -3
+    assert named.argument_value_float(2) == 0.25 and named.argument_type(2).name == "float"
+    assert named.argument_value_int(0) is None
+    assert layout.is_sub_type(square, layout.find_type_by_name("IShape"))
+    assert not layout.is_sub_type(layout.find_type_by_name("Line"), layout.find_type_by_name("IShape"))
+
+
+def test_reflection_after_files_have_changed(tmp_path):
+    file = tmp_path / "changing.slang"
+    file.write_text("struct Pair { float a; } float get(Pair p) { return p.a; }")
+    device = spy.create_device(include_paths=[tmp_path])
+    module = spy.Module.load_from_file(device, "changing.slang")
+    kept, get = module.layout.find_type_by_name("Pair"), module.get
+    lost = module.device_module.layout.find_function_by_name("get")
+    assert lost.is_valid and get({"a": 1.5}) == 1.5
+    file.write_text("struct Pair { int a; int b; } int get(Pair p) { return p.a + p.b; }")
+    device.reload_all_programs()
+    assert module.layout.find_type_by_name("Pair") is kept and list(kept.fields) == ["a", "b"]
+    assert module.layout.generation == 1 and get({"a": 1, "b": 2}) == 3
+    file.write_text("struct Pair { int a; int b; } int get(Pair p) { return p.a - p.b; }")
+    device.reload_all_programs()
+    assert get({"a": 1, "b": 2}) == -1 and not lost.is_valid
+    with pytest.raises(RuntimeError, match="has been invalidated"):
+        lost.name
+
+
+def test_tensors_only_are_taken_for_tensors(m):
+    from pullback.slangpy._tensors import create_tensor_marshall
+
+    with pytest.raises(ValueError, match="unsupported"):
+        create_tensor_marshall(m.layout, 3)
+
+
 def test_programs_run_as_they_are(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(

@@ -18,7 +18,21 @@ from ._bindings import PYTHON_SIGNATURES, PYTHON_TYPES
 from ._buffers import Buffer, BufferCursor, BufferDesc, BufferElementCursor
 from ._call import set_print_generated_shaders
 from ._device import Device, DeviceDesc, create_device, create_torch_device
-from ._session import SlangCompileError, SlangCompilerOptions, SlangLinkOptions, SlangModule, SlangSession, TypeConformance
+from ._session import SlangCompileError, SlangCompilerOptions, SlangLinkOptions, SlangModule, SlangSession
+from ._current import (
+    create_buffer,
+    create_command_encoder,
+    create_fence,
+    create_sampler,
+    create_texture,
+    current_device,
+    load_program,
+    pop_current_device,
+    push_current_device,
+)
+from ._cursor import ShaderCursor, ShaderObject, ShaderOffset
+from ._entry_points import EntryPointLayout, SlangEntryPoint, SpecializationArg, TypeConformance
+from ._fences import Fence, FenceDesc, HeapReport, ShaderHotReloadEvent
 from ._encoder import CommandBuffer, CommandEncoder, QueryPool
 from ._enums import (
     BufferUsage,
@@ -42,29 +56,32 @@ from ._enums import (
     TextureUsage,
     TypeReflection,
 )
+from ._formats import Format, FormatChannels, FormatInfo, FormatType, get_format_info
 from ._function import Function, FunctionNode
 from ._instances import InstanceDifferentiableBuffer, InstanceList, InstanceTensor, PackedArg, pack
-from ._kernels import ComputeKernel, ReflectionCursor, ShaderCursor, ShaderProgram, SlangEntryPoint
+from ._kernels import ComputeKernel, ReflectionCursor, ShaderProgram
 from ._logger import ConsoleLoggerOutput, Logger, LoggerOutput
 from ._module import Module, Struct
+from ._layout import SlangFunction as FunctionReflection
+from ._reflection import Attribute, DeclReflection, ProgramLayout
 from ._shape import Shape
 from ._tensor import Tensor, TensorDesc
 from ._textures import (
     ALL_LAYERS,
     ALL_MIPS,
-    Format,
-    FormatInfo,
-    FormatType,
     Sampler,
+    SamplerDesc,
     SubresourceRange,
     Texture,
     TextureAddressingMode,
     TextureDesc,
     TextureFilteringMode,
     TextureView,
-    get_format_info,
 )
 from ._torch_calls import TorchPair, copy_buffer_to_torch_tensor, copy_torch_tensor_to_buffer, diff_pair
+from ._types import SlangField as VariableReflection
+from ._types import TypeLayout as TypeLayoutReflection
+from ._types import VariableLayout as VariableLayoutReflection
 from ._values import (
     CallIdArg,
     DiffPair,
@@ -118,7 +135,16 @@ def get_cuda_current_context_native_handles() -> list[object]:
 
 
 class NativeHandle:
-    """A handle of a system's library; there are none."""
+    """A handle of a system's library; there are none, so that it is not valid."""
+
+    type = NativeHandleType.unknown
+    value = 0
+
+    def is_valid(self) -> bool:
+        """True if something is behind it."""
+        return False
+
+    __bool__ = is_valid
 
 
 class crashpad:

@@ -19,7 +19,14 @@ if TYPE_CHECKING:
 class BufferDesc:
     """How a buffer was made."""
 
-    def __init__(self, size: int, struct_size: int, usage: BufferUsage, memory_type: MemoryType, label: str) -> None:
+    def __init__(
+        self,
+        size: int = 0,
+        struct_size: int = 0,
+        usage: BufferUsage = BufferUsage.none,
+        memory_type: MemoryType = MemoryType.device_local,
+        label: str = "",
+    ) -> None:
         self.size = size
         self.struct_size = struct_size
         self.usage = usage
@@ -49,6 +56,11 @@ class Buffer:
         self.desc = BufferDesc(size, struct_size, BufferUsage(usage), memory_type, label)
         self.number = next(Buffer._numbers)
         Buffer._all[self.number] = self
+
+    @staticmethod
+    def sizes_of(device: Device) -> list[int]:
+        """The bytes of each buffer that a device has given away."""
+        return [buffer.size for buffer in list(Buffer._all.values()) if buffer.device is device]
 
     @staticmethod
     def at(address: int) -> tuple[Buffer, int]:
@@ -138,10 +150,29 @@ class BufferElementCursor:
         object.__setattr__(self, "_path", path)
 
     def _memory(self) -> Any:
-        found = self._holder
+        found = self._holder.elements()
         for key in self._path:
             found = found[key]
         return found
+
+    def _offset(self) -> int:
+        """The byte that the place begins at."""
+        dtype = _held(self._holder.element_type)["v"]
+        found: int = int(self._path[0]) * self._holder.element_size
+        for key in self._path[1:]:
+            if isinstance(key, str):
+                dtype, start = dtype.fields[key][:2]
+                found += int(start)
+            else:
+                rows = dtype.shape
+                dtype = np.dtype((dtype.base, rows[1:])) if rows else dtype
+                found += int(key) * dtype.itemsize
+        return found
+
+    def reinterpret(self, layout: Any) -> BufferElementCursor:
+        """The same bytes as a value of another type."""
+        of = layout.slang_type if isinstance(layout, TypeLayout) else layout
+        return BufferElementCursor(_Reinterpreted(self._holder, self._offset(), of), of, (0,))
 
     def is_valid(self) -> bool:
         """Always: what is not there raises."""
@@ -154,7 +185,7 @@ class BufferElementCursor:
     def write(self, value: Any) -> None:
         """Writes a value."""
         *front, last = self._path
-        at = self._holder
+        at = self._holder.elements()
         for key in front:
             at = at[key]
         at[last] = converted(self._of, value)
@@ -192,8 +223,33 @@ class BufferElementCursor:
         self.find_field(name).write(value)
 
 
+class _Reinterpreted:
+    """A part of a cursor's bytes as one value of another type."""
+
+    def __init__(self, holder: Any, offset: int, of: SlangType) -> None:
+        self._holder = holder
+        self._offset = offset
+        self.element_type = of
+        self.element_size = int(of.dtype.itemsize)
+        if self.element_size > self.raw().size:
+            raise RuntimeError(f"a value of the type {of.full_name} does not fit into the bytes that are there")
+
+    def raw(self) -> Any:
+        """The bytes from its place on."""
+        return self._holder.raw()[self._offset :]
+
+    def elements(self) -> Any:
+        """The value as the only element."""
+        return _viewed(self.raw()[: self.element_size], self.element_type, 1)
+
+
+def _viewed(raw: Any, of: SlangType, count: int) -> Any:
+    """Bytes as elements of a type, where they are."""
+    return raw.view(_held(of)).reshape(count)["v"]
+
+
 class BufferCursor:
-    """Elements of a type in a buffer. What is written is there after `apply`."""
+    """Elements of a type in a buffer, read when they are first needed. What is written is there after `apply`."""
 
     def __init__(
         self, layout: Any, buffer: Any = None, size: Optional[int] = None, offset: int = 0, **_: Any
@@ -211,11 +267,18 @@ class BufferCursor:
             total = buffer.size - offset if size is None else size
         count = total // step
         self._range = slice(offset, offset + count * step)
-        memory = np.zeros(count * step, np.uint8) if buffer is None else buffer.memory
-        self._elements = self._taken(memory, count)
+        self._count = count
+        self._raw: Any = np.zeros(count * step, np.uint8) if buffer is None else None
 
-    def _taken(self, memory: Any, count: int) -> Any:
-        return memory[self._range].copy().view(_held(self._of)).reshape(count)["v"]
+    def raw(self) -> Any:
+        """The bytes of all elements, as the cursor has them."""
+        if self._raw is None:
+            self.load()
+        return self._raw
+
+    def elements(self) -> Any:
+        """All elements, as the cursor has them."""
+        return _viewed(self.raw(), self._of, self._count)
 
     @property
     def element_type(self) -> SlangType:
@@ -230,7 +293,7 @@ class BufferCursor:
     @property
     def element_count(self) -> int:
         """How many there are."""
-        return len(self._elements)
+        return int(self._count)
 
     @property
     def element_size(self) -> int:
@@ -246,26 +309,26 @@ class BufferCursor:
 
     @property
     def is_loaded(self) -> bool:
-        """Elements are read when the cursor is made."""
-        return True
+        """Whether elements have been read."""
+        return self._raw is not None
 
     def load(self) -> None:
         """Reads the buffer again."""
         if self.resource is not None:
-            self._elements = self._taken(self.resource.memory, self.element_count)
+            self._raw = self.resource.memory[self._range].copy()
 
     def apply(self) -> None:
         """Writes all elements to the buffer."""
         if self.resource is None:
             raise RuntimeError("the cursor has no buffer")
-        target = self.resource.memory[self._range].view(_held(self._of)).reshape(self.element_count)
-        target["v"] = self._elements
+        if self.is_loaded:
+            self.resource.memory[self._range] = self._raw
 
     def find_element(self, index: int) -> BufferElementCursor:
         """The place of an element."""
         if not 0 <= index < self.element_count:
             raise IndexError(f"there are {self.element_count} elements, and no number {index}")
-        return BufferElementCursor(self._elements, self._of, (index,))
+        return BufferElementCursor(self, self._of, (index,))
 
     __getitem__ = find_element
 
@@ -277,18 +340,21 @@ class BufferCursor:
 
     def to_numpy(self) -> Any:
         """The bytes of all elements."""
-        return np.ascontiguousarray(self._elements).view(np.uint8).reshape(-1)
+        return self.raw().copy()
 
     def copy_from_numpy(self, data: Any) -> None:
         """Takes all elements from an array's bytes."""
         raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
-        self._elements = raw[: self.size].copy().view(_held(self._of)).reshape(self.element_count)["v"]
+        if raw.size < self.size:
+            raise RuntimeError(f"the elements of the cursor have {self.size} bytes, not {raw.size}")
+        self._raw = raw[: self.size].copy()
 
     def write_from_numpy(self, data: Any, unchecked_copy: bool = True) -> None:
         """Takes elements, or fields of elements by name, from arrays."""
         if isinstance(data, dict):
+            elements = self.elements()
             for name, part in data.items():
-                self._elements[name] = np.asarray(part).reshape(self._elements[name].shape)
+                elements[name] = np.asarray(part).reshape(elements[name].shape)
         else:
             self.copy_from_numpy(data)
 

@@ -27,10 +27,10 @@ def converted(of: SlangType, value: Any) -> Any:
                 found[name] = converted(of.fields[name].type, part)
             return found
         if isinstance(value, (np.void, np.ndarray)) and value.dtype.names:
-            for name in of.fields:
+            for name in of.fields.keys():
                 found[name] = value[name]
             return found
-        raise TypeError(f"a value of the type {of.full_name} is a dict, not {value!r}")
+        raise RuntimeError(f"Expected dict for a value of the type {of.full_name}, not {value!r}")
     if isinstance(of, VectorType) and isinstance(value, Mapping):
         return np.array([value[name] for name in "xyzw"[: of.num_elements]], of.element_type.dtype)
     if isinstance(of, (ArrayType, VectorType)) and isinstance(value, (list, tuple)):
@@ -41,7 +41,7 @@ def converted(of: SlangType, value: Any) -> Any:
             found[k] = converted(of.element_type, part)
         return found
     if isinstance(of, PointerType):
-        return getattr(value, "device_address", value)
+        return address_of(value)
     if isinstance(value, (_vectors.Vector, _vectors.Matrix)):
         value = value.to_numpy()
     if isinstance(value, _vectors.float16_t):
@@ -58,6 +58,14 @@ def converted(of: SlangType, value: Any) -> Any:
         wide = int(array) % (1 << (8 * of.dtype.itemsize)) if of.dtype.kind != "b" else bool(array)
         return np.array(wide, np.uint64).astype(of.dtype) if of.dtype.kind != "b" else wide
     return array.reshape(shape) if array.ndim else array
+
+
+def address_of(value: Any) -> Any:
+    """The address of a buffer, or of a tensor's first element; any other value as it is."""
+    storage = getattr(value, "storage", None)
+    if storage is not None:
+        return storage.device_address + value.offset * value.dtype.dtype.itemsize
+    return getattr(value, "device_address", value)
 
 
 def read(memory: Any, of: SlangType) -> Any:

@@ -10,7 +10,8 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ._buffers import Buffer
+from ._buffers import Buffer, BufferDesc
+from ._current import leave, pop_current_device, push_current_device
 from ._encoder import CommandEncoder
 from ._enums import (
     BufferUsage,
@@ -20,6 +21,7 @@ from ._enums import (
     QueryType,
     ShaderModel,
 )
+from ._fences import Fence, FenceDesc, HeapReport, ShaderHotReloadEvent
 from ._session import SlangCompilerOptions, SlangModule, SlangSession
 from ._types import SlangType, TypeLayout
 from ._vectors import vector_type
@@ -61,11 +63,19 @@ class DeviceInfo:
 class DeviceDesc:
     """How a device was asked for."""
 
-    def __init__(self, label: str, options: SlangCompilerOptions) -> None:
+    enable_debug_layers = False
+    enable_rhi_validation = False
+    enable_cuda_interop = False
+    enable_print = False
+    enable_hot_reload = True
+
+    def __init__(self, label: str, options: SlangCompilerOptions, given: Mapping[str, Any]) -> None:
         self.type = DeviceType.cpu
         self.label = label
         self.compiler_options = options
-        self.enable_cuda_interop = False
+        for name, value in given.items():
+            if name.startswith("enable_") and name != "enable_cuda_interop":
+                setattr(self, name, bool(value))
 
 
 _REFUSED = {
@@ -74,6 +84,16 @@ _REFUSED = {
     DeviceType.wgpu: "WebGPU",
 }
 _created: weakref.WeakSet[Device] = weakref.WeakSet()
+
+
+def _element_size(layout: Any) -> int:
+    """The bytes of an element of a buffer, of which the layout, or a cursor at such a variable, is given."""
+    of = layout.slang_type if isinstance(layout, TypeLayout) else getattr(layout, "type", None)
+    if isinstance(layout, SlangType) or not isinstance(of, SlangType):
+        raise TypeError(f"`resource_type_layout` is the layout of a buffer's type, not {layout!r}")
+    if of.kind.name != "resource" or of.element_type is None:
+        raise TypeError(f"`resource_type_layout` is the layout of a buffer's type, not of {of.full_name}")
+    return int(of.element_type.dtype.itemsize)
 
 
 class Device:
@@ -90,16 +110,22 @@ class Device:
             raise RuntimeError(f"{_REFUSED[type]} is not supported: functions run on the CPU")
         self.label = label
         options = SlangCompilerOptions(compiler_options)
-        self.desc = DeviceDesc(label, options)
+        self.desc = DeviceDesc(label, options, others)
         self.info = DeviceInfo()
+        self.sessions: weakref.WeakSet[SlangSession] = weakref.WeakSet()
         self.slang_session = SlangSession(self, options)
         self._printed = ""
         self._on_close: dict[int, Any] = {}
         self._on_submit: dict[int, Any] = {}
         self._on_discard: dict[int, Any] = {}
+        self._on_reload: dict[int, Any] = {}
+        self._is_closed = False
+        # Those that are compiled again when programs are.
+        self.kernels: weakref.WeakSet[Any] = weakref.WeakSet()
         self._callbacks = 0
         self._submitted = 0
         _created.add(self)
+        push_current_device(self)
 
     supported_shader_model = ShaderModel.sm_6_7
     supports_cuda_interop = False
@@ -129,16 +155,21 @@ class Device:
         return [DeviceInfo()]
 
     def close(self) -> None:
-        """Ends its use."""
+        """Ends its use. A second time has no effect."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        leave(self)
         for callback in list(self._on_close.values()):
             callback(self)
         _created.discard(self)
 
     def __enter__(self) -> Device:
+        push_current_device(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        pop_current_device()
 
     def register_device_close_callback(self, callback: Callable[[Device], None]) -> int:
         """Has a function called when the device is closed."""
@@ -149,8 +180,25 @@ class Device:
         self._on_close.pop(id, None)
 
     def register_shader_hot_reload_callback(self, callback: Callable[[Any], None]) -> int:
-        """Files are not watched."""
-        return 0
+        """Has a function called when programs were read again; files are not watched for that."""
+        return self._register(self._on_reload, callback)
+
+    def unregister_shader_hot_reload_callback(self, id: int) -> None:
+        """Undoes it."""
+        self._on_reload.pop(id, None)
+
+    def reload_all_programs(self) -> None:
+        """Reads the files of programs again, and compiles their kernels."""
+        for session in list(self.sessions):
+            session.reload()
+        for kernel in list(self.kernels):
+            kernel.reload()
+        for callback in list(self._on_reload.values()):
+            callback(ShaderHotReloadEvent())
+
+    def report_heaps(self) -> list[HeapReport]:
+        """The memory of its buffers."""
+        return [HeapReport("buffers", Buffer.sizes_of(self))]
 
     def set_cuda_context_current(self) -> None:
         """There is no CUDA."""
@@ -210,13 +258,9 @@ class Device:
     ) -> Buffer:
         """A buffer of bytes, or of elements of a type."""
         if desc is not None:
-            return self.create_buffer(**desc)
+            return self.create_buffer(**(vars(desc) if isinstance(desc, BufferDesc) else desc))
         if resource_type_layout is not None:
-            of = resource_type_layout
-            of = of.slang_type if isinstance(of, TypeLayout) else getattr(of, "type", of)
-            if isinstance(of, SlangType) and of.kind.name == "resource" and of.element_type is not None:
-                of = of.element_type
-            struct_size = of.dtype.itemsize
+            struct_size = _element_size(resource_type_layout)
         if data is not None:
             data = np.ascontiguousarray(data)
             size = size or element_count * struct_size or data.nbytes
@@ -241,7 +285,11 @@ class Device:
         """How textures are read."""
         from ._textures import Sampler
 
-        return Sampler(self, {**(desc or {}), **given})
+        return Sampler(self, {**(vars(desc) if hasattr(desc, "__dict__") else desc or {}), **given})
+
+    def create_fence(self, desc: Any = None, **given: Any) -> Fence:
+        """A number that grows."""
+        return Fence(self, FenceDesc(desc, **given))
 
     def create_query_pool(self, type: QueryType, count: int) -> Any:
         """Times that a command encoder notes."""

@@ -115,6 +115,8 @@ class CommandEncoder:
     def upload_buffer_data(self, buffer: Any, offset: int, data: Any) -> None:
         """Has an array's bytes written."""
         raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8).copy()
+        if offset + raw.size > buffer.size:
+            raise RuntimeError(f"the upload would exceed the size of the destination buffer: it has {buffer.size} bytes")
         _check_range(buffer, offset, raw.size)
 
         def upload() -> None:
@@ -133,6 +135,12 @@ class CommandEncoder:
         """Has a texture copied as a whole."""
         src = named.get("src") or next(o for o in others if hasattr(o, "levels"))
         self.append(lambda: dst.copy_from_numpy(src.to_numpy()))
+
+    def execute_callback(self, callback: Callable[[Any], None]) -> None:
+        """Has a function called between the commands. It gets a handle that is not valid: the CPU has no command list."""
+        from . import NativeHandle
+
+        self.append(lambda: callback(NativeHandle()))
 
     def write_timestamp(self, query_pool: QueryPool, index: int) -> None:
         """Has the time noted."""

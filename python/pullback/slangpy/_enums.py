@@ -168,8 +168,19 @@ class ShaderStage(enum.Enum):
 
     none = 0
     vertex = 1
+    hull = 2
+    domain = 3
+    geometry = 4
     fragment = 5
     compute = 6
+    ray_generation = 7
+    intersection = 8
+    any_hit = 9
+    closest_hit = 10
+    miss = 11
+    callable = 12
+    mesh = 13
+    amplification = 14
 
 
 class LogLevel(enum.IntEnum):
@@ -226,6 +237,7 @@ class Feature(enum.Enum):
     int64 = 4
     half = 5
     double = 6
+    pointer = 7
 
 
 class DataType(enum.Enum):

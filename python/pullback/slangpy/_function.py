@@ -137,7 +137,7 @@ class FunctionNode:
             raise ValueError("write() requires a callable as the first argument")
 
         def written(_: Any) -> Mapping[str, Any]:
-            from ._kernels import ShaderCursor
+            from ._cursor import ShaderCursor
 
             cursor = ShaderCursor()
             fn(cursor, *args, **kwargs)
@@ -232,6 +232,8 @@ class FunctionNode:
                 tuple(signature(layout, a, places) for a in args),
                 tuple((n, signature(layout, v, places)) for n, v in kwargs.items() if n != "_thread_count"),
                 "_thread_count" in kwargs,
+                # A module that was read again has other functions.
+                layout.generation,
             )
         except ValueError:
             # What is wrong with an argument is said with its place.

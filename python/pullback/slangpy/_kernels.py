@@ -3,59 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 from .._errors import CompileError
 from ._call import constants
+from ._cursor import ShaderCursor, ShaderObject
 from ._device import Device
-from ._session import SlangCompileError, SlangModule
+from ._entry_points import SlangEntryPoint, compiled
+from ._reflection import ProgramLayout
+from ._session import SlangModule
 from ._run import bound_globals
 from ._types import SlangType
 
 if TYPE_CHECKING:
     from ._function import FunctionNode
-
-
-class SlangEntryPoint:
-    """An entry point of a module."""
-
-    def __init__(self, module: SlangModule, name: str, conformances: Sequence[Any] = ()) -> None:
-        self.module = module
-        self.name = name
-        self.conformances = list(conformances)
-
-
-class ShaderCursor:
-    """Writes global variables by name."""
-
-    values: dict[str, Any]
-
-    def __init__(self, values: Optional[dict[str, Any]] = None) -> None:
-        object.__setattr__(self, "values", {} if values is None else values)
-
-    def write(self, value: Any) -> None:
-        """Writes several at a time."""
-        for name, part in value.items():
-            if isinstance(part, Mapping) and isinstance(self.values.get(name), dict):
-                self.values[name].update(part)
-            else:
-                self.values[name] = part
-
-    def __getitem__(self, name: str) -> ShaderCursor:
-        return ShaderCursor(self.values.setdefault(name, {}))
-
-    def __getattr__(self, name: str) -> ShaderCursor:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return self[name]
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        self.values[name] = value
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        self.values[name] = value
-
-    find_field = __getitem__
 
 
 class _Place:
@@ -72,9 +33,13 @@ class _Place:
 class ReflectionCursor:
     """Variables and entry points of a program by name."""
 
-    def __init__(self, module: SlangModule, entry: Optional[str] = None) -> None:
-        self._module = module
+    def __init__(self, program: Union[ShaderProgram, SlangModule], entry: Optional[str] = None) -> None:
+        self._module = program.module if isinstance(program, ShaderProgram) else program
         self._entry = entry
+
+    def has_field(self, name: str) -> bool:
+        """Whether there is a variable or entry point of that name."""
+        return bool(self.find_field(name).is_valid())
 
     def find_field(self, name: str) -> Any:
         """The variable of that name."""
@@ -84,9 +49,14 @@ class ReflectionCursor:
             return _Place(next((p.type for p in params if p.name == name), None))
         if self._module.layout.find_function_by_name(name) is not None:
             return ReflectionCursor(self._module, name)
-        return _Place(self._module.layout.find_type_by_name(f"decltype({name})"))
+        return _Place(self._module.type_of(name))
 
     __getitem__ = find_field
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self.find_field(name)
 
     def is_valid(self) -> bool:
         """Always."""
@@ -102,8 +72,10 @@ class ShaderProgram:
 
     @property
     def layout(self) -> Any:
-        """Types and functions."""
-        return self.module.layout
+        """Types and functions, and the entry points that are linked."""
+        found = ProgramLayout(self.module)
+        found.entry_points = [entry.layout_in(self.module) for entry in self.entry_points]
+        return found
 
     @property
     def reflection(self) -> ReflectionCursor:
@@ -117,11 +89,18 @@ class ComputeKernel:
     def __init__(self, device: Device, program: ShaderProgram) -> None:
         self.device = device
         self.program = program
-        entry = program.entry_points[0]
-        try:
-            self._kernel = program.module.kernel(entry.name, None, entry.conformances)
-        except CompileError as error:
-            raise SlangCompileError(str(error)) from None
+        self._kernel = compiled(program.entry_points[0], program.module)
+        device.kernels.add(self)
+
+    def reload(self) -> None:
+        """Compiles the entry point again, from what the files are now."""
+        self.program.module.reload()
+        self._kernel = compiled(self.program.entry_points[0], self.program.module)
+
+    @property
+    def pipeline(self) -> ComputeKernel:
+        """The kernel itself, which a compute pass runs."""
+        return self
 
     @property
     def reflection(self) -> ReflectionCursor:
@@ -166,7 +145,7 @@ class ComputePass:
     def __init__(self, encoder: Any) -> None:
         self._encoder = encoder
         self._kernel: Any = None
-        self._cursor = ShaderCursor()
+        self._object: Any = None
 
     def __enter__(self) -> ComputePass:
         return self
@@ -175,17 +154,17 @@ class ComputePass:
         self.end()
 
     def bind_pipeline(self, pipeline: ComputeKernel) -> Any:
-        """Chooses a kernel; gives what its memory is written with."""
+        """Chooses a kernel; gives the object of its variables, which a cursor writes."""
+        program = pipeline.program
         self._kernel = pipeline
-        self._cursor = ShaderCursor()
-        return self._cursor
+        self._object = ShaderObject(program.module, program.entry_points[:1], pipeline._kernel.places)
+        return ShaderCursor(self._object)
 
     def dispatch(self, thread_count: Any) -> None:
         """Runs so many threads."""
-        values: dict[str, Any] = {}
-        for name, value in self._cursor.values.items():
-            values.update(value) if name == self._kernel._kernel.name else values.update({name: value})
-        run_kernel(self._encoder.device, self._kernel._kernel, thread_count, values, self._encoder)
+        if self._kernel is None:
+            raise RuntimeError("no pipeline is bound: `bind_pipeline` comes before `dispatch`")
+        run_kernel(self._encoder.device, self._kernel._kernel, thread_count, self._object.complete(), self._encoder)
 
     def end(self) -> None:
         """Ends the pass."""
@@ -200,7 +179,7 @@ def dispatch_function(
     module = info.module.device_module
     names = module.program.entries
     prelude = "\n".join([*info.prelude, *constants(info.constants)])
-    key = ("dispatch", str(info.thread_group_size))
+    key = ("dispatch", str(info.thread_group_size), info.module.layout.generation)
     kernel: Any = node._cache.get(key)
     if kernel is None:
         try:

@@ -9,7 +9,7 @@ from typing import Any, Optional
 from .. import _core
 from ._enums import IOType, ModifierID
 from ._memory_types import class_of
-from ._types import NAME_OF_SCALAR, SlangType, TypeLayout, UnknownType
+from ._types import NAME_OF_SCALAR, Attributed, SlangField, SlangType, TypeLayout, UnknownType
 
 _INIT = ("$init", "__init")
 
@@ -18,12 +18,61 @@ class SlangProgramLayout:
     """The types and functions of a program, each described when it is asked for."""
 
     def __init__(self, program: Any) -> None:
-        self._program: _core.Program = program._program if isinstance(program, SlangProgramLayout) else program
+        native = isinstance(program, SlangProgramLayout)
+        self._native: Optional[SlangProgramLayout] = program if native else None
+        self._program: _core.Program = program._program if native else program
+        # How often the program has been read again.
+        self.generation = 0
         self._by_text: dict[str, Optional[SlangType]] = {}
         self._by_name: dict[str, SlangType] = {}
         self._functions: dict[tuple[Optional[str], str], Optional[SlangFunction]] = {}
         self.unknown = UnknownType(self, {"kind": "generic", "name": "Unknown"})
         self._by_name["Unknown"] = self.unknown
+        # Those of the module, or those that are linked.
+        self.entry_points: list[Any] = []
+
+    def on_hot_reload(self, program: SlangProgramLayout) -> None:
+        """Takes another program: types and functions stay the objects that they are, and say what they are there."""
+        self._native, self._program = program, program._program
+        self.generation += 1
+        self._by_text.clear()
+        held = [of for of in self._by_name.values() if of is not self.unknown]
+        names = json.loads(self._program.types([of.full_name for of in held]))
+        self._by_name = {"Unknown": self.unknown}
+        for of, told in zip(held, names):
+            if told is not None and class_of(told) is type(of):
+                fresh = type(of)(self, told)
+                vars(of).clear()
+                vars(of).update(vars(fresh))
+                self._by_name[of.full_name] = of
+        functions, self._functions = self._functions, {}
+        for (place, name), function in functions.items():
+            again = self._find(place, name)
+            if function is not None and again is not None:
+                vars(function).clear()
+                vars(function).update(vars(again))
+                self._functions[place, name] = function
+
+    def require_valid(self) -> None:
+        """Raises an error if the program has been read again, and this layout is not kept up to date."""
+
+    def fields_of(self, found: dict[str, SlangField]) -> dict[str, SlangField]:
+        """The fields of a type, as programs take them from it."""
+        return found
+
+    def overloaded(self, made: list[SlangFunction]) -> SlangFunction:
+        """One function for all overloads."""
+        found = made[0]
+        found.overloads = made if len(made) > 1 else []
+        return found
+
+    def attributes_of(self, of: Any) -> list[Any]:
+        """The attributes of a type or function that are declared in the program."""
+        return self._native.attributes_of(of) if self._native is not None else []
+
+    def declared_of(self, of: Any) -> Any:
+        """How the text declares a type or function, or None if it does not."""
+        return self._native.declared_of(of) if self._native is not None else None
 
     def made(self, told: Mapping[str, Any]) -> SlangType:
         """The type that is described."""
@@ -130,8 +179,7 @@ class SlangProgramLayout:
             made = [SlangFunction(self, t, plain, args) for t in unique]
             found: Optional[SlangFunction] = None
             if made:
-                found = made[0]
-                found.overloads = made if len(made) > 1 else []
+                found = self.overloaded(made)
             self._functions[key] = found
         return self._functions[key]
 
@@ -160,6 +208,10 @@ class SlangParameter:
             found.add(ModifierID.nodiff)
         return found
 
+    def has_modifier(self, modifier: ModifierID) -> bool:
+        """Whether the word is before it."""
+        return modifier in self.modifiers
+
     @property
     def io_type(self) -> IOType:
         """The direction."""
@@ -170,21 +222,44 @@ class SlangParameter:
         return f"{direction}{self.type.full_name} {self.name}"
 
 
-class SlangFunction:
+class SlangFunction(Attributed):
     """A function. If there are several of the name, `overloads` has them all."""
 
     def __init__(self, layout: SlangProgramLayout, told: Mapping[str, Any], name: str, args: str) -> None:
-        self.layout = layout
+        self.layout: SlangProgramLayout = layout
         self.told = told
         self.base_name = name
         self.generic_args = args
         self.overloads: list[SlangFunction] = []
         self.parameters = [SlangParameter(layout, p, k) for k, p in enumerate(told["params"])]
 
+    def _attributes(self) -> list[Any]:
+        return self.layout.attributes_of(self)
+
     @property
     def name(self) -> str:
         """The name."""
+        self.layout.require_valid()
         return self.base_name
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether its module has not been read again."""
+        return bool(getattr(self.layout, "is_valid", True))
+
+    @property
+    def modifiers(self) -> set[ModifierID]:
+        """The words and attributes of its declaration that change what it is."""
+        from ._reflection import modifiers_of
+
+        declared = self.layout.declared_of(self)
+        found = set() if declared is None else modifiers_of(declared)
+        found |= {ModifierID.differentiable} if self.differentiable else set()
+        return found | ({ModifierID.mutating} if self.mutating else set())
+
+    def has_modifier(self, modifier: ModifierID) -> bool:
+        """Whether its declaration has the word or attribute."""
+        return modifier in self.modifiers
 
     @property
     def full_name(self) -> str:

@@ -28,7 +28,7 @@ def resolve_program_layout(device: Any, element_type: Any = None, program_layout
     struct = getattr(element_type, "struct", None)
     if isinstance(struct, SlangType):
         return struct.program
-    return device.slang_session.load_module("slangpy").layout  # type: ignore[no-any-return]
+    return device.slang_session.load_module("slangpy").types  # type: ignore[no-any-return]
 
 
 def text_of(value: Any) -> Optional[str]:

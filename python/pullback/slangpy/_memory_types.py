@@ -221,9 +221,17 @@ class DiffTensorViewType(TensorViewType):
     """A tensor with its gradient, without its number of dimensions."""
 
 
+class InterfaceParameterType(UnknownType, InterfaceType):
+    """A parameter that takes a value of any type that conforms: each call says which."""
+
+    kind = Kind.interface
+
+
 def class_of(told: Mapping[str, Any]) -> type[SlangType]:
     """The class of a described type."""
     kind = told["kind"]
+    if kind == "generic" and told.get("parameter", "").startswith("some "):
+        return InterfaceParameterType
     if kind in ("struct", "interface", "opaque"):
         base = told.get("base", "")
         if base in TENSORS and len(told.get("args", ())) == 2:

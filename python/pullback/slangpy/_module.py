@@ -16,10 +16,22 @@ class Struct:
     """A struct, or any other type of a program."""
 
     def __init__(self, module: Module, slang_struct: SlangType, options: Optional[Mapping[str, Any]] = None) -> None:
-        self.module = module
-        self.struct = slang_struct
+        self._module = module
+        self._struct = slang_struct
         self.options = dict(options or {})
         self._children: dict[str, Any] = {}
+
+    @property
+    def module(self) -> Module:
+        """The module that it was looked for in."""
+        return self._module
+
+    @property
+    def struct(self) -> SlangType:
+        """The type."""
+        return self._struct
+
+    type = type_reflection = struct
 
     @property
     def program(self) -> SlangProgramLayout:
@@ -79,9 +91,29 @@ class Struct:
     buffer_layout = uniform_layout
 
     @property
-    def type_reflection(self) -> SlangType:
-        """The type."""
-        return self.struct
+    def kind(self) -> Any:
+        """The kind of the type."""
+        return self.struct.kind
+
+    @property
+    def told(self) -> Mapping[str, Any]:
+        """What the compiler says of it."""
+        return self.struct.told
+
+    @property
+    def slangpy_signature(self) -> str:
+        """What tells it from others."""
+        return self.struct.slangpy_signature
+
+    @property
+    def has_bytes(self) -> bool:
+        """Whether a value is numbers alone."""
+        return self.struct.has_bytes
+
+    @property
+    def dtype(self) -> Any:
+        """How NumPy has a value in memory."""
+        return self.struct.dtype
 
     @property
     def session(self) -> Any:
@@ -163,10 +195,10 @@ class Module:
             raise TypeError(f"a module is made of what `device.load_module` gives, not of {device_module!r}")
         linked = [m.device_module if isinstance(m, Module) else m for m in link]
         session = device_module.session
-        self.device_module: SlangModule = (
+        self._device_module: SlangModule = (
             session.compose_modules(device_module.name, [device_module, *linked]) if linked else device_module
         )
-        self.layout: SlangProgramLayout = self.device_module.layout
+        self._layout = self._device_module.types
         self.options = dict(options or {})
         self.link = linked
         self.logger: Any = None
@@ -192,6 +224,25 @@ class Module:
     ) -> Module:
         """A module of one that the device has."""
         return Module(module, options, link)
+
+    @property
+    def device_module(self) -> SlangModule:
+        """What the device has loaded."""
+        return self._device_module
+
+    @property
+    def layout(self) -> SlangProgramLayout:
+        """Its types and functions."""
+        return self._layout
+
+    def on_hot_reload(
+        self, device_module: Optional[SlangModule] = None, layout: Optional[SlangProgramLayout] = None
+    ) -> None:
+        """Takes what the module is now, or another one: functions and types stay the objects that they are."""
+        if device_module is not None:
+            self._device_module = device_module
+        if layout is not None:
+            self._layout.on_hot_reload(layout)
 
     @property
     def name(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -10,12 +11,17 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 
 from .. import _core
 from .._errors import CompileError
+from ._entry_points import SlangEntryPoint, TypeConformance, checked_conformances
 from ._enums import ShaderModel, SlangDebugInfoLevel, SlangMatrixLayout
 from ._layout import SlangProgramLayout
+from ._reflection import DeclReflection, ProgramLayout
+from ._types import SlangType
 
 if TYPE_CHECKING:
     from ._device import Device
 
+# A function whose parameter has the type of what it is called with: the type of a variable is asked for with it.
+_TYPE_OF = "T __type_of<T>(T x) { return x; }"
 # Words that a module declares and another one defines when they are linked.
 _EXPORT = re.compile(r"\bexport\s+(?:public\s+)?(?:static\s+const\s+[\w<>,\s]+?|struct)\s+(\w+)\s*(?=[:=])")
 
@@ -88,24 +94,13 @@ class SlangSessionDesc:
         self.compiler_options = options
 
 
-class TypeConformance:
-    """A type that may be behind an interface."""
-
-    def __init__(self, interface_name: str, type_name: str, id: int = -1) -> None:
-        self.interface_name = interface_name
-        self.type_name = type_name
-        self.id = id
-
-    def __repr__(self) -> str:
-        return f"TypeConformance({self.interface_name!r}, {self.type_name!r}, {self.id})"
-
-
 class SlangSession:
     """Modules with the same options."""
 
     def __init__(self, device: Device, options: SlangCompilerOptions) -> None:
         self.device = device
         self.desc = SlangSessionDesc(options)
+        device.sessions.add(self)
         self._modules: dict[str, SlangModule] = {}
 
     def load_module(self, module_name: str) -> SlangModule:
@@ -117,6 +112,7 @@ class SlangSession:
             else:
                 path = self._find(module_name)
                 found = SlangModule(self, module_name, str(path), path.read_text(encoding="utf-8"), [])
+                found.file = path
             self._modules[module_name] = found
         return found
 
@@ -126,24 +122,38 @@ class SlangSession:
             for candidate in (folder / name, folder / f"{name}.slang"):
                 if candidate.suffix and candidate.is_file():
                     return candidate
-        raise SlangCompileError(f"there is no module '{name}' in {', '.join(str(f) for f in folders[1:])}")
+        looked = ", ".join(str(f) for f in folders[1:])
+        raise SlangCompileError(f'Failed to load slang module "{name}": there is no such file in {looked}')
 
     def load_module_from_source(
         self, module_name: str, source: str, path: Optional[Union[str, os.PathLike[str]]] = None
     ) -> SlangModule:
         """A text. Its imports are looked for in the folders of the options."""
         place = os.fspath(path) if path is not None else f"{module_name}.slang"
-        found = self._modules[module_name] = SlangModule(self, module_name, place, source, [])
+        found = self._modules.get(module_name)
+        if found is None:
+            found = self._modules[module_name] = SlangModule(self, module_name, place, source, [])
+        elif found.source != source:
+            raise SlangCompileError(f'Module "{module_name}" is already loaded with different source')
         return found
+
+    def reload(self) -> None:
+        """Reads the files of modules again."""
+        for module in self._modules.values():
+            module.reload()
 
     def compose_modules(
         self, name: str, modules: Sequence[SlangModule], type_conformances: Sequence[TypeConformance] = ()
     ) -> SlangModule:
         """Several modules as one."""
-        if type_conformances:
-            raise RuntimeError("type conformances of modules are not supported: give them to entry points or functions")
         main = [m for m in modules if m.name != "slangpy"] or list(modules)
-        return SlangModule(self, name, main[0].path, main[0].source, main[1:])
+        parts = [part for module in main for part in (module, *module.linked)]
+        unique = list({part.source: part for part in reversed(parts)}.values())[::-1]
+        composed = SlangModule(self, name, unique[0].path, unique[0].source, unique[1:])
+        composed.source_modules = list(modules)
+        given = checked_conformances(composed, type_conformances)
+        composed.conformances = [*given, *(c for module in modules for c in module.conformances)]
+        return composed
 
     def load_source(self, name: str) -> str:
         """The text of a module."""
@@ -157,7 +167,8 @@ class SlangSession:
 
         module = self.load_module(module_name)
         if additional_source:
-            module = SlangModule(self, module.name, module.path, module.source + "\n" + additional_source, [])
+            added = SlangModule(self, f"{module.name}.additional", module.path, additional_source, [])
+            module = self.compose_modules(module.name, [module, added])
         return ShaderProgram(module, [module.entry_point(name) for name in entry_point_names])
 
     def link_program(
@@ -178,32 +189,76 @@ class SlangModule:
         self.path = path
         self.source = source
         self.linked = list(linked)
-        self._layout: Optional[SlangProgramLayout] = None
+        # The file that the text is from; of a composed module its parts, and what it says of types behind interfaces.
+        self.file: Optional[Path] = None
+        self.source_modules: list[SlangModule] = []
+        self.conformances: list[TypeConformance] = []
+        self._layout: Optional[ProgramLayout] = None
+        self._types: Optional[SlangProgramLayout] = None
         # What is wrong with a text is said when it is read, as for a file.
-        defined = _defined("\n".join(module.source for module in self.linked))
-        self.program = self._read(defined)
+        self.program = self._linked_program()
+
+    def _linked_program(self) -> _core.Program:
+        return self._read(_defined("\n".join(module.source for module in self.linked)))
+
+    @property
+    def is_composed(self) -> bool:
+        """Whether it is several modules as one."""
+        return bool(self.source_modules)
+
+    def reload(self) -> None:
+        """Reads its file again, or those of the modules that it is composed of."""
+        parts = [module for module in self.source_modules if module.name != "slangpy"]
+        for module in parts:
+            module.reload()
+        before = self.source
+        if parts:
+            self.source = parts[0].source
+        elif self.file is not None:
+            self.source = self.file.read_text(encoding="utf-8")
+        try:
+            program = self._linked_program()
+        except SlangCompileError:
+            self.source = before
+            raise
+        if self._layout is not None:
+            self._layout.invalidate()
+        self.program, self._layout = program, None
+        if self._types is not None:
+            self._types.on_hot_reload(self.layout)
 
     def _read(self, named: Iterable[str] = (), addition: str = "") -> _core.Program:
         """The program; without declarations of what the addition, or a linked module, defines by these names."""
         options = self.session.desc.compiler_options
         folder = os.path.dirname(self.path)
         include = [os.fspath(p) for p in options.include_paths]
-        try:
+
+        def read(text: str) -> _core.Program:
             return _core.Program(
                 self.path if self.path.endswith(".slang") else self.path + ".slang",
-                _linked(f"{self.text()}\n{addition}", named),
+                text,
                 defines=[(str(k), str(v)) for k, v in options.defines.items()],
                 include=[folder, *include] if folder else include,
                 cache=False,
             )
+
+        try:
+            return read(_linked(f"{self.text()}\n{addition}", named))
         except CompileError as error:
-            raise SlangCompileError(str(error)) from None
+            found = error
+        # What is wrong at the end of the text is said of that, not of what was added.
+        try:
+            read(self.source)
+        except CompileError as error:
+            found = error
+        raise SlangCompileError(str(found))
 
     def text(self) -> str:
         """The module's text, and those of the modules that it is linked with."""
         parts = [self.source]
         if "import slangpy" not in self.source and 'import "slangpy"' not in self.source:
             parts.append("import slangpy;")
+        parts.append(_TYPE_OF)
         return "\n".join([*parts, *(module.source for module in self.linked)])
 
     def kernel(
@@ -215,23 +270,54 @@ class SlangModule:
         if named:
             program, addition = self._read(named, addition or ""), None
         # Types without a number have that of their place in the list.
-        conform = [(c.type_name, c.interface_name, c.id if c.id >= 0 else k) for k, c in enumerate(conformances)]
+        every = [*conformances, *self.conformances]
+        conform = [(c.type_name, c.interface_name, c.id if c.id >= 0 else k) for k, c in enumerate(every)]
         found = program.kernel(name, None, addition, conform)
         program.take_warnings()
         return found
 
     @property
-    def layout(self) -> SlangProgramLayout:
+    def layout(self) -> ProgramLayout:
         """Its types and functions."""
         if self._layout is None:
-            self._layout = SlangProgramLayout(self.program)
+            self._layout = ProgramLayout(self)
+            self._layout.entry_points = [entry.layout for entry in self.entry_points]
         return self._layout
+
+    @property
+    def types(self) -> SlangProgramLayout:
+        """Its types and functions, kept up to date when it is read again."""
+        if self._types is None:
+            self._types = SlangProgramLayout(self.layout)
+        return self._types
+
+    @property
+    def module_decl(self) -> DeclReflection:
+        """What its text declares."""
+        return self.layout.declaration
+
+    def conforms(self, of: SlangType, interface: SlangType) -> bool:
+        """Whether values of a type are taken where an interface is wanted."""
+        if interface.kind.name != "interface":
+            return False
+        asked = self._read((), f"void __pullback_takes({interface.full_name} x) {{}}")
+        call = f"void __pullback_asks(inout {of.full_name} x) {{ __pullback_takes(x); }}"
+        return json.loads(asked.called(call))["function"] is not None
 
     def entry_point(self, name: str, type_conformances: Any = ()) -> Any:
         """An entry point."""
-        from ._kernels import SlangEntryPoint
-
+        if name not in self.program.entries:
+            raise RuntimeError(f'Entry point "{name}" not found')
         return SlangEntryPoint(self, name, type_conformances or ())
+
+    def type_of(self, variable: str) -> Optional[SlangType]:
+        """The type of a global variable, if there is one of that name."""
+        # A name of the language's own is none of the program's variables.
+        texts = [self.text(), *(text for _, text in self.program.files)]
+        if not any(re.search(rf"\b{re.escape(variable)}\b", text) for text in texts):
+            return None
+        told = self.layout.called(f"void __asked() {{ __type_of({variable}); }}")["function"]
+        return None if told is None else self.layout.made(told["params"][0]["type"])
 
     @property
     def entry_points(self) -> list[Any]:

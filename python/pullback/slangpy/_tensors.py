@@ -377,12 +377,17 @@ def tensor_of(layout: Any, value: Any) -> TensorMarshall:
     if isinstance(value, ReturnContext):
         dims = value.bind_context.call_dimensionality
         return TensorMarshall(layout, value.slang_type, dims, True)
+    if not isinstance(value, Tensor):
+        raise ValueError(f"unsupported: a tensor is wanted, not {value!r}")
     d_in = tensor_of(layout, value.grad_in) if value.grad_in is not None else None
     d_out = tensor_of(layout, value.grad_out) if value.grad_out is not None else None
     element = layout.find_type_by_name(value.dtype.full_name) or value.dtype
     writable = bool(value.usage & BufferUsage.unordered_access)
     place = value.storage.number
     return TensorMarshall(layout, element, len(value.shape), writable, d_in, d_out, place)
+
+
+create_tensor_marshall = tensor_of
 
 
 def refuse_addresses(of: SlangType) -> None:

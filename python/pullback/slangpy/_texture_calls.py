@@ -12,7 +12,8 @@ from ._generate import Writer
 from ._run import Run
 from ._shape import Shape
 from ._lookup import innermost_type
-from ._textures import SCALARTYPE_TO_TEXTURE_FORMAT, FormatInfo, FormatType, Sampler, Texture, TextureView
+from ._formats import FormatInfo, FormatType
+from ._textures import SCALARTYPE_TO_TEXTURE_FORMAT, Sampler, Texture, TextureView
 from ._memory_types import TextureType
 from ._types import SamplerStateType, SlangType
 

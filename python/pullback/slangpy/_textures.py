@@ -8,6 +8,7 @@ from typing import Any, Optional
 
 import numpy as np
 
+from ._formats import FORMATS, Format, FormatInfo, FormatType
 from ._shape import Shape
 from ._enums import MemoryType, TextureType, TextureUsage, TypeReflection
 
@@ -29,60 +30,6 @@ class TextureAddressingMode(enum.Enum):
     mirror_once = 4
 
 
-class FormatType(enum.Enum):
-    """What the numbers of a format are."""
-
-    unknown = 0
-    float = 1
-    unorm = 2
-    unorm_srgb = 3
-    snorm = 4
-    uint = 5
-    sint = 6
-
-
-def _formats() -> dict[str, tuple[int, str, str]]:
-    """Channels, NumPy's numbers, and what they mean."""
-    found: dict[str, tuple[int, str, str]] = {"undefined": (0, "uint8", "unknown")}
-    bits = {"uint": (8, 16, 32, 64), "sint": (8, 16, 32, 64), "unorm": (8, 16), "snorm": (8, 16), "float": (16, 32)}
-    for n, letters in ((1, "r"), (2, "rg"), (3, "rgb"), (4, "rgba")):
-        for meaning, sizes in bits.items():
-            for size in sizes:
-                if n == 3 and size != 32:
-                    continue
-                kind = {"uint": "uint", "unorm": "uint", "sint": "int", "snorm": "int", "float": "float"}[meaning]
-                name = "".join(f"{letter}{size}" for letter in letters) if n == 0 else f"{letters}{size}"
-                found[f"{name}_{meaning}"] = (n, f"{kind}{size}", meaning)
-    found["rgba8_unorm_srgb"] = (4, "uint8", "unorm_srgb")
-    found["bgra8_unorm"] = (4, "uint8", "unorm")
-    found["bgra8_unorm_srgb"] = (4, "uint8", "unorm_srgb")
-    found["d32_float"] = (1, "float32", "float")
-    return found
-
-
-FORMATS = _formats()
-Format = enum.Enum("Format", {name: name for name in FORMATS})  # type: ignore[misc]
-
-
-class FormatInfo:
-    """What a format is."""
-
-    def __init__(self, format: Any) -> None:
-        self.format = format
-        self.name: str = format.value
-        self.channel_count, self.dtype_name, meaning = FORMATS[format.value]
-        self.type = FormatType[meaning]
-        self.bytes_per_block = self.channel_count * np.dtype(self.dtype_name).itemsize
-
-    def is_float_format(self) -> bool:
-        """Whether its numbers are floats."""
-        return self.type == FormatType.float
-
-    def is_integer_format(self) -> bool:
-        """Whether its numbers are integers that mean themselves."""
-        return self.type in (FormatType.uint, FormatType.sint)
-
-
 def _of_numbers(kind: str) -> tuple[Any, ...]:
     names = [f"{'rgba'[:n]}{kind}" for n in range(1, 5)]
     return tuple(Format[name] if name in FORMATS else None for name in names)
@@ -99,11 +46,6 @@ SCALARTYPE_TO_TEXTURE_FORMAT = {
     TypeReflection.ScalarType.int16: _of_numbers("16_snorm"),
     TypeReflection.ScalarType.int8: _of_numbers("8_snorm"),
 }
-
-
-def get_format_info(format: Any) -> FormatInfo:
-    """What a format is."""
-    return FormatInfo(format)
 
 
 def to_texels(raw: Any, info: FormatInfo, kind: Any) -> Any:
@@ -192,7 +134,7 @@ class Texture:
         self.device = device
         self.desc = desc
         self.info = FormatInfo(desc.format)
-        if not self.info.channel_count:
+        if not self.info.channel_count or not self.info.dtype_name:
             raise RuntimeError(f"textures of the format {self.info.name} are not supported")
         self.axes, self.is_array = _AXES[desc.type]
         self.faces = 6 if desc.type in (TextureType.texture_cube, TextureType.texture_cube_array) else 1
@@ -377,6 +319,13 @@ class SubresourceRange:
         self.layer, self.layer_count, self.mip, self.mip_count = 0, 0xFFFFFFFF, 0, 0xFFFFFFFF
         for name, value in {**(given or {}), **named}.items():
             setattr(self, name, value)
+
+
+class SamplerDesc:
+    """How a sampler is made: what is not said is left to the sampler."""
+
+    def __init__(self, desc: Optional[dict[str, Any]] = None, **given: Any) -> None:
+        vars(self).update(desc or {}, **given)
 
 
 class Sampler:

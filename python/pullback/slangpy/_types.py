@@ -38,7 +38,26 @@ NAME_OF_SCALAR = {scalar: name for name, (scalar, _, _) in SCALARS.items()}
 NAME_OF_DTYPE = {np.dtype(dtype): name for name, (_, dtype, _) in SCALARS.items() if name != "void"}
 
 
-class SlangType:
+class Attributed:
+    """What may have attributes that a program declares."""
+
+    def _attributes(self) -> list[Any]:
+        raise NotImplementedError
+
+    def get_user_attribute_count(self) -> int:
+        """How many there are."""
+        return len(self._attributes())
+
+    def get_user_attribute_by_index(self, index: int) -> Any:
+        """The attribute of that number."""
+        return self._attributes()[index]
+
+    def find_user_attribute_by_name(self, name: str) -> Any:
+        """The attribute of that name, or None."""
+        return next((found for found in self._attributes() if found.name == name), None)
+
+
+class SlangType(Attributed):
     """A type. `full_name` is how the language writes it."""
 
     kind = Kind.none
@@ -50,8 +69,9 @@ class SlangType:
 
     @property
     def name(self) -> str:
-        """The name without arguments."""
-        return self.full_name.split("<")[0]
+        """The name without arguments, and without the types that it is in."""
+        self.program.require_valid()
+        return self.full_name.partition("<")[0].rpartition(".")[2]
 
     @property
     def layout(self) -> Any:
@@ -62,6 +82,14 @@ class SlangType:
     def type_reflection(self) -> Any:
         """The type itself: there is no lower level."""
         return self
+
+    @property
+    def struct(self) -> SlangType:
+        """The type itself, which a struct of a module has by this name."""
+        return self
+
+    def _attributes(self) -> list[Any]:
+        return self.program.attributes_of(self)
 
     @property
     def shape(self) -> Shape:
@@ -163,6 +191,17 @@ class TypeLayout:
     stride = size
 
     @property
+    def fields(self) -> list[VariableLayout]:
+        """Where the fields of a struct lie."""
+        return [VariableLayout(field, self.slang_type) for field in self.slang_type.fields.values()]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TypeLayout) and other.slang_type == self.slang_type
+
+    def __hash__(self) -> int:
+        return hash(self.slang_type)
+
+    @property
     def alignment(self) -> int:
         """Where a value may begin."""
         return int(self.slang_type.dtype.alignment)
@@ -178,10 +217,10 @@ class TypeLayout:
         return self.slang_type.full_name
 
     @property
-    def element_type_layout(self) -> TypeLayout:
-        """That of an element."""
+    def element_type_layout(self) -> Optional[TypeLayout]:
+        """That of an element, if there are any."""
         element = self.slang_type.element_type
-        return TypeLayout(element if element is not None else self.slang_type)
+        return None if element is None else TypeLayout(element)
 
     def unwrap_array(self) -> TypeLayout:
         """That of the innermost element of arrays."""
@@ -199,6 +238,33 @@ class SlangField:
         self.type = of
         self.no_diff = no_diff
         self.modifiers: set[Any] = set()
+
+    def has_modifier(self, modifier: Any) -> bool:
+        """Whether the word is before it."""
+        return modifier in self.modifiers
+
+
+class VariableLayout:
+    """A field or variable, and where it lies."""
+
+    def __init__(self, variable: SlangField, of: SlangType) -> None:
+        self.variable = variable
+        self._of = of
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.variable.name
+
+    @property
+    def type_layout(self) -> TypeLayout:
+        """The layout of its type."""
+        return TypeLayout(self.variable.type)
+
+    @property
+    def offset(self) -> int:
+        """The byte of the struct that it begins at."""
+        return int(self._of.dtype.fields[self.name][1])
 
 
 class VoidType(SlangType):
@@ -365,6 +431,8 @@ class ArrayType(SlangType):
         """How many; 0 if that is generic."""
         return self.told["n"] or 0
 
+    element_count = num_elements
+
     @property
     def array_shape(self) -> Shape:
         """Lengths of this array and those inside, without what their elements are."""
@@ -394,7 +462,8 @@ class StructType(SlangType):
     @cached_property
     def fields(self) -> dict[str, SlangField]:
         made = self.program.made
-        return {f["name"]: SlangField(f["name"], made(f["type"]), f["no_diff"]) for f in self.told["fields"]}
+        found = {f["name"]: SlangField(f["name"], made(f["type"]), f["no_diff"]) for f in self.told["fields"]}
+        return self.program.fields_of(found)
 
     @property
     def is_generic(self) -> bool:

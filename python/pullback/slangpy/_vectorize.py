@@ -175,7 +175,7 @@ def container_as_buffer(own: SlangType, writable: bool, wanted: Any) -> Found:
         element = wanted.element_type
         if not isinstance(element, UnknownType) and element.full_name != own.full_name:
             return None
-        return own.program.find_type_by_name(f"{wanted.name}<{own.full_name}>")
+        return own.program.find_type_by_name(f"{wanted.full_name.partition('<')[0]}<{own.full_name}>")
     if isinstance(wanted, ByteAddressBufferType):
         return wanted if writable or not wanted.writable else None
     return None

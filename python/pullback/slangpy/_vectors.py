@@ -38,7 +38,33 @@ def _numbers(values: tuple[Any, ...]) -> list[Any]:
     return found
 
 
-class Vector:
+class _Ordered:
+    """Compares values of one type number by number: the first that differs decides."""
+
+    __slots__ = ()
+
+    def _listed(self) -> list[Any]:
+        raise NotImplementedError
+
+    def __lt__(self, other: Any) -> Any:
+        return self._listed() < other._listed() if type(other) is type(self) else NotImplemented
+
+    def __le__(self, other: Any) -> Any:
+        return self._listed() <= other._listed() if type(other) is type(self) else NotImplemented
+
+    def __gt__(self, other: Any) -> Any:
+        return self._listed() > other._listed() if type(other) is type(self) else NotImplemented
+
+    def __ge__(self, other: Any) -> Any:
+        return self._listed() >= other._listed() if type(other) is type(self) else NotImplemented
+
+
+def _text(number: Any) -> str:
+    """A number as slangpy shows it: whole floats without a point, booleans as in the language."""
+    return str(number).lower().removesuffix(".0")
+
+
+class Vector(_Ordered):
     """A vector. Its numbers are `x`, `y`, `z`, `w`, or elements."""
 
     __slots__ = ("_data",)
@@ -132,6 +158,12 @@ class Vector:
     def __neg__(self) -> Any:
         return type(self)(*(-self._data).tolist())
 
+    def __pos__(self) -> Any:
+        return type(self)(*self._data.tolist())
+
+    def _listed(self) -> list[Any]:
+        return list(self)
+
     def __eq__(self, other: object) -> Any:
         if isinstance(other, Vector):
             return type(self) is type(other) and bool(np.all(self._data == other._data))
@@ -146,7 +178,7 @@ class Vector:
         return (_rebuilt, (self.element_name, self.n, tuple(self)))
 
     def __repr__(self) -> str:
-        return f"{{{', '.join(map(str, self._data.tolist()))}}}"
+        return f"{{{', '.join(map(_text, self._data))}}}"
 
 
 def _rebuilt(element: str, n: int, numbers: tuple[Any, ...]) -> Any:
@@ -174,7 +206,7 @@ def _component(index: int) -> property:
     return property(read, write)
 
 
-class Matrix:
+class Matrix(_Ordered):
     """A matrix. Its elements are rows."""
 
     __slots__ = ("_data",)
@@ -212,6 +244,15 @@ class Matrix:
     def shape(self) -> tuple[int, ...]:
         """Rows and columns."""
         return (self.rows, self.cols)
+
+    @property
+    def element_type(self) -> Any:
+        """The type of its numbers in Python."""
+        return NUMBERS[self.element_name][1]
+
+    def _listed(self) -> list[Any]:
+        found: list[Any] = self._data.reshape(-1).tolist()
+        return found
 
     def to_numpy(self) -> Any:
         """The numbers as an array."""
@@ -256,7 +297,7 @@ class Matrix:
         return (_rebuilt_matrix, (self.element_name, self.rows, self.cols, self._data))
 
     def __repr__(self) -> str:
-        return f"{{{', '.join('{' + ', '.join(map(str, row)) + '}' for row in self._data.tolist())}}}"
+        return f"{{{', '.join('{' + ', '.join(map(_text, row)) + '}' for row in self._data)}}}"
 
 
 def _rebuilt_matrix(element: str, rows: int, cols: int, data: Any) -> Any:
@@ -379,3 +420,31 @@ def inverse(a: Matrix) -> Any:
 def determinant(a: Matrix) -> float:
     """The determinant."""
     return float(np.linalg.det(a._data))
+
+
+def _compared(op: Callable[[Any, Any], Any]) -> Callable[[Vector, Vector], Any]:
+    """A comparison number by number, whose result is a vector of booleans."""
+
+    def compare(a: Vector, b: Vector) -> Any:
+        if type(a) is not type(b):
+            raise TypeError(f"{type(a).__name__} and {type(b).__name__} are not compared number by number")
+        return vector_type("bool", a.n)(*op(a._data, b._data).tolist())
+
+    return compare
+
+
+eq = _compared(np.equal)
+ne = _compared(np.not_equal)
+lt = _compared(np.less)
+le = _compared(np.less_equal)
+gt = _compared(np.greater)
+ge = _compared(np.greater_equal)
+
+
+def select(condition: Any, a: Any, b: Any) -> Any:
+    """The numbers of `a` where the condition holds, and those of `b` elsewhere."""
+    if isinstance(condition, bool):
+        return a if condition else b
+    if type(a) is not type(b) or condition.n != a.n:
+        raise TypeError(f"there is no choice between {type(a).__name__} and {type(b).__name__} by {condition!r}")
+    return type(a)(*np.where(condition._data, a._data, b._data).tolist())

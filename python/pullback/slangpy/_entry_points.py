@@ -1,0 +1,250 @@
+"""Entry points: their stages and sizes, the types that they are specialised with, and those behind interfaces."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .._errors import CompileError
+from ._enums import ShaderStage
+from ._types import is_unknown
+
+if TYPE_CHECKING:
+    from ._session import SlangModule
+
+# The name of the entry point that calls a generic one with its arguments.
+_SPECIALIZED = "__specialized"
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_STAGES = {
+    "pixel": ShaderStage.fragment,
+    "raygeneration": ShaderStage.ray_generation,
+    "anyhit": ShaderStage.any_hit,
+    "closesthit": ShaderStage.closest_hit,
+}
+
+
+class TypeConformance:
+    """A type that may be behind an interface."""
+
+    def __init__(self, interface_name: str, type_name: str, id: int = -1) -> None:
+        self.interface_name = interface_name
+        self.type_name = type_name
+        self.id = id
+
+    def __repr__(self) -> str:
+        return f"TypeConformance({self.interface_name!r}, {self.type_name!r}, {self.id})"
+
+
+def checked_conformances(module: SlangModule, given: Sequence[Any]) -> list[TypeConformance]:
+    """Conformances, perhaps given as tuples, with a number for each type that was given none."""
+    found = [c if isinstance(c, TypeConformance) else TypeConformance(*c) for c in given]
+    seen: set[tuple[str, str]] = set()
+    used: set[tuple[str, int]] = set()
+    for one in found:
+        if not _is_type(module, one.interface_name):
+            raise RuntimeError(f'Interface type "{one.interface_name}" not found')
+        if not _is_type(module, one.type_name):
+            raise RuntimeError(f'Type "{one.type_name}" not found')
+        pair = f'for interface type "{one.interface_name}"'
+        if (one.interface_name, one.type_name) in seen:
+            raise RuntimeError(f'Duplicate type conformance entry {pair} and type "{one.type_name}"')
+        if (one.interface_name, one.id) in used:
+            raise RuntimeError(f"Duplicate type id {one.id} {pair}")
+        seen.add((one.interface_name, one.type_name))
+        if one.id >= 0:
+            used.add((one.interface_name, one.id))
+    return [_numbered(one, used) for one in found]
+
+
+def _is_type(module: SlangModule, name: str) -> bool:
+    found = module.layout.find_type_by_name(name)
+    return found is not None and not is_unknown(found)
+
+
+def _numbered(one: TypeConformance, used: set[tuple[str, int]]) -> TypeConformance:
+    """The conformance with the first number that its interface has not given away, if it has none."""
+    if one.id >= 0:
+        return one
+    number = 0
+    while (one.interface_name, number) in used:
+        number += 1
+    used.add((one.interface_name, number))
+    return TypeConformance(one.interface_name, one.type_name, number)
+
+
+class SpecializationArg:
+    """A type or a value for a generic parameter."""
+
+    def __init__(self, text: str, is_type: bool) -> None:
+        self.text = text
+        self.is_type = is_type
+
+    @staticmethod
+    def from_type(type: Any) -> SpecializationArg:
+        """A type, by its name or from reflection."""
+        return SpecializationArg(str(getattr(type, "full_name", type)), True)
+
+    @staticmethod
+    def from_expr(expr: str) -> SpecializationArg:
+        """A value, as the language writes it."""
+        return SpecializationArg(expr, False)
+
+    def __repr__(self) -> str:
+        return f"SpecializationArg({self.text!r})"
+
+
+class _Declared:
+    """How a module's text declares an entry point."""
+
+    def __init__(self, attributes: str, generics: list[str], params: str) -> None:
+        self.attributes = attributes
+        self.generics = generics
+        self.params = params
+
+
+def _declared(module: SlangModule, name: str) -> _Declared:
+    """The declaration of an entry point, with those of the modules that the module imports."""
+    head = re.compile(rf"((?:\[[^\]]*\]\s*)+)(?:[\w<>,:.]+\s+)+{re.escape(name)}\s*(?:<([^(]*)>)?\s*\(")
+    for text in [module.text(), *(text for _, text in module.program.files)]:
+        plain = _COMMENT.sub(" ", text)
+        found = head.search(plain)
+        if found is not None:
+            generics = re.findall(r"(?:let\s+)?(\w+)\s*(?::[^,]*)?(?:,|$)", found.group(2) or "")
+            return _Declared(found.group(1), generics, _balanced(plain, found.end()))
+    raise RuntimeError(f'the declaration of the entry point "{name}" was not found')
+
+
+def _balanced(text: str, start: int) -> str:
+    """The text up to the parenthesis that closes the one before `start`."""
+    depth, at = 1, start
+    while depth and at < len(text):
+        depth += {"(": 1, ")": -1}.get(text[at], 0)
+        at += 1
+    return text[start : at - 1]
+
+
+def _split(params: str) -> list[str]:
+    """Parameters, of which types may have commas in brackets."""
+    parts, depth = [""], 0
+    for letter in params:
+        depth += {"<": 1, "(": 1, "[": 1, ">": -1, ")": -1, "]": -1}.get(letter, 0)
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts if part.strip()]
+
+
+class EntryPointLayout:
+    """The reflection of an entry point."""
+
+    def __init__(self, entry: SlangEntryPoint, module: SlangModule) -> None:
+        self._entry = entry
+        self._module = module
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        return self._entry.name
+
+    @property
+    def stage(self) -> ShaderStage:
+        """The kind of entry point."""
+        return self._entry.stage
+
+    @property
+    def compute_thread_group_size(self) -> list[int]:
+        """The threads of a group in three dimensions."""
+        if self.stage != ShaderStage.compute:
+            return [1, 1, 1]
+        return list(compiled(self._entry, self._module).group)
+
+    @property
+    def parameters(self) -> list[Any]:
+        """The parameters of the function."""
+        function = self._entry.module.layout.find_function_by_name(self._entry.name)
+        return function.parameters if function is not None else []
+
+    def __repr__(self) -> str:
+        return f"EntryPointLayout(name={self.name!r}, stage={self.stage.name})"
+
+
+class SlangEntryPoint:
+    """An entry point of a module, perhaps with arguments for its generic parameters."""
+
+    def __init__(
+        self,
+        module: SlangModule,
+        name: str,
+        conformances: Sequence[Any] = (),
+        arguments: Sequence[SpecializationArg] = (),
+    ) -> None:
+        self.module = module
+        self.name = name
+        self.conformances = checked_conformances(module, conformances)
+        self.arguments = list(arguments)
+
+    @property
+    def stage(self) -> ShaderStage:
+        """The kind of entry point, as its attributes say it."""
+        attributes = _declared(self.module, self.name).attributes
+        word = re.search(r'shader\s*\(\s*"(\w+)"', attributes)
+        if word is None:
+            return ShaderStage.compute if "numthreads" in attributes else ShaderStage.none
+        found = _STAGES.get(word.group(1)) or ShaderStage.__members__.get(word.group(1))
+        return ShaderStage.none if found is None else found
+
+    @property
+    def layout(self) -> EntryPointLayout:
+        """The reflection of it."""
+        return self.layout_in(self.module)
+
+    def layout_in(self, module: SlangModule) -> EntryPointLayout:
+        """The reflection of it as it is linked with a module."""
+        return EntryPointLayout(self, module)
+
+    def specialize(self, specialization_args: Sequence[SpecializationArg]) -> SlangEntryPoint:
+        """The entry point with arguments for its generic parameters."""
+        for argument in specialization_args:
+            if argument.is_type and not _is_type(self.module, argument.text):
+                raise RuntimeError(f'Specialization type "{argument.text}" not found')
+        expected = len(_declared(self.module, self.name).generics)
+        if expected != len(specialization_args):
+            raise RuntimeError(f"{self.name} has {expected} generic parameters, not {len(specialization_args)}")
+        return SlangEntryPoint(self.module, self.name, self.conformances, specialization_args)
+
+    def rename(self, new_name: str) -> SlangEntryPoint:
+        """Refused."""
+        raise RuntimeError("entry points are not renamed: functions run on the CPU under the names that they have")
+
+    def kernel_of(self, module: SlangModule) -> Any:
+        """The compiled entry point, linked as the module is."""
+        if self.stage != ShaderStage.compute:
+            raise RuntimeError(f'the entry point "{self.name}" is of the stage {self.stage.name}, not of compute')
+        if not self.arguments:
+            return module.kernel(self.name, None, self.conformances)
+        return module.kernel(_SPECIALIZED, self._calling(), self.conformances)
+
+    def _calling(self) -> str:
+        """An entry point that calls this one with its generic arguments."""
+        declared = _declared(self.module, self.name)
+        params = declared.params
+        for name, argument in zip(declared.generics, self.arguments):
+            params = re.sub(rf"\b{name}\b", argument.text, params)
+        names = [re.findall(r"\w+", re.split(r"[:=]", part)[0].partition("[")[0])[-1] for part in _split(params)]
+        called = f"{self.name}<{', '.join(argument.text for argument in self.arguments)}>"
+        return f"{declared.attributes}\nvoid {_SPECIALIZED}({params})\n{{\n    {called}({', '.join(names)});\n}}\n"
+
+    def __repr__(self) -> str:
+        return f"SlangEntryPoint(name={self.name!r})"
+
+
+def compiled(entry: SlangEntryPoint, module: SlangModule) -> Any:
+    """The compiled entry point. Errors in it are raised as `SlangCompileError`."""
+    from ._session import SlangCompileError
+
+    try:
+        return entry.kernel_of(module)
+    except CompileError as error:
+        raise SlangCompileError(str(error)) from None
