@@ -314,3 +314,22 @@ def test_cursors(device):
                 write()
     device.submit_command_buffer(encoder.finish())
     assert numbers(to) == [3.5, 40, 6, 5]
+
+
+def test_entry_points_run_whose_attributes_the_text_does_not_show(device):
+    text = """
+        #define KERNEL [shader("compute")] [numthreads(4, 1, 1)]
+        static const int sizes[1] = { 4 };
+        RWStructuredBuffer<float> o;
+        KERNEL void by_macro(uint3 tid : SV_DispatchThreadID) { o[tid.x] = tid.x; }
+        [shader("compute")] [numthreads(sizes[0], 1, 1)] void by_index(uint3 tid : SV_DispatchThreadID)
+        {
+            o[tid.x] = tid.x;
+        }
+    """
+    m = device.load_module_from_source("attributes", text)
+    for name in ["by_macro", "by_index"]:
+        kernel = device.create_compute_kernel(device.link_program([m], [m.entry_point(name)]))
+        buffer = device.create_buffer(element_count=4, struct_size=4, usage=spy.BufferUsage.unordered_access)
+        kernel.dispatch([4, 1, 1], vars={"o": buffer})
+        assert buffer.to_numpy().view(np.float32).tolist() == [0, 1, 2, 3]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Optional
 
 from .._errors import CompileError
 from ._enums import ShaderStage
@@ -103,16 +103,16 @@ class _Declared:
         self.params = params
 
 
-def _declared(module: SlangModule, name: str) -> _Declared:
-    """The declaration of an entry point, with those of the modules that the module imports."""
-    head = re.compile(rf"((?:\[[^\]]*\]\s*)+)(?:[\w<>,:.]+\s+)+{re.escape(name)}\s*(?:<([^(]*)>)?\s*\(")
+def _declared(module: SlangModule, name: str) -> Optional[_Declared]:
+    """The declaration of an entry point in the module's text and those that it imports, or None where macros made it."""
+    head = re.compile(rf"((?:\[(?:[^\[\]]|\[[^\[\]]*\])*\]\s*)+)(?:[\w<>,:.]+\s+)+{re.escape(name)}\s*(?:<([^(]*)>)?\s*\(")
     for text in [module.text(), *(text for _, text in module.program.files)]:
         plain = _COMMENT.sub(" ", text)
         found = head.search(plain)
         if found is not None:
             generics = re.findall(r"(?:let\s+)?(\w+)\s*(?::[^,]*)?(?:,|$)", found.group(2) or "")
             return _Declared(found.group(1), generics, _balanced(plain, found.end()))
-    raise RuntimeError(f'the declaration of the entry point "{name}" was not found')
+    return None
 
 
 def _balanced(text: str, start: int) -> str:
@@ -187,11 +187,11 @@ class SlangEntryPoint:
 
     @property
     def stage(self) -> ShaderStage:
-        """The kind of entry point, as its attributes say it."""
-        attributes = _declared(self.module, self.name).attributes
-        word = re.search(r'shader\s*\(\s*"(\w+)"', attributes)
+        """The kind of entry point, as its attributes say it; compute where the text does not show them."""
+        declared = _declared(self.module, self.name)
+        word = re.search(r'shader\s*\(\s*"(\w+)"', declared.attributes) if declared is not None else None
         if word is None:
-            return ShaderStage.compute if "numthreads" in attributes else ShaderStage.none
+            return ShaderStage.compute
         found = _STAGES.get(word.group(1)) or ShaderStage.__members__.get(word.group(1))
         return ShaderStage.none if found is None else found
 
@@ -209,7 +209,7 @@ class SlangEntryPoint:
         for argument in specialization_args:
             if argument.is_type and not _is_type(self.module, argument.text):
                 raise RuntimeError(f'Specialization type "{argument.text}" not found')
-        expected = len(_declared(self.module, self.name).generics)
+        expected = len(self._generic().generics)
         if expected != len(specialization_args):
             raise RuntimeError(f"{self.name} has {expected} generic parameters, not {len(specialization_args)}")
         return SlangEntryPoint(self.module, self.name, self.conformances, specialization_args)
@@ -226,9 +226,16 @@ class SlangEntryPoint:
             return module.kernel(self.name, None, self.conformances)
         return module.kernel(_SPECIALIZED, self._calling(), self.conformances)
 
+    def _generic(self) -> _Declared:
+        """The declaration, whose parameters must stand in the text."""
+        found = _declared(self.module, self.name)
+        if found is None:
+            raise RuntimeError(f'the entry point "{self.name}" is made by a macro, which cannot be specialised')
+        return found
+
     def _calling(self) -> str:
         """An entry point that calls this one with its generic arguments."""
-        declared = _declared(self.module, self.name)
+        declared = self._generic()
         params = declared.params
         for name, argument in zip(declared.generics, self.arguments):
             params = re.sub(rf"\b{name}\b", argument.text, params)
