@@ -26,6 +26,7 @@ struct Args {
     #[arg(long, value_parser = backend, default_value = BACKENDS[0].name())]
     backend: Backend,
     /// Threads that run in lanes [default: a number that suits machine and program; 1: none]
+    #[cfg(feature = "llvm")]
     #[arg(long, value_name = "N")]
     lanes: Option<u32>,
     /// Worker threads; 0: one for each core
@@ -77,6 +78,7 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let options = Options {
         backend: args.backend,
+        #[cfg(feature = "llvm")]
         lanes: args.lanes,
         threads: args.threads,
         flush_subnormals: true,
