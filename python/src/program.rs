@@ -166,6 +166,11 @@ impl Program {
         self.ask(py, Question::Call(text))
     }
 
+    /// The declarations of the program's files, as a JSON list of lists.
+    fn declarations(&self, py: Python<'_>) -> PyResult<String> {
+        self.ask(py, Question::Declarations)
+    }
+
     /// The rendered warnings of everything compiled since the last call.
     fn take_warnings(&self, py: Python<'_>) -> Vec<String> {
         py.detach(|| self.inner.take_warnings())

@@ -351,15 +351,19 @@ def test_arrays_are_not_copied():
                 return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1024
         m = pb.load_source("[Differentiable] float f(float x, float y) { return x * y; }")
         f = pb.jax.function(m.f)
+        x = jax.block_until_ready(jnp.ones(1 << 24, "float32"))
         for call in (jax.jit(f), jax.jit(jax.grad(lambda x, y: f(x, y).sum(), 1))):
-            for n in (1 << 14, 1 << 24):
-                x = jax.block_until_ready(jnp.ones(n, "float32"))
+            used = []
+            # The first call compiles; a busy machine may free what an earlier call used late.
+            for _ in range(5):
+                call(x, 1.0).block_until_ready()
                 # The most so far is forgotten.
                 with open("/proc/self/clear_refs", "w") as file:
                     file.write("5")
                 before = most()
                 call(x, 1.0).block_until_ready()
-            print(most() - before)
+                used.append(most() - before)
+            print(min(used))
     """
     # Of 64 MiB each, there are the result, and the result's cotangent, which XLA fills. There is no copy of the argument.
     for used in run(text).split():

@@ -14,6 +14,7 @@
 //! place ([`mapping`], `kernel`).
 
 mod array;
+mod declarations;
 mod error;
 mod function;
 mod host;

@@ -22,6 +22,7 @@ use syntax::ast::{DeclKind, ExprKind, StmtKind};
 use syntax::print::print_expr;
 use syntax::{DeclId, ExprId};
 
+use crate::declarations;
 use crate::error::Error;
 use crate::interface::{name_of, number};
 
@@ -42,6 +43,8 @@ pub enum Question {
     /// The function that a call resolves to; the call is the only statement of the given function. `null`,
     /// with the reason, if it resolves to none.
     Call(String),
+    /// The declarations of the program's files: see [`crate::declarations`].
+    Declarations,
 }
 
 /// A question together with the channel for its answer.
@@ -101,6 +104,7 @@ fn answer_all((mut session, loaded): (Session, Result<Loaded, Failure>), questio
                 Ok(Value::Array(found.iter().map(|f| function(&mut loaded.program, f)).collect()))
             }
             Question::Call(text) => Ok(call(&mut session, &mut loaded, text)),
+            Question::Declarations => Ok(declarations::files(&loaded.program, loaded.file)),
         };
         let _ = answer.send(found);
     }

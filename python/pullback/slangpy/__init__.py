@@ -71,12 +71,14 @@ from ._textures import (
     ALL_MIPS,
     Sampler,
     SamplerDesc,
+    SubresourceLayout,
     SubresourceRange,
     Texture,
     TextureAddressingMode,
     TextureDesc,
     TextureFilteringMode,
     TextureView,
+    TextureViewDesc,
 )
 from ._torch_calls import TorchPair, copy_buffer_to_torch_tensor, copy_torch_tensor_to_buffer, diff_pair
 from ._types import SlangField as VariableReflection

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ._enums import CommandQueueType
+from ._textures import SubresourceRange, Texture
 
 if TYPE_CHECKING:
     from ._device import Device
@@ -65,6 +67,49 @@ class CommandBuffer:
 def _check_range(buffer: Any, offset: int, size: int) -> None:
     if offset < 0 or size < 0 or offset + size > buffer.size:
         raise RuntimeError(f"{size} bytes from {offset} on are not in a buffer of {buffer.size}")
+
+
+def _box(texture: Texture, layer: int, mip: int, offset: Any, extent: Any) -> Any:
+    """The texels of a box in a level, an array that is written in place; without an extent, all from the offset on."""
+    SubresourceRange(layer=layer, mip=mip).of(texture)
+    texels = texture.layer(layer, mip)
+    sizes = texels.shape[-2::-1]
+    box = []
+    for k, size in enumerate(sizes):
+        start = int(offset[k])
+        n = size - start if extent is None or int(extent[k]) in (-1, 0xFFFFFFFF) else int(extent[k])
+        if start < 0 or n < 0 or start + n > size:
+            raise RuntimeError(f"texels {start} to {start + n} along {'xyz'[k]} are not in a level of {size}")
+        box.append(slice(start, start + n))
+    return texels[tuple(box[::-1])]
+
+
+def _rows(buffer: Any, offset: int, size: int, row_pitch: int, texels: Any) -> Any:
+    """The bytes of a buffer that hold such texels, in rows of a pitch."""
+    *outer, width, channels = texels.shape
+    rows, row = int(np.prod(outer)), width * channels * texels.itemsize
+    pitch = row_pitch or row
+    needed = pitch * (rows - 1) + row if rows else 0
+    if pitch < row or needed > size:
+        raise RuntimeError(f"{rows} rows of {row} bytes are not in {size} bytes with a row pitch of {row_pitch}")
+    _check_range(buffer, offset, needed)
+    strides = (pitch * outer[1], pitch) if len(outer) == 2 else (pitch,) * len(outer)
+    raw = buffer.memory[offset : offset + needed].view(np.uint8)
+    if (offset % texels.itemsize or pitch % texels.itemsize) != 0:
+        raise RuntimeError(f"rows of numbers of {texels.itemsize} bytes have to begin at multiples of that")
+    own = (*strides, channels * texels.itemsize, texels.itemsize)
+    return np.ndarray(texels.shape, texels.dtype, buffer=raw, strides=own)
+
+
+def _copy(target: Any, source: Any) -> None:
+    target[...] = source
+
+
+_COPY_OF_RANGES = ("dst_subresource_range", "dst_offset", "src", "src_subresource_range", "src_offset", "extent")
+_COPY_OF_LAYERS = (
+    *("dst_layer", "dst_mip", "dst_offset"),
+    *("src", "src_layer", "src_mip", "src_offset", "extent"),
+)
 
 
 class CommandEncoder:
@@ -131,10 +176,93 @@ class CommandEncoder:
     clear_texture_uint = clear_texture_float
     clear_texture_sint = clear_texture_float
 
-    def copy_texture(self, dst: Any, dst_subresource_range: Any = None, *others: Any, **named: Any) -> None:
-        """Has a texture copied as a whole."""
-        src = named.get("src") or next(o for o in others if hasattr(o, "levels"))
-        self.append(lambda: dst.copy_from_numpy(src.to_numpy()))
+    def upload_texture_data(self, texture: Texture, *given: Any, **named: Any) -> None:
+        """Has texels written: `(texture, layer, mip, data)`, `(texture, datas)` with all levels of each layer in turn, or
+        `(texture, offset, extent, range, datas)`."""
+        if len(given) == 1 or "subresource_data" in named:
+            datas = given[0] if given else named["subresource_data"]
+            if len(datas) != texture.subresource_count:
+                raise RuntimeError(f"the texture has {texture.subresource_count} levels of layers, not {len(datas)}")
+            for k, data in enumerate(datas):
+                layer, mip = divmod(k, texture.mip_count)
+                self._write(texture, layer, mip, (0, 0, 0), None, data)
+        elif len(given) == 4:
+            offset, extent, of, datas = given
+            part = of.of(texture)
+            places = [(k, mip) for k in range(part.layer, part.layer + part.layer_count) for mip in part.levels]
+            if len(datas) != len(places):
+                raise RuntimeError(f"the range has {len(places)} levels of layers, not {len(datas)}")
+            for (layer, mip), data in zip(places, datas):
+                self._write(texture, layer, mip, offset, extent, data)
+        else:
+            layer, mip, data = [*given, *(named[name] for name in ("layer", "mip", "data")[len(given) :])]
+            self._write(texture, layer, mip, (0, 0, 0), None, data)
+
+    def _write(self, texture: Texture, layer: int, mip: int, offset: Any, extent: Any, data: Any) -> None:
+        target = _box(texture, layer, mip, offset, extent)
+        raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8).copy()
+        if raw.size != target.nbytes:
+            raise RuntimeError(f"the texels have {target.nbytes} bytes, and the array {raw.size}")
+
+        def write() -> None:
+            target[...] = raw.view(target.dtype).reshape(target.shape)
+
+        self.append(write)
+
+    def copy_texture(self, dst: Texture, *given: Any, **named: Any) -> None:
+        """Has texels copied: `(dst, dst_subresource_range, dst_offset, src, src_subresource_range, src_offset, extent)`, or
+        with a layer and a level in place of each range."""
+        by_range = "dst_subresource_range" in named or given and isinstance(given[0], SubresourceRange)
+        told = {**dict(zip(_COPY_OF_RANGES if by_range else _COPY_OF_LAYERS, given)), **named}
+        src = told["src"]
+        if by_range:
+            to, of = told["dst_subresource_range"].of(dst), told["src_subresource_range"].of(src)
+        else:
+            to = SubresourceRange(layer=told["dst_layer"], layer_count=1, mip=told["dst_mip"], mip_count=1).of(dst)
+            of = SubresourceRange(layer=told["src_layer"], layer_count=1, mip=told["src_mip"], mip_count=1).of(src)
+        if (to.layer_count, to.mip_count) != (of.layer_count, of.mip_count):
+            raise RuntimeError("the ranges of a copy have to have as many layers and levels")
+        for layer in range(to.layer_count):
+            for mip in range(to.mip_count):
+                start, extent = told.get("src_offset", (0, 0, 0)), told.get("extent")
+                source = _box(src, of.layer + layer, of.mip + mip, start, extent)
+                start = told.get("dst_offset", (0, 0, 0))
+                target = _box(dst, to.layer + layer, to.mip + mip, start, source.shape[-2::-1])
+                if source.dtype != target.dtype or source.shape != target.shape:
+                    raise RuntimeError(f"texels of {src.info.name} are not copied to {dst.info.name}")
+                self.append(partial(_copy, target, source))
+
+    def copy_texture_to_buffer(
+        self,
+        dst: Any,
+        dst_offset: int,
+        dst_size: int,
+        dst_row_pitch: int,
+        src: Texture,
+        src_layer: int,
+        src_mip: int,
+        src_offset: Any = (0, 0, 0),
+        extent: Any = None,
+    ) -> None:
+        """Has texels written to a buffer, row after row."""
+        texels = _box(src, src_layer, src_mip, src_offset, extent)
+        self.append(partial(_copy, _rows(dst, dst_offset, dst_size, dst_row_pitch, texels), texels))
+
+    def copy_buffer_to_texture(
+        self,
+        dst: Texture,
+        dst_layer: int,
+        dst_mip: int,
+        dst_offset: Any,
+        src: Any,
+        src_offset: int,
+        src_size: int,
+        src_row_pitch: int,
+        extent: Any = None,
+    ) -> None:
+        """Has texels taken from the rows of a buffer."""
+        texels = _box(dst, dst_layer, dst_mip, dst_offset, extent)
+        self.append(partial(_copy, texels, _rows(src, src_offset, src_size, src_row_pitch, texels)))
 
     def execute_callback(self, callback: Callable[[Any], None]) -> None:
         """Has a function called between the commands. It gets a handle that is not valid: the CPU has no command list."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any
 
 from .._errors import CompileError
+from ._declarations import Declared, entry_points
 from ._enums import ShaderStage
 from ._types import is_unknown
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 # The name of the entry point that calls a generic one with its arguments.
 _SPECIALIZED = "__specialized"
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _STAGES = {
     "pixel": ShaderStage.fragment,
     "raygeneration": ShaderStage.ray_generation,
@@ -94,46 +94,10 @@ class SpecializationArg:
         return f"SpecializationArg({self.text!r})"
 
 
-class _Declared:
-    """How a module's text declares an entry point."""
-
-    def __init__(self, attributes: str, generics: list[str], params: str) -> None:
-        self.attributes = attributes
-        self.generics = generics
-        self.params = params
-
-
-def _declared(module: SlangModule, name: str) -> Optional[_Declared]:
-    """The declaration of an entry point in the module's text and those that it imports, or None where macros made it."""
-    head = re.compile(rf"((?:\[(?:[^\[\]]|\[[^\[\]]*\])*\]\s*)+)(?:[\w<>,:.]+\s+)+{re.escape(name)}\s*(?:<([^(]*)>)?\s*\(")
-    for text in [module.text(), *(text for _, text in module.program.files)]:
-        plain = _COMMENT.sub(" ", text)
-        found = head.search(plain)
-        if found is not None:
-            generics = re.findall(r"(?:let\s+)?(\w+)\s*(?::[^,]*)?(?:,|$)", found.group(2) or "")
-            return _Declared(found.group(1), generics, _balanced(plain, found.end()))
-    return None
-
-
-def _balanced(text: str, start: int) -> str:
-    """The text up to the parenthesis that closes the one before `start`."""
-    depth, at = 1, start
-    while depth and at < len(text):
-        depth += {"(": 1, ")": -1}.get(text[at], 0)
-        at += 1
-    return text[start : at - 1]
-
-
-def _split(params: str) -> list[str]:
-    """Parameters, of which types may have commas in brackets."""
-    parts, depth = [""], 0
-    for letter in params:
-        depth += {"<": 1, "(": 1, "[": 1, ">": -1, ")": -1, "]": -1}.get(letter, 0)
-        if letter == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return [part.strip() for part in parts if part.strip()]
+def _declared(module: SlangModule, name: str) -> Declared:
+    """The declaration of an entry point."""
+    found = (entry for file in module.layout.files for entry in entry_points(file))
+    return next(entry for entry in found if entry.name == name)
 
 
 class EntryPointLayout:
@@ -187,12 +151,10 @@ class SlangEntryPoint:
 
     @property
     def stage(self) -> ShaderStage:
-        """The kind of entry point, as its attributes say it; compute where the text does not show them."""
-        declared = _declared(self.module, self.name)
-        word = re.search(r'shader\s*\(\s*"(\w+)"', declared.attributes) if declared is not None else None
-        if word is None:
-            return ShaderStage.compute
-        found = _STAGES.get(word.group(1)) or ShaderStage.__members__.get(word.group(1))
+        """The kind of entry point."""
+        attributes = dict(_declared(self.module, self.name).attributes)
+        word = attributes.get("shader", ["compute"])[0].strip('"')
+        found = _STAGES.get(word) or ShaderStage.__members__.get(word)
         return ShaderStage.none if found is None else found
 
     @property
@@ -209,7 +171,7 @@ class SlangEntryPoint:
         for argument in specialization_args:
             if argument.is_type and not _is_type(self.module, argument.text):
                 raise RuntimeError(f'Specialization type "{argument.text}" not found')
-        expected = len(self._generic().generics)
+        expected = len(_declared(self.module, self.name).generics or [])
         if expected != len(specialization_args):
             raise RuntimeError(f"{self.name} has {expected} generic parameters, not {len(specialization_args)}")
         return SlangEntryPoint(self.module, self.name, self.conformances, specialization_args)
@@ -226,22 +188,16 @@ class SlangEntryPoint:
             return module.kernel(self.name, None, self.conformances)
         return module.kernel(_SPECIALIZED, self._calling(), self.conformances)
 
-    def _generic(self) -> _Declared:
-        """The declaration, whose parameters must stand in the text."""
-        found = _declared(self.module, self.name)
-        if found is None:
-            raise RuntimeError(f'the entry point "{self.name}" is made by a macro, which cannot be specialised')
-        return found
-
     def _calling(self) -> str:
         """An entry point that calls this one with its generic arguments."""
-        declared = self._generic()
-        params = declared.params
-        for name, argument in zip(declared.generics, self.arguments):
+        declared = _declared(self.module, self.name)
+        params = ", ".join(param["text"] for param in declared.params)
+        for name, argument in zip(declared.generics or [], self.arguments):
             params = re.sub(rf"\b{name}\b", argument.text, params)
-        names = [re.findall(r"\w+", re.split(r"[:=]", part)[0].partition("[")[0])[-1] for part in _split(params)]
+        attributes = "\n".join(f"[{name}({', '.join(args)})]" for name, args in declared.attributes)
         called = f"{self.name}<{', '.join(argument.text for argument in self.arguments)}>"
-        return f"{declared.attributes}\nvoid {_SPECIALIZED}({params})\n{{\n    {called}({', '.join(names)});\n}}\n"
+        names = ", ".join(param["name"] for param in declared.params)
+        return f"{attributes}\nvoid {_SPECIALIZED}({params})\n{{\n    {called}({names});\n}}\n"
 
     def __repr__(self) -> str:
         return f"SlangEntryPoint(name={self.name!r})"

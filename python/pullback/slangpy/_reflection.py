@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import enum
+import itertools
 import weakref
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Optional
 
-from ._declarations import Declared, declarations, declared_at
+from ._declarations import TYPE_OF, Declared, declarations, declared_at
 from ._enums import ModifierID
 from ._layout import SlangFunction, SlangProgramLayout
 from ._types import SlangField, SlangType, StructType, TypeLayout, VariableLayout
@@ -126,17 +127,23 @@ class ProgramLayout(SlangProgramLayout):
     @cached_property
     def declared(self) -> list[Declared]:
         """The declarations of its text."""
-        return declarations(self.module.source)
+        # Behind the function is what other modules that it is linked with declare.
+        return list(itertools.takewhile(lambda one: one.name != TYPE_OF, self.files[0]))
+
+    @cached_property
+    def files(self) -> list[list[Declared]]:
+        """The declarations of its text and of those that it imports."""
+        return declarations(self.module.program)
 
     @cached_property
     def declaration(self) -> DeclReflection:
         """The module itself as a declaration."""
-        return DeclReflection(self, Declared("module", self.module.name, children=self.declared), None, ())
+        return DeclReflection(self, Declared("module", self.module.name, members=self.declared), None, ())
 
     @cached_property
     def _globals(self) -> GlobalsType:
         variables = self.declaration.children_of_kind(DeclReflection.Kind.variable)
-        bound = [v for v in variables if not v.declared.words & {"static", "groupshared"}]
+        bound = [v for v in variables if not {"static", "groupshared"}.intersection(v.declared.modifiers)]
         return GlobalsType(self, [found for v in bound if (found := v.as_variable()) is not None])
 
     @property
@@ -238,7 +245,7 @@ class DeclReflection:
     @cached_property
     def children(self) -> list[DeclReflection]:
         """The declarations inside: members of a type, parameters of a function."""
-        inside = self.declared.children
+        inside = self.declared.members
         if self.declared.kind == "func" and (function := self.as_function()) is not None:
             inside = [Declared("variable", p.name) for p in function.parameters]
         return [DeclReflection(self._layout, d, self, (*self._path, d.name)) for d in inside]
@@ -286,7 +293,7 @@ class DeclReflection:
         of = self._layout.find_type_by_name(self.declared.type) if self.declared.type else None
         if of is None:
             return None
-        found = SlangField(self.name, of, "no_diff" in self.declared.words)
+        found = SlangField(self.name, of, "no_diff" in self.declared.modifiers)
         found.modifiers = modifiers_of(self.declared)
         return found
 
@@ -295,5 +302,5 @@ class DeclReflection:
 
 
 def modifiers_of(declared: Declared) -> set[ModifierID]:
-    """The words before a declaration that programs can ask for."""
-    return {_WORDS[word] for word in declared.words if word in _WORDS}
+    """The modifiers of a declaration."""
+    return {_WORDS[word] for word in declared.modifiers}

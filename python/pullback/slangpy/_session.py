@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 
 from .. import _core
 from .._errors import CompileError
+from ._declarations import TYPE_OF
 from ._entry_points import SlangEntryPoint, TypeConformance, checked_conformances
 from ._enums import ShaderModel, SlangDebugInfoLevel, SlangMatrixLayout
 from ._layout import SlangProgramLayout
@@ -20,8 +21,6 @@ from ._types import SlangType
 if TYPE_CHECKING:
     from ._device import Device
 
-# A function whose parameter has the type of what it is called with: the type of a variable is asked for with it.
-_TYPE_OF = "T __type_of<T>(T x) { return x; }"
 # Words that a module declares and another one defines when they are linked.
 _EXPORT = re.compile(r"\bexport\s+(?:public\s+)?(?:static\s+const\s+[\w<>,\s]+?|struct)\s+(\w+)\s*(?=[:=])")
 
@@ -258,7 +257,7 @@ class SlangModule:
         parts = [self.source]
         if "import slangpy" not in self.source and 'import "slangpy"' not in self.source:
             parts.append("import slangpy;")
-        parts.append(_TYPE_OF)
+        parts.append(f"T {TYPE_OF}<T>(T x) {{ return x; }}")
         return "\n".join([*parts, *(module.source for module in self.linked)])
 
     def kernel(
@@ -316,7 +315,7 @@ class SlangModule:
         texts = [self.text(), *(text for _, text in self.program.files)]
         if not any(re.search(rf"\b{re.escape(variable)}\b", text) for text in texts):
             return None
-        told = self.layout.called(f"void __asked() {{ __type_of({variable}); }}")["function"]
+        told = self.layout.called(f"void __asked() {{ {TYPE_OF}({variable}); }}")["function"]
         return None if told is None else self.layout.made(told["params"][0]["type"])
 
     @property

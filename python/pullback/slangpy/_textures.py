@@ -11,6 +11,10 @@ import numpy as np
 from ._formats import FORMATS, Format, FormatInfo, FormatType
 from ._shape import Shape
 from ._enums import MemoryType, TextureType, TextureUsage, TypeReflection
+from ._vectors import vector_type
+
+
+ALL_MIPS = ALL_LAYERS = 0xFFFFFFFF
 
 
 class TextureFilteringMode(enum.Enum):
@@ -140,7 +144,7 @@ class Texture:
         self.faces = 6 if desc.type in (TextureType.texture_cube, TextureType.texture_cube_array) else 1
         largest = max(desc.width, desc.height if self.axes > 1 else 1, desc.depth if self.axes > 2 else 1)
         most = largest.bit_length()
-        count = most if desc.mip_count in (0, 0xFFFFFFFF) else desc.mip_count
+        count = most if desc.mip_count in (0, ALL_MIPS) else desc.mip_count
         if count > most:
             raise RuntimeError(f"a texture of this size has {most} levels, not {count}")
         desc.mip_count = count
@@ -149,11 +153,16 @@ class Texture:
         if desc.data is not None:
             self.copy_from_numpy(desc.data)
 
+    @property
+    def is_layered(self) -> bool:
+        """Whether levels have a dimension of layers or faces."""
+        return self.is_array or self.faces > 1
+
     def _shape(self, level: int) -> tuple[int, ...]:
         desc = self.desc
         sizes = [desc.width, desc.height, desc.depth][: self.axes]
         own = [max(n >> level, 1) for n in sizes][::-1]
-        layers = [desc.array_length * self.faces] if self.is_array or self.faces > 1 else []
+        layers = [desc.array_length * self.faces] if self.is_layered else []
         return (*layers, *own, self.info.channel_count)
 
     @property
@@ -224,23 +233,31 @@ class Texture:
         """Texels along z of a level."""
         return max(self.depth >> mip, 1)
 
-    def create_view(self, desc: Optional[dict[str, Any]] = None, **given: Any) -> TextureView:
+    def create_view(self, desc: Any = None, **given: Any) -> TextureView:
         """Some of its levels and layers."""
-        return TextureView(self, {**(desc or {}), **given})
+        named = desc if isinstance(desc, dict) else vars(desc) if desc is not None else {}
+        return TextureView(self, {**named, **given})
+
+    def layer(self, layer: int = 0, mip: int = 0) -> Any:
+        """The texels of one layer of a level: an array that is written in place."""
+        found = self.levels[mip]
+        return found[layer] if self.is_layered else found
+
+    def get_subresource_layout(self, mip: int, row_alignment: int = 1) -> SubresourceLayout:
+        """How the texels of a layer lie in a buffer, with rows that begin at multiples of an alignment."""
+        return SubresourceLayout(self, mip, row_alignment if 0 < row_alignment < ALL_MIPS else 1)
 
     def to_numpy(self, layer: int = 0, mip: int = 0) -> Any:
         """The texels of a level, without a dimension of one channel."""
-        found = self.levels[mip]
-        if self.is_array or self.faces > 1:
-            found = found[layer]
+        found = self.layer(layer, mip)
         return found[..., 0].copy() if self.info.channel_count == 1 else found.copy()
 
     def copy_from_numpy(self, data: Any, layer: int = 0, mip: int = 0) -> None:
         """Takes the texels of a level."""
         target = self.levels[mip]
         data = np.asarray(data)
-        if (self.is_array or self.faces > 1) and data.nbytes != target.nbytes:
-            target = target[layer]
+        if data.nbytes != target.nbytes:
+            target = self.layer(layer, mip)
         if data.nbytes != target.nbytes:
             raise RuntimeError(f"the level has {target.nbytes} bytes, and the array {data.nbytes}")
         target[...] = np.ascontiguousarray(data).reshape(-1).view(target.dtype).reshape(target.shape)
@@ -253,35 +270,39 @@ class Texture:
 
     # ---- kernels
 
-    def texels(self, kind: Any, lanes: int, levels: range) -> Any:
+    def texels(self, kind: Any, lanes: int, part: SubresourceRange) -> Any:
         """What a kernel gets that reads so many lanes: x fastest, level after level."""
-        parts = []
-        for k in levels:
-            own = to_texels(self.levels[k], self.info, kind)
+        found = []
+        for k in part.levels:
+            own = to_texels(self._layers(k, part), self.info, kind)
             full = np.zeros((*own.shape[:-1], lanes), kind)
             if lanes == 4 and self.info.channel_count < 4:
                 full[..., 3] = 1
             n = min(lanes, self.info.channel_count)
             full[..., :n] = own[..., :n]
-            parts.append(full.reshape(-1))
-        return np.concatenate(parts)
+            found.append(full.reshape(-1))
+        return np.concatenate(found)
 
-    def take(self, texels: Any, lanes: int, levels: range) -> None:
+    def take(self, texels: Any, lanes: int, part: SubresourceRange) -> None:
         """Takes what a kernel wrote."""
         at = 0
-        for k in levels:
-            shape = (*self.levels[k].shape[:-1], lanes)
+        for k in part.levels:
+            own = self._layers(k, part)
+            shape = (*own.shape[:-1], lanes)
             n = int(np.prod(shape))
-            own = texels[at : at + n].reshape(shape)
-            at += n
             m = min(lanes, self.info.channel_count)
-            self.levels[k][..., :m] = from_texels(own, self.info)[..., :m]
+            own[..., :m] = from_texels(texels[at : at + n].reshape(shape), self.info)[..., :m]
+            at += n
 
-    def size_of(self, levels: range) -> tuple[int, int, int, int]:
+    def size_of(self, part: SubresourceRange) -> tuple[int, int, int, int]:
         """Width, height, depth or layers, and levels."""
-        sizes = [*self._shape(levels.start)[:-1]][::-1]
+        sizes = [*self._layers(part.mip, part).shape[:-1]][::-1]
         w, h, d = [*sizes, 1, 1][:3]
-        return (w, h, d, len(levels))
+        return (w, h, d, part.mip_count)
+
+    def _layers(self, level: int, part: SubresourceRange) -> Any:
+        found = self.levels[level]
+        return found[part.layer : part.layer + part.layer_count] if self.is_layered else found
 
     def __repr__(self) -> str:
         return f"Texture(type={self.type.name}, format={self.info.name}, shape={self.shape})"
@@ -292,33 +313,68 @@ def get_texture_shape(texture: Any, mip: int = 0) -> Shape:
     return Shape(tuple(texture.shape))
 
 
-ALL_MIPS = ALL_LAYERS = 0xFFFFFFFF
+class SubresourceRange:
+    """Some levels and layers."""
+
+    def __init__(self, given: Optional[dict[str, int]] = None, **named: int) -> None:
+        self.layer, self.layer_count, self.mip, self.mip_count = 0, ALL_LAYERS, 0, ALL_MIPS
+        for name, value in {**(given or {}), **named}.items():
+            setattr(self, name, value)
+
+    @property
+    def levels(self) -> range:
+        """The levels."""
+        return range(self.mip, self.mip + self.mip_count)
+
+    def of(self, texture: Texture) -> SubresourceRange:
+        """Those that the texture has."""
+        if not (0 <= self.layer < texture.layer_count and 0 <= self.mip < texture.mip_count):
+            has = f"{texture.layer_count} layers and {texture.mip_count} levels"
+            raise RuntimeError(f"layer {self.layer} of level {self.mip} is not in a texture of {has}")
+        layers = min(self.layer_count, texture.layer_count - self.layer)
+        levels = min(self.mip_count, texture.mip_count - self.mip)
+        return SubresourceRange(layer=self.layer, layer_count=layers, mip=self.mip, mip_count=levels)
+
+
+class SubresourceLayout:
+    """How the texels of one layer of a level lie in a buffer: sizes and distances in bytes."""
+
+    def __init__(self, texture: Texture, mip: int, row_alignment: int) -> None:
+        info = texture.info
+        w, h, d = (of(mip) for of in (texture.get_mip_width, texture.get_mip_height, texture.get_mip_depth))
+        self.size = vector_type("uint", 3)(w, h, d)
+        self.block_width, self.block_height = info.block_width, info.block_height
+        self.col_pitch = info.bytes_per_block
+        self.row_count = -(-h // info.block_height)
+        packed = self.col_pitch * -(-w // info.block_width)
+        self.row_pitch = -(-packed // row_alignment) * row_alignment
+        self.slice_pitch = self.row_pitch * self.row_count
+        self.size_in_bytes = self.slice_pitch * d
+
+
+class TextureViewDesc:
+    """How a view is made."""
+
+    def __init__(self, desc: Optional[dict[str, Any]] = None, **given: Any) -> None:
+        vars(self).update(desc or {}, **given)
 
 
 class TextureView:
-    """Some of a texture's levels."""
+    """Some of a texture's levels and layers."""
 
     def __init__(self, texture: Texture, given: dict[str, Any]) -> None:
         self.texture = texture
         self.desc = given
         part = given.get("subresource_range") or given
-        get = part.get if isinstance(part, dict) else lambda name, other: getattr(part, name, other)
-        first, count = get("mip", 0), get("mip_count", 0xFFFFFFFF)
-        self.levels = range(first, min(first + count, texture.mip_count))
+        if not isinstance(part, SubresourceRange):
+            names = ("layer", "layer_count", "mip", "mip_count")
+            part = SubresourceRange({name: part[name] for name in names if name in part})
+        self.subresource_range = part.of(texture)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Lengths of the dimensions that a call is mapped over."""
-        return self.texture._shape(self.levels.start)[:-1]
-
-
-class SubresourceRange:
-    """Some levels and layers."""
-
-    def __init__(self, given: Optional[dict[str, int]] = None, **named: int) -> None:
-        self.layer, self.layer_count, self.mip, self.mip_count = 0, 0xFFFFFFFF, 0, 0xFFFFFFFF
-        for name, value in {**(given or {}), **named}.items():
-            setattr(self, name, value)
+        return tuple(self.texture._layers(self.subresource_range.mip, self.subresource_range).shape[:-1])
 
 
 class SamplerDesc:
@@ -362,13 +418,15 @@ _ADDRESSES = {
 def bound_texture(value: Any, place: Any, after: list[Any]) -> Any:
     """A texture, or a view of one, as the core binds it; what the kernel wrote is taken by what is added to `after`."""
     name, _, kind, lanes, _, writable = place
-    texture, levels = (value.texture, value.levels) if isinstance(value, TextureView) else (value, None)
+    if isinstance(value, TextureView):
+        texture, part = value.texture, value.subresource_range
+    else:
+        texture, part = value, SubresourceRange().of(value)
     if writable:
-        levels = range(levels.start, levels.start + 1) if levels is not None else range(1)
-    levels = levels if levels is not None else range(texture.mip_count)
+        part = SubresourceRange(layer=part.layer, layer_count=part.layer_count, mip=part.mip, mip_count=1)
     if kind is None:
         raise ValueError(f"`{name}` is no texture of numbers")
-    texels = texture.texels(np.dtype(kind), lanes, levels)
+    texels = texture.texels(np.dtype(kind), lanes, part)
     if writable:
-        after.append(lambda: texture.take(texels, lanes, levels))
-    return texels, texture.size_of(levels)
+        after.append(lambda: texture.take(texels, lanes, part))
+    return texels, texture.size_of(part)
