@@ -182,7 +182,7 @@ fn hundred_parameters() -> String {
 
 /// From text to machine code; of one entry point, or of all.
 fn compile(text: String, entry: Option<&str>) -> Runner {
-    compile_for(Backend::Cranelift, text, entry)
+    compile_for(Backend::CRANELIFT, text, entry)
 }
 
 fn compile_for(backend: Backend, text: String, entry: Option<&str>) -> Runner {
@@ -222,7 +222,7 @@ fn few_repetitions(text: &str, few: usize) -> String {
 
 /// The instructions of the IR that an entry point executes.
 fn steps(text: &str, entry: &str) -> u64 {
-    let mut runner = compile_for(Backend::Interp, text.to_string(), Some(entry));
+    let mut runner = compile_for(Backend::INTERP, text.to_string(), Some(entry));
     bind(&mut runner);
     runner.dispatch(entry, [1, 1, 1], 1).expect("runs").cost.steps
 }

@@ -362,7 +362,7 @@ impl On {
     fn has_own_math(self) -> bool {
         match self {
             On::Backend(backend, lanes) => {
-                lanes.is_none() && !matches!(backend, Backend::Interp | Backend::Cranelift)
+                lanes.is_none() && ![Backend::INTERP, Backend::CRANELIFT].contains(&backend)
             }
             #[cfg(feature = "llvm")]
             On::Library(_) => true,
@@ -374,7 +374,7 @@ impl On {
 type Place = (String, u8, On);
 
 /// The kind of code that the others are compared with.
-const INTERPRETER: On = On::Backend(Backend::Interp, None);
+const INTERPRETER: On = On::Backend(Backend::INTERP, None);
 
 /// The levels and backends for a file: all of them in rotation, those that take LLVM longest less often.
 fn places(seed: u64) -> Vec<Place> {
@@ -383,21 +383,22 @@ fn places(seed: u64) -> Vec<Place> {
         (format!("{name} -O{level}"), level, On::Backend(backend, lanes))
     };
     let level = [2, 0, 2, 1, 2, 2, 2, 2][turn as usize % 8];
-    let mut all = vec![of("cranelift", level, Backend::Cranelift, None)];
+    let mut all = vec![of("cranelift", level, Backend::CRANELIFT, None)];
     if level < 2 {
-        all.insert(0, of("interpreter", level, Backend::Interp, None));
+        all.insert(0, of("interpreter", level, Backend::INTERP, None));
     }
-    #[cfg(feature = "llvm")]
-    {
+    if let Some(llvm) = Backend::named("llvm") {
         let lanes = [4, 1, 8, 1, 4, 1, 16, 1, 4, 1, 8, 4][(seed / 5) as usize % 12];
-        all.push(of(&format!("llvm, {lanes:2} lanes,"), level, Backend::Llvm, Some(lanes)));
+        all.push(of(&format!("llvm, {lanes:2} lanes,"), level, llvm, Some(lanes)));
+        #[cfg(feature = "llvm")]
         if turn.is_multiple_of(setting("PULLBACK_BUILD", 16)) && library::has_compiler() {
             all.push((format!("build -O{level}"), level, On::Library(level)));
         }
     }
-    #[cfg(feature = "wgpu")]
-    if turn.is_multiple_of(setting("PULLBACK_WGPU", 16)) && !driver::gpu::devices().is_empty() {
-        all.push(of("wgpu", 2, Backend::Wgpu, None));
+    if turn.is_multiple_of(setting("PULLBACK_WGPU", 16))
+        && let Some(wgpu) = Backend::found().find(|backend| backend.name() == "wgpu")
+    {
+        all.push(of("wgpu", 2, wgpu, None));
     }
     all
 }

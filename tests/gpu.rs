@@ -21,24 +21,17 @@ const UNITS: u32 = 4;
 /// The largest accepted error of transcendental functions, both relative and absolute (docs/gpu.md).
 const TOLERANCE: f64 = 1e-6;
 
-/// The backends that run programs here.
+/// The devices that run programs here.
 fn backends() -> Vec<Backend> {
     let mut all = Vec::new();
-    #[cfg(feature = "wgpu")]
-    match driver::gpu::devices().first() {
-        Some(device) => {
-            eprintln!("on {} ({})", device.name, device.driver);
-            all.push(Backend::Wgpu);
+    for &backend in Backend::ALL.iter().filter(|backend| backend.is_device()) {
+        match backend.devices() {
+            Ok(devices) => {
+                eprintln!("on {} ({})", devices[0].name, devices[0].driver);
+                all.push(backend);
+            }
+            Err(why) => eprintln!("{why}: skipped"),
         }
-        None => eprintln!("there is no device with a Vulkan driver: skipped"),
-    }
-    #[cfg(feature = "cuda")]
-    match driver::gpu::cuda_devices() {
-        Ok(devices) => {
-            eprintln!("on {devices:?}");
-            all.push(Backend::Cuda);
-        }
-        Err(why) => eprintln!("{why}: skipped"),
     }
     all
 }
@@ -157,11 +150,7 @@ fn as_ptx(file: &TestFile) -> Result<Outcome, String> {
 /// Returns true if a device is a software implementation on the CPU, whose compiler takes minutes for some
 /// programs.
 fn in_software(backend: Backend) -> bool {
-    match backend {
-        #[cfg(feature = "wgpu")]
-        Backend::Wgpu => driver::gpu::devices().first().is_some_and(|device| device.kind == "CPU"),
-        _ => false,
-    }
+    backend.devices().is_ok_and(|devices| devices.first().is_some_and(|device| device.kind == "CPU"))
 }
 
 /// The differences in the programs of tests/run on a device.
@@ -180,7 +169,7 @@ fn differences(
             eprintln!("left to devices in hardware: {name}");
             continue;
         }
-        let wanted = match outcome_with(&file, 2, Backend::Interp, &CodeOptions::default()) {
+        let wanted = match outcome_with(&file, 2, Backend::INTERP, &CodeOptions::default()) {
             Ok(wanted) => wanted,
             Err(why) if why.contains("E0801") => {
                 match on_device(&file) {
@@ -237,7 +226,7 @@ fn the_hash_grid_learns_as_on_the_cpu() {
         let line = text.lines().find_map(|line| line.strip_prefix("losses: ")).expect("there are losses");
         line.split_whitespace().map(|x| x.parse().expect("a number")).collect()
     };
-    let cpu = losses(outcome(&file, Backend::Cranelift));
+    let cpu = losses(outcome(&file, Backend::CRANELIFT));
     assert!(cpu.len() == 5 && cpu[4] < 0.1 * cpu[0], "{cpu:?}");
     let close = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-4 * a.abs();
     let found = backends.into_iter().map(|b| losses(outcome(&file, b)));
@@ -272,7 +261,7 @@ fn fit(path: &Path, defines: &[(&str, &str)], items: Items, backend: Backend) ->
 
 /// Compares losses and gradients of a fit on both backends, at the start and along a descent.
 fn compare_fits(path: &Path, defines: &[(&str, &str)], items: impl Fn() -> Items, on: Backend) {
-    let mut cpu = fit(path, defines, items(), Backend::Cranelift);
+    let mut cpu = fit(path, defines, items(), Backend::CRANELIFT);
     let mut device = fit(path, defines, items(), on);
     assert_eq!(cpu.start.len(), device.start.len());
     let mut x = cpu.start.clone();
@@ -365,7 +354,7 @@ fn loops_end_where_they_should_or_are_reported() {
         );
         std::fs::write(&path, text).expect("the program is written");
         let file = TestFile::read(&path).expect("it is a test");
-        let wanted = outcome(&file, Backend::Cranelift);
+        let wanted = outcome(&file, Backend::CRANELIFT);
         for backend in backends() {
             let found = outcome(&file, backend);
             let is_reported = found.as_ref().is_err_and(|why| why.contains("the device ended this loop"));

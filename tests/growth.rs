@@ -246,7 +246,7 @@ fn code_of_large_functions_is_right() {
                 runner.dispatch("main", [1, 1, 1], 1).expect("it runs");
                 runner.bytes_of(buffer).to_vec()
             };
-            assert_eq!(run(Backend::Llvm), run(Backend::Interp), "{name}");
+            assert_eq!(run(Backend::fastest()), run(Backend::INTERP), "{name}");
         }
     });
 }

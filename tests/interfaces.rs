@@ -272,8 +272,8 @@ fn check(seed: u64) -> Result<(), String> {
     let n_types = 1 + rng.below(4);
     let (dynamic, by_hand) = Generator { rng, n_types, n_loops: 0 }.programs();
     let backends = match seed % 2 {
-        0 => (Backend::Interp, Backend::Cranelift),
-        _ => (Backend::Cranelift, Backend::Interp),
+        0 => (Backend::INTERP, Backend::CRANELIFT),
+        _ => (Backend::CRANELIFT, Backend::INTERP),
     };
     let fail = |why: String| Err(format!("seed {seed}: {why}\n{dynamic}"));
     let found = match print(&dynamic, backends.0) {

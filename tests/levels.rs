@@ -66,7 +66,7 @@ fn outcome(
     if compiled.functions.iter().flat_map(|f| &f.params).any(|p| p.is_dynamic) {
         return Err(Error::input("a parameter of interface type").into());
     }
-    let mut callee = Callee::new(compiled, Backend::Interp, &CodeOptions::default(), binds)?;
+    let mut callee = Callee::new(compiled, Backend::INTERP, &CodeOptions::default(), binds)?;
     callee.bind(loaded, binds)?;
     let count = |numbers: &[driver::call::Number]| numbers.iter().filter(|n| n.diff).count();
     let (from, to) = (count(&callee.inputs), count(&callee.outputs));

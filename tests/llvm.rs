@@ -57,9 +57,9 @@ fn programs_give_the_same_on_llvm() {
                 if width > 1 && (prints || only_optimised || single.contains(&name)) {
                     continue;
                 }
-                let wanted = outcome_with(&file, level, Backend::Interp, &CodeOptions::default());
+                let wanted = outcome_with(&file, level, Backend::INTERP, &CodeOptions::default());
                 let start = std::time::Instant::now();
-                let found = outcome_with(&file, level, Backend::Llvm, &exact(Some(width)));
+                let found = outcome_with(&file, level, Backend::fastest(), &exact(Some(width)));
                 if start.elapsed().as_secs() > 3 {
                     eprintln!("{name}, {width} lanes: {:.1} s", start.elapsed().as_secs_f64());
                 }
@@ -192,7 +192,7 @@ fn random_programs_give_the_same_in_lanes() {
             let double = seed % 3 != 0;
             let text = kernel(seed, if double { "double" } else { "float" }, size);
             let threads = size.iter().product::<u32>() * GROUPS;
-            let wanted = match numbers(&text, double, threads, seed, (Backend::Interp, None)) {
+            let wanted = match numbers(&text, double, threads, seed, (Backend::INTERP, None)) {
                 Ok(wanted) => wanted.0,
                 Err(why) => {
                     failures.push(format!("seed {seed}, interpreter: {why}\n{text}"));
@@ -200,7 +200,7 @@ fn random_programs_give_the_same_in_lanes() {
                 }
             };
             for (k, width) in [1, 4, 8, 16].into_iter().enumerate() {
-                match numbers(&text, double, threads, seed, (Backend::Llvm, Some(width))) {
+                match numbers(&text, double, threads, seed, (Backend::fastest(), Some(width))) {
                     Ok((found, lanes)) => {
                         if k > 0 {
                             in_lanes[k - 1] += u32::from(lanes > 1);
@@ -263,15 +263,15 @@ fn threads_that_share_memory_give_the_same_in_lanes() {
     on_large_stack(|| {
         for seed in first..first + n {
             let text = generate::shared(seed, sizes[seed as usize % sizes.len()]);
-            let wanted = match shared_memory(&text, Backend::Interp, None) {
+            let wanted = match shared_memory(&text, Backend::INTERP, None) {
                 Ok(wanted) => wanted.0,
                 Err(why) => {
                     failures.push(format!("seed {seed}, interpreter: {why}\n{text}"));
                     continue;
                 }
             };
-            let ways = [1, 4, 8, 16].map(|width| (Backend::Llvm, Some(width)));
-            let ways = ways.into_iter().chain([(Backend::Cranelift, None), (Backend::Tiers, Some(8))]);
+            let ways = [1, 4, 8, 16].map(|width| (Backend::fastest(), Some(width)));
+            let ways = ways.into_iter().chain([(Backend::CRANELIFT, None), (Backend::default(), Some(8))]);
             for (k, (backend, width)) in ways.enumerate() {
                 match shared_memory(&text, backend, width) {
                     Ok((found, lanes)) => {
@@ -308,7 +308,7 @@ fn lanes_and_single_threads_agree_on_functions_of_numbers() {
     let file = TestFile::read(&path).expect("the file is there");
     for width in [4, 8, 16] {
         let options = CodeOptions { lanes: Some(width), ..CodeOptions::default() };
-        let found = outcome_with(&file, 2, Backend::Llvm, &options).expect("runs");
+        let found = outcome_with(&file, 2, Backend::fastest(), &options).expect("runs");
         let (found, lanes) = (found.text(), found.lanes);
         assert_eq!(lanes, width);
         let line =
@@ -397,10 +397,10 @@ fn left(
 fn both_tiers_compute_the_same_functions_of_numbers() {
     let size = (1024 * 29 * 8, 64, 1);
     let first = CodeOptions { own_math: true, ..CodeOptions::default() };
-    let (wanted, _) = left(FUNCTIONS, size, Backend::Cranelift, &first);
+    let (wanted, _) = left(FUNCTIONS, size, Backend::CRANELIFT, &first);
     for lanes in [1, 8] {
         let options = CodeOptions { lanes: Some(lanes), ..CodeOptions::default() };
-        let (found, _) = left(FUNCTIONS, size, Backend::Llvm, &options);
+        let (found, _) = left(FUNCTIONS, size, Backend::fastest(), &options);
         let word = |bytes: &[u8], k: usize| bytes[8 * k..8 * k + 8].to_vec();
         let apart = (0..1024 * 29).find(|&k| word(&found[0], k) != word(&wanted[0], k));
         assert_eq!(apart.map(|k| (k / 29, k % 29)), None, "{lanes} lanes: thread and function that differ");
@@ -410,8 +410,8 @@ fn both_tiers_compute_the_same_functions_of_numbers() {
 #[test]
 fn faster_code_takes_over_and_gives_the_same() {
     let options = CodeOptions::default();
-    let (wanted, _) = left(LONG, (4 * 8192, 256, 1), Backend::Llvm, &options);
-    let (found, lanes) = left(LONG, (4 * 8192, 256, 60), Backend::Tiers, &options);
+    let (wanted, _) = left(LONG, (4 * 8192, 256, 1), Backend::fastest(), &options);
+    let (found, lanes) = left(LONG, (4 * 8192, 256, 60), Backend::default(), &options);
     for (k, bytes) in found.iter().enumerate() {
         assert!(*bytes == wanted[0], "dispatch {k}");
     }

@@ -122,7 +122,7 @@ fn probe(module: &Module, backend: Backend, numbers: &[f64]) -> Result<Vec<f64>,
 fn probe_in_lanes(module: &Module, lanes: u32, numbers: &[f64]) -> Result<Vec<f64>, Failure> {
     let options =
         CodeOptions { lanes: Some(lanes), plain_math: true, lane_order: true, ..CodeOptions::default() };
-    probe_with(module, Backend::Llvm, &options, numbers)
+    probe_with(module, Backend::fastest(), &options, numbers)
 }
 
 fn probe_with(
@@ -258,10 +258,10 @@ fn evaluate(
     let mut options = Options::default();
     options.optimise.level = 0;
     let plain = loaded.compile(&request, &options)?.module;
-    let unoptimised = if seed.is_multiple_of(8) { Backend::Cranelift } else { Backend::Interp };
+    let unoptimised = if seed.is_multiple_of(8) { Backend::CRANELIFT } else { Backend::INTERP };
     let here = numbers.len();
     numbers.append(&mut moved);
-    let mut jit = probe(&module, Backend::Cranelift, &numbers)?;
+    let mut jit = probe(&module, Backend::CRANELIFT, &numbers)?;
     let around = jit.split_off(here / NUMBERS * RESULTS).chunks(RESULTS).map(|r| r[0]).collect();
     #[cfg(feature = "llvm")]
     let lanes = [1, 4, 8, 16].map(|n| Ok((n, probe_in_lanes(&module, n, &numbers[..here])?)));
@@ -271,7 +271,7 @@ fn evaluate(
         jit,
         around,
         lanes: lanes.into_iter().collect::<Result<_, Failure>>()?,
-        oracle: probe(&module, Backend::Interp, &numbers[..here])?,
+        oracle: probe(&module, Backend::INTERP, &numbers[..here])?,
         plain: probe(&plain, unoptimised, &numbers[..here])?,
         dual: dual(loaded, program.nested, points)?,
     })
@@ -336,7 +336,9 @@ impl Evaluated {
 /// program.
 #[cfg(feature = "wgpu")]
 fn probe_on_device(module: &Module, numbers: &[f64]) -> Result<Option<Vec<f64>>, Failure> {
-    match probe(module, Backend::Wgpu, numbers) {
+    let wgpu =
+        Backend::named("wgpu").ok_or_else(|| Failure::Other(driver::Error::Input("no wgpu".into())))?;
+    match probe(module, wgpu, numbers) {
         Ok(found) => Ok(Some(found)),
         Err(Failure::Program(list)) if list.iter().any(|d| d.code.starts_with("E093")) => Ok(None),
         Err(failure) => Err(failure),
@@ -365,7 +367,7 @@ fn check_as(
         let entry = loaded.entry(Some("probe"))?;
         let request = Request { entries: vec![entry], ..Request::default() };
         let module = loaded.compile(&request, &Options::default())?.module;
-        Ok((run(&module, &numbers)?, probe(&module, Backend::Interp, &numbers)?))
+        Ok((run(&module, &numbers)?, probe(&module, Backend::INTERP, &numbers)?))
     })();
     let fail = |why: String| Err(format!("seed {seed}: {why}\n{whole}"));
     let (found, wanted) = match outcome {
@@ -385,7 +387,7 @@ fn check_as(
 fn check_kernel(seed: u64) -> Result<(), String> {
     let text = generate::kernel(seed, seed.is_multiple_of(2));
     let fail = |why: String| Err(format!("seed {seed}: {why}\n{text}"));
-    let plain = match print(&text, Backend::Interp, 0) {
+    let plain = match print(&text, Backend::INTERP, 0) {
         Ok(printed) => printed,
         Err(why) => return fail(why),
     };
@@ -393,7 +395,7 @@ fn check_kernel(seed: u64) -> Result<(), String> {
         let _ = std::fs::write(format!("{folder}/{seed}.slang"), &text);
         let _ = std::fs::write(format!("{folder}/{seed}.out"), &plain);
     }
-    for (backend, level) in [(Backend::Interp, 2), (Backend::Cranelift, 0), (Backend::Cranelift, 2)] {
+    for (backend, level) in [(Backend::INTERP, 2), (Backend::CRANELIFT, 0), (Backend::CRANELIFT, 2)] {
         let printed = print(&text, backend, level).unwrap_or_else(|why| why);
         if printed != plain {
             return fail(format!("{backend:?} at level {level} printed\n{printed}instead of\n{plain}"));
@@ -436,7 +438,7 @@ fn derivatives_of_random_programs() {
 #[cfg(feature = "wgpu")]
 #[test]
 fn derivatives_of_random_programs_on_a_device() {
-    if driver::gpu::devices().is_empty() {
+    if !Backend::found().any(|backend| backend.name() == "wgpu") {
         return eprintln!("there is no device with a Vulkan driver: skipped");
     }
     let ran = std::sync::atomic::AtomicU64::new(0);
@@ -462,7 +464,7 @@ fn derivatives_of_random_programs_through_the_tiers() {
     let run = |module: &Module, numbers: &[f64]| {
         let many = numbers.repeat(2000);
         let options = CodeOptions { lanes: Some(8), lane_order: true, ..CodeOptions::default() };
-        let mut probe = Probe::new(module, Backend::Tiers, &options, &many)?;
+        let mut probe = Probe::new(module, Backend::default(), &options, &many)?;
         let bits = |round: &[f64]| round.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         let mut first: Option<Vec<f64>> = None;
         let end = Instant::now() + Duration::from_secs(60);

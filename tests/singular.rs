@@ -558,10 +558,9 @@ fn what_is_not_taken_adds_nothing() {
             let points = given.chunks_exact(INPUTS).enumerate();
             let wanted: Vec<f64> = points.flat_map(|(k, point)| wanted(&program, point, k % 2)).collect();
             let text = text(&program);
-            let mut backends = vec![(Backend::Interp, 0), (Backend::Interp, 1), (Backend::Interp, 2)];
-            backends.extend([(Backend::Cranelift, 0), (Backend::Cranelift, 1), (Backend::Cranelift, 2)]);
-            #[cfg(feature = "llvm")]
-            backends.extend([(Backend::Llvm, 0), (Backend::Llvm, 2)]);
+            let mut backends = vec![(Backend::INTERP, 0), (Backend::INTERP, 1), (Backend::INTERP, 2)];
+            backends.extend([(Backend::CRANELIFT, 0), (Backend::CRANELIFT, 1), (Backend::CRANELIFT, 2)]);
+            backends.extend(Backend::named("llvm").into_iter().flat_map(|llvm| [(llvm, 0), (llvm, 2)]));
             for (backend, level) in backends {
                 let mut options = Options::default();
                 options.optimise.level = level;

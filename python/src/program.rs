@@ -47,7 +47,8 @@ impl Program {
             options.compile.optimise.level = level;
         }
         if let Some(name) = backend {
-            options.backend = backend_of(name)?;
+            options.backend = Backend::named(name)
+                .ok_or_else(|| PyValueError::new_err(format!("there is no backend `{name}`")))?;
         }
         options.compile.optimise.fast_math = fast_math;
         options.code.fast_math = fast_math;
@@ -181,20 +182,4 @@ impl Program {
     fn ask(&self, py: Python<'_>, question: Question) -> PyResult<String> {
         py.detach(|| self.inner.reflect(question)).map_err(|error| raised(py, error))
     }
-}
-
-fn backend_of(name: &str) -> PyResult<Backend> {
-    Ok(match name {
-        "interp" => Backend::Interp,
-        "cranelift" => Backend::Cranelift,
-        #[cfg(feature = "llvm")]
-        "llvm" => Backend::Llvm,
-        #[cfg(feature = "llvm")]
-        "tiers" => Backend::Tiers,
-        #[cfg(feature = "wgpu")]
-        "wgpu" => Backend::Wgpu,
-        #[cfg(feature = "cuda")]
-        "cuda" => Backend::Cuda,
-        _ => return Err(PyValueError::new_err(format!("there is no backend `{name}`"))),
-    })
 }

@@ -23,7 +23,7 @@ use serde_json::{Value as Json, json};
 #[derive(Parser)]
 struct Args {
     /// The backend that runs the programs: interp, cranelift, or llvm in a build with that feature
-    #[arg(long, value_parser = backend, default_value = BACKENDS[0].name())]
+    #[arg(long, value_parser = backend, default_value = Backend::fastest().name())]
     backend: Backend,
     /// Threads that run in lanes [default: a number that suits machine and program; 1: none]
     #[cfg(feature = "llvm")]
@@ -34,18 +34,11 @@ struct Args {
     threads: usize,
 }
 
-/// The backends of this build, fastest first.
-const BACKENDS: &[Backend] = &[
-    #[cfg(feature = "llvm")]
-    Backend::Llvm,
-    Backend::Cranelift,
-    Backend::Interp,
-];
-
 fn backend(name: &str) -> Result<Backend, String> {
-    let found = BACKENDS.iter().find(|backend| backend.name() == name);
-    let names: Vec<&str> = BACKENDS.iter().map(|backend| backend.name()).collect();
-    found.copied().ok_or_else(|| format!("the backends of this build are {}", names.join(", ")))
+    Backend::named(name).ok_or_else(|| {
+        let names: Vec<&str> = Backend::ALL.iter().map(|backend| backend.name()).collect();
+        format!("the backends of this build are {}", names.join(", "))
+    })
 }
 
 /// A step of a run. The steps are executed in order, and all of them are timed.

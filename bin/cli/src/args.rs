@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use driver::launch::Limits;
+use driver::dump::Stage;
+use driver::launch::{Backend, Limits};
 
 #[cfg(feature = "llvm")]
 use crate::values::lanes;
-use crate::values::{amount, bytes, code, count, lint, seconds};
+use crate::values::{amount, backend, bytes, choice, code, count, lint, seconds};
 
 /// Compiler for differentiable kernels: reads Slang, differentiates it, runs it on the CPU.
 #[derive(Debug, Parser)]
@@ -62,7 +63,6 @@ pub(crate) enum Command {
     #[command(after_help = "Example:\n  pullback build kernel.slang -o libkernel.so --header kernel.h")]
     Build(BuildArgs),
     /// List the devices that `--backend wgpu` and `cuda` can use; the first of each is the one that they do use
-    #[cfg(any(feature = "wgpu", feature = "cuda"))]
     Devices(DevicesArgs),
     /// Serve an editor: the language server protocol on standard input and output
     #[command(
@@ -120,53 +120,6 @@ pub(crate) struct SourceArgs {
     /// How matrices lie in memory of which the program does not say it
     #[arg(long, value_enum, default_value_t)]
     pub(crate) matrix_layout: Layout,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Backend {
-    /// The reference interpreter
-    Interp,
-    /// Machine code, by Cranelift
-    #[cfg_attr(not(feature = "llvm"), default)]
-    Cranelift,
-    /// Machine code, by LLVM, in lanes where it can
-    #[cfg(feature = "llvm")]
-    Llvm,
-    /// Machine code by Cranelift, and by LLVM for what runs long
-    #[cfg(feature = "llvm")]
-    #[default]
-    Tiers,
-    /// A graphics processor
-    #[cfg(feature = "wgpu")]
-    Wgpu,
-    /// An NVIDIA device, by its own driver
-    #[cfg(feature = "cuda")]
-    Cuda,
-}
-
-impl Backend {
-    /// What gives the fastest code, for commands that measure it.
-    #[cfg(feature = "llvm")]
-    const FASTEST: Backend = Backend::Llvm;
-    #[cfg(not(feature = "llvm"))]
-    const FASTEST: Backend = Backend::Cranelift;
-}
-
-impl From<Backend> for driver::launch::Backend {
-    fn from(backend: Backend) -> driver::launch::Backend {
-        match backend {
-            Backend::Interp => driver::launch::Backend::Interp,
-            Backend::Cranelift => driver::launch::Backend::Cranelift,
-            #[cfg(feature = "llvm")]
-            Backend::Llvm => driver::launch::Backend::Llvm,
-            #[cfg(feature = "llvm")]
-            Backend::Tiers => driver::launch::Backend::Tiers,
-            #[cfg(feature = "wgpu")]
-            Backend::Wgpu => driver::launch::Backend::Wgpu,
-            #[cfg(feature = "cuda")]
-            Backend::Cuda => driver::launch::Backend::Cuda,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -278,7 +231,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "X[,Y[,Z]]")]
     pub(crate) block: Option<String>,
     /// The backend that runs it
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_parser = backend(), default_value = Backend::default().name())]
     pub(crate) backend: Backend,
     #[command(flatten)]
     pub(crate) lanes: LanesArgs,
@@ -343,7 +296,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "S", default_value_t = 0.3, value_parser = amount)]
     pub(crate) seconds: f64,
     /// The backend that runs it
-    #[arg(long, value_enum, default_value_t = Backend::FASTEST)]
+    #[arg(long, value_parser = backend(), default_value = Backend::fastest().name())]
     pub(crate) backend: Backend,
     #[command(flatten)]
     pub(crate) lanes: LanesArgs,
@@ -402,56 +355,11 @@ pub(crate) struct CheckArgs {
     pub(crate) json: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Stage {
-    /// The syntax tree, as source
-    Ast,
-    /// The IR before differentiation
-    Ir,
-    /// Derivatives by linearize
-    Linearize,
-    /// Primal and linear halves
-    Unzip,
-    /// Transposed linear halves
-    Transpose,
-    /// The IR after everything
-    Opt,
-    /// Cranelift's input
-    Clif,
-    /// LLVM's input
-    #[cfg(feature = "llvm")]
-    Llvm,
-}
-
-#[cfg(any(feature = "wgpu", feature = "cuda"))]
 #[derive(Debug, Args)]
 pub(crate) struct DevicesArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// What `emit --target` writes.
-#[cfg(feature = "gpu")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Target {
-    /// WebGPU
-    Wgsl,
-    /// Vulkan, binary
-    Spirv,
-    /// Vulkan, as text
-    SpirvAsm,
-    /// Metal
-    Msl,
-    /// Direct3D
-    Hlsl,
-    /// OpenGL
-    Glsl,
-    /// NVIDIA's devices
-    #[cfg(feature = "llvm")]
-    Ptx,
-    /// JSON: entry points, bindings and layouts
-    Reflection,
 }
 
 #[derive(Debug, Args)]
@@ -461,12 +369,12 @@ pub(crate) struct EmitArgs {
     #[command(flatten)]
     pub(crate) compile: CompileArgs,
     /// Which stage
-    #[arg(long, value_enum, default_value = "ir")]
+    #[arg(long, value_parser = choice(Stage::ALL), default_value = "ir")]
     pub(crate) stage: Stage,
     /// The program in a language of graphics processors
     #[cfg(feature = "gpu")]
-    #[arg(long, value_enum, conflicts_with = "stage")]
-    pub(crate) target: Option<Target>,
+    #[arg(long, value_parser = choice(driver::gpu::Target::ALL), conflicts_with = "stage")]
+    pub(crate) target: Option<driver::gpu::Target>,
     /// For devices whose subgroups have 32 lanes, in the order of the threads of a group: lanes of waves exchange values by
     /// them, and not through group-shared memory
     #[cfg(feature = "gpu")]
@@ -547,7 +455,7 @@ pub(crate) struct CallArgs {
     #[command(flatten)]
     pub(crate) memory: MemoryArgs,
     /// The backend that runs it
-    #[arg(long, value_enum, default_value_t = Backend::Interp)]
+    #[arg(long, value_parser = backend(), default_value = Backend::INTERP.name())]
     pub(crate) backend: Backend,
     #[command(flatten)]
     pub(crate) lanes: LanesArgs,
@@ -618,7 +526,7 @@ pub(crate) struct VerifyArgs {
     #[command(flatten)]
     pub(crate) memory: MemoryArgs,
     /// The backends that are checked [default: all that this build has, and graphics processors where there is one]
-    #[arg(long, value_enum, value_name = "BACKEND,…", value_delimiter = ',')]
+    #[arg(long, value_parser = backend(), value_name = "BACKEND,…", value_delimiter = ',')]
     pub(crate) backend: Vec<Backend>,
     /// Optimisation levels
     #[arg(short = 'O', value_name = "LEVEL,…", value_delimiter = ',', default_value = "0,1,2",
@@ -669,7 +577,7 @@ pub(crate) struct FitArgs {
     #[arg(long, value_name = "[NAME=]RATE")]
     pub(crate) rate: Vec<String>,
     /// The backend that runs it
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_parser = backend(), default_value = Backend::default().name())]
     pub(crate) backend: Backend,
     #[command(flatten)]
     pub(crate) lanes: LanesArgs,

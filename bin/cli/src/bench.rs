@@ -15,7 +15,7 @@ pub(crate) fn bench(args: &BenchArgs) -> u8 {
     report::finish(&args.source, args.json, |session| {
         let at = parse_arguments("--at", &args.at).map_err(|e| Stop::Usage(e.to_string()))?;
         let options = Options {
-            backend: args.backend.into(),
+            backend: args.backend,
             lanes: args.lanes.lanes(),
             limits: args.limits.limits(Some(args.seconds)),
             memory: report::binds(&args.memory)?,

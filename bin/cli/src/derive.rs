@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use driver::bind::Bind;
 use driver::call::{Callee, Direction, Point, parse_arguments};
 use driver::gradcheck::{self, Entry, Random, Verdict};
-use driver::launch::{Backend, CodeOptions};
+use driver::launch::CodeOptions;
 use driver::oracle::Oracle;
 use driver::pipeline::{self, Loaded, Options};
 use driver::session::Session;
@@ -192,7 +192,7 @@ fn callee(
     direction: Option<Direction>,
 ) -> Result<Called, Stop> {
     let memory = report::binds(&args.memory)?;
-    let backend = Backend::from(args.backend);
+    let backend = args.backend;
     backend.prepare();
     let mut loaded = pipeline::load(session, &args.source.file)?;
     loaded.errors()?;

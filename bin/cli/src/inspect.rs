@@ -1,8 +1,9 @@
 //! `check`, `emit`, `explain` and `derive`: commands that show results of the compiler.
 
+use driver::launch::Backend;
 use driver::{checkpoints, dump, pipeline, render};
 
-use crate::args::{CheckArgs, Derivative, DeriveArgs, EmitArgs, ExplainArgs, Stage};
+use crate::args::{CheckArgs, Derivative, DeriveArgs, DevicesArgs, EmitArgs, ExplainArgs};
 use crate::report::{self, Stop};
 
 pub(crate) fn check(args: &CheckArgs) -> u8 {
@@ -25,18 +26,6 @@ pub(crate) fn emit(args: &EmitArgs) -> u8 {
         let mut loaded = pipeline::load(session, &args.source.file)?;
         #[cfg(feature = "gpu")]
         if let Some(target) = args.target {
-            use crate::args::Target;
-            let target = match target {
-                Target::Wgsl => driver::gpu::Target::Wgsl,
-                Target::Spirv => driver::gpu::Target::Spirv,
-                Target::SpirvAsm => driver::gpu::Target::SpirvAsm,
-                Target::Msl => driver::gpu::Target::Msl,
-                Target::Hlsl => driver::gpu::Target::Hlsl,
-                Target::Glsl => driver::gpu::Target::Glsl,
-                #[cfg(feature = "llvm")]
-                Target::Ptx => driver::gpu::Target::Ptx,
-                Target::Reflection => driver::gpu::Target::Reflection,
-            };
             let entry = args.entry.as_deref();
             let bytes = driver::gpu::emit(
                 &session.sources,
@@ -49,19 +38,9 @@ pub(crate) fn emit(args: &EmitArgs) -> u8 {
             report::warn(session, &loaded.warned);
             return Ok(0);
         }
-        let stage = match args.stage {
-            Stage::Ast => dump::Stage::Ast,
-            Stage::Ir => dump::Stage::Ir,
-            Stage::Linearize => dump::Stage::Linearize,
-            Stage::Unzip => dump::Stage::Unzip,
-            Stage::Transpose => dump::Stage::Transpose,
-            Stage::Opt => dump::Stage::Opt,
-            Stage::Clif => dump::Stage::Clif,
-            #[cfg(feature = "llvm")]
-            Stage::Llvm => dump::Stage::Llvm,
-        };
         let options = report::options(&args.compile);
-        let text = dump::emit(&mut loaded, args.entry.as_deref(), stage, &options).map_err(Stop::from)?;
+        let text =
+            dump::emit(&mut loaded, args.entry.as_deref(), args.stage, &options).map_err(Stop::from)?;
         write(args, text.as_bytes())?;
         report::warn(session, &loaded.warned);
         Ok(0)
@@ -118,59 +97,20 @@ pub(crate) fn derive(args: &DeriveArgs) -> u8 {
     })
 }
 
-/// A row of the list of devices.
-#[cfg(any(feature = "wgpu", feature = "cuda"))]
-struct Row {
-    name: String,
-    kind: String,
-    interface: String,
-    driver: String,
-    numbers: Vec<&'static str>,
-    subgroups: (u32, u32),
-}
-
-/// Adds the devices that `--backend wgpu` can use; returns the reason if there are none.
-#[cfg(feature = "wgpu")]
-fn wgpu_rows(rows: &mut Vec<Row>) -> Option<String> {
-    let all = driver::gpu::devices();
-    let none = all.is_empty().then(|| "this machine has no device with a Vulkan driver".to_string());
-    rows.extend(all.into_iter().map(|d| Row {
-        name: d.name,
-        kind: d.kind,
-        interface: d.interface,
-        driver: d.driver,
-        numbers: d.numbers,
-        subgroups: d.subgroups,
-    }));
-    none
-}
-
-/// Adds the devices that `--backend cuda` can use; returns the reason if there are none.
-#[cfg(feature = "cuda")]
-fn cuda_rows(rows: &mut Vec<Row>) -> Option<String> {
-    let all = match driver::gpu::cuda_devices() {
-        Ok(all) => all,
-        Err(why) => return Some(why),
-    };
-    rows.extend(all.into_iter().map(|d| Row {
-        name: d.name,
-        kind: format!("sm_{}", d.generation),
-        interface: "CUDA".into(),
-        driver: format!("CUDA {}.{}", d.driver / 1000, d.driver % 1000 / 10),
-        numbers: vec!["f16", "f64", "i64", "atomic i64", "atomic f32"],
-        subgroups: (32, 32),
-    }));
-    None
-}
-
 /// Lists devices.
-#[cfg(any(feature = "wgpu", feature = "cuda"))]
-pub(crate) fn devices(args: &crate::args::DevicesArgs) -> u8 {
+pub(crate) fn devices(args: &DevicesArgs) -> u8 {
     let (mut all, mut missing) = (Vec::new(), Vec::new());
-    #[cfg(feature = "wgpu")]
-    missing.extend(wgpu_rows(&mut all));
-    #[cfg(feature = "cuda")]
-    missing.extend(cuda_rows(&mut all));
+    for backend in Backend::ALL.iter().filter(|backend| backend.is_device()) {
+        match backend.devices() {
+            Ok(devices) => all.extend(devices),
+            Err(why) => missing.push(why),
+        }
+    }
+    if all.is_empty() && missing.is_empty() {
+        missing.push(
+            "this build runs programs on the CPU only: build it with `--features wgpu` or `cuda`".into(),
+        );
+    }
     if args.json {
         let list: Vec<serde_json::Value> = all
             .iter()

@@ -73,7 +73,6 @@ fn dispatch(command: Command) -> u8 {
         #[cfg(feature = "llvm")]
         Command::Build(args) => build::build(&args),
         Command::Lsp => serve(),
-        #[cfg(any(feature = "wgpu", feature = "cuda"))]
         Command::Devices(args) => inspect::devices(&args),
     }
 }
@@ -92,7 +91,6 @@ fn serve() -> u8 {
 fn json_and_file(command: &Command) -> (bool, String) {
     let (json, source) = match command {
         Command::Lsp => return (false, String::new()),
-        #[cfg(any(feature = "wgpu", feature = "cuda"))]
         Command::Devices(a) => return (a.json, String::new()),
         Command::Run(a) => (a.json, &a.source),
         Command::Check(a) => (a.json, &a.source),

@@ -30,7 +30,7 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
         let conformances = conformances.map_err(usage)?;
         let outputs = outputs(&args.out)?;
 
-        driver::launch::Backend::from(args.backend).prepare();
+        args.backend.prepare();
         let mut loaded = pipeline::load(session, &args.source.file)?;
         loaded.errors()?;
         // A kernel without any memory has nothing to work on, whereas a `main` beside it needs none.
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
             )));
         }
         let request = Request { entries: vec![entry], conformances, group_size, ..Request::default() };
-        let backend = if args.check_races { Backend::Interp } else { args.backend.into() };
+        let backend = if args.check_races { Backend::INTERP } else { args.backend };
         let options = report::options(&args.compile).on_device(backend.is_device());
         let compiled = loaded.compile(&request, &options)?;
         report::warn(session, &compiled.warnings);

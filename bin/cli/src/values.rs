@@ -1,5 +1,25 @@
 //! Parsers for the values of options: each returns the value, or a message about what is expected.
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use driver::launch::Backend;
+
+/// One of several values, each with its name and a line of help.
+pub(crate) fn choice<T: Copy + Send + Sync + 'static>(
+    all: &'static [(T, &'static str, &'static str)],
+) -> impl TypedValueParser<Value = T> {
+    let names = all.iter().map(|&(_, name, help)| PossibleValue::new(name).help(help));
+    PossibleValuesParser::new(names).try_map(|given| {
+        let found = all.iter().find(|&&(_, name, _)| name == given);
+        found.map(|&(value, ..)| value).ok_or("no such value")
+    })
+}
+
+/// A backend of this build.
+pub(crate) fn backend() -> impl TypedValueParser<Value = Backend> {
+    let names = Backend::ALL.iter().map(|backend| PossibleValue::new(backend.name()).help(backend.about()));
+    PossibleValuesParser::new(names).try_map(|name| Backend::named(&name).ok_or("no such backend"))
+}
+
 /// The code of a diagnostic, with or without its letter.
 pub(crate) fn code(text: &str) -> Result<String, String> {
     match text.trim_start_matches(['E', 'W']).parse::<u32>() {

@@ -21,9 +21,9 @@ const MAX_SHOWN_OF_ROW: usize = 2;
 
 pub(crate) fn verify(args: &VerifyArgs) -> u8 {
     report::finish(&args.source, args.json, |session| {
-        let mut backends: Vec<Backend> = args.backend.iter().map(|&b| b.into()).collect();
+        let mut backends: Vec<Backend> = args.backend.clone();
         if backends.is_empty() {
-            backends = all_backends();
+            backends = Backend::found().collect();
         }
         let mut levels = args.level.clone();
         levels.sort_unstable();
@@ -62,21 +62,6 @@ pub(crate) fn verify(args: &VerifyArgs) -> u8 {
         }
         Ok(u8::from(!is_fine))
     })
-}
-
-/// All available backends that generate code of their own; tiers only combine two others.
-fn all_backends() -> Vec<Backend> {
-    let all = [
-        Backend::Interp,
-        Backend::Cranelift,
-        #[cfg(feature = "llvm")]
-        Backend::Llvm,
-        #[cfg(feature = "wgpu")]
-        Backend::Wgpu,
-        #[cfg(feature = "cuda")]
-        Backend::Cuda,
-    ];
-    all.into_iter().filter(|backend| backend.find().is_ok()).collect()
 }
 
 fn numbers(numbers: Numbers) -> &'static str {

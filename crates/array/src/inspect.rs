@@ -73,7 +73,7 @@ impl Function {
                 memory.push(Bind { name, value: BindValue::Json(value.clone()) });
             }
             let options = &self.program().options().code;
-            let mut callee = Callee::new(compiled.clone(), Backend::Cranelift, options, &memory)?;
+            let mut callee = Callee::new(compiled.clone(), Backend::CRANELIFT, options, &memory)?;
             callee.bind(loaded, &memory)?;
             let mut oracle = None;
             let mut dual = |callee: &Callee, point: &Point| {

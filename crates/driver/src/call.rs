@@ -99,18 +99,7 @@ impl Callee {
         let behind = behind::name_pointers(&mut module, binds, backend);
         let user: Vec<_> =
             module.globals.iter().filter(|(_, g)| is_written(&module, g)).map(|g| g.0).collect();
-        let has_lanes = match backend {
-            Backend::Interp | Backend::Cranelift => false,
-            #[cfg(feature = "llvm")]
-            Backend::Tiers => false,
-            #[cfg(feature = "llvm")]
-            Backend::Llvm => code.lanes != Some(1),
-            #[cfg(feature = "wgpu")]
-            Backend::Wgpu => true,
-            #[cfg(feature = "cuda")]
-            Backend::Cuda => true,
-        };
-        let group = if has_lanes && user.is_empty() { GROUP } else { 1 };
+        let group = if backend.has_lanes(code) && user.is_empty() { GROUP } else { 1 };
         let mut arguments = Tables::new("call.arguments", Space::ReadOnly);
         let mut results = Tables::new("call.results", Space::ReadWrite);
         module.entries.clear();

@@ -31,6 +31,21 @@ pub enum Stage {
     Llvm,
 }
 
+impl Stage {
+    /// The stages of this build, each with its name and a line of help.
+    pub const ALL: &'static [(Stage, &'static str, &'static str)] = &[
+        (Stage::Ast, "ast", "The syntax tree, as source"),
+        (Stage::Ir, "ir", "The IR before differentiation"),
+        (Stage::Linearize, "linearize", "Derivatives by linearize"),
+        (Stage::Unzip, "unzip", "Primal and linear halves"),
+        (Stage::Transpose, "transpose", "Transposed linear halves"),
+        (Stage::Opt, "opt", "The IR after everything"),
+        (Stage::Clif, "clif", "Cranelift's input"),
+        #[cfg(feature = "llvm")]
+        (Stage::Llvm, "llvm", "LLVM's input"),
+    ];
+}
+
 /// The program at a stage: all that the entry point reaches or, without one, all that the file's entry points
 /// and differentiable functions reach.
 pub fn emit(

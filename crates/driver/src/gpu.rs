@@ -51,6 +51,19 @@ impl From<Target> for Wanted {
 }
 
 impl Target {
+    /// The targets of this build, each with its name and a line of help.
+    pub const ALL: &'static [(Target, &'static str, &'static str)] = &[
+        (Target::Wgsl, "wgsl", "WebGPU"),
+        (Target::Spirv, "spirv", "Vulkan, binary"),
+        (Target::SpirvAsm, "spirv-asm", "Vulkan, as text"),
+        (Target::Msl, "msl", "Metal"),
+        (Target::Hlsl, "hlsl", "Direct3D"),
+        (Target::Glsl, "glsl", "OpenGL"),
+        #[cfg(feature = "llvm")]
+        (Target::Ptx, "ptx", "NVIDIA's devices"),
+        (Target::Reflection, "reflection", "JSON: entry points, bindings and layouts"),
+    ];
+
     fn language(self) -> Language {
         match self {
             Target::Wgsl => Language::Wgsl,
@@ -142,7 +155,7 @@ const GENERATION: u32 = 70;
 /// The kernels of a module as PTX. With `first_group_last`, the host dispatches the first group a second time
 /// for kernels whose entry requests it.
 #[cfg(feature = "llvm")]
-fn ptx(module: &ir::Module, first_group_last: bool) -> Result<codegen_llvm::aot::Ptx, Failure> {
+pub(crate) fn ptx(module: &ir::Module, first_group_last: bool) -> Result<codegen_llvm::aot::Ptx, Failure> {
     let expanded = math::expand(module, math::Wanted::All);
     let module = expanded.as_ref().unwrap_or(module);
     let wanted = codegen_llvm::aot::PtxOptions { generation: GENERATION, first_group_last };
@@ -175,114 +188,6 @@ fn ptx_text(sources: &Sources, module: &ir::Module) -> Result<String, Failure> {
     }
     Ok(text + &made.text)
 }
-
-/// Compiles the module for `device` or, without one, for this machine's first NVIDIA device.
-#[cfg(feature = "cuda")]
-pub(crate) fn cuda_program(
-    module: &ir::Module,
-    device: Option<std::sync::Arc<dyn run::cuda::Driver>>,
-) -> Result<run::cuda::Program, Failure> {
-    let code = cuda_code(module)?;
-    let other = |why| Failure::Other(Error::Input(why));
-    let device = device.map_or_else(run::cuda::first, Ok).map_err(other)?;
-    run::cuda::Program::new(device, code).map_err(other)
-}
-
-/// The device-independent code of a module's kernels.
-#[cfg(feature = "cuda")]
-fn cuda_code(module: &ir::Module) -> Result<run::cuda::Code, Failure> {
-    let through = opt::for_devices(module);
-    let module = through.as_ref().unwrap_or(module);
-    let made = ptx(module, true)?;
-    let kernels = made.entries.iter().zip(&module.entries).map(|(own, entry)| run::cuda::Kernel {
-        name: own.name.clone(),
-        group_size: entry.group_size,
-        first_group_last: own.first_group_last,
-        uses_arena: own.uses_arena,
-    });
-    let prints = made.prints.into_iter().map(|p| run::cuda::Print {
-        number: p.number,
-        format: p.format,
-        kinds: p.kinds,
-    });
-    Ok(run::cuda::Code {
-        kernels: kernels.collect(),
-        prints: prints.collect(),
-        text: made.text,
-        globals: made.buffers,
-        errors: made.errors,
-        out_of_memory: codegen_llvm::aot::OUT_OF_MEMORY,
-    })
-}
-
-/// The number of instructions from which lavapipe takes minutes to compile a kernel with arithmetic in
-/// `double`.
-#[cfg(feature = "wgpu")]
-const SLOW: u64 = 6_000;
-
-/// The least number of bytes of a uniform that may stay one where uniforms must not decide control flow: a
-/// long array, of which no single element does.
-#[cfg(feature = "wgpu")]
-const LONG_ARRAY: u64 = 1 << 10;
-
-/// Compiles the module for this machine's first device.
-#[cfg(feature = "wgpu")]
-pub(crate) fn program(module: &ir::Module) -> Result<run::gpu::Program, Failure> {
-    let through = opt::for_devices(module);
-    let module = through.as_ref().unwrap_or(module);
-    let expanded = math::expand(module, math::Wanted::Doubles);
-    let module = expanded.as_ref().unwrap_or(module);
-    let device = run::gpu::Device::first().map_err(|why| Failure::Other(Error::Input(why)))?;
-    if expanded.is_some() && device.inlines_slowly() {
-        for entry in &module.entries {
-            let size = math::inlined_size(module, entry.func);
-            if size > SLOW {
-                let message = format!(
-                    "`{}` cannot run `{}`: with its functions of `double` the kernel has {size} instructions, and the driver takes minutes for more than {SLOW}",
-                    device.name(),
-                    entry.name
-                );
-                let span = source_span(module.funcs[entry.func].span);
-                return Err(Failure::Program(vec![Diagnostic::error("E0930", span, message)]));
-            }
-        }
-    }
-    let with = |max_uniforms: u32, least_uniform: u64| {
-        let options = NagaOptions {
-            target: Language::Spirv,
-            functions: &[],
-            max_uniforms,
-            least_uniform,
-            native_float_sums: device.adds_floats(),
-            most_private: device.most_private(),
-            max_storage: device.max_storage(),
-            subgroups: device.subgroups(),
-            checks_loops: device.may_end_loops(),
-            first_group_last: true,
-            place: &|_| None,
-        };
-        codegen_naga::build(module, &options).map_err(failure)
-    };
-    let mut built = with(device.max_uniforms(), 0)?;
-    let fails = |built: &Built| {
-        device.fails_where_uniforms_decide() && codegen_naga::uniform::decides_control(&built.module)
-    };
-    if fails(&built) {
-        built = with(device.max_uniforms(), LONG_ARRAY)?;
-    }
-    if fails(&built) {
-        built = with(0, 0)?;
-    }
-    run::gpu::Program::new(&device, built).map_err(|why| Failure::Other(Error::Input(why)))
-}
-
-/// The devices of this machine.
-#[cfg(feature = "wgpu")]
-pub use run::gpu::{DeviceInfo, devices};
-
-/// NVIDIA's devices, or the reason why there are none.
-#[cfg(feature = "cuda")]
-pub use run::cuda::{self, DeviceInfo as CudaInfo, devices as cuda_devices};
 
 /// Builds the naga module of compiled IR.
 pub fn build(
@@ -323,7 +228,7 @@ fn place(sources: &Sources, span: ir::Span) -> Option<String> {
 }
 
 /// Converts an error of the backend to the user's error or to an internal one.
-fn failure(error: NagaError) -> Failure {
+pub(crate) fn failure(error: NagaError) -> Failure {
     match error {
         NagaError::Unsupported(e) => {
             let diagnostic = Diagnostic::error(e.code, source_span(e.span), e.message);

@@ -16,6 +16,7 @@ pub mod cache;
 pub mod call;
 pub mod checkpoints;
 pub mod derive;
+pub mod device;
 pub mod dump;
 pub mod error;
 pub mod files;
@@ -35,8 +36,6 @@ pub mod render;
 pub mod session;
 pub mod tensor;
 pub mod texture;
-#[cfg(feature = "llvm")]
-mod tiers;
 pub mod verify;
 pub mod watch;
 pub mod widen;

@@ -56,7 +56,7 @@ impl Oracle {
         let func = compiled.functions[0].func;
         let module = compiled.module;
         let code = CodeOptions::default();
-        let mut runner = Runner::with_pointers(module.clone(), binds, Backend::Interp, &code)?;
+        let mut runner = Runner::with_pointers(module.clone(), binds, Backend::INTERP, &code)?;
         inputs::bind(loaded, &mut runner, binds)?;
         let buffers = runner.contents().map(<[u8]>::to_vec).collect();
         let mut memory = Memory { buffers, ..Memory::default() };

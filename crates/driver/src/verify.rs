@@ -193,8 +193,8 @@ impl Check<'_> {
         }
         // Differences need many values and nothing else. The interpreter goes first, since it stops in an
         // orderly way if calls do not end.
-        let mut first = self.callee(compiled.clone(), Backend::Interp)?;
-        let mut callee = self.callee(compiled, Backend::Cranelift)?;
+        let mut first = self.callee(compiled.clone(), Backend::INTERP)?;
+        let mut callee = self.callee(compiled, Backend::CRANELIFT)?;
         if !callee.inputs.iter().any(|n| n.diff) || !callee.outputs.iter().any(|n| n.diff) {
             return Err(Error::input("it has no differentiable input and output").into());
         }
@@ -277,7 +277,7 @@ impl Check<'_> {
     /// Checks with the number types that the program declares, against the interpreter.
     fn declared(&mut self, level: u8, points: &Points, rows: &mut Vec<Row>) -> Result<(), Failure> {
         let compiled = self.compile(level, Numbers::Declared)?;
-        let mut interpreter = self.callee(compiled.clone(), Backend::Interp)?;
+        let mut interpreter = self.callee(compiled.clone(), Backend::INTERP)?;
         let mut narrowed = Vec::new();
         for (point, _) in points {
             let narrow = |(n, &bits): (&crate::call::Number, &u64)| match n.scalar {
@@ -293,7 +293,7 @@ impl Check<'_> {
             let mut all = |callee: &Callee, k: usize, given: &Result<Outcome, Error>| {
                 compare(callee, (given, &narrowed[k].1), (k, &points[k].1), backend.is_device(), &mut found);
             };
-            let refused = if backend == Backend::Interp {
+            let refused = if backend == Backend::INTERP {
                 (0..points.len()).for_each(|k| all(&interpreter, k, &narrowed[k].1));
                 None
             } else {

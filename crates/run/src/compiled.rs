@@ -30,7 +30,7 @@ use native::{Budget, Compiled, Desc, Worker};
 
 use crate::printed::{Place, Printed, WorkerPrinter};
 use crate::sums::Sums;
-use crate::{Buffers, Cost, Faster, Options, group_at, interrupted, phases, pool};
+use crate::{Cost, Faster, Launch, group_at, interrupted, phases, pool};
 
 /// Other threads are woken after this time, which is about the time that waking one takes.
 const ALONE: Duration = Duration::from_micros(10);
@@ -55,12 +55,9 @@ struct Done {
 
 pub(crate) fn dispatch(
     (code, faster): (&Compiled, Option<&dyn Faster>),
-    entry: usize,
-    groups: [u32; 3],
-    buffers: &mut Buffers,
-    options: &Options<'_>,
-    printed: &Arc<Printed>,
+    launch: Launch<'_>,
 ) -> Result<(Cost, Option<f64>), RunError> {
+    let Launch { entry, groups, buffers, options, printed, .. } = launch;
     let descs = buffers.descs();
     let n: u64 = groups.iter().map(|&n| n as u64).product();
     let all_threads = n.saturating_mul(code.group_threads(entry));

@@ -8,7 +8,7 @@ use ir::{Builtin, Func, Global, MemData, Module, Space};
 use crate::buffers::Buffers;
 use crate::printed::{Place as Turn, Printed};
 use crate::races::{RaceAccess, Races};
-use crate::{Cost, Options, group_at, interrupted, phases};
+use crate::{Cost, Launch, group_at, interrupted, phases};
 
 /// The environment of one thread.
 struct Thread<'a> {
@@ -148,14 +148,10 @@ enum Wait {
 }
 
 pub(crate) fn dispatch(
-    module: &Module,
-    entry: usize,
-    groups: [u32; 3],
-    buffers: &mut Buffers,
-    options: &Options<'_>,
-    printed: &Printed,
+    launch: Launch<'_>,
     mut races: Option<&mut Races>,
 ) -> Result<(Cost, Option<f64>), RunError> {
+    let Launch { module, entry, groups, buffers, options, printed } = launch;
     let limits = Limits::default();
     let limits = Limits {
         memory: options.memory.unwrap_or(limits.memory),

@@ -9,7 +9,8 @@
 //! others have ended. Some programs let that group read, after a barrier for all memory, what the others have
 //! accumulated; on hardware that runs all groups at once this happens to work.
 //!
-//! [`Backend::Interp`] is the reference and runs on one core; [`Backend::Compiled`] runs compiled code.
+//! A [`Program`] is what a backend makes of a module: it executes the entry points. [`Interpreter`] is the
+//! reference.
 
 mod buffers;
 mod compiled;
@@ -37,21 +38,70 @@ pub use pool::abandon_threads;
 pub use printed::Console;
 pub use races::{Race, RaceAccess};
 
-/// The code that executes a module.
-#[derive(Clone, Copy)]
-pub enum Backend<'c> {
-    /// The reference interpreter.
-    Interp,
-    /// Machine code of the module.
-    Compiled(&'c Compiled),
-    /// Machine code of the module that is replaced by faster code as soon as that is available.
-    Tiers(&'c Compiled, &'c dyn Faster),
-    /// A graphics processor, with a program made from the module.
-    #[cfg(feature = "wgpu")]
-    Gpu(&'c gpu::Program),
-    /// An NVIDIA device, with a program made from the module.
-    #[cfg(feature = "cuda")]
-    Cuda(&'c cuda::Program),
+/// Code that executes a module's entry points on some device.
+pub trait Program: Send + Sync {
+    /// Runs thread groups; the cost, and the duration in seconds if the device measures it.
+    fn dispatch(&self, launch: Launch<'_>) -> Result<(Cost, Option<f64>), RunError>;
+
+    /// The machine code in use at the moment, if the program has any.
+    fn machine_code(&self) -> Option<&Compiled> {
+        None
+    }
+
+    /// Returns true while the code may still be replaced by faster code.
+    fn is_first_tier(&self) -> bool {
+        false
+    }
+
+    /// Returns true if a dispatch ends by itself after [`Options::seconds`].
+    fn keeps_time(&self) -> bool {
+        false
+    }
+
+    /// Returns true if memory on a CUDA device can be bound.
+    fn uses_device_memory(&self) -> bool {
+        false
+    }
+
+    /// The number of threads that keep the device busy if it is a software implementation on the CPU; `None`
+    /// otherwise.
+    fn threads(&self) -> Option<usize> {
+        None
+    }
+}
+
+/// The arguments of a dispatch.
+pub struct Launch<'r> {
+    module: &'r Module,
+    entry: usize,
+    groups: [u32; 3],
+    buffers: &'r mut Buffers,
+    options: &'r Options<'r>,
+    printed: &'r Arc<Printed>,
+}
+
+/// The reference interpreter, which runs on one core.
+#[derive(Clone, Copy, Debug)]
+pub struct Interpreter;
+
+impl Program for Interpreter {
+    fn dispatch(&self, launch: Launch<'_>) -> Result<(Cost, Option<f64>), RunError> {
+        interpreted::dispatch(launch, None)
+    }
+
+    fn keeps_time(&self) -> bool {
+        true
+    }
+}
+
+impl Program for Compiled {
+    fn dispatch(&self, launch: Launch<'_>) -> Result<(Cost, Option<f64>), RunError> {
+        compiled::dispatch((self, None), launch)
+    }
+
+    fn machine_code(&self) -> Option<&Compiled> {
+        Some(self)
+    }
 }
 
 /// Code that takes over during a dispatch, between groups. It must give the same bits.
@@ -60,6 +110,33 @@ pub trait Faster: Sync {
     fn code(&self) -> Option<&Compiled>;
     /// Records that a worker has spent this time on the slower code.
     fn spent(&self, time: Duration);
+}
+
+/// Dispatches machine code that is replaced by faster code as soon as that is available.
+pub fn dispatch_tiers(
+    code: &Compiled,
+    faster: &dyn Faster,
+    launch: Launch<'_>,
+) -> Result<(Cost, Option<f64>), RunError> {
+    compiled::dispatch((code, Some(faster)), launch)
+}
+
+/// A device of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// Its name.
+    pub name: String,
+    /// The kind of device.
+    pub kind: String,
+    /// The graphics interface by which it is used.
+    pub interface: String,
+    /// Its driver.
+    pub driver: String,
+    /// The number types that it supports besides those of 32 bits, and the atomic operations besides those on
+    /// 32-bit integers.
+    pub numbers: Vec<&'static str>,
+    /// The minimum and maximum number of lanes per subgroup.
+    pub subgroups: (u32, u32),
 }
 
 /// Options of a dispatch.
@@ -140,7 +217,7 @@ pub struct Cost {
 
 /// Runs `groups` thread groups of the module's entry point number `entry`.
 pub fn dispatch(
-    backend: Backend<'_>,
+    program: &dyn Program,
     module: &Module,
     entry: usize,
     groups: [u32; 3],
@@ -149,39 +226,12 @@ pub fn dispatch(
 ) -> Result<Output, Stopped> {
     let start = Instant::now();
     let printed = printed(&options);
-    #[cfg(feature = "cuda")]
-    let is_here = matches!(backend, Backend::Cuda(_)) || !buffers.any_on_device();
-    #[cfg(not(feature = "cuda"))]
-    let is_here = !buffers.any_on_device();
-    if !is_here {
+    let result = if buffers.any_on_device() && !program.uses_device_memory() {
         let message = "memory on a CUDA device is bound, and the program does not run there".into();
-        let error = RunError { message, span: Span::NONE, thread: [0; 3] };
-        return finished(module, entry, Err(error), start, &printed);
-    }
-    // The text printed by a device arrives all at once.
-    #[cfg(any(feature = "wgpu", feature = "cuda"))]
-    let mut text = String::new();
-    let result = match backend {
-        Backend::Interp => interpreted::dispatch(module, entry, groups, buffers, &options, &printed, None),
-        Backend::Compiled(code) => {
-            compiled::dispatch((code, None), entry, groups, buffers, &options, &printed)
-        }
-        Backend::Tiers(code, faster) => {
-            compiled::dispatch((code, Some(faster)), entry, groups, buffers, &options, &printed)
-        }
-        #[cfg(feature = "wgpu")]
-        Backend::Gpu(program) => {
-            let done = program.dispatch(module, entry, groups, buffers, options.reads, &mut text);
-            done.map(|seconds| (Cost::default(), Some(seconds)))
-        }
-        #[cfg(feature = "cuda")]
-        Backend::Cuda(program) => {
-            let done = program.dispatch(module, entry, groups, buffers, options.reads, &mut text);
-            done.map(|seconds| (Cost::default(), Some(seconds)))
-        }
+        Err(RunError { message, span: Span::NONE, thread: [0; 3] })
+    } else {
+        program.dispatch(Launch { module, entry, groups, buffers, options: &options, printed: &printed })
     };
-    #[cfg(any(feature = "wgpu", feature = "cuda"))]
-    printed.all(text);
     finished(module, entry, result, start, &printed)
 }
 
@@ -223,7 +273,8 @@ pub fn find_races(
     let start = Instant::now();
     let mut races = races::Races::default();
     let printed = printed(&options);
-    let result = interpreted::dispatch(module, entry, groups, buffers, &options, &printed, Some(&mut races));
+    let launch = Launch { module, entry, groups, buffers, options: &options, printed: &printed };
+    let result = interpreted::dispatch(launch, Some(&mut races));
     let found = races.all(|buffer| interpreted::place(module, buffers, buffer));
     (finished(module, entry, result, start, &printed), found)
 }

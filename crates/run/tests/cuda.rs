@@ -5,8 +5,8 @@
 use std::sync::{Arc, Mutex};
 
 use ir::{Global, Module};
-use pullback_run::cuda::{Code, Driver, Kernel, Kernels, Limits, Memory, Program};
-use pullback_run::{Backend, Buffers, Foreign, Options, dispatch};
+use pullback_run::cuda::{self, Code, Driver, Kernel, Kernels, Limits, Memory};
+use pullback_run::{Buffers, Foreign, Interpreter, Options, dispatch};
 
 /// The requests made to the device, and its memory: allocation number `k` is at address `k << 32`.
 #[derive(Default)]
@@ -150,7 +150,7 @@ impl Kernels for Fake {
     }
 }
 
-fn setup() -> (Fake, Module, Program, Buffers, [Global; 2]) {
+fn setup() -> (Fake, Module, cuda::Program, Buffers, [Global; 2]) {
     let module = ir::parse::parse_module(
         "global x: read_write u32\nglobal step: uniform u32\nentry main: main [8, 1, 1]\nfunc main() {\n    yield\n}\n",
     )
@@ -171,7 +171,7 @@ fn setup() -> (Fake, Module, Program, Buffers, [Global; 2]) {
         out_of_memory: OUT_OF_MEMORY,
         ..Code::default()
     };
-    let program = Program::new(Arc::new(device.clone()), code).expect("it is loaded");
+    let program = cuda::Program::new(Arc::new(device.clone()), code).expect("it is loaded");
     let mut buffers = Buffers::new(&module);
     let words = |list: &[u32]| -> Vec<u8> { list.iter().flat_map(|w| w.to_le_bytes()).collect() };
     buffers.bind(&module, x, &words(&[1, 2, 3]));
@@ -182,9 +182,8 @@ fn setup() -> (Fake, Module, Program, Buffers, [Global; 2]) {
 #[test]
 fn the_arena_grows_and_nothing_is_done_twice() {
     let (device, module, program, mut buffers, [x, _]) = setup();
-    let run = |buffers: &mut Buffers, groups| {
-        dispatch(Backend::Cuda(&program), &module, 0, groups, buffers, Options::default())
-    };
+    let run =
+        |buffers: &mut Buffers, groups| dispatch(&program, &module, 0, groups, buffers, Options::default());
     run(&mut buffers, [2, 1, 1]).expect("it runs");
     let first: Vec<u8> = buffers.bytes(x).iter().step_by(4).copied().collect();
     assert_eq!(first, [11, 12, 13]);
@@ -206,7 +205,7 @@ fn only_what_has_changed_is_copied() {
     let (device, module, program, mut buffers, [x, step]) = setup();
     let run = |buffers: &mut Buffers, reads: Option<&[(Global, usize)]>| {
         let options = Options { reads, ..Options::default() };
-        dispatch(Backend::Cuda(&program), &module, 0, [1; 3], buffers, options).expect("it runs");
+        dispatch(&program, &module, 0, [1; 3], buffers, options).expect("it runs");
     };
     run(&mut buffers, None);
     device.traffic();
@@ -241,7 +240,7 @@ fn what_the_host_has_on_the_device_stays_there() {
     let run = |backend, buffers: &mut Buffers| {
         dispatch(backend, &module, 0, [2, 1, 1], buffers, Options::default())
     };
-    run(Backend::Cuda(&program), &mut buffers).expect("it runs");
+    run(&program, &mut buffers).expect("it runs");
     // The memory is neither copied nor updated twice when the arena grows; and it has no bytes here.
     let (written, read) = device.traffic();
     assert_eq!((written, read), (vec![4], vec![16; 3]));
@@ -251,12 +250,12 @@ fn what_the_host_has_on_the_device_stays_there() {
     held.read(&mut bytes).expect("it is there");
     assert_eq!(bytes.iter().copied().step_by(4).collect::<Vec<u8>>(), [17, 18, 19]);
     assert!(buffers.bytes(x).is_empty());
-    let why = run(Backend::Interp, &mut buffers).expect_err("it is not there");
+    let why = run(&Interpreter, &mut buffers).expect_err("it is not there");
     assert!(why.error.message.contains("memory on a CUDA device"), "{}", why.error.message);
     // The host binds memory of its own instead.
     buffers.bind(&module, x, &[1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0]);
     buffers.bytes_mut(step)[0] = 1;
-    run(Backend::Cuda(&program), &mut buffers).expect("it runs");
+    run(&program, &mut buffers).expect("it runs");
     assert_eq!((buffers.bytes(x)[0], buffers.bytes(x)[8]), (2, 4));
     drop(program);
     held.read(&mut bytes).expect("it still lives");

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ir::{Module, Space};
 use native::Compiled;
-use pullback_run::{Backend, Buffers, Options, Output, Stopped, dispatch};
+use pullback_run::{Buffers, Interpreter, Options, Output, Program, Stopped, dispatch};
 
 fn module(text: &str) -> Module {
     let module = ir::parse::parse_module(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
@@ -19,7 +19,7 @@ fn compile(module: &Module, trap: bool) -> Compiled {
 }
 
 fn run(
-    backend: Backend<'_>,
+    backend: &dyn Program,
     module: &Module,
     groups: [u32; 3],
     bindings: &[(&str, Vec<u8>)],
@@ -39,11 +39,11 @@ fn run(
 /// Runs the module's only entry point on both backends, with one worker and with three.
 fn agree(text: &str, groups: [u32; 3], bindings: &[(&str, Vec<u8>)]) -> (String, Vec<Vec<u8>>) {
     let module = module(text);
-    let (expected, expected_buffers) = run(Backend::Interp, &module, groups, bindings, 1);
+    let (expected, expected_buffers) = run(&Interpreter, &module, groups, bindings, 1);
     let expected = expected.expect("runs").stdout;
     let code = compile(&module, false);
     for threads in [1, 3] {
-        let (got, buffers) = run(Backend::Compiled(&code), &module, groups, bindings, threads);
+        let (got, buffers) = run(&code, &module, groups, bindings, threads);
         assert_eq!(expected, got.expect("runs").stdout);
         assert_eq!(expected_buffers, buffers);
     }
@@ -271,7 +271,7 @@ fn pointers_handles_and_bounds() {
     // With `trap`, the first access out of range is an error.
     let module = module(text);
     let code = compile(&module, true);
-    let (result, _) = run(Backend::Compiled(&code), &module, [1, 1, 1], &bindings, 1);
+    let (result, _) = run(&code, &module, [1, 1, 1], &bindings, 1);
     assert!(result.expect_err("out of range").error.message.contains("range"));
     // Unbound buffers are empty.
     agree(text, [1, 1, 1], &[]);
@@ -296,8 +296,8 @@ fn an_error_names_its_thread() {
     let code = compile(&module, false);
     for threads in [1, 4] {
         let bindings = [("limit", ints([100]))];
-        let (expected, _) = run(Backend::Interp, &module, [64, 1, 1], &bindings, 1);
-        let (got, _) = run(Backend::Compiled(&code), &module, [64, 1, 1], &bindings, threads);
+        let (expected, _) = run(&Interpreter, &module, [64, 1, 1], &bindings, 1);
+        let (got, _) = run(&code, &module, [64, 1, 1], &bindings, threads);
         let (expected, got) = (expected.expect_err("fails"), got.expect_err("fails"));
         assert_eq!(expected.error.message, got.error.message);
         if threads == 1 {
@@ -307,7 +307,7 @@ fn an_error_names_its_thread() {
     let with_barrier = text.replace("assert", "barrier\nassert");
     let module = self::module(&with_barrier);
     let code = compile(&module, false);
-    let (got, _) = run(Backend::Compiled(&code), &module, [64, 1, 1], &[("limit", ints([100]))], 2);
+    let (got, _) = run(&code, &module, [64, 1, 1], &[("limit", ints([100]))], 2);
     assert_eq!(got.expect_err("fails").error.thread, [100, 0, 0]);
 }
 
@@ -336,7 +336,7 @@ fn every_run_fails_alike() {
     for (first, second) in [(700, 20_000), (9_990, 10_010), (39_998, 39_999)] {
         for threads in [1, 2, 3, 7] {
             let bindings = [("at", ints([first, second]))];
-            let (got, _) = run(Backend::Compiled(&code), &module, [40_000, 1, 1], &bindings, threads);
+            let (got, _) = run(&code, &module, [40_000, 1, 1], &bindings, threads);
             assert_eq!(got.expect_err("fails").error.message, "the first");
         }
     }
@@ -503,7 +503,7 @@ fn deterministic_sums_have_the_same_bits_with_any_number_of_workers() {
         let (global, _) = module.globals.iter().next().expect("a global");
         buffers.bind(&module, global, &floats([0.0]));
         let options = Options { threads, deterministic: true, ..Options::default() };
-        dispatch(Backend::Compiled(&code), &module, 0, [5000, 1, 1], &mut buffers, options).expect("runs");
+        dispatch(&code, &module, 0, [5000, 1, 1], &mut buffers, options).expect("runs");
         buffers.bytes(global).to_vec()
     };
     let wanted = sum(1);
@@ -527,9 +527,8 @@ fn a_dispatch_can_be_ended_from_outside() {
     "#;
     let module = module(text);
     let code = compile(&module, false);
-    for (backend, threads) in
-        [(Backend::Interp, 1), (Backend::Compiled(&code), 1), (Backend::Compiled(&code), 3)]
-    {
+    let programs: [(&dyn Program, usize); 3] = [(&Interpreter, 1), (&code, 1), (&code, 3)];
+    for (backend, threads) in programs {
         let stop = AtomicBool::new(false);
         let mut buffers = Buffers::new(&module);
         let (global, _) = module.globals.iter().next().expect("a global");

@@ -25,7 +25,7 @@ use crate::file::TestFile;
 
 pub(super) fn run(file: &TestFile) -> Result<(), String> {
     let optimised = file.command.iter().any(|word| word == "optimised");
-    for (backend, level) in [(Backend::Interp, 2), (Backend::Cranelift, 2), (Backend::Interp, 0)] {
+    for (backend, level) in [(Backend::INTERP, 2), (Backend::CRANELIFT, 2), (Backend::INTERP, 0)] {
         if optimised && level == 0 {
             continue;
         }

@@ -13,7 +13,7 @@ mod parse;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use driver::gpu::cuda::{Driver, Kernels, Limits, Memory};
+use driver::device::cuda::{Driver, Kernels, Limits, Memory};
 
 /// The memory of the device, by address.
 type Space = Arc<Mutex<Held>>;

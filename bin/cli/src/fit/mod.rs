@@ -43,7 +43,7 @@ pub(crate) fn fit(args: &FitArgs) -> u8 {
             render: args.render.clone(),
             inits: inits?,
             memory: report::binds(&args.memory)?,
-            backend: args.backend.into(),
+            backend: args.backend,
             lanes: args.lanes.lanes(),
             limits: args.limits.limits(args.seconds),
             threads,

@@ -81,7 +81,6 @@ struct Place {
 }
 
 /// Threads per group on a graphics processor.
-#[cfg(any(feature = "wgpu", feature = "cuda"))]
 const BLOCK: u32 = 64;
 /// The maximum number of worker threads on a graphics processor, each of which accumulates gradients of its
 /// own: enough to keep the device busy, yet few enough that summing them stays cheap.
@@ -476,15 +475,7 @@ fn plan(session: &mut Session, setup: &Setup, items: &Items) -> Result<Kernel, F
     };
     loaded.errors()?;
     let include = setup.path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
-    let block = match setup.backend {
-        #[cfg(feature = "wgpu")]
-        Backend::Wgpu => BLOCK,
-        #[cfg(feature = "cuda")]
-        Backend::Cuda => BLOCK,
-        Backend::Interp | Backend::Cranelift => 1,
-        #[cfg(feature = "llvm")]
-        Backend::Llvm | Backend::Tiers => 1,
-    };
+    let block = if setup.backend.is_device() { BLOCK } else { 1 };
     Ok(Kernel { include, fitted, loss, render, block, items: MOST_ITEMS })
 }
 

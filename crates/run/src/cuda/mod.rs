@@ -16,21 +16,10 @@ use std::time::Instant;
 use ir::interp::RunError;
 use ir::{Global, Module, Space, Span};
 
-use crate::Buffers;
+use crate::{Buffers, Cost, DeviceInfo, Launch, Options};
 use plan::{Extent, Verdict};
 
 pub use plan::{Code, Kernel, Print};
-
-/// A device of this machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeviceInfo {
-    /// Its name.
-    pub name: String,
-    /// Its generation: 90 for `sm_90`.
-    pub generation: u32,
-    /// The version of CUDA that its driver supports: 12040 for 12.4.
-    pub driver: u32,
-}
 
 /// The devices that the driver can use, or the reason why there are none; programs run on the first one.
 pub fn devices() -> Result<Vec<DeviceInfo>, String> {
@@ -38,7 +27,14 @@ pub fn devices() -> Result<Vec<DeviceInfo>, String> {
     (0..count)
         .map(|k| {
             let (name, generation) = driver::describe(k)?;
-            Ok(DeviceInfo { name, generation: generation as u32, driver: driver as u32 })
+            Ok(DeviceInfo {
+                name,
+                kind: format!("sm_{generation}"),
+                interface: "CUDA".into(),
+                driver: format!("CUDA {}.{}", driver / 1000, driver % 1000 / 10),
+                numbers: vec!["f16", "f64", "i64", "atomic i64", "atomic f32"],
+                subgroups: (32, 32),
+            })
         })
         .collect()
 }
@@ -144,6 +140,20 @@ struct Resource {
     is_borrowed: bool,
 }
 
+impl crate::Program for Program {
+    fn dispatch(&self, launch: Launch<'_>) -> Result<(Cost, Option<f64>), RunError> {
+        // The text of a device arrives all at once.
+        let (printed, mut text) = (launch.printed, String::new());
+        let done = self.run(launch, &mut text);
+        printed.all(text);
+        done.map(|seconds| (Cost::default(), Some(seconds)))
+    }
+
+    fn uses_device_memory(&self) -> bool {
+        true
+    }
+}
+
 impl Program {
     /// Has the driver compile a module.
     pub fn new(driver: Arc<dyn Driver>, code: Code) -> Result<Program, String> {
@@ -160,18 +170,11 @@ impl Program {
         Ok(Program { driver, kernels, code, held: Mutex::new(held) })
     }
 
-    /// Runs thread groups of entry point number `entry`, and appends the printed text to `stdout`. `reads`
-    /// lists the buffers that the host reads afterwards, with the number of bytes of each; `None` for all
-    /// that may be written. Returns the duration of the dispatch itself in seconds.
-    pub fn dispatch(
-        &self,
-        module: &Module,
-        entry: usize,
-        groups: [u32; 3],
-        buffers: &mut Buffers,
-        reads: Option<&[(Global, usize)]>,
-        stdout: &mut String,
-    ) -> Result<f64, RunError> {
+    /// Runs thread groups, and appends the printed text to `stdout`. Returns the duration of the dispatch itself
+    /// in seconds.
+    fn run(&self, launch: Launch<'_>, stdout: &mut String) -> Result<f64, RunError> {
+        let Launch { module, entry, groups, buffers, options: Options { reads, .. }, .. } = launch;
+        let reads = *reads;
         let other = |message: String| RunError { message, span: Span::NONE, thread: [0; 3] };
         let kernel = &self.code.kernels[entry];
         plan::check(kernel, groups, &self.driver.limits(), self.driver.name()).map_err(other)?;

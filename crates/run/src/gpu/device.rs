@@ -1,22 +1,9 @@
 //! The devices of this machine and their capabilities.
 
-/// A device of this machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeviceInfo {
-    /// Its name.
-    pub name: String,
-    /// The kind of device.
-    pub kind: String,
-    /// The graphics interface by which it is used.
-    pub interface: String,
-    /// Its driver.
-    pub driver: String,
-    /// The number types that it supports besides those of 32 bits, and the atomic operations besides those on
-    /// 32-bit integers.
-    pub numbers: Vec<&'static str>,
-    /// The minimum and maximum number of lanes per subgroup.
-    pub subgroups: (u32, u32),
-}
+use crate::DeviceInfo;
+
+/// The reason why there are no devices.
+const NONE: &str = "this machine has no device with a Vulkan driver";
 
 /// Creates a wgpu instance without support for windows. The extensions of window systems are not requested:
 /// with them, Mesa's drivers choose among devices by asking the compositor, and print to standard error if
@@ -58,9 +45,10 @@ fn adapters() -> Vec<wgpu::Adapter> {
     all
 }
 
-/// The devices that programs can run on; the first one is used.
-pub fn devices() -> Vec<DeviceInfo> {
-    adapters().iter().map(describe).collect()
+/// The devices that programs can run on, or the reason why there are none; the first one is used.
+pub fn devices() -> Result<Vec<DeviceInfo>, String> {
+    let all = adapters();
+    if all.is_empty() { Err(NONE.into()) } else { Ok(all.iter().map(describe).collect()) }
 }
 
 fn describe(adapter: &wgpu::Adapter) -> DeviceInfo {
@@ -160,7 +148,7 @@ impl Device {
     pub fn first() -> Result<Device, String> {
         match adapters().into_iter().next() {
             Some(adapter) => Ok(Device { adapter }),
-            None => Err("this machine has no device with a Vulkan driver".into()),
+            None => Err(NONE.into()),
         }
     }
 

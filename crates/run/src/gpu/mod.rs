@@ -20,9 +20,9 @@ use codegen_naga::{Binding, BindingKind, Built};
 use ir::interp::RunError;
 use ir::{Global, Module, Span};
 
-use crate::Buffers;
+use crate::{Buffers, Cost, Launch, Options};
 
-pub use device::{Device, DeviceInfo, devices};
+pub use device::{Device, devices};
 
 /// A compiled module on a device.
 pub struct Program {
@@ -35,7 +35,7 @@ pub struct Program {
     faults: Arc<Mutex<Vec<String>>>,
     limits: wgpu::Limits,
     /// The number of threads that keep the device busy, if it is implemented on the CPU.
-    pub threads: Option<usize>,
+    threads: Option<usize>,
     held: Mutex<Held>,
 }
 
@@ -65,6 +65,20 @@ struct Resource {
 
 /// The number of words of the log.
 const LOG_WORDS: u64 = 1 << 20;
+
+impl crate::Program for Program {
+    fn dispatch(&self, launch: Launch<'_>) -> Result<(Cost, Option<f64>), RunError> {
+        // The text of a device arrives all at once.
+        let (printed, mut text) = (launch.printed, String::new());
+        let done = self.run(launch, &mut text);
+        printed.all(text);
+        done.map(|seconds| (Cost::default(), Some(seconds)))
+    }
+
+    fn threads(&self) -> Option<usize> {
+        self.threads
+    }
+}
 
 impl Program {
     /// Compiles a module for a device.
@@ -144,18 +158,11 @@ impl Program {
         }
     }
 
-    /// Runs thread groups of entry point number `entry`, and appends the printed text to `stdout`. `reads`
-    /// lists the buffers that the host reads afterwards, with the number of bytes of each; `None` for all
-    /// that are written. Returns the duration of the dispatch itself in seconds.
-    pub fn dispatch(
-        &self,
-        module: &Module,
-        entry: usize,
-        groups: [u32; 3],
-        buffers: &mut Buffers,
-        reads: Option<&[(Global, usize)]>,
-        stdout: &mut String,
-    ) -> Result<f64, RunError> {
+    /// Runs thread groups, and appends the printed text to `stdout`. Returns the duration of the dispatch itself
+    /// in seconds.
+    fn run(&self, launch: Launch<'_>, stdout: &mut String) -> Result<f64, RunError> {
+        let Launch { module, entry, groups, buffers, options: Options { reads, .. }, .. } = launch;
+        let reads = *reads;
         let other = |message: String| RunError { message, span: Span::NONE, thread: [0; 3] };
         let limit = self.limits.max_compute_workgroups_per_dimension;
         if let Some(most) = groups.iter().find(|&&n| n > limit) {

@@ -16,7 +16,60 @@ use codegen_llvm::{Machine, Text};
 use ir::Module;
 use native::{Compiled, Options, Unsupported};
 
+use super::{Device, Program, refused};
 use crate::cache::{Cache, Key, compiler};
+use crate::pipeline::Failure;
+
+/// Machine code by LLVM.
+pub(super) struct Llvm;
+
+impl Device for Llvm {
+    fn name(&self) -> &'static str {
+        "llvm"
+    }
+
+    fn about(&self) -> &'static str {
+        "Machine code, by LLVM, in lanes where it can"
+    }
+
+    fn compile(&self, module: &Arc<Module>, options: &Options) -> Result<Box<dyn Program>, Failure> {
+        let job = Job::new(module, options).map_err(refused)?;
+        let code = match job.kept() {
+            Some(objects) => job.load(&objects),
+            None => job.compile(),
+        };
+        Ok(Box::new(code.map_err(refused)?))
+    }
+
+    fn has_lanes(&self, options: &Options) -> bool {
+        options.lanes != Some(1)
+    }
+
+    fn prepare(&self) {
+        codegen_llvm::open_early();
+    }
+}
+
+/// Machine code by Cranelift, which LLVM's replaces.
+pub(super) struct Tiers;
+
+impl Device for Tiers {
+    fn name(&self) -> &'static str {
+        "tiers"
+    }
+
+    fn about(&self) -> &'static str {
+        "Machine code by Cranelift, and by LLVM for what runs long"
+    }
+
+    fn compile(&self, module: &Arc<Module>, options: &Options) -> Result<Box<dyn Program>, Failure> {
+        start(module, options).map_err(refused)
+    }
+
+    fn is_distinct(&self) -> bool {
+        false
+    }
+}
 
 /// LLVM compiles a kernel once it has run for this time, or for this time per byte of LLVM's text, whichever
 /// is longer: a fraction of the time that compiling takes.
@@ -65,17 +118,8 @@ impl Job {
     }
 }
 
-/// LLVM's code of a module, from the cache or compiled at once.
-pub(crate) fn llvm(module: &Arc<Module>, options: &Options) -> Result<Compiled, Unsupported> {
-    let job = Job::new(module, options)?;
-    match job.kept() {
-        Some(objects) => job.load(&objects),
-        None => job.compile(),
-    }
-}
-
 /// Code that is replaced by LLVM's while it runs.
-pub(crate) struct Tiers {
+struct Replaced {
     first: Compiled,
     next: Arc<Next>,
 }
@@ -89,63 +133,50 @@ struct Next {
     code: OnceLock<Compiled>,
 }
 
-/// The code that a module starts with.
-pub(crate) enum Start {
-    /// LLVM's code, which was in the cache or is required from the start.
-    Final(Box<Compiled>),
-    /// Cranelift's code, to be replaced by LLVM's.
-    Tiers(Box<Tiers>),
-}
-
-/// Prepares the code of a module for two tiers.
-pub(crate) fn start(module: &Arc<Module>, options: &Options) -> Result<Start, Unsupported> {
+/// The code that a module starts with: LLVM's, if it is in the cache or is required from the start, else
+/// Cranelift's.
+fn start(module: &Arc<Module>, options: &Options) -> Result<Box<dyn Program>, Unsupported> {
     let job = Job::new(module, options)?;
     let facts = |entry: &ir::Entry| job.text.plan.facts[entry.func];
     let differ = |entry| {
         facts(entry).ordered || facts(entry).fast_math || options.fast_math || options.flush_subnormals
     };
-    if options.deterministic && module.entries.iter().any(differ) {
-        let kept = job.kept();
-        let code = match kept {
-            Some(objects) => job.load(&objects),
-            None => job.compile(),
-        };
-        return code.map(|code| Start::Final(Box::new(code)));
-    }
     if let Some(objects) = job.kept() {
-        return job.load(&objects).map(|code| Start::Final(Box::new(code)));
+        return Ok(Box::new(job.load(&objects)?));
+    }
+    if options.deterministic && module.entries.iter().any(differ) {
+        return Ok(Box::new(job.compile()?));
     }
     let own_math = !options.plain_math;
     match codegen_cranelift::compile(module, &Options { own_math, ..options.clone() }) {
         Ok(first) => {
             let after = LONG.max(FOR_EACH_BYTE * job.text.text.len() as u32);
             let (job, spent, code) = (Mutex::new(Some(job)), AtomicU64::new(0), OnceLock::new());
-            Ok(Start::Tiers(Box::new(Tiers { first, next: Arc::new(Next { job, after, spent, code }) })))
+            Ok(Box::new(Replaced { first, next: Arc::new(Next { job, after, spent, code }) }))
         }
         // Cranelift rejects some functions, for example those that are too large for it.
-        Err(_) => job.compile().map(|code| Start::Final(Box::new(code))),
+        Err(_) => Ok(Box::new(job.compile()?)),
     }
 }
 
-impl Tiers {
-    /// The best code available now.
-    pub(crate) fn best(&self) -> &Compiled {
-        self.next.code.get().unwrap_or(&self.first)
-    }
-
-    /// Returns true once LLVM's code is available.
-    pub(crate) fn has_taken_over(&self) -> bool {
-        self.next.code.get().is_some()
-    }
-
-    /// The backend to run, given the code available now.
-    pub(crate) fn backend(&self) -> run::Backend<'_> {
+impl Program for Replaced {
+    fn dispatch(&self, launch: run::Launch<'_>) -> Result<(run::Cost, Option<f64>), run::RunError> {
         match self.next.code.get() {
-            Some(code) => run::Backend::Compiled(code),
-            None => run::Backend::Tiers(&self.first, self),
+            Some(code) => code.dispatch(launch),
+            None => run::dispatch_tiers(&self.first, self, launch),
         }
     }
 
+    fn machine_code(&self) -> Option<&Compiled> {
+        Some(self.next.code.get().unwrap_or(&self.first))
+    }
+
+    fn is_first_tier(&self) -> bool {
+        self.next.code.get().is_none()
+    }
+}
+
+impl Replaced {
     /// Starts the compilation by LLVM, unless it was started before.
     fn begin(&self) {
         // A lock held here during a fork would stay locked in the child process.
@@ -162,7 +193,7 @@ impl Tiers {
     }
 }
 
-impl run::Faster for Tiers {
+impl run::Faster for Replaced {
     fn code(&self) -> Option<&Compiled> {
         self.next.code.get()
     }

@@ -1,0 +1,43 @@
+//! The backends that are in every build.
+
+use std::sync::Arc;
+
+use ir::Module;
+
+use super::{Device, Program, refused};
+use crate::launch::CodeOptions;
+use crate::pipeline::Failure;
+
+/// The reference interpreter.
+pub(super) struct Interp;
+
+impl Device for Interp {
+    fn name(&self) -> &'static str {
+        "interp"
+    }
+
+    fn about(&self) -> &'static str {
+        "The reference interpreter"
+    }
+
+    fn compile(&self, _: &Arc<Module>, _: &CodeOptions) -> Result<Box<dyn Program>, Failure> {
+        Ok(Box::new(run::Interpreter))
+    }
+}
+
+/// Machine code by Cranelift.
+pub(super) struct Cranelift;
+
+impl Device for Cranelift {
+    fn name(&self) -> &'static str {
+        "cranelift"
+    }
+
+    fn about(&self) -> &'static str {
+        "Machine code, by Cranelift"
+    }
+
+    fn compile(&self, module: &Arc<Module>, options: &CodeOptions) -> Result<Box<dyn Program>, Failure> {
+        Ok(Box::new(codegen_cranelift::compile(module, options).map_err(refused)?))
+    }
+}

@@ -1,0 +1,76 @@
+//! NVIDIA's devices, used through their driver: PTX by LLVM, which the driver compiles.
+
+use std::sync::Arc;
+
+use ir::Module;
+
+use super::{Device, DeviceInfo, Program};
+use crate::error::Error;
+use crate::gpu::ptx;
+use crate::launch::CodeOptions;
+use crate::pipeline::Failure;
+
+pub use run::cuda::{Driver, Kernels, Limits, Memory};
+
+/// A device by its own driver.
+pub(super) struct Cuda;
+
+impl Device for Cuda {
+    fn name(&self) -> &'static str {
+        "cuda"
+    }
+
+    fn about(&self) -> &'static str {
+        "An NVIDIA device, by its own driver"
+    }
+
+    fn compile(&self, module: &Arc<Module>, _: &CodeOptions) -> Result<Box<dyn Program>, Failure> {
+        // The program is compiled first: its errors are the user's on any machine.
+        let code = code(module)?;
+        on(run::cuda::first(), code)
+    }
+
+    fn devices(&self) -> Result<Vec<DeviceInfo>, String> {
+        run::cuda::devices()
+    }
+
+    fn is_device(&self) -> bool {
+        true
+    }
+}
+
+/// Compiles a module for a driver that the caller provides.
+pub(crate) fn compile_on(driver: Arc<dyn Driver>, module: &Module) -> Result<Box<dyn Program>, Failure> {
+    on(Ok(driver), code(module)?)
+}
+
+fn on(driver: Result<Arc<dyn Driver>, String>, code: run::cuda::Code) -> Result<Box<dyn Program>, Failure> {
+    let made = driver.and_then(|driver| run::cuda::Program::new(driver, code));
+    Ok(Box::new(made.map_err(|why| Failure::Other(Error::Input(why)))?))
+}
+
+/// The device-independent code of a module's kernels.
+fn code(module: &Module) -> Result<run::cuda::Code, Failure> {
+    let through = opt::for_devices(module);
+    let module = through.as_ref().unwrap_or(module);
+    let made = ptx(module, true)?;
+    let kernels = made.entries.iter().zip(&module.entries).map(|(own, entry)| run::cuda::Kernel {
+        name: own.name.clone(),
+        group_size: entry.group_size,
+        first_group_last: own.first_group_last,
+        uses_arena: own.uses_arena,
+    });
+    let prints = made.prints.into_iter().map(|p| run::cuda::Print {
+        number: p.number,
+        format: p.format,
+        kinds: p.kinds,
+    });
+    Ok(run::cuda::Code {
+        kernels: kernels.collect(),
+        prints: prints.collect(),
+        text: made.text,
+        globals: made.buffers,
+        errors: made.errors,
+        out_of_memory: codegen_llvm::aot::OUT_OF_MEMORY,
+    })
+}
