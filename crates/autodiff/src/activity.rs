@@ -11,7 +11,7 @@
 //! nothing.
 
 use cranelift_entity::EntitySet;
-use ir::{Func, Function, Inst, Module, Op, Region, Types, Value};
+use ir::{Func, Function, Inst, Linearity, Module, Op, Region, Types, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::engine::{Mask, Mode};
@@ -225,41 +225,9 @@ impl Flow<'_> {
                     }
                 }
             }
-            Op::Const(_)
-            | Op::Zero
-            | Op::Absent
-            | Op::And
-            | Op::Or
-            | Op::Xor
-            | Op::Not
-            | Op::Shl
-            | Op::Shr
-            | Op::Math(_)
-            | Op::Eq
-            | Op::Ne
-            | Op::Lt
-            | Op::Le
-            | Op::Gt
-            | Op::Ge
-            | Op::Bitcast
-            | Op::Detach
-            | Op::GlobalRef(_)
-            | Op::BufferLoad(_)
-            | Op::BufferStore(_)
-            | Op::Atomic(..)
-            | Op::BufferLen
-            | Op::BufferOffset
-            | Op::BufferCast(_)
-            | Op::BufferAddress
-            | Op::OnDevice
-            | Op::Barrier
-            | Op::WaveGather
-            | Op::Builtin(_)
-            | Op::Printf(_)
-            | Op::Assert(_)
-            | Op::CheckFinite(_) => (),
             // Resolved before any function that contains them is differentiated.
             Op::CallDerivative(..) | Op::CallTransposeOf(_) => (),
+            op => debug_assert!(matches!(op.linearity(), Linearity::Never | Linearity::Source)),
         }
     }
 }

@@ -25,7 +25,7 @@ use std::ops::Range;
 
 use ir::build::{float_bits, float_value};
 use ir::range::Ranges;
-use ir::{Op, Scalar, Type, TypeData, Value};
+use ir::{Linearity, Op, Scalar, Type, TypeData, Value};
 
 use crate::linearize::Linearize;
 
@@ -274,43 +274,16 @@ pub(crate) fn tangent(pass: &mut Linearize, data: &ir::InstData, factor: Option<
             }
             None
         }
+        // Of numbers that have no differentials.
         Op::Convert | Op::Splat => None,
-        Op::Const(_)
-        | Op::Zero
-        | Op::Absent
-        | Op::And
-        | Op::Or
-        | Op::Xor
-        | Op::Not
-        | Op::Shl
-        | Op::Shr
-        | Op::Math(_)
-        | Op::Eq
-        | Op::Ne
-        | Op::Lt
-        | Op::Le
-        | Op::Gt
-        | Op::Ge
-        | Op::Bitcast
-        | Op::Detach
-        | Op::GlobalRef(_)
-        | Op::BufferLoad(_)
-        | Op::BufferStore(_)
-        | Op::Atomic(..)
-        | Op::BufferLen
-        | Op::BufferOffset
-        | Op::BufferCast(_)
-        | Op::BufferAddress
-        | Op::OnDevice
-        | Op::Barrier
-        | Op::WaveGather
-        | Op::Builtin(_)
-        | Op::Printf(_)
-        | Op::Assert(_)
-        | Op::CheckFinite(_) => None,
-        // Handled by `linearize`.
-        Op::Call(_) | Op::CallDerivative(..) | Op::CallTransposeOf(_) => None,
-        Op::If | Op::Switch(_) | Op::For(_) | Op::Loop(_) => None,
+        // `linearize` handles calls and regions; activity ends at ops that are never linear.
+        op => {
+            debug_assert!(matches!(
+                op.linearity(),
+                Linearity::Never | Linearity::Source | Linearity::Structure
+            ));
+            None
+        }
     };
     if let Some(tangent) = tangent
         && differentiable

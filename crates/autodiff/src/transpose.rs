@@ -519,46 +519,8 @@ impl Transpose<'_> {
             | Op::Store
             | Op::AddTo
             | Op::SubCell => (),
-            // `Op::linearity` is `Never` for these, so `propagate` has rejected them.
-            Op::CallDerivative(..)
-            | Op::Const(_)
-            | Op::Sub
-            | Op::Neg
-            | Op::Mul
-            | Op::Div
-            | Op::Rem
-            | Op::And
-            | Op::Or
-            | Op::Xor
-            | Op::Not
-            | Op::Shl
-            | Op::Shr
-            | Op::Math(_)
-            | Op::Eq
-            | Op::Ne
-            | Op::Lt
-            | Op::Le
-            | Op::Gt
-            | Op::Ge
-            | Op::Bitcast
-            | Op::Detach
-            | Op::GlobalRef(_)
-            | Op::BufferLoad(_)
-            | Op::BufferStore(_)
-            | Op::Atomic(..)
-            | Op::BufferLen
-            | Op::BufferOffset
-            | Op::BufferCast(_)
-            | Op::BufferAddress
-            | Op::OnDevice
-            | Op::Barrier
-            | Op::WaveGather
-            | Op::Builtin(_)
-            | Op::Printf(_)
-            | Op::Assert(_)
-            | Op::CheckFinite(_) => {
-                unreachable!("{:?} is not linear", data.op)
-            }
+            // `propagate` has rejected ops that are never linear, and writes differences and products by others.
+            _ => unreachable!("{:?} is not linear", data.op),
         }
     }
 

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use crate::function::{Func, Function, Inst, InstData, Region, RegionData, Slot, Span, Value, ValueData};
 use crate::module::Module;
 use crate::ops::{Math, Op};
+use crate::spec::Typing;
 use crate::types::{Scalar, Type, TypeData, Types};
 
 /// Appends instructions to the innermost open region.
@@ -239,31 +240,16 @@ pub fn float_value(scalar: Scalar, bits: u64) -> f64 {
 
 /// The result type of an op with one result, where it follows from the operands' types.
 pub fn infer(types: &mut Types, op: &Op, args: &[Type]) -> Option<Type> {
+    match op.spec().typing {
+        Typing::Same(_) => return args.first().copied(),
+        Typing::Compare => return Some(types.with_scalar(*args.first()?, Scalar::Bool)),
+        Typing::Own => {}
+    }
     Some(match op {
-        Op::Add
-        | Op::Sub
-        | Op::Mul
-        | Op::Div
-        | Op::Rem
-        | Op::Neg
-        | Op::Scale
-        | Op::Unscale
-        | Op::Mask
-        | Op::Present
-        | Op::And
-        | Op::Or
-        | Op::Xor
-        | Op::Not
-        | Op::Shl
-        | Op::Shr
-        | Op::Detach
-        | Op::CheckFinite(_)
-        | Op::Insert(_)
-        | Op::BufferOffset => *args.first()?,
-        Op::Math(Math::IsNan | Math::IsInf) | Op::Eq | Op::Ne | Op::Lt | Op::Le | Op::Gt | Op::Ge => {
-            types.with_scalar(*args.first()?, Scalar::Bool)
+        Op::Math(Math::IsNan | Math::IsInf) => types.with_scalar(*args.first()?, Scalar::Bool),
+        Op::Math(_) | Op::Present | Op::Detach | Op::CheckFinite(_) | Op::Insert(_) | Op::BufferOffset => {
+            *args.first()?
         }
-        Op::Math(_) => *args.first()?,
         Op::Select => *args.get(1)?,
         Op::Extract(_) | Op::Index => types.element(*args.first()?)?,
         Op::Sum => types.scalar_of(*args.first()?)?.into(),

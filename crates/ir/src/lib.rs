@@ -25,6 +25,7 @@ pub mod print;
 pub mod range;
 pub mod room;
 pub mod scalar;
+mod spec;
 pub mod threads;
 pub mod types;
 pub mod verify;
@@ -39,5 +40,6 @@ pub use function::{
 };
 pub use memory::{MatrixOrder, MemData, MemType, MemTypes};
 pub use module::{Entry, Global, GlobalData, Module, Residuals, Space, Witness};
-pub use ops::{AtomicOp, Builtin, DerivativeOp, Linearity, LoopInfo, Math, Op, Path, Rest, Step, WAVE_LANES};
+pub use ops::{AtomicOp, Builtin, DerivativeOp, LoopInfo, Math, Op, Path, Rest, Step, WAVE_LANES};
+pub use spec::{Class, Kind, Linearity, Spec, Typing};
 pub use types::{Scalar, Type, TypeData, Types};

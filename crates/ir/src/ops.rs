@@ -23,7 +23,7 @@
 //!
 //! # Linear values
 //!
-//! A value marked `linear` is a tangent or cotangent. [`Op::linearity`] lists the ops that may take or give
+//! A value marked `linear` is a tangent or cotangent. [`Op::spec`] lists the ops that may take or give
 //! one; they are the same ops as for numbers, so that derivatives are ordinary code once the marks are
 //! dropped.
 
@@ -270,6 +270,13 @@ pub struct LoopInfo {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Path(pub Box<[Step]>);
 
+impl Path {
+    /// The number of dynamic operands.
+    pub fn n_dynamic(&self) -> usize {
+        self.0.iter().filter(|step| **step == Step::Dynamic).count()
+    }
+}
+
 /// One step of a [`Path`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
@@ -292,6 +299,28 @@ pub enum Builtin {
     GroupIndex,
     /// The number of threads of a group along each axis.
     GroupSize,
+}
+
+impl Builtin {
+    /// Every input, for tables.
+    pub const ALL: [Builtin; 5] = [
+        Builtin::DispatchThreadId,
+        Builtin::GroupId,
+        Builtin::GroupThreadId,
+        Builtin::GroupIndex,
+        Builtin::GroupSize,
+    ];
+
+    /// The name in the textual IR.
+    pub fn name(self) -> &'static str {
+        match self {
+            Builtin::DispatchThreadId => "dispatch_thread_id",
+            Builtin::GroupId => "group_id",
+            Builtin::GroupThreadId => "group_thread_id",
+            Builtin::GroupIndex => "group_index",
+            Builtin::GroupSize => "group_size",
+        }
+    }
 }
 
 /// How the bytes at the end of memory that do not fill an element are treated.
@@ -318,6 +347,32 @@ pub enum AtomicOp {
 }
 
 impl AtomicOp {
+    /// Every operation, for tables.
+    pub const ALL: [AtomicOp; 8] = [
+        AtomicOp::Add,
+        AtomicOp::Min,
+        AtomicOp::Max,
+        AtomicOp::And,
+        AtomicOp::Or,
+        AtomicOp::Xor,
+        AtomicOp::Exchange,
+        AtomicOp::CompareExchange,
+    ];
+
+    /// The name, which follows `atomic.` in the textual IR.
+    pub fn name(self) -> &'static str {
+        match self {
+            AtomicOp::Add => "add",
+            AtomicOp::Min => "min",
+            AtomicOp::Max => "max",
+            AtomicOp::And => "and",
+            AtomicOp::Or => "or",
+            AtomicOp::Xor => "xor",
+            AtomicOp::Exchange => "exchange",
+            AtomicOp::CompareExchange => "compare_exchange",
+        }
+    }
+
     /// The number of value operands that follow the place in memory.
     pub fn n_values(self) -> usize {
         if self == AtomicOp::CompareExchange { 2 } else { 1 }
@@ -466,145 +521,7 @@ impl Math {
     }
 }
 
-/// Which operands of an op may be linear, and when its result is linear.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Linearity {
-    /// All operands linear, result linear: `add sub neg convert splat sum construct insert`.
-    All,
-    /// The operand with this number is linear, all others are not: `extract(0) index(0)
-    /// div(0)`.
-    Only(usize),
-    /// Exactly one of the two operands: `mul`.
-    Either,
-    /// The first is a number, all others linear: `select`.
-    AllButFirst,
-    /// No operand; the result may be linear: `zero`.
-    Source,
-    /// Decided by the cell: `local load store add_to sub_cell` (all indices are numbers).
-    Cell,
-    /// Decided by the callee's signature or the regions.
-    Structure,
-    /// Never linear.
-    Never,
-}
-
 impl Op {
-    /// The linearity rule of the op, which the verifier, propagate and transpose share.
-    pub fn linearity(&self) -> Linearity {
-        match self {
-            Op::Add
-            | Op::Sub
-            | Op::Neg
-            | Op::Convert
-            | Op::Splat
-            | Op::Sum
-            | Op::Construct
-            | Op::Insert(_)
-            | Op::Present => Linearity::All,
-            Op::Extract(_) | Op::Index | Op::Div | Op::Scale | Op::Unscale => Linearity::Only(0),
-            Op::Mask => Linearity::Only(1),
-            Op::Mul => Linearity::Either,
-            Op::Select => Linearity::AllButFirst,
-            Op::Zero | Op::Absent => Linearity::Source,
-            Op::Local | Op::Load | Op::Store | Op::AddTo | Op::SubCell => Linearity::Cell,
-            Op::Call(_)
-            | Op::CallDerivative(..)
-            | Op::CallTransposeOf(_)
-            | Op::If
-            | Op::Switch(_)
-            | Op::For(_)
-            | Op::Loop(_) => Linearity::Structure,
-            Op::Const(_)
-            | Op::Rem
-            | Op::And
-            | Op::Or
-            | Op::Xor
-            | Op::Not
-            | Op::Shl
-            | Op::Shr
-            | Op::Math(_)
-            | Op::Eq
-            | Op::Ne
-            | Op::Lt
-            | Op::Le
-            | Op::Gt
-            | Op::Ge
-            | Op::Bitcast
-            | Op::Detach
-            | Op::GlobalRef(_)
-            | Op::BufferLoad(_)
-            | Op::BufferStore(_)
-            | Op::Atomic(..)
-            | Op::BufferLen
-            | Op::BufferOffset
-            | Op::BufferCast(_)
-            | Op::BufferAddress
-            | Op::OnDevice
-            | Op::Barrier
-            | Op::WaveGather
-            | Op::Builtin(_)
-            | Op::Printf(_)
-            | Op::Assert(_)
-            | Op::CheckFinite(_) => Linearity::Never,
-        }
-    }
-
-    /// Returns true if a machine computes the op in about one step per lane: sums, products, comparisons,
-    /// conversions and similar ops, but no quotients and no functions.
-    pub fn is_elementary(&self) -> bool {
-        matches!(
-            self,
-            Op::Add
-                | Op::Sub
-                | Op::Mul
-                | Op::Scale
-                | Op::Mask
-                | Op::Present
-                | Op::Neg
-                | Op::And
-                | Op::Or
-                | Op::Xor
-                | Op::Not
-                | Op::Shl
-                | Op::Shr
-                | Op::Eq
-                | Op::Ne
-                | Op::Lt
-                | Op::Le
-                | Op::Gt
-                | Op::Ge
-                | Op::Convert
-                | Op::Bitcast
-        )
-    }
-
-    /// Returns true if the op by itself (not its regions, not its callee) only computes its results from its
-    /// operands, so that it may be removed, merged with an equal op or moved.
-    pub fn is_pure(&self) -> bool {
-        !matches!(
-            self,
-            Op::Local
-                | Op::Load
-                | Op::Store
-                | Op::AddTo
-                | Op::BufferLoad(_)
-                | Op::BufferStore(_)
-                | Op::Atomic(..)
-                | Op::Barrier
-                | Op::WaveGather
-                | Op::Printf(_)
-                | Op::Assert(_)
-                | Op::CheckFinite(_)
-                | Op::Call(_)
-                | Op::CallDerivative(..)
-                | Op::CallTransposeOf(_)
-                | Op::If
-                | Op::Switch(_)
-                | Op::For(_)
-                | Op::Loop(_)
-        )
-    }
-
     /// The callee of any kind of call.
     pub fn callee(&self) -> Option<Func> {
         match self {

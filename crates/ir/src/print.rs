@@ -13,7 +13,7 @@ use crate::build::infer;
 use crate::function::{Func, Function, Inline, Inst, InstData, Prefer, Region, Slot, Value};
 use crate::memory::{MatrixOrder, MemData, MemType};
 use crate::module::{Global, GlobalData, Module, Space};
-use crate::ops::{AtomicOp, Builtin, DerivativeOp, LoopInfo, Op, Path, Rest, Step, WAVE_LANES};
+use crate::ops::{LoopInfo, Op, Path, Step, WAVE_LANES};
 use crate::scalar;
 use crate::types::{Scalar, Type, TypeData, Types};
 
@@ -457,25 +457,12 @@ pub(crate) fn result_types(
             Some(callee) => callee.results.iter().map(|slot| Some(slot.ty)).collect(),
             None => Vec::new(),
         },
-        Op::CallDerivative(DerivativeOp::Fwd, callee) => match funcs.get(*callee) {
+        Op::CallDerivative(op, callee) => match funcs.get(*callee) {
+            // The type of residuals is printed.
             Some(callee) => {
-                let results = callee.results.iter();
-                results.clone().chain(results.filter(|r| r.diff)).map(|r| Some(r.ty)).collect()
+                let [_, results] = op.signature(callee);
+                results
             }
-            None => Vec::new(),
-        },
-        Op::CallDerivative(DerivativeOp::Apply | DerivativeOp::Linearize, callee) => match funcs.get(*callee)
-        {
-            // The last result is the residuals, whose type is printed.
-            Some(callee) => callee.results.iter().map(|slot| Some(slot.ty)).chain([None]).collect(),
-            None => Vec::new(),
-        },
-        Op::CallDerivative(DerivativeOp::Pushforward, callee) => match funcs.get(*callee) {
-            Some(callee) => callee.results.iter().filter(|r| r.diff).map(|r| Some(r.ty)).collect(),
-            None => Vec::new(),
-        },
-        Op::CallDerivative(DerivativeOp::Bwd | DerivativeOp::Pullback, callee) => match funcs.get(*callee) {
-            Some(callee) => callee.params.iter().filter(|p| p.diff).map(|p| Some(p.ty)).collect(),
             None => Vec::new(),
         },
         Op::GlobalRef(global) => match globals.get(*global) {
@@ -527,96 +514,8 @@ pub fn arithmetic(op: &Op) -> String {
 
 /// The name of an op in the textual IR.
 pub fn op_name(op: &Op) -> String {
-    let name = match op {
-        Op::Const(_) => "const",
-        Op::Zero => "zero",
-        Op::Absent => "absent",
-        Op::Scale => "scale",
-        Op::Unscale => "unscale",
-        Op::Mask => "mask",
-        Op::Present => "present",
-        Op::Add => "add",
-        Op::Sub => "sub",
-        Op::Mul => "mul",
-        Op::Div => "div",
-        Op::Rem => "rem",
-        Op::Neg => "neg",
-        Op::And => "and",
-        Op::Or => "or",
-        Op::Xor => "xor",
-        Op::Not => "not",
-        Op::Shl => "shl",
-        Op::Shr => "shr",
-        Op::Math(m) => m.name(),
-        Op::Eq => "eq",
-        Op::Ne => "ne",
-        Op::Lt => "lt",
-        Op::Le => "le",
-        Op::Gt => "gt",
-        Op::Ge => "ge",
-        Op::Convert => "convert",
-        Op::Bitcast => "bitcast",
-        Op::Select => "select",
-        Op::Detach => "detach",
-        Op::Construct => "construct",
-        Op::Splat => "splat",
-        Op::Extract(_) => "extract",
-        Op::Insert(_) => "insert",
-        Op::Index => "index",
-        Op::Sum => "sum",
-        Op::Local => "local",
-        Op::Load => "load",
-        Op::Store => "store",
-        Op::AddTo => "add_to",
-        Op::SubCell => "sub_cell",
-        Op::GlobalRef(_) => "global_ref",
-        Op::BufferLoad(_) => "buffer_load",
-        Op::BufferStore(_) => "buffer_store",
-        Op::Atomic(_, op) => return format!("atomic.{}", atomic_name(*op)),
-        Op::BufferLen => "buffer_len",
-        Op::BufferOffset => "buffer_offset",
-        Op::BufferCast(Rest::Kept) => "buffer_cast",
-        Op::BufferCast(Rest::Dropped) => "buffer_cast_whole",
-        Op::BufferAddress => "buffer_address",
-        Op::OnDevice => "on_device",
-        Op::Barrier => "barrier",
-        Op::WaveGather => "wave_gather",
-        Op::Builtin(builtin) => builtin_name(*builtin),
-        Op::Printf(_) => "printf",
-        Op::Assert(_) => "assert",
-        Op::CheckFinite(_) => "check_finite",
-        Op::Call(_) => "call",
-        Op::CallDerivative(op, _) => op.name(),
-        Op::CallTransposeOf(_) => "call_transpose_of",
-        Op::If => "if",
-        Op::Switch(_) => "switch",
-        Op::For(_) => "for",
-        Op::Loop(_) => "loop",
-    };
-    name.to_string()
-}
-
-/// The name of an atomic operation.
-pub fn atomic_name(op: AtomicOp) -> &'static str {
     match op {
-        AtomicOp::Add => "add",
-        AtomicOp::Min => "min",
-        AtomicOp::Max => "max",
-        AtomicOp::And => "and",
-        AtomicOp::Or => "or",
-        AtomicOp::Xor => "xor",
-        AtomicOp::Exchange => "exchange",
-        AtomicOp::CompareExchange => "compare_exchange",
-    }
-}
-
-/// The name of a built-in input.
-pub fn builtin_name(builtin: Builtin) -> &'static str {
-    match builtin {
-        Builtin::DispatchThreadId => "dispatch_thread_id",
-        Builtin::GroupId => "group_id",
-        Builtin::GroupThreadId => "group_thread_id",
-        Builtin::GroupIndex => "group_index",
-        Builtin::GroupSize => "group_size",
+        Op::Atomic(_, op) => format!("atomic.{}", op.name()),
+        op => op.spec().name.to_string(),
     }
 }

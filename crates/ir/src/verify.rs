@@ -28,7 +28,8 @@ use cranelift_entity::{EntityRef, SecondaryMap};
 
 use crate::function::{Function, Inst, InstData, Region, Value};
 use crate::module::Module;
-use crate::ops::{Linearity, Op};
+use crate::ops::Op;
+use crate::spec::Linearity;
 use crate::types::{Scalar, Type, TypeData, Types};
 
 pub use module::{verify_module, verify_signatures};

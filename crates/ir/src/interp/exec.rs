@@ -5,10 +5,15 @@ use super::{Access, AccessKind, Bound, Host, Kind, Machine};
 use crate::function::{Function, Inst, InstData, Span, Value as Name};
 use crate::ops::{AtomicOp, Builtin, Math, Op, Path, Rest, Step};
 use crate::scalar;
+use crate::spec::Class;
 use crate::types::{Scalar, Type, TypeData};
 
 /// The maximum number of elements of a stack that grows by `add_to`.
 const STACK_LIMIT: usize = 1 << 28;
+
+fn unknown(op: &Op) -> String {
+    format!("the interpreter does not know `{}`", op.spec().name)
+}
 
 impl<L: Lane> Machine<'_, L> {
     fn present(&self, f: &Function, data: &InstData) -> Result<Value<L>, String> {
@@ -19,35 +24,32 @@ impl<L: Lane> Machine<'_, L> {
 
     pub(super) fn execute(&mut self, f: &Function, inst: Inst, host: &mut dyn Host) -> Result<(), String> {
         let data = &f.insts[inst];
-        let result = match &data.op {
-            Op::Const(bits) => Value::Scalar(L::from_bits(*bits)),
+        let result = match data.op.spec().class {
+            Class::Number => match &data.op {
+                Op::Const(bits) => Some(Value::Scalar(L::from_bits(*bits))),
+                _ => Some(self.elementwise(f, data)?),
+            },
+            Class::Differential => Some(match &data.op {
+                Op::Absent => Value::absent(&self.module.types, result_type(f, data)),
+                Op::Present => self.present(f, data)?,
+                _ => self.elementwise(f, data)?,
+            }),
+            Class::Aggregate => Some(self.aggregate(f, data)?),
+            Class::Cell => self.cell_op(f, data)?,
+            Class::World => self.world(f, data, host)?,
+            Class::Call => return self.call(data),
+            Class::Control => return self.control(f, inst),
+        };
+        if let Some(result) = result {
+            let name = *data.results.first().ok_or("an op without its result")?;
+            self.bind(name, Bound::Value(result));
+        }
+        Ok(())
+    }
+
+    fn aggregate(&self, f: &Function, data: &InstData) -> Result<Value<L>, String> {
+        Ok(match &data.op {
             Op::Zero => Value::zero(&self.module.types, result_type(f, data)),
-            Op::Absent => Value::absent(&self.module.types, result_type(f, data)),
-            Op::Present => self.present(f, data)?,
-            Op::Add
-            | Op::Sub
-            | Op::Mul
-            | Op::Div
-            | Op::Rem
-            | Op::Neg
-            | Op::Scale
-            | Op::Unscale
-            | Op::Mask
-            | Op::And
-            | Op::Or
-            | Op::Xor
-            | Op::Not
-            | Op::Shl
-            | Op::Shr
-            | Op::Math(_)
-            | Op::Eq
-            | Op::Ne
-            | Op::Lt
-            | Op::Le
-            | Op::Gt
-            | Op::Ge
-            | Op::Convert
-            | Op::Bitcast => self.elementwise(f, data)?,
             Op::Select => self.select(data)?,
             Op::Detach => self.cut(self.value(data.args[0])?),
             Op::Construct => {
@@ -89,18 +91,24 @@ impl<L: Lane> Machine<'_, L> {
                 }
                 Value::Scalar(sum)
             }
+            _ => return Err(unknown(&data.op)),
+        })
+    }
 
+    /// Executes an op on cells; the value of its result, if that is not a cell.
+    fn cell_op(&mut self, f: &Function, data: &InstData) -> Result<Option<Value<L>>, String> {
+        Ok(Some(match &data.op {
             Op::Local => {
                 let content = self.value(data.args[0])?.clone();
                 self.bind(data.results[0], Bound::Cell(content));
-                return Ok(());
+                return Ok(None);
             }
             Op::SubCell => {
                 let idx = self.index(f, data.args[1])?;
                 let (root, mut path) = self.cell(data.args[0])?;
                 path.push(idx);
                 self.bind(data.results[0], Bound::SubCell(root, path));
-                return Ok(());
+                return Ok(None);
             }
             Op::Load => {
                 let (root, path) = self.place(f, &data.args)?;
@@ -119,8 +127,21 @@ impl<L: Lane> Machine<'_, L> {
                 }
                 content
             }
-            Op::Store | Op::AddTo => return self.write_cell(f, data),
+            Op::Store | Op::AddTo => {
+                self.write_cell(f, data)?;
+                return Ok(None);
+            }
+            _ => return Err(unknown(&data.op)),
+        }))
+    }
 
+    fn world(
+        &mut self,
+        f: &Function,
+        data: &InstData,
+        host: &mut dyn Host,
+    ) -> Result<Option<Value<L>>, String> {
+        Ok(Some(match &data.op {
             Op::GlobalRef(global) => {
                 Value::Buffer(Handle { buffer: host.global(*global), ..Handle::default() })
             }
@@ -149,7 +170,7 @@ impl<L: Lane> Machine<'_, L> {
                     host.write(buffer, at, &bytes);
                     self.forget(buffer, lost);
                 }
-                return Ok(());
+                return Ok(None);
             }
             Op::Atomic(path, op) => self.atomic(f, data, path, *op, host)?,
             Op::BufferLen => {
@@ -189,7 +210,7 @@ impl<L: Lane> Machine<'_, L> {
                 });
                 Value::Vector([at & 0xffff_ffff, at >> 32].into_iter().map(L::from_bits).collect())
             }
-            Op::Barrier | Op::WaveGather => return Ok(()),
+            Op::Barrier | Op::WaveGather => return Ok(None),
             Op::Builtin(builtin) => {
                 let place = host.builtin(*builtin).map(|x| L::from_bits(x as u64));
                 match builtin {
@@ -205,12 +226,13 @@ impl<L: Lane> Machine<'_, L> {
                 for &arg in &data.args {
                     args.push((self.scalar(f, arg)?, self.value(arg)?.lane().bits()));
                 }
-                return host.print(&super::format_printf(format, &args));
+                host.print(&super::format_printf(format, &args))?;
+                return Ok(None);
             }
             Op::Assert(message) => {
                 return match self.value(data.args[0])?.lane().bits() {
                     0 => Err(message.to_string()),
-                    _ => Ok(()),
+                    _ => Ok(None),
                 };
             }
 
@@ -225,7 +247,12 @@ impl<L: Lane> Machine<'_, L> {
                 }
                 self.value(data.args[0])?.clone()
             }
+            _ => return Err(unknown(&data.op)),
+        }))
+    }
 
+    fn call(&mut self, data: &InstData) -> Result<(), String> {
+        match &data.op {
             Op::Call(callee) => {
                 let mut args = Vec::with_capacity(data.args.len());
                 for (&arg, slot) in data.args.iter().zip(&self.module.funcs[*callee].params) {
@@ -233,25 +260,29 @@ impl<L: Lane> Machine<'_, L> {
                     self.pass(&mut value, slot);
                     args.push(value);
                 }
-                return self.enter(*callee, args);
+                self.enter(*callee, args)
             }
             Op::CallDerivative(_, callee) | Op::CallTransposeOf(callee) => {
                 let name = &self.module.funcs[*callee].name;
-                return Err(format!("a derivative of '{name}' was not differentiated"));
+                Err(format!("a derivative of '{name}' was not differentiated"))
             }
+            op => Err(unknown(op)),
+        }
+    }
 
+    fn control(&mut self, f: &Function, inst: Inst) -> Result<(), String> {
+        let data = &f.insts[inst];
+        match &data.op {
             Op::If => {
                 let taken = self.value(data.args[0])?.lane().bits() != 0;
                 let region = data.regions[usize::from(!taken)];
                 self.begin(f, region, Vec::new(), Kind::Arm(inst));
-                return Ok(());
             }
             Op::Switch(cases) => {
                 let tag =
                     scalar::to_i64(self.scalar(f, data.args[0])?, self.value(data.args[0])?.lane().bits());
                 let arm = cases.iter().position(|&case| case == tag).unwrap_or(cases.len());
                 self.begin(f, data.regions[arm], Vec::new(), Kind::Arm(inst));
-                return Ok(());
             }
             Op::For(_) => {
                 let n = self.value(data.args[0])?.lane().bits();
@@ -261,17 +292,14 @@ impl<L: Lane> Machine<'_, L> {
                     self.check_bound(f, inst, n - 1)?;
                 }
                 self.next_trip(f, inst, 0, n, carried, stacks);
-                return Ok(());
             }
             Op::Loop(_) => {
                 let carried = self.values(&data.args)?;
                 let stacks = vec![Vec::new(); data.results.len() - carried.len()];
                 self.begin(f, data.regions[0], carried, Kind::Loop { inst, trip: 0, stacks });
-                return Ok(());
             }
-        };
-        let name = *data.results.first().ok_or("an op without its result")?;
-        self.bind(name, Bound::Value(result));
+            op => return Err(unknown(op)),
+        }
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::{MAX_VALUE, OpParts, Parsed, Parser, define};
 use crate::function::{Function, InstData, Region, RegionData, Span, Value, ValueData};
 use crate::module::Module;
-use crate::ops::{AtomicOp, Builtin, DerivativeOp, LoopInfo, Math, Op, Path, Rest, Step};
+use crate::ops::{AtomicOp, DerivativeOp, LoopInfo, Op, Path, Step};
 use crate::print::result_types;
 use crate::scalar;
 use crate::types::{Scalar, Type, TypeData};
@@ -289,20 +289,10 @@ impl Parser<'_> {
             "buffer_load" => Op::BufferLoad(self.path()?),
             "buffer_store" => Op::BufferStore(self.path()?),
             "atomic" => {
-                let all = [
-                    AtomicOp::Add,
-                    AtomicOp::Min,
-                    AtomicOp::Max,
-                    AtomicOp::And,
-                    AtomicOp::Or,
-                    AtomicOp::Xor,
-                    AtomicOp::Exchange,
-                    AtomicOp::CompareExchange,
-                ];
-                let op = all.into_iter().find(|op| crate::print::atomic_name(*op) == suffix);
+                let op = AtomicOp::ALL.into_iter().find(|op| op.name() == suffix);
                 Op::Atomic(self.path()?, op.ok_or_else(|| format!("'{suffix}' is not atomic"))?)
             }
-            _ => simple_op(word).ok_or_else(|| format!("'{word}' is not an op"))?,
+            _ => Op::plain(word).ok_or_else(|| format!("'{word}' is not an op"))?,
         })
     }
 
@@ -321,61 +311,4 @@ impl Parser<'_> {
         }
         Ok(Path(steps.into()))
     }
-}
-
-/// The op of that name, if it consists of nothing but its operands.
-fn simple_op(name: &str) -> Option<Op> {
-    Some(match name {
-        "zero" => Op::Zero,
-        "absent" => Op::Absent,
-        "scale" => Op::Scale,
-        "unscale" => Op::Unscale,
-        "mask" => Op::Mask,
-        "present" => Op::Present,
-        "add" => Op::Add,
-        "sub" => Op::Sub,
-        "mul" => Op::Mul,
-        "div" => Op::Div,
-        "rem" => Op::Rem,
-        "neg" => Op::Neg,
-        "and" => Op::And,
-        "or" => Op::Or,
-        "xor" => Op::Xor,
-        "not" => Op::Not,
-        "shl" => Op::Shl,
-        "shr" => Op::Shr,
-        "eq" => Op::Eq,
-        "ne" => Op::Ne,
-        "lt" => Op::Lt,
-        "le" => Op::Le,
-        "gt" => Op::Gt,
-        "ge" => Op::Ge,
-        "convert" => Op::Convert,
-        "bitcast" => Op::Bitcast,
-        "select" => Op::Select,
-        "detach" => Op::Detach,
-        "construct" => Op::Construct,
-        "splat" => Op::Splat,
-        "index" => Op::Index,
-        "sum" => Op::Sum,
-        "local" => Op::Local,
-        "load" => Op::Load,
-        "store" => Op::Store,
-        "add_to" => Op::AddTo,
-        "sub_cell" => Op::SubCell,
-        "buffer_len" => Op::BufferLen,
-        "buffer_offset" => Op::BufferOffset,
-        "buffer_cast" => Op::BufferCast(Rest::Kept),
-        "buffer_cast_whole" => Op::BufferCast(Rest::Dropped),
-        "buffer_address" => Op::BufferAddress,
-        "on_device" => Op::OnDevice,
-        "barrier" => Op::Barrier,
-        "wave_gather" => Op::WaveGather,
-        "dispatch_thread_id" => Op::Builtin(Builtin::DispatchThreadId),
-        "group_id" => Op::Builtin(Builtin::GroupId),
-        "group_thread_id" => Op::Builtin(Builtin::GroupThreadId),
-        "group_index" => Op::Builtin(Builtin::GroupIndex),
-        "group_size" => Op::Builtin(Builtin::GroupSize),
-        _ => Op::Math(Math::ALL.into_iter().find(|m| m.name() == name)?),
-    })
 }

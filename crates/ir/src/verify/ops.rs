@@ -3,85 +3,25 @@
 use super::{Checked, Verifier, check};
 use crate::function::{Function, InstData, Region, Value};
 use crate::memory::MemType;
-use crate::ops::{AtomicOp, Builtin, DerivativeOp, Math, Op, Path, Step, WAVE_LANES};
+use crate::ops::{AtomicOp, Builtin, Math, Op, Path, Step, WAVE_LANES};
 use crate::scalar;
+use crate::spec::{Class, Typing};
 use crate::types::{Scalar, Type, TypeData};
-
-/// The number of operands, results and regions of an op; `None` is any number.
-type Arity = (Option<usize>, usize, usize);
 
 impl Verifier<'_> {
     /// Rule 1: checks the number of operands, results and regions.
     pub(super) fn arity(&self, data: &InstData) -> Checked {
-        let n = |args| (Some(args), 1, 0);
-        let (args, results, regions): Arity = match &data.op {
-            Op::Const(_) | Op::Zero | Op::Absent | Op::GlobalRef(_) | Op::Builtin(_) | Op::OnDevice => n(0),
-            Op::Neg
-            | Op::Present
-            | Op::Not
-            | Op::Convert
-            | Op::Bitcast
-            | Op::Detach
-            | Op::Splat
-            | Op::Extract(_)
-            | Op::Sum
-            | Op::Local
-            | Op::BufferAddress
-            | Op::BufferLen => n(1),
-            Op::Add
-            | Op::Sub
-            | Op::Mul
-            | Op::Div
-            | Op::Scale
-            | Op::Unscale
-            | Op::Mask
-            | Op::Rem
-            | Op::And
-            | Op::Or
-            | Op::Xor
-            | Op::Shl
-            | Op::Shr
-            | Op::Eq
-            | Op::Ne
-            | Op::Lt
-            | Op::Le
-            | Op::Gt
-            | Op::Ge
-            | Op::Insert(_)
-            | Op::Index
-            | Op::SubCell
-            | Op::BufferOffset
-            | Op::BufferCast(_) => n(2),
-            Op::Math(m) => n(m.arity()),
-            Op::Select => n(3),
-            Op::Construct => (None, 1, 0),
-            Op::Load => (None, 1, 0),
-            Op::Store | Op::AddTo => (None, 0, 0),
-            Op::BufferLoad(path) => (Some(2 + dynamic(path)), 1, 0),
-            Op::BufferStore(path) => (Some(3 + dynamic(path)), 0, 0),
-            Op::Atomic(path, AtomicOp::CompareExchange) => (Some(4 + dynamic(path)), 1, 0),
-            Op::Atomic(path, _) => (Some(3 + dynamic(path)), 1, 0),
-            Op::Barrier => (Some(0), 0, 0),
-            Op::WaveGather => (Some(1), 2, 0),
-            Op::Printf(_) => (None, 0, 0),
-            Op::Assert(_) => (Some(1), 0, 0),
-            Op::CheckFinite(_) => (None, 1, 0),
-            Op::Call(_) | Op::CallDerivative(..) | Op::CallTransposeOf(_) => {
-                return check(data.regions.is_empty(), || "a call holds no region".to_string());
-            }
-            Op::If => (Some(1), data.results.len(), 2),
-            Op::Switch(cases) => (Some(1), data.results.len(), cases.len() + 1),
-            Op::For(_) | Op::Loop(_) => (None, data.results.len(), 1),
-        };
-        let least = match data.op {
-            Op::Load | Op::For(_) => 1,
-            Op::Store | Op::AddTo => 2,
+        let spec = data.op.spec();
+        let (least, most) = spec.operands;
+        let n = data.args.len();
+        check((least..=most).contains(&n), || format!("it has {n} operands instead of {least}"))?;
+        let regions = match &data.op {
+            Op::If => 2,
+            Op::Switch(cases) => cases.len() + 1,
+            Op::For(_) | Op::Loop(_) => 1,
             _ => 0,
         };
-        check(args.is_none_or(|n| n == data.args.len()) && data.args.len() >= least, || {
-            let n = args.unwrap_or(least);
-            format!("it has {} operands instead of {n}", data.args.len())
-        })?;
+        let results = spec.results.unwrap_or(data.results.len());
         check(results == data.results.len(), || {
             format!("it has {} results instead of {results}", data.results.len())
         })?;
@@ -165,6 +105,18 @@ impl Verifier<'_> {
         let args = &data.args;
         let undefined =
             |s: Scalar| format!("{} is not defined for {}", crate::print::op_name(&data.op), s.name());
+        match data.op.spec().typing {
+            Typing::Same(kind) => {
+                let s = self.uniform(data)?;
+                check(kind.has(s), || undefined(s))?;
+                return self.same(data.results[0], self.ty(args[0]), "the result");
+            }
+            Typing::Compare => {
+                self.uniform(data)?;
+                return self.shaped(data.results[0], args[0], Scalar::Bool);
+            }
+            Typing::Own => {}
+        }
         match &data.op {
             Op::Const(bits) => match self.types[self.ty(data.results[0])] {
                 TypeData::Scalar(s) => check(scalar::canonical(s, *bits) == *bits, || {
@@ -173,29 +125,9 @@ impl Verifier<'_> {
                 _ => Err("a constant is a scalar".to_string()),
             },
             Op::Zero => self.not_cell(data.results[0]),
-            Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Rem | Op::Neg => {
-                let s = self.uniform(data)?;
-                check(s != Scalar::Bool, || undefined(s))?;
-                self.same(data.results[0], self.ty(args[0]), "the result")
-            }
             Op::Absent => self.differentiable(data.results[0]),
             Op::Present => {
                 self.differentiable(args[0])?;
-                self.same(data.results[0], self.ty(args[0]), "the result")
-            }
-            Op::Scale | Op::Unscale | Op::Mask => {
-                let s = self.uniform(data)?;
-                check(s.is_float(), || undefined(s))?;
-                self.same(data.results[0], self.ty(args[0]), "the result")
-            }
-            Op::And | Op::Or | Op::Xor | Op::Not => {
-                let s = self.uniform(data)?;
-                check(!s.is_float(), || undefined(s))?;
-                self.same(data.results[0], self.ty(args[0]), "the result")
-            }
-            Op::Shl | Op::Shr => {
-                let s = self.uniform(data)?;
-                check(s.is_int(), || undefined(s))?;
                 self.same(data.results[0], self.ty(args[0]), "the result")
             }
             Op::Math(m) => {
@@ -203,10 +135,6 @@ impl Verifier<'_> {
                 check(scalar::has_math(*m, s), || undefined(s))?;
                 let to = if matches!(m, Math::IsNan | Math::IsInf) { Scalar::Bool } else { s };
                 self.shaped(data.results[0], args[0], to)
-            }
-            Op::Eq | Op::Ne | Op::Lt | Op::Le | Op::Gt | Op::Ge => {
-                self.uniform(data)?;
-                self.shaped(data.results[0], args[0], Scalar::Bool)
             }
             Op::Convert => {
                 self.numeric(args[0])?;
@@ -267,6 +195,22 @@ impl Verifier<'_> {
                 _ => Err(format!("{} is {}, not a vector", args[0], self.name(self.ty(args[0])))),
             },
 
+            op => match op.spec().class {
+                Class::Cell => self.cell_op(data),
+                Class::World => self.memory_op(data),
+                Class::Call => self.call(data),
+                Class::Control => self.control(data),
+                Class::Number | Class::Differential | Class::Aggregate => {
+                    Err("it has no typing rule".to_string())
+                }
+            },
+        }
+    }
+
+    /// The rules of cells.
+    fn cell_op(&self, data: &InstData) -> Checked {
+        let args = &data.args;
+        match &data.op {
             Op::Local => {
                 self.not_cell(args[0])?;
                 let content = self.types.content(self.ty(data.results[0]));
@@ -298,7 +242,16 @@ impl Verifier<'_> {
                     format!("the result is {}", self.name(self.ty(data.results[0])))
                 })
             }
+            _ => Err("it has no typing rule".to_string()),
+        }
+    }
 
+    /// The rules of memory and of what else is around a thread.
+    fn memory_op(&self, data: &InstData) -> Checked {
+        let args = &data.args;
+        let undefined =
+            |s: Scalar| format!("{} is not defined for {}", crate::print::op_name(&data.op), s.name());
+        match &data.op {
             Op::GlobalRef(global) => {
                 let global = self.module.globals.get(*global).ok_or("the global does not exist")?;
                 check(self.types[self.ty(data.results[0])] == TypeData::Buffer(global.ty), || {
@@ -382,47 +335,24 @@ impl Verifier<'_> {
                     _ => Err(format!("{arg} is neither a number nor a vector")),
                 })
             }
+            _ => Err("it has no typing rule".to_string()),
+        }
+    }
 
+    /// The rules of calls.
+    fn call(&self, data: &InstData) -> Checked {
+        let args = &data.args;
+        match &data.op {
             Op::Call(callee) => {
                 let callee = self.callee(*callee)?;
                 self.list("operand", args, callee.params.iter().map(|p| p.ty))?;
                 self.list("result", &data.results, callee.results.iter().map(|r| r.ty))
             }
-            Op::CallDerivative(DerivativeOp::Fwd, callee) => {
-                let callee = self.callee(*callee)?;
-                let (params, results) = (&callee.params, &callee.results);
-                let tangents = params.iter().filter(|p| p.diff);
-                self.list("operand", args, params.iter().chain(tangents).map(|p| p.ty))?;
-                let tangents = results.iter().filter(|r| r.diff);
-                self.list("result", &data.results, results.iter().chain(tangents).map(|r| r.ty))
-            }
-            Op::CallDerivative(DerivativeOp::Bwd, callee) => {
-                let callee = self.callee(*callee)?;
-                let (params, results) = (&callee.params, &callee.results);
-                let cotangents = results.iter().filter(|r| r.diff);
-                self.list("operand", args, params.iter().chain(cotangents).map(|p| p.ty))?;
-                let cotangents = params.iter().filter(|p| p.diff);
-                self.list("result", &data.results, cotangents.map(|p| p.ty))
-            }
-            Op::CallDerivative(op @ (DerivativeOp::Apply | DerivativeOp::Linearize), of) => {
-                let callee = self.callee(*of)?;
-                self.list("operand", args, callee.params.iter().map(|p| p.ty))?;
-                let (kept, results) = data.results.split_last().ok_or("what is kept is no result")?;
-                self.list("result", results, callee.results.iter().map(|r| r.ty))?;
-                self.keeps(*of, *kept, op.is_forward())
-            }
-            Op::CallDerivative(op @ (DerivativeOp::Pullback | DerivativeOp::Pushforward), of) => {
-                let callee = self.callee(*of)?;
-                let n = callee.params.len();
-                let kept = *args.get(n).ok_or("what is kept is no operand")?;
-                self.keeps(*of, kept, op.is_forward())?;
-                self.list("operand", &args[..n], callee.params.iter().map(|p| p.ty))?;
-                let (mut from, mut to) = (&callee.results, &callee.params);
-                if op.is_forward() {
-                    std::mem::swap(&mut from, &mut to);
-                }
-                self.list("operand", &args[n + 1..], from.iter().filter(|s| s.diff).map(|s| s.ty))?;
-                self.list("result", &data.results, to.iter().filter(|s| s.diff).map(|s| s.ty))
+            Op::CallDerivative(op, of) => {
+                let [operands, results] = op.signature(self.callee(*of)?);
+                let forward = op.is_forward();
+                self.list_with("operand", args, &operands, |kept| self.keeps(*of, kept, forward))?;
+                self.list_with("result", &data.results, &results, |kept| self.keeps(*of, kept, forward))
             }
             Op::CallTransposeOf(vjp) => {
                 let vjp = self.callee(*vjp)?;
@@ -432,7 +362,14 @@ impl Verifier<'_> {
                 self.list("operand", args, primals.iter().chain(&vjp.results).map(|s| s.ty))?;
                 self.list("result", &data.results, cotangents.iter().map(|s| s.ty))
             }
+            _ => Err("it has no typing rule".to_string()),
+        }
+    }
 
+    /// The rules of ops with regions.
+    fn control(&self, data: &InstData) -> Checked {
+        let args = &data.args;
+        match &data.op {
             Op::If => {
                 self.same(args[0], Type::BOOL, "the condition")?;
                 data.regions.iter().try_for_each(|&region| self.arm(region, &data.results))
@@ -462,6 +399,7 @@ impl Verifier<'_> {
                 self.same(*again, Type::BOOL, "again:")?;
                 self.trips(args, &body.params, results, &data.results)
             }
+            _ => Err("it has no typing rule".to_string()),
         }
     }
 
@@ -550,11 +488,24 @@ impl Verifier<'_> {
     }
 
     fn list(&self, what: &str, values: &[Value], types: impl Iterator<Item = Type>) -> Checked {
-        let types: Vec<Type> = types.collect();
+        self.list_with(what, values, &types.map(Some).collect::<Vec<_>>(), |_| Ok(()))
+    }
+
+    /// Checks the number and the types of values; those without a type here are left to `other`.
+    fn list_with(
+        &self,
+        what: &str,
+        values: &[Value],
+        types: &[Option<Type>],
+        other: impl Fn(Value) -> Checked,
+    ) -> Checked {
         check(values.len() == types.len(), || {
             format!("there are {} {what}s instead of {}", values.len(), types.len())
         })?;
-        values.iter().zip(types).try_for_each(|(&v, ty)| self.same(v, ty, &format!("the {what}")))
+        values.iter().zip(types).try_for_each(|(&v, ty)| match ty {
+            Some(ty) => self.same(v, *ty, &format!("the {what}")),
+            None => other(v),
+        })
     }
 
     /// Checks that an arm has no parameters and yields the results.
@@ -634,8 +585,4 @@ impl Verifier<'_> {
             }
         }
     }
-}
-
-fn dynamic(path: &Path) -> usize {
-    path.0.iter().filter(|step| matches!(step, Step::Dynamic)).count()
 }
