@@ -102,7 +102,7 @@ impl Cx<'_> {
             let mut members = vec![member("value", base, 0)];
             self.pad(&mut members, size, stride.next_multiple_of(16));
             let wrapper = self.structure("Wide", members, stride.next_multiple_of(16));
-            self.wrappers.push(wrapper);
+            self.types.wrappers.push(wrapper);
             wrapper
         } else {
             base
@@ -127,7 +127,7 @@ impl Cx<'_> {
         span: ir::Span,
     ) -> Res<Handle<naga::Type>> {
         let form = if form == Form::Std140 && self.is_alike(ty) { Form::Std430 } else { form };
-        if let (true, Some(&found)) = (atomics.is_empty(), self.memory_types.get(&(ty, form))) {
+        if let (true, Some(&found)) = (atomics.is_empty(), self.types.of_memory.get(&(ty, form))) {
             return Ok(found);
         }
         let mem = &self.ir.mem;
@@ -137,11 +137,13 @@ impl Cx<'_> {
                 match atomics.first() {
                     Some(_) => {
                         let word = match s {
-                            Scalar::F32 if self.adds_natively => naga::Scalar::F32,
+                            Scalar::F32 if self.types.adds_natively => naga::Scalar::F32,
                             Scalar::U32 | Scalar::F32 => naga::Scalar::U32,
                             Scalar::I32 => naga::Scalar::I32,
-                            Scalar::I64 if self.target.has_atomic_int64() => naga::Scalar::I64,
-                            Scalar::U64 | Scalar::F64 if self.target.has_atomic_int64() => naga::Scalar::U64,
+                            Scalar::I64 if self.options.target.has_atomic_int64() => naga::Scalar::I64,
+                            Scalar::U64 | Scalar::F64 if self.options.target.has_atomic_int64() => {
+                                naga::Scalar::U64
+                            }
                             _ => {
                                 let what = format!("an atomic operation on a number of type `{}`", s.name());
                                 return Err(self.refuse(what, "only 32 bits are atomic", span));
@@ -202,12 +204,12 @@ impl Cx<'_> {
                     span_bytes = wanted;
                 }
                 let made = self.structure(&name, members, span_bytes);
-                self.members.insert(made, indices);
+                self.types.members.insert(made, indices);
                 made
             }
         };
         if atomics.is_empty() {
-            self.memory_types.insert((ty, form), made);
+            self.types.of_memory.insert((ty, form), made);
         }
         Ok(made)
     }
@@ -252,12 +254,13 @@ impl Cx<'_> {
             match self.out.types[at.ty].inner.clone() {
                 TypeInner::Struct { members, .. } => {
                     let Step::Static(k) = step else { return at };
-                    let k = self.members.get(&at.ty).and_then(|m| m.get(k as usize)).copied().unwrap_or(k);
+                    let k =
+                        self.types.members.get(&at.ty).and_then(|m| m.get(k as usize)).copied().unwrap_or(k);
                     at = At { pointer: code.part(at.pointer, k), ty: members[k as usize].ty, mem: next };
                 }
                 TypeInner::Array { base, .. } => {
                     at = At { pointer: code.element(at.pointer, index), ty: base, mem: next };
-                    if self.wrappers.contains(&base)
+                    if self.types.wrappers.contains(&base)
                         && let TypeInner::Struct { members, .. } = &self.out.types[base].inner
                     {
                         let ty = members[0].ty;
@@ -363,7 +366,7 @@ impl Cx<'_> {
 
     fn array_part(&mut self, code: &mut Code, at: &At, base: Handle<naga::Type>, k: u32) -> At {
         let pointer = code.part(at.pointer, k);
-        if self.wrappers.contains(&base)
+        if self.types.wrappers.contains(&base)
             && let TypeInner::Struct { members, .. } = &self.out.types[base].inner
         {
             let ty = members[0].ty;

@@ -51,65 +51,72 @@ pub(crate) struct Emitted {
 /// State shared by all functions of a module.
 pub(crate) struct Cx<'m> {
     pub(crate) ir: &'m Module,
-    pub(crate) target: Target,
-    pub(crate) place: &'m dyn Fn(ir::Span) -> Option<String>,
+    pub(crate) options: &'m Options<'m>,
     pub(crate) out: naga::Module,
-    pub(crate) layouter: Layouter,
-    /// The number of types whose layouts have been computed.
-    pub(crate) laid_out: usize,
     pub(crate) plan: Plan,
     pub(crate) slots: FxHashMap<Base, Slot>,
     pub(crate) emitted: Vec<Option<Emitted>>,
     pub(crate) accesses: FxHashMap<Access, Handle<naga::Function>>,
     pub(crate) helpers: FxHashMap<Helper, Handle<naga::Function>>,
-    pub(crate) value_types: FxHashMap<Shaped, Handle<naga::Type>>,
-    pub(crate) memory_types: FxHashMap<(ir::MemType, Form), Handle<naga::Type>>,
-    /// The member index of each field of a struct; padding members may come in between.
-    pub(crate) members: FxHashMap<Handle<naga::Type>, Vec<u32>>,
-    /// Wrapper structs around array elements that must be padded to a larger stride.
-    pub(crate) wrappers: Vec<Handle<naga::Type>>,
+    pub(crate) types: TypesMade,
     pub(crate) names: Names,
-    pub(crate) type_names: Names,
-    pub(crate) sites: Vec<Site>,
-    /// The number of each site.
-    pub(crate) site_numbers: FxHashMap<(String, ir::Span), u32>,
-    pub(crate) error_word: Option<Handle<GlobalVariable>>,
-    pub(crate) print_log: Option<Handle<GlobalVariable>>,
-    pub(crate) prints: Vec<Print>,
+    pub(crate) reports: Reports,
+    pub(crate) waves: Waves,
     pub(crate) thread: Option<Handle<GlobalVariable>>,
     /// The thread's number in the dispatch, set by entry points.
     pub(crate) slot_number: Option<Handle<GlobalVariable>>,
-    /// Group-shared arrays through which the threads of a group exchange values, by type.
-    pub(crate) wave_values: FxHashMap<Handle<naga::Type>, Handle<GlobalVariable>>,
-    /// For functions with lockstep steps, those steps that are in divergent control flow; `None` if all steps
-    /// must be taken to be.
-    pub(crate) steps_apart: FxHashMap<Func, Option<EntitySet<ir::Inst>>>,
-    pub(crate) comments: Vec<(String, String)>,
     pub(crate) bindings: Vec<Binding>,
-    /// Variables of more bytes are placed in storage while there are buffers for them.
-    pub(crate) most_private: u64,
-    /// The maximum number of storage buffers.
-    pub(crate) max_storage: u32,
-    /// The number of lanes of a subgroup, if lanes of waves exchange values through subgroups.
-    pub(crate) subgroups: Option<u32>,
-    /// Code emitted so far uses subgroups.
-    pub(crate) uses_subgroups: bool,
-    /// Loops that end too early report it.
-    pub(crate) checks_loops: bool,
     /// The group-shared array in which threads record that they have left a loop.
     pub(crate) loops_ended: Option<Handle<GlobalVariable>>,
     /// For each entry point, true if its first group does nothing in a dispatch of several groups.
     pub(crate) first_group_last: Vec<bool>,
     /// The number of uniforms that can still be added.
     pub(crate) uniforms_left: u32,
-    /// Uniforms of fewer bytes become storage buffers.
-    pub(crate) least_uniform: u64,
-    /// The device adds floats in storage atomically.
-    pub(crate) native_float_sums: bool,
-    /// Native float addition applies to the memory whose type is currently being built.
-    pub(crate) adds_natively: bool,
     /// The largest thread group, from which bounds of thread indices follow.
     pub(crate) group: [u32; 3],
+}
+
+/// The types of the naga module that were made so far.
+#[derive(Default)]
+pub(crate) struct TypesMade {
+    pub(crate) layouter: Layouter,
+    /// The number of types whose layouts have been computed.
+    pub(crate) laid_out: usize,
+    pub(crate) names: Names,
+    pub(crate) of_values: FxHashMap<Shaped, Handle<naga::Type>>,
+    pub(crate) of_memory: FxHashMap<(ir::MemType, Form), Handle<naga::Type>>,
+    /// The member index of each field of a struct; padding members may come in between.
+    pub(crate) members: FxHashMap<Handle<naga::Type>, Vec<u32>>,
+    /// Wrapper structs around array elements that must be padded to a larger stride.
+    pub(crate) wrappers: Vec<Handle<naga::Type>>,
+    /// Native float addition applies to the memory whose type is currently being built.
+    pub(crate) adds_natively: bool,
+}
+
+/// What a run reports to the host, and what the text says about itself.
+#[derive(Default)]
+pub(crate) struct Reports {
+    pub(crate) sites: Vec<Site>,
+    /// The number of each site.
+    pub(crate) site_numbers: FxHashMap<(String, ir::Span), u32>,
+    pub(crate) error_word: Option<Handle<GlobalVariable>>,
+    pub(crate) prints: Vec<Print>,
+    pub(crate) print_log: Option<Handle<GlobalVariable>>,
+    pub(crate) comments: Vec<(String, String)>,
+}
+
+/// How lanes of waves exchange values.
+#[derive(Default)]
+pub(crate) struct Waves {
+    /// Group-shared arrays through which the threads of a group exchange values, by type.
+    pub(crate) values: FxHashMap<Handle<naga::Type>, Handle<GlobalVariable>>,
+    /// For functions with lockstep steps, those steps that are in divergent control flow; `None` if all steps
+    /// must be taken to be.
+    pub(crate) steps_apart: FxHashMap<Func, Option<EntitySet<ir::Inst>>>,
+    /// The number of lanes of a subgroup, if lanes of waves exchange values through subgroups.
+    pub(crate) subgroups: Option<u32>,
+    /// Code emitted so far uses subgroups.
+    pub(crate) uses_subgroups: bool,
 }
 
 /// Larger uniforms become storage buffers.
@@ -127,51 +134,31 @@ pub fn build(ir: &Module, options: &Options<'_>) -> Result<Built, Error> {
     let first_group_last = ir.entries.iter().map(is_read_later).collect();
     let mut cx = Cx {
         ir,
-        target: options.target,
-        place: options.place,
+        options,
         out: naga::Module::default(),
-        layouter: Layouter::default(),
-        laid_out: 0,
         plan,
         slots: FxHashMap::default(),
         emitted: vec![None; n],
         accesses: FxHashMap::default(),
         helpers: FxHashMap::default(),
-        value_types: FxHashMap::default(),
-        memory_types: FxHashMap::default(),
-        members: FxHashMap::default(),
-        wrappers: Vec::new(),
+        types: TypesMade::default(),
         names: Names::default(),
-        type_names: Names::default(),
-        sites: Vec::new(),
-        site_numbers: FxHashMap::default(),
-        error_word: None,
-        print_log: None,
-        prints: Vec::new(),
+        reports: Reports::default(),
+        waves: Waves::default(),
         thread: None,
         slot_number: None,
-        wave_values: FxHashMap::default(),
-        steps_apart: FxHashMap::default(),
-        comments: Vec::new(),
         bindings: Vec::new(),
-        most_private: options.most_private,
-        max_storage: options.max_storage,
-        subgroups: None,
-        uses_subgroups: false,
-        checks_loops: options.checks_loops,
         loops_ended: None,
         first_group_last,
         uniforms_left: options.max_uniforms,
-        least_uniform: options.least_uniform,
-        native_float_sums: options.native_float_sums && options.target == Target::Spirv,
-        adds_natively: false,
         group,
     };
     for entry in &ir.entries {
         cx.names.unique(&entry.name);
     }
     let threads = cx.threads();
-    cx.subgroups = options.subgroups.filter(|&lanes| lanes == WAVE_LANES || threads <= lanes.min(WAVE_LANES));
+    cx.waves.subgroups =
+        options.subgroups.filter(|&lanes| lanes == WAVE_LANES || threads <= lanes.min(WAVE_LANES));
     cx.check_waves()?;
     cx.globals()?;
     let instances = cx.plan.roots.clone();
@@ -192,7 +179,7 @@ impl<'m> Cx<'m> {
         why: impl Into<String>,
         span: ir::Span,
     ) -> Unsupported {
-        Unsupported::new(self.target, what, why, span)
+        Unsupported::new(self.options.target, what, why, span)
     }
 
     /// Refuses wave operations in control flow that is not uniform across the group.
@@ -212,7 +199,7 @@ impl<'m> Cx<'m> {
             let (found, apart) = uniformity::divergent_wave(self.ir, func, &mut known);
             // The callers of a function that has steps but no wave operations are not examined.
             let is_entry = self.ir.entries.iter().any(|e| e.func == func);
-            self.steps_apart.insert(func, (is_entry || has_waves).then_some(apart));
+            self.waves.steps_apart.insert(func, (is_entry || has_waves).then_some(apart));
             if !has_waves {
                 continue;
             }
@@ -235,13 +222,13 @@ impl<'m> Cx<'m> {
 
     /// The group-shared array that holds one value for each thread.
     pub(crate) fn wave_values(&mut self, ty: Handle<naga::Type>) -> Handle<GlobalVariable> {
-        if let Some(&found) = self.wave_values.get(&ty) {
+        if let Some(&found) = self.waves.values.get(&ty) {
             return found;
         }
         let all = self.array_of(ty, NonZeroU32::new(self.threads()));
         let name = self.names.unique("wave_values");
         let var = self.variable(&name, AddressSpace::WorkGroup, all, false);
-        self.wave_values.insert(ty, var);
+        self.waves.values.insert(ty, var);
         var
     }
 
@@ -282,7 +269,7 @@ impl<'m> Cx<'m> {
                 Space::Uniform
                     if !usage.raw
                         && !usage.written
-                        && (self.least_uniform..=LARGEST_UNIFORM).contains(&size)
+                        && (self.options.least_uniform..=LARGEST_UNIFORM).contains(&size)
                         && self.uniforms_left > 0 =>
                 {
                     self.uniforms_left -= 1;
@@ -297,7 +284,10 @@ impl<'m> Cx<'m> {
                 None
             } else {
                 let is_storage = form == Form::Std430;
-                self.adds_natively = self.native_float_sums && usage.only_sums && is_storage;
+                self.types.adds_natively = self.options.native_float_sums
+                    && self.options.target == Target::Spirv
+                    && usage.only_sums
+                    && is_storage;
                 Some(self.memory_type(usage.element, form, &usage.atomics, span)?)
             };
             let words = self.ir.mem.size(usage.element).div_ceil(4).max(1) as u32;
@@ -395,7 +385,7 @@ impl<'m> Cx<'m> {
 
     /// The error word, which records the first failure; declared on first use.
     pub(crate) fn error_state(&mut self) -> Handle<GlobalVariable> {
-        if let Some(word) = self.error_word {
+        if let Some(word) = self.reports.error_word {
             return word;
         }
         let vector = self.ty(TypeInner::Vector { size: naga::VectorSize::Tri, scalar: naga::Scalar::U32 });
@@ -414,19 +404,19 @@ impl<'m> Cx<'m> {
         ];
         let word =
             self.own_buffer("error_word", ty, BindingKind::ErrorWord, "ErrorWord", (32, Some(32)), fields);
-        self.error_word = Some(word);
+        self.reports.error_word = Some(word);
         word
     }
 
     /// The log of printed records, declared on first use.
     pub(crate) fn print_log(&mut self) -> Handle<GlobalVariable> {
-        if let Some(log) = self.print_log {
+        if let Some(log) = self.reports.print_log {
             return log;
         }
         let word = self.word_type(true);
         let ty = self.array_of(word, None);
         let log = self.own_buffer("print_log", ty, BindingKind::PrintLog, "uint", (4, None), Vec::new());
-        self.print_log = Some(log);
+        self.reports.print_log = Some(log);
         log
     }
 
@@ -499,11 +489,11 @@ impl<'m> Cx<'m> {
         let is_bound = |b: &&Binding| b.kind != BindingKind::Uniform;
         // The error word and the log may still be added.
         let buffers = self.bindings.iter().filter(is_bound).count() as u32 + 2;
-        bytes > self.most_private
-            && buffers < self.max_storage
+        bytes > self.options.most_private
+            && buffers < self.options.max_storage
             && !self.ir.entries.is_empty()
             && !self.has_bool(ty)
-            && self.target != Target::Hlsl
+            && self.options.target != Target::Hlsl
     }
 
     /// The number of a `printf`, counted from 0.
@@ -514,36 +504,36 @@ impl<'m> Cx<'m> {
         words: u32,
     ) -> u32 {
         let print = Print { format: format.to_string(), args, words };
-        if let Some(at) = self.prints.iter().position(|p| *p == print) {
+        if let Some(at) = self.reports.prints.iter().position(|p| *p == print) {
             return at as u32;
         }
-        self.prints.push(print);
-        self.prints.len() as u32 - 1
+        self.reports.prints.push(print);
+        self.reports.prints.len() as u32 - 1
     }
 
     /// The number of a location where a run can fail, counted from 1.
     pub(crate) fn site(&mut self, message: String, span: ir::Span) -> u32 {
-        let place = (self.place)(span);
-        let next = self.sites.len() as u32 + 1;
-        let number = *self.site_numbers.entry((message.clone(), span)).or_insert(next);
+        let place = (self.options.place)(span);
+        let next = self.reports.sites.len() as u32 + 1;
+        let number = *self.reports.site_numbers.entry((message.clone(), span)).or_insert(next);
         if number == next {
-            self.sites.push(Site { message, place, span });
+            self.reports.sites.push(Site { message, place, span });
         }
         number
     }
 
     /// Records the source location of a function for a comment in the emitted text.
     pub(crate) fn comment(&mut self, name: &str, source: &str, span: ir::Span) {
-        let text = match (self.place)(span) {
+        let text = match (self.options.place)(span) {
             Some(place) => format!("`{source}`, {place}"),
             None => format!("`{source}`"),
         };
-        self.comments.push((name.to_string(), text));
+        self.reports.comments.push((name.to_string(), text));
     }
 
     /// Records a description for a function of the emitted text that has no source location.
     pub(crate) fn comment_words(&mut self, name: &str, words: &str) {
-        self.comments.push((name.to_string(), words.to_string()));
+        self.reports.comments.push((name.to_string(), words.to_string()));
     }
 
     /// The private globals that need initial values, each with the instance of its initialiser.
@@ -553,7 +543,7 @@ impl<'m> Cx<'m> {
     }
 
     fn finish(self) -> Result<Built, Error> {
-        let mut validator = Validator::new(ValidationFlags::all(), capabilities(self.target));
+        let mut validator = Validator::new(ValidationFlags::all(), capabilities(self.options.target));
         validator.subgroup_stages(naga::valid::ShaderStages::COMPUTE);
         validator.subgroup_operations(naga::valid::SubgroupOperationSet::all());
         let info = validator.validate(&self.out).map_err(|e| {
@@ -576,13 +566,13 @@ impl<'m> Cx<'m> {
             })
             .collect();
         let reflection = Reflection {
-            target: self.target,
+            target: self.options.target,
             entries,
             bindings: self.bindings,
-            sites: self.sites,
-            prints: self.prints,
+            sites: self.reports.sites,
+            prints: self.reports.prints,
         };
-        let (uses_subgroups, comments) = (self.uses_subgroups, self.comments);
+        let (uses_subgroups, comments) = (self.waves.uses_subgroups, self.reports.comments);
         Ok(Built { module: self.out, info, reflection, zeroes_shared, uses_subgroups, comments })
     }
 }

@@ -44,7 +44,7 @@ impl Cx<'_> {
         members: Vec<StructMember>,
         span: u32,
     ) -> Handle<naga::Type> {
-        let name = Some(self.type_names.unique(name));
+        let name = Some(self.types.names.unique(name));
         self.out
             .types
             .insert(naga::Type { name, inner: TypeInner::Struct { members, span } }, Span::default())
@@ -53,12 +53,12 @@ impl Cx<'_> {
     /// The size and alignment of a type.
     pub(crate) fn natural(&mut self, ty: Handle<naga::Type>) -> (u32, u32) {
         // The layouter iterates over all types to find the new ones, so it is only updated when needed.
-        if ty.index() >= self.laid_out {
+        if ty.index() >= self.types.laid_out {
             // A type that is too large for the layouter is reported by the validator as well.
-            let _ = self.layouter.update(self.out.to_ctx());
-            self.laid_out = self.out.types.len();
+            let _ = self.types.layouter.update(self.out.to_ctx());
+            self.types.laid_out = self.out.types.len();
         }
-        let layout = self.layouter[ty];
+        let layout = self.types.layouter[ty];
         (layout.size, layout.alignment.round_up(1))
     }
 
@@ -72,9 +72,9 @@ impl Cx<'_> {
     /// Refuses a kind of number that the target lacks.
     pub(crate) fn check_scalar(&self, s: Scalar, span: ir::Span) -> Result<(), Unsupported> {
         let has = match s {
-            Scalar::I64 | Scalar::U64 => self.target.has_int64(),
-            Scalar::F64 => self.target.has_float64(),
-            Scalar::F16 => self.target.has_float16(),
+            Scalar::I64 | Scalar::U64 => self.options.target.has_int64(),
+            Scalar::F64 => self.options.target.has_float64(),
+            Scalar::F16 => self.options.target.has_float16(),
             _ => true,
         };
         if has {
@@ -110,7 +110,7 @@ impl Cx<'_> {
         span: ir::Span,
     ) -> Result<Handle<naga::Type>, Unsupported> {
         let key = (ty, shape.to_vec());
-        if let Some(&found) = self.value_types.get(&key) {
+        if let Some(&found) = self.types.of_values.get(&key) {
             return Ok(found);
         }
         let made = match self.ir.types[ty] {
@@ -152,7 +152,7 @@ impl Cx<'_> {
                 return Err(self.refuse("a buffer or pointer as a value", "it has no such values", span));
             }
         };
-        self.value_types.insert(key, made);
+        self.types.of_values.insert(key, made);
         Ok(made)
     }
 

@@ -257,7 +257,7 @@ impl<'m> Emitter<'_, 'm> {
     /// The divisor, replaced where the result of the division is undefined in GLSL.
     fn divisor(&mut self, of: Value, s: Scalar, n: u32, a: Expr, b: Expr) -> Expr {
         let constant = self.splat_of(of).or(Some(of)).and_then(|v| self.bounds.constant(v));
-        if self.cx.target != Target::Glsl || constant.is_some_and(|c| c != 0 && c != -1) {
+        if self.cx.options.target != Target::Glsl || constant.is_some_and(|c| c != 0 && c != -1) {
             return b;
         }
         let (zero, one) = (self.splat_integer(s, n, 0), self.splat_integer(s, n, 1));
@@ -333,7 +333,7 @@ impl<'m> Emitter<'_, 'm> {
             return self.refuse(what, why, data.span);
         };
         let only_single = matches!(math, Math::Sqrt | Math::Floor | Math::Ceil | Math::Round | Math::Trunc);
-        if s == Scalar::F64 && only_single && self.cx.target == Target::Hlsl {
+        if s == Scalar::F64 && only_single && self.cx.options.target == Target::Hlsl {
             let what = format!("`{}` of a `double`", math.name());
             return self.refuse(what, "it takes the number for a `float`", data.span);
         }

@@ -86,7 +86,8 @@ impl Emitter<'_, '_> {
         if self.is_large(ty) {
             match self.cx.out.types[ty].inner.clone() {
                 TypeInner::Array { base, size: naga::ArraySize::Constant(n), .. } => {
-                    let per_trip = if self.cx.checks_loops && !self.is_large(base) { PER_TRIP } else { 1 };
+                    let per_trip =
+                        if self.cx.options.checks_loops && !self.is_large(base) { PER_TRIP } else { 1 };
                     return self.each_of(n.get(), per_trip, |e, i| {
                         let part = e.code.element(to, i);
                         let from = match from {

@@ -299,7 +299,7 @@ impl<'m> Emitter<'_, 'm> {
         }
         let (thread, slot) = (self.cx.thread, self.cx.slot_number);
         let zeroes = !self.cx.zeroed().is_empty();
-        let subgroups = self.cx.uses_subgroups;
+        let subgroups = self.cx.waves.uses_subgroups;
         if !subgroups && inits.is_empty() && thread.is_none() && slot.is_none() && !skips_first && !zeroes {
             return Ok(());
         }

@@ -171,7 +171,7 @@ impl<'m> Emitter<'_, 'm> {
         } else {
             None
         };
-        let ended = if self.cx.checks_loops { Some(self.ended()?) } else { None };
+        let ended = if self.cx.options.checks_loops { Some(self.ended()?) } else { None };
         if let Some(ended) = ended {
             let zero = self.code.u32(0);
             self.code.store(ended, zero);
@@ -212,7 +212,7 @@ impl<'m> Emitter<'_, 'm> {
 
     /// Reports an error if a loop ended before its counter reached its end.
     pub(super) fn check_counter(&mut self, counter: Expr, end: Expr, span: ir::Span) {
-        if self.cx.checks_loops {
+        if self.cx.options.checks_loops {
             let last = self.code.load(counter);
             let early = self.code.binary(Bin::NotEqual, last, end);
             self.fail_if(early, ENDED, span);

@@ -19,7 +19,7 @@ mod world;
 
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
-use ir::{Builtin, Function, Inst, InstData, Op, Region, Scalar, Span, Type, TypeData, Types, Value};
+use ir::{Builtin, Class, Function, Inst, InstData, Op, Region, Scalar, Span, Type, TypeData, Types, Value};
 use naga::{Block, Handle, ScalarKind};
 use rustc_hash::FxHashMap;
 
@@ -177,7 +177,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
             },
         };
         // HLSL does not provide the number of groups, so a thread cannot compute its number in the dispatch.
-        let hlsl = self.cx.target == crate::Target::Hlsl;
+        let hlsl = self.cx.options.target == crate::Target::Hlsl;
         let most = if hlsl { 4 * LARGEST_PRIVATE } else { LARGEST_PRIVATE };
         let bytes = self.cx.natural(naga_ty).0 as u64;
         if bytes > most || self.cx.prefers_scratch(naga_ty, bytes) {
@@ -195,7 +195,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
         if self.cx.has_bool(ty) {
             return self.refuse("a large array of `bool`", "storage has none", span);
         }
-        if self.cx.target == crate::Target::Hlsl {
+        if self.cx.options.target == crate::Target::Hlsl {
             return self.refuse("a large array", "it does not say how many groups there are", span);
         }
         let var = self.cx.scratch(name, ty);
@@ -341,66 +341,23 @@ impl<'a, 'm> Emitter<'a, 'm> {
             return Ok(());
         }
         match &data.op {
-            Op::Const(_)
-            | Op::Add
-            | Op::Sub
-            | Op::Mul
-            | Op::Div
-            | Op::Rem
-            | Op::Neg
-            | Op::And
-            | Op::Or
-            | Op::Xor
-            | Op::Not
-            | Op::Shl
-            | Op::Shr
-            | Op::Math(_)
-            | Op::Eq
-            | Op::Ne
-            | Op::Lt
-            | Op::Le
-            | Op::Gt
-            | Op::Ge
-            | Op::Sum => self.arithmetic(data),
-            Op::Convert | Op::Bitcast => self.conversion(data),
-            Op::Zero
-            | Op::Select
-            | Op::Detach
-            | Op::Construct
-            | Op::Splat
-            | Op::Extract(_)
-            | Op::Insert(_)
-            | Op::Index => self.aggregate(data),
-            Op::Local | Op::Load | Op::Store | Op::AddTo | Op::SubCell => self.cell(data),
-            Op::GlobalRef(_)
-            | Op::BufferLoad(_)
-            | Op::BufferStore(_)
-            | Op::Atomic(..)
-            | Op::BufferLen
-            | Op::BufferOffset
-            | Op::BufferCast(_)
-            | Op::BufferAddress
-            | Op::OnDevice
-            | Op::Barrier
-            | Op::Builtin(_)
-            | Op::Printf(_)
-            | Op::Assert(_)
-            | Op::CheckFinite(_) => self.world(data),
             Op::WaveGather => self.wave_gather(inst),
             Op::Call(_) => self.call(inst),
-            Op::CallDerivative(..)
-            | Op::CallTransposeOf(_)
-            | Op::Absent
-            | Op::Scale
-            | Op::Unscale
-            | Op::Mask
-            | Op::Present => {
-                self.refuse("a derivative that was not made", "there is an operator left", data.span)
-            }
             Op::If => self.if_op(data),
             Op::Switch(_) => self.switch_op(data),
             Op::For(info) => self.for_op(inst, *info),
             Op::Loop(info) => self.loop_op(inst, *info),
+            Op::Convert | Op::Bitcast => self.conversion(data),
+            Op::Sum => self.arithmetic(data),
+            op => match op.spec().class {
+                Class::Number => self.arithmetic(data),
+                Class::Aggregate => self.aggregate(data),
+                Class::Cell => self.cell(data),
+                Class::World => self.world(data),
+                Class::Differential | Class::Call | Class::Control => {
+                    self.refuse("a derivative that was not made", "there is an operator left", data.span)
+                }
+            },
         }
     }
 

@@ -19,7 +19,7 @@ use crate::module::Cx;
 impl Cx<'_> {
     /// Returns true if the entry point zero-initialises group-shared memory itself.
     pub(crate) fn zeroes_shared(&self) -> bool {
-        self.target != Target::Wgsl && self.ir.entries.len() == 1
+        self.options.target != Target::Wgsl && self.ir.entries.len() == 1
     }
 
     /// Group-shared variables that the entry point zero-initialises itself. The arrays through which lanes of
@@ -30,7 +30,7 @@ impl Cx<'_> {
         }
         let variables = self.out.global_variables.iter();
         let shared = variables.filter(|(_, data)| data.space == AddressSpace::WorkGroup);
-        let read = shared.filter(|(var, _)| !self.wave_values.values().any(|own| own == var));
+        let read = shared.filter(|(var, _)| !self.waves.values.values().any(|own| own == var));
         read.map(|(var, data)| (var, data.ty)).collect()
     }
 }

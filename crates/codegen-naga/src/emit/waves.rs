@@ -23,12 +23,12 @@ impl<'m> Emitter<'_, 'm> {
         let data: &'m InstData = &self.f.insts[inst];
         let value = data.args[0];
         let func = self.cx.plan.instances[self.instance].func.expect("an instance has a function");
-        if let Some(apart) = self.cx.steps_apart.get(&func)
+        if let Some(apart) = self.cx.waves.steps_apart.get(&func)
             && apart.as_ref().is_none_or(|apart| apart.contains(inst))
         {
             // A step of lanes in divergent control flow: memory becomes visible, but no thread waits. WGSL
             // and MSL have no barrier for memory alone, and atomic operations are visible there anyway.
-            if !matches!(self.cx.target, Target::Wgsl | Target::Msl) {
+            if !matches!(self.cx.options.target, Target::Wgsl | Target::Msl) {
                 self.code.push(Statement::MemoryBarrier(Barrier::WORK_GROUP));
             }
             return Ok(());
@@ -38,7 +38,7 @@ impl<'m> Emitter<'_, 'm> {
         let first = self.code.u32(!(WAVE_LANES - 1));
         let first = self.code.binary(Bin::And, index, first);
         let [values, mask] = data.results[..] else { return Ok(()) };
-        if self.cx.subgroups.is_some() && self.uses[values] > 0 && self.is_of_words(value) {
+        if self.cx.waves.subgroups.is_some() && self.uses[values] > 0 && self.is_of_words(value) {
             let here = self.lanes_here(n, first);
             self.exchange(data, here)?;
             return self.set(mask, here);
@@ -102,12 +102,12 @@ impl<'m> Emitter<'_, 'm> {
 
     /// Reads the value of each active lane by subgroup operations; the values of other lanes are zero.
     fn exchange(&mut self, data: &'m InstData, here: Expr) -> Res {
-        self.cx.uses_subgroups = true;
+        self.cx.waves.uses_subgroups = true;
         let (value, values) = (data.args[0], data.results[0]);
         // Earlier writes of the lanes become visible to the others. WGSL and MSL have no barrier for memory
         // alone.
         let both = Barrier::STORAGE | Barrier::WORK_GROUP;
-        self.code.push(match self.cx.target {
+        self.code.push(match self.cx.options.target {
             Target::Wgsl | Target::Msl => Statement::ControlBarrier(both),
             _ => Statement::MemoryBarrier(both),
         });
@@ -154,7 +154,7 @@ impl<'m> Emitter<'_, 'm> {
     pub(super) fn check_subgroups(&mut self, size: Expr, index: Expr) {
         let uint = self.cx.lanes_type(Scalar::U32, 1);
         let lanes = self.code.u32(WAVE_LANES);
-        let wanted = self.code.u32(self.cx.subgroups.unwrap_or(WAVE_LANES));
+        let wanted = self.code.u32(self.cx.waves.subgroups.unwrap_or(WAVE_LANES));
         let other_size = self.code.binary(Bin::NotEqual, size, wanted);
         let last = self.code.u32(WAVE_LANES - 1);
         let lane = self.code.binary(Bin::And, index, last);
@@ -172,7 +172,7 @@ impl<'m> Emitter<'_, 'm> {
         let other_wave = self.code.binary(Bin::GreaterEqual, own_wave, lanes);
         let bad = self.code.binary(Bin::LogicalOr, other_size, other_order);
         let bad = self.code.binary(Bin::LogicalOr, bad, other_wave);
-        let n = self.cx.subgroups.unwrap_or(WAVE_LANES);
+        let n = self.cx.waves.subgroups.unwrap_or(WAVE_LANES);
         let message = format!("the subgroups of this device are not {n} threads of a group in their order");
         self.fail_if(bad, &message, self.f.span);
     }
