@@ -211,6 +211,11 @@ impl Body<'_, '_, '_> {
             let operands: SmallVec<[Value; 4]> = (0..math.arity()).filter_map(leaf).collect();
             return Some(vec![self.each_row(&operands, &mut |body, v| body.b.emit(Op::Math(math), v))]);
         }
+        if let Some(builtin) = Builtin::ALL.into_iter().find(|builtin| builtin.name() == name) {
+            let to = self.layout(ty).leaves.first()?.ty;
+            let value = self.b.emit(Op::Builtin(builtin), &[]);
+            return Some(vec![self.convert_leaf(value, to)]);
+        }
         let value = match name {
             "rem" => self.each_row(&[leaf(0)?, leaf(1)?], &mut |body, v| body.b.emit(Op::Rem, v)),
             "detach" => return Some(self.detach(args.first()?.clone())),
@@ -265,33 +270,8 @@ impl Body<'_, '_, '_> {
                     if to == own { v } else { body.b.emit_typed(Op::Bitcast, &[v], to) }
                 })
             }
-            // Bits have no derivative, but the conversion to half precision and back does.
-            "f32tof16" => {
-                let value = leaf(0)?;
-                self.map_leaf(value, |body, v| {
-                    let own = body.b.func.ty(v);
-                    let [half, bits, word] = [Scalar::F16, Scalar::U16, Scalar::U32]
-                        .map(|scalar| body.b.types.with_scalar(own, scalar));
-                    let half = body.b.emit_typed(Op::Convert, &[v], half);
-                    let bits = body.b.emit_typed(Op::Bitcast, &[half], bits);
-                    let word = body.b.emit_typed(Op::Convert, &[bits], word);
-                    body.halves.insert(word, half);
-                    word
-                })
-            }
-            "f16tof32" => {
-                let value = leaf(0)?;
-                self.map_leaf(value, |body, v| {
-                    let own = body.b.func.ty(v);
-                    let [half, bits, float] = [Scalar::F16, Scalar::U16, Scalar::F32]
-                        .map(|scalar| body.b.types.with_scalar(own, scalar));
-                    let half = body.halves.get(&v).copied().unwrap_or_else(|| {
-                        let bits = body.b.emit_typed(Op::Convert, &[v], bits);
-                        body.b.emit_typed(Op::Bitcast, &[bits], half)
-                    });
-                    body.b.emit_typed(Op::Convert, &[half], float)
-                })
-            }
+            "f32tof16" => self.half_to_word(leaf(0)?),
+            "f16tof32" => self.word_to_half(leaf(0)?),
             "convert" | "splat" => {
                 let layout = self.layout(ty);
                 let to = layout.leaves.first()?.ty;
@@ -303,17 +283,6 @@ impl Body<'_, '_, '_> {
             "buffer_load" => {
                 let place = Place::memory(ty, leaf(0)?, leaf(1)?);
                 return Some(self.read(&place));
-            }
-            "group_size" | "group_id" | "group_thread_id" | "group_index" => {
-                let builtin = match name {
-                    "group_size" => Builtin::GroupSize,
-                    "group_id" => Builtin::GroupId,
-                    "group_index" => Builtin::GroupIndex,
-                    _ => Builtin::GroupThreadId,
-                };
-                let layout = self.layout(ty);
-                let value = self.b.emit(Op::Builtin(builtin), &[]);
-                self.convert_leaf(value, layout.leaves.first()?.ty)
             }
             "buffer_cast" => {
                 let layout = self.layout(ty);
@@ -357,6 +326,34 @@ impl Body<'_, '_, '_> {
             _ => return None,
         };
         Some(vec![value])
+    }
+
+    /// A number as a half in the low bits of a word. Bits have no derivative, but the conversion to half
+    /// precision and back does.
+    fn half_to_word(&mut self, value: Value) -> Value {
+        self.map_leaf(value, |body, v| {
+            let own = body.b.func.ty(v);
+            let [half, bits, word] =
+                [Scalar::F16, Scalar::U16, Scalar::U32].map(|scalar| body.b.types.with_scalar(own, scalar));
+            let half = body.b.emit_typed(Op::Convert, &[v], half);
+            let bits = body.b.emit_typed(Op::Bitcast, &[half], bits);
+            let word = body.b.emit_typed(Op::Convert, &[bits], word);
+            body.halves.insert(word, half);
+            word
+        })
+    }
+
+    fn word_to_half(&mut self, value: Value) -> Value {
+        self.map_leaf(value, |body, v| {
+            let own = body.b.func.ty(v);
+            let [half, bits, float] =
+                [Scalar::F16, Scalar::U16, Scalar::F32].map(|scalar| body.b.types.with_scalar(own, scalar));
+            let half = body.halves.get(&v).copied().unwrap_or_else(|| {
+                let bits = body.b.emit_typed(Op::Convert, &[v], bits);
+                body.b.emit_typed(Op::Bitcast, &[bits], half)
+            });
+            body.b.emit_typed(Op::Convert, &[half], float)
+        })
     }
 
     /// Converts a texel to a colour or back: lanes are converted, and missing ones are 0, 0, 1.
