@@ -4,13 +4,13 @@ use rustc_hash::FxHashMap;
 use syntax::ast::{Attribute, DeclKind, ExprKind, Modifiers};
 use syntax::{DeclId, Diagnostic, ExprId, Symbol};
 
-use crate::native::Magic;
+use crate::derivatives::precedence::View;
+use crate::derivatives::signatures::DiffOp;
 use crate::program::Program;
 use crate::signature::{DiffFieldTarget, Level, ParamSig, Resolved, Subst};
-use crate::sigs::DiffOp;
 use crate::tables::FuncRef;
+use crate::types::builtin::Magic;
 use crate::types::{GenericArg, Ty, TyKind};
-use crate::views::View;
 
 impl Program {
     /// Checks everything that a file declares (for `pullback check`).

@@ -4,76 +4,38 @@
 //! when they are named, bodies are checked when they are requested.
 //!
 //! [`Program`] owns the trees and everything known about them; its methods are the queries that later stages
-//! make.
+//! make. The folders are layers, each in terms of those above it:
+//!
+//! - `names`: scopes, modules, paths of names, suggestions;
+//! - [`types`]: types, built-in types, type expressions, constants, conversions and their costs;
+//! - `generics`: substitution, inference of generic arguments, constraints, conformance, requirements;
+//! - `exprs`: a type and a meaning for each expression, calls and overload resolution;
+//! - `stmts`: the bodies of functions;
+//! - `derivatives`: differentials, signatures of derivatives, which derivative of a function applies;
+//! - `flow`: dataflow over checked bodies: derivatives that are lost, variables that are not assigned.
 #![forbid(unsafe_code)]
 
-pub mod api;
-mod apply;
-mod assign;
-mod bit_casts;
-pub mod budget;
-mod call;
-mod conform;
-mod constant;
-mod constraints;
-mod construct;
-mod conversion;
-mod cut;
 mod declarations;
-mod deduce;
-mod deriv_methods;
 mod derivatives;
-mod differential;
-mod doubt;
-mod exceptions;
-mod fit;
+mod exprs;
 mod flow;
-mod flow_lost;
-mod flow_places;
-mod flow_statements;
-mod flow_values;
-mod fulfil;
-mod infer;
-mod initialise;
-mod interfaces;
-mod lambda;
-mod listing;
-mod locals;
-mod lookup;
-mod mismatch;
-mod misplaced;
-mod native;
-mod operators;
-mod overload;
-mod pack;
-mod path;
-mod pipelines;
+mod generics;
+mod names;
 pub mod program;
-mod pullback;
-mod requirements;
 pub mod signature;
-mod sigs;
-mod statements;
-mod subst;
-mod suggest;
+mod stmts;
 pub mod tables;
-mod target;
 #[cfg(test)]
 mod tests;
-mod type_expr;
 pub mod types;
-mod unset;
-mod user_operators;
-mod views;
-mod visible;
 
-pub use api::{ModuleLoader, NoModules};
-pub use listing::{How, Witnessed};
+pub use derivatives::listing::{How, Witnessed};
+pub use derivatives::precedence::{ModuleId, View};
+pub use derivatives::pullback::HalfOf;
+pub use names::loader::{ModuleLoader, NoModules};
 pub use program::Program;
-pub use pullback::HalfOf;
 pub use signature::{
     Accessors, Applied, Derivatives, DiffFieldTarget, Direction, Level, ParamSig, Resolved, Role, Signature,
     Subst, ThisSig,
 };
-pub use type_expr::MAX_COOP_VEC;
-pub use views::{ModuleId, View};
+pub use types::expressions::MAX_COOP_VEC;

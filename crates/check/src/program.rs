@@ -12,14 +12,14 @@ use smallvec::SmallVec;
 use syntax::ast::{DeclKind, ExprKind, Modifiers};
 use syntax::{Ast, DeclId, Diagnostic, ExprId, FileId, Span, Symbol};
 
-use crate::api::ModuleLoader;
-use crate::conform::{ExtensionInfo, Facet};
-use crate::constraints::Constraints;
-use crate::native::Magic;
+use crate::derivatives::precedence::{ModuleId, View};
+use crate::generics::conformance::{ExtensionInfo, Facet};
+use crate::generics::constraints::Constraints;
+use crate::names::loader::ModuleLoader;
 use crate::signature::{Derivatives, Signature};
 use crate::tables::{FuncRef, Tables};
+use crate::types::builtin::Magic;
 use crate::types::{Ty, TyInterner};
-use crate::views::{ModuleId, View};
 
 /// The declarations in a scope by name; overloads share a name.
 pub(crate) type Names = FxHashMap<Symbol, SmallVec<[DeclId; 2]>>;
@@ -91,19 +91,19 @@ pub struct Program {
     pub(crate) has_retroactive: bool,
     /// Functions mapped to true if modules other than their own declare derivatives of them.
     pub(crate) retroactive: FxHashMap<DeclId, bool>,
-    pub(crate) witnesses: FxHashMap<FuncRef, Rc<[crate::derivatives::Entry]>>,
+    pub(crate) witnesses: FxHashMap<FuncRef, Rc<[crate::derivatives::witnesses::Entry]>>,
     pub(crate) derivatives: FxHashMap<(FuncRef, View), Rc<Derivatives>>,
     pub(crate) derivatives_busy: FxHashSet<FuncRef>,
     /// Structs made for `__apply` and `__linearize`, by the function, the requesting module, and whether it
     /// is `__linearize`.
-    pub(crate) pullbacks: FxHashMap<(DeclId, ModuleId, bool), crate::pullback::Pullback>,
+    pub(crate) pullbacks: FxHashMap<(DeclId, ModuleId, bool), crate::derivatives::pullback::Pullback>,
     /// The return types of call operators that the checker makes and that have no source.
     pub(crate) made_results: FxHashMap<DeclId, Ty>,
     /// The same structs, by their declarations and by those of their call operators.
-    pub(crate) pullback_decls: FxHashMap<DeclId, crate::pullback::Pullback>,
+    pub(crate) pullback_decls: FxHashMap<DeclId, crate::derivatives::pullback::Pullback>,
     /// The extents of the types for which they were computed.
-    pub(crate) extents: FxHashMap<Ty, crate::budget::Extent>,
-    /// The numbers of parts of values, as far as they are known: see [`crate::budget`].
+    pub(crate) extents: FxHashMap<Ty, crate::types::limits::Extent>,
+    /// The numbers of parts of values, as far as they are known: see [`crate::types::limits`].
     pub(crate) leaf_counts: FxHashMap<Ty, u32>,
     pub(crate) facets: FxHashMap<Ty, Rc<[Facet]>>,
     /// The number of facet lists under construction: results computed meanwhile may be incomplete.

@@ -10,8 +10,8 @@ use smallvec::SmallVec;
 use syntax::ast::{BinaryOp, SizeOfKind, UnaryOp};
 use syntax::{DeclId, ExprId, StmtId};
 
+use crate::derivatives::precedence::ModuleId;
 use crate::types::{Args, GenericArg, Ty, Val};
-use crate::views::ModuleId;
 
 /// The side tables.
 #[derive(Clone, Debug, Default)]

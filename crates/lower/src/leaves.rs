@@ -7,8 +7,8 @@
 use std::rc::Rc;
 
 use check::DiffFieldTarget;
-use check::budget::MAX_LEAVES;
 use check::signature::Subst;
+use check::types::limits::MAX_LEAVES;
 use check::types::{self as source, Ty, TyKind};
 use ir::{MatrixOrder, MemData, MemType, Scalar, Type, TypeData, Types};
 use syntax::{DeclId, Diagnostic};

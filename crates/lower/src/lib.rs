@@ -46,9 +46,9 @@ mod zero;
 use std::rc::Rc;
 
 use check::Program;
-use check::budget::{Extent, MAX_NESTING, MAX_PARTS};
 use check::tables::FuncRef;
 use check::types::Ty;
+use check::types::limits::{Extent, MAX_NESTING, MAX_PARTS};
 use indexmap::{IndexMap, IndexSet};
 use ir::{Func, Global, MemTypes, Module, Types, Value};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};

@@ -1,0 +1,276 @@
+//! Reports misplaced statements about derivatives: attributes, `no_diff`, conformances.
+//!
+//! Without these checks each of them would be ignored, and the derivative would not be the one that the
+//! author meant.
+
+use syntax::ast::{DeclKind, Modifiers};
+use syntax::{DeclId, Diagnostic, ExprId, Span};
+
+use crate::derivatives::precedence::View;
+use crate::derivatives::signatures::DiffOp;
+use crate::exprs::infer::Checker;
+use crate::names::lookup::Ref;
+use crate::program::Program;
+use crate::signature::{Level, Resolved};
+use crate::tables::FuncRef;
+use crate::types::builtin::Magic;
+use crate::types::{Ty, TyKind};
+
+/// Attributes that describe a function's derivatives.
+const MARKS: [&str; 10] = [
+    "Differentiable",
+    "BackwardDifferentiable",
+    "ForwardDifferentiable",
+    "TreatAsDifferentiable",
+    "ForwardDerivative",
+    "BackwardDerivative",
+    "PrimalSubstitute",
+    "ForwardDerivativeOf",
+    "BackwardDerivativeOf",
+    "PrimalSubstituteOf",
+];
+
+impl Program {
+    /// Returns true if a function's attributes describe its derivatives, or make it a derivative itself.
+    fn is_about_derivatives(&self, decl: DeclId) -> bool {
+        let has = |d: DeclId| {
+            MARKS.iter().any(|word| self.attribute(d, word).is_some())
+                || self.ast.decls[d].attributes.iter().any(|a| a.name == self.words.apply_of)
+        };
+        let is_accessor = matches!(self.ast.decls[decl].kind, DeclKind::Accessor { .. });
+        has(decl) || is_accessor && self.ast.decls[decl].parent.is_some_and(has)
+    }
+
+    /// Checks the attributes of a function that describe its derivatives.
+    pub(crate) fn check_marks(&mut self, decl: DeclId) {
+        if self.is_core(decl) || !self.is_about_derivatives(decl) {
+            return;
+        }
+        for word in ["ForwardDerivative", "BackwardDerivative", "PrimalSubstitute"] {
+            let Some(attribute) = self.attribute(decl, word).cloned() else { continue };
+            let Some(&target) = attribute.args.first() else { continue };
+            if self.is_requirement(decl) {
+                self.error(
+                    "E31152",
+                    attribute.span,
+                    "what an interface requires has no derivative of its own",
+                );
+                continue;
+            }
+            let found = self.functions_named(decl, target);
+            if !found.is_empty() && found.iter().all(|&f| self.is_requirement(f)) {
+                self.error("E31153", self.span(target), "what an interface requires is no derivative");
+            } else if word == "PrimalSubstitute" {
+                for substitute in found {
+                    self.check_substitute(decl, substitute, self.span(target));
+                }
+            }
+        }
+        for attribute in self.ast.decls[decl].attributes.clone() {
+            let words = &self.words;
+            let is_of =
+                [words.forward_derivative_of, words.backward_derivative_of, words.primal_substitute_of]
+                    .contains(&attribute.name);
+            let Some(&target) = attribute.args.first().filter(|_| is_of) else { continue };
+            let found = self.functions_named(decl, target);
+            let span = self.span(target);
+            if !found.is_empty() && found.iter().all(|&f| self.is_requirement(f)) {
+                self.error("E31152", span, "what an interface requires has no derivative of its own");
+            } else if self.is_requirement(decl) {
+                self.error("E31153", span, "what an interface requires is no derivative");
+            } else if attribute.name == self.words.primal_substitute_of {
+                for original in found {
+                    self.check_substitute(original, decl, span);
+                }
+            }
+        }
+        if self.level(decl) != Level::None {
+            self.check_borrowed(decl);
+        }
+    }
+
+    /// The functions that an expression names, resolved in the scope of a declaration.
+    fn functions_named(&mut self, decl: DeclId, target: ExprId) -> Vec<DeclId> {
+        let before = self.diagnostics.len();
+        let found = Checker::new(self, decl).resolve(target);
+        self.diagnostics.truncate(before);
+        match found {
+            Ref::Funcs(candidates, _) => candidates.into_iter().map(|c| c.decl).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Reports a substitute that is less differentiable than the function it replaces.
+    fn check_substitute(&mut self, original: DeclId, substitute: DeclId, span: Span) {
+        let wanted = self.level(original);
+        let args = self.identity_args(substitute);
+        let func = FuncRef { decl: substitute, args, self_ty: None };
+        let view = View::of(self.asking(substitute));
+        let counts = self.raw_signature(original).params.len() == self.raw_signature(substitute).params.len();
+        if counts && self.differentiable_level(&func, view) < wanted {
+            let name = self.ast.name(self.ast.decls[original].name).to_string();
+            let message = format!("the substitute of '{name}', which is differentiable, is not");
+            let diagnostic = Diagnostic::error("E31158", span, message);
+            self.report(diagnostic.help("mark it '[Differentiable]' or '[TreatAsDifferentiable]'"));
+        }
+    }
+
+    /// Reports differentiable parameters that are `__constref`: a differentiable parameter is a copy, since
+    /// its differential has no place in the caller's variable.
+    fn check_borrowed(&mut self, decl: DeclId) {
+        for param in self.raw_signature(decl).params.clone() {
+            let Some(p) = param.decl.filter(|_| param.differentiable) else { continue };
+            if self.ast.decls[p].modifiers.has(Modifiers::CONSTREF) {
+                let span = self.ast.decls[p].name_span;
+                let message = "a differentiable parameter cannot be '__constref'";
+                let help = "write 'in', or 'no_diff' if it has no derivative";
+                self.report(Diagnostic::error("E38034", span, message).help(help));
+            }
+        }
+        let this = self.raw_signature(decl).this.clone();
+        let attribute = self.attribute(decl, "constref").map(|a| a.span);
+        if let (Some(span), true) = (attribute, this.is_some_and(|t| t.differentiable)) {
+            self.error("E38036", span, "a method whose object is differentiable cannot be '[constref]'");
+        }
+    }
+
+    /// Reports `no_diff` where no derivatives are computed.
+    pub(crate) fn check_no_diff(&mut self, scope: DeclId, span: Span) {
+        let mut at = Some(scope);
+        while let Some(decl) = at {
+            match self.ast.decls[decl].kind {
+                DeclKind::Func { .. } | DeclKind::Init { .. } | DeclKind::Accessor { .. } => {
+                    let in_lambda = self.ast.decls[decl].name == self.words.call
+                        && self
+                            .container_of(decl)
+                            .is_some_and(|c| self.ast.name(self.ast.decls[c].name) == "$lambda");
+                    if in_lambda || self.is_core(decl) || self.is_about_derivatives(decl) {
+                        return;
+                    }
+                    let message = "'no_diff' has no meaning in a function that is not differentiable";
+                    let help = "remove it, or mark the function '[Differentiable]'";
+                    self.report(Diagnostic::error("E38033", span, message).help(help));
+                    return;
+                }
+                _ => at = self.ast.decls[decl].parent,
+            }
+        }
+    }
+
+    /// Checks `[DerivativeMember(D.f)]`, which belongs on a field of a differentiable type and names a field
+    /// of its differential.
+    pub(crate) fn check_derivative_member(&mut self, decl: DeclId) {
+        let Some(attribute) = self.attribute(decl, "DerivativeMember").cloned() else { return };
+        let span = attribute.span;
+        let is_field = self.ast.decls[decl].parent.is_some_and(|p| {
+            matches!(self.ast.decls[p].kind, DeclKind::Struct { .. } | DeclKind::Extension { .. })
+        });
+        let Some(container) = self.container_of(decl).filter(|_| is_field) else {
+            self.error("E31132", span, "only a field of a type has '[DerivativeMember]'");
+            return;
+        };
+        let ty = self.self_type(container);
+        let Some(differential) = self.differential(ty) else {
+            let name = self.type_name(ty);
+            let message =
+                format!("'{name}' is not differentiable, so its fields have no '[DerivativeMember]'");
+            self.error("E31131", span, message);
+            return;
+        };
+        let field = self.decl_type(decl);
+        if self.differential(field).is_none() {
+            if field != Ty::ERROR {
+                let message = format!("the type '{}' is not differentiable", self.type_name(field));
+                self.error("E30310", span, message);
+            }
+        } else if self.derivative_member(decl).is_none() {
+            let message =
+                format!("this names no field of the differential '{}'", self.type_name(differential));
+            self.error("E31130", span, message);
+        }
+    }
+
+    /// Checks the rules for types that declare themselves differentiable.
+    pub(crate) fn check_differentiable_type(&mut self, decl: DeclId, ty: Ty) {
+        let conforms = |p: &mut Program, magic| {
+            p.magic_type(magic).is_some_and(|interface| p.is_conforming(ty, interface))
+        };
+        if conforms(self, Magic::Differentiable) && conforms(self, Magic::DifferentiablePtr) {
+            let span = self.ast.decls[decl].name_span;
+            let message = format!(
+                "type '{}' conforms to both 'IDifferentiable' and 'IDifferentiablePtrType'",
+                self.type_name(ty)
+            );
+            let help =
+                "a value has a differential, a pointer is paired with another one: it is one or the other";
+            self.report(Diagnostic::error("E30311", span, message).help(help));
+            return;
+        }
+        if let Some(differential) = self.differential(ty)
+            && let Some(second) = self.differential(differential)
+            && second != differential
+        {
+            let span = self.ast.decls[decl].name_span;
+            let message = format!(
+                "the differential '{}' is not its own differential: that is '{}'",
+                self.type_name(differential),
+                self.type_name(second)
+            );
+            self.error("E30096", span, message);
+        }
+    }
+
+    /// Reports `dzero` and `dadd` functions of the user's that are not differentiable: derivatives call them.
+    pub(crate) fn check_own_sum(&mut self, ty: Ty, member: DeclId, interface: Ty) {
+        if self.magic_type(Magic::Differentiable) != Some(interface)
+            || !matches!(self.ast.decls[member].kind, DeclKind::Func { .. })
+        {
+            return;
+        }
+        let func = FuncRef { decl: member, args: Vec::new(), self_ty: Some(ty) };
+        let Resolved::Func(found) = self.resolve_requirement(&func) else {
+            self.check_sum_of_name(ty, member);
+            return;
+        };
+        if found.decl == member || self.is_core(found.decl) {
+            return;
+        }
+        if self.func_signature(&found).ret != self.func_signature(&func).ret {
+            self.wrong_sum(ty, member, found.decl);
+            return;
+        }
+        let view = View::of(self.asking(found.decl));
+        if !self.has_derivative(&found, DiffOp::Fwd, view) {
+            let name = self.ast.name(self.ast.decls[member].name).to_string();
+            let message = format!("'{name}' is not differentiable, as 'IDifferentiable' requires");
+            let span = self.ast.decls[found.decl].name_span;
+            self.report(Diagnostic::error("E38110", span, message).help("mark it '[Differentiable]'"));
+        }
+    }
+
+    /// Reports members named `dzero` or `dadd` of a type for which the compiler synthesises that function
+    /// nevertheless.
+    fn check_sum_of_name(&mut self, ty: Ty, member: DeclId) {
+        let TyKind::Struct(decl, _) = self.types[ty] else { return };
+        let name = self.ast.decls[member].name;
+        let own = self.names_in(decl).and_then(|names| names.get(&name)).cloned().unwrap_or_default();
+        for found in own {
+            if matches!(self.ast.decls[found].kind, DeclKind::Func { .. }) {
+                self.wrong_sum(ty, member, found);
+            }
+        }
+    }
+
+    fn wrong_sum(&mut self, ty: Ty, member: DeclId, found: DeclId) {
+        let name = self.ast.name(self.ast.decls[member].name).to_string();
+        let Some(differential) = self.differential(ty) else { return };
+        let differential = self.type_name(differential);
+        let wanted = match name.as_str() {
+            "dzero" => format!("static {differential} dzero()"),
+            _ => format!("static {differential} {name}({differential} a, {differential} b)"),
+        };
+        let span = self.ast.decls[found].name_span;
+        let message = format!("this '{name}' is not the one that 'IDifferentiable' requires");
+        self.report(Diagnostic::error("E38100", span, message).help(format!("declare it as '{wanted}'")));
+    }
+}

@@ -1,0 +1,360 @@
+//! Computes the differential of each type: `T ↦ T.Differential`.
+//!
+//! Floating-point scalars, vectors and matrices are their own differentials. Arrays, tuples, optionals and
+//! pairs map part by part. A struct that conforms to `IDifferentiable` has the differential that its author
+//! names, or one synthesised from its differentiable fields; if the synthesised one would have exactly the
+//! struct's own fields, the struct is its own differential.
+
+use syntax::ast::{DeclKind, Modifiers};
+use syntax::{DeclId, ExprId};
+
+use crate::exprs::infer::Checker;
+use crate::program::{Program, last_name};
+use crate::signature::{DiffFieldTarget, Subst};
+use crate::tables::Meaning;
+use crate::types::builtin::Magic;
+use crate::types::{GenericArg, Ty, TyKind};
+
+impl Program {
+    /// The `Differential` of a type; `None` if it is not differentiable.
+    pub fn differential(&mut self, ty: Ty) -> Option<Ty> {
+        if let Some(&found) = self.differentials.get(&ty) {
+            return found;
+        }
+        let result = match self.types[ty].clone() {
+            TyKind::Scalar(scalar) => scalar.is_float().then_some(ty),
+            TyKind::Vector(element, _) | TyKind::Matrix(element, ..) => {
+                (self.differential(element) == Some(element)).then_some(ty)
+            }
+            TyKind::Array(element, n) => {
+                let element = self.differential(element)?;
+                Some(self.types.intern(TyKind::Array(element, n)))
+            }
+            TyKind::Tuple(parts) => {
+                let parts: Option<Vec<Ty>> = parts.into_iter().map(|t| self.differential(t)).collect();
+                parts.map(|parts| self.tuple_of(parts))
+            }
+            TyKind::Optional(inner) => {
+                let inner = self.differential(inner)?;
+                Some(self.types.intern(TyKind::Optional(inner)))
+            }
+            TyKind::DiffPair(primal) => {
+                let differential = self.differential(primal)?;
+                Some(self.types.intern(TyKind::DiffPair(differential)))
+            }
+            TyKind::SynthDiff(_) => Some(ty),
+            TyKind::Struct(decl, _) => {
+                // A struct may be part of its own differential: during the computation it counts as its own
+                // differential.
+                self.differentials.insert(ty, Some(ty));
+                let result = if self.declares(ty, Magic::Differentiable) {
+                    Some(self.struct_differential(ty, decl))
+                } else {
+                    None
+                };
+                if self.facets_depth > 0 {
+                    self.differentials.remove(&ty);
+                } else {
+                    self.differentials.insert(ty, result);
+                }
+                return result;
+            }
+            TyKind::Param(param) if self.is_pack_param(param) => {
+                let element = self.each_of(ty)?;
+                let element = self.differential(element)?;
+                Some(self.expand_of(element, &GenericArg::Type(ty)))
+            }
+            TyKind::Expand(pattern, shape) => {
+                let element = self.differential(pattern)?;
+                Some(self.expand_of(element, &shape))
+            }
+            TyKind::Pack(parts) => {
+                let parts: Option<Vec<Ty>> = parts.into_iter().map(|t| self.differential(t)).collect();
+                parts.map(|parts| self.pack_of(parts))
+            }
+            TyKind::Param(_)
+            | TyKind::This(_)
+            | TyKind::Assoc(..)
+            | TyKind::Interface(..)
+            | TyKind::Each(_) => {
+                return self.unknown_differential(ty);
+            }
+            TyKind::Error => return Some(ty),
+            TyKind::Void
+            | TyKind::Enum(_)
+            | TyKind::DiffPtrPair(_)
+            | TyKind::Pointer(_)
+            | TyKind::Buffer(..)
+            | TyKind::Opaque(..)
+            | TyKind::String
+            | TyKind::NullPtr
+            | TyKind::NoneLiteral
+            | TyKind::Function(..) => None,
+        };
+        if self.facets_depth == 0 {
+            self.differentials.insert(ty, result);
+        }
+        result
+    }
+
+    fn unknown_differential(&mut self, ty: Ty) -> Option<Ty> {
+        if self.is_float_kind(ty) {
+            return Some(ty);
+        }
+        let decl = self.magic_decl(Magic::Differentiable)?;
+        let interface = self.magic_type(Magic::Differentiable)?;
+        if !self.interfaces_of(ty).contains(&interface) {
+            return None;
+        }
+        let name = self.words.differential;
+        let assoc = self.names_in(decl).and_then(|n| n.get(&name)).map(|d| d[0])?;
+        Some(self.project(ty, assoc))
+    }
+
+    fn struct_differential(&mut self, ty: Ty, decl: DeclId) -> Ty {
+        let name = self.words.differential;
+        if let Some(named) = self.type_member(ty, name) {
+            return named;
+        }
+        let generic = self.self_type(decl);
+        let mut own = true;
+        for (field, declared, no_diff) in self.declared_fields(generic) {
+            let _ = field;
+            if no_diff || self.differential(declared).is_none() {
+                own = false;
+            }
+        }
+        for (_, field_ty, no_diff) in self.fields(ty) {
+            if no_diff || self.differential(field_ty).is_some_and(|d| d != field_ty) {
+                own = false;
+            }
+        }
+        if own { ty } else { self.types.intern(TyKind::SynthDiff(ty)) }
+    }
+
+    /// The `Differential` of an `IDifferentiablePtrType`.
+    pub fn pointer_differential(&mut self, ty: Ty) -> Option<Ty> {
+        match self.types[ty] {
+            TyKind::Struct(..) => {
+                if !self.declares(ty, Magic::DifferentiablePtr) {
+                    return None;
+                }
+                let name = self.words.differential;
+                Some(self.type_member(ty, name).unwrap_or(ty))
+            }
+            TyKind::Param(_)
+            | TyKind::This(_)
+            | TyKind::Assoc(..)
+            | TyKind::Interface(..)
+            | TyKind::Each(_) => {
+                let decl = self.magic_decl(Magic::DifferentiablePtr)?;
+                let interface = self.magic_type(Magic::DifferentiablePtr)?;
+                if !self.interfaces_of(ty).contains(&interface) {
+                    return self.extended_differential(ty, interface);
+                }
+                let name = self.words.differential;
+                let assoc = self.names_in(decl).and_then(|n| n.get(&name)).map(|d| d[0])?;
+                Some(self.project(ty, assoc))
+            }
+            TyKind::Array(element, ref n) => {
+                let n = n.clone();
+                let element = self.pointer_differential(element)?;
+                Some(self.types.intern(TyKind::Array(element, n)))
+            }
+            TyKind::Scalar(_) | TyKind::Vector(..) | TyKind::Matrix(..) | TyKind::Enum(_) => {
+                let interface = self.magic_type(Magic::DifferentiablePtr)?;
+                self.extended_differential(ty, interface)
+            }
+            _ => None,
+        }
+    }
+
+    /// The `Differential` of a built-in type to which an extension adds the conformance:
+    /// `extension<T : I> T : …`.
+    fn extended_differential(&mut self, ty: Ty, interface: Ty) -> Option<Ty> {
+        if self.conform_busy.contains(&(ty, interface)) {
+            return None;
+        }
+        self.conform_busy.push((ty, interface));
+        let name = self.words.differential;
+        let facets = self.blanket_facets(ty, |p, ext| p.names_in(ext).is_some_and(|n| n.contains_key(&name)));
+        let mut found = None;
+        for facet in facets {
+            if self.bases_of(facet.container).contains(&interface)
+                && let Some(decl) = self.names_in(facet.container).and_then(|n| n.get(&name)).map(|d| d[0])
+            {
+                let declared = self.decl_type(decl);
+                found = Some(self.substitute(declared, &facet.env));
+            }
+        }
+        self.conform_busy.pop();
+        found
+    }
+
+    /// The fields that a struct declares itself (without its bases), as declarations.
+    pub(crate) fn own_fields(&self, decl: DeclId) -> Vec<DeclId> {
+        let DeclKind::Struct { members, .. } = &self.ast.decls[decl].kind else { return Vec::new() };
+        members
+            .iter()
+            .copied()
+            .filter(|&m| {
+                matches!(self.ast.decls[m].kind, DeclKind::Var { .. })
+                    && !self.ast.decls[m].modifiers.has(Modifiers::STATIC)
+            })
+            .collect()
+    }
+
+    /// Returns true if a field, parameter or result is declared `no_diff`, before its name or in its type.
+    pub(crate) fn is_no_diff(&self, decl: DeclId) -> bool {
+        let d = &self.ast.decls[decl];
+        if d.modifiers.has(Modifiers::NO_DIFF) {
+            return true;
+        }
+        match &d.kind {
+            DeclKind::Var { ty: Some(ty), .. }
+            | DeclKind::Param { ty: Some(ty), .. }
+            | DeclKind::Property { ty, .. } => self.is_no_diff_type(*ty),
+            DeclKind::Func { result: Some(ty), .. } | DeclKind::Subscript { result: ty, .. } => {
+                self.is_no_diff_type(*ty)
+            }
+            DeclKind::Accessor { .. } => d.parent.is_some_and(|p| self.is_no_diff(p)),
+            _ => false,
+        }
+    }
+
+    /// Returns true if a type, or the element type of an array, is marked `no_diff`.
+    fn is_no_diff_type(&self, ty: ExprId) -> bool {
+        match &self.ast.exprs[ty].kind {
+            syntax::ast::ExprKind::Modified(modifiers, inner) => {
+                modifiers.has(Modifiers::NO_DIFF) || self.is_no_diff_type(*inner)
+            }
+            syntax::ast::ExprKind::Index { base, .. } | syntax::ast::ExprKind::Paren(base) => {
+                self.is_no_diff_type(*base)
+            }
+            syntax::ast::ExprKind::NoDiff(_) => true,
+            _ => false,
+        }
+    }
+
+    fn declared_fields(&mut self, ty: Ty) -> Vec<(DeclId, Ty, bool)> {
+        self.fields(ty)
+    }
+
+    /// The structs that a struct inherits from.
+    pub fn base_structs(&mut self, ty: Ty) -> Vec<Ty> {
+        let TyKind::Struct(decl, args) = self.types[ty].clone() else { return Vec::new() };
+        let env =
+            Subst { map: self.all_generic_params(decl).into_iter().zip(args).collect(), ..Subst::default() };
+        let bases = self.bases_of(decl);
+        let structs = bases.iter().filter(|&&b| matches!(self.types[b], TyKind::Struct(..)) && b != ty);
+        let structs: Vec<Ty> = structs.copied().collect();
+        structs.into_iter().map(|base| self.substitute(base, &env)).collect()
+    }
+
+    /// The fields of a struct (or of a synthesised differential, by primal fields), those of base structs
+    /// first: declaration, type, and true if the field is `no_diff`. Empty if the type has too many parts.
+    pub fn fields(&mut self, ty: Ty) -> Vec<(DeclId, Ty, bool)> {
+        if self.is_too_large(ty) {
+            return Vec::new();
+        }
+        match self.types[ty].clone() {
+            TyKind::Struct(decl, args) => {
+                let env = Subst {
+                    map: self.all_generic_params(decl).into_iter().zip(args).collect(),
+                    ..Subst::default()
+                };
+                let mut out = Vec::new();
+                for base in self.base_structs(ty) {
+                    out.extend(self.fields(base));
+                }
+                for field in self.own_fields(decl) {
+                    let declared = self.decl_type(field);
+                    out.push((field, self.substitute(declared, &env), self.is_no_diff(field)));
+                }
+                out
+            }
+            TyKind::SynthDiff(primal) => {
+                let mut out = Vec::new();
+                for field in self.differentiable_fields(primal) {
+                    if let Some(differential) = self.differential(field.1) {
+                        out.push((field.0, differential, false));
+                    }
+                }
+                out
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The fields that carry derivatives, judged by their declared types. If a struct is its own
+    /// differential, all of its fields have their place in it, whatever is known of them at the declaration:
+    /// an extension may have added constraints on `T`.
+    fn differentiable_fields(&mut self, ty: Ty) -> Vec<(DeclId, Ty)> {
+        let TyKind::Struct(decl, _) = self.types[ty] else { return Vec::new() };
+        let fields = self.fields(ty);
+        let declared = if self.differential(ty) == Some(ty) {
+            fields.clone()
+        } else {
+            let generic = self.self_type(decl);
+            self.fields(generic)
+        };
+        declared
+            .into_iter()
+            .zip(fields)
+            .filter(|(declared, _)| !declared.2 && self.differential(declared.1).is_some())
+            .map(|(_, field)| (field.0, field.1))
+            .collect()
+    }
+
+    /// The differentiable fields of a struct and the locations of their differentials in `T.Differential`.
+    pub fn diff_fields(&mut self, ty: Ty) -> Vec<(DeclId, DiffFieldTarget)> {
+        if let TyKind::SynthDiff(_) = self.types[ty] {
+            return self.fields(ty).into_iter().map(|f| (f.0, DiffFieldTarget::Synth(f.0))).collect();
+        }
+        let Some(differential) = self.differential(ty) else { return Vec::new() };
+        if let TyKind::Struct(decl, _) = self.types[ty] {
+            let own = self.self_type(decl);
+            self.check_differential(decl, own);
+        }
+        let fields = self.differentiable_fields(ty);
+        let mut out = Vec::new();
+        for (field, _) in fields {
+            let target = match self.types[differential] {
+                TyKind::SynthDiff(_) => Some(DiffFieldTarget::Synth(field)),
+                _ => match self.derivative_member(field) {
+                    Some(member) => Some(DiffFieldTarget::Member(member)),
+                    None if differential == ty => Some(DiffFieldTarget::Same(field)),
+                    None => {
+                        let name = self.ast.decls[field].name;
+                        self.fields(differential)
+                            .into_iter()
+                            .find(|f| self.ast.decls[f.0].name == name)
+                            .map(|f| DiffFieldTarget::Member(f.0))
+                    }
+                },
+            };
+            out.extend(target.map(|target| (field, target)));
+        }
+        out
+    }
+
+    /// The field named by `[DerivativeMember(D.f)]`.
+    pub(crate) fn derivative_member(&mut self, field: DeclId) -> Option<DeclId> {
+        let expr = *self.attribute(field, "DerivativeMember")?.args.first()?;
+        let before = self.diagnostics.len();
+        let mut checker = Checker::new(self, field);
+        checker.infer_field_name(expr);
+        self.diagnostics.truncate(before);
+        if let Meaning::Field { field, .. } | Meaning::DiffField { field, .. } =
+            self.tables.exprs[expr].meaning
+        {
+            return Some(field);
+        }
+        // The field is named through a type whose declaration is in progress, so it is looked up by name.
+        let name = last_name(&self.ast, expr)?;
+        let container = self.container_of(field)?;
+        let ty = self.self_type(container);
+        let differential = self.differential(ty)?;
+        self.fields(differential).into_iter().find(|f| self.ast.decls[f.0].name == name).map(|f| f.0)
+    }
+}

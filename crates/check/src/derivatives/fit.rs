@@ -1,0 +1,245 @@
+//! Decides by its parameters whether a function is a derivative of another.
+//!
+//! A derivative function fits if its parameters are those of the derived signature, after its own generic
+//! arguments are inferred from them. The same search thus serves overloads, generics and members alike.
+
+use syntax::{DeclId, Diagnostic, ExprId};
+
+use crate::derivatives::precedence::ModuleId;
+use crate::derivatives::signatures::DiffOp;
+use crate::exprs::infer::Checker;
+use crate::names::lookup::Ref;
+use crate::program::{Program, last_name};
+use crate::signature::{Direction, Role, Signature, Subst};
+use crate::tables::{Callable, FuncRef};
+use crate::types::{GenericArg, Ty};
+
+impl Program {
+    /// Returns true if the target that a `…Of` attribute names may be this function.
+    pub(crate) fn targets(&mut self, derivative: DeclId, target: ExprId, func: &FuncRef, role: Role) -> bool {
+        let before = self.diagnostics.len();
+        let mut checker = Checker::new(self, derivative);
+        let found = checker.resolve(target);
+        self.diagnostics.truncate(before);
+        let Ref::Funcs(candidates, _) = found else { return false };
+        let is_method = !self.is_static(derivative);
+        for candidate in &candidates {
+            if candidate.decl != func.decl {
+                continue;
+            }
+            // A method that uses `this` can only be the derivative of a method.
+            if is_method && candidate.self_ty.is_none() {
+                return false;
+            }
+            // If a candidate in an inner scope fits as well, the attribute refers to that one.
+            for nearer in candidates.iter().filter(|c| c.rank < candidate.rank) {
+                let args = self.identity_args(nearer.decl);
+                let other = FuncRef { decl: nearer.decl, args, self_ty: nearer.self_ty };
+                if self.fit_derivative(&other, derivative, None, &[], role).is_some() {
+                    return false;
+                }
+            }
+            if candidate.explicit.is_empty() {
+                return true;
+            }
+            // `f<float>` means these arguments only; arguments that are the derivative's own parameters match
+            // anything.
+            let own = self.own_params(derivative);
+            let n = self.own_params(func.decl).len().min(candidate.explicit.len());
+            let given = &func.args[func.args.len() - n.min(func.args.len())..];
+            let mut env = Subst::default();
+            return candidate.explicit.iter().zip(given).all(|(a, b)| match (a, b) {
+                (GenericArg::Type(a), GenericArg::Type(b)) => self.unify(*a, *b, &own, &mut env),
+                (GenericArg::Val(a), GenericArg::Val(b)) => self.unify_val(a, b, &own, &mut env),
+                _ => false,
+            });
+        }
+        false
+    }
+
+    /// The function that an attribute of `decl` names.
+    pub(crate) fn named_derivative(
+        &mut self,
+        func: &FuncRef,
+        decl: DeclId,
+        expr: ExprId,
+        role: Role,
+    ) -> Option<FuncRef> {
+        let before = self.diagnostics.len();
+        let mut checker = Checker::new(self, decl);
+        let found = checker.resolve(expr);
+        let Ref::Funcs(candidates, _) = found else {
+            self.diagnostics.truncate(before);
+            let span = self.span(expr);
+            let name = last_name(&self.ast, expr).map_or("", |n| self.ast.name(n)).to_string();
+            let missing = !self.diagnostics.iter().any(|d| d.primary.span == span);
+            if missing {
+                self.error("E31148", span, format!("'{name}' is not a function that is known here"));
+            }
+            return None;
+        };
+        let env = self.subst_of(func);
+        for candidate in &candidates {
+            let explicit: Vec<_> = candidate.explicit.iter().map(|a| self.substitute_arg(a, &env)).collect();
+            let self_ty = candidate.self_ty.map(|ty| self.substitute(ty, &env));
+            if let Some(found) = self.fit_derivative(func, candidate.decl, self_ty, &explicit, role) {
+                return Some(found);
+            }
+        }
+        let span = self.span(expr);
+        let unknown =
+            self.has_unknown_bases(func) || candidates.iter().any(|c| self.has_unknown_types(c.decl));
+        if !self.diagnostics.iter().any(|d| d.primary.span == span) && !unknown {
+            let name = last_name(&self.ast, expr).map_or("", |n| self.ast.name(n)).to_string();
+            let help = self.wanted_text(func, role);
+            let needs_object = candidates.iter().all(|c| !self.is_static(c.decl));
+            let (code, message) = if self.is_static(func.decl) && needs_object {
+                (
+                    "E31156",
+                    format!("'{name}' is not static, as the derivative of a static function has to be"),
+                )
+            } else {
+                let message =
+                    format!("'{name}' does not have the parameters of a derivative of this function");
+                ("E31149", message)
+            };
+            self.report(Diagnostic::error(code, span, message).help(help));
+        }
+        None
+    }
+
+    fn wanted_signature(&mut self, func: &FuncRef, role: Role) -> Signature {
+        let base = self.func_signature(func);
+        // Rule A.11: the declaration determines which parameters become pairs.
+        let callable = Callable::Func(func.clone());
+        match role {
+            Role::Forward => self.callable_signature(&Callable::Fwd(Box::new(callable), ModuleId(0))),
+            Role::Backward => self.callable_signature(&Callable::Bwd(Box::new(callable), ModuleId(0))),
+            Role::Substitute | Role::Apply => base,
+        }
+    }
+
+    /// Returns true if a function may be a derivative for some generic arguments, judged by the number of its
+    /// parameters and the presence of a result.
+    pub(crate) fn may_fit(&mut self, func: &FuncRef, derivative: DeclId, role: Role) -> bool {
+        let wanted = self.wanted_signature(func, role);
+        let have = self.raw_signature(derivative);
+        let with_this = usize::from(self.func_signature(func).this.is_some() && !self.is_static(derivative));
+        let has_pack = |p: &crate::ParamSig, this: &Program| this.is_pack(p.ty);
+        // Differentiability may be determined by the arguments alone.
+        let is_late = self.is_judged_late(func.decl);
+        if is_late || wanted.params.iter().chain(&have.params).any(|p| has_pack(p, self)) {
+            return true;
+        }
+        let n = have.params.len() + with_this;
+        let counts = n == wanted.params.len() || with_this == 1 && have.params.len() == wanted.params.len();
+        counts && (have.ret == Ty::VOID) == (wanted.ret == Ty::VOID)
+    }
+
+    /// The signature that a derivative of a function needs, as text.
+    pub(crate) fn wanted_text(&mut self, func: &FuncRef, role: Role) -> String {
+        let wanted = self.wanted_signature(func, role);
+        let param = |p: &crate::ParamSig| {
+            let word = match p.dir {
+                Direction::Out => "out ",
+                Direction::InOut | Direction::Ref => "inout ",
+                Direction::In | Direction::ConstRef => "",
+            };
+            format!("{word}{}", self.type_name(p.ty))
+        };
+        let params: Vec<String> = wanted.params.iter().map(param).collect();
+        format!("its signature has to be '({}) -> {}'", params.join(", "), self.type_name(wanted.ret))
+    }
+
+    /// Returns a derivative function with its generic arguments, if its parameters match.
+    pub(crate) fn fit_derivative(
+        &mut self,
+        func: &FuncRef,
+        decl: DeclId,
+        self_ty: Option<Ty>,
+        explicit: &[GenericArg],
+        role: Role,
+    ) -> Option<FuncRef> {
+        let derivative = self.with_pair_receiver(decl);
+        let container = self.container_of(decl);
+        let has_pair = self.is_deriv_method(decl);
+        let is_static = self.is_static(decl);
+        // Try the receiver as explicit first parameter, or the derivative as a member that uses `this`
+        // without tangent.
+        let mut shapes = Vec::new();
+        if is_static || has_pair {
+            shapes.push(self.wanted_signature(func, role));
+        } else if self.is_static(func.decl) {
+            // There is no object on which to call the member.
+            return None;
+        } else {
+            let mut member = self.func_signature(func);
+            if let Some(this) = &mut member.this {
+                this.differentiable = false;
+            }
+            member.this = None;
+            shapes.push(match role {
+                Role::Forward => self.apply_op(DiffOp::Fwd, &member),
+                Role::Backward => self.apply_op(DiffOp::Bwd, &member),
+                Role::Substitute | Role::Apply => member,
+            });
+        }
+        let params = self.all_generic_params(decl);
+        for wanted in shapes {
+            if wanted.params.len() != derivative.params.len() {
+                continue;
+            }
+            let mut env = Subst::default();
+            let own = self.own_params(decl);
+            env.map.extend(own.iter().copied().zip(explicit.iter().cloned()));
+            // The arguments for the enclosing type, of which the derivative is a member.
+            let owner = self_ty.or(if is_static { None } else { func.self_ty });
+            if let Some(container) = container {
+                let generic = self.self_type(container);
+                if let Some(ty) = owner.or(func.self_ty) {
+                    self.unify(generic, ty, &params, &mut env);
+                }
+            }
+            let mut fits = true;
+            for (have, want) in derivative.params.iter().zip(&wanted.params) {
+                let known = self.substitute(have.ty, &env);
+                if known != want.ty && !self.unify(have.ty, want.ty, &params, &mut env) {
+                    fits = false;
+                    break;
+                }
+            }
+            // For a function without parameters, assign the generic arguments by position.
+            if fits && params.iter().any(|&p| env.get(p).is_none()) && params.len() == func.args.len() {
+                for (&param, arg) in params.iter().zip(&func.args) {
+                    if env.get(param).is_none() {
+                        env.map.push((param, arg.clone()));
+                    }
+                }
+            }
+            if !fits || params.iter().any(|&p| env.get(p).is_none()) {
+                continue;
+            }
+            let same = derivative.params.iter().zip(&wanted.params).all(|(have, want)| {
+                let ty = self.substitute(have.ty, &env);
+                let dir = have.dir == want.dir || !have.dir.is_written() && !want.dir.is_written();
+                dir && (ty == want.ty || ty == Ty::ERROR || want.ty == Ty::ERROR)
+            });
+            let ret = self.substitute(derivative.ret, &env);
+            let same = same && (ret == wanted.ret || ret == Ty::ERROR || wanted.ret == Ty::ERROR);
+            if !same || !self.satisfies(decl, &env) {
+                continue;
+            }
+            let args = params.iter().filter_map(|&p| env.get(p).cloned()).collect();
+            let self_ty = match container {
+                Some(_) if !is_static => func.self_ty,
+                Some(container) => {
+                    let generic = self.self_type(container);
+                    Some(self.substitute(generic, &env))
+                }
+                None => None,
+            };
+            return Some(FuncRef { decl, args, self_ty });
+        }
+        None
+    }
+}

@@ -1,0 +1,233 @@
+//! Implements `[deriv_method]`: a derivative of a method that is itself written as a method, with the pair as
+//! `this`.
+//!
+//! `this.p` is the object and `this.d` its differential (for a pointer, the pointer through which gradients
+//! are accumulated). To its users it is equivalent to a static function with the pair as its first parameter,
+//! so everything that holds for derivatives holds for it. It belongs to the method that names it and cannot
+//! be called by itself.
+
+use std::rc::Rc;
+
+use syntax::ast::{DeclKind, ExprKind};
+use syntax::{DeclId, Diagnostic, ExprId, Span};
+
+use crate::derivatives::precedence::View;
+use crate::exprs::infer::Checker;
+use crate::generics::conformance::FacetKind;
+use crate::program::Program;
+use crate::signature::{Direction, ParamSig, Signature, Subst, ThisSig};
+use crate::tables::{FuncRef, Meaning};
+use crate::types::{Ty, TyKind};
+
+impl Program {
+    /// Returns true if `this` is a pair in a method.
+    pub fn is_deriv_method(&self, decl: DeclId) -> bool {
+        self.attribute(decl, "deriv_method").is_some() && !self.is_static(decl)
+    }
+
+    /// The receiver of a type's `[deriv_method]`.
+    pub(crate) fn pair_receiver(&mut self, ty: Ty, mutating: bool, pointer_like: bool) -> ThisSig {
+        let pair = self.pair_of(ty, pointer_like);
+        let (differentiable, pointer_like) = self.differentiability(pair, false);
+        ThisSig { ty: pair, mutating, differentiable, pointer_like }
+    }
+
+    /// The signature of a function in its role as a derivative: the pair that is `this` becomes the first
+    /// parameter.
+    pub(crate) fn with_pair_receiver(&mut self, decl: DeclId) -> Rc<Signature> {
+        let raw = self.raw_signature(decl);
+        let Some(this) = raw.this.as_ref().filter(|_| self.is_deriv_method(decl)) else { return raw };
+        let dir = if this.mutating { Direction::InOut } else { Direction::In };
+        let receiver = ParamSig {
+            decl: None,
+            ty: this.ty,
+            dir,
+            no_diff: false,
+            differentiable: this.differentiable,
+            pointer_like: this.pointer_like,
+        };
+        let params = std::iter::once(receiver).chain(raw.params.iter().cloned()).collect();
+        Rc::new(Signature { params, this: None, ..(*raw).clone() })
+    }
+
+    /// The instance of a function that takes the differentials of its pointer parameters: the function
+    /// itself, or the function with other generic arguments. `None` if there is no such instance; then the
+    /// author has to declare the derivative.
+    pub fn at_differential(&mut self, func: &FuncRef) -> Option<FuncRef> {
+        let own = self.func_signature(func);
+        let raw = self.raw_signature(func.decl);
+        let params = self.all_generic_params(func.decl);
+        let mut env = Subst::default();
+        let mut same = true;
+        let mut self_ty = func.self_ty;
+        if let (Some(this), Some(pattern)) = (&own.this, &raw.this)
+            && let Some(differential) = self.pointer_differential(this.ty)
+        {
+            same &= differential == this.ty;
+            self_ty = Some(differential);
+            if !self.unify(pattern.ty, differential, &params, &mut env) {
+                return None;
+            }
+        }
+        for (have, pattern) in own.params.iter().zip(&raw.params) {
+            let Some(differential) = self.pointer_differential(have.ty) else { continue };
+            same &= differential == have.ty;
+            if !self.unify(pattern.ty, differential, &params, &mut env) {
+                return None;
+            }
+        }
+        if same {
+            return Some(func.clone());
+        }
+        // Arguments that the pointers do not determine stay as they were.
+        for (&param, arg) in params.iter().zip(&func.args) {
+            if env.get(param).is_none() {
+                env.map.push((param, arg.clone()));
+            }
+        }
+        let args: Vec<_> = params.iter().filter_map(|&p| env.get(p).cloned()).collect();
+        let found = FuncRef { decl: func.decl, args, self_ty };
+        let theirs = self.func_signature(&found);
+        let fits = own.params.iter().zip(&theirs.params).all(|(a, b)| {
+            let wanted = self.pointer_differential(a.ty).unwrap_or(a.ty);
+            b.ty == wanted
+        });
+        let ret = self.pointer_differential(own.ret).unwrap_or(own.ret);
+        (fits && ret == theirs.ret && self.satisfies(func.decl, &env)).then_some(found)
+    }
+
+    /// Returns true if some type may define how its values are split.
+    pub fn has_custom_uses(&self) -> bool {
+        self.ast.symbols.find("use").is_some()
+    }
+
+    /// Returns true if a function is the `use` of a type.
+    pub fn is_use(&self, decl: DeclId) -> bool {
+        self.ast.symbols.find("use") == Some(self.ast.decls[decl].name)
+    }
+
+    /// The `use` of a struct if it has a derivative of its own.
+    pub fn custom_use(&mut self, ty: Ty) -> Option<FuncRef> {
+        let name = self.ast.symbols.find("use")?;
+        if !matches!(self.types[ty], TyKind::Struct(..)) || self.differential(ty).is_none() {
+            return None;
+        }
+        for facet in self.facets(ty).iter().filter(|f| f.kind != FacetKind::Interface) {
+            let decls = self.names_in(facet.container).and_then(|n| n.get(&name)).cloned();
+            for decl in decls.into_iter().flatten() {
+                let is_method = matches!(self.ast.decls[decl].kind, DeclKind::Func { .. })
+                    && !self.is_static(decl)
+                    && self.ast.decls[decl].generics.is_none();
+                if !is_method || !self.params_of(decl).is_empty() {
+                    continue;
+                }
+                let args = self.all_generic_params(decl);
+                let args = args.into_iter().filter_map(|p| facet.env.get(p).cloned()).collect();
+                let found = FuncRef { decl, args, self_ty: Some(facet.self_ty) };
+                let view = View::of(self.asking(decl));
+                let derivatives = self.derivatives_of(&found, view);
+                if self.func_signature(&found).ret == ty
+                    && (derivatives.fwd.is_some() || derivatives.bwd.is_some())
+                {
+                    return Some(found);
+                }
+            }
+        }
+        None
+    }
+
+    /// Reports a pointer type whose differential is not named or is not a pointer.
+    pub(crate) fn check_pointer_type(&mut self, decl: DeclId, ty: Ty, interface: Ty) {
+        let name = self.words.differential;
+        let is_own = self.names_in(decl).is_some_and(|names| names.contains_key(&name));
+        if !is_own && self.type_member(ty, name).is_none() && self.differential(ty).is_none() {
+            let own = self.type_name(ty);
+            let message = format!(
+                "type '{own}' does not name the 'Differential' that 'IDifferentiablePtrType' requires"
+            );
+            let span = self.base_span(decl, interface);
+            self.report(
+                Diagnostic::error("E38100", span, message).help("write 'typealias Differential = This;'"),
+            );
+            return;
+        }
+        let span = self.differential_span(decl).unwrap_or(self.base_span(decl, interface));
+        let Some(differential) = self.pointer_differential(ty) else { return };
+        if differential != Ty::ERROR && self.pointer_differential(differential).is_none() {
+            let named = self.type_name(differential);
+            let message = format!("the differential '{named}' does not conform to 'IDifferentiablePtrType'");
+            self.error("E38029", span, message);
+        }
+    }
+
+    /// The diagnostic for a pointer field of a differentiable value: the value's differential has no place
+    /// for the pointer that accumulates gradients. A derivative keeps such pointers internally, so the error
+    /// concerns values that are its parameters.
+    pub fn pointer_in_value(&self, field: DeclId) -> Diagnostic {
+        let declared = &self.ast.decls[field];
+        let name = self.ast.name(declared.name);
+        let message = format!(
+            "the field '{name}' is a pointer: its gradients have no place in the differential of a value"
+        );
+        let help = "mark it 'no_diff', or make the struct an 'IDifferentiablePtrType'";
+        Diagnostic::error("E38111", declared.name_span, message).help(help)
+    }
+
+    /// Reports a `[deriv_method]` that is not a method of a type with a differential.
+    pub(crate) fn check_deriv_method(&mut self, decl: DeclId) {
+        let Some(attribute) = self.attribute(decl, "deriv_method") else { return };
+        let span = attribute.span;
+        let is_pair = self
+            .raw_signature(decl)
+            .this
+            .as_ref()
+            .is_some_and(|t| matches!(self.types[t.ty], TyKind::DiffPair(_) | TyKind::DiffPtrPair(_)));
+        if !is_pair && !self.has_unknown_types(decl) {
+            let message =
+                "'[deriv_method]' is for methods that are not static, of types that have a differential";
+            let help = "the type has to conform to 'IDifferentiable' or 'IDifferentiablePtrType'";
+            self.report(Diagnostic::error("E0922", span, message).help(help));
+        }
+    }
+}
+
+impl Checker<'_> {
+    /// Returns true if `this` is the pair of a `[deriv_method]`.
+    pub(crate) fn this_is_pair(&self) -> bool {
+        self.this.is_some_and(|t| matches!(self.p.types[t.0], TyKind::DiffPair(_) | TyKind::DiffPtrPair(_)))
+            && self.p.is_deriv_method(self.scope)
+    }
+
+    /// The result of `x.use()` where the type of `x` does not define `use`: the value itself.
+    pub(crate) fn used_value(&mut self, callee: ExprId) -> Option<ExprId> {
+        let ExprKind::Member { base, name, .. } = self.p.ast.exprs[callee].kind else { return None };
+        let info = &self.p.tables.exprs[base];
+        if self.p.ast.name(name) != "use" || matches!(info.meaning, Meaning::Type(_) | Meaning::Error) {
+            return None;
+        }
+        let ty = info.ty;
+        self.p.differential(ty).map(|_| base)
+    }
+
+    /// Returns true if an expression is the pair that a `[deriv_method]` may modify, so that its halves are
+    /// places.
+    pub(crate) fn is_written_pair(&self, expr: ExprId) -> bool {
+        let info = &self.p.tables.exprs[expr];
+        info.lvalue && matches!(info.meaning, Meaning::This) && self.this_is_pair()
+    }
+
+    /// Reports a member that is named without `this.p` or `this.d`, since both halves of the pair have it.
+    pub(crate) fn half_is_missing(&mut self, name: &str, span: Span) {
+        let message = format!("'this' is a pair here: '{name}' is a member of both halves");
+        let help = format!("write 'this.p.{name}' or 'this.d.{name}'");
+        self.p.report(Diagnostic::error("E0923", span, message).help(help));
+    }
+
+    /// Reports a direct call of a `[deriv_method]`, which only derivative operators call.
+    pub(crate) fn refuse_deriv_method(&mut self, decl: DeclId, span: Span) {
+        let name = self.p.ast.name(self.p.ast.decls[decl].name).to_string();
+        let message = format!("'{name}' is a '[deriv_method]': it is no method that can be called");
+        let help = "call 'fwd_diff' or 'bwd_diff' of the method that it belongs to";
+        self.p.report(Diagnostic::error("E0922", span, message).help(help));
+    }
+}

@@ -1,0 +1,197 @@
+//! Types `__apply(f)(x) ↦ (f(x), pullback)`: the value together with a function that computes the gradient at
+//! this point.
+//!
+//! `pullback(out dx…, dResult)` has the parameters of the call operator of a context (see [`crate::derivatives::apply`]).
+//! If `f` has an `__apply` extension, the pullback is its context. Otherwise it is a value of a struct that
+//! is made for `f`: the struct holds the arguments and, in unnamed storage, the residuals of reverse mode;
+//! its call operator runs the backward half with them. The struct is declared inside `f`, so that it has the
+//! generic parameters of `f`. It is its own differential and its call operator is differentiable, so
+//! pullbacks can be differentiated like any function.
+//!
+//! `__linearize(f)(x) ↦ (f(x), pushforward)` does the same for forward mode: `dResult = pushforward(dx…)` can
+//! be called any number of times, with `out` for the differentials of `out` parameters and `inout` for those
+//! of `inout` parameters.
+
+use std::rc::Rc;
+
+use syntax::ast::{Attribute, Decl, DeclKind, Modifiers};
+use syntax::{DeclId, Span, Symbol};
+
+use crate::derivatives::precedence::{ModuleId, View};
+use crate::program::{Names, Program};
+use crate::signature::{Direction, Signature};
+use crate::tables::FuncRef;
+use crate::types::builtin::Magic;
+use crate::types::{Ty, TyKind};
+
+/// A struct that is made for a function.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pullback {
+    pub(crate) of: DeclId,
+    pub(crate) asks: ModuleId,
+    pub(crate) context: DeclId,
+    /// The struct is a pushforward.
+    pub(crate) forward: bool,
+}
+
+/// The function that a pullback or pushforward belongs to, and the module that requested it.
+#[derive(Clone, Debug)]
+pub struct HalfOf {
+    /// The function.
+    pub func: FuncRef,
+    /// The requesting module.
+    pub asks: ModuleId,
+    /// The half is a pushforward rather than a pullback.
+    pub forward: bool,
+}
+
+impl Program {
+    /// The return type of `__apply(f)` and `__linearize(f)`: a tuple of the result and the pullback or
+    /// pushforward, or the latter alone if `f` returns no value.
+    pub(crate) fn apply_result(&mut self, func: &FuncRef, asks: ModuleId, forward: bool) -> Ty {
+        if !forward && let Some(applied) = self.derivatives_of(func, View::of(asks)).apply {
+            return self.func_signature(&applied.apply).ret;
+        }
+        let context = self.pullback_struct(func.decl, asks, forward);
+        let context = self.types.intern(TyKind::Struct(context, func.args.clone()));
+        let ret = self.func_signature(func).ret;
+        if ret == Ty::VOID { context } else { self.types.intern(TyKind::Tuple(vec![ret, context])) }
+    }
+
+    /// The function whose derivative a pullback's call operator runs, and the module that requested it.
+    pub fn pullback_of(&mut self, operator: &FuncRef) -> Option<HalfOf> {
+        self.with_pullback(operator.decl, operator.args.clone())
+    }
+
+    /// The function whose pullbacks have this type, and the module that requested them.
+    pub fn pullbacks_of_type(&mut self, ty: Ty) -> Option<HalfOf> {
+        let TyKind::Struct(decl, args) = self.types[ty].clone() else { return None };
+        self.with_pullback(decl, args)
+    }
+
+    fn with_pullback(&mut self, decl: DeclId, args: crate::types::Args) -> Option<HalfOf> {
+        let Pullback { of, asks, forward, .. } = *self.pullback_decls.get(&decl)?;
+        let self_ty = self.container_of(of).map(|c| self.self_type(c));
+        let func = FuncRef { decl: of, args, self_ty: None };
+        let env = self.subst_of(&func);
+        let self_ty = self_ty.map(|ty| self.substitute(ty, &env));
+        Some(HalfOf { func: FuncRef { self_ty, ..func }, asks, forward })
+    }
+
+    /// The module that requested the derivative which a pullback's call operator runs.
+    pub fn asked_by(&self, operator: &FuncRef) -> Option<ModuleId> {
+        self.pullback_decls.get(&operator.decl).map(|p| p.asks)
+    }
+
+    fn pullback_struct(&mut self, of: DeclId, asks: ModuleId, forward: bool) -> DeclId {
+        if let Some(known) = self.pullbacks.get(&(of, asks, forward)) {
+            return known.context;
+        }
+        let signature = self.raw_signature(of);
+        let span = self.ast.decls[of].name_span;
+        let word = if forward { "pushforward" } else { "pullback" };
+        let name = format!("{word} of {}", self.ast.name(self.ast.decls[of].name));
+        let name = self.ast.symbols.intern(&name);
+        let context = self.make_decl(name, span, Some(of), DeclKind::Empty, Modifiers::default());
+        let mut members = Vec::new();
+        for (k, (ty, dir, differentiable)) in inputs(&signature).into_iter().enumerate() {
+            if dir == Direction::Out {
+                continue;
+            }
+            let name = self.ast.symbols.intern(&format!("x{k}"));
+            let no_diff = if differentiable { Modifiers::default() } else { Modifiers::NO_DIFF };
+            let kind = DeclKind::Var { ty: None, init: None, semantic: None };
+            let field = self.make_decl(name, span, Some(context), kind, no_diff);
+            self.tables.decl_types[field] = Some(ty);
+            members.push(field);
+        }
+        let call = self.words.call;
+        let operator = self.make_decl(call, span, Some(context), DeclKind::Empty, Modifiers::default());
+        let generic = self.identity_args(of);
+        let self_ty = self.container_of(of).map(|c| self.self_type(c));
+        let func = FuncRef { decl: of, args: generic, self_ty };
+        let mut params = Vec::new();
+        let wanted = if forward { self.push_params(&func) } else { self.propagate_params(&func) };
+        for (k, (dir, ty)) in wanted.into_iter().enumerate() {
+            let modifier = match dir {
+                Direction::Out => Modifiers::OUT,
+                Direction::InOut | Direction::Ref => Modifiers::INOUT,
+                Direction::In | Direction::ConstRef => Modifiers::default(),
+            };
+            let name = self.ast.symbols.intern(&format!("d{k}"));
+            let kind = DeclKind::Param { ty: None, default: None, semantic: None };
+            let param = self.make_decl(name, span, Some(operator), kind, modifier);
+            self.tables.decl_types[param] = Some(ty);
+            params.push(param);
+        }
+        self.ast.decls[operator].kind = DeclKind::Func { params, result: None, body: None };
+        if forward
+            && signature.ret_differentiable
+            && let Some(differential) = self.differential(signature.ret)
+        {
+            self.made_results.insert(operator, differential);
+        }
+        let differentiable = self.ast.symbols.intern("Differentiable");
+        self.ast.decls[operator].attributes.push(Attribute { name: differentiable, args: Vec::new(), span });
+        members.push(operator);
+        let mut names = Names::default();
+        names.entry(call).or_default().push(operator);
+        self.ast.decls[context].kind = DeclKind::Struct { bases: Vec::new(), members };
+        self.members.insert(context, Rc::new(names));
+        let bases: Vec<Ty> = self.magic_type(Magic::Differentiable).into_iter().collect();
+        self.bases.insert(context, bases.into());
+        let pullback = Pullback { of, asks, context, forward };
+        self.pullbacks.insert((of, asks, forward), pullback);
+        self.pullback_decls.insert(operator, pullback);
+        self.pullback_decls.insert(context, pullback);
+        context
+    }
+
+    /// The parameters of the call operator of a pushforward.
+    fn push_params(&mut self, func: &FuncRef) -> Vec<(Direction, Ty)> {
+        let signature = self.func_signature(func);
+        let mut wanted = Vec::new();
+        for (ty, dir, differentiable) in inputs(&signature) {
+            if let (true, Some(differential)) = (differentiable, self.differential(ty)) {
+                let dir = match dir {
+                    Direction::In | Direction::ConstRef => Direction::In,
+                    Direction::Out => Direction::Out,
+                    Direction::InOut | Direction::Ref => Direction::InOut,
+                };
+                wanted.push((dir, differential));
+            }
+        }
+        wanted
+    }
+
+    fn make_decl(
+        &mut self,
+        name: Symbol,
+        span: Span,
+        parent: Option<DeclId>,
+        kind: DeclKind,
+        modifiers: Modifiers,
+    ) -> DeclId {
+        self.ast.decls.push(Decl {
+            kind,
+            name,
+            name_span: span,
+            span,
+            modifiers,
+            attributes: Vec::new(),
+            generics: None,
+            parent,
+        })
+    }
+}
+
+/// The inputs of a function, the receiver first: type, direction, and true if the input has a tangent.
+fn inputs(signature: &Signature) -> Vec<(Ty, Direction, bool)> {
+    let mut all = Vec::new();
+    if let Some(this) = &signature.this {
+        let dir = if this.mutating { Direction::InOut } else { Direction::In };
+        all.push((this.ty, dir, this.differentiable && !this.pointer_like));
+    }
+    all.extend(signature.params.iter().map(|p| (p.ty, p.dir, p.differentiable && !p.pointer_like)));
+    all
+}

@@ -1,0 +1,494 @@
+//! Finds the derivatives of functions: attributes on the function itself, and `…Of` attributes on other
+//! functions.
+//!
+//! All derivatives that the program declares for a function are collected once ([`Entry`]); which of them
+//! applies depends on the requesting module (see [`crate::derivatives::precedence`]). [`crate::derivatives::fit`] decides whether a
+//! derivative fits its function.
+
+use std::rc::Rc;
+
+use syntax::ast::{AccessorKind, DeclKind, ExprKind};
+use syntax::{DeclId, Diagnostic, Span, Symbol};
+
+use crate::derivatives::precedence::{Place, Rank, View};
+use crate::derivatives::signatures::DiffOp;
+use crate::exprs::infer::Checker;
+use crate::names::lookup::Ref;
+use crate::program::Program;
+use crate::signature::{Applied, Derivatives, Level, Role};
+use crate::tables::FuncRef;
+
+/// A derivative that the program declares for a function.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    found: Found,
+    place: Place,
+    /// The span at which the derivative names its target.
+    span: Span,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Found {
+    Func(Role, FuncRef),
+    Apply(Applied),
+}
+
+impl Entry {
+    fn role(&self) -> Role {
+        match self.found {
+            Found::Func(role, _) => role,
+            Found::Apply(_) => Role::Apply,
+        }
+    }
+}
+
+impl Program {
+    /// The derivatives of a function as seen by the requesting module: see [`crate::derivatives::precedence`].
+    pub fn derivatives_of(&mut self, func: &FuncRef, view: View) -> Derivatives {
+        let view = self.seen_by(func.decl, view);
+        let key = (func.clone(), view);
+        if let Some(found) = self.derivatives.get(&key) {
+            return (**found).clone();
+        }
+        if !self.derivatives_busy.insert(func.clone()) {
+            return Derivatives::default();
+        }
+        let entries = self.entries(func);
+        let mut out = Derivatives::default();
+        let redeclared = self.redeclarations(func.decl);
+        for &decl in &redeclared {
+            out.level = out.level.max(self.level(decl));
+            out.treat_as_differentiable |= self.attribute(decl, "TreatAsDifferentiable").is_some();
+        }
+        let home = self.home(&redeclared);
+        let mut ranks = [None; 4];
+        let roles = [Role::Forward, Role::Backward, Role::Substitute, Role::Apply];
+        for (role, rank) in roles.into_iter().zip(&mut ranks) {
+            let Some((best, near)) = self.nearest(func, &entries, role, home, view, &mut out) else {
+                continue;
+            };
+            *rank = Some(near);
+            let span = Some(entries[best].span);
+            match entries[best].found.clone() {
+                Found::Func(Role::Forward, f) => (out.fwd, out.spans.fwd) = (Some(f), span),
+                Found::Func(Role::Backward, f) => (out.bwd, out.spans.bwd) = (Some(f), span),
+                Found::Func(_, f) => (out.substitute, out.spans.substitute) = (Some(f), span),
+                Found::Apply(applied) => (out.apply, out.spans.apply) = (Some(applied), span),
+            }
+        }
+        // A nearer derivative overrides the others; among equally near ones, the substitute does.
+        let nearer = |a: Option<Rank>, b: Option<Rank>| a.is_some() && b.is_some() && a < b;
+        let [fwd, bwd, substitute, apply] = ranks;
+        let overrides = |custom: Option<Rank>| substitute.is_some() && !nearer(custom, substitute);
+        let mut overridden = Vec::new();
+        if overrides(fwd) && out.fwd.take().is_some() {
+            overridden.push((fwd, out.spans.fwd));
+        }
+        if overrides(bwd) && out.bwd.take().is_some() {
+            overridden.push((bwd, out.spans.bwd));
+        }
+        if overrides(apply) && out.apply.take().is_some() {
+            overridden.push((apply, out.spans.apply));
+        }
+        if nearer(apply, bwd) {
+            out.bwd = None;
+        }
+        if nearer(bwd, apply) {
+            out.apply = None;
+        }
+        let beside = overridden.into_iter().filter(|o| o.0 == substitute).find_map(|o| o.1);
+        if let (Some(span), Some(by)) = (beside, out.spans.substitute) {
+            self.report_overridden(func, span, by);
+        }
+        self.derivatives_busy.remove(func);
+        self.derivatives.insert(key, Rc::new(out.clone()));
+        out
+    }
+
+    /// Reports a derivative that is overridden by a substitute which is equally near.
+    fn report_overridden(&mut self, func: &FuncRef, span: Span, by: Span) {
+        if self.diagnostics.iter().any(|d| d.code == "E31160" && d.primary.span == span) {
+            return;
+        }
+        let name = self.ast.name(self.ast.decls[func.decl].name).to_string();
+        let message =
+            format!("this derivative of '{name}' is never used: its primal substitute overrides it");
+        let diagnostic = Diagnostic::warning("E31160", span, message).note(by, "the substitute");
+        self.report(diagnostic.help("give the substitute this derivative, or remove one of the two"));
+    }
+
+    /// Returns true if calls of a function have no derivative, whichever module requests one.
+    pub fn is_never_differentiable(&mut self, func: &FuncRef) -> bool {
+        !self.is_core(func.decl) && self.differentiable_level(func, View::default()) == Level::None
+    }
+
+    /// The module that declares a function: the module of its body, if there are prototypes elsewhere.
+    fn home(&self, redeclared: &[DeclId]) -> usize {
+        let body = redeclared.iter().copied().find(|&d| self.body_of(d).is_some());
+        self.module_of(body.unwrap_or(redeclared[0]))
+    }
+
+    pub(crate) fn body_of(&self, decl: DeclId) -> Option<syntax::StmtId> {
+        match self.ast.decls[decl].kind {
+            DeclKind::Func { body, .. } | DeclKind::Init { body, .. } | DeclKind::Accessor { body, .. } => {
+                body
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns true if a module other than the function's own declares derivatives of functions of this name,
+    /// or prototypes of the function.
+    pub(crate) fn is_retroactive(&mut self, decl: DeclId) -> bool {
+        if let Some(&known) = self.retroactive.get(&decl) {
+            return known;
+        }
+        let home = self.module_of(decl);
+        let name = self.registered_name(decl);
+        let registered = self.derivative_of.get(&name).is_some_and(|registered| {
+            registered.iter().any(|&(d, _)| ![0, home].contains(&self.module_of(d)))
+        });
+        let found = registered || self.redeclarations(decl).iter().any(|&d| self.module_of(d) != home);
+        self.retroactive.insert(decl, found);
+        found
+    }
+
+    /// The name by which `…Of` attributes refer to a function. An accessor is named by its kind:
+    /// `S::__subscript::get`.
+    pub(crate) fn registered_name(&mut self, decl: DeclId) -> Symbol {
+        match self.ast.decls[decl].kind {
+            DeclKind::Accessor { kind: AccessorKind::Get, .. } => self.ast.symbols.intern("get"),
+            DeclKind::Accessor { kind: AccessorKind::Set, .. } => self.ast.symbols.intern("set"),
+            DeclKind::Accessor { kind: AccessorKind::Ref, .. } => self.ast.symbols.intern("ref"),
+            _ => self.ast.decls[decl].name,
+        }
+    }
+
+    /// All derivatives that the program declares for a function, by attributes on it and by `…Of` attributes.
+    fn entries(&mut self, func: &FuncRef) -> Rc<[Entry]> {
+        if let Some(known) = self.witnesses.get(func) {
+            return known.clone();
+        }
+        let mut entries = Vec::new();
+        for decl in self.redeclarations(func.decl) {
+            for (word, role) in [
+                ("ForwardDerivative", Role::Forward),
+                ("BackwardDerivative", Role::Backward),
+                ("PrimalSubstitute", Role::Substitute),
+            ] {
+                let Some(&arg) = self.attribute(decl, word).and_then(|a| a.args.first()) else { continue };
+                if let Some(found) = self.named_derivative(func, decl, arg, role) {
+                    let place = Place { module: self.module_of(decl), decl: found.decl };
+                    entries.push(Entry { found: Found::Func(role, found), place, span: self.span(arg) });
+                }
+            }
+        }
+        let name = self.registered_name(func.decl);
+        for (derivative, idx) in self.derivative_of.get(&name).cloned().unwrap_or_default() {
+            let attribute = self.ast.decls[derivative].attributes[idx].clone();
+            let Some(&target) = attribute.args.first() else { continue };
+            let found = if attribute.name == self.words.apply_of {
+                self.fit_apply(func, derivative, target).map(Found::Apply)
+            } else {
+                let role = if attribute.name == self.words.forward_derivative_of {
+                    Role::Forward
+                } else if attribute.name == self.words.backward_derivative_of {
+                    Role::Backward
+                } else {
+                    Role::Substitute
+                };
+                if derivative == func.decl || !self.targets(derivative, target, func, role) {
+                    continue;
+                }
+                self.fit_derivative(func, derivative, None, &[], role).map(|f| Found::Func(role, f))
+            };
+            if let Some(found) = found {
+                let place = Place { module: self.module_of(derivative), decl: derivative };
+                entries.push(Entry { found, place, span: self.span(target) });
+            }
+        }
+        let entries: Rc<[Entry]> = entries.into();
+        self.witnesses.insert(func.clone(), entries.clone());
+        entries
+    }
+
+    /// Selects the derivative that applies to a role: the nearest one, where a derivative for exactly these
+    /// arguments takes precedence over a derivative for all arguments. It is an error if two derivatives
+    /// remain; the error is reported here if one module declares both, and otherwise where the derivative is
+    /// requested.
+    fn nearest(
+        &mut self,
+        func: &FuncRef,
+        entries: &[Entry],
+        role: Role,
+        home: usize,
+        view: View,
+        out: &mut Derivatives,
+    ) -> Option<(usize, Rank)> {
+        let mut best: Vec<usize> = Vec::new();
+        let mut least = None;
+        for (k, entry) in entries.iter().enumerate() {
+            if entry.role() != role {
+                continue;
+            }
+            let Some(rank) = self.rank(entry.place, home, view) else { continue };
+            let is_general = match &entry.found {
+                Found::Func(_, f) => !self.own_params(f.decl).is_empty(),
+                Found::Apply(applied) => !self.own_params(applied.apply.decl).is_empty(),
+            };
+            let key = (rank, is_general);
+            if least.is_none_or(|least| key < least) {
+                least = Some(key);
+                best.clear();
+            }
+            if least == Some(key) {
+                best.push(k);
+            }
+        }
+        let (rank, _) = least?;
+        // A module that imports another overrides the derivatives declared there.
+        let modules: Vec<usize> = best.iter().map(|&k| entries[k].place.module).collect();
+        best.retain(|&k| {
+            let module = entries[k].place.module;
+            !modules.iter().any(|&other| other != module && self.imports(other, module))
+        });
+        let &first = best.first()?;
+        for &second in &best[1..] {
+            let (a, b) = (&entries[first], &entries[second]);
+            let same = match (&a.found, &b.found) {
+                (Found::Func(_, f), Found::Func(_, g)) => {
+                    f.decl == g.decl || self.redeclarations(f.decl).contains(&g.decl)
+                }
+                (a, b) => a == b,
+            };
+            if same {
+                continue;
+            }
+            if a.place.module != b.place.module {
+                out.ambiguous.push((role, a.span, b.span));
+            } else if !self.diagnostics.iter().any(|d| d.primary.span == b.span) {
+                let name = self.ast.name(self.ast.decls[func.decl].name).to_string();
+                let message = format!("'{name}' has this derivative already");
+                let diagnostic = Diagnostic::error("E31146", b.span, message);
+                self.report(diagnostic.note(a.span, "here, and neither is nearer"));
+            }
+            break;
+        }
+        Some((first, rank))
+    }
+
+    /// Reports that the derivatives of two modules are equally near, at a place that requests one.
+    pub fn report_ambiguity(
+        &mut self,
+        func: &FuncRef,
+        derivatives: &Derivatives,
+        backward: bool,
+        span: Span,
+    ) {
+        let Some((first, second)) = derivatives.ambiguity(backward) else { return };
+        let name = self.ast.name(self.ast.decls[func.decl].name).to_string();
+        let message = format!("two modules have a derivative of '{name}', and neither is nearer");
+        let diagnostic = Diagnostic::error("E31146", span, message)
+            .note(first, "one is here")
+            .note(second, "and one is here")
+            .help("declare the one that is meant in this module, or import only one of the two");
+        if !self.diagnostics.iter().any(|d| d.code == "E31146" && d.primary.span == span) {
+            self.report(diagnostic);
+        }
+    }
+
+    /// The degree to which a declaration is marked differentiable.
+    pub(crate) fn level(&self, decl: DeclId) -> Level {
+        let has = |d: DeclId, name: &str| self.attribute(d, name).is_some();
+        let parent = match self.ast.decls[decl].kind {
+            DeclKind::Accessor { .. } => self.ast.decls[decl].parent,
+            _ => None,
+        };
+        let any = |name: &str| has(decl, name) || parent.is_some_and(|p| has(p, name));
+        if any("Differentiable") || any("BackwardDifferentiable") {
+            Level::Backward
+        } else if any("ForwardDifferentiable") {
+            Level::Forward
+        } else {
+            Level::None
+        }
+    }
+
+    /// The declaration itself and the others of the same name and parameters (prototypes).
+    pub(crate) fn redeclarations(&mut self, decl: DeclId) -> Vec<DeclId> {
+        let mut out = vec![decl];
+        if self.container_of(decl).is_some() || !matches!(self.ast.decls[decl].kind, DeclKind::Func { .. }) {
+            return out;
+        }
+        let name = self.ast.decls[decl].name;
+        let module = self.module_of(decl);
+        let mut others: Vec<DeclId> = Vec::new();
+        for m in 0..self.modules.len() {
+            if m == module
+                || self.modules[m].imports.contains(&module)
+                || self.modules[module].imports.contains(&m)
+            {
+                others.extend(self.modules[m].names.get(&name).into_iter().flatten().copied());
+            }
+        }
+        let own = self.raw_signature(decl);
+        let generic = self.ast.decls[decl].generics.is_some();
+        for other in others {
+            if other == decl || generic || self.ast.decls[other].generics.is_some() {
+                continue;
+            }
+            let (DeclKind::Func { body: a, .. }, DeclKind::Func { body: b, .. }) =
+                (&self.ast.decls[decl].kind, &self.ast.decls[other].kind)
+            else {
+                continue;
+            };
+            if a.is_some() && b.is_some() {
+                continue;
+            }
+            let signature = self.raw_signature(other);
+            let same = signature.params.len() == own.params.len()
+                && signature.params.iter().zip(&own.params).all(|(a, b)| a.ty == b.ty && a.dir == b.dir);
+            if same {
+                out.push(other);
+            }
+        }
+        out
+    }
+
+    /// The degree to which a call of a function inside a differentiable one propagates derivatives.
+    pub(crate) fn differentiable_level(&mut self, func: &FuncRef, view: View) -> Level {
+        let derivatives = self.derivatives_of(func, view);
+        if derivatives.treat_as_differentiable {
+            return Level::Backward;
+        }
+        // `dzero` and `dadd` are differentiable.
+        let container = self.container_of(func.decl);
+        if container
+            .is_some_and(|c| self.magic.get(&c) == Some(&crate::types::builtin::Magic::Differentiable))
+        {
+            return Level::Backward;
+        }
+        let mut level = derivatives.level;
+        // A derivative for forward mode alone is transposed for reverse mode.
+        if derivatives.fwd.is_some() || derivatives.bwd.is_some() || derivatives.apply.is_some() {
+            level = Level::Backward;
+        }
+        if let Some(substitute) = derivatives.substitute
+            && substitute != *func
+        {
+            level = level.max(self.differentiable_level(&substitute, view));
+        }
+        if let Some(name) = self.intrinsic(func.decl)
+            && matches!(name.as_str(), "detach" | "same" | "select" | "sum" | "create_dynamic_object")
+        {
+            level = Level::Backward;
+        }
+        level
+    }
+
+    /// Returns true if a derivative operator can be applied to a function.
+    pub(crate) fn has_derivative(&mut self, func: &FuncRef, op: DiffOp, view: View) -> bool {
+        let derivatives = self.derivatives_of(func, view);
+        if let DeclKind::Accessor { kind: AccessorKind::Ref, .. } = self.ast.decls[func.decl].kind {
+            return match op {
+                DiffOp::Fwd => derivatives.fwd.is_some(),
+                DiffOp::Bwd => derivatives.bwd.is_some(),
+                DiffOp::Apply | DiffOp::Linearize => false,
+            };
+        }
+        let level = self.differentiable_level(func, view);
+        match op {
+            DiffOp::Fwd | DiffOp::Linearize => {
+                derivatives.level >= Level::Forward
+                    || derivatives.fwd.is_some()
+                    || derivatives.treat_as_differentiable
+                    || level >= Level::Forward && derivatives.bwd.is_none() && derivatives.apply.is_none()
+            }
+            DiffOp::Bwd | DiffOp::Apply => level >= Level::Backward,
+        }
+    }
+
+    /// Checks the targets of all derivatives that name one: a derivative without a matching target would
+    /// otherwise go unnoticed.
+    pub fn check_derivative_targets(&mut self) {
+        for decl in std::mem::take(&mut self.unchecked_targets) {
+            self.check_derivative_target(decl);
+        }
+    }
+
+    /// Reports a derivative (`[ForwardDerivativeOf(f)]`, `__func_extension`) that does not name a function
+    /// which it fits.
+    fn check_derivative_target(&mut self, decl: DeclId) {
+        for attribute in self.ast.decls[decl].attributes.clone() {
+            let role = match attribute.name {
+                name if name == self.words.forward_derivative_of => Some(Role::Forward),
+                name if name == self.words.backward_derivative_of => Some(Role::Backward),
+                name if name == self.words.primal_substitute_of => Some(Role::Substitute),
+                name if name == self.words.apply_of => None,
+                _ => continue,
+            };
+            let Some(&target) = attribute.args.first() else { continue };
+            let span = self.span(target);
+            let found = Checker::new(self, decl).resolve(target);
+            let candidates = match found {
+                Ref::Funcs(candidates, _) => candidates,
+                Ref::Error => continue,
+                Ref::NotFound => {
+                    Checker::new(self, decl).not_found(target);
+                    continue;
+                }
+                Ref::Type(_) | Ref::Native(_) | Ref::Generic(..) | Ref::Namespace(_) | Ref::Value(_) => {
+                    self.error("E31147", span, "this is not a function: a derivative is that of one");
+                    continue;
+                }
+            };
+            let before = self.diagnostics.len();
+            let mut fits = false;
+            let mut first = None;
+            for candidate in candidates {
+                let args = self.identity_args(candidate.decl);
+                let func = FuncRef { decl: candidate.decl, args, self_ty: candidate.self_ty };
+                // `f<float>` targets these arguments, unless they are the derivative's own parameters.
+                let is_exact = candidate.self_ty.is_none()
+                    && candidate.explicit.len() == func.args.len()
+                    && self.ast.decls[decl].generics.is_none();
+                if let (Some(role), true) = (role, is_exact && !func.args.is_empty()) {
+                    let func = FuncRef { args: candidate.explicit.clone(), ..func };
+                    fits |= self.fit_derivative(&func, decl, None, &[], role).is_some();
+                    first.get_or_insert(func);
+                    continue;
+                }
+                fits |= match role {
+                    // The arguments of a generic function that the derivative fits are determined at its
+                    // uses.
+                    Some(role) if !func.args.is_empty() => self.may_fit(&func, decl, role),
+                    None if !func.args.is_empty() => true,
+                    Some(role) => self.fit_derivative(&func, decl, None, &[], role).is_some(),
+                    None => self.fit_apply(&func, decl, target).is_some(),
+                };
+                first.get_or_insert(func);
+            }
+            let quiet = fits || self.diagnostics.len() > before || self.has_unknown_types(decl);
+            if let Some(func) = first.filter(|func| !quiet && !self.has_unknown_bases(func)) {
+                let name = self.ast.name(self.ast.decls[func.decl].name).to_string();
+                let message = format!("this does not have the parameters of a derivative of '{name}'");
+                let help = match role {
+                    Some(role) => self.wanted_text(&func, role),
+                    None => "'__apply' takes the parameters of the function itself".to_string(),
+                };
+                self.report(syntax::Diagnostic::error("E31149", span, message).help(help));
+            }
+        }
+    }
+
+    /// The name of the operation that a library declaration stands for.
+    pub fn intrinsic(&self, decl: DeclId) -> Option<String> {
+        let attribute = self.attribute(decl, "__intrinsic_op")?;
+        let arg = *attribute.args.first()?;
+        match &self.ast.exprs[arg].kind {
+            ExprKind::Name(name) => Some(self.ast.name(*name).to_string()),
+            ExprKind::String(text) => Some(text.clone()),
+            _ => None,
+        }
+    }
+}

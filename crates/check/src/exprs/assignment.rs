@@ -1,0 +1,226 @@
+//! Checks assignments: `a = b`, `a op= b`, `++a` and `a--`.
+//!
+//! The target has to be a place. The result of an operator has to convert back to the target's type, so that
+//! `op=` cannot assign a vector to a scalar. On types other than numbers the user's function returns the
+//! value, or operates on the place.
+
+use syntax::ast::{BinaryOp, DeclKind, ExprKind};
+use syntax::{Diagnostic, ExprId};
+
+use crate::exprs::infer::Checker;
+use crate::signature::Direction;
+use crate::tables::{Arg, Callable, ExprInfo, Meaning};
+use crate::types::{Ty, TyKind};
+
+impl Checker<'_> {
+    /// Infers `++e`, `e--` and the like.
+    pub(crate) fn infer_inc_dec(&mut self, expr: ExprId, inner: ExprId) -> Ty {
+        let ty = self.infer(inner, None);
+        if ty == Ty::ERROR {
+            return self.set_error(expr);
+        }
+        let span = self.span(expr);
+        self.need_place(inner);
+        if let Some(func) = self.counting_function(expr, ty) {
+            let ret = self.p.func_signature(&func).ret;
+            let args = vec![Arg::Expr(inner)];
+            return self.set_value(expr, ret, Meaning::Call { func: Callable::Func(func), base: None, args });
+        }
+        let is_pointer = matches!(self.p.types[ty], TyKind::Pointer(_));
+        if !is_pointer && (!self.p.has_operators(ty) || self.p.element(ty) == Ty::BOOL) {
+            let message = format!("a value of type '{}' cannot be counted up or down", self.name(ty));
+            self.error("E39999", span, message);
+            return self.set_error(expr);
+        }
+        self.set_value(expr, ty, Meaning::IncDec(inner))
+    }
+
+    /// Reports an expression that cannot be assigned to. Returns true if it can.
+    pub(crate) fn need_place(&mut self, expr: ExprId) -> bool {
+        let info = &self.p.tables.exprs[expr];
+        if info.lvalue || matches!(info.meaning, Meaning::Error) {
+            return true;
+        }
+        let help = match self.root_of(expr).map(|e| self.p.tables.exprs[e].meaning.clone()) {
+            Some(Meaning::Var(decl)) => {
+                let modifiers = self.p.ast.decls[decl].modifiers;
+                let name = self.p.ast.name(self.p.ast.decls[decl].name).to_string();
+                if modifiers.has(syntax::ast::Modifiers::LET) {
+                    Some(format!("'{name}' is declared with 'let': use 'var'"))
+                } else if modifiers.has(syntax::ast::Modifiers::CONST) {
+                    Some(format!("'{name}' is constant"))
+                } else {
+                    None
+                }
+            }
+            Some(Meaning::This | Meaning::Field { base: None, .. }) if self.capture.is_some() => {
+                Some("a lambda has a copy of what is around it, which cannot be changed".to_string())
+            }
+            Some(Meaning::This | Meaning::Field { base: None, .. }) => {
+                Some("mark the method '[mutating]' to change its object".to_string())
+            }
+            Some(Meaning::PairField { .. }) => Some("make a new pair: 'p = diffPair(p.p, d)'".to_string()),
+            _ => None,
+        };
+        let span = self.span(expr);
+        let mut diagnostic = Diagnostic::error("E30011", span, "left of '=' is not an l-value")
+            .label("this cannot be assigned to");
+        if let Some(help) = help {
+            diagnostic = diagnostic.help(help);
+        }
+        self.p.report(diagnostic);
+        false
+    }
+
+    /// The expression that determines whether a path can be assigned to.
+    fn root_of(&self, expr: ExprId) -> Option<ExprId> {
+        match &self.p.tables.exprs[expr].meaning {
+            Meaning::Field { base: Some(base), .. }
+            | Meaning::DiffField { base, .. }
+            | Meaning::TupleField { base, .. }
+            | Meaning::Swizzle { base, .. }
+            | Meaning::MatrixSwizzle { base, .. }
+            | Meaning::Index { base, .. }
+            | Meaning::TupleSwizzle { base, .. }
+            | Meaning::Each(base)
+            | Meaning::Expand { inner: base, .. }
+            | Meaning::Same(base) => {
+                if self.p.tables.exprs[*base].lvalue {
+                    Some(expr)
+                } else {
+                    self.root_of(*base)
+                }
+            }
+            _ => Some(expr),
+        }
+    }
+
+    /// Infers `a = b`, `a op= b`.
+    pub(crate) fn infer_assign(
+        &mut self,
+        expr: ExprId,
+        op: Option<BinaryOp>,
+        target: ExprId,
+        value: ExprId,
+    ) -> Ty {
+        let ty = self.infer(target, None);
+        let span = self.span(expr);
+        if ty == Ty::ERROR {
+            if !matches!(self.p.ast.exprs[value].kind, ExprKind::InitList(_)) {
+                self.infer(value, None);
+            }
+            return self.set_error(expr);
+        }
+        let is_place = self.need_place(target);
+        let lvalue = is_place;
+        let Some(op) = op else {
+            self.check(value, ty);
+            let meaning = Meaning::Assign { op: None, target, value };
+            return self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue });
+        };
+        self.infer(value, None);
+        let b = self.load(value);
+        if b == Ty::ERROR {
+            return self.set_value(expr, ty, Meaning::Error);
+        }
+        if self.numbers(ty) && self.numbers(b) {
+            let types = self.binary_types(op, ty, b);
+            let Some((_, y, result)) = types else { return self.operand_error(expr, op.text(), ty, b) };
+            // The result has to convert back to the target's shape.
+            if self
+                .p
+                .conversion(result, ty, crate::types::conversion::Source { explicit: true, literal: None })
+                .is_none()
+                || self.truncates(result, ty)
+            {
+                return self.operand_error(expr, &format!("{}=", op.text()), ty, b);
+            }
+            self.coerce(value, y);
+            let meaning = Meaning::Assign { op: Some(op), target, value };
+            return self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue });
+        }
+        if matches!(self.p.types[ty], TyKind::Pointer(_))
+            && matches!(self.p.types[b], TyKind::Scalar(s) if s.is_int())
+            && matches!(op, BinaryOp::Add | BinaryOp::Sub)
+        {
+            let meaning = Meaning::Assign { op: Some(op), target, value };
+            return self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue });
+        }
+        let arguments = [self.argument(target), self.argument(value)];
+        for name in [format!("operator{}=", op.text()), format!("operator{}", op.text())] {
+            let candidates = self.operator_candidates(&name);
+            if candidates.is_empty() {
+                continue;
+            }
+            let before = self.p.diagnostics.len();
+            if let Some(chosen) = self.choose(&candidates, &arguments, span)
+                && let Callable::Func(func) = &chosen.callable
+            {
+                let func = func.clone();
+                self.fit_arguments(&chosen, &arguments);
+                let signature = self.p.func_signature(&func);
+                if signature.params.first().is_some_and(|p| p.dir == Direction::Ref) {
+                    // The function operates on the place, and nothing is assigned.
+                    let args = vec![Arg::Expr(target), Arg::Expr(value)];
+                    let meaning = Meaning::Call { func: Callable::Func(func), base: None, args };
+                    return self.set_value(expr, signature.ret, meaning);
+                }
+                let meaning = Meaning::AssignCall { func, target, value };
+                return self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue });
+            }
+            self.p.diagnostics.truncate(before);
+        }
+        if ty == b
+            && let Some(func) = self.p.operator_of(op, ty)
+        {
+            let meaning = Meaning::AssignCall { func, target, value };
+            return self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue });
+        }
+        self.operand_error(expr, &format!("{}=", op.text()), ty, b)
+    }
+
+    /// The type with which a place is stored: matrices in memory have an order, their values have none.
+    pub(crate) fn stored_type(&mut self, place: ExprId) -> Ty {
+        let info = self.p.tables.exprs[place].clone();
+        if let Some(seen) = info.coerce {
+            return seen;
+        }
+        let ty = info.ty;
+        match info.meaning {
+            Meaning::Same(inner) => self.stored_type(inner),
+            Meaning::Var(decl) if matches!(self.p.ast.decls[decl].kind, DeclKind::Var { .. }) => {
+                self.p.decl_type(decl)
+            }
+            Meaning::Field { base, field } => {
+                let base = match base {
+                    Some(base) => Some(self.stored_type(base)),
+                    None => self.this.map(|this| this.0),
+                };
+                let fields = base.map_or(Vec::new(), |base| self.p.fields(base));
+                fields.iter().find(|f| f.0 == field).map_or(ty, |f| f.1)
+            }
+            Meaning::Index { base, .. } | Meaning::Deref(base) => {
+                let base = self.stored_type(base);
+                match self.p.types[base] {
+                    TyKind::Array(element, _) | TyKind::Buffer(_, element) | TyKind::Pointer(element) => {
+                        element
+                    }
+                    _ => ty,
+                }
+            }
+            Meaning::TupleField { base, idx } => {
+                let base = self.stored_type(base);
+                match &self.p.types[base] {
+                    TyKind::Tuple(parts) => parts.get(idx as usize).copied().unwrap_or(ty),
+                    _ => ty,
+                }
+            }
+            _ => ty,
+        }
+    }
+
+    fn truncates(&self, from: Ty, to: Ty) -> bool {
+        let shape = |ty: Ty| matches!(self.p.types[ty], TyKind::Vector(..) | TyKind::Matrix(..));
+        shape(from) && !shape(to)
+    }
+}

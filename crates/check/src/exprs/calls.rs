@@ -1,0 +1,431 @@
+//! Checks calls of functions, of methods and of the few functions that are native to the language.
+//! [`crate::exprs::construct`] handles calls that construct a value of a type.
+
+use syntax::ast::{DeclKind, ExprKind};
+use syntax::{DeclId, ExprId};
+
+use crate::exprs::infer::Checker;
+use crate::exprs::overload::{Argument, Chosen};
+use crate::generics::conformance::FacetKind;
+use crate::names::lookup::{Base, Candidate, Ref};
+use crate::program::Program;
+use crate::tables::{Arg, Callable, ExprInfo, Meaning};
+use crate::types::builtin::NativeGeneric;
+use crate::types::{Ty, TyKind, Val};
+
+impl Program {
+    /// Returns true if a function accepts more arguments than it has parameters (`printf`).
+    pub(crate) fn is_variadic(&self, decl: DeclId) -> bool {
+        self.is_core(decl) && self.ast.name(self.ast.decls[decl].name) == "printf"
+    }
+
+    /// Returns true for the library's `static_assert`.
+    pub fn is_static_assert(&self, decl: DeclId) -> bool {
+        self.is_core(decl) && self.ast.name(self.ast.decls[decl].name) == "static_assert"
+    }
+
+    /// The type that is read where a value of this type is used: for a constant buffer, its content.
+    pub(crate) fn loaded(&self, ty: Ty) -> Ty {
+        match self.types[ty] {
+            TyKind::Buffer(_, content) if self.types_deref(ty) => content,
+            _ => ty,
+        }
+    }
+}
+
+impl Checker<'_> {
+    /// Infers a call.
+    pub(crate) fn infer_call(
+        &mut self,
+        expr: ExprId,
+        callee: ExprId,
+        args: &[ExprId],
+        expected: Option<Ty>,
+    ) -> Ty {
+        let span = self.span(expr);
+        if let ExprKind::Generic { base, args: generic } = self.p.ast.exprs[callee].kind.clone()
+            && let Some(native) = self.native_function(base)
+        {
+            let span = self.span(callee);
+            let ty = self.native_generic(native, &generic, span);
+            return self.construct(expr, ty, args);
+        }
+        if let Some(dispatch) = self.dispatch_of(callee) {
+            return self.infer_dispatch(expr, dispatch, args);
+        }
+        match self.resolve(callee) {
+            Ref::Funcs(candidates, base) => self.call_functions(expr, callee, &candidates, base, args),
+            Ref::Type(ty) => {
+                self.set_value(callee, ty, Meaning::Type(ty));
+                self.construct(expr, ty, args)
+            }
+            Ref::Native(NativeGeneric::Vector) => {
+                let ty = self.p.types.intern(TyKind::Vector(Ty::FLOAT, Val::Int(4)));
+                self.construct(expr, ty, args)
+            }
+            Ref::Native(NativeGeneric::Matrix) => {
+                let ty = self.p.types.matrix(Ty::FLOAT, Val::Int(4), Val::Int(4));
+                self.construct(expr, ty, args)
+            }
+            Ref::Native(NativeGeneric::Tuple) => self.make_tuple(expr, args),
+            Ref::Native(NativeGeneric::Pair) => self.diff_pair(expr, args, expected),
+            Ref::Native(NativeGeneric::Unsupported(name)) => {
+                self.unsupported_type(name, span);
+                self.skip_args(args);
+                self.set_error(expr)
+            }
+            Ref::Native(_) => {
+                self.error("E30075", span, "generic arguments are missing");
+                self.skip_args(args);
+                self.set_error(expr)
+            }
+            Ref::Generic(decl, outer) => self.construct_generic(expr, decl, &outer, args),
+            // `pair.p()` and `pair.d()` denote the halves too.
+            Ref::Value(info) if args.is_empty() && matches!(info.meaning, Meaning::PairField { .. }) => {
+                let ty = self.set(callee, info);
+                self.set_value(expr, ty, Meaning::Same(callee))
+            }
+            Ref::Value(info) => {
+                let ty = self.set(callee, info);
+                self.call_value(expr, callee, ty, args)
+            }
+            Ref::Namespace(_) => {
+                self.error("E39999", span, "a namespace cannot be called");
+                self.skip_args(args);
+                self.set_error(expr)
+            }
+            Ref::NotFound => {
+                if let Some(native) = self.native_function(callee) {
+                    return match native {
+                        NativeGeneric::Pair => self.diff_pair(expr, args, expected),
+                        _ => self.make_tuple(expr, args),
+                    };
+                }
+                if args.is_empty()
+                    && let Some(base) = self.used_value(callee)
+                {
+                    let ty = self.ty_of(base);
+                    self.set_value(callee, ty, Meaning::Same(base));
+                    return self.set_value(expr, ty, Meaning::Same(base));
+                }
+                self.not_found(callee);
+                self.set_error(callee);
+                self.skip_args(args);
+                self.set_error(expr)
+            }
+            Ref::Error => {
+                self.set_error(callee);
+                self.skip_args(args);
+                self.set_error(expr)
+            }
+        }
+    }
+
+    /// The type whose values are made by a function that the language knows by name.
+    pub(crate) fn native_function(&mut self, callee: ExprId) -> Option<NativeGeneric> {
+        let ExprKind::Name(name) = self.p.ast.exprs[callee].kind else { return None };
+        let native = match self.p.ast.name(name) {
+            "diffPair" => NativeGeneric::Pair,
+            "makeTuple" => NativeGeneric::Tuple,
+            _ => return None,
+        };
+        matches!(self.lookup(name), Ref::NotFound).then_some(native)
+    }
+
+    /// Infers the arguments of a call that cannot be checked.
+    pub(crate) fn skip_args(&mut self, args: &[ExprId]) {
+        for &arg in args {
+            if !matches!(self.p.ast.exprs[arg].kind, ExprKind::InitList(_)) {
+                self.infer(arg, None);
+            }
+        }
+    }
+
+    fn call_functions(
+        &mut self,
+        expr: ExprId,
+        callee: ExprId,
+        candidates: &[Candidate],
+        base: Option<ExprId>,
+        args: &[ExprId],
+    ) -> Ty {
+        let arguments = self.arguments(args);
+        let span = self.span(expr);
+        let Some(chosen) = self.choose(candidates, &arguments, span) else {
+            // The type of the result is known nevertheless if there is only one candidate and it is not
+            // generic.
+            if let [only] = candidates
+                && self.p.ast.decls[only.decl].generics.is_none()
+            {
+                let callable = self.callable_of(only);
+                let ty = self.p.callable_signature(&callable).ret;
+                self.set_error(callee);
+                return self.set_value(expr, ty, Meaning::Error);
+            }
+            self.set_error(callee);
+            return self.set_error(expr);
+        };
+        let callee_span = self.span(callee);
+        if !self.check_operators(&chosen, callee_span) {
+            self.fit_arguments(&chosen, &arguments);
+            self.set_error(callee);
+            return self.set_value(expr, chosen.signature.ret, Meaning::Error);
+        }
+        let is_static = self.p.is_static(chosen.decl);
+        let plain = matches!(chosen.callable, Callable::Func(_));
+        if plain && self.p.is_deriv_method(chosen.decl) {
+            self.refuse_deriv_method(chosen.decl, callee_span);
+        } else if plain && !is_static {
+            self.check_this(&chosen, base, callee);
+        }
+        let args = self.fit_arguments(&chosen, &arguments);
+        if self.p.is_static_assert(chosen.decl)
+            && let Some(Arg::Expr(cond)) = args.first()
+        {
+            self.static_assert(*cond);
+        }
+        self.check_tried(expr, &chosen.callable);
+        if let Callable::Func(func) = &chosen.callable {
+            let span = self.p.span(expr);
+            self.note_instance(func, span);
+        }
+        let ty = chosen.signature.ret;
+        // The value selects the implementation of a static requirement if its type is only known at run time.
+        let base =
+            if is_static && self.p.is_requirement(chosen.decl) || plain && !is_static { base } else { None };
+        let func_ty = self.p.types.intern(TyKind::Function(chosen.decl, Vec::new()));
+        self.set_value(callee, func_ty, Meaning::Func { func: chosen.callable.clone(), base });
+        self.set_value(expr, ty, Meaning::Call { func: chosen.callable, base, args })
+    }
+
+    /// Checks a static assertion if its condition is known; `lower` checks conditions that depend on
+    /// parameters.
+    fn static_assert(&mut self, cond: ExprId) {
+        let span = self.span(cond);
+        match self.p.constant(cond, 0) {
+            Some(Val::Int(0)) => self.error("E41400", span, "this static assertion does not hold"),
+            None if self.p.all_generic_params(self.scope).is_empty() && self.ty_of(cond) != Ty::ERROR => {
+                self.error(
+                    "E41402",
+                    span,
+                    "a static assertion needs a condition that is known while compiling",
+                );
+            }
+            _ => {}
+        }
+    }
+
+    /// Checks that the receiver of a method exists, and that it is a place if the method modifies it.
+    fn check_this(&mut self, chosen: &Chosen, base: Option<ExprId>, callee: ExprId) {
+        let mutating = chosen.signature.this.as_ref().is_some_and(|t| t.mutating);
+        let span = self.span(callee);
+        match base {
+            Some(base) => {
+                let self_ty = chosen.signature.this.as_ref().map_or(Ty::ERROR, |t| t.ty);
+                let from = self.ty_of(base);
+                if self_ty != from && self_ty != Ty::ERROR && !self.p.types_deref(from) {
+                    self.p.tables.exprs[base].coerce = Some(self_ty);
+                }
+                let lvalue = self.p.tables.exprs[base].lvalue
+                    || matches!(self.p.types[from], TyKind::Buffer(..) | TyKind::Pointer(_));
+                if mutating && !lvalue {
+                    let message = "a method that changes its object needs one that can be assigned to";
+                    let error = syntax::Diagnostic::error("E30050", span, message);
+                    self.p.report(error.help("copy the object into a variable first"));
+                }
+            }
+            None => match self.this {
+                None => {
+                    let bare = matches!(self.p.ast.exprs[callee].kind, ExprKind::Name(_));
+                    let message = if bare {
+                        "this method needs an object: there is no 'this' here"
+                    } else {
+                        "this method needs an object: it is not static"
+                    };
+                    self.error("E30100", span, message);
+                }
+                Some((_, lvalue)) => {
+                    let bare = matches!(
+                        self.p.ast.exprs[callee].kind,
+                        ExprKind::Name(_) | ExprKind::Generic { .. } | ExprKind::OperatorName(_)
+                    );
+                    if !bare {
+                        self.error("E30100", span, "this method needs an object: it is not static");
+                    } else if self.this_is_pair() {
+                        let name = self.p.ast.name(self.p.ast.decls[chosen.decl].name).to_string();
+                        self.half_is_missing(&name, span);
+                    } else if mutating && !lvalue {
+                        self.error(
+                            "E30050",
+                            span,
+                            "a method that changes 'this' can only be called from one marked '[mutating]'",
+                        );
+                    }
+                }
+            },
+        }
+    }
+
+    /// Converts the arguments of a call to the parameters of the chosen function.
+    pub(crate) fn fit_arguments(&mut self, chosen: &Chosen, arguments: &[Argument]) -> Vec<Arg> {
+        let object = chosen.object.map(|object| self.bind_object(object, &chosen.callable));
+        let arguments = &object.into_iter().chain(arguments.iter().copied()).collect::<Vec<_>>()[..];
+        let mut out = Vec::new();
+        for (idx, param) in chosen.signature.params.iter().enumerate() {
+            if self.p.is_pack(param.ty)
+                && let Some(groups) = &chosen.groups
+            {
+                let given =
+                    groups.get(idx).map_or(&arguments[..0], |&(first, len)| &arguments[first..first + len]);
+                let elements = self.p.elements(param.ty);
+                for (arg, element) in given.iter().zip(elements) {
+                    self.fit_argument(arg, element, param.dir);
+                }
+                out.push(Arg::Pack(given.iter().map(|a| a.expr).collect()));
+                continue;
+            }
+            let at = match &chosen.groups {
+                Some(groups) => groups.get(idx).map(|g| g.0),
+                None => Some(idx),
+            };
+            match at.and_then(|at| arguments.get(at)) {
+                Some(arg) => {
+                    self.fit_argument(arg, param.ty, param.dir);
+                    out.push(Arg::Expr(arg.expr));
+                }
+                None => {
+                    if let Some(decl) = param.decl {
+                        self.p.check_default(decl);
+                        out.push(Arg::Default(decl));
+                    }
+                }
+            }
+        }
+        if chosen.groups.is_none() && arguments.len() > chosen.signature.params.len() {
+            // Pass the remaining arguments of `printf` unchanged, except that constant buffers are read.
+            for arg in &arguments[chosen.signature.params.len()..] {
+                if let Some(ty) = arg.ty {
+                    let loaded = self.p.loaded(ty);
+                    self.coerce(arg.expr, loaded);
+                    out.push(Arg::Expr(arg.expr));
+                }
+            }
+        }
+        out
+    }
+
+    fn fit_argument(&mut self, arg: &Argument, to: Ty, dir: crate::Direction) {
+        if arg.ty.is_none() {
+            self.init_list(arg.expr, to);
+        } else if !dir.is_written() {
+            self.coerce(arg.expr, to);
+        } else if self.ty_of(arg.expr) != to {
+            self.p.tables.exprs[arg.expr].coerce = Some(to);
+        }
+    }
+
+    /// `value(args)`: calls the call operator of a value.
+    fn call_value(&mut self, expr: ExprId, callee: ExprId, ty: Ty, args: &[ExprId]) -> Ty {
+        let name = self.p.words.call;
+        let lvalue = self.p.tables.exprs[callee].lvalue;
+        match self.declared_member(ty, name, Base::Value(callee, lvalue)) {
+            Ref::Funcs(candidates, base) => {
+                let info = self.p.tables.exprs[callee].clone();
+                let ty = self.call_functions(expr, callee, &candidates, base, args);
+                self.p.tables.exprs[callee] = info;
+                ty
+            }
+            _ => {
+                if ty != Ty::ERROR && !self.p.has_unknown_base(ty) {
+                    let span = self.span(callee);
+                    let message = format!("a value of type '{}' cannot be called", self.name(ty));
+                    self.error("E39999", span, message);
+                }
+                self.skip_args(args);
+                self.set_error(expr)
+            }
+        }
+    }
+
+    /// The kernel, its group size and the number of groups in `__dispatch_kernel(kernel, size, groups)`.
+    fn dispatch_of(&self, callee: ExprId) -> Option<[ExprId; 3]> {
+        let ExprKind::Call { callee, args } = &self.p.ast.exprs[callee].kind else { return None };
+        let ExprKind::Name(name) = self.p.ast.exprs[*callee].kind else { return None };
+        let is_dispatch = self.p.ast.name(name) == "__dispatch_kernel";
+        args[..].try_into().ok().filter(|_| is_dispatch)
+    }
+
+    /// `__dispatch_kernel(kernel, size, groups)(args)`: the kernel's call is checked, but only `__dispatch`
+    /// is called.
+    fn infer_dispatch(&mut self, expr: ExprId, [kernel, size, groups]: [ExprId; 3], args: &[ExprId]) -> Ty {
+        let span = self.span(expr);
+        let call = ExprKind::Call { callee: kernel, args: args.to_vec() };
+        let call = self.p.ast.exprs.push(syntax::ast::Expr { kind: call, span });
+        self.infer(call, None);
+        let dispatch = self.p.ast.symbols.intern("__dispatch");
+        let callee = self.p.ast.exprs.push(syntax::ast::Expr { kind: ExprKind::Name(dispatch), span });
+        self.infer_call(expr, callee, &[size, groups], None)
+    }
+
+    /// `base[args]` with a `__subscript` of the user's.
+    pub(crate) fn infer_subscript(&mut self, expr: ExprId, base: ExprId, args: &[ExprId]) -> Ty {
+        let span = self.span(expr);
+        let ty = self.ty_of(base);
+        let name = self.p.ast.symbols.intern("__subscript");
+        let mut candidates = Vec::new();
+        let mut concrete = false;
+        for facet in self.p.facets(ty).iter() {
+            if facet.kind == FacetKind::Interface && concrete {
+                continue;
+            }
+            let Some(decls) = self.p.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else {
+                continue;
+            };
+            for decl in decls {
+                concrete |= facet.kind != FacetKind::Interface;
+                candidates.push(Candidate::member(decl, facet));
+            }
+        }
+        // Among extensions of all types that conform to an interface, use the subscripts with the most
+        // accessors.
+        let blanket =
+            self.p.blanket_facets(ty, |p, ext| p.names_in(ext).is_some_and(|n| n.contains_key(&name)));
+        let mut found = Vec::new();
+        for facet in blanket {
+            let decls = self.p.names_in(facet.container).and_then(|n| n.get(&name)).cloned();
+            for decl in decls.unwrap_or_default() {
+                if let DeclKind::Subscript { accessors, .. } = &self.p.ast.decls[decl].kind {
+                    found.push((decl, accessors.len(), facet.clone()));
+                }
+            }
+        }
+        let most = found.iter().map(|f| f.1).max();
+        for (decl, _, facet) in found.into_iter().filter(|f| Some(f.1) == most) {
+            candidates.push(Candidate { required: true, ..Candidate::member(decl, &facet) });
+        }
+        if candidates.is_empty() {
+            if ty != Ty::ERROR {
+                let message = format!("a value of type '{}' cannot be subscripted", self.name(ty));
+                self.error("E30013", span, message);
+            }
+            self.skip_args(args);
+            return self.set_error(expr);
+        }
+        let arguments = self.arguments(args);
+        let Some(chosen) = self.choose(&candidates, &arguments, span) else { return self.set_error(expr) };
+        let args = self.fit_arguments(&chosen, &arguments);
+        let Callable::Func(func) = chosen.callable else { return self.set_error(expr) };
+        let accessors = self.p.accessors(&func);
+        let place = self.p.tables.exprs[base].lvalue;
+        let lvalue = accessors.by_ref.or(accessors.set).is_some_and(|writer| {
+            let raw = self.p.raw_signature(writer.decl);
+            place || raw.this.as_ref().is_none_or(|t| !t.mutating)
+        });
+        let self_ty = func.self_ty.unwrap_or(ty);
+        if self_ty != ty {
+            self.p.tables.exprs[base].coerce = Some(self_ty);
+        }
+        let meaning = Meaning::Subscript { base, subscript: func, args };
+        self.set(expr, ExprInfo { ty: chosen.signature.ret, coerce: None, meaning, lvalue })
+    }
+}

@@ -1,0 +1,375 @@
+//! Checks calls that construct values: tuples, pairs, and values of a type, `T(…)`.
+//!
+//! The type determines the form. Scalars, vectors and matrices are converted or composed from components; a
+//! struct uses the constructors that it declares, or its fields if it declares none; a type that is not known
+//! yet has only the constructors that its constraints promise.
+
+use std::rc::Rc;
+
+use syntax::ast::{DeclKind, ExprKind};
+use syntax::{DeclId, ExprId, Span};
+
+use crate::exprs::infer::Checker;
+use crate::generics::conformance::FacetKind;
+use crate::names::lookup::Candidate;
+use crate::program::Program;
+use crate::tables::{Arg, Callable, FuncRef, Initializer, Meaning};
+use crate::types::conversion::Source;
+use crate::types::{Scalar, Ty, TyKind, Val};
+
+impl Checker<'_> {
+    pub(crate) fn make_tuple(&mut self, expr: ExprId, args: &[ExprId]) -> Ty {
+        let types: Vec<Ty> = args.iter().map(|&a| self.infer(a, None)).collect();
+        if types.contains(&Ty::ERROR) {
+            return self.set_error(expr);
+        }
+        let ty = self.p.tuple_of(types);
+        self.set_value(expr, ty, Meaning::MakeTuple(args.to_vec()))
+    }
+
+    /// `diffPair(p, d)`: the pair's type is determined by `p`, where integers count as `float`.
+    pub(crate) fn diff_pair(&mut self, expr: ExprId, args: &[ExprId], expected: Option<Ty>) -> Ty {
+        let span = self.span(expr);
+        let (primal, differential) = match *args {
+            [primal] => (primal, None),
+            [primal, differential] => (primal, Some(differential)),
+            _ => {
+                let message = format!("'diffPair' takes 1 to 2 arguments, got {}", args.len());
+                self.error("E39999", span, message);
+                self.skip_args(args);
+                return self.set_error(expr);
+            }
+        };
+        if matches!(self.p.ast.exprs[primal].kind, ExprKind::InitList(_)) {
+            if let Some(TyKind::DiffPair(_)) = expected.map(|t| self.p.types[t].clone()) {
+                let ty = expected.expect("just matched");
+                return self.construct(expr, ty, args);
+            }
+            self.error("E39999", span, "the type of this pair cannot be inferred from a brace list");
+            return self.set_error(expr);
+        }
+        let mut ty = self.infer(primal, None);
+        ty = self.p.loaded(ty);
+        if ty == Ty::ERROR {
+            self.skip_args(&args[1..]);
+            return self.set_error(expr);
+        }
+        // Treat integers as floats.
+        let is_float = |p: &Program, ty: Ty| matches!(p.types[ty], TyKind::Scalar(s) if s.is_float());
+        if let TyKind::Scalar(scalar) = self.p.types[ty]
+            && scalar != Scalar::Bool
+        {
+            let other = differential.map(|d| self.infer_loose(d)).filter(|&other| is_float(self.p, other));
+            ty = match other {
+                Some(other) if scalar.is_float() => self.p.join(ty, other).unwrap_or(ty),
+                Some(other) => other,
+                None if scalar.is_float() => ty,
+                None => Ty::FLOAT,
+            };
+        }
+        if self.p.differential(ty).is_none() && self.p.pointer_differential(ty).is_some() {
+            let pair = self.p.types.intern(TyKind::DiffPtrPair(ty));
+            return self.pair_parts(expr, pair, primal, differential);
+        }
+        if self.p.differential(ty).is_none() {
+            self.not_differentiable(ty, span);
+            return self.set_error(expr);
+        }
+        let pair = self.p.types.intern(TyKind::DiffPair(ty));
+        self.pair_parts(expr, pair, primal, differential)
+    }
+
+    fn infer_loose(&mut self, expr: ExprId) -> Ty {
+        if matches!(self.p.ast.exprs[expr].kind, ExprKind::InitList(_)) {
+            return Ty::ERROR;
+        }
+        self.infer(expr, None)
+    }
+
+    fn pair_parts(&mut self, expr: ExprId, pair: Ty, primal: ExprId, differential: Option<ExprId>) -> Ty {
+        let (ty, tangent) = match self.p.types[pair] {
+            TyKind::DiffPair(ty) => (ty, self.p.differential(ty)),
+            TyKind::DiffPtrPair(ty) => (ty, self.p.pointer_differential(ty)),
+            _ => return self.set_error(expr),
+        };
+        self.check(primal, ty);
+        if let Some(differential) = differential {
+            self.check(differential, tangent.unwrap_or(Ty::ERROR));
+        }
+        self.set_value(expr, pair, Meaning::MakePair { primal, differential })
+    }
+
+    /// `S(args)` for a generic `S` without its arguments: they are inferred from a constructor's parameters
+    /// or, for a struct without constructors, from its fields.
+    pub(crate) fn construct_generic(
+        &mut self,
+        expr: ExprId,
+        decl: DeclId,
+        outer: &Rc<crate::Subst>,
+        args: &[ExprId],
+    ) -> Ty {
+        let span = self.span(expr);
+        if let DeclKind::Struct { .. } = self.p.ast.decls[decl].kind {
+            let arguments = self.arguments(args);
+            let params = self.p.ast.decls[decl].generics.clone().map_or(Vec::new(), |g| g.params);
+            let init = self.p.words.init;
+            let inits = self.p.names_in(decl).and_then(|n| n.get(&init)).cloned().unwrap_or_default();
+            let mut patterns: Vec<Vec<Ty>> = Vec::new();
+            for init in inits {
+                patterns.push(self.p.raw_signature(init).params.iter().map(|p| p.ty).collect());
+            }
+            if patterns.is_empty() {
+                let generic = self.p.self_type(decl);
+                patterns.push(self.p.fields(generic).into_iter().map(|f| f.1).collect());
+            }
+            for pattern in patterns {
+                let mut env = (**outer).clone();
+                let fits = pattern.len() == arguments.len()
+                    && pattern.iter().zip(&arguments).all(|(&p, a)| {
+                        a.ty.is_none_or(|ty| {
+                            self.p.unify(p, ty, &params, &mut env)
+                                || self.p.conversion(ty, p, a.source).is_some()
+                        })
+                    });
+                if fits && params.iter().all(|&p| env.get(p).is_some()) {
+                    let list = params.iter().filter_map(|&p| env.get(p).cloned()).collect();
+                    let ty = self.apply_generic(decl, outer, list, span);
+                    return self.construct(expr, ty, args);
+                }
+            }
+        }
+        self.error("E30075", span, "the generic arguments of this type cannot be inferred: name them");
+        self.set_error(expr)
+    }
+
+    /// `T(args)`.
+    pub(crate) fn construct(&mut self, expr: ExprId, ty: Ty, args: &[ExprId]) -> Ty {
+        let span = self.span(expr);
+        match self.p.types[ty].clone() {
+            TyKind::Error => {
+                self.skip_args(args);
+                self.set_error(expr)
+            }
+            TyKind::Scalar(_) | TyKind::Enum(_) => match *args {
+                [] => self.default_value(expr, ty),
+                [arg] => self.infer_cast(expr, ty, arg),
+                _ => {
+                    let message = format!("'{}' takes 1 argument, got {}", self.name(ty), args.len());
+                    self.error("E39999", span, message);
+                    self.skip_args(args);
+                    self.set_value(expr, ty, Meaning::Error)
+                }
+            },
+            TyKind::Vector(..) | TyKind::Matrix(..) => self.construct_components(expr, ty, args),
+            TyKind::Array(element, n) => {
+                if let [arg] = *args
+                    && !matches!(self.p.ast.exprs[arg].kind, ExprKind::InitList(_))
+                    && matches!(n, Some(Val::Int(n)) if n != 1)
+                {
+                    let from = self.infer(arg, None);
+                    if matches!(self.p.types[from], TyKind::Array(..)) {
+                        return self.infer_cast(expr, ty, arg);
+                    }
+                }
+                let _ = element;
+                self.aggregate(expr, ty, args)
+            }
+            TyKind::DiffPair(_) | TyKind::DiffPtrPair(_) => match *args {
+                [] => self.default_value(expr, ty),
+                [primal]
+                    if !matches!(self.p.ast.exprs[primal].kind, ExprKind::InitList(_)) && {
+                        let from = self.infer(primal, None);
+                        from == ty
+                    } =>
+                {
+                    self.set_value(expr, ty, Meaning::Cast(primal))
+                }
+                [primal] => self.pair_parts(expr, ty, primal, None),
+                [primal, differential] => self.pair_parts(expr, ty, primal, Some(differential)),
+                _ => {
+                    let message = format!("'{}' takes 1 to 2 arguments, got {}", self.name(ty), args.len());
+                    self.error("E39999", span, message);
+                    self.set_value(expr, ty, Meaning::Error)
+                }
+            },
+            TyKind::Tuple(ref parts) if args.len() == parts.len() && !args.is_empty() => {
+                let parts = parts.clone();
+                for (&arg, part) in args.iter().zip(parts) {
+                    self.check(arg, part);
+                }
+                self.set_value(expr, ty, Meaning::MakeTuple(args.to_vec()))
+            }
+            TyKind::Tuple(_) if args.is_empty() => self.default_value(expr, ty),
+            TyKind::Struct(..) => self.construct_struct(expr, ty, args),
+            TyKind::SynthDiff(_) => self.aggregate(expr, ty, args),
+            TyKind::Optional(_) => match *args {
+                [] => self.default_value(expr, ty),
+                [arg] => {
+                    self.check(arg, ty);
+                    self.set_value(expr, ty, Meaning::Cast(arg))
+                }
+                _ => {
+                    self.error("E39999", span, "an optional takes one value");
+                    self.set_value(expr, ty, Meaning::Error)
+                }
+            },
+            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_) => {
+                self.construct_unknown(expr, ty, args)
+            }
+            TyKind::Interface(..) if args.is_empty() => {
+                let message =
+                    format!("a value of type '{}' is made from one of a type that conforms", self.name(ty));
+                self.error("E39999", span, message);
+                self.set_value(expr, ty, Meaning::Error)
+            }
+            TyKind::Void
+            | TyKind::Interface(..)
+            | TyKind::Tuple(_)
+            | TyKind::Pointer(_)
+            | TyKind::Buffer(..)
+            | TyKind::Opaque(..)
+            | TyKind::String
+            | TyKind::NullPtr
+            | TyKind::NoneLiteral
+            | TyKind::Function(..)
+            | TyKind::Pack(_)
+            | TyKind::Expand(..) => {
+                if let [arg] = *args {
+                    return self.infer_cast(expr, ty, arg);
+                }
+                let message = format!("a value of type '{}' cannot be made like this", self.name(ty));
+                self.error("E39999", span, message);
+                self.skip_args(args);
+                self.set_value(expr, ty, Meaning::Error)
+            }
+        }
+    }
+
+    pub(crate) fn default_value(&mut self, expr: ExprId, ty: Ty) -> Ty {
+        let initializer = self.p.default_of(ty);
+        self.set_value(expr, ty, Meaning::Aggregate(initializer))
+    }
+
+    /// `T(x)` where `T` is not known: a conversion between numbers, or a constructor that a constraint
+    /// promises.
+    fn construct_unknown(&mut self, expr: ExprId, ty: Ty, args: &[ExprId]) -> Ty {
+        if args.is_empty() {
+            return self.set_value(expr, ty, Meaning::Aggregate(Initializer::Default(ty)));
+        }
+        if let [arg] = *args
+            && !matches!(self.p.ast.exprs[arg].kind, ExprKind::InitList(_))
+        {
+            let from = self.infer(arg, None);
+            let from = self.p.loaded(from);
+            let number = matches!(self.p.types[from], TyKind::Scalar(_)) || self.p.has_operators(from);
+            let explicit = Source { explicit: true, ..self.source_of(arg) };
+            if from == ty
+                || from == Ty::ERROR
+                || number && self.p.has_operators(ty)
+                || self.p.conversion(from, ty, explicit).is_some()
+            {
+                if from != self.ty_of(arg) {
+                    self.coerce(arg, from);
+                }
+                return self.set_value(expr, ty, Meaning::Cast(arg));
+            }
+        }
+        self.construct_struct(expr, ty, args)
+    }
+
+    /// The constructors that a type declares or that its interfaces promise.
+    pub(crate) fn constructors(&mut self, ty: Ty) -> Vec<Candidate> {
+        let name = self.p.words.init;
+        let mut out = Vec::new();
+        for facet in self.p.facets(ty).iter() {
+            if facet.kind == FacetKind::Base || facet.kind == FacetKind::Interface && !out.is_empty() {
+                continue;
+            }
+            let unknown = matches!(
+                self.p.types[ty],
+                TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_)
+            );
+            if facet.kind == FacetKind::Interface && !unknown {
+                continue;
+            }
+            let Some(decls) = self.p.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else {
+                continue;
+            };
+            out.extend(decls.iter().map(|&decl| Candidate::member(decl, facet)));
+        }
+        out
+    }
+
+    fn construct_struct(&mut self, expr: ExprId, ty: Ty, args: &[ExprId]) -> Ty {
+        let constructors = self.constructors(ty);
+        if constructors.is_empty() {
+            if let [arg] = *args
+                && !matches!(self.p.ast.exprs[arg].kind, ExprKind::InitList(_))
+            {
+                let from = self.infer(arg, None);
+                if from == ty || self.is_conversion(from, ty) {
+                    self.coerce(arg, ty);
+                    return self.set_value(expr, ty, Meaning::Cast(arg));
+                }
+            }
+            if !matches!(self.p.types[ty], TyKind::Struct(..)) {
+                let span = self.span(expr);
+                let message = format!("type '{}' has no constructor that is known here", self.name(ty));
+                self.error("E39999", span, message);
+                self.skip_args(args);
+                return self.set_value(expr, ty, Meaning::Error);
+            }
+            return self.aggregate(expr, ty, args);
+        }
+        let span = self.span(expr);
+        let arguments = self.arguments(args);
+        if let [arg] = &arguments[..]
+            && arg.ty == Some(ty)
+        {
+            return self.set_value(expr, ty, Meaning::Cast(arg.expr));
+        }
+        if args.is_empty() && !constructors.iter().any(|c| self.takes_nothing(c.decl)) {
+            let initializer = self.p.fields_default_of(ty);
+            return self.set_value(expr, ty, Meaning::Aggregate(initializer));
+        }
+        let Some(chosen) = self.choose(&constructors, &arguments, span) else {
+            return self.set_value(expr, ty, Meaning::Error);
+        };
+        let args = self.fit_arguments(&chosen, &arguments);
+        let Callable::Func(init) = chosen.callable else { return self.set_error(expr) };
+        self.set_value(expr, ty, Meaning::Init { init, args })
+    }
+
+    fn is_conversion(&mut self, from: Ty, to: Ty) -> bool {
+        matches!(self.p.types[from], TyKind::Struct(..))
+            && self.p.conversion(from, to, Source::default()).is_some()
+    }
+
+    fn takes_nothing(&self, decl: DeclId) -> bool {
+        self.p
+            .params_of(decl)
+            .iter()
+            .all(|&p| matches!(self.p.ast.decls[p].kind, DeclKind::Param { default: Some(_), .. }))
+    }
+
+    /// Finds a constructor that fits these arguments (for brace lists); reports no diagnostics.
+    pub(crate) fn constructor_for(
+        &mut self,
+        ty: Ty,
+        args: &[ExprId],
+        span: Span,
+    ) -> Option<(FuncRef, Vec<Arg>)> {
+        let constructors = self.constructors(ty);
+        if constructors.is_empty() {
+            return None;
+        }
+        let arguments = self.arguments(args);
+        let before = self.p.diagnostics.len();
+        let chosen = self.choose(&constructors, &arguments, span);
+        self.p.diagnostics.truncate(before);
+        let chosen = chosen?;
+        let args = self.fit_arguments(&chosen, &arguments);
+        let Callable::Func(init) = chosen.callable else { return None };
+        Some((init, args))
+    }
+}

@@ -1,0 +1,617 @@
+//! Infers a type and a meaning for each expression.
+//!
+//! [`Checker::infer`] finds the type of an expression by itself; [`Checker::coerce`] converts the expression
+//! to the type that its context requires. Types are expressions too: an expression whose meaning is a type
+//! denotes that type.
+
+use syntax::ast::{DeclKind, ExprKind, SizeOfKind, UnaryOp};
+use syntax::{DeclId, Diagnostic, ExprId, Span};
+
+use crate::exprs::lambdas::Capture;
+use crate::names::locals::Locals;
+use crate::names::lookup::{Candidate, Ref};
+use crate::program::Program;
+use crate::tables::{ExprInfo, Meaning};
+use crate::types::builtin::NativeGeneric;
+use crate::types::conversion::Source;
+use crate::types::limits::MAX_PARTS;
+use crate::types::{GenericArg, Scalar, Ty, TyKind, Val};
+
+/// Expressions nested deeper than this are refused.
+const MAX_DEPTH: u32 = 4000;
+
+/// Checks the expressions and statements of one declaration.
+pub(crate) struct Checker<'p> {
+    pub(crate) p: &'p mut Program,
+    /// The declaration in whose scope names are looked up.
+    pub(crate) scope: DeclId,
+    pub(crate) module: usize,
+    /// Variables and types of the function's body that are in scope, outermost first.
+    pub(crate) locals: Locals,
+    /// The type of `this`, and true if `this` can be assigned to.
+    pub(crate) this: Option<(Ty, bool)>,
+    /// The return type of the function.
+    pub(crate) ret: Option<Ty>,
+    /// The function is a constructor: `return` without a value is allowed.
+    pub(crate) is_init: bool,
+    /// The type of the errors that the function throws.
+    pub(crate) throws: Option<Ty>,
+    /// The level of each enclosing `do` with a `catch`, and the error types that it catches (`None`: any).
+    pub(crate) catches: Vec<(u32, Vec<Option<Ty>>)>,
+    /// The call that is the operand of the `try` being checked.
+    pub(crate) tried: Option<ExprId>,
+    pub(crate) n_loops: u32,
+    pub(crate) n_switches: u32,
+    pub(crate) depth: u32,
+    /// The path of a `using` is being resolved.
+    pub(crate) in_using: bool,
+    /// Namespaces opened by `using` within the body.
+    pub(crate) using: Vec<DeclId>,
+    /// The captures of the lambda whose body is being checked.
+    pub(crate) capture: Option<Capture>,
+    /// The return type is inferred from the first `return`.
+    pub(crate) infers_result: bool,
+    /// The expressions that a lambda's body returns.
+    pub(crate) returned: Vec<ExprId>,
+    /// The packs that each enclosing `expand` names with `each`, outermost first.
+    pub(crate) expanding: Vec<Vec<GenericArg>>,
+    /// The expression that stands in for the arguments of an empty pack.
+    pub(crate) placeholder: ExprId,
+    /// The declaration whose members are not looked up: a type's bases are resolved without its members.
+    pub(crate) outside_of: Option<DeclId>,
+}
+
+impl<'p> Checker<'p> {
+    /// A checker for code that is written at a declaration.
+    pub(crate) fn new(p: &'p mut Program, scope: DeclId) -> Checker<'p> {
+        let module = p.module_of(scope);
+        Checker {
+            p,
+            scope,
+            module,
+            locals: Locals::default(),
+            this: None,
+            ret: None,
+            is_init: false,
+            throws: None,
+            catches: Vec::new(),
+            tried: None,
+            n_loops: 0,
+            n_switches: 0,
+            depth: 0,
+            in_using: false,
+            using: Vec::new(),
+            capture: None,
+            infers_result: false,
+            returned: Vec::new(),
+            expanding: Vec::new(),
+            placeholder: <ExprId as cranelift_entity::EntityRef>::new(0),
+            outside_of: None,
+        }
+    }
+
+    /// A checker for parts of a declaration that cannot depend on its members: bases, constraints.
+    pub(crate) fn outside(p: &'p mut Program, scope: DeclId) -> Checker<'p> {
+        let mut checker = Checker::new(p, scope);
+        checker.outside_of = Some(scope);
+        checker
+    }
+
+    pub(crate) fn span(&self, expr: ExprId) -> Span {
+        self.p.ast.exprs[expr].span
+    }
+
+    pub(crate) fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>) {
+        self.p.error(code, span, message);
+    }
+
+    pub(crate) fn unsupported(&mut self, span: Span, what: &str) {
+        self.error("E0900", span, format!("{what} not supported yet"));
+    }
+
+    pub(crate) fn unsupported_type(&mut self, name: syntax::Symbol, span: Span) {
+        let what = format!("the type '{}' is", self.p.ast.name(name));
+        self.unsupported(span, &what);
+    }
+
+    pub(crate) fn name(&self, ty: Ty) -> String {
+        self.p.type_name(ty)
+    }
+
+    pub(crate) fn ty_of(&self, expr: ExprId) -> Ty {
+        self.p.tables.exprs[expr].ty
+    }
+
+    pub(crate) fn set(&mut self, expr: ExprId, mut info: ExprInfo) -> Ty {
+        if !matches!(info.meaning, Meaning::Type(_)) {
+            info.ty = self.p.types.of_value(info.ty);
+        }
+        let ty = info.ty;
+        if self.p.extent(ty).parts > MAX_PARTS {
+            let span = self.span(expr);
+            self.error("E0901", span, "the type of this has more than 8,192 parts");
+            self.p.tables.exprs[expr] = ExprInfo::default();
+            return Ty::ERROR;
+        }
+        self.p.tables.exprs[expr] = info;
+        ty
+    }
+
+    pub(crate) fn set_value(&mut self, expr: ExprId, ty: Ty, meaning: Meaning) -> Ty {
+        self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue: false })
+    }
+
+    pub(crate) fn set_error(&mut self, expr: ExprId) -> Ty {
+        self.set(expr, ExprInfo::default())
+    }
+
+    // ---- expressions
+
+    /// Infers an expression that has to be a value.
+    pub(crate) fn infer(&mut self, expr: ExprId, expected: Option<Ty>) -> Ty {
+        let ty = self.infer_any(expr, expected);
+        match self.p.tables.exprs[expr].meaning {
+            Meaning::Type(_) => {
+                let span = self.span(expr);
+                let message = format!("expected a value, found the type '{}'", self.name(ty));
+                self.error("E30060", span, message);
+                self.set_error(expr)
+            }
+            Meaning::Func { .. } => {
+                if let Some(ty) = self.function_value(expr) {
+                    return ty;
+                }
+                let span = self.span(expr);
+                let error = Diagnostic::error("E30060", span, "expected a value, found a function");
+                self.p.report(error.help("call it: add its arguments in parentheses"));
+                self.set_error(expr)
+            }
+            Meaning::Namespace(_) => {
+                let span = self.span(expr);
+                self.error("E30060", span, "expected a value, found a namespace");
+                self.set_error(expr)
+            }
+            _ => ty,
+        }
+    }
+
+    /// Infers an expression that may denote a type. `expected` is a hint for brace lists.
+    pub(crate) fn infer_any(&mut self, expr: ExprId, expected: Option<Ty>) -> Ty {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            let span = self.span(expr);
+            self.error("E0901", span, "this expression is nested too deeply");
+            self.depth -= 1;
+            return self.set_error(expr);
+        }
+        let ty = self.infer_kind(expr, expected);
+        self.depth -= 1;
+        ty
+    }
+
+    fn infer_kind(&mut self, expr: ExprId, expected: Option<Ty>) -> Ty {
+        let span = self.span(expr);
+        match self.p.ast.exprs[expr].kind.clone() {
+            ExprKind::Int { suffix, .. } => {
+                let ty = int_literal_type(self.p.ast.name(suffix));
+                let ty = self.p.types.scalar(ty);
+                self.set_value(expr, ty, Meaning::Literal)
+            }
+            ExprKind::Float { suffix, .. } => {
+                let ty = match self.p.ast.name(suffix) {
+                    "h" | "hf" => Ty::HALF,
+                    "l" | "lf" => Ty::DOUBLE,
+                    _ => Ty::FLOAT,
+                };
+                self.set_value(expr, ty, Meaning::Literal)
+            }
+            ExprKind::Bool(_) => self.set_value(expr, Ty::BOOL, Meaning::Literal),
+            ExprKind::String(_) => self.set_value(expr, Ty::STRING, Meaning::Literal),
+            ExprKind::NullPtr => self.set_value(expr, Ty::NULLPTR, Meaning::Literal),
+            ExprKind::None => self.set_value(expr, Ty::NONE, Meaning::Literal),
+            ExprKind::Name(_)
+            | ExprKind::OperatorName(_)
+            | ExprKind::GlobalName(_)
+            | ExprKind::Member { .. }
+            | ExprKind::Static { .. }
+            | ExprKind::Generic { .. }
+            | ExprKind::FwdDiff(_)
+            | ExprKind::BwdDiff(_)
+            | ExprKind::Apply(_)
+            | ExprKind::Linearize(_) => self.infer_path(expr),
+            ExprKind::This if self.capture.is_some() => match self.captured_this() {
+                Some(info) => self.set(expr, info),
+                None => {
+                    self.error("E38101", span, "'this' is only known inside methods");
+                    self.set_error(expr)
+                }
+            },
+            ExprKind::This => match self.this {
+                Some((ty, lvalue)) => {
+                    self.set(expr, ExprInfo { ty, coerce: None, meaning: Meaning::This, lvalue })
+                }
+                None => {
+                    self.error("E38101", span, "'this' is only known inside methods");
+                    self.set_error(expr)
+                }
+            },
+            ExprKind::ThisType => {
+                let ty = self.this_type();
+                if ty == Ty::ERROR {
+                    self.error("E30015", span, "'This' is only known inside a type");
+                }
+                self.set_value(expr, ty, if ty == Ty::ERROR { Meaning::Error } else { Meaning::Type(ty) })
+            }
+            ExprKind::Index { base, args } => self.infer_index(expr, base, &args),
+            ExprKind::Call { callee, args } => self.infer_call(expr, callee, &args, expected),
+            ExprKind::Unary(op, inner) => self.infer_unary(expr, op, inner),
+            ExprKind::Postfix(_, inner) => self.infer_inc_dec(expr, inner),
+            ExprKind::Binary(..) => self.infer_binary_chain(expr),
+            ExprKind::Assign(op, target, value) => self.infer_assign(expr, op, target, value),
+            ExprKind::Ternary(cond, a, b) => self.infer_ternary(expr, cond, a, b, expected),
+            ExprKind::Cast(ty, inner) => {
+                let ty = self.type_expr(ty);
+                self.infer_cast(expr, ty, inner)
+            }
+            ExprKind::Paren(inner) => {
+                self.infer_any(inner, expected);
+                let info = self.p.tables.exprs[inner].clone();
+                let meaning = match info.meaning {
+                    Meaning::Type(_) | Meaning::Error | Meaning::Func { .. } => info.meaning,
+                    _ => Meaning::Same(inner),
+                };
+                let (ty, lvalue) = (info.coerce.unwrap_or(info.ty), info.lvalue);
+                self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue })
+            }
+            ExprKind::InitList(_) => match expected {
+                Some(ty) => self.init_list(expr, ty),
+                None => {
+                    self.error("E39999", span, "the type of this brace list is not known here");
+                    self.set_error(expr)
+                }
+            },
+            ExprKind::NoDiff(inner) => {
+                self.infer_any(inner, expected);
+                let info = self.p.tables.exprs[inner].clone();
+                if let Meaning::Type(ty) = info.meaning {
+                    return self.set_value(expr, ty, Meaning::Type(ty));
+                }
+                if !self.may_be_no_diff(inner) {
+                    self.error("E38031", span, "'no_diff' can only be used with a call or a subscript");
+                } else {
+                    self.p.check_no_diff(self.scope, span);
+                }
+                self.set_value(expr, info.ty, Meaning::NoDiff(inner))
+            }
+            ExprKind::Is(value, ty) | ExprKind::As(value, ty) => {
+                let cast = matches!(self.p.ast.exprs[expr].kind, ExprKind::As(..));
+                self.infer_any(value, None);
+                if let (Meaning::Type(subject), false) = (&self.p.tables.exprs[value].meaning, cast) {
+                    let subject = *subject;
+                    let ty = self.type_expr(ty);
+                    return self.set_value(expr, Ty::BOOL, Meaning::TypeIs(subject, ty));
+                }
+                self.infer(value, None);
+                let ty = self.type_expr(ty);
+                let result = if cast { self.p.types.intern(TyKind::Optional(ty)) } else { Ty::BOOL };
+                self.set_value(expr, result, Meaning::TypeTest { value, ty, cast })
+            }
+            ExprKind::SizeOf(kind, inner) => {
+                self.infer_any(inner, None);
+                let ty = self.p.tables.exprs[inner].ty;
+                let result = if kind == SizeOfKind::CountOf { Ty::INT } else { Ty::UINT };
+                if let (SizeOfKind::CountOf, Meaning::Value(val)) =
+                    (kind, self.p.tables.exprs[inner].meaning.clone())
+                    && self.p.is_val_pack(&val)
+                {
+                    let count = self.p.count_of(&GenericArg::Val(val));
+                    return self.set_value(expr, Ty::INT, Meaning::Value(count));
+                }
+                if kind == SizeOfKind::CountOf && self.p.is_pack(ty) {
+                    let count = self.p.count_of(&GenericArg::Type(ty));
+                    return self.set_value(expr, Ty::INT, Meaning::Value(count));
+                }
+                let meaning = match self.p.measure(kind, ty) {
+                    Some(value) => Meaning::Const(value as f64),
+                    // The size is known once the parameters are: `lower` measures the operand's type.
+                    None => Meaning::SizeOf(kind, ty),
+                };
+                self.set_value(expr, result, meaning)
+            }
+            ExprKind::Expand(inner) => self.infer_expand(expr, inner),
+            ExprKind::Each(inner) => self.infer_each(expr, inner),
+            ExprKind::Pointer(inner) => {
+                let ty = self.type_expr(inner);
+                let ty = self.p.types.intern(TyKind::Pointer(ty));
+                self.set_value(expr, ty, Meaning::Type(ty))
+            }
+            ExprKind::Modified(modifiers, inner) => {
+                let ty = self.type_expr(inner);
+                let ty = self.p.ordered(modifiers, ty, span);
+                let meaning = if ty == Ty::ERROR { Meaning::Error } else { Meaning::Type(ty) };
+                self.set_value(expr, ty, meaning)
+            }
+            ExprKind::Lambda(func) => self.infer_lambda(expr, func),
+            ExprKind::FuncType(params, result) => self.infer_function_type(expr, &params, result),
+            ExprKind::Opaque(word) => {
+                let message = format!("'{}' is", self.p.ast.name(word));
+                self.unsupported(span, &message);
+                self.set_error(expr)
+            }
+            ExprKind::Error => self.set_error(expr),
+        }
+    }
+
+    /// The type that `This` denotes here.
+    pub(crate) fn this_type(&mut self) -> Ty {
+        let mut at = Some(self.scope);
+        while let Some(decl) = at {
+            if matches!(
+                self.p.ast.decls[decl].kind,
+                DeclKind::Struct { .. } | DeclKind::Interface { .. } | DeclKind::Extension { .. }
+            ) {
+                return self.p.self_type(decl);
+            }
+            at = self.p.ast.decls[decl].parent;
+        }
+        Ty::ERROR
+    }
+
+    fn infer_path(&mut self, expr: ExprId) -> Ty {
+        match self.resolve(expr) {
+            Ref::Value(info) => {
+                // Naming a type's field without a value makes no sense outside of attributes.
+                self.check_receiver(expr, &info);
+                self.set(expr, info)
+            }
+            Ref::Type(ty) => {
+                let meaning = if ty == Ty::ERROR { Meaning::Error } else { Meaning::Type(ty) };
+                self.set_value(expr, ty, meaning)
+            }
+            Ref::Native(NativeGeneric::Vector) => {
+                let ty = self.p.types.intern(TyKind::Vector(Ty::FLOAT, Val::Int(4)));
+                self.set_value(expr, ty, Meaning::Type(ty))
+            }
+            Ref::Native(NativeGeneric::Matrix) => {
+                let ty = self.p.types.matrix(Ty::FLOAT, Val::Int(4), Val::Int(4));
+                self.set_value(expr, ty, Meaning::Type(ty))
+            }
+            Ref::Native(NativeGeneric::Unsupported(name)) => {
+                let span = self.span(expr);
+                self.unsupported_type(name, span);
+                self.set_error(expr)
+            }
+            Ref::Native(_) => {
+                let span = self.span(expr);
+                self.error("E30075", span, "generic arguments are missing");
+                self.set_error(expr)
+            }
+            Ref::Generic(decl, outer) => {
+                // The parameters may all have defaults.
+                let span = self.span(expr);
+                // Inside a generic type, its bare name means the type itself.
+                let mut at = Some(self.scope);
+                while let Some(d) = at {
+                    if d == decl {
+                        let ty = self.p.decl_type(decl);
+                        return self.set_value(expr, ty, Meaning::Type(ty));
+                    }
+                    at = self.p.ast.decls[d].parent;
+                }
+                let ty = self.apply_generic(decl, &outer, Vec::new(), span);
+                let meaning = if ty == Ty::ERROR { Meaning::Error } else { Meaning::Type(ty) };
+                self.set_value(expr, ty, meaning)
+            }
+            Ref::Namespace(decl) => self.set_value(expr, Ty::ERROR, Meaning::Namespace(decl)),
+            Ref::Funcs(funcs, base) => {
+                let candidate = &funcs[0];
+                let callable = self.callable_of(candidate);
+                let args = self.p.identity_args(candidate.decl);
+                let ty = self.p.types.intern(TyKind::Function(candidate.decl, args));
+                self.set_value(expr, ty, Meaning::Func { func: callable, base })
+            }
+            Ref::NotFound => {
+                self.not_found(expr);
+                self.set_error(expr)
+            }
+            Ref::Error => self.set_error(expr),
+        }
+    }
+
+    /// Reports a member that is named without a receiver where there is no `this`.
+    pub(crate) fn check_receiver(&mut self, expr: ExprId, info: &ExprInfo) {
+        let implicit = matches!(info.meaning, Meaning::Field { base: None, .. });
+        if implicit && self.this.is_none() && matches!(self.p.ast.exprs[expr].kind, ExprKind::Name(_)) {
+            let span = self.span(expr);
+            self.error("E30015", span, "this field needs a value of its type: there is no 'this' here");
+        } else if implicit && !matches!(self.p.ast.exprs[expr].kind, ExprKind::Name(_)) {
+            let span = self.span(expr);
+            self.error("E30100", span, "this field is not static: it needs a value of its type");
+        } else if self.this_is_pair()
+            && let (
+                Meaning::Field { base: None, .. } | Meaning::Property { base: None, .. },
+                ExprKind::Name(name),
+            ) = (&info.meaning, &self.p.ast.exprs[expr].kind)
+        {
+            let (name, span) = (self.p.ast.name(*name).to_string(), self.span(expr));
+            self.half_is_missing(&name, span);
+        }
+    }
+
+    fn may_be_no_diff(&self, expr: ExprId) -> bool {
+        match &self.p.ast.exprs[expr].kind {
+            ExprKind::Paren(inner) => self.may_be_no_diff(*inner),
+            ExprKind::Call { .. } | ExprKind::Index { .. } => true,
+            ExprKind::Error => true,
+            // Accessing a property is a call too.
+            _ => matches!(
+                self.p.tables.exprs[expr].meaning,
+                Meaning::Error | Meaning::Property { .. } | Meaning::Call { .. } | Meaning::Subscript { .. }
+            ),
+        }
+    }
+
+    fn infer_index(&mut self, expr: ExprId, base: ExprId, args: &[ExprId]) -> Ty {
+        let span = self.span(expr);
+        self.infer_any(base, None);
+        let info = self.p.tables.exprs[base].clone();
+        if let Meaning::Type(element) = info.meaning {
+            let n = match args {
+                [] => None,
+                [n] => Some(self.const_arg(*n)),
+                _ => {
+                    self.error("E30025", span, "an array type has one length");
+                    Some(Val::Error)
+                }
+            };
+            let ty = self.array_of(element, n, span);
+            let meaning = if ty == Ty::ERROR { Meaning::Error } else { Meaning::Type(ty) };
+            return self.set_value(expr, ty, meaning);
+        }
+        if matches!(info.meaning, Meaning::Error) {
+            for &arg in args {
+                self.infer(arg, None);
+            }
+            return self.set_error(expr);
+        }
+        if matches!(info.meaning, Meaning::Func { .. } | Meaning::Namespace(_)) {
+            self.error("E30013", span, "this cannot be subscripted");
+            return self.set_error(expr);
+        }
+        let mut ty = info.ty;
+        if self.p.types_deref(ty)
+            && let TyKind::Buffer(_, content) = self.p.types[ty]
+        {
+            self.p.tables.exprs[base].coerce = Some(content);
+            ty = content;
+        }
+        let element = match self.p.types[ty].clone() {
+            TyKind::Array(element, _) | TyKind::Vector(element, _) => Some((element, info.lvalue)),
+            TyKind::Matrix(element, _, columns, _) => {
+                Some((self.p.types.intern(TyKind::Vector(element, columns)), info.lvalue))
+            }
+            TyKind::Buffer(kind, element) => {
+                Some((element, kind == crate::types::BufferKind::RWStructuredBuffer))
+            }
+            TyKind::Pointer(element) => Some((element, true)),
+            _ => None,
+        };
+        if let Some((element, lvalue)) = element {
+            let [index] = args else {
+                self.error("E30013", span, "exactly one index is needed here");
+                return self.set_error(expr);
+            };
+            self.index_value(*index);
+            if let (TyKind::Array(_, Some(Val::Int(n))) | TyKind::Vector(_, Val::Int(n)), Some(at)) =
+                (&self.p.types[ty], self.p.int_literal(*index))
+                && (at < 0 || at >= i128::from(*n))
+            {
+                let message = format!("index {at} is out of bounds: there are {n} elements");
+                let span = self.span(*index);
+                self.error("E30029", span, message);
+            }
+            let meaning = Meaning::Index { base, index: *index };
+            return self.set(expr, ExprInfo { ty: element, coerce: None, meaning, lvalue });
+        }
+        self.infer_subscript(expr, base, args)
+    }
+
+    /// Infers an index, which has to be an integer (or a bool or enumeration, which convert to `int`).
+    fn index_value(&mut self, index: ExprId) {
+        let ty = self.infer(index, None);
+        let is_int = match &self.p.types[ty] {
+            TyKind::Scalar(scalar) => scalar.is_int(),
+            TyKind::Error => true,
+            _ => false,
+        };
+        if !is_int {
+            let is_vector = matches!(self.p.types[ty], TyKind::Vector(_, Val::Int(2..)) | TyKind::Matrix(..));
+            let float = self.p.has_operators(ty) && self.p.may_be_float(ty);
+            if float || is_vector {
+                let span = self.span(index);
+                let message = format!("an index has to be an integer, got '{}'", self.name(ty));
+                let mut diagnostic = Diagnostic::error("E30019", span, message);
+                if let TyKind::Vector(..) = self.p.types[ty] {
+                    diagnostic = diagnostic.help("take a component of it: '.x'");
+                }
+                self.p.report(diagnostic);
+            } else if matches!(self.p.types[ty], TyKind::Vector(..) | TyKind::Scalar(_) | TyKind::Enum(_))
+                // Other types with operators are type parameters bounded to be integers.
+                || !self.p.has_operators(ty)
+            {
+                self.coerce(index, Ty::INT);
+            }
+        }
+    }
+
+    /// Evaluates the length in an array type.
+    fn const_arg(&mut self, expr: ExprId) -> Val {
+        self.infer(expr, None);
+        self.val_of(expr)
+    }
+
+    // ---- conversion
+
+    /// Checks an expression against the type that its context requires.
+    pub(crate) fn check(&mut self, expr: ExprId, to: Ty) {
+        if let ExprKind::InitList(_) = self.p.ast.exprs[expr].kind {
+            self.init_list(expr, to);
+            return;
+        }
+        self.infer(expr, Some(to));
+        self.coerce(expr, to);
+    }
+
+    /// Converts an expression that has already been inferred.
+    pub(crate) fn coerce(&mut self, expr: ExprId, to: Ty) -> bool {
+        let (from, to) = (self.ty_of(expr), self.p.types.of_value(to));
+        if from == to || from == Ty::ERROR || to == Ty::ERROR {
+            return true;
+        }
+        let source = self.source_of(expr);
+        if self.p.conversion(from, to, source).is_some() {
+            self.p.tables.exprs[expr].coerce = Some(to);
+            return true;
+        }
+        let span = self.span(expr);
+        let message =
+            format!("expected an expression of type '{}', got '{}'", self.name(to), self.name(from));
+        let mut diagnostic = Diagnostic::error("E30019", span, message);
+        let explicit = Source { explicit: true, ..source };
+        if self.p.conversion(from, to, explicit).is_some() {
+            diagnostic = diagnostic.help(format!("convert it explicitly: '({})…'", self.name(to)));
+        }
+        self.p.report(diagnostic);
+        false
+    }
+
+    pub(crate) fn callable_of(&mut self, candidate: &Candidate) -> crate::tables::Callable {
+        let params = self.p.all_generic_params(candidate.decl);
+        let args = params
+            .into_iter()
+            .map(|p| candidate.env.get(p).cloned().unwrap_or_else(|| self.p.param_arg(p)))
+            .collect();
+        let func = crate::tables::FuncRef { decl: candidate.decl, args, self_ty: candidate.self_ty };
+        crate::exprs::overload::wrap(func, &candidate.ops, self.p.asking_module(self.module))
+    }
+
+    /// Infers the type of a variable declared without one from its initial value.
+    pub(crate) fn infer_initialiser(&mut self, init: ExprId) -> Ty {
+        self.infer(init, None)
+    }
+
+    /// Returns true if an operator uses its operand as a place.
+    pub(crate) fn is_place_operator(op: UnaryOp) -> bool {
+        matches!(op, UnaryOp::PreInc | UnaryOp::PreDec)
+    }
+}
+
+/// The type denoted by a literal's suffix; the parser has chosen the suffix by the value.
+fn int_literal_type(suffix: &str) -> Scalar {
+    match suffix {
+        "" => Scalar::Int,
+        "u" => Scalar::UInt,
+        "ll" => Scalar::Int64,
+        _ => Scalar::UInt64,
+    }
+}

@@ -1,0 +1,422 @@
+//! Implements lambdas and functions as values.
+//!
+//! `(float x) => x * k` is a value of a struct of its own: it has a field for each variable of the enclosing
+//! function that the body names (`k`, copied when the lambda is made), and the body as `operator()`. The
+//! struct conforms to `IFunc<R, P…>`, and in a differentiable function also to `IDifferentiableFunc` and
+//! `IDifferentiable`, so that derivatives flow through both the call and the captured values. The name of a
+//! function as a value is the lambda that calls it; the type `functype (P…) -> R` is `IFunc<R, P…>`.
+
+use std::rc::Rc;
+
+use syntax::ast::{Attribute, Decl, DeclKind, Expr, ExprKind, Modifiers, Stmt, StmtKind};
+use syntax::{DeclId, ExprId, Span, Symbol};
+
+use crate::exprs::infer::Checker;
+use crate::names::lookup::{Candidate, Ref};
+use crate::program::{Names, Program};
+use crate::signature::{Direction, Level, Signature, ThisSig};
+use crate::tables::{ExprInfo, Initializer, Meaning};
+use crate::types::builtin::Magic;
+use crate::types::{GenericArg, Ty, TyKind};
+
+/// The captures of a lambda whose body is being checked.
+#[derive(Debug)]
+pub(crate) struct Capture {
+    /// The struct of the lambda.
+    pub(crate) lambda: DeclId,
+    /// The variables in scope around the lambda, outermost first.
+    outer: Vec<(Symbol, DeclId)>,
+    /// The type of `this` around the lambda.
+    this: Option<Ty>,
+    /// Each captured variable and its field; `None` stands for `this`.
+    fields: Vec<(Option<DeclId>, DeclId)>,
+}
+
+impl Program {
+    /// Returns true if an expression has the type of a lambda.
+    pub(crate) fn is_lambda(&self, expr: ExprId) -> bool {
+        match self.types[self.tables.exprs[expr].ty] {
+            TyKind::Struct(decl, _) => self.ast.name(self.ast.decls[decl].name) == "$lambda",
+            _ => false,
+        }
+    }
+
+    /// The library's interface of this name.
+    fn library_interface(&self, name: &str) -> Option<DeclId> {
+        let name = self.ast.symbols.find(name)?;
+        let decls = self.modules.first()?.names.get(&name)?;
+        decls.iter().copied().find(|&d| matches!(self.ast.decls[d].kind, DeclKind::Interface { .. }))
+    }
+
+    /// `IFunc<R, P…>` or one of its variants.
+    fn function_interface(&mut self, name: &str, params: Vec<Ty>, result: Ty) -> Option<Ty> {
+        let decl = self.library_interface(name)?;
+        let params = self.pack_of(params);
+        let args = vec![GenericArg::Type(result), GenericArg::Type(params)];
+        Some(self.types.intern(TyKind::Interface(decl, args)))
+    }
+
+    /// Returns true if a name is that of a function interface.
+    pub(crate) fn is_function_interface(&self, name: Symbol) -> bool {
+        let name = self.ast.name(name);
+        name.strip_prefix('I').and_then(|n| n.strip_suffix("Func")).is_some_and(|middle| {
+            matches!(middle, "" | "Mutating" | "Differentiable" | "DifferentiableMutating")
+        })
+    }
+
+    fn new_decl(&mut self, kind: DeclKind, name: Symbol, span: Span, parent: Option<DeclId>) -> DeclId {
+        self.ast.decls.push(Decl {
+            kind,
+            name,
+            name_span: span,
+            span,
+            modifiers: Modifiers::default(),
+            attributes: Vec::new(),
+            generics: None,
+            parent,
+        })
+    }
+}
+
+impl Checker<'_> {
+    /// `functype (A, B) -> R`
+    pub(crate) fn infer_function_type(&mut self, expr: ExprId, params: &[ExprId], result: ExprId) -> Ty {
+        let params: Vec<Ty> = params.iter().map(|&p| self.type_expr(p)).collect();
+        let result = self.type_expr(result);
+        if params.contains(&Ty::ERROR) || result == Ty::ERROR {
+            return self.set_error(expr);
+        }
+        match self.p.function_interface("IFunc", params, result) {
+            Some(ty) => self.set_value(expr, ty, Meaning::Type(ty)),
+            None => self.set_error(expr),
+        }
+    }
+
+    /// The differentiability of the enclosing function: a lambda in a differentiable function is
+    /// differentiable.
+    fn level_around(&self) -> Level {
+        let mut at = Some(self.scope);
+        while let Some(decl) = at {
+            if let DeclKind::Func { .. } | DeclKind::Init { .. } | DeclKind::Accessor { .. } =
+                self.p.ast.decls[decl].kind
+            {
+                return self.p.level(decl);
+            }
+            at = self.p.ast.decls[decl].parent;
+        }
+        Level::None
+    }
+
+    /// `(params) => body`
+    pub(crate) fn infer_lambda(&mut self, expr: ExprId, func: DeclId) -> Ty {
+        if !matches!(self.p.tables.exprs[expr].meaning, Meaning::Error) {
+            // The struct of the lambda exists already.
+            return self.ty_of(expr);
+        }
+        if self.p.checked.contains(&func) {
+            return self.set_error(expr);
+        }
+        let span = self.span(expr);
+        let DeclKind::Func { params, body: Some(body), .. } = self.p.ast.decls[func].kind.clone() else {
+            return self.set_error(expr);
+        };
+        let level = self.level_around().max(self.p.level(func));
+        let name = self.p.ast.symbols.intern("$lambda");
+        let kind = DeclKind::Struct { bases: Vec::new(), members: vec![func] };
+        let lambda = self.p.new_decl(kind, name, span, Some(self.scope));
+        let call = self.p.words.call;
+        self.p.ast.decls[func].parent = Some(lambda);
+        self.p.ast.decls[func].name = call;
+        let mut names = Names::default();
+        names.entry(call).or_default().push(func);
+        self.p.members.insert(lambda, Rc::new(names));
+        self.p.bases.insert(lambda, Rc::from([]));
+        self.p.checked.insert(func);
+        let own = self.p.self_type(lambda);
+        // Check the body, which determines the captures and the return type.
+        let mut types = Vec::new();
+        for &param in &params {
+            let ty = match self.p.ast.decls[param].kind {
+                DeclKind::Param { ty: Some(ty), .. } if self.p.tables.decl_types[param].is_none() => {
+                    self.type_expr(ty)
+                }
+                _ => self.p.decl_type(param),
+            };
+            self.p.tables.decl_types[param] = Some(ty);
+            self.p.check_value_type(ty, self.p.ast.decls[param].name_span);
+            types.push(ty);
+        }
+        let mut outer: Vec<(Symbol, DeclId)> =
+            self.capture.as_ref().map_or(Vec::new(), |capture| capture.outer.clone());
+        outer.extend_from_slice(&self.locals);
+        let around = match &self.capture {
+            Some(capture) => capture.this,
+            None => self.this.map(|t| t.0),
+        };
+        let depth = self.depth;
+        let mut inner = Checker::new(self.p, func);
+        inner.depth = depth;
+        inner.this = Some((own, false));
+        inner.infers_result = true;
+        inner.capture = Some(Capture { lambda, outer, this: around, fields: Vec::new() });
+        for &param in &params {
+            let name = inner.p.ast.decls[param].name;
+            inner.locals.push((name, param));
+        }
+        inner.lambda_body(body);
+        let result = inner.ret.unwrap_or(Ty::VOID);
+        let captured = inner.capture.take().map_or(Vec::new(), |capture| capture.fields);
+        let returned = std::mem::take(&mut inner.returned);
+        self.p.returned.insert(lambda, returned);
+        // Build the struct of the lambda.
+        let differentiable = level != Level::None;
+        if differentiable && self.p.level(func) == Level::None {
+            let name = self.p.ast.symbols.intern("Differentiable");
+            self.p.ast.decls[func].attributes.push(Attribute { name, args: Vec::new(), span });
+        }
+        let mut members: Vec<DeclId> = captured.iter().map(|c| c.1).collect();
+        members.push(func);
+        self.p.ast.decls[lambda].kind = DeclKind::Struct { bases: Vec::new(), members };
+        let mut bases = Vec::new();
+        let fits = |p: &mut Program, ty: Ty| ty == Ty::VOID || p.differential(ty).is_some();
+        let all = differentiable && types.iter().chain([&result]).all(|&ty| fits(self.p, ty));
+        let interface = if all && result != Ty::VOID { "IDifferentiableFunc" } else { "IFunc" };
+        bases.extend(self.p.function_interface(interface, types.clone(), result));
+        if differentiable {
+            bases.extend(self.p.magic_type(Magic::Differentiable));
+        }
+        self.p.bases.insert(lambda, bases.into());
+        self.p.facets.remove(&own);
+        self.p.differentials.remove(&own);
+        self.lambda_signature(func, &params, (own, differentiable), result);
+        // The value of the lambda holds the captured variables as they are at this point.
+        let mut parts = Vec::new();
+        for (source, field) in captured {
+            let kind = match source {
+                Some(decl) => ExprKind::Name(self.p.ast.decls[decl].name),
+                None => ExprKind::This,
+            };
+            let value = self.p.ast.exprs.push(Expr { kind, span });
+            let ty = self.infer(value, None);
+            debug_assert!(ty == Ty::ERROR || self.p.tables.decl_types[field] == Some(ty));
+            parts.push(Initializer::Expr(value));
+        }
+        let ty = self.set_value(expr, own, Meaning::Aggregate(Initializer::Parts(own, parts)));
+        self.p.check_flow(func);
+        ty
+    }
+
+    /// Adapts a lambda to a parameter of function type with another result type: the returned expressions are
+    /// converted.
+    pub(crate) fn fit_lambda(&mut self, ty: Ty, to: Ty) {
+        let (TyKind::Struct(lambda, _), TyKind::Interface(decl, args)) =
+            (self.p.types[ty].clone(), self.p.types[to].clone())
+        else {
+            return;
+        };
+        let Some(returned) = self.p.returned.get(&lambda).cloned() else { return };
+        let [GenericArg::Type(result), GenericArg::Type(params)] = args[..] else { return };
+        let DeclKind::Struct { members, .. } = self.p.ast.decls[lambda].kind.clone() else { return };
+        let Some(&func) = members.last() else { return };
+        let signature = (*self.p.raw_signature(func)).clone();
+        let own: Vec<Ty> = signature.params.iter().map(|p| p.ty).collect();
+        let mut open = Vec::new();
+        self.p.params_in(result, &mut open);
+        let is_function = self.p.is_function_interface(self.p.ast.decls[decl].name);
+        if !is_function || signature.ret == result || own != self.p.elements(params) || !open.is_empty() {
+            return;
+        }
+        let fits = returned.iter().all(|&e| {
+            let (from, source) = (self.ty_of(e), self.source_of(e));
+            self.p.conversion(from, result, source).is_some()
+        });
+        if !fits || result == Ty::VOID || returned.is_empty() {
+            return;
+        }
+        for e in returned {
+            self.coerce(e, result);
+        }
+        let differentiable = signature.this.as_ref().is_some_and(|t| t.differentiable);
+        let interfaces: Vec<Ty> = self.p.bases_of(lambda).iter().copied().collect();
+        let bases = interfaces.into_iter().map(|base| match self.p.types[base].clone() {
+            TyKind::Interface(decl, args) if args.len() == 2 => {
+                let args = vec![GenericArg::Type(result), args[1].clone()];
+                self.p.types.intern(TyKind::Interface(decl, args))
+            }
+            _ => base,
+        });
+        let bases: Vec<Ty> = bases.collect();
+        self.p.bases.insert(lambda, bases.into());
+        self.p.facets.remove(&ty);
+        self.p.returned.remove(&lambda);
+        let params = self.p.params_of(func);
+        self.lambda_signature(func, &params, (ty, differentiable), result);
+    }
+
+    fn lambda_signature(
+        &mut self,
+        func: DeclId,
+        params: &[DeclId],
+        (own, differentiable): (Ty, bool),
+        result: Ty,
+    ) {
+        // The signature is as declared except for the result and the receiver, whose types are known only
+        // here.
+        let declared = self.p.raw_signature(func);
+        let with_tangent = self.p.differential(result).is_some();
+        let signature = Signature {
+            ret: result,
+            ret_differentiable: result != Ty::VOID && with_tangent,
+            ret_pointer_like: false,
+            this: Some(ThisSig { ty: own, mutating: false, differentiable, pointer_like: false }),
+            params: declared.params.clone(),
+        };
+        debug_assert_eq!(signature.params.len(), params.len());
+        self.p.signatures.insert(func, Rc::new(signature));
+    }
+
+    /// Captures a variable of the enclosing function as a field of the lambda.
+    pub(crate) fn captured(&mut self, name: Symbol) -> Option<Ref> {
+        let capture = self.capture.as_ref()?;
+        let &(_, decl) = capture.outer.iter().rev().find(|l| l.0 == name)?;
+        let d = &self.p.ast.decls[decl];
+        let is_value = matches!(d.kind, DeclKind::Var { .. } | DeclKind::Param { .. });
+        if !is_value || d.modifiers.has(Modifiers::STATIC) {
+            return Some(self.ref_of(&[decl], &Rc::default(), 0));
+        }
+        let ty = self.p.decl_type(decl);
+        let field = self.captured_field(Some(decl), name, ty);
+        let meaning = Meaning::Field { base: None, field };
+        Some(Ref::Value(ExprInfo { ty, coerce: None, meaning, lvalue: false }))
+    }
+
+    /// Captures `this` of the enclosing method.
+    pub(crate) fn captured_this(&mut self) -> Option<ExprInfo> {
+        let ty = self.capture.as_ref()?.this?;
+        let name = self.p.ast.symbols.intern("$this");
+        let field = self.captured_field(None, name, ty);
+        let meaning = Meaning::Field { base: None, field };
+        Some(ExprInfo { ty, coerce: None, meaning, lvalue: false })
+    }
+
+    fn captured_field(&mut self, source: Option<DeclId>, name: Symbol, ty: Ty) -> DeclId {
+        let Some(capture) = &mut self.capture else { return self.scope };
+        if let Some(found) = capture.fields.iter().find(|f| f.0 == source) {
+            return found.1;
+        }
+        let lambda = capture.lambda;
+        let span = self.p.ast.decls[lambda].span;
+        let kind = DeclKind::Var { ty: None, init: None, semantic: None };
+        let field = self.p.new_decl(kind, name, span, Some(lambda));
+        self.p.tables.decl_types[field] = Some(ty);
+        self.p.checked.insert(field);
+        if let Some(capture) = &mut self.capture {
+            capture.fields.push((source, field));
+        }
+        field
+    }
+
+    /// Resolves a member of the enclosing type that is named in a lambda: it is a member of the captured
+    /// `this`.
+    pub(crate) fn through_captured_this(&mut self, container: DeclId, found: Ref) -> Ref {
+        match &self.capture {
+            Some(capture) if capture.lambda != container => {}
+            _ => return found,
+        }
+        let needs_this = match &found {
+            Ref::Value(info) => match &info.meaning {
+                Meaning::Field { base: None, .. } => true,
+                Meaning::Property { base: None, property } => !self.p.is_static(property.decl),
+                _ => false,
+            },
+            Ref::Funcs(funcs, None) => funcs.iter().any(|c| !self.p.is_static(c.decl)),
+            _ => false,
+        };
+        if !needs_this {
+            return found;
+        }
+        let Some(info) = self.captured_this() else { return found };
+        let span = self.p.ast.decls[self.scope].span;
+        let this = self.p.ast.exprs.push(Expr { kind: ExprKind::This, span });
+        self.set(this, info);
+        match found {
+            Ref::Value(mut info) => {
+                info.lvalue = false;
+                if let Meaning::Field { base, .. } | Meaning::Property { base, .. } = &mut info.meaning {
+                    *base = Some(this);
+                }
+                Ref::Value(info)
+            }
+            Ref::Funcs(funcs, _) => Ref::Funcs(funcs, Some(this)),
+            other => other,
+        }
+    }
+
+    /// The name of a function as a value: `(params) => f(params)`. `None` if the name is overloaded.
+    pub(crate) fn function_value(&mut self, expr: ExprId) -> Option<Ty> {
+        let Ref::Funcs(candidates, None) = self.resolve(expr) else { return None };
+        let [candidate] = &candidates[..] else { return None };
+        if !candidate.ops.is_empty() {
+            return None;
+        }
+        let signature = self.function_signature(candidate)?;
+        let span = self.span(expr);
+        let callee = self.p.ast.exprs[expr].clone();
+        let callee = self.p.ast.exprs.push(callee);
+        let level = self.p.level(candidate.decl);
+        let func = self.p.new_decl(DeclKind::Empty, self.p.words.empty, span, Some(self.scope));
+        let (mut params, mut args) = (Vec::new(), Vec::new());
+        for (idx, given) in signature.params.iter().enumerate() {
+            let name = self.p.ast.symbols.intern(&format!("a{idx}"));
+            let kind = DeclKind::Param { ty: None, default: None, semantic: None };
+            let param = self.p.new_decl(kind, name, span, Some(func));
+            self.p.tables.decl_types[param] = Some(given.ty);
+            self.p.ast.decls[param].modifiers = match given.dir {
+                Direction::In => Modifiers::default(),
+                Direction::Out => Modifiers::OUT,
+                Direction::InOut => Modifiers::INOUT,
+                Direction::Ref => Modifiers::REF,
+                Direction::ConstRef => Modifiers::CONSTREF,
+            };
+            if given.no_diff {
+                self.p.ast.decls[param].modifiers |= Modifiers::NO_DIFF;
+            }
+            params.push(param);
+            args.push(self.p.ast.exprs.push(Expr { kind: ExprKind::Name(name), span }));
+        }
+        let value = self.p.ast.exprs.push(Expr { kind: ExprKind::Call { callee, args }, span });
+        let kind =
+            if signature.ret == Ty::VOID { StmtKind::Expr(value) } else { StmtKind::Return(Some(value)) };
+        let stmt = self.p.ast.stmts.push(Stmt { kind, attributes: Vec::new(), span });
+        let kind = StmtKind::Block(vec![stmt]);
+        let body = self.p.ast.stmts.push(Stmt { kind, attributes: Vec::new(), span });
+        self.p.ast.decls[func].kind = DeclKind::Func { params, result: None, body: Some(body) };
+        if level != Level::None {
+            let name = self.p.ast.symbols.intern("Differentiable");
+            self.p.ast.decls[func].attributes.push(Attribute { name, args: Vec::new(), span });
+        }
+        self.p.ast.exprs[expr].kind = ExprKind::Lambda(func);
+        self.set_error(expr);
+        Some(self.infer_lambda(expr, func))
+    }
+
+    /// The signature of a function whose generic arguments are all explicit.
+    fn function_signature(&mut self, candidate: &Candidate) -> Option<Signature> {
+        let own = self.p.own_params(candidate.decl);
+        let given = self.p.assign_generics(&own, &candidate.explicit)?;
+        let mut env = (*candidate.env).clone();
+        env.this = candidate.self_ty.or(env.this);
+        for (param, arg) in own.into_iter().zip(given) {
+            let arg = match arg {
+                Some(arg) => arg,
+                None => self.default_arg(param, &env)?,
+            };
+            env.map.push((param, arg));
+        }
+        if self.p.container_of(candidate.decl).is_some() && !self.p.is_static(candidate.decl) {
+            return None;
+        }
+        let raw = self.p.raw_signature(candidate.decl);
+        Some(self.p.substitute_signature(&raw, &env))
+    }
+}

@@ -1,0 +1,326 @@
+//! Explains to the user why no candidate of a call fits.
+//!
+//! A single candidate gets a specific diagnostic that names the argument; several get a list, the most likely
+//! first. Nothing is reported for a type whose declaration already has an error, since the mismatch follows
+//! from that error.
+
+use syntax::ast::{DeclKind, ExprKind};
+use syntax::{DeclId, Diagnostic, ExprId, Span};
+
+use crate::derivatives::signatures::DiffOp;
+use crate::exprs::infer::Checker;
+use crate::exprs::overload::Argument;
+use crate::names::lookup::Candidate;
+use crate::program::Program;
+use crate::signature::Direction;
+use crate::types::conversion::Source;
+use crate::types::{Ty, TyKind};
+
+/// The maximum number of candidates shown.
+const MAX_CANDIDATES: usize = 5;
+
+/// The reason why a candidate does not apply.
+#[derive(Clone, Debug)]
+pub(crate) enum Failure {
+    Count {
+        least: usize,
+        most: usize,
+    },
+    Type {
+        arg: ExprId,
+        from: Ty,
+        to: Ty,
+    },
+    NotAnInterface {
+        arg: ExprId,
+        from: Ty,
+        to: Ty,
+    },
+    NotAPlace {
+        arg: ExprId,
+    },
+    NotInferred {
+        param: DeclId,
+    },
+    /// Arguments that must have the same type but do not.
+    Conflict {
+        one: Ty,
+        other: Ty,
+    },
+    Constraint {
+        subject: Ty,
+        bound: Ty,
+    },
+    Generics,
+}
+
+/// Describes the arguments accepted by a function whose parameters are bound by one of the library's own
+/// interfaces.
+fn taken(bound: &str) -> &'static str {
+    match bound {
+        "__FloatElementwise" => "floating-point numbers, vectors and matrices",
+        "__IntElementwise" => "integers, and vectors and matrices of them",
+        "__NumericElementwise" => "numbers, vectors and matrices",
+        "__BuiltinFloatingPointType" => "floating-point types",
+        "__BuiltinIntegerType" => "integer types",
+        _ => "numbers",
+    }
+}
+
+impl Checker<'_> {
+    /// A short description of a function's declaration.
+    pub(crate) fn describe(&mut self, decl: DeclId) -> String {
+        let signature = self.p.raw_signature(decl);
+        let param = |p: &crate::ParamSig| {
+            let word = match p.dir {
+                Direction::Out => "out ",
+                Direction::InOut | Direction::Ref => "inout ",
+                Direction::In | Direction::ConstRef => "",
+            };
+            format!("{word}{}", self.name(p.ty))
+        };
+        let params: Vec<String> = signature.params.iter().map(param).collect();
+        let name = match self.p.ast.decls[decl].kind {
+            DeclKind::Init { .. } => "__init",
+            _ => self.p.ast.name(self.p.ast.decls[decl].name),
+        };
+        format!("candidate: {name}({}) -> {}", params.join(", "), self.name(signature.ret))
+    }
+
+    pub(crate) fn report_none(
+        &mut self,
+        candidates: &[Candidate],
+        failures: &[(DeclId, Failure)],
+        args: &[Argument],
+        span: Span,
+    ) {
+        let name = match self.p.ast.decls[candidates[0].decl].kind {
+            DeclKind::Init { .. } => candidates[0].self_ty.map_or_else(String::new, |ty| self.name(ty)),
+            _ => self.p.ast.name(self.p.ast.decls[candidates[0].decl].name).to_string(),
+        };
+        let doubtful = |this: &mut Self, failure: &Failure| match failure {
+            Failure::Constraint { subject, .. } => this.p.has_unknown_base(*subject),
+            Failure::Type { from, to, .. } => {
+                *to == Ty::ERROR || this.p.has_unknown_base(*from) || this.p.has_unknown_base(*to)
+            }
+            _ => false,
+        };
+        if failures.iter().any(|(_, failure)| doubtful(self, failure)) {
+            return;
+        }
+        if let [(decl, failure)] = failures {
+            let declared = self.p.ast.decls[*decl].name_span;
+            let diagnostic = match failure {
+                Failure::Count { least, most } => {
+                    let wanted = match most {
+                        _ if least == most => format!("{least}"),
+                        &usize::MAX => "another number of".to_string(),
+                        _ => format!("{least} to {most}"),
+                    };
+                    let plural = if least == most && *least == 1 { "" } else { "s" };
+                    let ops = &candidates[0].ops;
+                    let name = if ops.is_empty() { name } else { self.name_within_operators(&candidates[0]) };
+                    let called = ops.iter().rfold(name, |f, op| format!("{}({f})", op.word()));
+                    let message = format!("'{called}' takes {wanted} argument{plural}, got {}", args.len());
+                    let diagnostic = Diagnostic::error("E39999", span, message);
+                    match self.arguments_of_operator(&candidates[0]) {
+                        Some(help) => diagnostic.help(help),
+                        None => diagnostic,
+                    }
+                }
+                Failure::Type { arg, from, to } => {
+                    let message = format!(
+                        "expected an expression of type '{}', got '{}'",
+                        self.name(*to),
+                        self.name(*from)
+                    );
+                    let diagnostic = Diagnostic::error("E30019", self.span(*arg), message);
+                    match self.pair_wanted(*arg, *from, *to) {
+                        Some(help) => diagnostic.help(help),
+                        None => diagnostic,
+                    }
+                }
+                Failure::NotAnInterface { arg, from, to } => {
+                    let message = format!(
+                        "a place of type '{}' cannot be passed for an output of type '{}': it may be given another type",
+                        self.name(*from),
+                        self.name(*to)
+                    );
+                    Diagnostic::error("E30077", self.span(*arg), message)
+                        .help("pass a variable of the interface's type, or make the function generic")
+                }
+                Failure::NotAPlace { arg } => {
+                    let message =
+                        "argument passed to parameter must be an l-value: a variable that can be assigned to";
+                    Diagnostic::error("E30047", self.span(*arg), message)
+                        .help("put the value into a variable, declared with 'var' or its type")
+                }
+                Failure::NotInferred { param } => {
+                    let param = self.p.ast.name(self.p.ast.decls[*param].name).to_string();
+                    let message = format!("the generic argument '{param}' of '{name}' cannot be inferred");
+                    Diagnostic::error("E39999", span, message).help(format!("name it: '{name}<…>(…)'"))
+                }
+                Failure::Conflict { one, other } => {
+                    let (one, other) = (self.name(*one), self.name(*other));
+                    let message =
+                        format!("'{name}' takes arguments of one type, which '{one}' and '{other}' are not");
+                    Diagnostic::error("E39999", span, message)
+                        .help(format!("convert one of them, or name the type: '{name}<…>(…)'"))
+                }
+                Failure::Constraint { subject, .. } if self.p.is_pack(*subject) => {
+                    let message =
+                        format!("'{name}' cannot be called with a pack of ({})", self.name(*subject));
+                    Diagnostic::error("E38029", span, message)
+                }
+                Failure::Constraint { subject, bound } if self.name(*bound).starts_with("__") => {
+                    let takes = taken(&self.name(*bound));
+                    let message = format!("'{name}' cannot be called with '{}'", self.name(*subject));
+                    Diagnostic::error("E38029", span, message).help(format!("it takes {takes}"))
+                }
+                Failure::Constraint { subject, bound } => {
+                    let message =
+                        format!("type '{}' does not conform to '{}'", self.name(*subject), self.name(*bound));
+                    Diagnostic::error("E38029", span, message)
+                }
+                Failure::Generics => {
+                    Diagnostic::error("E30075", span, format!("wrong generic arguments for '{name}'"))
+                }
+            };
+            self.p.report(diagnostic.note(declared, "declared here"));
+            return;
+        }
+        let types: Vec<String> =
+            args.iter().map(|a| a.ty.map_or_else(|| "{…}".to_string(), |ty| self.name(ty))).collect();
+        let message = format!("no overload of '{name}' takes ({})", types.join(", "));
+        let mut diagnostic = Diagnostic::error("E39999", span, message);
+        // List the most likely candidates first: a function of matrices before a function of numbers, where a
+        // matrix is given.
+        let mut failures: Vec<&(DeclId, Failure)> = failures.iter().collect();
+        failures.sort_by_key(|f| std::cmp::Reverse(self.likeness(f.0, &f.1, args)));
+        let mut told: Vec<String> = Vec::new();
+        for (decl, failure) in failures.iter().take(MAX_CANDIDATES) {
+            let text = format!("{}: {}", self.describe(*decl), self.reason(failure, args));
+            if self.p.is_core(*decl) && told.contains(&text) {
+                continue;
+            }
+            told.push(text.clone());
+            diagnostic = diagnostic.note(self.p.ast.decls[*decl].name_span, text);
+        }
+        if failures.len() > MAX_CANDIDATES {
+            diagnostic = diagnostic.help(format!("there are {} more", failures.len() - MAX_CANDIDATES));
+        }
+        self.p.report(diagnostic);
+    }
+
+    /// The likelihood that a candidate was meant: the number of arguments of the kind that it takes.
+    fn likeness(&mut self, decl: DeclId, failure: &Failure, args: &[Argument]) -> usize {
+        let params = self.p.raw_signature(decl).params.clone();
+        if matches!(failure, Failure::Count { .. }) || params.len() != args.len() {
+            return 0;
+        }
+        let is_alike = |p: &Program, given: Ty, wanted: Ty| match (&p.types[given], &p.types[wanted]) {
+            (_, TyKind::Param(_)) => false,
+            (given, wanted) => std::mem::discriminant(given) == std::mem::discriminant(wanted),
+        };
+        let given = args.iter().filter_map(|a| a.ty);
+        1 + given.zip(&params).filter(|(ty, param)| is_alike(self.p, *ty, param.ty)).count()
+    }
+
+    /// The name of a function within operators, qualified by the object or type of which it is a method.
+    fn name_within_operators(&self, candidate: &Candidate) -> String {
+        let name = self.p.ast.name(self.p.ast.decls[candidate.decl].name);
+        match (candidate.object, candidate.self_ty) {
+            (Some(object), _) => format!("{}.{name}", self.path_text(object)),
+            (None, Some(ty)) if !self.p.is_static(candidate.decl) => format!("{}.{name}", self.name(ty)),
+            (None, _) => name.to_string(),
+        }
+    }
+
+    fn path_text(&self, expr: ExprId) -> String {
+        match &self.p.ast.exprs[expr].kind {
+            ExprKind::Name(name) => self.p.ast.name(*name).to_string(),
+            ExprKind::This => "this".to_string(),
+            ExprKind::Paren(inner) => self.path_text(*inner),
+            ExprKind::Member { base, name, .. } => {
+                format!("{}.{}", self.path_text(*base), self.p.ast.name(*name))
+            }
+            _ => "object".to_string(),
+        }
+    }
+
+    /// The parameters of `fwd_diff(f)` and the like, which differ from those of `f`.
+    fn arguments_of_operator(&mut self, candidate: &Candidate) -> Option<String> {
+        let (&op, []) = candidate.ops.split_last()? else { return None };
+        let gives = match op {
+            DiffOp::Bwd => ": a pair for each input that has a derivative, then the cotangent of the result",
+            DiffOp::Fwd | DiffOp::Apply | DiffOp::Linearize => "",
+        };
+        let word = op.word();
+        let signature = self.p.pattern_signature(candidate.decl, &candidate.ops);
+        let name = self.name_within_operators(candidate);
+        let has_this = self.p.raw_signature(candidate.decl).this.is_some();
+        let mut list = Vec::new();
+        for (k, param) in signature.params.iter().enumerate() {
+            let own = match param.decl {
+                Some(own) => format!(" {}", self.p.ast.name(self.p.ast.decls[own].name)),
+                None if k == 0 && candidate.object.is_some() => continue,
+                None if k == 0 && has_this => " this".to_string(),
+                None if op == DiffOp::Bwd => " resultGradient".to_string(),
+                None => String::new(),
+            };
+            let written = if param.dir.is_written() { "inout " } else { "" };
+            list.push(format!("{written}{}{own}", self.name(param.ty)));
+        }
+        let by_object = match (candidate.object, candidate.self_ty) {
+            (Some(_), Some(ty)) => {
+                let method = self.p.ast.name(self.p.ast.decls[candidate.decl].name);
+                format!("; '{word}({}.{method})' is the derivative by the object, too", self.name(ty))
+            }
+            _ => String::new(),
+        };
+        Some(format!("it is '{word}({name})({})'{gives}{by_object}", list.join(", ")))
+    }
+
+    /// A hint for an argument where a pair is expected and its primal is given.
+    fn pair_wanted(&mut self, arg: ExprId, from: Ty, to: Ty) -> Option<String> {
+        let TyKind::DiffPair(primal) = self.p.types[to] else { return None };
+        self.p.conversion(from, primal, Source::default())?;
+        let text = match &self.p.ast.exprs[arg].kind {
+            ExprKind::Name(name) => self.p.ast.name(*name).to_string(),
+            _ => "x".to_string(),
+        };
+        Some(format!(
+            "a pair is made by 'diffPair({text})' or 'diffPair({text}, d{text})', in a variable of its own"
+        ))
+    }
+
+    /// A short reason why a candidate does not fit.
+    fn reason(&mut self, failure: &Failure, args: &[Argument]) -> String {
+        let number = |expr: &ExprId| args.iter().position(|a| a.expr == *expr).map_or(0, |k| k + 1);
+        match failure {
+            Failure::Count { least, most } if least == most => format!("takes {least}"),
+            Failure::Count { least, most: usize::MAX } => format!("takes at least {least}"),
+            Failure::Count { least, most } => format!("takes {least} to {most}"),
+            Failure::Type { arg, from, to } if *from == Ty::VOID => {
+                format!("argument {}: no list makes a '{}'", number(arg), self.name(*to))
+            }
+            Failure::Type { arg, from, to } | Failure::NotAnInterface { arg, from, to } => {
+                format!("argument {}: '{}' is no '{}'", number(arg), self.name(*from), self.name(*to))
+            }
+            Failure::NotAPlace { arg } => format!("argument {} cannot be assigned to", number(arg)),
+            Failure::NotInferred { param } => {
+                format!("'{}' cannot be inferred", self.p.ast.name(self.p.ast.decls[*param].name))
+            }
+            Failure::Conflict { one, other } => {
+                format!("'{}' and '{}' are not of one type", self.name(*one), self.name(*other))
+            }
+            Failure::Constraint { subject, bound } if self.name(*bound).starts_with("__") => {
+                format!("it takes {}, not '{}'", taken(&self.name(*bound)), self.name(*subject))
+            }
+            Failure::Constraint { subject, bound } => {
+                format!("'{}' does not conform to '{}'", self.name(*subject), self.name(*bound))
+            }
+            Failure::Generics => "has other generic parameters".to_string(),
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Resolves operators on types that are not numbers to the functions that a program declares for them.
+//!
+//! Arithmetic on pointers is built in. Otherwise a visible function `operator+` takes precedence, selected by
+//! overload resolution; then come comparisons of pointers and optionals with their empty value; then a member
+//! `operator+`, and the method that an interface provides for the operator (`add`). Later stages query
+//! [`Program::operator_of`] for the arguments of an instance.
+
+use smallvec::SmallVec;
+use syntax::ExprId;
+use syntax::ast::{BinaryOp, DeclKind, ExprKind, UnaryOp};
+
+use crate::exprs::infer::Checker;
+use crate::exprs::operators::is_comparison;
+use crate::exprs::overload::Argument;
+use crate::generics::substitution::unary_method;
+use crate::names::lookup::{Base, Candidate, Ref};
+use crate::program::Program;
+use crate::tables::{Arg, Callable, FuncRef, Meaning};
+use crate::types::{Ty, TyKind};
+
+impl Program {
+    /// The user's function for a binary operator on two values of a type; `None` for built-in numbers.
+    pub fn operator_of(&mut self, op: BinaryOp, ty: Ty) -> Option<FuncRef> {
+        if matches!(self.types[ty], TyKind::Scalar(_) | TyKind::Vector(..) | TyKind::Matrix(..)) {
+            return None;
+        }
+        let method = match op {
+            BinaryOp::Add => "add",
+            BinaryOp::Sub => "sub",
+            BinaryOp::Mul => "mul",
+            BinaryOp::Div => "div",
+            BinaryOp::Rem => "mod",
+            BinaryOp::Lt => "lessThan",
+            BinaryOp::Le => "lessThanOrEquals",
+            BinaryOp::Eq => "equals",
+            BinaryOp::Shl => "shl",
+            BinaryOp::Shr => "shr",
+            BinaryOp::BitAnd => "bitAnd",
+            BinaryOp::BitOr => "bitOr",
+            BinaryOp::BitXor => "bitXor",
+            BinaryOp::And => "and",
+            BinaryOp::Or => "or",
+            BinaryOp::Ne | BinaryOp::Gt | BinaryOp::Ge | BinaryOp::Comma => "",
+        };
+        self.operator_function(&format!("operator{}", op.text()), ty, 2)
+            .or_else(|| self.method_named(ty, method, 1))
+    }
+
+    /// The user's function for a prefix operator on a type.
+    pub fn unary_operator_of(&mut self, op: UnaryOp, ty: Ty) -> Option<FuncRef> {
+        if matches!(self.types[ty], TyKind::Scalar(_) | TyKind::Vector(..) | TyKind::Matrix(..)) {
+            return None;
+        }
+        let text = match op {
+            UnaryOp::Plus => "+",
+            UnaryOp::Neg => "-",
+            UnaryOp::Not => "!",
+            UnaryOp::BitNot => "~",
+            UnaryOp::PreInc => "++",
+            UnaryOp::PreDec => "--",
+            UnaryOp::Deref => "*",
+            UnaryOp::AddressOf => "&",
+        };
+        self.operator_function(&format!("operator{text}"), ty, 1)
+            .or_else(|| self.method_named(ty, unary_method(op)?, 0))
+    }
+
+    /// Finds `operator+(T, T)` in any of the program's modules.
+    fn operator_function(&mut self, name: &str, ty: Ty, n_params: usize) -> Option<FuncRef> {
+        let symbol = self.ast.symbols.find(name)?;
+        for module in 0..self.modules.len() {
+            let decls: SmallVec<[syntax::DeclId; 4]> = self.modules[module]
+                .names
+                .get(&symbol)
+                .map(|d| d.iter().copied().collect())
+                .unwrap_or_default();
+            for decl in decls {
+                let signature = self.raw_signature(decl);
+                if signature.params.len() != n_params {
+                    continue;
+                }
+                let params = self.all_generic_params(decl);
+                let mut env = crate::Subst::default();
+                if signature.params.iter().all(|p| self.unify(p.ty, ty, &params, &mut env))
+                    && params.iter().all(|&p| env.get(p).is_some())
+                    && self.satisfies(decl, &env)
+                {
+                    let args = params.iter().filter_map(|&p| env.get(p).cloned()).collect();
+                    return Some(FuncRef { decl, args, self_ty: None });
+                }
+            }
+        }
+        None
+    }
+
+    fn method_named(&mut self, ty: Ty, name: &str, n_params: usize) -> Option<FuncRef> {
+        let symbol = self.ast.symbols.find(name)?;
+        for facet in self.facets(ty).iter() {
+            let Some(decls) = self.names_in(facet.container).and_then(|n| n.get(&symbol)).cloned() else {
+                continue;
+            };
+            for decl in decls {
+                if matches!(self.ast.decls[decl].kind, DeclKind::Func { .. })
+                    && self.params_of(decl).len() == n_params
+                    && self.ast.decls[decl].generics.is_none()
+                {
+                    let params = self.all_generic_params(decl);
+                    let args = params
+                        .into_iter()
+                        .map(|p| facet.env.get(p).cloned().unwrap_or_else(|| self.param_arg(p)))
+                        .collect();
+                    let func = FuncRef { decl, args, self_ty: Some(facet.self_ty) };
+                    return match self.resolve_requirement(&func) {
+                        crate::Resolved::Func(func) => Some(func),
+                        _ => None,
+                    };
+                }
+            }
+        }
+        None
+    }
+}
+
+impl Checker<'_> {
+    pub(crate) fn operator_candidates(&mut self, name: &str) -> Vec<Candidate> {
+        let Some(symbol) = self.p.ast.symbols.find(name) else { return Vec::new() };
+        match self.lookup(symbol) {
+            Ref::Funcs(candidates, _) => candidates,
+            _ => Vec::new(),
+        }
+    }
+
+    pub(crate) fn argument(&self, expr: ExprId) -> Argument {
+        Argument {
+            expr,
+            ty: Some(self.ty_of(expr)),
+            source: self.source_of(expr),
+            lvalue: self.p.tables.exprs[expr].lvalue,
+        }
+    }
+
+    /// Infers arithmetic and comparisons on pointers.
+    fn pointer_binary(&mut self, expr: ExprId, op: BinaryOp, left: ExprId, right: ExprId) -> Option<Ty> {
+        let (a, b) = (self.ty_of(left), self.ty_of(right));
+        let is_pointer = |checker: &Self, ty: Ty| matches!(checker.p.types[ty], TyKind::Pointer(_));
+        let is_int = |checker: &Self, ty: Ty| match checker.p.types[ty] {
+            TyKind::Scalar(s) => s.is_int(),
+            TyKind::Enum(_) => true,
+            _ => false,
+        };
+        let result = match op {
+            BinaryOp::Add | BinaryOp::Sub if is_pointer(self, a) && is_int(self, b) => a,
+            BinaryOp::Add if is_int(self, a) && is_pointer(self, b) => b,
+            BinaryOp::Sub if is_pointer(self, a) && a == b => {
+                self.p.types.intern(TyKind::Scalar(crate::types::Scalar::Int64))
+            }
+            _ if is_comparison(op) && is_pointer(self, a) && a == b => Ty::BOOL,
+            _ => return None,
+        };
+        Some(self.set_value(expr, result, Meaning::Binary(op, left, right)))
+    }
+
+    pub(crate) fn user_binary(&mut self, expr: ExprId, op: BinaryOp, left: ExprId, right: ExprId) -> Ty {
+        let (a, b) = (self.ty_of(left), self.ty_of(right));
+        if let Some(ty) = self.pointer_binary(expr, op, left, right) {
+            return ty;
+        }
+        let candidates = self.operator_candidates(&format!("operator{}", op.text()));
+        let arguments = [self.argument(left), self.argument(right)];
+        if !candidates.is_empty() {
+            let before = self.p.diagnostics.len();
+            let span = self.span(expr);
+            if let Some(chosen) = self.choose(&candidates, &arguments, span) {
+                let args = self.fit_arguments(&chosen, &arguments);
+                let ty = chosen.signature.ret;
+                return self.set_value(expr, ty, Meaning::Call { func: chosen.callable, base: None, args });
+            }
+            self.p.diagnostics.truncate(before);
+        }
+        // Pointers, optionals and the like can be compared with their empty value.
+        if matches!(op, BinaryOp::Eq | BinaryOp::Ne) {
+            let comparable = |checker: &Self, ty: Ty| {
+                matches!(
+                    checker.p.types[ty],
+                    TyKind::Optional(_) | TyKind::NoneLiteral | TyKind::Pointer(_) | TyKind::NullPtr
+                )
+            };
+            if comparable(self, a)
+                && comparable(self, b)
+                && let Some(ty) = self.p.join(a, b)
+            {
+                self.coerce(left, ty);
+                self.coerce(right, ty);
+                return self.set_value(expr, Ty::BOOL, Meaning::Binary(op, left, right));
+            }
+        }
+        // Try a member operator, or the method that an interface provides for the operator.
+        let name = format!("operator{}", op.text());
+        if let Some(symbol) = self.p.ast.symbols.find(&name)
+            && let Ref::Funcs(candidates, _) = self.declared_member(a, symbol, Base::Value(left, false))
+        {
+            let span = self.span(expr);
+            let arguments = [self.argument(right)];
+            if let Some(chosen) = self.choose(&candidates, &arguments, span) {
+                let args = self.fit_arguments(&chosen, &arguments);
+                let ty = chosen.signature.ret;
+                let meaning = Meaning::Call { func: chosen.callable, base: Some(left), args };
+                return self.set_value(expr, ty, meaning);
+            }
+            return self.set_error(expr);
+        }
+        if a == b
+            && let Some(func) = self.p.operator_of(op, a)
+        {
+            let signature = self.p.func_signature(&func);
+            let meaning = if signature.this.is_some() {
+                Meaning::Call { func: Callable::Func(func), base: Some(left), args: vec![Arg::Expr(right)] }
+            } else {
+                Meaning::Call {
+                    func: Callable::Func(func),
+                    base: None,
+                    args: vec![Arg::Expr(left), Arg::Expr(right)],
+                }
+            };
+            return self.set_value(expr, signature.ret, meaning);
+        }
+        self.operand_error(expr, op.text(), a, b)
+    }
+
+    /// The function for `++` or `--` on a struct.
+    pub(crate) fn counting_function(&mut self, expr: ExprId, ty: Ty) -> Option<FuncRef> {
+        if !matches!(self.p.types[ty], TyKind::Struct(..)) {
+            return None;
+        }
+        let name = match self.p.ast.exprs[expr].kind {
+            ExprKind::Unary(UnaryOp::PreInc, _) => "operator++",
+            ExprKind::Unary(UnaryOp::PreDec, _) => "operator--",
+            ExprKind::Postfix(true, _) => "__postfix_increment",
+            ExprKind::Postfix(false, _) => "__postfix_decrement",
+            _ => return None,
+        };
+        self.p.operator_function(name, ty, 1)
+    }
+}

@@ -1,0 +1,460 @@
+//! Implements overload resolution.
+//!
+//! Each candidate is tried: its generic arguments are inferred from the arguments of the call (through
+//! `fwd_diff` and `bwd_diff` by matching the derived signature), then each argument must convert. The
+//! candidate with the least total cost wins; among equals a candidate that is not generic is preferred, then
+//! a nearer one. Omitted arguments do not affect the choice.
+
+use syntax::ast::{DeclKind, ExprKind};
+use syntax::{DeclId, Diagnostic, ExprId, Span};
+
+use crate::derivatives::precedence::{ModuleId, View};
+use crate::derivatives::signatures::DiffOp;
+use crate::exprs::infer::Checker;
+use crate::exprs::mismatch::Failure;
+use crate::names::lookup::Candidate;
+use crate::program::Program;
+use crate::signature::{Direction, Role, Signature};
+use crate::tables::{Callable, FuncRef};
+use crate::types::conversion::Source;
+use crate::types::packs::Groups;
+use crate::types::{Ty, TyKind, Val};
+
+/// Facts about an argument before its parameter is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Argument {
+    pub(crate) expr: ExprId,
+    /// `None` for a brace list, whose type is determined by its parameter.
+    pub(crate) ty: Option<Ty>,
+    pub(crate) source: Source,
+    pub(crate) lvalue: bool,
+}
+
+/// The candidate chosen for a call.
+#[derive(Clone, Debug)]
+pub(crate) struct Chosen {
+    pub(crate) callable: Callable,
+    pub(crate) decl: DeclId,
+    pub(crate) signature: Signature,
+    /// The arguments of each parameter, if there are packs.
+    pub(crate) groups: Option<Groups>,
+    /// The argument that precedes the written ones (see [`Candidate::object`]).
+    pub(crate) object: Option<ExprId>,
+}
+
+struct Applicable {
+    chosen: Chosen,
+    cost: u32,
+    generic: bool,
+    rank: u32,
+    required: bool,
+    has_body: bool,
+    specificity: u32,
+    /// The number of the function's own generic parameters.
+    n_generics: usize,
+    /// The strength of the constraints: more constraints make a candidate more specific.
+    constraints: usize,
+}
+
+/// Wraps a function in derivative operators, given outermost first.
+pub(crate) fn wrap(func: FuncRef, ops: &[DiffOp], asks: ModuleId) -> Callable {
+    let mut callable = Callable::Func(func);
+    for op in ops.iter().rev() {
+        callable = match op {
+            DiffOp::Fwd => Callable::Fwd(Box::new(callable), asks),
+            DiffOp::Bwd => Callable::Bwd(Box::new(callable), asks),
+            DiffOp::Apply => Callable::Apply(Box::new(callable), asks),
+            DiffOp::Linearize => Callable::Linearize(Box::new(callable), asks),
+        };
+    }
+    callable
+}
+
+impl Program {
+    /// Returns true if a place of one type can be passed for a written parameter of another type: the value
+    /// is written back without conversion.
+    pub(crate) fn fits_place(&mut self, from: Ty, to: Ty, dir: Direction) -> bool {
+        from == to
+            || self.same_shape(from, to)
+            || dir != Direction::Ref && self.same_but_sign(from, to)
+            || self.conversion(from, to, Source::default()).is_some_and(|c| c <= 30)
+    }
+
+    /// Returns true for `int` and `uint` and equal shapes of these, whose representations agree.
+    fn same_but_sign(&self, a: Ty, b: Ty) -> bool {
+        match (&self.types[a], &self.types[b]) {
+            (TyKind::Scalar(a), TyKind::Scalar(b)) => {
+                use crate::types::Scalar::{Int, Int8, Int16, Int64, UInt, UInt8, UInt16, UInt64};
+                let signs = [(Int8, UInt8), (Int16, UInt16), (Int, UInt), (Int64, UInt64)];
+                signs.contains(&(*a, *b)) || signs.contains(&(*b, *a))
+            }
+            (TyKind::Vector(a, n), TyKind::Vector(b, m)) => n == m && self.same_but_sign(*a, *b),
+            (TyKind::Matrix(a, r, c, _), TyKind::Matrix(b, s, d, _)) => {
+                r == s && c == d && self.same_but_sign(*a, *b)
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns true for `float1` and `float`, which denote the same place.
+    fn same_shape(&self, a: Ty, b: Ty) -> bool {
+        match (&self.types[a], &self.types[b]) {
+            // `int` and `uint` are converted on the way in and back.
+            (TyKind::Scalar(x), TyKind::Scalar(y)) => x.is_int() && y.is_int() && x.size() == y.size(),
+            (TyKind::Vector(e, Val::Int(1)), _) => *e == b,
+            (_, TyKind::Vector(e, Val::Int(1))) => *e == a,
+            _ => false,
+        }
+    }
+}
+
+impl Checker<'_> {
+    /// Infers arguments without knowing their parameters.
+    pub(crate) fn arguments(&mut self, args: &[ExprId]) -> Vec<Argument> {
+        let mut out = Vec::new();
+        for &expr in args {
+            if let ExprKind::InitList(_) = self.p.ast.exprs[expr].kind {
+                out.push(Argument { expr, ty: None, source: Source::default(), lvalue: false });
+                continue;
+            }
+            let ty = self.infer(expr, None);
+            if let Some(parts) = self.spread(expr, ty) {
+                out.extend(parts);
+                continue;
+            }
+            let lvalue = self.p.tables.exprs[expr].lvalue;
+            out.push(Argument { expr, ty: Some(ty), source: self.source_of(expr), lvalue });
+        }
+        out
+    }
+
+    /// Chooses among candidates; reports a diagnostic if none or several fit.
+    pub(crate) fn choose(
+        &mut self,
+        candidates: &[Candidate],
+        args: &[Argument],
+        span: Span,
+    ) -> Option<Chosen> {
+        self.fit_lambdas(candidates, args);
+        let mut fits: Vec<Applicable> = Vec::new();
+        let mut failures: Vec<(DeclId, Failure)> = Vec::new();
+        for candidate in candidates {
+            match self.try_candidate(candidate, args) {
+                Ok(applicable) => fits.push(applicable),
+                Err(failure) => failures.push((candidate.decl, failure)),
+            }
+        }
+        if args.iter().any(|a| a.ty == Some(Ty::ERROR)) && (fits.len() != 1) {
+            // An error has been reported already; more diagnostics would be noise.
+            return None;
+        }
+        if fits.is_empty() {
+            self.report_none(candidates, &failures, args, span);
+            return None;
+        }
+        let key = |a: &Applicable| {
+            let special = (a.specificity, usize::MAX - a.constraints, a.n_generics);
+            (a.cost, a.generic, a.required, a.rank, special, !a.has_body)
+        };
+        let best = fits.iter().map(key).min()?;
+        let mut winners: Vec<Applicable> = fits.into_iter().filter(|a| key(a) == best).collect();
+        if winners.len() > 1 {
+            // Redeclarations of one function denote the same function.
+            let first = winners[0].chosen.signature.clone();
+            let same = winners.iter().all(|w| {
+                let s = &w.chosen.signature;
+                s.ret == first.ret
+                    && s.params.len() == first.params.len()
+                    && s.params.iter().zip(&first.params).all(|(a, b)| a.ty == b.ty && a.dir == b.dir)
+            });
+            let prototypes = winners.iter().filter(|w| !w.has_body).count();
+            let by_handle = winners.iter().filter(|w| self.takes_handle(w.chosen.decl)).count();
+            if !(same && prototypes.max(by_handle) + 1 >= winners.len()) {
+                let name = self.p.ast.name(self.p.ast.decls[winners[0].chosen.decl].name).to_string();
+                let mut diagnostic = Diagnostic::error("E39999", span, format!("ambiguous call to '{name}'"));
+                for winner in winners.iter().take(5) {
+                    let text = self.describe(winner.chosen.decl);
+                    diagnostic = diagnostic.note(self.p.ast.decls[winner.chosen.decl].name_span, text);
+                }
+                self.p.report(diagnostic);
+                return None;
+            }
+        }
+        Some(winners.swap_remove(0).chosen)
+    }
+
+    /// Returns true if a parameter is declared as the handle of a resource, which is the resource itself
+    /// here; the function is then a variant of the one that takes the resource.
+    fn takes_handle(&self, decl: DeclId) -> bool {
+        self.p.params_of(decl).into_iter().any(|param| {
+            let syntax::ast::DeclKind::Param { ty: Some(ty), .. } = self.p.ast.decls[param].kind else {
+                return false;
+            };
+            crate::program::last_name(&self.p.ast, ty)
+                .is_some_and(|name| matches!(self.p.ast.name(name), "Handle" | "DescriptorHandle"))
+        })
+    }
+
+    /// Makes lambdas that are arguments of the only candidate return the type that it expects.
+    fn fit_lambdas(&mut self, candidates: &[Candidate], args: &[Argument]) {
+        let [candidate] = candidates else { return };
+        if !args.iter().any(|a| matches!(self.p.ast.exprs[a.expr].kind, ExprKind::Lambda(_))) {
+            return;
+        }
+        let pattern = self.p.pattern_signature(candidate.decl, &candidate.ops);
+        for (arg, param) in args.iter().zip(&pattern.params) {
+            let (Some(ty), ExprKind::Lambda(_)) = (arg.ty, &self.p.ast.exprs[arg.expr].kind) else {
+                continue;
+            };
+            for bound in self.p.interfaces_of(param.ty) {
+                self.fit_lambda(ty, bound);
+            }
+        }
+    }
+
+    /// Returns true if the operators around a chosen function exist for it; reports those that do not.
+    pub(crate) fn check_operators(&mut self, chosen: &Chosen, span: Span) -> bool {
+        let mut ops = Vec::new();
+        let mut at = &chosen.callable;
+        let func = loop {
+            match at {
+                Callable::Fwd(inner, _) => {
+                    ops.push(DiffOp::Fwd);
+                    at = inner;
+                }
+                Callable::Bwd(inner, _) => {
+                    ops.push(DiffOp::Bwd);
+                    at = inner;
+                }
+                Callable::Apply(inner, _) => {
+                    ops.push(DiffOp::Apply);
+                    at = inner;
+                }
+                Callable::Linearize(inner, _) => {
+                    ops.push(DiffOp::Linearize);
+                    at = inner;
+                }
+                Callable::Func(func) => break func.clone(),
+                Callable::Synthesized(..) => return true,
+            }
+        };
+        let Some(&innermost) = ops.last() else { return true };
+        let half = ops.iter().find(|op| matches!(op, DiffOp::Apply | DiffOp::Linearize));
+        if let Some(half) = half
+            && (ops.len() > 1 || self.p.is_requirement(func.decl))
+        {
+            let word = half.word();
+            self.unsupported(
+                span,
+                &format!("'{word}' of a derivative, or of what an interface requires, is"),
+            );
+            return false;
+        }
+        let view = View::of(self.p.asking_module(self.module));
+        let exists = self.p.has_derivative(&func, innermost, view);
+        let derivatives = self.p.derivatives_of(&func, view);
+        let backward = !matches!(innermost, DiffOp::Fwd | DiffOp::Linearize);
+        self.p.report_ambiguity(&func, &derivatives, backward, span);
+        // The author of a function may restrict its derivative to the declaring module.
+        let (user, place) = match derivatives.role(backward) {
+            Some(Role::Forward) => (derivatives.fwd, derivatives.spans.fwd),
+            Some(Role::Backward) => (derivatives.bwd, derivatives.spans.bwd),
+            Some(Role::Apply) => (derivatives.apply.map(|a| a.apply), derivatives.spans.apply),
+            Some(Role::Substitute) | None => (None, None),
+        };
+        let hidden = user
+            .is_some_and(|f| self.p.module_of(f.decl) != self.module && !self.p.is_visible_outside(f.decl));
+        if let Some(place) = place.filter(|_| hidden) {
+            let name = self.p.ast.name(self.p.ast.decls[func.decl].name).to_string();
+            let message = format!("'{}' of '{name}' is not accessible here", innermost.word());
+            let diagnostic = Diagnostic::error("E30600", span, message);
+            self.p.report(diagnostic.note(place, "its derivative is not visible outside of this module"));
+            return false;
+        }
+        if !exists {
+            let word = innermost.word();
+            let name = self.p.ast.name(self.p.ast.decls[func.decl].name).to_string();
+            let help = match innermost {
+                DiffOp::Fwd | DiffOp::Linearize => "mark it '[ForwardDifferentiable]' or '[Differentiable]'",
+                DiffOp::Bwd | DiffOp::Apply => "mark it '[Differentiable]'",
+            };
+            let declared = self.p.ast.decls[func.decl].name_span;
+            let mode = match innermost {
+                DiffOp::Fwd | DiffOp::Linearize => "forward",
+                DiffOp::Bwd | DiffOp::Apply => "backward",
+            };
+            let message = format!("'{name}' is not {mode}-differentiable: it has no '{word}'");
+            let mut diagnostic = Diagnostic::error("E30027", span, message).help(help);
+            if !self.p.is_core(func.decl) {
+                diagnostic = diagnostic.note(declared, "declared here");
+            }
+            self.p.report(diagnostic);
+        }
+        exists
+    }
+
+    fn try_candidate(&mut self, candidate: &Candidate, args: &[Argument]) -> Result<Applicable, Failure> {
+        let args = &self.after_object(candidate, args)[..];
+        let pattern = self.p.pattern_signature(candidate.decl, &candidate.ops);
+        let most = pattern.params.len();
+        let mut least = most;
+        if candidate.ops.is_empty() {
+            while least > 0 {
+                let Some(param) = pattern.params[least - 1].decl else { break };
+                let has_default =
+                    matches!(self.p.ast.decls[param].kind, DeclKind::Param { default: Some(_), .. });
+                if !has_default {
+                    break;
+                }
+                least -= 1;
+            }
+        }
+        let has_pack = pattern.params.iter().any(|p| self.p.is_pack(p.ty));
+        let (mut groups, mut whole) = (None, Vec::new());
+        if has_pack {
+            let found = self.group(candidate, &pattern, args, most - least);
+            let (found, arguments) = found.ok_or(Failure::Count { least, most: usize::MAX })?;
+            groups = Some(found);
+            whole = arguments;
+        }
+        let n_given = groups.as_ref().map_or(args.len(), |g| g.len());
+        let variadic = self.p.is_variadic(candidate.decl);
+        if n_given < least || n_given > most && !variadic {
+            let bound = usize::from(candidate.object.is_some());
+            return Err(Failure::Count { least: least.saturating_sub(bound), most: most - bound });
+        }
+        let env = self.infer_generics(candidate, &pattern, if has_pack { &whole } else { args })?;
+        let params = self.p.all_generic_params(candidate.decl);
+        let generic = self.p.ast.decls[candidate.decl].generics.is_some();
+        let func = FuncRef {
+            decl: candidate.decl,
+            args: params
+                .iter()
+                .map(|&p| env.get(p).cloned().unwrap_or_else(|| self.p.param_arg(p)))
+                .collect(),
+            self_ty: candidate.self_ty,
+        };
+        let callable = wrap(func, &candidate.ops, self.p.asking_module(self.module));
+        let signature = self.p.callable_signature(&callable);
+        let mut cost = 0;
+        match &groups {
+            None => {
+                for (arg, param) in args.iter().zip(&signature.params) {
+                    cost += self.argument_cost(arg, param.ty, param.dir)?;
+                }
+            }
+            Some(groups) => {
+                for (&(first, len), param) in groups.iter().zip(&signature.params) {
+                    let given = &args[first..first + len];
+                    let elements =
+                        if self.p.is_pack(param.ty) { self.p.elements(param.ty) } else { vec![param.ty] };
+                    if elements.len() != len {
+                        return Err(Failure::Count { least, most: usize::MAX });
+                    }
+                    for (arg, element) in given.iter().zip(elements) {
+                        cost += self.argument_cost(arg, element, param.dir)?;
+                    }
+                }
+            }
+        }
+        let has_body = match self.p.ast.decls[candidate.decl].kind {
+            DeclKind::Func { body, .. } | DeclKind::Init { body, .. } => body.is_some(),
+            DeclKind::Subscript { .. } => !candidate.required,
+            _ => true,
+        };
+        let mut specificity = 0;
+        for param in &pattern.params {
+            // A bare parameter is more general than a shape of one, and that is more general than a known
+            // type.
+            let mut mentioned = Vec::new();
+            self.p.params_in(param.ty, &mut mentioned);
+            specificity += u32::from(matches!(self.p.types[param.ty], TyKind::Param(_))) * 2;
+            specificity += mentioned.len() as u32;
+        }
+        let mut constraints = 0;
+        for &(_, bound) in &self.p.constraints_of(candidate.decl).conforms {
+            constraints += self.p.interfaces_of(bound).len();
+        }
+        Ok(Applicable {
+            chosen: Chosen {
+                callable,
+                decl: candidate.decl,
+                signature: signature.clone(),
+                groups,
+                object: candidate.object,
+            },
+            cost,
+            generic,
+            rank: candidate.rank,
+            required: candidate.required,
+            has_body,
+            specificity,
+            n_generics: self.p.own_params(candidate.decl).len(),
+            constraints,
+        })
+    }
+
+    /// The cost of passing an argument for a parameter.
+    fn argument_cost(&mut self, arg: &Argument, to: Ty, dir: Direction) -> Result<u32, Failure> {
+        let Some(from) = arg.ty else {
+            if !self.list_may_fit(arg.expr, to) {
+                return Err(Failure::Type { arg: arg.expr, from: Ty::VOID, to });
+            }
+            return Ok(0);
+        };
+        if from == Ty::ERROR {
+            return Ok(0);
+        }
+        let mismatch = Failure::Type { arg: arg.expr, from, to };
+        if dir.is_written() {
+            // The value is written back without conversion.
+            let same = self.p.fits_place(from, to, dir);
+            if !same && self.p.is_existential(to) && self.p.conforms(from, to) {
+                return Err(Failure::NotAnInterface { arg: arg.expr, from, to });
+            }
+            if !arg.lvalue {
+                // For a number in place of a pair, report the type rather than the fact that it is not a
+                // variable.
+                let is_pair = matches!(self.p.types[to], TyKind::DiffPair(_));
+                return Err(if is_pair && !same { mismatch } else { Failure::NotAPlace { arg: arg.expr } });
+            }
+            if !same {
+                return Err(mismatch);
+            }
+        }
+        self.p.conversion(from, to, arg.source).ok_or(mismatch)
+    }
+
+    /// Assigns arguments to parameters where there are packs, and combines them into one argument per
+    /// parameter.
+    fn group(
+        &mut self,
+        candidate: &Candidate,
+        pattern: &Signature,
+        args: &[Argument],
+        n_defaults: usize,
+    ) -> Option<(Groups, Vec<Argument>)> {
+        let mut env = (*candidate.env).clone();
+        env.this = candidate.self_ty.or(env.this);
+        let own = self.p.own_params(candidate.decl);
+        let explicit = self.p.assign_generics(&own, &candidate.explicit)?;
+        let mut open = Vec::new();
+        for (&param, arg) in own.iter().zip(explicit) {
+            match arg {
+                Some(arg) => env.map.push((param, arg)),
+                None => open.push(param),
+            }
+        }
+        let types: Vec<Ty> = pattern.params.iter().map(|p| self.p.substitute(p.ty, &env)).collect();
+        let groups = self.group_arguments(&types, &open, args.len(), n_defaults)?;
+        let mut whole = Vec::new();
+        for (&(first, len), &ty) in groups.iter().zip(&types) {
+            let given = &args[first..first + len];
+            whole.push(match given {
+                [only] if !self.p.is_pack(ty) => *only,
+                _ => self.packed_argument(candidate.decl, ty, given)?,
+            });
+        }
+        Some((groups, whole))
+    }
+}

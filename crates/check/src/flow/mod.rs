@@ -1,0 +1,416 @@
+//! Finds derivatives that would be lost silently.
+//!
+//! Inside a differentiable function two facts are computed for each place:
+//! - by the forward pass, which variables may *carry* a derivative (they depend on a differentiable input),
+//!   and
+//! - by the backward pass, which are *needed* (the differentiable results depend on them).
+//!
+//! Both are may-analyses over the structured statements: an assignment to a whole variable kills its facts,
+//! branches are joined, loops are iterated until nothing is added (the sets only grow, and there are finitely
+//! many variables). Fields, components and elements with known indices of a variable are distinguished, one
+//! level deep. A derivative is lost by
+//! - a call of a function without derivatives, where an argument carries one and the result is needed, and
+//! - an assignment of a value that carries one to a place that has none.
+//!
+//! Both have to be made explicit: by `no_diff` and by `detach`. In case of doubt a program is accepted.
+//!
+//! Generic functions are analysed twice: as declared, where `T` has the derivatives that its constraints
+//! state, and for the arguments of each instance, where it may have more. A derivative that is lost only in
+//! an instance is zero by Slang's rules, since declarations determine differentiability: it causes a warning.
+
+mod cut;
+mod lost;
+mod places;
+mod statements;
+mod unset;
+mod values;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use syntax::ast::{BinaryOp, DeclKind, UnaryOp};
+use syntax::{DeclId, Diagnostic, ExprId, Span, StmtId};
+
+use crate::derivatives::precedence::View;
+use crate::flow::cut::Cuts;
+use crate::program::Program;
+use crate::signature::{Level, Subst};
+use crate::tables::{FuncRef, Meaning};
+use crate::types::{Ty, TyKind, Val};
+
+/// A part of a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Part {
+    Field(DeclId),
+    /// A component, or an element with a known index.
+    Element(u64),
+}
+
+/// A variable, or a part of one. `this` is identified by the function's own id.
+pub(crate) type Key = (DeclId, Option<Part>);
+
+/// A fact about a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Mark {
+    /// The variable carries a derivative (forward), or is needed for one (backward).
+    Derivative,
+    /// The variable is computed from something that carries a derivative, but its type has none: see
+    /// [`crate::flow::cut`].
+    Cut,
+    /// The variable was declared without a value and has been assigned on some path: see [`crate::flow::unset`].
+    Set,
+    /// The variable has not been assigned on some path. This is the last kind of mark, so that all of them
+    /// can be split off.
+    Unset,
+}
+
+/// The purpose for which a function is analysed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Finds lost derivatives, and variables that are read too early.
+    Derivatives,
+    /// Finds such variables only: the function is not differentiable.
+    Variables,
+    /// Determines if the result is made from the bits of the arguments. Reports nothing.
+    Bits,
+}
+
+/// Marks on variables, or on parts of them.
+pub(crate) type Places = BTreeSet<(Mark, DeclId, Option<Part>)>;
+
+/// The direction of the analysis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Forward,
+    Backward,
+}
+
+/// The state of the analysis of one function.
+pub(crate) struct Flow<'p> {
+    pub(crate) p: &'p mut Program,
+    pub(crate) direction: Direction,
+    pub(crate) purpose: Purpose,
+    /// The marks at the current point: what carries a derivative, or is needed.
+    pub(crate) places: Places,
+    /// Types mapped to true if some part of their default value is uninitialised, for the types examined so
+    /// far.
+    pub(crate) unset_types: FxHashMap<Ty, bool>,
+    /// Expressions that carry a derivative.
+    pub(crate) carried: FxHashSet<ExprId>,
+    /// Calls of methods with an implicit `this`, where `this` carries a derivative.
+    pub(crate) this_carried: FxHashSet<ExprId>,
+    /// Expressions whose derivative is cut.
+    pub(crate) cuts: Cuts,
+    /// Parameters that are outputs only.
+    pub(crate) written: Vec<DeclId>,
+    /// Reads of places that are not set, mapped to true if they are unset on some paths only.
+    pub(crate) unset_uses: BTreeMap<(ExprId, DeclId, Option<Part>), bool>,
+    /// The marks at the targets of the enclosing `break`s, outermost first, and of `continue`s: in the
+    /// backward pass what is needed there, in the forward pass the join of what arrives there.
+    pub(crate) breaks: Vec<Places>,
+    pub(crate) continues: Vec<Places>,
+    /// The places that are needed where the function returns.
+    pub(crate) outputs: Places,
+    /// Nonzero inside code that may not run to its end, where assignments do not replace the old value.
+    pub(crate) weak: u32,
+    pub(crate) loops: u32,
+    /// The type of `this`, which is a variable identified by the function's own id.
+    pub(crate) this_ty: Ty,
+    /// `this` is a differentiable result.
+    pub(crate) this_returns: bool,
+    /// `this` has no derivative, and nothing in the program states that this is intended.
+    pub(crate) plain_this: bool,
+    /// The result is differentiable.
+    pub(crate) returns: bool,
+    pub(crate) decl: DeclId,
+    pub(crate) level: Level,
+    /// The module of the function, as a view.
+    pub(crate) view: View,
+    /// The generic arguments, if an instance is analysed.
+    pub(crate) subst: Subst,
+    pub(crate) is_instance: bool,
+    pub(crate) depth: u32,
+    pub(crate) value_depth: u32,
+    /// The expressions being visited, each nested within the previous one.
+    pub(crate) open: FxHashSet<ExprId>,
+}
+
+impl Program {
+    /// Checks a differentiable function for lost derivatives. Idempotent.
+    pub fn check_flow(&mut self, decl: DeclId) {
+        if self.flow_checked.insert(decl) {
+            self.flow_of(decl, Subst::default());
+        }
+    }
+
+    /// Checks an instance of a generic function as well. Callers request it once per instance.
+    pub fn check_flow_of(&mut self, func: &FuncRef) {
+        self.check_flow(func.decl);
+        let subst = self.subst_of(func);
+        let is_plain = subst.map.is_empty()
+            && self
+                .container_of(func.decl)
+                .is_none_or(|c| !matches!(self.ast.decls[c].kind, DeclKind::Interface { .. }));
+        if !is_plain {
+            self.flow_of(func.decl, subst);
+        }
+    }
+
+    fn flow_of(&mut self, decl: DeclId, subst: Subst) {
+        let Some(body) = self.body_of(decl) else { return };
+        if self.is_core(decl) {
+            return;
+        }
+        let is_followed =
+            self.level(decl) != Level::None && self.attribute(decl, "TreatAsDifferentiable").is_none();
+        if !is_followed && !subst.is_empty() {
+            return;
+        }
+        let purpose = if is_followed { Purpose::Derivatives } else { Purpose::Variables };
+        Flow::of(self, decl, subst, purpose).check(body);
+    }
+
+    /// Returns true if a function computes its result from the bits of numbers in its arguments. The function
+    /// is analysed as if all inputs that can carry a derivative did so.
+    pub(crate) fn gives_bits(&mut self, decl: DeclId) -> bool {
+        if let Some(&known) = self.bits_given.get(&decl) {
+            return known;
+        }
+        // A recursive call contributes what the other paths return. Chains of calls are only followed to this
+        // depth.
+        if self.bits_depth > 32 {
+            return false;
+        }
+        self.bits_given.insert(decl, false);
+        self.bits_depth += 1;
+        self.body(decl);
+        let signature = self.raw_signature(decl);
+        let body = self.body_of(decl);
+        let mut flow = Flow::of(self, decl, Subst::default(), Purpose::Bits);
+        if signature.this.as_ref().is_some_and(|this| flow.has_differential(this.ty)) {
+            flow.places.insert((Mark::Derivative, decl, None));
+        }
+        for param in signature.params.iter().filter(|p| p.dir != crate::Direction::Out) {
+            if let Some(decl) = param.decl {
+                flow.carry((decl, None));
+            }
+        }
+        if let Some(body) = body {
+            flow.forward(body);
+        }
+        let found = flow.cuts.is_result;
+        self.bits_depth -= 1;
+        self.bits_given.insert(decl, found);
+        found
+    }
+}
+
+impl<'p> Flow<'p> {
+    /// The state at the start of a function.
+    fn of(p: &'p mut Program, decl: DeclId, subst: Subst, purpose: Purpose) -> Flow<'p> {
+        let level = p.level(decl);
+        let signature = p.raw_signature(decl);
+        let view = View::of(p.asking(decl));
+        let mut flow = Flow {
+            unset_types: FxHashMap::default(),
+            p,
+            direction: Direction::Forward,
+            purpose,
+            written: Vec::new(),
+            unset_uses: BTreeMap::new(),
+            places: Places::new(),
+            carried: FxHashSet::default(),
+            this_carried: FxHashSet::default(),
+            cuts: Cuts::default(),
+            breaks: Vec::new(),
+            continues: Vec::new(),
+            outputs: Places::new(),
+            weak: 0,
+            loops: 0,
+            this_ty: signature.this.as_ref().map_or(Ty::ERROR, |this| this.ty),
+            this_returns: signature.this.as_ref().is_some_and(|this| this.differentiable && this.mutating),
+            plain_this: false,
+            returns: signature.ret_differentiable,
+            decl,
+            level,
+            view,
+            is_instance: !subst.is_empty(),
+            subst,
+            depth: 0,
+            value_depth: 0,
+            open: FxHashSet::default(),
+        };
+        if let DeclKind::Init { .. } = flow.p.ast.decls[decl].kind {
+            flow.this_ty = signature.ret;
+            flow.this_returns = signature.ret_differentiable;
+            flow.declare_unset(decl);
+        }
+        if let Some(this) = &signature.this {
+            let p = &mut flow.p;
+            flow.plain_this =
+                p.differentiability(this.ty, false) == (false, false) && !p.says_no_diff_this(decl);
+        }
+        if purpose == Purpose::Derivatives {
+            if signature.this.as_ref().is_some_and(|this| this.differentiable) {
+                flow.places.insert((Mark::Derivative, decl, None));
+            }
+            if flow.this_returns {
+                flow.outputs.insert((Mark::Derivative, decl, None));
+            }
+        }
+        let outputs = signature.params.iter().filter(|p| p.dir == crate::Direction::Out);
+        flow.written = outputs.filter_map(|p| p.decl).collect();
+        for output in flow.written.clone() {
+            flow.declare_unset(output);
+        }
+        for param in signature.params.iter().filter(|_| purpose == Purpose::Derivatives) {
+            let Some(decl) = param.decl.filter(|_| param.differentiable) else { continue };
+            if param.dir != crate::Direction::Out {
+                flow.places.insert((Mark::Derivative, decl, None));
+            }
+            if param.dir.is_written() {
+                flow.outputs.insert((Mark::Derivative, decl, None));
+            }
+        }
+        flow
+    }
+
+    fn check(&mut self, body: StmtId) {
+        self.forward(body);
+        self.check_outputs_set(self.p.ast.decls[self.decl].name_span);
+        self.report_unset();
+        if self.purpose != Purpose::Derivatives {
+            return;
+        }
+        self.direction = Direction::Backward;
+        self.places.clone_from(&self.outputs);
+        self.backward(body);
+    }
+}
+
+impl Program {
+    /// Evaluates a condition on types that is known for these arguments: the branch not taken may not even
+    /// make sense for them.
+    pub fn known_condition(&mut self, cond: ExprId, subst: &Subst) -> Option<bool> {
+        match self.tables.exprs[cond].meaning.clone() {
+            Meaning::TypeIs(subject, ty) => {
+                let (subject, ty) = (self.substitute(subject, subst), self.substitute(ty, subst));
+                Some(match self.types[ty] {
+                    TyKind::Interface(..) => self.is_conforming(subject, ty),
+                    _ => subject == ty,
+                })
+            }
+            Meaning::Same(inner) => self.known_condition(inner, subst),
+            Meaning::Unary(UnaryOp::Not, inner) => self.known_condition(inner, subst).map(|c| !c),
+            Meaning::Binary(BinaryOp::And, a, b) => match self.known_condition(a, subst)? {
+                true => self.known_condition(b, subst),
+                false => Some(false),
+            },
+            Meaning::Binary(BinaryOp::Or, a, b) => match self.known_condition(a, subst)? {
+                true => Some(true),
+                false => self.known_condition(b, subst),
+            },
+            _ => None,
+        }
+    }
+}
+
+impl Flow<'_> {
+    /// Reports a diagnostic once, however often the place is visited.
+    pub(crate) fn report(&mut self, diagnostic: Diagnostic) {
+        if self.purpose != Purpose::Derivatives {
+            return;
+        }
+        let (code, span): (&str, Span) = (diagnostic.code, diagnostic.primary.span);
+        if !self.p.diagnostics.iter().any(|d| d.code == code && d.primary.span == span) {
+            self.p.report(diagnostic);
+        }
+    }
+
+    /// Returns true if any part of a place carries a derivative at this point, or is needed.
+    pub(crate) fn holds(&self, key: Key) -> bool {
+        self.has(Mark::Derivative, key)
+    }
+
+    /// Returns true if any part of a place is marked.
+    pub(crate) fn has(&self, mark: Mark, (decl, part): Key) -> bool {
+        match part {
+            Some(_) => self.places.contains(&(mark, decl, None)) || self.places.contains(&(mark, decl, part)),
+            None => {
+                self.places.range((mark, decl, None)..).next().is_some_and(|p| (p.0, p.1) == (mark, decl))
+            }
+        }
+    }
+
+    /// Kills the facts about a place that gets a new value.
+    pub(crate) fn forget(&mut self, (decl, part): Key) {
+        if self.weak > 0 {
+            return;
+        }
+        match part {
+            Some(_) => {
+                for mark in [Mark::Derivative, Mark::Cut] {
+                    // A mark on the whole variable also holds for the other parts.
+                    if self.places.contains(&(mark, decl, None))
+                        && let Some(parts) = self.parts(decl)
+                    {
+                        self.places.remove(&(mark, decl, None));
+                        self.places.extend(parts.into_iter().map(|part| (mark, decl, Some(part))));
+                    }
+                    self.places.remove(&(mark, decl, part));
+                }
+            }
+            None => {
+                for mark in [Mark::Derivative, Mark::Cut] {
+                    while let Some(&held) = self.places.range((mark, decl, None)..).next()
+                        && (held.0, held.1) == (mark, decl)
+                    {
+                        self.places.remove(&held);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Marks a place as carrying a derivative.
+    pub(crate) fn carry(&mut self, (decl, part): Key) {
+        let ty = self.variable_ty(decl);
+        if self.direction == Direction::Forward
+            && self.may_carry(ty)
+            && (decl != self.decl || self.this_returns)
+        {
+            self.places.insert((Mark::Derivative, decl, part));
+        }
+    }
+
+    /// All parts of a variable, if there are few.
+    fn parts(&mut self, decl: DeclId) -> Option<Vec<Part>> {
+        let ty = self.p.substitute(self.variable_ty(decl), &self.subst);
+        let elements = |n: i64| (n <= 16).then(|| (0..n.max(0) as u64).map(Part::Element).collect());
+        match self.p.types[ty] {
+            TyKind::Struct(..) => {
+                let fields = self.p.fields(ty).into_iter();
+                Some(fields.filter(|field| !field.2).map(|field| Part::Field(field.0)).collect())
+            }
+            TyKind::Vector(_, Val::Int(n)) | TyKind::Array(_, Some(Val::Int(n))) => elements(n),
+            _ => None,
+        }
+    }
+
+    /// The type of a variable, or of `this`.
+    pub(crate) fn variable_ty(&self, decl: DeclId) -> Ty {
+        if decl == self.decl { self.this_ty } else { self.p.tables.decl_types[decl].unwrap_or(Ty::ERROR) }
+    }
+
+    /// Returns true if values of a type have a derivative, for the arguments of this instance.
+    pub(crate) fn has_differential(&mut self, ty: Ty) -> bool {
+        let ty = self.p.substitute(ty, &self.subst);
+        self.p.differential(ty).is_some()
+    }
+
+    /// Returns true if values of a type may carry a derivative. This includes values of an interface without
+    /// derivatives, which may contain a type that has one.
+    pub(crate) fn may_carry(&mut self, ty: Ty) -> bool {
+        self.has_differential(ty) || matches!(self.p.types[ty], TyKind::Interface(..))
+    }
+}

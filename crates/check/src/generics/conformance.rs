@@ -1,0 +1,774 @@
+//! Determines what a type conforms to and where its members come from.
+//!
+//! A type's *facets* are the declarations whose members it has, nearest first: the struct itself, its
+//! extensions, base structs, and the interfaces that it conforms to, each with a substitution for the generic
+//! parameters around the members. Member lookup, conformance and requirements all read this one list.
+
+use std::rc::Rc;
+
+use syntax::DeclId;
+use syntax::ast::{BinaryOp, DeclKind, ExprKind};
+
+use crate::exprs::infer::Checker;
+use crate::program::Program;
+use crate::signature::Subst;
+use crate::types::builtin::Magic;
+use crate::types::{Args, GenericArg, Ty, TyKind, Val};
+
+/// The origin of members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FacetKind {
+    Own,
+    Extension,
+    Base,
+    Interface,
+    /// An extension of an interface, or of all types that conform to one.
+    InterfaceExtension,
+}
+
+/// A declaration whose members a type has.
+#[derive(Clone, Debug)]
+pub(crate) struct Facet {
+    pub(crate) container: DeclId,
+    pub(crate) kind: FacetKind,
+    /// The substitution for the container's parameters and `This`.
+    pub(crate) env: Rc<Subst>,
+    /// The type that the members belong to: for the members of a base, the base struct.
+    pub(crate) self_ty: Ty,
+    /// If two functions fit a call equally well, the one of lower rank is chosen.
+    pub(crate) rank: u32,
+}
+
+/// An extension whose target is known.
+#[derive(Clone, Debug)]
+pub(crate) struct ExtensionInfo {
+    pub(crate) decl: DeclId,
+    pub(crate) target: Ty,
+    pub(crate) params: Vec<DeclId>,
+}
+
+impl Program {
+    /// The generic parameters of a declaration and of all enclosing ones, outermost first.
+    pub fn all_generic_params(&self, decl: DeclId) -> Vec<DeclId> {
+        let mut chain = Vec::new();
+        let mut at = Some(decl);
+        while let Some(d) = at {
+            if let Some(generics) = &self.ast.decls[d].generics {
+                chain.push(generics.params.clone());
+            }
+            at = self.ast.decls[d].parent;
+        }
+        chain.into_iter().rev().flatten().collect()
+    }
+
+    /// The generic parameters of a declaration as arguments for themselves.
+    pub(crate) fn identity_args(&mut self, decl: DeclId) -> Args {
+        let params = self.all_generic_params(decl);
+        params.into_iter().map(|p| self.param_arg(p)).collect()
+    }
+
+    /// A generic parameter as an argument.
+    pub(crate) fn param_arg(&mut self, param: DeclId) -> GenericArg {
+        match self.ast.decls[param].kind {
+            DeclKind::ValueParam { .. } => GenericArg::Val(Val::Param(param)),
+            _ => GenericArg::Type(self.types.intern(TyKind::Param(param))),
+        }
+    }
+
+    /// The type that the members of a struct, enumeration, interface or extension belong to.
+    pub(crate) fn self_type(&mut self, container: DeclId) -> Ty {
+        match self.ast.decls[container].kind {
+            DeclKind::Struct { .. } => {
+                let args = self.identity_args(container);
+                self.types.intern(TyKind::Struct(container, args))
+            }
+            DeclKind::Enum { .. } => self.types.intern(TyKind::Enum(container)),
+            DeclKind::Interface { .. } => self.types.intern(TyKind::This(container)),
+            DeclKind::Extension { .. } => {
+                self.resolve_extensions();
+                if let Some(info) = self.extensions.iter().find(|e| e.decl == container) {
+                    let target = info.target;
+                    // Within an extension of an interface, `this` has some conforming type.
+                    if let TyKind::Interface(decl, _) = self.types[target] {
+                        return self.types.intern(TyKind::This(decl));
+                    }
+                    return target;
+                }
+                Ty::ERROR
+            }
+            _ => Ty::ERROR,
+        }
+    }
+
+    /// The types after the colon of a struct, interface, extension, associated type or type parameter.
+    pub(crate) fn bases_of(&mut self, decl: DeclId) -> Rc<[Ty]> {
+        if let Some(found) = self.bases.get(&decl) {
+            return found.clone();
+        }
+        let exprs = match &self.ast.decls[decl].kind {
+            DeclKind::Struct { bases, .. }
+            | DeclKind::Interface { bases, .. }
+            | DeclKind::Extension { bases, .. }
+            | DeclKind::AssociatedType { bases }
+            | DeclKind::TypeParam { bases, .. } => bases.clone(),
+            _ => Vec::new(),
+        };
+        self.bases.insert(decl, Rc::from([]));
+        let mut types = Vec::new();
+        for expr in exprs {
+            self.base_types(expr, decl, &mut types);
+        }
+        let types: Rc<[Ty]> = types.into();
+        self.bases.insert(decl, types.clone());
+        let fine: Rc<[Ty]> = types.iter().copied().filter(|&base| !self.inherits(base, decl)).collect();
+        if fine.len() < types.len() {
+            let span = self.ast.decls[decl].name_span;
+            let name = self.ast.name(self.ast.decls[decl].name).to_string();
+            self.error("E39999", span, format!("'{name}' inherits from itself"));
+            // Without this, walks over the bases would not terminate.
+            self.bases.insert(decl, fine.clone());
+        }
+        fine
+    }
+
+    /// Returns true if a type is an instance of the declaration, or inherits from one.
+    fn inherits(&mut self, ty: Ty, decl: DeclId) -> bool {
+        let mut seen: Vec<DeclId> = Vec::new();
+        let mut left = vec![ty];
+        while let Some(ty) = left.pop() {
+            let (TyKind::Struct(of, _) | TyKind::Interface(of, _)) = self.types[ty] else { continue };
+            if of == decl {
+                return true;
+            }
+            if !seen.contains(&of) {
+                seen.push(of);
+                left.extend(self.bases_of(of).iter().copied());
+            }
+        }
+        false
+    }
+
+    pub(crate) fn base_types(&mut self, expr: syntax::ExprId, scope: DeclId, out: &mut Vec<Ty>) {
+        if let ExprKind::Binary(BinaryOp::BitAnd, a, b) = self.ast.exprs[expr].kind {
+            self.base_types(a, scope, out);
+            self.base_types(b, scope, out);
+            return;
+        }
+        // The bounds of a parameter are resolved outside of the parameter's owner.
+        let outside = self.param_owner.get(&scope).copied().unwrap_or(scope);
+        let mut checker = Checker::outside(self, scope);
+        checker.outside_of = Some(outside);
+        checker.expanding.push(Vec::new());
+        let ty = checker.type_expr(expr);
+        if let TyKind::Pack(parts) = self.types[ty].clone() {
+            out.extend(parts);
+        } else if ty != Ty::ERROR {
+            out.push(ty);
+        } else {
+            self.unknown_bases.insert(scope);
+        }
+    }
+
+    /// The declaration that owns the generic parameter at the root of a type: the owner of `T` for `T.A.B`.
+    pub(crate) fn root_owner(&self, ty: Ty) -> Option<DeclId> {
+        match &self.types[ty] {
+            TyKind::Param(param) => self.param_owner.get(param).copied(),
+            TyKind::Assoc(base, _) | TyKind::Each(base) => self.root_owner(*base),
+            _ => None,
+        }
+    }
+
+    /// The interfaces that a type is *declared* to conform to, together with their bases. The type may be a
+    /// parameter, `This`, an associated type, an interface, a struct, or an enumeration.
+    pub(crate) fn interfaces_of(&mut self, ty: Ty) -> Vec<Ty> {
+        let mut out = Vec::new();
+        match self.types[ty].clone() {
+            TyKind::Param(_) => self.constrained_to(ty, &mut out),
+            TyKind::Each(pack) => match self.types[pack].clone() {
+                // The interfaces that all elements have in common.
+                TyKind::Pack(parts) => {
+                    for (idx, part) in parts.into_iter().enumerate() {
+                        let element = if self.is_pack(part) { self.each_of(part) } else { None };
+                        let own = self.interfaces_of(element.unwrap_or(part));
+                        if idx == 0 {
+                            out = own;
+                        } else {
+                            out.retain(|i| own.contains(i));
+                        }
+                    }
+                }
+                _ => {
+                    self.constrained_to(pack, &mut out);
+                    self.constrained_to(ty, &mut out);
+                }
+            },
+            TyKind::This(decl) => {
+                let args = self.identity_args(decl);
+                let own = self.types.intern(TyKind::Interface(decl, args));
+                self.add_interface(own, ty, &mut out);
+            }
+            TyKind::Interface(..) => self.add_interface(ty, ty, &mut out),
+            TyKind::Assoc(base, decl) => {
+                let env = self.env_of_assoc(base, decl);
+                for &bound in self.bases_of(decl).iter() {
+                    let bound = self.substitute(bound, &env);
+                    self.add_interface(bound, ty, &mut out);
+                }
+                let mut at = ty;
+                while let TyKind::Assoc(outer, _) = self.types[at] {
+                    for (subject, bound) in self.constraints_on(outer).0 {
+                        if subject == ty {
+                            self.add_interface(bound, ty, &mut out);
+                        }
+                    }
+                    at = outer;
+                }
+                self.constrained_to(ty, &mut out);
+            }
+            TyKind::Struct(..)
+            | TyKind::Enum(_)
+            | TyKind::Scalar(_)
+            | TyKind::Vector(..)
+            | TyKind::Matrix(..)
+            | TyKind::Array(..)
+            | TyKind::Tuple(_)
+            | TyKind::Pointer(_)
+            | TyKind::Buffer(..)
+            | TyKind::Optional(_) => {
+                for facet in self.facets(ty).iter() {
+                    if facet.kind == FacetKind::Interface {
+                        let params = self.all_generic_params(facet.container);
+                        let args = params.iter().filter_map(|&p| facet.env.get(p).cloned()).collect();
+                        let interface = self.types.intern(TyKind::Interface(facet.container, args));
+                        out.push(interface);
+                    }
+                }
+            }
+            _ => {}
+        }
+        out
+    }
+
+    fn env_of_assoc(&mut self, base: Ty, assoc: DeclId) -> Subst {
+        let mut env = Subst { this: Some(base), ..Subst::default() };
+        if let Some(container) = self.container_of(assoc)
+            && self.ast.decls[container].generics.is_some()
+        {
+            for interface in self.interfaces_of(base) {
+                if let TyKind::Interface(decl, args) = self.types[interface].clone()
+                    && decl == container
+                {
+                    env.map = self.all_generic_params(decl).into_iter().zip(args).collect();
+                    break;
+                }
+            }
+        }
+        env
+    }
+
+    pub(crate) fn add_interface(&mut self, interface: Ty, this: Ty, out: &mut Vec<Ty>) {
+        if out.contains(&interface) || out.len() > 500 {
+            return;
+        }
+        let TyKind::Interface(decl, args) = self.types[interface].clone() else { return };
+        out.push(interface);
+        let env = Subst {
+            map: self.all_generic_params(decl).into_iter().zip(args).collect(),
+            this: Some(this),
+            element: None,
+        };
+        for &base in self.bases_of(decl).iter() {
+            let base = self.substitute(base, &env);
+            self.add_interface(base, this, out);
+        }
+    }
+
+    /// Resolves the targets of newly added extensions.
+    pub(crate) fn resolve_extensions(&mut self) {
+        while let Some(decl) = self.pending_extensions.pop() {
+            let DeclKind::Extension { target, .. } = self.ast.decls[decl].kind else { continue };
+            let params = self.all_generic_params(decl);
+            let target = Checker::outside(self, decl).type_expr(target);
+            self.extensions.push(ExtensionInfo { decl, target, params });
+        }
+    }
+
+    /// The substitution for the parameters of an extension if it extends this type.
+    pub(crate) fn match_extension(&mut self, idx: usize, ty: Ty) -> Option<Subst> {
+        let ExtensionInfo { decl, target, .. } = self.extensions[idx];
+        if self.extensions[idx].params.is_empty() {
+            return (target == ty).then(Subst::default);
+        }
+        let params = self.extensions[idx].params.clone();
+        let mut env = Subst::default();
+        if !self.unify(target, ty, &params, &mut env) {
+            return None;
+        }
+        if !self.begin_search(decl) {
+            return None;
+        }
+        self.infer_from_constraints(decl, &params, &mut env);
+        let is_known = params.iter().all(|&p| env.get(p).is_some());
+        let applies = is_known && self.satisfies(decl, &env);
+        self.end_search();
+        applies.then_some(env)
+    }
+
+    /// Unifies a type with a pattern over parameters, without conversions.
+    pub(crate) fn unify(&mut self, pattern: Ty, ty: Ty, params: &[DeclId], env: &mut Subst) -> bool {
+        if pattern == ty {
+            // Parameters may occur on both sides (an extension seen from within); then they stand for
+            // themselves.
+            let mut found = Vec::new();
+            self.params_in(pattern, &mut found);
+            for param in found {
+                if params.contains(&param) && env.get(param).is_none() {
+                    let arg = self.param_arg(param);
+                    env.map.push((param, arg));
+                }
+            }
+            return true;
+        }
+        let pattern_param = match self.types[pattern] {
+            TyKind::Param(param) => Some((param, self.is_pack_param(param))),
+            TyKind::Each(pack) => match self.types[pack] {
+                TyKind::Param(param) => Some((param, false)),
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some((param, is_pack)) = pattern_param
+            && params.contains(&param)
+        {
+            if is_pack != self.is_pack(ty) && ty != Ty::ERROR {
+                return false;
+            }
+            if let Some(GenericArg::Type(bound)) = env.get(param) {
+                return *bound == ty;
+            }
+            env.map.push((param, GenericArg::Type(ty)));
+            return true;
+        }
+        match (self.types[pattern].clone(), self.types[ty].clone()) {
+            (TyKind::Vector(a, n), TyKind::Vector(b, m)) => {
+                self.unify(a, b, params, env) && self.unify_val(&n, &m, params, env)
+            }
+            (TyKind::Matrix(a, r, c, order), TyKind::Matrix(b, s, d, other)) => {
+                self.unify(a, b, params, env)
+                    && self.unify_val(&r, &s, params, env)
+                    && self.unify_val(&c, &d, params, env)
+                    && self.unify_val(&order, &other, params, env)
+            }
+            (TyKind::Array(a, Some(n)), TyKind::Array(b, Some(m))) => {
+                self.unify(a, b, params, env) && self.unify_val(&n, &m, params, env)
+            }
+            (TyKind::Array(a, None), TyKind::Array(b, _)) => self.unify(a, b, params, env),
+            (TyKind::Struct(a, x), TyKind::Struct(b, y))
+            | (TyKind::Interface(a, x), TyKind::Interface(b, y)) => {
+                a == b
+                    && x.len() == y.len()
+                    && x.iter().zip(&y).all(|(x, y)| self.unify_arg(x, y, params, env))
+            }
+            (TyKind::DiffPair(a), TyKind::DiffPair(b))
+            | (TyKind::DiffPtrPair(a), TyKind::DiffPtrPair(b))
+            | (TyKind::SynthDiff(a), TyKind::SynthDiff(b))
+            | (TyKind::Optional(a), TyKind::Optional(b))
+            | (TyKind::Pointer(a), TyKind::Pointer(b)) => self.unify(a, b, params, env),
+            (TyKind::Buffer(k, a), TyKind::Buffer(l, b)) => k == l && self.unify(a, b, params, env),
+            (TyKind::Tuple(a), TyKind::Tuple(b)) | (TyKind::Pack(a), TyKind::Pack(b)) => {
+                self.unify_list(&a, &b, params, env)
+            }
+            (TyKind::Pack(a), _) if self.is_pack(ty) => self.unify_list(&a, &[ty], params, env),
+            (TyKind::Expand(pattern, shape), _) if self.is_pack(ty) => {
+                self.unify_expand(pattern, &shape, ty, params, env)
+            }
+            (TyKind::Assoc(..), _) => {
+                // Not a pattern; it is compared once its base is known.
+                let known = self.substitute(pattern, &env.clone());
+                known == ty || matches!(self.types[known], TyKind::Assoc(..))
+            }
+            _ => false,
+        }
+    }
+
+    fn unify_arg(&mut self, a: &GenericArg, b: &GenericArg, params: &[DeclId], env: &mut Subst) -> bool {
+        match (a, b) {
+            (GenericArg::Type(a), GenericArg::Type(b)) => self.unify(*a, *b, params, env),
+            (GenericArg::Val(a), GenericArg::Val(b)) => self.unify_val(a, b, params, env),
+            (GenericArg::Type(_), GenericArg::Val(_)) | (GenericArg::Val(_), GenericArg::Type(_)) => false,
+        }
+    }
+
+    /// Unifies a compile-time integer with a pattern.
+    pub(crate) fn unify_val(&mut self, a: &Val, b: &Val, params: &[DeclId], env: &mut Subst) -> bool {
+        if a == b && !matches!(a, Val::Param(p) if params.contains(p)) {
+            return true;
+        }
+        match a {
+            Val::Each(pack) if matches!(&**pack, Val::Param(p) if params.contains(p)) => {
+                let Val::Param(param) = **pack else { return false };
+                if let Some(GenericArg::Val(bound)) = env.get(param) {
+                    return bound == b;
+                }
+                env.map.push((param, GenericArg::Val(b.clone())));
+                true
+            }
+            Val::Param(param) if params.contains(param) => {
+                if let Some(GenericArg::Val(bound)) = env.get(*param) {
+                    return bound == b;
+                }
+                env.map.push((*param, GenericArg::Val(b.clone())));
+                true
+            }
+            Val::Binary(..) | Val::Select(_) | Val::Member(_) | Val::SizeOf(..) => {
+                let known = self.substitute_val(a, &env.clone());
+                known == *b || !matches!(known, Val::Int(_))
+            }
+            Val::Error => true,
+            Val::CountOf(_) | Val::CountOfVals(_) => {
+                let known = self.substitute_val(a, &env.clone());
+                known == *b || !matches!(known, Val::Int(_))
+            }
+            Val::Int(_) | Val::Param(_) | Val::Pack(_) | Val::Each(_) | Val::Expand(..) => *b == Val::Error,
+        }
+    }
+
+    /// The facets of a type, nearest first.
+    pub(crate) fn facets(&mut self, ty: Ty) -> Rc<[Facet]> {
+        if let Some(found) = self.facets.get(&ty) {
+            return found.clone();
+        }
+        if matches!(self.types[ty], TyKind::Param(_))
+            && let Some(owner) = self.root_owner(ty)
+        {
+            self.constraints_of(owner);
+        }
+        if let (TyKind::Assoc(outer, _), true) = (&self.types[ty], self.has_constraints) {
+            // Constraints that are resolved on the way request the same facets, which are not cached yet.
+            let outer = *outer;
+            self.constraints_on(outer);
+        }
+        let mut out = Vec::new();
+        let kind = self.types[ty].clone();
+        let own = match &kind {
+            TyKind::Struct(decl, args) => Some((*decl, args.clone())),
+            TyKind::Enum(decl) => Some((*decl, Vec::new())),
+            _ => None,
+        };
+        if let Some((decl, args)) = &own {
+            let map = self.all_generic_params(*decl).into_iter().zip(args.iter().cloned()).collect();
+            let env = Rc::new(Subst { map, ..Subst::default() });
+            out.push(Facet { container: *decl, kind: FacetKind::Own, env, self_ty: ty, rank: 0 });
+        }
+        self.facets.insert(ty, out.clone().into());
+        self.facets_depth += 1;
+        self.resolve_extensions();
+        let mut interfaces = Vec::new();
+        if !matches!(
+            kind,
+            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Interface(..) | TyKind::Each(_)
+        ) {
+            for idx in 0..self.extensions.len() {
+                if matches!(self.types[self.extensions[idx].target], TyKind::Param(_)) {
+                    continue;
+                }
+                let Some(env) = self.match_extension(idx, ty) else { continue };
+                let container = self.extensions[idx].decl;
+                for &base in self.bases_of(container).iter() {
+                    let base = self.substitute(base, &env);
+                    self.add_interface(base, ty, &mut interfaces);
+                }
+                let kind = FacetKind::Extension;
+                out.push(Facet { container, kind, env: Rc::new(env), self_ty: ty, rank: 1 });
+            }
+        }
+        if let Some((decl, args)) = own {
+            let map = self.all_generic_params(decl).into_iter().zip(args).collect();
+            let env = Subst { map, ..Subst::default() };
+            for &base in self.bases_of(decl).iter() {
+                let base = self.substitute(base, &env);
+                if matches!(self.types[base], TyKind::Interface(..)) {
+                    self.add_interface(base, ty, &mut interfaces);
+                } else if base != ty && out.len() < 500 {
+                    for facet in self.facets(base).iter() {
+                        let kind = match facet.kind {
+                            FacetKind::Own => FacetKind::Base,
+                            other => other,
+                        };
+                        // The conformance of a base also holds for the derived struct.
+                        out.push(Facet { kind, rank: facet.rank + 2, ..facet.clone() });
+                    }
+                }
+            }
+        } else {
+            for interface in self.interfaces_of(ty) {
+                if !interfaces.contains(&interface) {
+                    interfaces.push(interface);
+                }
+            }
+        }
+        for idx in 0..self.magic_decls.len() {
+            let (magic, decl) = self.magic_decls[idx];
+            let native = match magic {
+                Magic::Differentiable => {
+                    !matches!(kind, TyKind::Struct(..) | TyKind::Enum(_))
+                        && !matches!(
+                            kind,
+                            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_)
+                        )
+                        && self.differential(ty).is_some()
+                        || self.conforms_natively(ty, magic)
+                }
+                _ => self.conforms_natively(ty, magic),
+            };
+            let interface = self.types.intern(TyKind::Interface(decl, Vec::new()));
+            if native && !interfaces.contains(&interface) {
+                interfaces.push(interface);
+            }
+        }
+        for interface in interfaces {
+            let TyKind::Interface(decl, args) = self.types[interface].clone() else { continue };
+            let map = self.all_generic_params(decl).into_iter().zip(args).collect();
+            let env = Rc::new(Subst { map, this: Some(ty), element: None });
+            out.push(Facet { container: decl, kind: FacetKind::Interface, env, self_ty: ty, rank: 0 });
+            for idx in 0..self.extensions.len() {
+                if !matches!(self.types[self.extensions[idx].target], TyKind::Interface(d, _) if d == decl) {
+                    continue;
+                }
+                if let Some(mut env) = self.match_extension(idx, interface) {
+                    env.this = Some(ty);
+                    let container = self.extensions[idx].decl;
+                    let kind = FacetKind::InterfaceExtension;
+                    out.push(Facet { container, kind, env: Rc::new(env), self_ty: ty, rank: 1 });
+                }
+            }
+        }
+        let facets: Rc<[Facet]> = out.into();
+        self.facets_depth -= 1;
+        self.facets.insert(ty, facets.clone());
+        facets
+    }
+
+    /// Facets for the extensions of all types that conform to an interface (`extension<T : I> T`), if they
+    /// extend this type.
+    pub(crate) fn blanket_facets(
+        &mut self,
+        ty: Ty,
+        mut wanted: impl FnMut(&Program, DeclId) -> bool,
+    ) -> Vec<Facet> {
+        self.resolve_extensions();
+        let mut out = Vec::new();
+        for idx in 0..self.extensions.len() {
+            let container = self.extensions[idx].decl;
+            if !matches!(self.types[self.extensions[idx].target], TyKind::Param(_))
+                || !wanted(self, container)
+            {
+                continue;
+            }
+            if let Some(env) = self.match_extension(idx, ty) {
+                let kind = FacetKind::InterfaceExtension;
+                out.push(Facet { container, kind, env: Rc::new(env), self_ty: ty, rank: 1 });
+            }
+        }
+        out
+    }
+
+    /// The interfaces that such extensions add to this type, restricted to extensions that provide the given
+    /// interface or one that inherits from it. The constraints of other extensions are not checked: each
+    /// check queries interfaces itself, so that the queries would multiply.
+    pub(crate) fn blanket_interfaces(&mut self, ty: Ty, interface: DeclId) -> Vec<Ty> {
+        self.resolve_extensions();
+        let mut offering = Vec::new();
+        for idx in 0..self.extensions.len() {
+            let (container, target) = (self.extensions[idx].decl, self.extensions[idx].target);
+            if !matches!(self.types[target], TyKind::Param(_)) {
+                continue;
+            }
+            let mut all = Vec::new();
+            for &base in self.bases_of(container).iter() {
+                self.add_interface(base, ty, &mut all);
+            }
+            if all.iter().any(|&i| matches!(self.types[i], TyKind::Interface(d, _) if d == interface)) {
+                offering.push(container);
+            }
+        }
+        let mut all = Vec::new();
+        if offering.is_empty() {
+            return all;
+        }
+        for facet in self.blanket_facets(ty, |_, ext| offering.contains(&ext)) {
+            for &base in self.bases_of(facet.container).iter() {
+                let base = self.substitute(base, &facet.env);
+                self.add_interface(base, ty, &mut all);
+            }
+        }
+        all
+    }
+
+    /// Returns true if a type conforms to an interface (or is derived from a struct).
+    pub(crate) fn conforms(&mut self, ty: Ty, bound: Ty) -> bool {
+        if ty == bound || ty == Ty::ERROR || bound == Ty::ERROR {
+            return true;
+        }
+        match self.types[ty].clone() {
+            TyKind::Pack(parts) => return parts.into_iter().all(|part| self.conforms(part, bound)),
+            TyKind::Expand(pattern, _) => return self.conforms(pattern, bound),
+            TyKind::Each(pack) if matches!(self.types[pack], TyKind::Pack(_)) => {
+                return self.conforms(pack, bound);
+            }
+            _ => {}
+        }
+        let (decl, args) = match &self.types[bound] {
+            TyKind::Interface(decl, args) => (*decl, args.clone()),
+            TyKind::Struct(decl, _) => {
+                let decl = *decl;
+                return self.facets(ty).iter().any(|f| f.container == decl && f.self_ty == bound);
+            }
+            _ => return false,
+        };
+        if let Some(&magic) = self.magic.get(&decl) {
+            match magic {
+                Magic::Differentiable => return self.differential(ty).is_some(),
+                Magic::DifferentiablePtr => return self.pointer_differential(ty).is_some(),
+                Magic::DefaultInitializable => return true,
+                Magic::OpaqueDescriptor if matches!(self.types[ty], TyKind::Buffer(..)) => return true,
+                _ => {
+                    if self.conforms_natively(ty, magic) {
+                        return true;
+                    }
+                }
+            }
+        }
+        if self.has_interface(ty, decl, &args) || self.is_given(ty, bound) {
+            return true;
+        }
+        if self.conform_busy.contains(&(ty, bound)) {
+            return false;
+        }
+        self.conform_busy.push((ty, bound));
+        let found = self.blanket_interfaces(ty, decl).contains(&bound);
+        self.conform_busy.pop();
+        found
+    }
+
+    /// Returns true if a `where` clause of the parameters that a type mentions states the conformance:
+    /// `where vector<T, 1> : I`.
+    fn is_given(&mut self, ty: Ty, bound: Ty) -> bool {
+        if matches!(self.types[ty], TyKind::Param(_) | TyKind::Assoc(..)) {
+            return false;
+        }
+        let mut params = Vec::new();
+        self.params_in(ty, &mut params);
+        params.dedup();
+        params.into_iter().any(|param| {
+            let param = self.types.intern(TyKind::Param(param));
+            let owner = self.root_owner(param);
+            owner.is_some_and(|owner| self.constraints_of(owner).conforms.contains(&(ty, bound)))
+        })
+    }
+
+    /// Returns true if an interface is among a type's facets.
+    pub(crate) fn has_interface(&mut self, ty: Ty, decl: DeclId, args: &Args) -> bool {
+        self.facets(ty).iter().any(|f| {
+            f.kind == FacetKind::Interface
+                && f.container == decl
+                && f.env.map.iter().map(|m| &m.1).eq(args.iter())
+        })
+    }
+
+    /// Returns true if a type is declared to conform to one of the library's interfaces, at its declaration
+    /// or in an extension.
+    pub(crate) fn declares(&mut self, ty: Ty, magic: Magic) -> bool {
+        let Some(decl) = self.magic_decl(magic) else { return false };
+        self.has_interface(ty, decl, &Vec::new())
+    }
+
+    /// Collects the generic parameters that a type mentions.
+    pub(crate) fn params_in(&self, ty: Ty, out: &mut Vec<DeclId>) {
+        let args = |args: &Args, out: &mut Vec<DeclId>| {
+            for arg in args {
+                match arg {
+                    GenericArg::Type(ty) => self.params_in(*ty, out),
+                    GenericArg::Val(val) => self.params_in_val(val, out),
+                }
+            }
+        };
+        match &self.types[ty] {
+            TyKind::Param(param) => out.push(*param),
+            TyKind::Vector(e, n) => {
+                self.params_in(*e, out);
+                self.params_in_val(n, out);
+            }
+            TyKind::Matrix(e, r, c, order) => {
+                self.params_in(*e, out);
+                self.params_in_val(r, out);
+                self.params_in_val(c, out);
+                self.params_in_val(order, out);
+            }
+            TyKind::Array(e, n) => {
+                self.params_in(*e, out);
+                if let Some(n) = n {
+                    self.params_in_val(n, out);
+                }
+            }
+            TyKind::Struct(_, a)
+            | TyKind::Interface(_, a)
+            | TyKind::Opaque(_, a)
+            | TyKind::Function(_, a) => {
+                args(a, out);
+            }
+            TyKind::Assoc(e, _)
+            | TyKind::DiffPair(e)
+            | TyKind::DiffPtrPair(e)
+            | TyKind::SynthDiff(e)
+            | TyKind::Optional(e)
+            | TyKind::Pointer(e)
+            | TyKind::Each(e)
+            | TyKind::Buffer(_, e) => self.params_in(*e, out),
+            TyKind::Expand(e, shape) => {
+                self.params_in(*e, out);
+                match &**shape {
+                    GenericArg::Type(ty) => self.params_in(*ty, out),
+                    GenericArg::Val(val) => self.params_in_val(val, out),
+                }
+            }
+            TyKind::Tuple(parts) | TyKind::Pack(parts) => parts.iter().for_each(|&t| self.params_in(t, out)),
+            TyKind::Error
+            | TyKind::Void
+            | TyKind::Scalar(_)
+            | TyKind::Enum(_)
+            | TyKind::This(_)
+            | TyKind::String
+            | TyKind::NullPtr
+            | TyKind::NoneLiteral => {}
+        }
+    }
+}
+
+impl Program {
+    fn params_in_val(&self, val: &Val, out: &mut Vec<DeclId>) {
+        match val {
+            Val::Select(parts) => parts.iter().for_each(|v| self.params_in_val(v, out)),
+            Val::Member(member) => {
+                for arg in &member.args {
+                    match arg {
+                        GenericArg::Type(ty) => self.params_in(*ty, out),
+                        GenericArg::Val(val) => self.params_in_val(val, out),
+                    }
+                }
+                if let Some(ty) = member.self_ty {
+                    self.params_in(ty, out);
+                }
+            }
+            Val::SizeOf(_, ty) => self.params_in(*ty, out),
+            Val::Param(param) => out.push(*param),
+            Val::Binary(_, a, b) => {
+                self.params_in_val(a, out);
+                self.params_in_val(b, out);
+            }
+            Val::CountOfVals(val) | Val::Each(val) | Val::Expand(val, _) => self.params_in_val(val, out),
+            Val::Pack(vals) => vals.iter().for_each(|v| self.params_in_val(v, out)),
+            Val::Int(_) | Val::CountOf(_) | Val::Error => {}
+        }
+    }
+}

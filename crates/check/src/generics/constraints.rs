@@ -1,0 +1,320 @@
+//! Collects the constraints of generics on their parameters and of interfaces on associated types.
+//!
+//! The constraints of one declaration are resolved in order; those resolved so far are visible while the rest
+//! is resolved, since `where T.Differential == T` needs the bases of `T`.
+
+use std::rc::Rc;
+
+use syntax::DeclId;
+use syntax::ast::{Constraint, DeclKind, ExprKind};
+
+use crate::exprs::infer::Checker;
+use crate::program::Program;
+use crate::signature::Subst;
+use crate::types::{GenericArg, Ty, TyKind, Val};
+
+/// Pairs of the two types in a constraint, as written.
+pub(crate) type Pairs = Vec<(Ty, Ty)>;
+
+/// The constraints of a declaration's generics on their parameters.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Constraints {
+    /// Pairs of a type and an interface that it conforms to.
+    pub(crate) conforms: Vec<(Ty, Ty)>,
+    /// Pairs of equal types.
+    pub(crate) equal: Vec<(Ty, Ty)>,
+    /// Pairs of equal integers: `countof(T) == N`.
+    pub(crate) equal_values: Vec<(Val, Val)>,
+    /// `where A(B)`: the target type `A`, the source type `B`, and true if the conversion is implicit.
+    pub(crate) converts: Vec<(Ty, Ty, bool)>,
+    /// `where optional T : I`: conformances that hold only where `T is I` has been tested.
+    pub(crate) optional: Vec<(Ty, Ty)>,
+    /// Packs that are not empty.
+    pub(crate) nonempty: Vec<GenericArg>,
+}
+
+impl Constraints {
+    /// Returns true if there are no constraints other than conformances.
+    pub(crate) fn is_of_bounds(&self) -> bool {
+        let Constraints { conforms: _, equal, equal_values, converts, optional, nonempty } = self;
+        let nothing_else = equal.is_empty() && equal_values.is_empty() && converts.is_empty();
+        nothing_else && optional.is_empty() && nonempty.is_empty()
+    }
+}
+
+impl Program {
+    /// The constraints of one declaration's generics.
+    pub(crate) fn constraints_of(&mut self, owner: DeclId) -> Rc<Constraints> {
+        if let Some(found) = self.constraints.get(&owner) {
+            return found.clone();
+        }
+        let Some(generics) = self.ast.decls[owner].generics.clone() else {
+            return Rc::default();
+        };
+        // Make the constraints found so far visible while the rest is resolved: `where T.Differential == T`
+        // needs the bases of `T`.
+        let mut known = Constraints::default();
+        self.constraints.insert(owner, Rc::default());
+        self.constraints_open.push(owner);
+        for &param in &generics.params {
+            if !matches!(self.ast.decls[param].kind, DeclKind::TypeParam { .. }) {
+                continue;
+            }
+            let ty = self.types.intern(TyKind::Param(param));
+            for &base in self.bases_of(param).iter() {
+                known.conforms.push((ty, base));
+            }
+            self.constraints.insert(owner, Rc::new(known.clone()));
+        }
+        for constraint in &generics.constraints {
+            match constraint {
+                Constraint::Conforms(expr, bases) => {
+                    let mut checker = Checker::outside(self, owner);
+                    checker.expanding.push(Vec::new());
+                    let ty = checker.type_expr(*expr);
+                    let ty = match self.types[ty] {
+                        // `each T : I` constrains the whole pack.
+                        TyKind::Each(pack) => pack,
+                        _ => ty,
+                    };
+                    let mut types = Vec::new();
+                    for &base in bases {
+                        self.base_types(base, owner, &mut types);
+                    }
+                    known.conforms.extend(types.into_iter().map(|base| (ty, base)));
+                }
+                Constraint::Equal(a, b) if self.is_value(*a) || self.is_value(*b) => {
+                    let values = [*a, *b].map(|side| {
+                        let mut checker = Checker::outside(self, owner);
+                        checker.infer(side, None);
+                        checker.val_of(side)
+                    });
+                    let [a, b] = values;
+                    known.equal_values.push((a, b));
+                }
+                Constraint::Equal(a, b) => {
+                    let [a, b] = [*a, *b].map(|side| {
+                        let mut checker = Checker::outside(self, owner);
+                        checker.expanding.push(Vec::new());
+                        let ty = checker.type_expr(side);
+                        match self.types[ty] {
+                            TyKind::Each(pack) => pack,
+                            _ => ty,
+                        }
+                    });
+                    let is_assoc = matches!(self.types[a], TyKind::Assoc(..));
+                    known.equal.push(if is_assoc { (a, b) } else { (b, a) });
+                }
+                Constraint::Converts { to, from, implicit } => {
+                    let to = Checker::outside(self, owner).type_expr(*to);
+                    let from = Checker::outside(self, owner).type_expr(*from);
+                    known.converts.push((to, from, *implicit));
+                }
+                Constraint::Optional(expr, bases) => {
+                    let ty = Checker::outside(self, owner).type_expr(*expr);
+                    let mut types = Vec::new();
+                    for &base in bases {
+                        self.base_types(base, owner, &mut types);
+                    }
+                    known.optional.extend(types.into_iter().map(|base| (ty, base)));
+                }
+                Constraint::NonEmpty(expr) => {
+                    let mut checker = Checker::outside(self, owner);
+                    let arg = checker.generic_arg(*expr);
+                    known.nonempty.push(arg);
+                }
+                Constraint::Other(span) => {
+                    self.error("E0900", *span, "this kind of constraint is not supported yet");
+                }
+            }
+            self.constraints.insert(owner, Rc::new(known.clone()));
+        }
+        self.constraints_open.retain(|&d| d != owner);
+        if let DeclKind::AssociatedType { .. } = self.ast.decls[owner].kind {
+            // The facts known about associated types have changed.
+            let types = &self.types;
+            self.facets.retain(|&ty, _| !matches!(types[ty], TyKind::Assoc(..)));
+            self.differentials.retain(|&ty, _| !matches!(types[ty], TyKind::Assoc(..)));
+        }
+        // Facets and differentials of the parameters may have been cached on the way.
+        for &param in &generics.params {
+            let ty = self.types.intern(TyKind::Param(param));
+            self.facets.remove(&ty);
+            self.differentials.remove(&ty);
+        }
+        Rc::new(known)
+    }
+
+    /// Returns true if a side of a constraint is an integer rather than a type.
+    fn is_value(&self, expr: syntax::ExprId) -> bool {
+        matches!(
+            self.ast.exprs[expr].kind,
+            ExprKind::Int { .. } | ExprKind::SizeOf(..) | ExprKind::Binary(..)
+        )
+    }
+
+    pub(crate) fn constrained_to(&mut self, ty: Ty, out: &mut Vec<Ty>) {
+        let Some(owner) = self.root_owner(ty) else { return };
+        let constraints = self.constraints_of(owner);
+        for &(subject, bound) in constraints.conforms.iter().chain(&constraints.optional) {
+            if subject == ty {
+                self.add_interface(bound, ty, out);
+            }
+        }
+    }
+
+    /// The constraints that the interfaces of a type put on its associated types beyond their bounds, by
+    /// `where` or `__constraint`: conformances, and pairs of equal types.
+    pub(crate) fn constraints_on(&mut self, base: Ty) -> (Pairs, Pairs) {
+        let (mut conforms, mut equal) = (Vec::new(), Vec::new());
+        // A query that recurs within itself sees only what is known by then, so that the recursion ends.
+        let busy = self.constraints_busy.iter().filter(|&&b| b == base).count();
+        if !self.has_constraints || busy > 1 {
+            return (conforms, equal);
+        }
+        self.constraints_busy.push(base);
+        for interface in self.interfaces_of(base) {
+            let TyKind::Interface(decl, args) = self.types[interface].clone() else { continue };
+            let DeclKind::Interface { members, .. } = self.ast.decls[decl].kind.clone() else { continue };
+            let map = self.all_generic_params(decl).into_iter().zip(args).collect();
+            let env = Subst { map, this: Some(base), element: None };
+            for member in members {
+                if !matches!(self.ast.decls[member].kind, DeclKind::AssociatedType { .. })
+                    || self.ast.decls[member].generics.is_none()
+                {
+                    continue;
+                }
+                // Members after one that is being resolved may depend on it.
+                if self.constraints_open.contains(&member) {
+                    break;
+                }
+                let constraints = self.constraints_of(member);
+                for &(subject, bound) in &constraints.conforms {
+                    let pair = (self.substitute_raw(subject, &env), self.substitute(bound, &env));
+                    conforms.push(pair);
+                }
+                for &(a, b) in &constraints.equal {
+                    equal.push((self.substitute_raw(a, &env), self.substitute_raw(b, &env)));
+                }
+            }
+        }
+        self.constraints_busy.pop();
+        (conforms, equal)
+    }
+
+    /// Replaces the root of a path of associated types without looking anything up.
+    fn substitute_raw(&mut self, ty: Ty, env: &Subst) -> Ty {
+        match self.types[ty] {
+            TyKind::Assoc(base, assoc) => {
+                let base = self.substitute_raw(base, env);
+                let unknown = matches!(
+                    self.types[base],
+                    TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_)
+                );
+                if unknown {
+                    return self.types.intern(TyKind::Assoc(base, assoc));
+                }
+                self.project(base, assoc)
+            }
+            _ => self.substitute(ty, env),
+        }
+    }
+
+    /// Returns true if the arguments fulfil the constraints of a declaration's generics.
+    pub(crate) fn satisfies(&mut self, owner: DeclId, env: &Subst) -> bool {
+        self.unsatisfied(owner, env).is_none()
+    }
+
+    /// The first constraint that the arguments do not fulfil: the type, and the type or interface that it
+    /// should match.
+    pub(crate) fn unsatisfied(&mut self, owner: DeclId, env: &Subst) -> Option<(Ty, Ty)> {
+        let constraints = self.constraints_of(owner);
+        for &(subject, bound) in &constraints.conforms {
+            let (subject, general) = (self.substitute(subject, env), bound);
+            let bound = self.substitute(general, env);
+            if let TyKind::Pack(parts) = self.types[subject].clone() {
+                // Check each element against the bound for this element.
+                let mut inner = env.clone();
+                for (idx, part) in parts.into_iter().enumerate() {
+                    inner.element = Some(idx);
+                    let bound = self.substitute(general, &inner);
+                    if !self.conforms(part, bound) {
+                        return Some((part, bound));
+                    }
+                }
+                continue;
+            }
+            if !self.conforms(subject, bound) {
+                return Some((subject, bound));
+            }
+        }
+        for &(a, b) in &constraints.equal {
+            let (a, b) = (self.substitute(a, env), self.substitute(b, env));
+            if !self.same_types(a, b) {
+                return Some((a, b));
+            }
+        }
+        for &(to, from, _) in &constraints.converts {
+            let (to, from) = (self.substitute(to, env), self.substitute(from, env));
+            if !self.is_convertible(from, to) {
+                return Some((from, to));
+            }
+        }
+        for pack in &constraints.nonempty {
+            let pack = self.substitute_arg(pack, env);
+            if self.shape_count(&pack) == Some(0) {
+                let empty = self.pack_of(Vec::new());
+                return Some((empty, Ty::INT));
+            }
+        }
+        for (a, b) in &constraints.equal_values {
+            let counted = match a {
+                Val::CountOf(ty) => Some(self.substitute(*ty, env)),
+                _ => None,
+            };
+            let (a, b) = (self.substitute_val(a, env), self.substitute_val(b, env));
+            let (known_a, known_b) = (self.val_int(&a, env), self.val_int(&b, env));
+            if let (Some(x), Some(y)) = (known_a, known_b)
+                && x != y
+            {
+                return Some((counted.unwrap_or(Ty::INT), Ty::INT));
+            }
+        }
+        None
+    }
+
+    /// Infers parameters from constraints: `T` from `U : IBuffer<T>` where `U` is known.
+    pub(crate) fn infer_from_constraints(&mut self, owner: DeclId, params: &[DeclId], env: &mut Subst) {
+        if params.iter().all(|&p| env.get(p).is_some()) {
+            return;
+        }
+        let constraints = self.constraints_of(owner);
+        for &(subject, bound) in &constraints.conforms {
+            let is_open = |p: &DeclId| params.contains(p) && env.get(*p).is_none();
+            let unknown = matches!(&self.types[subject], TyKind::Param(p) if is_open(p));
+            let subject = self.substitute(subject, env);
+            let TyKind::Interface(decl, args) = self.types[bound].clone() else { continue };
+            if args.is_empty() || unknown {
+                continue;
+            }
+            let mut offered = self.interfaces_of(subject);
+            let is_offered =
+                offered.iter().any(|&i| matches!(self.types[i], TyKind::Interface(d, _) if d == decl));
+            if !is_offered && !self.conform_busy.contains(&(subject, bound)) {
+                self.conform_busy.push((subject, bound));
+                // Also consider extensions of all types that conform to an interface.
+                offered.extend(self.blanket_interfaces(subject, decl));
+                self.conform_busy.pop();
+            }
+            for interface in offered {
+                if matches!(self.types[interface], TyKind::Interface(d, _) if d == decl) {
+                    let mut trial = env.clone();
+                    if self.unify(bound, interface, params, &mut trial) {
+                        *env = trial;
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Handles values of interface type: existential types, the types that their values may have, and parameters
+//! of interface type.
+
+use syntax::ast::{Ast, Decl, DeclKind, Expr, ExprKind, Modifiers, StmtKind};
+use syntax::{DeclId, ExprId, StmtId, Symbol};
+
+use crate::exprs::infer::Checker;
+use crate::names::lookup::Ref;
+use crate::program::{Program, last_name};
+use crate::tables::Meaning;
+use crate::types::builtin::Magic;
+use crate::types::{GenericArg, Ty, TyKind};
+
+impl Program {
+    /// Returns true if the values of a type have types that are only known at run time: an interface, or an
+    /// associated type of one.
+    pub fn is_existential(&self, ty: Ty) -> bool {
+        let mut at = ty;
+        loop {
+            match self.types[at] {
+                TyKind::Interface(..) => return true,
+                TyKind::Assoc(base, _) => at = base,
+                _ => return false,
+            }
+        }
+    }
+
+    /// The associated type of a conforming type; for an existential type, the existential that covers the
+    /// associated types of all conforming types.
+    pub fn associated(&mut self, ty: Ty, assoc: DeclId) -> Ty {
+        self.project(ty, assoc)
+    }
+
+    /// Returns true if an associated type is `IDifferentiable`'s `Differential`.
+    pub fn is_differential(&self, assoc: DeclId) -> bool {
+        self.container_of(assoc).and_then(|c| self.magic.get(&c)) == Some(&Magic::Differentiable)
+    }
+
+    /// Returns true if a type conforms to an interface.
+    pub fn is_conforming(&mut self, ty: Ty, interface: Ty) -> bool {
+        self.conforms(ty, interface)
+    }
+
+    /// The structs of the program that conform to an interface and have no generic parameters, in order of
+    /// declaration.
+    pub fn conforming_structs(&mut self, interface: Ty) -> Vec<Ty> {
+        let decls: Vec<DeclId> = self.ast.decls.keys().collect();
+        let mut found = Vec::new();
+        for decl in decls {
+            if matches!(self.ast.decls[decl].kind, DeclKind::Struct { .. })
+                && !self.is_core(decl)
+                && self.all_generic_params(decl).is_empty()
+            {
+                let ty = self.self_type(decl);
+                if self.conforms(ty, interface) {
+                    found.push(ty);
+                }
+            }
+        }
+        found
+    }
+
+    /// Replaces the arguments of an interface, if they are only known at run time, by those with which a type
+    /// conforms to it.
+    pub fn own_arguments(&mut self, ty: Ty, interface: DeclId, args: &mut [GenericArg]) {
+        let existential =
+            |p: &Program, arg: &GenericArg| matches!(arg, GenericArg::Type(ty) if p.is_existential(*ty));
+        if !args.iter().any(|arg| existential(self, arg)) {
+            return;
+        }
+        for found in self.interfaces_of(ty) {
+            if let TyKind::Interface(decl, own) = &self.types[found]
+                && *decl == interface
+            {
+                let known = own.clone().into_iter();
+                args.iter_mut().zip(known).for_each(|(arg, own)| *arg = own);
+                return;
+            }
+        }
+    }
+
+    /// The interface whose attributes determine the memory layout of an existential type's values.
+    pub fn bound_of(&mut self, ty: Ty) -> Option<DeclId> {
+        self.interfaces_of(ty).iter().find_map(|&i| match self.types[i] {
+            TyKind::Interface(decl, _) => Some(decl),
+            _ => None,
+        })
+    }
+
+    /// Makes a function with parameters of interface type generic: `float f(IShape s)` becomes
+    /// `float f<T : IShape>(T s)`, where `T` may be `IShape` itself. The call determines the type. A
+    /// parameter that is written keeps the interface type, since it may be assigned a value of another type.
+    pub(crate) fn make_generic(&mut self, func: DeclId) {
+        let (DeclKind::Func { params, body, .. } | DeclKind::Init { params, body, .. }) =
+            self.ast.decls[func].kind.clone()
+        else {
+            return;
+        };
+        for param in params {
+            let DeclKind::Param { ty: Some(ty), .. } = self.ast.decls[param].kind else { continue };
+            if self.length_of_argument(func, param, ty) {
+                continue;
+            }
+            let mut at = ty;
+            while let ExprKind::Modified(_, inner) = self.ast.exprs[at].kind {
+                at = inner;
+            }
+            let head = match &self.ast.exprs[at].kind {
+                ExprKind::Generic { base, .. } => *base,
+                _ => at,
+            };
+            let name = match self.ast.exprs[head].kind {
+                ExprKind::Name(name) => name,
+                ExprKind::FuncType(..) => self.ast.symbols.intern("IFunc"),
+                _ => continue,
+            };
+            let modifiers = self.ast.decls[param].modifiers;
+            let written = Modifiers(Modifiers::OUT.0 | Modifiers::INOUT.0 | Modifiers::REF.0);
+            let is_named = self.interface_names.contains(&name)
+                || self.ast.name(name) == "IDifferentiable"
+                || self.is_function_interface(name);
+            if modifiers.has(written) || !is_named {
+                continue;
+            }
+            let own_name = self.ast.decls[param].name;
+            if body.is_some_and(|body| self.is_written_in(body, own_name)) {
+                continue;
+            }
+            let found = Checker::new(self, func).lookup(name);
+            let interface = match found {
+                Ref::Type(ty) => match self.types[ty] {
+                    TyKind::Interface(decl, _) => decl,
+                    _ => continue,
+                },
+                Ref::Generic(decl, _) if matches!(self.ast.decls[decl].kind, DeclKind::Interface { .. }) => {
+                    decl
+                }
+                _ => continue,
+            };
+            if self.has_derivative_attribute(func) {
+                // The derivative was written in terms of pairs of the interface.
+                let this = self.self_type(interface);
+                if self.differential(this).is_some() {
+                    continue;
+                }
+            }
+            let text = format!("some {}", self.ast.name(name));
+            let decl = Decl {
+                kind: DeclKind::TypeParam { bases: vec![at], default: None },
+                name: self.ast.symbols.intern(&text),
+                name_span: self.ast.decls[param].name_span,
+                span: self.ast.decls[param].span,
+                modifiers: Modifiers::default(),
+                attributes: Vec::new(),
+                generics: None,
+                parent: Some(func),
+            };
+            let type_param = self.ast.decls.push(decl);
+            self.ast.decls[func].generics.get_or_insert_with(Default::default).params.push(type_param);
+            self.param_owner.insert(type_param, func);
+            self.interface_params.insert(type_param);
+            let ty = self.types.intern(TyKind::Param(type_param));
+            self.tables.decl_types[param] = Some(ty);
+        }
+    }
+
+    /// `int f(int a[])` becomes `int f<let N : int>(int a[N])`: the argument determines the length.
+    fn length_of_argument(&mut self, func: DeclId, param: DeclId, ty: ExprId) -> bool {
+        let is_unsized = matches!(&self.ast.exprs[ty].kind, ExprKind::Index { args, .. } if args.is_empty());
+        if !is_unsized || self.container_of(func).is_some() || self.has_derivative_attribute(func) {
+            return false;
+        }
+        let (span, name_span) = (self.ast.decls[param].span, self.ast.decls[param].name_span);
+        let own = self.ast.name(self.ast.decls[param].name);
+        let text = format!("length of {own}");
+        let name = self.ast.symbols.intern(&text);
+        let int = self.ast.symbols.intern("int");
+        let int = self.ast.exprs.push(Expr { kind: ExprKind::Name(int), span });
+        let decl = Decl {
+            kind: DeclKind::ValueParam { ty: int, default: None },
+            name,
+            name_span,
+            span,
+            modifiers: Modifiers::default(),
+            attributes: Vec::new(),
+            generics: None,
+            parent: Some(func),
+        };
+        let length = self.ast.decls.push(decl);
+        self.ast.decls[func].generics.get_or_insert_with(Default::default).params.push(length);
+        self.param_owner.insert(length, func);
+        self.interface_params.insert(length);
+        let n = self.ast.exprs.push(Expr { kind: ExprKind::Name(name), span });
+        if let ExprKind::Index { args, .. } = &mut self.ast.exprs[ty].kind {
+            args.push(n);
+        }
+        true
+    }
+
+    /// Returns true if an attribute, here or elsewhere, names a derivative of a function of this name.
+    fn has_derivative_attribute(&self, func: DeclId) -> bool {
+        let words = ["ForwardDerivative", "BackwardDerivative", "PrimalSubstitute"];
+        words.iter().any(|word| self.attribute(func, word).is_some())
+            || self.derivative_of.contains_key(&self.ast.decls[func].name)
+    }
+
+    /// Returns true if a call of a generic function with a value of interface type for this parameter opens
+    /// the value. Parameters made by [`Program::make_generic`] keep the interface as their type.
+    pub fn opens(&self, func: DeclId, param: DeclId) -> bool {
+        let own = self.ast.decls[func].generics.as_ref().is_some_and(|g| g.params.contains(&param));
+        own && !self.interface_params.contains(&param)
+    }
+
+    /// The index of the first parameter of a function that takes a value of this generic parameter's type.
+    pub fn first_of_type(&mut self, func: DeclId, generic: DeclId) -> Option<usize> {
+        let ty = self.types.intern(TyKind::Param(generic));
+        let signature = self.raw_signature(func);
+        signature.params.iter().position(|p| p.ty == ty && p.dir != crate::Direction::Out)
+    }
+
+    /// Gives a parsed file the scope of another file's module, without adding its names there.
+    pub fn join_module(&mut self, index: usize, module_of: usize) {
+        let module = self.module_of_index.get(&module_of).copied().unwrap_or(0);
+        self.module_of_file.insert(self.ast.files[index].file, module);
+        self.module_of_index.insert(index, module);
+    }
+
+    /// Enters a file of `typealias`es as if it were part of another file's module, and returns the types that
+    /// they name; `None` where there is no such type.
+    pub fn aliases(&mut self, index: usize, module_of: usize) -> Vec<Option<Ty>> {
+        self.join_module(index, module_of);
+        let decls = self.ast.files[index].decls.clone();
+        let mut found = Vec::new();
+        for decl in decls {
+            let DeclKind::TypeAlias(expr) = self.ast.decls[decl].kind else { continue };
+            let mut checker = Checker::new(self, decl);
+            checker.infer_any(expr, None);
+            found.push(match self.tables.exprs[expr].meaning {
+                Meaning::Type(ty) => Some(ty),
+                _ => None,
+            });
+        }
+        found
+    }
+}
+
+impl Program {
+    /// Returns true if a body assigns to the variable of this name as a whole, or passes it to a function
+    /// that may. A variable of the same name inside the body counts too.
+    fn is_written_in(&self, body: StmtId, name: Symbol) -> bool {
+        let ast = &self.ast;
+        let (mut stmts, mut exprs) = (vec![body], Vec::new());
+        loop {
+            while let Some(expr) = exprs.pop() {
+                if let ExprKind::Assign(_, target, _) = ast.exprs[expr].kind
+                    && is_name(ast, target, name)
+                {
+                    return true;
+                }
+                if let ExprKind::Call { callee, args } = &ast.exprs[expr].kind
+                    && let Some(at) = args.iter().position(|&a| is_name(ast, a, name))
+                    && let Some(callee) = last_name(ast, *callee)
+                    && self.writes_parameter(callee, at)
+                {
+                    return true;
+                }
+                ast.exprs[expr].kind.operands(&mut exprs);
+            }
+            let Some(stmt) = stmts.pop() else { return false };
+            let mut declare = |decl: DeclId| {
+                if let DeclKind::Var { init, .. } = ast.decls[decl].kind {
+                    exprs.extend(init);
+                }
+            };
+            match &ast.stmts[stmt].kind {
+                StmtKind::Block(inner) => stmts.extend(inner),
+                StmtKind::Expr(expr) => exprs.push(*expr),
+                StmtKind::Decl(decls) => decls.iter().for_each(|&d| declare(d)),
+                StmtKind::If { cond, then, otherwise } => {
+                    exprs.push(*cond);
+                    stmts.push(*then);
+                    stmts.extend(otherwise);
+                }
+                StmtKind::IfLet { var, then, otherwise } => {
+                    declare(*var);
+                    stmts.push(*then);
+                    stmts.extend(otherwise);
+                }
+                StmtKind::For { init, cond, step, body } => {
+                    exprs.extend(cond.iter().chain(step));
+                    stmts.extend(init.iter().chain([body]));
+                }
+                StmtKind::While { cond, body } | StmtKind::DoWhile { body, cond } => {
+                    exprs.push(*cond);
+                    stmts.push(*body);
+                }
+                StmtKind::Switch { scrutinee, cases } => {
+                    exprs.push(*scrutinee);
+                    stmts.extend(cases.iter().flat_map(|c| &c.body));
+                }
+                StmtKind::Return(value) => exprs.extend(value),
+                StmtKind::TargetSwitch(cases) => stmts.extend(cases.iter().flat_map(|c| &c.1)),
+                StmtKind::DoCatch { body, catches, .. } => {
+                    stmts.push(*body);
+                    stmts.extend(catches.iter().map(|c| c.1));
+                }
+                StmtKind::Throw(value) => exprs.push(*value),
+                StmtKind::Try(var) => declare(*var),
+                StmtKind::Defer(body) | StmtKind::Labeled { body, .. } => stmts.push(*body),
+                StmtKind::Empty
+                | StmtKind::Break
+                | StmtKind::BreakTo { .. }
+                | StmtKind::Continue
+                | StmtKind::Discard
+                | StmtKind::Unsupported(_)
+                | StmtKind::IntrinsicAsm(_)
+                | StmtKind::Error => {}
+            }
+        }
+    }
+
+    /// Returns true if a function of this name writes its parameter at this index.
+    fn writes_parameter(&self, name: Symbol, at: usize) -> bool {
+        let written = Modifiers(Modifiers::OUT.0 | Modifiers::INOUT.0 | Modifiers::REF.0);
+        let functions = self.modules.iter().filter_map(|m| m.names.get(&name)).flatten();
+        functions.into_iter().any(|&f| match &self.ast.decls[f].kind {
+            DeclKind::Func { params, .. } => {
+                params.get(at).is_some_and(|&p| self.ast.decls[p].modifiers.has(written))
+            }
+            _ => false,
+        })
+    }
+}
+
+fn is_name(ast: &Ast, expr: ExprId, name: Symbol) -> bool {
+    match ast.exprs[expr].kind {
+        ExprKind::Name(own) => own == name,
+        ExprKind::Paren(inner) => is_name(ast, inner, name),
+        _ => false,
+    }
+}

@@ -1,0 +1,272 @@
+//! Infers the generic arguments of a call from the types of its arguments.
+//!
+//! Each argument is matched with the type of its parameter, which yields facts about the generic parameters
+//! mentioned in that type. An exact match decides; where the types may still be converted, all types found
+//! for a generic parameter are joined. Then come the constraints (`where T == U.V`), the defaults, and the
+//! empty pack. The constraints are proved last, for all arguments together, so that no step here has to prove
+//! one individually.
+
+use syntax::DeclId;
+use syntax::ast::DeclKind;
+
+use crate::exprs::infer::Checker;
+use crate::exprs::mismatch::Failure;
+use crate::exprs::overload::Argument;
+use crate::names::lookup::Candidate;
+use crate::signature::{Signature, Subst};
+use crate::types::builtin::FLOATS;
+use crate::types::{GenericArg, Scalar, Ty, TyKind, Val};
+
+impl Checker<'_> {
+    /// Infers the arguments of a candidate's generics.
+    pub(crate) fn infer_generics(
+        &mut self,
+        candidate: &Candidate,
+        pattern: &Signature,
+        args: &[Argument],
+    ) -> Result<Subst, Failure> {
+        let mut env = (*candidate.env).clone();
+        env.this = candidate.self_ty.or(env.this);
+        let Some(generics) = self.p.ast.decls[candidate.decl].generics.clone() else { return Ok(env) };
+        let explicit =
+            self.p.assign_generics(&generics.params, &candidate.explicit).ok_or(Failure::Generics)?;
+        let mut open: Vec<DeclId> = Vec::new();
+        for (&param, arg) in generics.params.iter().zip(explicit) {
+            let Some(arg) = arg else {
+                open.push(param);
+                continue;
+            };
+            let is_value = matches!(self.p.ast.decls[param].kind, DeclKind::ValueParam { .. });
+            if is_value != matches!(arg, GenericArg::Val(_)) {
+                return Err(Failure::Generics);
+            }
+            env.map.push((param, arg));
+        }
+        if !open.is_empty() {
+            let mut found = Found::default();
+            for (param, arg) in pattern.params.iter().zip(args) {
+                let Some(from) = arg.ty else { continue };
+                if from == Ty::ERROR {
+                    continue;
+                }
+                let to = if env.is_empty() { param.ty } else { self.p.substitute(param.ty, &env) };
+                self.collect(to, from, &open, &mut found);
+            }
+            for &param in &open {
+                if !matches!(self.p.ast.decls[param].kind, DeclKind::ValueParam { .. })
+                    && let Some(ty) = self.solve(param, &found)
+                {
+                    env.map.push((param, GenericArg::Type(ty)));
+                }
+            }
+            self.p.infer_from_constraints(candidate.decl, &open, &mut env);
+            for &param in &open {
+                if env.get(param).is_some() {
+                    continue;
+                }
+                let arg = if matches!(self.p.ast.decls[param].kind, DeclKind::ValueParam { .. }) {
+                    let val =
+                        found.vals.iter().chain(&found.weak_vals).find(|v| v.0 == param).map(|v| v.1.clone());
+                    val.map(GenericArg::Val)
+                } else {
+                    self.solve(param, &found).map(GenericArg::Type)
+                };
+                match arg.or_else(|| self.default_arg(param, &env)).or_else(|| self.p.empty_pack(param)) {
+                    Some(arg) => env.map.push((param, arg)),
+                    None => {
+                        let mut types =
+                            found.types.iter().filter(|found| found.0 == param).map(|found| found.1);
+                        let one = types.next();
+                        let other = one.and_then(|one| types.find(|&other| other != one));
+                        return Err(match (one, other) {
+                            (Some(one), Some(other)) => Failure::Conflict { one, other },
+                            _ => Failure::NotInferred { param },
+                        });
+                    }
+                }
+            }
+        }
+        if let Some((subject, bound)) = self.p.unsatisfied(candidate.decl, &env) {
+            return Err(Failure::Constraint { subject, bound });
+        }
+        Ok(env)
+    }
+
+    /// The common type of the arguments for one parameter; an integer becomes `float` if only floats are
+    /// allowed.
+    fn solve(&mut self, param: DeclId, found: &Found) -> Option<Ty> {
+        let mut exact = found.types.iter().filter(|t| t.0 == param && t.2).map(|t| t.1);
+        let mut ty = exact.next();
+        if ty.is_none() {
+            for &(_, from, _) in found.types.iter().filter(|t| t.0 == param) {
+                ty = match ty {
+                    None => Some(from),
+                    Some(ty) => Some(self.p.join(ty, from)?),
+                };
+            }
+        }
+        let ty = ty?;
+        let as_param = self.p.types.intern(TyKind::Param(param));
+        if let TyKind::Pack(parts) = self.p.types[ty].clone() {
+            let parts = parts.into_iter().map(|part| self.fitted(as_param, part)).collect();
+            return Some(self.p.pack_of(parts));
+        }
+        Some(self.fitted(as_param, ty))
+    }
+
+    /// Adjusts a type to a parameter: an integer becomes `float` if only floats are allowed.
+    fn fitted(&mut self, as_param: Ty, ty: Ty) -> Ty {
+        let wants_float = {
+            let kinds = self.p.kinds_of(as_param);
+            let bounded = !self.p.interfaces_of(as_param).is_empty();
+            bounded && kinds & FLOATS != 0 && kinds & !(FLOATS | 256) == 0
+        };
+        if wants_float {
+            let float =
+                |ty: Ty, checker: &Self| matches!(&checker.p.types[ty], TyKind::Scalar(s) if !s.is_float());
+            return match self.p.types[ty].clone() {
+                TyKind::Scalar(s) if !s.is_float() => Ty::FLOAT,
+                TyKind::Vector(e, n) if float(e, self) => self.p.types.intern(TyKind::Vector(Ty::FLOAT, n)),
+                TyKind::Matrix(e, r, c, _) if float(e, self) => self.p.types.matrix(Ty::FLOAT, r, c),
+                _ => ty,
+            };
+        }
+        if ty == Ty::BOOL && self.p.kinds_of(as_param) & 1 == 0 && self.p.kinds_of(as_param) & 2 != 0 {
+            return self.p.types.scalar(Scalar::Int);
+        }
+        ty
+    }
+
+    /// Collects what the elements of a pack determine of the parameters in an expansion's pattern.
+    fn collect_elements(
+        &mut self,
+        pattern: Ty,
+        shape: &GenericArg,
+        pack: Ty,
+        open: &[DeclId],
+        found: &mut Found,
+    ) {
+        let parts = self.p.elements(pack);
+        let mut env = Subst::default();
+        // Match element by element if that is exact; otherwise combine what the elements determine.
+        if self.p.unify_expand(pattern, shape, pack, open, &mut env) {
+            found.add(env);
+            return;
+        }
+        let mut lists: Vec<(DeclId, Vec<Ty>)> = Vec::new();
+        for part in parts {
+            let mut inner = Found::default();
+            self.collect(pattern, part, open, &mut inner);
+            for &param in open {
+                if !self.p.is_pack_param(param) {
+                    continue;
+                }
+                let own: Vec<Ty> = inner.types.iter().filter(|t| t.0 == param).map(|t| t.1).collect();
+                let Some(&first) = own.first() else { continue };
+                let ty = own.iter().skip(1).fold(first, |a, &b| self.p.join(a, b).unwrap_or(a));
+                match lists.iter_mut().find(|l| l.0 == param) {
+                    Some(list) => list.1.push(ty),
+                    None => lists.push((param, vec![ty])),
+                }
+            }
+            found.types.extend(inner.types.into_iter().filter(|t| !self.p.is_pack_param(t.0)));
+            found.vals.extend(inner.vals.into_iter().filter(|t| !self.p.is_pack_param(t.0)));
+        }
+        for (param, list) in lists {
+            let ty = self.p.pack_of(list);
+            found.types.push((param, ty, false));
+        }
+    }
+
+    /// Collects what an argument determines of the generic parameters in its parameter's type.
+    fn collect(&mut self, pattern: Ty, from: Ty, open: &[DeclId], found: &mut Found) {
+        match (self.p.types[pattern].clone(), self.p.types[from].clone()) {
+            (TyKind::Each(pack), _) if matches!(self.p.types[pack], TyKind::Param(p) if open.contains(&p)) => {
+                if let TyKind::Param(param) = self.p.types[pack] {
+                    found.types.push((param, from, false));
+                }
+            }
+            (TyKind::Expand(pattern, shape), _) if self.p.is_pack(from) => {
+                self.collect_elements(pattern, &shape, from, open, found);
+            }
+            (TyKind::Param(param), _) if open.contains(&param) => {
+                if self.p.is_pack_param(param) != self.p.is_pack(from) {
+                    return;
+                }
+                let from = self.p.loaded(from);
+                found.types.push((param, from, false));
+            }
+            (TyKind::Vector(element, n), TyKind::Vector(from, m)) => {
+                self.collect(element, from, open, found);
+                collect_val(&n, &m, open, found);
+            }
+            (TyKind::Vector(element, n), TyKind::Scalar(_)) => {
+                self.collect(element, from, open, found);
+                // A scalar counts as a vector of one component, unless another argument determines more.
+                if let Val::Param(param) = n
+                    && open.contains(&param)
+                {
+                    found.weak_vals.push((param, Val::Int(1)));
+                }
+            }
+            (TyKind::Matrix(element, ..), TyKind::Scalar(_)) => self.collect(element, from, open, found),
+            (TyKind::Matrix(element, r, c, order), TyKind::Matrix(from, s, d, other)) => {
+                self.collect(element, from, open, found);
+                collect_val(&r, &s, open, found);
+                collect_val(&c, &d, open, found);
+                collect_val(&order, &other, open, found);
+            }
+            (TyKind::Optional(inner), from_kind) => match from_kind {
+                TyKind::Optional(from) => self.collect(inner, from, open, found),
+                TyKind::NoneLiteral => {}
+                _ => self.collect(inner, from, open, found),
+            },
+            _ => {
+                // All other types have to match exactly.
+                let mut env = Subst::default();
+                if self.p.unify(pattern, from, open, &mut env) {
+                    found.add(env);
+                } else if let TyKind::Interface(decl, args) = self.p.types[pattern].clone() {
+                    for interface in self.p.interfaces_of(from) {
+                        let mut env = Subst::default();
+                        if matches!(self.p.types[interface], TyKind::Interface(d, _) if d == decl)
+                            && !args.is_empty()
+                            && self.p.unify(pattern, interface, open, &mut env)
+                        {
+                            found.add(env);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The generic arguments that are determined by a call's arguments.
+#[derive(Debug, Default)]
+struct Found {
+    /// Parameter, type, and true if the type has to match exactly.
+    types: Vec<(DeclId, Ty, bool)>,
+    vals: Vec<(DeclId, Val)>,
+    weak_vals: Vec<(DeclId, Val)>,
+}
+
+impl Found {
+    /// Adds the arguments found by an exact match.
+    fn add(&mut self, env: Subst) {
+        for (param, arg) in env.map {
+            match arg {
+                GenericArg::Type(ty) => self.types.push((param, ty, true)),
+                GenericArg::Val(val) => self.vals.push((param, val)),
+            }
+        }
+    }
+}
+
+fn collect_val(pattern: &Val, from: &Val, open: &[DeclId], found: &mut Found) {
+    if let Val::Param(param) = pattern
+        && open.contains(param)
+    {
+        found.vals.push((*param, from.clone()));
+    }
+}

@@ -1,0 +1,276 @@
+//! Resolves requirements of an interface to the members that fulfil them for a known type.
+
+use syntax::ast::{AccessorKind, DeclKind};
+use syntax::{DeclId, Symbol};
+
+use crate::exprs::infer::Checker;
+use crate::generics::conformance::FacetKind;
+use crate::program::Program;
+use crate::signature::{Resolved, Subst};
+use crate::tables::{FuncRef, SynthesizedMember};
+use crate::types::builtin::Magic;
+use crate::types::{GenericArg, Ty, TyKind};
+
+impl Program {
+    /// Returns true if a declaration is (part of) a requirement of an interface.
+    pub fn is_requirement(&self, decl: DeclId) -> bool {
+        self.container_of(decl).is_some_and(|c| matches!(self.ast.decls[c].kind, DeclKind::Interface { .. }))
+    }
+
+    /// Resolves a requirement (method, accessor, constructor, static function) for its `self_ty`. A function
+    /// that is not a requirement resolves to itself.
+    pub fn resolve_requirement(&mut self, func: &FuncRef) -> Resolved {
+        let Some(container) = self.container_of(func.decl) else { return Resolved::Func(func.clone()) };
+        if !matches!(self.ast.decls[container].kind, DeclKind::Interface { .. }) {
+            return Resolved::Func(func.clone());
+        }
+        let Some(self_ty) = func.self_ty else { return Resolved::Unresolved };
+        if self.is_existential(self_ty) {
+            let name = self.ast.name(self.ast.decls[func.decl].name);
+            return match (self.magic.get(&container), name) {
+                (Some(Magic::Differentiable), "dzero") => {
+                    Resolved::Synthesized(SynthesizedMember::DZero, self_ty)
+                }
+                (Some(Magic::Differentiable), "dadd") => {
+                    Resolved::Synthesized(SynthesizedMember::DAdd, self_ty)
+                }
+                _ => Resolved::Func(func.clone()),
+            };
+        }
+        if matches!(
+            self.types[self_ty],
+            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_) | TyKind::Error
+        ) {
+            return Resolved::Unresolved;
+        }
+        self.fulfilment(func, self_ty)
+    }
+
+    /// The member that fulfils a requirement for a type whose members are all known.
+    pub(crate) fn fulfilment(&mut self, func: &FuncRef, self_ty: Ty) -> Resolved {
+        let Some(container) = self.container_of(func.decl) else { return Resolved::Unresolved };
+        // An accessor is found through its property or subscript.
+        if let DeclKind::Accessor { kind, .. } = self.ast.decls[func.decl].kind {
+            let Some(parent) = self.ast.decls[func.decl].parent else { return Resolved::Unresolved };
+            let member = FuncRef { decl: parent, ..func.clone() };
+            return match self.fulfilment(&member, self_ty) {
+                Resolved::Func(found) if found.decl == parent => Resolved::Func(func.clone()),
+                Resolved::Func(found) => match self.accessor(found.decl, kind) {
+                    Some(decl) => Resolved::Func(FuncRef { decl, ..found }),
+                    None => Resolved::Unresolved,
+                },
+                other => other,
+            };
+        }
+        let name = self.member_name(func.decl);
+        let magic = self.magic.get(&container).copied();
+        if let Some(found) = self.member_for(func, self_ty, name) {
+            return Resolved::Func(found);
+        }
+        if magic == Some(Magic::Differentiable) {
+            let member = match self.ast.name(name) {
+                "dzero" => Some(SynthesizedMember::DZero),
+                "dadd" => Some(SynthesizedMember::DAdd),
+                _ => None,
+            };
+            if let Some(member) = member {
+                return Resolved::Synthesized(member, self_ty);
+            }
+        }
+        if self.has_default(func.decl) {
+            return Resolved::Func(func.clone());
+        }
+        if magic.is_some() {
+            let text = if matches!(self.ast.decls[func.decl].kind, DeclKind::Init { .. }) {
+                "__init".to_string()
+            } else {
+                self.ast.name(name).to_string()
+            };
+            return Resolved::Builtin(text);
+        }
+        Resolved::Unresolved
+    }
+
+    /// The user's `dzero` or `dadd` for a type.
+    pub fn differential_member(&mut self, ty: Ty, name: &str) -> Option<FuncRef> {
+        let name = self.ast.symbols.find(name)?;
+        let interface = self.magic_decl(Magic::Differentiable)?;
+        let decl = self.names_in(interface)?.get(&name)?[0];
+        match self.resolve_requirement(&FuncRef { decl, args: Vec::new(), self_ty: Some(ty) }) {
+            Resolved::Func(func) if func.decl != decl => Some(func),
+            _ => None,
+        }
+    }
+
+    fn accessor(&self, member: DeclId, wanted: AccessorKind) -> Option<DeclId> {
+        let (DeclKind::Property { accessors, .. } | DeclKind::Subscript { accessors, .. }) =
+            &self.ast.decls[member].kind
+        else {
+            return None;
+        };
+        accessors
+            .iter()
+            .copied()
+            .find(|&a| matches!(self.ast.decls[a].kind, DeclKind::Accessor { kind, .. } if kind == wanted))
+    }
+
+    fn has_default(&self, decl: DeclId) -> bool {
+        match &self.ast.decls[decl].kind {
+            DeclKind::Func { body, .. } | DeclKind::Init { body, .. } | DeclKind::Accessor { body, .. } => {
+                body.is_some()
+            }
+            DeclKind::Property { accessors, .. } | DeclKind::Subscript { accessors, .. } => {
+                accessors.iter().any(|&a| self.has_default(a))
+            }
+            DeclKind::Var { init, .. } => init.is_some(),
+            _ => false,
+        }
+    }
+
+    /// The name under which a member is found in its type.
+    pub(crate) fn member_name(&mut self, decl: DeclId) -> Symbol {
+        match self.ast.decls[decl].kind {
+            DeclKind::Init { .. } => self.words.init,
+            DeclKind::Subscript { .. } => self.ast.symbols.intern("__subscript"),
+            _ => self.ast.decls[decl].name,
+        }
+    }
+
+    /// The member of a type that fulfils a requirement: one with the same parameters, or else the first that
+    /// fulfils it.
+    fn member_for(&mut self, func: &FuncRef, self_ty: Ty, name: Symbol) -> Option<FuncRef> {
+        let required = self.substituted_params(func);
+        let mut first = None;
+        for (_, found) in self.members_for(func, self_ty, name) {
+            let Some(found) = found else { continue };
+            if self.difference(func, &found).is_some() {
+                continue;
+            }
+            if self.substituted_params(&found) == required {
+                return Some(found);
+            }
+            first.get_or_insert(found);
+        }
+        first
+    }
+
+    /// The members of a type that may fulfil a requirement, with the requirement's generic arguments if they
+    /// accept these.
+    pub(crate) fn members_for(
+        &mut self,
+        func: &FuncRef,
+        self_ty: Ty,
+        name: Symbol,
+    ) -> Vec<(DeclId, Option<FuncRef>)> {
+        let mut facets: Vec<_> =
+            self.facets(self_ty).iter().filter(|f| f.kind != FacetKind::Interface).cloned().collect();
+        facets.extend(
+            self.blanket_facets(self_ty, |p, ext| p.names_in(ext).is_some_and(|n| n.contains_key(&name))),
+        );
+        // The parameters of the requirement for this type.
+        let required = self.substituted_params(func);
+        let mut members = Vec::new();
+        for facet in facets {
+            let Some(decls) = self.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else {
+                continue;
+            };
+            for decl in decls {
+                let same_kind = matches!(
+                    (&self.ast.decls[decl].kind, &self.ast.decls[func.decl].kind),
+                    (DeclKind::Func { .. }, DeclKind::Func { .. })
+                        | (DeclKind::Init { .. }, DeclKind::Init { .. })
+                        | (DeclKind::Property { .. } | DeclKind::Var { .. }, DeclKind::Property { .. })
+                        | (DeclKind::Subscript { .. }, DeclKind::Subscript { .. })
+                        | (DeclKind::Var { .. }, DeclKind::Var { .. })
+                );
+                if !same_kind {
+                    continue;
+                }
+                let Some(own) = self.args_for(decl, func, &required) else {
+                    members.push((decl, None));
+                    continue;
+                };
+                let mut env: Subst = (*facet.env).clone();
+                env.this = Some(facet.self_ty);
+                env.map.extend(own);
+                let args = self
+                    .all_generic_params(decl)
+                    .into_iter()
+                    .map(|p| env.get(p).cloned().unwrap_or_else(|| self.param_arg(p)))
+                    .collect();
+                members.push((decl, Some(FuncRef { decl, args, self_ty: Some(facet.self_ty) })));
+            }
+        }
+        members
+    }
+
+    /// Maps the generic arguments of a requirement to those of a member that may fulfil it. For a generic
+    /// parameter that was made from a parameter of interface type, the argument is the type of the
+    /// requirement's parameter.
+    fn args_for(
+        &mut self,
+        decl: DeclId,
+        func: &FuncRef,
+        required: &[Ty],
+    ) -> Option<Vec<(DeclId, GenericArg)>> {
+        let asked = self.own_params(func.decl);
+        let n_outer = func.args.len().saturating_sub(asked.len());
+        let mut given = asked
+            .iter()
+            .zip(&func.args[n_outer..])
+            .filter(|a| !self.interface_params.contains(a.0))
+            .peekable();
+        // Arguments that the requirement does not name are inferred from its parameters.
+        let is_inferred = given.peek().is_none();
+        let mut own: Vec<(DeclId, GenericArg)> = Vec::new();
+        let mut open = Vec::new();
+        for param in self.own_params(decl) {
+            if is_inferred || self.interface_params.contains(&param) {
+                open.push(param);
+                continue;
+            }
+            let (&asked, arg) = given.next()?;
+            if self.is_type_param(asked) != self.is_type_param(param) {
+                return None;
+            }
+            own.push((param, arg.clone()));
+        }
+        if given.next().is_some() {
+            return None;
+        }
+        let mut env = Subst::default();
+        let params = self.params_of(decl);
+        for (param, &wanted) in params.into_iter().zip(required) {
+            let ty = self.decl_type(param);
+            self.unify(ty, wanted, &open, &mut env);
+        }
+        for param in open {
+            let arg =
+                env.get(param).cloned().or_else(|| Checker::outside(self, decl).default_arg(param, &env));
+            own.push((param, arg?));
+        }
+        Some(own)
+    }
+
+    fn is_type_param(&self, param: DeclId) -> bool {
+        matches!(self.ast.decls[param].kind, DeclKind::TypeParam { .. })
+    }
+
+    pub(crate) fn own_params(&self, decl: DeclId) -> Vec<DeclId> {
+        self.ast.decls[decl].generics.as_ref().map_or(Vec::new(), |g| g.params.clone())
+    }
+
+    fn substituted_params(&mut self, func: &FuncRef) -> Vec<Ty> {
+        let env = self.subst_of(func);
+        let types: Vec<Ty> = self
+            .params_of(func.decl)
+            .into_iter()
+            .map(|p| {
+                let ty = self.decl_type(p);
+                self.substitute(ty, &env)
+            })
+            .collect();
+        // A pack contributes as many parameters as it has elements.
+        self.spliced(types)
+    }
+}

@@ -1,0 +1,531 @@
+//! Substitutes generic arguments in types, normalises the results, and prints types.
+//!
+//! Normalisation replaces an associated type of a known type by its definition, and an associated type that
+//! an equality constraint names by the other side of the constraint. It also recomputes a synthesised
+//! differential, since the substituted type may have another one.
+
+use syntax::DeclId;
+use syntax::ast::{DeclKind, UnaryOp};
+
+use crate::generics::conformance::FacetKind;
+use crate::program::Program;
+use crate::signature::Subst;
+use crate::tables::{Callable, FuncRef};
+use crate::types::builtin::Magic;
+use crate::types::{Args, GenericArg, Order, Ty, TyKind, Val};
+
+impl Program {
+    /// The substitution of a function's generic parameters and of `This`.
+    pub fn subst_of(&self, func: &FuncRef) -> Subst {
+        let map = self.all_generic_params(func.decl).into_iter().zip(func.args.iter().cloned()).collect();
+        Subst { map, this: func.self_ty, element: None }
+    }
+
+    /// Substitutes arguments in a type. The result is normalised: associated types of known types are
+    /// replaced.
+    pub fn substitute(&mut self, ty: Ty, env: &Subst) -> Ty {
+        if env.is_empty() {
+            return ty;
+        }
+        let kind = match self.types[ty].clone() {
+            TyKind::Param(param) => {
+                return match env.get(param) {
+                    Some(GenericArg::Type(arg)) => *arg,
+                    _ => ty,
+                };
+            }
+            TyKind::This(_) => return env.this.unwrap_or(ty),
+            TyKind::Assoc(base, assoc) => {
+                let new = self.substitute(base, env);
+                return if new == base { self.project(base, assoc) } else { self.project(new, assoc) };
+            }
+            TyKind::SynthDiff(primal) => {
+                let new = self.substitute(primal, env);
+                if new == primal {
+                    return ty;
+                }
+                return self.differential(new).unwrap_or(Ty::ERROR);
+            }
+            TyKind::Vector(e, n) => TyKind::Vector(self.substitute(e, env), self.substitute_val(&n, env)),
+            TyKind::Matrix(e, r, c, order) => TyKind::Matrix(
+                self.substitute(e, env),
+                self.substitute_val(&r, env),
+                self.substitute_val(&c, env),
+                self.substitute_val(&order, env),
+            ),
+            TyKind::Array(e, n) => {
+                TyKind::Array(self.substitute(e, env), n.map(|n| self.substitute_val(&n, env)))
+            }
+            TyKind::Struct(decl, args) => {
+                if args.is_empty() {
+                    return ty;
+                }
+                TyKind::Struct(decl, self.substitute_args(&args, env))
+            }
+            TyKind::Interface(decl, args) => {
+                if args.is_empty() {
+                    return ty;
+                }
+                TyKind::Interface(decl, self.substitute_args(&args, env))
+            }
+            TyKind::Opaque(decl, args) => TyKind::Opaque(decl, self.substitute_args(&args, env)),
+            TyKind::Function(decl, args) => TyKind::Function(decl, self.substitute_args(&args, env)),
+            TyKind::DiffPair(e) => TyKind::DiffPair(self.substitute(e, env)),
+            TyKind::DiffPtrPair(e) => TyKind::DiffPtrPair(self.substitute(e, env)),
+            TyKind::Optional(e) => TyKind::Optional(self.substitute(e, env)),
+            TyKind::Pointer(e) => TyKind::Pointer(self.substitute(e, env)),
+            TyKind::Buffer(kind, e) => TyKind::Buffer(kind, self.substitute(e, env)),
+            TyKind::Tuple(parts) => {
+                let parts = parts.into_iter().map(|t| self.substitute(t, env)).collect();
+                return self.tuple_of(parts);
+            }
+            TyKind::Pack(parts) => {
+                let parts = parts.into_iter().map(|t| self.substitute(t, env)).collect();
+                return self.pack_of(parts);
+            }
+            TyKind::Each(pack) => return self.substitute_each(pack, env),
+            TyKind::Expand(pattern, shape) => return self.substitute_expand(pattern, &shape, env),
+            TyKind::Error
+            | TyKind::Void
+            | TyKind::Scalar(_)
+            | TyKind::Enum(_)
+            | TyKind::String
+            | TyKind::NullPtr
+            | TyKind::NoneLiteral => return ty,
+        };
+        self.types.intern(kind)
+    }
+
+    /// Substitutes arguments in a generic argument.
+    pub fn substitute_arg(&mut self, arg: &GenericArg, env: &Subst) -> GenericArg {
+        match arg {
+            GenericArg::Type(ty) => GenericArg::Type(self.substitute(*ty, env)),
+            GenericArg::Val(val) => GenericArg::Val(self.substitute_val(val, env)),
+        }
+    }
+
+    pub(crate) fn substitute_args(&mut self, args: &Args, env: &Subst) -> Args {
+        args.iter().map(|a| self.substitute_arg(a, env)).collect()
+    }
+
+    /// Substitutes arguments in a compile-time integer and folds the result.
+    pub fn substitute_val(&mut self, val: &Val, env: &Subst) -> Val {
+        match val {
+            Val::Int(_) | Val::Error => val.clone(),
+            Val::Param(param) => match env.get(*param) {
+                Some(GenericArg::Val(arg)) => arg.clone(),
+                _ => val.clone(),
+            },
+            Val::Binary(op, a, b) => {
+                let (a, b) = (self.substitute_val(a, env), self.substitute_val(b, env));
+                binary_val(*op, a, b)
+            }
+            Val::Select(parts) => {
+                let [cond, a, b] = &**parts;
+                match self.substitute_val(cond, env) {
+                    Val::Int(cond) => self.substitute_val(if cond != 0 { a } else { b }, env),
+                    Val::Error => Val::Error,
+                    cond => {
+                        let (a, b) = (self.substitute_val(a, env), self.substitute_val(b, env));
+                        Val::Select(Box::new([cond, a, b]))
+                    }
+                }
+            }
+            Val::Member(member) => {
+                let member = self.substitute_func(member, env);
+                self.constant_member(member)
+            }
+            Val::SizeOf(kind, ty) => {
+                let ty = self.substitute(*ty, env);
+                match self.measure(*kind, ty) {
+                    Some(n) => Val::Int(n),
+                    None => Val::SizeOf(*kind, ty),
+                }
+            }
+            Val::CountOf(ty) => {
+                let ty = self.substitute(*ty, env);
+                self.count_of(&GenericArg::Type(ty))
+            }
+            Val::CountOfVals(vals) => {
+                let vals = self.substitute_val(vals, env);
+                self.count_of(&GenericArg::Val(vals))
+            }
+            Val::Pack(vals) => {
+                let mut out = Vec::new();
+                for val in vals {
+                    match self.substitute_val(val, env) {
+                        Val::Pack(inner) => out.extend(inner),
+                        val => out.push(val),
+                    }
+                }
+                Val::Pack(out)
+            }
+            Val::Each(pack) => self.substitute_each_val(pack, env),
+            Val::Expand(pattern, shape) => self.substitute_expand_val(pattern, shape, env),
+        }
+    }
+
+    /// Substitutes arguments in a reference to a function (a callee found in a generic body).
+    pub fn substitute_func(&mut self, func: &FuncRef, env: &Subst) -> FuncRef {
+        FuncRef {
+            decl: func.decl,
+            args: self.substitute_args(&func.args, env),
+            self_ty: func.self_ty.map(|ty| self.substitute(ty, env)),
+        }
+    }
+
+    /// Substitutes arguments in a callee.
+    pub fn substitute_callable(&mut self, callable: &Callable, env: &Subst) -> Callable {
+        match callable {
+            Callable::Func(func) => Callable::Func(self.substitute_func(func, env)),
+            Callable::Fwd(inner, asks) => {
+                Callable::Fwd(Box::new(self.substitute_callable(inner, env)), *asks)
+            }
+            Callable::Bwd(inner, asks) => {
+                Callable::Bwd(Box::new(self.substitute_callable(inner, env)), *asks)
+            }
+            Callable::Apply(inner, asks) => {
+                Callable::Apply(Box::new(self.substitute_callable(inner, env)), *asks)
+            }
+            Callable::Linearize(inner, asks) => {
+                Callable::Linearize(Box::new(self.substitute_callable(inner, env)), *asks)
+            }
+            Callable::Synthesized(member, ty) => Callable::Synthesized(*member, self.substitute(*ty, env)),
+        }
+    }
+
+    /// `base.Assoc`, normalised.
+    pub(crate) fn project(&mut self, base: Ty, assoc: DeclId) -> Ty {
+        if base == Ty::ERROR {
+            return Ty::ERROR;
+        }
+        let magic = self.container_of(assoc).and_then(|c| self.magic.get(&c).copied());
+        let unknown = matches!(
+            self.types[base],
+            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Interface(..) | TyKind::Each(_)
+        );
+        if unknown {
+            let raw = self.types.intern(TyKind::Assoc(base, assoc));
+            if let Some(owner) = self.root_owner(base) {
+                let constraints = self.constraints_of(owner);
+                if let Some(&(_, to)) = constraints.equal.iter().find(|e| e.0 == raw) {
+                    return to;
+                }
+            }
+            let mut at = raw;
+            while let TyKind::Assoc(outer, _) = self.types[at] {
+                let (_, equal) = self.constraints_on(outer);
+                for (a, b) in equal {
+                    // Rewrite towards the shorter path so that rewriting terminates.
+                    let (from, to) = if self.path_length(a) >= self.path_length(b) { (a, b) } else { (b, a) };
+                    if self.is_redeclared(from, raw) && to != raw {
+                        return to;
+                    }
+                }
+                at = outer;
+            }
+            // `associatedtype A : I where A.B == int`
+            if let TyKind::Assoc(outer, inner) = self.types[base]
+                && self.ast.decls[inner].generics.is_some()
+            {
+                let constraints = self.constraints_of(inner);
+                let env = Subst { this: Some(outer), ..Subst::default() };
+                for &(from, to) in &constraints.equal {
+                    if let TyKind::Assoc(from_base, from_assoc) = self.types[from]
+                        && from_assoc == assoc
+                        && self.substitute(from_base, &env) == base
+                    {
+                        return self.substitute(to, &env);
+                    }
+                }
+            }
+            if magic == Some(Magic::Differentiable) {
+                // A differential is its own differential.
+                if let TyKind::Assoc(_, inner) = self.types[base]
+                    && inner == assoc
+                {
+                    return base;
+                }
+                if self.is_float_kind(base) {
+                    return base;
+                }
+            }
+            return raw;
+        }
+        match magic {
+            Some(Magic::Differentiable) => return self.differential(base).unwrap_or(Ty::ERROR),
+            Some(Magic::DifferentiablePtr) => return self.pointer_differential(base).unwrap_or(Ty::ERROR),
+            _ => {}
+        }
+        let name = self.ast.decls[assoc].name;
+        self.type_member(base, name).unwrap_or(Ty::ERROR)
+    }
+
+    fn path_length(&self, ty: Ty) -> u32 {
+        match self.types[ty] {
+            TyKind::Assoc(base, _) => 1 + self.path_length(base),
+            _ => 0,
+        }
+    }
+
+    /// Returns true if two associated types of one type are the same: an interface may redeclare an
+    /// associated type of its bases.
+    fn is_redeclared(&self, a: Ty, b: Ty) -> bool {
+        match (&self.types[a], &self.types[b]) {
+            (TyKind::Assoc(x, a), TyKind::Assoc(y, b)) => {
+                x == y && (a == b || self.ast.decls[*a].name == self.ast.decls[*b].name)
+            }
+            _ => a == b,
+        }
+    }
+
+    /// The type that a known type declares as a member of this name, itself or by an extension.
+    pub(crate) fn type_member(&mut self, base: Ty, name: syntax::Symbol) -> Option<Ty> {
+        for facet in self.facets(base).iter() {
+            if facet.kind == FacetKind::Interface {
+                continue;
+            }
+            let found = self.names_in(facet.container).and_then(|n| n.get(&name)).map(|d| d[0]);
+            if let Some(decl) = found
+                && matches!(
+                    self.ast.decls[decl].kind,
+                    DeclKind::TypeAlias(_) | DeclKind::Struct { .. } | DeclKind::Enum { .. }
+                )
+            {
+                let ty = self.decl_type(decl);
+                return Some(self.substitute(ty, &facet.env));
+            }
+        }
+        None
+    }
+
+    /// Evaluates a compile-time integer under a substitution.
+    pub fn val_int(&self, val: &Val, env: &Subst) -> Option<i64> {
+        match val {
+            Val::Int(value) => Some(*value),
+            Val::Param(param) => match env.get(*param) {
+                Some(GenericArg::Val(Val::Param(p))) if p == param => None,
+                Some(GenericArg::Val(arg)) => self.val_int(arg, env),
+                _ => None,
+            },
+            Val::Binary(op, a, b) => {
+                let (a, b) = (self.val_int(a, env)?, self.val_int(b, env)?);
+                match binary_val(*op, Val::Int(a), Val::Int(b)) {
+                    Val::Int(value) => Some(value),
+                    _ => None,
+                }
+            }
+            Val::CountOf(ty) => self.known_count(*ty),
+            Val::CountOfVals(vals) => self.known_val_count(vals),
+            Val::Pack(_)
+            | Val::Each(_)
+            | Val::Expand(..)
+            | Val::Select(_)
+            | Val::Member(_)
+            | Val::SizeOf(..)
+            | Val::Error => None,
+        }
+    }
+
+    /// The name of a type's declaration as shown to the user, without names that the compiler made up.
+    fn shown_name(&self, decl: DeclId) -> String {
+        let name = self.ast.name(self.ast.decls[decl].name);
+        match self.interface_params.contains(&decl) {
+            true => name.trim_start_matches("some ").to_string(),
+            false if name.starts_with('$') => "lambda".to_string(),
+            false => name.to_string(),
+        }
+    }
+
+    /// A type as Slang writes it.
+    pub fn type_name(&self, ty: Ty) -> String {
+        let name = |decl: DeclId| self.shown_name(decl);
+        match &self.types[ty] {
+            TyKind::Error => "<error>".into(),
+            TyKind::Void => "void".into(),
+            TyKind::Scalar(scalar) => scalar.name().into(),
+            TyKind::Vector(element, n) => match (&self.types[*element], n) {
+                (TyKind::Scalar(s), Val::Int(n)) => format!("{}{n}", vector_prefix(s.name())),
+                _ => format!("vector<{}, {}>", self.type_name(*element), self.val_name(n)),
+            },
+            TyKind::Matrix(element, r, c, order) => {
+                let (order, last) = match *order {
+                    Order::HOST => ("", String::new()),
+                    Order::ROWS => ("row_major ", String::new()),
+                    Order::COLUMNS => ("column_major ", String::new()),
+                    ref order => ("", format!(", {}", self.val_name(order))),
+                };
+                match (&self.types[*element], r, c) {
+                    (TyKind::Scalar(s), Val::Int(r), Val::Int(c)) if last.is_empty() => {
+                        format!("{order}{}{r}x{c}", vector_prefix(s.name()))
+                    }
+                    _ => {
+                        let element = self.type_name(*element);
+                        format!("{order}matrix<{element}, {}, {}{last}>", self.val_name(r), self.val_name(c))
+                    }
+                }
+            }
+            TyKind::Array(element, Some(n)) => format!("{}[{}]", self.type_name(*element), self.val_name(n)),
+            TyKind::Array(element, None) => format!("{}[]", self.type_name(*element)),
+            TyKind::Struct(decl, args) | TyKind::Interface(decl, args) | TyKind::Opaque(decl, args) => {
+                self.path_name(*decl, args)
+            }
+            TyKind::Function(decl, args) => format!("{}{}", name(*decl), self.args_name(args)),
+            TyKind::Enum(decl) => self.path_name(*decl, &[]),
+            TyKind::Param(decl) => name(*decl),
+            TyKind::This(_) => "This".into(),
+            TyKind::Assoc(base, decl) => format!("{}.{}", self.type_name(*base), name(*decl)),
+            TyKind::DiffPair(t) => format!("DifferentialPair<{}>", self.type_name(*t)),
+            TyKind::DiffPtrPair(t) => format!("DifferentialPtrPair<{}>", self.type_name(*t)),
+            TyKind::SynthDiff(t) => format!("{}.Differential", self.type_name(*t)),
+            TyKind::Tuple(parts) => {
+                let parts: Vec<String> = parts.iter().map(|&t| self.type_name(t)).collect();
+                format!("Tuple<{}>", parts.join(", "))
+            }
+            TyKind::Pack(parts) => {
+                let parts: Vec<String> = parts.iter().map(|&t| self.type_name(t)).collect();
+                parts.join(", ")
+            }
+            TyKind::Each(t) => format!("each {}", self.type_name(*t)),
+            TyKind::Expand(t, _) => format!("expand {}", self.type_name(*t)),
+            TyKind::Optional(t) => format!("Optional<{}>", self.type_name(*t)),
+            TyKind::Pointer(t) => format!("Ptr<{}>", self.type_name(*t)),
+            TyKind::Buffer(kind, t) => {
+                format!("{}<{}>", kind.name(), self.type_name(*t))
+            }
+            TyKind::String => "String".into(),
+            TyKind::NullPtr => "nullptr".into(),
+            TyKind::NoneLiteral => "none".into(),
+        }
+    }
+
+    /// The name of a type with its enclosing types and namespaces, `A.S<float>.T`, which tells it apart from
+    /// types of the same name declared elsewhere.
+    fn path_name(&self, decl: DeclId, args: &[GenericArg]) -> String {
+        // The arguments of enclosing generics come first and are not written on this name.
+        let own = self.ast.decls[decl].generics.as_ref().map_or(0, |g| g.params.len());
+        let (outer, own) = args.split_at(args.len().saturating_sub(own));
+        let name = format!("{}{}", self.shown_name(decl), self.args_name(own));
+        let parent = self.ast.decls[decl].parent.filter(|&parent| {
+            let is_named = self.ast.decls[parent].name != self.words.empty;
+            let kind = &self.ast.decls[parent].kind;
+            is_named
+                && matches!(
+                    kind,
+                    DeclKind::Struct { .. } | DeclKind::Interface { .. } | DeclKind::Namespace { .. }
+                )
+        });
+        match parent {
+            Some(parent) if !self.is_core(decl) => format!("{}.{name}", self.path_name(parent, outer)),
+            _ => name,
+        }
+    }
+
+    pub(crate) fn args_name(&self, args: &[GenericArg]) -> String {
+        if args.is_empty() {
+            return String::new();
+        }
+        let args: Vec<String> = args
+            .iter()
+            .map(|arg| match arg {
+                GenericArg::Type(ty) => self.type_name(*ty),
+                GenericArg::Val(val) => self.val_name(val),
+            })
+            .collect();
+        format!("<{}>", args.join(", "))
+    }
+
+    fn val_name(&self, val: &Val) -> String {
+        match val {
+            Val::Int(value) => value.to_string(),
+            Val::Param(param) => self.ast.name(self.ast.decls[*param].name).to_string(),
+            Val::Binary(op, a, b) => {
+                let op = match op {
+                    'l' => "<<".to_string(),
+                    'r' => ">>".to_string(),
+                    'L' => "<=".to_string(),
+                    'G' => ">=".to_string(),
+                    '=' => "==".to_string(),
+                    '!' => "!=".to_string(),
+                    'a' => "&&".to_string(),
+                    'o' => "||".to_string(),
+                    op => op.to_string(),
+                };
+                let part = |part: &Val| match part {
+                    Val::Binary(..) | Val::Select(_) => format!("({})", self.val_name(part)),
+                    _ => self.val_name(part),
+                };
+                format!("{} {op} {}", part(a), part(b))
+            }
+            Val::CountOf(ty) => format!("countof({})", self.type_name(*ty)),
+            Val::Select(parts) => {
+                let [cond, a, b] = &**parts;
+                format!("{} ? {} : {}", self.val_name(cond), self.val_name(a), self.val_name(b))
+            }
+            Val::Member(member) => {
+                let name = self.ast.name(self.ast.decls[member.decl].name);
+                match member.self_ty {
+                    Some(ty) => format!("{}.{name}", self.type_name(ty)),
+                    None => name.to_string(),
+                }
+            }
+            Val::SizeOf(_, ty) => format!("sizeof({})", self.type_name(*ty)),
+            Val::CountOfVals(vals) => format!("countof({})", self.val_name(vals)),
+            Val::Pack(vals) => vals.iter().map(|v| self.val_name(v)).collect::<Vec<_>>().join(", "),
+            Val::Each(val) => format!("each {}", self.val_name(val)),
+            Val::Expand(val, _) => format!("expand {}", self.val_name(val)),
+            Val::Error => "<error>".into(),
+        }
+    }
+}
+
+fn vector_prefix(scalar: &str) -> &str {
+    scalar
+}
+
+/// `a op b`, folded if both operands are known.
+pub(crate) fn binary_val(op: char, a: Val, b: Val) -> Val {
+    if let (Val::Int(x), Val::Int(y)) = (&a, &b) {
+        let (x, y) = (*x, *y);
+        let value = match op {
+            '+' => Some(x.wrapping_add(y)),
+            '-' => Some(x.wrapping_sub(y)),
+            '*' => Some(x.wrapping_mul(y)),
+            '/' => x.checked_div(y),
+            '%' => x.checked_rem(y),
+            'l' => u32::try_from(y).ok().and_then(|y| x.checked_shl(y)),
+            'r' => u32::try_from(y).ok().and_then(|y| x.checked_shr(y)),
+            '&' => Some(x & y),
+            '|' => Some(x | y),
+            '^' => Some(x ^ y),
+            '<' => Some(i64::from(x < y)),
+            '>' => Some(i64::from(x > y)),
+            'L' => Some(i64::from(x <= y)),
+            'G' => Some(i64::from(x >= y)),
+            '=' => Some(i64::from(x == y)),
+            '!' => Some(i64::from(x != y)),
+            'a' => Some(i64::from(x != 0 && y != 0)),
+            'o' => Some(i64::from(x != 0 || y != 0)),
+            _ => None,
+        };
+        return value.map_or(Val::Error, Val::Int);
+    }
+    if a == Val::Error || b == Val::Error {
+        return Val::Error;
+    }
+    // Move constants to the right, so that `1 + N` becomes `N + 1`.
+    if matches!(op, '+' | '*') && matches!(a, Val::Int(_)) {
+        return Val::Binary(op, Box::new(b), Box::new(a));
+    }
+    Val::Binary(op, Box::new(a), Box::new(b))
+}
+
+/// The method of `IArithmetic` or a related interface that implements a unary operator.
+pub(crate) fn unary_method(op: UnaryOp) -> Option<&'static str> {
+    match op {
+        UnaryOp::Neg => Some("neg"),
+        UnaryOp::Not => Some("not"),
+        UnaryOp::BitNot => Some("bitNot"),
+        UnaryOp::Plus | UnaryOp::PreInc | UnaryOp::PreDec | UnaryOp::Deref | UnaryOp::AddressOf => None,
+    }
+}

@@ -1,0 +1,648 @@
+//! Resolves names: scopes from the inside out, and members of types.
+
+use std::rc::Rc;
+
+use smallvec::SmallVec;
+use syntax::ast::{DeclKind, ExprKind, Modifiers};
+use syntax::{DeclId, ExprId, Symbol};
+
+use crate::derivatives::signatures::DiffOp;
+use crate::exprs::infer::Checker;
+use crate::generics::conformance::{Facet, FacetKind};
+use crate::signature::Subst;
+use crate::tables::{ExprInfo, FuncRef, Meaning};
+use crate::types::builtin::NativeGeneric;
+use crate::types::{GenericArg, Ty, TyKind, Val};
+
+/// A function that a name may refer to.
+#[derive(Clone, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) decl: DeclId,
+    /// Arguments of the enclosing declarations, and `This`.
+    pub(crate) env: Rc<Subst>,
+    /// For members, the type that the function is a member of.
+    pub(crate) self_ty: Option<Ty>,
+    /// The explicit generic arguments.
+    pub(crate) explicit: Vec<GenericArg>,
+    /// The distance from the reference: by scopes, and within a type by [`Facet::rank`].
+    pub(crate) rank: u32,
+    /// The function is a requirement of an interface.
+    pub(crate) required: bool,
+    /// The derivative operators applied to it, outermost first.
+    pub(crate) ops: Vec<DiffOp>,
+    /// The object of a method within operators, which is held fixed.
+    pub(crate) object: Option<ExprId>,
+}
+
+/// The rank of one scope, which exceeds the ranks within a type.
+const SCOPE: u32 = 1 << 10;
+
+impl Candidate {
+    /// The candidate for a member of a type.
+    pub(crate) fn member(decl: DeclId, facet: &Facet) -> Candidate {
+        Candidate {
+            decl,
+            env: facet.env.clone(),
+            self_ty: Some(facet.self_ty),
+            explicit: Vec::new(),
+            rank: facet.rank,
+            required: facet.kind == FacetKind::Interface,
+            ops: Vec::new(),
+            object: None,
+        }
+    }
+}
+
+/// The referent of a name or of a path of names.
+#[derive(Clone, Debug)]
+pub(crate) enum Ref {
+    Error,
+    NotFound,
+    Type(Ty),
+    Native(NativeGeneric),
+    /// A generic type without its arguments.
+    Generic(DeclId, Rc<Subst>),
+    Namespace(DeclId),
+    /// Functions, and the receiver if they are named as `a.f`.
+    Funcs(Vec<Candidate>, Option<ExprId>),
+    Value(ExprInfo),
+}
+
+/// The way in which a member is accessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Base {
+    Value(ExprId, bool),
+    Type,
+    /// By its bare name, inside the type.
+    Implicit,
+}
+
+impl Checker<'_> {
+    /// Resolves a bare name in the current scope.
+    pub(crate) fn lookup(&mut self, name: Symbol) -> Ref {
+        if let Some(decl) = self.locals.find(name) {
+            return self.ref_of(&[decl], &Rc::default(), 0);
+        }
+        if let Some(found) = self.captured(name) {
+            return found;
+        }
+        let mut funcs: Vec<Candidate> = Vec::new();
+        let mut rank = 0;
+        let mut at = Some(self.scope);
+        while let Some(decl) = at {
+            if let Some(generics) = &self.p.ast.decls[decl].generics
+                && let Some(&param) = generics.params.iter().find(|&&p| self.p.ast.decls[p].name == name)
+            {
+                return self.ref_of(&[param], &Rc::default(), 0);
+            }
+            rank += SCOPE;
+            match self.p.ast.decls[decl].kind {
+                _ if self.outside_of == Some(decl) => {}
+                DeclKind::Struct { .. }
+                | DeclKind::Interface { .. }
+                | DeclKind::Extension { .. }
+                | DeclKind::Enum { .. } => {
+                    let found = self.lookup_in_container(decl, name);
+                    match self.through_captured_this(decl, found) {
+                        Ref::NotFound => {}
+                        // These are methods of the captured `this`.
+                        Ref::Funcs(found, Some(this)) => return Ref::Funcs(found, Some(this)),
+                        Ref::Funcs(mut found, None) => {
+                            found.iter_mut().for_each(|c| c.rank += rank);
+                            funcs.extend(found);
+                        }
+                        other => {
+                            if funcs.is_empty() {
+                                return other;
+                            }
+                            break;
+                        }
+                    }
+                    if let Some(locals) = self.p.local_scopes.get(&decl).cloned()
+                        && let Some(&(_, local)) = locals.iter().rev().find(|l| l.0 == name)
+                        && funcs.is_empty()
+                    {
+                        return self.ref_of(&[local], &Rc::default(), 0);
+                    }
+                }
+                DeclKind::Namespace { .. } => {
+                    let mut found: SmallVec<[DeclId; 4]> = SmallVec::new();
+                    for part in self.p.parts(decl) {
+                        if let Some(decls) = self.p.names_in(part).and_then(|n| n.get(&name)) {
+                            found.extend(decls.iter().copied());
+                        }
+                    }
+                    if let Some(result) = self.merge(&found, rank, &mut funcs) {
+                        return result;
+                    }
+                }
+                _ => {}
+            }
+            at = self.p.ast.decls[decl].parent;
+        }
+        self.lookup_outside(name, rank, funcs)
+    }
+
+    /// Resolves a name outside of all scopes, after the functions of that name found in scopes.
+    pub(crate) fn lookup_outside(&mut self, name: Symbol, rank: u32, mut funcs: Vec<Candidate>) -> Ref {
+        let mut found: SmallVec<[DeclId; 4]> = SmallVec::new();
+        if let Some(decls) = self.p.modules[self.module].names.get(&name) {
+            found.extend(decls.iter().copied());
+        }
+        if let Some(result) = self.merge(&found, rank + SCOPE, &mut funcs) {
+            return result;
+        }
+        found.clear();
+        self.lookup_using(name, &mut found);
+        self.lookup_imports(name, &mut found);
+        if let Some(result) = self.merge(&found, rank + 2 * SCOPE, &mut funcs) {
+            return result;
+        }
+        if self.module != 0 {
+            let found: SmallVec<[DeclId; 4]> =
+                self.p.modules[0].names.get(&name).map(|d| d.iter().copied().collect()).unwrap_or_default();
+            if let Some(result) = self.merge(&found, rank + 3 * SCOPE, &mut funcs) {
+                return result;
+            }
+        }
+        if !funcs.is_empty() {
+            return Ref::Funcs(funcs, None);
+        }
+        let text = self.p.ast.name(name).to_string();
+        if let Some(native) = NativeGeneric::by_name(&text, name) {
+            return Ref::Native(native);
+        }
+        self.p.native_type(&text).map_or(Ref::NotFound, Ref::Type)
+    }
+
+    /// Adds functions to those of inner scopes; anything else ends the search unless inner functions hide it.
+    fn merge(&mut self, found: &[DeclId], rank: u32, funcs: &mut Vec<Candidate>) -> Option<Ref> {
+        if found.is_empty() {
+            return None;
+        }
+        match self.ref_of(found, &Rc::default(), rank) {
+            Ref::Funcs(more, _) => {
+                funcs.extend(more);
+                None
+            }
+            Ref::NotFound => None,
+            other => {
+                funcs.is_empty().then_some(other).or_else(|| Some(Ref::Funcs(std::mem::take(funcs), None)))
+            }
+        }
+    }
+
+    fn lookup_imports(&mut self, name: Symbol, found: &mut SmallVec<[DeclId; 4]>) {
+        let mut queue: Vec<usize> = self.p.modules[self.module].imports.clone();
+        let mut at = 0;
+        while at < queue.len() {
+            let module = queue[at];
+            at += 1;
+            if let Some(decls) = self.p.modules[module].names.get(&name) {
+                for &decl in decls {
+                    if !found.contains(&decl) {
+                        found.push(decl);
+                    }
+                }
+            }
+            for &more in &self.p.modules[module].exported {
+                if !queue.contains(&more) {
+                    queue.push(more);
+                }
+            }
+        }
+    }
+
+    fn lookup_using(&mut self, name: Symbol, found: &mut SmallVec<[DeclId; 4]>) {
+        let mut using = self.p.modules[self.module].using.clone();
+        using.extend_from_slice(&self.using);
+        for decl in using {
+            let DeclKind::Using(expr) = self.p.ast.decls[decl].kind else { continue };
+            // The path of a `using` is looked up without the namespaces that other `using`s open.
+            let ExprKind::Name(first) = self.p.ast.exprs[expr].kind else {
+                // Nor does it see the names that it opens itself.
+                if std::mem::replace(&mut self.in_using, true) {
+                    continue;
+                }
+                if let Ref::Namespace(namespace) = self.resolve(expr) {
+                    self.names_of_namespace(namespace, name, found);
+                }
+                self.in_using = false;
+                continue;
+            };
+            if first == name {
+                continue;
+            }
+            let namespaces: Vec<DeclId> = (0..self.p.modules.len())
+                .filter_map(|m| self.p.modules[m].names.get(&first))
+                .flatten()
+                .copied()
+                .filter(|&d| matches!(self.p.ast.decls[d].kind, DeclKind::Namespace { .. }))
+                .collect();
+            if let Some(&namespace) = namespaces.first() {
+                self.names_of_namespace(namespace, name, found);
+            }
+        }
+    }
+
+    fn names_of_namespace(&self, namespace: DeclId, name: Symbol, found: &mut SmallVec<[DeclId; 4]>) {
+        for part in self.p.parts(namespace) {
+            if let Some(decls) = self.p.names_in(part).and_then(|n| n.get(&name)) {
+                found.extend(decls.iter().copied().filter(|d| !found.contains(d)).collect::<Vec<_>>());
+            }
+        }
+    }
+
+    fn lookup_in_container(&mut self, container: DeclId, name: Symbol) -> Ref {
+        // While the extension's own target is being resolved, there is no type to search.
+        if let DeclKind::Extension { .. } = self.p.ast.decls[container].kind
+            && !self.p.extensions.iter().any(|e| e.decl == container)
+        {
+            self.p.resolve_extensions();
+            if !self.p.extensions.iter().any(|e| e.decl == container) {
+                return Ref::NotFound;
+            }
+        }
+        let ty = self.p.self_type(container);
+        if ty == Ty::ERROR {
+            return Ref::NotFound;
+        }
+        self.declared_member(ty, name, Base::Implicit)
+    }
+
+    /// Resolves the declarations of one name in one scope. `env` has the arguments of the enclosing
+    /// declarations.
+    pub(crate) fn ref_of(&mut self, decls: &[DeclId], env: &Rc<Subst>, rank: u32) -> Ref {
+        let mut funcs = Vec::new();
+        for &decl in decls {
+            match self.p.ast.decls[decl].kind {
+                DeclKind::Func { .. } => funcs.push(Candidate {
+                    decl,
+                    env: env.clone(),
+                    self_ty: None,
+                    explicit: Vec::new(),
+                    rank,
+                    required: false,
+                    ops: Vec::new(),
+                    object: None,
+                }),
+                // In `typedef S S;`, the second `S` names the outer one.
+                DeclKind::TypeAlias(_) if decl == self.scope => {}
+                DeclKind::Struct { .. } | DeclKind::Interface { .. } | DeclKind::TypeAlias(_) => {
+                    if self.p.ast.decls[decl].generics.is_some() {
+                        return Ref::Generic(decl, env.clone());
+                    }
+                    let ty = self.p.decl_type(decl);
+                    return Ref::Type(self.p.substitute(ty, env));
+                }
+                DeclKind::Enum { .. } => return Ref::Type(self.p.self_type(decl)),
+                DeclKind::TypeParam { .. } => return Ref::Type(self.p.types.intern(TyKind::Param(decl))),
+                DeclKind::ValueParam { .. } => {
+                    let mut ty = self.p.decl_type(decl);
+                    if self.p.is_pack_param(decl) {
+                        ty = self.p.expand_of(ty, &GenericArg::Val(Val::Param(decl)));
+                    }
+                    let meaning = Meaning::Value(Val::Param(decl));
+                    return Ref::Value(ExprInfo { ty, meaning, ..ExprInfo::default() });
+                }
+                DeclKind::Namespace { .. } => return Ref::Namespace(decl),
+                DeclKind::Var { .. } | DeclKind::Param { .. } => return Ref::Value(self.variable(decl)),
+                DeclKind::EnumCase(_) => {
+                    let ty = self.p.decl_type(decl);
+                    return Ref::Value(ExprInfo {
+                        ty,
+                        meaning: Meaning::EnumCase(decl),
+                        ..ExprInfo::default()
+                    });
+                }
+                _ => {}
+            }
+        }
+        if funcs.is_empty() { Ref::NotFound } else { Ref::Funcs(funcs, None) }
+    }
+
+    /// The expression info of a variable.
+    fn variable(&mut self, decl: DeclId) -> ExprInfo {
+        let ty = self.p.decl_type(decl);
+        let d = &self.p.ast.decls[decl];
+        let modifiers = d.modifiers;
+        let fixed = Modifiers::CONST.0 | Modifiers::LET.0;
+        let lvalue = match d.kind {
+            DeclKind::Param { .. } => !modifiers.has(Modifiers(fixed | Modifiers::CONSTREF.0)),
+            _ => {
+                let is_local = d.parent.is_some_and(|p| {
+                    !matches!(self.p.ast.decls[p].kind, DeclKind::Namespace { .. } | DeclKind::CBuffer { .. })
+                });
+                let mutable_global = modifiers.has(Modifiers(Modifiers::STATIC.0 | Modifiers::GROUPSHARED.0));
+                (is_local || mutable_global) && !modifiers.has(Modifiers(fixed))
+            }
+        };
+        ExprInfo { ty, coerce: None, meaning: Meaning::Var(decl), lvalue }
+    }
+
+    /// Finds a member that is declared, as opposed to swizzles and the like.
+    pub(crate) fn declared_member(&mut self, ty: Ty, name: Symbol, base: Base) -> Ref {
+        let facets = self.p.facets(ty);
+        let mut funcs = Vec::new();
+        let mut has_concrete = false;
+        for facet in facets.iter() {
+            if facet.kind == FacetKind::Interface && has_concrete {
+                continue;
+            }
+            let Some(decls) = self.p.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else {
+                continue;
+            };
+            let before = funcs.len();
+            if let Some(result) = self.member_of_facet(facet, &decls, base, &mut funcs) {
+                if funcs.is_empty() {
+                    return result;
+                }
+                break;
+            }
+            has_concrete |= funcs.len() > before && facet.kind != FacetKind::Interface;
+        }
+        if !matches!(self.p.types[ty], TyKind::Error) {
+            let nearer = funcs.len();
+            let extra =
+                self.p.blanket_facets(ty, |p, ext| p.names_in(ext).is_some_and(|n| n.contains_key(&name)));
+            for facet in extra {
+                let Some(decls) = self.p.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else {
+                    continue;
+                };
+                if let Some(result) = self.member_of_facet(&facet, &decls, base, &mut funcs) {
+                    if nearer == 0 {
+                        return result;
+                    }
+                    break;
+                }
+            }
+            // The type's own functions and the requirements of its interfaces take precedence where both fit.
+            if nearer > 0 {
+                for extra in &mut funcs[nearer..] {
+                    extra.rank += 1;
+                    // If the type has a function of its own, that function fulfils the requirement.
+                    extra.required = true;
+                }
+            }
+        }
+        let receiver = match base {
+            Base::Value(expr, _) => Some(expr),
+            Base::Type | Base::Implicit => None,
+        };
+        if funcs.is_empty() { Ref::NotFound } else { Ref::Funcs(funcs, receiver) }
+    }
+
+    fn member_of_facet(
+        &mut self,
+        facet: &Facet,
+        decls: &[DeclId],
+        base: Base,
+        funcs: &mut Vec<Candidate>,
+    ) -> Option<Ref> {
+        let required = facet.kind == FacetKind::Interface;
+        for &decl in decls {
+            match self.p.ast.decls[decl].kind {
+                DeclKind::Func { .. } | DeclKind::Init { .. } => funcs.push(Candidate::member(decl, facet)),
+                DeclKind::AssociatedType { .. } => {
+                    return Some(Ref::Type(self.p.project(facet.self_ty, decl)));
+                }
+                DeclKind::Property { .. } => {
+                    let func = self.member_ref(decl, facet);
+                    let declared = self.p.decl_type(decl);
+                    let ty = self.p.substitute(declared, &self.p.subst_of(&func));
+                    let accessors = self.p.accessors(&func);
+                    let (receiver, place) = match base {
+                        Base::Value(expr, place) => (Some(expr), place),
+                        Base::Type => (None, true),
+                        Base::Implicit => (None, self.this.is_some_and(|t| t.1)),
+                    };
+                    let lvalue = if let Some(writer) = accessors.by_ref.or(accessors.set) {
+                        let raw = self.p.raw_signature(writer.decl);
+                        place || raw.this.as_ref().is_none_or(|t| !t.mutating)
+                    } else {
+                        false
+                    };
+                    let meaning = Meaning::Property { base: receiver, property: func };
+                    return Some(Ref::Value(ExprInfo { ty, coerce: None, meaning, lvalue }));
+                }
+                // Skip a field whose type is being resolved: `geometry::Mesh geometry;`.
+                DeclKind::Var { .. } if base == Base::Implicit && self.p.types_busy.contains(&decl) => {}
+                DeclKind::Var { .. } => {
+                    let declared = self.p.decl_type(decl);
+                    let ty = self.p.substitute(declared, &facet.env);
+                    if self.p.ast.decls[decl].modifiers.has(Modifiers::STATIC) {
+                        let lvalue = !self.p.ast.decls[decl].modifiers.has(Modifiers::CONST);
+                        let generic = !facet.env.map.is_empty() || required;
+                        let meaning = if generic {
+                            Meaning::StaticMember(self.member_ref(decl, facet))
+                        } else {
+                            Meaning::Var(decl)
+                        };
+                        return Some(Ref::Value(ExprInfo { ty, coerce: None, meaning, lvalue }));
+                    }
+                    let constant = self.p.ast.decls[decl].modifiers.has(Modifiers::CONST);
+                    let (receiver, place) = match base {
+                        Base::Value(expr, place) => (Some(expr), place),
+                        Base::Type => (None, false),
+                        Base::Implicit => (None, self.this.is_some_and(|t| t.1)),
+                    };
+                    let meaning = Meaning::Field { base: receiver, field: decl };
+                    return Some(Ref::Value(ExprInfo {
+                        ty,
+                        coerce: None,
+                        meaning,
+                        lvalue: place && !constant,
+                    }));
+                }
+                _ => match self.ref_of(&[decl], &facet.env, 0) {
+                    Ref::NotFound => {}
+                    found => return Some(found),
+                },
+            }
+        }
+        None
+    }
+
+    /// A reference to a member, with the arguments of its facet.
+    pub(crate) fn member_ref(&mut self, decl: DeclId, facet: &Facet) -> FuncRef {
+        let params = self.p.all_generic_params(decl);
+        let args = params
+            .into_iter()
+            .map(|p| facet.env.get(p).cloned().unwrap_or_else(|| self.p.param_arg(p)))
+            .collect();
+        FuncRef { decl, args, self_ty: Some(facet.self_ty) }
+    }
+
+    /// Resolves a member of a value, of any kind.
+    pub(crate) fn value_member(&mut self, base: ExprId, name: Symbol) -> Ref {
+        let info = &self.p.tables.exprs[base];
+        let (ty, lvalue) = (info.ty, info.lvalue);
+        self.member_of(base, ty, lvalue, name)
+    }
+
+    /// Resolves a member of an expression's value, viewed as type `ty`.
+    fn member_of(&mut self, base: ExprId, ty: Ty, lvalue: bool, name: Symbol) -> Ref {
+        if ty == Ty::ERROR {
+            return Ref::Error;
+        }
+        let text = self.p.ast.name(name).to_string();
+        let value = |ty, meaning, lvalue| Ref::Value(ExprInfo { ty, coerce: None, meaning, lvalue });
+        match self.p.types[ty].clone() {
+            TyKind::Vector(element, n) => {
+                if let Some(comps) = swizzle(&text) {
+                    if let Val::Int(n) = n
+                        && comps.iter().any(|&c| i64::from(c) >= n)
+                    {
+                        return Ref::NotFound;
+                    }
+                    return self.swizzled(base, element, comps, lvalue);
+                }
+            }
+            TyKind::Scalar(_) => {
+                if let Some(comps) = swizzle(&text)
+                    && comps.iter().all(|&c| c == 0)
+                {
+                    return self.swizzled(base, ty, comps, lvalue);
+                }
+            }
+            TyKind::Matrix(element, r, c, _) => {
+                if let Some(comps) = matrix_swizzle(&text) {
+                    let bad = |val: &Val, at: u8| matches!(val, Val::Int(n) if i64::from(at) >= *n);
+                    if comps.iter().any(|&(i, j)| bad(&r, i) || bad(&c, j)) {
+                        return Ref::NotFound;
+                    }
+                    let n = comps.len();
+                    let distinct = (0..n).all(|i| !comps[..i].contains(&comps[i]));
+                    let ty = if n == 1 {
+                        element
+                    } else {
+                        self.p.types.intern(TyKind::Vector(element, Val::Int(n as i64)))
+                    };
+                    return value(ty, Meaning::MatrixSwizzle { base, comps }, lvalue && distinct);
+                }
+            }
+            TyKind::DiffPair(primal) => match text.as_str() {
+                "p" | "v" => return value(primal, Meaning::PairField { base, primal: true }, false),
+                "d" => {
+                    let differential = self.p.differential(primal).unwrap_or(primal);
+                    let place = self.is_written_pair(base);
+                    return value(differential, Meaning::PairField { base, primal: false }, place);
+                }
+                _ => {}
+            },
+            TyKind::DiffPtrPair(primal) => match text.as_str() {
+                "p" | "v" => return value(primal, Meaning::PairField { base, primal: true }, false),
+                "d" => {
+                    let differential = self.p.pointer_differential(primal).unwrap_or(primal);
+                    return value(differential, Meaning::PairField { base, primal: false }, false);
+                }
+                _ => {}
+            },
+            TyKind::SynthDiff(_) => {
+                for (field, ty, _) in self.p.fields(ty) {
+                    if self.p.ast.decls[field].name == name {
+                        return value(ty, Meaning::DiffField { base, field }, lvalue);
+                    }
+                }
+            }
+            TyKind::Tuple(parts) => {
+                let comps: Option<Vec<u32>> =
+                    text.strip_prefix('_').and_then(|t| t.split('_').map(|k| k.parse().ok()).collect());
+                if let Some(comps) = comps {
+                    // Indices after a pack that is not known yet cannot be determined.
+                    let n = parts.iter().position(|&p| self.p.is_pack(p)).unwrap_or(parts.len());
+                    if comps.iter().any(|&k| k as usize >= n) {
+                        return Ref::NotFound;
+                    }
+                    let own: Vec<Ty> = comps.iter().map(|&k| parts[k as usize]).collect();
+                    if let (&[idx], &[ty]) = (&comps[..], &own[..]) {
+                        return value(ty, Meaning::TupleField { base, idx }, lvalue);
+                    }
+                    let distinct = (0..comps.len()).all(|i| !comps[..i].contains(&comps[i]));
+                    let ty = self.p.tuple_of(own);
+                    return value(ty, Meaning::TupleSwizzle { base, comps }, lvalue && distinct);
+                }
+            }
+            TyKind::Optional(inner) => match text.as_str() {
+                "value" => return value(inner, Meaning::TupleField { base, idx: 0 }, lvalue),
+                "hasValue" => return value(Ty::BOOL, Meaning::TupleField { base, idx: 1 }, false),
+                _ => {}
+            },
+            TyKind::Buffer(_, content) if self.p.types_deref(ty) => {
+                self.p.tables.exprs[base].coerce = Some(content);
+                return self.member_of(base, content, false, name);
+            }
+            TyKind::Pointer(content) => {
+                // Prefer a member from an extension of the pointer type itself.
+                let own = self.declared_member(ty, name, Base::Value(base, lvalue));
+                if !matches!(own, Ref::NotFound | Ref::Error) {
+                    return own;
+                }
+                self.p.tables.exprs[base].coerce = Some(content);
+                return self.member_of(base, content, true, name);
+            }
+            _ => {}
+        }
+        self.declared_member(ty, name, Base::Value(base, lvalue))
+    }
+
+    fn swizzled(&mut self, base: ExprId, element: Ty, comps: SmallVec<[u8; 4]>, lvalue: bool) -> Ref {
+        let n = comps.len();
+        let distinct = (0..n).all(|i| !comps[..i].contains(&comps[i]));
+        let ty =
+            if n == 1 { element } else { self.p.types.intern(TyKind::Vector(element, Val::Int(n as i64))) };
+        let meaning = Meaning::Swizzle { base, comps };
+        Ref::Value(ExprInfo { ty, coerce: None, meaning, lvalue: lvalue && distinct })
+    }
+
+    /// Resolves a member of a type.
+    pub(crate) fn static_member(&mut self, ty: Ty, name: Symbol) -> Ref {
+        if ty == Ty::ERROR {
+            return Ref::Error;
+        }
+        if let TyKind::Buffer(..) = self.p.types[ty]
+            && self.p.ast.name(name) == "Handle"
+        {
+            return Ref::Type(ty);
+        }
+        self.declared_member(ty, name, Base::Type)
+    }
+
+    /// Resolves the field that an attribute names through its type (`D.f`).
+    pub(crate) fn infer_field_name(&mut self, expr: ExprId) {
+        self.infer(expr, None);
+    }
+}
+
+fn swizzle(text: &str) -> Option<SmallVec<[u8; 4]>> {
+    if text.is_empty() || text.len() > 4 {
+        return None;
+    }
+    let find = |set: &str| -> Option<SmallVec<[u8; 4]>> {
+        text.chars().map(|c| set.find(c).map(|i| i as u8)).collect()
+    };
+    find("xyzw").or_else(|| find("rgba"))
+}
+
+fn matrix_swizzle(text: &str) -> Option<SmallVec<[(u8, u8); 4]>> {
+    let mut comps = SmallVec::new();
+    let mut rest = text.as_bytes();
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let (zero_based, tail) = match rest {
+            [b'_', b'm', tail @ ..] => (true, tail),
+            [b'_', tail @ ..] => (false, tail),
+            _ => return None,
+        };
+        let [row, column, tail @ ..] = tail else { return None };
+        let digit = |b: u8| -> Option<u8> {
+            let low = if zero_based { b'0' } else { b'1' };
+            (low..low + 4).contains(&b).then(|| b - low)
+        };
+        comps.push((digit(*row)?, digit(*column)?));
+        rest = tail;
+    }
+    (comps.len() <= 4).then_some(comps)
+}

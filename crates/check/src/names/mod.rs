@@ -1,0 +1,9 @@
+//! Names: the scopes and modules in which they are declared, and what they refer to.
+
+pub(crate) mod completion;
+pub(crate) mod loader;
+pub(crate) mod locals;
+pub(crate) mod lookup;
+mod paths;
+pub(crate) mod pipelines;
+mod suggest;

@@ -1,0 +1,441 @@
+//! Resolves paths of names (`a.b<T>::c`, `fwd_diff(f)`) and reports unknown ones.
+
+use std::rc::Rc;
+
+use syntax::ast::{AccessorKind, DeclKind, Expr, ExprKind};
+use syntax::{DeclId, Diagnostic, ExprId, Symbol};
+
+use crate::derivatives::signatures::DiffOp;
+use crate::exprs::infer::Checker;
+use crate::exprs::overload::Argument;
+use crate::names::lookup::{Candidate, Ref};
+use crate::program::Program;
+use crate::tables::{Callable, ExprInfo, Meaning};
+use crate::types::conversion::Source;
+use crate::types::{GenericArg, Ty, TyKind};
+
+impl Checker<'_> {
+    /// Resolves a path of names. Other expressions are inferred and returned as values or types.
+    pub(crate) fn resolve(&mut self, expr: ExprId) -> Ref {
+        match self.p.ast.exprs[expr].kind.clone() {
+            ExprKind::Name(name) | ExprKind::OperatorName(name) => self.lookup(name),
+            ExprKind::GlobalName(name) => self.lookup_outside(name, 0, Vec::new()),
+            ExprKind::Paren(inner) if self.is_path(inner) => match self.resolve(inner) {
+                Ref::Value(info) => {
+                    self.check_receiver(inner, &info);
+                    let (ty, lvalue) = (info.coerce.unwrap_or(info.ty), info.lvalue);
+                    self.set(inner, info);
+                    Ref::Value(ExprInfo { ty, coerce: None, meaning: Meaning::Same(inner), lvalue })
+                }
+                found => found,
+            },
+            ExprKind::Member { base, name, arrow, .. } => self.resolve_member(base, name, arrow),
+            ExprKind::Static { base, name, .. } => self.resolve_member(base, name, false),
+            ExprKind::Generic { base, args } => match self.resolve(base) {
+                Ref::Native(native) => {
+                    let span = self.span(expr);
+                    Ref::Type(self.native_generic(native, &args, span))
+                }
+                Ref::Generic(decl, outer) => {
+                    let args = args.iter().map(|&a| self.generic_arg(a)).collect();
+                    let span = self.span(expr);
+                    Ref::Type(self.apply_generic(decl, &outer, args, span))
+                }
+                Ref::Funcs(mut funcs, base) => {
+                    let args: Vec<GenericArg> = args.iter().map(|&a| self.generic_arg(a)).collect();
+                    let first = funcs.first().map(|c| c.decl);
+                    funcs.retain(|c| {
+                        self.p.ast.decls[c.decl].generics.as_ref().is_some_and(|g| {
+                            g.params.len() >= args.len() || g.params.iter().any(|&p| self.p.is_pack_param(p))
+                        })
+                    });
+                    if funcs.is_empty() {
+                        let span = self.span(expr);
+                        let name = first.map_or("", |decl| self.p.ast.name(self.p.ast.decls[decl].name));
+                        let arguments = if args.len() == 1 { "argument" } else { "arguments" };
+                        let message = format!("no '{name}' takes {} generic {arguments}", args.len());
+                        self.error("E30075", span, message);
+                        return Ref::Error;
+                    }
+                    funcs.iter_mut().for_each(|c| c.explicit.clone_from(&args));
+                    Ref::Funcs(funcs, base)
+                }
+                Ref::Error => Ref::Error,
+                Ref::NotFound => {
+                    self.not_found(base);
+                    Ref::Error
+                }
+                Ref::Type(_) | Ref::Namespace(_) | Ref::Value(_) => {
+                    let span = self.span(base);
+                    self.error("E30075", span, "this takes no generic arguments");
+                    Ref::Error
+                }
+            },
+            ExprKind::FwdDiff(inner) => self.resolve_operator(DiffOp::Fwd, inner),
+            ExprKind::BwdDiff(inner) => self.resolve_operator(DiffOp::Bwd, inner),
+            ExprKind::Apply(inner) => self.resolve_operator(DiffOp::Apply, inner),
+            ExprKind::Linearize(inner) => self.resolve_operator(DiffOp::Linearize, inner),
+            _ => {
+                self.infer_any(expr, None);
+                let info = self.p.tables.exprs[expr].clone();
+                match info.meaning {
+                    Meaning::Type(ty) => Ref::Type(ty),
+                    Meaning::Error => Ref::Error,
+                    _ => Ref::Value(info),
+                }
+            }
+        }
+    }
+
+    fn is_path(&self, expr: ExprId) -> bool {
+        match &self.p.ast.exprs[expr].kind {
+            ExprKind::Name(_)
+            | ExprKind::OperatorName(_)
+            | ExprKind::GlobalName(_)
+            | ExprKind::Member { .. }
+            | ExprKind::Static { .. }
+            | ExprKind::Generic { .. }
+            | ExprKind::FwdDiff(_)
+            | ExprKind::BwdDiff(_)
+            | ExprKind::Apply(_)
+            | ExprKind::Linearize(_) => true,
+            ExprKind::Paren(inner) => self.is_path(*inner),
+            _ => false,
+        }
+    }
+
+    /// Returns true if the object of a method can be held fixed in its derivative.
+    fn may_be_bound(&mut self, candidate: &Candidate, op: DiffOp) -> bool {
+        let this = self.p.raw_signature(candidate.decl).this.clone();
+        matches!(op, DiffOp::Fwd | DiffOp::Bwd) && this.is_some_and(|t| !t.mutating && !t.pointer_like)
+    }
+
+    /// The types of the object of a method that operators are applied to: its own type, then the type of the
+    /// pair for each operator that gives the object a derivative.
+    fn object_types(&mut self, decl: DeclId, self_ty: Ty, n_ops: usize) -> Vec<Ty> {
+        let this = self.p.raw_signature(decl).this.clone();
+        let mut types = vec![self_ty];
+        if this.is_some_and(|t| t.differentiable) {
+            for _ in 0..n_ops {
+                let pair = self.p.pair_of(types[types.len() - 1], false);
+                types.push(pair);
+            }
+        }
+        types
+    }
+
+    /// The arguments for a candidate: the object that it is bound to comes first.
+    pub(crate) fn after_object(&mut self, candidate: &Candidate, args: &[Argument]) -> Vec<Argument> {
+        let object = candidate.object.map(|expr| {
+            let self_ty = candidate.self_ty.unwrap_or(self.ty_of(expr));
+            let ty = self.object_types(candidate.decl, self_ty, candidate.ops.len()).pop();
+            Argument { expr, ty, source: Source::default(), lvalue: true }
+        });
+        object.into_iter().chain(args.iter().copied()).collect()
+    }
+
+    /// The first argument of `fwd_diff(object.method)(…)` and `bwd_diff(object.method)(…)`: the object, which
+    /// is held fixed (as a pair with zero differential, if the parameter is a pair).
+    pub(crate) fn bind_object(&mut self, object: ExprId, callable: &Callable) -> Argument {
+        let (mut n_ops, mut at) = (0, callable);
+        let func = loop {
+            match at {
+                Callable::Fwd(inner, _) | Callable::Bwd(inner, _) => (n_ops, at) = (n_ops + 1, inner),
+                Callable::Func(func) => break Some(func),
+                Callable::Apply(..) | Callable::Linearize(..) | Callable::Synthesized(..) => break None,
+            }
+        };
+        let from = self.ty_of(object);
+        let self_ty = func.and_then(|f| f.self_ty).unwrap_or(from);
+        if self_ty != from {
+            self.p.tables.exprs[object].coerce = Some(self_ty);
+        }
+        let types = func.map_or(vec![self_ty], |f| self.object_types(f.decl, self_ty, n_ops));
+        let mut expr = object;
+        for &ty in &types[1..] {
+            let span = self.span(object);
+            let primal = expr;
+            expr = self.p.ast.exprs.push(Expr { kind: ExprKind::Paren(primal), span });
+            // The pair is a place whose value after the call is never read.
+            let meaning = Meaning::MakePair { primal, differential: None };
+            self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue: true });
+        }
+        Argument { expr, ty: types.last().copied(), source: Source::default(), lvalue: true }
+    }
+
+    /// Returns `this` if a method of it is named without a receiver.
+    fn implicit_object(&mut self, named: ExprId, funcs: &[Candidate]) -> Option<ExprId> {
+        let (this, _) = self.this.filter(|_| !self.this_is_pair())?;
+        let mut at = named;
+        while let ExprKind::Paren(inner) | ExprKind::Generic { base: inner, .. } = self.p.ast.exprs[at].kind {
+            at = inner;
+        }
+        if !matches!(self.p.ast.exprs[at].kind, ExprKind::Name(_) | ExprKind::OperatorName(_)) {
+            return None;
+        }
+        let is_own = |c: &Candidate| {
+            c.self_ty.is_some_and(|ty| !self.p.is_static(c.decl) && self.p.conforms(this, ty))
+        };
+        if !funcs.iter().any(is_own) {
+            return None;
+        }
+        let span = self.span(named);
+        let object = self.p.ast.exprs.push(Expr { kind: ExprKind::This, span });
+        self.infer(object, None);
+        Some(object)
+    }
+
+    fn resolve_operator(&mut self, op: DiffOp, inner: ExprId) -> Ref {
+        let result = self.resolve(inner);
+        self.with_operator(op, result, inner)
+    }
+
+    fn with_operator(&mut self, op: DiffOp, result: Ref, inner: ExprId) -> Ref {
+        match result {
+            Ref::Funcs(mut funcs, base) => {
+                if let Some(object) = base.or_else(|| self.implicit_object(inner, &funcs)) {
+                    let own = self.this.filter(|_| base.is_none()).map(|this| this.0);
+                    let is_of = |p: &mut Program, c: &Candidate| {
+                        let is_own = own.is_none_or(|own| c.self_ty.is_some_and(|ty| p.conforms(own, ty)));
+                        is_own && !p.is_static(c.decl)
+                    };
+                    let methods: Vec<DeclId> =
+                        funcs.iter().filter(|c| is_of(self.p, c)).map(|c| c.decl).collect();
+                    let named = funcs[0].clone();
+                    funcs.retain(|c| !methods.contains(&c.decl) || self.may_be_bound(c, op));
+                    if funcs.is_empty() {
+                        self.refuse_object(op, object, &named);
+                        return Ref::Error;
+                    }
+                    let methods = funcs.iter_mut().filter(|c| methods.contains(&c.decl));
+                    methods.for_each(|c| c.object = Some(object));
+                }
+                funcs.iter_mut().for_each(|c| c.ops.insert(0, op));
+                Ref::Funcs(funcs, base)
+            }
+            Ref::Error => Ref::Error,
+            Ref::NotFound => {
+                self.not_found(inner);
+                Ref::Error
+            }
+            Ref::Type(_) | Ref::Native(_) | Ref::Generic(..) | Ref::Namespace(_) | Ref::Value(_) => {
+                let span = self.span(inner);
+                let word = op.word();
+                let found = match &result {
+                    Ref::Type(ty) => format!("the type '{}'", self.name(*ty)),
+                    Ref::Value(info) => format!("a value of type '{}'", self.name(info.ty)),
+                    Ref::Namespace(_) => "a namespace".to_string(),
+                    _ => "a generic type".to_string(),
+                };
+                self.error("E38030", span, format!("'{word}' takes a function, found {found}"));
+                Ref::Error
+            }
+        }
+    }
+
+    /// Reports a method whose object cannot be held fixed.
+    fn refuse_object(&mut self, op: DiffOp, object: ExprId, method: &Candidate) {
+        let message = "this derivative has one of the object, too: an object that is a pair is needed";
+        let ty = self.name(method.self_ty.unwrap_or(self.ty_of(object)));
+        let name = self.p.ast.name(self.p.ast.decls[method.decl].name).to_string();
+        let word = op.word();
+        let help =
+            format!("write '{word}({ty}.{name})(pair, …)', with a pair of the object as first argument");
+        let error = Diagnostic::error("E30027", self.span(object), message);
+        self.p.report(error.help(help));
+    }
+
+    /// Static functions of an associated type that is named through a value (`x.Data.make()`) keep the value:
+    /// it determines the function if its type is only known at run time.
+    fn through_value(&mut self, path: ExprId, ty: Ty, found: Ref) -> Ref {
+        let Ref::Funcs(funcs, None) = found else { return found };
+        let value = match self.p.ast.exprs[path].kind {
+            ExprKind::Member { base, .. } | ExprKind::Static { base, .. } => Some(base),
+            _ => None,
+        };
+        let value = value.filter(|&v| {
+            let info = &self.p.tables.exprs[v];
+            let is_value = !matches!(info.meaning, Meaning::Type(_) | Meaning::Namespace(_) | Meaning::Error);
+            let abstract_type = matches!(self.p.types[ty], TyKind::Assoc(..));
+            is_value && abstract_type && funcs.iter().all(|c| self.p.is_static(c.decl))
+        });
+        Ref::Funcs(funcs, value)
+    }
+
+    /// `T::__subscript::get`, `T::property::set`: the accessors of that kind, as functions.
+    fn resolve_accessor(&mut self, base: ExprId, name: Symbol) -> Option<Ref> {
+        let wanted = match self.p.ast.name(name) {
+            "get" => AccessorKind::Get,
+            "set" => AccessorKind::Set,
+            "ref" => AccessorKind::Ref,
+            _ => return None,
+        };
+        let (ExprKind::Member { base: owner, name: member, .. }
+        | ExprKind::Static { base: owner, name: member, .. }) = self.p.ast.exprs[base].kind
+        else {
+            return None;
+        };
+        if !self.is_path(owner) {
+            return None;
+        }
+        let before = self.p.diagnostics.len();
+        let found = self.resolve(owner);
+        let Ref::Type(ty) = found else {
+            self.p.diagnostics.truncate(before);
+            return None;
+        };
+        let mut candidates = Vec::new();
+        for facet in self.p.facets(ty).iter() {
+            let Some(decls) = self.p.names_in(facet.container).and_then(|n| n.get(&member)).cloned() else {
+                continue;
+            };
+            for decl in decls {
+                let (DeclKind::Property { accessors, .. } | DeclKind::Subscript { accessors, .. }) =
+                    &self.p.ast.decls[decl].kind
+                else {
+                    continue;
+                };
+                let of_kind = accessors.iter().copied().filter(
+                    |&a| matches!(self.p.ast.decls[a].kind, DeclKind::Accessor { kind, .. } if kind == wanted),
+                );
+                candidates.extend(of_kind.map(|decl| Candidate::member(decl, facet)));
+            }
+        }
+        (!candidates.is_empty()).then_some(Ref::Funcs(candidates, None))
+    }
+
+    fn resolve_member(&mut self, base: ExprId, name: Symbol, arrow: bool) -> Ref {
+        if let Some(found) = self.resolve_accessor(base, name) {
+            return found;
+        }
+        let found = if self.is_path(base) {
+            match self.resolve(base) {
+                Ref::Value(info) => {
+                    self.check_receiver(base, &info);
+                    self.set(base, info);
+                    self.value_member(base, name)
+                }
+                Ref::Type(ty) => {
+                    self.set_value(base, ty, Meaning::Type(ty));
+                    let found = self.static_member(ty, name);
+                    self.through_value(base, ty, found)
+                }
+                Ref::Native(native) => {
+                    let span = self.span(base);
+                    let text = match self.p.ast.exprs[base].kind {
+                        ExprKind::Name(n) => self.p.ast.name(n).to_string(),
+                        _ => String::new(),
+                    };
+                    match self.p.native_type(&text) {
+                        Some(ty) => self.static_member(ty, name),
+                        None => {
+                            let _ = native;
+                            self.error("E30075", span, "generic arguments are missing");
+                            Ref::Error
+                        }
+                    }
+                }
+                Ref::Namespace(namespace) => {
+                    let mut decls = Vec::new();
+                    for part in self.p.parts(namespace) {
+                        if let Some(found) = self.p.names_in(part).and_then(|n| n.get(&name)) {
+                            decls.extend_from_slice(found);
+                        }
+                    }
+                    self.set_value(base, Ty::ERROR, Meaning::Namespace(namespace));
+                    self.ref_of(&decls, &Rc::default(), 0)
+                }
+                Ref::Funcs(funcs, receiver) => {
+                    let op = match self.p.ast.name(name) {
+                        "fwd_diff" => DiffOp::Fwd,
+                        "bwd_diff" => DiffOp::Bwd,
+                        _ => {
+                            let span = self.span(base);
+                            let message = format!("a function has no member '{}'", self.p.ast.name(name));
+                            self.error("E30027", span, message);
+                            return Ref::Error;
+                        }
+                    };
+                    return self.with_operator(op, Ref::Funcs(funcs, receiver), base);
+                }
+                Ref::Generic(decl, outer) => {
+                    // The parameters may all have defaults.
+                    let span = self.span(base);
+                    let ty = self.apply_generic(decl, &outer, Vec::new(), span);
+                    if ty == Ty::ERROR {
+                        return Ref::Error;
+                    }
+                    self.set_value(base, ty, Meaning::Type(ty));
+                    self.static_member(ty, name)
+                }
+                Ref::Error => Ref::Error,
+                Ref::NotFound => {
+                    self.not_found(base);
+                    self.set_error(base);
+                    return Ref::Error;
+                }
+            }
+        } else {
+            self.infer_any(base, None);
+            match self.p.tables.exprs[base].meaning {
+                Meaning::Error => Ref::Error,
+                Meaning::Type(ty) => self.static_member(ty, name),
+                _ => self.value_member(base, name),
+            }
+        };
+        let _ = arrow;
+        found
+    }
+
+    /// Reports that a name (or the last name of a path) is unknown.
+    pub(crate) fn not_found(&mut self, expr: ExprId) {
+        let (name, base, span) = match self.p.ast.exprs[expr].kind {
+            ExprKind::Name(name) | ExprKind::OperatorName(name) | ExprKind::GlobalName(name) => {
+                (name, None, self.span(expr))
+            }
+            ExprKind::Member { base, name, name_span, .. } | ExprKind::Static { base, name, name_span } => {
+                (name, Some(base), name_span)
+            }
+            ExprKind::Paren(inner) | ExprKind::Generic { base: inner, .. } => return self.not_found(inner),
+            _ => return,
+        };
+        let text = self.p.ast.name(name).to_string();
+        let diagnostic = match base {
+            None => {
+                if let Some(pipeline) = crate::names::pipelines::pipeline_of(&text) {
+                    let message = format!("'{text}' is not supported: the CPU has no {pipeline}");
+                    self.error("E0900", span, message);
+                    return;
+                }
+                if self.native_function(expr).is_some() {
+                    let message = format!("expected a value, found the function '{text}'");
+                    self.error("E30060", span, message);
+                    return;
+                }
+                let diagnostic = Diagnostic::error("E30015", span, format!("undefined identifier '{text}'"));
+                match self.similar_name(&text) {
+                    Some(similar) => diagnostic.help(format!("did you mean '{similar}'?")),
+                    None => diagnostic,
+                }
+            }
+            Some(base) => {
+                let info = &self.p.tables.exprs[base];
+                let whose = match info.meaning {
+                    Meaning::Namespace(decl) => self.p.ast.name(self.p.ast.decls[decl].name).to_string(),
+                    _ => self.name(info.ty),
+                };
+                let ty = info.ty;
+                if self.p.has_unknown_base(ty) {
+                    return;
+                }
+                let diagnostic =
+                    Diagnostic::error("E30027", span, format!("'{text}' is not a member of '{whose}'"));
+                match self.similar_member(ty, &text) {
+                    Some(similar) => diagnostic.help(format!("did you mean '{similar}'?")),
+                    None => diagnostic,
+                }
+            }
+        };
+        self.p.report(diagnostic);
+    }
+}

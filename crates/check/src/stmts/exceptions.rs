@@ -1,0 +1,170 @@
+//! Checks `throw`, `try` and `catch`: the errors that a function throws, and the targets of thrown errors.
+//!
+//! An error is caught by the first enclosing `catch` for its type, or for any type; otherwise it leaves the
+//! function, which has to declare that type. All of this is determined by types, so each `throw` and each
+//! `try` has one target.
+
+use syntax::ast::DeclKind;
+use syntax::{DeclId, Diagnostic, ExprId, Span, StmtId};
+
+use crate::derivatives::precedence::View;
+use crate::exprs::infer::Checker;
+use crate::program::Program;
+use crate::tables::{Callable, FuncRef, Meaning, Thrown};
+use crate::types::Ty;
+
+impl Program {
+    /// The type of the errors that a function throws.
+    pub fn error_of(&mut self, func: &FuncRef) -> Option<Ty> {
+        let declared = self.declared_error(func.decl)?;
+        let env = self.subst_of(func);
+        Some(self.substitute(declared, &env))
+    }
+
+    fn declared_error(&mut self, decl: DeclId) -> Option<Ty> {
+        let ty = *self.ast.throws.get(&decl)?;
+        Some(Checker::new(self, decl).type_expr(ty))
+    }
+}
+
+impl Checker<'_> {
+    /// Records the error type of a function, and reports kinds of functions that cannot throw.
+    pub(crate) fn check_throws(&mut self, decl: DeclId) {
+        self.throws = self.p.declared_error(decl);
+        if self.throws.is_none() {
+            return;
+        }
+        let span = self.p.ast.decls[decl].name_span;
+        let func = FuncRef { decl, args: self.p.identity_args(decl), self_ty: None };
+        if self.p.derivatives_of(&func, View::default()).level != crate::Level::None {
+            self.unsupported(span, "a differentiable function that throws is");
+        }
+        let is_operator = self.p.ast.name(self.p.ast.decls[decl].name).starts_with("operator");
+        if is_operator || !matches!(self.p.ast.decls[decl].kind, DeclKind::Func { .. }) {
+            self.unsupported(span, "a constructor, accessor or operator that throws is");
+        }
+    }
+
+    /// Reports a call of a throwing function outside of a `try`.
+    pub(crate) fn check_tried(&mut self, expr: ExprId, callable: &Callable) {
+        let (decl, plain) = match callable {
+            Callable::Func(f) => (f.decl, true),
+            Callable::Fwd(inner, _)
+            | Callable::Bwd(inner, _)
+            | Callable::Apply(inner, _)
+            | Callable::Linearize(inner, _) => match &**inner {
+                Callable::Func(f) => (f.decl, false),
+                _ => return,
+            },
+            Callable::Synthesized(..) => return,
+        };
+        if !self.p.ast.throws.contains_key(&decl) {
+            return;
+        }
+        let span = self.span(expr);
+        if !plain {
+            self.unsupported(span, "the derivative of a function that throws is");
+        } else if self.p.is_requirement(decl) {
+            self.unsupported(span, "a requirement that throws is");
+        } else if self.tried != Some(expr) {
+            self.p.report(Diagnostic::error(
+                "E30094",
+                span,
+                "the callee may throw an error: call it with 'try'",
+            ));
+        }
+    }
+
+    /// Checks `throw e;`.
+    pub(crate) fn throw(&mut self, stmt: StmtId, value: ExprId) {
+        let ty = self.infer(value, None);
+        let span = self.span(value);
+        self.thrown(stmt, ty, span);
+    }
+
+    /// Checks `let x = try f(…);`.
+    pub(crate) fn try_call(&mut self, stmt: StmtId, var: DeclId, scope: usize) {
+        let DeclKind::Var { init: Some(call), .. } = self.p.ast.decls[var].kind else { return };
+        let outer = self.tried.replace(call);
+        self.local(var, scope);
+        self.tried = outer;
+        let span = self.span(call);
+        let error = match &self.p.tables.exprs[call].meaning {
+            Meaning::Error => return,
+            Meaning::Call { func: Callable::Func(f), .. } => {
+                let f = f.clone();
+                self.p.error_of(&f)
+            }
+            _ => None,
+        };
+        match error {
+            Some(error) => self.thrown(stmt, error, span),
+            None => self.error("E30091", span, "this does not throw an error, and needs no 'try'"),
+        }
+    }
+
+    fn thrown(&mut self, stmt: StmtId, error: Ty, span: Span) {
+        if error == Ty::ERROR {
+            return;
+        }
+        for (level, clauses) in self.catches.iter().rev() {
+            let fits = clauses.iter().position(|clause| clause.is_none_or(|ty| ty == error));
+            if let Some(clause) = fits {
+                let target = Some((*level, clause as u32));
+                self.p.tables.throws.insert(stmt, Thrown { error, target });
+                return;
+            }
+        }
+        match self.throws {
+            Some(own) if own == error => {
+                self.p.tables.throws.insert(stmt, Thrown { error, target: None });
+            }
+            Some(own) => {
+                let message = format!(
+                    "an error of type '{}' is thrown, but the function throws '{}'",
+                    self.name(error),
+                    self.name(own)
+                );
+                self.error("E30117", span, message);
+            }
+            None => {
+                let message = format!(
+                    "an error of type '{}' is not caught, and the function throws none",
+                    self.name(error)
+                );
+                self.error("E30116", span, message);
+            }
+        }
+    }
+
+    /// Checks `do … catch …`. Returns true if every path through it leaves.
+    pub(crate) fn do_catch(
+        &mut self,
+        body: StmtId,
+        level: u32,
+        catches: &[(Option<DeclId>, StmtId)],
+        run: &mut dyn FnMut(&mut Self, StmtId) -> bool,
+    ) -> bool {
+        let mut clauses = Vec::new();
+        for &(var, _) in catches {
+            clauses.push(var.map(|var| match self.p.ast.decls[var].kind {
+                DeclKind::Var { ty: Some(ty), .. } => self.type_expr(ty),
+                _ => Ty::ERROR,
+            }));
+        }
+        self.catches.push((level, clauses.clone()));
+        let mut leaves = run(self, body);
+        self.catches.pop();
+        for (&(var, handler), ty) in catches.iter().zip(clauses) {
+            let depth = self.locals.len();
+            if let (Some(var), Some(ty)) = (var, ty) {
+                self.p.checked.insert(var);
+                self.p.tables.decl_types[var] = Some(ty);
+                self.locals.push((self.p.ast.decls[var].name, var));
+            }
+            leaves &= run(self, handler);
+            self.locals.truncate(depth);
+        }
+        leaves
+    }
+}

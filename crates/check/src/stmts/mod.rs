@@ -1,0 +1,5 @@
+//! Statements: the bodies of functions.
+
+mod exceptions;
+mod statements;
+mod target;

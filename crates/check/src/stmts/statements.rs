@@ -1,0 +1,632 @@
+//! Checks the bodies of functions, statement by statement.
+
+use std::rc::Rc;
+
+use syntax::ast::{AccessorKind, DeclKind, ExprKind, Stmt, StmtKind};
+use syntax::{DeclId, Diagnostic, ExprId, StmtId};
+
+use crate::exprs::infer::Checker;
+use crate::program::Program;
+use crate::tables::Meaning;
+use crate::types::{Ty, TyKind};
+
+/// The way in which control leaves a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flow {
+    /// Control can reach the end of the statement.
+    Falls,
+    /// Every path returns, breaks or continues.
+    Leaves,
+}
+
+impl Program {
+    /// Makes sure that the code belonging to a declaration is checked: a function's body and default
+    /// arguments, a variable's or field's initialiser, an accessor's body. Idempotent.
+    pub fn body(&mut self, decl: DeclId) {
+        if !self.checked.insert(decl) {
+            return;
+        }
+        match self.ast.decls[decl].kind.clone() {
+            DeclKind::Func { body, .. } | DeclKind::Init { body, .. } | DeclKind::Accessor { body, .. } => {
+                let signature = self.raw_signature(decl);
+                for param in self.params_of(decl) {
+                    self.check_default(param);
+                    self.check_param(param);
+                }
+                if let Some(body) = body {
+                    self.function_body(decl, signature.ret, body);
+                }
+            }
+            DeclKind::Var { ty: Some(_), init: Some(init), .. } => {
+                let ty = self.decl_type(decl);
+                Checker::new(self, decl).check(init, ty);
+            }
+            DeclKind::Var { ty: None, init: Some(_), .. } => {
+                self.decl_type(decl);
+            }
+            DeclKind::Param { .. } => self.check_default(decl),
+            DeclKind::Property { accessors, .. } | DeclKind::Subscript { accessors, .. } => {
+                for accessor in accessors {
+                    self.body(accessor);
+                }
+            }
+            _ => {
+                self.decl_type(decl);
+            }
+        }
+    }
+
+    /// Checks the default of a parameter, at most once.
+    pub(crate) fn check_default(&mut self, param: DeclId) {
+        let DeclKind::Param { default: Some(default), .. } = self.ast.decls[param].kind else { return };
+        if !self.checked.insert(param) {
+            return;
+        }
+        let ty = self.decl_type(param);
+        Checker::new(self, param).check(default, ty);
+    }
+
+    fn check_param(&mut self, param: DeclId) {
+        let ty = self.decl_type(param);
+        let span = self.ast.decls[param].name_span;
+        self.check_value_type(ty, span);
+    }
+
+    /// Reports a type that has no values.
+    pub(crate) fn check_value_type(&mut self, ty: Ty, span: syntax::Span) {
+        match self.types[ty] {
+            TyKind::Void => self.error("E30009", span, "a variable cannot be of type 'void'"),
+            TyKind::Array(Ty::VOID, _) => self.check_value_type(Ty::VOID, span),
+            _ => {}
+        }
+    }
+
+    fn function_body(&mut self, decl: DeclId, ret: Ty, body: StmtId) {
+        let raw = self.raw_signature(decl);
+        let this = match (&raw.this, &self.ast.decls[decl].kind) {
+            (Some(this), _) => Some((this.ty, this.mutating)),
+            (None, DeclKind::Init { .. }) => Some((ret, true)),
+            (None, _) => None,
+        };
+        let is_init = matches!(self.ast.decls[decl].kind, DeclKind::Init { .. });
+        let params = self.params_of(decl);
+        let container = self.container_of(decl);
+        let local_scope = container.and_then(|c| self.local_scopes.get(&c).cloned());
+        let mut checker = Checker::new(self, decl);
+        checker.this = this;
+        checker.ret = Some(ret);
+        checker.is_init = is_init;
+        checker.check_throws(decl);
+        if let Some(outer) = local_scope {
+            // Methods of a local type see only the types of the enclosing function.
+            let program = &checker.p;
+            let types: Vec<_> = outer
+                .iter()
+                .copied()
+                .filter(|l| {
+                    !matches!(program.ast.decls[l.1].kind, DeclKind::Var { .. } | DeclKind::Param { .. })
+                })
+                .collect();
+            checker.locals.extend(types);
+        }
+        for &param in &params {
+            let name = checker.p.ast.decls[param].name;
+            if checker.locals.iter().any(|l| l.0 == name && params.contains(&l.1))
+                && name != checker.p.words.empty
+            {
+                let span = checker.p.ast.decls[param].name_span;
+                let text = checker.p.ast.name(name).to_string();
+                checker.error("E30200", span, format!("the name '{text}' is declared twice"));
+            }
+            checker.locals.push((name, param));
+        }
+        let flow = checker.statement(body);
+        let returns_value = ret != Ty::VOID && ret != Ty::ERROR && !is_init;
+        let by_ref =
+            matches!(checker.p.ast.decls[decl].kind, DeclKind::Accessor { kind: AccessorKind::Ref, .. });
+        if flow == Flow::Falls && returns_value && !by_ref && !checker.p.is_core(decl) {
+            let span = checker.p.ast.decls[decl].name_span;
+            checker.p.report(
+                Diagnostic::warning(
+                    "E41010",
+                    span,
+                    "control flow may reach the end of this function without a return",
+                )
+                .help("the result is zero there: return a value on every path"),
+            );
+        }
+    }
+}
+
+impl Checker<'_> {
+    /// Checks the body of a lambda.
+    pub(crate) fn lambda_body(&mut self, body: StmtId) {
+        self.statement(body);
+    }
+
+    fn block(&mut self, stmts: &[StmtId]) -> Flow {
+        let depth = self.locals.len();
+        let n_using = self.using.len();
+        let mut flow = Flow::Falls;
+        let mut told = false;
+        for &stmt in stmts {
+            if flow == Flow::Leaves && !told {
+                let is_code = !matches!(self.p.ast.stmts[stmt].kind, StmtKind::Empty | StmtKind::Break);
+                if is_code {
+                    let span = self.p.ast.stmts[stmt].span;
+                    self.p.report(Diagnostic::warning("E41000", span, "unreachable code"));
+                    told = true;
+                }
+            }
+            if self.statement_in(stmt, depth) == Flow::Leaves {
+                flow = Flow::Leaves;
+            }
+        }
+        self.using.truncate(n_using);
+        self.locals.truncate(depth);
+        flow
+    }
+
+    fn statement(&mut self, id: StmtId) -> Flow {
+        let depth = self.locals.len();
+        let flow = self.statement_in(id, depth);
+        self.locals.truncate(depth);
+        flow
+    }
+
+    /// Checks a statement whose declarations stay in scope. `scope` is the index at which the current block's
+    /// names begin.
+    fn statement_in(&mut self, id: StmtId, scope: usize) -> Flow {
+        self.depth += 1;
+        if self.depth > 1500 {
+            let span = self.p.ast.stmts[id].span;
+            self.error("E0901", span, "statements are nested too deeply");
+            self.depth -= 1;
+            return Flow::Falls;
+        }
+        let Stmt { kind, attributes, span } = self.p.ast.stmts[id].clone();
+        for attribute in &attributes {
+            self.p.check_attribute(attribute);
+            let name = self.p.ast.name(attribute.name).to_string();
+            if matches!(name.as_str(), "MaxIters" | "ForceUnroll" | "Checkpoint" | "unroll" | "loop") {
+                for &arg in &attribute.args {
+                    self.infer(arg, None);
+                }
+            }
+        }
+        let flow = match kind {
+            StmtKind::Empty | StmtKind::Error => Flow::Falls,
+            StmtKind::Block(stmts) => self.block(&stmts),
+            StmtKind::Expr(expr) => {
+                self.expression_statement(expr);
+                Flow::Falls
+            }
+            StmtKind::Decl(decls) => {
+                for decl in decls {
+                    self.local(decl, scope);
+                }
+                Flow::Falls
+            }
+            StmtKind::If { cond, then, otherwise } => {
+                self.infer(cond, None);
+                self.condition(cond);
+                let a = self.statement(then);
+                let b = otherwise.map_or(Flow::Falls, |s| self.statement(s));
+                if a == b { a } else { Flow::Falls }
+            }
+            StmtKind::IfLet { var, then, otherwise } => {
+                let depth = self.locals.len();
+                self.if_let(var);
+                let a = self.statement(then);
+                self.locals.truncate(depth);
+                let b = otherwise.map_or(Flow::Falls, |s| self.statement(s));
+                if a == b { a } else { Flow::Falls }
+            }
+            StmtKind::For { init, cond, step, body } => {
+                let depth = self.locals.len();
+                if let Some(init) = init {
+                    self.statement_in(init, depth);
+                }
+                if let Some(cond) = cond {
+                    self.infer(cond, None);
+                    self.condition(cond);
+                }
+                if let Some(step) = step {
+                    self.expression_statement(step);
+                }
+                self.loop_body(body);
+                self.locals.truncate(depth);
+                if cond.is_none() && !self.breaks(body) { Flow::Leaves } else { Flow::Falls }
+            }
+            StmtKind::While { cond, body } => {
+                self.infer(cond, None);
+                self.condition(cond);
+                self.loop_body(body);
+                let forever = matches!(self.p.ast.exprs[cond].kind, ExprKind::Bool(true));
+                if forever && !self.breaks(body) { Flow::Leaves } else { Flow::Falls }
+            }
+            StmtKind::DoWhile { body, cond } => {
+                let flow = self.loop_body(body);
+                self.infer(cond, None);
+                self.condition(cond);
+                if flow == Flow::Leaves && !self.breaks(body) && !self.continues(body) {
+                    Flow::Leaves
+                } else {
+                    Flow::Falls
+                }
+            }
+            StmtKind::Switch { scrutinee, cases } => {
+                let mut ty = self.infer(scrutinee, None);
+                if ty == Ty::BOOL {
+                    self.coerce(scrutinee, Ty::INT);
+                    ty = Ty::INT;
+                }
+                let fits = match &self.p.types[ty] {
+                    TyKind::Scalar(scalar) => scalar.is_int(),
+                    TyKind::Enum(_) | TyKind::Error => true,
+                    _ => self.p.has_operators(ty),
+                };
+                if !fits {
+                    let span = self.span(scrutinee);
+                    let message =
+                        format!("'switch' needs an integer or an enumeration, got '{}'", self.name(ty));
+                    self.error("E30019", span, message);
+                }
+                self.n_switches += 1;
+                let mut seen: Vec<(Option<i64>, syntax::Span)> = Vec::new();
+                let mut flow = Flow::Falls;
+                let mut all_leave = true;
+                for case in &cases {
+                    for label in &case.labels {
+                        let value = label.map(|label| {
+                            self.check(label, ty);
+                            self.p.const_int(label, &crate::Subst::default())
+                        });
+                        let value = match value {
+                            None => None,
+                            Some(Some(value)) => Some(value),
+                            Some(None) => {
+                                let span = label.map_or(case.span, |l| self.span(l));
+                                let failed = label.is_some_and(|l| {
+                                    matches!(self.p.tables.exprs[l].meaning, Meaning::Error)
+                                });
+                                // The value is known once the generic arguments are.
+                                let unknown = label.is_some_and(|l| self.p.constant(l, 0).is_some());
+                                if !failed && !unknown {
+                                    self.error("E39001", span, "a case has to be a constant");
+                                }
+                                continue;
+                            }
+                        };
+                        let span = label.map_or(case.span, |l| self.span(l));
+                        if let Some(&(_, first)) = seen.iter().find(|s| s.0 == value) {
+                            let error = Diagnostic::error("E30605", span, "this case is there twice");
+                            self.p.report(error.note(first, "first here"));
+                        }
+                        seen.push((value, span));
+                    }
+                    flow = self.block(&case.body);
+                    all_leave &= !case.body.iter().any(|&s| self.breaks_switch(s));
+                }
+                self.n_switches -= 1;
+                if flow == Flow::Leaves && all_leave && seen.iter().any(|s| s.0.is_none()) {
+                    Flow::Leaves
+                } else {
+                    Flow::Falls
+                }
+            }
+            StmtKind::Break => {
+                if self.n_loops == 0 && self.n_switches == 0 {
+                    self.error("E30003", span, "'break' must appear inside a loop or a switch");
+                }
+                Flow::Leaves
+            }
+            StmtKind::Defer(body) => {
+                self.statement(body);
+                Flow::Falls
+            }
+            StmtKind::Labeled { level, body, .. } => {
+                let flow = self.statement(body);
+                if self.breaks_to(body, level) { Flow::Falls } else { flow }
+            }
+            StmtKind::BreakTo { .. } => Flow::Leaves,
+            StmtKind::Throw(value) => {
+                self.throw(id, value);
+                Flow::Leaves
+            }
+            StmtKind::Try(var) => {
+                self.try_call(id, var, scope);
+                Flow::Falls
+            }
+            StmtKind::DoCatch { body, level, catches } => {
+                let mut run = |checker: &mut Self, stmt| checker.statement(stmt) == Flow::Leaves;
+                if self.do_catch(body, level, &catches, &mut run) { Flow::Leaves } else { Flow::Falls }
+            }
+            StmtKind::Continue => {
+                if self.n_loops == 0 {
+                    self.error("E30004", span, "'continue' must appear inside a loop");
+                }
+                Flow::Leaves
+            }
+            StmtKind::Return(value) => {
+                self.return_statement(value, span);
+                Flow::Leaves
+            }
+            StmtKind::Discard => {
+                self.unsupported(span, "'discard' is");
+                Flow::Leaves
+            }
+            StmtKind::TargetSwitch(_) => {
+                self.n_switches += 1;
+                let flow = match self.target_case(id) {
+                    Some(body) => self.block(&body),
+                    None => {
+                        self.error("E0900", span, "this '__target_switch' has no case for the CPU");
+                        Flow::Falls
+                    }
+                };
+                self.n_switches -= 1;
+                flow
+            }
+            StmtKind::IntrinsicAsm(text) => {
+                self.intrinsic_asm(id, &text, span);
+                Flow::Leaves
+            }
+            StmtKind::Unsupported(word) => {
+                let message = format!("'{}' is", self.p.ast.name(word));
+                self.unsupported(span, &message);
+                Flow::Falls
+            }
+        };
+        self.depth -= 1;
+        flow
+    }
+
+    fn expression_statement(&mut self, expr: ExprId) {
+        self.infer(expr, None);
+        // The left side of a comma is a statement of its own.
+        if let Meaning::Binary(syntax::ast::BinaryOp::Eq, ..) = self.p.tables.exprs[expr].meaning {
+            let span = self.span(expr);
+            self.p.report(
+                Diagnostic::warning("E30058", span, "the result of '==' is not used")
+                    .help("did you mean '='?"),
+            );
+        }
+    }
+
+    fn loop_body(&mut self, body: StmtId) -> Flow {
+        self.n_loops += 1;
+        let switches = std::mem::take(&mut self.n_switches);
+        let flow = self.statement(body);
+        self.n_switches = switches;
+        self.n_loops -= 1;
+        flow
+    }
+
+    pub(crate) fn return_statement(&mut self, value: Option<ExprId>, span: syntax::Span) {
+        if self.infers_result {
+            self.returned.extend(value);
+        }
+        if self.infers_result && self.ret.is_none() {
+            let ty = match value {
+                Some(value) => {
+                    let ty = self.infer(value, None);
+                    self.p.loaded(ty)
+                }
+                None => Ty::VOID,
+            };
+            self.ret = Some(ty);
+            if let Some(value) = value {
+                self.coerce(value, ty);
+            }
+            return;
+        }
+        let ret = self.ret.unwrap_or(Ty::ERROR);
+        match value {
+            Some(value) if ret == Ty::VOID => {
+                let ty = self.infer(value, None);
+                if ty != Ty::VOID && ty != Ty::ERROR {
+                    let span = self.span(value);
+                    let message =
+                        format!("this function returns nothing, but '{}' is returned", self.name(ty));
+                    self.error("E30019", span, message);
+                }
+            }
+            Some(value) => self.check(value, ret),
+            None => {
+                if ret != Ty::VOID && ret != Ty::ERROR && !self.is_init {
+                    let message = format!("'return' needs a value of type '{}'", self.name(ret));
+                    self.error("E30006", span, message);
+                }
+            }
+        }
+    }
+
+    fn if_let(&mut self, var: DeclId) {
+        let DeclKind::Var { init: Some(init), .. } = self.p.ast.decls[var].kind else { return };
+        let ty = self.infer(init, None);
+        let inner = match self.p.types[ty] {
+            TyKind::Optional(inner) => inner,
+            TyKind::Error => Ty::ERROR,
+            _ => {
+                let span = self.span(init);
+                let message = format!("'if (let …)' needs an optional, got '{}'", self.name(ty));
+                self.error("E30019", span, message);
+                Ty::ERROR
+            }
+        };
+        self.p.tables.decl_types[var] = Some(inner);
+        self.p.checked.insert(var);
+        let name = self.p.ast.decls[var].name;
+        self.locals.push((name, var));
+    }
+
+    /// Returns true if a variable's type is unknown; the statement may not be a declaration at all
+    /// (`retrun x;`).
+    fn is_of_unknown_type(&mut self, decl: DeclId) -> bool {
+        match self.p.ast.decls[decl].kind {
+            DeclKind::Var { ty: Some(ty), .. } => self.type_expr(ty) == Ty::ERROR,
+            _ => false,
+        }
+    }
+
+    /// Checks a declaration in a body.
+    pub(crate) fn local(&mut self, decl: DeclId, scope: usize) {
+        let name = self.p.ast.decls[decl].name;
+        if name != self.p.words.empty
+            && let Some(other) = self.locals.first_since(name, scope)
+            && !matches!(self.p.ast.decls[decl].kind, DeclKind::Func { .. })
+            && !self.is_of_unknown_type(decl)
+        {
+            let text = self.p.ast.name(name).to_string();
+            let span = self.p.ast.decls[decl].name_span;
+            let before = self.p.ast.decls[other].name_span;
+            self.p.report(
+                Diagnostic::error(
+                    "E30200",
+                    span,
+                    format!("the name '{text}' is declared twice in this block"),
+                )
+                .note(before, "first here"),
+            );
+        }
+        match self.p.ast.decls[decl].kind.clone() {
+            DeclKind::Var { ty, init, .. } => {
+                self.p.checked.insert(decl);
+                let span = self.p.ast.decls[decl].name_span;
+                let resolved = match ty {
+                    Some(ty) => {
+                        let declared = self.type_expr(ty);
+                        let declared = self.p.ordered_as(decl, declared);
+                        match (self.p.types[declared].clone(), init) {
+                            (TyKind::Array(element, None), Some(init)) => {
+                                self.p.sized_by(element, init).unwrap_or(declared)
+                            }
+                            (TyKind::Array(_, None), None) => {
+                                self.error("E30071", span, "this array needs a length");
+                                Ty::ERROR
+                            }
+                            _ => declared,
+                        }
+                    }
+                    None => match init {
+                        Some(init) => {
+                            let ty = self.infer(init, None);
+                            self.p.loaded(ty)
+                        }
+                        None => {
+                            self.error("E30620", span, "a type or an initial value is needed here");
+                            Ty::ERROR
+                        }
+                    },
+                };
+                // `let r = f()` is accepted for a function without a result: the variable holds nothing.
+                let void_result = ty.is_none() && resolved == Ty::VOID;
+                if !void_result {
+                    self.p.check_value_type(resolved, span);
+                }
+                if matches!(
+                    self.p.types[resolved],
+                    TyKind::NoneLiteral | TyKind::NullPtr | TyKind::Function(..)
+                ) {
+                    self.error("E39999", span, "the type of this variable is not known: name it");
+                }
+                self.p.tables.decl_types[decl] = Some(resolved);
+                if let (Some(init), true) = (init, ty.is_some()) {
+                    self.check(init, resolved);
+                } else if let Some(init) = init
+                    && resolved != self.ty_of(init)
+                {
+                    self.coerce(init, resolved);
+                }
+                self.locals.push((name, decl));
+            }
+            DeclKind::TypeAlias(ty) => {
+                let ty = self.type_expr(ty);
+                self.p.tables.decl_types[decl] = Some(ty);
+                self.p.checked.insert(decl);
+                self.locals.push((name, decl));
+            }
+            DeclKind::Struct { .. } | DeclKind::Enum { .. } | DeclKind::Interface { .. } => {
+                self.locals.push((name, decl));
+                self.p.enter_local(decl);
+                self.p.local_scopes.insert(decl, Rc::new(self.locals.to_vec()));
+            }
+            DeclKind::Empty => {}
+            DeclKind::Using(_) => self.using.push(decl),
+            _ => {
+                let span = self.p.ast.decls[decl].span;
+                self.unsupported(span, "this kind of declaration inside a function is");
+            }
+        }
+    }
+
+    // ---- statements that leave a loop
+
+    fn breaks(&self, stmt: StmtId) -> bool {
+        self.any(stmt, &|kind| matches!(kind, StmtKind::Break), true)
+    }
+
+    fn breaks_switch(&self, stmt: StmtId) -> bool {
+        self.any(stmt, &|kind| matches!(kind, StmtKind::Break), true)
+    }
+
+    fn continues(&self, stmt: StmtId) -> bool {
+        self.any(stmt, &|kind| matches!(kind, StmtKind::Continue), false)
+    }
+
+    /// Returns true if a `break` in a statement names the label of this level.
+    fn breaks_to(&self, stmt: StmtId, level: u32) -> bool {
+        let mut work = vec![stmt];
+        while let Some(stmt) = work.pop() {
+            match &self.p.ast.stmts[stmt].kind {
+                StmtKind::BreakTo { level: to, .. } if *to == level => return true,
+                StmtKind::Block(stmts) => work.extend(stmts),
+                StmtKind::If { then, otherwise, .. } | StmtKind::IfLet { then, otherwise, .. } => {
+                    work.push(*then);
+                    work.extend(otherwise);
+                }
+                StmtKind::For { body, .. }
+                | StmtKind::While { body, .. }
+                | StmtKind::DoWhile { body, .. }
+                | StmtKind::Labeled { body, .. } => work.push(*body),
+                StmtKind::DoCatch { body, catches, .. } => {
+                    work.push(*body);
+                    work.extend(catches.iter().map(|c| c.1));
+                }
+                StmtKind::Switch { cases, .. } => work.extend(cases.iter().flat_map(|c| &c.body)),
+                StmtKind::TargetSwitch(cases) => work.extend(cases.iter().flat_map(|c| &c.1)),
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// Returns true if a statement contains one that satisfies the test, not counting those in inner loops
+    /// (and switches).
+    fn any(&self, stmt: StmtId, test: &dyn Fn(&StmtKind) -> bool, stop_at_switch: bool) -> bool {
+        let kind = &self.p.ast.stmts[stmt].kind;
+        if test(kind) {
+            return true;
+        }
+        match kind {
+            StmtKind::Block(stmts) => stmts.iter().any(|&s| self.any(s, test, stop_at_switch)),
+            StmtKind::If { then, otherwise, .. } | StmtKind::IfLet { then, otherwise, .. } => {
+                self.any(*then, test, stop_at_switch)
+                    || otherwise.is_some_and(|s| self.any(s, test, stop_at_switch))
+            }
+            StmtKind::Switch { cases, .. } if !stop_at_switch => {
+                cases.iter().flat_map(|c| &c.body).any(|&s| self.any(s, test, stop_at_switch))
+            }
+            StmtKind::TargetSwitch(cases) if !stop_at_switch => {
+                cases.iter().flat_map(|c| &c.1).any(|&s| self.any(s, test, stop_at_switch))
+            }
+            StmtKind::Labeled { body, .. } => self.any(*body, test, stop_at_switch),
+            StmtKind::DoCatch { body, catches, .. } => {
+                self.any(*body, test, stop_at_switch)
+                    || catches.iter().any(|c| self.any(c.1, test, stop_at_switch))
+            }
+            _ => false,
+        }
+    }
+}

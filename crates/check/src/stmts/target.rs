@@ -1,0 +1,137 @@
+//! Handles target-specific code for the CPU: the cases of a `__target_switch`, and `__intrinsic_asm` with C++
+//! text.
+//!
+//! The text has to be an expression of parameters and of functions that the library has too: `"$P_exp($0)"`,
+//! `"pow($0, $1)"`, `"$0 % $1"`, or the bare name of a function, which is called with all parameters. In the
+//! tree, it becomes a `return` of that expression.
+
+use syntax::ast::{DeclKind, ExprKind, StmtKind};
+use syntax::{DeclId, ExprId, Span, StmtId, Symbol};
+
+use crate::exprs::infer::Checker;
+
+impl Checker<'_> {
+    /// The statements of a `__target_switch` for the CPU, or else the default ones, or else those for CUDA,
+    /// since CUDA kernels can run here.
+    pub(crate) fn target_case(&self, stmt: StmtId) -> Option<Vec<StmtId>> {
+        let StmtKind::TargetSwitch(cases) = &self.p.ast.stmts[stmt].kind else { return None };
+        let named = |wanted: &str| {
+            let found = cases.iter().find(|c| c.0.iter().any(|&s| self.p.ast.name(s) == wanted));
+            found.map(|c| c.1.clone())
+        };
+        named("cpu").or_else(|| named("cpp")).or_else(|| named("default")).or_else(|| named("cuda"))
+    }
+
+    /// Checks `__intrinsic_asm "text";`.
+    pub(crate) fn intrinsic_asm(&mut self, stmt: StmtId, text: &str, span: Span) {
+        let params = self.p.params_of(self.scope);
+        for (k, &param) in params.iter().enumerate() {
+            if self.p.ast.decls[param].name == self.p.words.empty {
+                let name = self.p.ast.symbols.intern(&format!("__parameter{k}"));
+                self.p.ast.decls[param].name = name;
+                self.locals.push((name, param));
+            }
+        }
+        let names: Vec<String> =
+            params.iter().map(|&p| self.p.ast.name(self.p.ast.decls[p].name).to_owned()).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let Some(source) = expression_of(text, &names) else { return self.unknown_asm(text, span) };
+        let Some(value) = syntax::parse_expression(&mut self.p.ast, &source, span) else {
+            return self.unknown_asm(text, span);
+        };
+        let mut callees = Vec::new();
+        if !self.names_are_known(value, &names, &mut callees) {
+            return self.unknown_asm(text, span);
+        }
+        // Function names refer to the library, whatever their meaning in this scope; parameters are found as
+        // locals.
+        let library = self.p.modules[0].names.values().flatten().next().copied();
+        let Some(library) = callees.first().copied().or(library) else { return };
+        let (own_scope, own_module) = (self.scope, self.module);
+        let is_library = |p: &crate::program::Program, s| p.modules[0].names.contains_key(&s);
+        let locals = self.locals.to_vec();
+        let is_seen = |l: &&(Symbol, DeclId)| params.contains(&l.1) || !is_library(self.p, l.0);
+        self.locals.replace(locals.iter().filter(is_seen).copied().collect());
+        (self.scope, self.module) = (library, 0);
+        self.return_statement(Some(value), span);
+        (self.scope, self.module) = (own_scope, own_module);
+        self.locals.replace(locals);
+        self.p.ast.stmts[stmt].kind = StmtKind::Return(Some(value));
+    }
+
+    /// Returns true if an expression consists of parameters, numbers, operators and calls of library
+    /// functions.
+    fn names_are_known(&self, root: ExprId, params: &[&str], callees: &mut Vec<DeclId>) -> bool {
+        let mut open = vec![root];
+        while let Some(expr) = open.pop() {
+            match &self.p.ast.exprs[expr].kind {
+                ExprKind::Name(name) if params.contains(&self.p.ast.name(*name)) => {}
+                ExprKind::Call { callee, args } => {
+                    let ExprKind::Name(name) = self.p.ast.exprs[*callee].kind else { return false };
+                    let found = self.p.modules[0].names.get(&name).and_then(|d| d.first().copied());
+                    let Some(found) = found else { return false };
+                    if !matches!(self.p.ast.decls[found].kind, DeclKind::Func { .. }) {
+                        return false;
+                    }
+                    callees.push(found);
+                    open.extend(args);
+                }
+                ExprKind::Int { .. }
+                | ExprKind::Float { .. }
+                | ExprKind::Paren(_)
+                | ExprKind::Unary(..)
+                | ExprKind::Binary(..)
+                | ExprKind::Ternary(..) => self.p.ast.exprs[expr].kind.operands(&mut open),
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    fn unknown_asm(&mut self, text: &str, span: Span) {
+        let message = format!("'__intrinsic_asm' with the text \"{text}\" is");
+        self.unsupported(span, &message);
+    }
+}
+
+/// Converts the text to an expression of the language: `$1` is the second parameter, `$P_` a prefix that
+/// stands for a type. A bare name becomes a call with all parameters.
+fn expression_of(text: &str, params: &[&str]) -> Option<String> {
+    let text = text.trim().trim_end_matches(';').trim_end();
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+        return Some(format!("{text}({})", params.join(", ")));
+    }
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        if let Some(after) = rest.strip_prefix("P_") {
+            rest = after;
+            continue;
+        }
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let k: usize = rest[..digits].parse().ok()?;
+        out.push_str(params.get(k)?);
+        rest = &rest[digits..];
+    }
+    out.push_str(rest);
+    (!out.is_empty()).then_some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::expression_of;
+
+    #[test]
+    fn texts() {
+        let of = |text| expression_of(text, &["x", "y"]);
+        assert_eq!(of("$P_exp($0)").as_deref(), Some("exp(x)"));
+        assert_eq!(of("pow($1, $0);").as_deref(), Some("pow(y, x)"));
+        assert_eq!(of("exp").as_deref(), Some("exp(x, y)"));
+        assert_eq!(of("$0 % ($1)").as_deref(), Some("x % (y)"));
+        assert_eq!(of("f($2)"), None);
+        assert_eq!(of("$T"), None);
+        assert_eq!(of(""), None);
+    }
+}

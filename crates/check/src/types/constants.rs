@@ -1,0 +1,349 @@
+//! Evaluates constants at compile time: lengths of arrays, values of enumerations, sizes.
+
+use syntax::ast::{BinaryOp, DeclKind, ExprKind, Modifiers, SizeOfKind, UnaryOp};
+use syntax::{DeclId, ExprId};
+
+use crate::exprs::infer::Checker;
+use crate::generics::substitution::binary_val;
+use crate::program::Program;
+use crate::signature::Subst;
+use crate::tables::{FuncRef, Initializer, Meaning};
+use crate::types::{GenericArg, Scalar, Ty, TyKind, Val};
+
+impl Checker<'_> {
+    /// Evaluates an inferred expression as a compile-time integer; reports a diagnostic if it is not one.
+    pub(crate) fn val_of(&mut self, expr: ExprId) -> Val {
+        match self.p.constant(expr, 0) {
+            Some(val) => val,
+            None => {
+                if !matches!(self.p.tables.exprs[expr].meaning, Meaning::Error) {
+                    let span = self.span(expr);
+                    self.error("E39001", span, "expected an integer that is known while compiling");
+                }
+                Val::Error
+            }
+        }
+    }
+}
+
+impl Program {
+    /// Evaluates an integer constant expression.
+    pub fn const_int(&mut self, expr: ExprId, env: &Subst) -> Option<i64> {
+        let val = self.constant(expr, 0)?;
+        let val = self.substitute_val(&val, env);
+        self.val_int(&val, env)
+    }
+
+    /// Evaluates an integer constant expression that is not part of a body, for example in an attribute of a
+    /// declaration.
+    pub fn const_int_at(&mut self, decl: DeclId, expr: ExprId) -> Option<i64> {
+        if let Some(value) = self.const_int(expr, &Subst::default()) {
+            return Some(value);
+        }
+        Checker::new(self, decl).infer_any(expr, None);
+        self.const_int(expr, &Subst::default())
+    }
+
+    /// Evaluates an inferred expression as a compile-time integer over generic parameters.
+    pub(crate) fn constant(&mut self, expr: ExprId, depth: u32) -> Option<Val> {
+        if depth > 300 {
+            return None;
+        }
+        let info = self.tables.exprs[expr].clone();
+        let val = match info.meaning {
+            Meaning::Literal => match &self.ast.exprs[expr].kind {
+                ExprKind::Int { value, .. } => Val::Int(*value as i64),
+                ExprKind::Bool(value) => Val::Int(i64::from(*value)),
+                _ => return None,
+            },
+            Meaning::Const(value) => Val::Int(value as i64),
+            Meaning::Value(val) => val,
+            Meaning::EnumCase(case) => Val::Int(self.enum_case_value(case)),
+            Meaning::Var(decl) => self.constant_variable(decl, depth)?,
+            Meaning::StaticMember(member) => {
+                let is_known = match self.resolve_requirement(&member) {
+                    crate::Resolved::Func(found) => self.constant_variable(found.decl, depth).is_some(),
+                    _ => false,
+                };
+                let is_int = match self.types[info.ty] {
+                    TyKind::Scalar(scalar) => !scalar.is_float(),
+                    TyKind::Enum(_) => true,
+                    _ => false,
+                };
+                if !(is_known || is_int && self.is_requirement(member.decl)) {
+                    return None;
+                }
+                self.constant_member(member)
+            }
+            Meaning::Index { base, index } => {
+                let Val::Int(index) = self.constant(index, depth + 1)? else { return None };
+                let element = self.constant_element(base, index)?;
+                self.constant(element, depth + 1)?
+            }
+            Meaning::SizeOf(kind @ (SizeOfKind::SizeOf | SizeOfKind::AlignOf), ty) => Val::SizeOf(kind, ty),
+            Meaning::SizeOf(SizeOfKind::CountOf, ty) => self.count_of(&GenericArg::Type(ty)),
+            Meaning::Expand { inner, shape } => {
+                let val = self.constant(inner, depth + 1)?;
+                self.expand_val(val, &shape)
+            }
+            Meaning::Same(inner) => self.constant(inner, depth + 1)?,
+            Meaning::Cast(inner) => {
+                let ty = info.ty;
+                if !matches!(self.types[ty], TyKind::Scalar(s) if !s.is_float())
+                    && !matches!(self.types[ty], TyKind::Enum(_))
+                {
+                    return None;
+                }
+                self.constant(inner, depth + 1)?
+            }
+            Meaning::Unary(op, inner) => {
+                let val = self.constant(inner, depth + 1)?;
+                match (op, val) {
+                    (UnaryOp::Neg, val) => binary_val('-', Val::Int(0), val),
+                    (UnaryOp::Not, Val::Int(v)) => Val::Int(i64::from(v == 0)),
+                    (UnaryOp::BitNot, Val::Int(v)) => Val::Int(!v),
+                    (UnaryOp::Not, val) => binary_val('=', val, Val::Int(0)),
+                    (UnaryOp::BitNot, val) => binary_val('^', val, Val::Int(-1)),
+                    (UnaryOp::Plus, val) => val,
+                    _ => return None,
+                }
+            }
+            Meaning::Binary(op, left, right) => {
+                let a = self.constant(left, depth + 1)?;
+                let b = self.constant(right, depth + 1)?;
+                self.constant_binary(op, a, b)?
+            }
+            Meaning::Ternary(cond, a, b) => match self.constant(cond, depth + 1)? {
+                Val::Int(cond) => self.constant(if cond != 0 { a } else { b }, depth + 1)?,
+                cond => {
+                    let a = self.constant(a, depth + 1)?;
+                    let b = self.constant(b, depth + 1)?;
+                    Val::Select(Box::new([cond, a, b]))
+                }
+            },
+            _ => return None,
+        };
+        // A wrapped 32-bit result is what the program would compute.
+        match (val, &self.types[info.ty]) {
+            (Val::Int(v), TyKind::Scalar(scalar)) => Some(Val::Int(wrap(v, *scalar))),
+            (val, _) => Some(val),
+        }
+    }
+
+    fn constant_binary(&mut self, op: BinaryOp, a: Val, b: Val) -> Option<Val> {
+        let code = match op {
+            BinaryOp::Add => '+',
+            BinaryOp::Sub => '-',
+            BinaryOp::Mul => '*',
+            BinaryOp::Div => '/',
+            BinaryOp::Rem => '%',
+            BinaryOp::Shl => 'l',
+            BinaryOp::Shr => 'r',
+            BinaryOp::BitAnd => '&',
+            BinaryOp::BitOr => '|',
+            BinaryOp::BitXor => '^',
+            BinaryOp::And => 'a',
+            BinaryOp::Or => 'o',
+            BinaryOp::Eq => '=',
+            BinaryOp::Ne => '!',
+            BinaryOp::Lt => '<',
+            BinaryOp::Le => 'L',
+            BinaryOp::Gt => '>',
+            BinaryOp::Ge => 'G',
+            BinaryOp::Comma => return None,
+        };
+        match binary_val(code, a, b) {
+            Val::Error => None,
+            val => Some(val),
+        }
+    }
+
+    /// The value of a constant member; the result stays symbolic while the member's type is not known.
+    pub(crate) fn constant_member(&mut self, member: FuncRef) -> Val {
+        let crate::Resolved::Func(found) = self.resolve_requirement(&member) else {
+            return Val::Member(Box::new(member));
+        };
+        if self.val_depth > 100 {
+            let span = self.ast.decls[found.decl].name_span;
+            self.error("E39001", span, "the value of this constant has no end");
+            return Val::Error;
+        }
+        self.val_depth += 1;
+        let val = self.constant_variable(found.decl, 0).map(|val| {
+            let env = self.subst_of(&found);
+            self.substitute_val(&val, &env)
+        });
+        self.val_depth -= 1;
+        // A constant that an interface declares without a value is known once the type is.
+        val.unwrap_or_else(|| Val::Member(Box::new(member)))
+    }
+
+    /// The element of a constant array that has an explicit initializer list.
+    fn constant_element(&mut self, base: ExprId, index: i64) -> Option<ExprId> {
+        let decl = match self.tables.exprs[base].meaning {
+            Meaning::Var(decl) => decl,
+            _ => return None,
+        };
+        let DeclKind::Var { init: Some(init), .. } = self.ast.decls[decl].kind else { return None };
+        let modifiers = self.ast.decls[decl].modifiers;
+        if !modifiers.has(Modifiers::CONST) && !modifiers.has(Modifiers::LET) {
+            return None;
+        }
+        self.body(decl);
+        let Meaning::Aggregate(Initializer::Parts(_, parts)) = &self.tables.exprs[init].meaning else {
+            return None;
+        };
+        match parts.get(usize::try_from(index).ok()?)? {
+            Initializer::Expr(expr) => Some(*expr),
+            _ => None,
+        }
+    }
+
+    /// The value of a constant variable.
+    fn constant_variable(&mut self, decl: DeclId, depth: u32) -> Option<Val> {
+        let DeclKind::Var { init: Some(init), .. } = self.ast.decls[decl].kind else { return None };
+        let modifiers = self.ast.decls[decl].modifiers;
+        if !modifiers.has(Modifiers::CONST) && !modifiers.has(Modifiers::LET) {
+            return None;
+        }
+        if self.const_busy.contains(&decl) {
+            return None;
+        }
+        self.const_busy.push(decl);
+        self.body(decl);
+        let val = self.constant(init, depth + 1);
+        self.const_busy.pop();
+        val
+    }
+
+    /// The value of a case of an enumeration.
+    pub fn enum_case_value(&mut self, case: DeclId) -> i64 {
+        if let Some(&value) = self.enum_values.get(&case) {
+            return value;
+        }
+        let Some(parent) = self.ast.decls[case].parent else { return 0 };
+        let DeclKind::Enum { cases, .. } = self.ast.decls[parent].kind.clone() else { return 0 };
+        let tag = self.enum_tag(parent);
+        let flags = self.attribute(parent, "Flags").is_some();
+        let mut next = i64::from(flags);
+        for decl in cases {
+            let DeclKind::EnumCase(value) = self.ast.decls[decl].kind else { continue };
+            if let Some(value) = value
+                && !self.enum_values.contains_key(&decl)
+            {
+                // A value that depends on itself is 0; the provisional entry ends the recursion.
+                self.enum_values.insert(decl, 0);
+                let mut checker = Checker::new(self, decl);
+                checker.check(value, tag);
+                if let Val::Int(v) = checker.val_of(value) {
+                    next = v;
+                }
+            }
+            self.enum_values.insert(decl, next);
+            next = match (flags, next) {
+                (true, 0) => 1,
+                (true, _) => next.wrapping_mul(2),
+                (false, _) => next.wrapping_add(1),
+            };
+        }
+        self.enum_values.get(&case).copied().unwrap_or(0)
+    }
+
+    /// The integer type that represents an enumeration.
+    pub fn enum_tag(&mut self, decl: DeclId) -> Ty {
+        let DeclKind::Enum { tag: Some(tag), .. } = self.ast.decls[decl].kind else { return Ty::INT };
+        let ty = Checker::new(self, decl).type_expr(tag);
+        if matches!(self.types[ty], TyKind::Scalar(_)) { ty } else { Ty::INT }
+    }
+
+    /// `sizeof`, `alignof`, `countof` of a type, if it is known.
+    pub fn measure(&mut self, kind: SizeOfKind, ty: Ty) -> Option<i64> {
+        match kind {
+            SizeOfKind::CountOf => match &self.types[ty] {
+                TyKind::Tuple(_) | TyKind::Pack(_) => self.known_count(ty),
+                TyKind::Array(_, Some(Val::Int(n))) | TyKind::Vector(_, Val::Int(n)) => Some(*n),
+                _ => None,
+            },
+            // Outside of an aggregate, an optional is as large as in an array.
+            SizeOfKind::SizeOf if matches!(self.types[ty], TyKind::Optional(_)) => {
+                self.layout(ty).map(|(size, align)| (size + align - 1) / align * align)
+            }
+            SizeOfKind::SizeOf => self.layout(ty).map(|l| l.0),
+            SizeOfKind::AlignOf => self.layout(ty).map(|l| l.1),
+        }
+    }
+
+    /// Size and alignment: structs are laid out as in C, but without padding after the last field.
+    fn layout(&mut self, ty: Ty) -> Option<(i64, i64)> {
+        self.layout_with(ty, 1)
+    }
+
+    /// The same with an explicit size of `bool` in bytes.
+    pub(crate) fn layout_with(&mut self, ty: Ty, truth: i64) -> Option<(i64, i64)> {
+        let round = |at: i64, align: i64| (at + align - 1) / align * align;
+        match self.types[ty].clone() {
+            TyKind::Scalar(Scalar::Bool) => Some((truth, truth)),
+            TyKind::Scalar(s) => Some((i64::from(s.size()), i64::from(s.size()))),
+            TyKind::Vector(element, Val::Int(n)) => {
+                let (size, align) = self.layout_with(element, truth)?;
+                Some((size * n, align))
+            }
+            TyKind::Matrix(element, Val::Int(r), Val::Int(c), _) => {
+                let (size, align) = self.layout_with(element, truth)?;
+                Some((size * r * c, align))
+            }
+            TyKind::Array(element, Some(Val::Int(n))) => {
+                let (size, align) = self.layout_with(element, truth)?;
+                Some((round(size, align).checked_mul(n)?, align))
+            }
+            TyKind::Enum(decl) => {
+                let tag = self.enum_tag(decl);
+                self.layout_with(tag, truth)
+            }
+            TyKind::Struct(..) | TyKind::SynthDiff(_) => {
+                let fields: Vec<Ty> = self.fields(ty).into_iter().map(|f| f.1).collect();
+                self.layout_of(&fields, truth)
+            }
+            TyKind::Tuple(parts) => self.layout_of(&parts, truth),
+            TyKind::DiffPair(primal) => {
+                let differential = self.differential(primal)?;
+                self.layout_of(&[primal, differential], truth)
+            }
+            TyKind::Optional(inner) => self.layout_of(&[inner, Ty::BOOL], truth),
+            TyKind::Pointer(_) | TyKind::Buffer(..) => Some((8, 8)),
+            _ => None,
+        }
+    }
+
+    fn layout_of(&mut self, parts: &[Ty], truth: i64) -> Option<(i64, i64)> {
+        let (mut at, mut most) = (0i64, 1i64);
+        for &part in parts {
+            let (size, align) = self.layout_with(part, truth)?;
+            at = (at + align - 1) / align * align;
+            at = at.checked_add(size)?;
+            most = most.max(align);
+        }
+        Some((at, most))
+    }
+
+    /// The value of a generic argument that is a compile-time integer.
+    pub fn arg_int(&self, arg: &GenericArg, env: &Subst) -> Option<i64> {
+        match arg {
+            GenericArg::Val(val) => self.val_int(val, env),
+            GenericArg::Type(_) => None,
+        }
+    }
+}
+
+fn wrap(value: i64, scalar: Scalar) -> i64 {
+    match scalar {
+        Scalar::Bool => i64::from(value != 0),
+        Scalar::Int8 => i64::from(value as i8),
+        Scalar::Int16 => i64::from(value as i16),
+        Scalar::Int => i64::from(value as i32),
+        Scalar::UInt8 => i64::from(value as u8),
+        Scalar::UInt16 => i64::from(value as u16),
+        Scalar::UInt => i64::from(value as u32),
+        Scalar::Int64 | Scalar::UInt64 | Scalar::Half | Scalar::Float | Scalar::Double => value,
+    }
+}

@@ -1,0 +1,307 @@
+//! The interned types of the language.
+//!
+//! A [`Ty`] may mention generic parameters; [`crate::generics::substitution`] replaces them. Two types are equal if and only
+//! if their handles are, provided that both are normalised (aliases resolved, associated types of known types
+//! replaced).
+
+pub(crate) mod builtin;
+mod constants;
+pub(crate) mod conversion;
+pub(crate) mod expressions;
+mod follow_up;
+pub mod limits;
+pub(crate) mod packs;
+
+use cranelift_entity::entity_impl;
+use indexmap::IndexSet;
+use rustc_hash::FxBuildHasher;
+use syntax::DeclId;
+
+/// An interned type.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ty(u32);
+entity_impl!(Ty, "type");
+
+/// The scalar types, as the language names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Scalar {
+    Bool,
+    Int8,
+    Int16,
+    Int,
+    Int64,
+    UInt8,
+    UInt16,
+    UInt,
+    UInt64,
+    Half,
+    Float,
+    Double,
+}
+
+/// A compile-time integer that types depend on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Val {
+    /// A known integer.
+    Int(i64),
+    /// A generic value parameter.
+    Param(DeclId),
+    /// `a op b` where an operand is unknown: `+ - * / % & | ^ < > =`, and `l r L G ! a o` for
+    /// `<< >> <= >= != && ||`.
+    Binary(char, Box<Val>, Box<Val>),
+    /// `c ? a : b` where an operand is unknown.
+    Select(Box<[Val; 3]>),
+    /// A constant member of a type that is not known yet.
+    Member(Box<crate::tables::FuncRef>),
+    /// `sizeof` or `alignof` of a type that is not known yet.
+    SizeOf(syntax::ast::SizeOfKind, Ty),
+    /// The number of elements of a type pack.
+    CountOf(Ty),
+    /// The number of elements of a pack of integers.
+    CountOfVals(Box<Val>),
+    /// A pack of integers.
+    Pack(Vec<Val>),
+    /// `each N`: the current element of the surrounding expansion.
+    Each(Box<Val>),
+    /// `expand …` over the elements of a pack.
+    Expand(Box<Val>, Box<GenericArg>),
+    /// Already diagnosed.
+    Error,
+}
+
+/// An argument of a generic declaration.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum GenericArg {
+    /// The argument of a type parameter.
+    Type(Ty),
+    /// The argument of a value parameter.
+    Val(Val),
+}
+
+/// Arguments of a declaration and of all enclosing generic declarations, outermost first.
+pub type Args = Vec<GenericArg>;
+
+/// Built-in buffers and parameter blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names of the language")]
+pub enum BufferKind {
+    StructuredBuffer,
+    RWStructuredBuffer,
+    ConstantBuffer,
+    ParameterBlock,
+}
+
+impl BufferKind {
+    /// The name of the buffer type in Slang.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            BufferKind::StructuredBuffer => "StructuredBuffer",
+            BufferKind::RWStructuredBuffer => "RWStructuredBuffer",
+            BufferKind::ConstantBuffer => "ConstantBuffer",
+            BufferKind::ParameterBlock => "ParameterBlock",
+        }
+    }
+}
+
+/// The layout of a matrix in memory: the fourth argument of `matrix`.
+pub struct Order;
+
+impl Order {
+    /// The layout chosen by the host, where the program states none. Also the order of values, which have no
+    /// layout.
+    pub const HOST: Val = Val::Int(0);
+    /// `row_major`.
+    pub const ROWS: Val = Val::Int(1);
+    /// `column_major`.
+    pub const COLUMNS: Val = Val::Int(2);
+}
+
+/// The kinds of types.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum TyKind {
+    /// Already diagnosed; fits everywhere.
+    Error,
+    /// No value.
+    Void,
+    /// A scalar.
+    Scalar(Scalar),
+    /// `vector<T, N>`; the element may be a parameter.
+    Vector(Ty, Val),
+    /// `matrix<T, R, C>`, with the order in which it is stored; a value has no order, which is expressed by
+    /// [`Order::HOST`].
+    Matrix(Ty, Val, Val, Val),
+    /// `T[N]`, `Array<T, N>`; without a length for `T[]`.
+    Array(Ty, Option<Val>),
+    /// A struct of the user's or the library's.
+    Struct(DeclId, Args),
+    /// An enumeration.
+    Enum(DeclId),
+    /// A value of some type that conforms to the interface.
+    Interface(DeclId, Args),
+    /// A generic type parameter.
+    Param(DeclId),
+    /// `This` within an interface: the conforming type.
+    This(DeclId),
+    /// An associated type of a type that is not known yet (a parameter, `This`, another associated type).
+    Assoc(Ty, DeclId),
+    /// `DifferentialPair<T>`.
+    DiffPair(Ty),
+    /// `DifferentialPtrPair<T>`.
+    DiffPtrPair(Ty),
+    /// The synthesised `Differential` of a struct where the two differ: it has one field for each
+    /// differentiable field, of the same name.
+    SynthDiff(Ty),
+    /// `Tuple<A, B>`.
+    Tuple(Vec<Ty>),
+    /// `Optional<T>`.
+    Optional(Ty),
+    /// `T*`, `Ptr<T>`.
+    Pointer(Ty),
+    /// `RWStructuredBuffer<T>` and the like, and their handles.
+    Buffer(BufferKind, Ty),
+    /// A built-in type that is known by name but not supported yet (textures, …).
+    Opaque(DeclId, Args),
+    /// The type of string literals.
+    String,
+    /// `nullptr`.
+    NullPtr,
+    /// `none`.
+    NoneLiteral,
+    /// The type of a value that is known to be a particular function (`f` in `f.bwd_diff`), by the function's
+    /// declaration.
+    Function(DeclId, Args),
+    /// A type pack whose elements are known or are parameters declared with `each`.
+    Pack(Vec<Ty>),
+    /// `each T`: the current element of the pack in the surrounding expansion.
+    Each(Ty),
+    /// `expand P` over the elements of a pack, which is the shape.
+    Expand(Ty, Box<GenericArg>),
+}
+
+/// The type interner, which holds the fixed types from the start.
+#[derive(Clone, Debug)]
+pub struct TyInterner {
+    set: IndexSet<TyKind, FxBuildHasher>,
+}
+
+#[expect(missing_docs, reason = "the names say it")]
+impl Ty {
+    pub const ERROR: Ty = Ty(0);
+    pub const VOID: Ty = Ty(1);
+    pub const STRING: Ty = Ty(2);
+    pub const NULLPTR: Ty = Ty(3);
+    pub const NONE: Ty = Ty(4);
+    pub const BOOL: Ty = Ty(5);
+    pub const INT: Ty = Ty(8);
+    pub const UINT: Ty = Ty(12);
+    pub const HALF: Ty = Ty(14);
+    pub const FLOAT: Ty = Ty(15);
+    pub const DOUBLE: Ty = Ty(16);
+}
+
+impl Scalar {
+    /// All scalars, in order.
+    pub const ALL: [Scalar; 12] = [
+        Scalar::Bool,
+        Scalar::Int8,
+        Scalar::Int16,
+        Scalar::Int,
+        Scalar::Int64,
+        Scalar::UInt8,
+        Scalar::UInt16,
+        Scalar::UInt,
+        Scalar::UInt64,
+        Scalar::Half,
+        Scalar::Float,
+        Scalar::Double,
+    ];
+
+    /// Returns true for floating-point types.
+    pub fn is_float(self) -> bool {
+        matches!(self, Scalar::Half | Scalar::Float | Scalar::Double)
+    }
+
+    /// The name of the type in the language.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scalar::Bool => "bool",
+            Scalar::Int8 => "int8_t",
+            Scalar::Int16 => "int16_t",
+            Scalar::Int => "int",
+            Scalar::Int64 => "int64_t",
+            Scalar::UInt8 => "uint8_t",
+            Scalar::UInt16 => "uint16_t",
+            Scalar::UInt => "uint",
+            Scalar::UInt64 => "uint64_t",
+            Scalar::Half => "half",
+            Scalar::Float => "float",
+            Scalar::Double => "double",
+        }
+    }
+}
+
+impl Default for TyInterner {
+    fn default() -> TyInterner {
+        let fixed = [TyKind::Error, TyKind::Void, TyKind::String, TyKind::NullPtr, TyKind::NoneLiteral];
+        TyInterner { set: fixed.into_iter().chain(Scalar::ALL.into_iter().map(TyKind::Scalar)).collect() }
+    }
+}
+
+impl TyInterner {
+    /// Interns `kind` and returns its handle.
+    pub fn intern(&mut self, kind: TyKind) -> Ty {
+        Ty(self.set.insert_full(kind).0 as u32)
+    }
+
+    /// The type of a matrix value, which has no order of its own.
+    pub(crate) fn matrix(&mut self, element: Ty, rows: Val, columns: Val) -> Ty {
+        self.intern(TyKind::Matrix(element, rows, columns, Order::HOST))
+    }
+
+    /// Returns the matrix type with this order; returns any other type unchanged.
+    pub(crate) fn in_order(&mut self, ty: Ty, order: Val) -> Ty {
+        match self[ty].clone() {
+            TyKind::Matrix(e, r, c, old) if old != order => self.intern(TyKind::Matrix(e, r, c, order)),
+            _ => ty,
+        }
+    }
+
+    /// The type of a value that is stored with this type.
+    pub(crate) fn of_value(&mut self, ty: Ty) -> Ty {
+        if !self.is_ordered(ty) {
+            return ty;
+        }
+        let kind = match self[ty].clone() {
+            TyKind::Array(e, n) => TyKind::Array(self.of_value(e), n),
+            TyKind::DiffPair(e) => TyKind::DiffPair(self.of_value(e)),
+            TyKind::Optional(e) => TyKind::Optional(self.of_value(e)),
+            TyKind::Tuple(parts) => TyKind::Tuple(parts.into_iter().map(|e| self.of_value(e)).collect()),
+            _ => return self.in_order(ty, Order::HOST),
+        };
+        self.intern(kind)
+    }
+
+    /// Returns true for a matrix whose order the program states, and for an array, pair, optional or tuple
+    /// that contains one.
+    fn is_ordered(&self, ty: Ty) -> bool {
+        match &self[ty] {
+            TyKind::Matrix(.., order) => matches!(order, Val::Int(1..)),
+            TyKind::Array(e, _) | TyKind::DiffPair(e) | TyKind::Optional(e) => self.is_ordered(*e),
+            TyKind::Tuple(parts) => parts.iter().any(|&e| self.is_ordered(e)),
+            _ => false,
+        }
+    }
+
+    /// The type of a scalar.
+    pub fn scalar(&self, scalar: Scalar) -> Ty {
+        Ty(5 + scalar as u32)
+    }
+}
+
+impl std::ops::Index<Ty> for TyInterner {
+    type Output = TyKind;
+    fn index(&self, ty: Ty) -> &TyKind {
+        &self.set[ty.0 as usize]
+    }
+}

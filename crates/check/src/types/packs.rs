@@ -1,0 +1,716 @@
+//! Implements packs: any number of types, values, or compile-time integers.
+//!
+//! A pack is a generic parameter declared with `each`, a known list, or `expand P`: the pattern `P` for each
+//! element of the packs that it mentions with `each`. A pattern keeps its *shape*, the first of those packs,
+//! since `P` itself may not determine the number of elements (`expand 1`, or `each T` where `T == int`).
+//! Lists are always spliced: `Tuple<A, T>` with `T` = `B, C` is `Tuple<A, B, C>`, and `expand each T` is `T`;
+//! hence equal packs have equal handles.
+
+use syntax::ast::{DeclKind, Expr, ExprKind, Modifiers};
+use syntax::{DeclId, ExprId};
+
+use crate::exprs::infer::Checker;
+use crate::exprs::overload::Argument;
+use crate::program::Program;
+use crate::signature::Subst;
+use crate::tables::{ExprInfo, Meaning};
+use crate::types::{GenericArg, Ty, TyKind, Val};
+
+/// The arguments of a call that belong to each parameter: the index of the first, and the count.
+pub(crate) type Groups = Vec<(usize, usize)>;
+
+impl Program {
+    /// Returns true if a generic parameter stands for any number of types or integers.
+    pub(crate) fn is_pack_param(&self, param: DeclId) -> bool {
+        self.ast.decls[param].modifiers.has(Modifiers::EACH)
+    }
+
+    /// Returns true if a type is a pack, known or not.
+    pub fn is_pack(&self, ty: Ty) -> bool {
+        match self.types[ty] {
+            TyKind::Pack(_) | TyKind::Expand(..) => true,
+            TyKind::Param(param) => self.is_pack_param(param),
+            _ => false,
+        }
+    }
+
+    /// Returns true if a compile-time integer is a pack of integers.
+    pub(crate) fn is_val_pack(&self, val: &Val) -> bool {
+        match val {
+            Val::Pack(_) | Val::Expand(..) => true,
+            Val::Param(param) => self.is_pack_param(*param),
+            _ => false,
+        }
+    }
+
+    fn is_pack_arg(&self, arg: &GenericArg) -> bool {
+        match arg {
+            GenericArg::Type(ty) => self.is_pack(*ty),
+            GenericArg::Val(val) => self.is_val_pack(val),
+        }
+    }
+
+    /// The pack of a list of types.
+    pub fn pack_of(&mut self, parts: Vec<Ty>) -> Ty {
+        let parts = self.spliced(parts);
+        match parts[..] {
+            [only] if self.is_pack(only) => only,
+            _ => self.types.intern(TyKind::Pack(parts)),
+        }
+    }
+
+    /// The tuple of a list of types.
+    pub(crate) fn tuple_of(&mut self, parts: Vec<Ty>) -> Ty {
+        let parts = self.spliced(parts);
+        self.types.intern(TyKind::Tuple(parts))
+    }
+
+    /// Replaces the known packs in a list by their elements.
+    pub(crate) fn spliced(&self, parts: Vec<Ty>) -> Vec<Ty> {
+        if !parts.iter().any(|&p| matches!(self.types[p], TyKind::Pack(_))) {
+            return parts;
+        }
+        let mut out = Vec::new();
+        for part in parts {
+            match &self.types[part] {
+                TyKind::Pack(inner) => out.extend_from_slice(inner),
+                _ => out.push(part),
+            }
+        }
+        out
+    }
+
+    fn val_pack_of(&self, vals: Vec<Val>) -> Val {
+        let mut out = Vec::new();
+        for val in vals {
+            match val {
+                Val::Pack(inner) => out.extend(inner),
+                val => out.push(val),
+            }
+        }
+        match &out[..] {
+            [only] if self.is_val_pack(only) => out.swap_remove(0),
+            _ => Val::Pack(out),
+        }
+    }
+
+    /// Packs a list of generic arguments for a pack parameter; `None` if an argument is of the wrong kind.
+    fn pack_arg(&mut self, param: DeclId, args: Vec<GenericArg>) -> Option<GenericArg> {
+        let is_value = matches!(self.ast.decls[param].kind, DeclKind::ValueParam { .. });
+        let (mut types, mut vals) = (Vec::new(), Vec::new());
+        for arg in args {
+            match arg {
+                GenericArg::Type(ty) if !is_value => types.push(ty),
+                GenericArg::Val(val) if is_value => vals.push(val),
+                _ => return None,
+            }
+        }
+        Some(if is_value {
+            GenericArg::Val(self.val_pack_of(vals))
+        } else {
+            GenericArg::Type(self.pack_of(types))
+        })
+    }
+
+    /// The empty pack of types or integers for a pack parameter.
+    pub(crate) fn empty_pack(&mut self, param: DeclId) -> Option<GenericArg> {
+        if self.is_pack_param(param) { self.pack_arg(param, Vec::new()) } else { None }
+    }
+
+    /// The elements of a pack or tuple as far as they are known; an element that is itself a pack stands for
+    /// several.
+    pub fn elements(&self, ty: Ty) -> Vec<Ty> {
+        match &self.types[ty] {
+            TyKind::Pack(parts) | TyKind::Tuple(parts) => parts.clone(),
+            _ => vec![ty],
+        }
+    }
+
+    /// The number of elements of a pack or tuple, if it is known.
+    pub(crate) fn known_count(&self, ty: Ty) -> Option<i64> {
+        match &self.types[ty] {
+            TyKind::Pack(parts) | TyKind::Tuple(parts) => {
+                let known = parts.iter().all(|&p| !self.is_pack(p));
+                known.then_some(parts.len() as i64)
+            }
+            _ => None,
+        }
+    }
+
+    /// The number of elements of an expansion's shape, if it is known.
+    pub fn shape_count(&self, shape: &GenericArg) -> Option<usize> {
+        let count = match shape {
+            GenericArg::Type(ty) => self.known_count(*ty),
+            GenericArg::Val(val) => self.known_val_count(val),
+        };
+        count.and_then(|n| usize::try_from(n).ok())
+    }
+
+    pub(crate) fn known_val_count(&self, val: &Val) -> Option<i64> {
+        match val {
+            Val::Pack(vals) if !vals.iter().any(|v| self.is_val_pack(v)) => Some(vals.len() as i64),
+            _ => None,
+        }
+    }
+
+    /// `countof` of a pack.
+    pub(crate) fn count_of(&self, shape: &GenericArg) -> Val {
+        if let Some(n) = self.shape_count(shape) {
+            return Val::Int(n as i64);
+        }
+        match shape {
+            GenericArg::Type(ty) => match &self.types[*ty] {
+                TyKind::Expand(_, shape) => self.count_of(shape),
+                _ => Val::CountOf(*ty),
+            },
+            GenericArg::Val(Val::Expand(_, shape)) => self.count_of(shape),
+            GenericArg::Val(val) => Val::CountOfVals(Box::new(val.clone())),
+        }
+    }
+
+    /// `each pack` as a type: any one of the elements. `None` if the type is not a pack.
+    pub(crate) fn each_of(&mut self, pack: Ty) -> Option<Ty> {
+        match self.types[pack].clone() {
+            TyKind::Expand(pattern, _) => Some(pattern),
+            TyKind::Pack(parts) => {
+                if let [first, rest @ ..] = &parts[..]
+                    && !self.is_pack(*first)
+                    && rest.iter().all(|part| part == first)
+                {
+                    return Some(*first);
+                }
+                Some(self.types.intern(TyKind::Each(pack)))
+            }
+            TyKind::Tuple(parts) => {
+                let pack = self.pack_of(parts);
+                self.each_of(pack)
+            }
+            TyKind::Param(param) if self.is_pack_param(param) => {
+                match self.constrained_element(param, pack) {
+                    Some(element) => Some(element),
+                    None => Some(self.types.intern(TyKind::Each(pack))),
+                }
+            }
+            TyKind::Error => Some(Ty::ERROR),
+            _ => None,
+        }
+    }
+
+    /// The type of the elements of a pack by an equality constraint: `int` for `T` with `where T == int`.
+    fn constrained_element(&mut self, param: DeclId, pack: Ty) -> Option<Ty> {
+        let owner = self.param_owner.get(&param).copied()?;
+        let element = self.element_of_pack(owner, pack)?;
+        (!self.is_pack(element)).then_some(element)
+    }
+
+    pub(crate) fn each_val(&self, val: Val) -> Val {
+        match val {
+            Val::Expand(pattern, _) => *pattern,
+            val => Val::Each(Box::new(val)),
+        }
+    }
+
+    /// `expand ty` over the elements of `shape`.
+    pub(crate) fn expand_of(&mut self, ty: Ty, shape: &GenericArg) -> Ty {
+        if let TyKind::Each(pack) = self.types[ty]
+            && self.is_pack(pack)
+        {
+            return pack;
+        }
+        if ty == Ty::ERROR {
+            return ty;
+        }
+        if let GenericArg::Type(pack) = shape
+            && self.each_of(*pack) == Some(ty)
+        {
+            return *pack;
+        }
+        if let Some(n) = self.shape_count(shape)
+            && !self.has_each(ty)
+        {
+            return self.types.intern(TyKind::Pack(vec![ty; n]));
+        }
+        self.types.intern(TyKind::Expand(ty, Box::new(shape.clone())))
+    }
+
+    pub(crate) fn expand_val(&self, val: Val, shape: &GenericArg) -> Val {
+        match val {
+            Val::Each(pack) if self.is_val_pack(&pack) => *pack,
+            val => Val::Expand(Box::new(val), Box::new(shape.clone())),
+        }
+    }
+
+    /// Returns true if a type mentions `each` outside of an inner expansion.
+    fn has_each(&self, ty: Ty) -> bool {
+        let args = |args: &[GenericArg]| {
+            args.iter().any(|arg| match arg {
+                GenericArg::Type(ty) => self.has_each(*ty),
+                GenericArg::Val(val) => has_each_val(val),
+            })
+        };
+        match &self.types[ty] {
+            TyKind::Each(_) => true,
+            TyKind::Vector(e, n) => self.has_each(*e) || has_each_val(n),
+            TyKind::Matrix(e, r, c, _) => self.has_each(*e) || has_each_val(r) || has_each_val(c),
+            TyKind::Array(e, n) => self.has_each(*e) || n.as_ref().is_some_and(has_each_val),
+            TyKind::Struct(_, a)
+            | TyKind::Interface(_, a)
+            | TyKind::Opaque(_, a)
+            | TyKind::Function(_, a) => args(a),
+            TyKind::Assoc(e, _)
+            | TyKind::DiffPair(e)
+            | TyKind::DiffPtrPair(e)
+            | TyKind::SynthDiff(e)
+            | TyKind::Optional(e)
+            | TyKind::Pointer(e)
+            | TyKind::Buffer(_, e) => self.has_each(*e),
+            TyKind::Tuple(parts) | TyKind::Pack(parts) => parts.iter().any(|&t| self.has_each(t)),
+            _ => false,
+        }
+    }
+
+    /// Expands a pattern for each element of a shape while substituting arguments.
+    pub(crate) fn substitute_expand(&mut self, pattern: Ty, shape: &GenericArg, env: &Subst) -> Ty {
+        let shape = self.substitute_arg(shape, env);
+        let mut inner = env.clone();
+        let Some(elements) = shape_elements(self, &shape) else {
+            inner.element = None;
+            let ty = self.substitute(pattern, &inner);
+            return self.expand_of(ty, &shape);
+        };
+        let mut parts = Vec::new();
+        for (idx, element) in elements.into_iter().enumerate() {
+            inner.element = Some(idx);
+            let ty = self.substitute(pattern, &inner);
+            let several = self.is_pack_arg(&element);
+            parts.push(if several { self.expand_of(ty, &element) } else { ty });
+        }
+        self.pack_of(parts)
+    }
+
+    pub(crate) fn substitute_expand_val(&mut self, pattern: &Val, shape: &GenericArg, env: &Subst) -> Val {
+        let shape = self.substitute_arg(shape, env);
+        let mut inner = env.clone();
+        let Some(elements) = shape_elements(self, &shape) else {
+            inner.element = None;
+            let val = self.substitute_val(pattern, &inner);
+            return self.expand_val(val, &shape);
+        };
+        let mut parts = Vec::new();
+        for (idx, element) in elements.into_iter().enumerate() {
+            inner.element = Some(idx);
+            let val = self.substitute_val(pattern, &inner);
+            let several = self.is_pack_arg(&element);
+            parts.push(if several { self.expand_val(val, &element) } else { val });
+        }
+        self.val_pack_of(parts)
+    }
+
+    /// Substitutes arguments in `each pack`: the result is the current element of the expansion, if it is
+    /// known.
+    pub(crate) fn substitute_each(&mut self, pack: Ty, env: &Subst) -> Ty {
+        let pack = self.substitute(pack, env);
+        if let (TyKind::Pack(parts), Some(idx)) = (&self.types[pack], env.element)
+            && let Some(&part) = parts.get(idx)
+        {
+            return if self.is_pack(part) { self.each_of(part).unwrap_or(Ty::ERROR) } else { part };
+        }
+        self.each_of(pack).unwrap_or(Ty::ERROR)
+    }
+
+    pub(crate) fn substitute_each_val(&mut self, pack: &Val, env: &Subst) -> Val {
+        let pack = self.substitute_val(pack, env);
+        if let (Val::Pack(vals), Some(idx)) = (&pack, env.element)
+            && let Some(val) = vals.get(idx)
+        {
+            return if self.is_val_pack(val) { self.each_val(val.clone()) } else { val.clone() };
+        }
+        self.each_val(pack)
+    }
+
+    /// Assigns explicit generic arguments to parameters; parameters without an argument get `None`. A pack
+    /// takes the arguments that the others leave; several packs of a kind share these evenly.
+    pub(crate) fn assign_generics(
+        &mut self,
+        params: &[DeclId],
+        args: &[GenericArg],
+    ) -> Option<Vec<Option<GenericArg>>> {
+        let is_value = |p: &Self, d: DeclId| matches!(p.ast.decls[d].kind, DeclKind::ValueParam { .. });
+        let mut out = Vec::new();
+        let mut at = 0;
+        for (idx, &param) in params.iter().enumerate() {
+            if self.interface_params.contains(&param) {
+                // The type of a parameter of interface type is never given explicitly.
+                out.push(None);
+                continue;
+            }
+            if !self.is_pack_param(param) {
+                out.push(args.get(at).cloned());
+                at += usize::from(at < args.len());
+                continue;
+            }
+            let later = &params[idx + 1..];
+            let needed = later
+                .iter()
+                .filter(|&&p| {
+                    !self.is_pack_param(p)
+                        && !self.interface_params.contains(&p)
+                        && !matches!(
+                            self.ast.decls[p].kind,
+                            DeclKind::TypeParam { default: Some(_), .. }
+                                | DeclKind::ValueParam { default: Some(_), .. }
+                        )
+                })
+                .count();
+            let value = is_value(self, param);
+            let packs: Vec<bool> =
+                later.iter().filter(|&&p| self.is_pack_param(p)).map(|&p| is_value(self, p)).collect();
+            let left = args.len().saturating_sub(at).saturating_sub(needed);
+            let take = if packs.is_empty() {
+                left
+            } else if packs.iter().all(|&v| v == value) {
+                if left % (packs.len() + 1) != 0 {
+                    return None;
+                }
+                left / (packs.len() + 1)
+            } else {
+                let fits = |arg: &&GenericArg| matches!(arg, GenericArg::Val(_)) == value;
+                args[at..at + left].iter().take_while(fits).count()
+            };
+            if take == 0 && at >= args.len() {
+                out.push(None);
+                continue;
+            }
+            let arg = self.pack_arg(param, args[at..at + take].to_vec())?;
+            out.push(Some(arg));
+            at += take;
+        }
+        (at == args.len()).then_some(out)
+    }
+
+    /// Unifies a list with a pattern in which some elements are packs.
+    pub(crate) fn unify_list(&mut self, a: &[Ty], b: &[Ty], params: &[DeclId], env: &mut Subst) -> bool {
+        let n_packs = a.iter().filter(|&&t| self.is_pack(t)).count();
+        if n_packs == 0 {
+            return a.len() == b.len() && a.iter().zip(b).all(|(&a, &b)| self.unify(a, b, params, env));
+        }
+        let Some(left) = b.len().checked_sub(a.len() - n_packs) else { return false };
+        if left % n_packs != 0 {
+            return false;
+        }
+        let (take, mut at) = (left / n_packs, 0);
+        for &pattern in a {
+            let fits = if self.is_pack(pattern) {
+                let pack = self.pack_of(b[at..at + take].to_vec());
+                at += take;
+                self.unify(pattern, pack, params, env)
+            } else {
+                at += 1;
+                self.unify(pattern, b[at - 1], params, env)
+            };
+            if !fits {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Unifies each element of a pack with the pattern of an expansion; the arguments found for `each T` at
+    /// the elements form the pack `T`.
+    pub(crate) fn unify_expand(
+        &mut self,
+        pattern: Ty,
+        shape: &GenericArg,
+        pack: Ty,
+        params: &[DeclId],
+        env: &mut Subst,
+    ) -> bool {
+        let mut found: Vec<(DeclId, Vec<GenericArg>)> = Vec::new();
+        let parts = self.elements(pack);
+        for &part in &parts {
+            let mut inner = Subst { this: env.this, ..Subst::default() };
+            inner.map.extend(env.map.iter().filter(|m| !self.is_pack_param(m.0)).cloned());
+            let known = inner.map.len();
+            let several = self.is_pack(part);
+            let element = if several { self.each_of(part).unwrap_or(Ty::ERROR) } else { part };
+            if !self.unify(pattern, element, params, &mut inner) {
+                return false;
+            }
+            for (param, arg) in inner.map.split_off(known) {
+                if !self.is_pack_param(param) {
+                    env.map.push((param, arg));
+                    continue;
+                }
+                let arg = match arg {
+                    GenericArg::Type(ty) if several => {
+                        GenericArg::Type(self.expand_of(ty, &GenericArg::Type(part)))
+                    }
+                    GenericArg::Val(val) if several => {
+                        GenericArg::Val(self.expand_val(val, &GenericArg::Type(part)))
+                    }
+                    arg => arg,
+                };
+                match found.iter_mut().find(|f| f.0 == param) {
+                    Some(entry) => entry.1.push(arg),
+                    None => found.push((param, vec![arg])),
+                }
+            }
+        }
+        // The shape has the same number of elements, even if the elements do not determine it.
+        let shape_param = match shape {
+            GenericArg::Type(ty) => match self.types[*ty] {
+                TyKind::Param(param) => Some(param),
+                _ => None,
+            },
+            GenericArg::Val(Val::Param(param)) => Some(*param),
+            GenericArg::Val(_) => None,
+        };
+        if let Some(param) = shape_param.filter(|p| params.contains(p))
+            && !found.iter().any(|f| f.0 == param)
+        {
+            let ty = self.types.intern(TyKind::Param(param));
+            let owner = self.param_owner.get(&param).copied();
+            match owner.and_then(|owner| self.element_of_pack(owner, ty)) {
+                Some(element) => found.push((param, vec![GenericArg::Type(element); parts.len()])),
+                None if parts.is_empty() => found.push((param, Vec::new())),
+                None => {}
+            }
+        }
+        for (param, args) in found {
+            if args.len() != parts.len() {
+                return false;
+            }
+            let Some(arg) = self.pack_arg(param, args) else { return false };
+            match env.get(param) {
+                Some(bound) if *bound != arg => return false,
+                Some(_) => {}
+                None => env.map.push((param, arg)),
+            }
+        }
+        true
+    }
+
+    /// Returns true if two types satisfy an equality constraint; for a pack, if each of its elements equals
+    /// the other type.
+    pub(crate) fn same_types(&self, a: Ty, b: Ty) -> bool {
+        if a == b || a == Ty::ERROR || b == Ty::ERROR {
+            return true;
+        }
+        match (&self.types[a], &self.types[b]) {
+            (TyKind::Pack(parts), _) => parts.iter().all(|&part| part == b),
+            (_, TyKind::Pack(parts)) => parts.iter().all(|&part| part == a),
+            // The elements of the pack are not known yet.
+            _ => self.is_pack(a) || self.is_pack(b),
+        }
+    }
+
+    /// The type that a function's constraints give to each element of a pack.
+    pub(crate) fn element_of_pack(&mut self, decl: DeclId, pack: Ty) -> Option<Ty> {
+        let constraints = self.constraints_of(decl);
+        constraints.equal.iter().find_map(|&(a, b)| {
+            if a == pack {
+                Some(b)
+            } else if b == pack {
+                Some(a)
+            } else {
+                None
+            }
+        })
+    }
+}
+
+fn has_each_val(val: &Val) -> bool {
+    match val {
+        Val::Each(_) => true,
+        Val::Binary(_, a, b) => has_each_val(a) || has_each_val(b),
+        Val::Pack(vals) => vals.iter().any(has_each_val),
+        _ => false,
+    }
+}
+
+/// The elements of a known pack.
+fn shape_elements(program: &Program, shape: &GenericArg) -> Option<Vec<GenericArg>> {
+    match shape {
+        GenericArg::Type(ty) => match &program.types[*ty] {
+            TyKind::Pack(parts) | TyKind::Tuple(parts) => {
+                Some(parts.iter().map(|&t| GenericArg::Type(t)).collect())
+            }
+            _ => None,
+        },
+        GenericArg::Val(Val::Pack(vals)) => Some(vals.iter().map(|v| GenericArg::Val(v.clone())).collect()),
+        GenericArg::Val(_) => None,
+    }
+}
+
+impl Checker<'_> {
+    /// Assigns arguments to parameters where some parameters are packs. A pack that is not known yet takes
+    /// the arguments that the other parameters leave; several such packs share these evenly.
+    pub(crate) fn group_arguments(
+        &mut self,
+        types: &[Ty],
+        open: &[DeclId],
+        n_args: usize,
+        n_defaults: usize,
+    ) -> Option<Groups> {
+        let sizes: Vec<Option<usize>> = types
+            .iter()
+            .map(|&ty| {
+                if !self.p.is_pack(ty) {
+                    return Some(1);
+                }
+                let mut mentioned = Vec::new();
+                self.p.params_in(ty, &mut mentioned);
+                let is_open = mentioned.iter().any(|p| open.contains(p));
+                (!is_open).then(|| self.p.elements(ty).len())
+            })
+            .collect();
+        let fixed: usize = sizes.iter().flatten().sum();
+        let n_open = sizes.iter().filter(|s| s.is_none()).count();
+        let mut share = 0;
+        if n_open > 0 {
+            // Trailing parameters with defaults may be left out.
+            let left =
+                n_args.checked_sub(fixed).or(if n_args + n_defaults >= fixed { Some(0) } else { None })?;
+            if left % n_open != 0 {
+                return None;
+            }
+            share = left / n_open;
+        }
+        let mut groups = Groups::new();
+        let mut at = 0;
+        for size in sizes {
+            let size = size.unwrap_or(share);
+            if at == n_args && size > 0 {
+                break;
+            }
+            if at + size > n_args {
+                return None;
+            }
+            groups.push((at, size));
+            at += size;
+        }
+        (at == n_args).then_some(groups)
+    }
+
+    /// Combines the arguments for one pack into a single argument of the pack's type, for matching with the
+    /// parameter.
+    pub(crate) fn packed_argument(&mut self, decl: DeclId, pack: Ty, given: &[Argument]) -> Option<Argument> {
+        let element = self.p.element_of_pack(decl, pack);
+        let known = self.p.elements(pack);
+        let mut types = Vec::new();
+        for (idx, arg) in given.iter().enumerate() {
+            let Some(from) = arg.ty else {
+                // A brace list takes the type of its element, if that is known.
+                types.push(*known.get(idx).filter(|&&t| !self.p.is_pack(t))?);
+                continue;
+            };
+            let to = match element {
+                Some(element) if !self.p.is_pack(from) => element,
+                _ => self.p.loaded(from),
+            };
+            types.push(to);
+        }
+        let ty = self.p.pack_of(types);
+        let expr = given.first().map_or(self.placeholder, |a| a.expr);
+        Some(Argument { expr, ty: Some(ty), source: Default::default(), lvalue: true })
+    }
+
+    /// The elements of `expand each t` as separate arguments, where the elements of `t` are known.
+    pub(crate) fn spread(&mut self, expr: ExprId, ty: Ty) -> Option<Vec<Argument>> {
+        let TyKind::Pack(parts) = self.p.types[ty].clone() else { return None };
+        // An expression with side effects is evaluated once, as a pack.
+        let Meaning::Expand { inner, .. } = self.p.tables.exprs[expr].meaning else { return None };
+        let Meaning::Each(named) = self.p.tables.exprs[inner].meaning else { return None };
+        let is_name = matches!(self.p.tables.exprs[named].meaning, Meaning::Var(_) | Meaning::Field { .. });
+        if !is_name || self.p.known_count(ty).is_none() {
+            return None;
+        }
+        let (span, lvalue) = (self.span(expr), self.p.tables.exprs[expr].lvalue);
+        let mut out = Vec::new();
+        for (idx, part) in parts.into_iter().enumerate() {
+            let name = self.p.ast.symbols.intern(&format!("_{idx}"));
+            let kind = ExprKind::Member { base: expr, name, name_span: span, arrow: false };
+            let element = self.p.ast.exprs.push(Expr { kind, span });
+            let meaning = Meaning::TupleField { base: expr, idx: idx as u32 };
+            self.set(element, ExprInfo { ty: part, coerce: None, meaning, lvalue });
+            out.push(Argument { expr: element, ty: Some(part), source: Default::default(), lvalue });
+        }
+        Some(out)
+    }
+
+    /// `each e`: the current element of a pack in the surrounding expansion.
+    pub(crate) fn infer_each(&mut self, expr: ExprId, inner: ExprId) -> Ty {
+        self.infer_any(inner, None);
+        let info = self.p.tables.exprs[inner].clone();
+        let span = self.span(expr);
+        let (shape, meaning) = match info.meaning {
+            Meaning::Error => return self.set_error(expr),
+            Meaning::Value(val) if self.p.is_val_pack(&val) => {
+                (GenericArg::Val(val.clone()), Meaning::Value(self.p.each_val(val)))
+            }
+            Meaning::Type(_) => (GenericArg::Type(info.ty), Meaning::Type(info.ty)),
+            _ => (GenericArg::Type(self.p.loaded(info.ty)), Meaning::Each(inner)),
+        };
+        let shape = match shape {
+            GenericArg::Type(ty) => match self.p.types[ty].clone() {
+                TyKind::Tuple(parts) => GenericArg::Type(self.p.pack_of(parts)),
+                _ => GenericArg::Type(ty),
+            },
+            shape => shape,
+        };
+        let pack = match &shape {
+            GenericArg::Type(ty) => *ty,
+            GenericArg::Val(_) => info.ty,
+        };
+        let element = if self.p.is_pack(pack) { self.p.each_of(pack) } else { None };
+        let Some(ty) = element else {
+            let message = format!("'each' needs a pack or a tuple, got '{}'", self.name(info.ty));
+            self.error("E30103", span, message);
+            return self.set_error(expr);
+        };
+        match self.expanding.last_mut() {
+            Some(shapes) => shapes.push(shape),
+            None => {
+                self.error("E30104", span, "'each' is only known inside an 'expand'");
+                return self.set_error(expr);
+            }
+        }
+        let meaning = if let Meaning::Type(_) = meaning { Meaning::Type(ty) } else { meaning };
+        self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue: info.lvalue })
+    }
+
+    /// `expand e`: `e` for each element of the packs in it.
+    pub(crate) fn infer_expand(&mut self, expr: ExprId, inner: ExprId) -> Ty {
+        self.expanding.push(Vec::new());
+        self.infer_any(inner, None);
+        let shapes = self.expanding.pop().unwrap_or_default();
+        let info = self.p.tables.exprs[inner].clone();
+        if let Meaning::Error = info.meaning {
+            return self.set_error(expr);
+        }
+        let Some(shape) = shapes.into_iter().next() else {
+            // A pack without `each` is itself the result.
+            if self.p.is_pack(info.ty) {
+                let meaning = match info.meaning {
+                    Meaning::Type(_) | Meaning::Value(_) => info.meaning,
+                    _ => Meaning::Same(inner),
+                };
+                return self.set(expr, ExprInfo { ty: info.ty, coerce: None, meaning, lvalue: info.lvalue });
+            }
+            let span = self.span(expr);
+            self.error("E30105", span, "'expand' needs a pack: name one with 'each'");
+            return self.set_error(expr);
+        };
+        if let Meaning::Func { .. } | Meaning::Namespace(_) = info.meaning {
+            self.infer(inner, None);
+            return self.set_error(expr);
+        }
+        let own = info.coerce.unwrap_or(info.ty);
+        let ty = self.p.expand_of(own, &shape);
+        let meaning = match info.meaning {
+            Meaning::Type(_) => Meaning::Type(ty),
+            _ => Meaning::Expand { inner, shape },
+        };
+        self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue: info.lvalue })
+    }
+}
