@@ -6,7 +6,7 @@
 //! `unsupported`, with a description.
 
 use check::Program;
-use check::tables::{Arg, Callable, FuncRef, Initializer, Meaning};
+use check::tables::{Arg, Callable, DiffOp, FuncRef, Initializer, Meaning};
 use check::types::Ty;
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
@@ -276,8 +276,8 @@ impl<'a> Host<'a> {
         };
         let (entry, func) = match &func {
             Callable::Func(func) => (name_of(self.program, func.decl), func),
-            Callable::Fwd(inner, _) | Callable::Bwd(inner, _) => {
-                let op = if matches!(func, Callable::Fwd(..)) { "fwd_diff" } else { "bwd_diff" };
+            Callable::Derived(op @ (DiffOp::Fwd | DiffOp::Bwd), inner, _) => {
+                let op = op.word();
                 let Callable::Func(inner) = &**inner else {
                     return Some(
                         self.refused(&format!("a dispatch of `{text}`"), self.program.ast.exprs[kernel].span),

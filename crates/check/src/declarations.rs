@@ -5,11 +5,11 @@ use syntax::ast::{Attribute, DeclKind, ExprKind, Modifiers};
 use syntax::{DeclId, Diagnostic, ExprId, Symbol};
 
 use crate::derivatives::precedence::View;
-use crate::derivatives::signatures::DiffOp;
 use crate::program::Program;
 use crate::signature::{DiffFieldTarget, Level, ParamSig, Resolved, Subst};
-use crate::tables::FuncRef;
+use crate::tables::{DiffOp, FuncRef};
 use crate::types::builtin::Magic;
+use crate::types::follow_up::text;
 use crate::types::{GenericArg, Ty, TyKind};
 
 impl Program {
@@ -338,9 +338,7 @@ impl Program {
         self.check_marks(decl);
         self.check_flow(decl);
         // The derivatives named by the function's attributes have to exist.
-        let args = self.identity_args(decl);
-        let self_ty = self.container_of(decl).map(|c| self.self_type(c));
-        let func = FuncRef { decl, args, self_ty };
+        let func = self.own_ref(decl);
         self.derivatives_of(&func, View::of(self.asking(decl)));
         self.check_deriv_method(decl);
     }
@@ -374,7 +372,7 @@ impl Program {
                 || !matches!(self.types[base], TyKind::Struct(..) | TyKind::Enum(_) | TyKind::Error)
             {
                 let span = self.base_span(decl, base);
-                let message = format!("'{}' is not an interface", self.type_name(base));
+                let message = text!("'{}' is not an interface", self.shown(base));
                 self.error("E30810", span, message);
             }
         }
@@ -387,12 +385,12 @@ impl Program {
         let broken = conforms.into_iter().find(|&(subject, bound)| !self.conforms(subject, bound));
         if let Some((subject, bound)) = broken.or_else(|| equal.into_iter().find(|&(a, b)| a != b)) {
             let span = self.ast.decls[decl].name_span;
-            let (subject, wanted) = (self.type_name(subject), self.type_name(bound));
-            let message = if matches!(self.types[bound], TyKind::Interface(..)) {
-                format!("type '{subject}' does not conform to '{wanted}', as an interface requires")
-            } else {
-                format!("type '{subject}' is not the same as '{wanted}', as an interface requires")
-            };
+            let relation = self.relation(bound);
+            let message = text!(
+                "type '{}' {relation} '{}', as an interface requires",
+                self.shown(subject),
+                self.shown(bound)
+            );
             self.error("E38029", span, message);
         }
         for interface in interfaces {
@@ -436,7 +434,7 @@ impl Program {
             DeclKind::AssociatedType { .. } => {
                 // The members of an extension of all types that conform to an interface are not members of
                 // its type parameter.
-                let own = self.names_in(decl).and_then(|n| n.get(&name)).map(|d| d[0]);
+                let own = self.named(decl, name).first().copied();
                 let found = self.type_member(ty, name).or_else(|| own.map(|own| self.decl_type(own)));
                 if let Some(found) = found {
                     self.check_associated(decl, &func, found);
@@ -464,13 +462,13 @@ impl Program {
                 continue;
             }
             let name = self.ast.decls[required.decl].name;
-            let at = self.names_in(decl).and_then(|n| n.get(&name)).map_or(decl, |d| d[0]);
+            let at = self.named(decl, name).first().copied().unwrap_or(decl);
             let span = self.ast.decls[at].name_span;
-            let message = format!(
+            let message = text!(
                 "'{}' is '{}', which does not conform to '{}', as an interface requires",
                 self.ast.name(name),
-                self.type_name(found),
-                self.type_name(bound)
+                self.shown(found),
+                self.shown(bound)
             );
             let wanted = self.ast.decls[required.decl].name_span;
             self.report(Diagnostic::error("E38029", span, message).note(wanted, "required here"));
@@ -505,7 +503,7 @@ impl Program {
         } else {
             return;
         };
-        let name = self.ast.name(self.ast.decls[member].name).to_string();
+        let name = self.ast.decl_name(member).to_string();
         let span = self.ast.decls[found.decl].name_span;
         let wanted = self.ast.decls[member].name_span;
         let message = format!("'{name}' is not {mode}-differentiable, as its interface requires");
@@ -522,7 +520,7 @@ impl Program {
         let mut lost = Vec::new();
         for (wanted, have) in wanted.params.iter().zip(&have.params) {
             if wanted.differentiable && !have.differentiable && !have.no_diff && wanted.ty != have.ty {
-                let name = have.decl.map_or("", |d| self.ast.name(self.ast.decls[d].name));
+                let name = have.decl.map_or("", |d| self.ast.decl_name(d));
                 lost.push((format!("takes '{name}' as"), wanted.ty, have.ty));
             }
         }
@@ -530,10 +528,11 @@ impl Program {
             lost.push(("returns".to_string(), wanted.ret, have.ret));
         }
         let Some((verb, wanted, have)) = lost.into_iter().next() else { return false };
-        let name = self.ast.name(self.ast.decls[found.decl].name);
-        let (wanted, have) = (self.type_name(wanted), self.type_name(have));
-        let message = format!(
-            "'{name}' {verb} '{have}', which has no derivative: its interface requires that of '{wanted}'"
+        let name = self.ast.decl_name(found.decl);
+        let message = text!(
+            "'{name}' {verb} '{}', which has no derivative: its interface requires that of '{}'",
+            self.shown(have),
+            self.shown(wanted)
         );
         let (span, at) = (self.ast.decls[found.decl].name_span, self.ast.decls[required.decl].name_span);
         self.report(Diagnostic::error("E38110", span, message).note(at, "required here"));
@@ -543,7 +542,7 @@ impl Program {
     /// The span at which a declaration states its differential.
     pub(crate) fn differential_span(&mut self, decl: DeclId) -> Option<syntax::Span> {
         let name = self.words.differential;
-        let declared = self.names_in(decl)?.get(&name)?[0];
+        let &declared = self.named(decl, name).first()?;
         Some(self.ast.decls[declared].name_span)
     }
 
@@ -561,9 +560,9 @@ impl Program {
         }
         let span = self.differential_span(decl).unwrap_or(self.ast.decls[decl].name_span);
         if self.differential(differential).is_none() {
-            let message = format!(
+            let message = text!(
                 "the differential '{}' does not conform to 'IDifferentiable'",
-                self.type_name(differential)
+                self.shown(differential)
             );
             self.error("E38029", span, message);
             return;
@@ -578,20 +577,21 @@ impl Program {
                 && found.1 != wanted
                 && ![found.1, wanted].contains(&Ty::ERROR)
             {
-                let name = |decl: DeclId| self.ast.name(self.ast.decls[decl].name).to_string();
-                let (found, wanted) = (self.type_name(found.1), self.type_name(wanted));
+                let name = |decl: DeclId| self.ast.decl_name(decl).to_string();
                 let (at, of) = (self.ast.decls[part].name_span, self.ast.decls[field].name_span);
-                let message = format!(
-                    "'{}' of the differential '{}' is of type '{found}', and the differential of '{}' is '{wanted}'",
+                let message = text!(
+                    "'{}' of the differential '{}' is of type '{}', and the differential of '{}' is '{}'",
                     name(part),
-                    self.type_name(differential),
-                    name(field)
+                    self.shown(differential),
+                    self.shown(found.1),
+                    name(field),
+                    self.shown(wanted)
                 );
                 self.report(Diagnostic::error("E38105", at, message).note(of, "this field"));
             }
             let is_named = self.attribute(field, "DerivativeMember").is_some();
             if has_differential && !is_named && !targets.iter().any(|t| t.0 == field) {
-                let name = self.ast.name(self.ast.decls[field].name).to_string();
+                let name = self.ast.decl_name(field).to_string();
                 let at = self.ast.decls[field].name_span;
                 // If the differential was written for this struct, it lacks a field; otherwise the struct
                 // does not fit the differential.
@@ -599,9 +599,9 @@ impl Program {
                     if self.ast.decls[own].parent == Some(decl));
                 let (span, other, what) =
                     if is_nested { (span, at, "this field") } else { (at, span, "the differential") };
-                let message = format!(
+                let message = text!(
                     "the differential '{}' has no counterpart of the differentiable field '{name}'",
-                    self.type_name(differential)
+                    self.shown(differential)
                 );
                 self.report(Diagnostic::error("E38105", span, message).note(other, what).help(format!(
                     "give it a field '{name}', or mark this field '[DerivativeMember(…)]' or 'no_diff'"
@@ -634,7 +634,7 @@ impl Program {
                 if let TyKind::Struct(inner, _) = self.types[ty] {
                     if inner == decl {
                         let span = self.ast.decls[field].name_span;
-                        let name = self.ast.name(self.ast.decls[decl].name).to_string();
+                        let name = self.ast.decl_name(decl).to_string();
                         if !is_reported {
                             self.error("E30114", span, format!("struct '{name}' contains itself"));
                         }
@@ -688,11 +688,7 @@ impl Program {
         }
         for part in parts {
             let Some(symbol) = self.ast.symbols.find(part) else { return Vec::new() };
-            let mut inner = Vec::new();
-            for &decl in &found {
-                inner.extend(self.names_in(decl).and_then(|n| n.get(&symbol)).into_iter().flatten().copied());
-            }
-            found = inner;
+            found = found.into_iter().flat_map(|decl| self.named(decl, symbol)).collect();
         }
         found.retain(|&d| matches!(self.ast.decls[d].kind, DeclKind::Func { .. }));
         found

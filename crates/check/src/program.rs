@@ -526,12 +526,25 @@ impl Program {
         self.module_of(decl) == 0
     }
 
-    pub(crate) fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>) {
+    pub(crate) fn error(&mut self, code: &'static str, span: Span, message: impl Into<syntax::Message>) {
         self.report(Diagnostic::error(code, span, message));
     }
 
     pub(crate) fn report(&mut self, diagnostic: Diagnostic) {
         self.diagnostics.push(diagnostic);
+    }
+
+    /// Returns true if an error has been found, other than those that the user wants as warnings.
+    pub fn has_errors(&self) -> bool {
+        self.diagnostics.iter().any(|d| self.ast.warnings.is_error(d))
+    }
+
+    /// Runs a query whose diagnostics are of no interest.
+    pub(crate) fn quietly<T>(&mut self, query: impl FnOnce(&mut Program) -> T) -> T {
+        let before = self.diagnostics.len();
+        let found = query(self);
+        self.diagnostics.truncate(before);
+        found
     }
 
     pub(crate) fn span(&self, expr: ExprId) -> Span {
@@ -541,6 +554,21 @@ impl Program {
     /// The names inside a struct, interface, enumeration, extension or one part of a namespace.
     pub(crate) fn names_in(&self, decl: DeclId) -> Option<&Rc<Names>> {
         self.members.get(&decl)
+    }
+
+    /// The declarations of one name inside a struct, interface, enumeration, extension or part of a namespace.
+    pub(crate) fn named(&self, container: DeclId, name: Symbol) -> SmallVec<[DeclId; 2]> {
+        self.members.get(&container).and_then(|names| names.get(&name)).cloned().unwrap_or_default()
+    }
+
+    /// Returns true if a container declares a member of this name.
+    pub(crate) fn declares_name(&self, container: DeclId, name: Symbol) -> bool {
+        self.members.get(&container).is_some_and(|names| names.contains_key(&name))
+    }
+
+    /// The declarations of one name in all parts of a namespace.
+    pub(crate) fn named_in_namespace(&self, namespace: DeclId, name: Symbol) -> Vec<DeclId> {
+        self.parts(namespace).into_iter().flat_map(|part| self.named(part, name)).collect()
     }
 
     /// The names of a namespace and of the enclosing ones, outermost first.

@@ -3,6 +3,7 @@
 //! Differentiability is determined from the *declaration*, before generic arguments are substituted: `T`
 //! without an `IDifferentiable` constraint stays non-differentiable even when `T` is `float` at the call.
 
+use syntax::ast::Modifiers;
 use syntax::{DeclId, ExprId, Span};
 
 use crate::tables::{Arg, FuncRef, SynthesizedMember};
@@ -26,6 +27,29 @@ impl Direction {
     pub fn is_written(self) -> bool {
         matches!(self, Direction::Out | Direction::InOut | Direction::Ref)
     }
+
+    /// The modifiers that declare a parameter of this direction.
+    pub(crate) fn modifiers(self) -> Modifiers {
+        match self {
+            Direction::In => Modifiers::default(),
+            Direction::Out => Modifiers::OUT,
+            Direction::InOut => Modifiers::INOUT,
+            Direction::Ref => Modifiers::REF,
+            Direction::ConstRef => Modifiers::CONSTREF,
+        }
+    }
+
+    /// The direction that modifiers declare.
+    pub(crate) fn of(modifiers: Modifiers) -> Direction {
+        match () {
+            () if modifiers.has(Modifiers::INOUT) => Direction::InOut,
+            () if modifiers.has(Modifiers::IN) && modifiers.has(Modifiers::OUT) => Direction::InOut,
+            () if modifiers.has(Modifiers::OUT) => Direction::Out,
+            () if modifiers.has(Modifiers::REF) => Direction::Ref,
+            () if modifiers.has(Modifiers::CONSTREF) => Direction::ConstRef,
+            () => Direction::In,
+        }
+    }
 }
 
 /// One parameter.
@@ -43,6 +67,24 @@ pub struct ParamSig {
     pub differentiable: bool,
     /// `fwd_diff` and `bwd_diff` turn the parameter into a `DifferentialPtrPair`.
     pub pointer_like: bool,
+}
+
+impl ParamSig {
+    /// A parameter that is not declared `no_diff`, unless it has no tangent.
+    pub(crate) fn input(
+        decl: Option<DeclId>,
+        ty: Ty,
+        dir: Direction,
+        differentiable: bool,
+        pointer_like: bool,
+    ) -> ParamSig {
+        ParamSig { decl, ty, dir, no_diff: !differentiable, differentiable, pointer_like }
+    }
+
+    /// Derivatives take and return a differential of the parameter.
+    pub(crate) fn has_differential(&self) -> bool {
+        self.differentiable && !self.pointer_like
+    }
 }
 
 /// The receiver.
@@ -71,6 +113,20 @@ pub struct Signature {
     pub ret_pointer_like: bool,
     /// The receiver of members that are not static.
     pub this: Option<ThisSig>,
+}
+
+impl Signature {
+    /// The receiver as a parameter.
+    pub(crate) fn receiver(&self) -> Option<ParamSig> {
+        let this = self.this.as_ref()?;
+        let dir = if this.mutating { Direction::InOut } else { Direction::In };
+        Some(ParamSig::input(None, this.ty, dir, this.differentiable, this.pointer_like))
+    }
+
+    /// The receiver and the parameters.
+    pub(crate) fn inputs(&self) -> Vec<ParamSig> {
+        self.receiver().into_iter().chain(self.params.iter().cloned()).collect()
+    }
 }
 
 /// A substitution for generic parameters and for `This`.

@@ -53,6 +53,13 @@ impl Default for ExprInfo {
     }
 }
 
+impl ExprInfo {
+    /// An expression of this type that its context does not convert.
+    pub fn new(ty: Ty, meaning: Meaning, lvalue: bool) -> ExprInfo {
+        ExprInfo { ty, coerce: None, meaning, lvalue }
+    }
+}
+
 /// A function with the arguments of its own and all enclosing generic declarations.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FuncRef {
@@ -71,16 +78,68 @@ pub struct FuncRef {
 pub enum Callable {
     /// A function.
     Func(FuncRef),
-    /// `fwd_diff(f)`, and the module that requests it.
-    Fwd(Box<Callable>, ModuleId),
-    /// `bwd_diff(f)`, and the module that requests it.
-    Bwd(Box<Callable>, ModuleId),
-    /// `__apply(f)`, and the module that requests it.
-    Apply(Box<Callable>, ModuleId),
-    /// `__linearize(f)`, and the module that requests it.
-    Linearize(Box<Callable>, ModuleId),
+    /// A derivative operator applied to a function, and the module that requests it.
+    Derived(DiffOp, Box<Callable>, ModuleId),
     /// A requirement of `IDifferentiable` that is synthesised for the type.
     Synthesized(SynthesizedMember, Ty),
+}
+
+impl Callable {
+    /// Applies derivative operators, given outermost first, to a function.
+    pub fn of(func: FuncRef, ops: &[DiffOp], asks: ModuleId) -> Callable {
+        let wrap = |inner, &op: &DiffOp| Callable::Derived(op, Box::new(inner), asks);
+        ops.iter().rev().fold(Callable::Func(func), wrap)
+    }
+
+    /// The function inside all derivative operators; `None` for a synthesised one.
+    pub fn function(&self) -> Option<&FuncRef> {
+        match self {
+            Callable::Func(func) => Some(func),
+            Callable::Derived(_, inner, _) => inner.function(),
+            Callable::Synthesized(..) => None,
+        }
+    }
+
+    /// The derivative operators, outermost first.
+    pub fn operators(&self) -> Vec<DiffOp> {
+        let mut ops = Vec::new();
+        let mut at = self;
+        while let Callable::Derived(op, inner, _) = at {
+            ops.push(*op);
+            at = inner;
+        }
+        ops
+    }
+}
+
+/// A derivative operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DiffOp {
+    /// `fwd_diff`
+    Fwd,
+    /// `bwd_diff`
+    Bwd,
+    /// `__apply`; applies only to a function itself, not to another derivative.
+    Apply,
+    /// `__linearize`; applies only to a function itself, not to another derivative.
+    Linearize,
+}
+
+impl DiffOp {
+    /// The operator's keyword in the language.
+    pub fn word(self) -> &'static str {
+        match self {
+            DiffOp::Fwd => "fwd_diff",
+            DiffOp::Bwd => "bwd_diff",
+            DiffOp::Apply => "__apply",
+            DiffOp::Linearize => "__linearize",
+        }
+    }
+
+    /// The operator runs in reverse mode.
+    pub fn is_backward(self) -> bool {
+        matches!(self, DiffOp::Bwd | DiffOp::Apply)
+    }
 }
 
 /// Members that the compiler provides.
@@ -317,6 +376,27 @@ pub enum Meaning {
         /// The operator is `as`, which gives an optional, rather than `is`, which gives a bool.
         cast: bool,
     },
+}
+
+impl Meaning {
+    /// The value or place of which the expression denotes a part, or the same.
+    pub fn base(&self) -> Option<ExprId> {
+        match self {
+            Meaning::Field { base, .. } | Meaning::Property { base, .. } => *base,
+            Meaning::DiffField { base, .. }
+            | Meaning::PairField { base, .. }
+            | Meaning::TupleField { base, .. }
+            | Meaning::Swizzle { base, .. }
+            | Meaning::MatrixSwizzle { base, .. }
+            | Meaning::TupleSwizzle { base, .. }
+            | Meaning::Index { base, .. }
+            | Meaning::Subscript { base, .. }
+            | Meaning::Same(base)
+            | Meaning::Each(base)
+            | Meaning::Expand { inner: base, .. } => Some(*base),
+            _ => None,
+        }
+    }
 }
 
 /// The initial value of an aggregate or of one of its parts.

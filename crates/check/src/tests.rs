@@ -3,7 +3,7 @@
 
 use syntax::{Ast, DeclId, NoIncludes, Sources, parse_file};
 
-use crate::tables::{Callable, FuncRef, Meaning};
+use crate::tables::{Callable, DiffOp, FuncRef, Meaning};
 use crate::types::Ty;
 use crate::{Direction, ModuleId, NoModules, Program, Resolved, View};
 
@@ -186,7 +186,7 @@ fn pairs_and_derivative_operators_have_types() {
         signature.params.iter().map(|p| format!("{:?} {}", p.dir, program.type_name(p.ty))).collect()
     };
     assert_eq!(
-        names(&checked, &Callable::Fwd(Box::new(f.clone()), ModuleId(0))),
+        names(&checked, &Callable::Derived(DiffOp::Fwd, Box::new(f.clone()), ModuleId(0))),
         [
             "In DifferentialPair<float>",
             "In DifferentialPair<S>",
@@ -197,7 +197,7 @@ fn pairs_and_derivative_operators_have_types() {
         ]
     );
     assert_eq!(
-        names(&checked, &Callable::Bwd(Box::new(f), ModuleId(0))),
+        names(&checked, &Callable::Derived(DiffOp::Bwd, Box::new(f), ModuleId(0))),
         [
             "InOut DifferentialPair<float>",
             "InOut DifferentialPair<S>",

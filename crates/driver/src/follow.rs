@@ -29,19 +29,13 @@ fn is_early(d: &Diagnostic) -> bool {
     d.code.starts_with("E00") || d.code.starts_with("E15")
 }
 
-/// Returns true if a diagnostic mentions the error type, whose cause has been reported already.
-fn is_about_error(d: &Diagnostic) -> bool {
-    const UNKNOWN: &str = "<error>";
-    d.message.contains(UNKNOWN) || d.help.as_ref().is_some_and(|h| h.contains(UNKNOWN))
-}
-
 /// Removes diagnostics that follow from others, and merges those about the same unknown name.
 pub(crate) fn without_followers(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
     if diagnostics.iter().any(is_unread) {
         diagnostics.retain(is_early);
     }
-    if diagnostics.iter().any(|d| d.severity == Severity::Error && !is_about_error(d)) {
-        diagnostics.retain(|d| !is_about_error(d));
+    if diagnostics.iter().any(|d| d.severity == Severity::Error && !d.is_follow_up) {
+        diagnostics.retain(|d| !d.is_follow_up);
     }
     let mut kept: Vec<Diagnostic> = Vec::with_capacity(diagnostics.len());
     // By the message about an unknown name: its index in `kept`, and the number of further places where the

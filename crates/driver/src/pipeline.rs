@@ -2,7 +2,6 @@
 //!
 //! Every stage returns a result and diagnostics; the first stage with an error ends the compilation.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 
 use check::Program;
@@ -453,18 +452,6 @@ impl Loaded {
         self.compile(&request, &Options { optimise, ..options.clone() })
     }
 
-    /// Checks and lowers the request. Before the whole of a program is checked, errors in it may violate
-    /// invariants that lowering relies on: if lowering panics, such errors are reported instead of the panic.
-    fn lower(&mut self, request: &Request) -> Result<Lowered, Failure> {
-        match catch_unwind(AssertUnwindSafe(|| lower::lower(&mut self.program, request))) {
-            Ok(lowered) => Ok(lowered),
-            Err(panic) => {
-                self.errors()?;
-                resume_unwind(panic)
-            }
-        }
-    }
-
     /// Only code that is used is checked before it is lowered. If lowering meets code that cannot occur in a
     /// correct program, the mistake is elsewhere: all files are checked in full, and the errors found there
     /// are reported instead.
@@ -485,7 +472,7 @@ impl Loaded {
     /// Lowers the request, without any further stage.
     pub fn lowered(&mut self, request: &Request) -> Result<Lowered, Failure> {
         self.errors()?;
-        let mut lowered = self.lower(request)?;
+        let mut lowered = lower::lower(&mut self.program, request);
         self.program.diagnostics.append(&mut lowered.diagnostics);
         self.find_causes();
         self.errors()?;

@@ -163,14 +163,7 @@ impl Analysis {
 
 /// The function inside any derivative operators.
 pub(crate) fn function_of(callable: &Callable) -> Option<DeclId> {
-    match callable {
-        Callable::Func(func) => Some(func.decl),
-        Callable::Fwd(inner, _)
-        | Callable::Bwd(inner, _)
-        | Callable::Apply(inner, _)
-        | Callable::Linearize(inner, _) => function_of(inner),
-        Callable::Synthesized(..) => None,
-    }
+    callable.function().map(|func| func.decl)
 }
 
 /// The span of the name in an expression, if it has one.

@@ -1,7 +1,7 @@
 //! Formats declarations and signatures for readers, and extracts the comment before a declaration.
 
 use check::signature::{Level, Signature};
-use check::tables::{Callable, FuncRef};
+use check::tables::{Callable, DiffOp, FuncRef};
 use check::types::{GenericArg, Ty, TyKind, Val};
 use check::{Direction, ModuleId, View};
 use syntax::DeclId;
@@ -53,10 +53,7 @@ impl Analysis {
                     None => name.to_string(),
                 }
             }
-            Callable::Fwd(inner, _) => format!("fwd_diff({})", self.callable_name(inner)),
-            Callable::Bwd(inner, _) => format!("bwd_diff({})", self.callable_name(inner)),
-            Callable::Apply(inner, _) => format!("__apply({})", self.callable_name(inner)),
-            Callable::Linearize(inner, _) => format!("__linearize({})", self.callable_name(inner)),
+            Callable::Derived(op, inner, _) => format!("{}({})", op.word(), self.callable_name(inner)),
             Callable::Synthesized(member, ty) => {
                 let name = match member {
                     check::tables::SynthesizedMember::DZero => "dzero",
@@ -92,12 +89,12 @@ impl Analysis {
         if let Callable::Func(func) = callable {
             let func = func.clone();
             let derivatives = self.program.derivatives_of(&func, View::default());
-            let plain = || Box::new(Callable::Func(func.clone()));
+            let derived = |op| Callable::of(func.clone(), &[op], ModuleId(0));
             if derivatives.level >= Level::Forward || derivatives.fwd.is_some() {
-                lines.push(self.callable_text(&Callable::Fwd(plain(), ModuleId(0))));
+                lines.push(self.callable_text(&derived(DiffOp::Fwd)));
             }
             if derivatives.level >= Level::Backward || derivatives.bwd.is_some() {
-                lines.push(self.callable_text(&Callable::Bwd(plain(), ModuleId(0))));
+                lines.push(self.callable_text(&derived(DiffOp::Bwd)));
             }
         } else if let Some(decl) = function_of(callable) {
             let original = self.as_callable(decl);

@@ -59,11 +59,7 @@ impl Body<'_, '_, '_> {
                     return values;
                 }
             }
-            Callable::Func(_)
-            | Callable::Fwd(..)
-            | Callable::Bwd(..)
-            | Callable::Apply(..)
-            | Callable::Linearize(..) => {}
+            Callable::Func(_) | Callable::Derived(..) => {}
         }
         let mut declared = self.lw.function(self.b.types, &callable);
         if let Callable::Func(named) = &named {

@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use check::signature::Signature;
-use check::tables::{Callable, FuncRef};
+use check::tables::{Callable, DiffOp, FuncRef};
 use check::types::{Ty, TyKind};
 use check::{Applied, Direction, Resolved, View};
 use ir::{Func, Function, Inline, Prefer, Slot, Types};
@@ -132,26 +132,17 @@ impl Lowerer<'_> {
                     return Err(name);
                 }
             },
-            Callable::Fwd(inner, asks) => {
+            Callable::Derived(op, inner, asks) => {
                 let inner = self.canonical(*inner)?;
-                if let Callable::Func(f) = &inner
-                    && let Some(user) = self.program.derivatives_of(f, View::of(asks)).fwd
-                {
-                    return self.canonical(Callable::Func(user));
+                if let (Callable::Func(f), DiffOp::Fwd | DiffOp::Bwd) = (&inner, op) {
+                    let derivatives = self.program.derivatives_of(f, View::of(asks));
+                    let user = if op == DiffOp::Fwd { derivatives.fwd } else { derivatives.bwd };
+                    if let Some(user) = user {
+                        return self.canonical(Callable::Func(user));
+                    }
                 }
-                Callable::Fwd(Box::new(inner), asks)
+                Callable::Derived(op, Box::new(inner), asks)
             }
-            Callable::Bwd(inner, asks) => {
-                let inner = self.canonical(*inner)?;
-                if let Callable::Func(f) = &inner
-                    && let Some(user) = self.program.derivatives_of(f, View::of(asks)).bwd
-                {
-                    return self.canonical(Callable::Func(user));
-                }
-                Callable::Bwd(Box::new(inner), asks)
-            }
-            Callable::Apply(inner, asks) => Callable::Apply(Box::new(self.canonical(*inner)?), asks),
-            Callable::Linearize(inner, asks) => Callable::Linearize(Box::new(self.canonical(*inner)?), asks),
             Callable::Synthesized(member, ty) => Callable::Synthesized(member, ty),
         })
     }
@@ -286,13 +277,7 @@ impl Lowerer<'_> {
 
     /// The declaration that a callee derives from.
     pub(crate) fn origin(callable: &Callable) -> Option<&FuncRef> {
-        match callable {
-            Callable::Func(f) => Some(f),
-            Callable::Fwd(c, _) | Callable::Bwd(c, _) | Callable::Apply(c, _) | Callable::Linearize(c, _) => {
-                Self::origin(c)
-            }
-            Callable::Synthesized(..) => None,
-        }
+        callable.function()
     }
 
     fn key_span(&self, key: &Key) -> Span {
@@ -359,10 +344,7 @@ impl Lowerer<'_> {
     fn callable_name(&mut self, callable: &Callable) -> String {
         match callable {
             Callable::Func(f) => self.func_name(f),
-            Callable::Fwd(c, _) => format!("fwd_diff({})", self.callable_name(c)),
-            Callable::Bwd(c, _) => format!("bwd_diff({})", self.callable_name(c)),
-            Callable::Apply(c, _) => format!("__apply({})", self.callable_name(c)),
-            Callable::Linearize(c, _) => format!("__linearize({})", self.callable_name(c)),
+            Callable::Derived(op, c, _) => format!("{}({})", op.word(), self.callable_name(c)),
             Callable::Synthesized(member, ty) => {
                 let member = match member {
                     check::tables::SynthesizedMember::DZero => "dzero",
@@ -405,6 +387,17 @@ impl Lowerer<'_> {
         }
     }
 
+    /// Checks the source of the function with this index in the worklist.
+    pub(crate) fn check_source(&mut self, idx: usize) {
+        let Some((Key::Callable(Callable::Func(f)), _)) = self.declared.get_index(idx) else { return };
+        let f = f.clone();
+        self.program.body(f.decl);
+        self.program.check_flow_of(&f);
+        if self.adapted(&f).is_some() {
+            self.program.check_called(&f);
+        }
+    }
+
     /// Builds the body of the function with this index in the worklist.
     pub(crate) fn build(&mut self, types: &mut Types, idx: usize) {
         let (key, declared) = self.declared.get_index(idx).expect("idx is in range");
@@ -412,14 +405,11 @@ impl Lowerer<'_> {
         let errors = self.diagnostics.len();
         let mut function = match &key {
             Key::Callable(Callable::Func(f)) => {
-                self.program.body(f.decl);
-                self.program.check_flow_of(f);
                 if let Some(of) = self.program.pullback_of(f) {
                     crate::apply::build_half(self, types, &of, &declared)
                 } else if let Some(opening) = self.opening(f) {
                     crate::dispatch::build(self, types, f, opening, &declared)
                 } else if let Some(own) = self.adapted(f) {
-                    self.program.check_called(f);
                     crate::calls::build_adapter(self, types, &own, &declared)
                 } else if self.intrinsic_name(f.decl).is_some() {
                     crate::intrinsics::build(self, types, f, &declared)
@@ -427,18 +417,14 @@ impl Lowerer<'_> {
                     Body::build_source(self, types, f, &declared)
                 }
             }
-            Key::Callable(Callable::Fwd(inner, _)) => {
-                crate::derivatives::build_fwd(self, types, inner, &declared)
-            }
-            Key::Callable(Callable::Bwd(inner, _)) => {
-                crate::derivatives::build_bwd(self, types, inner, &declared)
-            }
-            Key::Callable(Callable::Apply(inner, asks)) => {
-                crate::apply::build_value_and_half(self, types, inner, (*asks, false), &declared)
-            }
-            Key::Callable(Callable::Linearize(inner, asks)) => {
-                crate::apply::build_value_and_half(self, types, inner, (*asks, true), &declared)
-            }
+            Key::Callable(Callable::Derived(op, inner, asks)) => match op {
+                DiffOp::Fwd => crate::derivatives::build_fwd(self, types, inner, &declared),
+                DiffOp::Bwd => crate::derivatives::build_bwd(self, types, inner, &declared),
+                DiffOp::Apply | DiffOp::Linearize => {
+                    let half = (*asks, *op == DiffOp::Linearize);
+                    crate::apply::build_value_and_half(self, types, inner, half, &declared)
+                }
+            },
             Key::Callable(Callable::Synthesized(..)) => {
                 self.unsupported(declared.span, "a derivative of `dzero` or `dadd` is");
                 None

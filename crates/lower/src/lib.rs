@@ -181,7 +181,8 @@ pub struct Lowered {
 }
 
 /// Lowers everything that the request reaches. The checker's own diagnostics for the bodies reached are added
-/// to `program.diagnostics`; functions with errors are left without a useful body.
+/// to `program.diagnostics`. Each function is checked before it is lowered, and nothing is lowered once an
+/// error is known, so that lowering never meets what checking rejects.
 pub fn lower(program: &mut Program, request: &Request) -> Lowered {
     program.check_derivative_targets();
     let mut conformances = Conformances::new(program, &request.conformances);
@@ -189,7 +190,10 @@ pub fn lower(program: &mut Program, request: &Request) -> Lowered {
         let (mut lowered, found) = lower_round(program, request, conformances);
         conformances = found;
         let changed = conformances.settle(program);
-        let broken = program.diagnostics.iter().any(|d| d.severity == syntax::Severity::Error);
+        let broken = program.has_errors();
+        if broken {
+            program.check_reached();
+        }
         match conformances.is_endless() {
             Some(interface) if changed => {
                 lowered.diagnostics.push(existential::endless_types(program, interface))
@@ -260,9 +264,11 @@ fn lower_round(
         functions.extend(lowerer.host_function(&mut types, func, request));
     }
     lowerer.run(&mut types);
-    lowerer.separate_views();
-    lowerer.complete_formats();
-    lowerer.check_addresses();
+    if !lowerer.has_errors() {
+        lowerer.separate_views();
+        lowerer.complete_formats();
+        lowerer.check_addresses();
+    }
     let Lowerer { mut module, mem, mut diagnostics, conformances, .. } = lowerer;
     module.types = types;
     module.mem = mem;
@@ -355,7 +361,7 @@ impl Lowerer<'_> {
 
     /// Returns true if the checker has found an error so far.
     pub(crate) fn has_errors(&self) -> bool {
-        self.program.diagnostics.iter().any(|d| d.severity == syntax::Severity::Error)
+        self.program.has_errors()
     }
 
     /// A name that no function has yet.
@@ -371,6 +377,10 @@ impl Lowerer<'_> {
             while self.next < self.declared.len() {
                 let next = self.next;
                 self.next += 1;
+                self.check_source(next);
+                if self.has_errors() {
+                    continue;
+                }
                 self.build(types, next);
                 if self.program.has_endless_type() {
                     return;
@@ -381,7 +391,7 @@ impl Lowerer<'_> {
                     return;
                 }
             }
-            if !self.request_witnesses(types) {
+            if self.has_errors() || !self.request_witnesses(types) {
                 return;
             }
         }

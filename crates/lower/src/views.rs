@@ -162,9 +162,7 @@ impl Lowerer<'_> {
     /// The module on whose behalf a function's derivative operators request derivatives.
     fn asks(&self, func: Func) -> ModuleId {
         match self.declared.get_index(func.as_u32() as usize).map(|d| d.0) {
-            Some(Key::Callable(
-                Callable::Fwd(_, m) | Callable::Bwd(_, m) | Callable::Apply(_, m) | Callable::Linearize(_, m),
-            )) => *m,
+            Some(Key::Callable(Callable::Derived(_, _, asks))) => *asks,
             Some(Key::Callable(Callable::Func(f))) => {
                 self.program.asked_by(f).unwrap_or_else(|| self.program.asking(f.decl))
             }

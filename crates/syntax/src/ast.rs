@@ -109,6 +109,25 @@ impl Ast {
     pub fn name(&self, symbol: Symbol) -> &str {
         self.symbols.name(symbol)
     }
+
+    /// The name of a declaration.
+    pub fn decl_name(&self, decl: DeclId) -> &str {
+        self.name(self.decls[decl].name)
+    }
+
+    /// Makes a declaration that the source does not contain.
+    pub fn new_decl(&mut self, kind: DeclKind, name: Symbol, span: Span, parent: Option<DeclId>) -> DeclId {
+        self.decls.push(Decl {
+            kind,
+            name,
+            name_span: span,
+            span,
+            modifiers: Modifiers::default(),
+            attributes: Vec::new(),
+            generics: None,
+            parent,
+        })
+    }
 }
 
 /// An expression and its location.
@@ -493,6 +512,66 @@ pub enum StmtKind {
     Unsupported(Symbol),
     /// An erroneous statement, already diagnosed.
     Error,
+}
+
+impl StmtKind {
+    /// Appends the statements directly within a statement.
+    pub fn statements(&self, out: &mut Vec<StmtId>) {
+        match self {
+            StmtKind::Block(inner) => out.extend(inner),
+            StmtKind::If { then, otherwise, .. } | StmtKind::IfLet { then, otherwise, .. } => {
+                out.push(*then);
+                out.extend(otherwise);
+            }
+            StmtKind::For { init, body, .. } => out.extend(init.iter().chain([body])),
+            StmtKind::While { body, .. }
+            | StmtKind::DoWhile { body, .. }
+            | StmtKind::Defer(body)
+            | StmtKind::Labeled { body, .. } => out.push(*body),
+            StmtKind::Switch { cases, .. } => out.extend(cases.iter().flat_map(|c| &c.body)),
+            StmtKind::TargetSwitch(cases) => out.extend(cases.iter().flat_map(|c| &c.1)),
+            StmtKind::DoCatch { body, catches, .. } => {
+                out.push(*body);
+                out.extend(catches.iter().map(|c| c.1));
+            }
+            StmtKind::Empty
+            | StmtKind::Expr(_)
+            | StmtKind::Decl(_)
+            | StmtKind::Break
+            | StmtKind::BreakTo { .. }
+            | StmtKind::Continue
+            | StmtKind::Return(_)
+            | StmtKind::Discard
+            | StmtKind::IntrinsicAsm(_)
+            | StmtKind::Throw(_)
+            | StmtKind::Try(_)
+            | StmtKind::Unsupported(_)
+            | StmtKind::Error => {}
+        }
+    }
+
+    /// Appends the expressions directly within a statement, without those of its declarations.
+    pub fn expressions(&self, out: &mut Vec<ExprId>) {
+        match self {
+            StmtKind::Expr(expr) | StmtKind::Throw(expr) => out.push(*expr),
+            StmtKind::If { cond, .. } | StmtKind::While { cond, .. } | StmtKind::DoWhile { cond, .. } => {
+                out.push(*cond);
+            }
+            StmtKind::For { cond, step, .. } => out.extend(cond.iter().chain(step)),
+            StmtKind::Switch { scrutinee, .. } => out.push(*scrutinee),
+            StmtKind::Return(value) => out.extend(value),
+            _ => {}
+        }
+    }
+
+    /// The variables and types that a statement declares.
+    pub fn declarations(&self) -> &[DeclId] {
+        match self {
+            StmtKind::Decl(decls) => decls,
+            StmtKind::IfLet { var, .. } | StmtKind::Try(var) => std::slice::from_ref(var),
+            _ => &[],
+        }
+    }
 }
 
 /// One or more labels and the statements that follow them.

@@ -19,7 +19,7 @@ pub mod token;
 pub mod warnings;
 
 pub use ast::{Ast, DeclId, ExprId, FileAst, StmtId, Symbol};
-pub use diagnostic::{Diagnostic, Label, Severity};
+pub use diagnostic::{Diagnostic, Label, Message, Severity};
 pub use parser::{MAX_NESTING, parse_expression, parse_file};
 pub use preprocess::{IncludeLoader, NoIncludes};
 pub use source::{FileId, SourceFile, Sources, Span};

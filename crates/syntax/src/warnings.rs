@@ -97,11 +97,15 @@ impl WarningLevels {
         Level::Default
     }
 
+    /// Returns true for an error that was not requested as a warning.
+    pub fn is_error(&self, d: &Diagnostic) -> bool {
+        d.severity == Severity::Error && !number(d).is_some_and(|n| self.warns(n))
+    }
+
     /// Filters diagnostics by their levels; warnings may become errors and errors warnings as requested.
     pub fn apply(&self, mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
-        let number = |d: &Diagnostic| d.code.get(1..).and_then(|n| n.parse::<u32>().ok());
         for d in &mut diagnostics {
-            if d.severity == Severity::Error && number(d).is_some_and(|n| self.warns(n)) {
+            if d.severity == Severity::Error && !self.is_error(d) {
                 d.severity = Severity::Warning;
             }
         }
@@ -123,4 +127,9 @@ impl WarningLevels {
         });
         diagnostics
     }
+}
+
+/// The number in a diagnostic's code.
+fn number(d: &Diagnostic) -> Option<u32> {
+    d.code.get(1..)?.parse().ok()
 }

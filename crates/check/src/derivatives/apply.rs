@@ -5,14 +5,13 @@
 //! derivative. Its parameters are, for each differentiable parameter in order, the differential: `out` for an
 //! `in` parameter, `inout` for an `inout` one, `in` for an `out` one; then the differential of the result.
 
-use syntax::{DeclId, Diagnostic, ExprId};
+use syntax::{DeclId, Diagnostic, ExprId, Message};
 
-use crate::exprs::infer::Checker;
 use crate::generics::conformance::FacetKind;
-use crate::names::lookup::Ref;
 use crate::program::Program;
-use crate::signature::{Applied, Direction, Subst, ThisSig};
+use crate::signature::{Applied, Direction, ParamSig, Signature, Subst, ThisSig};
 use crate::tables::FuncRef;
+use crate::types::follow_up::text;
 use crate::types::{GenericArg, Ty, TyKind};
 
 impl Program {
@@ -26,11 +25,7 @@ impl Program {
     pub(crate) fn apply_this(&mut self, decl: DeclId) -> Option<ThisSig> {
         let target = self.apply_target(decl)?;
         let n = self.params_of(decl).len();
-        let before = self.diagnostics.len();
-        let found = Checker::new(self, decl).resolve(target);
-        self.diagnostics.truncate(before);
-        let Ref::Funcs(candidates, _) = found else { return None };
-        for candidate in candidates {
+        for candidate in self.named_functions(decl, target) {
             let raw = self.raw_signature(candidate.decl);
             if raw.params.len() == n
                 && let Some(this) = &raw.this
@@ -44,11 +39,7 @@ impl Program {
 
     /// Instantiates an extension with the generic arguments for which it extends this function.
     pub(crate) fn fit_apply(&mut self, func: &FuncRef, decl: DeclId, target: ExprId) -> Option<Applied> {
-        let before = self.diagnostics.len();
-        let found = Checker::new(self, decl).resolve(target);
-        self.diagnostics.truncate(before);
-        let Ref::Funcs(candidates, _) = found else { return None };
-        for candidate in candidates {
+        for candidate in self.named_functions(decl, target) {
             if candidate.decl != func.decl {
                 continue;
             }
@@ -99,15 +90,10 @@ impl Program {
             _ if wanted.ret == Ty::VOID => signature.ret,
             TyKind::Tuple(parts) if parts.len() == 2 && parts[0] == wanted.ret => parts[1],
             _ => {
-                let message = format!(
-                    "'__apply' of this function has to return 'Tuple<{}, C>'",
-                    self.type_name(wanted.ret)
-                );
-                self.bad_apply(
-                    decl,
-                    message,
-                    "'C' is a struct of yours whose 'operator()' is the backward derivative",
-                );
+                let message =
+                    text!("'__apply' of this function has to return 'Tuple<{}, C>'", self.shown(wanted.ret));
+                let help = "'C' is a struct of yours whose 'operator()' is the backward derivative";
+                self.bad_apply(decl, message, help);
                 return None;
             }
         };
@@ -120,16 +106,11 @@ impl Program {
         let wanted = self.propagate_params(func);
         let name = self.words.call;
         for facet in self.facets(context).iter().filter(|f| f.kind != FacetKind::Interface) {
-            let Some(decls) = self.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else {
-                continue;
-            };
-            for operator in decls {
+            for operator in self.named(facet.container, name) {
                 if self.is_static(operator) || self.ast.decls[operator].generics.is_some() {
                     continue;
                 }
-                let args = self.all_generic_params(operator);
-                let args = args.into_iter().filter_map(|p| facet.env.get(p).cloned()).collect();
-                let found = FuncRef { decl: operator, args, self_ty: Some(facet.self_ty) };
+                let found = self.member_ref(operator, facet);
                 let params = self.func_signature(&found).params;
                 if params.len() == wanted.len()
                     && params.iter().zip(&wanted).all(|(p, w)| (p.dir, p.ty) == *w)
@@ -138,48 +119,36 @@ impl Program {
                 }
             }
         }
-        let words: Vec<String> = wanted
-            .iter()
-            .map(|(dir, ty)| match dir {
-                Direction::Out => format!("out {}", self.type_name(*ty)),
-                Direction::InOut => format!("inout {}", self.type_name(*ty)),
-                Direction::In | Direction::Ref | Direction::ConstRef => self.type_name(*ty),
-            })
-            .collect();
-        let message = format!("'{}' is no context of this function", self.type_name(context));
-        self.bad_apply(decl, message, &format!("it needs 'void operator()({})'", words.join(", ")));
+        let message = text!("'{}' is no context of this function", self.shown(context));
+        let help = text!("it needs 'void operator()({})'", self.shown_params(wanted));
+        self.bad_apply(decl, message, help);
         None
     }
 
     /// The parameters of a context's call operator.
     pub(crate) fn propagate_params(&mut self, func: &FuncRef) -> Vec<(Direction, Ty)> {
         let signature = self.func_signature(func);
-        let mut inputs = Vec::new();
-        if let Some(this) = &signature.this {
-            let dir = if this.mutating { Direction::InOut } else { Direction::In };
-            inputs.push((this.ty, dir, this.differentiable && !this.pointer_like));
-        }
-        inputs.extend(signature.params.iter().map(|p| (p.ty, p.dir, p.differentiable && !p.pointer_like)));
-        let mut wanted = Vec::new();
-        for (ty, dir, differentiable) in inputs {
-            if let (true, Some(differential)) = (differentiable, self.differential(ty)) {
-                let dir = match dir {
-                    Direction::In | Direction::ConstRef => Direction::Out,
-                    Direction::Out => Direction::In,
-                    Direction::InOut | Direction::Ref => Direction::InOut,
-                };
-                wanted.push((dir, differential));
-            }
-        }
-        if signature.ret_differentiable
-            && let Some(differential) = self.differential(signature.ret)
-        {
-            wanted.push((Direction::In, differential));
-        }
+        let mut wanted = self.differentials_of_inputs(&signature, |dir| match dir {
+            Direction::In | Direction::ConstRef => Direction::Out,
+            Direction::Out => Direction::In,
+            Direction::InOut | Direction::Ref => Direction::InOut,
+        });
+        let result = self.differential(signature.ret).filter(|_| signature.ret_differentiable);
+        wanted.extend(result.map(|differential| (Direction::In, differential)));
         wanted
     }
 
-    fn bad_apply(&mut self, decl: DeclId, message: String, help: &str) {
+    /// The differentials of a function's inputs, each passed in the given direction.
+    pub(crate) fn differentials_of_inputs(
+        &mut self,
+        signature: &Signature,
+        passed: impl Fn(Direction) -> Direction,
+    ) -> Vec<(Direction, Ty)> {
+        let inputs = signature.inputs().into_iter().filter(ParamSig::has_differential);
+        inputs.filter_map(|p| Some((passed(p.dir), self.differential(p.ty)?))).collect()
+    }
+
+    fn bad_apply(&mut self, decl: DeclId, message: Message, help: impl Into<Message>) {
         let span = self.ast.decls[decl].name_span;
         if !self.diagnostics.iter().any(|d| d.primary.span == span) {
             self.report(Diagnostic::error("E31149", span, message).help(help));

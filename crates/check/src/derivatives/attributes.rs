@@ -4,16 +4,14 @@
 //! author meant.
 
 use syntax::ast::{DeclKind, Modifiers};
-use syntax::{DeclId, Diagnostic, ExprId, Span};
+use syntax::{DeclId, Diagnostic, Span};
 
 use crate::derivatives::precedence::View;
-use crate::derivatives::signatures::DiffOp;
-use crate::exprs::infer::Checker;
-use crate::names::lookup::Ref;
 use crate::program::Program;
 use crate::signature::{Level, Resolved};
-use crate::tables::FuncRef;
+use crate::tables::{DiffOp, FuncRef};
 use crate::types::builtin::Magic;
+use crate::types::follow_up::text;
 use crate::types::{Ty, TyKind};
 
 /// Attributes that describe a function's derivatives.
@@ -57,12 +55,12 @@ impl Program {
                 );
                 continue;
             }
-            let found = self.functions_named(decl, target);
-            if !found.is_empty() && found.iter().all(|&f| self.is_requirement(f)) {
+            let found = self.named_functions(decl, target);
+            if !found.is_empty() && found.iter().all(|f| self.is_requirement(f.decl)) {
                 self.error("E31153", self.span(target), "what an interface requires is no derivative");
             } else if word == "PrimalSubstitute" {
                 for substitute in found {
-                    self.check_substitute(decl, substitute, self.span(target));
+                    self.check_substitute(decl, substitute.decl, self.span(target));
                 }
             }
         }
@@ -72,31 +70,20 @@ impl Program {
                 [words.forward_derivative_of, words.backward_derivative_of, words.primal_substitute_of]
                     .contains(&attribute.name);
             let Some(&target) = attribute.args.first().filter(|_| is_of) else { continue };
-            let found = self.functions_named(decl, target);
+            let found = self.named_functions(decl, target);
             let span = self.span(target);
-            if !found.is_empty() && found.iter().all(|&f| self.is_requirement(f)) {
+            if !found.is_empty() && found.iter().all(|f| self.is_requirement(f.decl)) {
                 self.error("E31152", span, "what an interface requires has no derivative of its own");
             } else if self.is_requirement(decl) {
                 self.error("E31153", span, "what an interface requires is no derivative");
             } else if attribute.name == self.words.primal_substitute_of {
                 for original in found {
-                    self.check_substitute(original, decl, span);
+                    self.check_substitute(original.decl, decl, span);
                 }
             }
         }
         if self.level(decl) != Level::None {
             self.check_borrowed(decl);
-        }
-    }
-
-    /// The functions that an expression names, resolved in the scope of a declaration.
-    fn functions_named(&mut self, decl: DeclId, target: ExprId) -> Vec<DeclId> {
-        let before = self.diagnostics.len();
-        let found = Checker::new(self, decl).resolve(target);
-        self.diagnostics.truncate(before);
-        match found {
-            Ref::Funcs(candidates, _) => candidates.into_iter().map(|c| c.decl).collect(),
-            _ => Vec::new(),
         }
     }
 
@@ -108,7 +95,7 @@ impl Program {
         let view = View::of(self.asking(substitute));
         let counts = self.raw_signature(original).params.len() == self.raw_signature(substitute).params.len();
         if counts && self.differentiable_level(&func, view) < wanted {
-            let name = self.ast.name(self.ast.decls[original].name).to_string();
+            let name = self.ast.decl_name(original).to_string();
             let message = format!("the substitute of '{name}', which is differentiable, is not");
             let diagnostic = Diagnostic::error("E31158", span, message);
             self.report(diagnostic.help("mark it '[Differentiable]' or '[TreatAsDifferentiable]'"));
@@ -141,9 +128,7 @@ impl Program {
             match self.ast.decls[decl].kind {
                 DeclKind::Func { .. } | DeclKind::Init { .. } | DeclKind::Accessor { .. } => {
                     let in_lambda = self.ast.decls[decl].name == self.words.call
-                        && self
-                            .container_of(decl)
-                            .is_some_and(|c| self.ast.name(self.ast.decls[c].name) == "$lambda");
+                        && self.container_of(decl).is_some_and(|c| self.ast.decl_name(c) == "$lambda");
                     if in_lambda || self.is_core(decl) || self.is_about_derivatives(decl) {
                         return;
                     }
@@ -171,21 +156,21 @@ impl Program {
         };
         let ty = self.self_type(container);
         let Some(differential) = self.differential(ty) else {
-            let name = self.type_name(ty);
-            let message =
-                format!("'{name}' is not differentiable, so its fields have no '[DerivativeMember]'");
+            let message = text!(
+                "'{}' is not differentiable, so its fields have no '[DerivativeMember]'",
+                self.shown(ty)
+            );
             self.error("E31131", span, message);
             return;
         };
         let field = self.decl_type(decl);
         if self.differential(field).is_none() {
             if field != Ty::ERROR {
-                let message = format!("the type '{}' is not differentiable", self.type_name(field));
+                let message = text!("the type '{}' is not differentiable", self.shown(field));
                 self.error("E30310", span, message);
             }
         } else if self.derivative_member(decl).is_none() {
-            let message =
-                format!("this names no field of the differential '{}'", self.type_name(differential));
+            let message = text!("this names no field of the differential '{}'", self.shown(differential));
             self.error("E31130", span, message);
         }
     }
@@ -197,9 +182,9 @@ impl Program {
         };
         if conforms(self, Magic::Differentiable) && conforms(self, Magic::DifferentiablePtr) {
             let span = self.ast.decls[decl].name_span;
-            let message = format!(
+            let message = text!(
                 "type '{}' conforms to both 'IDifferentiable' and 'IDifferentiablePtrType'",
-                self.type_name(ty)
+                self.shown(ty)
             );
             let help =
                 "a value has a differential, a pointer is paired with another one: it is one or the other";
@@ -211,10 +196,10 @@ impl Program {
             && second != differential
         {
             let span = self.ast.decls[decl].name_span;
-            let message = format!(
+            let message = text!(
                 "the differential '{}' is not its own differential: that is '{}'",
-                self.type_name(differential),
-                self.type_name(second)
+                self.shown(differential),
+                self.shown(second)
             );
             self.error("E30096", span, message);
         }
@@ -241,7 +226,7 @@ impl Program {
         }
         let view = View::of(self.asking(found.decl));
         if !self.has_derivative(&found, DiffOp::Fwd, view) {
-            let name = self.ast.name(self.ast.decls[member].name).to_string();
+            let name = self.ast.decl_name(member).to_string();
             let message = format!("'{name}' is not differentiable, as 'IDifferentiable' requires");
             let span = self.ast.decls[found.decl].name_span;
             self.report(Diagnostic::error("E38110", span, message).help("mark it '[Differentiable]'"));
@@ -253,7 +238,7 @@ impl Program {
     fn check_sum_of_name(&mut self, ty: Ty, member: DeclId) {
         let TyKind::Struct(decl, _) = self.types[ty] else { return };
         let name = self.ast.decls[member].name;
-        let own = self.names_in(decl).and_then(|names| names.get(&name)).cloned().unwrap_or_default();
+        let own = self.named(decl, name);
         for found in own {
             if matches!(self.ast.decls[found].kind, DeclKind::Func { .. }) {
                 self.wrong_sum(ty, member, found);
@@ -262,15 +247,15 @@ impl Program {
     }
 
     fn wrong_sum(&mut self, ty: Ty, member: DeclId, found: DeclId) {
-        let name = self.ast.name(self.ast.decls[member].name).to_string();
+        let name = self.ast.decl_name(member).to_string();
         let Some(differential) = self.differential(ty) else { return };
-        let differential = self.type_name(differential);
+        let differential = self.shown(differential);
         let wanted = match name.as_str() {
-            "dzero" => format!("static {differential} dzero()"),
-            _ => format!("static {differential} {name}({differential} a, {differential} b)"),
+            "dzero" => text!("static {of} dzero()", of = differential),
+            _ => text!("static {of} {name}({of} a, {of} b)", of = differential),
         };
         let span = self.ast.decls[found].name_span;
         let message = format!("this '{name}' is not the one that 'IDifferentiable' requires");
-        self.report(Diagnostic::error("E38100", span, message).help(format!("declare it as '{wanted}'")));
+        self.report(Diagnostic::error("E38100", span, message).help(text!("declare it as '{}'", wanted)));
     }
 }

@@ -10,7 +10,7 @@ use syntax::{DeclId, ExprId};
 
 use crate::exprs::infer::Checker;
 use crate::program::{Program, last_name};
-use crate::signature::{DiffFieldTarget, Subst};
+use crate::signature::DiffFieldTarget;
 use crate::tables::Meaning;
 use crate::types::builtin::Magic;
 use crate::types::{GenericArg, Ty, TyKind};
@@ -101,13 +101,16 @@ impl Program {
         if self.is_float_kind(ty) {
             return Some(ty);
         }
-        let decl = self.magic_decl(Magic::Differentiable)?;
-        let interface = self.magic_type(Magic::Differentiable)?;
+        self.promised_differential(ty, Magic::Differentiable)
+    }
+
+    /// The `Differential` that an interface promises for a type that is not known.
+    fn promised_differential(&mut self, ty: Ty, magic: Magic) -> Option<Ty> {
+        let interface = self.magic_type(magic)?;
         if !self.interfaces_of(ty).contains(&interface) {
             return None;
         }
-        let name = self.words.differential;
-        let assoc = self.names_in(decl).and_then(|n| n.get(&name)).map(|d| d[0])?;
+        let assoc = self.named(self.magic_decl(magic)?, self.words.differential).first().copied()?;
         Some(self.project(ty, assoc))
     }
 
@@ -118,16 +121,11 @@ impl Program {
         }
         let generic = self.self_type(decl);
         let mut own = true;
-        for (field, declared, no_diff) in self.declared_fields(generic) {
-            let _ = field;
-            if no_diff || self.differential(declared).is_none() {
-                own = false;
-            }
+        for (_, declared, no_diff) in self.fields(generic) {
+            own &= !no_diff && self.differential(declared).is_some();
         }
         for (_, field_ty, no_diff) in self.fields(ty) {
-            if no_diff || self.differential(field_ty).is_some_and(|d| d != field_ty) {
-                own = false;
-            }
+            own &= !no_diff && self.differential(field_ty).is_none_or(|d| d == field_ty);
         }
         if own { ty } else { self.types.intern(TyKind::SynthDiff(ty)) }
     }
@@ -146,24 +144,16 @@ impl Program {
             | TyKind::This(_)
             | TyKind::Assoc(..)
             | TyKind::Interface(..)
-            | TyKind::Each(_) => {
-                let decl = self.magic_decl(Magic::DifferentiablePtr)?;
-                let interface = self.magic_type(Magic::DifferentiablePtr)?;
-                if !self.interfaces_of(ty).contains(&interface) {
-                    return self.extended_differential(ty, interface);
-                }
-                let name = self.words.differential;
-                let assoc = self.names_in(decl).and_then(|n| n.get(&name)).map(|d| d[0])?;
-                Some(self.project(ty, assoc))
-            }
+            | TyKind::Each(_) => self
+                .promised_differential(ty, Magic::DifferentiablePtr)
+                .or_else(|| self.extended_differential(ty)),
             TyKind::Array(element, ref n) => {
                 let n = n.clone();
                 let element = self.pointer_differential(element)?;
                 Some(self.types.intern(TyKind::Array(element, n)))
             }
             TyKind::Scalar(_) | TyKind::Vector(..) | TyKind::Matrix(..) | TyKind::Enum(_) => {
-                let interface = self.magic_type(Magic::DifferentiablePtr)?;
-                self.extended_differential(ty, interface)
+                self.extended_differential(ty)
             }
             _ => None,
         }
@@ -171,17 +161,17 @@ impl Program {
 
     /// The `Differential` of a built-in type to which an extension adds the conformance:
     /// `extension<T : I> T : …`.
-    fn extended_differential(&mut self, ty: Ty, interface: Ty) -> Option<Ty> {
+    fn extended_differential(&mut self, ty: Ty) -> Option<Ty> {
+        let interface = self.magic_type(Magic::DifferentiablePtr)?;
         if self.conform_busy.contains(&(ty, interface)) {
             return None;
         }
         self.conform_busy.push((ty, interface));
         let name = self.words.differential;
-        let facets = self.blanket_facets(ty, |p, ext| p.names_in(ext).is_some_and(|n| n.contains_key(&name)));
         let mut found = None;
-        for facet in facets {
+        for facet in self.blanket_facets_with(ty, name) {
             if self.bases_of(facet.container).contains(&interface)
-                && let Some(decl) = self.names_in(facet.container).and_then(|n| n.get(&name)).map(|d| d[0])
+                && let Some(&decl) = self.named(facet.container, name).first()
             {
                 let declared = self.decl_type(decl);
                 found = Some(self.substitute(declared, &facet.env));
@@ -236,15 +226,10 @@ impl Program {
         }
     }
 
-    fn declared_fields(&mut self, ty: Ty) -> Vec<(DeclId, Ty, bool)> {
-        self.fields(ty)
-    }
-
     /// The structs that a struct inherits from.
     pub fn base_structs(&mut self, ty: Ty) -> Vec<Ty> {
         let TyKind::Struct(decl, args) = self.types[ty].clone() else { return Vec::new() };
-        let env =
-            Subst { map: self.all_generic_params(decl).into_iter().zip(args).collect(), ..Subst::default() };
+        let env = self.subst(decl, &args, None);
         let bases = self.bases_of(decl);
         let structs = bases.iter().filter(|&&b| matches!(self.types[b], TyKind::Struct(..)) && b != ty);
         let structs: Vec<Ty> = structs.copied().collect();
@@ -259,10 +244,7 @@ impl Program {
         }
         match self.types[ty].clone() {
             TyKind::Struct(decl, args) => {
-                let env = Subst {
-                    map: self.all_generic_params(decl).into_iter().zip(args).collect(),
-                    ..Subst::default()
-                };
+                let env = self.subst(decl, &args, None);
                 let mut out = Vec::new();
                 for base in self.base_structs(ty) {
                     out.extend(self.fields(base));
@@ -341,10 +323,7 @@ impl Program {
     /// The field named by `[DerivativeMember(D.f)]`.
     pub(crate) fn derivative_member(&mut self, field: DeclId) -> Option<DeclId> {
         let expr = *self.attribute(field, "DerivativeMember")?.args.first()?;
-        let before = self.diagnostics.len();
-        let mut checker = Checker::new(self, field);
-        checker.infer_field_name(expr);
-        self.diagnostics.truncate(before);
+        self.quietly(|p| Checker::new(p, field).infer(expr, None));
         if let Meaning::Field { field, .. } | Meaning::DiffField { field, .. } =
             self.tables.exprs[expr].meaning
         {

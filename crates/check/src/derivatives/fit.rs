@@ -3,25 +3,21 @@
 //! A derivative function fits if its parameters are those of the derived signature, after its own generic
 //! arguments are inferred from them. The same search thus serves overloads, generics and members alike.
 
-use syntax::{DeclId, Diagnostic, ExprId};
+use syntax::{DeclId, Diagnostic, ExprId, Message};
 
 use crate::derivatives::precedence::ModuleId;
-use crate::derivatives::signatures::DiffOp;
 use crate::exprs::infer::Checker;
 use crate::names::lookup::Ref;
 use crate::program::{Program, last_name};
-use crate::signature::{Direction, Role, Signature, Subst};
-use crate::tables::{Callable, FuncRef};
+use crate::signature::{Role, Signature, Subst};
+use crate::tables::{Callable, DiffOp, FuncRef};
+use crate::types::follow_up::text;
 use crate::types::{GenericArg, Ty};
 
 impl Program {
     /// Returns true if the target that a `…Of` attribute names may be this function.
     pub(crate) fn targets(&mut self, derivative: DeclId, target: ExprId, func: &FuncRef, role: Role) -> bool {
-        let before = self.diagnostics.len();
-        let mut checker = Checker::new(self, derivative);
-        let found = checker.resolve(target);
-        self.diagnostics.truncate(before);
-        let Ref::Funcs(candidates, _) = found else { return false };
+        let candidates = self.named_functions(derivative, target);
         let is_method = !self.is_static(derivative);
         for candidate in &candidates {
             if candidate.decl != func.decl {
@@ -109,14 +105,13 @@ impl Program {
     }
 
     fn wanted_signature(&mut self, func: &FuncRef, role: Role) -> Signature {
-        let base = self.func_signature(func);
         // Rule A.11: the declaration determines which parameters become pairs.
-        let callable = Callable::Func(func.clone());
-        match role {
-            Role::Forward => self.callable_signature(&Callable::Fwd(Box::new(callable), ModuleId(0))),
-            Role::Backward => self.callable_signature(&Callable::Bwd(Box::new(callable), ModuleId(0))),
-            Role::Substitute | Role::Apply => base,
-        }
+        let op = match role {
+            Role::Forward => DiffOp::Fwd,
+            Role::Backward => DiffOp::Bwd,
+            Role::Substitute | Role::Apply => return self.func_signature(func),
+        };
+        self.callable_signature(&Callable::of(func.clone(), &[op], ModuleId(0)))
     }
 
     /// Returns true if a function may be a derivative for some generic arguments, judged by the number of its
@@ -137,18 +132,10 @@ impl Program {
     }
 
     /// The signature that a derivative of a function needs, as text.
-    pub(crate) fn wanted_text(&mut self, func: &FuncRef, role: Role) -> String {
+    pub(crate) fn wanted_text(&mut self, func: &FuncRef, role: Role) -> Message {
         let wanted = self.wanted_signature(func, role);
-        let param = |p: &crate::ParamSig| {
-            let word = match p.dir {
-                Direction::Out => "out ",
-                Direction::InOut | Direction::Ref => "inout ",
-                Direction::In | Direction::ConstRef => "",
-            };
-            format!("{word}{}", self.type_name(p.ty))
-        };
-        let params: Vec<String> = wanted.params.iter().map(param).collect();
-        format!("its signature has to be '({}) -> {}'", params.join(", "), self.type_name(wanted.ret))
+        let params = self.shown_params(wanted.params.iter().map(|p| (p.dir, p.ty)));
+        text!("its signature has to be '({}) -> {}'", params, self.shown(wanted.ret))
     }
 
     /// Returns a derivative function with its generic arguments, if its parameters match.

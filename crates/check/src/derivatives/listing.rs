@@ -149,8 +149,7 @@ impl Program {
         while let Some(decl) = open.pop() {
             match &self.ast.decls[decl].kind {
                 DeclKind::Func { body: Some(_), .. } if self.level(decl) != Level::None => {
-                    let self_ty = self.container_of(decl).map(|c| self.self_type(c));
-                    found.push(FuncRef { decl, args: self.identity_args(decl), self_ty });
+                    found.push(self.own_ref(decl));
                 }
                 DeclKind::Namespace { members }
                 | DeclKind::Struct { members, .. }
@@ -180,7 +179,7 @@ impl Program {
         let mut name = match decl.kind {
             DeclKind::Init { .. } => "__init".to_owned(),
             DeclKind::Accessor { .. } => {
-                let member = decl.parent.map_or("", |p| self.ast.name(self.ast.decls[p].name));
+                let member = decl.parent.map_or("", |p| self.ast.decl_name(p));
                 let member = if member.is_empty() { "__subscript" } else { member };
                 format!("{member}.{}", self.ast.name(symbol))
             }
@@ -209,17 +208,11 @@ impl Program {
 impl Listing<'_> {
     /// Lists the operand of a derivative operator.
     fn root(&mut self, span: Span, callable: &Callable) {
-        let (inner, view, word, backward) = match callable {
-            Callable::Fwd(inner, asks) => (inner, View::of(*asks), "fwd_diff", false),
-            Callable::Bwd(inner, asks) => (inner, View::of(*asks), "bwd_diff", true),
-            Callable::Apply(inner, asks) => (inner, View::of(*asks), "__apply", true),
-            Callable::Linearize(inner, asks) => (inner, View::of(*asks), "__linearize", false),
-            Callable::Func(_) | Callable::Synthesized(..) => return,
-        };
+        let Callable::Derived(op, inner, asks) = callable else { return };
         let Callable::Func(func) = &**inner else { return self.root(span, inner) };
         let func = self.resolved(func);
-        let name = format!("{word}({})", self.p.short_name(&func));
-        self.call(0, span, &name, &func, backward, view);
+        let name = format!("{}({})", op.word(), self.p.short_name(&func));
+        self.call(0, span, &name, &func, op.is_backward(), View::of(*asks));
     }
 
     /// The function that fulfils a requirement, if it is known.

@@ -15,8 +15,9 @@ use crate::derivatives::precedence::View;
 use crate::exprs::infer::Checker;
 use crate::generics::conformance::FacetKind;
 use crate::program::Program;
-use crate::signature::{Direction, ParamSig, Signature, Subst, ThisSig};
+use crate::signature::{Signature, Subst, ThisSig};
 use crate::tables::{FuncRef, Meaning};
+use crate::types::follow_up::text;
 use crate::types::{Ty, TyKind};
 
 impl Program {
@@ -36,18 +37,10 @@ impl Program {
     /// parameter.
     pub(crate) fn with_pair_receiver(&mut self, decl: DeclId) -> Rc<Signature> {
         let raw = self.raw_signature(decl);
-        let Some(this) = raw.this.as_ref().filter(|_| self.is_deriv_method(decl)) else { return raw };
-        let dir = if this.mutating { Direction::InOut } else { Direction::In };
-        let receiver = ParamSig {
-            decl: None,
-            ty: this.ty,
-            dir,
-            no_diff: false,
-            differentiable: this.differentiable,
-            pointer_like: this.pointer_like,
-        };
-        let params = std::iter::once(receiver).chain(raw.params.iter().cloned()).collect();
-        Rc::new(Signature { params, this: None, ..(*raw).clone() })
+        if raw.this.is_none() || !self.is_deriv_method(decl) {
+            return raw;
+        }
+        Rc::new(Signature { params: raw.inputs(), this: None, ..(*raw).clone() })
     }
 
     /// The instance of a function that takes the differentials of its pointer parameters: the function
@@ -113,17 +106,14 @@ impl Program {
             return None;
         }
         for facet in self.facets(ty).iter().filter(|f| f.kind != FacetKind::Interface) {
-            let decls = self.names_in(facet.container).and_then(|n| n.get(&name)).cloned();
-            for decl in decls.into_iter().flatten() {
+            for decl in self.named(facet.container, name) {
                 let is_method = matches!(self.ast.decls[decl].kind, DeclKind::Func { .. })
                     && !self.is_static(decl)
                     && self.ast.decls[decl].generics.is_none();
                 if !is_method || !self.params_of(decl).is_empty() {
                     continue;
                 }
-                let args = self.all_generic_params(decl);
-                let args = args.into_iter().filter_map(|p| facet.env.get(p).cloned()).collect();
-                let found = FuncRef { decl, args, self_ty: Some(facet.self_ty) };
+                let found = self.member_ref(decl, facet);
                 let view = View::of(self.asking(decl));
                 let derivatives = self.derivatives_of(&found, view);
                 if self.func_signature(&found).ret == ty
@@ -139,11 +129,11 @@ impl Program {
     /// Reports a pointer type whose differential is not named or is not a pointer.
     pub(crate) fn check_pointer_type(&mut self, decl: DeclId, ty: Ty, interface: Ty) {
         let name = self.words.differential;
-        let is_own = self.names_in(decl).is_some_and(|names| names.contains_key(&name));
+        let is_own = self.declares_name(decl, name);
         if !is_own && self.type_member(ty, name).is_none() && self.differential(ty).is_none() {
-            let own = self.type_name(ty);
-            let message = format!(
-                "type '{own}' does not name the 'Differential' that 'IDifferentiablePtrType' requires"
+            let message = text!(
+                "type '{}' does not name the 'Differential' that 'IDifferentiablePtrType' requires",
+                self.shown(ty)
             );
             let span = self.base_span(decl, interface);
             self.report(
@@ -154,8 +144,8 @@ impl Program {
         let span = self.differential_span(decl).unwrap_or(self.base_span(decl, interface));
         let Some(differential) = self.pointer_differential(ty) else { return };
         if differential != Ty::ERROR && self.pointer_differential(differential).is_none() {
-            let named = self.type_name(differential);
-            let message = format!("the differential '{named}' does not conform to 'IDifferentiablePtrType'");
+            let named = self.shown(differential);
+            let message = text!("the differential '{}' does not conform to 'IDifferentiablePtrType'", named);
             self.error("E38029", span, message);
         }
     }
@@ -225,7 +215,7 @@ impl Checker<'_> {
 
     /// Reports a direct call of a `[deriv_method]`, which only derivative operators call.
     pub(crate) fn refuse_deriv_method(&mut self, decl: DeclId, span: Span) {
-        let name = self.p.ast.name(self.p.ast.decls[decl].name).to_string();
+        let name = self.p.ast.decl_name(decl).to_string();
         let message = format!("'{name}' is a '[deriv_method]': it is no method that can be called");
         let help = "call 'fwd_diff' or 'bwd_diff' of the method that it belongs to";
         self.p.report(Diagnostic::error("E0922", span, message).help(help));

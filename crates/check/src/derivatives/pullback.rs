@@ -14,12 +14,12 @@
 
 use std::rc::Rc;
 
-use syntax::ast::{Attribute, Decl, DeclKind, Modifiers};
-use syntax::{DeclId, Span, Symbol};
+use syntax::DeclId;
+use syntax::ast::{DeclKind, Modifiers};
 
 use crate::derivatives::precedence::{ModuleId, View};
 use crate::program::{Names, Program};
-use crate::signature::{Direction, Signature};
+use crate::signature::Direction;
 use crate::tables::FuncRef;
 use crate::types::builtin::Magic;
 use crate::types::{Ty, TyKind};
@@ -90,37 +90,33 @@ impl Program {
         let signature = self.raw_signature(of);
         let span = self.ast.decls[of].name_span;
         let word = if forward { "pushforward" } else { "pullback" };
-        let name = format!("{word} of {}", self.ast.name(self.ast.decls[of].name));
+        let name = format!("{word} of {}", self.ast.decl_name(of));
         let name = self.ast.symbols.intern(&name);
-        let context = self.make_decl(name, span, Some(of), DeclKind::Empty, Modifiers::default());
+        let context = self.ast.new_decl(DeclKind::Empty, name, span, Some(of));
         let mut members = Vec::new();
-        for (k, (ty, dir, differentiable)) in inputs(&signature).into_iter().enumerate() {
-            if dir == Direction::Out {
+        for (k, input) in signature.inputs().into_iter().enumerate() {
+            if input.dir == Direction::Out {
                 continue;
             }
             let name = self.ast.symbols.intern(&format!("x{k}"));
-            let no_diff = if differentiable { Modifiers::default() } else { Modifiers::NO_DIFF };
             let kind = DeclKind::Var { ty: None, init: None, semantic: None };
-            let field = self.make_decl(name, span, Some(context), kind, no_diff);
-            self.tables.decl_types[field] = Some(ty);
+            let field = self.ast.new_decl(kind, name, span, Some(context));
+            if !input.has_differential() {
+                self.ast.decls[field].modifiers = Modifiers::NO_DIFF;
+            }
+            self.tables.decl_types[field] = Some(input.ty);
             members.push(field);
         }
         let call = self.words.call;
-        let operator = self.make_decl(call, span, Some(context), DeclKind::Empty, Modifiers::default());
-        let generic = self.identity_args(of);
-        let self_ty = self.container_of(of).map(|c| self.self_type(c));
-        let func = FuncRef { decl: of, args: generic, self_ty };
+        let operator = self.ast.new_decl(DeclKind::Empty, call, span, Some(context));
+        let func = self.own_ref(of);
         let mut params = Vec::new();
         let wanted = if forward { self.push_params(&func) } else { self.propagate_params(&func) };
         for (k, (dir, ty)) in wanted.into_iter().enumerate() {
-            let modifier = match dir {
-                Direction::Out => Modifiers::OUT,
-                Direction::InOut | Direction::Ref => Modifiers::INOUT,
-                Direction::In | Direction::ConstRef => Modifiers::default(),
-            };
             let name = self.ast.symbols.intern(&format!("d{k}"));
             let kind = DeclKind::Param { ty: None, default: None, semantic: None };
-            let param = self.make_decl(name, span, Some(operator), kind, modifier);
+            let param = self.ast.new_decl(kind, name, span, Some(operator));
+            self.ast.decls[param].modifiers = dir.modifiers();
             self.tables.decl_types[param] = Some(ty);
             params.push(param);
         }
@@ -131,8 +127,7 @@ impl Program {
         {
             self.made_results.insert(operator, differential);
         }
-        let differentiable = self.ast.symbols.intern("Differentiable");
-        self.ast.decls[operator].attributes.push(Attribute { name: differentiable, args: Vec::new(), span });
+        self.mark_differentiable(operator);
         members.push(operator);
         let mut names = Names::default();
         names.entry(call).or_default().push(operator);
@@ -150,48 +145,10 @@ impl Program {
     /// The parameters of the call operator of a pushforward.
     fn push_params(&mut self, func: &FuncRef) -> Vec<(Direction, Ty)> {
         let signature = self.func_signature(func);
-        let mut wanted = Vec::new();
-        for (ty, dir, differentiable) in inputs(&signature) {
-            if let (true, Some(differential)) = (differentiable, self.differential(ty)) {
-                let dir = match dir {
-                    Direction::In | Direction::ConstRef => Direction::In,
-                    Direction::Out => Direction::Out,
-                    Direction::InOut | Direction::Ref => Direction::InOut,
-                };
-                wanted.push((dir, differential));
-            }
-        }
-        wanted
-    }
-
-    fn make_decl(
-        &mut self,
-        name: Symbol,
-        span: Span,
-        parent: Option<DeclId>,
-        kind: DeclKind,
-        modifiers: Modifiers,
-    ) -> DeclId {
-        self.ast.decls.push(Decl {
-            kind,
-            name,
-            name_span: span,
-            span,
-            modifiers,
-            attributes: Vec::new(),
-            generics: None,
-            parent,
+        self.differentials_of_inputs(&signature, |dir| match dir {
+            Direction::In | Direction::ConstRef => Direction::In,
+            Direction::Out => Direction::Out,
+            Direction::InOut | Direction::Ref => Direction::InOut,
         })
     }
-}
-
-/// The inputs of a function, the receiver first: type, direction, and true if the input has a tangent.
-fn inputs(signature: &Signature) -> Vec<(Ty, Direction, bool)> {
-    let mut all = Vec::new();
-    if let Some(this) = &signature.this {
-        let dir = if this.mutating { Direction::InOut } else { Direction::In };
-        all.push((this.ty, dir, this.differentiable && !this.pointer_like));
-    }
-    all.extend(signature.params.iter().map(|p| (p.ty, p.dir, p.differentiable && !p.pointer_like)));
-    all
 }

@@ -14,31 +14,8 @@ use crate::derivatives::precedence::ModuleId;
 use crate::exprs::infer::Checker;
 use crate::program::Program;
 use crate::signature::{Accessors, Direction, ParamSig, Signature, Subst, ThisSig};
-use crate::tables::{Callable, FuncRef, SynthesizedMember};
+use crate::tables::{Callable, DiffOp, FuncRef, SynthesizedMember};
 use crate::types::{Ty, TyKind};
-
-/// A derivative operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DiffOp {
-    Fwd,
-    Bwd,
-    /// `__apply`; applies only to a function itself, not to another derivative.
-    Apply,
-    /// `__linearize`; applies only to a function itself, not to another derivative.
-    Linearize,
-}
-
-impl DiffOp {
-    /// The operator's keyword in the language.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            DiffOp::Fwd => "fwd_diff",
-            DiffOp::Bwd => "bwd_diff",
-            DiffOp::Apply => "__apply",
-            DiffOp::Linearize => "__linearize",
-        }
-    }
-}
 
 impl Program {
     /// The type of a declaration (variable, field, parameter, property, …) as declared. It may mention
@@ -49,7 +26,7 @@ impl Program {
         }
         if !self.types_busy.insert(decl) {
             let span = self.ast.decls[decl].name_span;
-            let name = self.ast.name(self.ast.decls[decl].name).to_string();
+            let name = self.ast.decl_name(decl).to_string();
             self.error("E39999", span, format!("the type of '{name}' depends on itself"));
             self.tables.decl_types[decl] = Some(Ty::ERROR);
             return Ty::ERROR;
@@ -59,7 +36,7 @@ impl Program {
                 let declared = Checker::new(self, decl).type_expr(ty);
                 let declared = self.ordered_as(decl, declared);
                 if init.is_none() && self.lacks_value(decl) {
-                    let name = self.ast.name(self.ast.decls[decl].name).to_owned();
+                    let name = self.ast.decl_name(decl).to_owned();
                     let message = format!("the constant '{name}' has no value");
                     self.error("E31225", self.ast.decls[decl].name_span, message);
                 }
@@ -71,9 +48,7 @@ impl Program {
                     _ => declared,
                 }
             }
-            DeclKind::Var { ty: None, init: Some(init), .. } => {
-                Checker::new(self, decl).infer_initialiser(init)
-            }
+            DeclKind::Var { ty: None, init: Some(init), .. } => Checker::new(self, decl).infer(init, None),
             DeclKind::Param { ty: Some(ty), .. } => {
                 let declared = Checker::new(self, decl).type_expr(ty);
                 self.ordered_as(decl, declared)
@@ -179,19 +154,7 @@ impl Program {
             let ty = self.decl_type(param);
             let ty = self.types.of_value(ty);
             let modifiers = self.ast.decls[param].modifiers;
-            let dir = if modifiers.has(Modifiers::INOUT)
-                || modifiers.has(Modifiers::IN) && modifiers.has(Modifiers::OUT)
-            {
-                Direction::InOut
-            } else if modifiers.has(Modifiers::OUT) {
-                Direction::Out
-            } else if modifiers.has(Modifiers::REF) {
-                Direction::Ref
-            } else if modifiers.has(Modifiers::CONSTREF) {
-                Direction::ConstRef
-            } else {
-                Direction::In
-            };
+            let dir = Direction::of(modifiers);
             let no_diff = self.is_no_diff(param);
             let (differentiable, pointer_like) = self.differentiability(ty, no_diff);
             params.push(ParamSig { decl: Some(param), ty, dir, no_diff, differentiable, pointer_like });
@@ -317,58 +280,28 @@ impl Program {
     /// The signature of a callee, with `fwd_diff` and `bwd_diff` applied. Under these operators a receiver
     /// becomes the first parameter.
     pub fn callable_signature(&mut self, callable: &Callable) -> Signature {
-        let mut ops = Vec::new();
-        let mut asks = ModuleId(0);
-        let mut at = callable;
-        loop {
-            match at {
-                Callable::Func(func) => return self.derived_signature(func, &ops, asks),
-                Callable::Fwd(inner, _) => {
-                    ops.push(DiffOp::Fwd);
-                    at = inner;
-                }
-                Callable::Bwd(inner, _) => {
-                    ops.push(DiffOp::Bwd);
-                    at = inner;
-                }
-                Callable::Apply(inner, module) => {
-                    asks = *module;
-                    ops.push(DiffOp::Apply);
-                    at = inner;
-                }
-                Callable::Linearize(inner, module) => {
-                    asks = *module;
-                    ops.push(DiffOp::Linearize);
-                    at = inner;
-                }
-                Callable::Synthesized(member, ty) => {
-                    let differential = self.differential(*ty).unwrap_or(Ty::ERROR);
-                    let param = ParamSig {
-                        decl: None,
-                        ty: differential,
-                        dir: Direction::In,
-                        no_diff: false,
-                        differentiable: true,
-                        pointer_like: false,
-                    };
-                    let params = match member {
-                        SynthesizedMember::DZero => Vec::new(),
-                        SynthesizedMember::DAdd => vec![param.clone(), param],
-                    };
-                    let mut signature = Signature {
-                        params,
-                        ret: differential,
-                        ret_differentiable: true,
-                        ret_pointer_like: false,
-                        this: None,
-                    };
-                    for op in ops.iter().rev() {
-                        signature = self.apply_op(*op, &signature);
-                    }
-                    return signature;
-                }
-            }
+        let ops = callable.operators();
+        if let Some(func) = callable.function() {
+            let asks = if let Callable::Derived(_, _, asks) = callable { *asks } else { ModuleId(0) };
+            return self.derived_signature(func, &ops, asks);
         }
+        let mut at = callable;
+        let (member, ty) = loop {
+            match at {
+                Callable::Derived(_, inner, _) => at = inner,
+                Callable::Synthesized(member, ty) => break (*member, *ty),
+                Callable::Func(_) => unreachable!("a function is handled above"),
+            }
+        };
+        let ret = self.differential(ty).unwrap_or(Ty::ERROR);
+        let param = ParamSig::input(None, ret, Direction::In, true, false);
+        let params = match member {
+            SynthesizedMember::DZero => Vec::new(),
+            SynthesizedMember::DAdd => vec![param.clone(), param],
+        };
+        let signature =
+            Signature { params, ret, ret_differentiable: true, ret_pointer_like: false, this: None };
+        self.apply_ops(&ops, signature)
     }
 
     /// Applies derivative operators to the signature of a function. `ops` is outermost first.
@@ -386,16 +319,11 @@ impl Program {
         if self.is_judged_late(func.decl) {
             let mut signature = self.func_signature(func);
             self.read_only(func.decl, &mut signature);
-            for op in ops.iter().rev() {
-                signature = self.apply_op(*op, &signature);
-            }
-            return signature;
+            return self.apply_ops(ops, signature);
         }
         let mut signature = (*self.raw_signature(func.decl)).clone();
         self.read_only(func.decl, &mut signature);
-        for op in ops.iter().rev() {
-            signature = self.apply_op(*op, &signature);
-        }
+        let signature = self.apply_ops(ops, signature);
         self.substitute_signature(&signature, &env)
     }
 
@@ -413,10 +341,12 @@ impl Program {
         if !ops.is_empty() {
             self.read_only(decl, &mut signature);
         }
-        for op in ops.iter().rev() {
-            signature = self.apply_op(*op, &signature);
-        }
-        signature
+        self.apply_ops(ops, signature)
+    }
+
+    /// Applies derivative operators, given outermost first, to a signature.
+    fn apply_ops(&mut self, ops: &[DiffOp], signature: Signature) -> Signature {
+        ops.iter().rev().fold(signature, |signature, &op| self.apply_op(op, &signature))
     }
 
     /// Makes the receiver of a `ref` accessor read-only: a derivative treats the accessor as a function that
@@ -453,18 +383,7 @@ impl Program {
     }
 
     pub(crate) fn apply_op(&mut self, op: DiffOp, signature: &Signature) -> Signature {
-        let mut inputs = Vec::new();
-        if let Some(this) = &signature.this {
-            inputs.push(ParamSig {
-                decl: None,
-                ty: this.ty,
-                dir: if this.mutating { Direction::InOut } else { Direction::In },
-                no_diff: !this.differentiable,
-                differentiable: this.differentiable,
-                pointer_like: this.pointer_like,
-            });
-        }
-        inputs.extend(signature.params.iter().cloned());
+        let inputs = signature.inputs();
         let mut params = Vec::new();
         match op {
             DiffOp::Fwd => {
@@ -518,14 +437,8 @@ impl Program {
                     params.push(param);
                 }
                 if signature.ret_differentiable {
-                    params.push(ParamSig {
-                        decl: None,
-                        ty: self.differential_or_self(signature.ret),
-                        dir: Direction::In,
-                        no_diff: false,
-                        differentiable: true,
-                        pointer_like: false,
-                    });
+                    let ty = self.differential_or_self(signature.ret);
+                    params.push(ParamSig::input(None, ty, Direction::In, true, false));
                 }
                 Signature {
                     params,

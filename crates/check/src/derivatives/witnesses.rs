@@ -7,16 +7,15 @@
 
 use std::rc::Rc;
 
-use syntax::ast::{AccessorKind, DeclKind, ExprKind};
+use syntax::ast::{AccessorKind, Attribute, DeclKind, ExprKind};
 use syntax::{DeclId, Diagnostic, Span, Symbol};
 
 use crate::derivatives::precedence::{Place, Rank, View};
-use crate::derivatives::signatures::DiffOp;
 use crate::exprs::infer::Checker;
 use crate::names::lookup::Ref;
 use crate::program::Program;
 use crate::signature::{Applied, Derivatives, Level, Role};
-use crate::tables::FuncRef;
+use crate::tables::{DiffOp, FuncRef};
 
 /// A derivative that the program declares for a function.
 #[derive(Clone, Debug)]
@@ -110,7 +109,7 @@ impl Program {
         if self.diagnostics.iter().any(|d| d.code == "E31160" && d.primary.span == span) {
             return;
         }
-        let name = self.ast.name(self.ast.decls[func.decl].name).to_string();
+        let name = self.ast.decl_name(func.decl).to_string();
         let message =
             format!("this derivative of '{name}' is never used: its primal substitute overrides it");
         let diagnostic = Diagnostic::warning("E31160", span, message).note(by, "the substitute");
@@ -267,7 +266,7 @@ impl Program {
             if a.place.module != b.place.module {
                 out.ambiguous.push((role, a.span, b.span));
             } else if !self.diagnostics.iter().any(|d| d.primary.span == b.span) {
-                let name = self.ast.name(self.ast.decls[func.decl].name).to_string();
+                let name = self.ast.decl_name(func.decl).to_string();
                 let message = format!("'{name}' has this derivative already");
                 let diagnostic = Diagnostic::error("E31146", b.span, message);
                 self.report(diagnostic.note(a.span, "here, and neither is nearer"));
@@ -286,7 +285,7 @@ impl Program {
         span: Span,
     ) {
         let Some((first, second)) = derivatives.ambiguity(backward) else { return };
-        let name = self.ast.name(self.ast.decls[func.decl].name).to_string();
+        let name = self.ast.decl_name(func.decl).to_string();
         let message = format!("two modules have a derivative of '{name}', and neither is nearer");
         let diagnostic = Diagnostic::error("E31146", span, message)
             .note(first, "one is here")
@@ -312,6 +311,13 @@ impl Program {
         } else {
             Level::None
         }
+    }
+
+    /// Marks a function that the compiler makes as `[Differentiable]`.
+    pub(crate) fn mark_differentiable(&mut self, decl: DeclId) {
+        let name = self.ast.symbols.intern("Differentiable");
+        let span = self.ast.decls[decl].span;
+        self.ast.decls[decl].attributes.push(Attribute { name, args: Vec::new(), span });
     }
 
     /// The declaration itself and the others of the same name and parameters (prototypes).
@@ -470,11 +476,11 @@ impl Program {
             }
             let quiet = fits || self.diagnostics.len() > before || self.has_unknown_types(decl);
             if let Some(func) = first.filter(|func| !quiet && !self.has_unknown_bases(func)) {
-                let name = self.ast.name(self.ast.decls[func.decl].name).to_string();
+                let name = self.ast.decl_name(func.decl).to_string();
                 let message = format!("this does not have the parameters of a derivative of '{name}'");
                 let help = match role {
                     Some(role) => self.wanted_text(&func, role),
-                    None => "'__apply' takes the parameters of the function itself".to_string(),
+                    None => "'__apply' takes the parameters of the function itself".into(),
                 };
                 self.report(syntax::Diagnostic::error("E31149", span, message).help(help));
             }

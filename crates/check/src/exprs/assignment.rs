@@ -4,12 +4,13 @@
 //! `op=` cannot assign a vector to a scalar. On types other than numbers the user's function returns the
 //! value, or operates on the place.
 
-use syntax::ast::{BinaryOp, DeclKind, ExprKind};
+use syntax::ast::{BinaryOp, DeclKind};
 use syntax::{Diagnostic, ExprId};
 
 use crate::exprs::infer::Checker;
 use crate::signature::Direction;
 use crate::tables::{Arg, Callable, ExprInfo, Meaning};
+use crate::types::follow_up::text;
 use crate::types::{Ty, TyKind};
 
 impl Checker<'_> {
@@ -19,7 +20,6 @@ impl Checker<'_> {
         if ty == Ty::ERROR {
             return self.set_error(expr);
         }
-        let span = self.span(expr);
         self.need_place(inner);
         if let Some(func) = self.counting_function(expr, ty) {
             let ret = self.p.func_signature(&func).ret;
@@ -28,9 +28,8 @@ impl Checker<'_> {
         }
         let is_pointer = matches!(self.p.types[ty], TyKind::Pointer(_));
         if !is_pointer && (!self.p.has_operators(ty) || self.p.element(ty) == Ty::BOOL) {
-            let message = format!("a value of type '{}' cannot be counted up or down", self.name(ty));
-            self.error("E39999", span, message);
-            return self.set_error(expr);
+            let message = text!("a value of type '{}' cannot be counted up or down", self.name(ty));
+            return self.fail(expr, "E39999", message);
         }
         self.set_value(expr, ty, Meaning::IncDec(inner))
     }
@@ -41,10 +40,11 @@ impl Checker<'_> {
         if info.lvalue || matches!(info.meaning, Meaning::Error) {
             return true;
         }
-        let help = match self.root_of(expr).map(|e| self.p.tables.exprs[e].meaning.clone()) {
-            Some(Meaning::Var(decl)) => {
+        let root = self.root_of(expr);
+        let help = match self.p.tables.exprs[root].meaning.clone() {
+            Meaning::Var(decl) => {
                 let modifiers = self.p.ast.decls[decl].modifiers;
-                let name = self.p.ast.name(self.p.ast.decls[decl].name).to_string();
+                let name = self.p.ast.decl_name(decl).to_string();
                 if modifiers.has(syntax::ast::Modifiers::LET) {
                     Some(format!("'{name}' is declared with 'let': use 'var'"))
                 } else if modifiers.has(syntax::ast::Modifiers::CONST) {
@@ -53,13 +53,13 @@ impl Checker<'_> {
                     None
                 }
             }
-            Some(Meaning::This | Meaning::Field { base: None, .. }) if self.capture.is_some() => {
+            Meaning::This | Meaning::Field { base: None, .. } if self.capture.is_some() => {
                 Some("a lambda has a copy of what is around it, which cannot be changed".to_string())
             }
-            Some(Meaning::This | Meaning::Field { base: None, .. }) => {
+            Meaning::This | Meaning::Field { base: None, .. } => {
                 Some("mark the method '[mutating]' to change its object".to_string())
             }
-            Some(Meaning::PairField { .. }) => Some("make a new pair: 'p = diffPair(p.p, d)'".to_string()),
+            Meaning::PairField { .. } => Some("make a new pair: 'p = diffPair(p.p, d)'".to_string()),
             _ => None,
         };
         let span = self.span(expr);
@@ -73,25 +73,18 @@ impl Checker<'_> {
     }
 
     /// The expression that determines whether a path can be assigned to.
-    fn root_of(&self, expr: ExprId) -> Option<ExprId> {
-        match &self.p.tables.exprs[expr].meaning {
-            Meaning::Field { base: Some(base), .. }
-            | Meaning::DiffField { base, .. }
-            | Meaning::TupleField { base, .. }
-            | Meaning::Swizzle { base, .. }
-            | Meaning::MatrixSwizzle { base, .. }
-            | Meaning::Index { base, .. }
-            | Meaning::TupleSwizzle { base, .. }
-            | Meaning::Each(base)
-            | Meaning::Expand { inner: base, .. }
-            | Meaning::Same(base) => {
-                if self.p.tables.exprs[*base].lvalue {
-                    Some(expr)
-                } else {
-                    self.root_of(*base)
-                }
+    fn root_of(&self, expr: ExprId) -> ExprId {
+        let meaning = &self.p.tables.exprs[expr].meaning;
+        match meaning.base() {
+            _ if matches!(
+                meaning,
+                Meaning::PairField { .. } | Meaning::Property { .. } | Meaning::Subscript { .. }
+            ) =>
+            {
+                expr
             }
-            _ => Some(expr),
+            Some(base) if !self.p.tables.exprs[base].lvalue => self.root_of(base),
+            _ => expr,
         }
     }
 
@@ -106,7 +99,7 @@ impl Checker<'_> {
         let ty = self.infer(target, None);
         let span = self.span(expr);
         if ty == Ty::ERROR {
-            if !matches!(self.p.ast.exprs[value].kind, ExprKind::InitList(_)) {
+            if !self.is_list(value) {
                 self.infer(value, None);
             }
             return self.set_error(expr);
@@ -116,7 +109,7 @@ impl Checker<'_> {
         let Some(op) = op else {
             self.check(value, ty);
             let meaning = Meaning::Assign { op: None, target, value };
-            return self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue });
+            return self.set(expr, ExprInfo::new(ty, meaning, lvalue));
         };
         self.infer(value, None);
         let b = self.load(value);
@@ -137,14 +130,14 @@ impl Checker<'_> {
             }
             self.coerce(value, y);
             let meaning = Meaning::Assign { op: Some(op), target, value };
-            return self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue });
+            return self.set(expr, ExprInfo::new(ty, meaning, lvalue));
         }
         if matches!(self.p.types[ty], TyKind::Pointer(_))
             && matches!(self.p.types[b], TyKind::Scalar(s) if s.is_int())
             && matches!(op, BinaryOp::Add | BinaryOp::Sub)
         {
             let meaning = Meaning::Assign { op: Some(op), target, value };
-            return self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue });
+            return self.set(expr, ExprInfo::new(ty, meaning, lvalue));
         }
         let arguments = [self.argument(target), self.argument(value)];
         for name in [format!("operator{}=", op.text()), format!("operator{}", op.text())] {
@@ -166,7 +159,7 @@ impl Checker<'_> {
                     return self.set_value(expr, signature.ret, meaning);
                 }
                 let meaning = Meaning::AssignCall { func, target, value };
-                return self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue });
+                return self.set(expr, ExprInfo::new(ty, meaning, lvalue));
             }
             self.p.diagnostics.truncate(before);
         }
@@ -174,7 +167,7 @@ impl Checker<'_> {
             && let Some(func) = self.p.operator_of(op, ty)
         {
             let meaning = Meaning::AssignCall { func, target, value };
-            return self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue });
+            return self.set(expr, ExprInfo::new(ty, meaning, lvalue));
         }
         self.operand_error(expr, &format!("{}=", op.text()), ty, b)
     }

@@ -10,6 +10,7 @@ use syntax::{DeclId, Diagnostic, Span};
 use crate::Program;
 use crate::exprs::infer::Checker;
 use crate::tables::FuncRef;
+use crate::types::follow_up::text;
 use crate::types::{GenericArg, Ty};
 
 /// The maximum number of instances to visit: a generic function may call ever new instances of itself.
@@ -77,8 +78,8 @@ impl Program {
 
     /// The diagnostic for a `bit_cast` between types of different sizes.
     pub fn bit_cast_error(&self, from: (Ty, u64), to: (Ty, u64), span: Span) -> Diagnostic {
-        let [(from, a), (to, b)] = [from, to].map(|(ty, size)| (self.type_name(ty), size));
-        let message = format!("`bit_cast` of a `{from}`, {a} bytes, to `{to}`, {b} bytes");
+        let [(from, a), (to, b)] = [from, to].map(|(ty, size)| (self.shown(ty), size));
+        let message = text!("`bit_cast` of a `{}`, {} bytes, to `{}`, {} bytes", from, a, to, b);
         let help = "cast to a type of the same size, or use `reinterpret`: what a type has more is zero";
         Diagnostic::error("E41202", span, message).help(help)
     }

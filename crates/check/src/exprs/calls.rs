@@ -11,17 +11,18 @@ use crate::names::lookup::{Base, Candidate, Ref};
 use crate::program::Program;
 use crate::tables::{Arg, Callable, ExprInfo, Meaning};
 use crate::types::builtin::NativeGeneric;
+use crate::types::follow_up::text;
 use crate::types::{Ty, TyKind, Val};
 
 impl Program {
     /// Returns true if a function accepts more arguments than it has parameters (`printf`).
     pub(crate) fn is_variadic(&self, decl: DeclId) -> bool {
-        self.is_core(decl) && self.ast.name(self.ast.decls[decl].name) == "printf"
+        self.is_core(decl) && self.ast.decl_name(decl) == "printf"
     }
 
     /// Returns true for the library's `static_assert`.
     pub fn is_static_assert(&self, decl: DeclId) -> bool {
-        self.is_core(decl) && self.ast.name(self.ast.decls[decl].name) == "static_assert"
+        self.is_core(decl) && self.ast.decl_name(decl) == "static_assert"
     }
 
     /// The type that is read where a value of this type is used: for a constant buffer, its content.
@@ -56,7 +57,7 @@ impl Checker<'_> {
         match self.resolve(callee) {
             Ref::Funcs(candidates, base) => self.call_functions(expr, callee, &candidates, base, args),
             Ref::Type(ty) => {
-                self.set_value(callee, ty, Meaning::Type(ty));
+                self.set_type(callee, ty);
                 self.construct(expr, ty, args)
             }
             Ref::Native(NativeGeneric::Vector) => {
@@ -135,7 +136,7 @@ impl Checker<'_> {
     /// Infers the arguments of a call that cannot be checked.
     pub(crate) fn skip_args(&mut self, args: &[ExprId]) {
         for &arg in args {
-            if !matches!(self.p.ast.exprs[arg].kind, ExprKind::InitList(_)) {
+            if !self.is_list(arg) {
                 self.infer(arg, None);
             }
         }
@@ -252,7 +253,7 @@ impl Checker<'_> {
                     if !bare {
                         self.error("E30100", span, "this method needs an object: it is not static");
                     } else if self.this_is_pair() {
-                        let name = self.p.ast.name(self.p.ast.decls[chosen.decl].name).to_string();
+                        let name = self.p.ast.decl_name(chosen.decl).to_string();
                         self.half_is_missing(&name, span);
                     } else if mutating && !lvalue {
                         self.error(
@@ -338,7 +339,7 @@ impl Checker<'_> {
             _ => {
                 if ty != Ty::ERROR && !self.p.has_unknown_base(ty) {
                     let span = self.span(callee);
-                    let message = format!("a value of type '{}' cannot be called", self.name(ty));
+                    let message = text!("a value of type '{}' cannot be called", self.name(ty));
                     self.error("E39999", span, message);
                 }
                 self.skip_args(args);
@@ -378,22 +379,17 @@ impl Checker<'_> {
             if facet.kind == FacetKind::Interface && concrete {
                 continue;
             }
-            let Some(decls) = self.p.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else {
-                continue;
-            };
-            for decl in decls {
+            for decl in self.p.named(facet.container, name) {
                 concrete |= facet.kind != FacetKind::Interface;
                 candidates.push(Candidate::member(decl, facet));
             }
         }
         // Among extensions of all types that conform to an interface, use the subscripts with the most
         // accessors.
-        let blanket =
-            self.p.blanket_facets(ty, |p, ext| p.names_in(ext).is_some_and(|n| n.contains_key(&name)));
+        let blanket = self.p.blanket_facets_with(ty, name);
         let mut found = Vec::new();
         for facet in blanket {
-            let decls = self.p.names_in(facet.container).and_then(|n| n.get(&name)).cloned();
-            for decl in decls.unwrap_or_default() {
+            for decl in self.p.named(facet.container, name) {
                 if let DeclKind::Subscript { accessors, .. } = &self.p.ast.decls[decl].kind {
                     found.push((decl, accessors.len(), facet.clone()));
                 }
@@ -405,7 +401,7 @@ impl Checker<'_> {
         }
         if candidates.is_empty() {
             if ty != Ty::ERROR {
-                let message = format!("a value of type '{}' cannot be subscripted", self.name(ty));
+                let message = text!("a value of type '{}' cannot be subscripted", self.name(ty));
                 self.error("E30013", span, message);
             }
             self.skip_args(args);
@@ -426,6 +422,6 @@ impl Checker<'_> {
             self.p.tables.exprs[base].coerce = Some(self_ty);
         }
         let meaning = Meaning::Subscript { base, subscript: func, args };
-        self.set(expr, ExprInfo { ty: chosen.signature.ret, coerce: None, meaning, lvalue })
+        self.set(expr, ExprInfo::new(chosen.signature.ret, meaning, lvalue))
     }
 }

@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use syntax::ast::{DeclKind, ExprKind};
+use syntax::ast::DeclKind;
 use syntax::{DeclId, ExprId, Span};
 
 use crate::exprs::infer::Checker;
@@ -15,6 +15,7 @@ use crate::names::lookup::Candidate;
 use crate::program::Program;
 use crate::tables::{Arg, Callable, FuncRef, Initializer, Meaning};
 use crate::types::conversion::Source;
+use crate::types::follow_up::text;
 use crate::types::{Scalar, Ty, TyKind, Val};
 
 impl Checker<'_> {
@@ -35,18 +36,16 @@ impl Checker<'_> {
             [primal, differential] => (primal, Some(differential)),
             _ => {
                 let message = format!("'diffPair' takes 1 to 2 arguments, got {}", args.len());
-                self.error("E39999", span, message);
                 self.skip_args(args);
-                return self.set_error(expr);
+                return self.fail(expr, "E39999", message);
             }
         };
-        if matches!(self.p.ast.exprs[primal].kind, ExprKind::InitList(_)) {
+        if self.is_list(primal) {
             if let Some(TyKind::DiffPair(_)) = expected.map(|t| self.p.types[t].clone()) {
                 let ty = expected.expect("just matched");
                 return self.construct(expr, ty, args);
             }
-            self.error("E39999", span, "the type of this pair cannot be inferred from a brace list");
-            return self.set_error(expr);
+            return self.fail(expr, "E39999", "the type of this pair cannot be inferred from a brace list");
         }
         let mut ty = self.infer(primal, None);
         ty = self.p.loaded(ty);
@@ -80,7 +79,7 @@ impl Checker<'_> {
     }
 
     fn infer_loose(&mut self, expr: ExprId) -> Ty {
-        if matches!(self.p.ast.exprs[expr].kind, ExprKind::InitList(_)) {
+        if self.is_list(expr) {
             return Ty::ERROR;
         }
         self.infer(expr, None)
@@ -113,7 +112,7 @@ impl Checker<'_> {
             let arguments = self.arguments(args);
             let params = self.p.ast.decls[decl].generics.clone().map_or(Vec::new(), |g| g.params);
             let init = self.p.words.init;
-            let inits = self.p.names_in(decl).and_then(|n| n.get(&init)).cloned().unwrap_or_default();
+            let inits = self.p.named(decl, init);
             let mut patterns: Vec<Vec<Ty>> = Vec::new();
             for init in inits {
                 patterns.push(self.p.raw_signature(init).params.iter().map(|p| p.ty).collect());
@@ -138,13 +137,11 @@ impl Checker<'_> {
                 }
             }
         }
-        self.error("E30075", span, "the generic arguments of this type cannot be inferred: name them");
-        self.set_error(expr)
+        self.fail(expr, "E30075", "the generic arguments of this type cannot be inferred: name them")
     }
 
     /// `T(args)`.
     pub(crate) fn construct(&mut self, expr: ExprId, ty: Ty, args: &[ExprId]) -> Ty {
-        let span = self.span(expr);
         match self.p.types[ty].clone() {
             TyKind::Error => {
                 self.skip_args(args);
@@ -154,16 +151,15 @@ impl Checker<'_> {
                 [] => self.default_value(expr, ty),
                 [arg] => self.infer_cast(expr, ty, arg),
                 _ => {
-                    let message = format!("'{}' takes 1 argument, got {}", self.name(ty), args.len());
-                    self.error("E39999", span, message);
+                    let message = text!("'{}' takes 1 argument, got {}", self.name(ty), args.len());
                     self.skip_args(args);
-                    self.set_value(expr, ty, Meaning::Error)
+                    self.fail_as(expr, ty, "E39999", message)
                 }
             },
             TyKind::Vector(..) | TyKind::Matrix(..) => self.construct_components(expr, ty, args),
-            TyKind::Array(element, n) => {
+            TyKind::Array(_, n) => {
                 if let [arg] = *args
-                    && !matches!(self.p.ast.exprs[arg].kind, ExprKind::InitList(_))
+                    && !self.is_list(arg)
                     && matches!(n, Some(Val::Int(n)) if n != 1)
                 {
                     let from = self.infer(arg, None);
@@ -171,13 +167,12 @@ impl Checker<'_> {
                         return self.infer_cast(expr, ty, arg);
                     }
                 }
-                let _ = element;
                 self.aggregate(expr, ty, args)
             }
             TyKind::DiffPair(_) | TyKind::DiffPtrPair(_) => match *args {
                 [] => self.default_value(expr, ty),
                 [primal]
-                    if !matches!(self.p.ast.exprs[primal].kind, ExprKind::InitList(_)) && {
+                    if !self.is_list(primal) && {
                         let from = self.infer(primal, None);
                         from == ty
                     } =>
@@ -187,9 +182,8 @@ impl Checker<'_> {
                 [primal] => self.pair_parts(expr, ty, primal, None),
                 [primal, differential] => self.pair_parts(expr, ty, primal, Some(differential)),
                 _ => {
-                    let message = format!("'{}' takes 1 to 2 arguments, got {}", self.name(ty), args.len());
-                    self.error("E39999", span, message);
-                    self.set_value(expr, ty, Meaning::Error)
+                    let message = text!("'{}' takes 1 to 2 arguments, got {}", self.name(ty), args.len());
+                    self.fail_as(expr, ty, "E39999", message)
                 }
             },
             TyKind::Tuple(ref parts) if args.len() == parts.len() && !args.is_empty() => {
@@ -208,19 +202,15 @@ impl Checker<'_> {
                     self.check(arg, ty);
                     self.set_value(expr, ty, Meaning::Cast(arg))
                 }
-                _ => {
-                    self.error("E39999", span, "an optional takes one value");
-                    self.set_value(expr, ty, Meaning::Error)
-                }
+                _ => self.fail_as(expr, ty, "E39999", "an optional takes one value"),
             },
             TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_) => {
                 self.construct_unknown(expr, ty, args)
             }
             TyKind::Interface(..) if args.is_empty() => {
                 let message =
-                    format!("a value of type '{}' is made from one of a type that conforms", self.name(ty));
-                self.error("E39999", span, message);
-                self.set_value(expr, ty, Meaning::Error)
+                    text!("a value of type '{}' is made from one of a type that conforms", self.name(ty));
+                self.fail_as(expr, ty, "E39999", message)
             }
             TyKind::Void
             | TyKind::Interface(..)
@@ -237,10 +227,9 @@ impl Checker<'_> {
                 if let [arg] = *args {
                     return self.infer_cast(expr, ty, arg);
                 }
-                let message = format!("a value of type '{}' cannot be made like this", self.name(ty));
-                self.error("E39999", span, message);
+                let message = text!("a value of type '{}' cannot be made like this", self.name(ty));
                 self.skip_args(args);
-                self.set_value(expr, ty, Meaning::Error)
+                self.fail_as(expr, ty, "E39999", message)
             }
         }
     }
@@ -257,7 +246,7 @@ impl Checker<'_> {
             return self.set_value(expr, ty, Meaning::Aggregate(Initializer::Default(ty)));
         }
         if let [arg] = *args
-            && !matches!(self.p.ast.exprs[arg].kind, ExprKind::InitList(_))
+            && !self.is_list(arg)
         {
             let from = self.infer(arg, None);
             let from = self.p.loaded(from);
@@ -285,10 +274,7 @@ impl Checker<'_> {
             if facet.kind == FacetKind::Base || facet.kind == FacetKind::Interface && !out.is_empty() {
                 continue;
             }
-            let unknown = matches!(
-                self.p.types[ty],
-                TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_)
-            );
+            let unknown = self.p.types.is_abstract(ty);
             if facet.kind == FacetKind::Interface && !unknown {
                 continue;
             }
@@ -304,7 +290,7 @@ impl Checker<'_> {
         let constructors = self.constructors(ty);
         if constructors.is_empty() {
             if let [arg] = *args
-                && !matches!(self.p.ast.exprs[arg].kind, ExprKind::InitList(_))
+                && !self.is_list(arg)
             {
                 let from = self.infer(arg, None);
                 if from == ty || self.is_conversion(from, ty) {
@@ -313,11 +299,9 @@ impl Checker<'_> {
                 }
             }
             if !matches!(self.p.types[ty], TyKind::Struct(..)) {
-                let span = self.span(expr);
-                let message = format!("type '{}' has no constructor that is known here", self.name(ty));
-                self.error("E39999", span, message);
+                let message = text!("type '{}' has no constructor that is known here", self.name(ty));
                 self.skip_args(args);
-                return self.set_value(expr, ty, Meaning::Error);
+                return self.fail_as(expr, ty, "E39999", message);
             }
             return self.aggregate(expr, ty, args);
         }

@@ -5,15 +5,16 @@
 //! denotes that type.
 
 use syntax::ast::{DeclKind, ExprKind, SizeOfKind, UnaryOp};
-use syntax::{DeclId, Diagnostic, ExprId, Span};
+use syntax::{DeclId, Diagnostic, ExprId, Message, Span};
 
 use crate::exprs::lambdas::Capture;
 use crate::names::locals::Locals;
 use crate::names::lookup::{Candidate, Ref};
 use crate::program::Program;
-use crate::tables::{ExprInfo, Meaning};
+use crate::tables::{Callable, ExprInfo, Meaning};
 use crate::types::builtin::NativeGeneric;
 use crate::types::conversion::Source;
+use crate::types::follow_up::text;
 use crate::types::limits::MAX_PARTS;
 use crate::types::{GenericArg, Scalar, Ty, TyKind, Val};
 
@@ -101,7 +102,7 @@ impl<'p> Checker<'p> {
         self.p.ast.exprs[expr].span
     }
 
-    pub(crate) fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>) {
+    pub(crate) fn error(&mut self, code: &'static str, span: Span, message: impl Into<syntax::Message>) {
         self.p.error(code, span, message);
     }
 
@@ -114,8 +115,8 @@ impl<'p> Checker<'p> {
         self.unsupported(span, &what);
     }
 
-    pub(crate) fn name(&self, ty: Ty) -> String {
-        self.p.type_name(ty)
+    pub(crate) fn name(&self, ty: Ty) -> Message {
+        self.p.shown(ty)
     }
 
     pub(crate) fn ty_of(&self, expr: ExprId) -> Ty {
@@ -138,11 +139,34 @@ impl<'p> Checker<'p> {
     }
 
     pub(crate) fn set_value(&mut self, expr: ExprId, ty: Ty, meaning: Meaning) -> Ty {
-        self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue: false })
+        self.set(expr, ExprInfo::new(ty, meaning, false))
     }
 
     pub(crate) fn set_error(&mut self, expr: ExprId) -> Ty {
         self.set(expr, ExprInfo::default())
+    }
+
+    /// Records that an expression denotes a type.
+    pub(crate) fn set_type(&mut self, expr: ExprId, ty: Ty) -> Ty {
+        self.set_value(expr, ty, if ty == Ty::ERROR { Meaning::Error } else { Meaning::Type(ty) })
+    }
+
+    /// Reports an error in an expression.
+    pub(crate) fn fail(&mut self, expr: ExprId, code: &'static str, message: impl Into<Message>) -> Ty {
+        self.fail_as(expr, Ty::ERROR, code, message)
+    }
+
+    /// Reports an error in an expression whose type is known nevertheless.
+    pub(crate) fn fail_as(
+        &mut self,
+        expr: ExprId,
+        ty: Ty,
+        code: &'static str,
+        message: impl Into<Message>,
+    ) -> Ty {
+        let span = self.span(expr);
+        self.error(code, span, message);
+        self.set_value(expr, ty, Meaning::Error)
     }
 
     // ---- expressions
@@ -152,10 +176,8 @@ impl<'p> Checker<'p> {
         let ty = self.infer_any(expr, expected);
         match self.p.tables.exprs[expr].meaning {
             Meaning::Type(_) => {
-                let span = self.span(expr);
-                let message = format!("expected a value, found the type '{}'", self.name(ty));
-                self.error("E30060", span, message);
-                self.set_error(expr)
+                let message = text!("expected a value, found the type '{}'", self.name(ty));
+                self.fail(expr, "E30060", message)
             }
             Meaning::Func { .. } => {
                 if let Some(ty) = self.function_value(expr) {
@@ -166,11 +188,7 @@ impl<'p> Checker<'p> {
                 self.p.report(error.help("call it: add its arguments in parentheses"));
                 self.set_error(expr)
             }
-            Meaning::Namespace(_) => {
-                let span = self.span(expr);
-                self.error("E30060", span, "expected a value, found a namespace");
-                self.set_error(expr)
-            }
+            Meaning::Namespace(_) => self.fail(expr, "E30060", "expected a value, found a namespace"),
             _ => ty,
         }
     }
@@ -221,19 +239,11 @@ impl<'p> Checker<'p> {
             | ExprKind::Linearize(_) => self.infer_path(expr),
             ExprKind::This if self.capture.is_some() => match self.captured_this() {
                 Some(info) => self.set(expr, info),
-                None => {
-                    self.error("E38101", span, "'this' is only known inside methods");
-                    self.set_error(expr)
-                }
+                None => self.fail(expr, "E38101", "'this' is only known inside methods"),
             },
             ExprKind::This => match self.this {
-                Some((ty, lvalue)) => {
-                    self.set(expr, ExprInfo { ty, coerce: None, meaning: Meaning::This, lvalue })
-                }
-                None => {
-                    self.error("E38101", span, "'this' is only known inside methods");
-                    self.set_error(expr)
-                }
+                Some((ty, lvalue)) => self.set(expr, ExprInfo::new(ty, Meaning::This, lvalue)),
+                None => self.fail(expr, "E38101", "'this' is only known inside methods"),
             },
             ExprKind::ThisType => {
                 let ty = self.this_type();
@@ -244,6 +254,7 @@ impl<'p> Checker<'p> {
             }
             ExprKind::Index { base, args } => self.infer_index(expr, base, &args),
             ExprKind::Call { callee, args } => self.infer_call(expr, callee, &args, expected),
+            ExprKind::Unary(UnaryOp::PreInc | UnaryOp::PreDec, inner) => self.infer_inc_dec(expr, inner),
             ExprKind::Unary(op, inner) => self.infer_unary(expr, op, inner),
             ExprKind::Postfix(_, inner) => self.infer_inc_dec(expr, inner),
             ExprKind::Binary(..) => self.infer_binary_chain(expr),
@@ -261,20 +272,17 @@ impl<'p> Checker<'p> {
                     _ => Meaning::Same(inner),
                 };
                 let (ty, lvalue) = (info.coerce.unwrap_or(info.ty), info.lvalue);
-                self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue })
+                self.set(expr, ExprInfo::new(ty, meaning, lvalue))
             }
             ExprKind::InitList(_) => match expected {
                 Some(ty) => self.init_list(expr, ty),
-                None => {
-                    self.error("E39999", span, "the type of this brace list is not known here");
-                    self.set_error(expr)
-                }
+                None => self.fail(expr, "E39999", "the type of this brace list is not known here"),
             },
             ExprKind::NoDiff(inner) => {
                 self.infer_any(inner, expected);
                 let info = self.p.tables.exprs[inner].clone();
                 if let Meaning::Type(ty) = info.meaning {
-                    return self.set_value(expr, ty, Meaning::Type(ty));
+                    return self.set_type(expr, ty);
                 }
                 if !self.may_be_no_diff(inner) {
                     self.error("E38031", span, "'no_diff' can only be used with a call or a subscript");
@@ -323,13 +331,12 @@ impl<'p> Checker<'p> {
             ExprKind::Pointer(inner) => {
                 let ty = self.type_expr(inner);
                 let ty = self.p.types.intern(TyKind::Pointer(ty));
-                self.set_value(expr, ty, Meaning::Type(ty))
+                self.set_type(expr, ty)
             }
             ExprKind::Modified(modifiers, inner) => {
                 let ty = self.type_expr(inner);
                 let ty = self.p.ordered(modifiers, ty, span);
-                let meaning = if ty == Ty::ERROR { Meaning::Error } else { Meaning::Type(ty) };
-                self.set_value(expr, ty, meaning)
+                self.set_type(expr, ty)
             }
             ExprKind::Lambda(func) => self.infer_lambda(expr, func),
             ExprKind::FuncType(params, result) => self.infer_function_type(expr, &params, result),
@@ -364,28 +371,21 @@ impl<'p> Checker<'p> {
                 self.check_receiver(expr, &info);
                 self.set(expr, info)
             }
-            Ref::Type(ty) => {
-                let meaning = if ty == Ty::ERROR { Meaning::Error } else { Meaning::Type(ty) };
-                self.set_value(expr, ty, meaning)
-            }
+            Ref::Type(ty) => self.set_type(expr, ty),
             Ref::Native(NativeGeneric::Vector) => {
                 let ty = self.p.types.intern(TyKind::Vector(Ty::FLOAT, Val::Int(4)));
-                self.set_value(expr, ty, Meaning::Type(ty))
+                self.set_type(expr, ty)
             }
             Ref::Native(NativeGeneric::Matrix) => {
                 let ty = self.p.types.matrix(Ty::FLOAT, Val::Int(4), Val::Int(4));
-                self.set_value(expr, ty, Meaning::Type(ty))
+                self.set_type(expr, ty)
             }
             Ref::Native(NativeGeneric::Unsupported(name)) => {
                 let span = self.span(expr);
                 self.unsupported_type(name, span);
                 self.set_error(expr)
             }
-            Ref::Native(_) => {
-                let span = self.span(expr);
-                self.error("E30075", span, "generic arguments are missing");
-                self.set_error(expr)
-            }
+            Ref::Native(_) => self.fail(expr, "E30075", "generic arguments are missing"),
             Ref::Generic(decl, outer) => {
                 // The parameters may all have defaults.
                 let span = self.span(expr);
@@ -394,13 +394,12 @@ impl<'p> Checker<'p> {
                 while let Some(d) = at {
                     if d == decl {
                         let ty = self.p.decl_type(decl);
-                        return self.set_value(expr, ty, Meaning::Type(ty));
+                        return self.set_type(expr, ty);
                     }
                     at = self.p.ast.decls[d].parent;
                 }
                 let ty = self.apply_generic(decl, &outer, Vec::new(), span);
-                let meaning = if ty == Ty::ERROR { Meaning::Error } else { Meaning::Type(ty) };
-                self.set_value(expr, ty, meaning)
+                self.set_type(expr, ty)
             }
             Ref::Namespace(decl) => self.set_value(expr, Ty::ERROR, Meaning::Namespace(decl)),
             Ref::Funcs(funcs, base) => {
@@ -458,15 +457,17 @@ impl<'p> Checker<'p> {
         if let Meaning::Type(element) = info.meaning {
             let n = match args {
                 [] => None,
-                [n] => Some(self.const_arg(*n)),
+                [n] => {
+                    self.infer(*n, None);
+                    Some(self.val_of(*n))
+                }
                 _ => {
                     self.error("E30025", span, "an array type has one length");
                     Some(Val::Error)
                 }
             };
             let ty = self.array_of(element, n, span);
-            let meaning = if ty == Ty::ERROR { Meaning::Error } else { Meaning::Type(ty) };
-            return self.set_value(expr, ty, meaning);
+            return self.set_type(expr, ty);
         }
         if matches!(info.meaning, Meaning::Error) {
             for &arg in args {
@@ -475,8 +476,7 @@ impl<'p> Checker<'p> {
             return self.set_error(expr);
         }
         if matches!(info.meaning, Meaning::Func { .. } | Meaning::Namespace(_)) {
-            self.error("E30013", span, "this cannot be subscripted");
-            return self.set_error(expr);
+            return self.fail(expr, "E30013", "this cannot be subscripted");
         }
         let mut ty = info.ty;
         if self.p.types_deref(ty)
@@ -498,8 +498,7 @@ impl<'p> Checker<'p> {
         };
         if let Some((element, lvalue)) = element {
             let [index] = args else {
-                self.error("E30013", span, "exactly one index is needed here");
-                return self.set_error(expr);
+                return self.fail(expr, "E30013", "exactly one index is needed here");
             };
             self.index_value(*index);
             if let (TyKind::Array(_, Some(Val::Int(n))) | TyKind::Vector(_, Val::Int(n)), Some(at)) =
@@ -511,7 +510,7 @@ impl<'p> Checker<'p> {
                 self.error("E30029", span, message);
             }
             let meaning = Meaning::Index { base, index: *index };
-            return self.set(expr, ExprInfo { ty: element, coerce: None, meaning, lvalue });
+            return self.set(expr, ExprInfo::new(element, meaning, lvalue));
         }
         self.infer_subscript(expr, base, args)
     }
@@ -529,7 +528,7 @@ impl<'p> Checker<'p> {
             let float = self.p.has_operators(ty) && self.p.may_be_float(ty);
             if float || is_vector {
                 let span = self.span(index);
-                let message = format!("an index has to be an integer, got '{}'", self.name(ty));
+                let message = text!("an index has to be an integer, got '{}'", self.name(ty));
                 let mut diagnostic = Diagnostic::error("E30019", span, message);
                 if let TyKind::Vector(..) = self.p.types[ty] {
                     diagnostic = diagnostic.help("take a component of it: '.x'");
@@ -544,17 +543,11 @@ impl<'p> Checker<'p> {
         }
     }
 
-    /// Evaluates the length in an array type.
-    fn const_arg(&mut self, expr: ExprId) -> Val {
-        self.infer(expr, None);
-        self.val_of(expr)
-    }
-
     // ---- conversion
 
     /// Checks an expression against the type that its context requires.
     pub(crate) fn check(&mut self, expr: ExprId, to: Ty) {
-        if let ExprKind::InitList(_) = self.p.ast.exprs[expr].kind {
+        if self.is_list(expr) {
             self.init_list(expr, to);
             return;
         }
@@ -574,35 +567,24 @@ impl<'p> Checker<'p> {
             return true;
         }
         let span = self.span(expr);
-        let message =
-            format!("expected an expression of type '{}', got '{}'", self.name(to), self.name(from));
+        let message = text!("expected an expression of type '{}', got '{}'", self.name(to), self.name(from));
         let mut diagnostic = Diagnostic::error("E30019", span, message);
         let explicit = Source { explicit: true, ..source };
         if self.p.conversion(from, to, explicit).is_some() {
-            diagnostic = diagnostic.help(format!("convert it explicitly: '({})…'", self.name(to)));
+            diagnostic = diagnostic.help(text!("convert it explicitly: '({})…'", self.name(to)));
         }
         self.p.report(diagnostic);
         false
     }
 
-    pub(crate) fn callable_of(&mut self, candidate: &Candidate) -> crate::tables::Callable {
-        let params = self.p.all_generic_params(candidate.decl);
-        let args = params
-            .into_iter()
-            .map(|p| candidate.env.get(p).cloned().unwrap_or_else(|| self.p.param_arg(p)))
-            .collect();
-        let func = crate::tables::FuncRef { decl: candidate.decl, args, self_ty: candidate.self_ty };
-        crate::exprs::overload::wrap(func, &candidate.ops, self.p.asking_module(self.module))
+    pub(crate) fn callable_of(&mut self, candidate: &Candidate) -> Callable {
+        let func = self.p.func_ref(candidate.decl, &candidate.env, candidate.self_ty);
+        Callable::of(func, &candidate.ops, self.p.asking_module(self.module))
     }
 
-    /// Infers the type of a variable declared without one from its initial value.
-    pub(crate) fn infer_initialiser(&mut self, init: ExprId) -> Ty {
-        self.infer(init, None)
-    }
-
-    /// Returns true if an operator uses its operand as a place.
-    pub(crate) fn is_place_operator(op: UnaryOp) -> bool {
-        matches!(op, UnaryOp::PreInc | UnaryOp::PreDec)
+    /// Returns true for a brace list.
+    pub(crate) fn is_list(&self, expr: ExprId) -> bool {
+        matches!(self.p.ast.exprs[expr].kind, ExprKind::InitList(_))
     }
 }
 

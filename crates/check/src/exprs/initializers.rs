@@ -12,6 +12,7 @@ use crate::exprs::infer::Checker;
 use crate::program::Program;
 use crate::tables::{ExprInfo, Initializer, Meaning};
 use crate::types::conversion::Source;
+use crate::types::follow_up::text;
 use crate::types::{Ty, TyKind, Val};
 
 impl Program {
@@ -38,7 +39,7 @@ impl Program {
                 return Initializer::Default(ty);
             }
             let name = self.words.init;
-            let inits = self.names_in(decl).and_then(|n| n.get(&name)).cloned().unwrap_or_default();
+            let inits = self.named(decl, name);
             for init in inits {
                 if self.params_of(init).is_empty() && self.ast.decls[init].generics.is_none() {
                     let func = crate::tables::FuncRef { decl: init, args, self_ty: Some(ty) };
@@ -160,7 +161,7 @@ impl Checker<'_> {
                 self.aggregate(expr, ty, &items)
             }
             TyKind::Vector(..) | TyKind::Matrix(..) => {
-                let nested = items.iter().any(|&i| matches!(self.p.ast.exprs[i].kind, ExprKind::InitList(_)));
+                let nested = items.iter().any(|&i| self.is_list(i));
                 if nested { self.aggregate(expr, ty, &items) } else { self.list_components(expr, ty, &items) }
             }
             TyKind::Optional(_) if items.len() == 1 => {
@@ -186,13 +187,9 @@ impl Checker<'_> {
                     self.check(item, ty);
                     return self.set_value(expr, ty, Meaning::Aggregate(Initializer::Expr(item)));
                 }
-                let message = format!(
-                    "a value of type '{}' is made of one element, got {}",
-                    self.name(ty),
-                    items.len()
-                );
-                self.error("E30500", span, message);
-                self.set_value(expr, ty, Meaning::Error)
+                let message =
+                    text!("a value of type '{}' is made of one element, got {}", self.name(ty), items.len());
+                self.fail_as(expr, ty, "E30500", message)
             }
             _ => self.aggregate(expr, ty, &items),
         }
@@ -219,13 +216,12 @@ impl Checker<'_> {
 
     /// Makes a value of an aggregate type from its parts in order.
     pub(crate) fn aggregate(&mut self, expr: ExprId, ty: Ty, items: &[ExprId]) -> Ty {
-        let span = self.span(expr);
         if items.is_empty() {
             return self.default_value(expr, ty);
         }
         // A single element may already be the whole value.
         if let [item] = *items
-            && !matches!(self.p.ast.exprs[item].kind, ExprKind::InitList(_))
+            && !self.is_list(item)
         {
             let from = self.infer(item, None);
             if from == ty {
@@ -245,16 +241,15 @@ impl Checker<'_> {
                 let parts = items.iter().map(|&i| Initializer::Expr(i)).collect();
                 return self.set_value(expr, ty, Meaning::Aggregate(Initializer::Parts(ty, parts)));
             }
-            let message = format!("a value of type '{}' cannot be made from a list", self.name(ty));
-            self.error("E30500", span, message);
+            let message = text!("a value of type '{}' cannot be made from a list", self.name(ty));
             self.skip_args(items);
-            return self.set_value(expr, ty, Meaning::Error);
+            return self.fail_as(expr, ty, "E30500", message);
         }
         let mut at = 0;
         let initializer = self.fill(ty, items, &mut at, &mut Vec::new());
         if at < items.len() {
             let n = items.len();
-            let message = format!("too many elements for '{}': {n} are given, {at} are used", self.name(ty));
+            let message = text!("too many elements for '{}': {n} are given, {at} are used", self.name(ty));
             let span = self.span(items[at]);
             self.error("E30523", span, message);
             self.skip_args(&items[at..]);
@@ -292,7 +287,7 @@ impl Checker<'_> {
                 continue;
             }
             let item = items[*at];
-            if let ExprKind::InitList(_) = self.p.ast.exprs[item].kind {
+            if self.is_list(item) {
                 self.init_list(item, part);
                 *at += 1;
                 out.push(Initializer::Expr(item));
@@ -307,11 +302,8 @@ impl Checker<'_> {
                 out.push(Initializer::Expr(item));
                 continue;
             }
-            let is_aggregate = !matches!(
-                self.p.types[part],
-                TyKind::Scalar(_) | TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_) | TyKind::Each(_)
-            ) && self.p.parts_of(part).is_some();
-            if is_aggregate {
+            // Scalars and types that are not known have no parts.
+            if self.p.parts_of(part).is_some() {
                 out.push(self.fill(part, items, at, inside));
             } else {
                 self.coerce(item, part);
@@ -383,7 +375,7 @@ impl Checker<'_> {
         let mut total = Some(0);
         let mut failed = false;
         for &arg in args {
-            if matches!(self.p.ast.exprs[arg].kind, ExprKind::InitList(_)) {
+            if self.is_list(arg) {
                 // A brace list gives the whole value, or a row of a matrix.
                 let part = match self.p.types[ty].clone() {
                     TyKind::Matrix(element, _, c, _) if args.len() > 1 => {
@@ -413,7 +405,7 @@ impl Checker<'_> {
             if self.p.conversion(component, element, source).is_none() {
                 let span = self.span(arg);
                 let message =
-                    format!("a component of '{}' cannot be made from '{}'", self.name(ty), self.name(from));
+                    text!("a component of '{}' cannot be made from '{}'", self.name(ty), self.name(from));
                 self.error("E30019", span, message);
                 failed = true;
             }
@@ -439,7 +431,7 @@ impl Checker<'_> {
         if let (Some(total), Some(wanted)) = (total, wanted)
             && total != wanted
         {
-            let message = format!("'{}' has {wanted} components, the arguments have {total}", self.name(ty));
+            let message = text!("'{}' has {wanted} components, the arguments have {total}", self.name(ty));
             self.error("E39999", span, message);
             return self.set_value(expr, ty, Meaning::Error);
         }
@@ -448,7 +440,7 @@ impl Checker<'_> {
 
     /// `(T)e` and `T(e)` for a single value.
     pub(crate) fn infer_cast(&mut self, expr: ExprId, ty: Ty, inner: ExprId) -> Ty {
-        if let ExprKind::InitList(_) = self.p.ast.exprs[inner].kind {
+        if self.is_list(inner) {
             self.init_list(inner, ty);
             return self.set_value(expr, ty, Meaning::Cast(inner));
         }
@@ -465,8 +457,7 @@ impl Checker<'_> {
         let info = &self.p.tables.exprs[inner];
         if info.lvalue && info.coerce.is_none() && info.ty == ty {
             // An expression that already has the type remains a place.
-            return self
-                .set(expr, ExprInfo { ty, coerce: None, meaning: Meaning::Same(inner), lvalue: true });
+            return self.set(expr, ExprInfo::new(ty, Meaning::Same(inner), true));
         }
         let source = Source { explicit: true, ..self.source_of(inner) };
         if self.p.conversion(from, ty, source).is_some() {
@@ -503,13 +494,7 @@ impl Checker<'_> {
                     return self.aggregate(expr, ty, &[inner]);
                 }
                 // `(S)t` where the type of `t` is not known here and may turn out to be `S`.
-                if matches!(
-                    self.p.types[from],
-                    TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_) | TyKind::Each(_)
-                ) || matches!(
-                    self.p.types[ty],
-                    TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_) | TyKind::Each(_)
-                ) {
+                if self.p.types.is_abstract(from) || self.p.types.is_abstract(ty) {
                     return self.set_value(expr, ty, Meaning::Cast(inner));
                 }
                 self.cast_error(expr, from, ty)
@@ -521,7 +506,7 @@ impl Checker<'_> {
     fn cast_error(&mut self, expr: ExprId, from: Ty, to: Ty) -> Ty {
         let span = self.span(expr);
         let message =
-            format!("a value of type '{}' cannot be converted to '{}'", self.name(from), self.name(to));
+            text!("a value of type '{}' cannot be converted to '{}'", self.name(from), self.name(to));
         self.p.report(Diagnostic::error("E30019", span, message));
         self.set(expr, ExprInfo { ty: to, ..ExprInfo::default() })
     }

@@ -8,13 +8,13 @@
 
 use std::rc::Rc;
 
-use syntax::ast::{Attribute, Decl, DeclKind, Expr, ExprKind, Modifiers, Stmt, StmtKind};
-use syntax::{DeclId, ExprId, Span, Symbol};
+use syntax::ast::{DeclKind, Expr, ExprKind, Modifiers, Stmt, StmtKind};
+use syntax::{DeclId, ExprId, Symbol};
 
 use crate::exprs::infer::Checker;
 use crate::names::lookup::{Candidate, Ref};
 use crate::program::{Names, Program};
-use crate::signature::{Direction, Level, Signature, ThisSig};
+use crate::signature::{Level, Signature, ThisSig};
 use crate::tables::{ExprInfo, Initializer, Meaning};
 use crate::types::builtin::Magic;
 use crate::types::{GenericArg, Ty, TyKind};
@@ -36,7 +36,7 @@ impl Program {
     /// Returns true if an expression has the type of a lambda.
     pub(crate) fn is_lambda(&self, expr: ExprId) -> bool {
         match self.types[self.tables.exprs[expr].ty] {
-            TyKind::Struct(decl, _) => self.ast.name(self.ast.decls[decl].name) == "$lambda",
+            TyKind::Struct(decl, _) => self.ast.decl_name(decl) == "$lambda",
             _ => false,
         }
     }
@@ -63,19 +63,6 @@ impl Program {
             matches!(middle, "" | "Mutating" | "Differentiable" | "DifferentiableMutating")
         })
     }
-
-    fn new_decl(&mut self, kind: DeclKind, name: Symbol, span: Span, parent: Option<DeclId>) -> DeclId {
-        self.ast.decls.push(Decl {
-            kind,
-            name,
-            name_span: span,
-            span,
-            modifiers: Modifiers::default(),
-            attributes: Vec::new(),
-            generics: None,
-            parent,
-        })
-    }
 }
 
 impl Checker<'_> {
@@ -87,7 +74,7 @@ impl Checker<'_> {
             return self.set_error(expr);
         }
         match self.p.function_interface("IFunc", params, result) {
-            Some(ty) => self.set_value(expr, ty, Meaning::Type(ty)),
+            Some(ty) => self.set_type(expr, ty),
             None => self.set_error(expr),
         }
     }
@@ -123,7 +110,7 @@ impl Checker<'_> {
         let level = self.level_around().max(self.p.level(func));
         let name = self.p.ast.symbols.intern("$lambda");
         let kind = DeclKind::Struct { bases: Vec::new(), members: vec![func] };
-        let lambda = self.p.new_decl(kind, name, span, Some(self.scope));
+        let lambda = self.p.ast.new_decl(kind, name, span, Some(self.scope));
         let call = self.p.words.call;
         self.p.ast.decls[func].parent = Some(lambda);
         self.p.ast.decls[func].name = call;
@@ -163,7 +150,7 @@ impl Checker<'_> {
             let name = inner.p.ast.decls[param].name;
             inner.locals.push((name, param));
         }
-        inner.lambda_body(body);
+        inner.statement(body);
         let result = inner.ret.unwrap_or(Ty::VOID);
         let captured = inner.capture.take().map_or(Vec::new(), |capture| capture.fields);
         let returned = std::mem::take(&mut inner.returned);
@@ -171,8 +158,7 @@ impl Checker<'_> {
         // Build the struct of the lambda.
         let differentiable = level != Level::None;
         if differentiable && self.p.level(func) == Level::None {
-            let name = self.p.ast.symbols.intern("Differentiable");
-            self.p.ast.decls[func].attributes.push(Attribute { name, args: Vec::new(), span });
+            self.p.mark_differentiable(func);
         }
         let mut members: Vec<DeclId> = captured.iter().map(|c| c.1).collect();
         members.push(func);
@@ -287,7 +273,7 @@ impl Checker<'_> {
         let ty = self.p.decl_type(decl);
         let field = self.captured_field(Some(decl), name, ty);
         let meaning = Meaning::Field { base: None, field };
-        Some(Ref::Value(ExprInfo { ty, coerce: None, meaning, lvalue: false }))
+        Some(Ref::Value(ExprInfo::new(ty, meaning, false)))
     }
 
     /// Captures `this` of the enclosing method.
@@ -296,7 +282,7 @@ impl Checker<'_> {
         let name = self.p.ast.symbols.intern("$this");
         let field = self.captured_field(None, name, ty);
         let meaning = Meaning::Field { base: None, field };
-        Some(ExprInfo { ty, coerce: None, meaning, lvalue: false })
+        Some(ExprInfo::new(ty, meaning, false))
     }
 
     fn captured_field(&mut self, source: Option<DeclId>, name: Symbol, ty: Ty) -> DeclId {
@@ -307,7 +293,7 @@ impl Checker<'_> {
         let lambda = capture.lambda;
         let span = self.p.ast.decls[lambda].span;
         let kind = DeclKind::Var { ty: None, init: None, semantic: None };
-        let field = self.p.new_decl(kind, name, span, Some(lambda));
+        let field = self.p.ast.new_decl(kind, name, span, Some(lambda));
         self.p.tables.decl_types[field] = Some(ty);
         self.p.checked.insert(field);
         if let Some(capture) = &mut self.capture {
@@ -364,20 +350,14 @@ impl Checker<'_> {
         let callee = self.p.ast.exprs[expr].clone();
         let callee = self.p.ast.exprs.push(callee);
         let level = self.p.level(candidate.decl);
-        let func = self.p.new_decl(DeclKind::Empty, self.p.words.empty, span, Some(self.scope));
+        let func = self.p.ast.new_decl(DeclKind::Empty, self.p.words.empty, span, Some(self.scope));
         let (mut params, mut args) = (Vec::new(), Vec::new());
         for (idx, given) in signature.params.iter().enumerate() {
             let name = self.p.ast.symbols.intern(&format!("a{idx}"));
             let kind = DeclKind::Param { ty: None, default: None, semantic: None };
-            let param = self.p.new_decl(kind, name, span, Some(func));
+            let param = self.p.ast.new_decl(kind, name, span, Some(func));
             self.p.tables.decl_types[param] = Some(given.ty);
-            self.p.ast.decls[param].modifiers = match given.dir {
-                Direction::In => Modifiers::default(),
-                Direction::Out => Modifiers::OUT,
-                Direction::InOut => Modifiers::INOUT,
-                Direction::Ref => Modifiers::REF,
-                Direction::ConstRef => Modifiers::CONSTREF,
-            };
+            self.p.ast.decls[param].modifiers = given.dir.modifiers();
             if given.no_diff {
                 self.p.ast.decls[param].modifiers |= Modifiers::NO_DIFF;
             }
@@ -392,8 +372,7 @@ impl Checker<'_> {
         let body = self.p.ast.stmts.push(Stmt { kind, attributes: Vec::new(), span });
         self.p.ast.decls[func].kind = DeclKind::Func { params, result: None, body: Some(body) };
         if level != Level::None {
-            let name = self.p.ast.symbols.intern("Differentiable");
-            self.p.ast.decls[func].attributes.push(Attribute { name, args: Vec::new(), span });
+            self.p.mark_differentiable(func);
         }
         self.p.ast.exprs[expr].kind = ExprKind::Lambda(func);
         self.set_error(expr);

@@ -5,15 +5,15 @@
 //! from that error.
 
 use syntax::ast::{DeclKind, ExprKind};
-use syntax::{DeclId, Diagnostic, ExprId, Span};
+use syntax::{DeclId, Diagnostic, ExprId, Message, Span};
 
-use crate::derivatives::signatures::DiffOp;
 use crate::exprs::infer::Checker;
 use crate::exprs::overload::Argument;
 use crate::names::lookup::Candidate;
 use crate::program::Program;
-use crate::signature::Direction;
+use crate::tables::DiffOp;
 use crate::types::conversion::Source;
+use crate::types::follow_up::text;
 use crate::types::{Ty, TyKind};
 
 /// The maximum number of candidates shown.
@@ -69,22 +69,14 @@ fn taken(bound: &str) -> &'static str {
 
 impl Checker<'_> {
     /// A short description of a function's declaration.
-    pub(crate) fn describe(&mut self, decl: DeclId) -> String {
+    pub(crate) fn describe(&mut self, decl: DeclId) -> Message {
         let signature = self.p.raw_signature(decl);
-        let param = |p: &crate::ParamSig| {
-            let word = match p.dir {
-                Direction::Out => "out ",
-                Direction::InOut | Direction::Ref => "inout ",
-                Direction::In | Direction::ConstRef => "",
-            };
-            format!("{word}{}", self.name(p.ty))
-        };
-        let params: Vec<String> = signature.params.iter().map(param).collect();
+        let params = self.p.shown_params(signature.params.iter().map(|p| (p.dir, p.ty)));
         let name = match self.p.ast.decls[decl].kind {
             DeclKind::Init { .. } => "__init",
-            _ => self.p.ast.name(self.p.ast.decls[decl].name),
+            _ => self.p.ast.decl_name(decl),
         };
-        format!("candidate: {name}({}) -> {}", params.join(", "), self.name(signature.ret))
+        text!("candidate: {name}({}) -> {}", params, self.name(signature.ret))
     }
 
     pub(crate) fn report_none(
@@ -95,8 +87,8 @@ impl Checker<'_> {
         span: Span,
     ) {
         let name = match self.p.ast.decls[candidates[0].decl].kind {
-            DeclKind::Init { .. } => candidates[0].self_ty.map_or_else(String::new, |ty| self.name(ty)),
-            _ => self.p.ast.name(self.p.ast.decls[candidates[0].decl].name).to_string(),
+            DeclKind::Init { .. } => candidates[0].self_ty.map_or_else(Message::default, |ty| self.name(ty)),
+            _ => self.p.ast.decl_name(candidates[0].decl).into(),
         };
         let doubtful = |this: &mut Self, failure: &Failure| match failure {
             Failure::Constraint { subject, .. } => this.p.has_unknown_base(*subject),
@@ -120,8 +112,8 @@ impl Checker<'_> {
                     let plural = if least == most && *least == 1 { "" } else { "s" };
                     let ops = &candidates[0].ops;
                     let name = if ops.is_empty() { name } else { self.name_within_operators(&candidates[0]) };
-                    let called = ops.iter().rfold(name, |f, op| format!("{}({f})", op.word()));
-                    let message = format!("'{called}' takes {wanted} argument{plural}, got {}", args.len());
+                    let called = ops.iter().rfold(name, |f, op| text!("{}({})", op.word(), f));
+                    let message = text!("'{}' takes {wanted} argument{plural}, got {}", called, args.len());
                     let diagnostic = Diagnostic::error("E39999", span, message);
                     match self.arguments_of_operator(&candidates[0]) {
                         Some(help) => diagnostic.help(help),
@@ -129,7 +121,7 @@ impl Checker<'_> {
                     }
                 }
                 Failure::Type { arg, from, to } => {
-                    let message = format!(
+                    let message = text!(
                         "expected an expression of type '{}', got '{}'",
                         self.name(*to),
                         self.name(*from)
@@ -141,7 +133,7 @@ impl Checker<'_> {
                     }
                 }
                 Failure::NotAnInterface { arg, from, to } => {
-                    let message = format!(
+                    let message = text!(
                         "a place of type '{}' cannot be passed for an output of type '{}': it may be given another type",
                         self.name(*from),
                         self.name(*to)
@@ -156,42 +148,44 @@ impl Checker<'_> {
                         .help("put the value into a variable, declared with 'var' or its type")
                 }
                 Failure::NotInferred { param } => {
-                    let param = self.p.ast.name(self.p.ast.decls[*param].name).to_string();
-                    let message = format!("the generic argument '{param}' of '{name}' cannot be inferred");
-                    Diagnostic::error("E39999", span, message).help(format!("name it: '{name}<…>(…)'"))
+                    let param = self.p.ast.decl_name(*param).to_string();
+                    let message = text!("the generic argument '{param}' of '{}' cannot be inferred", name);
+                    Diagnostic::error("E39999", span, message).help(text!("name it: '{}<…>(…)'", name))
                 }
                 Failure::Conflict { one, other } => {
-                    let (one, other) = (self.name(*one), self.name(*other));
-                    let message =
-                        format!("'{name}' takes arguments of one type, which '{one}' and '{other}' are not");
+                    let message = text!(
+                        "'{}' takes arguments of one type, which '{}' and '{}' are not",
+                        name,
+                        self.name(*one),
+                        self.name(*other)
+                    );
                     Diagnostic::error("E39999", span, message)
-                        .help(format!("convert one of them, or name the type: '{name}<…>(…)'"))
+                        .help(text!("convert one of them, or name the type: '{}<…>(…)'", name))
                 }
                 Failure::Constraint { subject, .. } if self.p.is_pack(*subject) => {
                     let message =
-                        format!("'{name}' cannot be called with a pack of ({})", self.name(*subject));
+                        text!("'{}' cannot be called with a pack of ({})", name, self.name(*subject));
                     Diagnostic::error("E38029", span, message)
                 }
-                Failure::Constraint { subject, bound } if self.name(*bound).starts_with("__") => {
-                    let takes = taken(&self.name(*bound));
-                    let message = format!("'{name}' cannot be called with '{}'", self.name(*subject));
+                Failure::Constraint { subject, bound } if self.p.type_name(*bound).starts_with("__") => {
+                    let takes = taken(&self.p.type_name(*bound));
+                    let message = text!("'{}' cannot be called with '{}'", name, self.name(*subject));
                     Diagnostic::error("E38029", span, message).help(format!("it takes {takes}"))
                 }
                 Failure::Constraint { subject, bound } => {
                     let message =
-                        format!("type '{}' does not conform to '{}'", self.name(*subject), self.name(*bound));
+                        text!("type '{}' does not conform to '{}'", self.name(*subject), self.name(*bound));
                     Diagnostic::error("E38029", span, message)
                 }
                 Failure::Generics => {
-                    Diagnostic::error("E30075", span, format!("wrong generic arguments for '{name}'"))
+                    Diagnostic::error("E30075", span, text!("wrong generic arguments for '{}'", name))
                 }
             };
             self.p.report(diagnostic.note(declared, "declared here"));
             return;
         }
-        let types: Vec<String> =
-            args.iter().map(|a| a.ty.map_or_else(|| "{…}".to_string(), |ty| self.name(ty))).collect();
-        let message = format!("no overload of '{name}' takes ({})", types.join(", "));
+        let types = args.iter().map(|a| a.ty.map_or_else(|| "{…}".into(), |ty| self.name(ty)));
+        let message = text!("no overload of '{}' takes ({})", name, Message::list(types));
         let mut diagnostic = Diagnostic::error("E39999", span, message);
         // List the most likely candidates first: a function of matrices before a function of numbers, where a
         // matrix is given.
@@ -199,7 +193,7 @@ impl Checker<'_> {
         failures.sort_by_key(|f| std::cmp::Reverse(self.likeness(f.0, &f.1, args)));
         let mut told: Vec<String> = Vec::new();
         for (decl, failure) in failures.iter().take(MAX_CANDIDATES) {
-            let text = format!("{}: {}", self.describe(*decl), self.reason(failure, args));
+            let text = text!("{}: {}", self.describe(*decl), self.reason(failure, args)).text;
             if self.p.is_core(*decl) && told.contains(&text) {
                 continue;
             }
@@ -227,12 +221,12 @@ impl Checker<'_> {
     }
 
     /// The name of a function within operators, qualified by the object or type of which it is a method.
-    fn name_within_operators(&self, candidate: &Candidate) -> String {
-        let name = self.p.ast.name(self.p.ast.decls[candidate.decl].name);
+    fn name_within_operators(&self, candidate: &Candidate) -> Message {
+        let name = self.p.ast.decl_name(candidate.decl);
         match (candidate.object, candidate.self_ty) {
-            (Some(object), _) => format!("{}.{name}", self.path_text(object)),
-            (None, Some(ty)) if !self.p.is_static(candidate.decl) => format!("{}.{name}", self.name(ty)),
-            (None, _) => name.to_string(),
+            (Some(object), _) => format!("{}.{name}", self.path_text(object)).into(),
+            (None, Some(ty)) if !self.p.is_static(candidate.decl) => text!("{}.{name}", self.name(ty)),
+            (None, _) => name.into(),
         }
     }
 
@@ -249,7 +243,7 @@ impl Checker<'_> {
     }
 
     /// The parameters of `fwd_diff(f)` and the like, which differ from those of `f`.
-    fn arguments_of_operator(&mut self, candidate: &Candidate) -> Option<String> {
+    fn arguments_of_operator(&mut self, candidate: &Candidate) -> Option<Message> {
         let (&op, []) = candidate.ops.split_last()? else { return None };
         let gives = match op {
             DiffOp::Bwd => ": a pair for each input that has a derivative, then the cotangent of the result",
@@ -262,23 +256,23 @@ impl Checker<'_> {
         let mut list = Vec::new();
         for (k, param) in signature.params.iter().enumerate() {
             let own = match param.decl {
-                Some(own) => format!(" {}", self.p.ast.name(self.p.ast.decls[own].name)),
+                Some(own) => format!(" {}", self.p.ast.decl_name(own)),
                 None if k == 0 && candidate.object.is_some() => continue,
                 None if k == 0 && has_this => " this".to_string(),
                 None if op == DiffOp::Bwd => " resultGradient".to_string(),
                 None => String::new(),
             };
             let written = if param.dir.is_written() { "inout " } else { "" };
-            list.push(format!("{written}{}{own}", self.name(param.ty)));
+            list.push(text!("{written}{}{own}", self.name(param.ty)));
         }
         let by_object = match (candidate.object, candidate.self_ty) {
             (Some(_), Some(ty)) => {
-                let method = self.p.ast.name(self.p.ast.decls[candidate.decl].name);
-                format!("; '{word}({}.{method})' is the derivative by the object, too", self.name(ty))
+                let method = self.p.ast.decl_name(candidate.decl);
+                text!("; '{word}({}.{method})' is the derivative by the object, too", self.name(ty))
             }
-            _ => String::new(),
+            _ => Message::default(),
         };
-        Some(format!("it is '{word}({name})({})'{gives}{by_object}", list.join(", ")))
+        Some(text!("it is '{word}({})({})'{gives}{}", name, Message::list(list), by_object))
     }
 
     /// A hint for an argument where a pair is expected and its primal is given.
@@ -295,32 +289,32 @@ impl Checker<'_> {
     }
 
     /// A short reason why a candidate does not fit.
-    fn reason(&mut self, failure: &Failure, args: &[Argument]) -> String {
+    fn reason(&mut self, failure: &Failure, args: &[Argument]) -> Message {
         let number = |expr: &ExprId| args.iter().position(|a| a.expr == *expr).map_or(0, |k| k + 1);
         match failure {
-            Failure::Count { least, most } if least == most => format!("takes {least}"),
-            Failure::Count { least, most: usize::MAX } => format!("takes at least {least}"),
-            Failure::Count { least, most } => format!("takes {least} to {most}"),
+            Failure::Count { least, most } if least == most => text!("takes {}", least),
+            Failure::Count { least, most: usize::MAX } => text!("takes at least {}", least),
+            Failure::Count { least, most } => text!("takes {} to {}", least, most),
             Failure::Type { arg, from, to } if *from == Ty::VOID => {
-                format!("argument {}: no list makes a '{}'", number(arg), self.name(*to))
+                text!("argument {}: no list makes a '{}'", number(arg), self.name(*to))
             }
             Failure::Type { arg, from, to } | Failure::NotAnInterface { arg, from, to } => {
-                format!("argument {}: '{}' is no '{}'", number(arg), self.name(*from), self.name(*to))
+                text!("argument {}: '{}' is no '{}'", number(arg), self.name(*from), self.name(*to))
             }
-            Failure::NotAPlace { arg } => format!("argument {} cannot be assigned to", number(arg)),
+            Failure::NotAPlace { arg } => text!("argument {} cannot be assigned to", number(arg)),
             Failure::NotInferred { param } => {
-                format!("'{}' cannot be inferred", self.p.ast.name(self.p.ast.decls[*param].name))
+                text!("'{}' cannot be inferred", self.p.ast.decl_name(*param))
             }
             Failure::Conflict { one, other } => {
-                format!("'{}' and '{}' are not of one type", self.name(*one), self.name(*other))
+                text!("'{}' and '{}' are not of one type", self.name(*one), self.name(*other))
             }
-            Failure::Constraint { subject, bound } if self.name(*bound).starts_with("__") => {
-                format!("it takes {}, not '{}'", taken(&self.name(*bound)), self.name(*subject))
+            Failure::Constraint { subject, bound } if self.p.type_name(*bound).starts_with("__") => {
+                text!("it takes {}, not '{}'", taken(&self.p.type_name(*bound)), self.name(*subject))
             }
             Failure::Constraint { subject, bound } => {
-                format!("'{}' does not conform to '{}'", self.name(*subject), self.name(*bound))
+                text!("'{}' does not conform to '{}'", self.name(*subject), self.name(*bound))
             }
-            Failure::Generics => "has other generic parameters".to_string(),
+            Failure::Generics => "has other generic parameters".into(),
         }
     }
 }

@@ -96,20 +96,12 @@ impl Program {
     fn method_named(&mut self, ty: Ty, name: &str, n_params: usize) -> Option<FuncRef> {
         let symbol = self.ast.symbols.find(name)?;
         for facet in self.facets(ty).iter() {
-            let Some(decls) = self.names_in(facet.container).and_then(|n| n.get(&symbol)).cloned() else {
-                continue;
-            };
-            for decl in decls {
+            for decl in self.named(facet.container, symbol) {
                 if matches!(self.ast.decls[decl].kind, DeclKind::Func { .. })
                     && self.params_of(decl).len() == n_params
                     && self.ast.decls[decl].generics.is_none()
                 {
-                    let params = self.all_generic_params(decl);
-                    let args = params
-                        .into_iter()
-                        .map(|p| facet.env.get(p).cloned().unwrap_or_else(|| self.param_arg(p)))
-                        .collect();
-                    let func = FuncRef { decl, args, self_ty: Some(facet.self_ty) };
+                    let func = self.member_ref(decl, facet);
                     return match self.resolve_requirement(&func) {
                         crate::Resolved::Func(func) => Some(func),
                         _ => None,

@@ -7,6 +7,7 @@ use syntax::{Diagnostic, ExprId};
 use crate::exprs::infer::Checker;
 use crate::program::Program;
 use crate::tables::{Arg, Callable, ExprInfo, Meaning};
+use crate::types::follow_up::text;
 use crate::types::{Ty, TyKind};
 
 pub(crate) fn is_comparison(op: BinaryOp) -> bool {
@@ -49,7 +50,7 @@ impl Checker<'_> {
             at = left;
         }
         if let Some(ty) = self.conjunction(&chain, at) {
-            return self.set_value(expr, ty, Meaning::Type(ty));
+            return self.set_type(expr, ty);
         }
         if self.lacks_angle(&chain, at) {
             return self.set_error(expr);
@@ -166,7 +167,7 @@ impl Checker<'_> {
 
     pub(crate) fn operand_error(&mut self, expr: ExprId, op: &str, a: Ty, b: Ty) -> Ty {
         let span = self.span(expr);
-        let message = format!("no operator '{op}' for '{}' and '{}'", self.name(a), self.name(b));
+        let message = text!("no operator '{op}' for '{}' and '{}'", self.name(a), self.name(b));
         self.p.report(Diagnostic::error("E39999", span, message));
         self.set_error(expr)
     }
@@ -235,26 +236,20 @@ impl Checker<'_> {
 
     /// Infers a prefix operator.
     pub(crate) fn infer_unary(&mut self, expr: ExprId, op: UnaryOp, inner: ExprId) -> Ty {
-        if Self::is_place_operator(op) {
-            return self.infer_inc_dec(expr, inner);
-        }
         self.infer(inner, None);
         let ty = self.load(inner);
-        let span = self.span(expr);
         if ty == Ty::ERROR {
             return self.set_error(expr);
         }
         match op {
             UnaryOp::Deref => {
                 return match self.p.types[ty] {
-                    TyKind::Pointer(content) => self.set(
-                        expr,
-                        ExprInfo { ty: content, coerce: None, meaning: Meaning::Deref(inner), lvalue: true },
-                    ),
+                    TyKind::Pointer(content) => {
+                        self.set(expr, ExprInfo::new(content, Meaning::Deref(inner), true))
+                    }
                     _ => {
-                        let message = format!("a value of type '{}' cannot be dereferenced", self.name(ty));
-                        self.error("E39999", span, message);
-                        self.set_error(expr)
+                        let message = text!("a value of type '{}' cannot be dereferenced", self.name(ty));
+                        self.fail(expr, "E39999", message)
                     }
                 };
             }
@@ -285,9 +280,8 @@ impl Checker<'_> {
                 UnaryOp::BitNot => "~",
                 UnaryOp::PreInc | UnaryOp::PreDec | UnaryOp::Deref | UnaryOp::AddressOf => "",
             };
-            let message = format!("no operator '{text}' for '{}'", self.name(ty));
-            self.error("E39999", span, message);
-            return self.set_error(expr);
+            let message = text!("no operator '{text}' for '{}'", self.name(ty));
+            return self.fail(expr, "E39999", message);
         }
         let ty = match self.p.types[ty] {
             TyKind::Enum(decl) => self.p.enum_tag(decl),
@@ -302,9 +296,8 @@ impl Checker<'_> {
             _ => ty,
         };
         if op == UnaryOp::BitNot && self.p.may_be_float(element) {
-            let message = format!("no operator '~' for '{}'", self.name(ty));
-            self.error("E39999", span, message);
-            return self.set_error(expr);
+            let message = text!("no operator '~' for '{}'", self.name(ty));
+            return self.fail(expr, "E39999", message);
         }
         self.coerce(inner, result);
         let meaning = if op == UnaryOp::Plus { Meaning::Same(inner) } else { Meaning::Unary(op, inner) };
@@ -330,10 +323,7 @@ impl Checker<'_> {
         } else {
             self.condition(cond);
         }
-        let is_list =
-            |checker: &Self, e: ExprId| matches!(checker.p.ast.exprs[e].kind, ExprKind::InitList(_));
-        let (list_a, list_b) = (is_list(self, a), is_list(self, b));
-        let ty = match (list_a, list_b) {
+        let ty = match (self.is_list(a), self.is_list(b)) {
             (false, false) => {
                 self.infer(a, expected);
                 self.infer(b, expected);
@@ -341,14 +331,12 @@ impl Checker<'_> {
                 match self.p.join(x, y) {
                     Some(ty) => ty,
                     None => {
-                        let span = self.span(expr);
-                        let message = format!(
+                        let message = text!(
                             "the two sides of '?:' are of different types: '{}' and '{}'",
                             self.name(x),
                             self.name(y)
                         );
-                        self.error("E39999", span, message);
-                        return self.set_error(expr);
+                        return self.fail(expr, "E39999", message);
                     }
                 }
             }
@@ -365,14 +353,12 @@ impl Checker<'_> {
             && ty != Ty::ERROR
             && self.p.with_element(ty, Ty::BOOL) != self.p.with_element(cond_ty, Ty::BOOL)
         {
-            let span = self.span(expr);
             let (cond, ty) = (self.name(cond_ty), self.name(ty));
-            let message = format!("a condition of type '{cond}' cannot choose components of '{ty}'");
-            self.error("E30019", span, message);
-            return self.set_error(expr);
+            let message = text!("a condition of type '{}' cannot choose components of '{}'", cond, ty);
+            return self.fail(expr, "E30019", message);
         }
         for side in [a, b] {
-            if is_list(self, side) {
+            if self.is_list(side) {
                 self.init_list(side, ty);
             } else {
                 self.coerce(side, ty);
@@ -381,7 +367,13 @@ impl Checker<'_> {
         self.set_value(expr, ty, Meaning::Ternary(cond, a, b))
     }
 
-    /// Checks a condition of `if`, a loop or `?:` that has been inferred.
+    /// Infers and checks a condition of `if` or a loop.
+    pub(crate) fn infer_condition(&mut self, cond: ExprId) {
+        self.infer(cond, None);
+        self.condition(cond);
+    }
+
+    /// Checks a condition that has been inferred.
     pub(crate) fn condition(&mut self, cond: ExprId) {
         let ty = self.ty_of(cond);
         let loaded = self.p.loaded(ty);
@@ -400,7 +392,7 @@ impl Checker<'_> {
             }
         } else {
             let span = self.span(cond);
-            let message = format!("a condition has to be a 'bool', got '{}'", self.name(ty));
+            let message = text!("a condition has to be a 'bool', got '{}'", self.name(ty));
             self.error("E30019", span, message);
         }
     }

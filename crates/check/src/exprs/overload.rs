@@ -8,14 +8,13 @@
 use syntax::ast::{DeclKind, ExprKind};
 use syntax::{DeclId, Diagnostic, ExprId, Span};
 
-use crate::derivatives::precedence::{ModuleId, View};
-use crate::derivatives::signatures::DiffOp;
+use crate::derivatives::precedence::View;
 use crate::exprs::infer::Checker;
 use crate::exprs::mismatch::Failure;
 use crate::names::lookup::Candidate;
 use crate::program::Program;
 use crate::signature::{Direction, Role, Signature};
-use crate::tables::{Callable, FuncRef};
+use crate::tables::{Callable, DiffOp};
 use crate::types::conversion::Source;
 use crate::types::packs::Groups;
 use crate::types::{Ty, TyKind, Val};
@@ -54,20 +53,6 @@ struct Applicable {
     n_generics: usize,
     /// The strength of the constraints: more constraints make a candidate more specific.
     constraints: usize,
-}
-
-/// Wraps a function in derivative operators, given outermost first.
-pub(crate) fn wrap(func: FuncRef, ops: &[DiffOp], asks: ModuleId) -> Callable {
-    let mut callable = Callable::Func(func);
-    for op in ops.iter().rev() {
-        callable = match op {
-            DiffOp::Fwd => Callable::Fwd(Box::new(callable), asks),
-            DiffOp::Bwd => Callable::Bwd(Box::new(callable), asks),
-            DiffOp::Apply => Callable::Apply(Box::new(callable), asks),
-            DiffOp::Linearize => Callable::Linearize(Box::new(callable), asks),
-        };
-    }
-    callable
 }
 
 impl Program {
@@ -113,7 +98,7 @@ impl Checker<'_> {
     pub(crate) fn arguments(&mut self, args: &[ExprId]) -> Vec<Argument> {
         let mut out = Vec::new();
         for &expr in args {
-            if let ExprKind::InitList(_) = self.p.ast.exprs[expr].kind {
+            if self.is_list(expr) {
                 out.push(Argument { expr, ty: None, source: Source::default(), lvalue: false });
                 continue;
             }
@@ -170,7 +155,7 @@ impl Checker<'_> {
             let prototypes = winners.iter().filter(|w| !w.has_body).count();
             let by_handle = winners.iter().filter(|w| self.takes_handle(w.chosen.decl)).count();
             if !(same && prototypes.max(by_handle) + 1 >= winners.len()) {
-                let name = self.p.ast.name(self.p.ast.decls[winners[0].chosen.decl].name).to_string();
+                let name = self.p.ast.decl_name(winners[0].chosen.decl).to_string();
                 let mut diagnostic = Diagnostic::error("E39999", span, format!("ambiguous call to '{name}'"));
                 for winner in winners.iter().take(5) {
                     let text = self.describe(winner.chosen.decl);
@@ -214,30 +199,8 @@ impl Checker<'_> {
 
     /// Returns true if the operators around a chosen function exist for it; reports those that do not.
     pub(crate) fn check_operators(&mut self, chosen: &Chosen, span: Span) -> bool {
-        let mut ops = Vec::new();
-        let mut at = &chosen.callable;
-        let func = loop {
-            match at {
-                Callable::Fwd(inner, _) => {
-                    ops.push(DiffOp::Fwd);
-                    at = inner;
-                }
-                Callable::Bwd(inner, _) => {
-                    ops.push(DiffOp::Bwd);
-                    at = inner;
-                }
-                Callable::Apply(inner, _) => {
-                    ops.push(DiffOp::Apply);
-                    at = inner;
-                }
-                Callable::Linearize(inner, _) => {
-                    ops.push(DiffOp::Linearize);
-                    at = inner;
-                }
-                Callable::Func(func) => break func.clone(),
-                Callable::Synthesized(..) => return true,
-            }
-        };
+        let ops = chosen.callable.operators();
+        let Some(func) = chosen.callable.function().cloned() else { return true };
         let Some(&innermost) = ops.last() else { return true };
         let half = ops.iter().find(|op| matches!(op, DiffOp::Apply | DiffOp::Linearize));
         if let Some(half) = half
@@ -253,7 +216,7 @@ impl Checker<'_> {
         let view = View::of(self.p.asking_module(self.module));
         let exists = self.p.has_derivative(&func, innermost, view);
         let derivatives = self.p.derivatives_of(&func, view);
-        let backward = !matches!(innermost, DiffOp::Fwd | DiffOp::Linearize);
+        let backward = innermost.is_backward();
         self.p.report_ambiguity(&func, &derivatives, backward, span);
         // The author of a function may restrict its derivative to the declaring module.
         let (user, place) = match derivatives.role(backward) {
@@ -265,7 +228,7 @@ impl Checker<'_> {
         let hidden = user
             .is_some_and(|f| self.p.module_of(f.decl) != self.module && !self.p.is_visible_outside(f.decl));
         if let Some(place) = place.filter(|_| hidden) {
-            let name = self.p.ast.name(self.p.ast.decls[func.decl].name).to_string();
+            let name = self.p.ast.decl_name(func.decl).to_string();
             let message = format!("'{}' of '{name}' is not accessible here", innermost.word());
             let diagnostic = Diagnostic::error("E30600", span, message);
             self.p.report(diagnostic.note(place, "its derivative is not visible outside of this module"));
@@ -273,16 +236,12 @@ impl Checker<'_> {
         }
         if !exists {
             let word = innermost.word();
-            let name = self.p.ast.name(self.p.ast.decls[func.decl].name).to_string();
-            let help = match innermost {
-                DiffOp::Fwd | DiffOp::Linearize => "mark it '[ForwardDifferentiable]' or '[Differentiable]'",
-                DiffOp::Bwd | DiffOp::Apply => "mark it '[Differentiable]'",
+            let name = self.p.ast.decl_name(func.decl).to_string();
+            let (mode, help) = match backward {
+                false => ("forward", "mark it '[ForwardDifferentiable]' or '[Differentiable]'"),
+                true => ("backward", "mark it '[Differentiable]'"),
             };
             let declared = self.p.ast.decls[func.decl].name_span;
-            let mode = match innermost {
-                DiffOp::Fwd | DiffOp::Linearize => "forward",
-                DiffOp::Bwd | DiffOp::Apply => "backward",
-            };
             let message = format!("'{name}' is not {mode}-differentiable: it has no '{word}'");
             let mut diagnostic = Diagnostic::error("E30027", span, message).help(help);
             if !self.p.is_core(func.decl) {
@@ -324,17 +283,9 @@ impl Checker<'_> {
             return Err(Failure::Count { least: least.saturating_sub(bound), most: most - bound });
         }
         let env = self.infer_generics(candidate, &pattern, if has_pack { &whole } else { args })?;
-        let params = self.p.all_generic_params(candidate.decl);
         let generic = self.p.ast.decls[candidate.decl].generics.is_some();
-        let func = FuncRef {
-            decl: candidate.decl,
-            args: params
-                .iter()
-                .map(|&p| env.get(p).cloned().unwrap_or_else(|| self.p.param_arg(p)))
-                .collect(),
-            self_ty: candidate.self_ty,
-        };
-        let callable = wrap(func, &candidate.ops, self.p.asking_module(self.module));
+        let func = self.p.func_ref(candidate.decl, &env, candidate.self_ty);
+        let callable = Callable::of(func, &candidate.ops, self.p.asking_module(self.module));
         let signature = self.p.callable_signature(&callable);
         let mut cost = 0;
         match &groups {

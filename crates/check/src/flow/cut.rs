@@ -17,6 +17,7 @@ use syntax::{DeclId, Diagnostic, ExprId, Span};
 use crate::flow::{Direction, Flow, Mark};
 use crate::signature::Signature;
 use crate::tables::{Arg, Callable, Initializer, Meaning};
+use crate::types::follow_up::text;
 use crate::types::{Scalar, Ty, TyKind};
 
 /// The expressions of a function where derivatives are cut.
@@ -265,17 +266,18 @@ impl Flow<'_> {
             return;
         }
         let is_bits = !self.has_number(by, Scalar::is_float);
-        let name = self.p.type_name(by);
+        let name = self.p.shown(by);
         let (message, help) = if is_bits {
             (
-                format!(
-                    "the derivative is zero here: this number is made from the bits of another, as '{name}'"
+                text!(
+                    "the derivative is zero here: this number is made from the bits of another, as '{}'",
+                    name
                 ),
                 "use functions of numbers, or write 'detach' or 'no_diff' if zero is meant",
             )
         } else {
             (
-                format!("the derivative is zero here: this was kept in '{name}', which has none"),
+                text!("the derivative is zero here: this was kept in '{}', which has none", name),
                 "make that type 'IDifferentiable', or write 'detach' or 'no_diff' if zero is meant",
             )
         };
@@ -314,7 +316,7 @@ impl Flow<'_> {
         if !self.p.is_core(decl) {
             return self.p.gives_bits(decl);
         }
-        let name = self.p.ast.name(self.p.ast.decls[decl].name);
+        let name = self.p.ast.decl_name(decl);
         ["as", "pack", "f32tof16", "bit_cast", "reinterpret"].iter().any(|word| name.starts_with(word))
     }
 

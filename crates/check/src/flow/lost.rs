@@ -18,7 +18,7 @@ impl Flow<'_> {
         if self.p.differential(ty).is_none() {
             return;
         }
-        let name = self.p.ast.name(self.p.ast.decls[field].name).to_string();
+        let name = self.p.ast.decl_name(field).to_string();
         let message = format!("'{name}' has no derivative here: the type of 'this' is not differentiable");
         let help =
             "write '[NoDiffThis]' before the function if this is meant, or make the type 'IDifferentiable'";
@@ -63,7 +63,7 @@ impl Flow<'_> {
     }
 
     fn callee_name(&self, decl: DeclId) -> String {
-        let name = |decl: DeclId| self.p.ast.name(self.p.ast.decls[decl].name).to_string();
+        let name = |decl: DeclId| self.p.ast.decl_name(decl).to_string();
         match self.p.ast.decls[decl].kind {
             DeclKind::Init { .. } => "__init".to_string(),
             DeclKind::Accessor { kind, .. } => {
@@ -95,7 +95,7 @@ impl Flow<'_> {
         let name = self.callee_name(decl);
         let (at, what) = match param {
             Some(param) => {
-                let param_name = self.p.ast.name(self.p.ast.decls[param].name).to_string();
+                let param_name = self.p.ast.decl_name(param).to_string();
                 (param, format!("'{param_name}' of '{name}'"))
             }
             None => (decl, format!("'{name}'")),

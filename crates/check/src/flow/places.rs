@@ -64,21 +64,7 @@ impl Flow<'_> {
 
     /// The place that contains a place.
     pub(crate) fn base(&self, expr: ExprId) -> Option<ExprId> {
-        match self.p.tables.exprs[expr].meaning {
-            Meaning::Field { base, .. } | Meaning::Property { base, .. } => base,
-            Meaning::DiffField { base, .. }
-            | Meaning::PairField { base, .. }
-            | Meaning::TupleField { base, .. }
-            | Meaning::Swizzle { base, .. }
-            | Meaning::MatrixSwizzle { base, .. }
-            | Meaning::TupleSwizzle { base, .. }
-            | Meaning::Index { base, .. }
-            | Meaning::Subscript { base, .. }
-            | Meaning::Same(base)
-            | Meaning::Each(base)
-            | Meaning::Expand { inner: base, .. } => Some(base),
-            _ => None,
-        }
+        self.p.tables.exprs[expr].meaning.base()
     }
 
     /// The variable that contains a place, also through accessors.

@@ -91,30 +91,10 @@ impl Flow<'_> {
                 if let Some(init) = init {
                     self.forward(init);
                 }
-                self.loop_forward(cond, body, step);
+                self.loop_forward(cond, body, step, false);
             }
-            StmtKind::While { cond, body } => self.loop_forward(Some(cond), body, None),
-            StmtKind::DoWhile { body, cond } => {
-                self.breaks.push(Places::new());
-                let is_deep = self.enter_loop();
-                loop {
-                    let entry = self.places.clone();
-                    self.continues.push(Places::new());
-                    self.forward(body);
-                    let continued = self.continues.pop().unwrap_or_default();
-                    join(&mut self.places, &continued);
-                    self.expr(cond, false);
-                    let end = self.places.clone();
-                    self.places.clone_from(&entry);
-                    if !join(&mut self.places, &end) || is_deep {
-                        self.places = end;
-                        break;
-                    }
-                }
-                self.leave_loop();
-                let broken = self.breaks.pop().unwrap_or_default();
-                join(&mut self.places, &broken);
-            }
+            StmtKind::While { cond, body } => self.loop_forward(Some(cond), body, None, false),
+            StmtKind::DoWhile { body, cond } => self.loop_forward(None, body, Some(cond), true),
             StmtKind::Switch { scrutinee, cases } => {
                 self.expr(scrutinee, false);
                 let has_default = cases.iter().any(|case| case.labels.contains(&None));
@@ -234,24 +214,28 @@ impl Flow<'_> {
         }
     }
 
-    fn loop_forward(&mut self, cond: Option<ExprId>, body: StmtId, step: Option<ExprId>) {
+    /// Follows a loop until an iteration adds nothing. The body runs at least once in a `do` loop.
+    fn loop_forward(&mut self, before: Option<ExprId>, body: StmtId, after: Option<ExprId>, runs_once: bool) {
         self.breaks.push(Places::new());
         let is_deep = self.enter_loop();
         loop {
             let entry = self.places.clone();
-            if let Some(cond) = cond {
-                self.expr(cond, false);
+            if let Some(before) = before {
+                self.expr(before, false);
             }
             self.continues.push(Places::new());
             self.forward(body);
             let continued = self.continues.pop().unwrap_or_default();
             join(&mut self.places, &continued);
-            if let Some(step) = step {
-                self.expr(step, false);
+            if let Some(after) = after {
+                self.expr(after, false);
             }
             let end = std::mem::replace(&mut self.places, entry);
             if !join(&mut self.places, &end) || is_deep {
-                self.leave_unset(&end, cond);
+                match runs_once {
+                    true => self.places = end,
+                    false => self.leave_unset(&end, before),
+                }
                 break;
             }
         }
@@ -284,32 +268,13 @@ impl Flow<'_> {
                 self.declare(var);
             }
             StmtKind::For { init, cond, step, body } => {
-                self.loop_backward(cond, body, step);
+                self.loop_backward(cond, body, step, false);
                 if let Some(init) = init {
                     self.backward(init);
                 }
             }
-            StmtKind::While { cond, body } => self.loop_backward(Some(cond), body, None),
-            StmtKind::DoWhile { body, cond } => {
-                let after = self.places.clone();
-                let mut head = Places::new();
-                let is_deep = self.enter_loop();
-                loop {
-                    join(&mut self.places, &after);
-                    self.expr(cond, false);
-                    self.breaks.push(after.clone());
-                    self.continues.push(self.places.clone());
-                    self.backward(body);
-                    self.breaks.pop();
-                    self.continues.pop();
-                    if !join(&mut head, &self.places) || is_deep {
-                        break;
-                    }
-                    self.places.clone_from(&head);
-                }
-                self.leave_loop();
-                self.places = head;
-            }
+            StmtKind::While { cond, body } => self.loop_backward(Some(cond), body, None, false),
+            StmtKind::DoWhile { body, cond } => self.loop_backward(None, body, Some(cond), true),
             StmtKind::Switch { scrutinee, cases } => {
                 let after = self.places.clone();
                 let mut all = after.clone();
@@ -392,22 +357,30 @@ impl Flow<'_> {
         }
     }
 
-    fn loop_backward(&mut self, cond: Option<ExprId>, body: StmtId, step: Option<ExprId>) {
-        let after = self.places.clone();
-        let mut head = after.clone();
+    /// Follows a loop backward until an iteration adds nothing.
+    fn loop_backward(
+        &mut self,
+        before: Option<ExprId>,
+        body: StmtId,
+        after: Option<ExprId>,
+        runs_once: bool,
+    ) {
+        let exit = self.places.clone();
+        let mut head = if runs_once { Places::new() } else { exit.clone() };
         let is_deep = self.enter_loop();
         loop {
             self.places.clone_from(&head);
-            if let Some(step) = step {
-                self.expr(step, false);
+            join(&mut self.places, &exit);
+            if let Some(after) = after {
+                self.expr(after, false);
             }
-            self.breaks.push(after.clone());
+            self.breaks.push(exit.clone());
             self.continues.push(self.places.clone());
             self.backward(body);
             self.breaks.pop();
             self.continues.pop();
-            if let Some(cond) = cond {
-                self.expr(cond, false);
+            if let Some(before) = before {
+                self.expr(before, false);
             }
             if !join(&mut head, &self.places) || is_deep {
                 break;

@@ -169,7 +169,7 @@ impl Flow<'_> {
             if parts.is_empty() || !parts.iter().all(is_unset) {
                 continue;
             }
-            let name = self.p.ast.name(self.p.ast.decls[decl].name).to_string();
+            let name = self.p.ast.decl_name(decl).to_string();
             let declared = self.p.ast.decls[decl].name_span;
             let on_some = if self.has(Mark::Set, (decl, None)) { ", on some paths" } else { "" };
             let message = format!("the function ends here without a value for its output '{name}'{on_some}");
@@ -183,7 +183,7 @@ impl Flow<'_> {
                 .filter_map(|mark| if let Some(Part::Field(field)) = mark.2 { Some(field) } else { None })
                 .collect();
             let Some(&first) = fields.first() else { continue };
-            let name = |&field: &DeclId| format!("'{}'", self.p.ast.name(self.p.ast.decls[field].name));
+            let name = |&field: &DeclId| format!("'{}'", self.p.ast.decl_name(field));
             let names: Vec<String> = fields.iter().map(name).collect();
             let of = if fields.len() == 1 { "its field" } else { "its fields" };
             let message =
@@ -200,10 +200,10 @@ impl Flow<'_> {
     /// Reports the places that were read too early.
     pub(crate) fn report_unset(&mut self) {
         for ((expr, decl, part), is_possible) in std::mem::take(&mut self.unset_uses) {
-            let mut name = self.p.ast.name(self.p.ast.decls[decl].name).to_string();
+            let mut name = self.p.ast.decl_name(decl).to_string();
             let mut declared = self.p.ast.decls[decl].name_span;
             if let Some(Part::Field(field)) = part {
-                let field_name = self.p.ast.name(self.p.ast.decls[field].name);
+                let field_name = self.p.ast.decl_name(field);
                 if decl == self.decl {
                     name = field_name.to_string();
                     declared = self.p.ast.decls[field].name_span;

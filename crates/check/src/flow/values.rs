@@ -331,11 +331,7 @@ impl Flow<'_> {
         let level = match func {
             Callable::Func(func) => self.p.differentiable_level(func, self.view),
             // These are derivatives of derivatives.
-            Callable::Fwd(..)
-            | Callable::Bwd(..)
-            | Callable::Apply(..)
-            | Callable::Linearize(..)
-            | Callable::Synthesized(..) => Level::Backward,
+            Callable::Derived(..) | Callable::Synthesized(..) => Level::Backward,
         };
         let differentiable = level >= self.level;
         let mutates = signature.this.as_ref().is_some_and(|t| t.mutating);

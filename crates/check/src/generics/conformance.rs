@@ -6,14 +6,14 @@
 
 use std::rc::Rc;
 
-use syntax::DeclId;
 use syntax::ast::{BinaryOp, DeclKind, ExprKind};
+use syntax::{DeclId, Symbol};
 
 use crate::exprs::infer::Checker;
 use crate::program::Program;
 use crate::signature::Subst;
 use crate::types::builtin::Magic;
-use crate::types::{Args, GenericArg, Ty, TyKind, Val};
+use crate::types::{Args, GenericArg, Part, Ty, TyKind, Val};
 
 /// The origin of members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +123,7 @@ impl Program {
         let fine: Rc<[Ty]> = types.iter().copied().filter(|&base| !self.inherits(base, decl)).collect();
         if fine.len() < types.len() {
             let span = self.ast.decls[decl].name_span;
-            let name = self.ast.name(self.ast.decls[decl].name).to_string();
+            let name = self.ast.decl_name(decl).to_string();
             self.error("E39999", span, format!("'{name}' inherits from itself"));
             // Without this, walks over the bases would not terminate.
             self.bases.insert(decl, fine.clone());
@@ -250,7 +250,6 @@ impl Program {
     }
 
     fn env_of_assoc(&mut self, base: Ty, assoc: DeclId) -> Subst {
-        let mut env = Subst { this: Some(base), ..Subst::default() };
         if let Some(container) = self.container_of(assoc)
             && self.ast.decls[container].generics.is_some()
         {
@@ -258,12 +257,11 @@ impl Program {
                 if let TyKind::Interface(decl, args) = self.types[interface].clone()
                     && decl == container
                 {
-                    env.map = self.all_generic_params(decl).into_iter().zip(args).collect();
-                    break;
+                    return self.subst(decl, &args, Some(base));
                 }
             }
         }
-        env
+        Subst { this: Some(base), ..Subst::default() }
     }
 
     pub(crate) fn add_interface(&mut self, interface: Ty, this: Ty, out: &mut Vec<Ty>) {
@@ -272,11 +270,7 @@ impl Program {
         }
         let TyKind::Interface(decl, args) = self.types[interface].clone() else { return };
         out.push(interface);
-        let env = Subst {
-            map: self.all_generic_params(decl).into_iter().zip(args).collect(),
-            this: Some(this),
-            element: None,
-        };
+        let env = self.subst(decl, &args, Some(this));
         for &base in self.bases_of(decl).iter() {
             let base = self.substitute(base, &env);
             self.add_interface(base, this, out);
@@ -455,19 +449,16 @@ impl Program {
             TyKind::Enum(decl) => Some((*decl, Vec::new())),
             _ => None,
         };
-        if let Some((decl, args)) = &own {
-            let map = self.all_generic_params(*decl).into_iter().zip(args.iter().cloned()).collect();
-            let env = Rc::new(Subst { map, ..Subst::default() });
-            out.push(Facet { container: *decl, kind: FacetKind::Own, env, self_ty: ty, rank: 0 });
+        let env = own.as_ref().map_or(Subst::default(), |(decl, args)| self.subst(*decl, args, None));
+        if let Some((decl, _)) = own {
+            let env = Rc::new(env.clone());
+            out.push(Facet { container: decl, kind: FacetKind::Own, env, self_ty: ty, rank: 0 });
         }
         self.facets.insert(ty, out.clone().into());
         self.facets_depth += 1;
         self.resolve_extensions();
         let mut interfaces = Vec::new();
-        if !matches!(
-            kind,
-            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Interface(..) | TyKind::Each(_)
-        ) {
+        if !self.types.is_abstract(ty) && !matches!(kind, TyKind::Interface(..)) {
             for idx in 0..self.extensions.len() {
                 if matches!(self.types[self.extensions[idx].target], TyKind::Param(_)) {
                     continue;
@@ -482,9 +473,7 @@ impl Program {
                 out.push(Facet { container, kind, env: Rc::new(env), self_ty: ty, rank: 1 });
             }
         }
-        if let Some((decl, args)) = own {
-            let map = self.all_generic_params(decl).into_iter().zip(args).collect();
-            let env = Subst { map, ..Subst::default() };
+        if let Some((decl, _)) = own {
             for &base in self.bases_of(decl).iter() {
                 let base = self.substitute(base, &env);
                 if matches!(self.types[base], TyKind::Interface(..)) {
@@ -512,10 +501,7 @@ impl Program {
             let native = match magic {
                 Magic::Differentiable => {
                     !matches!(kind, TyKind::Struct(..) | TyKind::Enum(_))
-                        && !matches!(
-                            kind,
-                            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_)
-                        )
+                        && !self.types.is_abstract(ty)
                         && self.differential(ty).is_some()
                         || self.conforms_natively(ty, magic)
                 }
@@ -528,8 +514,7 @@ impl Program {
         }
         for interface in interfaces {
             let TyKind::Interface(decl, args) = self.types[interface].clone() else { continue };
-            let map = self.all_generic_params(decl).into_iter().zip(args).collect();
-            let env = Rc::new(Subst { map, this: Some(ty), element: None });
+            let env = Rc::new(self.subst(decl, &args, Some(ty)));
             out.push(Facet { container: decl, kind: FacetKind::Interface, env, self_ty: ty, rank: 0 });
             for idx in 0..self.extensions.len() {
                 if !matches!(self.types[self.extensions[idx].target], TyKind::Interface(d, _) if d == decl) {
@@ -571,6 +556,11 @@ impl Program {
             }
         }
         out
+    }
+
+    /// The facets of such extensions that declare a member of this name.
+    pub(crate) fn blanket_facets_with(&mut self, ty: Ty, name: Symbol) -> Vec<Facet> {
+        self.blanket_facets(ty, |p, ext| p.declares_name(ext, name))
     }
 
     /// The interfaces that such extensions add to this type, restricted to extensions that provide the given
@@ -685,90 +675,20 @@ impl Program {
 
     /// Collects the generic parameters that a type mentions.
     pub(crate) fn params_in(&self, ty: Ty, out: &mut Vec<DeclId>) {
-        let args = |args: &Args, out: &mut Vec<DeclId>| {
-            for arg in args {
-                match arg {
-                    GenericArg::Type(ty) => self.params_in(*ty, out),
-                    GenericArg::Val(val) => self.params_in_val(val, out),
-                }
-            }
-        };
-        match &self.types[ty] {
-            TyKind::Param(param) => out.push(*param),
-            TyKind::Vector(e, n) => {
-                self.params_in(*e, out);
-                self.params_in_val(n, out);
-            }
-            TyKind::Matrix(e, r, c, order) => {
-                self.params_in(*e, out);
-                self.params_in_val(r, out);
-                self.params_in_val(c, out);
-                self.params_in_val(order, out);
-            }
-            TyKind::Array(e, n) => {
-                self.params_in(*e, out);
-                if let Some(n) = n {
-                    self.params_in_val(n, out);
-                }
-            }
-            TyKind::Struct(_, a)
-            | TyKind::Interface(_, a)
-            | TyKind::Opaque(_, a)
-            | TyKind::Function(_, a) => {
-                args(a, out);
-            }
-            TyKind::Assoc(e, _)
-            | TyKind::DiffPair(e)
-            | TyKind::DiffPtrPair(e)
-            | TyKind::SynthDiff(e)
-            | TyKind::Optional(e)
-            | TyKind::Pointer(e)
-            | TyKind::Each(e)
-            | TyKind::Buffer(_, e) => self.params_in(*e, out),
-            TyKind::Expand(e, shape) => {
-                self.params_in(*e, out);
-                match &**shape {
-                    GenericArg::Type(ty) => self.params_in(*ty, out),
-                    GenericArg::Val(val) => self.params_in_val(val, out),
-                }
-            }
-            TyKind::Tuple(parts) | TyKind::Pack(parts) => parts.iter().for_each(|&t| self.params_in(t, out)),
-            TyKind::Error
-            | TyKind::Void
-            | TyKind::Scalar(_)
-            | TyKind::Enum(_)
-            | TyKind::This(_)
-            | TyKind::String
-            | TyKind::NullPtr
-            | TyKind::NoneLiteral => {}
-        }
+        self.params_in_part(Part::Type(ty), out);
     }
-}
 
-impl Program {
-    fn params_in_val(&self, val: &Val, out: &mut Vec<DeclId>) {
-        match val {
-            Val::Select(parts) => parts.iter().for_each(|v| self.params_in_val(v, out)),
-            Val::Member(member) => {
-                for arg in &member.args {
-                    match arg {
-                        GenericArg::Type(ty) => self.params_in(*ty, out),
-                        GenericArg::Val(val) => self.params_in_val(val, out),
-                    }
-                }
-                if let Some(ty) = member.self_ty {
-                    self.params_in(ty, out);
-                }
-            }
-            Val::SizeOf(_, ty) => self.params_in(*ty, out),
-            Val::Param(param) => out.push(*param),
-            Val::Binary(_, a, b) => {
-                self.params_in_val(a, out);
-                self.params_in_val(b, out);
-            }
-            Val::CountOfVals(val) | Val::Each(val) | Val::Expand(val, _) => self.params_in_val(val, out),
-            Val::Pack(vals) => vals.iter().for_each(|v| self.params_in_val(v, out)),
-            Val::Int(_) | Val::CountOf(_) | Val::Error => {}
+    fn params_in_part(&self, part: Part<'_>, out: &mut Vec<DeclId>) {
+        match part {
+            Part::Type(ty) => match &self.types[ty] {
+                TyKind::Param(param) => out.push(*param),
+                kind => kind.for_each_part(&mut |part| self.params_in_part(part, out)),
+            },
+            Part::Val(Val::Param(param)) => out.push(*param),
+            // The number of elements of a pack says nothing of the pack.
+            Part::Val(Val::CountOf(_)) => {}
+            Part::Val(Val::Expand(val, _)) => self.params_in_part(Part::Val(val), out),
+            Part::Val(val) => val.for_each_part(&mut |part| self.params_in_part(part, out)),
         }
     }
 }

@@ -176,8 +176,7 @@ impl Program {
         for interface in self.interfaces_of(base) {
             let TyKind::Interface(decl, args) = self.types[interface].clone() else { continue };
             let DeclKind::Interface { members, .. } = self.ast.decls[decl].kind.clone() else { continue };
-            let map = self.all_generic_params(decl).into_iter().zip(args).collect();
-            let env = Subst { map, this: Some(base), element: None };
+            let env = self.subst(decl, &args, Some(base));
             for member in members {
                 if !matches!(self.ast.decls[member].kind, DeclKind::AssociatedType { .. })
                     || self.ast.decls[member].generics.is_none()
@@ -207,10 +206,7 @@ impl Program {
         match self.types[ty] {
             TyKind::Assoc(base, assoc) => {
                 let base = self.substitute_raw(base, env);
-                let unknown = matches!(
-                    self.types[base],
-                    TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_)
-                );
+                let unknown = self.types.is_abstract(base);
                 if unknown {
                     return self.types.intern(TyKind::Assoc(base, assoc));
                 }

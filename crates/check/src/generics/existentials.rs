@@ -1,7 +1,7 @@
 //! Handles values of interface type: existential types, the types that their values may have, and parameters
 //! of interface type.
 
-use syntax::ast::{Ast, Decl, DeclKind, Expr, ExprKind, Modifiers, StmtKind};
+use syntax::ast::{Ast, DeclKind, Expr, ExprKind, Modifiers};
 use syntax::{DeclId, ExprId, StmtId, Symbol};
 
 use crate::exprs::infer::Checker;
@@ -145,20 +145,8 @@ impl Program {
                 }
             }
             let text = format!("some {}", self.ast.name(name));
-            let decl = Decl {
-                kind: DeclKind::TypeParam { bases: vec![at], default: None },
-                name: self.ast.symbols.intern(&text),
-                name_span: self.ast.decls[param].name_span,
-                span: self.ast.decls[param].span,
-                modifiers: Modifiers::default(),
-                attributes: Vec::new(),
-                generics: None,
-                parent: Some(func),
-            };
-            let type_param = self.ast.decls.push(decl);
-            self.ast.decls[func].generics.get_or_insert_with(Default::default).params.push(type_param);
-            self.param_owner.insert(type_param, func);
-            self.interface_params.insert(type_param);
+            let kind = DeclKind::TypeParam { bases: vec![at], default: None };
+            let type_param = self.add_parameter(func, param, kind, &text);
             let ty = self.types.intern(TyKind::Param(type_param));
             self.tables.decl_types[param] = Some(ty);
         }
@@ -170,31 +158,30 @@ impl Program {
         if !is_unsized || self.container_of(func).is_some() || self.has_derivative_attribute(func) {
             return false;
         }
-        let (span, name_span) = (self.ast.decls[param].span, self.ast.decls[param].name_span);
-        let own = self.ast.name(self.ast.decls[param].name);
+        let span = self.ast.decls[param].span;
+        let own = self.ast.decl_name(param);
         let text = format!("length of {own}");
-        let name = self.ast.symbols.intern(&text);
         let int = self.ast.symbols.intern("int");
         let int = self.ast.exprs.push(Expr { kind: ExprKind::Name(int), span });
-        let decl = Decl {
-            kind: DeclKind::ValueParam { ty: int, default: None },
-            name,
-            name_span,
-            span,
-            modifiers: Modifiers::default(),
-            attributes: Vec::new(),
-            generics: None,
-            parent: Some(func),
-        };
-        let length = self.ast.decls.push(decl);
-        self.ast.decls[func].generics.get_or_insert_with(Default::default).params.push(length);
-        self.param_owner.insert(length, func);
-        self.interface_params.insert(length);
+        let kind = DeclKind::ValueParam { ty: int, default: None };
+        let length = self.add_parameter(func, param, kind, &text);
+        let name = self.ast.decls[length].name;
         let n = self.ast.exprs.push(Expr { kind: ExprKind::Name(name), span });
         if let ExprKind::Index { args, .. } = &mut self.ast.exprs[ty].kind {
             args.push(n);
         }
         true
+    }
+
+    /// Adds a generic parameter that the source does not name, for a parameter of the function.
+    fn add_parameter(&mut self, func: DeclId, param: DeclId, kind: DeclKind, name: &str) -> DeclId {
+        let name = self.ast.symbols.intern(name);
+        let added = self.ast.new_decl(kind, name, self.ast.decls[param].span, Some(func));
+        self.ast.decls[added].name_span = self.ast.decls[param].name_span;
+        self.ast.decls[func].generics.get_or_insert_with(Default::default).params.push(added);
+        self.param_owner.insert(added, func);
+        self.interface_params.insert(added);
+        added
     }
 
     /// Returns true if an attribute, here or elsewhere, names a derivative of a function of this name.
@@ -267,54 +254,13 @@ impl Program {
                 ast.exprs[expr].kind.operands(&mut exprs);
             }
             let Some(stmt) = stmts.pop() else { return false };
-            let mut declare = |decl: DeclId| {
+            let kind = &ast.stmts[stmt].kind;
+            kind.statements(&mut stmts);
+            kind.expressions(&mut exprs);
+            for &decl in kind.declarations() {
                 if let DeclKind::Var { init, .. } = ast.decls[decl].kind {
                     exprs.extend(init);
                 }
-            };
-            match &ast.stmts[stmt].kind {
-                StmtKind::Block(inner) => stmts.extend(inner),
-                StmtKind::Expr(expr) => exprs.push(*expr),
-                StmtKind::Decl(decls) => decls.iter().for_each(|&d| declare(d)),
-                StmtKind::If { cond, then, otherwise } => {
-                    exprs.push(*cond);
-                    stmts.push(*then);
-                    stmts.extend(otherwise);
-                }
-                StmtKind::IfLet { var, then, otherwise } => {
-                    declare(*var);
-                    stmts.push(*then);
-                    stmts.extend(otherwise);
-                }
-                StmtKind::For { init, cond, step, body } => {
-                    exprs.extend(cond.iter().chain(step));
-                    stmts.extend(init.iter().chain([body]));
-                }
-                StmtKind::While { cond, body } | StmtKind::DoWhile { body, cond } => {
-                    exprs.push(*cond);
-                    stmts.push(*body);
-                }
-                StmtKind::Switch { scrutinee, cases } => {
-                    exprs.push(*scrutinee);
-                    stmts.extend(cases.iter().flat_map(|c| &c.body));
-                }
-                StmtKind::Return(value) => exprs.extend(value),
-                StmtKind::TargetSwitch(cases) => stmts.extend(cases.iter().flat_map(|c| &c.1)),
-                StmtKind::DoCatch { body, catches, .. } => {
-                    stmts.push(*body);
-                    stmts.extend(catches.iter().map(|c| c.1));
-                }
-                StmtKind::Throw(value) => exprs.push(*value),
-                StmtKind::Try(var) => declare(*var),
-                StmtKind::Defer(body) | StmtKind::Labeled { body, .. } => stmts.push(*body),
-                StmtKind::Empty
-                | StmtKind::Break
-                | StmtKind::BreakTo { .. }
-                | StmtKind::Continue
-                | StmtKind::Discard
-                | StmtKind::Unsupported(_)
-                | StmtKind::IntrinsicAsm(_)
-                | StmtKind::Error => {}
             }
         }
     }

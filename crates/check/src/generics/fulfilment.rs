@@ -7,24 +7,25 @@
 //! ([`Program::is_adapted`]).
 
 use syntax::ast::{AccessorKind, DeclKind, Modifiers};
-use syntax::{DeclId, Diagnostic, Span};
+use syntax::{DeclId, Diagnostic, Message, Span};
 
 use crate::generics::conformance::FacetKind;
 use crate::program::Program;
 use crate::signature::{Direction, Level, ParamSig, Resolved, Signature};
 use crate::tables::FuncRef;
 use crate::types::conversion::Source;
+use crate::types::follow_up::text;
 use crate::types::{Ty, TyKind};
 
 /// The reason why a member does not fulfil a requirement.
 #[derive(Clone, Debug)]
 pub(crate) struct Difference {
     code: &'static str,
-    text: String,
+    text: Message,
 }
 
 impl Difference {
-    fn new(text: impl Into<String>) -> Option<Difference> {
+    fn new(text: impl Into<Message>) -> Option<Difference> {
         Some(Difference { code: "E38105", text: text.into() })
     }
 }
@@ -68,8 +69,8 @@ impl Program {
     fn difference_of_functions(&mut self, required: &FuncRef, own: &FuncRef) -> Option<Difference> {
         if let Some((subject, bound)) = self.unmet_bound(required, own) {
             let verb = if matches!(self.types[bound], TyKind::Interface(..)) { "conforms to" } else { "is" };
-            let (subject, bound) = (self.type_name(subject), self.type_name(bound));
-            return Difference::new(format!("it needs a '{subject}' that {verb} '{bound}'"));
+            let (subject, bound) = (self.shown(subject), self.shown(bound));
+            return Difference::new(text!("it needs a '{}' that {verb} '{}'", subject, bound));
         }
         let (wanted, have) = (self.func_signature(required), self.func_signature(own));
         if have.this.as_ref().is_some_and(|t| t.mutating) && !wanted.this.as_ref().is_some_and(|t| t.mutating)
@@ -86,8 +87,8 @@ impl Program {
         let converts = (wanted.ret == Ty::VOID) == (have.ret == Ty::VOID)
             && self.conversion(have.ret, wanted.ret, Source::default()).is_some();
         if !converts {
-            let (have, wanted) = (self.type_name(have.ret), self.type_name(wanted.ret));
-            return Difference::new(format!("it returns '{have}', not '{wanted}'"));
+            let (have, wanted) = (self.shown(have.ret), self.shown(wanted.ret));
+            return Difference::new(text!("it returns '{}', not '{}'", have, wanted));
         }
         None
     }
@@ -138,8 +139,7 @@ impl Program {
             .filter(|f| f.kind != FacetKind::Interface)
             .map(|f| f.container)
             .collect();
-        let declare =
-            containers.into_iter().filter(|&c| self.names_in(c).is_some_and(|n| n.contains_key(&name)));
+        let declare = containers.into_iter().filter(|&c| self.declares_name(c, name));
         declare.count() != 1
     }
 
@@ -166,11 +166,11 @@ impl Program {
         }
         let declared = self.raw_signature(required.decl);
         for ((wanted, have), declared) in wanted.params.iter().zip(&have.params).zip(&declared.params) {
-            let name = have.decl.map_or("", |d| self.ast.name(self.ast.decls[d].name)).to_string();
+            let name = have.decl.map_or("", |d| self.ast.decl_name(d)).to_string();
             if !passes_on(wanted.dir, have.dir) {
                 let text =
                     format!("its parameter '{name}' is '{}', not '{}'", word(have.dir), word(wanted.dir));
-                return Some(Difference { code: "E38108", text });
+                return Some(Difference { code: "E38108", text: text.into() });
             }
             let fits = if have.dir.is_written() {
                 self.fits_place(wanted.ty, have.ty, have.dir)
@@ -178,9 +178,11 @@ impl Program {
                 self.conversion(wanted.ty, have.ty, Source::default()).is_some()
             };
             if !fits && !self.is_elsewhere(required, declared.ty) {
-                let (have, wanted) = (self.type_name(have.ty), self.type_name(wanted.ty));
-                return Difference::new(format!(
-                    "its parameter '{name}' is of type '{have}', not '{wanted}'"
+                let (have, wanted) = (self.shown(have.ty), self.shown(wanted.ty));
+                return Difference::new(text!(
+                    "its parameter '{name}' is of type '{}', not '{}'",
+                    have,
+                    wanted
                 ));
             }
         }
@@ -225,7 +227,7 @@ impl Program {
         if fits {
             return None;
         }
-        Difference::new(format!("it is of type '{}', not '{}'", self.type_name(have), self.type_name(wanted)))
+        Difference::new(text!("it is of type '{}', not '{}'", self.shown(have), self.shown(wanted)))
     }
 
     fn difference_of_accessors(&mut self, required: &FuncRef, own: &FuncRef) -> Option<Difference> {
@@ -326,11 +328,11 @@ impl Program {
         said
     }
 
-    fn displayed_name(&self, decl: DeclId) -> String {
+    pub(crate) fn displayed_name(&self, decl: DeclId) -> String {
         match self.ast.decls[decl].kind {
             DeclKind::Init { .. } => "__init".to_string(),
             DeclKind::Subscript { .. } => "__subscript".to_string(),
-            _ => self.ast.name(self.ast.decls[decl].name).to_string(),
+            _ => self.ast.decl_name(decl).to_string(),
         }
     }
 
@@ -347,10 +349,9 @@ impl Program {
             _ => return false,
         }
         let name = self.member_name(member);
-        let declares =
-            |p: &Program, extension: DeclId| p.names_in(extension).is_some_and(|n| n.contains_key(&name));
         let mut extensions = self.extensions.iter().filter(|e| e.decl != decl);
-        if extensions.any(|e| matches!(self.types[e.target], TyKind::Param(_)) && declares(self, e.decl)) {
+        let is_blanket = |target: Ty| matches!(self.types[target], TyKind::Param(_));
+        if extensions.any(|e| is_blanket(e.target) && self.declares_name(e.decl, name)) {
             return true;
         }
         let own: Vec<DeclId> = self.facets(ty).iter().map(|facet| facet.container).collect();
@@ -363,7 +364,7 @@ impl Program {
         let name = self.member_name(required.decl);
         let what = self.displayed_name(required.decl);
         let at = self.ast.decls[required.decl].name_span;
-        let interface = self.type_name(interface);
+        let interface = self.shown(interface);
         let mut differences: Vec<(Span, Difference)> = Vec::new();
         for (member, own) in self.members_for(required, ty, name) {
             let difference = match own {
@@ -375,13 +376,14 @@ impl Program {
         }
         let diagnostic = match differences.first() {
             Some((span, Difference { code, text })) => {
-                let message = format!("'{what}' is not what interface '{interface}' requires: {text}");
+                let message = text!("'{what}' is not what interface '{}' requires: {}", interface, text);
                 Diagnostic::error(code, *span, message)
             }
             None => {
-                let message = format!(
-                    "type '{}' does not provide the member '{what}' that interface '{interface}' requires",
-                    self.type_name(ty),
+                let message = text!(
+                    "type '{}' does not provide the member '{what}' that interface '{}' requires",
+                    self.shown(ty),
+                    interface
                 );
                 Diagnostic::error("E38100", self.ast.decls[decl].name_span, message)
             }

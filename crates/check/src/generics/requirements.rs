@@ -9,7 +9,7 @@ use crate::program::Program;
 use crate::signature::{Resolved, Subst};
 use crate::tables::{FuncRef, SynthesizedMember};
 use crate::types::builtin::Magic;
-use crate::types::{GenericArg, Ty, TyKind};
+use crate::types::{GenericArg, Ty};
 
 impl Program {
     /// Returns true if a declaration is (part of) a requirement of an interface.
@@ -26,21 +26,13 @@ impl Program {
         }
         let Some(self_ty) = func.self_ty else { return Resolved::Unresolved };
         if self.is_existential(self_ty) {
-            let name = self.ast.name(self.ast.decls[func.decl].name);
-            return match (self.magic.get(&container), name) {
-                (Some(Magic::Differentiable), "dzero") => {
-                    Resolved::Synthesized(SynthesizedMember::DZero, self_ty)
-                }
-                (Some(Magic::Differentiable), "dadd") => {
-                    Resolved::Synthesized(SynthesizedMember::DAdd, self_ty)
-                }
-                _ => Resolved::Func(func.clone()),
-            };
+            let member = self.synthesized_member(func.decl);
+            return member.map_or_else(
+                || Resolved::Func(func.clone()),
+                |member| Resolved::Synthesized(member, self_ty),
+            );
         }
-        if matches!(
-            self.types[self_ty],
-            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_) | TyKind::Error
-        ) {
+        if self.types.is_abstract(self_ty) || self_ty == Ty::ERROR {
             return Resolved::Unresolved;
         }
         self.fulfilment(func, self_ty)
@@ -63,39 +55,36 @@ impl Program {
             };
         }
         let name = self.member_name(func.decl);
-        let magic = self.magic.get(&container).copied();
         if let Some(found) = self.member_for(func, self_ty, name) {
             return Resolved::Func(found);
         }
-        if magic == Some(Magic::Differentiable) {
-            let member = match self.ast.name(name) {
-                "dzero" => Some(SynthesizedMember::DZero),
-                "dadd" => Some(SynthesizedMember::DAdd),
-                _ => None,
-            };
-            if let Some(member) = member {
-                return Resolved::Synthesized(member, self_ty);
-            }
+        if let Some(member) = self.synthesized_member(func.decl) {
+            return Resolved::Synthesized(member, self_ty);
         }
         if self.has_default(func.decl) {
             return Resolved::Func(func.clone());
         }
-        if magic.is_some() {
-            let text = if matches!(self.ast.decls[func.decl].kind, DeclKind::Init { .. }) {
-                "__init".to_string()
-            } else {
-                self.ast.name(name).to_string()
-            };
-            return Resolved::Builtin(text);
+        if self.magic.contains_key(&container) {
+            return Resolved::Builtin(self.displayed_name(func.decl));
         }
         Resolved::Unresolved
+    }
+
+    /// The member that the compiler provides for a requirement of `IDifferentiable`.
+    fn synthesized_member(&self, decl: DeclId) -> Option<SynthesizedMember> {
+        let container = self.container_of(decl)?;
+        match (self.magic.get(&container)?, self.ast.decl_name(decl)) {
+            (Magic::Differentiable, "dzero") => Some(SynthesizedMember::DZero),
+            (Magic::Differentiable, "dadd") => Some(SynthesizedMember::DAdd),
+            _ => None,
+        }
     }
 
     /// The user's `dzero` or `dadd` for a type.
     pub fn differential_member(&mut self, ty: Ty, name: &str) -> Option<FuncRef> {
         let name = self.ast.symbols.find(name)?;
         let interface = self.magic_decl(Magic::Differentiable)?;
-        let decl = self.names_in(interface)?.get(&name)?[0];
+        let &decl = self.named(interface, name).first()?;
         match self.resolve_requirement(&FuncRef { decl, args: Vec::new(), self_ty: Some(ty) }) {
             Resolved::Func(func) if func.decl != decl => Some(func),
             _ => None,
@@ -164,17 +153,12 @@ impl Program {
     ) -> Vec<(DeclId, Option<FuncRef>)> {
         let mut facets: Vec<_> =
             self.facets(self_ty).iter().filter(|f| f.kind != FacetKind::Interface).cloned().collect();
-        facets.extend(
-            self.blanket_facets(self_ty, |p, ext| p.names_in(ext).is_some_and(|n| n.contains_key(&name))),
-        );
+        facets.extend(self.blanket_facets_with(self_ty, name));
         // The parameters of the requirement for this type.
         let required = self.substituted_params(func);
         let mut members = Vec::new();
         for facet in facets {
-            let Some(decls) = self.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else {
-                continue;
-            };
-            for decl in decls {
+            for decl in self.named(facet.container, name) {
                 let same_kind = matches!(
                     (&self.ast.decls[decl].kind, &self.ast.decls[func.decl].kind),
                     (DeclKind::Func { .. }, DeclKind::Func { .. })
@@ -191,14 +175,8 @@ impl Program {
                     continue;
                 };
                 let mut env: Subst = (*facet.env).clone();
-                env.this = Some(facet.self_ty);
                 env.map.extend(own);
-                let args = self
-                    .all_generic_params(decl)
-                    .into_iter()
-                    .map(|p| env.get(p).cloned().unwrap_or_else(|| self.param_arg(p)))
-                    .collect();
-                members.push((decl, Some(FuncRef { decl, args, self_ty: Some(facet.self_ty) })));
+                members.push((decl, Some(self.func_ref(decl, &env, Some(facet.self_ty)))));
             }
         }
         members

@@ -7,7 +7,7 @@
 use syntax::DeclId;
 use syntax::ast::{DeclKind, UnaryOp};
 
-use crate::generics::conformance::FacetKind;
+use crate::generics::conformance::{Facet, FacetKind};
 use crate::program::Program;
 use crate::signature::Subst;
 use crate::tables::{Callable, FuncRef};
@@ -17,8 +17,32 @@ use crate::types::{Args, GenericArg, Order, Ty, TyKind, Val};
 impl Program {
     /// The substitution of a function's generic parameters and of `This`.
     pub fn subst_of(&self, func: &FuncRef) -> Subst {
-        let map = self.all_generic_params(func.decl).into_iter().zip(func.args.iter().cloned()).collect();
-        Subst { map, this: func.self_ty, element: None }
+        self.subst(func.decl, &func.args, func.self_ty)
+    }
+
+    /// The substitution of arguments for the generic parameters of a declaration and of all enclosing ones.
+    pub(crate) fn subst(&self, decl: DeclId, args: &[GenericArg], this: Option<Ty>) -> Subst {
+        let map = self.all_generic_params(decl).into_iter().zip(args.iter().cloned()).collect();
+        Subst { map, this, element: None }
+    }
+
+    /// A function with the arguments that a substitution has for its generic parameters, which otherwise
+    /// stand for themselves.
+    pub(crate) fn func_ref(&mut self, decl: DeclId, env: &Subst, self_ty: Option<Ty>) -> FuncRef {
+        let params = self.all_generic_params(decl).into_iter();
+        let args = params.map(|p| env.get(p).cloned().unwrap_or_else(|| self.param_arg(p))).collect();
+        FuncRef { decl, args, self_ty }
+    }
+
+    /// A function of a facet.
+    pub(crate) fn member_ref(&mut self, decl: DeclId, facet: &Facet) -> FuncRef {
+        self.func_ref(decl, &facet.env, Some(facet.self_ty))
+    }
+
+    /// A function as seen from inside: its generic parameters stand for themselves.
+    pub(crate) fn own_ref(&mut self, decl: DeclId) -> FuncRef {
+        let self_ty = self.container_of(decl).map(|c| self.self_type(c));
+        FuncRef { decl, args: self.identity_args(decl), self_ty }
     }
 
     /// Substitutes arguments in a type. The result is normalised: associated types of known types are
@@ -178,17 +202,8 @@ impl Program {
     pub fn substitute_callable(&mut self, callable: &Callable, env: &Subst) -> Callable {
         match callable {
             Callable::Func(func) => Callable::Func(self.substitute_func(func, env)),
-            Callable::Fwd(inner, asks) => {
-                Callable::Fwd(Box::new(self.substitute_callable(inner, env)), *asks)
-            }
-            Callable::Bwd(inner, asks) => {
-                Callable::Bwd(Box::new(self.substitute_callable(inner, env)), *asks)
-            }
-            Callable::Apply(inner, asks) => {
-                Callable::Apply(Box::new(self.substitute_callable(inner, env)), *asks)
-            }
-            Callable::Linearize(inner, asks) => {
-                Callable::Linearize(Box::new(self.substitute_callable(inner, env)), *asks)
+            Callable::Derived(op, inner, asks) => {
+                Callable::Derived(*op, Box::new(self.substitute_callable(inner, env)), *asks)
             }
             Callable::Synthesized(member, ty) => Callable::Synthesized(*member, self.substitute(*ty, env)),
         }
@@ -200,11 +215,7 @@ impl Program {
             return Ty::ERROR;
         }
         let magic = self.container_of(assoc).and_then(|c| self.magic.get(&c).copied());
-        let unknown = matches!(
-            self.types[base],
-            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Interface(..) | TyKind::Each(_)
-        );
-        if unknown {
+        if self.types.is_abstract(base) || matches!(self.types[base], TyKind::Interface(..)) {
             let raw = self.types.intern(TyKind::Assoc(base, assoc));
             if let Some(owner) = self.root_owner(base) {
                 let constraints = self.constraints_of(owner);
@@ -285,7 +296,7 @@ impl Program {
             if facet.kind == FacetKind::Interface {
                 continue;
             }
-            let found = self.names_in(facet.container).and_then(|n| n.get(&name)).map(|d| d[0]);
+            let found = self.named(facet.container, name).first().copied();
             if let Some(decl) = found
                 && matches!(
                     self.ast.decls[decl].kind,
@@ -329,7 +340,7 @@ impl Program {
 
     /// The name of a type's declaration as shown to the user, without names that the compiler made up.
     fn shown_name(&self, decl: DeclId) -> String {
-        let name = self.ast.name(self.ast.decls[decl].name);
+        let name = self.ast.decl_name(decl);
         match self.interface_params.contains(&decl) {
             true => name.trim_start_matches("some ").to_string(),
             false if name.starts_with('$') => "lambda".to_string(),
@@ -345,7 +356,7 @@ impl Program {
             TyKind::Void => "void".into(),
             TyKind::Scalar(scalar) => scalar.name().into(),
             TyKind::Vector(element, n) => match (&self.types[*element], n) {
-                (TyKind::Scalar(s), Val::Int(n)) => format!("{}{n}", vector_prefix(s.name())),
+                (TyKind::Scalar(s), Val::Int(n)) => format!("{}{n}", s.name()),
                 _ => format!("vector<{}, {}>", self.type_name(*element), self.val_name(n)),
             },
             TyKind::Matrix(element, r, c, order) => {
@@ -357,7 +368,7 @@ impl Program {
                 };
                 match (&self.types[*element], r, c) {
                     (TyKind::Scalar(s), Val::Int(r), Val::Int(c)) if last.is_empty() => {
-                        format!("{order}{}{r}x{c}", vector_prefix(s.name()))
+                        format!("{order}{}{r}x{c}", s.name())
                     }
                     _ => {
                         let element = self.type_name(*element);
@@ -438,7 +449,7 @@ impl Program {
     fn val_name(&self, val: &Val) -> String {
         match val {
             Val::Int(value) => value.to_string(),
-            Val::Param(param) => self.ast.name(self.ast.decls[*param].name).to_string(),
+            Val::Param(param) => self.ast.decl_name(*param).to_string(),
             Val::Binary(op, a, b) => {
                 let op = match op {
                     'l' => "<<".to_string(),
@@ -463,7 +474,7 @@ impl Program {
                 format!("{} ? {} : {}", self.val_name(cond), self.val_name(a), self.val_name(b))
             }
             Val::Member(member) => {
-                let name = self.ast.name(self.ast.decls[member.decl].name);
+                let name = self.ast.decl_name(member.decl);
                 match member.self_ty {
                     Some(ty) => format!("{}.{name}", self.type_name(ty)),
                     None => name.to_string(),
@@ -477,10 +488,6 @@ impl Program {
             Val::Error => "<error>".into(),
         }
     }
-}
-
-fn vector_prefix(scalar: &str) -> &str {
-    scalar
 }
 
 /// `a op b`, folded if both operands are known.

@@ -6,11 +6,10 @@ use smallvec::SmallVec;
 use syntax::ast::{DeclKind, ExprKind, Modifiers};
 use syntax::{DeclId, ExprId, Symbol};
 
-use crate::derivatives::signatures::DiffOp;
 use crate::exprs::infer::Checker;
 use crate::generics::conformance::{Facet, FacetKind};
 use crate::signature::Subst;
-use crate::tables::{ExprInfo, FuncRef, Meaning};
+use crate::tables::{DiffOp, ExprInfo, Meaning};
 use crate::types::builtin::NativeGeneric;
 use crate::types::{GenericArg, Ty, TyKind, Val};
 
@@ -40,16 +39,13 @@ const SCOPE: u32 = 1 << 10;
 impl Candidate {
     /// The candidate for a member of a type.
     pub(crate) fn member(decl: DeclId, facet: &Facet) -> Candidate {
-        Candidate {
-            decl,
-            env: facet.env.clone(),
-            self_ty: Some(facet.self_ty),
-            explicit: Vec::new(),
-            rank: facet.rank,
-            required: facet.kind == FacetKind::Interface,
-            ops: Vec::new(),
-            object: None,
-        }
+        let required = facet.kind == FacetKind::Interface;
+        Candidate { required, ..Candidate::new(decl, facet.env.clone(), Some(facet.self_ty), facet.rank) }
+    }
+
+    fn new(decl: DeclId, env: Rc<Subst>, self_ty: Option<Ty>, rank: u32) -> Candidate {
+        let (explicit, ops) = (Vec::new(), Vec::new());
+        Candidate { decl, env, self_ty, explicit, rank, required: false, ops, object: None }
     }
 }
 
@@ -126,12 +122,7 @@ impl Checker<'_> {
                     }
                 }
                 DeclKind::Namespace { .. } => {
-                    let mut found: SmallVec<[DeclId; 4]> = SmallVec::new();
-                    for part in self.p.parts(decl) {
-                        if let Some(decls) = self.p.names_in(part).and_then(|n| n.get(&name)) {
-                            found.extend(decls.iter().copied());
-                        }
-                    }
+                    let found = self.p.named_in_namespace(decl, name);
                     if let Some(result) = self.merge(&found, rank, &mut funcs) {
                         return result;
                     }
@@ -246,9 +237,9 @@ impl Checker<'_> {
     }
 
     fn names_of_namespace(&self, namespace: DeclId, name: Symbol, found: &mut SmallVec<[DeclId; 4]>) {
-        for part in self.p.parts(namespace) {
-            if let Some(decls) = self.p.names_in(part).and_then(|n| n.get(&name)) {
-                found.extend(decls.iter().copied().filter(|d| !found.contains(d)).collect::<Vec<_>>());
+        for decl in self.p.named_in_namespace(namespace, name) {
+            if !found.contains(&decl) {
+                found.push(decl);
             }
         }
     }
@@ -276,16 +267,7 @@ impl Checker<'_> {
         let mut funcs = Vec::new();
         for &decl in decls {
             match self.p.ast.decls[decl].kind {
-                DeclKind::Func { .. } => funcs.push(Candidate {
-                    decl,
-                    env: env.clone(),
-                    self_ty: None,
-                    explicit: Vec::new(),
-                    rank,
-                    required: false,
-                    ops: Vec::new(),
-                    object: None,
-                }),
+                DeclKind::Func { .. } => funcs.push(Candidate::new(decl, env.clone(), None, rank)),
                 // In `typedef S S;`, the second `S` names the outer one.
                 DeclKind::TypeAlias(_) if decl == self.scope => {}
                 DeclKind::Struct { .. } | DeclKind::Interface { .. } | DeclKind::TypeAlias(_) => {
@@ -303,17 +285,13 @@ impl Checker<'_> {
                         ty = self.p.expand_of(ty, &GenericArg::Val(Val::Param(decl)));
                     }
                     let meaning = Meaning::Value(Val::Param(decl));
-                    return Ref::Value(ExprInfo { ty, meaning, ..ExprInfo::default() });
+                    return Ref::Value(ExprInfo::new(ty, meaning, false));
                 }
                 DeclKind::Namespace { .. } => return Ref::Namespace(decl),
                 DeclKind::Var { .. } | DeclKind::Param { .. } => return Ref::Value(self.variable(decl)),
                 DeclKind::EnumCase(_) => {
                     let ty = self.p.decl_type(decl);
-                    return Ref::Value(ExprInfo {
-                        ty,
-                        meaning: Meaning::EnumCase(decl),
-                        ..ExprInfo::default()
-                    });
+                    return Ref::Value(ExprInfo::new(ty, Meaning::EnumCase(decl), false));
                 }
                 _ => {}
             }
@@ -337,7 +315,7 @@ impl Checker<'_> {
                 (is_local || mutable_global) && !modifiers.has(Modifiers(fixed))
             }
         };
-        ExprInfo { ty, coerce: None, meaning: Meaning::Var(decl), lvalue }
+        ExprInfo::new(ty, Meaning::Var(decl), lvalue)
     }
 
     /// Finds a member that is declared, as opposed to swizzles and the like.
@@ -349,9 +327,7 @@ impl Checker<'_> {
             if facet.kind == FacetKind::Interface && has_concrete {
                 continue;
             }
-            let Some(decls) = self.p.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else {
-                continue;
-            };
+            let decls = self.p.named(facet.container, name);
             let before = funcs.len();
             if let Some(result) = self.member_of_facet(facet, &decls, base, &mut funcs) {
                 if funcs.is_empty() {
@@ -363,12 +339,9 @@ impl Checker<'_> {
         }
         if !matches!(self.p.types[ty], TyKind::Error) {
             let nearer = funcs.len();
-            let extra =
-                self.p.blanket_facets(ty, |p, ext| p.names_in(ext).is_some_and(|n| n.contains_key(&name)));
+            let extra = self.p.blanket_facets_with(ty, name);
             for facet in extra {
-                let Some(decls) = self.p.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else {
-                    continue;
-                };
+                let decls = self.p.named(facet.container, name);
                 if let Some(result) = self.member_of_facet(&facet, &decls, base, &mut funcs) {
                     if nearer == 0 {
                         return result;
@@ -407,7 +380,7 @@ impl Checker<'_> {
                     return Some(Ref::Type(self.p.project(facet.self_ty, decl)));
                 }
                 DeclKind::Property { .. } => {
-                    let func = self.member_ref(decl, facet);
+                    let func = self.p.member_ref(decl, facet);
                     let declared = self.p.decl_type(decl);
                     let ty = self.p.substitute(declared, &self.p.subst_of(&func));
                     let accessors = self.p.accessors(&func);
@@ -423,7 +396,7 @@ impl Checker<'_> {
                         false
                     };
                     let meaning = Meaning::Property { base: receiver, property: func };
-                    return Some(Ref::Value(ExprInfo { ty, coerce: None, meaning, lvalue }));
+                    return Some(Ref::Value(ExprInfo::new(ty, meaning, lvalue)));
                 }
                 // Skip a field whose type is being resolved: `geometry::Mesh geometry;`.
                 DeclKind::Var { .. } if base == Base::Implicit && self.p.types_busy.contains(&decl) => {}
@@ -434,11 +407,11 @@ impl Checker<'_> {
                         let lvalue = !self.p.ast.decls[decl].modifiers.has(Modifiers::CONST);
                         let generic = !facet.env.map.is_empty() || required;
                         let meaning = if generic {
-                            Meaning::StaticMember(self.member_ref(decl, facet))
+                            Meaning::StaticMember(self.p.member_ref(decl, facet))
                         } else {
                             Meaning::Var(decl)
                         };
-                        return Some(Ref::Value(ExprInfo { ty, coerce: None, meaning, lvalue }));
+                        return Some(Ref::Value(ExprInfo::new(ty, meaning, lvalue)));
                     }
                     let constant = self.p.ast.decls[decl].modifiers.has(Modifiers::CONST);
                     let (receiver, place) = match base {
@@ -447,12 +420,7 @@ impl Checker<'_> {
                         Base::Implicit => (None, self.this.is_some_and(|t| t.1)),
                     };
                     let meaning = Meaning::Field { base: receiver, field: decl };
-                    return Some(Ref::Value(ExprInfo {
-                        ty,
-                        coerce: None,
-                        meaning,
-                        lvalue: place && !constant,
-                    }));
+                    return Some(Ref::Value(ExprInfo::new(ty, meaning, place && !constant)));
                 }
                 _ => match self.ref_of(&[decl], &facet.env, 0) {
                     Ref::NotFound => {}
@@ -461,16 +429,6 @@ impl Checker<'_> {
             }
         }
         None
-    }
-
-    /// A reference to a member, with the arguments of its facet.
-    pub(crate) fn member_ref(&mut self, decl: DeclId, facet: &Facet) -> FuncRef {
-        let params = self.p.all_generic_params(decl);
-        let args = params
-            .into_iter()
-            .map(|p| facet.env.get(p).cloned().unwrap_or_else(|| self.p.param_arg(p)))
-            .collect();
-        FuncRef { decl, args, self_ty: Some(facet.self_ty) }
     }
 
     /// Resolves a member of a value, of any kind.
@@ -486,7 +444,7 @@ impl Checker<'_> {
             return Ref::Error;
         }
         let text = self.p.ast.name(name).to_string();
-        let value = |ty, meaning, lvalue| Ref::Value(ExprInfo { ty, coerce: None, meaning, lvalue });
+        let value = |ty, meaning, lvalue| Ref::Value(ExprInfo::new(ty, meaning, lvalue));
         match self.p.types[ty].clone() {
             TyKind::Vector(element, n) => {
                 if let Some(comps) = swizzle(&text) {
@@ -592,7 +550,7 @@ impl Checker<'_> {
         let ty =
             if n == 1 { element } else { self.p.types.intern(TyKind::Vector(element, Val::Int(n as i64))) };
         let meaning = Meaning::Swizzle { base, comps };
-        Ref::Value(ExprInfo { ty, coerce: None, meaning, lvalue: lvalue && distinct })
+        Ref::Value(ExprInfo::new(ty, meaning, lvalue && distinct))
     }
 
     /// Resolves a member of a type.
@@ -606,11 +564,6 @@ impl Checker<'_> {
             return Ref::Type(ty);
         }
         self.declared_member(ty, name, Base::Type)
-    }
-
-    /// Resolves the field that an attribute names through its type (`D.f`).
-    pub(crate) fn infer_field_name(&mut self, expr: ExprId) {
-        self.infer(expr, None);
     }
 }
 

@@ -5,14 +5,24 @@ use std::rc::Rc;
 use syntax::ast::{AccessorKind, DeclKind, Expr, ExprKind};
 use syntax::{DeclId, Diagnostic, ExprId, Symbol};
 
-use crate::derivatives::signatures::DiffOp;
 use crate::exprs::infer::Checker;
 use crate::exprs::overload::Argument;
 use crate::names::lookup::{Candidate, Ref};
 use crate::program::Program;
-use crate::tables::{Callable, ExprInfo, Meaning};
+use crate::tables::{Callable, DiffOp, ExprInfo, Meaning};
 use crate::types::conversion::Source;
+use crate::types::follow_up::text;
 use crate::types::{GenericArg, Ty, TyKind};
+
+impl Program {
+    /// The functions that an attribute of a declaration names.
+    pub(crate) fn named_functions(&mut self, decl: DeclId, target: ExprId) -> Vec<Candidate> {
+        match self.quietly(|p| Checker::new(p, decl).resolve(target)) {
+            Ref::Funcs(candidates, _) => candidates,
+            _ => Vec::new(),
+        }
+    }
+}
 
 impl Checker<'_> {
     /// Resolves a path of names. Other expressions are inferred and returned as values or types.
@@ -25,12 +35,13 @@ impl Checker<'_> {
                     self.check_receiver(inner, &info);
                     let (ty, lvalue) = (info.coerce.unwrap_or(info.ty), info.lvalue);
                     self.set(inner, info);
-                    Ref::Value(ExprInfo { ty, coerce: None, meaning: Meaning::Same(inner), lvalue })
+                    Ref::Value(ExprInfo::new(ty, Meaning::Same(inner), lvalue))
                 }
                 found => found,
             },
-            ExprKind::Member { base, name, arrow, .. } => self.resolve_member(base, name, arrow),
-            ExprKind::Static { base, name, .. } => self.resolve_member(base, name, false),
+            ExprKind::Member { base, name, .. } | ExprKind::Static { base, name, .. } => {
+                self.resolve_member(base, name)
+            }
             ExprKind::Generic { base, args } => match self.resolve(base) {
                 Ref::Native(native) => {
                     let span = self.span(expr);
@@ -51,7 +62,7 @@ impl Checker<'_> {
                     });
                     if funcs.is_empty() {
                         let span = self.span(expr);
-                        let name = first.map_or("", |decl| self.p.ast.name(self.p.ast.decls[decl].name));
+                        let name = first.map_or("", |decl| self.p.ast.decl_name(decl));
                         let arguments = if args.len() == 1 { "argument" } else { "arguments" };
                         let message = format!("no '{name}' takes {} generic {arguments}", args.len());
                         self.error("E30075", span, message);
@@ -137,20 +148,15 @@ impl Checker<'_> {
     /// The first argument of `fwd_diff(object.method)(…)` and `bwd_diff(object.method)(…)`: the object, which
     /// is held fixed (as a pair with zero differential, if the parameter is a pair).
     pub(crate) fn bind_object(&mut self, object: ExprId, callable: &Callable) -> Argument {
-        let (mut n_ops, mut at) = (0, callable);
-        let func = loop {
-            match at {
-                Callable::Fwd(inner, _) | Callable::Bwd(inner, _) => (n_ops, at) = (n_ops + 1, inner),
-                Callable::Func(func) => break Some(func),
-                Callable::Apply(..) | Callable::Linearize(..) | Callable::Synthesized(..) => break None,
-            }
-        };
+        let ops = callable.operators();
+        let is_bound = ops.iter().all(|op| matches!(op, DiffOp::Fwd | DiffOp::Bwd));
+        let func = callable.function().filter(|_| is_bound);
         let from = self.ty_of(object);
         let self_ty = func.and_then(|f| f.self_ty).unwrap_or(from);
         if self_ty != from {
             self.p.tables.exprs[object].coerce = Some(self_ty);
         }
-        let types = func.map_or(vec![self_ty], |f| self.object_types(f.decl, self_ty, n_ops));
+        let types = func.map_or(vec![self_ty], |f| self.object_types(f.decl, self_ty, ops.len()));
         let mut expr = object;
         for &ty in &types[1..] {
             let span = self.span(object);
@@ -158,7 +164,7 @@ impl Checker<'_> {
             expr = self.p.ast.exprs.push(Expr { kind: ExprKind::Paren(primal), span });
             // The pair is a place whose value after the call is never read.
             let meaning = Meaning::MakePair { primal, differential: None };
-            self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue: true });
+            self.set(expr, ExprInfo::new(ty, meaning, true));
         }
         Argument { expr, ty: types.last().copied(), source: Source::default(), lvalue: true }
     }
@@ -222,12 +228,12 @@ impl Checker<'_> {
                 let span = self.span(inner);
                 let word = op.word();
                 let found = match &result {
-                    Ref::Type(ty) => format!("the type '{}'", self.name(*ty)),
-                    Ref::Value(info) => format!("a value of type '{}'", self.name(info.ty)),
-                    Ref::Namespace(_) => "a namespace".to_string(),
-                    _ => "a generic type".to_string(),
+                    Ref::Type(ty) => text!("the type '{}'", self.name(*ty)),
+                    Ref::Value(info) => text!("a value of type '{}'", self.name(info.ty)),
+                    Ref::Namespace(_) => "a namespace".into(),
+                    _ => "a generic type".into(),
                 };
-                self.error("E38030", span, format!("'{word}' takes a function, found {found}"));
+                self.error("E38030", span, text!("'{word}' takes a function, found {}", found));
                 Ref::Error
             }
         }
@@ -236,11 +242,11 @@ impl Checker<'_> {
     /// Reports a method whose object cannot be held fixed.
     fn refuse_object(&mut self, op: DiffOp, object: ExprId, method: &Candidate) {
         let message = "this derivative has one of the object, too: an object that is a pair is needed";
-        let ty = self.name(method.self_ty.unwrap_or(self.ty_of(object)));
-        let name = self.p.ast.name(self.p.ast.decls[method.decl].name).to_string();
+        let of = self.name(method.self_ty.unwrap_or(self.ty_of(object)));
+        let name = self.p.ast.decl_name(method.decl).to_string();
         let word = op.word();
         let help =
-            format!("write '{word}({ty}.{name})(pair, …)', with a pair of the object as first argument");
+            text!("write '{word}({}.{name})(pair, …)', with a pair of the object as first argument", of);
         let error = Diagnostic::error("E30027", self.span(object), message);
         self.p.report(error.help(help));
     }
@@ -286,10 +292,7 @@ impl Checker<'_> {
         };
         let mut candidates = Vec::new();
         for facet in self.p.facets(ty).iter() {
-            let Some(decls) = self.p.names_in(facet.container).and_then(|n| n.get(&member)).cloned() else {
-                continue;
-            };
-            for decl in decls {
+            for decl in self.p.named(facet.container, member) {
                 let (DeclKind::Property { accessors, .. } | DeclKind::Subscript { accessors, .. }) =
                     &self.p.ast.decls[decl].kind
                 else {
@@ -304,11 +307,11 @@ impl Checker<'_> {
         (!candidates.is_empty()).then_some(Ref::Funcs(candidates, None))
     }
 
-    fn resolve_member(&mut self, base: ExprId, name: Symbol, arrow: bool) -> Ref {
+    fn resolve_member(&mut self, base: ExprId, name: Symbol) -> Ref {
         if let Some(found) = self.resolve_accessor(base, name) {
             return found;
         }
-        let found = if self.is_path(base) {
+        if self.is_path(base) {
             match self.resolve(base) {
                 Ref::Value(info) => {
                     self.check_receiver(base, &info);
@@ -316,11 +319,11 @@ impl Checker<'_> {
                     self.value_member(base, name)
                 }
                 Ref::Type(ty) => {
-                    self.set_value(base, ty, Meaning::Type(ty));
+                    self.set_type(base, ty);
                     let found = self.static_member(ty, name);
                     self.through_value(base, ty, found)
                 }
-                Ref::Native(native) => {
+                Ref::Native(_) => {
                     let span = self.span(base);
                     let text = match self.p.ast.exprs[base].kind {
                         ExprKind::Name(n) => self.p.ast.name(n).to_string(),
@@ -329,19 +332,13 @@ impl Checker<'_> {
                     match self.p.native_type(&text) {
                         Some(ty) => self.static_member(ty, name),
                         None => {
-                            let _ = native;
                             self.error("E30075", span, "generic arguments are missing");
                             Ref::Error
                         }
                     }
                 }
                 Ref::Namespace(namespace) => {
-                    let mut decls = Vec::new();
-                    for part in self.p.parts(namespace) {
-                        if let Some(found) = self.p.names_in(part).and_then(|n| n.get(&name)) {
-                            decls.extend_from_slice(found);
-                        }
-                    }
+                    let decls = self.p.named_in_namespace(namespace, name);
                     self.set_value(base, Ty::ERROR, Meaning::Namespace(namespace));
                     self.ref_of(&decls, &Rc::default(), 0)
                 }
@@ -365,7 +362,7 @@ impl Checker<'_> {
                     if ty == Ty::ERROR {
                         return Ref::Error;
                     }
-                    self.set_value(base, ty, Meaning::Type(ty));
+                    self.set_type(base, ty);
                     self.static_member(ty, name)
                 }
                 Ref::Error => Ref::Error,
@@ -382,9 +379,7 @@ impl Checker<'_> {
                 Meaning::Type(ty) => self.static_member(ty, name),
                 _ => self.value_member(base, name),
             }
-        };
-        let _ = arrow;
-        found
+        }
     }
 
     /// Reports that a name (or the last name of a path) is unknown.
@@ -421,7 +416,7 @@ impl Checker<'_> {
             Some(base) => {
                 let info = &self.p.tables.exprs[base];
                 let whose = match info.meaning {
-                    Meaning::Namespace(decl) => self.p.ast.name(self.p.ast.decls[decl].name).to_string(),
+                    Meaning::Namespace(decl) => self.p.ast.decl_name(decl).into(),
                     _ => self.name(info.ty),
                 };
                 let ty = info.ty;
@@ -429,7 +424,7 @@ impl Checker<'_> {
                     return;
                 }
                 let diagnostic =
-                    Diagnostic::error("E30027", span, format!("'{text}' is not a member of '{whose}'"));
+                    Diagnostic::error("E30027", span, text!("'{text}' is not a member of '{}'", whose));
                 match self.similar_member(ty, &text) {
                     Some(similar) => diagnostic.help(format!("did you mean '{similar}'?")),
                     None => diagnostic,

@@ -169,9 +169,7 @@ impl Checker<'_> {
                 names.extend(members.keys().map(|&s| self.p.ast.name(s).to_string()));
             }
         }
-        names.extend(
-            self.p.fields(ty).iter().map(|f| self.p.ast.name(self.p.ast.decls[f.0].name).to_string()),
-        );
+        names.extend(self.p.fields(ty).iter().map(|f| self.p.ast.decl_name(f.0).to_string()));
         nearest(text, names.iter().map(String::as_str))
     }
 }

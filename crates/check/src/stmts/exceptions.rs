@@ -12,6 +12,7 @@ use crate::exprs::infer::Checker;
 use crate::program::Program;
 use crate::tables::{Callable, FuncRef, Meaning, Thrown};
 use crate::types::Ty;
+use crate::types::follow_up::text;
 
 impl Program {
     /// The type of the errors that a function throws.
@@ -39,7 +40,7 @@ impl Checker<'_> {
         if self.p.derivatives_of(&func, View::default()).level != crate::Level::None {
             self.unsupported(span, "a differentiable function that throws is");
         }
-        let is_operator = self.p.ast.name(self.p.ast.decls[decl].name).starts_with("operator");
+        let is_operator = self.p.ast.decl_name(decl).starts_with("operator");
         if is_operator || !matches!(self.p.ast.decls[decl].kind, DeclKind::Func { .. }) {
             self.unsupported(span, "a constructor, accessor or operator that throws is");
         }
@@ -47,17 +48,8 @@ impl Checker<'_> {
 
     /// Reports a call of a throwing function outside of a `try`.
     pub(crate) fn check_tried(&mut self, expr: ExprId, callable: &Callable) {
-        let (decl, plain) = match callable {
-            Callable::Func(f) => (f.decl, true),
-            Callable::Fwd(inner, _)
-            | Callable::Bwd(inner, _)
-            | Callable::Apply(inner, _)
-            | Callable::Linearize(inner, _) => match &**inner {
-                Callable::Func(f) => (f.decl, false),
-                _ => return,
-            },
-            Callable::Synthesized(..) => return,
-        };
+        let Some(decl) = callable.function().map(|f| f.decl) else { return };
+        let plain = matches!(callable, Callable::Func(_));
         if !self.p.ast.throws.contains_key(&decl) {
             return;
         }
@@ -120,7 +112,7 @@ impl Checker<'_> {
                 self.p.tables.throws.insert(stmt, Thrown { error, target: None });
             }
             Some(own) => {
-                let message = format!(
+                let message = text!(
                     "an error of type '{}' is thrown, but the function throws '{}'",
                     self.name(error),
                     self.name(own)
@@ -128,7 +120,7 @@ impl Checker<'_> {
                 self.error("E30117", span, message);
             }
             None => {
-                let message = format!(
+                let message = text!(
                     "an error of type '{}' is not caught, and the function throws none",
                     self.name(error)
                 );

@@ -8,11 +8,12 @@ use syntax::{DeclId, Diagnostic, ExprId, StmtId};
 use crate::exprs::infer::Checker;
 use crate::program::Program;
 use crate::tables::Meaning;
+use crate::types::follow_up::text;
 use crate::types::{Ty, TyKind};
 
 /// The way in which control leaves a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Flow {
+pub(crate) enum Flow {
     /// Control can reach the end of the statement.
     Falls,
     /// Every path returns, breaks or continues.
@@ -52,6 +53,35 @@ impl Program {
             }
             _ => {
                 self.decl_type(decl);
+            }
+        }
+    }
+
+    /// Checks the bodies of all functions that checked code calls, directly or not.
+    pub fn check_reached(&mut self) {
+        let mut n_checked = 0;
+        while n_checked < self.checked.len() {
+            n_checked = self.checked.len();
+            let exprs: Vec<ExprId> = self.tables.exprs.keys().collect();
+            for expr in exprs {
+                let called: Vec<DeclId> = match &self.tables.exprs[expr].meaning {
+                    Meaning::Call { func, .. } => func.function().map(|f| f.decl).into_iter().collect(),
+                    Meaning::Init { init, .. } => vec![init.decl],
+                    Meaning::AssignCall { func, .. } => vec![func.decl],
+                    Meaning::Property { property: member, .. }
+                    | Meaning::Subscript { subscript: member, .. } => {
+                        let accessors = self.declared_accessors(member);
+                        let all = [accessors.get, accessors.set, accessors.by_ref];
+                        all.into_iter().flatten().map(|f| f.decl).collect()
+                    }
+                    _ => continue,
+                };
+                called
+                    .into_iter()
+                    .filter(|&d| !self.is_core(d))
+                    .collect::<Vec<_>>()
+                    .into_iter()
+                    .for_each(|d| self.body(d));
             }
         }
     }
@@ -139,11 +169,6 @@ impl Program {
 }
 
 impl Checker<'_> {
-    /// Checks the body of a lambda.
-    pub(crate) fn lambda_body(&mut self, body: StmtId) {
-        self.statement(body);
-    }
-
     fn block(&mut self, stmts: &[StmtId]) -> Flow {
         let depth = self.locals.len();
         let n_using = self.using.len();
@@ -167,7 +192,7 @@ impl Checker<'_> {
         flow
     }
 
-    fn statement(&mut self, id: StmtId) -> Flow {
+    pub(crate) fn statement(&mut self, id: StmtId) -> Flow {
         let depth = self.locals.len();
         let flow = self.statement_in(id, depth);
         self.locals.truncate(depth);
@@ -208,8 +233,7 @@ impl Checker<'_> {
                 Flow::Falls
             }
             StmtKind::If { cond, then, otherwise } => {
-                self.infer(cond, None);
-                self.condition(cond);
+                self.infer_condition(cond);
                 let a = self.statement(then);
                 let b = otherwise.map_or(Flow::Falls, |s| self.statement(s));
                 if a == b { a } else { Flow::Falls }
@@ -228,8 +252,7 @@ impl Checker<'_> {
                     self.statement_in(init, depth);
                 }
                 if let Some(cond) = cond {
-                    self.infer(cond, None);
-                    self.condition(cond);
+                    self.infer_condition(cond);
                 }
                 if let Some(step) = step {
                     self.expression_statement(step);
@@ -239,16 +262,14 @@ impl Checker<'_> {
                 if cond.is_none() && !self.breaks(body) { Flow::Leaves } else { Flow::Falls }
             }
             StmtKind::While { cond, body } => {
-                self.infer(cond, None);
-                self.condition(cond);
+                self.infer_condition(cond);
                 self.loop_body(body);
                 let forever = matches!(self.p.ast.exprs[cond].kind, ExprKind::Bool(true));
                 if forever && !self.breaks(body) { Flow::Leaves } else { Flow::Falls }
             }
             StmtKind::DoWhile { body, cond } => {
                 let flow = self.loop_body(body);
-                self.infer(cond, None);
-                self.condition(cond);
+                self.infer_condition(cond);
                 if flow == Flow::Leaves && !self.breaks(body) && !self.continues(body) {
                     Flow::Leaves
                 } else {
@@ -269,7 +290,7 @@ impl Checker<'_> {
                 if !fits {
                     let span = self.span(scrutinee);
                     let message =
-                        format!("'switch' needs an integer or an enumeration, got '{}'", self.name(ty));
+                        text!("'switch' needs an integer or an enumeration, got '{}'", self.name(ty));
                     self.error("E30019", span, message);
                 }
                 self.n_switches += 1;
@@ -306,7 +327,7 @@ impl Checker<'_> {
                         seen.push((value, span));
                     }
                     flow = self.block(&case.body);
-                    all_leave &= !case.body.iter().any(|&s| self.breaks_switch(s));
+                    all_leave &= !case.body.iter().any(|&s| self.breaks(s));
                 }
                 self.n_switches -= 1;
                 if flow == Flow::Leaves && all_leave && seen.iter().any(|s| s.0.is_none()) {
@@ -427,15 +448,14 @@ impl Checker<'_> {
                 let ty = self.infer(value, None);
                 if ty != Ty::VOID && ty != Ty::ERROR {
                     let span = self.span(value);
-                    let message =
-                        format!("this function returns nothing, but '{}' is returned", self.name(ty));
+                    let message = text!("this function returns nothing, but '{}' is returned", self.name(ty));
                     self.error("E30019", span, message);
                 }
             }
             Some(value) => self.check(value, ret),
             None => {
                 if ret != Ty::VOID && ret != Ty::ERROR && !self.is_init {
-                    let message = format!("'return' needs a value of type '{}'", self.name(ret));
+                    let message = text!("'return' needs a value of type '{}'", self.name(ret));
                     self.error("E30006", span, message);
                 }
             }
@@ -450,7 +470,7 @@ impl Checker<'_> {
             TyKind::Error => Ty::ERROR,
             _ => {
                 let span = self.span(init);
-                let message = format!("'if (let …)' needs an optional, got '{}'", self.name(ty));
+                let message = text!("'if (let …)' needs an optional, got '{}'", self.name(ty));
                 self.error("E30019", span, message);
                 Ty::ERROR
             }
@@ -567,10 +587,6 @@ impl Checker<'_> {
         self.any(stmt, &|kind| matches!(kind, StmtKind::Break), true)
     }
 
-    fn breaks_switch(&self, stmt: StmtId) -> bool {
-        self.any(stmt, &|kind| matches!(kind, StmtKind::Break), true)
-    }
-
     fn continues(&self, stmt: StmtId) -> bool {
         self.any(stmt, &|kind| matches!(kind, StmtKind::Continue), false)
     }
@@ -579,25 +595,11 @@ impl Checker<'_> {
     fn breaks_to(&self, stmt: StmtId, level: u32) -> bool {
         let mut work = vec![stmt];
         while let Some(stmt) = work.pop() {
-            match &self.p.ast.stmts[stmt].kind {
-                StmtKind::BreakTo { level: to, .. } if *to == level => return true,
-                StmtKind::Block(stmts) => work.extend(stmts),
-                StmtKind::If { then, otherwise, .. } | StmtKind::IfLet { then, otherwise, .. } => {
-                    work.push(*then);
-                    work.extend(otherwise);
-                }
-                StmtKind::For { body, .. }
-                | StmtKind::While { body, .. }
-                | StmtKind::DoWhile { body, .. }
-                | StmtKind::Labeled { body, .. } => work.push(*body),
-                StmtKind::DoCatch { body, catches, .. } => {
-                    work.push(*body);
-                    work.extend(catches.iter().map(|c| c.1));
-                }
-                StmtKind::Switch { cases, .. } => work.extend(cases.iter().flat_map(|c| &c.body)),
-                StmtKind::TargetSwitch(cases) => work.extend(cases.iter().flat_map(|c| &c.1)),
-                _ => {}
+            let kind = &self.p.ast.stmts[stmt].kind;
+            if matches!(kind, StmtKind::BreakTo { level: to, .. } if *to == level) {
+                return true;
             }
+            kind.statements(&mut work);
         }
         false
     }
@@ -605,28 +607,18 @@ impl Checker<'_> {
     /// Returns true if a statement contains one that satisfies the test, not counting those in inner loops
     /// (and switches).
     fn any(&self, stmt: StmtId, test: &dyn Fn(&StmtKind) -> bool, stop_at_switch: bool) -> bool {
-        let kind = &self.p.ast.stmts[stmt].kind;
-        if test(kind) {
-            return true;
+        let mut work = vec![stmt];
+        while let Some(stmt) = work.pop() {
+            let kind = &self.p.ast.stmts[stmt].kind;
+            if test(kind) {
+                return true;
+            }
+            match kind {
+                StmtKind::For { .. } | StmtKind::While { .. } | StmtKind::DoWhile { .. } => {}
+                StmtKind::Switch { .. } | StmtKind::TargetSwitch(_) if stop_at_switch => {}
+                _ => kind.statements(&mut work),
+            }
         }
-        match kind {
-            StmtKind::Block(stmts) => stmts.iter().any(|&s| self.any(s, test, stop_at_switch)),
-            StmtKind::If { then, otherwise, .. } | StmtKind::IfLet { then, otherwise, .. } => {
-                self.any(*then, test, stop_at_switch)
-                    || otherwise.is_some_and(|s| self.any(s, test, stop_at_switch))
-            }
-            StmtKind::Switch { cases, .. } if !stop_at_switch => {
-                cases.iter().flat_map(|c| &c.body).any(|&s| self.any(s, test, stop_at_switch))
-            }
-            StmtKind::TargetSwitch(cases) if !stop_at_switch => {
-                cases.iter().flat_map(|c| &c.1).any(|&s| self.any(s, test, stop_at_switch))
-            }
-            StmtKind::Labeled { body, .. } => self.any(*body, test, stop_at_switch),
-            StmtKind::DoCatch { body, catches, .. } => {
-                self.any(*body, test, stop_at_switch)
-                    || catches.iter().any(|c| self.any(c.1, test, stop_at_switch))
-            }
-            _ => false,
-        }
+        false
     }
 }

@@ -32,8 +32,7 @@ impl Checker<'_> {
                 self.locals.push((name, param));
             }
         }
-        let names: Vec<String> =
-            params.iter().map(|&p| self.p.ast.name(self.p.ast.decls[p].name).to_owned()).collect();
+        let names: Vec<String> = params.iter().map(|&p| self.p.ast.decl_name(p).to_owned()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let Some(source) = expression_of(text, &names) else { return self.unknown_asm(text, span) };
         let Some(value) = syntax::parse_expression(&mut self.p.ast, &source, span) else {

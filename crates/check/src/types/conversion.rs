@@ -145,29 +145,22 @@ impl Program {
             {
                 self.differential(from).is_some().then_some(60)
             }
-            (TyKind::Scalar(_), TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_)) => {
+            (TyKind::Scalar(_), _) if self.types.is_abstract(to) => {
                 // A literal can be a number of any type; other numbers have to be converted explicitly.
                 let literal = source.literal.is_some();
                 (self.has_operators(to) && (literal || source.explicit)).then_some(INT_TO_FLOAT)
             }
-            (TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_), TyKind::Scalar(_)) => {
-                (source.explicit && self.has_operators(from)).then_some(GENERAL)
+            (_, TyKind::Vector(element, _)) if self.types.is_abstract(from) => {
+                (element == from).then_some(SPLAT)
             }
-            (
-                TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_),
-                TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_),
-            ) => {
-                let both = self.has_operators(from) && self.has_operators(to);
-                (source.explicit && both).then_some(GENERAL)
+            (_, TyKind::Matrix(element, ..)) if self.types.is_abstract(from) => {
+                (element == from).then_some(MATRIX_SPLAT)
             }
-            (
-                TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_),
-                TyKind::Vector(element, _),
-            ) => (element == from).then_some(SPLAT),
-            (
-                TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_),
-                TyKind::Matrix(element, ..),
-            ) => (element == from).then_some(MATRIX_SPLAT),
+            (_, to_kind) if self.types.is_abstract(from) => {
+                let is_number = matches!(to_kind, TyKind::Scalar(_))
+                    || self.types.is_abstract(to) && self.has_operators(to);
+                (source.explicit && is_number && self.has_operators(from)).then_some(GENERAL)
+            }
             _ => None,
         }
     }
@@ -214,14 +207,11 @@ impl Program {
         let TyKind::Struct(..) = self.types[to] else { return None };
         let mut by_number = None;
         for facet in self.facets(to).iter() {
-            let Some(decls) = self.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else {
-                continue;
-            };
-            for decl in decls {
+            for decl in self.named(facet.container, name) {
                 if self.params_of(decl).len() != 1 || self.ast.decls[decl].generics.is_some() {
                     continue;
                 }
-                let init = self.member_ref_of(decl, facet);
+                let init = self.member_ref(decl, facet);
                 let Some(takes) = self.func_signature(&init).params.first().map(|p| p.ty) else { continue };
                 if takes == from {
                     return Some(init);
@@ -253,17 +243,6 @@ impl Program {
         Some(cost.unwrap_or(GENERAL))
     }
 
-    fn member_ref_of(
-        &mut self,
-        decl: syntax::DeclId,
-        facet: &crate::generics::conformance::Facet,
-    ) -> FuncRef {
-        let params = self.all_generic_params(decl);
-        let args = params.into_iter();
-        let args = args.map(|p| facet.env.get(p).cloned().unwrap_or_else(|| self.param_arg(p))).collect();
-        FuncRef { decl, args, self_ty: Some(facet.self_ty) }
-    }
-
     /// Returns true for types whose values are used like their content: constant buffers.
     pub(crate) fn types_deref(&self, ty: Ty) -> bool {
         matches!(
@@ -283,6 +262,8 @@ impl Program {
         if a == Ty::ERROR {
             return Some(b);
         }
+        let is_component =
+            |p: &Program, ty: Ty| matches!(p.types[ty], TyKind::Scalar(_)) || p.types.is_abstract(ty);
         match (self.types[a].clone(), self.types[b].clone()) {
             (TyKind::Pack(x), TyKind::Pack(y)) if x.len() == y.len() => {
                 let parts: Option<Vec<Ty>> = x.into_iter().zip(y).map(|(x, y)| self.join(x, y)).collect();
@@ -299,17 +280,11 @@ impl Program {
                 let element = self.join(x, y)?;
                 Some(self.types.intern(TyKind::Vector(element, n)))
             }
-            (
-                TyKind::Vector(x, n),
-                TyKind::Scalar(_) | TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_) | TyKind::Each(_),
-            ) => {
+            (TyKind::Vector(x, n), _) if is_component(self, b) => {
                 let element = self.join(x, b)?;
                 Some(self.types.intern(TyKind::Vector(element, n)))
             }
-            (
-                TyKind::Matrix(x, r, c, _),
-                TyKind::Scalar(_) | TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_) | TyKind::Each(_),
-            ) => {
+            (TyKind::Matrix(x, r, c, _), _) if is_component(self, b) => {
                 let element = self.join(x, b)?;
                 Some(self.types.matrix(element, r, c))
             }
@@ -320,17 +295,10 @@ impl Program {
                 let order = if order == Order::HOST { other } else { order };
                 Some(self.types.intern(TyKind::Matrix(element, r, c, order)))
             }
-            (
-                TyKind::Scalar(_) | TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_) | TyKind::Each(_),
-                TyKind::Vector(..) | TyKind::Matrix(..),
-            ) => self.join(b, a),
+            (_, TyKind::Vector(..) | TyKind::Matrix(..)) if is_component(self, a) => self.join(b, a),
             // The type of a literal yields to that of a parameter.
-            (TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_) | TyKind::Each(_), TyKind::Scalar(_)) => {
-                Some(a)
-            }
-            (TyKind::Scalar(_), TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_) | TyKind::Each(_)) => {
-                Some(b)
-            }
+            (_, TyKind::Scalar(_)) if self.types.is_abstract(a) => Some(a),
+            (TyKind::Scalar(_), _) if self.types.is_abstract(b) => Some(b),
             (TyKind::Enum(decl), TyKind::Scalar(_)) => {
                 let tag = self.enum_tag(decl);
                 self.join(tag, b)

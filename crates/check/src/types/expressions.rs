@@ -11,6 +11,7 @@ use crate::program::Program;
 use crate::signature::Subst;
 use crate::tables::Meaning;
 use crate::types::builtin::NativeGeneric;
+use crate::types::follow_up::text;
 use crate::types::{GenericArg, Order, Ty, TyKind, Val};
 
 /// The maximum length of a `CoopVec`; every component is an operation of its own.
@@ -23,11 +24,7 @@ impl Checker<'_> {
         match self.p.tables.exprs[expr].meaning {
             Meaning::Type(ty) => ty,
             Meaning::Error => Ty::ERROR,
-            _ => {
-                let span = self.span(expr);
-                self.error("E30060", span, "expected a type");
-                self.set_error(expr)
-            }
+            _ => self.fail(expr, "E30060", "expected a type"),
         }
     }
 
@@ -54,7 +51,7 @@ impl Checker<'_> {
     pub(crate) fn native_generic(&mut self, native: NativeGeneric, args: &[ExprId], span: Span) -> Ty {
         if let Some(most) = native.most_args().filter(|&most| args.len() > most) {
             let arguments = if most == 1 { "argument" } else { "arguments" };
-            let message = format!("'{}' takes {most} generic {arguments}, not {}", native.name(), args.len());
+            let message = text!("'{}' takes {most} generic {arguments}, not {}", native.name(), args.len());
             self.error("E30075", span, message);
             return Ty::ERROR;
         }
@@ -77,7 +74,7 @@ impl Checker<'_> {
                 (Some(element), Some(n)) => {
                     if !self.is_component(element) && !is_pattern {
                         let message =
-                            format!("a vector cannot have components of type '{}'", self.name(element));
+                            text!("a vector cannot have components of type '{}'", self.name(element));
                         self.error("E30019", span, message);
                         return Ty::ERROR;
                     }
@@ -96,8 +93,7 @@ impl Checker<'_> {
             NativeGeneric::Matrix => match (ty(0), val(1).or_else(|| four(1)), val(2).or_else(|| four(2))) {
                 (Some(element), Some(r), Some(c)) => {
                     if !self.is_component(element) && !is_pattern {
-                        let message =
-                            format!("a matrix cannot have elements of type '{}'", self.name(element));
+                        let message = text!("a matrix cannot have elements of type '{}'", self.name(element));
                         self.error("E30019", span, message);
                         return Ty::ERROR;
                     }
@@ -150,7 +146,7 @@ impl Checker<'_> {
         match kind {
             Some(kind) => self.p.types.intern(kind),
             None => {
-                self.error("E30075", span, format!("these generic arguments do not fit '{}'", native.name()));
+                self.error("E30075", span, text!("these generic arguments do not fit '{}'", native.name()));
                 Ty::ERROR
             }
         }
@@ -213,7 +209,7 @@ impl Checker<'_> {
                 None => match self.default_arg(param, &env).or_else(|| self.p.empty_pack(param)) {
                     Some(arg) => arg,
                     None => {
-                        let name = self.p.ast.name(self.p.ast.decls[param].name).to_string();
+                        let name = self.p.ast.decl_name(param).to_string();
                         self.generic_error(decl, span, format!("generic argument '{name}' is missing"));
                         return Ty::ERROR;
                     }
@@ -235,13 +231,12 @@ impl Checker<'_> {
 
     /// Reports a type that lacks a required differential.
     pub(crate) fn not_differentiable(&mut self, ty: Ty, span: Span) {
-        let name = self.name(ty);
-        let message = format!("type '{name}' does not conform to 'IDifferentiable'");
+        let message = text!("type '{}' does not conform to 'IDifferentiable'", self.name(ty));
         let mut diagnostic = Diagnostic::error("E38029", span, message);
         if let TyKind::Struct(decl, _) = self.p.types[ty]
             && !self.p.is_core(decl)
         {
-            let short = self.p.ast.name(self.p.ast.decls[decl].name).to_string();
+            let short = self.p.ast.decl_name(decl).to_string();
             diagnostic = diagnostic
                 .note(self.p.ast.decls[decl].name_span, "declared here")
                 .help(format!("write 'struct {short} : IDifferentiable'"));
@@ -250,12 +245,8 @@ impl Checker<'_> {
     }
 
     pub(crate) fn constraint_error(&mut self, subject: Ty, bound: Ty, span: Span) {
-        let (subject, bound_name) = (self.name(subject), self.name(bound));
-        let message = if matches!(self.p.types[bound], TyKind::Interface(..)) {
-            format!("type '{subject}' does not conform to '{bound_name}'")
-        } else {
-            format!("type '{subject}' is not the same as '{bound_name}'")
-        };
+        let relation = self.p.relation(bound);
+        let message = text!("type '{}' {relation} '{}'", self.name(subject), self.name(bound));
         self.error("E38029", span, message);
     }
 
@@ -263,7 +254,7 @@ impl Checker<'_> {
         let is_value = matches!(self.p.ast.decls[param].kind, DeclKind::ValueParam { .. });
         let fits = is_value == matches!(arg, GenericArg::Val(_));
         if !fits {
-            let name = self.p.ast.name(self.p.ast.decls[param].name).to_string();
+            let name = self.p.ast.decl_name(param).to_string();
             let wanted = if is_value { "a value" } else { "a type" };
             self.error("E30075", span, format!("generic argument '{name}' has to be {wanted}"));
         }
@@ -302,6 +293,14 @@ impl Checker<'_> {
 }
 
 impl Program {
+    /// The words for how a type fails a constraint.
+    pub(crate) fn relation(&self, bound: Ty) -> &'static str {
+        match self.types[bound] {
+            TyKind::Interface(..) => "does not conform to",
+            _ => "is not the same as",
+        }
+    }
+
     /// Applies modifiers to a type. As in Slang, the order of matrices can be stated for a matrix, but not
     /// for an array or pointer.
     pub(crate) fn ordered(&mut self, modifiers: Modifiers, ty: Ty, span: Span) -> Ty {
@@ -318,9 +317,10 @@ impl Program {
         let wants_columns = order == Order::COLUMNS;
         if matches!(self.types[inner], TyKind::Matrix(..)) && self.lies_in_columns(inner) != wants_columns {
             let (word, lines) = if wants_columns { ("column_major", "row") } else { ("row_major", "column") };
-            let name = self.type_name(ty);
-            let message =
-                format!("'{word}' has no effect on a '{name}', whose matrices lie {lines} by {lines}");
+            let message = text!(
+                "'{word}' has no effect on a '{}', whose matrices lie {lines} by {lines}",
+                self.shown(ty)
+            );
             let help = format!("write '{whole}<{word} …>', or give the matrix type a name");
             self.report(Diagnostic::warning("E30026", span, message).help(help));
         }

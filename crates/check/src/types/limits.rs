@@ -14,9 +14,9 @@ use rustc_hash::FxHashMap;
 use syntax::{DeclId, Diagnostic, Severity};
 
 use crate::program::Program;
-use crate::signature::Subst;
 use crate::tables::FuncRef;
-use crate::types::{GenericArg, Ty, TyKind};
+use crate::types::follow_up::text;
+use crate::types::{GenericArg, Part, Ty, TyKind};
 
 /// The maximum nesting of the generic arguments of a called function.
 pub const MAX_NESTING: u32 = 100;
@@ -72,26 +72,12 @@ impl Program {
         if let Some(&known) = self.extents.get(&ty) {
             return known;
         }
-        let parts: Vec<Ty> = match &self.types[ty] {
-            TyKind::Vector(e, _)
-            | TyKind::Matrix(e, ..)
-            | TyKind::Array(e, _)
-            | TyKind::Assoc(e, _)
-            | TyKind::SynthDiff(e)
-            | TyKind::DiffPair(e)
-            | TyKind::DiffPtrPair(e)
-            | TyKind::Optional(e)
-            | TyKind::Pointer(e)
-            | TyKind::Each(e)
-            | TyKind::Expand(e, _)
-            | TyKind::Buffer(_, e) => vec![*e],
-            TyKind::Struct(_, args)
-            | TyKind::Interface(_, args)
-            | TyKind::Opaque(_, args)
-            | TyKind::Function(_, args) => types_of(args).collect(),
-            TyKind::Tuple(parts) | TyKind::Pack(parts) => parts.clone(),
-            _ => Vec::new(),
-        };
+        let mut parts = Vec::new();
+        self.types[ty].for_each_part(&mut |part| {
+            if let Part::Type(part) = part {
+                parts.push(part);
+            }
+        });
         // A pack that grows without end is as harmful as a type that does.
         let width = if let TyKind::Pack(parts) = &self.types[ty] { parts.len() as u32 / 4 } else { 0 };
         let mut all = Extent { nesting: width, parts: 1 };
@@ -115,7 +101,7 @@ impl Program {
         let is_reported =
             |p: &Program| p.diagnostics.iter().any(|d| d.code == "E0901" && d.primary.span == span);
         if is_too_large && !is_reported(self) {
-            let message = format!("a value of type `{}` has more than 8,192 parts", self.type_name(ty));
+            let message = text!("a value of type `{}` has more than 8,192 parts", self.shown(ty));
             let help = "an array counts as one of its elements: put what is alike in arrays";
             self.report(Diagnostic::error("E0901", span, message).help(help));
         }
@@ -154,8 +140,7 @@ impl Program {
                     count.seen.insert(ty, (1, false));
                     return (1, false);
                 };
-                let map = self.all_generic_params(decl).into_iter().zip(args).collect();
-                let env = Subst { map, ..Subst::default() };
+                let env = self.subst(decl, &args, None);
                 count.open.push(decl);
                 let mut parts = Vec::new();
                 let mut of_arguments = Vec::new();

@@ -8,7 +8,7 @@ pub(crate) mod builtin;
 mod constants;
 pub(crate) mod conversion;
 pub(crate) mod expressions;
-mod follow_up;
+pub(crate) mod follow_up;
 pub mod limits;
 pub(crate) mod packs;
 
@@ -179,10 +179,96 @@ pub enum TyKind {
     Expand(Ty, Box<GenericArg>),
 }
 
+/// A type or integer of which a type or integer is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Part<'a> {
+    Type(Ty),
+    Val(&'a Val),
+}
+
+impl<'a> From<&'a GenericArg> for Part<'a> {
+    fn from(arg: &'a GenericArg) -> Part<'a> {
+        match arg {
+            GenericArg::Type(ty) => Part::Type(*ty),
+            GenericArg::Val(val) => Part::Val(val),
+        }
+    }
+}
+
+impl TyKind {
+    /// Visits the types and integers of which a type is made, one level deep.
+    pub(crate) fn for_each_part<'a>(&'a self, visit: &mut impl FnMut(Part<'a>)) {
+        match self {
+            TyKind::Vector(e, n) => {
+                visit(Part::Type(*e));
+                visit(Part::Val(n));
+            }
+            TyKind::Matrix(e, r, c, order) => {
+                visit(Part::Type(*e));
+                [r, c, order].into_iter().for_each(|n| visit(Part::Val(n)));
+            }
+            TyKind::Array(e, n) => {
+                visit(Part::Type(*e));
+                n.iter().for_each(|n| visit(Part::Val(n)));
+            }
+            TyKind::Struct(_, args)
+            | TyKind::Interface(_, args)
+            | TyKind::Opaque(_, args)
+            | TyKind::Function(_, args) => args.iter().for_each(|arg| visit(arg.into())),
+            TyKind::Assoc(e, _)
+            | TyKind::DiffPair(e)
+            | TyKind::DiffPtrPair(e)
+            | TyKind::SynthDiff(e)
+            | TyKind::Optional(e)
+            | TyKind::Pointer(e)
+            | TyKind::Each(e)
+            | TyKind::Buffer(_, e) => visit(Part::Type(*e)),
+            TyKind::Expand(e, shape) => {
+                visit(Part::Type(*e));
+                visit((&**shape).into());
+            }
+            TyKind::Tuple(parts) | TyKind::Pack(parts) => parts.iter().for_each(|&e| visit(Part::Type(e))),
+            TyKind::Error
+            | TyKind::Void
+            | TyKind::Scalar(_)
+            | TyKind::Enum(_)
+            | TyKind::Param(_)
+            | TyKind::This(_)
+            | TyKind::String
+            | TyKind::NullPtr
+            | TyKind::NoneLiteral => {}
+        }
+    }
+}
+
+impl Val {
+    /// Visits the types and integers of which an integer is made, one level deep.
+    pub(crate) fn for_each_part<'a>(&'a self, visit: &mut impl FnMut(Part<'a>)) {
+        match self {
+            Val::Binary(_, a, b) => [a, b].into_iter().for_each(|val| visit(Part::Val(val))),
+            Val::Select(parts) => parts.iter().for_each(|val| visit(Part::Val(val))),
+            Val::Member(member) => {
+                member.args.iter().for_each(|arg| visit(arg.into()));
+                member.self_ty.into_iter().for_each(|ty| visit(Part::Type(ty)));
+            }
+            Val::SizeOf(_, ty) | Val::CountOf(ty) => visit(Part::Type(*ty)),
+            Val::CountOfVals(val) | Val::Each(val) => visit(Part::Val(val)),
+            Val::Pack(vals) => vals.iter().for_each(|val| visit(Part::Val(val))),
+            Val::Expand(val, shape) => {
+                visit(Part::Val(val));
+                visit((&**shape).into());
+            }
+            Val::Int(_) | Val::Param(_) | Val::Error => {}
+        }
+    }
+}
+
 /// The type interner, which holds the fixed types from the start.
 #[derive(Clone, Debug)]
 pub struct TyInterner {
     set: IndexSet<TyKind, FxBuildHasher>,
+    /// For each type, true if it or a part of it is [`Ty::ERROR`].
+    unknown: Vec<bool>,
 }
 
 #[expect(missing_docs, reason = "the names say it")]
@@ -244,14 +330,47 @@ impl Scalar {
 impl Default for TyInterner {
     fn default() -> TyInterner {
         let fixed = [TyKind::Error, TyKind::Void, TyKind::String, TyKind::NullPtr, TyKind::NoneLiteral];
-        TyInterner { set: fixed.into_iter().chain(Scalar::ALL.into_iter().map(TyKind::Scalar)).collect() }
+        let set: IndexSet<_, _> =
+            fixed.into_iter().chain(Scalar::ALL.into_iter().map(TyKind::Scalar)).collect();
+        let unknown = (0..set.len()).map(|idx| idx == Ty::ERROR.0 as usize).collect();
+        TyInterner { set, unknown }
     }
 }
 
 impl TyInterner {
     /// Interns `kind` and returns its handle.
     pub fn intern(&mut self, kind: TyKind) -> Ty {
-        Ty(self.set.insert_full(kind).0 as u32)
+        let (idx, is_new) = self.set.insert_full(kind);
+        if is_new {
+            let mut unknown = false;
+            self.set[idx].for_each_part(&mut |part| unknown |= self.is_unknown_part(part));
+            self.unknown.push(unknown);
+        }
+        Ty(idx as u32)
+    }
+
+    fn is_unknown_part(&self, part: Part<'_>) -> bool {
+        match part {
+            Part::Type(ty) => self.is_unknown(ty),
+            Part::Val(Val::Error) => true,
+            Part::Val(val) => {
+                let mut unknown = false;
+                val.for_each_part(&mut |part| unknown |= self.is_unknown_part(part));
+                unknown
+            }
+        }
+    }
+
+    /// Returns true for a type that is not known yet: a parameter, `This`, an associated type of one, or an
+    /// element of a pack.
+    pub fn is_abstract(&self, ty: Ty) -> bool {
+        matches!(self[ty], TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_))
+    }
+
+    /// Returns true if a type or a part of it is unknown, which has been reported: nothing that mentions the
+    /// type is worth telling.
+    pub fn is_unknown(&self, ty: Ty) -> bool {
+        self.unknown[ty.0 as usize]
     }
 
     /// The type of a matrix value, which has no order of its own.

@@ -14,7 +14,8 @@ use crate::exprs::overload::Argument;
 use crate::program::Program;
 use crate::signature::Subst;
 use crate::tables::{ExprInfo, Meaning};
-use crate::types::{GenericArg, Ty, TyKind, Val};
+use crate::types::follow_up::text;
+use crate::types::{GenericArg, Part, Ty, TyKind, Val};
 
 /// The arguments of a call that belong to each parameter: the index of the first, and the count.
 pub(crate) type Groups = Vec<(usize, usize)>;
@@ -226,7 +227,7 @@ impl Program {
             return *pack;
         }
         if let Some(n) = self.shape_count(shape)
-            && !self.has_each(ty)
+            && !self.has_each(Part::Type(ty))
         {
             return self.types.intern(TyKind::Pack(vec![ty; n]));
         }
@@ -241,32 +242,20 @@ impl Program {
     }
 
     /// Returns true if a type mentions `each` outside of an inner expansion.
-    fn has_each(&self, ty: Ty) -> bool {
-        let args = |args: &[GenericArg]| {
-            args.iter().any(|arg| match arg {
-                GenericArg::Type(ty) => self.has_each(*ty),
-                GenericArg::Val(val) => has_each_val(val),
-            })
-        };
-        match &self.types[ty] {
-            TyKind::Each(_) => true,
-            TyKind::Vector(e, n) => self.has_each(*e) || has_each_val(n),
-            TyKind::Matrix(e, r, c, _) => self.has_each(*e) || has_each_val(r) || has_each_val(c),
-            TyKind::Array(e, n) => self.has_each(*e) || n.as_ref().is_some_and(has_each_val),
-            TyKind::Struct(_, a)
-            | TyKind::Interface(_, a)
-            | TyKind::Opaque(_, a)
-            | TyKind::Function(_, a) => args(a),
-            TyKind::Assoc(e, _)
-            | TyKind::DiffPair(e)
-            | TyKind::DiffPtrPair(e)
-            | TyKind::SynthDiff(e)
-            | TyKind::Optional(e)
-            | TyKind::Pointer(e)
-            | TyKind::Buffer(_, e) => self.has_each(*e),
-            TyKind::Tuple(parts) | TyKind::Pack(parts) => parts.iter().any(|&t| self.has_each(t)),
-            _ => false,
+    fn has_each(&self, part: Part<'_>) -> bool {
+        let mut found = false;
+        let mut visit = |part: Part<'_>| found |= self.has_each(part);
+        match part {
+            Part::Type(ty) => match &self.types[ty] {
+                TyKind::Each(_) => return true,
+                TyKind::Expand(..) => {}
+                kind => kind.for_each_part(&mut visit),
+            },
+            Part::Val(Val::Each(_)) => return true,
+            Part::Val(Val::Expand(..)) => {}
+            Part::Val(val) => val.for_each_part(&mut visit),
         }
+        found
     }
 
     /// Expands a pattern for each element of a shape while substituting arguments.
@@ -519,15 +508,6 @@ impl Program {
     }
 }
 
-fn has_each_val(val: &Val) -> bool {
-    match val {
-        Val::Each(_) => true,
-        Val::Binary(_, a, b) => has_each_val(a) || has_each_val(b),
-        Val::Pack(vals) => vals.iter().any(has_each_val),
-        _ => false,
-    }
-}
-
 /// The elements of a known pack.
 fn shape_elements(program: &Program, shape: &GenericArg) -> Option<Vec<GenericArg>> {
     match shape {
@@ -632,7 +612,7 @@ impl Checker<'_> {
             let kind = ExprKind::Member { base: expr, name, name_span: span, arrow: false };
             let element = self.p.ast.exprs.push(Expr { kind, span });
             let meaning = Meaning::TupleField { base: expr, idx: idx as u32 };
-            self.set(element, ExprInfo { ty: part, coerce: None, meaning, lvalue });
+            self.set(element, ExprInfo::new(part, meaning, lvalue));
             out.push(Argument { expr: element, ty: Some(part), source: Default::default(), lvalue });
         }
         Some(out)
@@ -642,7 +622,6 @@ impl Checker<'_> {
     pub(crate) fn infer_each(&mut self, expr: ExprId, inner: ExprId) -> Ty {
         self.infer_any(inner, None);
         let info = self.p.tables.exprs[inner].clone();
-        let span = self.span(expr);
         let (shape, meaning) = match info.meaning {
             Meaning::Error => return self.set_error(expr),
             Meaning::Value(val) if self.p.is_val_pack(&val) => {
@@ -664,19 +643,17 @@ impl Checker<'_> {
         };
         let element = if self.p.is_pack(pack) { self.p.each_of(pack) } else { None };
         let Some(ty) = element else {
-            let message = format!("'each' needs a pack or a tuple, got '{}'", self.name(info.ty));
-            self.error("E30103", span, message);
-            return self.set_error(expr);
+            let message = text!("'each' needs a pack or a tuple, got '{}'", self.name(info.ty));
+            return self.fail(expr, "E30103", message);
         };
         match self.expanding.last_mut() {
             Some(shapes) => shapes.push(shape),
             None => {
-                self.error("E30104", span, "'each' is only known inside an 'expand'");
-                return self.set_error(expr);
+                return self.fail(expr, "E30104", "'each' is only known inside an 'expand'");
             }
         }
         let meaning = if let Meaning::Type(_) = meaning { Meaning::Type(ty) } else { meaning };
-        self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue: info.lvalue })
+        self.set(expr, ExprInfo::new(ty, meaning, info.lvalue))
     }
 
     /// `expand e`: `e` for each element of the packs in it.
@@ -695,11 +672,9 @@ impl Checker<'_> {
                     Meaning::Type(_) | Meaning::Value(_) => info.meaning,
                     _ => Meaning::Same(inner),
                 };
-                return self.set(expr, ExprInfo { ty: info.ty, coerce: None, meaning, lvalue: info.lvalue });
+                return self.set(expr, ExprInfo::new(info.ty, meaning, info.lvalue));
             }
-            let span = self.span(expr);
-            self.error("E30105", span, "'expand' needs a pack: name one with 'each'");
-            return self.set_error(expr);
+            return self.fail(expr, "E30105", "'expand' needs a pack: name one with 'each'");
         };
         if let Meaning::Func { .. } | Meaning::Namespace(_) = info.meaning {
             self.infer(inner, None);
@@ -711,6 +686,6 @@ impl Checker<'_> {
             Meaning::Type(_) => Meaning::Type(ty),
             _ => Meaning::Expand { inner, shape },
         };
-        self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue: info.lvalue })
+        self.set(expr, ExprInfo::new(ty, meaning, info.lvalue))
     }
 }
