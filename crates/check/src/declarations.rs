@@ -29,7 +29,7 @@ impl Program {
     /// Checks every file except the library's.
     pub fn check_all(&mut self) {
         for file in 0..self.ast.files.len() {
-            if self.module_of_index.get(&file).is_some_and(|&m| m != 0) {
+            if self.modules.of_index.get(&file).is_some_and(|&m| m != 0) {
                 self.check_file(file);
             }
         }
@@ -166,7 +166,7 @@ impl Program {
             self.check_stage(&attribute);
         }
         if let Some(generics) = self.ast.decls[decl].generics.clone() {
-            let written = generics.params.iter().filter(|param| !self.interface_params.contains(param));
+            let written = generics.params.iter().filter(|param| !self.opened.params.contains(param));
             self.check_names(&written.copied().collect::<Vec<_>>());
             self.constraints_of(decl);
         }
@@ -260,7 +260,7 @@ impl Program {
     /// Reports a `using` whose name is not a namespace of any module.
     fn check_using(&mut self, expr: ExprId) {
         let ExprKind::Name(name) = self.ast.exprs[expr].kind else { return };
-        let declared = self.modules.iter().filter_map(|module| module.names.get(&name)).flatten();
+        let declared = self.modules.all.iter().filter_map(|module| module.names.get(&name)).flatten();
         let is_namespace = |&&decl: &&DeclId| matches!(self.ast.decls[decl].kind, DeclKind::Namespace { .. });
         if declared.clone().any(|decl| is_namespace(&decl)) {
             return;
@@ -395,7 +395,7 @@ impl Program {
         }
         for interface in interfaces {
             let TyKind::Interface(idecl, args) = self.types[interface].clone() else { continue };
-            let magic = self.magic.get(&idecl).copied();
+            let magic = self.magics.of.get(&idecl).copied();
             if magic == Some(Magic::Differentiable) {
                 self.check_differential(decl, ty);
                 self.check_differentiable_type(decl, ty);
@@ -426,9 +426,7 @@ impl Program {
     fn check_fulfilment(&mut self, decl: DeclId, ty: Ty, member: DeclId, interface: Ty) {
         let TyKind::Interface(_, args) = self.types[interface].clone() else { return };
         let name = self.ast.decls[member].name;
-        let own: Vec<_> = self.own_params(member).into_iter().map(|p| self.param_arg(p)).collect();
-        let args = args.iter().cloned().chain(own).collect();
-        let func = FuncRef { decl: member, args, self_ty: Some(ty) };
+        let func = self.required_ref(member, &args, ty);
         let is_fulfilled = match self.ast.decls[member].kind {
             DeclKind::AssociatedType { .. } if name == self.words.empty => true,
             DeclKind::AssociatedType { .. } => {
@@ -451,6 +449,12 @@ impl Program {
         if !is_fulfilled && !self.is_given_elsewhere(decl, ty, member) {
             self.report_unfulfilled(decl, &func, interface);
         }
+    }
+
+    /// A requirement of an interface with these arguments, for a type.
+    fn required_ref(&mut self, member: DeclId, args: &[GenericArg], ty: Ty) -> FuncRef {
+        let own: Vec<_> = self.own_params(member).into_iter().map(|p| self.param_arg(p)).collect();
+        FuncRef { decl: member, args: args.iter().cloned().chain(own).collect(), self_ty: Some(ty) }
     }
 
     /// Reports an associated type that does not conform to the bounds which the interface puts on it.
@@ -481,9 +485,7 @@ impl Program {
         if level == Level::None || !matches!(self.ast.decls[member].kind, DeclKind::Func { .. }) {
             return;
         }
-        let own: Vec<_> = self.own_params(member).into_iter().map(|p| self.param_arg(p)).collect();
-        let func =
-            FuncRef { decl: member, args: args.iter().cloned().chain(own).collect(), self_ty: Some(ty) };
+        let func = self.required_ref(member, args, ty);
         let Resolved::Func(found) = self.resolve_requirement(&func) else { return };
         if self.check_lost_types(&func, &found) {
             return;
@@ -551,7 +553,7 @@ impl Program {
     /// programs use. `decl` declares the type, or is an extension of it.
     pub(crate) fn check_differential(&mut self, decl: DeclId, ty: Ty) {
         let TyKind::Struct(own, _) = self.types[ty] else { return };
-        if self.is_core(own) || !self.differentials_checked.insert(own) {
+        if self.is_core(own) || !self.queries.differential_types.is_first(own) {
             return;
         }
         let Some(differential) = self.differential(ty) else { return };
@@ -675,15 +677,15 @@ impl Program {
 
     /// The functions of a module that have a name; `S.f` and `n.f` name members.
     pub fn find_function(&self, file: usize, name: &str) -> Vec<DeclId> {
-        let Some(&module) = self.module_of_index.get(&file) else { return Vec::new() };
+        let Some(&module) = self.modules.of_index.get(&file) else { return Vec::new() };
         let name = name.replace("::", ".");
         let mut parts = name.split('.');
         let Some(first) = parts.next().and_then(|p| self.ast.symbols.find(p)) else { return Vec::new() };
         let mut found: Vec<DeclId> =
-            self.modules[module].names.get(&first).map(|d| d.to_vec()).unwrap_or_default();
+            self.modules.all[module].names.get(&first).map(|d| d.to_vec()).unwrap_or_default();
         if found.is_empty() {
-            for &import in &self.modules[module].imports {
-                found.extend(self.modules[import].names.get(&first).into_iter().flatten());
+            for &import in &self.modules.all[module].imports {
+                found.extend(self.modules.all[import].names.get(&first).into_iter().flatten());
             }
         }
         for part in parts {

@@ -22,6 +22,7 @@ mod flow;
 mod generics;
 mod names;
 pub mod program;
+mod queries;
 pub mod signature;
 mod stmts;
 pub mod tables;
@@ -32,7 +33,7 @@ pub mod types;
 pub use derivatives::listing::{How, Witnessed};
 pub use derivatives::precedence::{ModuleId, View};
 pub use derivatives::pullback::HalfOf;
-pub use names::loader::{ModuleLoader, NoModules};
+pub use names::modules::{ModuleLoader, NoModules};
 pub use program::Program;
 pub use signature::{
     Accessors, Applied, Derivatives, DiffFieldTarget, Direction, Level, ParamSig, Resolved, Role, Signature,

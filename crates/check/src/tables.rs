@@ -7,6 +7,7 @@
 use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+pub use syntax::ast::DiffOp;
 use syntax::ast::{BinaryOp, SizeOfKind, UnaryOp};
 use syntax::{DeclId, ExprId, StmtId};
 
@@ -109,36 +110,6 @@ impl Callable {
             at = inner;
         }
         ops
-    }
-}
-
-/// A derivative operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum DiffOp {
-    /// `fwd_diff`
-    Fwd,
-    /// `bwd_diff`
-    Bwd,
-    /// `__apply`; applies only to a function itself, not to another derivative.
-    Apply,
-    /// `__linearize`; applies only to a function itself, not to another derivative.
-    Linearize,
-}
-
-impl DiffOp {
-    /// The operator's keyword in the language.
-    pub fn word(self) -> &'static str {
-        match self {
-            DiffOp::Fwd => "fwd_diff",
-            DiffOp::Bwd => "bwd_diff",
-            DiffOp::Apply => "__apply",
-            DiffOp::Linearize => "__linearize",
-        }
-    }
-
-    /// The operator runs in reverse mode.
-    pub fn is_backward(self) -> bool {
-        matches!(self, DiffOp::Bwd | DiffOp::Apply)
     }
 }
 

@@ -86,10 +86,7 @@ impl Analysis {
                 ExprKind::Call { callee: head, .. }
                 | ExprKind::Generic { base: head, .. }
                 | ExprKind::Paren(head)
-                | ExprKind::FwdDiff(head)
-                | ExprKind::BwdDiff(head)
-                | ExprKind::Apply(head)
-                | ExprKind::Linearize(head)
+                | ExprKind::Derivative(_, head)
                     if *head == at => {}
                 // `f.bwd_diff(…)`
                 ExprKind::Member { base, name, .. }

@@ -115,6 +115,11 @@ impl Ast {
         self.name(self.decls[decl].name)
     }
 
+    /// A declaration and those around it, innermost first.
+    pub fn enclosing(&self, decl: DeclId) -> impl Iterator<Item = DeclId> {
+        std::iter::successors(Some(decl), |&decl| self.decls[decl].parent)
+    }
+
     /// Makes a declaration that the source does not contain.
     pub fn new_decl(&mut self, kind: DeclKind, name: Symbol, span: Span, parent: Option<DeclId>) -> DeclId {
         self.decls.push(Decl {
@@ -234,14 +239,8 @@ pub enum ExprKind {
     InitList(Vec<ExprId>),
     /// `no_diff e`
     NoDiff(ExprId),
-    /// `fwd_diff(f)`, `__fwd_diff(f)`
-    FwdDiff(ExprId),
-    /// `bwd_diff(f)`, `__bwd_diff(f)`
-    BwdDiff(ExprId),
-    /// `__apply(f)`
-    Apply(ExprId),
-    /// `__linearize(f)`
-    Linearize(ExprId),
+    /// `fwd_diff(f)` and the other derivative operators.
+    Derivative(DiffOp, ExprId),
     /// `e is T`
     Is(ExprId, ExprId),
     /// `e as T`
@@ -298,10 +297,7 @@ impl ExprKind {
             | ExprKind::Postfix(_, e)
             | ExprKind::Paren(e)
             | ExprKind::NoDiff(e)
-            | ExprKind::FwdDiff(e)
-            | ExprKind::BwdDiff(e)
-            | ExprKind::Apply(e)
-            | ExprKind::Linearize(e)
+            | ExprKind::Derivative(_, e)
             | ExprKind::SizeOf(_, e)
             | ExprKind::Expand(e)
             | ExprKind::Each(e)
@@ -381,6 +377,36 @@ impl BinaryOp {
             BinaryOp::Ge => ">=",
             BinaryOp::Comma => ",",
         }
+    }
+}
+
+/// A derivative operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DiffOp {
+    /// `fwd_diff`
+    Fwd,
+    /// `bwd_diff`
+    Bwd,
+    /// `__apply`; applies only to a function itself, not to another derivative.
+    Apply,
+    /// `__linearize`; applies only to a function itself, not to another derivative.
+    Linearize,
+}
+
+impl DiffOp {
+    /// The operator's keyword in the language.
+    pub fn word(self) -> &'static str {
+        match self {
+            DiffOp::Fwd => "fwd_diff",
+            DiffOp::Bwd => "bwd_diff",
+            DiffOp::Apply => "__apply",
+            DiffOp::Linearize => "__linearize",
+        }
+    }
+
+    /// The operator runs in reverse mode.
+    pub fn is_backward(self) -> bool {
+        matches!(self, DiffOp::Bwd | DiffOp::Apply)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::program::Program;
 use crate::signature::{Applied, Direction, ParamSig, Signature, Subst, ThisSig};
 use crate::tables::FuncRef;
 use crate::types::follow_up::text;
-use crate::types::{GenericArg, Ty, TyKind};
+use crate::types::{Ty, TyKind};
 
 impl Program {
     /// The function that an `__apply` extension extends, as named in the extension.
@@ -52,11 +52,8 @@ impl Program {
             }
             let n = self.own_params(func.decl).len().min(func.args.len());
             let given = func.args[func.args.len() - n..].to_vec();
-            let explicit = candidate.explicit.iter().zip(&given).all(|(a, b)| match (a, b) {
-                (GenericArg::Type(a), GenericArg::Type(b)) => self.unify(*a, *b, &own, &mut env),
-                (GenericArg::Val(a), GenericArg::Val(b)) => self.unify_val(a, b, &own, &mut env),
-                _ => false,
-            });
+            let explicit = candidate.explicit.iter().zip(&given);
+            let explicit = explicit.fold(true, |fits, (a, b)| fits && self.unify_arg(a, b, &own, &mut env));
             if explicit && let Some(applied) = self.applied(func, decl, &own, env) {
                 return Some(applied);
             }
@@ -150,7 +147,7 @@ impl Program {
 
     fn bad_apply(&mut self, decl: DeclId, message: Message, help: impl Into<Message>) {
         let span = self.ast.decls[decl].name_span;
-        if !self.diagnostics.iter().any(|d| d.primary.span == span) {
+        if !self.is_told(span) {
             self.report(Diagnostic::error("E31149", span, message).help(help));
         }
     }

@@ -8,7 +8,7 @@ use syntax::{DeclId, Diagnostic, Span};
 
 use crate::derivatives::precedence::View;
 use crate::program::Program;
-use crate::signature::{Level, Resolved};
+use crate::signature::{Level, Resolved, Role};
 use crate::tables::{DiffOp, FuncRef};
 use crate::types::builtin::Magic;
 use crate::types::follow_up::text;
@@ -65,10 +65,7 @@ impl Program {
             }
         }
         for attribute in self.ast.decls[decl].attributes.clone() {
-            let words = &self.words;
-            let is_of =
-                [words.forward_derivative_of, words.backward_derivative_of, words.primal_substitute_of]
-                    .contains(&attribute.name);
+            let is_of = self.words.role(attribute.name).is_some_and(|role| role != Role::Apply);
             let Some(&target) = attribute.args.first().filter(|_| is_of) else { continue };
             let found = self.named_functions(decl, target);
             let span = self.span(target);
@@ -123,22 +120,13 @@ impl Program {
 
     /// Reports `no_diff` where no derivatives are computed.
     pub(crate) fn check_no_diff(&mut self, scope: DeclId, span: Span) {
-        let mut at = Some(scope);
-        while let Some(decl) = at {
-            match self.ast.decls[decl].kind {
-                DeclKind::Func { .. } | DeclKind::Init { .. } | DeclKind::Accessor { .. } => {
-                    let in_lambda = self.ast.decls[decl].name == self.words.call
-                        && self.container_of(decl).is_some_and(|c| self.ast.decl_name(c) == "$lambda");
-                    if in_lambda || self.is_core(decl) || self.is_about_derivatives(decl) {
-                        return;
-                    }
-                    let message = "'no_diff' has no meaning in a function that is not differentiable";
-                    let help = "remove it, or mark the function '[Differentiable]'";
-                    self.report(Diagnostic::error("E38033", span, message).help(help));
-                    return;
-                }
-                _ => at = self.ast.decls[decl].parent,
-            }
+        let Some(decl) = self.ast.enclosing(scope).find(|&d| self.is_function(d)) else { return };
+        let in_lambda = self.ast.decls[decl].name == self.words.call
+            && self.container_of(decl).is_some_and(|c| self.ast.decl_name(c) == "$lambda");
+        if !in_lambda && !self.is_core(decl) && !self.is_about_derivatives(decl) {
+            let message = "'no_diff' has no meaning in a function that is not differentiable";
+            let help = "remove it, or mark the function '[Differentiable]'";
+            self.report(Diagnostic::error("E38033", span, message).help(help));
         }
     }
 

@@ -9,7 +9,8 @@ use syntax::ast::{DeclKind, Modifiers};
 use syntax::{DeclId, ExprId};
 
 use crate::exprs::infer::Checker;
-use crate::program::{Program, last_name};
+use crate::names::enter::last_name;
+use crate::program::Program;
 use crate::signature::DiffFieldTarget;
 use crate::tables::Meaning;
 use crate::types::builtin::Magic;
@@ -18,7 +19,7 @@ use crate::types::{GenericArg, Ty, TyKind};
 impl Program {
     /// The `Differential` of a type; `None` if it is not differentiable.
     pub fn differential(&mut self, ty: Ty) -> Option<Ty> {
-        if let Some(&found) = self.differentials.get(&ty) {
+        if let Some(&found) = self.queries.differentials.get(&ty) {
             return found;
         }
         let result = match self.types[ty].clone() {
@@ -46,16 +47,17 @@ impl Program {
             TyKind::Struct(decl, _) => {
                 // A struct may be part of its own differential: during the computation it counts as its own
                 // differential.
-                self.differentials.insert(ty, Some(ty));
+                self.queries.differentials.begin_as(&ty, Some(ty));
                 let result = if self.declares(ty, Magic::Differentiable) {
                     Some(self.struct_differential(ty, decl))
                 } else {
                     None
                 };
-                if self.facets_depth > 0 {
-                    self.differentials.remove(&ty);
+                if self.queries.facets.open().len() > 0 {
+                    self.queries.differentials.end(&ty);
+                    self.queries.differentials.forget(&ty);
                 } else {
-                    self.differentials.insert(ty, result);
+                    self.queries.differentials.finish(&ty, result);
                 }
                 return result;
             }
@@ -91,8 +93,9 @@ impl Program {
             | TyKind::NoneLiteral
             | TyKind::Function(..) => None,
         };
-        if self.facets_depth == 0 {
-            self.differentials.insert(ty, result);
+        // While facets are collected, what conforms is only known in part.
+        if self.queries.facets.open().len() == 0 {
+            self.queries.differentials.insert(ty, result);
         }
         result
     }
@@ -130,6 +133,16 @@ impl Program {
         if own { ty } else { self.types.intern(TyKind::SynthDiff(ty)) }
     }
 
+    /// The primal and the differential of a pair.
+    pub(crate) fn halves(&mut self, pair: Ty) -> Option<(Ty, Ty)> {
+        let (primal, differential) = match self.types[pair] {
+            TyKind::DiffPair(primal) => (primal, self.differential(primal)),
+            TyKind::DiffPtrPair(primal) => (primal, self.pointer_differential(primal)),
+            _ => return None,
+        };
+        Some((primal, differential.unwrap_or(primal)))
+    }
+
     /// The `Differential` of an `IDifferentiablePtrType`.
     pub fn pointer_differential(&mut self, ty: Ty) -> Option<Ty> {
         match self.types[ty] {
@@ -163,10 +176,9 @@ impl Program {
     /// `extension<T : I> T : …`.
     fn extended_differential(&mut self, ty: Ty) -> Option<Ty> {
         let interface = self.magic_type(Magic::DifferentiablePtr)?;
-        if self.conform_busy.contains(&(ty, interface)) {
+        if !self.queries.conformances.begin(&(ty, interface)) {
             return None;
         }
-        self.conform_busy.push((ty, interface));
         let name = self.words.differential;
         let mut found = None;
         for facet in self.blanket_facets_with(ty, name) {
@@ -177,7 +189,7 @@ impl Program {
                 found = Some(self.substitute(declared, &facet.env));
             }
         }
-        self.conform_busy.pop();
+        self.queries.conformances.end(&(ty, interface));
         found
     }
 

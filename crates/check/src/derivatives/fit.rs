@@ -7,8 +7,9 @@ use syntax::{DeclId, Diagnostic, ExprId, Message};
 
 use crate::derivatives::precedence::ModuleId;
 use crate::exprs::infer::Checker;
+use crate::names::enter::last_name;
 use crate::names::lookup::Ref;
-use crate::program::{Program, last_name};
+use crate::program::Program;
 use crate::signature::{Role, Signature, Subst};
 use crate::tables::{Callable, DiffOp, FuncRef};
 use crate::types::follow_up::text;
@@ -44,11 +45,7 @@ impl Program {
             let n = self.own_params(func.decl).len().min(candidate.explicit.len());
             let given = &func.args[func.args.len() - n.min(func.args.len())..];
             let mut env = Subst::default();
-            return candidate.explicit.iter().zip(given).all(|(a, b)| match (a, b) {
-                (GenericArg::Type(a), GenericArg::Type(b)) => self.unify(*a, *b, &own, &mut env),
-                (GenericArg::Val(a), GenericArg::Val(b)) => self.unify_val(a, b, &own, &mut env),
-                _ => false,
-            });
+            return candidate.explicit.iter().zip(given).all(|(a, b)| self.unify_arg(a, b, &own, &mut env));
         }
         false
     }
@@ -68,7 +65,7 @@ impl Program {
             self.diagnostics.truncate(before);
             let span = self.span(expr);
             let name = last_name(&self.ast, expr).map_or("", |n| self.ast.name(n)).to_string();
-            let missing = !self.diagnostics.iter().any(|d| d.primary.span == span);
+            let missing = !self.is_told(span);
             if missing {
                 self.error("E31148", span, format!("'{name}' is not a function that is known here"));
             }
@@ -85,7 +82,7 @@ impl Program {
         let span = self.span(expr);
         let unknown =
             self.has_unknown_bases(func) || candidates.iter().any(|c| self.has_unknown_types(c.decl));
-        if !self.diagnostics.iter().any(|d| d.primary.span == span) && !unknown {
+        if !self.is_told(span) && !unknown {
             let name = last_name(&self.ast, expr).map_or("", |n| self.ast.name(n)).to_string();
             let help = self.wanted_text(func, role);
             let needs_object = candidates.iter().all(|c| !self.is_static(c.decl));
@@ -151,82 +148,67 @@ impl Program {
         let container = self.container_of(decl);
         let has_pair = self.is_deriv_method(decl);
         let is_static = self.is_static(decl);
-        // Try the receiver as explicit first parameter, or the derivative as a member that uses `this`
-        // without tangent.
-        let mut shapes = Vec::new();
-        if is_static || has_pair {
-            shapes.push(self.wanted_signature(func, role));
+        let params = self.all_generic_params(decl);
+        // The receiver is the explicit first parameter, or the derivative is a member that uses `this` without
+        // tangent.
+        let wanted = if is_static || has_pair {
+            self.wanted_signature(func, role)
         } else if self.is_static(func.decl) {
             // There is no object on which to call the member.
             return None;
         } else {
-            let mut member = self.func_signature(func);
-            if let Some(this) = &mut member.this {
-                this.differentiable = false;
-            }
-            member.this = None;
-            shapes.push(match role {
+            let member = Signature { this: None, ..self.func_signature(func) };
+            match role {
                 Role::Forward => self.apply_op(DiffOp::Fwd, &member),
                 Role::Backward => self.apply_op(DiffOp::Bwd, &member),
                 Role::Substitute | Role::Apply => member,
-            });
-        }
-        let params = self.all_generic_params(decl);
-        for wanted in shapes {
-            if wanted.params.len() != derivative.params.len() {
-                continue;
             }
-            let mut env = Subst::default();
-            let own = self.own_params(decl);
-            env.map.extend(own.iter().copied().zip(explicit.iter().cloned()));
-            // The arguments for the enclosing type, of which the derivative is a member.
-            let owner = self_ty.or(if is_static { None } else { func.self_ty });
-            if let Some(container) = container {
+        };
+        if wanted.params.len() != derivative.params.len() {
+            return None;
+        }
+        let mut env = Subst::default();
+        env.map.extend(self.own_params(decl).into_iter().zip(explicit.iter().cloned()));
+        // The arguments for the enclosing type, of which the derivative is a member.
+        if let Some(container) = container
+            && let Some(ty) = self_ty.or(func.self_ty)
+        {
+            let generic = self.self_type(container);
+            self.unify(generic, ty, &params, &mut env);
+        }
+        for (have, want) in derivative.params.iter().zip(&wanted.params) {
+            let known = self.substitute(have.ty, &env);
+            if known != want.ty && !self.unify(have.ty, want.ty, &params, &mut env) {
+                return None;
+            }
+        }
+        // For a function without parameters, assign the generic arguments by position.
+        if params.len() == func.args.len() {
+            for (&param, arg) in params.iter().zip(&func.args) {
+                if env.get(param).is_none() {
+                    env.map.push((param, arg.clone()));
+                }
+            }
+        }
+        if params.iter().any(|&p| env.get(p).is_none()) {
+            return None;
+        }
+        let fits = |have: Ty, want: Ty| have == want || have == Ty::ERROR || want == Ty::ERROR;
+        let mut same = derivative.params.iter().zip(&wanted.params).all(|(have, want)| {
+            let dir = have.dir == want.dir || !have.dir.is_written() && !want.dir.is_written();
+            dir && fits(self.substitute(have.ty, &env), want.ty)
+        });
+        same &= fits(self.substitute(derivative.ret, &env), wanted.ret);
+        if !same || !self.satisfies(decl, &env) {
+            return None;
+        }
+        let self_ty = match container {
+            Some(container) if is_static => {
                 let generic = self.self_type(container);
-                if let Some(ty) = owner.or(func.self_ty) {
-                    self.unify(generic, ty, &params, &mut env);
-                }
+                Some(self.substitute(generic, &env))
             }
-            let mut fits = true;
-            for (have, want) in derivative.params.iter().zip(&wanted.params) {
-                let known = self.substitute(have.ty, &env);
-                if known != want.ty && !self.unify(have.ty, want.ty, &params, &mut env) {
-                    fits = false;
-                    break;
-                }
-            }
-            // For a function without parameters, assign the generic arguments by position.
-            if fits && params.iter().any(|&p| env.get(p).is_none()) && params.len() == func.args.len() {
-                for (&param, arg) in params.iter().zip(&func.args) {
-                    if env.get(param).is_none() {
-                        env.map.push((param, arg.clone()));
-                    }
-                }
-            }
-            if !fits || params.iter().any(|&p| env.get(p).is_none()) {
-                continue;
-            }
-            let same = derivative.params.iter().zip(&wanted.params).all(|(have, want)| {
-                let ty = self.substitute(have.ty, &env);
-                let dir = have.dir == want.dir || !have.dir.is_written() && !want.dir.is_written();
-                dir && (ty == want.ty || ty == Ty::ERROR || want.ty == Ty::ERROR)
-            });
-            let ret = self.substitute(derivative.ret, &env);
-            let same = same && (ret == wanted.ret || ret == Ty::ERROR || wanted.ret == Ty::ERROR);
-            if !same || !self.satisfies(decl, &env) {
-                continue;
-            }
-            let args = params.iter().filter_map(|&p| env.get(p).cloned()).collect();
-            let self_ty = match container {
-                Some(_) if !is_static => func.self_ty,
-                Some(container) => {
-                    let generic = self.self_type(container);
-                    Some(self.substitute(generic, &env))
-                }
-                None => None,
-            };
-            return Some(FuncRef { decl, args, self_ty });
-        }
-        None
+            container => func.self_ty.filter(|_| container.is_some()),
+        };
+        Some(self.func_ref(decl, &env, self_ty))
     }
 }

@@ -164,7 +164,7 @@ impl Program {
     fn module_name(&self, decl: DeclId) -> Option<String> {
         let module = self.module_of(decl);
         let files = self.ast.files.iter().enumerate();
-        let own = files.filter(|(idx, _)| self.module_of_index.get(idx) == Some(&module));
+        let own = files.filter(|(idx, _)| self.modules.of_index.get(idx) == Some(&module));
         own.flat_map(|(_, f)| &f.decls).find_map(|&d| match &self.ast.decls[d].kind {
             DeclKind::Module(name) => Some(name.clone()),
             _ => None,

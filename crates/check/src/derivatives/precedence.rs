@@ -67,13 +67,13 @@ impl Program {
     }
 
     pub(crate) fn asking_module(&self, module: usize) -> ModuleId {
-        if self.has_retroactive { ModuleId(module as u32) } else { ModuleId(0) }
+        if self.registry.has_retroactive { ModuleId(module as u32) } else { ModuleId(0) }
     }
 
     /// Normalises a view for a function: keeps it if the function's derivatives may depend on the view, and
     /// returns the default view otherwise.
     pub fn seen_by(&mut self, decl: DeclId, view: View) -> View {
-        if self.has_retroactive && self.is_retroactive(decl) { view } else { View::default() }
+        if self.registry.has_retroactive && self.is_retroactive(decl) { view } else { View::default() }
     }
 
     /// The rank of a table; `None` if it is not visible. `home` is the module of the function.
@@ -104,21 +104,7 @@ impl Program {
 
     /// The number of imports through which a module sees another's names; `None` if it does not see them.
     fn distance(&self, from: usize, to: usize) -> Option<u32> {
-        let mut queue = vec![(from, 0)];
-        let mut next = 0;
-        while let Some(&(at, distance)) = queue.get(next) {
-            next += 1;
-            if at == to {
-                return Some(distance);
-            }
-            let more = if at == from { &self.modules[at].imports } else { &self.modules[at].exported };
-            for &module in more {
-                if !queue.iter().any(|q| q.0 == module) {
-                    queue.push((module, distance + 1));
-                }
-            }
-        }
-        None
+        self.modules.seen_from(from).into_iter().find(|seen| seen.0 == to).map(|seen| seen.1)
     }
 
     /// Returns true if a module imports another, directly or indirectly.
@@ -127,7 +113,7 @@ impl Program {
         let mut next = 0;
         while let Some(&at) = queue.get(next) {
             next += 1;
-            for &module in &self.modules[at].imports {
+            for &module in &self.modules.all[at].imports {
                 if module == to {
                     return true;
                 }
@@ -142,7 +128,7 @@ impl Program {
     /// Returns true if other modules may name a declaration: it and all enclosing declarations are `public`,
     /// or its module does not use visibility modifiers.
     pub(crate) fn is_visible_outside(&self, decl: DeclId) -> bool {
-        if !self.modules[self.module_of(decl)].has_visibility {
+        if !self.modules.all[self.module_of(decl)].has_visibility {
             return true;
         }
         let mut at = Some(decl);

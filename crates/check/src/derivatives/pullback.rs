@@ -18,7 +18,8 @@ use syntax::DeclId;
 use syntax::ast::{DeclKind, Modifiers};
 
 use crate::derivatives::precedence::{ModuleId, View};
-use crate::program::{Names, Program};
+use crate::names::enter::Names;
+use crate::program::Program;
 use crate::signature::Direction;
 use crate::tables::FuncRef;
 use crate::types::builtin::Magic;
@@ -70,7 +71,7 @@ impl Program {
     }
 
     fn with_pullback(&mut self, decl: DeclId, args: crate::types::Args) -> Option<HalfOf> {
-        let Pullback { of, asks, forward, .. } = *self.pullback_decls.get(&decl)?;
+        let Pullback { of, asks, forward, .. } = *self.made.pullback_decls.get(&decl)?;
         let self_ty = self.container_of(of).map(|c| self.self_type(c));
         let func = FuncRef { decl: of, args, self_ty: None };
         let env = self.subst_of(&func);
@@ -80,11 +81,11 @@ impl Program {
 
     /// The module that requested the derivative which a pullback's call operator runs.
     pub fn asked_by(&self, operator: &FuncRef) -> Option<ModuleId> {
-        self.pullback_decls.get(&operator.decl).map(|p| p.asks)
+        self.made.pullback_decls.get(&operator.decl).map(|p| p.asks)
     }
 
     fn pullback_struct(&mut self, of: DeclId, asks: ModuleId, forward: bool) -> DeclId {
-        if let Some(known) = self.pullbacks.get(&(of, asks, forward)) {
+        if let Some(known) = self.made.pullbacks.get(&(of, asks, forward)) {
             return known.context;
         }
         let signature = self.raw_signature(of);
@@ -125,20 +126,20 @@ impl Program {
             && signature.ret_differentiable
             && let Some(differential) = self.differential(signature.ret)
         {
-            self.made_results.insert(operator, differential);
+            self.made.results.insert(operator, differential);
         }
         self.mark_differentiable(operator);
         members.push(operator);
         let mut names = Names::default();
         names.entry(call).or_default().push(operator);
         self.ast.decls[context].kind = DeclKind::Struct { bases: Vec::new(), members };
-        self.members.insert(context, Rc::new(names));
+        self.scopes.members.insert(context, Rc::new(names));
         let bases: Vec<Ty> = self.magic_type(Magic::Differentiable).into_iter().collect();
-        self.bases.insert(context, bases.into());
+        self.queries.bases.insert(context, bases.into());
         let pullback = Pullback { of, asks, context, forward };
-        self.pullbacks.insert((of, asks, forward), pullback);
-        self.pullback_decls.insert(operator, pullback);
-        self.pullback_decls.insert(context, pullback);
+        self.made.pullbacks.insert((of, asks, forward), pullback);
+        self.made.pullback_decls.insert(operator, pullback);
+        self.made.pullback_decls.insert(context, pullback);
         context
     }
 

@@ -24,7 +24,7 @@ impl Program {
         if let Some(ty) = self.tables.decl_types[decl] {
             return ty;
         }
-        if !self.types_busy.insert(decl) {
+        if !self.queries.decl_types.begin(&decl) {
             let span = self.ast.decls[decl].name_span;
             let name = self.ast.decl_name(decl).to_string();
             self.error("E39999", span, format!("the type of '{name}' depends on itself"));
@@ -71,7 +71,7 @@ impl Program {
             DeclKind::ValueParam { ty, .. } => {
                 // Not looked up among the members of the parameter's owner, whose bases may be in the middle
                 // of being resolved.
-                let owner = self.param_owner.get(&decl).copied();
+                let owner = self.scopes.param_owner.get(&decl).copied();
                 let mut checker = Checker::new(self, decl);
                 checker.outside_of = owner;
                 checker.type_expr(ty)
@@ -105,7 +105,7 @@ impl Program {
             | DeclKind::Unsupported(_)
             | DeclKind::Empty => Ty::ERROR,
         };
-        self.types_busy.remove(&decl);
+        self.queries.decl_types.end(&decl);
         self.tables.decl_types[decl] = Some(ty);
         ty
     }
@@ -146,7 +146,7 @@ impl Program {
 
     /// The signature as declared.
     pub(crate) fn raw_signature(&mut self, decl: DeclId) -> Rc<Signature> {
-        if let Some(found) = self.signatures.get(&decl) {
+        if let Some(found) = self.queries.signatures.get(&decl) {
             return found.clone();
         }
         let mut params = Vec::new();
@@ -161,7 +161,7 @@ impl Program {
         }
         let ret = match self.ast.decls[decl].kind.clone() {
             DeclKind::Func { result: Some(result), .. } => Checker::new(self, decl).type_expr(result),
-            DeclKind::Func { result: None, .. } => self.made_results.get(&decl).copied().unwrap_or(Ty::VOID),
+            DeclKind::Func { result: None, .. } => self.made.results.get(&decl).copied().unwrap_or(Ty::VOID),
             DeclKind::Init { .. } => self.container_of(decl).map_or(Ty::ERROR, |c| self.self_type(c)),
             DeclKind::Accessor { kind: AccessorKind::Set, .. } => Ty::VOID,
             DeclKind::Accessor { .. } | DeclKind::Subscript { .. } | DeclKind::Property { .. } => {
@@ -175,7 +175,7 @@ impl Program {
         let ret_differentiable = has_tangent && !ret_pointer_like;
         let this = self.raw_this(decl);
         let signature = Rc::new(Signature { params, ret, ret_differentiable, ret_pointer_like, this });
-        self.signatures.insert(decl, signature.clone());
+        self.queries.signatures.insert(decl, signature.clone());
         signature
     }
 
@@ -240,7 +240,7 @@ impl Program {
     /// `__func_extension` makes differentiable for some arguments.
     pub(crate) fn is_judged_late(&self, decl: DeclId) -> bool {
         self.is_core(decl)
-            || self.late_names.contains(&self.ast.decls[decl].name)
+            || self.registry.late_names.contains(&self.ast.decls[decl].name)
                 && (self.ast.decls[decl].generics.is_some()
                     || self.container_of(decl).is_some_and(|c| self.ast.decls[c].generics.is_some()))
     }

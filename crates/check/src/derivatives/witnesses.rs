@@ -45,13 +45,21 @@ impl Program {
     /// The derivatives of a function as seen by the requesting module: see [`crate::derivatives::precedence`].
     pub fn derivatives_of(&mut self, func: &FuncRef, view: View) -> Derivatives {
         let view = self.seen_by(func.decl, view);
-        let key = (func.clone(), view);
-        if let Some(found) = self.derivatives.get(&key) {
-            return (**found).clone();
-        }
-        if !self.derivatives_busy.insert(func.clone()) {
+        // While the derivatives of a function are collected, it has none.
+        if self.queries.witnesses.is_open(func) {
             return Derivatives::default();
         }
+        let key = (func.clone(), view);
+        let found = self.query(
+            |q| &mut q.derivatives,
+            key,
+            Rc::default(),
+            |p| Rc::new(p.applying_derivatives(func, view)),
+        );
+        (*found).clone()
+    }
+
+    fn applying_derivatives(&mut self, func: &FuncRef, view: View) -> Derivatives {
         let entries = self.entries(func);
         let mut out = Derivatives::default();
         let redeclared = self.redeclarations(func.decl);
@@ -99,21 +107,16 @@ impl Program {
         if let (Some(span), Some(by)) = (beside, out.spans.substitute) {
             self.report_overridden(func, span, by);
         }
-        self.derivatives_busy.remove(func);
-        self.derivatives.insert(key, Rc::new(out.clone()));
         out
     }
 
     /// Reports a derivative that is overridden by a substitute which is equally near.
     fn report_overridden(&mut self, func: &FuncRef, span: Span, by: Span) {
-        if self.diagnostics.iter().any(|d| d.code == "E31160" && d.primary.span == span) {
-            return;
-        }
         let name = self.ast.decl_name(func.decl).to_string();
         let message =
             format!("this derivative of '{name}' is never used: its primal substitute overrides it");
         let diagnostic = Diagnostic::warning("E31160", span, message).note(by, "the substitute");
-        self.report(diagnostic.help("give the substitute this derivative, or remove one of the two"));
+        self.report_once(diagnostic.help("give the substitute this derivative, or remove one of the two"));
     }
 
     /// Returns true if calls of a function have no derivative, whichever module requests one.
@@ -139,17 +142,18 @@ impl Program {
     /// Returns true if a module other than the function's own declares derivatives of functions of this name,
     /// or prototypes of the function.
     pub(crate) fn is_retroactive(&mut self, decl: DeclId) -> bool {
-        if let Some(&known) = self.retroactive.get(&decl) {
-            return known;
-        }
-        let home = self.module_of(decl);
-        let name = self.registered_name(decl);
-        let registered = self.derivative_of.get(&name).is_some_and(|registered| {
-            registered.iter().any(|&(d, _)| ![0, home].contains(&self.module_of(d)))
-        });
-        let found = registered || self.redeclarations(decl).iter().any(|&d| self.module_of(d) != home);
-        self.retroactive.insert(decl, found);
-        found
+        self.query(
+            |q| &mut q.retroactive,
+            decl,
+            false,
+            |p| {
+                let home = p.module_of(decl);
+                let name = p.registered_name(decl);
+                let is_elsewhere = |&(d, _): &(DeclId, usize)| ![0, home].contains(&p.module_of(d));
+                p.registry.derivative_of.get(&name).is_some_and(|found| found.iter().any(is_elsewhere))
+                    || p.redeclarations(decl).iter().any(|&d| p.module_of(d) != home)
+            },
+        )
     }
 
     /// The name by which `…Of` attributes refer to a function. An accessor is named by its kind:
@@ -165,9 +169,10 @@ impl Program {
 
     /// All derivatives that the program declares for a function, by attributes on it and by `…Of` attributes.
     fn entries(&mut self, func: &FuncRef) -> Rc<[Entry]> {
-        if let Some(known) = self.witnesses.get(func) {
-            return known.clone();
-        }
+        self.query(|q| &mut q.witnesses, func.clone(), Rc::from([]), |p| p.declared_derivatives(func).into())
+    }
+
+    fn declared_derivatives(&mut self, func: &FuncRef) -> Vec<Entry> {
         let mut entries = Vec::new();
         for decl in self.redeclarations(func.decl) {
             for (word, role) in [
@@ -183,19 +188,13 @@ impl Program {
             }
         }
         let name = self.registered_name(func.decl);
-        for (derivative, idx) in self.derivative_of.get(&name).cloned().unwrap_or_default() {
+        for (derivative, idx) in self.registry.derivative_of.get(&name).cloned().unwrap_or_default() {
             let attribute = self.ast.decls[derivative].attributes[idx].clone();
             let Some(&target) = attribute.args.first() else { continue };
-            let found = if attribute.name == self.words.apply_of {
+            let found = if let Some(Role::Apply) = self.words.role(attribute.name) {
                 self.fit_apply(func, derivative, target).map(Found::Apply)
             } else {
-                let role = if attribute.name == self.words.forward_derivative_of {
-                    Role::Forward
-                } else if attribute.name == self.words.backward_derivative_of {
-                    Role::Backward
-                } else {
-                    Role::Substitute
-                };
+                let role = self.words.role(attribute.name).unwrap_or(Role::Substitute);
                 if derivative == func.decl || !self.targets(derivative, target, func, role) {
                     continue;
                 }
@@ -206,8 +205,6 @@ impl Program {
                 entries.push(Entry { found, place, span: self.span(target) });
             }
         }
-        let entries: Rc<[Entry]> = entries.into();
-        self.witnesses.insert(func.clone(), entries.clone());
         entries
     }
 
@@ -265,7 +262,7 @@ impl Program {
             }
             if a.place.module != b.place.module {
                 out.ambiguous.push((role, a.span, b.span));
-            } else if !self.diagnostics.iter().any(|d| d.primary.span == b.span) {
+            } else if !self.is_told(b.span) {
                 let name = self.ast.decl_name(func.decl).to_string();
                 let message = format!("'{name}' has this derivative already");
                 let diagnostic = Diagnostic::error("E31146", b.span, message);
@@ -291,9 +288,7 @@ impl Program {
             .note(first, "one is here")
             .note(second, "and one is here")
             .help("declare the one that is meant in this module, or import only one of the two");
-        if !self.diagnostics.iter().any(|d| d.code == "E31146" && d.primary.span == span) {
-            self.report(diagnostic);
-        }
+        self.report_once(diagnostic);
     }
 
     /// The degree to which a declaration is marked differentiable.
@@ -329,12 +324,12 @@ impl Program {
         let name = self.ast.decls[decl].name;
         let module = self.module_of(decl);
         let mut others: Vec<DeclId> = Vec::new();
-        for m in 0..self.modules.len() {
+        for m in 0..self.modules.all.len() {
             if m == module
-                || self.modules[m].imports.contains(&module)
-                || self.modules[module].imports.contains(&m)
+                || self.modules.all[m].imports.contains(&module)
+                || self.modules.all[module].imports.contains(&m)
             {
-                others.extend(self.modules[m].names.get(&name).into_iter().flatten().copied());
+                others.extend(self.modules.all[m].names.get(&name).into_iter().flatten().copied());
             }
         }
         let own = self.raw_signature(decl);
@@ -370,7 +365,7 @@ impl Program {
         // `dzero` and `dadd` are differentiable.
         let container = self.container_of(func.decl);
         if container
-            .is_some_and(|c| self.magic.get(&c) == Some(&crate::types::builtin::Magic::Differentiable))
+            .is_some_and(|c| self.magics.of.get(&c) == Some(&crate::types::builtin::Magic::Differentiable))
         {
             return Level::Backward;
         }
@@ -417,7 +412,7 @@ impl Program {
     /// Checks the targets of all derivatives that name one: a derivative without a matching target would
     /// otherwise go unnoticed.
     pub fn check_derivative_targets(&mut self) {
-        for decl in std::mem::take(&mut self.unchecked_targets) {
+        for decl in std::mem::take(&mut self.registry.unchecked_targets) {
             self.check_derivative_target(decl);
         }
     }
@@ -426,13 +421,8 @@ impl Program {
     /// which it fits.
     fn check_derivative_target(&mut self, decl: DeclId) {
         for attribute in self.ast.decls[decl].attributes.clone() {
-            let role = match attribute.name {
-                name if name == self.words.forward_derivative_of => Some(Role::Forward),
-                name if name == self.words.backward_derivative_of => Some(Role::Backward),
-                name if name == self.words.primal_substitute_of => Some(Role::Substitute),
-                name if name == self.words.apply_of => None,
-                _ => continue,
-            };
+            let Some(role) = self.words.role(attribute.name) else { continue };
+            let role = Some(role).filter(|&role| role != Role::Apply);
             let Some(&target) = attribute.args.first() else { continue };
             let span = self.span(target);
             let found = Checker::new(self, decl).resolve(target);

@@ -23,9 +23,9 @@ impl Checker<'_> {
         let is_instance = !func.args.is_empty() || func.self_ty.is_some();
         if is_cast || is_instance && !self.p.is_core(func.decl) {
             let caller = self.scope;
-            let calls = self.p.instances.entry(caller).or_default();
+            let calls = self.p.instances.calls.entry(caller).or_default();
             if calls.is_empty() {
-                self.p.instance_callers.push(caller);
+                self.p.instances.callers.push(caller);
             }
             calls.push((func.clone(), span));
         }
@@ -40,9 +40,9 @@ impl Program {
     /// Checks the casts in all bodies that have been checked.
     pub(crate) fn check_bit_casts(&mut self) {
         let mut seen: FxHashSet<FuncRef> = FxHashSet::default();
-        let callers = self.instance_callers.iter();
+        let callers = self.instances.callers.iter();
         let mut work: Vec<(FuncRef, Span)> =
-            callers.filter_map(|caller| self.instances.get(caller)).flatten().cloned().collect();
+            callers.filter_map(|caller| self.instances.calls.get(caller)).flatten().cloned().collect();
         while let Some((func, span)) = work.pop() {
             if self.is_bit_cast(func.decl) {
                 if let [GenericArg::Type(to), GenericArg::Type(from)] = func.args[..] {
@@ -55,7 +55,7 @@ impl Program {
             }
             self.body(func.decl);
             let env = self.subst_of(&func);
-            for (callee, span) in self.instances.get(&func.decl).cloned().unwrap_or_default() {
+            for (callee, span) in self.instances.calls.get(&func.decl).cloned().unwrap_or_default() {
                 work.push((self.substitute_func(&callee, &env), span));
             }
         }

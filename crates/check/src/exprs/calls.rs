@@ -60,14 +60,6 @@ impl Checker<'_> {
                 self.set_type(callee, ty);
                 self.construct(expr, ty, args)
             }
-            Ref::Native(NativeGeneric::Vector) => {
-                let ty = self.p.types.intern(TyKind::Vector(Ty::FLOAT, Val::Int(4)));
-                self.construct(expr, ty, args)
-            }
-            Ref::Native(NativeGeneric::Matrix) => {
-                let ty = self.p.types.matrix(Ty::FLOAT, Val::Int(4), Val::Int(4));
-                self.construct(expr, ty, args)
-            }
             Ref::Native(NativeGeneric::Tuple) => self.make_tuple(expr, args),
             Ref::Native(NativeGeneric::Pair) => self.diff_pair(expr, args, expected),
             Ref::Native(NativeGeneric::Unsupported(name)) => {
@@ -75,11 +67,10 @@ impl Checker<'_> {
                 self.skip_args(args);
                 self.set_error(expr)
             }
-            Ref::Native(_) => {
-                self.error("E30075", span, "generic arguments are missing");
-                self.skip_args(args);
-                self.set_error(expr)
-            }
+            Ref::Native(native) => match self.p.native_default(native) {
+                Some(ty) => self.construct(expr, ty, args),
+                None => self.fail_call(expr, args, "E30075", "generic arguments are missing"),
+            },
             Ref::Generic(decl, outer) => self.construct_generic(expr, decl, &outer, args),
             // `pair.p()` and `pair.d()` denote the halves too.
             Ref::Value(info) if args.is_empty() && matches!(info.meaning, Meaning::PairField { .. }) => {
@@ -90,11 +81,7 @@ impl Checker<'_> {
                 let ty = self.set(callee, info);
                 self.call_value(expr, callee, ty, args)
             }
-            Ref::Namespace(_) => {
-                self.error("E39999", span, "a namespace cannot be called");
-                self.skip_args(args);
-                self.set_error(expr)
-            }
+            Ref::Namespace(_) => self.fail_call(expr, args, "E39999", "a namespace cannot be called"),
             Ref::NotFound => {
                 if let Some(native) = self.native_function(callee) {
                     return match native {
@@ -131,6 +118,18 @@ impl Checker<'_> {
             _ => return None,
         };
         matches!(self.lookup(name), Ref::NotFound).then_some(native)
+    }
+
+    /// Reports an error in a call.
+    fn fail_call(
+        &mut self,
+        expr: ExprId,
+        args: &[ExprId],
+        code: &'static str,
+        message: impl Into<syntax::Message>,
+    ) -> Ty {
+        self.skip_args(args);
+        self.fail(expr, code, message)
     }
 
     /// Infers the arguments of a call that cannot be checked.

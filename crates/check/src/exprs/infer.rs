@@ -233,10 +233,7 @@ impl<'p> Checker<'p> {
             | ExprKind::Member { .. }
             | ExprKind::Static { .. }
             | ExprKind::Generic { .. }
-            | ExprKind::FwdDiff(_)
-            | ExprKind::BwdDiff(_)
-            | ExprKind::Apply(_)
-            | ExprKind::Linearize(_) => self.infer_path(expr),
+            | ExprKind::Derivative(..) => self.infer_path(expr),
             ExprKind::This if self.capture.is_some() => match self.captured_this() {
                 Some(info) => self.set(expr, info),
                 None => self.fail(expr, "E38101", "'this' is only known inside methods"),
@@ -351,17 +348,12 @@ impl<'p> Checker<'p> {
 
     /// The type that `This` denotes here.
     pub(crate) fn this_type(&mut self) -> Ty {
-        let mut at = Some(self.scope);
-        while let Some(decl) = at {
-            if matches!(
-                self.p.ast.decls[decl].kind,
-                DeclKind::Struct { .. } | DeclKind::Interface { .. } | DeclKind::Extension { .. }
-            ) {
-                return self.p.self_type(decl);
-            }
-            at = self.p.ast.decls[decl].parent;
-        }
-        Ty::ERROR
+        let is_type = |d: &DeclId| {
+            let kind = &self.p.ast.decls[*d].kind;
+            matches!(kind, DeclKind::Struct { .. } | DeclKind::Interface { .. } | DeclKind::Extension { .. })
+        };
+        let found = self.p.ast.enclosing(self.scope).find(is_type);
+        found.map_or(Ty::ERROR, |decl| self.p.self_type(decl))
     }
 
     fn infer_path(&mut self, expr: ExprId) -> Ty {
@@ -372,31 +364,22 @@ impl<'p> Checker<'p> {
                 self.set(expr, info)
             }
             Ref::Type(ty) => self.set_type(expr, ty),
-            Ref::Native(NativeGeneric::Vector) => {
-                let ty = self.p.types.intern(TyKind::Vector(Ty::FLOAT, Val::Int(4)));
-                self.set_type(expr, ty)
-            }
-            Ref::Native(NativeGeneric::Matrix) => {
-                let ty = self.p.types.matrix(Ty::FLOAT, Val::Int(4), Val::Int(4));
-                self.set_type(expr, ty)
-            }
             Ref::Native(NativeGeneric::Unsupported(name)) => {
                 let span = self.span(expr);
                 self.unsupported_type(name, span);
                 self.set_error(expr)
             }
-            Ref::Native(_) => self.fail(expr, "E30075", "generic arguments are missing"),
+            Ref::Native(native) => match self.p.native_default(native) {
+                Some(ty) => self.set_type(expr, ty),
+                None => self.fail(expr, "E30075", "generic arguments are missing"),
+            },
             Ref::Generic(decl, outer) => {
                 // The parameters may all have defaults.
                 let span = self.span(expr);
                 // Inside a generic type, its bare name means the type itself.
-                let mut at = Some(self.scope);
-                while let Some(d) = at {
-                    if d == decl {
-                        let ty = self.p.decl_type(decl);
-                        return self.set_type(expr, ty);
-                    }
-                    at = self.p.ast.decls[d].parent;
+                if self.p.ast.enclosing(self.scope).any(|d| d == decl) {
+                    let ty = self.p.decl_type(decl);
+                    return self.set_type(expr, ty);
                 }
                 let ty = self.apply_generic(decl, &outer, Vec::new(), span);
                 self.set_type(expr, ty)

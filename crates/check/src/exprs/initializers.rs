@@ -128,14 +128,7 @@ impl Program {
                 Some(vec![row; r.max(0) as usize])
             }
             TyKind::Tuple(parts) => Some(parts),
-            TyKind::DiffPair(primal) => {
-                let differential = self.differential(primal).unwrap_or(primal);
-                Some(vec![primal, differential])
-            }
-            TyKind::DiffPtrPair(primal) => {
-                let differential = self.pointer_differential(primal).unwrap_or(primal);
-                Some(vec![primal, differential])
-            }
+            TyKind::DiffPair(_) | TyKind::DiffPtrPair(_) => self.halves(ty).map(|(p, d)| vec![p, d]),
             _ => None,
         }
     }

@@ -12,8 +12,9 @@ use syntax::ast::{DeclKind, Expr, ExprKind, Modifiers, Stmt, StmtKind};
 use syntax::{DeclId, ExprId, Symbol};
 
 use crate::exprs::infer::Checker;
+use crate::names::enter::Names;
 use crate::names::lookup::{Candidate, Ref};
-use crate::program::{Names, Program};
+use crate::program::Program;
 use crate::signature::{Level, Signature, ThisSig};
 use crate::tables::{ExprInfo, Initializer, Meaning};
 use crate::types::builtin::Magic;
@@ -44,7 +45,7 @@ impl Program {
     /// The library's interface of this name.
     fn library_interface(&self, name: &str) -> Option<DeclId> {
         let name = self.ast.symbols.find(name)?;
-        let decls = self.modules.first()?.names.get(&name)?;
+        let decls = self.modules.all.first()?.names.get(&name)?;
         decls.iter().copied().find(|&d| matches!(self.ast.decls[d].kind, DeclKind::Interface { .. }))
     }
 
@@ -82,16 +83,8 @@ impl Checker<'_> {
     /// The differentiability of the enclosing function: a lambda in a differentiable function is
     /// differentiable.
     fn level_around(&self) -> Level {
-        let mut at = Some(self.scope);
-        while let Some(decl) = at {
-            if let DeclKind::Func { .. } | DeclKind::Init { .. } | DeclKind::Accessor { .. } =
-                self.p.ast.decls[decl].kind
-            {
-                return self.p.level(decl);
-            }
-            at = self.p.ast.decls[decl].parent;
-        }
-        Level::None
+        let function = self.p.ast.enclosing(self.scope).find(|&d| self.p.is_function(d));
+        function.map_or(Level::None, |decl| self.p.level(decl))
     }
 
     /// `(params) => body`
@@ -100,7 +93,7 @@ impl Checker<'_> {
             // The struct of the lambda exists already.
             return self.ty_of(expr);
         }
-        if self.p.checked.contains(&func) {
+        if self.p.queries.bodies.get(&func).is_some() {
             return self.set_error(expr);
         }
         let span = self.span(expr);
@@ -116,9 +109,9 @@ impl Checker<'_> {
         self.p.ast.decls[func].name = call;
         let mut names = Names::default();
         names.entry(call).or_default().push(func);
-        self.p.members.insert(lambda, Rc::new(names));
-        self.p.bases.insert(lambda, Rc::from([]));
-        self.p.checked.insert(func);
+        self.p.scopes.members.insert(lambda, Rc::new(names));
+        self.p.queries.bases.insert(lambda, Rc::from([]));
+        self.p.queries.bodies.insert(func, ());
         let own = self.p.self_type(lambda);
         // Check the body, which determines the captures and the return type.
         let mut types = Vec::new();
@@ -154,7 +147,7 @@ impl Checker<'_> {
         let result = inner.ret.unwrap_or(Ty::VOID);
         let captured = inner.capture.take().map_or(Vec::new(), |capture| capture.fields);
         let returned = std::mem::take(&mut inner.returned);
-        self.p.returned.insert(lambda, returned);
+        self.p.made.returned.insert(lambda, returned);
         // Build the struct of the lambda.
         let differentiable = level != Level::None;
         if differentiable && self.p.level(func) == Level::None {
@@ -171,9 +164,9 @@ impl Checker<'_> {
         if differentiable {
             bases.extend(self.p.magic_type(Magic::Differentiable));
         }
-        self.p.bases.insert(lambda, bases.into());
-        self.p.facets.remove(&own);
-        self.p.differentials.remove(&own);
+        self.p.queries.bases.insert(lambda, bases.into());
+        self.p.queries.facets.forget(&own);
+        self.p.queries.differentials.forget(&own);
         self.lambda_signature(func, &params, (own, differentiable), result);
         // The value of the lambda holds the captured variables as they are at this point.
         let mut parts = Vec::new();
@@ -200,7 +193,7 @@ impl Checker<'_> {
         else {
             return;
         };
-        let Some(returned) = self.p.returned.get(&lambda).cloned() else { return };
+        let Some(returned) = self.p.made.returned.get(&lambda).cloned() else { return };
         let [GenericArg::Type(result), GenericArg::Type(params)] = args[..] else { return };
         let DeclKind::Struct { members, .. } = self.p.ast.decls[lambda].kind.clone() else { return };
         let Some(&func) = members.last() else { return };
@@ -232,9 +225,9 @@ impl Checker<'_> {
             _ => base,
         });
         let bases: Vec<Ty> = bases.collect();
-        self.p.bases.insert(lambda, bases.into());
-        self.p.facets.remove(&ty);
-        self.p.returned.remove(&lambda);
+        self.p.queries.bases.insert(lambda, bases.into());
+        self.p.queries.facets.forget(&ty);
+        self.p.made.returned.remove(&lambda);
         let params = self.p.params_of(func);
         self.lambda_signature(func, &params, (ty, differentiable), result);
     }
@@ -258,7 +251,7 @@ impl Checker<'_> {
             params: declared.params.clone(),
         };
         debug_assert_eq!(signature.params.len(), params.len());
-        self.p.signatures.insert(func, Rc::new(signature));
+        self.p.queries.signatures.insert(func, Rc::new(signature));
     }
 
     /// Captures a variable of the enclosing function as a field of the lambda.
@@ -295,7 +288,7 @@ impl Checker<'_> {
         let kind = DeclKind::Var { ty: None, init: None, semantic: None };
         let field = self.p.ast.new_decl(kind, name, span, Some(lambda));
         self.p.tables.decl_types[field] = Some(ty);
-        self.p.checked.insert(field);
+        self.p.queries.bodies.insert(field, ());
         if let Some(capture) = &mut self.capture {
             capture.fields.push((source, field));
         }
@@ -381,15 +374,9 @@ impl Checker<'_> {
 
     /// The signature of a function whose generic arguments are all explicit.
     fn function_signature(&mut self, candidate: &Candidate) -> Option<Signature> {
-        let own = self.p.own_params(candidate.decl);
-        let given = self.p.assign_generics(&own, &candidate.explicit)?;
-        let mut env = (*candidate.env).clone();
-        env.this = candidate.self_ty.or(env.this);
-        for (param, arg) in own.into_iter().zip(given) {
-            let arg = match arg {
-                Some(arg) => arg,
-                None => self.default_arg(param, &env)?,
-            };
+        let (mut env, open) = self.explicit_arguments(candidate)?;
+        for param in open {
+            let arg = self.default_arg(param, &env)?;
             env.map.push((param, arg));
         }
         if self.p.container_of(candidate.decl).is_some() && !self.p.is_static(candidate.decl) {

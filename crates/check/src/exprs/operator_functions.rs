@@ -68,8 +68,8 @@ impl Program {
     /// Finds `operator+(T, T)` in any of the program's modules.
     fn operator_function(&mut self, name: &str, ty: Ty, n_params: usize) -> Option<FuncRef> {
         let symbol = self.ast.symbols.find(name)?;
-        for module in 0..self.modules.len() {
-            let decls: SmallVec<[syntax::DeclId; 4]> = self.modules[module]
+        for module in 0..self.modules.all.len() {
+            let decls: SmallVec<[syntax::DeclId; 4]> = self.modules.all[module]
                 .names
                 .get(&symbol)
                 .map(|d| d.iter().copied().collect())

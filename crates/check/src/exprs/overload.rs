@@ -175,7 +175,7 @@ impl Checker<'_> {
             let syntax::ast::DeclKind::Param { ty: Some(ty), .. } = self.p.ast.decls[param].kind else {
                 return false;
             };
-            crate::program::last_name(&self.p.ast, ty)
+            crate::names::enter::last_name(&self.p.ast, ty)
                 .is_some_and(|name| matches!(self.p.ast.name(name), "Handle" | "DescriptorHandle"))
         })
     }
@@ -385,17 +385,7 @@ impl Checker<'_> {
         args: &[Argument],
         n_defaults: usize,
     ) -> Option<(Groups, Vec<Argument>)> {
-        let mut env = (*candidate.env).clone();
-        env.this = candidate.self_ty.or(env.this);
-        let own = self.p.own_params(candidate.decl);
-        let explicit = self.p.assign_generics(&own, &candidate.explicit)?;
-        let mut open = Vec::new();
-        for (&param, arg) in own.iter().zip(explicit) {
-            match arg {
-                Some(arg) => env.map.push((param, arg)),
-                None => open.push(param),
-            }
-        }
+        let (env, open) = self.explicit_arguments(candidate)?;
         let types: Vec<Ty> = pattern.params.iter().map(|p| self.p.substitute(p.ty, &env)).collect();
         let groups = self.group_arguments(&types, &open, args.len(), n_defaults)?;
         let mut whole = Vec::new();

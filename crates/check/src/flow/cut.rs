@@ -54,54 +54,28 @@ impl Flow<'_> {
     /// The type that cuts the derivative of an expression's inputs.
     fn cut_by(&mut self, expr: ExprId) -> Option<Ty> {
         let ty = self.p.tables.exprs[expr].ty;
-        match self.p.tables.exprs[expr].meaning.clone() {
-            Meaning::Call { .. } | Meaning::Init { .. } => self.cuts.calls.get(&expr).copied(),
-            Meaning::Var(_)
-            | Meaning::Field { .. }
-            | Meaning::DiffField { .. }
-            | Meaning::PairField { .. }
-            | Meaning::TupleField { .. }
-            | Meaning::Swizzle { .. }
-            | Meaning::MatrixSwizzle { .. }
-            | Meaning::TupleSwizzle { .. }
-            | Meaning::Index { .. } => self.cut_place(expr, ty),
-            Meaning::Same(inner) | Meaning::Each(inner) | Meaning::Cast(inner) | Meaning::Unary(_, inner) => {
-                self.cut_part(inner, ty)
+        let called = self.cuts.calls.get(&expr).copied();
+        let parts = match self.p.tables.exprs[expr].meaning.clone() {
+            Meaning::Call { .. } | Meaning::Init { .. } => return called,
+            Meaning::Property { base, .. } => return called.or_else(|| self.cut_part(base?, ty)),
+            Meaning::Subscript { base, .. } => return called.or_else(|| self.cut_part(base, ty)),
+            Meaning::Aggregate(initializer) => return self.cut_initializer(&initializer, ty),
+            Meaning::Same(inner)
+            | Meaning::Each(inner)
+            | Meaning::Expand { inner, .. }
+            | Meaning::Cast(inner)
+            | Meaning::Unary(_, inner) => vec![inner],
+            Meaning::Construct(parts) | Meaning::MakeTuple(parts) => parts,
+            Meaning::Binary(_, a, b) | Meaning::Ternary(_, a, b) => vec![a, b],
+            Meaning::Assign { value, .. } | Meaning::AssignCall { value, .. } => vec![value],
+            meaning
+                if matches!(meaning, Meaning::Var(_) | Meaning::Field { .. }) || meaning.base().is_some() =>
+            {
+                return self.cut_place(expr, ty);
             }
-            Meaning::Expand { inner, .. } => self.cut_part(inner, ty),
-            Meaning::Property { base, .. } => {
-                self.cuts.calls.get(&expr).copied().or_else(|| self.cut_part(base?, ty))
-            }
-            Meaning::Subscript { base, .. } => {
-                self.cuts.calls.get(&expr).copied().or_else(|| self.cut_part(base, ty))
-            }
-            Meaning::Construct(parts) | Meaning::MakeTuple(parts) => {
-                parts.into_iter().find_map(|part| self.cut_part(part, ty))
-            }
-            Meaning::Aggregate(initializer) => self.cut_initializer(&initializer, ty),
-            Meaning::Binary(_, a, b) | Meaning::Ternary(_, a, b) => {
-                self.cut_part(a, ty).or_else(|| self.cut_part(b, ty))
-            }
-            Meaning::Assign { value, .. } | Meaning::AssignCall { value, .. } => self.cut_part(value, ty),
-            Meaning::Error
-            | Meaning::Type(_)
-            | Meaning::Namespace(_)
-            | Meaning::Literal
-            | Meaning::Const(_)
-            | Meaning::SizeOf(..)
-            | Meaning::StaticMember(_)
-            | Meaning::Value(_)
-            | Meaning::EnumCase(_)
-            | Meaning::Func { .. }
-            | Meaning::TypeTest { .. }
-            | Meaning::TypeIs(..)
-            | Meaning::This
-            | Meaning::Deref(_)
-            | Meaning::AddressOf(_)
-            | Meaning::MakePair { .. }
-            | Meaning::IncDec(_)
-            | Meaning::NoDiff(_) => None,
-        }
+            _ => return None,
+        };
+        parts.into_iter().find_map(|part| self.cut_part(part, ty))
     }
 
     fn cut_place(&mut self, expr: ExprId, ty: Ty) -> Option<Ty> {
@@ -260,9 +234,7 @@ impl Flow<'_> {
     pub(crate) fn check_cut(&mut self, expr: ExprId) {
         let Some(&by) = self.cuts.numbers.get(&expr) else { return };
         let span = self.p.ast.exprs[expr].span;
-        if self.is_half(expr)
-            || self.p.diagnostics.iter().any(|d| d.code == "E41022" && d.primary.span == span)
-        {
+        if self.is_half(expr) || self.p.is_reported("E41022", span) {
             return;
         }
         let is_bits = !self.has_number(by, Scalar::is_float);

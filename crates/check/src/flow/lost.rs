@@ -89,7 +89,7 @@ impl Flow<'_> {
         }
         let span = self.p.ast.exprs[expr].span;
         // Code that is rejected for all arguments needs no warning for some of them.
-        if self.p.diagnostics.iter().any(|d| d.code == "E41022" && d.primary.span == span) {
+        if self.p.is_reported("E41022", span) {
             return;
         }
         let name = self.callee_name(decl);

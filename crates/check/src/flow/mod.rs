@@ -29,7 +29,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use syntax::ast::{BinaryOp, DeclKind, UnaryOp};
-use syntax::{DeclId, Diagnostic, ExprId, Span, StmtId};
+use syntax::{DeclId, Diagnostic, ExprId, StmtId};
 
 use crate::derivatives::precedence::View;
 use crate::flow::cut::Cuts;
@@ -138,7 +138,7 @@ pub(crate) struct Flow<'p> {
 impl Program {
     /// Checks a differentiable function for lost derivatives. Idempotent.
     pub fn check_flow(&mut self, decl: DeclId) {
-        if self.flow_checked.insert(decl) {
+        if self.queries.flows.is_first(decl) {
             self.flow_of(decl, Subst::default());
         }
     }
@@ -173,16 +173,15 @@ impl Program {
     /// Returns true if a function computes its result from the bits of numbers in its arguments. The function
     /// is analysed as if all inputs that can carry a derivative did so.
     pub(crate) fn gives_bits(&mut self, decl: DeclId) -> bool {
-        if let Some(&known) = self.bits_given.get(&decl) {
+        if let Some(&known) = self.queries.bits.get(&decl) {
             return known;
         }
         // A recursive call contributes what the other paths return. Chains of calls are only followed to this
         // depth.
-        if self.bits_depth > 32 {
+        if self.queries.bits.open().len() > 32 {
             return false;
         }
-        self.bits_given.insert(decl, false);
-        self.bits_depth += 1;
+        self.queries.bits.begin_as(&decl, false);
         self.body(decl);
         let signature = self.raw_signature(decl);
         let body = self.body_of(decl);
@@ -199,8 +198,7 @@ impl Program {
             flow.forward(body);
         }
         let found = flow.cuts.is_result;
-        self.bits_depth -= 1;
-        self.bits_given.insert(decl, found);
+        self.queries.bits.finish(&decl, found);
         found
     }
 }
@@ -321,10 +319,7 @@ impl Flow<'_> {
         if self.purpose != Purpose::Derivatives {
             return;
         }
-        let (code, span): (&str, Span) = (diagnostic.code, diagnostic.primary.span);
-        if !self.p.diagnostics.iter().any(|d| d.code == code && d.primary.span == span) {
-            self.p.report(diagnostic);
-        }
+        self.p.report_once(diagnostic);
     }
 
     /// Returns true if any part of a place carries a derivative at this point, or is needed.

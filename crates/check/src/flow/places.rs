@@ -82,6 +82,12 @@ impl Flow<'_> {
         }
     }
 
+    /// Visits a place that an expression denotes.
+    pub(crate) fn read_place(&mut self, expr: ExprId, place: Place, needed: bool) -> bool {
+        self.indices(expr);
+        self.read(expr, place.key, needed && !place.plain) && !place.plain
+    }
+
     /// Reads a place; returns true if it carries a derivative. In the backward pass the place becomes needed.
     pub(crate) fn read(&mut self, expr: ExprId, key: Key, needed: bool) -> bool {
         match self.direction {

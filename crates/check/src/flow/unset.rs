@@ -173,7 +173,7 @@ impl Flow<'_> {
             let declared = self.p.ast.decls[decl].name_span;
             let on_some = if self.has(Mark::Set, (decl, None)) { ", on some paths" } else { "" };
             let message = format!("the function ends here without a value for its output '{name}'{on_some}");
-            self.warn_unset(Diagnostic::warning("E41018", span, message).note(declared, "declared here"));
+            self.p.report_once(Diagnostic::warning("E41018", span, message).note(declared, "declared here"));
         }
         for (is_set, on_some) in [(false, ""), (true, ", on some paths")] {
             let marks = self.places.range((Mark::Unset, self.decl, None)..);
@@ -191,7 +191,7 @@ impl Flow<'_> {
             let declared = self.p.ast.decls[first].name_span;
             let help = "assign to it, or give it a value where it is declared: without one it is zero here, and may be \
                         anything elsewhere";
-            self.warn_unset(
+            self.p.report_once(
                 Diagnostic::warning("E41020", span, message).note(declared, "declared here").help(help),
             );
         }
@@ -218,16 +218,9 @@ impl Flow<'_> {
                 ("E41016", format!("'{name}' is used before anything is assigned to it"))
             };
             let help = "give it a value where it is declared: without one it is zero here, and may be anything elsewhere";
-            self.warn_unset(
+            self.p.report_once(
                 Diagnostic::warning(code, span, message).note(declared, "declared here").help(help),
             );
-        }
-    }
-
-    fn warn_unset(&mut self, diagnostic: Diagnostic) {
-        let (code, span): (&str, Span) = (diagnostic.code, diagnostic.primary.span);
-        if !self.p.diagnostics.iter().any(|d| d.code == code && d.primary.span == span) {
-            self.p.report(diagnostic);
         }
     }
 }

@@ -71,8 +71,7 @@ impl Flow<'_> {
                     self.check_field_of_this(expr, field);
                 }
                 if let Some(place) = self.place(expr) {
-                    self.indices(expr);
-                    return self.read(expr, place.key, needed && !place.plain) && !place.plain;
+                    return self.read_place(expr, place, needed);
                 }
                 base.is_some_and(|base| self.expr(base, needed && !plain) && !plain)
             }
@@ -84,8 +83,7 @@ impl Flow<'_> {
             | Meaning::TupleSwizzle { base, .. }
             | Meaning::Index { base, .. } => {
                 if let Some(place) = self.place(expr) {
-                    self.indices(expr);
-                    return self.read(expr, place.key, needed && !place.plain) && !place.plain;
+                    return self.read_place(expr, place, needed);
                 }
                 if let Meaning::Index { index, .. } = self.p.tables.exprs[expr].meaning {
                     self.expr(index, false);

@@ -6,6 +6,7 @@
 
 use std::rc::Rc;
 
+use smallvec::SmallVec;
 use syntax::ast::{BinaryOp, DeclKind, ExprKind};
 use syntax::{DeclId, Symbol};
 
@@ -50,15 +51,9 @@ pub(crate) struct ExtensionInfo {
 impl Program {
     /// The generic parameters of a declaration and of all enclosing ones, outermost first.
     pub fn all_generic_params(&self, decl: DeclId) -> Vec<DeclId> {
-        let mut chain = Vec::new();
-        let mut at = Some(decl);
-        while let Some(d) = at {
-            if let Some(generics) = &self.ast.decls[d].generics {
-                chain.push(generics.params.clone());
-            }
-            at = self.ast.decls[d].parent;
-        }
-        chain.into_iter().rev().flatten().collect()
+        let generics = self.ast.enclosing(decl).filter_map(|d| self.ast.decls[d].generics.as_ref());
+        let chain: SmallVec<[_; 4]> = generics.map(|generics| &generics.params).collect();
+        chain.into_iter().rev().flatten().copied().collect()
     }
 
     /// The generic parameters of a declaration as arguments for themselves.
@@ -86,7 +81,7 @@ impl Program {
             DeclKind::Interface { .. } => self.types.intern(TyKind::This(container)),
             DeclKind::Extension { .. } => {
                 self.resolve_extensions();
-                if let Some(info) = self.extensions.iter().find(|e| e.decl == container) {
+                if let Some(info) = self.extensions.known.iter().find(|e| e.decl == container) {
                     let target = info.target;
                     // Within an extension of an interface, `this` has some conforming type.
                     if let TyKind::Interface(decl, _) = self.types[target] {
@@ -102,7 +97,7 @@ impl Program {
 
     /// The types after the colon of a struct, interface, extension, associated type or type parameter.
     pub(crate) fn bases_of(&mut self, decl: DeclId) -> Rc<[Ty]> {
-        if let Some(found) = self.bases.get(&decl) {
+        if let Some(found) = self.queries.bases.get(&decl) {
             return found.clone();
         }
         let exprs = match &self.ast.decls[decl].kind {
@@ -113,20 +108,20 @@ impl Program {
             | DeclKind::TypeParam { bases, .. } => bases.clone(),
             _ => Vec::new(),
         };
-        self.bases.insert(decl, Rc::from([]));
+        self.queries.bases.begin_as(&decl, Rc::from([]));
         let mut types = Vec::new();
         for expr in exprs {
             self.base_types(expr, decl, &mut types);
         }
         let types: Rc<[Ty]> = types.into();
-        self.bases.insert(decl, types.clone());
+        self.queries.bases.finish(&decl, types.clone());
         let fine: Rc<[Ty]> = types.iter().copied().filter(|&base| !self.inherits(base, decl)).collect();
         if fine.len() < types.len() {
             let span = self.ast.decls[decl].name_span;
             let name = self.ast.decl_name(decl).to_string();
             self.error("E39999", span, format!("'{name}' inherits from itself"));
             // Without this, walks over the bases would not terminate.
-            self.bases.insert(decl, fine.clone());
+            self.queries.bases.insert(decl, fine.clone());
         }
         fine
     }
@@ -155,7 +150,7 @@ impl Program {
             return;
         }
         // The bounds of a parameter are resolved outside of the parameter's owner.
-        let outside = self.param_owner.get(&scope).copied().unwrap_or(scope);
+        let outside = self.scopes.param_owner.get(&scope).copied().unwrap_or(scope);
         let mut checker = Checker::outside(self, scope);
         checker.outside_of = Some(outside);
         checker.expanding.push(Vec::new());
@@ -165,14 +160,14 @@ impl Program {
         } else if ty != Ty::ERROR {
             out.push(ty);
         } else {
-            self.unknown_bases.insert(scope);
+            self.scopes.unknown_bases.insert(scope);
         }
     }
 
     /// The declaration that owns the generic parameter at the root of a type: the owner of `T` for `T.A.B`.
     pub(crate) fn root_owner(&self, ty: Ty) -> Option<DeclId> {
         match &self.types[ty] {
-            TyKind::Param(param) => self.param_owner.get(param).copied(),
+            TyKind::Param(param) => self.scopes.param_owner.get(param).copied(),
             TyKind::Assoc(base, _) | TyKind::Each(base) => self.root_owner(*base),
             _ => None,
         }
@@ -279,21 +274,21 @@ impl Program {
 
     /// Resolves the targets of newly added extensions.
     pub(crate) fn resolve_extensions(&mut self) {
-        while let Some(decl) = self.pending_extensions.pop() {
+        while let Some(decl) = self.extensions.pending.pop() {
             let DeclKind::Extension { target, .. } = self.ast.decls[decl].kind else { continue };
             let params = self.all_generic_params(decl);
             let target = Checker::outside(self, decl).type_expr(target);
-            self.extensions.push(ExtensionInfo { decl, target, params });
+            self.extensions.known.push(ExtensionInfo { decl, target, params });
         }
     }
 
     /// The substitution for the parameters of an extension if it extends this type.
     pub(crate) fn match_extension(&mut self, idx: usize, ty: Ty) -> Option<Subst> {
-        let ExtensionInfo { decl, target, .. } = self.extensions[idx];
-        if self.extensions[idx].params.is_empty() {
+        let ExtensionInfo { decl, target, .. } = self.extensions.known[idx];
+        if self.extensions.known[idx].params.is_empty() {
             return (target == ty).then(Subst::default);
         }
-        let params = self.extensions[idx].params.clone();
+        let params = self.extensions.known[idx].params.clone();
         let mut env = Subst::default();
         if !self.unify(target, ty, &params, &mut env) {
             return None;
@@ -385,7 +380,14 @@ impl Program {
         }
     }
 
-    fn unify_arg(&mut self, a: &GenericArg, b: &GenericArg, params: &[DeclId], env: &mut Subst) -> bool {
+    /// Unifies a generic argument with a pattern.
+    pub(crate) fn unify_arg(
+        &mut self,
+        a: &GenericArg,
+        b: &GenericArg,
+        params: &[DeclId],
+        env: &mut Subst,
+    ) -> bool {
         match (a, b) {
             (GenericArg::Type(a), GenericArg::Type(b)) => self.unify(*a, *b, params, env),
             (GenericArg::Val(a), GenericArg::Val(b)) => self.unify_val(a, b, params, env),
@@ -399,37 +401,33 @@ impl Program {
             return true;
         }
         match a {
-            Val::Each(pack) if matches!(&**pack, Val::Param(p) if params.contains(p)) => {
-                let Val::Param(param) = **pack else { return false };
-                if let Some(GenericArg::Val(bound)) = env.get(param) {
-                    return bound == b;
-                }
-                env.map.push((param, GenericArg::Val(b.clone())));
-                true
+            Val::Each(pack) if matches!(**pack, Val::Param(p) if params.contains(&p)) => {
+                self.unify_val(pack, b, params, env)
             }
-            Val::Param(param) if params.contains(param) => {
-                if let Some(GenericArg::Val(bound)) = env.get(*param) {
-                    return bound == b;
+            Val::Param(param) if params.contains(param) => match env.get(*param) {
+                Some(GenericArg::Val(bound)) => bound == b,
+                _ => {
+                    env.map.push((*param, GenericArg::Val(b.clone())));
+                    true
                 }
-                env.map.push((*param, GenericArg::Val(b.clone())));
-                true
-            }
-            Val::Binary(..) | Val::Select(_) | Val::Member(_) | Val::SizeOf(..) => {
+            },
+            Val::Binary(..)
+            | Val::Select(_)
+            | Val::Member(_)
+            | Val::SizeOf(..)
+            | Val::CountOf(_)
+            | Val::CountOfVals(_) => {
                 let known = self.substitute_val(a, &env.clone());
                 known == *b || !matches!(known, Val::Int(_))
             }
             Val::Error => true,
-            Val::CountOf(_) | Val::CountOfVals(_) => {
-                let known = self.substitute_val(a, &env.clone());
-                known == *b || !matches!(known, Val::Int(_))
-            }
             Val::Int(_) | Val::Param(_) | Val::Pack(_) | Val::Each(_) | Val::Expand(..) => *b == Val::Error,
         }
     }
 
     /// The facets of a type, nearest first.
     pub(crate) fn facets(&mut self, ty: Ty) -> Rc<[Facet]> {
-        if let Some(found) = self.facets.get(&ty) {
+        if let Some(found) = self.queries.facets.get(&ty) {
             return found.clone();
         }
         if matches!(self.types[ty], TyKind::Param(_))
@@ -454,17 +452,16 @@ impl Program {
             let env = Rc::new(env.clone());
             out.push(Facet { container: decl, kind: FacetKind::Own, env, self_ty: ty, rank: 0 });
         }
-        self.facets.insert(ty, out.clone().into());
-        self.facets_depth += 1;
+        self.queries.facets.begin_as(&ty, out.clone().into());
         self.resolve_extensions();
         let mut interfaces = Vec::new();
         if !self.types.is_abstract(ty) && !matches!(kind, TyKind::Interface(..)) {
-            for idx in 0..self.extensions.len() {
-                if matches!(self.types[self.extensions[idx].target], TyKind::Param(_)) {
+            for idx in 0..self.extensions.known.len() {
+                if matches!(self.types[self.extensions.known[idx].target], TyKind::Param(_)) {
                     continue;
                 }
                 let Some(env) = self.match_extension(idx, ty) else { continue };
-                let container = self.extensions[idx].decl;
+                let container = self.extensions.known[idx].decl;
                 for &base in self.bases_of(container).iter() {
                     let base = self.substitute(base, &env);
                     self.add_interface(base, ty, &mut interfaces);
@@ -496,8 +493,8 @@ impl Program {
                 }
             }
         }
-        for idx in 0..self.magic_decls.len() {
-            let (magic, decl) = self.magic_decls[idx];
+        for idx in 0..self.magics.decls.len() {
+            let (magic, decl) = self.magics.decls[idx];
             let native = match magic {
                 Magic::Differentiable => {
                     !matches!(kind, TyKind::Struct(..) | TyKind::Enum(_))
@@ -516,21 +513,21 @@ impl Program {
             let TyKind::Interface(decl, args) = self.types[interface].clone() else { continue };
             let env = Rc::new(self.subst(decl, &args, Some(ty)));
             out.push(Facet { container: decl, kind: FacetKind::Interface, env, self_ty: ty, rank: 0 });
-            for idx in 0..self.extensions.len() {
-                if !matches!(self.types[self.extensions[idx].target], TyKind::Interface(d, _) if d == decl) {
+            for idx in 0..self.extensions.known.len() {
+                if !matches!(self.types[self.extensions.known[idx].target], TyKind::Interface(d, _) if d == decl)
+                {
                     continue;
                 }
                 if let Some(mut env) = self.match_extension(idx, interface) {
                     env.this = Some(ty);
-                    let container = self.extensions[idx].decl;
+                    let container = self.extensions.known[idx].decl;
                     let kind = FacetKind::InterfaceExtension;
                     out.push(Facet { container, kind, env: Rc::new(env), self_ty: ty, rank: 1 });
                 }
             }
         }
         let facets: Rc<[Facet]> = out.into();
-        self.facets_depth -= 1;
-        self.facets.insert(ty, facets.clone());
+        self.queries.facets.finish(&ty, facets.clone());
         facets
     }
 
@@ -543,9 +540,9 @@ impl Program {
     ) -> Vec<Facet> {
         self.resolve_extensions();
         let mut out = Vec::new();
-        for idx in 0..self.extensions.len() {
-            let container = self.extensions[idx].decl;
-            if !matches!(self.types[self.extensions[idx].target], TyKind::Param(_))
+        for idx in 0..self.extensions.known.len() {
+            let container = self.extensions.known[idx].decl;
+            if !matches!(self.types[self.extensions.known[idx].target], TyKind::Param(_))
                 || !wanted(self, container)
             {
                 continue;
@@ -569,8 +566,8 @@ impl Program {
     pub(crate) fn blanket_interfaces(&mut self, ty: Ty, interface: DeclId) -> Vec<Ty> {
         self.resolve_extensions();
         let mut offering = Vec::new();
-        for idx in 0..self.extensions.len() {
-            let (container, target) = (self.extensions[idx].decl, self.extensions[idx].target);
+        for idx in 0..self.extensions.known.len() {
+            let (container, target) = (self.extensions.known[idx].decl, self.extensions.known[idx].target);
             if !matches!(self.types[target], TyKind::Param(_)) {
                 continue;
             }
@@ -616,7 +613,7 @@ impl Program {
             }
             _ => return false,
         };
-        if let Some(&magic) = self.magic.get(&decl) {
+        if let Some(&magic) = self.magics.of.get(&decl) {
             match magic {
                 Magic::Differentiable => return self.differential(ty).is_some(),
                 Magic::DifferentiablePtr => return self.pointer_differential(ty).is_some(),
@@ -632,12 +629,11 @@ impl Program {
         if self.has_interface(ty, decl, &args) || self.is_given(ty, bound) {
             return true;
         }
-        if self.conform_busy.contains(&(ty, bound)) {
+        if !self.queries.conformances.begin(&(ty, bound)) {
             return false;
         }
-        self.conform_busy.push((ty, bound));
         let found = self.blanket_interfaces(ty, decl).contains(&bound);
-        self.conform_busy.pop();
+        self.queries.conformances.end(&(ty, bound));
         found
     }
 

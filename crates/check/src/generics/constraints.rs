@@ -45,7 +45,7 @@ impl Constraints {
 impl Program {
     /// The constraints of one declaration's generics.
     pub(crate) fn constraints_of(&mut self, owner: DeclId) -> Rc<Constraints> {
-        if let Some(found) = self.constraints.get(&owner) {
+        if let Some(found) = self.queries.constraints.get(&owner) {
             return found.clone();
         }
         let Some(generics) = self.ast.decls[owner].generics.clone() else {
@@ -54,8 +54,7 @@ impl Program {
         // Make the constraints found so far visible while the rest is resolved: `where T.Differential == T`
         // needs the bases of `T`.
         let mut known = Constraints::default();
-        self.constraints.insert(owner, Rc::default());
-        self.constraints_open.push(owner);
+        self.queries.constraints.begin_as(&owner, Rc::default());
         for &param in &generics.params {
             if !matches!(self.ast.decls[param].kind, DeclKind::TypeParam { .. }) {
                 continue;
@@ -64,7 +63,7 @@ impl Program {
             for &base in self.bases_of(param).iter() {
                 known.conforms.push((ty, base));
             }
-            self.constraints.insert(owner, Rc::new(known.clone()));
+            self.queries.constraints.insert(owner, Rc::new(known.clone()));
         }
         for constraint in &generics.constraints {
             match constraint {
@@ -127,20 +126,20 @@ impl Program {
                     self.error("E0900", *span, "this kind of constraint is not supported yet");
                 }
             }
-            self.constraints.insert(owner, Rc::new(known.clone()));
+            self.queries.constraints.insert(owner, Rc::new(known.clone()));
         }
-        self.constraints_open.retain(|&d| d != owner);
+        self.queries.constraints.end(&owner);
         if let DeclKind::AssociatedType { .. } = self.ast.decls[owner].kind {
             // The facts known about associated types have changed.
-            let types = &self.types;
-            self.facets.retain(|&ty, _| !matches!(types[ty], TyKind::Assoc(..)));
-            self.differentials.retain(|&ty, _| !matches!(types[ty], TyKind::Assoc(..)));
+            let is_associated = |&ty: &Ty| matches!(self.types[ty], TyKind::Assoc(..));
+            self.queries.facets.forget_all(is_associated);
+            self.queries.differentials.forget_all(is_associated);
         }
         // Facets and differentials of the parameters may have been cached on the way.
         for &param in &generics.params {
             let ty = self.types.intern(TyKind::Param(param));
-            self.facets.remove(&ty);
-            self.differentials.remove(&ty);
+            self.queries.facets.forget(&ty);
+            self.queries.differentials.forget(&ty);
         }
         Rc::new(known)
     }
@@ -167,12 +166,12 @@ impl Program {
     /// `where` or `__constraint`: conformances, and pairs of equal types.
     pub(crate) fn constraints_on(&mut self, base: Ty) -> (Pairs, Pairs) {
         let (mut conforms, mut equal) = (Vec::new(), Vec::new());
-        // A query that recurs within itself sees only what is known by then, so that the recursion ends.
-        let busy = self.constraints_busy.iter().filter(|&&b| b == base).count();
-        if !self.has_constraints || busy > 1 {
+        // A query that recurs within itself sees only what is known by then, so that the recursion ends; it
+        // may recur once.
+        let key = (base, self.queries.associated.is_open(&(base, false)));
+        if !self.has_constraints || !self.queries.associated.begin(&key) {
             return (conforms, equal);
         }
-        self.constraints_busy.push(base);
         for interface in self.interfaces_of(base) {
             let TyKind::Interface(decl, args) = self.types[interface].clone() else { continue };
             let DeclKind::Interface { members, .. } = self.ast.decls[decl].kind.clone() else { continue };
@@ -184,7 +183,7 @@ impl Program {
                     continue;
                 }
                 // Members after one that is being resolved may depend on it.
-                if self.constraints_open.contains(&member) {
+                if self.queries.constraints.is_open(&member) {
                     break;
                 }
                 let constraints = self.constraints_of(member);
@@ -197,7 +196,7 @@ impl Program {
                 }
             }
         }
-        self.constraints_busy.pop();
+        self.queries.associated.end(&key);
         (conforms, equal)
     }
 
@@ -296,11 +295,10 @@ impl Program {
             let mut offered = self.interfaces_of(subject);
             let is_offered =
                 offered.iter().any(|&i| matches!(self.types[i], TyKind::Interface(d, _) if d == decl));
-            if !is_offered && !self.conform_busy.contains(&(subject, bound)) {
-                self.conform_busy.push((subject, bound));
+            if !is_offered && self.queries.conformances.begin(&(subject, bound)) {
                 // Also consider extensions of all types that conform to an interface.
                 offered.extend(self.blanket_interfaces(subject, decl));
-                self.conform_busy.pop();
+                self.queries.conformances.end(&(subject, bound));
             }
             for interface in offered {
                 if matches!(self.types[interface], TyKind::Interface(d, _) if d == decl) {

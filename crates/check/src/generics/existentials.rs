@@ -5,8 +5,9 @@ use syntax::ast::{Ast, DeclKind, Expr, ExprKind, Modifiers};
 use syntax::{DeclId, ExprId, StmtId, Symbol};
 
 use crate::exprs::infer::Checker;
+use crate::names::enter::last_name;
 use crate::names::lookup::Ref;
-use crate::program::{Program, last_name};
+use crate::program::Program;
 use crate::tables::Meaning;
 use crate::types::builtin::Magic;
 use crate::types::{GenericArg, Ty, TyKind};
@@ -33,7 +34,7 @@ impl Program {
 
     /// Returns true if an associated type is `IDifferentiable`'s `Differential`.
     pub fn is_differential(&self, assoc: DeclId) -> bool {
-        self.container_of(assoc).and_then(|c| self.magic.get(&c)) == Some(&Magic::Differentiable)
+        self.container_of(assoc).and_then(|c| self.magics.of.get(&c)) == Some(&Magic::Differentiable)
     }
 
     /// Returns true if a type conforms to an interface.
@@ -116,7 +117,7 @@ impl Program {
             };
             let modifiers = self.ast.decls[param].modifiers;
             let written = Modifiers(Modifiers::OUT.0 | Modifiers::INOUT.0 | Modifiers::REF.0);
-            let is_named = self.interface_names.contains(&name)
+            let is_named = self.opened.names.contains(&name)
                 || self.ast.name(name) == "IDifferentiable"
                 || self.is_function_interface(name);
             if modifiers.has(written) || !is_named {
@@ -179,8 +180,8 @@ impl Program {
         let added = self.ast.new_decl(kind, name, self.ast.decls[param].span, Some(func));
         self.ast.decls[added].name_span = self.ast.decls[param].name_span;
         self.ast.decls[func].generics.get_or_insert_with(Default::default).params.push(added);
-        self.param_owner.insert(added, func);
-        self.interface_params.insert(added);
+        self.scopes.param_owner.insert(added, func);
+        self.opened.params.insert(added);
         added
     }
 
@@ -188,14 +189,14 @@ impl Program {
     fn has_derivative_attribute(&self, func: DeclId) -> bool {
         let words = ["ForwardDerivative", "BackwardDerivative", "PrimalSubstitute"];
         words.iter().any(|word| self.attribute(func, word).is_some())
-            || self.derivative_of.contains_key(&self.ast.decls[func].name)
+            || self.registry.derivative_of.contains_key(&self.ast.decls[func].name)
     }
 
     /// Returns true if a call of a generic function with a value of interface type for this parameter opens
     /// the value. Parameters made by [`Program::make_generic`] keep the interface as their type.
     pub fn opens(&self, func: DeclId, param: DeclId) -> bool {
         let own = self.ast.decls[func].generics.as_ref().is_some_and(|g| g.params.contains(&param));
-        own && !self.interface_params.contains(&param)
+        own && !self.opened.params.contains(&param)
     }
 
     /// The index of the first parameter of a function that takes a value of this generic parameter's type.
@@ -207,9 +208,9 @@ impl Program {
 
     /// Gives a parsed file the scope of another file's module, without adding its names there.
     pub fn join_module(&mut self, index: usize, module_of: usize) {
-        let module = self.module_of_index.get(&module_of).copied().unwrap_or(0);
-        self.module_of_file.insert(self.ast.files[index].file, module);
-        self.module_of_index.insert(index, module);
+        let module = self.modules.of_index.get(&module_of).copied().unwrap_or(0);
+        self.modules.of_file.insert(self.ast.files[index].file, module);
+        self.modules.of_index.insert(index, module);
     }
 
     /// Enters a file of `typealias`es as if it were part of another file's module, and returns the types that
@@ -268,7 +269,7 @@ impl Program {
     /// Returns true if a function of this name writes its parameter at this index.
     fn writes_parameter(&self, name: Symbol, at: usize) -> bool {
         let written = Modifiers(Modifiers::OUT.0 | Modifiers::INOUT.0 | Modifiers::REF.0);
-        let functions = self.modules.iter().filter_map(|m| m.names.get(&name)).flatten();
+        let functions = self.modules.all.iter().filter_map(|m| m.names.get(&name)).flatten();
         functions.into_iter().any(|&f| match &self.ast.decls[f].kind {
             DeclKind::Func { params, .. } => {
                 params.get(at).is_some_and(|&p| self.ast.decls[p].modifiers.has(written))

@@ -349,7 +349,7 @@ impl Program {
             _ => return false,
         }
         let name = self.member_name(member);
-        let mut extensions = self.extensions.iter().filter(|e| e.decl != decl);
+        let mut extensions = self.extensions.known.iter().filter(|e| e.decl != decl);
         let is_blanket = |target: Ty| matches!(self.types[target], TyKind::Param(_));
         if extensions.any(|e| is_blanket(e.target) && self.declares_name(e.decl, name)) {
             return true;

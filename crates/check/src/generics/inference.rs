@@ -25,22 +25,15 @@ impl Checker<'_> {
         pattern: &Signature,
         args: &[Argument],
     ) -> Result<Subst, Failure> {
-        let mut env = (*candidate.env).clone();
-        env.this = candidate.self_ty.or(env.this);
-        let Some(generics) = self.p.ast.decls[candidate.decl].generics.clone() else { return Ok(env) };
-        let explicit =
-            self.p.assign_generics(&generics.params, &candidate.explicit).ok_or(Failure::Generics)?;
-        let mut open: Vec<DeclId> = Vec::new();
-        for (&param, arg) in generics.params.iter().zip(explicit) {
-            let Some(arg) = arg else {
-                open.push(param);
-                continue;
-            };
-            let is_value = matches!(self.p.ast.decls[param].kind, DeclKind::ValueParam { .. });
-            if is_value != matches!(arg, GenericArg::Val(_)) {
-                return Err(Failure::Generics);
-            }
-            env.map.push((param, arg));
+        let (mut env, open) = self.explicit_arguments(candidate).ok_or(Failure::Generics)?;
+        if self.p.ast.decls[candidate.decl].generics.is_none() {
+            return Ok(env);
+        }
+        let is_value = |p: &DeclId| matches!(self.p.ast.decls[*p].kind, DeclKind::ValueParam { .. });
+        let own = self.p.own_params(candidate.decl);
+        if own.iter().any(|p| env.get(*p).is_some_and(|arg| is_value(p) != matches!(arg, GenericArg::Val(_))))
+        {
+            return Err(Failure::Generics);
         }
         if !open.is_empty() {
             let mut found = Found::default();
@@ -90,6 +83,21 @@ impl Checker<'_> {
             return Err(Failure::Constraint { subject, bound });
         }
         Ok(env)
+    }
+
+    /// The substitution of a candidate's explicit generic arguments, and its generic parameters without one.
+    pub(crate) fn explicit_arguments(&mut self, candidate: &Candidate) -> Option<(Subst, Vec<DeclId>)> {
+        let mut env = (*candidate.env).clone();
+        env.this = candidate.self_ty.or(env.this);
+        let own = self.p.own_params(candidate.decl);
+        let mut open = Vec::new();
+        for (&param, arg) in own.iter().zip(self.p.assign_generics(&own, &candidate.explicit)?) {
+            match arg {
+                Some(arg) => env.map.push((param, arg)),
+                None => open.push(param),
+            }
+        }
+        Some((env, open))
     }
 
     /// The common type of the arguments for one parameter; an integer becomes `float` if only floats are

@@ -64,7 +64,7 @@ impl Program {
         if self.has_default(func.decl) {
             return Resolved::Func(func.clone());
         }
-        if self.magic.contains_key(&container) {
+        if self.magics.of.contains_key(&container) {
             return Resolved::Builtin(self.displayed_name(func.decl));
         }
         Resolved::Unresolved
@@ -73,7 +73,7 @@ impl Program {
     /// The member that the compiler provides for a requirement of `IDifferentiable`.
     fn synthesized_member(&self, decl: DeclId) -> Option<SynthesizedMember> {
         let container = self.container_of(decl)?;
-        match (self.magic.get(&container)?, self.ast.decl_name(decl)) {
+        match (self.magics.of.get(&container)?, self.ast.decl_name(decl)) {
             (Magic::Differentiable, "dzero") => Some(SynthesizedMember::DZero),
             (Magic::Differentiable, "dadd") => Some(SynthesizedMember::DAdd),
             _ => None,
@@ -193,17 +193,14 @@ impl Program {
     ) -> Option<Vec<(DeclId, GenericArg)>> {
         let asked = self.own_params(func.decl);
         let n_outer = func.args.len().saturating_sub(asked.len());
-        let mut given = asked
-            .iter()
-            .zip(&func.args[n_outer..])
-            .filter(|a| !self.interface_params.contains(a.0))
-            .peekable();
+        let mut given =
+            asked.iter().zip(&func.args[n_outer..]).filter(|a| !self.opened.params.contains(a.0)).peekable();
         // Arguments that the requirement does not name are inferred from its parameters.
         let is_inferred = given.peek().is_none();
         let mut own: Vec<(DeclId, GenericArg)> = Vec::new();
         let mut open = Vec::new();
         for param in self.own_params(decl) {
-            if is_inferred || self.interface_params.contains(&param) {
+            if is_inferred || self.opened.params.contains(&param) {
                 open.push(param);
                 continue;
             }

@@ -5,7 +5,7 @@
 //! differential, since the substituted type may have another one.
 
 use syntax::DeclId;
-use syntax::ast::{DeclKind, UnaryOp};
+use syntax::ast::{BinaryOp, DeclKind, UnaryOp};
 
 use crate::generics::conformance::{Facet, FacetKind};
 use crate::program::Program;
@@ -108,7 +108,12 @@ impl Program {
                 return self.pack_of(parts);
             }
             TyKind::Each(pack) => return self.substitute_each(pack, env),
-            TyKind::Expand(pattern, shape) => return self.substitute_expand(pattern, &shape, env),
+            TyKind::Expand(pattern, shape) => {
+                return match self.substitute_expand(&GenericArg::Type(pattern), &shape, env) {
+                    GenericArg::Type(ty) => ty,
+                    GenericArg::Val(_) => Ty::ERROR,
+                };
+            }
             TyKind::Error
             | TyKind::Void
             | TyKind::Scalar(_)
@@ -185,7 +190,12 @@ impl Program {
                 Val::Pack(out)
             }
             Val::Each(pack) => self.substitute_each_val(pack, env),
-            Val::Expand(pattern, shape) => self.substitute_expand_val(pattern, shape, env),
+            Val::Expand(pattern, shape) => {
+                match self.substitute_expand(&GenericArg::Val((**pattern).clone()), shape, env) {
+                    GenericArg::Val(val) => val,
+                    GenericArg::Type(_) => Val::Error,
+                }
+            }
         }
     }
 
@@ -214,7 +224,7 @@ impl Program {
         if base == Ty::ERROR {
             return Ty::ERROR;
         }
-        let magic = self.container_of(assoc).and_then(|c| self.magic.get(&c).copied());
+        let magic = self.container_of(assoc).and_then(|c| self.magics.of.get(&c).copied());
         if self.types.is_abstract(base) || matches!(self.types[base], TyKind::Interface(..)) {
             let raw = self.types.intern(TyKind::Assoc(base, assoc));
             if let Some(owner) = self.root_owner(base) {
@@ -341,7 +351,7 @@ impl Program {
     /// The name of a type's declaration as shown to the user, without names that the compiler made up.
     fn shown_name(&self, decl: DeclId) -> String {
         let name = self.ast.decl_name(decl);
-        match self.interface_params.contains(&decl) {
+        match self.opened.params.contains(&decl) {
             true => name.trim_start_matches("some ").to_string(),
             false if name.starts_with('$') => "lambda".to_string(),
             false => name.to_string(),
@@ -451,17 +461,7 @@ impl Program {
             Val::Int(value) => value.to_string(),
             Val::Param(param) => self.ast.decl_name(*param).to_string(),
             Val::Binary(op, a, b) => {
-                let op = match op {
-                    'l' => "<<".to_string(),
-                    'r' => ">>".to_string(),
-                    'L' => "<=".to_string(),
-                    'G' => ">=".to_string(),
-                    '=' => "==".to_string(),
-                    '!' => "!=".to_string(),
-                    'a' => "&&".to_string(),
-                    'o' => "||".to_string(),
-                    op => op.to_string(),
-                };
+                let op = op.text();
                 let part = |part: &Val| match part {
                     Val::Binary(..) | Val::Select(_) => format!("({})", self.val_name(part)),
                     _ => self.val_name(part),
@@ -491,37 +491,37 @@ impl Program {
 }
 
 /// `a op b`, folded if both operands are known.
-pub(crate) fn binary_val(op: char, a: Val, b: Val) -> Val {
+pub(crate) fn binary_val(op: BinaryOp, a: Val, b: Val) -> Val {
     if let (Val::Int(x), Val::Int(y)) = (&a, &b) {
         let (x, y) = (*x, *y);
         let value = match op {
-            '+' => Some(x.wrapping_add(y)),
-            '-' => Some(x.wrapping_sub(y)),
-            '*' => Some(x.wrapping_mul(y)),
-            '/' => x.checked_div(y),
-            '%' => x.checked_rem(y),
-            'l' => u32::try_from(y).ok().and_then(|y| x.checked_shl(y)),
-            'r' => u32::try_from(y).ok().and_then(|y| x.checked_shr(y)),
-            '&' => Some(x & y),
-            '|' => Some(x | y),
-            '^' => Some(x ^ y),
-            '<' => Some(i64::from(x < y)),
-            '>' => Some(i64::from(x > y)),
-            'L' => Some(i64::from(x <= y)),
-            'G' => Some(i64::from(x >= y)),
-            '=' => Some(i64::from(x == y)),
-            '!' => Some(i64::from(x != y)),
-            'a' => Some(i64::from(x != 0 && y != 0)),
-            'o' => Some(i64::from(x != 0 || y != 0)),
-            _ => None,
+            BinaryOp::Add => Some(x.wrapping_add(y)),
+            BinaryOp::Sub => Some(x.wrapping_sub(y)),
+            BinaryOp::Mul => Some(x.wrapping_mul(y)),
+            BinaryOp::Div => x.checked_div(y),
+            BinaryOp::Rem => x.checked_rem(y),
+            BinaryOp::Shl => u32::try_from(y).ok().and_then(|y| x.checked_shl(y)),
+            BinaryOp::Shr => u32::try_from(y).ok().and_then(|y| x.checked_shr(y)),
+            BinaryOp::BitAnd => Some(x & y),
+            BinaryOp::BitOr => Some(x | y),
+            BinaryOp::BitXor => Some(x ^ y),
+            BinaryOp::Lt => Some(i64::from(x < y)),
+            BinaryOp::Gt => Some(i64::from(x > y)),
+            BinaryOp::Le => Some(i64::from(x <= y)),
+            BinaryOp::Ge => Some(i64::from(x >= y)),
+            BinaryOp::Eq => Some(i64::from(x == y)),
+            BinaryOp::Ne => Some(i64::from(x != y)),
+            BinaryOp::And => Some(i64::from(x != 0 && y != 0)),
+            BinaryOp::Or => Some(i64::from(x != 0 || y != 0)),
+            BinaryOp::Comma => None,
         };
         return value.map_or(Val::Error, Val::Int);
     }
-    if a == Val::Error || b == Val::Error {
+    if op == BinaryOp::Comma || a == Val::Error || b == Val::Error {
         return Val::Error;
     }
     // Move constants to the right, so that `1 + N` becomes `N + 1`.
-    if matches!(op, '+' | '*') && matches!(a, Val::Int(_)) {
+    if matches!(op, BinaryOp::Add | BinaryOp::Mul) && matches!(a, Val::Int(_)) {
         return Val::Binary(op, Box::new(b), Box::new(a));
     }
     Val::Binary(op, Box::new(a), Box::new(b))

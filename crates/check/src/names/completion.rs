@@ -6,7 +6,8 @@
 use syntax::DeclId;
 use syntax::ast::DeclKind;
 
-use crate::program::{Names, Program};
+use crate::names::enter::Names;
+use crate::program::Program;
 use crate::types::{Ty, TyKind};
 
 impl Program {
@@ -73,19 +74,12 @@ impl Program {
             }
             at = self.ast.decls[decl].parent;
         }
-        let module = self.module_of_index.get(&file).copied().unwrap_or(0);
-        let mut queue = vec![module];
-        let mut next = 0;
-        while next < queue.len() {
-            let at = queue[next];
-            next += 1;
-            append(&self.modules[at].names, &mut out);
-            let more = if at == module { &self.modules[at].imports } else { &self.modules[at].exported };
-            let more: Vec<usize> = more.iter().copied().filter(|m| !queue.contains(m)).collect();
-            queue.extend(more);
+        let module = self.modules.of_index.get(&file).copied().unwrap_or(0);
+        for (seen, _) in self.modules.seen_from(module) {
+            append(&self.modules.all[seen].names, &mut out);
         }
         if module != 0 {
-            append(&self.modules[0].names, &mut out);
+            append(&self.modules.all[0].names, &mut out);
         }
         out
     }

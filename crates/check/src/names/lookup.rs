@@ -114,7 +114,7 @@ impl Checker<'_> {
                             break;
                         }
                     }
-                    if let Some(locals) = self.p.local_scopes.get(&decl).cloned()
+                    if let Some(locals) = self.p.scopes.local_scopes.get(&decl).cloned()
                         && let Some(&(_, local)) = locals.iter().rev().find(|l| l.0 == name)
                         && funcs.is_empty()
                     {
@@ -136,10 +136,7 @@ impl Checker<'_> {
 
     /// Resolves a name outside of all scopes, after the functions of that name found in scopes.
     pub(crate) fn lookup_outside(&mut self, name: Symbol, rank: u32, mut funcs: Vec<Candidate>) -> Ref {
-        let mut found: SmallVec<[DeclId; 4]> = SmallVec::new();
-        if let Some(decls) = self.p.modules[self.module].names.get(&name) {
-            found.extend(decls.iter().copied());
-        }
+        let mut found = SmallVec::from_slice(self.p.modules.named(self.module, name));
         if let Some(result) = self.merge(&found, rank + SCOPE, &mut funcs) {
             return result;
         }
@@ -150,8 +147,7 @@ impl Checker<'_> {
             return result;
         }
         if self.module != 0 {
-            let found: SmallVec<[DeclId; 4]> =
-                self.p.modules[0].names.get(&name).map(|d| d.iter().copied().collect()).unwrap_or_default();
+            let found: SmallVec<[DeclId; 4]> = SmallVec::from_slice(self.p.modules.named(0, name));
             if let Some(result) = self.merge(&found, rank + 3 * SCOPE, &mut funcs) {
                 return result;
             }
@@ -184,28 +180,17 @@ impl Checker<'_> {
     }
 
     fn lookup_imports(&mut self, name: Symbol, found: &mut SmallVec<[DeclId; 4]>) {
-        let mut queue: Vec<usize> = self.p.modules[self.module].imports.clone();
-        let mut at = 0;
-        while at < queue.len() {
-            let module = queue[at];
-            at += 1;
-            if let Some(decls) = self.p.modules[module].names.get(&name) {
-                for &decl in decls {
-                    if !found.contains(&decl) {
-                        found.push(decl);
-                    }
-                }
-            }
-            for &more in &self.p.modules[module].exported {
-                if !queue.contains(&more) {
-                    queue.push(more);
+        for (module, _) in self.p.modules.seen_from(self.module).into_iter().skip(1) {
+            for &decl in self.p.modules.named(module, name) {
+                if !found.contains(&decl) {
+                    found.push(decl);
                 }
             }
         }
     }
 
     fn lookup_using(&mut self, name: Symbol, found: &mut SmallVec<[DeclId; 4]>) {
-        let mut using = self.p.modules[self.module].using.clone();
+        let mut using = self.p.modules.all[self.module].using.clone();
         using.extend_from_slice(&self.using);
         for decl in using {
             let DeclKind::Using(expr) = self.p.ast.decls[decl].kind else { continue };
@@ -224,8 +209,8 @@ impl Checker<'_> {
             if first == name {
                 continue;
             }
-            let namespaces: Vec<DeclId> = (0..self.p.modules.len())
-                .filter_map(|m| self.p.modules[m].names.get(&first))
+            let namespaces: Vec<DeclId> = (0..self.p.modules.all.len())
+                .filter_map(|m| self.p.modules.all[m].names.get(&first))
                 .flatten()
                 .copied()
                 .filter(|&d| matches!(self.p.ast.decls[d].kind, DeclKind::Namespace { .. }))
@@ -247,10 +232,10 @@ impl Checker<'_> {
     fn lookup_in_container(&mut self, container: DeclId, name: Symbol) -> Ref {
         // While the extension's own target is being resolved, there is no type to search.
         if let DeclKind::Extension { .. } = self.p.ast.decls[container].kind
-            && !self.p.extensions.iter().any(|e| e.decl == container)
+            && !self.p.extensions.known.iter().any(|e| e.decl == container)
         {
             self.p.resolve_extensions();
-            if !self.p.extensions.iter().any(|e| e.decl == container) {
+            if !self.p.extensions.known.iter().any(|e| e.decl == container) {
                 return Ref::NotFound;
             }
         }
@@ -399,7 +384,8 @@ impl Checker<'_> {
                     return Some(Ref::Value(ExprInfo::new(ty, meaning, lvalue)));
                 }
                 // Skip a field whose type is being resolved: `geometry::Mesh geometry;`.
-                DeclKind::Var { .. } if base == Base::Implicit && self.p.types_busy.contains(&decl) => {}
+                DeclKind::Var { .. }
+                    if base == Base::Implicit && self.p.queries.decl_types.is_open(&decl) => {}
                 DeclKind::Var { .. } => {
                     let declared = self.p.decl_type(decl);
                     let ty = self.p.substitute(declared, &facet.env);
@@ -479,20 +465,13 @@ impl Checker<'_> {
                     return value(ty, Meaning::MatrixSwizzle { base, comps }, lvalue && distinct);
                 }
             }
-            TyKind::DiffPair(primal) => match text.as_str() {
+            TyKind::DiffPair(primal) | TyKind::DiffPtrPair(primal) => match text.as_str() {
                 "p" | "v" => return value(primal, Meaning::PairField { base, primal: true }, false),
                 "d" => {
-                    let differential = self.p.differential(primal).unwrap_or(primal);
-                    let place = self.is_written_pair(base);
-                    return value(differential, Meaning::PairField { base, primal: false }, place);
-                }
-                _ => {}
-            },
-            TyKind::DiffPtrPair(primal) => match text.as_str() {
-                "p" | "v" => return value(primal, Meaning::PairField { base, primal: true }, false),
-                "d" => {
-                    let differential = self.p.pointer_differential(primal).unwrap_or(primal);
-                    return value(differential, Meaning::PairField { base, primal: false }, false);
+                    let differential = self.p.halves(ty).map_or(primal, |halves| halves.1);
+                    let is_place =
+                        matches!(self.p.types[ty], TyKind::DiffPair(_)) && self.is_written_pair(base);
+                    return value(differential, Meaning::PairField { base, primal: false }, is_place);
                 }
                 _ => {}
             },

@@ -1,9 +1,10 @@
 //! Names: the scopes and modules in which they are declared, and what they refer to.
 
 pub(crate) mod completion;
-pub(crate) mod loader;
+pub(crate) mod enter;
 pub(crate) mod locals;
 pub(crate) mod lookup;
+pub(crate) mod modules;
 mod paths;
 pub(crate) mod pipelines;
 mod suggest;

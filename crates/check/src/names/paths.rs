@@ -82,10 +82,10 @@ impl Checker<'_> {
                     Ref::Error
                 }
             },
-            ExprKind::FwdDiff(inner) => self.resolve_operator(DiffOp::Fwd, inner),
-            ExprKind::BwdDiff(inner) => self.resolve_operator(DiffOp::Bwd, inner),
-            ExprKind::Apply(inner) => self.resolve_operator(DiffOp::Apply, inner),
-            ExprKind::Linearize(inner) => self.resolve_operator(DiffOp::Linearize, inner),
+            ExprKind::Derivative(op, inner) => {
+                let found = self.resolve(inner);
+                self.with_operator(op, found, inner)
+            }
             _ => {
                 self.infer_any(expr, None);
                 let info = self.p.tables.exprs[expr].clone();
@@ -106,10 +106,7 @@ impl Checker<'_> {
             | ExprKind::Member { .. }
             | ExprKind::Static { .. }
             | ExprKind::Generic { .. }
-            | ExprKind::FwdDiff(_)
-            | ExprKind::BwdDiff(_)
-            | ExprKind::Apply(_)
-            | ExprKind::Linearize(_) => true,
+            | ExprKind::Derivative(..) => true,
             ExprKind::Paren(inner) => self.is_path(*inner),
             _ => false,
         }
@@ -189,11 +186,6 @@ impl Checker<'_> {
         let object = self.p.ast.exprs.push(Expr { kind: ExprKind::This, span });
         self.infer(object, None);
         Some(object)
-    }
-
-    fn resolve_operator(&mut self, op: DiffOp, inner: ExprId) -> Ref {
-        let result = self.resolve(inner);
-        self.with_operator(op, result, inner)
     }
 
     fn with_operator(&mut self, op: DiffOp, result: Ref, inner: ExprId) -> Ref {

@@ -140,18 +140,13 @@ impl Checker<'_> {
             return local;
         }
         let mut names: Vec<&str> = Vec::new();
-        let mut at = Some(self.scope);
-        while let Some(decl) = at {
-            if let Some(members) = self.p.names_in(decl) {
-                names.extend(members.keys().map(|&s| ast.name(s)));
-            }
-            at = ast.decls[decl].parent;
-        }
-        names.extend(self.p.modules[self.module].names.keys().map(|&s| ast.name(s)));
+        let scopes = ast.enclosing(self.scope).filter_map(|decl| self.p.names_in(decl));
+        names.extend(scopes.flat_map(|members| members.keys()).map(|&s| ast.name(s)));
+        names.extend(self.p.modules.all[self.module].names.keys().map(|&s| ast.name(s)));
         if let Some(found) = nearest(text, names.into_iter()) {
             return Some(found);
         }
-        let library = self.p.modules[0].names.keys().map(|&s| ast.name(s));
+        let library = self.p.modules.all[0].names.keys().map(|&s| ast.name(s));
         let native = native_names();
         let native = native.iter().map(String::as_str);
         nearest(text, library.chain(syntax::parser::WORDS).chain(NATIVE_FUNCTIONS).chain(native))

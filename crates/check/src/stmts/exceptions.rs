@@ -150,7 +150,7 @@ impl Checker<'_> {
         for (&(var, handler), ty) in catches.iter().zip(clauses) {
             let depth = self.locals.len();
             if let (Some(var), Some(ty)) = (var, ty) {
-                self.p.checked.insert(var);
+                self.p.queries.bodies.insert(var, ());
                 self.p.tables.decl_types[var] = Some(ty);
                 self.locals.push((self.p.ast.decls[var].name, var));
             }

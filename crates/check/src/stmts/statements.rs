@@ -24,7 +24,7 @@ impl Program {
     /// Makes sure that the code belonging to a declaration is checked: a function's body and default
     /// arguments, a variable's or field's initialiser, an accessor's body. Idempotent.
     pub fn body(&mut self, decl: DeclId) {
-        if !self.checked.insert(decl) {
+        if !self.queries.bodies.is_first(decl) {
             return;
         }
         match self.ast.decls[decl].kind.clone() {
@@ -60,8 +60,8 @@ impl Program {
     /// Checks the bodies of all functions that checked code calls, directly or not.
     pub fn check_reached(&mut self) {
         let mut n_checked = 0;
-        while n_checked < self.checked.len() {
-            n_checked = self.checked.len();
+        while n_checked < self.queries.bodies.len() {
+            n_checked = self.queries.bodies.len();
             let exprs: Vec<ExprId> = self.tables.exprs.keys().collect();
             for expr in exprs {
                 let called: Vec<DeclId> = match &self.tables.exprs[expr].meaning {
@@ -89,7 +89,7 @@ impl Program {
     /// Checks the default of a parameter, at most once.
     pub(crate) fn check_default(&mut self, param: DeclId) {
         let DeclKind::Param { default: Some(default), .. } = self.ast.decls[param].kind else { return };
-        if !self.checked.insert(param) {
+        if !self.queries.bodies.is_first(param) {
             return;
         }
         let ty = self.decl_type(param);
@@ -121,7 +121,7 @@ impl Program {
         let is_init = matches!(self.ast.decls[decl].kind, DeclKind::Init { .. });
         let params = self.params_of(decl);
         let container = self.container_of(decl);
-        let local_scope = container.and_then(|c| self.local_scopes.get(&c).cloned());
+        let local_scope = container.and_then(|c| self.scopes.local_scopes.get(&c).cloned());
         let mut checker = Checker::new(self, decl);
         checker.this = this;
         checker.ret = Some(ret);
@@ -476,7 +476,7 @@ impl Checker<'_> {
             }
         };
         self.p.tables.decl_types[var] = Some(inner);
-        self.p.checked.insert(var);
+        self.p.queries.bodies.insert(var, ());
         let name = self.p.ast.decls[var].name;
         self.locals.push((name, var));
     }
@@ -512,7 +512,7 @@ impl Checker<'_> {
         }
         match self.p.ast.decls[decl].kind.clone() {
             DeclKind::Var { ty, init, .. } => {
-                self.p.checked.insert(decl);
+                self.p.queries.bodies.insert(decl, ());
                 let span = self.p.ast.decls[decl].name_span;
                 let resolved = match ty {
                     Some(ty) => {
@@ -564,13 +564,13 @@ impl Checker<'_> {
             DeclKind::TypeAlias(ty) => {
                 let ty = self.type_expr(ty);
                 self.p.tables.decl_types[decl] = Some(ty);
-                self.p.checked.insert(decl);
+                self.p.queries.bodies.insert(decl, ());
                 self.locals.push((name, decl));
             }
             DeclKind::Struct { .. } | DeclKind::Enum { .. } | DeclKind::Interface { .. } => {
                 self.locals.push((name, decl));
                 self.p.enter_local(decl);
-                self.p.local_scopes.insert(decl, Rc::new(self.locals.to_vec()));
+                self.p.scopes.local_scopes.insert(decl, Rc::new(self.locals.to_vec()));
             }
             DeclKind::Empty => {}
             DeclKind::Using(_) => self.using.push(decl),

@@ -44,10 +44,10 @@ impl Checker<'_> {
         }
         // Function names refer to the library, whatever their meaning in this scope; parameters are found as
         // locals.
-        let library = self.p.modules[0].names.values().flatten().next().copied();
+        let library = self.p.modules.all[0].names.values().flatten().next().copied();
         let Some(library) = callees.first().copied().or(library) else { return };
         let (own_scope, own_module) = (self.scope, self.module);
-        let is_library = |p: &crate::program::Program, s| p.modules[0].names.contains_key(&s);
+        let is_library = |p: &crate::program::Program, s| p.modules.all[0].names.contains_key(&s);
         let locals = self.locals.to_vec();
         let is_seen = |l: &&(Symbol, DeclId)| params.contains(&l.1) || !is_library(self.p, l.0);
         self.locals.replace(locals.iter().filter(is_seen).copied().collect());
@@ -67,7 +67,7 @@ impl Checker<'_> {
                 ExprKind::Name(name) if params.contains(&self.p.ast.name(*name)) => {}
                 ExprKind::Call { callee, args } => {
                     let ExprKind::Name(name) = self.p.ast.exprs[*callee].kind else { return false };
-                    let found = self.p.modules[0].names.get(&name).and_then(|d| d.first().copied());
+                    let found = self.p.modules.all[0].names.get(&name).and_then(|d| d.first().copied());
                     let Some(found) = found else { return false };
                     if !matches!(self.p.ast.decls[found].kind, DeclKind::Func { .. }) {
                         return false;

@@ -55,58 +55,40 @@ const fn shaped(scalars: Kinds) -> Kinds {
     scalars | (scalars << SHIFT)
 }
 
+/// The interfaces by name, with the kinds of types that conform to them.
+const MAGIC: [(&str, Magic, Kinds); 21] = [
+    ("IDifferentiable", Magic::Differentiable, FLOATS | USER),
+    ("IDifferentiablePtrType", Magic::DifferentiablePtr, USER),
+    ("IDefaultInitializable", Magic::DefaultInitializable, shaped(SCALARS) | USER),
+    ("IOpaqueDescriptor", Magic::OpaqueDescriptor, USER),
+    ("__Elementwise", Magic::Elementwise, shaped(SCALARS)),
+    ("__NumericElementwise", Magic::NumericElementwise, shaped(NUMBERS)),
+    ("__IntElementwise", Magic::IntElementwise, shaped(SIGNED | UNSIGNED)),
+    ("__FloatElementwise", Magic::FloatElementwise, FLOATS),
+    ("IComparable", Magic::Comparable, SCALARS | USER),
+    ("IRangedValue", Magic::Ranged, NUMBERS | USER),
+    ("IArithmetic", Magic::Arithmetic, shaped(NUMBERS) | USER),
+    ("ILogical", Magic::Logical, shaped(BOOL | SIGNED | UNSIGNED) | USER),
+    ("IInteger", Magic::Integer, shaped(SIGNED | UNSIGNED) | USER),
+    ("IFloat", Magic::Float, FLOATS | USER),
+    ("__BuiltinType", Magic::BuiltinType, SCALARS),
+    ("__BuiltinArithmeticType", Magic::BuiltinArithmetic, NUMBERS),
+    ("__BuiltinLogicalType", Magic::BuiltinLogical, BOOL | SIGNED | UNSIGNED),
+    ("__BuiltinSignedArithmeticType", Magic::BuiltinSignedArithmetic, SIGNED | FLOAT),
+    ("__BuiltinIntegerType", Magic::BuiltinInteger, SIGNED | UNSIGNED),
+    ("__BuiltinRealType", Magic::BuiltinReal, FLOAT),
+    ("__BuiltinFloatingPointType", Magic::BuiltinFloat, FLOAT),
+];
+
 impl Magic {
     /// The interface of this name in the library.
     pub(crate) fn by_name(name: &str) -> Option<Magic> {
-        Some(match name {
-            "IDifferentiable" => Magic::Differentiable,
-            "IDifferentiablePtrType" => Magic::DifferentiablePtr,
-            "IDefaultInitializable" => Magic::DefaultInitializable,
-            "IOpaqueDescriptor" => Magic::OpaqueDescriptor,
-            "__Elementwise" => Magic::Elementwise,
-            "__NumericElementwise" => Magic::NumericElementwise,
-            "__IntElementwise" => Magic::IntElementwise,
-            "__FloatElementwise" => Magic::FloatElementwise,
-            "IComparable" => Magic::Comparable,
-            "IRangedValue" => Magic::Ranged,
-            "IArithmetic" => Magic::Arithmetic,
-            "ILogical" => Magic::Logical,
-            "IInteger" => Magic::Integer,
-            "IFloat" => Magic::Float,
-            "__BuiltinType" => Magic::BuiltinType,
-            "__BuiltinArithmeticType" => Magic::BuiltinArithmetic,
-            "__BuiltinLogicalType" => Magic::BuiltinLogical,
-            "__BuiltinSignedArithmeticType" => Magic::BuiltinSignedArithmetic,
-            "__BuiltinIntegerType" => Magic::BuiltinInteger,
-            "__BuiltinRealType" => Magic::BuiltinReal,
-            "__BuiltinFloatingPointType" => Magic::BuiltinFloat,
-            _ => return None,
-        })
+        MAGIC.iter().find(|row| row.0 == name).map(|row| row.1)
     }
 
     /// The kinds of types that conform to the interface.
     pub(crate) fn kinds(self) -> Kinds {
-        match self {
-            Magic::Differentiable => FLOATS | USER,
-            Magic::DifferentiablePtr | Magic::OpaqueDescriptor => USER,
-            Magic::DefaultInitializable => shaped(SCALARS) | USER,
-            Magic::Elementwise => shaped(SCALARS),
-            Magic::NumericElementwise => shaped(NUMBERS),
-            Magic::IntElementwise => shaped(SIGNED | UNSIGNED),
-            Magic::FloatElementwise => FLOATS,
-            Magic::Comparable => SCALARS | USER,
-            Magic::Ranged => NUMBERS | USER,
-            Magic::Arithmetic => shaped(NUMBERS) | USER,
-            Magic::Logical => shaped(BOOL | SIGNED | UNSIGNED) | USER,
-            Magic::Integer => shaped(SIGNED | UNSIGNED) | USER,
-            Magic::Float => FLOATS | USER,
-            Magic::BuiltinType => SCALARS,
-            Magic::BuiltinArithmetic => NUMBERS,
-            Magic::BuiltinLogical => BOOL | SIGNED | UNSIGNED,
-            Magic::BuiltinSignedArithmetic => SIGNED | FLOAT,
-            Magic::BuiltinInteger => SIGNED | UNSIGNED,
-            Magic::BuiltinReal | Magic::BuiltinFloat => FLOAT,
-        }
+        MAGIC[self as usize].2
     }
 
     /// Returns true if operators work on values of a parameter with this constraint.
@@ -272,8 +254,8 @@ impl Program {
         match name {
             "void" => return Some(Ty::VOID),
             "String" | "NativeString" => return Some(Ty::STRING),
-            "vector" => return Some(self.types.intern(TyKind::Vector(Ty::FLOAT, Val::Int(4)))),
-            "matrix" => return Some(self.types.matrix(Ty::FLOAT, Val::Int(4), Val::Int(4))),
+            "vector" => return self.native_default(NativeGeneric::Vector),
+            "matrix" => return self.native_default(NativeGeneric::Matrix),
             _ => {}
         }
         let bytes = name.as_bytes();
@@ -292,9 +274,18 @@ impl Program {
         Some(self.types.intern(TyKind::Vector(element, Val::Int(last))))
     }
 
+    /// The type that the name of a built-in generic type denotes without arguments.
+    pub(crate) fn native_default(&mut self, native: NativeGeneric) -> Option<Ty> {
+        match native {
+            NativeGeneric::Vector => Some(self.types.intern(TyKind::Vector(Ty::FLOAT, Val::Int(4)))),
+            NativeGeneric::Matrix => Some(self.types.matrix(Ty::FLOAT, Val::Int(4), Val::Int(4))),
+            _ => None,
+        }
+    }
+
     /// The declaration of the interface in the library.
     pub(crate) fn magic_decl(&self, magic: Magic) -> Option<DeclId> {
-        self.magic_decls.iter().find(|m| m.0 == magic).map(|m| m.1)
+        self.magics.decls.iter().find(|m| m.0 == magic).map(|m| m.1)
     }
 
     /// The interface as a type.
@@ -315,7 +306,7 @@ impl Program {
                 let mut kinds = shaped(SCALARS) | USER;
                 for interface in self.interfaces_of(ty) {
                     if let TyKind::Interface(decl, _) = &self.types[interface]
-                        && let Some(magic) = self.magic.get(decl)
+                        && let Some(magic) = self.magics.of.get(decl)
                     {
                         kinds &= magic.kinds();
                     }
@@ -336,7 +327,7 @@ impl Program {
             TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_) => {
                 self.interfaces_of(ty).iter().any(|&interface| {
                     matches!(&self.types[interface], TyKind::Interface(decl, _)
-                        if self.magic.get(decl).is_some_and(|m| m.has_operators()))
+                        if self.magics.of.get(decl).is_some_and(|m| m.has_operators()))
                 })
             }
             _ => false,

@@ -99,11 +99,11 @@ impl Program {
             Meaning::Unary(op, inner) => {
                 let val = self.constant(inner, depth + 1)?;
                 match (op, val) {
-                    (UnaryOp::Neg, val) => binary_val('-', Val::Int(0), val),
+                    (UnaryOp::Neg, val) => binary_val(BinaryOp::Sub, Val::Int(0), val),
                     (UnaryOp::Not, Val::Int(v)) => Val::Int(i64::from(v == 0)),
                     (UnaryOp::BitNot, Val::Int(v)) => Val::Int(!v),
-                    (UnaryOp::Not, val) => binary_val('=', val, Val::Int(0)),
-                    (UnaryOp::BitNot, val) => binary_val('^', val, Val::Int(-1)),
+                    (UnaryOp::Not, val) => binary_val(BinaryOp::Eq, val, Val::Int(0)),
+                    (UnaryOp::BitNot, val) => binary_val(BinaryOp::BitXor, val, Val::Int(-1)),
                     (UnaryOp::Plus, val) => val,
                     _ => return None,
                 }
@@ -111,7 +111,10 @@ impl Program {
             Meaning::Binary(op, left, right) => {
                 let a = self.constant(left, depth + 1)?;
                 let b = self.constant(right, depth + 1)?;
-                self.constant_binary(op, a, b)?
+                match binary_val(op, a, b) {
+                    Val::Error => return None,
+                    val => val,
+                }
             }
             Meaning::Ternary(cond, a, b) => match self.constant(cond, depth + 1)? {
                 Val::Int(cond) => self.constant(if cond != 0 { a } else { b }, depth + 1)?,
@@ -130,50 +133,22 @@ impl Program {
         }
     }
 
-    fn constant_binary(&mut self, op: BinaryOp, a: Val, b: Val) -> Option<Val> {
-        let code = match op {
-            BinaryOp::Add => '+',
-            BinaryOp::Sub => '-',
-            BinaryOp::Mul => '*',
-            BinaryOp::Div => '/',
-            BinaryOp::Rem => '%',
-            BinaryOp::Shl => 'l',
-            BinaryOp::Shr => 'r',
-            BinaryOp::BitAnd => '&',
-            BinaryOp::BitOr => '|',
-            BinaryOp::BitXor => '^',
-            BinaryOp::And => 'a',
-            BinaryOp::Or => 'o',
-            BinaryOp::Eq => '=',
-            BinaryOp::Ne => '!',
-            BinaryOp::Lt => '<',
-            BinaryOp::Le => 'L',
-            BinaryOp::Gt => '>',
-            BinaryOp::Ge => 'G',
-            BinaryOp::Comma => return None,
-        };
-        match binary_val(code, a, b) {
-            Val::Error => None,
-            val => Some(val),
-        }
-    }
-
     /// The value of a constant member; the result stays symbolic while the member's type is not known.
     pub(crate) fn constant_member(&mut self, member: FuncRef) -> Val {
         let crate::Resolved::Func(found) = self.resolve_requirement(&member) else {
             return Val::Member(Box::new(member));
         };
-        if self.val_depth > 100 {
+        if self.n_constant_members > 100 {
             let span = self.ast.decls[found.decl].name_span;
             self.error("E39001", span, "the value of this constant has no end");
             return Val::Error;
         }
-        self.val_depth += 1;
+        self.n_constant_members += 1;
         let val = self.constant_variable(found.decl, 0).map(|val| {
             let env = self.subst_of(&found);
             self.substitute_val(&val, &env)
         });
-        self.val_depth -= 1;
+        self.n_constant_members -= 1;
         // A constant that an interface declares without a value is known once the type is.
         val.unwrap_or_else(|| Val::Member(Box::new(member)))
     }
@@ -206,19 +181,18 @@ impl Program {
         if !modifiers.has(Modifiers::CONST) && !modifiers.has(Modifiers::LET) {
             return None;
         }
-        if self.const_busy.contains(&decl) {
+        if !self.queries.constants.begin(&decl) {
             return None;
         }
-        self.const_busy.push(decl);
         self.body(decl);
         let val = self.constant(init, depth + 1);
-        self.const_busy.pop();
+        self.queries.constants.end(&decl);
         val
     }
 
     /// The value of a case of an enumeration.
     pub fn enum_case_value(&mut self, case: DeclId) -> i64 {
-        if let Some(&value) = self.enum_values.get(&case) {
+        if let Some(&value) = self.queries.enum_values.get(&case) {
             return value;
         }
         let Some(parent) = self.ast.decls[case].parent else { return 0 };
@@ -229,24 +203,25 @@ impl Program {
         for decl in cases {
             let DeclKind::EnumCase(value) = self.ast.decls[decl].kind else { continue };
             if let Some(value) = value
-                && !self.enum_values.contains_key(&decl)
+                && self.queries.enum_values.get(&decl).is_none()
             {
                 // A value that depends on itself is 0; the provisional entry ends the recursion.
-                self.enum_values.insert(decl, 0);
+                self.queries.enum_values.begin_as(&decl, 0);
                 let mut checker = Checker::new(self, decl);
                 checker.check(value, tag);
                 if let Val::Int(v) = checker.val_of(value) {
                     next = v;
                 }
+                self.queries.enum_values.end(&decl);
             }
-            self.enum_values.insert(decl, next);
+            self.queries.enum_values.insert(decl, next);
             next = match (flags, next) {
                 (true, 0) => 1,
                 (true, _) => next.wrapping_mul(2),
                 (false, _) => next.wrapping_add(1),
             };
         }
-        self.enum_values.get(&case).copied().unwrap_or(0)
+        self.queries.enum_values.get(&case).copied().unwrap_or(0)
     }
 
     /// The integer type that represents an enumeration.

@@ -220,7 +220,7 @@ impl Checker<'_> {
             }
             env.map.push((param, arg));
         }
-        let busy = self.p.types_busy.contains(&decl);
+        let busy = self.p.queries.decl_types.is_open(&decl);
         if !busy && let Some((subject, bound)) = self.p.unsatisfied(decl, &env) {
             self.constraint_error(subject, bound, span);
             return Ty::ERROR;
@@ -276,7 +276,7 @@ impl Checker<'_> {
     }
 
     fn at_owner(&mut self) {
-        if let Some(&owner) = self.p.param_owner.get(&self.scope) {
+        if let Some(&owner) = self.p.scopes.param_owner.get(&self.scope) {
             self.scope = owner;
         }
     }

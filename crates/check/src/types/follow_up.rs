@@ -60,11 +60,11 @@ impl Program {
             _ => return false,
         };
         let bases = self.bases_of(decl);
-        if self.unknown_bases.contains(&decl) {
+        if self.scopes.unknown_bases.contains(&decl) {
             return true;
         }
         bases.iter().any(|&base| match self.types[base] {
-            TyKind::Interface(decl, _) | TyKind::Struct(decl, _) => self.unknown_bases.contains(&decl),
+            TyKind::Interface(decl, _) | TyKind::Struct(decl, _) => self.scopes.unknown_bases.contains(&decl),
             _ => false,
         })
     }

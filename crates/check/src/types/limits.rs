@@ -69,7 +69,7 @@ impl Program {
 
     /// The extent of a type. Types are built bottom-up, so that the extents of the parts are known.
     pub(crate) fn extent(&mut self, ty: Ty) -> Extent {
-        if let Some(&known) = self.extents.get(&ty) {
+        if let Some(&known) = self.queries.extents.get(&ty) {
             return known;
         }
         let mut parts = Vec::new();
@@ -86,7 +86,7 @@ impl Program {
             all.nesting = all.nesting.max(own.nesting + 1);
             all.parts = all.parts.saturating_add(own.parts);
         }
-        self.extents.insert(ty, all);
+        self.queries.extents.insert(ty, all);
         all
     }
 
@@ -97,13 +97,11 @@ impl Program {
         let mut count = Count { deepest, seen: FxHashMap::default(), open: Vec::new() };
         let is_too_large = self.leaves(ty, &mut count).0 > MAX_LEAVES;
         let span = self.ast.decls[decl].name_span;
-        // There is no separate record of the report, since diagnostics of a failed attempt are taken back.
-        let is_reported =
-            |p: &Program| p.diagnostics.iter().any(|d| d.code == "E0901" && d.primary.span == span);
-        if is_too_large && !is_reported(self) {
+        if is_too_large {
             let message = text!("a value of type `{}` has more than 8,192 parts", self.shown(ty));
             let help = "an array counts as one of its elements: put what is alike in arrays";
-            self.report(Diagnostic::error("E0901", span, message).help(help));
+            // There is no separate record of the report, since diagnostics of a failed attempt are taken back.
+            self.report_once(Diagnostic::error("E0901", span, message).help(help));
         }
         is_too_large
     }
@@ -117,7 +115,7 @@ impl Program {
     /// is final. Fields whose types have not been resolved yet count as one part: resolving them here could
     /// cause a cycle. A walk over the type resolves them, so that the next count sees them.
     fn leaves(&mut self, ty: Ty, count: &mut Count) -> (u32, bool) {
-        if let Some(&known) = self.leaf_counts.get(&ty) {
+        if let Some(&known) = self.queries.leaf_counts.get(&ty) {
             return (known, true);
         }
         if let Some(&found) = count.seen.get(&ty) {
@@ -169,7 +167,7 @@ impl Program {
         };
         count.seen.insert(ty, found);
         if found.1 {
-            self.leaf_counts.insert(ty, found.0);
+            self.queries.leaf_counts.insert(ty, found.0);
         }
         found
     }
@@ -197,31 +195,31 @@ impl Program {
     /// Begins to decide whether a generic extension applies, which may depend on what other extensions apply
     /// to. Returns `false` if the search has gone too far. Must be paired with [`Self::end_search`].
     pub(crate) fn begin_search(&mut self, extension: DeclId) -> bool {
-        if self.endless_search.is_some() {
+        if self.search.endless.is_some() {
             return false;
         }
-        if self.searching.is_empty() {
-            self.search_steps = 0;
+        if self.search.open.is_empty() {
+            self.search.steps = 0;
         }
-        self.search_steps += 1;
-        if self.searching.len() >= MAX_SEARCH_DEPTH || self.search_steps > MAX_SEARCH_STEPS {
+        self.search.steps += 1;
+        if self.search.open.len() >= MAX_SEARCH_DEPTH || self.search.steps > MAX_SEARCH_STEPS {
             let span = self.ast.decls[extension].name_span;
             let message = "what this extension applies to depends on ever more types";
             let help = "its constraints cannot ask for something of larger types that they give themselves";
-            self.endless_search = Some(Diagnostic::error("E0901", span, message).help(help));
+            self.search.endless = Some(Diagnostic::error("E0901", span, message).help(help));
             return false;
         }
-        self.searching.push(extension);
+        self.search.open.push(extension);
         true
     }
 
     pub(crate) fn end_search(&mut self) {
-        self.searching.pop();
+        self.search.open.pop();
     }
 
     /// Reports a search that was given up, in place of the other errors, which may be wrong.
     pub fn report_endless_search(&mut self) {
-        if let Some(diagnostic) = self.endless_search.clone() {
+        if let Some(diagnostic) = self.search.endless.clone() {
             self.diagnostics.retain(|d| d.severity != Severity::Error);
             self.diagnostics.push(diagnostic);
         }

@@ -16,6 +16,7 @@ use cranelift_entity::entity_impl;
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 use syntax::DeclId;
+use syntax::ast::BinaryOp;
 
 /// An interned type.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,9 +48,8 @@ pub enum Val {
     Int(i64),
     /// A generic value parameter.
     Param(DeclId),
-    /// `a op b` where an operand is unknown: `+ - * / % & | ^ < > =`, and `l r L G ! a o` for
-    /// `<< >> <= >= != && ||`.
-    Binary(char, Box<Val>, Box<Val>),
+    /// `a op b` where an operand is unknown.
+    Binary(BinaryOp, Box<Val>, Box<Val>),
     /// `c ? a : b` where an operand is unknown.
     Select(Box<[Val; 3]>),
     /// A constant member of a type that is not known yet.

@@ -97,7 +97,10 @@ impl Program {
 
     /// Packs a list of generic arguments for a pack parameter; `None` if an argument is of the wrong kind.
     fn pack_arg(&mut self, param: DeclId, args: Vec<GenericArg>) -> Option<GenericArg> {
-        let is_value = matches!(self.ast.decls[param].kind, DeclKind::ValueParam { .. });
+        self.pack_of_args(matches!(self.ast.decls[param].kind, DeclKind::ValueParam { .. }), args)
+    }
+
+    fn pack_of_args(&mut self, is_value: bool, args: Vec<GenericArg>) -> Option<GenericArg> {
         let (mut types, mut vals) = (Vec::new(), Vec::new());
         for arg in args {
             match arg {
@@ -199,7 +202,7 @@ impl Program {
 
     /// The type of the elements of a pack by an equality constraint: `int` for `T` with `where T == int`.
     fn constrained_element(&mut self, param: DeclId, pack: Ty) -> Option<Ty> {
-        let owner = self.param_owner.get(&param).copied()?;
+        let owner = self.scopes.param_owner.get(&param).copied()?;
         let element = self.element_of_pack(owner, pack)?;
         (!self.is_pack(element)).then_some(element)
     }
@@ -259,40 +262,35 @@ impl Program {
     }
 
     /// Expands a pattern for each element of a shape while substituting arguments.
-    pub(crate) fn substitute_expand(&mut self, pattern: Ty, shape: &GenericArg, env: &Subst) -> Ty {
+    pub(crate) fn substitute_expand(
+        &mut self,
+        pattern: &GenericArg,
+        shape: &GenericArg,
+        env: &Subst,
+    ) -> GenericArg {
         let shape = self.substitute_arg(shape, env);
         let mut inner = env.clone();
         let Some(elements) = shape_elements(self, &shape) else {
             inner.element = None;
-            let ty = self.substitute(pattern, &inner);
-            return self.expand_of(ty, &shape);
+            let arg = self.substitute_arg(pattern, &inner);
+            return self.expand_arg(arg, &shape);
         };
         let mut parts = Vec::new();
         for (idx, element) in elements.into_iter().enumerate() {
             inner.element = Some(idx);
-            let ty = self.substitute(pattern, &inner);
-            let several = self.is_pack_arg(&element);
-            parts.push(if several { self.expand_of(ty, &element) } else { ty });
+            let arg = self.substitute_arg(pattern, &inner);
+            parts.push(if self.is_pack_arg(&element) { self.expand_arg(arg, &element) } else { arg });
         }
-        self.pack_of(parts)
+        let is_value = matches!(pattern, GenericArg::Val(_));
+        self.pack_of_args(is_value, parts).unwrap_or(GenericArg::Type(Ty::ERROR))
     }
 
-    pub(crate) fn substitute_expand_val(&mut self, pattern: &Val, shape: &GenericArg, env: &Subst) -> Val {
-        let shape = self.substitute_arg(shape, env);
-        let mut inner = env.clone();
-        let Some(elements) = shape_elements(self, &shape) else {
-            inner.element = None;
-            let val = self.substitute_val(pattern, &inner);
-            return self.expand_val(val, &shape);
-        };
-        let mut parts = Vec::new();
-        for (idx, element) in elements.into_iter().enumerate() {
-            inner.element = Some(idx);
-            let val = self.substitute_val(pattern, &inner);
-            let several = self.is_pack_arg(&element);
-            parts.push(if several { self.expand_val(val, &element) } else { val });
+    /// `expand arg` over the elements of `shape`.
+    fn expand_arg(&mut self, arg: GenericArg, shape: &GenericArg) -> GenericArg {
+        match arg {
+            GenericArg::Type(ty) => GenericArg::Type(self.expand_of(ty, shape)),
+            GenericArg::Val(val) => GenericArg::Val(self.expand_val(val, shape)),
         }
-        self.val_pack_of(parts)
     }
 
     /// Substitutes arguments in `each pack`: the result is the current element of the expansion, if it is
@@ -328,7 +326,7 @@ impl Program {
         let mut out = Vec::new();
         let mut at = 0;
         for (idx, &param) in params.iter().enumerate() {
-            if self.interface_params.contains(&param) {
+            if self.opened.params.contains(&param) {
                 // The type of a parameter of interface type is never given explicitly.
                 out.push(None);
                 continue;
@@ -343,7 +341,7 @@ impl Program {
                 .iter()
                 .filter(|&&p| {
                     !self.is_pack_param(p)
-                        && !self.interface_params.contains(&p)
+                        && !self.opened.params.contains(&p)
                         && !matches!(
                             self.ast.decls[p].kind,
                             DeclKind::TypeParam { default: Some(_), .. }
@@ -430,15 +428,7 @@ impl Program {
                     env.map.push((param, arg));
                     continue;
                 }
-                let arg = match arg {
-                    GenericArg::Type(ty) if several => {
-                        GenericArg::Type(self.expand_of(ty, &GenericArg::Type(part)))
-                    }
-                    GenericArg::Val(val) if several => {
-                        GenericArg::Val(self.expand_val(val, &GenericArg::Type(part)))
-                    }
-                    arg => arg,
-                };
+                let arg = if several { self.expand_arg(arg, &GenericArg::Type(part)) } else { arg };
                 match found.iter_mut().find(|f| f.0 == param) {
                     Some(entry) => entry.1.push(arg),
                     None => found.push((param, vec![arg])),
@@ -458,7 +448,7 @@ impl Program {
             && !found.iter().any(|f| f.0 == param)
         {
             let ty = self.types.intern(TyKind::Param(param));
-            let owner = self.param_owner.get(&param).copied();
+            let owner = self.scopes.param_owner.get(&param).copied();
             match owner.and_then(|owner| self.element_of_pack(owner, ty)) {
                 Some(element) => found.push((param, vec![GenericArg::Type(element); parts.len()])),
                 None if parts.is_empty() => found.push((param, Vec::new())),

@@ -488,10 +488,14 @@ impl Parser<'_> {
         let word = self.word();
         let called = self.nth(1) == T::LParen;
         let kind = match word {
-            kw::FWD_DIFF | kw::FWD_DIFF_OLD if called => ExprKind::FwdDiff(self.operator_operand()),
-            kw::BWD_DIFF | kw::BWD_DIFF_OLD if called => ExprKind::BwdDiff(self.operator_operand()),
-            kw::APPLY if called => ExprKind::Apply(self.operator_operand()),
-            kw::LINEARIZE if called => ExprKind::Linearize(self.operator_operand()),
+            kw::FWD_DIFF | kw::FWD_DIFF_OLD if called => {
+                ExprKind::Derivative(DiffOp::Fwd, self.operator_operand())
+            }
+            kw::BWD_DIFF | kw::BWD_DIFF_OLD if called => {
+                ExprKind::Derivative(DiffOp::Bwd, self.operator_operand())
+            }
+            kw::APPLY if called => ExprKind::Derivative(DiffOp::Apply, self.operator_operand()),
+            kw::LINEARIZE if called => ExprKind::Derivative(DiffOp::Linearize, self.operator_operand()),
             kw::GET_ADDRESS if called => ExprKind::Unary(UnaryOp::AddressOf, self.operator_operand()),
             kw::SIZEOF if called => ExprKind::SizeOf(SizeOfKind::SizeOf, self.operator_operand()),
             kw::ALIGNOF if called => ExprKind::SizeOf(SizeOfKind::AlignOf, self.operator_operand()),

@@ -154,10 +154,10 @@ impl Printer<'_> {
                 self.text("}");
             }
             ExprKind::NoDiff(inner) => self.wrapped("no_diff ", *inner, ""),
-            ExprKind::FwdDiff(inner) => self.wrapped("fwd_diff(", *inner, ")"),
-            ExprKind::BwdDiff(inner) => self.wrapped("bwd_diff(", *inner, ")"),
-            ExprKind::Apply(inner) => self.wrapped("__apply(", *inner, ")"),
-            ExprKind::Linearize(inner) => self.wrapped("__linearize(", *inner, ")"),
+            ExprKind::Derivative(op, inner) => {
+                self.text(op.word());
+                self.wrapped("(", *inner, ")");
+            }
             ExprKind::SizeOf(SizeOfKind::SizeOf, inner) => self.wrapped("sizeof(", *inner, ")"),
             ExprKind::SizeOf(SizeOfKind::AlignOf, inner) => self.wrapped("alignof(", *inner, ")"),
             ExprKind::SizeOf(SizeOfKind::CountOf, inner) => self.wrapped("countof(", *inner, ")"),

@@ -1,0 +1,267 @@
+//! Enters declarations into the scopes of their names.
+
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use syntax::ast::{Ast, DeclKind, ExprKind, Modifiers};
+use syntax::{DeclId, ExprId, Symbol};
+
+use crate::program::Program;
+use crate::types::builtin::Magic;
+
+/// The declarations in a scope by name; overloads share a name.
+pub(crate) type Names = FxHashMap<Symbol, SmallVec<[DeclId; 2]>>;
+
+/// The names inside declarations.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scopes {
+    /// Members of structs, interfaces, enumerations, extensions and namespaces.
+    pub(crate) members: FxHashMap<DeclId, Rc<Names>>,
+    /// All parts of a namespace, by each of its parts.
+    pub(crate) namespace_parts: FxHashMap<(Vec<Symbol>, usize), Vec<DeclId>>,
+    /// The declaration that owns each generic parameter.
+    pub(crate) param_owner: FxHashMap<DeclId, DeclId>,
+    /// The locals that are visible to a type declared inside a function.
+    pub(crate) local_scopes: FxHashMap<DeclId, Rc<Vec<(Symbol, DeclId)>>>,
+    /// Declarations with a base or bound that is unknown.
+    pub(crate) unknown_bases: rustc_hash::FxHashSet<DeclId>,
+}
+
+impl Program {
+    /// Rewrites `__func_extension fwd_diff(f)(…) { … }` to a function with `[ForwardDerivativeOf(f)]`; other
+    /// operators likewise.
+    fn desugar_extension(&mut self, id: DeclId) {
+        let DeclKind::FuncExtension { op, target, params, result, body } = self.ast.decls[id].kind.clone()
+        else {
+            return;
+        };
+        let span = self.ast.decls[id].span;
+        let name = match self.ast.name(op) {
+            "fwd_diff" | "__fwd_diff" => self.words.forward_derivative_of,
+            "bwd_diff" | "__bwd_diff" => self.words.backward_derivative_of,
+            _ => self.words.apply_of,
+        };
+        let generic = matches!(self.ast.exprs[target].kind, ExprKind::Generic { .. });
+        if (generic || self.ast.decls[id].generics.is_some())
+            && let Some(name) = last_name(&self.ast, target)
+        {
+            self.registry.late_names.insert(name);
+        }
+        self.ast.decls[id].kind = DeclKind::Func { params, result, body };
+        self.ast.decls[id].name = self.ast.symbols.intern("$extension");
+        self.ast.decls[id].attributes.push(syntax::ast::Attribute { name, args: vec![target], span });
+    }
+
+    /// Normalises the spelling of `[NumThreads(…)]` and `[Shader(…)]`, which are recognised in any letter
+    /// case.
+    fn spell_attributes(&mut self, id: DeclId) {
+        for idx in 0..self.ast.decls[id].attributes.len() {
+            let name = self.ast.name(self.ast.decls[id].attributes[idx].name);
+            let known = ["numthreads", "shader"].into_iter().find(|k| name.eq_ignore_ascii_case(k));
+            if let Some(known) = known.filter(|&k| k != name) {
+                self.ast.decls[id].attributes[idx].name = self.ast.symbols.intern(known);
+            }
+        }
+    }
+
+    /// Enters a declaration into the names of its scope, and the declarations inside it into the indices.
+    pub(crate) fn enter(&mut self, id: DeclId, module: usize, names: &mut Names) {
+        self.desugar_extension(id);
+        if module != 0 && matches!(self.ast.decls[id].kind, DeclKind::Func { .. } | DeclKind::Init { .. }) {
+            self.opened.functions.push(id);
+        }
+        self.spell_attributes(id);
+        let decl = &self.ast.decls[id];
+        let name = decl.name;
+        let any = Modifiers(Modifiers::PUBLIC.0 | Modifiers::INTERNAL.0 | Modifiers::PRIVATE.0);
+        if decl.modifiers.has(any) && !self.ast.name(name).starts_with('$') {
+            self.modules.all[module].has_visibility = true;
+        }
+        // A file that is `#include`d belongs to the module that includes it.
+        self.modules.of_file.entry(decl.span.file).or_insert(module);
+        if let Some(generics) = &decl.generics {
+            for &param in &generics.params {
+                self.scopes.param_owner.insert(param, id);
+            }
+        }
+        for (idx, attribute) in decl.attributes.iter().enumerate() {
+            if self.words.role(attribute.name).is_some()
+                && let Some(&arg) = attribute.args.first()
+                && let Some(target) = last_name(&self.ast, arg)
+            {
+                self.registry.derivative_of.entry(target).or_default().push((id, idx));
+                if module != 0 {
+                    self.registry.unchecked_targets.push(id);
+                    self.registry.is_used = true;
+                }
+            }
+        }
+        let is_prototype = matches!(decl.kind, DeclKind::Func { body: None, .. });
+        self.registry.is_used |= is_prototype && module != 0 && !decl.attributes.is_empty();
+        match &decl.kind {
+            DeclKind::Namespace { members } => {
+                let members = members.clone();
+                let key = (self.namespace_path(id), module);
+                self.scopes.namespace_parts.entry(key).or_default().push(id);
+                names.entry(name).or_default().push(id);
+                let mut inner = Names::default();
+                for member in members {
+                    self.enter(member, module, &mut inner);
+                }
+                self.scopes.members.insert(id, Rc::new(inner));
+            }
+            DeclKind::Struct { members, .. }
+            | DeclKind::Interface { members, .. }
+            | DeclKind::Extension { members, .. }
+            | DeclKind::Enum { cases: members, .. } => {
+                let members = members.clone();
+                let is_extension = matches!(decl.kind, DeclKind::Extension { .. });
+                let is_interface = matches!(decl.kind, DeclKind::Interface { .. });
+                let is_enum = matches!(decl.kind, DeclKind::Enum { .. });
+                let unscoped =
+                    is_enum && decl.attributes.iter().any(|a| self.ast.name(a.name) == "UnscopedEnum");
+                if is_extension {
+                    self.extensions.pending.push(id);
+                } else if name != self.words.empty {
+                    names.entry(name).or_default().push(id);
+                }
+                if is_interface && module != 0 {
+                    self.opened.names.insert(name);
+                }
+                if is_interface
+                    && module == 0
+                    && let Some(magic) = Magic::by_name(self.ast.name(name))
+                {
+                    self.magics.of.insert(id, magic);
+                    self.magics.decls.push((magic, id));
+                }
+                let mut inner = Names::default();
+                for member in members {
+                    self.enter(member, module, &mut inner);
+                    if unscoped {
+                        let case = self.ast.decls[member].name;
+                        names.entry(case).or_default().push(member);
+                    }
+                }
+                self.scopes.members.insert(id, Rc::new(inner));
+            }
+            DeclKind::CBuffer { members } => {
+                let members = members.clone();
+                for member in members {
+                    self.enter(member, module, names);
+                }
+            }
+            DeclKind::Using(_) => self.modules.all[module].using.push(id),
+            DeclKind::Init { .. } => names.entry(self.words.init).or_default().push(id),
+            DeclKind::Property { accessors, .. } | DeclKind::Subscript { accessors, .. } => {
+                let accessors = accessors.clone();
+                let is_property = matches!(decl.kind, DeclKind::Property { .. });
+                let mut ignored = Names::default();
+                for accessor in accessors {
+                    self.enter(accessor, module, &mut ignored);
+                }
+                let key = if is_property { name } else { self.ast.symbols.intern("__subscript") };
+                names.entry(key).or_default().push(id);
+            }
+            DeclKind::Unsupported(word) => {
+                let (word, span) = (*word, decl.span);
+                let message = format!("'{}' is not supported yet", self.ast.name(word));
+                self.error("E0900", span, message);
+            }
+            DeclKind::Empty
+            | DeclKind::FuncExtension { .. }
+            | DeclKind::Import { .. }
+            | DeclKind::Include { .. }
+            | DeclKind::Module(_)
+            | DeclKind::Implementing(_) => {}
+            DeclKind::AssociatedType { .. } if decl.generics.is_some() => {
+                if name != self.words.empty {
+                    names.entry(name).or_default().push(id);
+                }
+                self.has_constraints = true;
+            }
+            DeclKind::Var { .. }
+            | DeclKind::Param { .. }
+            | DeclKind::Func { .. }
+            | DeclKind::Accessor { .. }
+            | DeclKind::EnumCase(_)
+            | DeclKind::AssociatedType { .. }
+            | DeclKind::TypeAlias(_)
+            | DeclKind::TypeParam { .. }
+            | DeclKind::ValueParam { .. } => {
+                if name != self.words.empty {
+                    names.entry(name).or_default().push(id);
+                }
+            }
+        }
+    }
+
+    /// Enters a type (or function) that is declared inside a function's body.
+    pub(crate) fn enter_local(&mut self, decl: DeclId) {
+        let module = self.module_of(decl);
+        let mut ignored = Names::default();
+        let before = self.extensions.pending.len();
+        self.enter(decl, module, &mut ignored);
+        if self.extensions.pending.len() != before {
+            self.queries.extensions_changed();
+        }
+        for func in std::mem::take(&mut self.opened.functions) {
+            self.make_generic(func);
+        }
+    }
+
+    /// The names inside a struct, interface, enumeration, extension or one part of a namespace.
+    pub(crate) fn names_in(&self, decl: DeclId) -> Option<&Rc<Names>> {
+        self.scopes.members.get(&decl)
+    }
+
+    /// The declarations of one name inside a struct, interface, enumeration, extension or part of a namespace.
+    pub(crate) fn named(&self, container: DeclId, name: Symbol) -> SmallVec<[DeclId; 2]> {
+        self.scopes.members.get(&container).and_then(|names| names.get(&name)).cloned().unwrap_or_default()
+    }
+
+    /// Returns true if a container declares a member of this name.
+    pub(crate) fn declares_name(&self, container: DeclId, name: Symbol) -> bool {
+        self.scopes.members.get(&container).is_some_and(|names| names.contains_key(&name))
+    }
+
+    /// The declarations of one name in all parts of a namespace.
+    pub(crate) fn named_in_namespace(&self, namespace: DeclId, name: Symbol) -> Vec<DeclId> {
+        self.parts(namespace).into_iter().flat_map(|part| self.named(part, name)).collect()
+    }
+
+    /// The names of a namespace and of the enclosing ones, outermost first.
+    fn namespace_path(&self, namespace: DeclId) -> Vec<Symbol> {
+        let mut path: Vec<Symbol> = self.ast.enclosing(namespace).map(|d| self.ast.decls[d].name).collect();
+        path.reverse();
+        path
+    }
+
+    /// All parts of a namespace.
+    pub(crate) fn parts(&self, namespace: DeclId) -> Vec<DeclId> {
+        let mut key = (self.namespace_path(namespace), 0);
+        let mut parts = Vec::new();
+        // A namespace of the same path in an imported module has a different key, so look in all modules.
+        for module in 0..self.modules.all.len() {
+            key.1 = module;
+            if let Some(found) = self.scopes.namespace_parts.get(&key) {
+                parts.extend_from_slice(found);
+            }
+        }
+        if parts.is_empty() {
+            parts.push(namespace);
+        }
+        parts
+    }
+}
+
+/// The last name of an expression: `f` in `a.b.f<T>`.
+pub(crate) fn last_name(ast: &Ast, expr: ExprId) -> Option<Symbol> {
+    match &ast.exprs[expr].kind {
+        ExprKind::Name(name) | ExprKind::OperatorName(name) | ExprKind::GlobalName(name) => Some(*name),
+        ExprKind::Member { name, .. } | ExprKind::Static { name, .. } => Some(*name),
+        ExprKind::Generic { base, .. } | ExprKind::Paren(base) => last_name(ast, *base),
+        _ => None,
+    }
+}

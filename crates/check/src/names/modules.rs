@@ -1,0 +1,196 @@
+//! Loads modules: files that share one scope of names.
+//!
+//! Adding a module only enters the names of its declarations; everything else is computed on demand.
+
+use rustc_hash::FxHashMap;
+use syntax::ast::DeclKind;
+use syntax::{DeclId, Diagnostic, FileId, Symbol};
+
+use crate::names::enter::Names;
+use crate::program::Program;
+
+/// Finds modules for `import` and `__include`.
+pub trait ModuleLoader {
+    /// Parses the file into `program.ast` (unless it is there already) and returns its index in `ast.files`;
+    /// `None` if there is no such file.
+    fn load(&mut self, program: &mut Program, path: &str, quoted: bool, from: FileId) -> Option<usize>;
+}
+
+/// A loader that finds nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoModules;
+
+impl ModuleLoader for NoModules {
+    fn load(&mut self, _: &mut Program, _: &str, _: bool, _: FileId) -> Option<usize> {
+        None
+    }
+}
+
+/// Files that share a scope.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Module {
+    /// Its top-level declarations.
+    pub(crate) names: Names,
+    /// Modules that its `import`s name, in order.
+    pub(crate) imports: Vec<usize>,
+    /// The subset of `imports` that importers of this module see too.
+    pub(crate) exported: Vec<usize>,
+    /// Namespaces that `using` opens for the whole module, as written.
+    pub(crate) using: Vec<DeclId>,
+    /// The module uses visibility modifiers; without them, other modules may name all of its declarations.
+    pub(crate) has_visibility: bool,
+}
+
+/// The modules of a program; the first is the library.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Modules {
+    pub(crate) all: Vec<Module>,
+    pub(crate) of_file: FxHashMap<FileId, usize>,
+    /// The module made from each file, by the file's index in `ast.files`.
+    pub(crate) of_index: FxHashMap<usize, usize>,
+    /// Modules whose imports are being loaded.
+    pub(crate) open: Vec<usize>,
+}
+
+impl Modules {
+    /// The modules whose names a module sees, nearest first, itself included, with the number of imports on
+    /// the way.
+    pub(crate) fn seen_from(&self, from: usize) -> Vec<(usize, u32)> {
+        let mut seen = vec![(from, 0)];
+        let mut next = 0;
+        while let Some(&(at, distance)) = seen.get(next) {
+            next += 1;
+            let more = if at == from { &self.all[at].imports } else { &self.all[at].exported };
+            for &module in more {
+                if !seen.iter().any(|s| s.0 == module) {
+                    seen.push((module, distance + 1));
+                }
+            }
+        }
+        seen
+    }
+
+    /// The declarations of one name at the top level of a module.
+    pub(crate) fn named(&self, module: usize, name: Symbol) -> &[DeclId] {
+        self.all[module].names.get(&name).map_or(&[], |decls| decls)
+    }
+}
+
+impl Program {
+    /// Adds a parsed file (by its index in `ast.files`) to the library.
+    pub fn add_library(&mut self, file: usize) {
+        self.enter_file(file, 0, &mut Vec::new());
+        self.queries.extensions_changed();
+    }
+
+    /// Adds a parsed file (by its index in `ast.files`) as a module of the program, with everything that it
+    /// imports and includes. Only the names of its declarations are checked at this point.
+    pub fn add_module(&mut self, file: usize, loader: &mut dyn ModuleLoader) {
+        self.load_module(file, loader, 0);
+    }
+
+    fn load_module(&mut self, file: usize, loader: &mut dyn ModuleLoader, depth: u32) -> usize {
+        if let Some(&module) = self.modules.of_index.get(&file) {
+            return module;
+        }
+        let module = self.modules.all.len();
+        self.modules.all.push(Module::default());
+        let mut imports = Vec::new();
+        self.modules.open.push(module);
+        self.enter_file(file, module, &mut imports);
+        let mut next = 0;
+        while next < imports.len() {
+            let decl = imports[next];
+            next += 1;
+            let from = self.ast.decls[decl].span.file;
+            let span = self.ast.decls[decl].span;
+            let (path, quoted, include) = match &self.ast.decls[decl].kind {
+                DeclKind::Import { path, quoted } => (path.clone(), *quoted, false),
+                DeclKind::Include { path, quoted } => (path.clone(), *quoted, true),
+                _ => continue,
+            };
+            if depth > 200 {
+                self.error("E15500", span, "imports are nested too deeply");
+                continue;
+            }
+            let Some(index) = loader.load(self, &path, quoted, from) else {
+                let word = if include { "include" } else { "import" };
+                let message = format!("cannot open the file of {word} '{path}'");
+                let help = "it has to be beside this file, or in a folder that '-I' names";
+                self.report(Diagnostic::error("E15300", span, message).help(help));
+                continue;
+            };
+            if include {
+                let part = self.ast.files[index].file;
+                self.ast.warnings.add_part(part, span);
+                self.enter_file(index, module, &mut imports);
+            } else {
+                let exported = self.ast.decls[decl].modifiers.has(syntax::ast::Modifiers::EXPORTED);
+                if let Some(open) = self.modules.of_index.get(&index)
+                    && self.modules.open.contains(open)
+                {
+                    let message = format!("the module '{path}' imports itself, here or by way of others");
+                    self.error("E38200", span, message);
+                    continue;
+                }
+                let other = self.load_module(index, loader, depth + 1);
+                if other != module && !self.modules.all[module].imports.contains(&other) {
+                    self.modules.all[module].imports.push(other);
+                    if exported {
+                        self.modules.all[module].exported.push(other);
+                    }
+                }
+            }
+        }
+        self.modules.open.pop();
+        // The count includes the library, so this means at least two modules of the program's.
+        self.registry.has_retroactive = self.registry.is_used && self.modules.all.len() > 2;
+        self.queries.extensions_changed();
+        for func in std::mem::take(&mut self.opened.functions) {
+            self.make_generic(func);
+        }
+        module
+    }
+
+    /// Adds a parsed file that imports nothing to the module of another file.
+    pub fn extend_module(&mut self, index: usize, module_of: usize) {
+        let module = self.modules.of_index.get(&module_of).copied().unwrap_or(0);
+        self.enter_file(index, module, &mut Vec::new());
+        for func in std::mem::take(&mut self.opened.functions) {
+            self.make_generic(func);
+        }
+    }
+
+    pub(crate) fn enter_file(&mut self, index: usize, module: usize, imports: &mut Vec<DeclId>) {
+        if self.modules.of_index.insert(index, module).is_some() {
+            return;
+        }
+        let file = self.ast.files[index].file;
+        let decls = self.ast.files[index].decls.clone();
+        self.modules.of_file.insert(file, module);
+        let mut names = std::mem::take(&mut self.modules.all[module].names);
+        for decl in decls {
+            if let DeclKind::Import { .. } | DeclKind::Include { .. } = self.ast.decls[decl].kind {
+                imports.push(decl);
+            }
+            let says = matches!(self.ast.decls[decl].kind, DeclKind::Include { .. } | DeclKind::Module(_));
+            self.modules.all[module].has_visibility |= says;
+            self.enter(decl, module, &mut names);
+        }
+        self.modules.all[module].names = names;
+    }
+
+    /// The module of a declaration.
+    pub(crate) fn module_of(&self, decl: DeclId) -> usize {
+        self.modules.of_file.get(&self.ast.decls[decl].span.file).copied().unwrap_or(0)
+    }
+
+    /// The files of the library in ascending order.
+    pub fn library_files(&self) -> Vec<u32> {
+        let is_core = |f: &FileId| self.modules.of_file.get(f) == Some(&0);
+        let mut files: Vec<u32> =
+            self.ast.files.iter().map(|f| f.file).filter(is_core).map(|f| f.0).collect();
+        files.sort_unstable();
+        files
+    }
+}
