@@ -125,7 +125,7 @@ pub(crate) struct Search {
 }
 
 /// Interned words.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Words {
     pub(crate) differential: Symbol,
     pub(crate) init: Symbol,
@@ -136,22 +136,6 @@ pub(crate) struct Words {
     pub(crate) primal_substitute_of: Symbol,
     /// The attribute that marks the declaration of an `__apply` extension.
     pub(crate) apply_of: Symbol,
-}
-
-impl Default for Words {
-    fn default() -> Words {
-        let zero = <Symbol as cranelift_entity::EntityRef>::new(0);
-        Words {
-            differential: zero,
-            init: zero,
-            call: zero,
-            empty: zero,
-            forward_derivative_of: zero,
-            backward_derivative_of: zero,
-            primal_substitute_of: zero,
-            apply_of: zero,
-        }
-    }
 }
 
 impl Words {

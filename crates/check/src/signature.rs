@@ -3,7 +3,7 @@
 //! Differentiability is determined from the *declaration*, before generic arguments are substituted: `T`
 //! without an `IDifferentiable` constraint stays non-differentiable even when `T` is `float` at the call.
 
-use syntax::ast::Modifiers;
+use syntax::ast::{AccessorKind, Modifiers};
 use syntax::{DeclId, ExprId, Span};
 
 use crate::tables::{Arg, FuncRef, SynthesizedMember};
@@ -273,6 +273,17 @@ pub struct Accessors {
     pub set: Option<FuncRef>,
     /// Returns the place.
     pub by_ref: Option<FuncRef>,
+}
+
+impl Accessors {
+    /// The accessor of this kind.
+    pub fn of(&self, kind: AccessorKind) -> Option<&FuncRef> {
+        match kind {
+            AccessorKind::Get => self.get.as_ref(),
+            AccessorKind::Set => self.set.as_ref(),
+            AccessorKind::Ref => self.by_ref.as_ref(),
+        }
+    }
 }
 
 /// The built-in construction of a value without arguments (see [`crate::Program::default_of`]).

@@ -11,8 +11,8 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::source::{FileId, Span};
 
-/// An interned name.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// An interned name. The default is the empty name.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Symbol(u32);
 entity_impl!(Symbol, "sym");
 
@@ -351,6 +351,22 @@ pub enum BinaryOp {
     Gt,
     Ge,
     Comma,
+}
+
+impl UnaryOp {
+    /// The operator as written.
+    pub fn text(self) -> &'static str {
+        match self {
+            UnaryOp::Plus => "+",
+            UnaryOp::Neg => "-",
+            UnaryOp::Not => "!",
+            UnaryOp::BitNot => "~",
+            UnaryOp::PreInc => "++",
+            UnaryOp::PreDec => "--",
+            UnaryOp::Deref => "*",
+            UnaryOp::AddressOf => "&",
+        }
+    }
 }
 
 impl BinaryOp {

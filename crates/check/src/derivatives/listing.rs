@@ -269,14 +269,25 @@ impl Listing<'_> {
         if how == How::Derived && body.is_some() && !fresh {
             how = How::DerivedAbove;
         }
-        let declared = self.p.ast.decls[func.decl].name_span;
-        let name = name.to_owned();
-        let asks = self.asks.clone();
-        self.out.push(Witnessed { depth, call, name, declared, backward, how, derivative, asks });
+        self.push(depth, call, name, func, backward, (how, derivative));
         // Calls nested deeper than this do not help a reader.
         if let Some(body) = body.filter(|_| fresh && depth < 64) {
             self.body(depth + 1, &body, backward, view);
         }
+    }
+
+    fn push(
+        &mut self,
+        depth: usize,
+        call: Span,
+        name: &str,
+        func: &FuncRef,
+        backward: bool,
+        (how, derivative): (How, Option<(String, Span, Option<String>)>),
+    ) {
+        let declared = self.p.ast.decls[func.decl].name_span;
+        let (name, asks) = (name.to_owned(), self.asks.clone());
+        self.out.push(Witnessed { depth, call, name, declared, backward, how, derivative, asks });
     }
 
     /// Lists the calls in a function's body.
@@ -320,12 +331,7 @@ impl Listing<'_> {
             let callee = self.resolved(&callee);
             let name = self.p.short_name(&callee);
             if constant.contains(&span) {
-                let declared = self.p.ast.decls[callee.decl].name_span;
-                let how = How::NoDiff;
-                let asks = self.asks.clone();
-                let call = span;
-                let derivative = None;
-                self.out.push(Witnessed { depth, call, name, declared, backward, how, derivative, asks });
+                self.push(depth, span, &name, &callee, backward, (How::NoDiff, None));
             } else if self.has_tangents(&callee, view) {
                 self.call(depth, span, &name, &callee, backward, view);
             }

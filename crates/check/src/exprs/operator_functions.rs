@@ -51,17 +51,7 @@ impl Program {
         if matches!(self.types[ty], TyKind::Scalar(_) | TyKind::Vector(..) | TyKind::Matrix(..)) {
             return None;
         }
-        let text = match op {
-            UnaryOp::Plus => "+",
-            UnaryOp::Neg => "-",
-            UnaryOp::Not => "!",
-            UnaryOp::BitNot => "~",
-            UnaryOp::PreInc => "++",
-            UnaryOp::PreDec => "--",
-            UnaryOp::Deref => "*",
-            UnaryOp::AddressOf => "&",
-        };
-        self.operator_function(&format!("operator{text}"), ty, 1)
+        self.operator_function(&format!("operator{}", op.text()), ty, 1)
             .or_else(|| self.method_named(ty, unary_method(op)?, 0))
     }
 

@@ -273,13 +273,7 @@ impl Checker<'_> {
                 let meaning = Meaning::Call { func: Callable::Func(func), base, args };
                 return self.set_value(expr, signature.ret, meaning);
             }
-            let text = match op {
-                UnaryOp::Plus => "+",
-                UnaryOp::Neg => "-",
-                UnaryOp::Not => "!",
-                UnaryOp::BitNot => "~",
-                UnaryOp::PreInc | UnaryOp::PreDec | UnaryOp::Deref | UnaryOp::AddressOf => "",
-            };
+            let text = op.text();
             let message = text!("no operator '{text}' for '{}'", self.name(ty));
             return self.fail(expr, "E39999", message);
         }

@@ -195,7 +195,7 @@ impl Program {
             }
         }
         if let Some(body) = body {
-            flow.forward(body);
+            flow.statement(body);
         }
         let found = flow.cuts.is_result;
         self.queries.bits.finish(&decl, found);
@@ -274,7 +274,7 @@ impl<'p> Flow<'p> {
     }
 
     fn check(&mut self, body: StmtId) {
-        self.forward(body);
+        self.statement(body);
         self.check_outputs_set(self.p.ast.decls[self.decl].name_span);
         self.report_unset();
         if self.purpose != Purpose::Derivatives {
@@ -282,7 +282,7 @@ impl<'p> Flow<'p> {
         }
         self.direction = Direction::Backward;
         self.places.clone_from(&self.outputs);
-        self.backward(body);
+        self.statement(body);
     }
 }
 

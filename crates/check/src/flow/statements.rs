@@ -18,14 +18,14 @@ pub(crate) fn join(places: &mut Places, more: &Places) -> bool {
 
 impl Flow<'_> {
     /// Runs both branches from the same state and joins the resulting states.
-    fn either(&mut self, then: Option<StmtId>, otherwise: Option<StmtId>, go: fn(&mut Self, StmtId)) {
+    fn either(&mut self, then: Option<StmtId>, otherwise: Option<StmtId>) {
         let before = self.places.clone();
         if let Some(then) = then {
-            go(self, then);
+            self.statement(then);
         }
         let after = std::mem::replace(&mut self.places, before);
         if let Some(otherwise) = otherwise {
-            go(self, otherwise);
+            self.statement(otherwise);
         }
         join(&mut self.places, &after);
     }
@@ -44,11 +44,6 @@ impl Flow<'_> {
         }
     }
 
-    fn enter(&mut self) -> bool {
-        self.depth += 1;
-        self.depth <= 1500
-    }
-
     /// Returns true if a loop is nested so deeply that the enclosing loops have to repeat it; otherwise the
     /// time would be exponential in the depth. Such a loop kills no facts, so that each iteration only adds
     /// marks.
@@ -64,38 +59,67 @@ impl Flow<'_> {
         self.loops -= 1;
     }
 
-    pub(crate) fn forward(&mut self, stmt: StmtId) {
-        if self.enter() {
-            self.forward_kind(stmt);
+    /// Runs statements in the order of the analysis.
+    fn sequence(&mut self, stmts: Vec<StmtId>) {
+        match self.direction {
+            Direction::Forward => stmts.into_iter().for_each(|s| self.statement(s)),
+            Direction::Backward => stmts.into_iter().rev().for_each(|s| self.statement(s)),
+        }
+    }
+
+    /// Runs a statement in the direction of the analysis.
+    pub(crate) fn statement(&mut self, stmt: StmtId) {
+        self.depth += 1;
+        if self.depth <= 1500 {
+            self.statement_kind(stmt);
         }
         self.depth -= 1;
     }
 
-    fn forward_kind(&mut self, stmt: StmtId) {
+    fn statement_kind(&mut self, stmt: StmtId) {
+        let is_forward = self.direction == Direction::Forward;
         match self.p.ast.stmts[stmt].kind.clone() {
-            StmtKind::Block(stmts) => stmts.into_iter().for_each(|s| self.forward(s)),
+            StmtKind::Block(stmts) => self.sequence(stmts),
             StmtKind::Expr(expr) => {
                 self.expr(expr, false);
             }
-            StmtKind::Decl(decls) => decls.into_iter().for_each(|decl| self.declare(decl)),
+            StmtKind::Decl(mut decls) => {
+                if !is_forward {
+                    decls.reverse();
+                }
+                decls.into_iter().for_each(|decl| self.declare(decl));
+            }
             StmtKind::If { cond, then, otherwise } => {
-                self.expr(cond, false);
+                if is_forward {
+                    self.expr(cond, false);
+                }
                 let (then, otherwise) = self.taken(cond, then, otherwise);
-                self.either(then, otherwise, Self::forward);
+                self.either(then, otherwise);
+                if !is_forward {
+                    self.expr(cond, false);
+                }
             }
             StmtKind::IfLet { var, then, otherwise } => {
-                self.declare(var);
-                self.either(Some(then), otherwise, Self::forward);
+                if is_forward {
+                    self.declare(var);
+                }
+                self.either(Some(then), otherwise);
+                if !is_forward {
+                    self.declare(var);
+                }
             }
             StmtKind::For { init, cond, step, body } => {
-                if let Some(init) = init {
-                    self.forward(init);
+                if let Some(init) = init.filter(|_| is_forward) {
+                    self.statement(init);
                 }
-                self.loop_forward(cond, body, step, false);
+                self.iterate(cond, body, step, false);
+                if let Some(init) = init.filter(|_| !is_forward) {
+                    self.statement(init);
+                }
             }
-            StmtKind::While { cond, body } => self.loop_forward(Some(cond), body, None, false),
-            StmtKind::DoWhile { body, cond } => self.loop_forward(None, body, Some(cond), true),
-            StmtKind::Switch { scrutinee, cases } => {
+            StmtKind::While { cond, body } => self.iterate(Some(cond), body, None, false),
+            StmtKind::DoWhile { body, cond } => self.iterate(None, body, Some(cond), true),
+            StmtKind::Switch { scrutinee, cases } if is_forward => {
                 self.expr(scrutinee, false);
                 let has_default = cases.iter().any(|case| case.labels.contains(&None));
                 let entry = self.places.clone();
@@ -103,27 +127,49 @@ impl Flow<'_> {
                 for case in cases {
                     // Control may also come from the previous case.
                     join(&mut self.places, &entry);
-                    case.body.into_iter().for_each(|s| self.forward(s));
+                    self.sequence(case.body);
                 }
                 if !has_default {
                     join(&mut self.places, &entry);
                 }
-                let broken = self.breaks.pop().unwrap_or_default();
-                join(&mut self.places, &broken);
+                self.join_breaks();
             }
-            StmtKind::TargetSwitch(cases) => {
+            StmtKind::Switch { scrutinee, cases } => {
+                let after = self.places.clone();
+                let mut all = after.clone();
+                self.breaks.push(after);
+                for case in cases.into_iter().rev() {
+                    // The next case follows if this one does not leave.
+                    self.sequence(case.body);
+                    join(&mut all, &self.places);
+                }
+                self.breaks.pop();
+                self.places = all;
+                self.expr(scrutinee, false);
+            }
+            StmtKind::TargetSwitch(cases) if is_forward => {
                 // Only the CPU's case has been checked; in the other cases nothing is known to carry a
                 // derivative.
                 self.take_unset();
                 let entry = self.places.clone();
                 for case in cases {
                     join(&mut self.places, &entry);
-                    case.1.into_iter().for_each(|s| self.forward(s));
+                    self.sequence(case.1);
                 }
                 join(&mut self.places, &entry);
                 self.take_unset();
             }
-            StmtKind::Return(value) => {
+            StmtKind::TargetSwitch(cases) => {
+                let after = self.places.clone();
+                let mut all = after.clone();
+                for case in cases {
+                    self.places.clone_from(&after);
+                    self.sequence(case.1);
+                    join(&mut all, &self.places);
+                }
+                self.places = all;
+            }
+            StmtKind::Return(value) if is_forward => {
                 if let Some(value) = value {
                     self.expr(value, false);
                     self.cuts.is_result |= self.is_cut(value);
@@ -131,34 +177,40 @@ impl Flow<'_> {
                 self.check_outputs_set(self.p.ast.stmts[stmt].span);
                 self.places.clear();
             }
+            StmtKind::Return(value) => {
+                self.places.clone_from(&self.outputs);
+                if let Some(value) = value {
+                    self.expr(value, self.returns);
+                }
+            }
             StmtKind::Break => {
-                if let Some(to) = self.breaks.last_mut() {
-                    join(to, &self.places);
-                }
-                self.places.clear();
+                let at = self.breaks.len().saturating_sub(1);
+                self.leave_to(at, |flow| &mut flow.breaks);
             }
-            StmtKind::BreakTo { .. } => {
-                for to in &mut self.breaks {
-                    join(to, &self.places);
-                }
-                self.places.clear();
-            }
+            StmtKind::BreakTo { .. } => self.leave_to(0, |flow| &mut flow.breaks),
             StmtKind::Continue => {
-                if let Some(to) = self.continues.last_mut() {
-                    join(to, &self.places);
-                }
-                self.places.clear();
+                let at = self.continues.len().saturating_sub(1);
+                self.leave_to(at, |flow| &mut flow.continues);
             }
-            StmtKind::DoCatch { body, catches, .. } => {
-                self.weak += 1;
-                self.forward(body);
-                self.weak -= 1;
+            StmtKind::DoCatch { body, catches, .. } if is_forward => {
+                self.weakly(body);
                 let entry = self.places.clone();
                 for catch in catches {
                     join(&mut self.places, &entry);
-                    self.forward(catch.1);
+                    self.statement(catch.1);
                 }
                 join(&mut self.places, &entry);
+            }
+            StmtKind::DoCatch { body, catches, .. } => {
+                let after = self.places.clone();
+                let mut all = after.clone();
+                for catch in catches {
+                    self.places.clone_from(&after);
+                    self.statement(catch.1);
+                    join(&mut all, &self.places);
+                }
+                self.places = all;
+                self.weakly(body);
             }
             StmtKind::Throw(value) => {
                 self.expr(value, false);
@@ -172,22 +224,56 @@ impl Flow<'_> {
             StmtKind::Defer(body) => {
                 // The statement runs later, when more places are set.
                 let unset = self.take_unset();
-                self.weak += 1;
-                self.forward(body);
-                self.weak -= 1;
+                self.weakly(body);
                 self.places.extend(unset);
             }
-            StmtKind::Labeled { body, .. } => {
+            StmtKind::Labeled { body, .. } if is_forward => {
                 self.breaks.push(Places::new());
-                self.forward(body);
-                let broken = self.breaks.pop().unwrap_or_default();
-                join(&mut self.places, &broken);
+                self.statement(body);
+                self.join_breaks();
+            }
+            StmtKind::Labeled { body, .. } => {
+                self.breaks.push(self.places.clone());
+                self.statement(body);
+                self.breaks.pop();
             }
             StmtKind::Discard | StmtKind::Unsupported(_) | StmtKind::IntrinsicAsm(_) | StmtKind::Error => {
                 self.take_unset();
             }
             StmtKind::Empty => {}
         }
+    }
+
+    /// Runs a statement that may not run to its end.
+    fn weakly(&mut self, stmt: StmtId) {
+        self.weak += 1;
+        self.statement(stmt);
+        self.weak -= 1;
+    }
+
+    /// Leaves for the targets from this index on: forward, the state joins that of the targets; backward, it
+    /// is theirs.
+    fn leave_to(&mut self, from: usize, targets: fn(&mut Self) -> &mut Vec<Places>) {
+        let mut places = std::mem::take(&mut self.places);
+        let is_forward = self.direction == Direction::Forward;
+        if !is_forward {
+            places.clear();
+        }
+        for to in targets(self).iter_mut().skip(from) {
+            match is_forward {
+                true => join(to, &places),
+                false => join(&mut places, to),
+            };
+        }
+        if !is_forward {
+            self.places = places;
+        }
+    }
+
+    /// Joins the states at the `break`s of a statement that ends here.
+    fn join_breaks(&mut self) {
+        let broken = self.breaks.pop().unwrap_or_default();
+        join(&mut self.places, &broken);
     }
 
     /// Visits the declaration of a variable and its initial value.
@@ -214,179 +300,45 @@ impl Flow<'_> {
         }
     }
 
-    /// Follows a loop until an iteration adds nothing. The body runs at least once in a `do` loop.
-    fn loop_forward(&mut self, before: Option<ExprId>, body: StmtId, after: Option<ExprId>, runs_once: bool) {
-        self.breaks.push(Places::new());
+    /// Runs a loop, with expressions before and after its body, until an iteration adds nothing.
+    fn iterate(&mut self, before: Option<ExprId>, body: StmtId, after: Option<ExprId>, runs_once: bool) {
         let is_deep = self.enter_loop();
-        loop {
-            let entry = self.places.clone();
-            if let Some(before) = before {
-                self.expr(before, false);
-            }
-            self.continues.push(Places::new());
-            self.forward(body);
-            let continued = self.continues.pop().unwrap_or_default();
-            join(&mut self.places, &continued);
-            if let Some(after) = after {
-                self.expr(after, false);
-            }
-            let end = std::mem::replace(&mut self.places, entry);
-            if !join(&mut self.places, &end) || is_deep {
-                match runs_once {
-                    true => self.places = end,
-                    false => self.leave_unset(&end, before),
-                }
-                break;
-            }
-        }
-        self.leave_loop();
-        let broken = self.breaks.pop().unwrap_or_default();
-        join(&mut self.places, &broken);
-    }
-
-    pub(crate) fn backward(&mut self, stmt: StmtId) {
-        if self.enter() {
-            self.backward_kind(stmt);
-        }
-        self.depth -= 1;
-    }
-
-    fn backward_kind(&mut self, stmt: StmtId) {
-        match self.p.ast.stmts[stmt].kind.clone() {
-            StmtKind::Block(stmts) => stmts.into_iter().rev().for_each(|s| self.backward(s)),
-            StmtKind::Expr(expr) => {
-                self.expr(expr, false);
-            }
-            StmtKind::Decl(decls) => decls.into_iter().rev().for_each(|decl| self.declare(decl)),
-            StmtKind::If { cond, then, otherwise } => {
-                let (then, otherwise) = self.taken(cond, then, otherwise);
-                self.either(then, otherwise, Self::backward);
-                self.expr(cond, false);
-            }
-            StmtKind::IfLet { var, then, otherwise } => {
-                self.either(Some(then), otherwise, Self::backward);
-                self.declare(var);
-            }
-            StmtKind::For { init, cond, step, body } => {
-                self.loop_backward(cond, body, step, false);
-                if let Some(init) = init {
-                    self.backward(init);
-                }
-            }
-            StmtKind::While { cond, body } => self.loop_backward(Some(cond), body, None, false),
-            StmtKind::DoWhile { body, cond } => self.loop_backward(None, body, Some(cond), true),
-            StmtKind::Switch { scrutinee, cases } => {
-                let after = self.places.clone();
-                let mut all = after.clone();
-                self.breaks.push(after);
-                for case in cases.into_iter().rev() {
-                    // The next case follows if this one does not leave.
-                    case.body.into_iter().rev().for_each(|s| self.backward(s));
-                    join(&mut all, &self.places);
-                }
-                self.breaks.pop();
-                self.places = all;
-                self.expr(scrutinee, false);
-            }
-            StmtKind::TargetSwitch(cases) => {
-                let after = self.places.clone();
-                let mut all = after.clone();
-                for case in cases {
-                    self.places.clone_from(&after);
-                    case.1.into_iter().rev().for_each(|s| self.backward(s));
-                    join(&mut all, &self.places);
-                }
-                self.places = all;
-            }
-            StmtKind::Return(value) => {
-                self.places.clone_from(&self.outputs);
-                if let Some(value) = value {
-                    self.expr(value, self.returns);
-                }
-            }
-            StmtKind::Break => {
-                let to = self.breaks.last().cloned().unwrap_or_default();
-                self.places = to;
-            }
-            StmtKind::BreakTo { .. } => {
-                self.places.clear();
-                for to in &self.breaks {
-                    self.places.extend(to.iter().copied());
-                }
-            }
-            StmtKind::Continue => {
-                let to = self.continues.last().cloned().unwrap_or_default();
-                self.places = to;
-            }
-            StmtKind::DoCatch { body, catches, .. } => {
-                let after = self.places.clone();
-                let mut all = after.clone();
-                for catch in catches {
-                    self.places.clone_from(&after);
-                    self.backward(catch.1);
-                    join(&mut all, &self.places);
-                }
-                self.places = all;
-                self.weak += 1;
-                self.backward(body);
-                self.weak -= 1;
-            }
-            StmtKind::Throw(value) => {
-                self.expr(value, false);
-            }
-            StmtKind::Try(var) => {
-                if let DeclKind::Var { init: Some(call), .. } = self.p.ast.decls[var].kind {
-                    self.expr(call, false);
-                }
-            }
-            StmtKind::Defer(body) => {
-                self.weak += 1;
-                self.backward(body);
-                self.weak -= 1;
-            }
-            StmtKind::Labeled { body, .. } => {
-                self.breaks.push(self.places.clone());
-                self.backward(body);
-                self.breaks.pop();
-            }
-            StmtKind::Empty
-            | StmtKind::Discard
-            | StmtKind::Unsupported(_)
-            | StmtKind::IntrinsicAsm(_)
-            | StmtKind::Error => {}
-        }
-    }
-
-    /// Follows a loop backward until an iteration adds nothing.
-    fn loop_backward(
-        &mut self,
-        before: Option<ExprId>,
-        body: StmtId,
-        after: Option<ExprId>,
-        runs_once: bool,
-    ) {
+        let is_forward = self.direction == Direction::Forward;
         let exit = self.places.clone();
-        let mut head = if runs_once { Places::new() } else { exit.clone() };
-        let is_deep = self.enter_loop();
+        let mut head = if is_forward || !runs_once { exit.clone() } else { Places::new() };
+        let (first, last) = if is_forward { (before, after) } else { (after, before) };
+        self.breaks.push(if is_forward { Places::new() } else { exit.clone() });
         loop {
             self.places.clone_from(&head);
-            join(&mut self.places, &exit);
-            if let Some(after) = after {
-                self.expr(after, false);
+            if !is_forward {
+                join(&mut self.places, &exit);
             }
-            self.breaks.push(exit.clone());
-            self.continues.push(self.places.clone());
-            self.backward(body);
-            self.breaks.pop();
-            self.continues.pop();
-            if let Some(before) = before {
-                self.expr(before, false);
+            if let Some(first) = first {
+                self.expr(first, false);
+            }
+            self.continues.push(if is_forward { Places::new() } else { self.places.clone() });
+            self.statement(body);
+            let continued = self.continues.pop().unwrap_or_default();
+            if is_forward {
+                join(&mut self.places, &continued);
+            }
+            if let Some(last) = last {
+                self.expr(last, false);
             }
             if !join(&mut head, &self.places) || is_deep {
                 break;
             }
         }
         self.leave_loop();
-        self.places = head;
+        if !is_forward {
+            self.breaks.pop();
+            self.places = head;
+            return;
+        }
+        if !runs_once {
+            let end = std::mem::replace(&mut self.places, head);
+            self.leave_unset(&end, before);
+        }
+        self.join_breaks();
     }
 }

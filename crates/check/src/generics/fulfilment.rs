@@ -234,18 +234,11 @@ impl Program {
         let (asked, given) = (self.declared_accessors(required), self.declared_accessors(own));
         let (wanted, have) = self.value_types(required, own);
         let declared = self.decl_type(required.decl);
-        for (kind, asked) in [
-            (AccessorKind::Get, &asked.get),
-            (AccessorKind::Set, &asked.set),
-            (AccessorKind::Ref, &asked.by_ref),
-        ] {
-            let Some(asked) = asked else { continue };
-            let (name, found) = match kind {
-                AccessorKind::Get => ("get", given.get.as_ref()),
-                AccessorKind::Set => ("set", given.set.as_ref()),
-                AccessorKind::Ref => ("ref", None),
-            };
-            let Some(found) = found.or(given.by_ref.as_ref()) else {
+        for (kind, name) in
+            [(AccessorKind::Get, "get"), (AccessorKind::Set, "set"), (AccessorKind::Ref, "ref")]
+        {
+            let Some(asked) = asked.of(kind) else { continue };
+            let Some(found) = given.of(kind).or(given.by_ref.as_ref()) else {
                 return Difference::new(format!("it has no '{name}'"));
             };
             let [is_asked, is_given] = [asked, found].map(|accessor| {

@@ -1,6 +1,6 @@
 //! Resolves requirements of an interface to the members that fulfil them for a known type.
 
-use syntax::ast::{AccessorKind, DeclKind};
+use syntax::ast::DeclKind;
 use syntax::{DeclId, Symbol};
 
 use crate::exprs::infer::Checker;
@@ -47,10 +47,10 @@ impl Program {
             let member = FuncRef { decl: parent, ..func.clone() };
             return match self.fulfilment(&member, self_ty) {
                 Resolved::Func(found) if found.decl == parent => Resolved::Func(func.clone()),
-                Resolved::Func(found) => match self.accessor(found.decl, kind) {
-                    Some(decl) => Resolved::Func(FuncRef { decl, ..found }),
-                    None => Resolved::Unresolved,
-                },
+                Resolved::Func(found) => {
+                    let accessor = self.declared_accessors(&found).of(kind).cloned();
+                    accessor.map_or(Resolved::Unresolved, Resolved::Func)
+                }
                 other => other,
             };
         }
@@ -89,18 +89,6 @@ impl Program {
             Resolved::Func(func) if func.decl != decl => Some(func),
             _ => None,
         }
-    }
-
-    fn accessor(&self, member: DeclId, wanted: AccessorKind) -> Option<DeclId> {
-        let (DeclKind::Property { accessors, .. } | DeclKind::Subscript { accessors, .. }) =
-            &self.ast.decls[member].kind
-        else {
-            return None;
-        };
-        accessors
-            .iter()
-            .copied()
-            .find(|&a| matches!(self.ast.decls[a].kind, DeclKind::Accessor { kind, .. } if kind == wanted))
     }
 
     fn has_default(&self, decl: DeclId) -> bool {

@@ -400,13 +400,9 @@ impl Program {
             TyKind::DiffPtrPair(t) => format!("DifferentialPtrPair<{}>", self.type_name(*t)),
             TyKind::SynthDiff(t) => format!("{}.Differential", self.type_name(*t)),
             TyKind::Tuple(parts) => {
-                let parts: Vec<String> = parts.iter().map(|&t| self.type_name(t)).collect();
-                format!("Tuple<{}>", parts.join(", "))
+                format!("Tuple<{}>", self.type_names(parts))
             }
-            TyKind::Pack(parts) => {
-                let parts: Vec<String> = parts.iter().map(|&t| self.type_name(t)).collect();
-                parts.join(", ")
-            }
+            TyKind::Pack(parts) => self.type_names(parts),
             TyKind::Each(t) => format!("each {}", self.type_name(*t)),
             TyKind::Expand(t, _) => format!("expand {}", self.type_name(*t)),
             TyKind::Optional(t) => format!("Optional<{}>", self.type_name(*t)),
@@ -418,6 +414,10 @@ impl Program {
             TyKind::NullPtr => "nullptr".into(),
             TyKind::NoneLiteral => "none".into(),
         }
+    }
+
+    fn type_names(&self, types: &[Ty]) -> String {
+        types.iter().map(|&t| self.type_name(t)).collect::<Vec<_>>().join(", ")
     }
 
     /// The name of a type with its enclosing types and namespaces, `A.S<float>.T`, which tells it apart from

@@ -343,11 +343,17 @@ impl Checker<'_> {
                 }
             }
         }
-        let receiver = match base {
-            Base::Value(expr, _) => Some(expr),
-            Base::Type | Base::Implicit => None,
-        };
+        let (receiver, _) = self.receiver(base, false);
         if funcs.is_empty() { Ref::NotFound } else { Ref::Funcs(funcs, receiver) }
+    }
+
+    /// The receiver of a member, and true if it is a place; `of_type` if the member is that of a type.
+    fn receiver(&self, base: Base, of_type: bool) -> (Option<ExprId>, bool) {
+        match base {
+            Base::Value(expr, place) => (Some(expr), place),
+            Base::Type => (None, of_type),
+            Base::Implicit => (None, self.this.is_some_and(|t| t.1)),
+        }
     }
 
     fn member_of_facet(
@@ -369,11 +375,7 @@ impl Checker<'_> {
                     let declared = self.p.decl_type(decl);
                     let ty = self.p.substitute(declared, &self.p.subst_of(&func));
                     let accessors = self.p.accessors(&func);
-                    let (receiver, place) = match base {
-                        Base::Value(expr, place) => (Some(expr), place),
-                        Base::Type => (None, true),
-                        Base::Implicit => (None, self.this.is_some_and(|t| t.1)),
-                    };
+                    let (receiver, place) = self.receiver(base, true);
                     let lvalue = if let Some(writer) = accessors.by_ref.or(accessors.set) {
                         let raw = self.p.raw_signature(writer.decl);
                         place || raw.this.as_ref().is_none_or(|t| !t.mutating)
@@ -400,11 +402,7 @@ impl Checker<'_> {
                         return Some(Ref::Value(ExprInfo::new(ty, meaning, lvalue)));
                     }
                     let constant = self.p.ast.decls[decl].modifiers.has(Modifiers::CONST);
-                    let (receiver, place) = match base {
-                        Base::Value(expr, place) => (Some(expr), place),
-                        Base::Type => (None, false),
-                        Base::Implicit => (None, self.this.is_some_and(|t| t.1)),
-                    };
+                    let (receiver, place) = self.receiver(base, false);
                     let meaning = Meaning::Field { base: receiver, field: decl };
                     return Some(Ref::Value(ExprInfo::new(ty, meaning, place && !constant)));
                 }

@@ -127,16 +127,7 @@ impl Printer<'_> {
             ExprKind::This => self.text("this"),
             ExprKind::ThisType => self.text("This"),
             ExprKind::Unary(op, inner) => {
-                self.text(match op {
-                    UnaryOp::Plus => "+",
-                    UnaryOp::Neg => "-",
-                    UnaryOp::Not => "!",
-                    UnaryOp::BitNot => "~",
-                    UnaryOp::PreInc => "++",
-                    UnaryOp::PreDec => "--",
-                    UnaryOp::Deref => "*",
-                    UnaryOp::AddressOf => "&",
-                });
+                self.text(op.text());
                 // `- -x` must not become `--x`.
                 if matches!(ast.exprs[*inner].kind, ExprKind::Unary(..)) {
                     self.text(" ");
