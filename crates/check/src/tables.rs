@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 pub use syntax::ast::DiffOp;
 use syntax::ast::{BinaryOp, SizeOfKind, UnaryOp};
-use syntax::{DeclId, ExprId, StmtId};
+use syntax::{DeclId, ExprId};
 
 use crate::derivatives::precedence::ModuleId;
 use crate::types::{Args, GenericArg, Ty, Val};
@@ -21,11 +21,11 @@ pub struct Tables {
     pub exprs: SecondaryMap<ExprId, ExprInfo>,
     /// The type of each checked variable, field, parameter, property, alias, enum case.
     pub decl_types: SecondaryMap<DeclId, Option<Ty>>,
-    /// The errors of checked `throw` and `try` statements. The map is never iterated.
-    pub throws: FxHashMap<StmtId, Thrown>,
+    /// The errors of checked `try`s, and of the values of `throw`s. The map is never iterated.
+    pub throws: FxHashMap<ExprId, Thrown>,
 }
 
-/// An error that a statement throws.
+/// An error that a `throw` or `try` throws.
 #[derive(Clone, Copy, Debug)]
 pub struct Thrown {
     /// The type of the error.
@@ -308,6 +308,8 @@ pub enum Meaning {
     Ternary(ExprId, ExprId, ExprId),
     /// `no_diff e`.
     NoDiff(ExprId),
+    /// `try f(x)`: the result of the call, which has run before the statement.
+    Try(ExprId),
     /// Means the same as its operand: parentheses, unary plus, `each`.
     Same(ExprId),
     /// `diffPair(p, d)`, `DifferentialPair<T>(p, d)`; without `d` the differential is `dzero()`.

@@ -45,6 +45,8 @@ pub(crate) struct Var {
 pub(crate) enum Name {
     Decl(DeclId),
     This,
+    /// The result of a `try`.
+    Try(ExprId),
 }
 
 /// The state of building one function's body.
@@ -75,6 +77,8 @@ pub(crate) struct Body<'l, 'p, 't> {
     pub(crate) labels: Vec<Label>,
     /// The optional error of the last call of a function that throws.
     pub(crate) error: Vec<Value>,
+    /// The `try`s of the next statement that have run.
+    pub(crate) tried: Vec<ExprId>,
     /// The number of enclosing constructs that read the flag of `return`.
     pub(crate) observe_return: u32,
     pub(crate) flows: FxHashMap<StmtId, Flow>,
@@ -116,6 +120,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
             targets: Vec::new(),
             labels: Vec::new(),
             error: Vec::new(),
+            tried: Vec::new(),
             observe_return: 0,
             flows: FxHashMap::default(),
             depth: 0,
@@ -372,6 +377,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         let text: String = match name {
             Name::Decl(d) => self.lw.program.ast.name(self.lw.program.ast.decls[d].name).to_owned(),
             Name::This => "this".to_owned(),
+            Name::Try(_) => "try".to_owned(),
         };
         for (k, value) in values.into_iter().enumerate() {
             let leaf = layout.leaves.get(k);

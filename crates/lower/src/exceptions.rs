@@ -8,7 +8,7 @@
 use check::tables::Callable;
 use check::types::{Ty, TyKind};
 use ir::{Op, Value};
-use syntax::ast::DeclKind;
+use syntax::ast::ExprKind;
 use syntax::{DeclId, ExprId, StmtId};
 
 use crate::Lowerer;
@@ -40,8 +40,8 @@ impl Lowerer<'_> {
 
 impl Body<'_, '_, '_> {
     /// How control leaves a `throw`, or a `try` whose call returned an error.
-    pub(crate) fn thrown_flow(&self, stmt: StmtId) -> Flow {
-        match self.lw.program.tables.throws.get(&stmt) {
+    pub(crate) fn thrown_flow(&self, expr: ExprId) -> Flow {
+        match self.lw.program.tables.throws.get(&expr) {
             Some(thrown) => match thrown.target {
                 Some((level, _)) => Flow { labels: 1u32.checked_shl(level).unwrap_or(0), ..Flow::default() },
                 None => Flow { returns: true, ..Flow::default() },
@@ -65,27 +65,34 @@ impl Body<'_, '_, '_> {
         values
     }
 
-    /// Lowers `let var = try call; rest`.
-    pub(crate) fn try_call(&mut self, stmt: StmtId, var: DeclId, rest: &[StmtId]) {
-        let DeclKind::Var { init: Some(call), .. } = self.lw.program.ast.decls[var].kind else { return };
+    /// The next `try` of a statement that has not run yet.
+    pub(crate) fn pending_try(&self, stmt: StmtId) -> Option<ExprId> {
+        self.lw.program.ast.tries(stmt).into_iter().find(|expr| !self.tried.contains(expr))
+    }
+
+    /// Lowers a `try`, and then the statements from the one that contains it on.
+    pub(crate) fn try_call(&mut self, expr: ExprId, rest: &[StmtId]) {
+        let ExprKind::Try(call) = self.lw.program.ast.exprs[expr].kind else { return };
+        self.b.span = crate::ir_span(self.lw.program.ast.exprs[expr].span);
+        self.tried.push(expr);
         self.error.clear();
         let values = self.expr(call);
         let ty = self.expr_ty(call);
         let mut error = std::mem::take(&mut self.error);
-        self.declare_var(Name::Decl(var), ty, values);
+        self.declare_var(Name::Try(expr), ty, values);
         let Some(has) = error.pop() else { return self.list(rest) };
         let rest = rest.to_vec();
-        self.branch(has, |body| body.leave_with(stmt, error), |body| body.list(&rest));
+        self.branch(has, |body| body.leave_with(expr, error), |body| body.list(&rest));
     }
 
     /// Lowers `throw e;`.
-    pub(crate) fn throw(&mut self, stmt: StmtId, value: ExprId) {
+    pub(crate) fn throw(&mut self, value: ExprId) {
         let values = self.expr(value);
-        self.leave_with(stmt, values);
+        self.leave_with(value, values);
     }
 
-    fn leave_with(&mut self, stmt: StmtId, error: Vec<Value>) {
-        let Some(thrown) = self.lw.program.tables.throws.get(&stmt).copied() else { return };
+    fn leave_with(&mut self, expr: ExprId, error: Vec<Value>) {
+        let Some(thrown) = self.lw.program.tables.throws.get(&expr).copied() else { return };
         if let Some((level, clause)) = thrown.target {
             let Some(label) = self.labels.get(level as usize) else { return };
             let (flag, observers) = (label.flag, label.observers);

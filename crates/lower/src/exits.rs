@@ -78,8 +78,27 @@ impl Body<'_, '_, '_> {
         if let Some(&flow) = self.flows.get(&stmt) {
             return flow;
         }
+        let flow = self.flow_of_kind(stmt);
+        let tries = self.lw.program.ast.tries(stmt).into_iter().rev();
+        let flow = tries.fold(flow, |flow, expr| Flow::FALLS.or(self.thrown_flow(expr)).then(flow));
+        self.flows.insert(stmt, flow);
+        flow
+    }
+
+    /// How control can leave a statement whose `try`s have run.
+    fn flow_after_tries(&mut self, stmt: StmtId) -> Flow {
+        let tries = self.lw.program.ast.tries(stmt);
+        if tries.is_empty() {
+            return self.flow(stmt);
+        }
+        // The statement may be lowered again, where its `try`s have to run again.
+        self.tried.retain(|expr| !tries.contains(expr));
+        self.flow_of_kind(stmt)
+    }
+
+    fn flow_of_kind(&mut self, stmt: StmtId) -> Flow {
         let kind = self.lw.program.ast.stmts[stmt].kind.clone();
-        let flow = match &kind {
+        match &kind {
             StmtKind::Empty
             | StmtKind::Expr(_)
             | StmtKind::Decl(_)
@@ -132,8 +151,7 @@ impl Body<'_, '_, '_> {
                 let bit = 1u32.checked_shl(*level).unwrap_or(0);
                 Flow { falls: body.falls || body.labels & bit != 0, labels: body.labels & !bit, ..body }
             }
-            StmtKind::Throw(_) => self.thrown_flow(stmt),
-            StmtKind::Try(_) => Flow::FALLS.or(self.thrown_flow(stmt)),
+            StmtKind::Throw(value) => self.thrown_flow(*value),
             StmtKind::DoCatch { body, level, catches } => {
                 let mut flow = self.flow(*body);
                 flow.labels &= !1u32.checked_shl(*level).unwrap_or(0);
@@ -150,9 +168,7 @@ impl Body<'_, '_, '_> {
                 Some(stmts) => self.flow_list(&stmts),
                 None => Flow::FALLS,
             },
-        };
-        self.flows.insert(stmt, flow);
-        flow
+        }
     }
 
     fn flow_list(&mut self, stmts: &[StmtId]) -> Flow {
@@ -183,7 +199,10 @@ impl Body<'_, '_, '_> {
                 self.deferred(body, &stmts[k + 1..]);
                 return;
             }
-            let flow = self.flow(stmt);
+            if let Some(expr) = self.pending_try(stmt) {
+                return self.try_call(expr, &stmts[k..]);
+            }
+            let flow = self.flow_after_tries(stmt);
             if !flow.leaves() {
                 self.stmt(stmt);
                 if !flow.falls {
@@ -246,8 +265,7 @@ impl Body<'_, '_, '_> {
                     self.set_flag(flag, true);
                 }
             }
-            StmtKind::Throw(value) => self.throw(stmt, value),
-            StmtKind::Try(var) => self.try_call(stmt, var, rest),
+            StmtKind::Throw(value) => self.throw(value),
             StmtKind::Continue => self.exit_continue(),
             StmtKind::Block(stmts) if rest.is_empty() || !self.defers(&stmts) => {
                 if rest.is_empty() {

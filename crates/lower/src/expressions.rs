@@ -7,7 +7,7 @@ use ir::{Op, Scalar, Value};
 use syntax::ast::{BinaryOp, ExprKind};
 use syntax::{ExprId, Span};
 
-use crate::body::Body;
+use crate::body::{Body, Name};
 use crate::leaves::scalar_in;
 use crate::statements::truncate;
 
@@ -126,6 +126,10 @@ impl Body<'_, '_, '_> {
             Meaning::AssignCall { func, target, value } => self.assign_call(e, &func, target, value),
             Meaning::IncDec(target) => self.inc_dec(e, target),
             Meaning::Ternary(c, a, b) => self.ternary(e, c, a, b),
+            Meaning::Try(_) => match self.vars.get(&Name::Try(e)).copied() {
+                Some(var) => self.read_var(var),
+                None => self.zeros(ty),
+            },
             Meaning::NoDiff(inner) => {
                 let outer = std::mem::replace(&mut self.detached, true);
                 let values = self.expr(inner);

@@ -52,10 +52,10 @@ impl Body<'_, '_, '_> {
     pub(crate) fn scan_stmt(&mut self, stmt: StmtId, scan: &mut Scan) {
         let mut work = vec![stmt];
         while let Some(stmt) = work.pop() {
+            scan.declared.extend(self.lw.program.ast.tries(stmt).into_iter().map(Name::Try));
             let kind = self.lw.program.ast.stmts[stmt].kind.clone();
             match kind {
                 StmtKind::Throw(e) => self.scan_expr(e, scan),
-                StmtKind::Try(var) => self.scan_decl(var, scan),
                 StmtKind::DoCatch { body, catches, .. } => {
                     work.push(body);
                     for (var, handler) in catches {

@@ -74,7 +74,6 @@ impl Body<'_, '_, '_> {
             | StmtKind::Continue
             | StmtKind::Return(_)
             | StmtKind::Throw(_)
-            | StmtKind::Try(_)
             | StmtKind::Defer(_) => self.list(&[stmt]),
             StmtKind::DoCatch { body, level, catches } => self.do_catch(body, level, &catches),
             StmtKind::Labeled { body, .. } => {

@@ -93,6 +93,8 @@ pub struct Ast {
     pub warnings: crate::warnings::WarningLevels,
     /// The error type of each function that throws; used only for lookups.
     pub throws: FxHashMap<DeclId, ExprId>,
+    /// Some expression is a `try`.
+    pub has_try: bool,
 }
 
 /// A parsed file.
@@ -113,6 +115,33 @@ impl Ast {
     /// The name of a declaration.
     pub fn decl_name(&self, decl: DeclId) -> &str {
         self.name(self.decls[decl].name)
+    }
+
+    /// The `try` expressions of a statement, without those of the statements in it, in the order in which they
+    /// run: all of them before the rest of the statement.
+    pub fn tries(&self, stmt: StmtId) -> Vec<ExprId> {
+        let mut found = Vec::new();
+        if !self.has_try {
+            return found;
+        }
+        let kind = &self.stmts[stmt].kind;
+        let mut open = Vec::new();
+        kind.expressions(&mut open);
+        for &decl in kind.declarations() {
+            if let DeclKind::Var { init, .. } = self.decls[decl].kind {
+                open.extend(init);
+            }
+        }
+        // Visited from the last operand to the first, the outer before the inner.
+        while let Some(expr) = open.pop() {
+            let kind = &self.exprs[expr].kind;
+            if matches!(kind, ExprKind::Try(_)) {
+                found.push(expr);
+            }
+            kind.operands(&mut open);
+        }
+        found.reverse();
+        found
     }
 
     /// A declaration and those around it, innermost first.
@@ -239,6 +268,8 @@ pub enum ExprKind {
     InitList(Vec<ExprId>),
     /// `no_diff e`
     NoDiff(ExprId),
+    /// `try f(x)`: runs before the rest of the statement; see [`Ast::tries`].
+    Try(ExprId),
     /// `fwd_diff(f)` and the other derivative operators.
     Derivative(DiffOp, ExprId),
     /// `e is T`
@@ -297,6 +328,7 @@ impl ExprKind {
             | ExprKind::Postfix(_, e)
             | ExprKind::Paren(e)
             | ExprKind::NoDiff(e)
+            | ExprKind::Try(e)
             | ExprKind::Derivative(_, e)
             | ExprKind::SizeOf(_, e)
             | ExprKind::Expand(e)
@@ -539,8 +571,6 @@ pub enum StmtKind {
     },
     /// `throw e;`
     Throw(ExprId),
-    /// `try f(x)`, hoisted out of the expression that contains it: the variable's initial value is the call.
-    Try(DeclId),
     /// `do { … } catch (e : E) { … }`
     DoCatch {
         /// The body, which may throw.
@@ -586,7 +616,6 @@ impl StmtKind {
             | StmtKind::Discard
             | StmtKind::IntrinsicAsm(_)
             | StmtKind::Throw(_)
-            | StmtKind::Try(_)
             | StmtKind::Unsupported(_)
             | StmtKind::Error => {}
         }
@@ -610,7 +639,7 @@ impl StmtKind {
     pub fn declarations(&self) -> &[DeclId] {
         match self {
             StmtKind::Decl(decls) => decls,
-            StmtKind::IfLet { var, .. } | StmtKind::Try(var) => std::slice::from_ref(var),
+            StmtKind::IfLet { var, .. } => std::slice::from_ref(var),
             _ => &[],
         }
     }

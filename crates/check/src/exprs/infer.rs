@@ -288,6 +288,11 @@ impl<'p> Checker<'p> {
                 }
                 self.set_value(expr, info.ty, Meaning::NoDiff(inner))
             }
+            // It was checked before the statement that contains it.
+            ExprKind::Try(_) => {
+                self.p.tables.exprs[expr].coerce = None;
+                self.ty_of(expr)
+            }
             ExprKind::Is(value, ty) | ExprKind::As(value, ty) => {
                 let cast = matches!(self.p.ast.exprs[expr].kind, ExprKind::As(..));
                 self.infer_any(value, None);

@@ -4,7 +4,7 @@
 //! are joined; a loop is repeated until an iteration adds nothing. The sets only grow in a loop, so this
 //! terminates; a deeply nested loop is left to the enclosing loops to repeat.
 
-use syntax::ast::{DeclKind, StmtKind};
+use syntax::ast::{DeclKind, ExprKind, StmtKind};
 use syntax::{DeclId, ExprId, StmtId};
 
 use crate::flow::{Direction, Flow, Mark, Places};
@@ -71,9 +71,22 @@ impl Flow<'_> {
     pub(crate) fn statement(&mut self, stmt: StmtId) {
         self.depth += 1;
         if self.depth <= 1500 {
+            let calls = self.p.ast.tries(stmt);
+            if self.direction == Direction::Forward {
+                calls.iter().for_each(|&call| self.try_call(call));
+            }
             self.statement_kind(stmt);
+            if self.direction == Direction::Backward {
+                calls.iter().rev().for_each(|&call| self.try_call(call));
+            }
         }
         self.depth -= 1;
+    }
+
+    fn try_call(&mut self, expr: ExprId) {
+        if let ExprKind::Try(call) = self.p.ast.exprs[expr].kind {
+            self.expr(call, false);
+        }
     }
 
     fn statement_kind(&mut self, stmt: StmtId) {
@@ -215,11 +228,6 @@ impl Flow<'_> {
             StmtKind::Throw(value) => {
                 self.expr(value, false);
                 self.take_unset();
-            }
-            StmtKind::Try(var) => {
-                if let DeclKind::Var { init: Some(call), .. } = self.p.ast.decls[var].kind {
-                    self.expr(call, false);
-                }
             }
             StmtKind::Defer(body) => {
                 // The statement runs later, when more places are set.

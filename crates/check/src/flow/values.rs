@@ -60,6 +60,7 @@ impl Flow<'_> {
             | Meaning::Value(_)
             | Meaning::EnumCase(_)
             | Meaning::Func { .. }
+            | Meaning::Try(_)
             | Meaning::TypeTest { .. }
             | Meaning::TypeIs(..) => false,
             Meaning::Var(decl) => self.read(expr, (decl, None), needed),

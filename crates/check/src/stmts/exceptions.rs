@@ -4,7 +4,7 @@
 //! function, which has to declare that type. All of this is determined by types, so each `throw` and each
 //! `try` has one target.
 
-use syntax::ast::DeclKind;
+use syntax::ast::{DeclKind, ExprKind};
 use syntax::{DeclId, Diagnostic, ExprId, Span, StmtId};
 
 use crate::derivatives::precedence::View;
@@ -68,34 +68,36 @@ impl Checker<'_> {
     }
 
     /// Checks `throw e;`.
-    pub(crate) fn throw(&mut self, stmt: StmtId, value: ExprId) {
+    pub(crate) fn throw(&mut self, value: ExprId) {
         let ty = self.infer(value, None);
         let span = self.span(value);
-        self.thrown(stmt, ty, span);
+        self.thrown(value, ty, span);
     }
 
-    /// Checks `let x = try f(…);`.
-    pub(crate) fn try_call(&mut self, stmt: StmtId, var: DeclId, scope: usize) {
-        let DeclKind::Var { init: Some(call), .. } = self.p.ast.decls[var].kind else { return };
+    /// Checks `try f(…)`.
+    pub(crate) fn try_call(&mut self, expr: ExprId) {
+        let ExprKind::Try(call) = self.p.ast.exprs[expr].kind else { return };
         let outer = self.tried.replace(call);
-        self.local(var, scope);
+        self.infer(call, None);
         self.tried = outer;
+        let ty = self.load(call);
         let span = self.span(call);
-        let error = match &self.p.tables.exprs[call].meaning {
-            Meaning::Error => return,
-            Meaning::Call { func: Callable::Func(f), .. } => {
-                let f = f.clone();
-                self.p.error_of(&f)
+        let error = match self.p.tables.exprs[call].meaning.clone() {
+            Meaning::Error => {
+                self.set_value(expr, ty, Meaning::Error);
+                return;
             }
+            Meaning::Call { func: Callable::Func(f), .. } => self.p.error_of(&f),
             _ => None,
         };
+        self.set_value(expr, ty, Meaning::Try(call));
         match error {
-            Some(error) => self.thrown(stmt, error, span),
+            Some(error) => self.thrown(expr, error, span),
             None => self.error("E30091", span, "this does not throw an error, and needs no 'try'"),
         }
     }
 
-    fn thrown(&mut self, stmt: StmtId, error: Ty, span: Span) {
+    fn thrown(&mut self, expr: ExprId, error: Ty, span: Span) {
         if error == Ty::ERROR {
             return;
         }
@@ -103,13 +105,13 @@ impl Checker<'_> {
             let fits = clauses.iter().position(|clause| clause.is_none_or(|ty| ty == error));
             if let Some(clause) = fits {
                 let target = Some((*level, clause as u32));
-                self.p.tables.throws.insert(stmt, Thrown { error, target });
+                self.p.tables.throws.insert(expr, Thrown { error, target });
                 return;
             }
         }
         match self.throws {
             Some(own) if own == error => {
-                self.p.tables.throws.insert(stmt, Thrown { error, target: None });
+                self.p.tables.throws.insert(expr, Thrown { error, target: None });
             }
             Some(own) => {
                 let message = text!(

@@ -219,6 +219,9 @@ impl Checker<'_> {
                 }
             }
         }
+        for expr in self.p.ast.tries(id) {
+            self.try_call(expr);
+        }
         let flow = match kind {
             StmtKind::Empty | StmtKind::Error => Flow::Falls,
             StmtKind::Block(stmts) => self.block(&stmts),
@@ -352,12 +355,8 @@ impl Checker<'_> {
             }
             StmtKind::BreakTo { .. } => Flow::Leaves,
             StmtKind::Throw(value) => {
-                self.throw(id, value);
+                self.throw(value);
                 Flow::Leaves
-            }
-            StmtKind::Try(var) => {
-                self.try_call(id, var, scope);
-                Flow::Falls
             }
             StmtKind::DoCatch { body, level, catches } => {
                 let mut run = |checker: &mut Self, stmt| checker.statement(stmt) == Flow::Leaves;

@@ -79,8 +79,7 @@ impl Parser<'_> {
         self.labels = outer_labels;
         if place != Place::Local {
             let tries = std::mem::take(&mut self.tries);
-            if let Some(&stmt) = tries.first() {
-                let span = self.ast.stmts[stmt].span;
+            if let Some(&span) = tries.first() {
                 self.error("E0014", span, "`try` cannot stand outside a function");
             }
         }

@@ -76,26 +76,12 @@ impl Parser<'_> {
         self.expr(start, ExprKind::Ternary(cond, then, otherwise))
     }
 
-    /// Hoists `try f(x)` into a statement before the one that contains it, which assigns the result to a
-    /// variable.
-    fn hoisted_try(&mut self, word: crate::Span, call: ExprId) -> ExprId {
-        let id = self.new_decl(word);
-        let name = self.ast.symbols.intern(&format!("$try{}", word.start));
-        self.name_decl(id, name, word);
-        self.ast.decls[id].kind = DeclKind::Var { ty: None, init: Some(call), semantic: None };
-        self.ast.decls[id].modifiers = Modifiers::LET;
-        let stmt = self.stmt(word, StmtKind::Try(id));
-        self.tries.push(stmt);
-        self.expr_at(word, ExprKind::Name(name))
-    }
-
-    /// Parses a part of an expression that may not be evaluated, or more than once: a `try` cannot be hoisted
-    /// out of it.
+    /// Parses a part of an expression that may not be evaluated, or more than once: a `try` cannot run before
+    /// it.
     pub(crate) fn without_try<R>(&mut self, part: impl FnOnce(&mut Self) -> R) -> R {
         let before = self.tries.len();
         let result = part(self);
-        if let Some(&stmt) = self.tries.get(before) {
-            let span = self.ast.stmts[stmt].span;
+        if let Some(&span) = self.tries.get(before) {
             self.error("E0014", span, "`try` cannot stand here: give its call a statement of its own");
             self.tries.truncate(before);
         }
@@ -244,7 +230,9 @@ impl Parser<'_> {
                 kw::TRY => {
                     let word = self.bump().span;
                     let call = self.nested(Self::unary_expr);
-                    return self.hoisted_try(word, call);
+                    self.tries.push(word);
+                    self.ast.has_try = true;
+                    return self.expr_at(word, ExprKind::Try(call));
                 }
                 kw::NEW => {
                     self.bump();

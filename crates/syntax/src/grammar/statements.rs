@@ -9,24 +9,12 @@ use crate::token::TokenKind as T;
 const MAX_LABELS: usize = 32;
 
 impl Parser<'_> {
-    /// Parses one statement with its attributes; returns a block if a `try` was hoisted out of it.
+    /// Parses one statement with its attributes.
     pub(crate) fn statement(&mut self) -> StmtId {
-        let start = self.span();
-        let mut list = Vec::new();
-        self.statement_into(&mut list);
-        match list[..] {
-            [one] => one,
-            _ => self.stmt(start, StmtKind::Block(list)),
-        }
-    }
-
-    /// Appends one statement, preceded by the `try` calls that were hoisted out of it.
-    fn statement_into(&mut self, list: &mut Vec<StmtId>) {
         let outer = std::mem::take(&mut self.tries);
         let stmt = self.one_statement();
-        list.append(&mut self.tries);
-        list.push(stmt);
         self.tries = outer;
+        stmt
     }
 
     fn one_statement(&mut self) -> StmtId {
@@ -229,7 +217,7 @@ impl Parser<'_> {
         let mut list = Vec::new();
         while !ends(self) {
             let before = self.pos();
-            self.statement_into(&mut list);
+            list.push(self.statement());
             if self.pos() == before {
                 self.bump();
             }

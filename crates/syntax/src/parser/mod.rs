@@ -120,8 +120,8 @@ pub(crate) struct Parser<'a> {
     pub(crate) type_params: Vec<Symbol>,
     /// The enclosing labels, innermost last.
     pub(crate) labels: Vec<Symbol>,
-    /// The `try` calls hoisted out of the statement that is being parsed.
-    pub(crate) tries: Vec<StmtId>,
+    /// The `try`s of the statement that is being parsed.
+    pub(crate) tries: Vec<Span>,
     /// The bit-fields of the struct that is being parsed.
     pub(crate) bit_fields: Vec<BitField>,
     /// The struct that `bit_fields` belong to.

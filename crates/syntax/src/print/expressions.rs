@@ -145,6 +145,7 @@ impl Printer<'_> {
                 self.text("}");
             }
             ExprKind::NoDiff(inner) => self.wrapped("no_diff ", *inner, ""),
+            ExprKind::Try(inner) => self.wrapped("try ", *inner, ""),
             ExprKind::Derivative(op, inner) => {
                 self.text(op.word());
                 self.wrapped("(", *inner, ")");

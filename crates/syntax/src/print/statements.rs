@@ -119,14 +119,6 @@ impl Printer<'_> {
                 self.text(";");
             }
             StmtKind::Throw(value) => self.wrapped("throw ", *value, ";"),
-            StmtKind::Try(var) => {
-                let name = self.ast.decls[*var].name;
-                self.text("let ");
-                self.name(name);
-                if let DeclKind::Var { init: Some(call), .. } = self.ast.decls[*var].kind {
-                    self.wrapped(" = try ", call, ";");
-                }
-            }
             StmtKind::DoCatch { body, catches, .. } => {
                 self.text("do ");
                 self.block_of(*body);
