@@ -337,9 +337,8 @@ impl Checker<'_> {
             }
             _ => {
                 if ty != Ty::ERROR && !self.p.has_unknown_base(ty) {
-                    let span = self.span(callee);
                     let message = text!("a value of type '{}' cannot be called", self.name(ty));
-                    self.error("E39999", span, message);
+                    self.error_in(callee, "E39999", message);
                 }
                 self.skip_args(args);
                 self.set_error(expr)

@@ -33,8 +33,6 @@ pub(crate) struct Checker<'p> {
     pub(crate) this: Option<(Ty, bool)>,
     /// The return type of the function.
     pub(crate) ret: Option<Ty>,
-    /// The function is a constructor: `return` without a value is allowed.
-    pub(crate) is_init: bool,
     /// The type of the errors that the function throws.
     pub(crate) throws: Option<Ty>,
     /// The level of each enclosing `do` with a `catch`, and the error types that it catches (`None`: any).
@@ -73,7 +71,6 @@ impl<'p> Checker<'p> {
             locals: Locals::default(),
             this: None,
             ret: None,
-            is_init: false,
             throws: None,
             catches: Vec::new(),
             tried: None,
@@ -96,6 +93,11 @@ impl<'p> Checker<'p> {
         let mut checker = Checker::new(p, scope);
         checker.outside_of = Some(scope);
         checker
+    }
+
+    /// Returns true in a constructor, where `return` without a value is allowed.
+    pub(crate) fn is_init(&self) -> bool {
+        matches!(self.p.ast.decls[self.scope].kind, DeclKind::Init { .. })
     }
 
     pub(crate) fn span(&self, expr: ExprId) -> Span {
@@ -164,9 +166,14 @@ impl<'p> Checker<'p> {
         code: &'static str,
         message: impl Into<Message>,
     ) -> Ty {
+        self.error_in(expr, code, message);
+        self.set_value(expr, ty, Meaning::Error)
+    }
+
+    /// Reports an error at an expression.
+    pub(crate) fn error_in(&mut self, expr: ExprId, code: &'static str, message: impl Into<Message>) {
         let span = self.span(expr);
         self.error(code, span, message);
-        self.set_value(expr, ty, Meaning::Error)
     }
 
     // ---- expressions
@@ -409,11 +416,9 @@ impl<'p> Checker<'p> {
     pub(crate) fn check_receiver(&mut self, expr: ExprId, info: &ExprInfo) {
         let implicit = matches!(info.meaning, Meaning::Field { base: None, .. });
         if implicit && self.this.is_none() && matches!(self.p.ast.exprs[expr].kind, ExprKind::Name(_)) {
-            let span = self.span(expr);
-            self.error("E30015", span, "this field needs a value of its type: there is no 'this' here");
+            self.error_in(expr, "E30015", "this field needs a value of its type: there is no 'this' here");
         } else if implicit && !matches!(self.p.ast.exprs[expr].kind, ExprKind::Name(_)) {
-            let span = self.span(expr);
-            self.error("E30100", span, "this field is not static: it needs a value of its type");
+            self.error_in(expr, "E30100", "this field is not static: it needs a value of its type");
         } else if self.this_is_pair()
             && let (
                 Meaning::Field { base: None, .. } | Meaning::Property { base: None, .. },
@@ -494,8 +499,7 @@ impl<'p> Checker<'p> {
                 && (at < 0 || at >= i128::from(*n))
             {
                 let message = format!("index {at} is out of bounds: there are {n} elements");
-                let span = self.span(*index);
-                self.error("E30029", span, message);
+                self.error_in(*index, "E30029", message);
             }
             let meaning = Meaning::Index { base, index: *index };
             return self.set(expr, ExprInfo::new(element, meaning, lvalue));

@@ -385,9 +385,8 @@ impl Checker<'_> {
                 self.coerce(cond, Ty::BOOL);
             }
         } else {
-            let span = self.span(cond);
             let message = text!("a condition has to be a 'bool', got '{}'", self.name(ty));
-            self.error("E30019", span, message);
+            self.error_in(cond, "E30019", message);
         }
     }
 }

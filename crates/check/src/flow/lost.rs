@@ -62,6 +62,15 @@ impl Flow<'_> {
         self.report(diagnostic);
     }
 
+    /// Reports a lambda with captures that carry a derivative, passed where only its arguments have one.
+    pub(crate) fn lost_by_capture(&mut self, lambda: ExprId) {
+        self.p.lost.insert(lambda);
+        let span = self.p.ast.exprs[lambda].span;
+        let message = "the derivative by what this lambda captures is lost in this call";
+        let help = "pass it as an argument of the lambda, or capture 'detach' of it if this is meant";
+        self.report(Diagnostic::error("E41022", span, message).help(help));
+    }
+
     fn callee_name(&self, decl: DeclId) -> String {
         let name = |decl: DeclId| self.p.ast.decl_name(decl).to_string();
         match self.p.ast.decls[decl].kind {

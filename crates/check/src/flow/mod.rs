@@ -85,6 +85,39 @@ pub(crate) enum Direction {
     Backward,
 }
 
+/// What is known of variables without a value.
+#[derive(Default)]
+pub(crate) struct Unset {
+    /// Types mapped to true if some part of their default value is uninitialised, for the types examined so
+    /// far.
+    pub(crate) types: FxHashMap<Ty, bool>,
+    /// Parameters that are outputs only.
+    pub(crate) outputs: Vec<DeclId>,
+    /// Reads of places that are not set, mapped to true if they are unset on some paths only.
+    pub(crate) uses: BTreeMap<(ExprId, DeclId, Option<Part>), bool>,
+}
+
+/// Where control goes.
+#[derive(Default)]
+pub(crate) struct Control {
+    /// The marks at the targets of the enclosing `break`s, outermost first, and of `continue`s: in the
+    /// backward pass what is needed there, in the forward pass the join of what arrives there.
+    pub(crate) breaks: Vec<Places>,
+    pub(crate) continues: Vec<Places>,
+    /// Nonzero inside code that may not run to its end, where assignments do not replace the old value.
+    pub(crate) weak: u32,
+    pub(crate) loops: u32,
+}
+
+/// How deeply what is visited is nested.
+#[derive(Default)]
+pub(crate) struct Nesting {
+    pub(crate) depth: u32,
+    pub(crate) value_depth: u32,
+    /// The expressions being visited, each nested within the previous one.
+    pub(crate) open: FxHashSet<ExprId>,
+}
+
 /// The state of the analysis of one function.
 pub(crate) struct Flow<'p> {
     pub(crate) p: &'p mut Program,
@@ -92,28 +125,17 @@ pub(crate) struct Flow<'p> {
     pub(crate) purpose: Purpose,
     /// The marks at the current point: what carries a derivative, or is needed.
     pub(crate) places: Places,
-    /// Types mapped to true if some part of their default value is uninitialised, for the types examined so
-    /// far.
-    pub(crate) unset_types: FxHashMap<Ty, bool>,
+    pub(crate) unset: Unset,
+    pub(crate) control: Control,
+    pub(crate) nesting: Nesting,
     /// Expressions that carry a derivative.
     pub(crate) carried: FxHashSet<ExprId>,
     /// Calls of methods with an implicit `this`, where `this` carries a derivative.
     pub(crate) this_carried: FxHashSet<ExprId>,
     /// Expressions whose derivative is cut.
     pub(crate) cuts: Cuts,
-    /// Parameters that are outputs only.
-    pub(crate) written: Vec<DeclId>,
-    /// Reads of places that are not set, mapped to true if they are unset on some paths only.
-    pub(crate) unset_uses: BTreeMap<(ExprId, DeclId, Option<Part>), bool>,
-    /// The marks at the targets of the enclosing `break`s, outermost first, and of `continue`s: in the
-    /// backward pass what is needed there, in the forward pass the join of what arrives there.
-    pub(crate) breaks: Vec<Places>,
-    pub(crate) continues: Vec<Places>,
     /// The places that are needed where the function returns.
     pub(crate) outputs: Places,
-    /// Nonzero inside code that may not run to its end, where assignments do not replace the old value.
-    pub(crate) weak: u32,
-    pub(crate) loops: u32,
     /// The type of `this`, which is a variable identified by the function's own id.
     pub(crate) this_ty: Ty,
     /// `this` is a differentiable result.
@@ -129,10 +151,6 @@ pub(crate) struct Flow<'p> {
     /// The generic arguments, if an instance is analysed.
     pub(crate) subst: Subst,
     pub(crate) is_instance: bool,
-    pub(crate) depth: u32,
-    pub(crate) value_depth: u32,
-    /// The expressions being visited, each nested within the previous one.
-    pub(crate) open: FxHashSet<ExprId>,
 }
 
 impl Program {
@@ -210,21 +228,17 @@ impl<'p> Flow<'p> {
         let signature = p.raw_signature(decl);
         let view = View::of(p.asking(decl));
         let mut flow = Flow {
-            unset_types: FxHashMap::default(),
             p,
             direction: Direction::Forward,
             purpose,
-            written: Vec::new(),
-            unset_uses: BTreeMap::new(),
             places: Places::new(),
+            unset: Unset::default(),
+            control: Control::default(),
+            nesting: Nesting::default(),
             carried: FxHashSet::default(),
             this_carried: FxHashSet::default(),
             cuts: Cuts::default(),
-            breaks: Vec::new(),
-            continues: Vec::new(),
             outputs: Places::new(),
-            weak: 0,
-            loops: 0,
             this_ty: signature.this.as_ref().map_or(Ty::ERROR, |this| this.ty),
             this_returns: signature.this.as_ref().is_some_and(|this| this.differentiable && this.mutating),
             plain_this: false,
@@ -234,9 +248,6 @@ impl<'p> Flow<'p> {
             view,
             is_instance: !subst.is_empty(),
             subst,
-            depth: 0,
-            value_depth: 0,
-            open: FxHashSet::default(),
         };
         if let DeclKind::Init { .. } = flow.p.ast.decls[decl].kind {
             flow.this_ty = signature.ret;
@@ -257,8 +268,8 @@ impl<'p> Flow<'p> {
             }
         }
         let outputs = signature.params.iter().filter(|p| p.dir == crate::Direction::Out);
-        flow.written = outputs.filter_map(|p| p.decl).collect();
-        for output in flow.written.clone() {
+        flow.unset.outputs = outputs.filter_map(|p| p.decl).collect();
+        for output in flow.unset.outputs.clone() {
             flow.declare_unset(output);
         }
         for param in signature.params.iter().filter(|_| purpose == Purpose::Derivatives) {
@@ -339,7 +350,7 @@ impl Flow<'_> {
 
     /// Kills the facts about a place that gets a new value.
     pub(crate) fn forget(&mut self, (decl, part): Key) {
-        if self.weak > 0 {
+        if self.control.weak > 0 {
             return;
         }
         match part {

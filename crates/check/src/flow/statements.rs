@@ -4,7 +4,7 @@
 //! are joined; a loop is repeated until an iteration adds nothing. The sets only grow in a loop, so this
 //! terminates; a deeply nested loop is left to the enclosing loops to repeat.
 
-use syntax::ast::{DeclKind, ExprKind, StmtKind};
+use syntax::ast::{Case, DeclKind, ExprKind, StmtKind};
 use syntax::{DeclId, ExprId, StmtId};
 
 use crate::flow::{Direction, Flow, Mark, Places};
@@ -48,15 +48,15 @@ impl Flow<'_> {
     /// time would be exponential in the depth. Such a loop kills no facts, so that each iteration only adds
     /// marks.
     fn enter_loop(&mut self) -> bool {
-        self.loops += 1;
-        let is_deep = self.loops > 3;
-        self.weak += u32::from(is_deep);
+        self.control.loops += 1;
+        let is_deep = self.control.loops > 3;
+        self.control.weak += u32::from(is_deep);
         is_deep
     }
 
     fn leave_loop(&mut self) {
-        self.weak -= u32::from(self.loops > 3);
-        self.loops -= 1;
+        self.control.weak -= u32::from(self.control.loops > 3);
+        self.control.loops -= 1;
     }
 
     /// Runs statements in the order of the analysis.
@@ -69,8 +69,8 @@ impl Flow<'_> {
 
     /// Runs a statement in the direction of the analysis.
     pub(crate) fn statement(&mut self, stmt: StmtId) {
-        self.depth += 1;
-        if self.depth <= 1500 {
+        self.nesting.depth += 1;
+        if self.nesting.depth <= 1500 {
             let calls = self.p.ast.tries(stmt);
             if self.direction == Direction::Forward {
                 calls.iter().for_each(|&call| self.try_call(call));
@@ -80,7 +80,7 @@ impl Flow<'_> {
                 calls.iter().rev().for_each(|&call| self.try_call(call));
             }
         }
-        self.depth -= 1;
+        self.nesting.depth -= 1;
     }
 
     fn try_call(&mut self, expr: ExprId) {
@@ -132,56 +132,8 @@ impl Flow<'_> {
             }
             StmtKind::While { cond, body } => self.iterate(Some(cond), body, None, false),
             StmtKind::DoWhile { body, cond } => self.iterate(None, body, Some(cond), true),
-            StmtKind::Switch { scrutinee, cases } if is_forward => {
-                self.expr(scrutinee, false);
-                let has_default = cases.iter().any(|case| case.labels.contains(&None));
-                let entry = self.places.clone();
-                self.breaks.push(Places::new());
-                for case in cases {
-                    // Control may also come from the previous case.
-                    join(&mut self.places, &entry);
-                    self.sequence(case.body);
-                }
-                if !has_default {
-                    join(&mut self.places, &entry);
-                }
-                self.join_breaks();
-            }
-            StmtKind::Switch { scrutinee, cases } => {
-                let after = self.places.clone();
-                let mut all = after.clone();
-                self.breaks.push(after);
-                for case in cases.into_iter().rev() {
-                    // The next case follows if this one does not leave.
-                    self.sequence(case.body);
-                    join(&mut all, &self.places);
-                }
-                self.breaks.pop();
-                self.places = all;
-                self.expr(scrutinee, false);
-            }
-            StmtKind::TargetSwitch(cases) if is_forward => {
-                // Only the CPU's case has been checked; in the other cases nothing is known to carry a
-                // derivative.
-                self.take_unset();
-                let entry = self.places.clone();
-                for case in cases {
-                    join(&mut self.places, &entry);
-                    self.sequence(case.1);
-                }
-                join(&mut self.places, &entry);
-                self.take_unset();
-            }
-            StmtKind::TargetSwitch(cases) => {
-                let after = self.places.clone();
-                let mut all = after.clone();
-                for case in cases {
-                    self.places.clone_from(&after);
-                    self.sequence(case.1);
-                    join(&mut all, &self.places);
-                }
-                self.places = all;
-            }
+            StmtKind::Switch { scrutinee, cases } => self.switch(scrutinee, cases),
+            StmtKind::TargetSwitch(cases) => self.target_switch(cases.into_iter().map(|case| case.1)),
             StmtKind::Return(value) if is_forward => {
                 if let Some(value) = value {
                     self.expr(value, false);
@@ -197,13 +149,13 @@ impl Flow<'_> {
                 }
             }
             StmtKind::Break => {
-                let at = self.breaks.len().saturating_sub(1);
-                self.leave_to(at, |flow| &mut flow.breaks);
+                let at = self.control.breaks.len().saturating_sub(1);
+                self.leave_to(at, |flow| &mut flow.control.breaks);
             }
-            StmtKind::BreakTo { .. } => self.leave_to(0, |flow| &mut flow.breaks),
+            StmtKind::BreakTo { .. } => self.leave_to(0, |flow| &mut flow.control.breaks),
             StmtKind::Continue => {
-                let at = self.continues.len().saturating_sub(1);
-                self.leave_to(at, |flow| &mut flow.continues);
+                let at = self.control.continues.len().saturating_sub(1);
+                self.leave_to(at, |flow| &mut flow.control.continues);
             }
             StmtKind::DoCatch { body, catches, .. } if is_forward => {
                 self.weakly(body);
@@ -236,14 +188,14 @@ impl Flow<'_> {
                 self.places.extend(unset);
             }
             StmtKind::Labeled { body, .. } if is_forward => {
-                self.breaks.push(Places::new());
+                self.control.breaks.push(Places::new());
                 self.statement(body);
                 self.join_breaks();
             }
             StmtKind::Labeled { body, .. } => {
-                self.breaks.push(self.places.clone());
+                self.control.breaks.push(self.places.clone());
                 self.statement(body);
-                self.breaks.pop();
+                self.control.breaks.pop();
             }
             StmtKind::Discard | StmtKind::Unsupported(_) | StmtKind::IntrinsicAsm(_) | StmtKind::Error => {
                 self.take_unset();
@@ -252,11 +204,64 @@ impl Flow<'_> {
         }
     }
 
+    fn switch(&mut self, scrutinee: ExprId, cases: Vec<Case>) {
+        if self.direction == Direction::Forward {
+            self.expr(scrutinee, false);
+            let has_default = cases.iter().any(|case| case.labels.contains(&None));
+            let entry = self.places.clone();
+            self.control.breaks.push(Places::new());
+            for case in cases {
+                // Control may also come from the previous case.
+                join(&mut self.places, &entry);
+                self.sequence(case.body);
+            }
+            if !has_default {
+                join(&mut self.places, &entry);
+            }
+            return self.join_breaks();
+        }
+        let after = self.places.clone();
+        let mut all = after.clone();
+        self.control.breaks.push(after);
+        for case in cases.into_iter().rev() {
+            // The next case follows if this one does not leave.
+            self.sequence(case.body);
+            join(&mut all, &self.places);
+        }
+        self.control.breaks.pop();
+        self.places = all;
+        self.expr(scrutinee, false);
+    }
+
+    fn target_switch(&mut self, cases: impl Iterator<Item = Vec<StmtId>>) {
+        // Only the CPU's case has been checked; in the other cases nothing is known to carry a derivative.
+        self.take_unset();
+        let entry = self.places.clone();
+        let mut all = entry.clone();
+        for case in cases {
+            match self.direction {
+                Direction::Forward => {
+                    join(&mut self.places, &entry);
+                }
+                Direction::Backward => self.places.clone_from(&entry),
+            }
+            self.sequence(case);
+            join(&mut all, &self.places);
+        }
+        match self.direction {
+            Direction::Forward => {
+                join(&mut self.places, &entry);
+            }
+            Direction::Backward => self.places = all,
+        }
+        self.take_unset();
+    }
+
     /// Runs a statement that may not run to its end.
     fn weakly(&mut self, stmt: StmtId) {
-        self.weak += 1;
+        self.control.weak += 1;
         self.statement(stmt);
-        self.weak -= 1;
+        self.control.weak -= 1;
     }
 
     /// Leaves for the targets from this index on: forward, the state joins that of the targets; backward, it
@@ -280,7 +285,7 @@ impl Flow<'_> {
 
     /// Joins the states at the `break`s of a statement that ends here.
     fn join_breaks(&mut self) {
-        let broken = self.breaks.pop().unwrap_or_default();
+        let broken = self.control.breaks.pop().unwrap_or_default();
         join(&mut self.places, &broken);
     }
 
@@ -315,7 +320,7 @@ impl Flow<'_> {
         let exit = self.places.clone();
         let mut head = if is_forward || !runs_once { exit.clone() } else { Places::new() };
         let (first, last) = if is_forward { (before, after) } else { (after, before) };
-        self.breaks.push(if is_forward { Places::new() } else { exit.clone() });
+        self.control.breaks.push(if is_forward { Places::new() } else { exit.clone() });
         loop {
             self.places.clone_from(&head);
             if !is_forward {
@@ -324,9 +329,9 @@ impl Flow<'_> {
             if let Some(first) = first {
                 self.expr(first, false);
             }
-            self.continues.push(if is_forward { Places::new() } else { self.places.clone() });
+            self.control.continues.push(if is_forward { Places::new() } else { self.places.clone() });
             self.statement(body);
-            let continued = self.continues.pop().unwrap_or_default();
+            let continued = self.control.continues.pop().unwrap_or_default();
             if is_forward {
                 join(&mut self.places, &continued);
             }
@@ -339,7 +344,7 @@ impl Flow<'_> {
         }
         self.leave_loop();
         if !is_forward {
-            self.breaks.pop();
+            self.control.breaks.pop();
             self.places = head;
             return;
         }

@@ -72,10 +72,10 @@ impl Flow<'_> {
         if depth > 8 {
             return false;
         }
-        if let Some(&known) = self.unset_types.get(&ty) {
+        if let Some(&known) = self.unset.types.get(&ty) {
             return known;
         }
-        self.unset_types.insert(ty, false);
+        self.unset.types.insert(ty, false);
         let is_unset = match self.p.types[ty] {
             TyKind::Struct(..) => {
                 let default = self.p.default_of(ty);
@@ -89,7 +89,7 @@ impl Flow<'_> {
             | TyKind::Pointer(_) => true,
             _ => false,
         };
-        self.unset_types.insert(ty, is_unset);
+        self.unset.types.insert(ty, is_unset);
         is_unset
     }
 
@@ -155,7 +155,7 @@ impl Flow<'_> {
                 self.has(Mark::Set, (decl, None))
             }
         };
-        *self.unset_uses.entry((expr, decl, part)).or_default() |= is_possible;
+        *self.unset.uses.entry((expr, decl, part)).or_default() |= is_possible;
     }
 
     /// Checks at an exit of the function that its outputs are set.
@@ -163,7 +163,7 @@ impl Flow<'_> {
         if !self.follows_unset() {
             return;
         }
-        for decl in self.written.clone() {
+        for decl in self.unset.outputs.clone() {
             let parts = self.unset_parts(decl);
             let is_unset = |part: &Option<Part>| self.places.contains(&(Mark::Unset, decl, *part));
             if parts.is_empty() || !parts.iter().all(is_unset) {
@@ -199,7 +199,7 @@ impl Flow<'_> {
 
     /// Reports the places that were read too early.
     pub(crate) fn report_unset(&mut self) {
-        for ((expr, decl, part), is_possible) in std::mem::take(&mut self.unset_uses) {
+        for ((expr, decl, part), is_possible) in std::mem::take(&mut self.unset.uses) {
             let mut name = self.p.ast.decl_name(decl).to_string();
             let mut declared = self.p.ast.decls[decl].name_span;
             if let Some(Part::Field(field)) = part {

@@ -4,7 +4,7 @@
 //! records them; the backward pass uses that record and determines what is needed.
 
 use syntax::ast::BinaryOp;
-use syntax::{DeclId, Diagnostic, ExprId};
+use syntax::{DeclId, ExprId};
 
 use crate::flow::{Direction, Flow, Part};
 use crate::signature::Level;
@@ -17,10 +17,10 @@ impl Flow<'_> {
     pub(crate) fn expr(&mut self, expr: ExprId, needed: bool) -> bool {
         // The initial value of a field may construct the field's own struct, which is an error reported
         // elsewhere.
-        if !self.open.insert(expr) {
+        if !self.nesting.open.insert(expr) {
             return false;
         }
-        self.value_depth += 1;
+        self.nesting.value_depth += 1;
         // A number that is converted to or from an integer, or is part of a value without derivative, is not
         // needed for one.
         let info = &self.p.tables.exprs[expr];
@@ -28,9 +28,9 @@ impl Flow<'_> {
         let is_differentiable = self.has_differential(ty);
         let needed = needed && is_differentiable;
         let is_number_needed = needed && (own == ty || self.has_differential(own));
-        let carries = if self.value_depth > 3000 { false } else { self.kind(expr, is_number_needed) };
-        self.value_depth -= 1;
-        self.open.remove(&expr);
+        let carries = if self.nesting.value_depth > 3000 { false } else { self.kind(expr, is_number_needed) };
+        self.nesting.value_depth -= 1;
+        self.nesting.open.remove(&expr);
         if self.direction == Direction::Backward {
             if needed {
                 self.check_cut(expr);
@@ -404,16 +404,7 @@ impl Flow<'_> {
                 carried |= carries && !param.no_diff && self.has_differential(ty);
                 let lost = carries && !param.no_diff && !param.differentiable;
                 if lost && needed && differentiable && self.p.is_lambda(arg) {
-                    self.p.lost.insert(arg);
-                    let span = self.p.ast.exprs[arg].span;
-                    self.report(
-                        Diagnostic::error(
-                            "E41022",
-                            span,
-                            "the derivative by what this lambda captures is lost in this call",
-                        )
-                        .help("pass it as an argument of the lambda, or capture 'detach' of it if this is meant"),
-                    );
+                    self.lost_by_capture(arg);
                 } else if lost {
                     dropped.push(param.decl);
                 }

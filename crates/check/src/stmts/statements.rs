@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use syntax::ast::{AccessorKind, DeclKind, ExprKind, Stmt, StmtKind};
+use syntax::ast::{AccessorKind, Case, DeclKind, ExprKind, Stmt, StmtKind};
 use syntax::{DeclId, Diagnostic, ExprId, StmtId};
 
 use crate::exprs::infer::Checker;
@@ -125,7 +125,6 @@ impl Program {
         let mut checker = Checker::new(self, decl);
         checker.this = this;
         checker.ret = Some(ret);
-        checker.is_init = is_init;
         checker.check_throws(decl);
         if let Some(outer) = local_scope {
             // Methods of a local type see only the types of the enclosing function.
@@ -279,66 +278,7 @@ impl Checker<'_> {
                     Flow::Falls
                 }
             }
-            StmtKind::Switch { scrutinee, cases } => {
-                let mut ty = self.infer(scrutinee, None);
-                if ty == Ty::BOOL {
-                    self.coerce(scrutinee, Ty::INT);
-                    ty = Ty::INT;
-                }
-                let fits = match &self.p.types[ty] {
-                    TyKind::Scalar(scalar) => scalar.is_int(),
-                    TyKind::Enum(_) | TyKind::Error => true,
-                    _ => self.p.has_operators(ty),
-                };
-                if !fits {
-                    let span = self.span(scrutinee);
-                    let message =
-                        text!("'switch' needs an integer or an enumeration, got '{}'", self.name(ty));
-                    self.error("E30019", span, message);
-                }
-                self.n_switches += 1;
-                let mut seen: Vec<(Option<i64>, syntax::Span)> = Vec::new();
-                let mut flow = Flow::Falls;
-                let mut all_leave = true;
-                for case in &cases {
-                    for label in &case.labels {
-                        let value = label.map(|label| {
-                            self.check(label, ty);
-                            self.p.const_int(label, &crate::Subst::default())
-                        });
-                        let value = match value {
-                            None => None,
-                            Some(Some(value)) => Some(value),
-                            Some(None) => {
-                                let span = label.map_or(case.span, |l| self.span(l));
-                                let failed = label.is_some_and(|l| {
-                                    matches!(self.p.tables.exprs[l].meaning, Meaning::Error)
-                                });
-                                // The value is known once the generic arguments are.
-                                let unknown = label.is_some_and(|l| self.p.constant(l, 0).is_some());
-                                if !failed && !unknown {
-                                    self.error("E39001", span, "a case has to be a constant");
-                                }
-                                continue;
-                            }
-                        };
-                        let span = label.map_or(case.span, |l| self.span(l));
-                        if let Some(&(_, first)) = seen.iter().find(|s| s.0 == value) {
-                            let error = Diagnostic::error("E30605", span, "this case is there twice");
-                            self.p.report(error.note(first, "first here"));
-                        }
-                        seen.push((value, span));
-                    }
-                    flow = self.block(&case.body);
-                    all_leave &= !case.body.iter().any(|&s| self.breaks(s));
-                }
-                self.n_switches -= 1;
-                if flow == Flow::Leaves && all_leave && seen.iter().any(|s| s.0.is_none()) {
-                    Flow::Leaves
-                } else {
-                    Flow::Falls
-                }
-            }
+            StmtKind::Switch { scrutinee, cases } => self.switch(scrutinee, &cases),
             StmtKind::Break => {
                 if self.n_loops == 0 && self.n_switches == 0 {
                     self.error("E30003", span, "'break' must appear inside a loop or a switch");
@@ -402,6 +342,64 @@ impl Checker<'_> {
         flow
     }
 
+    fn switch(&mut self, scrutinee: ExprId, cases: &[Case]) -> Flow {
+        let mut ty = self.infer(scrutinee, None);
+        if ty == Ty::BOOL {
+            self.coerce(scrutinee, Ty::INT);
+            ty = Ty::INT;
+        }
+        let fits = match &self.p.types[ty] {
+            TyKind::Scalar(scalar) => scalar.is_int(),
+            TyKind::Enum(_) | TyKind::Error => true,
+            _ => self.p.has_operators(ty),
+        };
+        if !fits {
+            let message = text!("'switch' needs an integer or an enumeration, got '{}'", self.name(ty));
+            self.error_in(scrutinee, "E30019", message);
+        }
+        self.n_switches += 1;
+        let mut seen: Vec<(Option<i64>, syntax::Span)> = Vec::new();
+        let mut flow = Flow::Falls;
+        let mut all_leave = true;
+        for case in cases {
+            for label in &case.labels {
+                let value = label.map(|label| {
+                    self.check(label, ty);
+                    self.p.const_int(label, &crate::Subst::default())
+                });
+                let value = match value {
+                    None => None,
+                    Some(Some(value)) => Some(value),
+                    Some(None) => {
+                        let span = label.map_or(case.span, |l| self.span(l));
+                        let failed =
+                            label.is_some_and(|l| matches!(self.p.tables.exprs[l].meaning, Meaning::Error));
+                        // The value is known once the generic arguments are.
+                        let unknown = label.is_some_and(|l| self.p.constant(l, 0).is_some());
+                        if !failed && !unknown {
+                            self.error("E39001", span, "a case has to be a constant");
+                        }
+                        continue;
+                    }
+                };
+                let span = label.map_or(case.span, |l| self.span(l));
+                if let Some(&(_, first)) = seen.iter().find(|s| s.0 == value) {
+                    let error = Diagnostic::error("E30605", span, "this case is there twice");
+                    self.p.report(error.note(first, "first here"));
+                }
+                seen.push((value, span));
+            }
+            flow = self.block(&case.body);
+            all_leave &= !case.body.iter().any(|&s| self.breaks(s));
+        }
+        self.n_switches -= 1;
+        if flow == Flow::Leaves && all_leave && seen.iter().any(|s| s.0.is_none()) {
+            Flow::Leaves
+        } else {
+            Flow::Falls
+        }
+    }
+
     fn expression_statement(&mut self, expr: ExprId) {
         self.infer(expr, None);
         // The left side of a comma is a statement of its own.
@@ -446,14 +444,13 @@ impl Checker<'_> {
             Some(value) if ret == Ty::VOID => {
                 let ty = self.infer(value, None);
                 if ty != Ty::VOID && ty != Ty::ERROR {
-                    let span = self.span(value);
                     let message = text!("this function returns nothing, but '{}' is returned", self.name(ty));
-                    self.error("E30019", span, message);
+                    self.error_in(value, "E30019", message);
                 }
             }
             Some(value) => self.check(value, ret),
             None => {
-                if ret != Ty::VOID && ret != Ty::ERROR && !self.is_init {
+                if ret != Ty::VOID && ret != Ty::ERROR && !self.is_init() {
                     let message = text!("'return' needs a value of type '{}'", self.name(ret));
                     self.error("E30006", span, message);
                 }

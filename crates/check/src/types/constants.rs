@@ -17,8 +17,7 @@ impl Checker<'_> {
             Some(val) => val,
             None => {
                 if !matches!(self.p.tables.exprs[expr].meaning, Meaning::Error) {
-                    let span = self.span(expr);
-                    self.error("E39001", span, "expected an integer that is known while compiling");
+                    self.error_in(expr, "E39001", "expected an integer that is known while compiling");
                 }
                 Val::Error
             }
