@@ -21,7 +21,7 @@ pub mod dump;
 pub mod error;
 pub mod files;
 pub mod fit;
-mod follow;
+mod follow_up;
 #[cfg(feature = "gpu")]
 pub mod gpu;
 pub mod gradcheck;

@@ -610,7 +610,7 @@ pub fn in_order(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
         seen.insert((span.file, span.start, span.end, d.code, d.message.clone()))
     });
     diagnostics.sort_by_key(|d| (d.primary.span.file, d.primary.span.start));
-    crate::follow::without_followers(diagnostics)
+    crate::follow_up::without_followers(diagnostics)
 }
 
 /// Returns true if the verifier checks the result of each stage.

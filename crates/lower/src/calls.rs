@@ -42,7 +42,7 @@ impl Body<'_, '_, '_> {
         let callable = match self.lw.canonical(callable) {
             Ok(callable) => callable,
             Err(name) => {
-                if Lowerer::origin(&named).is_some_and(|f| self.lw.program.check_called(f)) {
+                if named.function().is_some_and(|f| self.lw.program.check_called(f)) {
                     return self.zeros(ty);
                 }
                 return self.unsupported(
@@ -102,7 +102,7 @@ impl Body<'_, '_, '_> {
         }
         let default_owner = match func {
             Callable::Func(f) => Some(f.clone()),
-            _ => Lowerer::origin(&callable).cloned(),
+            _ => callable.function().cloned(),
         };
         self.arguments(args, default_owner.as_ref(), &mut params, (&mut inputs, &mut places));
         if params.next().is_some() || inputs.len() != declared.sig.params.len() {

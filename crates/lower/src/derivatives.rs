@@ -363,7 +363,7 @@ pub(crate) fn build_derived(
 ) -> Option<Function> {
     let (last, before) = steps.split_last()?;
     let f = lw.derived(types, callable, before);
-    let asks = Lowerer::origin(callable).map_or(ModuleId(0), |f| lw.program.asking(f.decl));
+    let asks = callable.function().map_or(ModuleId(0), |f| lw.program.asking(f.decl));
     let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
     body.b.span = crate::ir_span(declared.span);
     let mut args: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();

@@ -100,7 +100,7 @@ impl Lowerer<'_> {
 
     /// The type of the value that a call of a static member needs for its dispatch, if it needs one.
     pub(crate) fn needs_object(&mut self, callable: &Callable) -> Option<Ty> {
-        let f = Self::origin(callable)?.clone();
+        let f = callable.function()?.clone();
         if !self.program.is_static(f.decl) {
             return None;
         }

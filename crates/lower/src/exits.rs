@@ -164,7 +164,7 @@ impl Body<'_, '_, '_> {
             StmtKind::Defer(_) => Flow::FALLS,
             StmtKind::Continue => Flow { continues: true, ..Flow::default() },
             StmtKind::Return(_) => Flow { returns: true, ..Flow::default() },
-            StmtKind::TargetSwitch(_) => match self.target_case(stmt) {
+            StmtKind::TargetSwitch(_) => match self.lw.program.target_case(stmt) {
                 Some(stmts) => self.flow_list(&stmts),
                 None => Flow::FALLS,
             },
@@ -180,16 +180,6 @@ impl Body<'_, '_, '_> {
             }
         }
         flow
-    }
-
-    /// The statements of a `__target_switch` for this target.
-    pub(crate) fn target_case(&self, stmt: StmtId) -> Option<Vec<StmtId>> {
-        let StmtKind::TargetSwitch(cases) = &self.lw.program.ast.stmts[stmt].kind else { return None };
-        let named = |wanted: &str| {
-            let found = cases.iter().find(|c| c.0.iter().any(|&s| self.lw.program.ast.name(s) == wanted));
-            found.map(|c| c.1.clone())
-        };
-        named("cpu").or_else(|| named("cpp")).or_else(|| named("default")).or_else(|| named("cuda"))
     }
 
     /// Lowers statements in order, up to the first that always leaves.
@@ -276,7 +266,7 @@ impl Body<'_, '_, '_> {
                 }
             }
             StmtKind::TargetSwitch(_) => {
-                let stmts = self.target_case(stmt).unwrap_or_default();
+                let stmts = self.lw.program.target_case(stmt).unwrap_or_default();
                 let all: Vec<StmtId> = stmts.into_iter().chain(rest.iter().copied()).collect();
                 self.list(&all);
             }

@@ -275,14 +275,9 @@ impl Lowerer<'_> {
         declared
     }
 
-    /// The declaration that a callee derives from.
-    pub(crate) fn origin(callable: &Callable) -> Option<&FuncRef> {
-        callable.function()
-    }
-
     fn key_span(&self, key: &Key) -> Span {
         let decl = match key {
-            Key::Callable(c) | Key::Derived(c, _) => Self::origin(c).map(|f| f.decl),
+            Key::Callable(c) | Key::Derived(c, _) => c.function().map(|f| f.decl),
             Key::WitnessJvp(f, _) | Key::WitnessVjp(f, _) => Some(f.decl),
             Key::WitnessApply(f, _)
             | Key::WitnessPropagate(f, _)

@@ -406,7 +406,7 @@ impl Lowerer<'_> {
         }
         let extent = match self.declared.get_index(at) {
             Some((Key::Callable(callable), _)) => {
-                let func = Self::origin(callable).cloned();
+                let func = callable.function().cloned();
                 func.map(|func| self.program.extent_of_arguments(&func)).unwrap_or_default()
             }
             _ => Extent::default(),

@@ -54,63 +54,14 @@ impl Body<'_, '_, '_> {
         while let Some(stmt) = work.pop() {
             scan.declared.extend(self.lw.program.ast.tries(stmt).into_iter().map(Name::Try));
             let kind = self.lw.program.ast.stmts[stmt].kind.clone();
-            match kind {
-                StmtKind::Throw(e) => self.scan_expr(e, scan),
-                StmtKind::DoCatch { body, catches, .. } => {
-                    work.push(body);
-                    for (var, handler) in catches {
-                        scan.declared.extend(var.map(Name::Decl));
-                        work.push(handler);
-                    }
-                }
-                StmtKind::Defer(body) | StmtKind::Labeled { body, .. } => work.push(body),
-                StmtKind::Empty
-                | StmtKind::Break
-                | StmtKind::BreakTo { .. }
-                | StmtKind::Continue
-                | StmtKind::Discard
-                | StmtKind::Unsupported(_)
-                | StmtKind::IntrinsicAsm(_)
-                | StmtKind::Error => {}
-                StmtKind::Block(stmts) => work.extend(stmts),
-                StmtKind::Expr(e) => self.scan_expr(e, scan),
-                StmtKind::Decl(decls) => {
-                    for d in decls {
-                        self.scan_decl(d, scan);
-                    }
-                }
-                StmtKind::If { cond, then, otherwise } => {
-                    self.scan_expr(cond, scan);
-                    work.push(then);
-                    work.extend(otherwise);
-                }
-                StmtKind::IfLet { var, then, otherwise } => {
-                    self.scan_decl(var, scan);
-                    work.push(then);
-                    work.extend(otherwise);
-                }
-                StmtKind::For { init, cond, step, body } => {
-                    work.extend(init);
-                    for e in cond.into_iter().chain(step) {
-                        self.scan_expr(e, scan);
-                    }
-                    work.push(body);
-                }
-                StmtKind::While { cond, body } | StmtKind::DoWhile { body, cond } => {
-                    self.scan_expr(cond, scan);
-                    work.push(body);
-                }
-                StmtKind::Switch { scrutinee, cases } => {
-                    self.scan_expr(scrutinee, scan);
-                    work.extend(cases.into_iter().flat_map(|c| c.body));
-                }
-                StmtKind::Return(e) => {
-                    if let Some(e) = e {
-                        self.scan_expr(e, scan);
-                    }
-                }
-                StmtKind::TargetSwitch(cases) => work.extend(cases.into_iter().flat_map(|c| c.1)),
+            if let StmtKind::DoCatch { catches, .. } = &kind {
+                scan.declared.extend(catches.iter().filter_map(|c| c.0).map(Name::Decl));
             }
+            let mut exprs = Vec::new();
+            kind.expressions(&mut exprs);
+            exprs.into_iter().for_each(|e| self.scan_expr(e, scan));
+            kind.declarations().iter().for_each(|&d| self.scan_decl(d, scan));
+            kind.statements(&mut work);
         }
     }
 

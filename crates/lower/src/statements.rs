@@ -84,7 +84,7 @@ impl Body<'_, '_, '_> {
             }
             StmtKind::Discard => self.lw.unsupported(span, "`discard` is"),
             StmtKind::TargetSwitch(_) => {
-                let stmts = self.target_case(stmt).unwrap_or_default();
+                let stmts = self.lw.program.target_case(stmt).unwrap_or_default();
                 self.list(&stmts);
             }
             // The checker has replaced it by a `return` or reported an error.

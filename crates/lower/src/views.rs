@@ -167,7 +167,7 @@ impl Lowerer<'_> {
                 self.program.asked_by(f).unwrap_or_else(|| self.program.asking(f.decl))
             }
             Some(Key::Derived(callable, _)) => {
-                Self::origin(callable).map_or(ModuleId(0), |f| self.program.asking(f.decl))
+                callable.function().map_or(ModuleId(0), |f| self.program.asking(f.decl))
             }
             _ => ModuleId(0),
         }

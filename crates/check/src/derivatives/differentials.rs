@@ -108,7 +108,7 @@ impl Program {
     }
 
     /// The `Differential` that an interface promises for a type that is not known.
-    fn promised_differential(&mut self, ty: Ty, magic: Magic) -> Option<Ty> {
+    pub(crate) fn promised_differential(&mut self, ty: Ty, magic: Magic) -> Option<Ty> {
         let interface = self.magic_type(magic)?;
         if !self.interfaces_of(ty).contains(&interface) {
             return None;
@@ -141,56 +141,6 @@ impl Program {
             _ => return None,
         };
         Some((primal, differential.unwrap_or(primal)))
-    }
-
-    /// The `Differential` of an `IDifferentiablePtrType`.
-    pub fn pointer_differential(&mut self, ty: Ty) -> Option<Ty> {
-        match self.types[ty] {
-            TyKind::Struct(..) => {
-                if !self.declares(ty, Magic::DifferentiablePtr) {
-                    return None;
-                }
-                let name = self.words.differential;
-                Some(self.type_member(ty, name).unwrap_or(ty))
-            }
-            TyKind::Param(_)
-            | TyKind::This(_)
-            | TyKind::Assoc(..)
-            | TyKind::Interface(..)
-            | TyKind::Each(_) => self
-                .promised_differential(ty, Magic::DifferentiablePtr)
-                .or_else(|| self.extended_differential(ty)),
-            TyKind::Array(element, ref n) => {
-                let n = n.clone();
-                let element = self.pointer_differential(element)?;
-                Some(self.types.intern(TyKind::Array(element, n)))
-            }
-            TyKind::Scalar(_) | TyKind::Vector(..) | TyKind::Matrix(..) | TyKind::Enum(_) => {
-                self.extended_differential(ty)
-            }
-            _ => None,
-        }
-    }
-
-    /// The `Differential` of a built-in type to which an extension adds the conformance:
-    /// `extension<T : I> T : …`.
-    fn extended_differential(&mut self, ty: Ty) -> Option<Ty> {
-        let interface = self.magic_type(Magic::DifferentiablePtr)?;
-        if !self.queries.conformances.begin(&(ty, interface)) {
-            return None;
-        }
-        let name = self.words.differential;
-        let mut found = None;
-        for facet in self.blanket_facets_with(ty, name) {
-            if self.bases_of(facet.container).contains(&interface)
-                && let Some(&decl) = self.named(facet.container, name).first()
-            {
-                let declared = self.decl_type(decl);
-                found = Some(self.substitute(declared, &facet.env));
-            }
-        }
-        self.queries.conformances.end(&(ty, interface));
-        found
     }
 
     /// The fields that a struct declares itself (without its bases), as declarations.

@@ -15,9 +15,8 @@ use crate::derivatives::precedence::View;
 use crate::exprs::infer::Checker;
 use crate::generics::conformance::FacetKind;
 use crate::program::Program;
-use crate::signature::{Signature, Subst, ThisSig};
+use crate::signature::{Signature, ThisSig};
 use crate::tables::{FuncRef, Meaning};
-use crate::types::follow_up::text;
 use crate::types::{Ty, TyKind};
 
 impl Program {
@@ -41,52 +40,6 @@ impl Program {
             return raw;
         }
         Rc::new(Signature { params: raw.inputs(), this: None, ..(*raw).clone() })
-    }
-
-    /// The instance of a function that takes the differentials of its pointer parameters: the function
-    /// itself, or the function with other generic arguments. `None` if there is no such instance; then the
-    /// author has to declare the derivative.
-    pub fn at_differential(&mut self, func: &FuncRef) -> Option<FuncRef> {
-        let own = self.func_signature(func);
-        let raw = self.raw_signature(func.decl);
-        let params = self.all_generic_params(func.decl);
-        let mut env = Subst::default();
-        let mut same = true;
-        let mut self_ty = func.self_ty;
-        if let (Some(this), Some(pattern)) = (&own.this, &raw.this)
-            && let Some(differential) = self.pointer_differential(this.ty)
-        {
-            same &= differential == this.ty;
-            self_ty = Some(differential);
-            if !self.unify(pattern.ty, differential, &params, &mut env) {
-                return None;
-            }
-        }
-        for (have, pattern) in own.params.iter().zip(&raw.params) {
-            let Some(differential) = self.pointer_differential(have.ty) else { continue };
-            same &= differential == have.ty;
-            if !self.unify(pattern.ty, differential, &params, &mut env) {
-                return None;
-            }
-        }
-        if same {
-            return Some(func.clone());
-        }
-        // Arguments that the pointers do not determine stay as they were.
-        for (&param, arg) in params.iter().zip(&func.args) {
-            if env.get(param).is_none() {
-                env.map.push((param, arg.clone()));
-            }
-        }
-        let args: Vec<_> = params.iter().filter_map(|&p| env.get(p).cloned()).collect();
-        let found = FuncRef { decl: func.decl, args, self_ty };
-        let theirs = self.func_signature(&found);
-        let fits = own.params.iter().zip(&theirs.params).all(|(a, b)| {
-            let wanted = self.pointer_differential(a.ty).unwrap_or(a.ty);
-            b.ty == wanted
-        });
-        let ret = self.pointer_differential(own.ret).unwrap_or(own.ret);
-        (fits && ret == theirs.ret && self.satisfies(func.decl, &env)).then_some(found)
     }
 
     /// Returns true if some type may define how its values are split.
@@ -124,43 +77,6 @@ impl Program {
             }
         }
         None
-    }
-
-    /// Reports a pointer type whose differential is not named or is not a pointer.
-    pub(crate) fn check_pointer_type(&mut self, decl: DeclId, ty: Ty, interface: Ty) {
-        let name = self.words.differential;
-        let is_own = self.declares_name(decl, name);
-        if !is_own && self.type_member(ty, name).is_none() && self.differential(ty).is_none() {
-            let message = text!(
-                "type '{}' does not name the 'Differential' that 'IDifferentiablePtrType' requires",
-                self.shown(ty)
-            );
-            let span = self.base_span(decl, interface);
-            self.report(
-                Diagnostic::error("E38100", span, message).help("write 'typealias Differential = This;'"),
-            );
-            return;
-        }
-        let span = self.differential_span(decl).unwrap_or(self.base_span(decl, interface));
-        let Some(differential) = self.pointer_differential(ty) else { return };
-        if differential != Ty::ERROR && self.pointer_differential(differential).is_none() {
-            let named = self.shown(differential);
-            let message = text!("the differential '{}' does not conform to 'IDifferentiablePtrType'", named);
-            self.error("E38029", span, message);
-        }
-    }
-
-    /// The diagnostic for a pointer field of a differentiable value: the value's differential has no place
-    /// for the pointer that accumulates gradients. A derivative keeps such pointers internally, so the error
-    /// concerns values that are its parameters.
-    pub fn pointer_in_value(&self, field: DeclId) -> Diagnostic {
-        let declared = &self.ast.decls[field];
-        let name = self.ast.name(declared.name);
-        let message = format!(
-            "the field '{name}' is a pointer: its gradients have no place in the differential of a value"
-        );
-        let help = "mark it 'no_diff', or make the struct an 'IDifferentiablePtrType'";
-        Diagnostic::error("E38111", declared.name_span, message).help(help)
     }
 
     /// Reports a `[deriv_method]` that is not a method of a type with a differential.

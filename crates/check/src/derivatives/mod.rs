@@ -7,6 +7,7 @@ mod differentials;
 mod fit;
 pub(crate) mod listing;
 mod methods;
+mod pointers;
 pub(crate) mod precedence;
 pub(crate) mod pullback;
 pub(crate) mod signatures;

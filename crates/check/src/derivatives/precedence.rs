@@ -17,7 +17,6 @@
 //! module alone.
 
 use syntax::DeclId;
-use syntax::ast::{DeclKind, Modifiers};
 
 use crate::program::Program;
 
@@ -123,33 +122,5 @@ impl Program {
             }
         }
         false
-    }
-
-    /// Returns true if other modules may name a declaration: it and all enclosing declarations are `public`,
-    /// or its module does not use visibility modifiers.
-    pub(crate) fn is_visible_outside(&self, decl: DeclId) -> bool {
-        if !self.modules.all[self.module_of(decl)].has_visibility {
-            return true;
-        }
-        let mut at = Some(decl);
-        while let Some(decl) = at {
-            let d = &self.ast.decls[decl];
-            let decides = match d.kind {
-                DeclKind::Namespace { .. } | DeclKind::Extension { .. } | DeclKind::CBuffer { .. } => false,
-                // Visible like the interface, property or subscript that it belongs to.
-                _ => !d.parent.is_some_and(|p| {
-                    matches!(
-                        self.ast.decls[p].kind,
-                        DeclKind::Interface { .. } | DeclKind::Property { .. } | DeclKind::Subscript { .. }
-                    )
-                }),
-            };
-            let hidden = Modifiers(Modifiers::INTERNAL.0 | Modifiers::PRIVATE.0);
-            if d.modifiers.has(hidden) || decides && !d.modifiers.has(Modifiers::PUBLIC) {
-                return false;
-            }
-            at = d.parent;
-        }
-        true
     }
 }

@@ -5,7 +5,7 @@
 //! fitting element or as many elements as it has parts (C's rule). Parts after the end of the list have their
 //! default values.
 
-use syntax::ast::{DeclKind, ExprKind, Modifiers};
+use syntax::ast::{DeclKind, ExprKind};
 use syntax::{DeclId, Diagnostic, ExprId};
 
 use crate::exprs::infer::Checker;
@@ -85,25 +85,6 @@ impl Program {
     /// Returns true if a struct inherits from another.
     pub fn has_base_struct(&mut self, decl: DeclId) -> bool {
         self.bases_of(decl).iter().any(|&base| matches!(self.types[base], TyKind::Struct(..)))
-    }
-
-    /// Returns true if brace lists skip a field because it is less visible than its struct.
-    fn is_hidden_from_lists(&self, field: DeclId) -> bool {
-        let level = |decl: DeclId, default: u32| {
-            let modifiers = self.ast.decls[decl].modifiers;
-            if modifiers.has(Modifiers::PRIVATE) {
-                0
-            } else if modifiers.has(Modifiers::INTERNAL) {
-                1
-            } else if modifiers.has(Modifiers::PUBLIC) {
-                2
-            } else {
-                default
-            }
-        };
-        let Some(parent) = self.ast.decls[field].parent else { return false };
-        let own = level(parent, 1);
-        level(field, own) < own
     }
 
     /// The type of an array whose length is determined by its brace list.

@@ -8,3 +8,4 @@ pub(crate) mod modules;
 mod paths;
 pub(crate) mod pipelines;
 mod suggest;
+mod visibility;

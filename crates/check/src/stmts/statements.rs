@@ -318,7 +318,7 @@ impl Checker<'_> {
             }
             StmtKind::TargetSwitch(_) => {
                 self.n_switches += 1;
-                let flow = match self.target_case(id) {
+                let flow = match self.p.target_case(id) {
                     Some(body) => self.block(&body),
                     None => {
                         self.error("E0900", span, "this '__target_switch' has no case for the CPU");

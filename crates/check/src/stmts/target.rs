@@ -9,19 +9,22 @@ use syntax::ast::{DeclKind, ExprKind, StmtKind};
 use syntax::{DeclId, ExprId, Span, StmtId, Symbol};
 
 use crate::exprs::infer::Checker;
+use crate::program::Program;
 
-impl Checker<'_> {
+impl Program {
     /// The statements of a `__target_switch` for the CPU, or else the default ones, or else those for CUDA,
     /// since CUDA kernels can run here.
-    pub(crate) fn target_case(&self, stmt: StmtId) -> Option<Vec<StmtId>> {
-        let StmtKind::TargetSwitch(cases) = &self.p.ast.stmts[stmt].kind else { return None };
+    pub fn target_case(&self, stmt: StmtId) -> Option<Vec<StmtId>> {
+        let StmtKind::TargetSwitch(cases) = &self.ast.stmts[stmt].kind else { return None };
         let named = |wanted: &str| {
-            let found = cases.iter().find(|c| c.0.iter().any(|&s| self.p.ast.name(s) == wanted));
+            let found = cases.iter().find(|c| c.0.iter().any(|&s| self.ast.name(s) == wanted));
             found.map(|c| c.1.clone())
         };
         named("cpu").or_else(|| named("cpp")).or_else(|| named("default")).or_else(|| named("cuda"))
     }
+}
 
+impl Checker<'_> {
     /// Checks `__intrinsic_asm "text";`.
     pub(crate) fn intrinsic_asm(&mut self, stmt: StmtId, text: &str, span: Span) {
         let params = self.p.params_of(self.scope);
@@ -47,7 +50,7 @@ impl Checker<'_> {
         let library = self.p.modules.all[0].names.values().flatten().next().copied();
         let Some(library) = callees.first().copied().or(library) else { return };
         let (own_scope, own_module) = (self.scope, self.module);
-        let is_library = |p: &crate::program::Program, s| p.modules.all[0].names.contains_key(&s);
+        let is_library = |p: &Program, s| p.modules.all[0].names.contains_key(&s);
         let locals = self.locals.to_vec();
         let is_seen = |l: &&(Symbol, DeclId)| params.contains(&l.1) || !is_library(self.p, l.0);
         self.locals.replace(locals.iter().filter(is_seen).copied().collect());
