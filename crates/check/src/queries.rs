@@ -188,3 +188,28 @@ impl Program {
         result
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Memo;
+
+    #[test]
+    fn a_query_that_comes_back_to_itself_has_a_provisional_result() {
+        let mut memo = Memo::default();
+        memo.begin_as(&1, "so far");
+        assert!(!memo.begin(&1));
+        assert_eq!((memo.get(&1), memo.is_open(&1)), (Some(&"so far"), true));
+        memo.finish(&1, "all");
+        assert_eq!((memo.get(&1), memo.is_open(&1)), (Some(&"all"), false));
+    }
+
+    #[test]
+    fn a_result_that_became_outdated_in_progress_is_not_kept() {
+        let mut memo = Memo::default();
+        memo.insert(1, "old");
+        assert!(memo.begin(&2));
+        memo.outdate();
+        memo.finish(&2, "old");
+        assert_eq!((memo.get(&1), memo.get(&2), memo.open().len()), (None, None, 0));
+    }
+}

@@ -93,6 +93,8 @@ pub struct Ast {
     pub warnings: crate::warnings::WarningLevels,
     /// The error type of each function that throws; used only for lookups.
     pub throws: FxHashMap<DeclId, ExprId>,
+    /// The widths of bit-fields; used only for lookups.
+    pub bit_widths: FxHashMap<DeclId, ExprId>,
     /// Some expression is a `try`.
     pub has_try: bool,
 }

@@ -72,6 +72,7 @@ impl Program {
             self.opened.functions.push(id);
         }
         self.spell_attributes(id);
+        self.pack_bit_fields(id);
         let decl = &self.ast.decls[id];
         let name = decl.name;
         let any = Modifiers(Modifiers::PUBLIC.0 | Modifiers::INTERNAL.0 | Modifiers::PRIVATE.0);

@@ -345,7 +345,7 @@ impl Checker<'_> {
                             return Ref::Error;
                         }
                     };
-                    return self.with_operator(op, Ref::Funcs(funcs, receiver), base);
+                    self.with_operator(op, Ref::Funcs(funcs, receiver), base)
                 }
                 Ref::Generic(decl, outer) => {
                     // The parameters may all have defaults.
@@ -361,7 +361,7 @@ impl Checker<'_> {
                 Ref::NotFound => {
                     self.not_found(base);
                     self.set_error(base);
-                    return Ref::Error;
+                    Ref::Error
                 }
             }
         } else {

@@ -266,7 +266,7 @@ impl Parser<'_> {
             let ty = self.dimensions(base);
             let semantic = self.semantic();
             if self.is(T::Colon) {
-                self.bit_field(id, ty);
+                self.bit_field(id);
             }
             let init = self.initial_value(id);
             self.finish_var(id, start, Some(ty), init, semantic);
@@ -285,6 +285,19 @@ impl Parser<'_> {
             list.push(id);
         }
         self.expect_semi();
+    }
+
+    /// Parses `: width` of a bit-field.
+    fn bit_field(&mut self, id: DeclId) {
+        let colon = self.bump().span;
+        let width = self.ternary_expr();
+        if self.parent.is_none() || self.parent != self.bit_owner {
+            return self.follow_up("E0013", colon, "a bit-field has to be a member of a struct");
+        }
+        if !matches!(self.ast.exprs[width].kind, ExprKind::Int { .. }) {
+            return self.error("E0013", colon, "the width of a bit-field has to be a number");
+        }
+        self.ast.bit_widths.insert(id, width);
     }
 
     /// `let x : T = e, y = f;`

@@ -48,11 +48,9 @@ impl Parser<'_> {
             let token = self.bump();
             return self.declarators(id, word.span, ty, token.symbol, token.span, list);
         }
-        let outer = (std::mem::take(&mut self.bit_fields), self.bit_owner.replace(id));
+        let outer = self.bit_owner.replace(id);
         let members = self.members(id, Place::Member);
-        let fields = std::mem::replace(&mut self.bit_fields, outer.0);
-        self.bit_owner = outer.1;
-        let members = self.pack_bit_fields(id, members, &fields);
+        self.bit_owner = outer;
         let decl_span = self.span_from(word.span);
         self.ast.decls[id].kind = DeclKind::Struct { bases, members };
         self.ast.decls[id].span = decl_span;

@@ -2,7 +2,6 @@
 //! its name indicates from the current token on, reports errors, and always returns a node.
 
 pub(crate) mod attributes;
-pub(crate) mod bit_fields;
 mod declarations;
 mod expressions;
 mod functions;

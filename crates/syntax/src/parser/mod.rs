@@ -13,7 +13,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::ast::*;
 use crate::diagnostic::Diagnostic;
-use crate::grammar::bit_fields::BitField;
 use crate::keywords as kw;
 use crate::preprocess::IncludeLoader;
 use crate::source::{FileId, Sources, Span};
@@ -122,9 +121,7 @@ pub(crate) struct Parser<'a> {
     pub(crate) labels: Vec<Symbol>,
     /// The `try`s of the statement that is being parsed.
     pub(crate) tries: Vec<Span>,
-    /// The bit-fields of the struct that is being parsed.
-    pub(crate) bit_fields: Vec<BitField>,
-    /// The struct that `bit_fields` belong to.
+    /// The struct whose members are being parsed, which may have bit-fields.
     pub(crate) bit_owner: Option<DeclId>,
 }
 
@@ -158,7 +155,6 @@ impl<'a> Parser<'a> {
             type_params: Vec::new(),
             labels: Vec::new(),
             tries: Vec::new(),
-            bit_fields: Vec::new(),
             bit_owner: None,
         }
     }
@@ -167,10 +163,6 @@ impl<'a> Parser<'a> {
 
     pub(crate) fn pos(&self) -> usize {
         self.pos
-    }
-
-    pub(crate) fn n_tokens(&self) -> usize {
-        self.tokens.len()
     }
 
     /// The token at a position; past the end, the end-of-file token.

@@ -210,6 +210,9 @@ impl Printer<'_> {
             Some(ty) if !is_let => {
                 self.wrapped("", *ty, " ");
                 self.name(node.name);
+                if let Some(&width) = self.ast.bit_widths.get(&decl) {
+                    self.wrapped(" : ", width, "");
+                }
             }
             _ => {
                 self.text(if is_let { "let " } else { "var " });
