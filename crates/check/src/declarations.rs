@@ -26,15 +26,6 @@ impl Program {
         self.check_bit_casts();
     }
 
-    /// Checks every file except the library's.
-    pub fn check_all(&mut self) {
-        for file in 0..self.ast.files.len() {
-            if self.modules.of_index.get(&file).is_some_and(|&m| m != 0) {
-                self.check_file(file);
-            }
-        }
-    }
-
     fn check_names(&mut self, decls: &[DeclId]) {
         let mut seen: FxHashMap<Symbol, DeclId> = FxHashMap::default();
         let mut functions: FxHashMap<Symbol, DeclId> = FxHashMap::default();

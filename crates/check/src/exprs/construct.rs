@@ -58,7 +58,8 @@ impl Checker<'_> {
         if let TyKind::Scalar(scalar) = self.p.types[ty]
             && scalar != Scalar::Bool
         {
-            let other = differential.map(|d| self.infer_loose(d)).filter(|&other| is_float(self.p, other));
+            let other = differential.filter(|&d| !self.is_list(d)).map(|d| self.infer(d, None));
+            let other = other.filter(|&other| is_float(self.p, other));
             ty = match other {
                 Some(other) if scalar.is_float() => self.p.join(ty, other).unwrap_or(ty),
                 Some(other) => other,
@@ -76,13 +77,6 @@ impl Checker<'_> {
         }
         let pair = self.p.types.intern(TyKind::DiffPair(ty));
         self.pair_parts(expr, pair, primal, differential)
-    }
-
-    fn infer_loose(&mut self, expr: ExprId) -> Ty {
-        if self.is_list(expr) {
-            return Ty::ERROR;
-        }
-        self.infer(expr, None)
     }
 
     fn pair_parts(&mut self, expr: ExprId, pair: Ty, primal: ExprId, differential: Option<ExprId>) -> Ty {

@@ -299,14 +299,6 @@ impl Program {
         }
         Some((at, most))
     }
-
-    /// The value of a generic argument that is a compile-time integer.
-    pub fn arg_int(&self, arg: &GenericArg, env: &Subst) -> Option<i64> {
-        match arg {
-            GenericArg::Val(val) => self.val_int(val, env),
-            GenericArg::Type(_) => None,
-        }
-    }
 }
 
 fn wrap(value: i64, scalar: Scalar) -> i64 {

@@ -263,32 +263,17 @@ impl Checker<'_> {
 
     /// The default of a generic parameter.
     pub(crate) fn default_arg(&mut self, param: DeclId, env: &Subst) -> Option<GenericArg> {
-        let arg = match self.p.ast.decls[param].kind {
+        let kind = self.p.ast.decls[param].kind.clone();
+        let mut checker = Checker::new(self.p, param);
+        checker.scope = checker.p.scopes.param_owner.get(&param).copied().unwrap_or(param);
+        let arg = match kind {
             DeclKind::TypeParam { default: Some(default), .. } => {
-                GenericArg::Type(Checker::new(self.p, param).type_expr_at_owner(default))
+                GenericArg::Type(checker.type_expr(default))
             }
-            DeclKind::ValueParam { default: Some(default), .. } => {
-                Checker::new(self.p, param).generic_arg_at_owner(default)
-            }
+            DeclKind::ValueParam { default: Some(default), .. } => checker.generic_arg(default),
             _ => return None,
         };
         Some(self.p.substitute_arg(&arg, env))
-    }
-
-    fn at_owner(&mut self) {
-        if let Some(&owner) = self.p.scopes.param_owner.get(&self.scope) {
-            self.scope = owner;
-        }
-    }
-
-    fn type_expr_at_owner(&mut self, expr: ExprId) -> Ty {
-        self.at_owner();
-        self.type_expr(expr)
-    }
-
-    fn generic_arg_at_owner(&mut self, expr: ExprId) -> GenericArg {
-        self.at_owner();
-        self.generic_arg(expr)
     }
 }
 
