@@ -189,20 +189,20 @@ impl Body<'_, '_, '_> {
                         Initializer::Expr(e) if is_default => Some(*e),
                         _ => None,
                     };
-                    if own.is_some_and(|e| self.defaults_open.contains(&e)) {
+                    if own.is_some_and(|e| self.open.defaults.contains(&e)) {
                         self.lw.endless_default(
                             field.decl.map_or(span, |d| self.lw.program.ast.decls[d].name_span),
                         );
                         values.extend(self.zeros(field.ty));
                         continue;
                     }
-                    self.defaults_open.extend(own);
+                    self.open.defaults.extend(own);
                     // A field's own initialiser belongs to the struct's declaration.
                     let subst = if is_default { self.struct_subst(ty) } else { self.subst.clone() };
                     let part = self.with_subst(subst, |body| body.part_as(part, field.ty, span));
                     values.extend(part);
                     if own.is_some() {
-                        self.defaults_open.pop();
+                        self.open.defaults.pop();
                     }
                 }
                 None => values.extend(self.default_value(field.ty, span)),

@@ -89,11 +89,11 @@ impl Lowerer<'_> {
 
     /// The size in memory of the value in an existential type.
     fn payload_size(&mut self, ty: Ty, depth: u32) -> u32 {
-        if let Some(size) = self.payloads.get(&ty).copied().or_else(|| self.any_value_size(ty)) {
+        if let Some(size) = self.types.payloads.get(&ty).copied().or_else(|| self.any_value_size(ty)) {
             return size;
         }
         // A type that contains itself is rejected when its leaves are laid out.
-        self.payloads.insert(ty, DEFAULT_SIZE);
+        self.types.payloads.insert(ty, DEFAULT_SIZE);
         let mut size = DEFAULT_SIZE;
         for inner in self.types_in(ty) {
             if let Some(extent) = self.extent(inner, depth + 1) {
@@ -101,7 +101,7 @@ impl Lowerer<'_> {
             }
         }
         let size = size.min(MAX_SIZE);
-        self.payloads.insert(ty, size);
+        self.types.payloads.insert(ty, size);
         size
     }
 

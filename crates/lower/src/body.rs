@@ -56,37 +56,14 @@ pub(crate) struct Body<'l, 'p, 't> {
     pub(crate) subst: Subst,
     substituted: FxHashMap<Ty, Ty>,
     pub(crate) env: Vec<Slot>,
-    pub(crate) vars: FxHashMap<Name, Var>,
-    /// Variables with an array of which an element is written.
-    pub(crate) celled: FxHashSet<Name>,
-    /// Variables whose address is taken.
-    pub(crate) addressed: FxHashSet<DeclId>,
-    /// The globals of addressed variables that have been declared.
-    pub(crate) in_memory: FxHashMap<Name, (ir::Global, Ty)>,
+    pub(crate) locals: Locals,
+    pub(crate) exits: Exits,
+    pub(crate) open: Open,
     /// The function that is being built, if it is a function of the source.
     pub(crate) func: Option<ir::Func>,
-    /// The variable that holds the returned value. `returned` is the slot of the flag that `return` sets.
-    pub(crate) ret: Option<Var>,
-    pub(crate) returned: usize,
     pub(crate) ret_ty: Ty,
     /// The result of a constructor is `this`.
     pub(crate) is_init: bool,
-    /// The loops and switches around, innermost last: targets of `break` and `continue`.
-    pub(crate) targets: Vec<Target>,
-    /// The labels around, outermost first.
-    pub(crate) labels: Vec<Label>,
-    /// The optional error of the last call of a function that throws.
-    pub(crate) error: Vec<Value>,
-    /// The `try`s of the next statement that have run.
-    pub(crate) tried: Vec<ExprId>,
-    /// The number of enclosing constructs that read the flag of `return`.
-    pub(crate) observe_return: u32,
-    pub(crate) flows: FxHashMap<StmtId, Flow>,
-    pub(crate) depth: u32,
-    /// The initial values of fields that are being lowered.
-    pub(crate) defaults_open: Vec<ExprId>,
-    /// The constants that are being evaluated, to detect cycles.
-    pub(crate) constants: Vec<DeclId>,
     /// The place of `this` within a `ref` accessor.
     pub(crate) this_alias: Option<Place>,
     /// The current expression is under `no_diff`.
@@ -100,6 +77,47 @@ pub(crate) struct Body<'l, 'p, 't> {
     failed: bool,
 }
 
+/// The variables of a function.
+#[derive(Default)]
+pub(crate) struct Locals {
+    pub(crate) vars: FxHashMap<Name, Var>,
+    /// Variables with an array of which an element is written.
+    pub(crate) celled: FxHashSet<Name>,
+    /// Variables whose address is taken.
+    pub(crate) addressed: FxHashSet<DeclId>,
+    /// The globals of addressed variables that have been declared.
+    pub(crate) in_memory: FxHashMap<Name, (ir::Global, Ty)>,
+}
+
+/// The ways out of the statement that is being lowered.
+#[derive(Default)]
+pub(crate) struct Exits {
+    /// The variable that holds the returned value. `returned` is the slot of the flag that `return` sets.
+    pub(crate) ret: Option<Var>,
+    pub(crate) returned: usize,
+    /// The loops and switches around, innermost last: targets of `break` and `continue`.
+    pub(crate) targets: Vec<Target>,
+    /// The labels around, outermost first.
+    pub(crate) labels: Vec<Label>,
+    /// The optional error of the last call of a function that throws.
+    pub(crate) error: Vec<Value>,
+    /// The `try`s of the next statement that have run.
+    pub(crate) tried: Vec<ExprId>,
+    /// The number of enclosing constructs that read the flag of `return`.
+    pub(crate) observe_return: u32,
+    pub(crate) flows: FxHashMap<StmtId, Flow>,
+}
+
+/// The constructs that are being lowered, to detect cycles and to bound nesting.
+#[derive(Default)]
+pub(crate) struct Open {
+    pub(crate) depth: u32,
+    /// The initial values of fields that are being lowered.
+    pub(crate) defaults: Vec<ExprId>,
+    /// The constants that are being evaluated, to detect cycles.
+    pub(crate) constants: Vec<DeclId>,
+}
+
 impl<'l, 'p, 't> Body<'l, 'p, 't> {
     pub(crate) fn new(lw: &'l mut Lowerer<'p>, types: &'t mut Types, subst: Subst, ret_ty: Ty) -> Self {
         Body {
@@ -108,24 +126,12 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
             subst,
             substituted: FxHashMap::default(),
             env: Vec::new(),
-            vars: FxHashMap::default(),
-            celled: FxHashSet::default(),
-            addressed: FxHashSet::default(),
-            in_memory: FxHashMap::default(),
+            locals: Locals::default(),
+            exits: Exits::default(),
+            open: Open::default(),
             func: None,
-            ret: None,
-            returned: 0,
             ret_ty,
             is_init: false,
-            targets: Vec::new(),
-            labels: Vec::new(),
-            error: Vec::new(),
-            tried: Vec::new(),
-            observe_return: 0,
-            flows: FxHashMap::default(),
-            depth: 0,
-            defaults_open: Vec::new(),
-            constants: Vec::new(),
             this_alias: None,
             detached: false,
             differentiable: false,
@@ -207,14 +213,14 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
             let ty = body.lw.program.pack_of(types);
             body.declare_var(Name::Decl(decl), ty, values);
         }
-        body.returned = body.env.len();
+        body.exits.returned = body.env.len();
         let f = body.b.bool(false);
         body.env.push(Slot::Value(f));
         let zeros = body.zeros(declared.sig.ret);
         let (start, len) = (body.env.len(), zeros.len());
         body.env.extend(zeros.into_iter().map(Slot::Value));
         let ret = Var { start, len, ty: declared.sig.ret };
-        body.ret = Some(ret);
+        body.exits.ret = Some(ret);
         let is_init = matches!(decl.kind, DeclKind::Init { .. });
         body.is_init = is_init;
         if is_init {
@@ -224,7 +230,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         }
         body.list(&[stmt]);
         // Collect the results.
-        let ret = if is_init { body.vars[&Name::This] } else { ret };
+        let ret = if is_init { body.locals.vars[&Name::This] } else { ret };
         let mut results = body.read_var(ret);
         let mut written = None;
         for param in declared.sig.params.iter().filter(|p| p.is_output()) {
@@ -233,7 +239,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
             if !param.in_pack || written != Some(name) {
                 let values = match body.place_in_memory(name) {
                     Some(place) => body.read(&place),
-                    None => body.read_var(body.vars[&name]),
+                    None => body.read_var(body.locals.vars[&name]),
                 };
                 results.extend(values);
             }
@@ -324,18 +330,18 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
 
     /// Counts nesting. Reports an error and returns false if it is too deep.
     pub(crate) fn enter(&mut self, span: Span) -> bool {
-        self.depth += 1;
-        if self.depth == MAX_DEPTH {
+        self.open.depth += 1;
+        if self.open.depth == MAX_DEPTH {
             self.lw.diagnostics.push(
                 syntax::Diagnostic::error("E0903", span, "the program is nested too deeply here")
                     .help("move a part of it into a function of its own"),
             );
         }
-        self.depth < MAX_DEPTH
+        self.open.depth < MAX_DEPTH
     }
 
     pub(crate) fn leave(&mut self) {
-        self.depth -= 1;
+        self.open.depth -= 1;
     }
 
     // ---- values
@@ -367,13 +373,13 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
             values.extend(missing.iter().map(|leaf| self.b.zero(leaf.ty, false)));
         }
         if let Name::Decl(decl) = name
-            && self.addressed.contains(&decl)
+            && self.locals.addressed.contains(&decl)
         {
             self.declare_in_memory(decl, ty, &values);
             return Var { start: self.env.len(), len: 0, ty };
         }
         let var = Var { start: self.env.len(), len: values.len(), ty };
-        let celled = self.celled.contains(&name);
+        let celled = self.locals.celled.contains(&name);
         let text: String = match name {
             Name::Decl(d) => self.lw.program.ast.name(self.lw.program.ast.decls[d].name).to_owned(),
             Name::This => "this".to_owned(),
@@ -392,7 +398,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
             }
             self.env.push(slot);
         }
-        self.vars.insert(name, var);
+        self.locals.vars.insert(name, var);
         var
     }
 

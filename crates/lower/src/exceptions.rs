@@ -61,24 +61,24 @@ impl Body<'_, '_, '_> {
     /// The result of a call of a function that throws; its optional error is kept for the `try`.
     pub(crate) fn keep_error(&mut self, mut values: Vec<Value>, result: Ty) -> Vec<Value> {
         let n = self.layout(result).leaves.len();
-        self.error = values.split_off(n.min(values.len()));
+        self.exits.error = values.split_off(n.min(values.len()));
         values
     }
 
     /// The next `try` of a statement that has not run yet.
     pub(crate) fn pending_try(&self, stmt: StmtId) -> Option<ExprId> {
-        self.lw.program.ast.tries(stmt).into_iter().find(|expr| !self.tried.contains(expr))
+        self.lw.program.ast.tries(stmt).into_iter().find(|expr| !self.exits.tried.contains(expr))
     }
 
     /// Lowers a `try`, and then the statements from the one that contains it on.
     pub(crate) fn try_call(&mut self, expr: ExprId, rest: &[StmtId]) {
         let ExprKind::Try(call) = self.lw.program.ast.exprs[expr].kind else { return };
         self.b.span = crate::ir_span(self.lw.program.ast.exprs[expr].span);
-        self.tried.push(expr);
-        self.error.clear();
+        self.exits.tried.push(expr);
+        self.exits.error.clear();
         let values = self.expr(call);
         let ty = self.expr_ty(call);
-        let mut error = std::mem::take(&mut self.error);
+        let mut error = std::mem::take(&mut self.exits.error);
         self.declare_var(Name::Try(expr), ty, values);
         let Some(has) = error.pop() else { return self.list(rest) };
         let rest = rest.to_vec();
@@ -94,7 +94,7 @@ impl Body<'_, '_, '_> {
     fn leave_with(&mut self, expr: ExprId, error: Vec<Value>) {
         let Some(thrown) = self.lw.program.tables.throws.get(&expr).copied() else { return };
         if let Some((level, clause)) = thrown.target {
-            let Some(label) = self.labels.get(level as usize) else { return };
+            let Some(label) = self.exits.labels.get(level as usize) else { return };
             let (flag, observers) = (label.flag, label.observers);
             let Some(&(which, start)) = label.errors.get(clause as usize) else { return };
             let number = self.b.u32(clause);
@@ -109,7 +109,7 @@ impl Body<'_, '_, '_> {
             }
             return;
         }
-        if let Some(ret) = self.ret {
+        if let Some(ret) = self.exits.ret {
             let mut values = error;
             values.push(self.b.bool(true));
             let first = (ret.start + ret.len).saturating_sub(values.len());
@@ -117,8 +117,8 @@ impl Body<'_, '_, '_> {
                 self.env[first + k] = Slot::Value(value);
             }
         }
-        if self.observe_return > 0 {
-            self.set_flag(self.returned, true);
+        if self.exits.observe_return > 0 {
+            self.set_flag(self.exits.returned, true);
         }
     }
 
@@ -142,9 +142,9 @@ impl Body<'_, '_, '_> {
             types.push(ty);
         }
         let slots = which..self.env.len();
-        self.labels.push(Label { flag, observers: 1, errors: errors.clone(), slots });
+        self.exits.labels.push(Label { flag, observers: 1, errors: errors.clone(), slots });
         self.list(&[body]);
-        self.labels.pop();
+        self.exits.labels.pop();
         let bit = 1u32.checked_shl(level).unwrap_or(0);
         if self.flow(body).labels & bit == 0 {
             return;

@@ -183,7 +183,7 @@ impl Lowerer<'_> {
     /// How the types of an existential type share its leaves.
     pub(crate) fn existential(&mut self, types: &mut Types, ty: Ty) -> Rc<Existential> {
         self.layout(types, ty);
-        self.existentials.get(&ty).cloned().unwrap_or_default()
+        self.types.existentials.get(&ty).cloned().unwrap_or_default()
     }
 
     /// The layout of an existential type.
@@ -202,7 +202,7 @@ impl Lowerer<'_> {
         };
         let mirrored = shared.leaves.len();
         for Implementation { tag, ty } in implementations {
-            if self.layouts_open.contains(&ty) {
+            if self.types.open.contains(&ty) {
                 self.contains_itself(ty, existential);
                 continue;
             }
@@ -239,7 +239,7 @@ impl Lowerer<'_> {
             shared.types.push(Placed { tag, ty, slots });
         }
         let leaves = shared.leaves.clone();
-        self.existentials.insert(ty, Rc::new(shared));
+        self.types.existentials.insert(ty, Rc::new(shared));
         Layout { leaves, parts: Vec::new() }
     }
 
@@ -253,7 +253,7 @@ impl Lowerer<'_> {
         depth: u32,
     ) -> (Rc<Existential>, Vec<Option<usize>>) {
         self.layout_at(types, base, depth + 1);
-        let primal = self.existentials.get(&base).cloned().unwrap_or_default();
+        let primal = self.types.existentials.get(&base).cloned().unwrap_or_default();
         let mut slot_of = vec![Some(0)];
         for (leaf, &role) in primal.leaves.iter().zip(&primal.roles).skip(1) {
             slot_of.push((role != Role::Plain).then(|| shared.add(leaf, role)));
@@ -315,8 +315,8 @@ impl Lowerer<'_> {
         if !self.program.is_existential(ty) {
             return;
         }
-        let Some(at) = self.layouts_open.iter().position(|&open| open == ty) else { return };
-        if let Some(&implementation) = self.layouts_open.get(at + 1) {
+        let Some(at) = self.types.open.iter().position(|&open| open == ty) else { return };
+        if let Some(&implementation) = self.types.open.get(at + 1) {
             self.contains_itself(implementation, ty);
         }
     }

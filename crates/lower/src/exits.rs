@@ -75,13 +75,13 @@ pub(crate) struct Label {
 impl Body<'_, '_, '_> {
     /// Computes how control can leave a statement.
     pub(crate) fn flow(&mut self, stmt: StmtId) -> Flow {
-        if let Some(&flow) = self.flows.get(&stmt) {
+        if let Some(&flow) = self.exits.flows.get(&stmt) {
             return flow;
         }
         let flow = self.flow_of_kind(stmt);
         let tries = self.lw.program.ast.tries(stmt).into_iter().rev();
         let flow = tries.fold(flow, |flow, expr| Flow::FALLS.or(self.thrown_flow(expr)).then(flow));
-        self.flows.insert(stmt, flow);
+        self.exits.flows.insert(stmt, flow);
         flow
     }
 
@@ -92,7 +92,7 @@ impl Body<'_, '_, '_> {
             return self.flow(stmt);
         }
         // The statement may be lowered again, where its `try`s have to run again.
-        self.tried.retain(|expr| !tries.contains(expr));
+        self.exits.tried.retain(|expr| !tries.contains(expr));
         self.flow_of_kind(stmt)
     }
 
@@ -243,14 +243,14 @@ impl Body<'_, '_, '_> {
         match node.kind.clone() {
             StmtKind::Return(value) => self.exit_return(value),
             StmtKind::Break => {
-                if let Some(target) = self.targets.last().copied()
+                if let Some(target) = self.exits.targets.last().copied()
                     && target.observe_break > 0
                 {
                     self.set_flag(target.broke, true);
                 }
             }
             StmtKind::BreakTo { level, .. } => {
-                let label = self.labels.get(level as usize).filter(|label| label.observers > 0);
+                let label = self.exits.labels.get(level as usize).filter(|label| label.observers > 0);
                 if let Some(flag) = label.map(|label| label.flag) {
                     self.set_flag(flag, true);
                 }
@@ -357,19 +357,19 @@ impl Body<'_, '_, '_> {
     pub(crate) fn left(&mut self, flow: Flow) -> Option<Value> {
         let mut flags = Vec::new();
         if flow.returns {
-            flags.push(self.returned);
+            flags.push(self.exits.returned);
         }
         if flow.breaks
-            && let Some(target) = self.targets.last()
+            && let Some(target) = self.exits.targets.last()
         {
             flags.push(target.broke);
         }
         if flow.continues
-            && let Some(target) = self.targets.iter().rev().find(|t| t.is_loop)
+            && let Some(target) = self.exits.targets.iter().rev().find(|t| t.is_loop)
         {
             flags.push(target.continued);
         }
-        for (level, label) in self.labels.iter().enumerate() {
+        for (level, label) in self.exits.labels.iter().enumerate() {
             if flow.labels >> level & 1 != 0 {
                 flags.push(label.flag);
             }
@@ -388,20 +388,20 @@ impl Body<'_, '_, '_> {
     /// Updates the numbers of constructs that read the flags.
     pub(crate) fn observe(&mut self, flow: Flow, change: i32) {
         if flow.returns {
-            self.observe_return = self.observe_return.wrapping_add_signed(change);
+            self.exits.observe_return = self.exits.observe_return.wrapping_add_signed(change);
         }
-        for (level, label) in self.labels.iter_mut().enumerate() {
+        for (level, label) in self.exits.labels.iter_mut().enumerate() {
             if flow.labels >> level & 1 != 0 {
                 label.observers = label.observers.wrapping_add_signed(change);
             }
         }
         if flow.breaks
-            && let Some(target) = self.targets.last_mut()
+            && let Some(target) = self.exits.targets.last_mut()
         {
             target.observe_break = target.observe_break.wrapping_add_signed(change);
         }
         if flow.continues
-            && let Some(target) = self.targets.iter_mut().rev().find(|t| t.is_loop)
+            && let Some(target) = self.exits.targets.iter_mut().rev().find(|t| t.is_loop)
         {
             target.observe_continue = target.observe_continue.wrapping_add_signed(change);
         }
@@ -416,7 +416,7 @@ impl Body<'_, '_, '_> {
             let values = self.convert(values, from, to, span);
             if self.is_init {
                 // A constructor's result is the new object.
-                let var = self.vars[&Name::This];
+                let var = self.locals.vars[&Name::This];
                 let kind = PlaceKind::Slots {
                     start: var.start,
                     len: var.len,
@@ -424,19 +424,19 @@ impl Body<'_, '_, '_> {
                     stale: Vec::new(),
                 };
                 self.write(&Place { ty: var.ty, kind }, values);
-            } else if let Some(ret) = self.ret {
+            } else if let Some(ret) = self.exits.ret {
                 for (k, value) in values.into_iter().take(ret.len).enumerate() {
                     self.env[ret.start + k] = Slot::Value(value);
                 }
             }
         }
-        if self.observe_return > 0 {
-            self.set_flag(self.returned, true);
+        if self.exits.observe_return > 0 {
+            self.set_flag(self.exits.returned, true);
         }
     }
 
     fn exit_continue(&mut self) {
-        let target = self.targets.iter().rev().find(|t| t.is_loop).copied();
+        let target = self.exits.targets.iter().rev().find(|t| t.is_loop).copied();
         let Some(target) = target else { return };
         // A switch between here and the loop must be left, too; its guards read `continued`.
         if target.observe_continue > 0 {

@@ -126,7 +126,7 @@ impl Body<'_, '_, '_> {
             Meaning::AssignCall { func, target, value } => self.assign_call(e, &func, target, value),
             Meaning::IncDec(target) => self.inc_dec(e, target),
             Meaning::Ternary(c, a, b) => self.ternary(e, c, a, b),
-            Meaning::Try(_) => match self.vars.get(&Name::Try(e)).copied() {
+            Meaning::Try(_) => match self.locals.vars.get(&Name::Try(e)).copied() {
                 Some(var) => self.read_var(var),
                 None => self.zeros(ty),
             },

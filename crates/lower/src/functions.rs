@@ -246,7 +246,7 @@ impl Lowerer<'_> {
         let gives = sig.outputs().iter().any(|o| self.is_pointer_like(types, o.ty));
         let declared = self.declare_flat(key, sig, params, results);
         if gives && !takes {
-            self.pointer_makers.insert(declared.func);
+            self.pointers.makers.insert(declared.func);
         }
         declared
     }

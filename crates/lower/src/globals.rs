@@ -185,7 +185,7 @@ impl Body<'_, '_, '_> {
 
     /// The value of a `static const`.
     fn constant(&mut self, decl: DeclId, init: ExprId, ty: Ty, span: Span) -> Vec<Value> {
-        if self.constants.contains(&decl) || self.constants.len() > 64 {
+        if self.open.constants.contains(&decl) || self.open.constants.len() > 64 {
             let name = self.lw.program.ast.name(self.lw.program.ast.decls[decl].name).to_owned();
             self.lw.diagnostics.push(syntax::Diagnostic::error(
                 "E0906",
@@ -195,11 +195,11 @@ impl Body<'_, '_, '_> {
             return self.zeros(ty);
         }
         self.lw.program.body(decl);
-        self.constants.push(decl);
+        self.open.constants.push(decl);
         let declared = self.lw.program.decl_type(decl);
         let declared = self.ty(declared);
         let values = self.expr_as(init, declared, span);
-        self.constants.pop();
+        self.open.constants.pop();
         self.convert(values, declared, ty, span)
     }
 }

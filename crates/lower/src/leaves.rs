@@ -137,7 +137,7 @@ impl Lowerer<'_> {
         else {
             return;
         };
-        let around = self.layouts_open.iter().rev();
+        let around = self.types.open.iter().rev();
         let declared = around.map(|&ty| self.span_of_type(ty)).find(|span| span.file.0 != u32::MAX);
         let user = || self.declared.get_index(self.next.checked_sub(1)?).map(|(_, user)| user.span);
         let Some(span) = declared.or_else(user) else { return };
@@ -151,7 +151,7 @@ impl Lowerer<'_> {
     }
 
     pub(crate) fn layout_at(&mut self, types: &mut Types, ty: Ty, depth: u32) -> Rc<Layout> {
-        if let Some(layout) = self.layouts.get(&ty).cloned() {
+        if let Some(layout) = self.types.layouts.get(&ty).cloned() {
             self.check_circular(ty);
             return layout;
         }
@@ -163,8 +163,8 @@ impl Lowerer<'_> {
         }
         self.check_sizes(ty);
         // A type that contains itself (through a pointer) sees itself as empty.
-        self.layouts.insert(ty, Rc::default());
-        self.layouts_open.push(ty);
+        self.types.layouts.insert(ty, Rc::default());
+        self.types.open.push(ty);
         let one = |ty: Type| Layout {
             leaves: vec![Leaf { name: String::new(), ty, is_array: false, is_tag: false }],
             parts: Vec::new(),
@@ -204,12 +204,12 @@ impl Lowerer<'_> {
             }
             TyKind::Buffer(_, element) | TyKind::Pointer(element) => {
                 // The target of a pointer is not part of the value.
-                let outer = std::mem::take(&mut self.layouts_open);
-                let pointing = self.pointing.len();
-                self.pointing.extend(&outer);
+                let outer = std::mem::take(&mut self.types.open);
+                let pointing = self.types.pointing.len();
+                self.types.pointing.extend(&outer);
                 let element = self.mem_type_at(types, element, depth + 1);
-                self.pointing.truncate(pointing);
-                self.layouts_open = outer;
+                self.types.pointing.truncate(pointing);
+                self.types.open = outer;
                 one(types.buffer(element))
             }
             TyKind::Struct(..) | TyKind::SynthDiff(_) => {
@@ -281,9 +281,9 @@ impl Lowerer<'_> {
             | TyKind::NoneLiteral
             | TyKind::Function(..) => Layout::default(),
         };
-        self.layouts_open.pop();
+        self.types.open.pop();
         let layout = Rc::new(layout);
-        self.layouts.insert(ty, layout.clone());
+        self.types.layouts.insert(ty, layout.clone());
         layout
     }
 
@@ -393,7 +393,7 @@ impl Lowerer<'_> {
             TyKind::Interface(..) | TyKind::Assoc(..) => self.any_value_memory(ty),
             TyKind::Void => MemData::Scalar(Scalar::U8),
             _ => {
-                if self.pointing.contains(&ty) {
+                if self.types.pointing.contains(&ty) {
                     self.points_to_itself(ty);
                 }
                 let layout = self.layout_at(types, ty, depth + 1);
@@ -407,15 +407,15 @@ impl Lowerer<'_> {
 
     /// The map from leaves to tangents; `None` if the type is not differentiable.
     pub(crate) fn diff_map(&mut self, types: &mut Types, ty: Ty) -> Option<Rc<DiffMap>> {
-        if let Some(map) = self.diff_maps.get(&ty) {
+        if let Some(map) = self.types.diff_maps.get(&ty) {
             return map.clone();
         }
         if !self.program.is_existential(ty) {
             // This ends the recursion for a struct that contains itself, which is an error.
-            self.diff_maps.insert(ty, None);
+            self.types.diff_maps.insert(ty, None);
         }
         let map = self.diff_map_uncached(types, ty).map(Rc::new);
-        self.diff_maps.insert(ty, map.clone());
+        self.types.diff_maps.insert(ty, map.clone());
         map
     }
 

@@ -235,25 +235,17 @@ fn lower_round(
         declared: FxIndexMap::default(),
         next: 0,
         residuals: FxIndexMap::default(),
-        layouts: FxHashMap::default(),
-        diff_maps: FxHashMap::default(),
+        types: KnownTypes::default(),
+        pointers: Pointers::default(),
         conformances,
-        existentials: FxHashMap::default(),
-        layouts_open: Vec::new(),
-        pointing: Vec::new(),
-        payloads: FxHashMap::default(),
         globals: FxIndexMap::default(),
         uniform_parts: FxHashMap::default(),
         default_group_size: request.group_size.unwrap_or([1; 3]),
         written: FxHashMap::default(),
         names: FxHashMap::default(),
         diagnostics: Vec::new(),
-        addressing: Vec::new(),
         too_large: false,
         wanted: FxIndexMap::default(),
-        bare_pointers: FxHashMap::default(),
-        pointer_makers: FxHashSet::default(),
-        uses: FxHashMap::default(),
         texts: IndexSet::default(),
     };
     for &entry in &request.entries {
@@ -290,17 +282,9 @@ pub(crate) struct Lowerer<'p> {
     /// The functions whose pullbacks are values, and the modules that request their derivatives. The indices
     /// are those of [`ir::Module::residuals`].
     pub(crate) residuals: FxIndexMap<(ir::Residuals, check::ModuleId), ()>,
-    layouts: FxHashMap<Ty, Rc<Layout>>,
-    diff_maps: FxHashMap<Ty, Option<Rc<DiffMap>>>,
+    pub(crate) types: KnownTypes,
+    pub(crate) pointers: Pointers,
     pub(crate) conformances: Conformances,
-    pub(crate) existentials: FxHashMap<Ty, Rc<Existential>>,
-    /// The types whose layouts are being computed.
-    pub(crate) layouts_open: Vec<Ty>,
-    /// The types whose layouts are being computed, and from which a pointer leads to the type that is being
-    /// laid out.
-    pub(crate) pointing: Vec<Ty>,
-    /// The size in bytes of the values of existential types in memory.
-    pub(crate) payloads: FxHashMap<Ty, u32>,
     pub(crate) globals: FxIndexMap<FuncRef, Option<Global>>,
     /// The globals of uniforms that hold buffers, by the uniform and the path of the field.
     pub(crate) uniform_parts: FxHashMap<(DeclId, String), Global>,
@@ -311,20 +295,40 @@ pub(crate) struct Lowerer<'p> {
     /// The number of uses of each function name.
     names: FxHashMap<String, u32>,
     pub(crate) diagnostics: Vec<Diagnostic>,
-    /// The functions with a variable whose address is taken, and the location of the variable.
-    pub(crate) addressing: Vec<(Func, Span)>,
     /// A type has too many leaves to be split.
     pub(crate) too_large: bool,
     /// The functions to be differentiated.
     pub(crate) wanted: FxIndexMap<crate::views::Node, crate::views::Wanted>,
-    /// For each function, the first leaves of the shadows of pointer-like values that it builds from parts.
-    pub(crate) bare_pointers: FxHashMap<Func, Vec<Value>>,
-    /// Functions that return pointer-like values without taking any.
-    pub(crate) pointer_makers: FxHashSet<Func>,
-    /// The parts of each type that have a custom `use`.
-    pub(crate) uses: FxHashMap<Ty, Rc<[crate::uses::UsePart]>>,
     /// The texts of strings; a string is an index into this table (`printf`).
     pub(crate) texts: IndexSet<String, FxBuildHasher>,
+}
+
+/// Facts about types.
+#[derive(Default)]
+pub(crate) struct KnownTypes {
+    layouts: FxHashMap<Ty, Rc<Layout>>,
+    diff_maps: FxHashMap<Ty, Option<Rc<DiffMap>>>,
+    pub(crate) existentials: FxHashMap<Ty, Rc<Existential>>,
+    /// The types whose layouts are being computed.
+    pub(crate) open: Vec<Ty>,
+    /// The types whose layouts are being computed, and from which a pointer leads to the type that is being
+    /// laid out.
+    pub(crate) pointing: Vec<Ty>,
+    /// The size in bytes of the values of existential types in memory.
+    pub(crate) payloads: FxHashMap<Ty, u32>,
+    /// The parts of each type that have a custom `use`.
+    pub(crate) uses: FxHashMap<Ty, Rc<[crate::uses::UsePart]>>,
+}
+
+/// The functions that work with pointers, which differentiation treats apart.
+#[derive(Default)]
+pub(crate) struct Pointers {
+    /// The functions with a variable whose address is taken, and the location of the variable.
+    pub(crate) addressing: Vec<(Func, Span)>,
+    /// For each function, the first leaves of the shadows of pointer-like values that it builds from parts.
+    pub(crate) bare: FxHashMap<Func, Vec<Value>>,
+    /// Functions that return pointer-like values without taking any.
+    pub(crate) makers: FxHashSet<Func>,
 }
 
 impl Lowerer<'_> {

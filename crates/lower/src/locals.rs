@@ -45,8 +45,8 @@ impl Body<'_, '_, '_> {
     pub(crate) fn find_celled(&mut self, body: StmtId) {
         let mut scan = Scan::default();
         self.scan_stmt(body, &mut scan);
-        self.celled = scan.elements;
-        self.addressed = scan.addressed;
+        self.locals.celled = scan.elements;
+        self.locals.addressed = scan.addressed;
     }
 
     pub(crate) fn scan_stmt(&mut self, stmt: StmtId, scan: &mut Scan) {

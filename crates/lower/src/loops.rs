@@ -73,17 +73,17 @@ impl Body<'_, '_, '_> {
     fn carried(&self, scan: &Scan, flow: Flow) -> Vec<usize> {
         let mut slots = Vec::new();
         for name in scan.assigned.iter().filter(|n| !scan.declared.contains(*n)) {
-            if let Some(var) = self.vars.get(name) {
+            if let Some(var) = self.locals.vars.get(name) {
                 slots.extend((var.start..var.start + var.len).filter(|&s| s < self.env.len()));
             }
         }
         if flow.returns {
-            slots.push(self.returned);
-            if let Some(ret) = self.ret {
+            slots.push(self.exits.returned);
+            if let Some(ret) = self.exits.ret {
                 slots.extend(ret.start..ret.start + ret.len);
             }
         }
-        for (level, label) in self.labels.iter().enumerate() {
+        for (level, label) in self.exits.labels.iter().enumerate() {
             if flow.labels >> level & 1 != 0 {
                 slots.push(label.flag);
                 slots.extend(label.slots.clone());
@@ -145,7 +145,7 @@ impl Body<'_, '_, '_> {
         let continued = self.new_flag(false);
         let again = self.new_flag(false);
         let target = Target { is_loop: true, broke, continued, observe_break: 1, observe_continue: 0 };
-        self.targets.push(target);
+        self.exits.targets.push(target);
         let observed = Flow { returns: true, labels: flow.labels, ..Flow::default() };
         self.observe(observed, 1);
 
@@ -205,7 +205,7 @@ impl Body<'_, '_, '_> {
             self.env[slot] = Slot::Value(value);
         }
         self.observe(observed, -1);
-        self.targets.pop();
+        self.exits.targets.pop();
     }
 
     /// Sets `again` to the result of `run`, unless control has left.
@@ -256,7 +256,7 @@ impl Body<'_, '_, '_> {
             return None;
         };
         let (var, step) = stepped;
-        if self.addressed.contains(&var) {
+        if self.locals.addressed.contains(&var) {
             return None;
         }
         let fits = match op {
@@ -294,7 +294,7 @@ impl Body<'_, '_, '_> {
         if !self.is_invariant(limit, &scan, var, 0) {
             return None;
         }
-        if matches!(start, Start::Present(_)) && !self.vars.contains_key(&Name::Decl(var)) {
+        if matches!(start, Start::Present(_)) && !self.locals.vars.contains_key(&Name::Decl(var)) {
             return None;
         }
         Some(Counted { var, start, limit, op, step })
@@ -361,11 +361,11 @@ impl Body<'_, '_, '_> {
             Meaning::Var(d) => {
                 if d == var
                     || scan.assigned.contains(&Name::Decl(d))
-                    || self.in_memory.contains_key(&Name::Decl(d))
+                    || self.locals.in_memory.contains_key(&Name::Decl(d))
                 {
                     return false;
                 }
-                if self.vars.contains_key(&Name::Decl(d)) {
+                if self.locals.vars.contains_key(&Name::Decl(d)) {
                     return true;
                 }
                 // Globals qualify if they are constants or written only by the host.
@@ -404,7 +404,7 @@ impl Body<'_, '_, '_> {
             Start::Declared(s) | Start::Present(Some(s)) => self.stmt(s),
             Start::Present(None) => {}
         }
-        let Some(&var) = self.vars.get(&Name::Decl(counted.var)) else { return };
+        let Some(&var) = self.locals.vars.get(&Name::Decl(counted.var)) else { return };
         let own = self.read_slot(var.start);
         let own_ty = self.b.func.ty(own);
         let Some(&limit) = self.expr(counted.limit).first() else { return };
@@ -420,7 +420,7 @@ impl Body<'_, '_, '_> {
         let continued = self.new_flag(false);
         let broke = self.new_flag(false);
         let target = Target { is_loop: true, broke, continued, observe_break: 0, observe_continue: 0 };
-        self.targets.push(target);
+        self.exits.targets.push(target);
         let carried = self.carried(&scan, flow);
         let mut args = vec![trips];
         args.extend(carried.iter().map(|&s| self.read_slot(s)));
@@ -460,7 +460,7 @@ impl Body<'_, '_, '_> {
             let last = self.after(counted, scalar, start, trips, own_ty);
             self.env[var.start] = Slot::Value(last);
         }
-        self.targets.pop();
+        self.exits.targets.pop();
     }
 
     /// Emits `start + trips * step` in the loop variable's type.

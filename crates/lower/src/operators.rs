@@ -304,7 +304,7 @@ impl Body<'_, '_, '_> {
         let next = |inner: ExprId| self.is_cheap(inner, depth + 1);
         match &self.lw.program.tables.exprs[e].meaning {
             Meaning::Literal | Meaning::Const(_) | Meaning::Value(_) | Meaning::EnumCase(_) => true,
-            Meaning::Var(d) => self.vars.contains_key(&crate::body::Name::Decl(*d)),
+            Meaning::Var(d) => self.locals.vars.contains_key(&crate::body::Name::Decl(*d)),
             Meaning::This => true,
             Meaning::Field { base, .. } => base.is_none_or(next),
             Meaning::Same(b) | Meaning::Swizzle { base: b, .. } | Meaning::Cast(b) => next(*b),

@@ -208,7 +208,7 @@ impl Body<'_, '_, '_> {
         if let Some(alias) = &self.this_alias {
             return alias.clone();
         }
-        match self.vars.get(&Name::This).copied() {
+        match self.locals.vars.get(&Name::This).copied() {
             Some(var) => Place {
                 ty: var.ty,
                 kind: PlaceKind::Slots {
@@ -231,7 +231,7 @@ impl Body<'_, '_, '_> {
         if let Some(place) = self.place_in_memory(Name::Decl(decl)) {
             return place;
         }
-        match self.vars.get(&Name::Decl(decl)).copied() {
+        match self.locals.vars.get(&Name::Decl(decl)).copied() {
             Some(var) => Place {
                 ty: var.ty,
                 kind: PlaceKind::Slots {

@@ -68,15 +68,15 @@ impl Body<'_, '_, '_> {
         let zero = self.b.u32(0);
         let place = Place::memory(ty, handle, zero);
         self.write(&place, values.to_vec());
-        self.in_memory.insert(Name::Decl(decl), (global, ty));
+        self.locals.in_memory.insert(Name::Decl(decl), (global, ty));
         if let Some(func) = self.func {
-            self.lw.addressing.push((func, span));
+            self.lw.pointers.addressing.push((func, span));
         }
     }
 
     /// The place of a variable that is kept in memory.
     pub(crate) fn place_in_memory(&mut self, name: Name) -> Option<Place> {
-        let (global, ty) = *self.in_memory.get(&name)?;
+        let (global, ty) = *self.locals.in_memory.get(&name)?;
         let handle_ty = self.b.types.buffer(self.lw.module.globals[global].ty);
         let handle = self.b.emit_typed(Op::GlobalRef(global), &[], handle_ty);
         let zero = self.b.u32(0);
@@ -299,7 +299,7 @@ impl Body<'_, '_, '_> {
 impl Lowerer<'_> {
     /// Reports variables whose address is taken in recursive functions.
     pub(crate) fn check_addresses(&mut self) {
-        for (func, span) in std::mem::take(&mut self.addressing) {
+        for (func, span) in std::mem::take(&mut self.pointers.addressing) {
             if self.reaches_itself(func) {
                 self.unsupported(span, "the address of a variable of a function that calls itself is");
             }

@@ -78,9 +78,9 @@ impl Body<'_, '_, '_> {
             StmtKind::DoCatch { body, level, catches } => self.do_catch(body, level, &catches),
             StmtKind::Labeled { body, .. } => {
                 let flag = self.new_flag(false);
-                self.labels.push(Label { flag, ..Label::default() });
+                self.exits.labels.push(Label { flag, ..Label::default() });
                 self.list(&[body]);
-                self.labels.pop();
+                self.exits.labels.pop();
             }
             StmtKind::Discard => self.lw.unsupported(span, "`discard` is"),
             StmtKind::TargetSwitch(_) => {
@@ -198,7 +198,7 @@ impl Body<'_, '_, '_> {
         };
         let scalar = self.b.types.scalar_of(self.b.func.ty(value)).unwrap_or(Scalar::I32);
         let broke = self.new_flag(false);
-        self.targets.push(Target {
+        self.exits.targets.push(Target {
             is_loop: false,
             broke,
             continued: 0,
@@ -255,7 +255,7 @@ impl Body<'_, '_, '_> {
         if fit {
             self.join(Op::Switch(tags.into()), &[tag], &arms);
         }
-        self.targets.pop();
+        self.exits.targets.pop();
     }
 }
 

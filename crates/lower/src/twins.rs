@@ -54,7 +54,7 @@ impl Lowerer<'_> {
     /// Records that a pointer-like value without a differential was built. `shadow` is the first leaf of its
     /// shadow.
     pub(crate) fn note_bare_pointer(&mut self, func: Func, shadow: Value) {
-        self.bare_pointers.entry(func).or_default().push(shadow);
+        self.pointers.bare.entry(func).or_default().push(shadow);
     }
 
     /// Gives a function of pointers its forward derivative, or warns about pointers that have no
@@ -142,7 +142,7 @@ impl Lowerer<'_> {
         if !function.has_body() || !seen.insert(func) {
             return None;
         }
-        if let Some(bare) = self.bare_pointers.get(&func) {
+        if let Some(bare) = self.pointers.bare.get(&func) {
             let is_used = |v: &Value| {
                 function.insts.values().any(|i| i.args.contains(v))
                     || function.regions.values().any(|r| r.results.contains(v))
@@ -157,7 +157,7 @@ impl Lowerer<'_> {
             _ => None,
         });
         for (callee, span) in calls {
-            if self.pointer_makers.contains(&callee) && self.makes_bare_pointers(callee, seen).is_some() {
+            if self.pointers.makers.contains(&callee) && self.makes_bare_pointers(callee, seen).is_some() {
                 return Some(span_of(span));
             }
         }

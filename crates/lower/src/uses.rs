@@ -36,7 +36,7 @@ pub(crate) struct UsePart {
 impl Lowerer<'_> {
     /// The parts of a type that have a custom `use`.
     pub(crate) fn use_parts(&mut self, types: &mut Types, ty: Ty) -> Rc<[UsePart]> {
-        if let Some(known) = self.uses.get(&ty) {
+        if let Some(known) = self.types.uses.get(&ty) {
             return known.clone();
         }
         let mut parts = Vec::new();
@@ -44,7 +44,7 @@ impl Lowerer<'_> {
             self.collect_use_parts(types, ty, 0, &mut parts, 0);
         }
         let parts: Rc<[UsePart]> = parts.into();
-        self.uses.insert(ty, parts.clone());
+        self.types.uses.insert(ty, parts.clone());
         parts
     }
 
