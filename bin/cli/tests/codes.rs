@@ -88,6 +88,12 @@ fn problem(code: &str) -> Option<String> {
     let folder = root().join("tests/codes");
     let file = format!("{code}.slang");
     let text = read(&folder.join(&file));
+    let mut directives = text.lines().skip(1).filter_map(|line| line.split_once("// ")?.1.split_once(": "));
+    let is_known =
+        |word: &str| ["chain", "here"].contains(&word) || !word.bytes().all(|b| b.is_ascii_lowercase());
+    if let Some((word, _)) = directives.find(|d| !is_known(d.0)) {
+        return Some(format!("{file}: there is no directive '{word}'"));
+    }
     let first = text.lines().next().and_then(|l| l.strip_prefix("// ")).expect("a command");
     let mut words = first.split(" -- ").next().unwrap_or(first).split_whitespace();
     let mut command = Command::new(env!("CARGO_BIN_EXE_pullback"));

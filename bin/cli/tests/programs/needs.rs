@@ -1,35 +1,19 @@
-//! Tests requirements on memory and speed that users of other compilers ask for, each named by its number in
-//! the list of such requests. The rest of the list is in `tests/run/needs` and `tests/check/needs`.
+//! Tests requirements on speed that users of other compilers ask for, each named by its number in
+//! the list of such requests. Those on memory are in
+//! `documents/check.md`, the rest of the list in `tests/run/needs` and `tests/check/needs`.
 
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::Path;
 
 use driver::Request;
 use driver::launch::{Backend, Runner};
 use driver::pipeline::{self, Options};
 use driver::session::{FileOptions, Session};
 
-fn file(name: &str, text: &str) -> PathBuf {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::write(&path, text).expect("the test folder is writable");
-    path
-}
-
-/// The output of `check --report-checkpoints` for a program.
-fn report(name: &str, text: &str) -> String {
-    let path = file(name, text);
-    let args = ["check", "--report-checkpoints"];
-    let out = Command::new(env!("CARGO_BIN_EXE_pullback")).args(args).arg(path).output();
-    let out = out.expect("the program starts");
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    String::from_utf8(out.stdout).expect("text")
-}
-
 /// The number of instructions that a kernel executes, counted by the interpreter and so independent of time.
 fn steps(name: &str, text: &str, entry: &str) -> u64 {
-    let path = file(name, text);
+    let path = crate::common::file(name, text);
     let mut session = Session::new(FileOptions::default());
-    let mut loaded = pipeline::load(&mut session, &path).expect("is read");
+    let mut loaded = pipeline::load(&mut session, Path::new(&path)).expect("is read");
     let entry_point = loaded.entry(Some(entry)).expect("is there");
     let request = Request { entries: vec![entry_point], ..Request::default() };
     let compiled = loaded.compile(&request, &Options::default()).expect("compiles");
@@ -79,35 +63,6 @@ void gradient()
     out[2] = p.d[5].y;
 }
 ";
-
-#[test]
-fn need_50_what_reverse_mode_keeps_is_said_by_variable_line_and_reason() {
-    let text = "[Differentiable]\nfloat f(float x)\n{\n    float y = x;\n    for (int i = 0; i < 9; i++)\n    {\n        \
-                float root = sqrt(y + x);\n        y = root * root * y;\n    }\n    return y;\n}\n";
-    let said = report("need-50.slang", text);
-    assert!(said.contains("need-50.slang:7: `root`"), "{said}");
-    assert!(said.contains("for each trip of the loop at line 5"), "{said}");
-    assert!(said.contains("line 8") && said.contains("kept because"), "{said}");
-}
-
-#[test]
-fn need_51_counters_are_computed_again_and_not_stored() {
-    let text = "[Differentiable]\nfloat f(float x)\n{\n    float s = 0;\n    for (int i = 3; i < 40; i += 2)\n        \
-                s += x * (i * i) + x * (float)i;\n    return s;\n}\n";
-    let said = report("need-51.slang", text);
-    assert!(said.contains("nothing is kept") || said.contains("0 bytes for each trip"), "{said}");
-}
-
-#[test]
-fn need_52_no_array_is_copied_for_each_trip() {
-    let text = "[Differentiable]\nfloat f(float a[128], no_diff int n)\n{\n    float s = 0;\n    for (int i = 0; i < n; i++)\n    \
-                {\n        a[i % 128] = a[(i + 1) % 128] * a[i % 128];\n        s += a[i % 7];\n    }\n    return s;\n}\n";
-    let said = report("need-52.slang", text);
-    let total = said.lines().find(|line| line.trim().starts_with("in all")).expect("a total");
-    let bytes = total.split(", ").nth(1).and_then(|part| part.split(' ').next()).expect("bytes of a trip");
-    let bytes: u64 = bytes.parse().expect("a number");
-    assert!(bytes <= 16, "{said}");
-}
 
 #[test]
 fn need_53_nested_loops_of_a_curve_fit_cost_a_small_factor() {

@@ -1,37 +1,23 @@
 //! Tests that extreme inputs give a result or a diagnostic, and never a crash or a hang.
 
 use std::fmt::Write;
-use std::path::PathBuf;
-use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-fn write(name: &str, bytes: &[u8]) -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-    let path = folder.join(name);
-    std::fs::write(&path, bytes).expect("the test folder is writable");
-    path
-}
+use crate::common::{Out, file};
 
 /// Runs the program and fails the test if it is killed, panics or takes minutes.
-fn pullback(args: &[&str]) -> Output {
+fn pullback(args: &[&str]) -> Out {
     let started = Instant::now();
-    let out = Command::new(env!("CARGO_BIN_EXE_pullback")).args(args).output().expect("the program starts");
-    let code = out.status.code();
-    assert!(matches!(code, Some(0..=2)), "exit {code:?}: {}", text(&out.stderr));
-    assert!(!text(&out.stderr).contains("internal compiler error"), "{}", text(&out.stderr));
+    let out = crate::common::pullback(args);
+    assert!(matches!(out.status, Some(0..=2)), "exit {:?}: {}", out.status, out.stderr);
+    assert!(!out.stderr.contains("internal compiler error"), "{}", out.stderr);
     assert!(started.elapsed() < Duration::from_secs(120), "unbounded time");
     out
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
 fn run(name: &str, source: &str) -> (Option<i32>, String) {
-    let path = write(name, source.as_bytes());
-    let out = pullback(&["run", path.to_str().expect("a plain path")]);
-    let shown = if out.status.success() { text(&out.stdout) } else { text(&out.stderr) };
-    (out.status.code(), shown)
+    let out = pullback(&["run", &file(name, source)]);
+    (out.status, if out.status == Some(0) { out.stdout } else { out.stderr })
 }
 
 #[test]
@@ -114,95 +100,17 @@ fn calls_that_fan_out() {
 }
 
 #[test]
-fn invalid_utf8() {
-    let path = write("bytes.slang", b"void main() { printf(\"\xff\xfe\\n\"); \x80 }\n");
-    let out = pullback(&["run", path.to_str().expect("a plain path")]);
-    assert_eq!(out.status.code(), Some(1));
-    assert!(text(&out.stderr).contains("UTF-8"), "{}", text(&out.stderr));
-}
-
-#[test]
-fn empty_file() {
-    let path = write("empty.slang", b"");
-    let path = path.to_str().expect("a plain path");
-    assert_eq!(pullback(&["check", path]).status.code(), Some(0));
-    assert_eq!(pullback(&["run", path]).status.code(), Some(1));
-}
-
-#[test]
-fn missing_file() {
-    let out = pullback(&["run", "no/such/file.slang"]);
-    assert_eq!(out.status.code(), Some(1));
-    assert!(text(&out.stderr).contains("no/such/file.slang"), "{}", text(&out.stderr));
-}
-
-#[test]
-fn endless_recursion() {
-    let (code, shown) = run(
-        "recursion.slang",
-        "int f(int x) { return f(x + 1) + 1; }\nvoid main() { printf(\"%d\\n\", f(0)); }\n",
-    );
-    assert_eq!(code, Some(1), "{shown}");
-}
-
-#[test]
-fn a_derivative_of_what_has_no_type_is_an_error_of_the_program() {
-    let source = "struct D : IDifferentiable { float n; float m; }\n[Differentiable]\nfloat f(D d, out D a[1.5][2])\n{\n    \
-        a[0][0] = d;\n    a[0][1] = d;\n    return a[0][0].m;\n}\n";
-    let path = write("size-that-is-no-integer.slang", source.as_bytes());
-    for command in ["grad", "gradcheck", "check"] {
-        let out = pullback(
-            &[command, path.to_str().expect("UTF-8")]
-                .into_iter()
-                .chain((command != "check").then_some("f"))
-                .collect::<Vec<_>>(),
-        );
-        assert_eq!(out.status.code(), Some(1), "{command}");
-        let stderr = text(&out.stderr);
-        assert!(stderr.contains("E39001") && stderr.contains(":3:"), "{command}: {stderr}");
-    }
-}
-
-#[test]
-fn memory_has_a_limit_and_the_line_is_named() {
-    let reversed = "RWStructuredBuffer<float> o;\n[Differentiable] float f(float x)\n{\n    float s = x;\n    \
-         while (s > -1)\n        s = s * 0.99 + 0.01;\n    return s;\n}\n\
-         [numthreads(1, 1, 1)] void main() { var p = diffPair(0.5); bwd_diff(f)(p, 1.0); o[0] = p.d; }\n";
-    let nested = "RWStructuredBuffer<float> o;\nfloat big(float x, int n)\n{\n    float a[20000];\n    \
-         for (int i = 0; i < 20000; i++)\n        a[i] = x * i + n;\n    \
-         return n == 0 ? a[int(x)] : a[n] + big(x, n - 1) + a[n + 1];\n}\n\
-         [numthreads(1, 1, 1)] void main() { o[0] = big(o[1], 3000); }\n";
-    for (name, source, line, backends) in [
-        ("reversed.slang", reversed, 5, &["interp", "cranelift"][..]),
-        ("nested.slang", nested, 4, &["cranelift"][..]),
-    ] {
-        let path = write(&format!("memory-{name}"), source.as_bytes());
-        let path = path.to_str().expect("a plain path");
-        for backend in backends {
-            let args = ["run", path, "--bind", "o=zeros:2", "--memory", "20M", "--backend", backend];
-            let out = pullback(&args);
-            let shown = text(&out.stderr);
-            assert_eq!(out.status.code(), Some(1), "{shown}");
-            assert!(
-                shown.contains("needs more than 20 MiB") && shown.contains(&format!(":{line}:")),
-                "{shown}"
-            );
-        }
-    }
-}
-
-#[test]
 fn elements_of_a_hundred_megabytes_are_refused_at_once() {
     let source = "struct V { bool v[33000000]; }
 StructuredBuffer<V> b;
 [numthreads(1, 1, 1)] void main() { if (b[0].v[5]) printf(\"x\"); }
 ";
-    let path = write("elements.slang", source.as_bytes());
+    let path = file("elements.slang", source);
     let many = format!("b=[{}]", vec!["[1]"; 20_000].join(","));
     for bind in ["b=[1,0]", "b=[[1]]", "b=[{\"v\":[1]}]", "b=[{}]", &many] {
         let started = Instant::now();
-        let out = pullback(&["run", path.to_str().expect("a plain path"), "--bind", bind]);
-        assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
+        let out = pullback(&["run", &path, "--bind", bind]);
+        assert_eq!(out.status, Some(1), "{}", out.stderr);
         assert!(started.elapsed() < Duration::from_secs(5), "{bind:.20}");
     }
 }
@@ -246,10 +154,10 @@ fn structs_that_double_are_refused_wherever_they_stand() {
         ("mixed", &mixed, kernel("S59 s; S59 t = s;")),
     ] {
         for (command, source) in [("check", format!("{types}{rest}")), ("run", format!("{rest}{types}"))] {
-            let path = write(&format!("doubled-{name}-{command}.slang"), source.as_bytes());
-            let out = pullback(&[command, path.to_str().expect("a plain path")]);
-            let shown = text(&out.stderr) + &text(&out.stdout);
-            assert_eq!(out.status.code(), Some(1), "{name} {command}: {shown}");
+            let path = file(&format!("doubled-{name}-{command}.slang"), &source);
+            let out = pullback(&[command, &path]);
+            let shown = out.stderr + &out.stdout;
+            assert_eq!(out.status, Some(1), "{name} {command}: {shown}");
             assert!(shown.contains("has more than 8,192 parts"), "{name} {command}: {shown}");
             assert!(shown.contains(".slang:"), "a place: {shown}");
         }

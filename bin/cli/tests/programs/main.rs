@@ -1,0 +1,9 @@
+//! Tests of the command line that need code: programs that are generated, results that are computed, and commands in
+//! all combinations. The other tests of the command line are documents.
+
+mod bench;
+mod common;
+mod memory;
+mod needs;
+mod robustness;
+mod wording;
