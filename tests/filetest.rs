@@ -3,7 +3,7 @@
 //! `cargo test -p pullback-tests --test filetest NAME` runs those whose path contains NAME.
 
 use libtest_mimic::{Arguments, Trial};
-use pullback_tests::{commands, file};
+use pullback_tests::{commands, file, floor};
 
 /// The compiler recurses over nesting; a test thread's stack is too small for the deepest programs.
 const STACK: usize = 512 << 20;
@@ -23,5 +23,7 @@ fn main() {
             })
         })
         .collect();
-    libtest_mimic::run(&arguments, trials).exit();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    floor::say_missing(&["spirv-val", "glslangValidator"]);
+    conclusion.exit();
 }

@@ -15,6 +15,7 @@ use driver::pipeline::Options;
 use driver::session::{FileOptions, Session};
 use pullback_tests::commands::slang::{Outcome, has_transcendental, outcome, outcome_with};
 use pullback_tests::file::{TestFile, programs, root};
+use pullback_tests::floor;
 
 /// The largest accepted error of arithmetic, in units in the last place of a float.
 const UNITS: u32 = 4;
@@ -203,6 +204,7 @@ fn differences(
     let n = faults.len();
     list.iter().for_each(|line| eprintln!("{line}"));
     eprintln!("{device}: {same} the same, {stopped} stopped alike, {refused} refused, {n} different");
+    floor::hold(if device == "PTX" { "simulated ptx" } else { "device" }, same);
     faults
 }
 

@@ -2,7 +2,8 @@
 //!
 //! In `.ir` files comments start with `;`, in `.slang` files with `//`. A directive is `; key: text`, on a
 //! line of its own or after code. Every comment that begins with a word in small letters and a colon is one, so
-//! that a misspelt directive, or one that the command does not read, is an error and not prose.
+//! that a misspelt directive, or one that the command does not read, is an error and not prose. So is a word of the
+//! first line that the command does not read.
 
 use std::path::{Path, PathBuf};
 
@@ -46,6 +47,21 @@ fn keys(extension: &str, command: &str) -> &'static [&'static str] {
     }
 }
 
+/// The words that a command reads after its name; `None` if these are names of passes or functions, of which the
+/// command itself refuses those that are unknown.
+fn words(extension: &str, command: &str) -> Option<&'static [&'static str]> {
+    Some(match (extension, command) {
+        ("slang", "run") => &["check-nan", "columns", "everywhere", "hardware", "optimised", "ordered"],
+        ("slang", "check") => &["columns"],
+        ("slang", "emit") => {
+            &["wgsl", "spirv", "spirv-asm", "msl", "hlsl", "glsl", "reflection", "subgroups"]
+        }
+        ("ir", "uniform") => &["rows", "packed"],
+        ("ir", "parse" | "verify" | "run" | "grad" | "differentiate") => &[],
+        _ => return None,
+    })
+}
+
 impl TestFile {
     /// Reads and parses a file.
     pub fn read(path: &Path) -> Result<TestFile, String> {
@@ -58,7 +74,14 @@ impl TestFile {
             .ok_or_else(|| format!("the first line is not '{mark} test COMMAND'"))?;
         let command: Vec<String> = command.split_whitespace().map(str::to_string).collect();
         let extension = if mark == ";" { "ir" } else { "slang" };
-        let keys = keys(extension, command.first().map_or("", String::as_str));
+        let name = command.first().map_or("", String::as_str);
+        let keys = keys(extension, name);
+        if let Some(words) = words(extension, name)
+            && let Some(word) = command[1..].iter().find(|word| !words.contains(&word.as_str()))
+        {
+            let known = words.join(", ");
+            return Err(format!("line 1: '{word}' is no word of 'test {name}'; it has {known}"));
+        }
         let mut directives = Vec::new();
         for (idx, line) in text.lines().enumerate() {
             let Some((_, comment)) = line.split_once(mark) else { continue };
@@ -137,7 +160,8 @@ pub fn programs() -> impl Iterator<Item = (String, TestFile)> {
         if !name.contains("/run/") || !name.ends_with(".slang") || !name.contains(&only) {
             return None;
         }
-        let file = TestFile::read(&path).ok()?;
+        // A file with an unknown directive is an error here, and not one program fewer.
+        let file = TestFile::read(&path).unwrap_or_else(|why| panic!("{name}: {why}"));
         file.command.first().is_some_and(|c| c == "run").then_some((name, file))
     })
 }
@@ -183,5 +207,7 @@ mod tests {
         assert_eq!(error, "line 2: 'chekc' is no directive of this test; it has check, not, run");
         read("c.ir", "; test verify\n; check: load\n").expect_err("verify has no output");
         read("d.slang", "// test run\n// run: f(1.0) == 2.0\n").expect_err("that is for .ir files");
+        let error = read("e.slang", "// test check colums\n").expect_err("is misspelt");
+        assert_eq!(error, "line 1: 'colums' is no word of 'test check'; it has columns");
     }
 }

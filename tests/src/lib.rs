@@ -4,6 +4,7 @@
 
 pub mod commands;
 pub mod file;
+pub mod floor;
 pub mod generate;
 #[cfg(feature = "llvm")]
 pub mod library;

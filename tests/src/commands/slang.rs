@@ -251,7 +251,7 @@ struct Mark {
     text: String,
 }
 
-fn marks(file: &TestFile) -> Vec<Mark> {
+fn marks(file: &TestFile) -> Result<Vec<Mark>, String> {
     let (mut marks, mut code) = (Vec::new(), 0);
     for (idx, line) in file.text.lines().enumerate() {
         let Some(rest) = line.trim_start().strip_prefix("//^") else {
@@ -259,16 +259,20 @@ fn marks(file: &TestFile) -> Vec<Mark> {
             continue;
         };
         let (severity, text) = rest.trim().split_once(':').unwrap_or((rest.trim(), ""));
-        let severity = if severity.trim() == "warning" { Severity::Warning } else { Severity::Error };
+        let severity = match severity.trim() {
+            "warning" => Severity::Warning,
+            "error" => Severity::Error,
+            other => return Err(format!("line {}: '{other}' is neither 'error' nor 'warning'", idx + 1)),
+        };
         marks.push(Mark { line: code, severity, text: text.trim().to_string() });
     }
-    marks
+    Ok(marks)
 }
 
 pub(super) fn check(file: &TestFile) -> Result<(), String> {
     let mut session = session(file);
     let diagnostics = pipeline::check(&mut session, &file.path).map_err(|e| e.to_string())?;
-    let marks = marks(file);
+    let marks = marks(file)?;
     let line_of =
         |d: &Diagnostic| session.sources.line_column(d.primary.span.file, d.primary.span.start).0 as usize;
     for mark in &marks {
