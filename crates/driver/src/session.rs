@@ -21,134 +21,27 @@ const CORE: [(&str, &str); 5] = [
     ("core/buffers.slang", include_str!("../../../core/buffers.slang")),
 ];
 
-/// A part of the library that is only read when a program needs it.
-struct Part {
-    path: &'static str,
-    text: &'static str,
-    /// The words that, if they occur in a program, cause the part to be read; a `*` matches all words with
-    /// that beginning. The declarations of the part are then visible everywhere, like those of the core
-    /// library.
-    words: &'static [&'static str],
+/// The parts of the library that are only read when a program needs them, each before those that it needs itself. The
+/// lines `// Loaded for: …` at the start of a part list the words that, if they occur in a program, cause it to be
+/// read; a `*` matches all words with that beginning. The declarations of the part are then visible everywhere, like
+/// those of the core library.
+const PARTS: [(&str, &str); 9] = [
+    ("core/coopvec.slang", include_str!("../../../core/coopvec.slang")),
+    ("core/bytes.slang", include_str!("../../../core/bytes.slang")),
+    ("core/textures.slang", include_str!("../../../core/textures.slang")),
+    ("core/waves.slang", include_str!("../../../core/waves.slang")),
+    ("core/bits.slang", include_str!("../../../core/bits.slang")),
+    ("core/atomics.slang", include_str!("../../../core/atomics.slang")),
+    ("core/tensor.slang", include_str!("../../../core/tensor.slang")),
+    ("core/pointers.slang", include_str!("../../../core/pointers.slang")),
+    ("core/cuda.slang", include_str!("../../../core/cuda.slang")),
+];
+
+/// The words for which a part of the library is loaded.
+fn words(part: &str) -> impl Iterator<Item = &str> {
+    let head = part.lines().take_while(|line| line.starts_with("//"));
+    head.filter_map(|line| line.strip_prefix("// Loaded for: ")).flat_map(|words| words.split(' '))
 }
-
-const PARTS: [Part; 9] = [COOP_VEC, BYTES, TEXTURES, WAVES, BITS, ATOMICS, TENSORS, POINTERS, CUDA];
-
-const COOP_VEC: Part = Part {
-    path: "core/coopvec.slang",
-    text: include_str!("../../../core/coopvec.slang"),
-    words: &["coopVec*", "CoopVec*"],
-};
-
-const BITS: Part = Part {
-    path: "core/bits.slang",
-    text: include_str!("../../../core/bits.slang"),
-    words: &[
-        "packU*",
-        "packS*",
-        "packI*",
-        "packH*",
-        "pack_*",
-        "unpack*",
-        "dot4add*",
-        "dot2add",
-        "msad4",
-        "bitfield*",
-        "D3DCOLORtoUBYTE4",
-        "uint8_t4_packed",
-        "int8_t4_packed",
-    ],
-};
-
-const ATOMICS: Part = Part {
-    path: "core/atomics.slang",
-    text: include_str!("../../../core/atomics.slang"),
-    words: &["Atomic", "IAtomicable", "IArithmeticAtomicable", "IBitAtomicable", "MemoryOrder", "__atomic_*"],
-};
-
-const BYTES: Part = Part {
-    path: "core/bytes.slang",
-    text: include_str!("../../../core/bytes.slang"),
-    words: &[
-        "ByteAddressBuffer",
-        "RWByteAddressBuffer",
-        "RasterizerOrderedByteAddressBuffer",
-        "AppendStructuredBuffer",
-        "ConsumeStructuredBuffer",
-    ],
-};
-
-const TEXTURES: Part = Part {
-    path: "core/textures.slang",
-    text: include_str!("../../../core/textures.slang"),
-    words: &[
-        "Texture*",
-        "Sampler1D*",
-        "Sampler2D*",
-        "Sampler3D*",
-        "SamplerCube*",
-        "RWTexture*",
-        "RasterizerOrderedTexture*",
-        "WTexture*",
-        "RayDesc",
-        "SamplerState",
-        "SamplerComparisonState",
-        "ITexelElement",
-    ],
-};
-
-const WAVES: Part = Part {
-    path: "core/waves.slang",
-    text: include_str!("../../../core/waves.slang"),
-    words: &["Wave*", "Quad*", "AllMemoryBarrierWithWave*", "GroupMemoryBarrierWithWave*"],
-};
-
-const TENSORS: Part = Part {
-    path: "core/tensor.slang",
-    text: include_str!("../../../core/tensor.slang"),
-    words: &[
-        "TensorView",
-        "DiffTensorView",
-        "TorchTensor",
-        "__dispatch_kernel",
-        "syncTorchCudaStream",
-        "IDiffTensorWrapper",
-        "PlainAdd",
-        "GroupAdd",
-        "cudaThreadIdx",
-        "cudaBlockIdx",
-        "cudaBlockDim",
-    ],
-};
-
-const POINTERS: Part = Part {
-    path: "core/pointers.slang",
-    text: include_str!("../../../core/pointers.slang"),
-    words: &[
-        "DiffPtr",
-        "DiffTexture2D",
-        "HashGridPtr",
-        "IGradientElement",
-        "IGradientSum",
-        "AtomicSum",
-        "PlainSum",
-        "GroupSum",
-    ],
-};
-
-/// Functions used in the texts of `__intrinsic_asm`.
-const CUDA: Part = Part {
-    path: "core/cuda.slang",
-    text: include_str!("../../../core/cuda.slang"),
-    #[rustfmt::skip]
-    words: &[
-        "expm1", "log1p", "nextafterf", "expm1f", "log1pf", "expf", "exp2f", "logf", "log2f", "log10f",
-        "powf", "sqrtf", "rsqrtf", "sinf", "cosf", "tanf", "asinf", "acosf", "atanf", "atan2f", "sinhf",
-        "coshf", "tanhf", "fabsf", "fabs", "fminf", "fmaxf", "fmodf", "fmaf", "floorf", "ceilf", "truncf",
-        "rintf", "__expf", "__logf", "__sinf", "__cosf", "__tanf", "__powf", "__fdividef", "__saturatef",
-        "__clz", "__ffs", "__popc", "__brev", "__float_as_int", "__float_as_uint", "__int_as_float",
-        "__uint_as_float", "__half2float", "__float2half", "hsqrt", "hexp", "hlog", "__syncthreads",
-    ],
-};
 
 /// Built-in modules for `import`, used if no file of that name is found.
 const MODULES: [(&str, &str, &str); 1] =
@@ -293,17 +186,17 @@ impl Session {
 
     /// Reads the parts of the library whose words occur in the program.
     fn read_parts(&mut self, program: &mut Program) {
-        for (part, has) in PARTS.iter().zip(&mut self.has_part) {
+        for ((path, text), has) in PARTS.into_iter().zip(&mut self.has_part) {
             let symbols = &program.ast.symbols;
-            let is_met = |word: &&str| match word.strip_suffix('*') {
+            let is_met = |word: &str| match word.strip_suffix('*') {
                 Some(start) => symbols.has_prefix(start),
                 None => symbols.find(word).is_some(),
             };
-            if *has || !part.words.iter().any(is_met) {
+            if *has || !words(text).any(is_met) {
                 continue;
             }
             *has = true;
-            let file = self.disk.add(&mut self.sources, part.path, PathBuf::new(), part.text.into());
+            let file = self.disk.add(&mut self.sources, path, PathBuf::new(), text.into());
             let diagnostics = &mut program.diagnostics;
             let index = syntax::parse_file(
                 &mut program.ast,
@@ -457,7 +350,14 @@ fn from_utf16(bytes: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{from_utf16, replaced_in_code};
+    use super::{PARTS, from_utf16, replaced_in_code, words};
+
+    #[test]
+    fn each_part_is_loaded_for_something() {
+        for (path, text) in PARTS {
+            assert!(words(text).count() > 0, "{path}");
+        }
+    }
 
     #[test]
     fn bytes_that_are_no_text() {
