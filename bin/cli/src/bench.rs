@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use driver::Error;
 use driver::bench::{self, Measured, Options, Times};
 use driver::call::parse_arguments;
 use driver::pipeline;
+use driver::{Error, render};
 use syntax::Sources;
 
 use crate::args::BenchArgs;
-use crate::report::{self, Stop, place};
+use crate::report::{self, Stop};
 
 pub(crate) fn bench(args: &BenchArgs) -> u8 {
     report::finish(&args.source, args.json, |session| {
@@ -69,7 +69,7 @@ fn kernels(all: &[Measured]) -> impl Iterator<Item = (&Measured, &'static str, &
 /// The reason why threads did not run in lanes, with the line.
 fn why(sources: &Sources, times: &Times) -> Option<String> {
     let (what, span) = times.why_single.as_ref()?;
-    Some(match place(sources, *span) {
+    Some(match render::place(sources, *span) {
         Some(place) => format!("{what} ({place})"),
         None => what.clone(),
     })
@@ -104,7 +104,7 @@ fn text(sources: &Sources, all: &[Measured]) -> String {
             "{} keeps {} B of a call, of {} that must be kept",
             m.name, memory.kept, memory.least
         );
-        if let Some(place) = m.unbounded.and_then(|span| place(sources, span)) {
+        if let Some(place) = m.unbounded.and_then(|span| render::place(sources, span)) {
             let _ = write!(out, ", of one trip of the loop without `[MaxIters]` ({place})");
         }
         out.push('\n');

@@ -3,13 +3,12 @@
 use std::fmt::Write as _;
 
 use driver::bind::Bind;
-use driver::call::{Callee, Direction, Point, parse_arguments};
+use driver::call::{Callee, Direction, parse_arguments};
 use driver::gradcheck::{self, Entry, Random, Verdict};
 use driver::launch::CodeOptions;
-use driver::oracle::Oracle;
 use driver::pipeline::{self, Loaded, Options};
 use driver::session::Session;
-use driver::{Error, Request, Step};
+use driver::{Error, Request, Step, render};
 use syntax::Sources;
 
 use crate::args::{CallArgs, GradArgs, GradcheckArgs, Mode};
@@ -120,24 +119,14 @@ pub(crate) fn gradcheck(args: &GradcheckArgs) -> u8 {
         let options = Options { widen: true, check_nan: args.check_nan, ..Options::default() };
         let Called { mut callee, mut loaded, request, memory } =
             callee(&args.call, session, (Request::default(), &options), None)?;
-        let mut oracle = None;
-        let mut dual = |callee: &Callee, point: &Point| {
-            let oracle = match &mut oracle {
-                Some(oracle) => oracle,
-                none => none.insert(Oracle::new(&mut loaded, &request, &memory)?),
-            };
-            Ok(oracle.jacobian(callee, point))
-        };
         let mut random = Random::new(args.points.seed);
-        let mut entries: Vec<(u32, Entry)> = Vec::new();
         let all_named =
             callee.info.params.iter().filter(|p| p.is_input).all(|p| named.iter().any(|n| n.0 == p.name));
         let points = if all_named { 1 } else { args.points.points.max(1) };
-        for k in 0..points {
-            let point = callee.point(&named, &mut |n| Some(random.scalar(n.scalar, low, high)))?;
-            let found = gradcheck::check(&mut callee, &point, args.points.tolerance, &mut dual)?;
-            entries.extend(found.into_iter().map(|e| (k, e)));
-        }
+        let point =
+            |callee: &Callee, _| Ok(callee.point(&named, &mut |n| Some(random.scalar(n.scalar, low, high)))?);
+        let dual = (&mut loaded, &request, &memory[..]);
+        let entries = gradcheck::check_points(&mut callee, dual, points, args.points.tolerance, point)?;
         if entries.is_empty() {
             return Err(Error::input(format!(
                 "`{}` has no differentiable input and output",
@@ -155,8 +144,7 @@ pub(crate) fn gradcheck(args: &GradcheckArgs) -> u8 {
         let clear = entries.iter().filter(|e| e.1.verdict != Verdict::Unclear);
         let worst = clear.map(|e| e.1.error).fold(0.0, gradcheck::worse);
         if args.call.json {
-            let list: Vec<_> =
-                entries.iter().map(|(point, e)| to_json(&session.sources, *point, e)).collect();
+            let list: Vec<_> = entries.iter().map(|(point, e)| e.to_json(&session.sources, *point)).collect();
             let all = serde_json::json!({ "agrees": differ == 0, "entries": list });
             report::out(&format!("{all}\n"));
         } else {
@@ -257,7 +245,11 @@ fn table(entries: &[(u32, Entry)]) -> String {
             number(e.reverse),
             number(e.differences),
             format!("{:.1e}", e.error),
-            verdict(e.verdict).to_string(),
+            match e.verdict {
+                // The word that one looks for.
+                Verdict::Differs => "DIFFERS".to_string(),
+                other => other.name().to_string(),
+            },
         ]);
     }
     let mut text = aligned(&cells, 3..7);
@@ -287,15 +279,6 @@ pub(crate) fn aligned<const N: usize>(cells: &[[String; N]], right: std::ops::Ra
     text
 }
 
-fn verdict(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Agrees => "agrees",
-        Verdict::Unclear => "unclear",
-        Verdict::Cut => "cut",
-        Verdict::Differs => "DIFFERS",
-    }
-}
-
 /// The places where derivatives are cut, each listed once.
 pub(crate) fn cuts<'e>(
     sources: &Sources,
@@ -305,7 +288,7 @@ pub(crate) fn cuts<'e>(
     let mut places = Vec::new();
     let mut text = String::new();
     for e in entries {
-        let Some(place) = e.cut.and_then(|cut| report::place(sources, cut)) else { continue };
+        let Some(place) = e.cut.and_then(|cut| render::place(sources, cut)) else { continue };
         if !places.contains(&place) {
             let (output, input) = (&e.output, &e.input);
             let _ = writeln!(
@@ -316,26 +299,4 @@ pub(crate) fn cuts<'e>(
         }
     }
     text
-}
-
-/// An entry as JSON.
-pub(crate) fn to_json(sources: &Sources, point: u32, e: &Entry) -> serde_json::Value {
-    let number = |x: f64| if x.is_finite() { serde_json::json!(x) } else { serde_json::json!(x.to_string()) };
-    let mut json = serde_json::json!({
-        "point": point,
-        "output": e.output,
-        "input": e.input,
-        "forward": number(e.forward),
-        "reverse": number(e.reverse),
-        "differences": number(e.differences),
-        "error": number(e.error),
-        "verdict": verdict(e.verdict).to_lowercase(),
-    });
-    if let Some(dual) = e.dual {
-        json["dual"] = number(dual);
-    }
-    if let Some(cut) = e.cut {
-        json["cut"] = serde_json::json!(report::place(sources, cut));
-    }
-    json
 }

@@ -8,7 +8,7 @@ use driver::launch::Console;
 use driver::pipeline::Failure;
 use driver::session::{FileOptions, Session};
 use driver::{Error, render};
-use syntax::{Diagnostic, Sources, Span};
+use syntax::{Diagnostic, Sources};
 
 use crate::args::{CompileArgs, Layout, MemoryArgs, SourceArgs};
 
@@ -169,13 +169,6 @@ pub(crate) fn warn(session: &Session, warnings: &[Diagnostic]) {
     if !shown.is_empty() {
         err(&render::all_to_text(&session.sources, &shown, colour()));
     }
-}
-
-/// A place as file and line.
-pub(crate) fn place(sources: &Sources, span: Span) -> Option<String> {
-    let file = sources.files.get(span.file.0 as usize)?;
-    let (line, _) = sources.line_column(span.file, span.start);
-    Some(format!("{}:{line}", file.path))
 }
 
 /// Returns true if output to standard error is coloured.

@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 use syntax::Sources;
 
 use crate::args::VerifyArgs;
-use crate::derive::{aligned, cuts, range, to_json};
+use crate::derive::{aligned, cuts, range};
 use crate::report::{self, Stop};
 
 /// The maximum number of differences shown per function.
@@ -235,7 +235,7 @@ fn row_json(sources: &Sources, row: &Row) -> Json {
             json["unclear"] = json!(found.count(Verdict::Unclear));
             json["differ"] = json!(found.differ());
             let wrong = found.entries.iter().filter(|e| e.1.verdict != Verdict::Agrees);
-            json["entries"] = wrong.map(|(point, e)| to_json(sources, *point as u32, e)).collect();
+            json["entries"] = wrong.map(|(point, e)| e.to_json(sources, *point as u32)).collect();
             let others = found.others.iter().map(|(point, what)| json!({ "point": point, "what": what }));
             json["others"] = others.collect();
         }

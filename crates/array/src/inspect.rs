@@ -5,14 +5,12 @@ use std::path::Path;
 use driver::around::MEMORY;
 use driver::bind::{Bind, BindValue};
 use driver::call::{Callee, Point};
-use driver::gradcheck::{self, Verdict};
+use driver::gradcheck;
 use driver::launch::Backend;
-use driver::oracle::Oracle;
 use driver::pipeline::{self, Failure};
 use driver::{Request, derive, dump};
 use ir::scalar;
 use serde_json::{Value, json};
-use syntax::{Sources, Span};
 
 use crate::error::Error;
 use crate::function::Function;
@@ -75,26 +73,15 @@ impl Function {
             let options = &self.program().options().code;
             let mut callee = Callee::new(compiled.clone(), Backend::CRANELIFT, options, &memory)?;
             callee.bind(loaded, &memory)?;
-            let mut oracle = None;
-            let mut dual = |callee: &Callee, point: &Point| {
-                let oracle = match &mut oracle {
-                    Some(oracle) => oracle,
-                    none => none.insert(Oracle::new(loaded, &request, &memory)?),
-                };
-                Ok(oracle.jacobian(callee, point))
-            };
-            let mut entries = Vec::new();
-            for (k, numbers) in check.points.iter().enumerate() {
-                let point = bits(&callee, numbers)?;
-                for entry in gradcheck::check(&mut callee, &point, check.tolerance, &mut dual)? {
-                    entries.push((k, entry));
-                }
-            }
+            let dual = (loaded, &request, &memory[..]);
+            let n = check.points.len() as u32;
+            let point = |callee: &Callee, k: u32| bits(callee, &check.points[k as usize]);
+            let entries = gradcheck::check_points(&mut callee, dual, n, check.tolerance, point)?;
             Ok((compiled, entries))
         });
         let ((compiled, entries), sources) = done?;
         self.program().warn(&compiled, &sources);
-        let entries: Vec<Value> = entries.iter().map(|(k, entry)| described(&sources, *k, entry)).collect();
+        let entries: Vec<Value> = entries.iter().map(|(k, entry)| entry.to_json(&sources, *k)).collect();
         Ok(json!({ "entries": entries }).to_string())
     }
 
@@ -168,34 +155,4 @@ fn bits(callee: &Callee, numbers: &[Number]) -> Result<Point, Failure> {
         (Number::Unsigned(n), s) => scalar::from_i64(s, n as i64),
     };
     Ok(callee.inputs.iter().zip(numbers).map(bits).collect())
-}
-
-/// A source location as text.
-fn place(sources: &Sources, span: Span) -> Option<String> {
-    let file = sources.files.get(span.file.0 as usize)?;
-    let (line, _) = sources.line_column(span.file, span.start);
-    Some(format!("{}:{line}", file.path))
-}
-
-fn described(sources: &Sources, point: usize, e: &gradcheck::Entry) -> Value {
-    // JSON has no representation of infinities and NaN.
-    let number = |x: f64| if x.is_finite() { json!(x) } else { json!(x.to_string()) };
-    let verdict = match e.verdict {
-        Verdict::Agrees => "agrees",
-        Verdict::Unclear => "unclear",
-        Verdict::Cut => "cut",
-        Verdict::Differs => "differs",
-    };
-    json!({
-        "point": point,
-        "output": e.output,
-        "input": e.input,
-        "forward": number(e.forward),
-        "reverse": number(e.reverse),
-        "differences": number(e.differences),
-        "dual": e.dual.map(number),
-        "error": number(e.error),
-        "verdict": verdict,
-        "cut": e.cut.and_then(|span| place(sources, span)),
-    })
 }

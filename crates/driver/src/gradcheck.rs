@@ -9,12 +9,16 @@
 //! the place: a derivative that agrees with the dual numbers differs from the differences for that reason.
 
 use ir::{Scalar, scalar};
-use syntax::Span;
+use lower::Request;
+use serde_json::{Value, json};
+use syntax::{Sources, Span};
 
+use crate::bind::Bind;
 use crate::call::{Callee, Point};
 use crate::error::Error;
-use crate::oracle::Jacobian;
-use crate::pipeline::Failure;
+use crate::oracle::{Jacobian, Oracle};
+use crate::pipeline::{Failure, Loaded};
+use crate::render;
 
 /// One entry of the Jacobian.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,6 +58,43 @@ pub enum Verdict {
     Differs,
 }
 
+impl Verdict {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Agrees => "agrees",
+            Verdict::Unclear => "unclear",
+            Verdict::Cut => "cut",
+            Verdict::Differs => "differs",
+        }
+    }
+}
+
+impl Entry {
+    /// The entry as JSON, with the number of its point. `dual` and `cut` are left out where they are not known.
+    pub fn to_json(&self, sources: &Sources, point: u32) -> Value {
+        // JSON has no representation of infinities and NaN.
+        let number = |x: f64| if x.is_finite() { json!(x) } else { json!(x.to_string()) };
+        let mut json = json!({
+            "point": point,
+            "output": self.output,
+            "input": self.input,
+            "forward": number(self.forward),
+            "reverse": number(self.reverse),
+            "differences": number(self.differences),
+            "error": number(self.error),
+            "verdict": self.verdict.name(),
+        });
+        if let Some(dual) = self.dual {
+            json["dual"] = number(dual);
+        }
+        if let Some(cut) = self.cut {
+            json["cut"] = json!(render::place(sources, cut));
+        }
+        json
+    }
+}
+
 /// A function's values and slopes at a point, computed without differentiating its code.
 #[derive(Clone, Debug)]
 pub struct Reference {
@@ -72,6 +113,31 @@ pub fn reference(callee: &mut Callee, point: &Point) -> Result<Reference, Error>
     let values = numbers(callee, &value);
     let slopes: Result<Vec<_>, Error> = inputs.iter().map(|&at| differences(callee, point, at)).collect();
     Ok(Reference { values, slopes: slopes?, dual: None })
+}
+
+/// Checks a compiled function at points, each made by `point` from its number; dual numbers are evaluated on the
+/// program that the function was compiled from. Returns the entries with the numbers of their points.
+pub fn check_points(
+    callee: &mut Callee,
+    (loaded, request, memory): (&mut Loaded, &Request, &[Bind]),
+    n: u32,
+    tolerance: f64,
+    mut point: impl FnMut(&Callee, u32) -> Result<Point, Failure>,
+) -> Result<Vec<(u32, Entry)>, Failure> {
+    let mut oracle = None;
+    let mut dual = |callee: &Callee, point: &Point| {
+        let oracle = match &mut oracle {
+            Some(oracle) => oracle,
+            none => none.insert(Oracle::new(loaded, request, memory)?),
+        };
+        Ok(oracle.jacobian(callee, point))
+    };
+    let mut all = Vec::new();
+    for k in 0..n {
+        let point = point(callee, k)?;
+        all.extend(check(callee, &point, tolerance, &mut dual)?.into_iter().map(|e| (k, e)));
+    }
+    Ok(all)
 }
 
 /// Compares all entries at one point. If the differences disagree, `dual` is called for the Jacobian by dual

@@ -109,6 +109,13 @@ pub fn all_to_text(sources: &Sources, diagnostics: &[Diagnostic], colour: bool) 
     text
 }
 
+/// A place as file and line.
+pub fn place(sources: &Sources, span: Span) -> Option<String> {
+    let file = sources.files.get(span.file.0 as usize)?;
+    let (line, _) = sources.line_column(span.file, span.start);
+    Some(format!("{}:{line}", file.path))
+}
+
 /// The object `{"diagnostics":[…]}` for scripts. Lines and columns count from 1; the end is exclusive. The
 /// notes of a diagnostic follow it, with its code.
 pub fn to_json(sources: &Sources, diagnostics: &[Diagnostic]) -> String {
