@@ -95,17 +95,6 @@ impl Runner {
         Runner::with_options(module, backend, &CodeOptions { trap, ..CodeOptions::default() })
     }
 
-    /// Like [`Self::new`], with the given number of lanes if the backend has them; `None` to choose
-    /// automatically.
-    pub fn with_lanes(
-        module: Module,
-        backend: Backend,
-        trap: bool,
-        lanes: Option<u32>,
-    ) -> Result<Runner, Failure> {
-        Runner::with_options(module, backend, &CodeOptions { trap, lanes, ..CodeOptions::default() })
-    }
-
     /// Like [`Self::new`], with all options of code generation.
     pub fn with_options(module: Module, backend: Backend, options: &CodeOptions) -> Result<Runner, Failure> {
         let module = Arc::new(module);

@@ -4,6 +4,8 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 /// The function that is minimised: its value and gradient at a point.
 pub trait Objective {
     /// Returns the value and writes the gradient to `gradient`, which is as long as `x`.
@@ -11,7 +13,7 @@ pub trait Objective {
 }
 
 /// Adam (Kingma and Ba), with a separate learning rate for each number.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Adam {
     /// Steps made.
     pub step: u64,
@@ -50,7 +52,7 @@ impl Adam {
 }
 
 /// L-BFGS with a line search that satisfies the weak Wolfe conditions.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Lbfgs {
     /// Steps made.
     pub step: u64,

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use serde_json::{Value as Json, json};
+use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::files;
 use crate::fit::optimise::{Adam, Lbfgs};
 
 /// The state needed to resume a fit.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
     /// Steps made so far.
     pub step: u64,
@@ -43,29 +43,17 @@ impl State {
 
     /// Writes the file.
     pub fn save(&self, path: &Path) -> Result<(), Error> {
-        let pairs: Vec<Json> = self.lbfgs.pairs.iter().map(|(s, y)| json!([s, y])).collect();
-        let state = json!({
-            "pullback-fit": 1,
-            "step": self.step,
-            "seconds": self.seconds,
-            "x": self.x,
-            "adam": { "step": self.adam.step, "mean": self.adam.mean, "square": self.adam.square },
-            "lbfgs": {
-                "step": self.lbfgs.step,
-                "value": self.lbfgs.value,
-                "gradient": self.lbfgs.gradient,
-                "pairs": pairs,
-            },
-            "history": self.history,
-        });
-        files::write(path, state.to_string().as_bytes())
+        let state = serde_json::to_vec(self).map_err(|e| Error::write(path, e))?;
+        files::write(path, &state)
     }
 
     /// Reads the file; `n` is the number of fitted numbers.
     pub fn load(path: &Path, n: usize) -> Result<State, Error> {
         let text = files::read_text(path, files::DATA)?;
-        let json: Json = serde_json::from_str(&text).map_err(|e| Error::read(path, e))?;
-        let state = parse(&json).ok_or_else(|| Error::read(path, "not the checkpoint of a fit"))?;
+        let state: State = serde_json::from_str(&text).map_err(|e| match e.is_data() {
+            true => Error::read(path, "not the checkpoint of a fit"),
+            false => Error::read(path, e),
+        })?;
         if state.x.len() != n {
             return Err(Error::read(
                 path,
@@ -74,30 +62,6 @@ impl State {
         }
         Ok(state)
     }
-}
-
-fn parse(json: &Json) -> Option<State> {
-    let numbers = |j: &Json| j.as_array()?.iter().map(Json::as_f64).collect::<Option<Vec<f64>>>();
-    let (adam, lbfgs) = (json.get("adam")?, json.get("lbfgs")?);
-    let pairs = lbfgs.get("pairs")?.as_array()?.iter();
-    let history = json.get("history")?.as_array()?.iter();
-    Some(State {
-        step: json.get("step")?.as_u64()?,
-        seconds: json.get("seconds")?.as_f64()?,
-        x: numbers(json.get("x")?)?,
-        adam: Adam {
-            step: adam.get("step")?.as_u64()?,
-            mean: numbers(adam.get("mean")?)?,
-            square: numbers(adam.get("square")?)?,
-        },
-        lbfgs: Lbfgs {
-            step: lbfgs.get("step")?.as_u64()?,
-            value: lbfgs.get("value")?.as_f64(),
-            gradient: numbers(lbfgs.get("gradient")?)?,
-            pairs: pairs.map(|p| Some((numbers(p.get(0)?)?, numbers(p.get(1)?)?))).collect::<Option<_>>()?,
-        },
-        history: history.map(|p| Some((p.get(0)?.as_f64()?, p.get(1)?.as_f64()?))).collect::<Option<_>>()?,
-    })
 }
 
 #[cfg(test)]
