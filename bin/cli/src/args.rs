@@ -1,4 +1,4 @@
-//! The command line as data. What each command does is in the file of its name.
+//! The command line as data. Each command is implemented in the file of its name.
 
 use std::path::PathBuf;
 
@@ -98,7 +98,7 @@ Examples:
 
 Exit status 1 if anything differs, or if nothing could be checked.";
 
-/// What is common to all commands that read a program.
+/// The options of all commands that read a program.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SourceArgs {
     /// The program
@@ -117,7 +117,7 @@ pub(crate) struct SourceArgs {
     /// graphics processors could not run backwards (0931)
     #[arg(long, value_name = "CODE,…", value_delimiter = ',', value_parser = lint)]
     pub(crate) warn: Vec<u32>,
-    /// How matrices lie in memory of which the program does not say it
+    /// The layout of matrices in memory for which the program specifies none
     #[arg(long, value_enum, default_value_t)]
     pub(crate) matrix_layout: Layout,
 }
@@ -132,16 +132,16 @@ pub(crate) enum Layout {
 /// How to compile.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CompileArgs {
-    /// Rules that hold for real numbers but may drop a NaN, an infinity or the sign of a zero
+    /// Apply rules that hold for real numbers but may lose a NaN, an infinity or the sign of a zero
     #[arg(long)]
     pub(crate) fast_math: bool,
     /// Optimisation level: 0, 1 or 2
     #[arg(short = 'O', value_name = "LEVEL", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=2))]
     pub(crate) level: u8,
-    /// Say what reverse mode keeps of each function, and why
+    /// Report what reverse mode keeps of each function, and why
     #[arg(long)]
     pub(crate) report_checkpoints: bool,
-    /// Stop where a derivative first makes an infinity or NaN, and say of what
+    /// Stop where a derivative first becomes infinite or NaN, and report the operation
     #[arg(long)]
     pub(crate) check_nan: bool,
 }
@@ -149,7 +149,7 @@ pub(crate) struct CompileArgs {
 /// In how many lanes threads run.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LanesArgs {
-    /// Threads that run in lanes [default: what suits machine and program; 1: none]
+    /// Threads that run side by side in lanes [default: chosen for the machine and the program; 1: none]
     #[cfg(feature = "llvm")]
     #[arg(long, value_name = "N", value_parser = lanes)]
     lanes: Option<u32>,
@@ -189,9 +189,9 @@ impl MemoryLimitArgs {
     }
 }
 
-/// Seconds that a launch may take if nobody says it.
+/// The default for the seconds that a launch may take.
 const SECONDS: f64 = 600.0;
-/// The same, where there are many.
+/// The same for commands that make many launches.
 const SECONDS_OF_CALLS: f64 = 60.0;
 
 /// The memory and time that a program may take.
@@ -254,7 +254,7 @@ pub(crate) struct RunArgs {
     /// Give the same bits in every run and with any number of worker threads
     #[arg(long)]
     pub(crate) deterministic: bool,
-    /// Machine code may take numbers too small to be normal for zeros: on many processors they cost time
+    /// Let machine code replace subnormal numbers by zeros, since they are slow on many processors
     #[arg(long)]
     pub(crate) flush_subnormals: bool,
     /// Neither look for compiled kernels in the cache nor keep them there
@@ -289,7 +289,7 @@ pub(crate) struct BenchArgs {
     /// Threads of the kernel
     #[arg(long, value_name = "N", default_value_t = 16384, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) count: u32,
-    /// Machine code may take numbers too small to be normal for zeros: on many processors they cost time
+    /// Let machine code replace subnormal numbers by zeros, since they are slow on many processors
     #[arg(long)]
     pub(crate) flush_subnormals: bool,
     /// How long each kernel is measured
@@ -344,7 +344,7 @@ pub(crate) struct BuildArgs {
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    /// Say what reverse mode keeps of each differentiable function, and why
+    /// Report what reverse mode keeps of each differentiable function, and why
     #[arg(long)]
     pub(crate) report_checkpoints: bool,
     /// Accepted for symmetry with `run`; everything is checked
@@ -509,7 +509,7 @@ pub(crate) struct GradcheckArgs {
     pub(crate) call: CallArgs,
     #[command(flatten)]
     pub(crate) points: PointArgs,
-    /// Stop where a derivative first makes an infinity or NaN, and say of what
+    /// Stop where a derivative first becomes infinite or NaN, and report the operation
     #[arg(long)]
     pub(crate) check_nan: bool,
 }
@@ -559,7 +559,7 @@ pub(crate) struct FitArgs {
     /// The function to minimise
     #[arg(long, value_name = "NAME", default_value = "loss")]
     pub(crate) loss: String,
-    /// What the loss is summed over: image:FILE.png, image:W,H, @file.npy, @file.csv or a number
+    /// The items that the loss is summed over: image:FILE.png, image:W,H, @file.npy, @file.csv or a number
     #[arg(long, value_name = "ITEMS")]
     pub(crate) items: Option<String>,
     /// How a parameter starts: a function of the file, zeros, random:LO,HI, JSON or @file.npy [default: the
