@@ -84,7 +84,8 @@ impl Document {
                 None => return Err(format!("`{line}` is neither a file nor a list of commands")),
             }
         }
-        let is_known = |command: &&String| PROGRAMS.iter().any(|p| command.split(' ').next() == Some(p));
+        let program = |command: &str| command.split(' ').find(|word| !word.contains('=')).map(String::from);
+        let is_known = |command: &&String| program(command).is_some_and(|p| PROGRAMS.contains(&p.as_str()));
         match document.commands.iter().find(|command| !is_known(command)) {
             Some(command) => Err(format!("`{command}` calls no program of documents")),
             None => Ok(document),
