@@ -11,6 +11,7 @@
 use std::fmt::Write as _;
 
 use check::Program;
+use check::signature::ParamSig;
 use check::tables::FuncRef;
 use check::types::{Ty, TyKind};
 use check::{Direction, Subst};
@@ -85,37 +86,31 @@ pub struct Kernel {
 
 /// Analyses the loss: its differentiable parameters are fitted, the others come from the items.
 pub fn loss(program: &mut Program, func: &FuncRef, items: &Items) -> Result<(Vec<Fitted>, Function), Error> {
-    let signature = program.func_signature(func);
-    let name = program.ast.name(program.ast.decls[func.decl].name).to_string();
+    let (mut function, params) = read(program, func);
+    let name = function.name.clone();
     let mut fitted = Vec::new();
-    let mut arguments = Vec::new();
-    for param in &signature.params {
-        let param_name =
-            param.decl.map_or(String::new(), |d| program.ast.name(program.ast.decls[d].name).to_string());
-        if !matches!(param.dir, Direction::In | Direction::ConstRef) {
-            return Err(Error::input(format!(
-                "`{name}`: parameter `{param_name}` is written; a loss only reads"
-            )));
+    for (param, sig) in params {
+        if !matches!(sig.dir, Direction::In | Direction::ConstRef) {
+            return Err(Error::input(format!("`{name}`: parameter `{param}` is written; a loss only reads")));
         }
-        if param.differentiable && !param.no_diff {
-            arguments.push(Argument::Fitted(fitted.len()));
-            fitted.push(fitted_param(program, &name, param_name, param.ty)?);
+        if sig.differentiable && !sig.no_diff {
+            function.arguments.push(Argument::Fitted(fitted.len()));
+            fitted.push(fitted_param(program, &name, param, sig.ty)?);
         } else {
-            let ty = program.type_name(param.ty);
-            check_column(program, items, &name, &param_name, param.ty)?;
-            arguments.push(Argument::Item(param_name, ty));
+            function.arguments.push(item(program, items, &name, param, sig.ty)?);
         }
     }
     if fitted.is_empty() {
         return Err(Error::input(format!("`{name}` has no differentiable parameter to fit")));
     }
-    let result = program.type_name(signature.ret);
-    if !matches!(result.as_str(), "float" | "double" | "half") || !signature.ret_differentiable {
+    let is_differentiable = program.func_signature(func).ret_differentiable;
+    if !matches!(function.result.as_str(), "float" | "double" | "half") || !is_differentiable {
         return Err(Error::input(format!(
-            "`{name}` returns `{result}`; a loss returns a differentiable `float`, `double` or `half`"
+            "`{name}` returns `{}`; a loss returns a differentiable `float`, `double` or `half`",
+            function.result
         )));
     }
-    Ok((fitted, Function { name, arguments, result }))
+    Ok((fitted, function))
 }
 
 /// Analyses a function that is evaluated for each item with the fitted parameters.
@@ -125,42 +120,43 @@ pub fn render(
     items: &Items,
     fitted: &[Fitted],
 ) -> Result<Function, Error> {
-    let signature = program.func_signature(func);
-    let name = program.ast.name(program.ast.decls[func.decl].name).to_string();
-    let mut arguments = Vec::new();
-    for param in &signature.params {
-        let param_name =
-            param.decl.map_or(String::new(), |d| program.ast.name(program.ast.decls[d].name).to_string());
-        if let Some(k) = fitted.iter().position(|f| f.name == param_name) {
-            arguments.push(Argument::Fitted(k));
-        } else {
-            check_column(program, items, &name, &param_name, param.ty)?;
-            arguments.push(Argument::Item(param_name, program.type_name(param.ty)));
-        }
+    let (mut function, params) = read(program, func);
+    for (param, sig) in params {
+        function.arguments.push(match fitted.iter().position(|f| f.name == param) {
+            Some(k) => Argument::Fitted(k),
+            None => item(program, items, &function.name, param, sig.ty)?,
+        });
     }
-    Ok(Function { name, arguments, result: program.type_name(signature.ret) })
+    Ok(function)
 }
 
 /// Analyses a function that computes an element's initial value from its `index`, the `count` of all
 /// elements, and an item.
 pub fn initial(program: &mut Program, func: &FuncRef, items: &Items) -> Result<Function, Error> {
-    let signature = program.func_signature(func);
-    let name = program.ast.name(program.ast.decls[func.decl].name).to_string();
-    let mut arguments = Vec::new();
-    for param in &signature.params {
-        let param_name =
-            param.decl.map_or(String::new(), |d| program.ast.name(program.ast.decls[d].name).to_string());
-        let ty = program.type_name(param.ty);
-        arguments.push(match param_name.as_str() {
-            "index" => Argument::Index(ty),
-            "count" => Argument::Count(ty),
-            _ => {
-                check_column(program, items, &name, &param_name, param.ty)?;
-                Argument::Item(param_name, ty)
-            }
+    let (mut function, params) = read(program, func);
+    for (param, sig) in params {
+        function.arguments.push(match param.as_str() {
+            "index" => Argument::Index(program.type_name(sig.ty)),
+            "count" => Argument::Count(program.type_name(sig.ty)),
+            _ => item(program, items, &function.name, param, sig.ty)?,
         });
     }
-    Ok(Function { name, arguments, result: program.type_name(signature.ret) })
+    Ok(function)
+}
+
+/// A function without arguments, and its parameters with their names.
+fn read(program: &mut Program, func: &FuncRef) -> (Function, Vec<(String, ParamSig)>) {
+    let signature = program.func_signature(func);
+    let name_of = |decl| program.ast.name(program.ast.decls[decl].name).to_string();
+    let named = |param: ParamSig| (param.decl.map_or_else(String::new, name_of), param);
+    let (name, params) = (name_of(func.decl), signature.params.into_iter().map(named).collect());
+    (Function { name, arguments: Vec::new(), result: program.type_name(signature.ret) }, params)
+}
+
+/// An argument that comes from the items.
+fn item(program: &mut Program, items: &Items, func: &str, name: String, ty: Ty) -> Result<Argument, Error> {
+    check_column(program, items, func, &name, ty)?;
+    Ok(Argument::Item(name, program.type_name(ty)))
 }
 
 fn fitted_param(program: &mut Program, loss: &str, name: String, ty: Ty) -> Result<Fitted, Error> {
