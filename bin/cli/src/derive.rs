@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use driver::bind::Bind;
-use driver::call::{Callee, Direction, parse_arguments};
+use driver::call::{Callee, Direction, Number, parse_arguments};
 use driver::gradcheck::{self, Entry, Random, Verdict};
 use driver::launch::CodeOptions;
 use driver::pipeline::{self, Loaded, Options};
@@ -37,77 +37,60 @@ pub(crate) fn grad(args: &GradArgs) -> u8 {
         let Called { mut callee, .. } = callee(&args.call, session, (request, &options), Some(direction))?;
         let point = callee.point(&named, &mut |_| None)?;
         let value = callee.value(&point)?;
-        let outputs: Vec<_> = callee.outputs.iter().filter(|n| n.diff).cloned().collect();
-        let mut text = String::new();
-        let mut json = format!("{{\"value\":{}", object(&callee.output_texts(&value, true)));
-        let _ = writeln!(text, "value");
-        list(&mut text, &callee.output_texts(&value, false));
-        match args.mode {
+        let names = |numbers: &[Number]| -> Vec<String> {
+            numbers.iter().filter(|n| n.diff).map(|n| n.name.clone()).collect()
+        };
+        let (inputs, outputs) = (names(&callee.inputs), names(&callee.outputs));
+        let mut text = format!("value\n{}", list("  ", &callee.output_texts(&value, false)));
+        let value = object(&callee.output_texts(&value, true));
+        let mut parts = Vec::new();
+        let key = match args.mode {
             Mode::Forward | Mode::Reverse => {
-                let rows = match args.mode {
-                    Mode::Forward => callee.forward(&point)?,
-                    Mode::Reverse | Mode::Hessian | Mode::Hvp => callee.reverse(&point)?,
+                let rows = match direction {
+                    Direction::Forward => callee.forward(&point)?,
+                    Direction::Reverse => callee.reverse(&point)?,
                 };
-                if let [row] = &rows[..] {
-                    let _ = writeln!(text, "gradient");
-                    list(&mut text, &callee.gradient_texts(row, false));
-                    let _ = write!(json, ",\"gradient\":{}", object(&callee.gradient_texts(row, true)));
-                } else {
-                    json += ",\"jacobian\":{";
-                    for (k, (row, output)) in rows.iter().zip(&outputs).enumerate() {
-                        let _ = writeln!(text, "gradient of {}", output.name);
-                        list(&mut text, &callee.gradient_texts(row, false));
-                        let comma = if k > 0 { "," } else { "" };
-                        let gradient = object(&callee.gradient_texts(row, true));
-                        let _ = write!(json, "{comma}\"{}\":{gradient}", output.name);
-                    }
-                    json.push('}');
+                let is_one = rows.len() == 1;
+                for (row, output) in rows.iter().zip(&outputs) {
+                    let of = if is_one { String::new() } else { format!(" of {output}") };
+                    text += &format!("gradient{of}\n{}", list("  ", &callee.gradient_texts(row, false)));
+                    parts.push((output.clone(), object(&callee.gradient_texts(row, true))));
                 }
+                if is_one { "gradient" } else { "jacobian" }
             }
             Mode::Hvp => {
                 let along = callee.point(&along, &mut |_| Some(0))?;
-                json += ",\"hvp\":{";
                 for (k, output) in outputs.iter().enumerate() {
                     let row = callee.hessian_vector(&point, k, &along)?;
-                    let _ = writeln!(text, "hessian of {} times the direction", output.name);
-                    list(&mut text, &callee.gradient_texts(&row, false));
-                    let comma = if k > 0 { "," } else { "" };
-                    let product = object(&callee.gradient_texts(&row, true));
-                    let _ = write!(json, "{comma}\"{}\":{product}", output.name);
+                    text += &format!("hessian of {output} times the direction\n");
+                    text += &list("  ", &callee.gradient_texts(&row, false));
+                    parts.push((output.clone(), object(&callee.gradient_texts(&row, true))));
                 }
-                json.push('}');
+                "hvp"
             }
             Mode::Hessian => {
-                let inputs: Vec<_> = callee.inputs.iter().filter(|n| n.diff).cloned().collect();
-                json += ",\"hessian\":{";
-                for (k, output) in outputs.iter().enumerate() {
-                    let rows = callee.hessian(&point, k)?;
-                    let gradient = &callee.reverse(&point)?[k];
-                    let _ = writeln!(text, "gradient of {}", output.name);
-                    list(&mut text, &callee.gradient_texts(gradient, false));
-                    let _ = writeln!(text, "hessian of {}", output.name);
-                    let comma = if k > 0 { "," } else { "" };
-                    let _ = write!(json, "{comma}\"{}\":{{", output.name);
-                    for (r, (row, input)) in rows.iter().zip(&inputs).enumerate() {
-                        let _ = writeln!(text, "  d/d {}", input.name);
-                        let texts = callee.gradient_texts(row, false);
-                        let indented: Vec<_> =
-                            texts.into_iter().map(|(n, v)| (format!("  {n}"), v)).collect();
-                        list(&mut text, &indented);
-                        let comma = if r > 0 { "," } else { "" };
-                        let _ = write!(
-                            json,
-                            "{comma}\"{}\":{}",
-                            input.name,
-                            object(&callee.gradient_texts(row, true))
-                        );
+                let gradients = callee.reverse(&point)?;
+                for (k, (output, gradient)) in outputs.iter().zip(&gradients).enumerate() {
+                    text += &format!("gradient of {output}\n");
+                    text += &list("  ", &callee.gradient_texts(gradient, false));
+                    text += &format!("hessian of {output}\n");
+                    let mut rows = Vec::new();
+                    for (row, input) in callee.hessian(&point, k)?.iter().zip(&inputs) {
+                        text +=
+                            &format!("  d/d {input}\n{}", list("    ", &callee.gradient_texts(row, false)));
+                        rows.push((input.clone(), object(&callee.gradient_texts(row, true))));
                     }
-                    json.push('}');
+                    parts.push((output.clone(), object(&rows)));
                 }
-                json.push('}');
+                "hessian"
             }
-        }
-        report::out(&if args.call.json { json + "}\n" } else { text });
+        };
+        let derivatives = match &parts[..] {
+            [(_, gradient)] if key == "gradient" => gradient.clone(),
+            parts => object(parts),
+        };
+        let json = format!("{{\"value\":{value},\"{key}\":{derivatives}}}\n");
+        report::out(if args.call.json { &json } else { &text });
         Ok(0)
     })
 }
@@ -205,12 +188,10 @@ pub(crate) fn range(text: &str) -> Result<(f64, f64), Stop> {
     report::range(text).ok_or_else(|| Stop::Usage(format!("`--range {text}`: expected finite LO,HI")))
 }
 
-fn list(text: &mut String, values: &[(String, String)]) {
-    for (name, value) in values {
-        let _ = writeln!(text, "  {name} = {value}");
-    }
-    if values.is_empty() {
-        let _ = writeln!(text, "  (none)");
+fn list(indent: &str, values: &[(String, String)]) -> String {
+    match values {
+        [] => format!("{indent}(none)\n"),
+        values => values.iter().map(|(name, value)| format!("{indent}{name} = {value}\n")).collect(),
     }
 }
 

@@ -1,6 +1,5 @@
 //! `run`: binds memory, dispatches a kernel and prints buffers. Scripts depend on the printed format.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -215,52 +214,38 @@ fn print(
         Some(names) => names.iter().any(|n| n == name),
         None => !outputs.files.iter().any(|f| f.0 == name),
     };
-    let unused: Vec<&Unused> = unused.iter().filter(|u| wanted(&u.name)).collect();
     let in_file = |name: &str| outputs.files.iter().any(|f| f.0 == name);
-    let shown: Vec<_> = match &outputs.printed {
-        Some(names) => names.iter().filter_map(|n| Some((n.clone(), runner.find(n)?))).collect(),
+    let globals: Vec<_> = match &outputs.printed {
+        Some(names) => names.iter().filter_map(|n| Some((&n[..], runner.find(n)?))).collect(),
         None => runner
             .globals()
             .filter(|(g, _)| runner.is_writable(*g) && !runner.of_pointers(*g) && !in_file(runner.name(*g)))
-            .map(|(g, _)| (runner.name(g).to_owned(), g))
+            .map(|(g, _)| (runner.name(g), g))
             .collect(),
     };
+    let globals = globals.into_iter().map(|(name, g)| {
+        let shape = runner.tensor(g).map(|t| &t.shape[..]);
+        (name, mem, runner.element_of(g), runner.bytes_of(g), shape)
+    });
+    let unused = unused.iter().filter(|u| wanted(&u.name));
+    let shown = globals.chain(unused.map(|u| (&u.name[..], &u.mem, u.element, &u.bytes[..], None)));
     let mut text = String::new();
     if args.json {
-        let mut buffers: Vec<String> = shown
-            .iter()
-            .map(|(name, global)| {
-                let shape = runner.tensor(*global).map(|t| &t.shape[..]);
-                let json =
-                    output::buffer_json(mem, runner.element_of(*global), runner.bytes_of(*global), shape);
-                format!("{}:{json}", serde_json::Value::from(name.as_str()))
+        let quoted = |text: &str| serde_json::Value::from(text).to_string();
+        let buffers: Vec<String> = shown
+            .map(|(name, mem, element, bytes, shape)| {
+                format!("{}:{}", quoted(name), output::buffer_json(mem, element, bytes, shape))
             })
             .collect();
-        buffers.extend(unused.iter().map(|u| {
-            format!(
-                "{}:{}",
-                serde_json::Value::from(u.name.as_str()),
-                output::buffer_json(&u.mem, u.element, &u.bytes, None)
-            )
-        }));
-        let _ = write!(
-            text,
-            "{{\"buffers\":{{{}}},\"stdout\":{}",
-            buffers.join(","),
-            serde_json::Value::from(stdout)
-        );
+        text += &format!("{{\"buffers\":{{{}}},\"stdout\":{}", buffers.join(","), quoted(stdout));
         if let Some(seconds) = seconds {
             let list: Vec<String> = seconds.iter().map(|s| format!("{s}")).collect();
-            let _ = write!(text, ",\"seconds\":[{}]", list.join(","));
+            text += &format!(",\"seconds\":[{}]", list.join(","));
         }
         text.push_str("}\n");
     } else {
-        for (name, global) in &shown {
-            let values = output::buffer_text(mem, runner.element_of(*global), runner.bytes_of(*global));
-            let _ = writeln!(text, "{name}: {values}");
-        }
-        for u in unused {
-            let _ = writeln!(text, "{}: {}", u.name, output::buffer_text(&u.mem, u.element, &u.bytes));
+        for (name, mem, element, bytes, _) in shown {
+            text += &format!("{name}: {}\n", output::buffer_text(mem, element, bytes));
         }
     }
     report::out(&text);

@@ -99,6 +99,11 @@ fn is_there(need: &str) -> bool {
         "llvm" => cfg!(feature = "llvm"),
         "no-llvm" => cfg!(not(feature = "llvm")),
         "gpu" => cfg!(feature = "gpu"),
+        "cuda" => cfg!(feature = "cuda"),
+        "no-cuda-device" => {
+            let devices = Command::new(PULLBACK).arg("devices").output();
+            devices.is_ok_and(|out| !String::from_utf8_lossy(&out.stdout).contains("CUDA"))
+        }
         "no-wgpu" => cfg!(not(feature = "wgpu")),
         "linux" => cfg!(target_os = "linux"),
         "cc" => Command::new("cc").arg("--version").stdout(Stdio::null()).status().is_ok(),
