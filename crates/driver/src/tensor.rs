@@ -107,34 +107,27 @@ impl Runner {
         let at = found.ok_or_else(|| Error::input(format!("`{name}` is no tensor")))?;
         let (data, layout) = (self.tensors[at].data, self.tensors[at].layout);
         let element = self.element_of(data);
-        let leaves = bind::scalars(self.mem(), element);
-        let scalar = leaves.first().map_or(4, |l| l.1.bytes());
         let n_words = self.mem().size(self.element_of(layout)) / 4;
         let within = shape_within(self.mem(), element);
         let wrong = |why: String| Error::input(format!("`{name}`: {why}"));
         if !shape.ends_with(&within) {
             return Err(wrong(format!("a tensor whose shape ends with {within:?} is needed, not {shape:?}")));
         }
-        let words = if n_words == VIEW_WORDS {
+        if n_words == VIEW_WORDS {
             if shape.len() > MAX_RANK {
                 let n = shape.len();
                 return Err(wrong(format!("a tensor has at most {MAX_RANK} dimensions, this one has {n}")));
             }
-            view_words(shape, strides, leaves.len(), scalar)
         } else {
-            let rank = (n_words as usize).saturating_sub(1) / 2;
-            if shape.len() != rank + within.len() {
-                let rank = rank + within.len();
+            let rank = (n_words as usize).saturating_sub(1) / 2 + within.len();
+            if shape.len() != rank {
                 return Err(wrong(format!(
                     "a tensor of {rank} dimensions is needed, not of shape {shape:?}"
                 )));
             }
-            shape_words(shape, strides, rank, leaves.len())
-        };
-        let words: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        }
         self.bind_foreign(data, memory);
-        self.bind_global(layout, &words);
-        self.tensors[at].shape = shape.to_vec();
+        self.set_layout(at, shape.to_vec(), strides);
         Ok(())
     }
 
@@ -144,22 +137,16 @@ impl Runner {
         let found = self.tensors.iter().position(|t| t.name == name);
         let found = found.and_then(|at| self.tensors[at].texture.map(|dims| (at, dims)));
         let (at, dims) = found.ok_or_else(|| Error::input(format!("`{name}` is no texture")))?;
-        let (data, layout) = (self.tensors[at].data, self.tensors[at].layout);
+        let data = self.tensors[at].data;
         let element = self.element_of(data);
-        let (lanes, bytes) = (bind::scalars(self.mem(), element).len(), self.mem().size(element));
+        let bytes = self.mem().size(element);
         let texels = texture::count(size, dims);
         if size.contains(&0) || texels.and_then(|n| n.checked_mul(bytes)) != Some(memory.len() as u64) {
             let why = format!("{} bytes are no texels of {bytes} for the size {size:?}", memory.len());
             return Err(Error::input(format!("`{name}`: {why}")));
         }
         self.bind_foreign(data, memory);
-        let words: Vec<u8> = size.iter().flat_map(|n| n.to_le_bytes()).collect();
-        self.bind_global(layout, &words);
-        let mut shape: Vec<usize> = size[..dims.all].iter().rev().map(|&n| n as usize).collect();
-        if lanes > 1 {
-            shape.push(lanes);
-        }
-        self.tensors[at].shape = shape;
+        self.set_size(at, dims, size);
         Ok(())
     }
 
@@ -182,33 +169,45 @@ impl Runner {
     }
 
     fn bind_texture(&mut self, at: usize, dims: Dimensions, bind: &Bind) -> Result<(), Error> {
-        let (data, layout) = (self.tensors[at].data, self.tensors[at].layout);
+        let data = self.tensors[at].data;
         let leaves = bind::scalars(self.mem(), self.element_of(data));
         let scalar = leaves.first().map_or(Scalar::F32, |l| l.1);
         let texture = texture::read(&bind.value, dims, scalar, leaves.len())
             .map_err(|why| Error::input(format!("`--bind {}`: {why}", bind.name)))?;
-        let size: Vec<u8> = texture.size.iter().flat_map(|n| n.to_le_bytes()).collect();
         self.bind_global(data, &texture.bytes);
-        self.bind_global(layout, &size);
-        let mut shape: Vec<usize> = texture.size[..dims.all].iter().rev().map(|&n| n as usize).collect();
-        if leaves.len() > 1 {
-            shape.push(leaves.len());
-        }
-        self.tensors[at].shape = shape;
+        self.set_size(at, dims, texture.size);
         Ok(())
     }
 
+    /// Sets the size of a texture: width, height, depth or layers, and levels.
+    fn set_size(&mut self, at: usize, dims: Dimensions, size: [u32; 4]) {
+        let Tensor { data, layout, .. } = self.tensors[at];
+        let lanes = bind::scalars(self.mem(), self.element_of(data)).len();
+        let words: Vec<u8> = size.iter().flat_map(|n| n.to_le_bytes()).collect();
+        self.bind_global(layout, &words);
+        let mut shape: Vec<usize> = size[..dims.all].iter().rev().map(|&n| n as usize).collect();
+        if lanes > 1 {
+            shape.push(lanes);
+        }
+        self.tensors[at].shape = shape;
+    }
+
     fn set_tensor(&mut self, at: usize, bytes: &[u8], shape: Vec<usize>) {
-        let (data, layout) = (self.tensors[at].data, self.tensors[at].layout);
+        self.bind_global(self.tensors[at].data, bytes);
+        let strides = dense(&shape);
+        self.set_layout(at, shape, &strides);
+    }
+
+    /// Sets the shape of a tensor and its strides, both counted in numbers.
+    fn set_layout(&mut self, at: usize, shape: Vec<usize>, strides: &[usize]) {
+        let Tensor { data, layout, .. } = self.tensors[at];
         let leaves = bind::scalars(self.mem(), self.element_of(data));
         let scalar = leaves.first().map_or(4, |l| l.1.bytes());
-        let n_words = self.mem().size(self.element_of(layout)) / 4;
-        let words = match n_words {
-            VIEW_WORDS => view_words(&shape, &dense(&shape), leaves.len(), scalar),
-            n => shape_words(&shape, &dense(&shape), (n as usize).saturating_sub(1) / 2, leaves.len()),
+        let words = match self.mem().size(self.element_of(layout)) / 4 {
+            VIEW_WORDS => view_words(&shape, strides, leaves.len(), scalar),
+            n => shape_words(&shape, strides, (n as usize).saturating_sub(1) / 2, leaves.len()),
         };
         let words: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-        self.bind_global(data, bytes);
         self.bind_global(layout, &words);
         self.tensors[at].shape = shape;
     }
