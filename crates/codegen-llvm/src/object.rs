@@ -164,9 +164,10 @@ pub(crate) fn objects(
     Ok((objects?, times))
 }
 
-/// The error for a text that LLVM rejects.
+/// The error for a text that LLVM rejects, which is a bug unless there is no LLVM.
 pub(crate) fn failed(why: String) -> Unsupported {
-    Unsupported { backend: NAME, op: format!("the module: {why}"), span: Span::NONE, internal: true }
+    let internal = api().is_ok();
+    Unsupported { backend: NAME, op: format!("the module: {why}"), span: Span::NONE, internal }
 }
 
 /// Compiles the whole text to one object file for the system's linker.
