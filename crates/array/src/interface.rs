@@ -82,29 +82,39 @@ pub(crate) fn number(program: &Program, val: &Val) -> Value {
     program.val_int(val, &Subst::default()).map_or(Value::Null, Value::from)
 }
 
-/// Describes a type.
-pub(crate) fn ty(program: &mut Program, of: Ty) -> Value {
-    let name = program.type_name(of);
-    match program.types[of].clone() {
+/// Describes a type that is made of others, which `part` describes; `None` for all other types.
+pub(crate) fn composite(program: &mut Program, of: Ty, part: fn(&mut Program, Ty) -> Value) -> Option<Value> {
+    Some(match program.types[of].clone() {
         TyKind::Void => json!({ "kind": "void" }),
-        TyKind::Scalar(scalar) => json!({ "kind": "scalar", "name": scalar.name() }),
-        TyKind::Enum(_) => json!({ "kind": "scalar", "name": Scalar::Int.name() }),
         TyKind::Vector(element, n) => {
-            json!({ "kind": "vector", "element": ty(program, element), "n": number(program, &n) })
+            json!({ "kind": "vector", "element": part(program, element), "n": number(program, &n) })
         }
         TyKind::Matrix(element, rows, columns, _) => json!({
             "kind": "matrix",
-            "element": ty(program, element),
+            "element": part(program, element),
             "rows": number(program, &rows),
             "columns": number(program, &columns),
         }),
         TyKind::Array(element, Some(n)) => {
-            json!({ "kind": "array", "element": ty(program, element), "n": number(program, &n) })
+            json!({ "kind": "array", "element": part(program, element), "n": number(program, &n) })
         }
         TyKind::Tuple(parts) => {
-            let parts: Vec<Value> = parts.into_iter().map(|part| ty(program, part)).collect();
+            let parts: Vec<Value> = parts.into_iter().map(|of| part(program, of)).collect();
             json!({ "kind": "tuple", "parts": parts })
         }
+        _ => return None,
+    })
+}
+
+/// Describes a type.
+pub(crate) fn ty(program: &mut Program, of: Ty) -> Value {
+    if let Some(found) = composite(program, of, ty) {
+        return found;
+    }
+    let name = program.type_name(of);
+    match program.types[of].clone() {
+        TyKind::Scalar(scalar) => json!({ "kind": "scalar", "name": scalar.name() }),
+        TyKind::Enum(_) => json!({ "kind": "scalar", "name": Scalar::Int.name() }),
         TyKind::Struct(decl, args) if program.is_core(decl) => {
             let element = match args.first() {
                 Some(check::types::GenericArg::Type(element)) => ty(program, *element),

@@ -24,7 +24,7 @@ use syntax::{DeclId, ExprId};
 
 use crate::declarations;
 use crate::error::Error;
-use crate::interface::{name_of, number};
+use crate::interface::{composite, name_of, number};
 
 /// A question about a program.
 #[derive(Clone, Debug)]
@@ -403,8 +403,10 @@ pub(crate) fn describe(program: &mut Program, of: Ty) -> Value {
 }
 
 fn kind(program: &mut Program, of: Ty) -> Value {
+    if let Some(found) = composite(program, of, describe) {
+        return found;
+    }
     match program.types[of].clone() {
-        TyKind::Void => json!({ "kind": "void" }),
         TyKind::Scalar(scalar) => json!({ "kind": "scalar", "scalar": scalar.name() }),
         TyKind::Enum(decl) => {
             let tag = program.enum_tag(decl);
@@ -414,22 +416,8 @@ fn kind(program: &mut Program, of: Ty) -> Value {
             };
             json!({ "kind": "enum", "scalar": scalar.name() })
         }
-        TyKind::Vector(element, n) => {
-            json!({ "kind": "vector", "element": describe(program, element), "n": number(program, &n) })
-        }
-        TyKind::Matrix(element, rows, columns, _) => json!({
-            "kind": "matrix",
-            "element": describe(program, element),
-            "rows": number(program, &rows),
-            "columns": number(program, &columns),
-        }),
-        TyKind::Array(element, n) => {
-            let n = n.map_or(json!(0), |n| number(program, &n));
-            json!({ "kind": "array", "element": describe(program, element), "n": n })
-        }
-        TyKind::Tuple(parts) => {
-            let parts: Vec<Value> = parts.into_iter().map(|part| describe(program, part)).collect();
-            json!({ "kind": "tuple", "parts": parts })
+        TyKind::Array(element, None) => {
+            json!({ "kind": "array", "element": describe(program, element), "n": 0 })
         }
         TyKind::Param(decl) => json!({ "kind": "generic", "parameter": name_of(program, decl) }),
         // The target is not described, since a struct may contain a pointer to itself.
