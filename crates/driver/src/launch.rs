@@ -65,10 +65,8 @@ pub struct Runner {
     program: Arc<dyn Program>,
     buffers: run::Buffers,
     bound: Vec<bool>,
-    deterministic: bool,
-    flush_subnormals: bool,
-    memory: Option<u64>,
-    seconds: Option<f64>,
+    /// The options of every dispatch.
+    options: run::Options<'static>,
     /// By entry point: the error for a launch that takes too long.
     overdue: Vec<Arc<Diagnostic>>,
     console: Option<Arc<dyn Console>>,
@@ -190,10 +188,13 @@ impl Runner {
         };
         let overdue = options.seconds.map_or_else(Vec::new, overdue);
         Runner {
-            deterministic: options.deterministic,
-            flush_subnormals: options.flush_subnormals,
-            memory: options.memory,
-            seconds: options.seconds,
+            options: run::Options {
+                deterministic: options.deterministic,
+                flush_subnormals: options.flush_subnormals,
+                memory: options.memory,
+                seconds: options.seconds,
+                ..run::Options::default()
+            },
             overdue,
             console: None,
             stop: None,
@@ -215,10 +216,7 @@ impl Runner {
             program: self.program.clone(),
             buffers: run::Buffers::new(&self.module),
             bound: vec![false; self.module.globals.len()],
-            deterministic: self.deterministic,
-            flush_subnormals: self.flush_subnormals,
-            memory: self.memory,
-            seconds: self.seconds,
+            options: self.options,
             overdue: self.overdue.clone(),
             console: self.console.clone(),
             stop: None,
@@ -237,17 +235,6 @@ impl Runner {
     /// Sets a flag that, once true, makes dispatches end early; `None` for no such flag.
     pub fn set_stop(&mut self, stop: Option<Arc<AtomicBool>>) {
         self.stop = stop;
-    }
-
-    /// The options of a dispatch.
-    fn options(&self) -> run::Options<'static> {
-        run::Options {
-            deterministic: self.deterministic,
-            flush_subnormals: self.flush_subnormals,
-            memory: self.memory,
-            seconds: self.seconds,
-            ..run::Options::default()
-        }
     }
 
     /// Returns true while the code may still be replaced by faster code.
@@ -408,8 +395,7 @@ impl Runner {
         threads: usize,
         reads: Option<&[(Global, usize)]>,
     ) -> Result<Output, Error> {
-        let number = self.module.entries.iter().position(|e| e.name == entry);
-        let number = number.ok_or_else(|| Error::input(format!("there is no entry point `{entry}`")))?;
+        let number = self.entry(entry)?;
         self.dispatch_entry(number, groups, threads, reads)
     }
 
@@ -431,6 +417,12 @@ impl Runner {
         called.map_err(|error| stopped(error.message, error.span))
     }
 
+    /// The number of the entry point of that name.
+    fn entry(&self, name: &str) -> Result<usize, Error> {
+        let found = self.module.entries.iter().position(|e| e.name == name);
+        found.ok_or_else(|| Error::input(format!("there is no entry point `{name}`")))
+    }
+
     fn try_dispatch(
         &mut self,
         number: usize,
@@ -439,14 +431,9 @@ impl Runner {
         reads: Option<&[(Global, usize)]>,
     ) -> Result<Output, run::RunError> {
         let (console, stop) = (self.console.clone(), self.stop.clone());
-        let options = run::Options {
-            threads,
-            reads,
-            stop: stop.as_deref(),
-            console: console.as_ref(),
-            ..self.options()
-        };
-        let _watched = match (self.seconds, self.overdue.get(number)) {
+        let options =
+            run::Options { threads, reads, stop: stop.as_deref(), console: console.as_ref(), ..self.options };
+        let _watched = match (self.options.seconds, self.overdue.get(number)) {
             (Some(seconds), Some(overdue)) if !self.program.keeps_time() => watch::launch(seconds, overdue),
             _ => None,
         };
@@ -458,10 +445,9 @@ impl Runner {
 
     /// Dispatches on the interpreter, and returns the races that it finds as errors, in order of occurrence.
     pub fn find_races(&mut self, entry: &str, groups: [u32; 3]) -> Result<(Output, Vec<Diagnostic>), Error> {
-        let number = self.module.entries.iter().position(|e| e.name == entry);
-        let number = number.ok_or_else(|| Error::input(format!("there is no entry point `{entry}`")))?;
+        let number = self.entry(entry)?;
         let console = self.console.clone();
-        let options = run::Options { console: console.as_ref(), ..self.options() };
+        let options = run::Options { console: console.as_ref(), ..self.options };
         let (done, races) = run::find_races(&self.module, number, groups, &mut self.buffers, options);
         let races = races.iter().map(|race| self.race(race)).collect();
         Ok((self.finished(done).map_err(with_thread)?, races))
