@@ -17,7 +17,7 @@ const FLOORS: [(&str, usize); 13] = [
     ("glsl", 262),
     ("reflection", 297),
     ("ptx", 321),
-    ("simulated ptx", 249),
+    ("simulated ptx", 308),
     ("device", 200),
 ];
 
