@@ -1,9 +1,7 @@
 //! Activity analysis: the values that carry a tangent, which are those that depend on an active parameter
 //! through differentiable ops.
 //!
-//! The analysis is a forward fixpoint over the whole function. The set of active values only grows, and the
-//! walk is repeated until nothing changes: loop-carried values and cells that outlive a loop need that, while
-//! straight-line code needs one walk and a second that finds nothing new. Only values of float types are ever
+//! The analysis is a forward dataflow over the whole function ([`ir::analysis::flow`]). Only values of float types are ever
 //! active. `detach`, conversions to integers, comparisons, host memory, and parameters or results that are
 //! not `diff` cut the flow.
 //!
@@ -11,7 +9,8 @@
 //! nothing.
 
 use cranelift_entity::EntitySet;
-use ir::{Func, Function, Inst, Linearity, Module, Op, Region, Types, Value};
+use ir::analysis::flow::{Direction, Flow};
+use ir::{Func, Function, Inst, Linearity, Module, Op, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::engine::{Mask, Mode};
@@ -43,17 +42,17 @@ impl Activity {
         mode: Mode,
     ) -> EntitySet<Value> {
         let src = &module.funcs[func];
-        let mut flow = Flow { activity: self, module, src, mode, active: EntitySet::new(), changed: true };
+        let is_differentiable = |v: Value| module.types.is_differentiable(src.ty(v));
+        let mut flow = Flow::new(src, &is_differentiable);
         for ((&v, slot), &named) in crate::engine::params(src).iter().zip(&src.params).zip(mask) {
-            if named && slot.diff {
-                flow.mark(v);
-            }
+            flow.join(v, &(named && slot.diff));
         }
-        while flow.changed {
-            flow.changed = false;
-            flow.region(src.body());
-        }
-        flow.active
+        let mut transfer = Transfer { activity: self, module, src, mode };
+        flow.settle(Direction::Forward, &mut |flow, inst| transfer.inst(flow, inst));
+        let facts = flow.into_facts();
+        let mut active = EntitySet::with_capacity(src.values.len());
+        active.extend(src.values.keys().filter(|&v| facts[v]));
+        active
     }
 
     /// The active results of the body of `func`. While they are being computed, as in recursion: all `diff`
@@ -122,44 +121,17 @@ impl Activity {
     }
 }
 
-struct Flow<'a> {
+/// How facts pass the instructions of one function.
+struct Transfer<'a> {
     activity: &'a mut Activity,
     module: &'a Module,
     src: &'a Function,
     mode: Mode,
-    active: EntitySet<Value>,
-    changed: bool,
 }
 
-impl Flow<'_> {
-    fn mark(&mut self, v: Value) {
-        let types: &Types = &self.module.types;
-        if types.is_differentiable(self.src.ty(v)) && self.active.insert(v) {
-            self.changed = true;
-        }
-    }
-
-    fn any(&self, values: &[Value]) -> bool {
-        values.iter().any(|&v| self.active.contains(v))
-    }
-
-    fn flow(&mut self, from: &[Value], to: &[Value]) {
-        for (&from, &to) in from.iter().zip(to) {
-            if self.active.contains(from) {
-                self.mark(to);
-            }
-        }
-    }
-
-    fn region(&mut self, region: Region) {
-        for &inst in &self.src.regions[region].insts {
-            self.inst(inst);
-        }
-    }
-
-    fn inst(&mut self, inst: Inst) {
-        let src = self.src;
-        let data = &src.insts[inst];
+impl Transfer<'_> {
+    fn inst(&mut self, flow: &mut Flow<bool>, inst: Inst) {
+        let data = &self.src.insts[inst];
         match &data.op {
             Op::Add
             | Op::Sub
@@ -180,50 +152,21 @@ impl Flow<'_> {
             | Op::Select
             | Op::Local
             | Op::Load => {
-                if self.any(&data.args) {
-                    self.mark(data.results[0]);
-                }
+                flow.copy_all(&data.args, data.results[0]);
             }
-            Op::Mask => {
-                if self.active.contains(data.args[1]) {
-                    self.mark(data.results[0]);
-                }
-            }
-            Op::Store | Op::AddTo => {
-                if data.args.last().is_some_and(|&x| self.active.contains(x)) {
-                    self.mark(data.args[0]);
-                }
-            }
+            Op::Mask => flow.copy(data.args[1], data.results[0]),
+            Op::Store | Op::AddTo => flow.copy(data.args[data.args.len() - 1], data.args[0]),
             Op::SubCell => {
-                self.flow(&data.args[..1], &data.results);
-                self.flow(&data.results, &data.args[..1]);
+                flow.copy(data.args[0], data.results[0]);
+                flow.copy(data.results[0], data.args[0]);
             }
-            Op::If | Op::Switch(_) => {
-                for &arm in &data.regions {
-                    self.region(arm);
-                    self.flow(&src.regions[arm].results, &data.results);
-                }
-            }
-            Op::For(_) | Op::Loop(_) => {
-                let body = &src.regions[data.regions[0]];
-                let lead = usize::from(matches!(data.op, Op::For(_)));
-                let results = &body.results[1 - lead..];
-                let params = &body.params[lead..];
-                self.flow(&data.args[lead..], params);
-                self.region(data.regions[0]);
-                self.flow(results, params);
-                self.flow(params, &data.results);
-                let n_carried = params.len();
-                self.flow(&results[n_carried..], &data.results[n_carried..]);
-            }
+            // Control passes values on by itself.
+            Op::If | Op::Switch(_) | Op::For(_) | Op::Loop(_) => (),
             Op::Call(callee) => {
-                let mask = arg_mask(&self.module.funcs[*callee], &data.args, &self.active);
+                let slots = self.module.funcs[*callee].params.iter().zip(&data.args);
+                let mask: Mask = slots.map(|(slot, &v)| slot.diff && *flow.get(v)).collect();
                 let results = self.activity.call(self.module, *callee, &mask, self.mode);
-                for (&v, &active) in data.results.iter().zip(&results) {
-                    if active {
-                        self.mark(v);
-                    }
-                }
+                data.results.iter().zip(&results).for_each(|(&v, active)| flow.join(v, active));
             }
             // Resolved before any function that contains them is differentiated.
             Op::CallDerivative(..) | Op::CallTransposeOf(_) => (),

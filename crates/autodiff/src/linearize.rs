@@ -12,7 +12,7 @@
 //! [`crate::recursion`].
 
 use cranelift_entity::{EntitySet, SecondaryMap};
-use ir::range::Ranges;
+use ir::analysis::Bounds;
 use ir::{Builder, Defs, Func, Function, Inst, Op, Region, Slot, Type, Value};
 
 use crate::activity::arg_mask;
@@ -76,7 +76,7 @@ impl Engine<'_> {
         let mut pass = Linearize {
             src,
             defs: Defs::of(src),
-            ranges: None,
+            bounds: None,
             b: Builder::new(&mut module.types, String::new()),
             active,
             plans,
@@ -179,7 +179,7 @@ pub(crate) struct Linearize<'a> {
     pub(crate) src: &'a Function,
     pub(crate) defs: Defs,
     /// Computed when the first index is checked.
-    pub(crate) ranges: Option<Ranges>,
+    pub(crate) bounds: Option<Bounds>,
     pub(crate) b: Builder<'a>,
     pub(crate) active: EntitySet<Value>,
     plans: SecondaryMap<Inst, Plan>,

@@ -23,8 +23,8 @@
 
 use std::ops::Range;
 
+use ir::analysis::Bounds;
 use ir::build::{float_bits, float_value};
-use ir::range::Ranges;
 use ir::{Linearity, Op, Scalar, Type, TypeData, Value};
 
 use crate::linearize::Linearize;
@@ -111,8 +111,8 @@ fn outside(pass: &mut Linearize, of: Type, path: &[Value]) -> Vec<(Value, u32)> 
     let mut of = types.content(of).unwrap_or(of);
     for &i in path {
         if let TypeData::Array(_, n) | TypeData::Vector(_, n) = types[of] {
-            let ranges = pass.ranges.get_or_insert_with(|| Ranges::of(src));
-            if !ranges.below(types, src, &pass.defs, i, n.into()) {
+            let bounds = pass.bounds.get_or_insert_with(|| Bounds::of(types, src));
+            if !bounds.below(i, n.into()) {
                 checks.push((i, n));
             }
         }

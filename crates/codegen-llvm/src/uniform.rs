@@ -14,7 +14,8 @@
 //! - A function is analysed once for each set of varying parameters.
 
 use cranelift_entity::SecondaryMap;
-use ir::{Builtin, Func, Function, Inst, Module, Op, Region, Space, Span, TypeData, Value};
+use ir::analysis::Use;
+use ir::{Analyses, Builtin, Func, Function, Inst, Module, Op, Region, Space, Span, TypeData, Types, Value};
 use native::Reason;
 use rustc_hash::FxHashMap;
 
@@ -95,6 +96,7 @@ impl<'m> Analysis<'m> {
     }
 
     fn analyse(&mut self, f: &'m Function, params: &[bool]) -> Result<Facts, Reason> {
+        let counted_down = counted_down(&self.module.types, f);
         let mut walk = Walk {
             analysis: self,
             f,
@@ -102,7 +104,7 @@ impl<'m> Analysis<'m> {
             home: SecondaryMap::new(),
             root: SecondaryMap::new(),
             builtins: SecondaryMap::new(),
-            counted_down: counted_down(f),
+            counted_down,
             level: 0,
             changed: false,
         };
@@ -406,37 +408,27 @@ impl Walk<'_, '_> {
 /// the same place by all lanes. The same holds for loops whose counter is the number of trips left. Loops
 /// with stacks of their own are excluded, since lanes would push elements with different numbers at the same
 /// time.
-fn counted_down(f: &Function) -> SecondaryMap<Value, Option<Left>> {
-    let mut counts: SecondaryMap<Value, Option<Value>> = SecondaryMap::new();
+fn counted_down(types: &Types, f: &Function) -> SecondaryMap<Value, Option<Left>> {
+    let analyses = Analyses::of(types, f);
     let mut left: SecondaryMap<Value, Option<Left>> = SecondaryMap::new();
-    let mut defs: SecondaryMap<Value, Option<Inst>> = SecondaryMap::new();
-    for (inst, data) in f.insts.iter() {
-        data.results.iter().for_each(|&r| defs[r] = Some(inst));
-        if let Op::For(info) = data.op
-            && data.results.len() < data.args.len()
-        {
-            let i = f.regions[data.regions[0]].params[0];
-            counts[i] = (!info.down).then_some(data.args[0]);
-            left[i] = info.down.then_some(Left::Counter);
-        }
-    }
-    let def = |v: Value| defs[v].map(|inst| &f.insts[inst]);
-    let is_last = |v: Value, n: Value| {
-        def(v).is_some_and(|d| {
-            d.op == Op::Sub && d.args[0] == n && def(d.args[1]).is_some_and(|one| one.op == Op::Const(1))
-        })
-    };
-    for data in f.insts.values() {
-        for (k, &i) in data.args.iter().enumerate() {
-            let Some(n) = counts[i] else { continue };
-            if data.op == Op::Sub && k == 1 && is_last(data.args[0], n) {
-                left[i] = Some(Left::Subtracted);
-            } else {
-                (counts[i], left[i]) = (None, None);
+    f.walk(f.body(), &mut |inst| {
+        let data = &f.insts[inst];
+        let Op::For(info) = data.op else { return };
+        let i = f.regions[data.regions[0]].params[0];
+        // The trip that is left is computed by a subtraction from the last one.
+        let is_mirror = |at: &Use| match *at {
+            Use::Operand(user, 1) => {
+                f.insts[user].op == Op::Sub && analyses.trip(f.insts[user].results[0]) == Some(inst)
             }
-        }
-    }
-    let yielded = f.regions.values().flat_map(|region| &region.results);
-    yielded.filter(|&&v| counts[v].is_some()).for_each(|&v| left[v] = None);
+            _ => false,
+        };
+        let uses = analyses.uses().of_value(i);
+        let makes_stacks = data.results.len() >= data.args.len();
+        left[i] = match info.down {
+            _ if makes_stacks => None,
+            true => Some(Left::Counter),
+            false => (!uses.is_empty() && uses.iter().all(is_mirror)).then_some(Left::Subtracted),
+        };
+    });
     left
 }

@@ -90,6 +90,17 @@ pub struct InstData {
     pub span: Span,
 }
 
+impl InstData {
+    /// The number of carried values of a loop; 0 for any other instruction.
+    pub fn n_carried(&self) -> usize {
+        match self.op {
+            Op::For(_) => self.args.len() - 1,
+            Op::Loop(_) => self.args.len(),
+            _ => 0,
+        }
+    }
+}
+
 /// A list of instructions with parameters and results.
 #[derive(Clone, Debug, Default)]
 pub struct RegionData {
@@ -203,6 +214,19 @@ impl Function {
     /// The single result of an instruction.
     pub fn result(&self, inst: Inst) -> Value {
         self.insts[inst].results[0]
+    }
+
+    /// Returns true if the body contains an op for which `is` is true.
+    pub fn contains(&self, is: impl Fn(&Op) -> bool) -> bool {
+        self.has_body() && self.any(self.body(), &|inst| is(&self.insts[inst].op))
+    }
+
+    /// Returns true if `is` is true for an instruction in `region` or in a nested region.
+    pub fn any(&self, region: Region, is: &dyn Fn(Inst) -> bool) -> bool {
+        self.regions[region]
+            .insts
+            .iter()
+            .any(|&inst| is(inst) || self.insts[inst].regions.iter().any(|&nested| self.any(nested, is)))
     }
 
     /// Calls `visit` for the instructions of `region` in order, an instruction before its regions.

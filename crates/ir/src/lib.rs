@@ -10,11 +10,9 @@
 //! This crate depends on no other crate of the project. `docs/ir.md` is the specification.
 #![forbid(unsafe_code)]
 
+pub mod analysis;
 pub mod build;
-mod cycles;
-pub mod defs;
 pub mod function;
-pub mod inside;
 pub mod interp;
 pub mod memory;
 pub mod module;
@@ -22,8 +20,6 @@ pub mod ops;
 pub mod parse;
 pub mod polynomials;
 pub mod print;
-pub mod range;
-pub mod room;
 pub mod scalar;
 mod spec;
 pub mod threads;
@@ -31,9 +27,8 @@ pub mod types;
 pub mod verify;
 pub mod walk;
 
+pub use analysis::{Analyses, Cycles, Defs};
 pub use build::Builder;
-pub use cycles::Cycles;
-pub use defs::Defs;
 pub use function::{
     CheckpointPolicy, Func, Function, Inline, Inst, InstData, Prefer, Region, RegionData, Slot, Span, Value,
     ValueData,

@@ -522,6 +522,21 @@ impl Math {
 }
 
 impl Op {
+    /// The index of a loop's first carried value among its operands, its body's parameters and its body's
+    /// results; zeros for any other op.
+    pub fn carried_at(&self) -> (usize, usize, usize) {
+        match self {
+            Op::For(_) => (1, 1, 0),
+            Op::Loop(_) => (0, 0, 1),
+            _ => (0, 0, 0),
+        }
+    }
+
+    /// Returns true for `for` and `loop`.
+    pub fn is_loop(&self) -> bool {
+        matches!(self, Op::For(_) | Op::Loop(_))
+    }
+
     /// The callee of any kind of call.
     pub fn callee(&self) -> Option<Func> {
         match self {

@@ -143,6 +143,11 @@ pub fn size(f: &Function, region: Region) -> usize {
     n
 }
 
+/// The number of instructions in a function's body.
+pub fn function_size(f: &Function) -> usize {
+    if f.has_body() { size(f, f.body()) } else { 0 }
+}
+
 /// The functions that a function calls by any kind of call, each once, in order.
 pub fn callees(f: &Function) -> Vec<Func> {
     let (mut seen, mut list) = (EntitySet::new(), Vec::new());

@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 
 /// Adds the checks to a module in which casts may leave a part of an element.
 pub(crate) fn check(module: &mut Module) {
-    let partial = ir::room::partial_elements(module);
+    let partial = ir::analysis::room::partial_elements(module);
     if partial.is_empty() {
         return;
     }

@@ -67,7 +67,7 @@ pub struct Plan {
 impl Plan {
     /// The plan for `roots` and all functions that they reach.
     pub fn new(module: &Module, roots: impl Iterator<Item = Func>) -> Plan {
-        let partial = ir::room::partial_elements(module);
+        let partial = ir::analysis::room::partial_elements(module);
         let mut plan = Plan { largest: 64, partial, ..Plan::default() };
         let mut callees: SecondaryMap<Func, Vec<Func>> = SecondaryMap::new();
         let inits: Vec<Func> = module.globals.values().filter_map(|g| g.init).collect();

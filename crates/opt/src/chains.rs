@@ -40,7 +40,7 @@ const LONG: usize = 32;
 const SHORT: usize = 16;
 
 /// Cuts chains; returns true if there was a long one.
-pub fn run(types: &Types, func: &mut Function) -> bool {
+pub(crate) fn run(types: &Types, func: &mut Function) -> bool {
     if !func.has_body() {
         return false;
     }

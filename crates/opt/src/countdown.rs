@@ -10,18 +10,18 @@
 
 use cranelift_entity::SecondaryMap;
 
+use ir::analysis::{Defs, is_last_trip};
 use ir::{Function, Inst, Op, Types, Value};
 
-use crate::util::{Defs, Subst};
+use crate::util::Subst;
 
 /// Turns loops round; returns true if there were any. Instructions that are no longer needed are left for
 /// `dce`.
-pub fn run(types: &Types, func: &mut Function) -> bool {
+pub(crate) fn run(types: &Types, func: &mut Function) -> bool {
     if !func.has_body() {
         return false;
     }
     let mut counters: SecondaryMap<Value, Option<Inst>> = SecondaryMap::new();
-    let mut any = false;
     func.walk(func.body(), &mut |inst| {
         let data = &func.insts[inst];
         if let Op::For(info) = data.op
@@ -29,10 +29,9 @@ pub fn run(types: &Types, func: &mut Function) -> bool {
             && data.results.len() < data.args.len()
         {
             counters[func.regions[data.regions[0]].params[0]] = Some(inst);
-            any = true;
         }
     });
-    if !any {
+    if counters.is_empty() {
         return false;
     }
     let defs = Defs::of(func);
@@ -42,7 +41,7 @@ pub fn run(types: &Types, func: &mut Function) -> bool {
         for (k, &i) in data.args.iter().enumerate() {
             let Some(of) = counters[i] else { continue };
             let n = func.insts[of].args[0];
-            if k == 1 && data.op == Op::Sub && is_last(types, func, &defs, data.args[0], n) {
+            if k == 1 && data.op == Op::Sub && is_last_trip(types, func, &defs, data.args[0], n) {
                 mirrored.push((data.results[0], i));
             } else {
                 counters[i] = None;
@@ -65,26 +64,6 @@ pub fn run(types: &Types, func: &mut Function) -> bool {
             info.down = true;
         }
     }
-    let mut insts = Vec::new();
-    func.walk(func.body(), &mut |inst| insts.push(inst));
-    for inst in insts {
-        subst.apply(func, inst);
-        for region in func.insts[inst].regions.clone() {
-            subst.apply_results(func, region);
-        }
-    }
+    subst.apply_everywhere(func);
     true
-}
-
-/// Returns true if `last` is `n - 1`.
-fn is_last(types: &Types, func: &Function, defs: &Defs, last: Value, n: Value) -> bool {
-    if let (Some((s, last)), Some((_, n))) = (defs.scalar(types, func, last), defs.scalar(types, func, n)) {
-        return n > 0 && ir::scalar::to_i64(s, n - 1) == ir::scalar::to_i64(s, last);
-    }
-    defs.inst(last).is_some_and(|inst| {
-        let data = &func.insts[inst];
-        data.op == Op::Sub
-            && data.args[0] == n
-            && matches!(defs.scalar(types, func, data.args[1]), Some((_, 1)))
-    })
 }

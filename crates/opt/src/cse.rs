@@ -1,4 +1,4 @@
-//! Common subexpression elimination: merges equal computations.
+//! Common subexpression elimination, store-to-load forwarding and dead store elimination, in one walk.
 //!
 //! Pure operations on equal operands give equal results, and a value is visible in the rest of its region and
 //! all nested regions. A table of earlier computations, with a scope for each region, therefore finds for
@@ -8,39 +8,50 @@
 //! last one, and after it; an `if` that writes gives them before the second arm and after it. Equal versions
 //! thus mean that there is no write in between on any path.
 //!
+//! A store enters the table as the load that would read it back, if its index is certainly in range (a store
+//! out of range writes nothing, and a load there gives zero). A store of the value that the table has for its
+//! place writes nothing new. A write of a place that the next write in the same region replaces, with nothing
+//! in between that may read the cell, is dead: the cell is then again of the version before that write. An
+//! `add_to` to a place that holds an absent differential is a store. So the three accesses that `a[i] += x`
+//! leaves of a cotangent, which is taken out and put back, vanish together:
+//!
+//! ```text
+//! v = load c, i; store c, i, absent; add_to c, i, v
+//! ```
+//!
+//! (Two places are the same if their operands are the same. A stack is left out, since `add_to` makes it
+//! grow.)
+//!
 //! If every arm yields the same values for several results of a control operation, or if several stacks of a
 //! loop hold the same values, only the first of them is kept: inlining joins parts of a derivative that keep
 //! the same residuals.
-//!
-//! A store enters the table as the load that would read it back, if its index is certainly in range (a store
-//! out of range writes nothing, and a load there gives zero).
 
 use std::collections::hash_map::Entry as MapEntry;
 use std::hash::{Hash, Hasher};
 
-use cranelift_entity::SecondaryMap;
+use cranelift_entity::{EntitySet, SecondaryMap};
+use ir::analysis::points_to::root_cell;
+use ir::analysis::{Bounds, Defs, Summaries, Writes};
+use ir::{Function, Inst, Op, Region, Type, Types, Value};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
-use ir::{Function, Inst, Math, Op, Region, Type, Types, Value};
+use crate::util::Subst;
 
-use crate::effects::{Effects, Facts};
-use crate::util::{Defs, Subst, carried, carried_at, root_cell};
-use ir::range::Ranges;
-
-/// Merges equal computations; returns true if anything was merged.
-pub fn run(types: &mut Types, func: &mut Function, facts: &Facts) -> bool {
+/// Merges equal computations; returns true if anything changed.
+pub(crate) fn run(types: &mut Types, func: &mut Function, summaries: &Summaries) -> bool {
     if !func.has_body() {
         return false;
     }
     let defs = Defs::of(func);
-    let ranges = Ranges::of(func);
-    let writes = Writes::of(func, &defs, facts);
+    let stores = func.contains(|op| *op == Op::Store);
+    let bounds = if stores { Bounds::of(types, func) } else { Bounds::default() };
+    let writes = Writes::of(func, &defs, summaries);
     let mut cse = Cse {
         types,
-        facts,
+        summaries,
         defs,
-        ranges,
+        bounds,
         writes,
         subst: Subst::default(),
         table: FxHashMap::default(),
@@ -48,6 +59,8 @@ pub fn run(types: &mut Types, func: &mut Function, facts: &Facts) -> bool {
         cells: SecondaryMap::new(),
         memory: 0,
         fresh: 1,
+        last: FxHashMap::default(),
+        dead: EntitySet::new(),
         changed: false,
         func,
     };
@@ -56,40 +69,15 @@ pub fn run(types: &mut Types, func: &mut Function, facts: &Facts) -> bool {
     cse.changed
 }
 
-/// The writes of each control operation, including those in nested regions.
-pub(crate) struct Writes {
-    /// For each region, the root cells that are written in it, sorted.
-    pub(crate) cells: SecondaryMap<Region, Vec<Value>>,
-    /// For each region, its other effects.
-    pub(crate) effects: SecondaryMap<Region, Effects>,
-}
-
-impl Writes {
-    pub(crate) fn of(func: &Function, defs: &Defs, facts: &Facts) -> Writes {
-        let mut writes = Writes { cells: SecondaryMap::new(), effects: SecondaryMap::new() };
-        writes.region(func, defs, facts, func.body());
-        writes
-    }
-
-    fn region(&mut self, func: &Function, defs: &Defs, facts: &Facts, region: Region) {
-        let mut cells = Vec::new();
-        let mut effects = Effects::NONE;
-        for &inst in &func.regions[region].insts {
-            if let Op::Store | Op::AddTo = func.insts[inst].op {
-                cells.push(root_cell(func, defs, func.insts[inst].args[0]));
-            }
-            effects = effects.or(facts.inst(func, defs, inst));
-            for &nested in &func.insts[inst].regions {
-                self.region(func, defs, facts, nested);
-                cells.extend(&self.cells[nested]);
-                effects = effects.or(self.effects[nested]);
-            }
-        }
-        cells.sort_unstable();
-        cells.dedup();
-        self.cells[region] = cells;
-        self.effects[region] = effects;
-    }
+/// The last write of a cell, if nothing may have read the cell since.
+struct Last {
+    inst: Inst,
+    /// The cell and the indices.
+    place: SmallVec<[Value; 4]>,
+    /// The cell's version before that write.
+    before: u32,
+    /// The place holds an absent differential.
+    is_absent: bool,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -116,9 +104,9 @@ type Entry = (Key, SmallVec<[Value; 2]>);
 struct Cse<'a> {
     types: &'a mut Types,
     func: &'a mut Function,
-    facts: &'a Facts,
+    summaries: &'a Summaries,
     defs: Defs,
-    ranges: Ranges,
+    bounds: Bounds,
     writes: Writes,
     subst: Subst,
     /// The candidates by the hash of their key; a scope ends by truncating them through `log`.
@@ -129,12 +117,17 @@ struct Cse<'a> {
     /// The version of all memory that can change.
     memory: u32,
     fresh: u32,
+    /// The last writes in the open region, by root cell.
+    last: FxHashMap<Value, Last>,
+    /// Writes that later ones replace.
+    dead: EntitySet<Inst>,
     changed: bool,
 }
 
 impl Cse<'_> {
     fn region(&mut self, region: Region) {
         let scope = self.log.len();
+        self.last.clear();
         let insts = std::mem::take(&mut self.func.regions[region].insts);
         let mut kept = Vec::with_capacity(insts.len());
         for inst in insts {
@@ -143,6 +136,8 @@ impl Cse<'_> {
                 kept.push(inst);
             }
         }
+        self.last.clear();
+        kept.retain(|&inst| !self.dead.contains(inst));
         self.func.regions[region].insts = kept;
         self.subst.apply_results(self.func, region);
         while self.log.len() > scope {
@@ -159,10 +154,11 @@ impl Cse<'_> {
 
     /// Gives fresh versions to everything that a region writes.
     fn clobber(&mut self, region: Region) {
-        for cell in self.writes.cells[region].clone() {
-            self.cells[cell] = self.new_version();
+        for &cell in self.writes.cells(region) {
+            self.fresh += 1;
+            self.cells[cell] = self.fresh;
         }
-        if self.writes.effects[region].writes {
+        if self.writes.effects(region).writes {
             self.memory = self.new_version();
         }
     }
@@ -170,13 +166,8 @@ impl Cse<'_> {
     /// Merges results for which every arm yields the same values, and stacks of the same values.
     fn twins(&mut self, inst: Inst) {
         let data = &self.func.insts[inst];
-        let (from, at) = match data.op {
-            Op::For(_) | Op::Loop(_) => {
-                let n = carried(self.func, inst);
-                (n, n + carried_at(&data.op).2)
-            }
-            _ => (0, 0),
-        };
+        let from = data.n_carried();
+        let at = from + data.op.carried_at().2;
         let mut known: FxHashMap<SmallVec<[Value; 2]>, Value> = FxHashMap::default();
         let mut twins = Vec::new();
         for (k, &result) in data.results[from..].iter().enumerate() {
@@ -197,7 +188,7 @@ impl Cse<'_> {
     fn inst(&mut self, inst: Inst) -> bool {
         let data = &self.func.insts[inst];
         if !data.regions.is_empty() {
-            let is_loop = matches!(data.op, Op::For(_) | Op::Loop(_));
+            let is_loop = data.op.is_loop();
             let regions: SmallVec<[Region; 2]> = data.regions.clone();
             for (n, &region) in regions.iter().enumerate() {
                 if is_loop {
@@ -218,13 +209,10 @@ impl Cse<'_> {
                 let root = root_cell(self.func, &self.defs, data.args[0]);
                 self.cells[root]
             }
-            Op::Store | Op::AddTo => {
-                self.write(inst);
-                return false;
-            }
+            Op::Store | Op::AddTo => return self.write(inst),
             Op::Local | Op::SubCell => return false,
             _ => {
-                let effects = self.facts.inst(self.func, &self.defs, inst);
+                let effects = self.summaries.inst(self.func, &self.defs, inst);
                 if effects.writes {
                     self.memory = self.new_version();
                     return false;
@@ -236,11 +224,7 @@ impl Cse<'_> {
             }
         };
         let key = self.key(inst, version);
-        let hash = hash(&key);
-        if let Some(list) = self.table.get(&hash)
-            && let Some((_, found)) = list.iter().rev().find(|(k, _)| *k == key)
-        {
-            let found = found.clone();
+        if let Some(found) = self.find(&key).cloned() {
             let results = self.func.insts[inst].results.clone();
             for (&old, &new) in results.iter().zip(&found) {
                 self.take_name(new, old);
@@ -249,8 +233,12 @@ impl Cse<'_> {
             self.changed = true;
             return true;
         }
-        let results = self.func.insts[inst].results.clone();
-        self.enter(hash, key, results);
+        let data = &self.func.insts[inst];
+        if data.op == Op::Load {
+            self.last.remove(&root_cell(self.func, &self.defs, data.args[0]));
+        }
+        let results = data.results.clone();
+        self.enter(key, results);
         false
     }
 
@@ -260,7 +248,13 @@ impl Cse<'_> {
         }
     }
 
-    fn enter(&mut self, hash: u64, key: Key, results: SmallVec<[Value; 2]>) {
+    fn find(&self, key: &Key) -> Option<&SmallVec<[Value; 2]>> {
+        let list = self.table.get(&hash(key))?;
+        list.iter().rev().find(|(known, _)| known == key).map(|(_, results)| results)
+    }
+
+    fn enter(&mut self, key: Key, results: SmallVec<[Value; 2]>) {
+        let hash = hash(&key);
         self.table.entry(hash).or_default().push((key, results));
         self.log.push(hash);
     }
@@ -281,34 +275,44 @@ impl Cse<'_> {
         }
     }
 
-    /// Processes a store or `add_to`: gives the cell a fresh version, and records the value that a load would
-    /// read.
-    fn write(&mut self, inst: Inst) {
-        let data = &self.func.insts[inst];
-        let args = data.args.clone();
-        let is_store = data.op == Op::Store;
+    /// Processes a store or `add_to`; returns true if it is to be removed.
+    fn write(&mut self, inst: Inst) -> bool {
+        let args = self.func.insts[inst].args.clone();
+        let (&x, place) = args.split_last().expect("a write has a value");
         let root = root_cell(self.func, &self.defs, args[0]);
+        let grows = self.types.content(self.func.ty(root)).is_none_or(|ty| self.types.has_stack(ty));
+        let last = self.last.remove(&root).filter(|last| last.place.as_slice() == place && !grows);
+        if let Some(last) = last
+            && (last.is_absent || self.func.insts[inst].op == Op::Store)
+        {
+            self.dead.insert(last.inst);
+            self.cells[root] = last.before;
+            self.func.insts[inst].op = Op::Store;
+            self.changed = true;
+        }
+        let before = self.cells[root];
+        let is_store = self.func.insts[inst].op == Op::Store;
+        let (ty, linear) = (Some(self.func.ty(x)), self.func.is_linear(x));
+        let read = |version: u32| Key { op: Op::Load, args: place.into(), ty, linear, version };
+        if is_store && !grows && self.find(&read(before)).is_some_and(|found| found[0] == x) {
+            self.changed = true;
+            return true;
+        }
         let version = self.new_version();
         self.cells[root] = version;
-        let (&x, place) = args.split_last().expect("a store has a value");
-        if !is_store || !self.in_range(place) {
-            return;
+        let is_absent = is_store && self.defs.op(self.func, x) == Some(&Op::Absent);
+        self.last.insert(root, Last { inst, place: place.into(), before, is_absent });
+        if is_store && self.in_range(place) {
+            self.enter(read(version), SmallVec::from_elem(x, 1));
         }
-        let key = Key {
-            op: Op::Load,
-            args: place.into(),
-            ty: Some(self.func.ty(x)),
-            linear: self.func.is_linear(x),
-            version,
-        };
-        self.enter(hash(&key), key, SmallVec::from_elem(x, 1));
+        false
     }
 
     fn in_range(&self, place: &[Value]) -> bool {
         let Some(mut ty) = self.types.content(self.func.ty(place[0])) else { return false };
         for &idx in &place[1..] {
             let Some(len) = crate::util::length(self.types, ty) else { return false };
-            if !self.ranges.below(self.types, self.func, &self.defs, idx, len as u64) {
+            if !self.bounds.below(idx, len.into()) {
                 return false;
             }
             let Some(element) = self.types.element(ty) else { return false };
@@ -326,9 +330,5 @@ fn hash(key: &Key) -> u64 {
 
 /// Returns true if the operands of an op can be exchanged without changing the result's bits.
 pub(crate) fn commutes(op: &Op) -> bool {
-    match op {
-        Op::Add | Op::Mul | Op::And | Op::Or | Op::Xor | Op::Eq | Op::Ne => true,
-        Op::Math(Math::Min | Math::Max) => false,
-        _ => false,
-    }
+    matches!(op, Op::Add | Op::Mul | Op::And | Op::Or | Op::Xor | Op::Eq | Op::Ne)
 }

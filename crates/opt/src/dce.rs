@@ -12,127 +12,71 @@
 //! Rust's own backend, a program may not rely on hanging. The check of `[MaxIters]` is removed along with a
 //! loop's stacks, since it only guards the stacks.
 
-use cranelift_entity::SecondaryMap;
-use cranelift_entity::packed_option::PackedOption;
+use cranelift_entity::{EntitySet, SecondaryMap};
+use ir::analysis::points_to::root_cell;
+use ir::analysis::{Defs, Summaries, Tree};
+use ir::{Function, Inst, Op, Region, Value};
 use smallvec::SmallVec;
 
-use ir::{Function, Inst, Op, Region, Value};
-
-use crate::effects::Facts;
-use crate::util::{Defs, carried, carried_at, dense, root_cell};
+use crate::util::keep_results;
 
 /// Removes dead instructions, results and carried values; returns true if anything was removed.
-pub fn run(func: &mut Function, facts: &Facts) -> bool {
+pub(crate) fn run(func: &mut Function, summaries: &Summaries) -> bool {
     if !func.has_body() {
         return false;
     }
-    let mut marker = Marker {
-        defs: Defs::of(func),
-        place: dense(func.insts.len()),
-        holder: dense(func.regions.len()),
-        param_of: dense(func.values.len()),
-        number: dense(func.values.len()),
-        writers: SecondaryMap::new(),
-        live: dense(func.values.len()),
-        live_inst: dense(func.insts.len()),
-        todo: Vec::new(),
-        func,
-    };
-    let body = marker.func.body();
+    let (defs, tree) = (Defs::of(func), Tree::of(func));
     let mut roots = Vec::new();
-    marker.index(body, facts, &mut roots);
-    for inst in roots {
-        marker.inst(inst);
-    }
-    let results = marker.func.regions[body].results.clone();
-    for v in results {
-        marker.value(v);
-    }
+    let mut writers: SecondaryMap<Value, Vec<Inst>> = SecondaryMap::new();
+    func.walk(func.body(), &mut |inst| match func.insts[inst].op {
+        Op::Store | Op::AddTo => writers[root_cell(func, &defs, func.insts[inst].args[0])].push(inst),
+        _ if summaries.inst(func, &defs, inst).writes => roots.push(inst),
+        _ => {}
+    });
+    let (live, live_inst) = (EntitySet::with_capacity(func.values.len()), EntitySet::new());
+    let mut marker = Marker { func, defs, tree, writers, live, live_inst, todo: Vec::new() };
+    roots.into_iter().for_each(|inst| marker.inst(inst));
+    func.regions[func.body()].results.iter().for_each(|&v| marker.value(v));
     marker.spread();
     let Marker { live, live_inst, .. } = marker;
-    sweep(func, body, &live, &live_inst)
+    sweep(func, func.body(), &live, &live_inst)
 }
 
 struct Marker<'a> {
     func: &'a Function,
     defs: Defs,
-    /// The region that lists an instruction.
-    place: SecondaryMap<Inst, PackedOption<Region>>,
-    /// The instruction that holds a region.
-    holder: SecondaryMap<Region, PackedOption<Inst>>,
-    /// For parameters of regions: the region and the parameter's number.
-    param_of: SecondaryMap<Value, Option<(Region, u32)>>,
-    /// The number of a value among its instruction's results.
-    number: SecondaryMap<Value, u32>,
+    tree: Tree,
     /// Instructions that write a cell, by the root cell.
     writers: SecondaryMap<Value, Vec<Inst>>,
-    live: SecondaryMap<Value, bool>,
-    live_inst: SecondaryMap<Inst, bool>,
+    live: EntitySet<Value>,
+    live_inst: EntitySet<Inst>,
     todo: Vec<Value>,
 }
 
 impl Marker<'_> {
-    fn index(&mut self, region: Region, facts: &Facts, roots: &mut Vec<Inst>) {
-        let func = self.func;
-        for (n, &p) in func.regions[region].params.iter().enumerate() {
-            self.param_of[p] = Some((region, n as u32));
-        }
-        for &inst in &func.regions[region].insts {
-            self.place[inst] = region.into();
-            for (n, &v) in func.insts[inst].results.iter().enumerate() {
-                self.number[v] = n as u32;
-            }
-            match func.insts[inst].op {
-                Op::Store | Op::AddTo => {
-                    let root = root_cell(func, &self.defs, func.insts[inst].args[0]);
-                    self.writers[root].push(inst);
-                }
-                _ => {
-                    if facts.inst(func, &self.defs, inst).writes {
-                        roots.push(inst);
-                    }
-                }
-            }
-            for &nested in &func.insts[inst].regions {
-                self.holder[nested] = inst.into();
-                self.index(nested, facts, roots);
-            }
-        }
-    }
-
     fn value(&mut self, v: Value) {
-        if !self.live[v] {
-            self.live[v] = true;
+        if self.live.insert(v) {
             self.todo.push(v);
         }
     }
 
     fn inst(&mut self, mut inst: Inst) {
         let func = self.func;
-        while !self.live_inst[inst] {
-            self.live_inst[inst] = true;
+        while self.live_inst.insert(inst) {
             let data = &func.insts[inst];
             match data.op {
                 Op::If | Op::Switch(_) | Op::For(_) => self.value(data.args[0]),
                 Op::Loop(_) => self.value(func.regions[data.regions[0]].results[0]),
                 Op::Load => {
-                    for &a in &data.args {
-                        self.value(a);
-                    }
+                    data.args.iter().for_each(|&v| self.value(v));
                     let root = root_cell(func, &self.defs, data.args[0]);
                     for writer in std::mem::take(&mut self.writers[root]) {
                         self.inst(writer);
                     }
                 }
-                _ => {
-                    for &a in &data.args {
-                        self.value(a);
-                    }
-                }
+                _ => data.args.iter().for_each(|&v| self.value(v)),
             }
-            let Some(holder) = self.place[inst].expand().and_then(|r| self.holder[r].expand()) else {
-                return;
-            };
+            let Some(holder) = self.tree.home(inst).and_then(|home| self.tree.holder(home)) else { return };
             inst = holder;
         }
     }
@@ -140,36 +84,23 @@ impl Marker<'_> {
     fn spread(&mut self) {
         let func = self.func;
         while let Some(v) = self.todo.pop() {
-            if let Some((region, n)) = self.param_of[v] {
-                let Some(holder) = self.holder[region].expand() else { continue };
+            if let Some((region, n)) = self.tree.param(v) {
+                let Some(holder) = self.tree.holder(region) else { continue };
                 self.inst(holder);
-                let (_, first, _) = carried_at(&func.insts[holder].op);
+                let (_, first, _) = func.insts[holder].op.carried_at();
                 if n as usize >= first {
                     self.carried(holder, n as usize - first);
                 }
                 continue;
             }
-            let Some(inst) = self.defs.inst(v) else { continue };
+            let Some((inst, n)) = self.defs.result(v) else { continue };
             self.inst(inst);
             let data = &func.insts[inst];
-            if data.regions.is_empty() {
-                continue;
-            }
-            let n = self.number[v] as usize;
-            match data.op {
-                Op::For(_) | Op::Loop(_) => {
-                    if n < carried(func, inst) {
-                        self.carried(inst, n);
-                    } else {
-                        let (_, _, yields) = carried_at(&data.op);
-                        self.value(func.regions[data.regions[0]].results[yields + n]);
-                    }
-                }
-                _ => {
-                    for &region in &data.regions {
-                        self.value(func.regions[region].results[n]);
-                    }
-                }
+            if n < data.n_carried() {
+                self.carried(inst, n);
+            } else {
+                let (_, _, yields) = data.op.carried_at();
+                data.regions.iter().for_each(|&region| self.value(func.regions[region].results[yields + n]));
             }
         }
     }
@@ -177,21 +108,16 @@ impl Marker<'_> {
     /// Marks carried value `k` of a loop, which is needed before, in or after the loop.
     fn carried(&mut self, inst: Inst, k: usize) {
         let data = &self.func.insts[inst];
-        let (args, _, yields) = carried_at(&data.op);
+        let (args, _, yields) = data.op.carried_at();
         self.value(data.args[args + k]);
         self.value(self.func.regions[data.regions[0]].results[yields + k]);
     }
 }
 
-fn sweep(
-    func: &mut Function,
-    region: Region,
-    live: &SecondaryMap<Value, bool>,
-    live_inst: &SecondaryMap<Inst, bool>,
-) -> bool {
+fn sweep(func: &mut Function, region: Region, live: &EntitySet<Value>, live_inst: &EntitySet<Inst>) -> bool {
     let mut insts = std::mem::take(&mut func.regions[region].insts);
     let before = insts.len();
-    insts.retain(|&inst| live_inst[inst]);
+    insts.retain(|&inst| live_inst.contains(inst));
     let mut changed = insts.len() != before;
     for &inst in &insts {
         let regions: SmallVec<[Region; 2]> = func.insts[inst].regions.clone();
@@ -208,50 +134,21 @@ fn sweep(
 }
 
 /// Drops the dead results of a control operation, with the carried values and yields that belong to them.
-fn shrink(func: &mut Function, inst: Inst, live: &SecondaryMap<Value, bool>) -> bool {
-    let n_carried = carried(func, inst);
-    let (args, params, yields) = carried_at(&func.insts[inst].op);
-    let is_loop = matches!(func.insts[inst].op, Op::For(_) | Op::Loop(_));
-    let regions: SmallVec<[Region; 2]> = func.insts[inst].regions.clone();
+fn shrink(func: &mut Function, inst: Inst, live: &EntitySet<Value>) -> bool {
+    let n_carried = func.insts[inst].n_carried();
+    let (_, params, _) = func.insts[inst].op.carried_at();
+    let body = func.insts[inst].regions[0];
     let keep: SmallVec<[bool; 16]> = func.insts[inst]
         .results
         .iter()
         .enumerate()
         .map(|(n, &r)| {
-            live[r] || (is_loop && n < n_carried && live[func.regions[regions[0]].params[params + n]])
+            live.contains(r) || n < n_carried && live.contains(func.regions[body].params[params + n])
         })
         .collect();
     if keep.iter().all(|&k| k) {
         return false;
     }
-    filter_small(&mut func.insts[inst].results, 0, &keep);
-    for &region in &regions {
-        filter(&mut func.regions[region].results, yields, &keep);
-    }
-    if is_loop {
-        filter_small(&mut func.insts[inst].args, args, &keep[..n_carried]);
-        filter(&mut func.regions[regions[0]].params, params, &keep[..n_carried]);
-    }
+    keep_results(func, inst, &keep);
     true
-}
-
-/// Keeps those elements of `list[first..]` that `keep` marks, and all elements beyond the end of `keep`.
-pub(crate) fn filter(list: &mut Vec<Value>, first: usize, keep: &[bool]) {
-    let mut at = 0;
-    list.retain(|_| {
-        at += 1;
-        at <= first || keep.get(at - 1 - first).copied().unwrap_or(true)
-    });
-}
-
-/// Like [`filter`], for short lists.
-pub(crate) fn filter_small<const N: usize>(list: &mut SmallVec<[Value; N]>, first: usize, keep: &[bool])
-where
-    [Value; N]: smallvec::Array<Item = Value>,
-{
-    let mut at = 0;
-    list.retain(|_| {
-        at += 1;
-        at <= first || keep.get(at - 1 - first).copied().unwrap_or(true)
-    });
 }

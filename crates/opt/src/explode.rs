@@ -8,27 +8,26 @@
 //! since they end up in memory anyway.
 
 use cranelift_entity::SecondaryMap;
+use ir::analysis::Defs;
+use ir::{Function, Inst, Op, Region, Type, TypeData, Types, Value, ValueData};
 use smallvec::SmallVec;
 
-use ir::{Function, Inst, Op, Region, Type, TypeData, Types, Value, ValueData};
-
-use crate::util::{Defs, Subst, carried, carried_at, make};
+use crate::util::{Subst, make};
 
 /// The maximum number of elements of an array that is taken apart.
 const MOST: u32 = 16;
 
 /// Takes arrays apart at the borders of control flow; returns true if any was.
-pub fn run(types: &mut Types, func: &mut Function) -> bool {
+pub(crate) fn run(types: &mut Types, func: &mut Function) -> bool {
     if !func.has_body() {
         return false;
     }
-    let mut any = false;
-    func.walk(func.body(), &mut |inst| {
+    let passes_array = |inst: Inst| {
         let data = &func.insts[inst];
-        any |= !data.regions.is_empty()
-            && data.results.iter().any(|&r| matches!(types[func.ty(r)], TypeData::Array(..)));
-    });
-    if !any {
+        let is_array = |&r: &Value| matches!(types[func.ty(r)], TypeData::Array(..));
+        !data.regions.is_empty() && data.results.iter().any(is_array)
+    };
+    if !func.any(func.body(), &passes_array) {
         return false;
     }
     let defs = Defs::of(func);
@@ -121,8 +120,8 @@ impl Explode<'_> {
 
     fn r#loop(&mut self, inst: Inst, out: &mut Vec<Inst>) {
         let body = self.func.insts[inst].regions[0];
-        let (args, params, yields) = carried_at(&self.func.insts[inst].op);
-        let n_carried = carried(self.func, inst);
+        let (args, params, yields) = self.func.insts[inst].op.carried_at();
+        let n_carried = self.func.insts[inst].n_carried();
         let plan: Plan = (0..n_carried)
             .map(|k| {
                 let p = self.func.regions[body].params[params + k];

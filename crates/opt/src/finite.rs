@@ -11,8 +11,8 @@
 //! is checked behind or within them, since a value that is not taken may be anything. The checks are inserted
 //! after inlining, which shows where each value is read, and before all passes that change operations.
 
-use cranelift_entity::packed_option::PackedOption;
-use cranelift_entity::{EntitySet, SecondaryMap};
+use cranelift_entity::EntitySet;
+use ir::analysis::{Defs, Tree};
 use ir::{Func, Function, Inline, Inst, InstData, Module, Op, Region, Value, ValueData};
 use smallvec::SmallVec;
 
@@ -53,26 +53,17 @@ pub(crate) fn run(module: &mut Module, f: Func, plain: &EntitySet<Func>) {
 /// there, the values computed from it are checked.
 fn needed(func: &Function) -> EntitySet<Value> {
     let mut needed: EntitySet<Value> = EntitySet::new();
-    let mut place: SecondaryMap<Value, PackedOption<Region>> = SecondaryMap::new();
-    for (region, data) in &func.regions {
-        let results = data.insts.iter().flat_map(|&inst| &func.insts[inst].results);
-        results.for_each(|&v| place[v] = region.into());
-    }
-    let mut order: Vec<(Region, Inst)> = Vec::new();
-    let mut open = vec![func.body()];
-    while let Some(region) = open.pop() {
-        for &inst in &func.regions[region].insts {
-            order.push((region, inst));
-            open.extend(func.insts[inst].regions.iter().copied());
-        }
-    }
+    let (defs, tree) = (Defs::of(func), Tree::of(func));
+    let home = |v: Value| defs.inst(v).and_then(|inst| tree.home(inst));
+    let mut insts = Vec::new();
+    func.walk(func.body(), &mut |inst| insts.push(inst));
     for (region, data) in &func.regions {
         // The callers of a half know which of its results are read.
         if !(func.is_half && region == func.body()) {
-            needed.extend(data.results.iter().copied().filter(|&v| place[v] == region.into()));
+            needed.extend(data.results.iter().copied().filter(|&v| home(v) == Some(region)));
         }
     }
-    for (region, inst) in order.into_iter().rev() {
+    for inst in insts.into_iter().rev() {
         let data = &func.insts[inst];
         let is_check = matches!(data.op, Op::CheckFinite(_));
         let is_arithmetic = is_check || data.op.is_pure() && data.regions.is_empty();
@@ -84,7 +75,7 @@ fn needed(func: &Function) -> EntitySet<Value> {
             Op::Select | Op::CheckFinite(_) => &data.args[..1],
             _ => &data.args,
         };
-        needed.extend(read.iter().copied().filter(|&v| place[v] == region.into()));
+        needed.extend(read.iter().copied().filter(|&v| home(v) == tree.home(inst)));
     }
     needed
 }

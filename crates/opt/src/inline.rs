@@ -19,12 +19,13 @@
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
 
+use ir::analysis::{Stage, post_order};
 use ir::build::{put_back, take};
+use ir::walk::function_size;
 use ir::{CheckpointPolicy, Cycles, Func, Function, Inline, Inst, Module, Op, Region, Types, Value};
 
 use crate::Options;
-use crate::effects::{Stage, post_order};
-use crate::util::{Subst, ValueMap, copy_insts, function_size, make};
+use crate::util::{Subst, ValueMap, copy_insts, make};
 
 /// Bodies of at most this many instructions are always copied.
 const SMALL: usize = 40;
@@ -115,18 +116,8 @@ impl Plan {
 
     /// Inlines the calls in one function; returns true if anything changed.
     pub(crate) fn caller(&self, module: &mut Module, f: Func) -> bool {
-        let func = &module.funcs[f];
-        if !func.has_body() {
-            return false;
-        }
-        let mut any = false;
-        func.walk(func.body(), &mut |inst| {
-            any |= matches!(func.insts[inst].op, Op::Call(g) if self.may[g.index()] && g != f);
-        });
-        if !any {
-            return false;
-        }
-        expand_calls(module, f, Some(self))
+        let may = |op: &Op| matches!(*op, Op::Call(g) if self.may[g.index()] && g != f);
+        module.funcs[f].contains(may) && expand_calls(module, f, Some(self))
     }
 }
 
@@ -261,7 +252,7 @@ impl Inliner<'_> {
         for inst in insts {
             self.subst.apply(&mut self.func, inst);
             let nested: SmallVec<[Region; 2]> = self.func.insts[inst].regions.clone();
-            let repeats = u32::from(matches!(self.func.insts[inst].op, Op::For(_) | Op::Loop(_)));
+            let repeats = u32::from(self.func.insts[inst].op.is_loop());
             self.loops += repeats;
             for r in nested {
                 self.region(r);
@@ -359,12 +350,8 @@ impl Inliner<'_> {
 }
 
 /// Removes every `detach`, which has no meaning after AD. Returns true if there was one.
-pub fn strip_detach(_types: &mut Types, func: &mut Function) -> bool {
-    if !func.has_body() {
-        return false;
-    }
-    let mut any = false;
-    func.walk(func.body(), &mut |inst| any |= func.insts[inst].op == Op::Detach);
+pub(crate) fn strip_detach(func: &mut Function) -> bool {
+    let any = func.contains(|op| *op == Op::Detach);
     if any {
         strip(func, func.body(), &mut Subst::default());
     }

@@ -2,45 +2,56 @@
 //!
 //! This file contains the whole pipeline. Every pass is a file that begins with an argument for its
 //! correctness; every pass keeps the verifier's rules, the marks of linear values and the spans, and takes
-//! time roughly linear in the size of the program.
+//! time roughly linear in the size of the program. What passes know of a function they ask
+//! [`ir::analysis`].
 //!
-//! The order follows from the dependences between passes. `simplify` makes constants, which make indices
-//! constant, which lets `scalarize` turn cells into values, so that `cse` and `simplify` see through former
-//! memory. `unroll` makes counters constant, which enables the same sequence again; so the sequence is
-//! repeated while it changes something, up to a few times. `licm` runs once there is nothing left to fold.
+//! # The pipeline
+//!
+//! Each function goes through the same steps, callees before callers, once before differentiation and once
+//! after it ([`optimise`], then [`finish`]); a step that only serves derivatives is left out before.
+//!
+//! 1. **inline** calls.
+//! 2. **fold**, **licm**, **unroll**, again and again while they change something, up to a few times.
+//!    *fold* is **simplify**, **scalarize**, **explode**, **cse**, **dce**: simplify makes constants, which
+//!    make indices constant, which lets scalarize turn cells into values, so that cse and simplify see
+//!    through former memory. unroll makes counters constant, which enables the same again.
+//! 3. Before: **chains** cuts nests of `if`s that would keep too much for reverse mode.
+//! 4. After: **sink-absent**, **accumulators** and **rematerialise** change what reverse mode keeps and sums
+//!    up, and *fold* cleans up; **deliver** then adds to buffers directly.
+//! 5. After: **differentials** turns differentials into numbers. Callers have inlined their callees by then,
+//!    since more is known about differentials there.
+//! 6. After: **code-sinking** and **countdown** shape the code for backends, and **copy-forwarding** that for
+//!    devices.
+//!
+//! Level 0 has only those steps that later stages rely on: chains and differentials.
 #![forbid(unsafe_code)]
 
-pub mod chains;
-pub mod countdown;
-pub mod cse;
-pub mod dce;
-pub mod delay;
-pub mod deliver;
-pub mod differentials;
-pub mod effects;
-pub mod explode;
+mod accumulators;
+mod chains;
+mod code_sinking;
+mod copy_forwarding;
+mod countdown;
+mod cse;
+mod dce;
+mod differentials;
+mod explode;
 mod finite;
 pub mod inline;
-pub mod licm;
+mod licm;
 pub mod math;
-pub mod pour;
 pub mod prune;
-pub mod reread;
-pub mod scalarize;
-pub mod simplify;
-pub mod sink;
-pub mod through;
-pub mod undo;
-pub mod unroll;
+mod rematerialise;
+mod scalarize;
+mod simplify;
+mod unroll;
 mod util;
 
-use differentials::{Border, Lowered};
-pub use effects::{Effects, Facts, Stage};
-pub use prune::prune;
-
 use cranelift_entity::EntityRef;
+use differentials::{Border, Lowered};
+use ir::analysis::{Stage, Summaries};
 use ir::build::{put_back, take};
 use ir::{Func, Function, Inline, Module, Op, Types};
+pub use prune::prune;
 
 /// The options of the optimiser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,39 +72,74 @@ impl Default for Options {
     }
 }
 
+/// What passes know besides the function.
+struct Context<'a> {
+    options: &'a Options,
+    summaries: &'a Summaries,
+    stage: Stage,
+}
+
+/// A pass over one function; returns true if anything changed.
+type Pass = fn(&mut Types, &mut Function, &Context) -> bool;
+
+/// The passes over functions, by the names that tests and the command line use.
+const PASSES: [(&str, Pass); 17] = [
+    ("simplify", |types, func, cx| simplify::run(types, func, cx.options)),
+    ("scalarize", |types, func, _| scalarize::run(types, func)),
+    ("explode", |types, func, _| explode::run(types, func)),
+    ("cse", |types, func, cx| cse::run(types, func, cx.summaries)),
+    ("dce", |_, func, cx| dce::run(func, cx.summaries)),
+    ("licm", |types, func, cx| licm::run(types, func, cx.summaries)),
+    ("unroll", |types, func, cx| unroll::run(types, func, cx.unrolls_only_forced())),
+    ("chains", |types, func, _| chains::run(types, func)),
+    ("sink-absent", |types, func, _| code_sinking::absent(types, func)),
+    ("accumulators", |types, func, _| accumulators::merge(types, func)),
+    ("rematerialise", |types, func, cx| rematerialise::run(types, func, cx.summaries)),
+    ("deliver", |types, func, _| accumulators::deliver(types, func)),
+    ("differentials", |types, func, cx| {
+        differentials::run(types, func, cx.options, Border::Callers) != Lowered::Nothing
+    }),
+    ("code-sinking", |_, func, cx| code_sinking::run(func, cx.summaries)),
+    ("countdown", |types, func, _| countdown::run(types, func)),
+    ("copy-forwarding", |types, func, cx| copy_forwarding::run(types, func, cx.summaries)),
+    ("strip-detach", |_, func, _| inline::strip_detach(func)),
+];
+
+/// The names of the passes over whole modules.
+const MODULE_PASSES: [&str; 4] = ["inline", "check-finite", "before-ad", "after-ad"];
+
+/// The names of all passes.
+pub fn passes() -> impl Iterator<Item = &'static str> {
+    PASSES.iter().map(|pass| pass.0).chain(MODULE_PASSES)
+}
+
+impl Context<'_> {
+    fn unrolls_only_forced(&self) -> bool {
+        self.stage == Stage::BeforeAd || self.options.level < 2
+    }
+}
+
 /// Optimises before AD: small, clean primal functions make small derivatives. Functions with a custom
 /// derivative are neither inlined nor removed.
 pub fn before_ad(module: &mut Module, options: &Options) {
-    if options.level == 0 {
-        for f in module.funcs.keys().collect::<Vec<_>>() {
-            edit(module, f, |types, func| {
-                chains::run(types, func);
-            });
-        }
-        return;
+    let stage = Stage::BeforeAd;
+    let mut order: Vec<Func> = module.funcs.keys().collect();
+    let mut plan = None;
+    if options.level > 0 {
+        inline::pass_rules_on(module);
+        let keep: Vec<bool> = module.funcs.keys().map(|f| module.witnesses.contains_key(&f)).collect();
+        let keep = |f: Func| keep.get(f.index()).copied().unwrap_or(false);
+        let made = inline::Plan::of(module, options, stage, &keep);
+        order.clone_from(&made.order);
+        plan = Some(made);
     }
-    inline::pass_rules_on(module);
-    let keep: Vec<bool> = module.funcs.keys().map(|f| module.witnesses.contains_key(&f)).collect();
-    let keep = |f: Func| keep.get(f.index()).copied().unwrap_or(false);
-    let plan = inline::Plan::of(module, options, Stage::BeforeAd, &keep);
-    let facts = Facts::of(module, Stage::BeforeAd);
-    for &f in &plan.order {
-        if !module.funcs[f].has_body() {
-            continue;
+    let summaries = Summaries::of(module, stage);
+    let cx = Context { options, summaries: &summaries, stage };
+    for f in order {
+        if module.funcs[f].has_body() {
+            plan.iter().for_each(|plan| _ = plan.caller(module, f));
+            edit(module, f, |types, func| _ = optimise(types, func, &cx));
         }
-        plan.caller(module, f);
-        edit(module, f, |types, func| {
-            circle(types, func, &facts, options);
-            if unroll::run(types, func, true) {
-                circle(types, func, &facts, options);
-            }
-            if chains::run(types, func) {
-                circle(types, func, &facts, options);
-            }
-            if licm::run(types, func, &facts) {
-                cse::run(types, func, &facts);
-            }
-        });
     }
 }
 
@@ -109,252 +155,178 @@ pub fn place_derivatives(module: &mut Module) {
 /// Optimises after AD, when derivatives are plain code. `roots` are the functions that the host may call; any
 /// other function that is called once is optimised only within its caller.
 pub fn after_ad(module: &mut Module, options: &Options, roots: &[Func]) {
-    let all: Vec<Func> = module.funcs.keys().collect();
-    for f in all {
-        edit(module, f, |types, func| {
-            inline::strip_detach(types, func);
-        });
-    }
-    if options.level == 0 {
-        let borders = borders(module, roots);
-        for f in module.funcs.keys().collect::<Vec<_>>() {
-            edit(module, f, |types, func| {
-                differentials::run(types, func, options, borders[f.index()]);
-            });
-        }
-        return;
-    }
-    let plain = options.check_finite.then(|| finite::prepare(module));
-    let mut plan = inline::Plan::of(module, options, Stage::AfterAd, &|_| false);
-    let entries = module.entries.iter().map(|e| e.func);
-    let inits = module.globals.values().filter_map(|g| g.init);
-    let roots: Vec<Func> = roots.iter().copied().chain(entries).chain(inits).collect();
-    plan.defer(roots.iter().copied());
-    let facts = Facts::of(module, Stage::AfterAd);
-    let mut called = vec![false; module.funcs.len()];
+    let stage = Stage::AfterAd;
+    module.funcs.values_mut().for_each(|func| _ = inline::strip_detach(func));
+    let mut summaries = Summaries::default();
     // Finished functions, and whether each has something new for `cse` to merge.
     let mut done: Vec<(Func, bool)> = Vec::new();
-    let mut finish = |module: &mut Module, f: Func, called: &mut [bool]| {
-        if !module.funcs[f].has_body() {
-            return;
-        }
-        plan.caller(module, f);
-        if let Some(plain) = &plain {
-            if module.funcs[f].inline == Inline::Always && !roots.contains(&f) {
-                // The function is checked where it is inlined.
-                return;
+    let mut all_roots = roots.to_vec();
+    if options.level == 0 {
+        done.extend(module.funcs.keys().map(|f| (f, false)));
+    } else {
+        let plain = options.check_finite.then(|| finite::prepare(module));
+        let mut plan = inline::Plan::of(module, options, stage, &|_| false);
+        all_roots.extend(module.entries.iter().map(|e| e.func));
+        all_roots.extend(module.globals.values().filter_map(|g| g.init));
+        plan.defer(all_roots.iter().copied());
+        summaries = Summaries::of(module, stage);
+        let cx = Context { options, summaries: &summaries, stage };
+        let mut called = vec![false; module.funcs.len()];
+        let own = plan.order.iter().filter(|&&f| !plan.is_deferred(f));
+        // Of the deferred functions, callers come first: only then is it known whether a call is left.
+        let deferred = plan.order.iter().rev().filter(|&&f| plan.is_deferred(f));
+        for &f in own.chain(deferred) {
+            if !module.funcs[f].has_body() || plan.is_deferred(f) && !called[f.index()] {
+                continue;
             }
-            finite::run(module, f, plain);
-        }
-        edit(module, f, |types, func| done.push((f, rounds(types, func, &facts, options))));
-        let func = &module.funcs[f];
-        func.walk(func.body(), &mut |inst| {
-            if let Some(callee) = func.insts[inst].op.callee() {
-                called[callee.index()] = true;
+            plan.caller(module, f);
+            if let Some(plain) = &plain {
+                if module.funcs[f].inline == Inline::Always && !all_roots.contains(&f) {
+                    // The function is checked where it is inlined.
+                    continue;
+                }
+                finite::run(module, f, plain);
             }
-        });
-    };
-    for &f in plan.order.iter().filter(|&&f| !plan.is_deferred(f)) {
-        finish(module, f, &mut called);
-    }
-    // Callers come first: only then is it known whether a call of the function is left.
-    for &f in plan.order.iter().rev().filter(|&&f| plan.is_deferred(f)) {
-        if called[f.index()] {
-            finish(module, f, &mut called);
+            edit(module, f, |types, func| done.push((f, optimise(types, func, &cx))));
+            ir::walk::callees(&module.funcs[f]).into_iter().for_each(|callee| called[callee.index()] = true);
         }
     }
-    let borders = borders(module, &roots);
-    // A callee is inlined before its differentials are lowered, since more is known about them in the caller.
+    let borders = borders(module, &all_roots);
+    let cx = Context { options, summaries: &summaries, stage };
     for (f, stale) in done {
-        edit(module, f, |types, func| {
-            let lowered = differentials::run(types, func, options, borders[f.index()]);
-            if lowered != Lowered::Nothing {
-                simplify::run(types, func, options);
-            }
-            if lowered == Lowered::Guarded {
-                licm::run(types, func, &facts);
-            }
-            if stale || lowered != Lowered::Nothing {
-                cse::run(types, func, &facts);
-                dce::run(func, &facts);
-            }
-            delay::run(func, &facts);
-            if countdown::run(types, func) {
-                dce::run(func, &facts);
-            }
-        });
+        edit(module, f, |types, func| finish(types, func, &cx, borders[f.index()], stale));
     }
+}
+
+/// Steps 2 to 4 of the pipeline. Returns true if the last of them made work for `cse`.
+fn optimise(types: &mut Types, func: &mut Function, cx: &Context) -> bool {
+    let (level, is_after) = (cx.options.level, cx.stage == Stage::AfterAd);
+    let (mut stale, mut changed) = (false, false);
+    for _ in 0..if level == 0 {
+        0
+    } else if level >= 2 && is_after {
+        4
+    } else {
+        1
+    } {
+        let folded = fold(types, func, cx);
+        stale = licm::run(types, func, cx.summaries);
+        changed = unroll::run(types, func, cx.unrolls_only_forced());
+        if !(folded | stale | changed) {
+            break;
+        }
+    }
+    if !is_after {
+        changed |= chains::run(types, func);
+    } else if level >= 2 {
+        changed |= code_sinking::absent(types, func) | accumulators::merge(types, func);
+        if rematerialise::run(types, func, cx.summaries) {
+            fold(types, func, cx);
+            licm::run(types, func, cx.summaries);
+            changed = true;
+        }
+    }
+    if changed && level > 0 {
+        fold(types, func, cx);
+    }
+    if is_after && level >= 2 {
+        stale |= accumulators::deliver(types, func);
+    } else if stale {
+        cse::run(types, func, cx.summaries);
+    }
+    stale
+}
+
+/// Runs the sequence of passes that enable each other once; returns true if anything changed.
+fn fold(types: &mut Types, func: &mut Function, cx: &Context) -> bool {
+    let mut changed = simplify::run(types, func, cx.options);
+    if scalarize::run(types, func) | explode::run(types, func) {
+        simplify::run(types, func, cx.options);
+        changed = true;
+    }
+    changed |= cse::run(types, func, cx.summaries);
+    changed | dce::run(func, cx.summaries)
+}
+
+/// Steps 5 and 6 of the pipeline.
+fn finish(types: &mut Types, func: &mut Function, cx: &Context, border: Border, stale: bool) {
+    let lowered = differentials::run(types, func, cx.options, border);
+    if cx.options.level == 0 {
+        return;
+    }
+    if lowered != Lowered::Nothing {
+        simplify::run(types, func, cx.options);
+    }
+    if lowered == Lowered::Guarded {
+        licm::run(types, func, cx.summaries);
+    }
+    if stale || lowered != Lowered::Nothing {
+        cse::run(types, func, cx.summaries);
+        dce::run(func, cx.summaries);
+    }
+    code_sinking::run(func, cx.summaries);
+    if countdown::run(types, func) {
+        dce::run(func, cx.summaries);
+    }
+}
+
+/// Optimises for devices, whose threads have little memory of their own: an array that is a copy of memory
+/// that is never written is read from that memory instead. `None` if nothing changes.
+pub fn for_devices(module: &Module) -> Option<Module> {
+    let summaries = Summaries::of(module, Stage::AfterAd);
+    let (mut types, mut made) = (module.types.clone(), None);
+    for (f, func) in module.funcs.iter().filter(|(_, func)| func.contains(|op| *op == Op::Local)) {
+        let mut func = func.clone();
+        if copy_forwarding::run(&mut types, &mut func, &summaries) {
+            cse::run(&mut types, &mut func, &summaries);
+            dce::run(&mut func, &summaries);
+            made.get_or_insert_with(|| module.clone()).funcs[f] = func;
+        }
+    }
+    made.map(|made| Module { types, ..made })
+}
+
+/// Cleans one function between the passes of AD: folds, merges, removes. Nothing is known about its callees,
+/// so calls stay.
+fn clean(types: &mut Types, func: &mut Function) {
+    let summaries = Summaries::default();
+    simplify::run(types, func, &Options::default());
+    cse::run(types, func, &summaries);
+    dce::run(func, &summaries);
 }
 
 /// Determines who calls each function: the host or other functions.
 fn borders(module: &Module, roots: &[Func]) -> Vec<Border> {
     let mut borders = vec![Border::Callers; module.funcs.len()];
     roots.iter().for_each(|root| borders[root.index()] = Border::Host);
-    for func in module.funcs.values() {
-        if func.has_body() {
-            func.walk(func.body(), &mut |inst| {
-                if let Some(callee) = func.insts[inst].op.callee() {
-                    borders[callee.index()] = Border::Callers;
-                }
-            });
-        }
-    }
+    let callees = module.funcs.values().flat_map(ir::walk::callees);
+    callees.for_each(|callee| borders[callee.index()] = Border::Callers);
     borders
 }
 
-/// Runs the passes that enable each other, on a function whose calls are already inlined where they should
-/// be; returns true if the last passes made work for `cse`.
-fn rounds(types: &mut Types, func: &mut Function, facts: &Facts, options: &Options) -> bool {
-    let most = if options.level >= 2 { 4 } else { 1 };
-    let mut stale = false;
-    for _ in 0..most {
-        let mut changed = circle(types, func, facts, options);
-        stale = licm::run(types, func, facts);
-        changed |= unroll::run(types, func, options.level < 2) | stale;
-        if !changed {
-            break;
-        }
-    }
-    if options.level >= 2 {
-        let mut changed = sink::run(types, func);
-        changed |= pour::run(types, func);
-        changed |= undo::run(types, func);
-        if reread::run(types, func, facts) {
-            circle(types, func, facts, options);
-            licm::run(types, func, facts);
-            changed = true;
-        }
-        if changed {
-            circle(types, func, facts, options);
-        }
-    }
-    if options.level >= 2 {
-        stale |= deliver::run(types, func);
-    }
-    stale
-}
-
-/// Optimises for devices, whose threads have little memory of their own: an array that is a copy of memory
-/// that is never written is read from that memory instead. `None` if nothing changes.
-pub fn for_devices(module: &Module) -> Option<Module> {
-    let constants = through::Constants::of(module);
-    let may = |f: &&Func| module.funcs[**f].has_body() && through::may(&module.types, &module.funcs[**f]);
-    let all: Vec<Func> = module.funcs.keys().collect();
-    let some: Vec<Func> = all.iter().filter(may).copied().collect();
-    if some.is_empty() {
-        return None;
-    }
-    let mut module = module.clone();
-    let facts = Facts::of(&module, Stage::AfterAd);
-    for f in some {
-        edit(&mut module, f, |types, func| {
-            if through::run(types, func, &constants) {
-                cse::run(types, func, &facts);
-                dce::run(func, &facts);
-            }
-        });
-    }
-    Some(module)
-}
-
-/// Cleans one function between the passes of AD: folds, merges, removes. Nothing is known about its callees,
-/// so calls stay.
-pub fn clean(types: &mut Types, func: &mut Function) {
-    let facts = Facts::default();
-    simplify::run(types, func, &Options::default());
-    cse::run(types, func, &facts);
-    dce::run(func, &facts);
-}
-
-/// Optimises one function fully; returns true if anything changed.
-pub fn run_function(types: &mut Types, func: &mut Function, facts: &Facts, options: &Options) -> bool {
-    let changed = circle(types, func, facts, options);
-    changed | licm::run(types, func, facts)
-}
-
-/// Runs the sequence of passes that enable each other once.
-fn circle(types: &mut Types, func: &mut Function, facts: &Facts, options: &Options) -> bool {
-    let mut changed = simplify::run(types, func, options);
-    if scalarize::run(types, func) | explode::run(types, func) {
-        simplify::run(types, func, options);
-        changed = true;
-    }
-    changed |= cse::run(types, func, facts);
-    changed |= dce::run(func, facts);
-    changed
-}
-
-/// The names of the passes, as tests and the command line use them.
-pub const PASSES: [&str; 21] = [
-    "chains",
-    "simplify",
-    "scalarize",
-    "explode",
-    "differentials",
-    "delay",
-    "countdown",
-    "cse",
-    "dce",
-    "licm",
-    "unroll",
-    "reread",
-    "through",
-    "pour",
-    "deliver",
-    "undo",
-    "inline",
-    "strip-detach",
-    "clean",
-    "before-ad",
-    "after-ad",
-];
-
 /// Runs one pass by its name on a whole module; `None` if no pass has that name.
 pub fn run_pass(module: &mut Module, name: &str, options: &Options) -> Option<()> {
-    if !PASSES.contains(&name) {
-        return None;
-    }
+    let all: Vec<Func> = module.funcs.keys().collect();
     match name {
-        "inline" => {
-            inline::inline(module, options, Stage::AfterAd, &|_| false);
+        "inline" => _ = inline::inline(module, options, Stage::AfterAd, &|_| false),
+        "check-finite" => {
+            // The text of the IR only has marks of linear values, which are dropped before this pass.
+            let funcs = module.funcs.values_mut();
+            funcs.for_each(|func| func.values.values_mut().for_each(|v| v.linear = false));
+            let slots = module.funcs.values_mut().flat_map(|f| f.params.iter_mut().chain(&mut f.results));
+            slots.for_each(|slot| slot.linear = false);
+            let plain = finite::prepare(module);
+            all.into_iter().for_each(|f| finite::run(module, f, &plain));
         }
         "before-ad" => before_ad(module, options),
-        "after-ad" => {
-            let all: Vec<Func> = module.funcs.keys().collect();
-            after_ad(module, options, &all);
-        }
+        "after-ad" => after_ad(module, options, &all),
         _ => {
-            let facts = Facts::of(module, Stage::AfterAd);
-            let constants = through::Constants::of(module);
-            let all: Vec<Func> = module.funcs.keys().collect();
+            let (_, pass) = PASSES.iter().find(|pass| pass.0 == name)?;
+            let stage = Stage::AfterAd;
+            let summaries = Summaries::of(module, stage);
+            let cx = Context { options, summaries: &summaries, stage };
             for f in all {
-                edit(module, f, |types, func| {
-                    let _changed = match name {
-                        "chains" => chains::run(types, func),
-                        "simplify" => simplify::run(types, func, options),
-                        "scalarize" => scalarize::run(types, func),
-                        "explode" => explode::run(types, func),
-                        "differentials" => {
-                            differentials::run(types, func, options, Border::Callers) != Lowered::Nothing
-                        }
-                        "delay" => delay::run(func, &facts),
-                        "countdown" => countdown::run(types, func),
-                        "cse" => cse::run(types, func, &facts),
-                        "dce" => dce::run(func, &facts),
-                        "licm" => licm::run(types, func, &facts),
-                        "reread" => reread::run(types, func, &facts),
-                        "pour" => pour::run(types, func),
-                        "deliver" => deliver::run(types, func),
-                        "through" => through::run(types, func, &constants),
-                        "undo" => undo::run(types, func),
-                        "unroll" => unroll::run(types, func, false),
-                        "strip-detach" => inline::strip_detach(types, func),
-                        _ => {
-                            clean(types, func);
-                            true
-                        }
-                    };
-                });
+                edit(module, f, |types, func| _ = pass(types, func, &cx));
             }
         }
     }
@@ -363,13 +335,7 @@ pub fn run_pass(module: &mut Module, name: &str, options: &Options) -> Option<()
 
 /// Returns true if a function still contains a derivative operator.
 pub fn has_derivative_ops(func: &Function) -> bool {
-    let mut found = false;
-    if func.has_body() {
-        func.walk(func.body(), &mut |inst| {
-            found |= matches!(func.insts[inst].op, Op::CallDerivative(..) | Op::CallTransposeOf(_));
-        });
-    }
-    found
+    func.contains(|op| matches!(op, Op::CallDerivative(..) | Op::CallTransposeOf(_)))
 }
 
 /// Changes a function with access to the module's types.

@@ -11,28 +11,28 @@
 //! certainly terminate.
 
 use cranelift_entity::SecondaryMap;
+use ir::analysis::points_to::root_cell;
+use ir::analysis::{Defs, Summaries, Writes};
+use ir::{Function, Inst, Op, Region, Types, Value};
 use smallvec::SmallVec;
 
-use ir::{Function, Inst, Op, Region, Types, Value};
-
-use crate::cse::Writes;
-use crate::effects::Facts;
-use crate::util::{Defs, root_cell};
-
 /// Hoists instructions; returns true if anything moved.
-pub fn run(types: &mut Types, func: &mut Function, facts: &Facts) -> bool {
-    if !func.has_body() {
-        return false;
-    }
-    let mut has_loop = false;
-    func.walk(func.body(), &mut |inst| has_loop |= matches!(func.insts[inst].op, Op::For(_) | Op::Loop(_)));
-    if !has_loop {
+pub(crate) fn run(types: &mut Types, func: &mut Function, summaries: &Summaries) -> bool {
+    if !func.contains(Op::is_loop) {
         return false;
     }
     let defs = Defs::of(func);
-    let writes = Writes::of(func, &defs, facts);
-    let mut licm =
-        Licm { types, facts, defs, writes, depth: SecondaryMap::new(), open: Vec::new(), moved: false, func };
+    let writes = Writes::of(func, &defs, summaries);
+    let mut licm = Licm {
+        types,
+        summaries,
+        defs,
+        writes,
+        depth: SecondaryMap::new(),
+        open: Vec::new(),
+        moved: false,
+        func,
+    };
     let body = licm.func.body();
     licm.region(body, Kind::Body);
     licm.moved
@@ -54,7 +54,7 @@ struct Open {
 struct Licm<'a> {
     types: &'a mut Types,
     func: &'a mut Function,
-    facts: &'a Facts,
+    summaries: &'a Summaries,
     defs: Defs,
     writes: Writes,
     /// The number of regions open around a value's definition.
@@ -97,7 +97,7 @@ impl Licm<'_> {
         if !data.regions.is_empty() || data.results.is_empty() {
             return here;
         }
-        let effects = self.facts.inst(self.func, &self.defs, inst);
+        let effects = self.summaries.inst(self.func, &self.defs, inst);
         if effects.writes || effects.hangs {
             return here;
         }
@@ -118,11 +118,11 @@ impl Licm<'_> {
                 Kind::Arm => at -= 1,
                 Kind::Loop => {
                     let region = open.region;
-                    if effects.reads && self.writes.effects[region].writes {
+                    if effects.reads && self.writes.effects(region).writes {
                         break;
                     }
                     if let Some(cell) = cell
-                        && self.writes.cells[region].binary_search(&cell).is_ok()
+                        && self.writes.cells(region).binary_search(&cell).is_ok()
                     {
                         break;
                     }

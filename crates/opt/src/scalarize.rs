@@ -15,17 +15,17 @@
 //! linear if the cell is.
 
 use cranelift_entity::SecondaryMap;
+use ir::analysis::Defs;
+use ir::{Function, Inst, Op, Region, Span, Type, TypeData, Types, Value};
 use smallvec::SmallVec;
 
-use ir::{Function, Inst, Op, Region, Span, Type, TypeData, Types, Value};
-
-use crate::util::{Defs, Subst, carried, carried_at, length, make};
+use crate::util::{Subst, length, make};
 
 /// The maximum number of scalars in a cell that is replaced.
 const MOST: u64 = 64;
 
 /// Replaces cells by values; returns true if any was replaced.
-pub fn run(types: &mut Types, func: &mut Function) -> bool {
+pub(crate) fn run(types: &mut Types, func: &mut Function) -> bool {
     if !func.has_body() {
         return false;
     }
@@ -444,8 +444,8 @@ impl Scalarize<'_> {
     fn r#loop(&mut self, inst: Inst) {
         let body = self.func.insts[inst].regions[0];
         let leaves = self.crossing(&[body]);
-        let (_, params, yields) = carried_at(&self.func.insts[inst].op);
-        let n_carried = carried(self.func, inst);
+        let (_, params, yields) = self.func.insts[inst].op.carried_at();
+        let n_carried = self.func.insts[inst].n_carried();
         for (k, &l) in leaves.iter().enumerate() {
             let v = self.leaf(l);
             let p = self.like(v);

@@ -7,11 +7,11 @@
 //! unrolled only if the copies are few, since the benefit of unrolling is constant counters.
 
 use cranelift_entity::SecondaryMap;
+use ir::analysis::Defs;
+use ir::{Function, Inst, Op, Region, Type, TypeData, Types, Value};
 use smallvec::SmallVec;
 
-use ir::{Function, Inst, Op, Region, Type, TypeData, Types, Value};
-
-use crate::util::{Defs, Subst, ValueMap, carried, copy_insts, make, size};
+use crate::util::{Subst, ValueMap, copy_insts, make};
 
 /// The maximum number of instruction copies in an unrolled loop.
 const SMALL: u64 = 64;
@@ -20,19 +20,17 @@ const FORCED: (u64, u64) = (4096, 100_000);
 
 /// Unrolls loops; `forced_only` restricts this to loops that the user marked. Returns true if anything
 /// changed.
-pub fn run(types: &mut Types, func: &mut Function, forced_only: bool) -> bool {
+pub(crate) fn run(types: &mut Types, func: &mut Function, forced_only: bool) -> bool {
     if !func.has_body() {
         return false;
     }
     let defs = Defs::of(func);
-    let mut any = false;
-    func.walk(func.body(), &mut |inst| {
+    let may = |inst: Inst| {
         let data = &func.insts[inst];
-        if let Op::For(info) = data.op {
-            any |= (info.unroll || !forced_only) && defs.scalar(types, func, data.args[0]).is_some();
-        }
-    });
-    if !any {
+        matches!(data.op, Op::For(info) if info.unroll || !forced_only)
+            && defs.scalar(types, func, data.args[0]).is_some()
+    };
+    if !func.any(func.body(), &may) {
         return false;
     }
     let open = open_stacks(types, func, &defs);
@@ -123,7 +121,7 @@ impl Unroll<'_> {
             return None;
         }
         let (_, n) = self.defs.scalar(self.types, self.func, data.args[0])?;
-        let stacked = &data.results[carried(self.func, inst)..];
+        let stacked = &data.results[self.func.insts[inst].n_carried()..];
         if stacked.iter().any(|&s| self.open[s]) {
             return None;
         }
@@ -136,7 +134,8 @@ impl Unroll<'_> {
         if n > limits.0 {
             return None;
         }
-        let cost = n.checked_mul(size(self.func, data.regions[0]) as u64 + u64::from(info.unroll))?;
+        let cost =
+            n.checked_mul(ir::walk::size(self.func, data.regions[0]) as u64 + u64::from(info.unroll))?;
         let fits = cost <= limits.1 && cost <= self.room || n <= 1;
         self.room = self.room.saturating_sub(if fits { cost } else { 0 });
         fits.then_some(n)
@@ -156,7 +155,7 @@ impl Unroll<'_> {
         let body = data.regions[0];
         let params = self.func.regions[body].params.clone();
         let yields = self.func.regions[body].results.clone();
-        let n_carried = carried(self.func, inst);
+        let n_carried = self.func.insts[inst].n_carried();
         let mut state: Vec<Value> = data.args[1..].to_vec();
         let mut stacked: Vec<Vec<Value>> = vec![Vec::with_capacity(n as usize); yields.len() - n_carried];
         let counter = self.func.ty(params[0]);

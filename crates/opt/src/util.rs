@@ -5,20 +5,12 @@
 //! is right because a definition always comes before its uses in the walk, except for the results of a loop's
 //! body, which are read after the body.
 
+use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
-use cranelift_entity::{EntityRef, SecondaryMap};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-pub(crate) use ir::defs::{Defs, Lanes};
 use ir::{Function, Inst, InstData, Op, Region, RegionData, Span, Type, TypeData, Types, Value};
-
-/// A map with an entry for each of `n` keys, so that writes need not grow it.
-pub(crate) fn dense<K: EntityRef, V: Clone + Default>(n: usize) -> SecondaryMap<K, V> {
-    let mut map = SecondaryMap::new();
-    map.resize(n);
-    map
-}
 
 /// A substitution of values by others.
 #[derive(Default)]
@@ -54,6 +46,12 @@ impl Subst {
             *v = self.get(*v);
         }
     }
+
+    /// Applies the substitution to all operands and results.
+    pub(crate) fn apply_everywhere(&self, func: &mut Function) {
+        func.insts.values_mut().flat_map(|data| &mut data.args).for_each(|v| *v = self.get(*v));
+        func.regions.values_mut().flat_map(|data| &mut data.results).for_each(|v| *v = self.get(*v));
+    }
 }
 
 /// The number of elements of a vector or array.
@@ -68,46 +66,33 @@ pub(crate) fn length(types: &Types, ty: Type) -> Option<u32> {
     }
 }
 
-/// The number of carried values of a `For` or `Loop`.
-pub(crate) fn carried(func: &Function, inst: Inst) -> usize {
-    let data = &func.insts[inst];
-    match data.op {
-        Op::For(_) => data.args.len() - 1,
-        Op::Loop(_) => data.args.len(),
-        _ => 0,
+/// Keeps those results of a control instruction that `keep` marks, and all results beyond the end of `keep`,
+/// with the yields and carried values that belong to them.
+pub(crate) fn keep_results(func: &mut Function, inst: Inst, keep: &[bool]) {
+    let data = &mut func.insts[inst];
+    let (args, params, yields) = data.op.carried_at();
+    let n_carried = data.n_carried();
+    let retained = |first: usize, keep: &[bool]| {
+        let keep: SmallVec<[bool; 16]> =
+            std::iter::repeat_n(true, first).chain(keep.iter().copied()).collect();
+        let mut marks = keep.into_iter();
+        move || marks.next().unwrap_or(true)
+    };
+    let mut next = retained(0, keep);
+    data.results.retain(|_| next());
+    let carried = &keep[..n_carried.min(keep.len())];
+    if n_carried > 0 {
+        let mut next = retained(args, carried);
+        data.args.retain(|_| next());
     }
-}
-
-/// The index of the first carried value among the operands, the body's parameters and the body's results.
-pub(crate) fn carried_at(op: &Op) -> (usize, usize, usize) {
-    match op {
-        Op::For(_) => (1, 1, 0),
-        Op::Loop(_) => (0, 0, 1),
-        _ => (0, 0, 0),
-    }
-}
-
-/// Follows sub-cells to the cell that `local` made.
-pub(crate) fn root_cell(func: &Function, defs: &Defs, mut cell: Value) -> Value {
-    while let Some(inst) = defs.inst(cell) {
-        match func.insts[inst].op {
-            Op::SubCell => cell = func.insts[inst].args[0],
-            _ => break,
+    for region in data.regions.clone() {
+        let mut next = retained(yields, keep);
+        func.regions[region].results.retain(|_| next());
+        if n_carried > 0 {
+            let mut next = retained(params, carried);
+            func.regions[region].params.retain(|_| next());
         }
     }
-    cell
-}
-
-/// The number of instructions in a region and all nested regions.
-pub(crate) fn size(func: &Function, region: Region) -> usize {
-    let mut n = 0;
-    func.walk(region, &mut |_| n += 1);
-    n
-}
-
-/// The number of instructions in a function.
-pub(crate) fn function_size(func: &Function) -> usize {
-    if func.has_body() { size(func, func.body()) } else { 0 }
 }
 
 /// Makes an instruction with one result; the caller inserts it.

@@ -10,7 +10,8 @@
 //! constant false.
 
 use cranelift_entity::EntitySet;
-use ir::{Defs, Function, Inst, InstData, Op, Scalar, Type, TypeData, Types, Value, ValueData};
+use ir::analysis::implied::{Implied, step};
+use ir::{Defs, Function, Inst, InstData, Op, Scalar, TypeData, Types, Value, ValueData};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -56,22 +57,23 @@ pub(crate) fn inductions(types: &Types, src: &mut Function, sides: &Sides) -> Fx
             }
         });
         inside.extend(params.iter().copied());
-        let mut facts = FxHashMap::default();
-        if !counted {
-            imply(src, &defs, src.regions[body].results[0], true, &mut facts);
-        }
+        let known = if counted {
+            Implied::default()
+        } else {
+            Implied::by(src, &defs, src.regions[body].results[0], true)
+        };
         for (idx, &param) in carried.iter().enumerate() {
             let is_integer =
                 matches!(types[src.ty(param)], TypeData::Scalar(s) if s != Scalar::Bool && !s.is_float());
             if !is_integer || src.is_linear(param) {
                 continue;
             }
-            let next = resolve(src, &defs, src.regions[body].results[idx + usize::from(!counted)], &facts);
+            let next = known.resolve(src, &defs, src.regions[body].results[idx + usize::from(!counted)]);
             let Some((op, step)) = step(src, &defs, next, param) else { continue };
-            let constant = defs.inst(step).map(|d| &src.insts[d].op).and_then(|op| match op {
-                Op::Const(bits) => Some(*bits),
+            let constant = match defs.op(src, step) {
+                Some(Op::Const(bits)) => Some(*bits),
                 _ => None,
-            });
+            };
             if constant.is_none() && inside.contains(step) {
                 continue;
             }
@@ -121,76 +123,4 @@ fn build(
     }
     emit(src, op, &[init, by], Some(param));
     Induction { insts, operands }
-}
-
-/// Matches `next = param op step`.
-fn step(src: &Function, defs: &Defs, next: Value, param: Value) -> Option<(Op, Value)> {
-    let data = &src.insts[defs.inst(next)?];
-    match (&data.op, data.args.as_slice()) {
-        (Op::Add, &[a, b]) if a == param => Some((Op::Add, b)),
-        (Op::Add, &[a, b]) if b == param => Some((Op::Add, a)),
-        (Op::Sub, &[a, b]) if a == param => Some((Op::Sub, b)),
-        _ => None,
-    }
-}
-
-fn constant_bool(src: &Function, defs: &Defs, v: Value) -> Option<bool> {
-    let data = &src.insts[defs.inst(v)?];
-    match data.op {
-        Op::Const(bits) if src.ty(v) == Type::BOOL => Some(bits != 0),
-        Op::Zero if src.ty(v) == Type::BOOL => Some(false),
-        _ => None,
-    }
-}
-
-/// The condition of an `if` or `select`, and its value for either outcome.
-fn choices(src: &Function, defs: &Defs, v: Value) -> Option<(Value, Value, Value)> {
-    let data = &src.insts[defs.inst(v)?];
-    match data.op {
-        Op::If => {
-            let idx = data.results.iter().position(|&r| r == v)?;
-            let arm = |k: usize| src.regions[data.regions[k]].results[idx];
-            Some((data.args[0], arm(0), arm(1)))
-        }
-        Op::Select if src.ty(data.args[0]) == Type::BOOL => Some((data.args[0], data.args[1], data.args[2])),
-        _ => None,
-    }
-}
-
-/// Records all facts implied by `v` being `truth`.
-fn imply(src: &Function, defs: &Defs, v: Value, truth: bool, facts: &mut FxHashMap<Value, bool>) {
-    let mut work = vec![(v, truth)];
-    while let Some((v, truth)) = work.pop() {
-        if facts.insert(v, truth).is_some() {
-            continue;
-        }
-        if let Some((cond, yes, no)) = choices(src, defs, v) {
-            if constant_bool(src, defs, yes) == Some(!truth) {
-                work.extend([(cond, false), (no, truth)]);
-            } else if constant_bool(src, defs, no) == Some(!truth) {
-                work.extend([(cond, true), (yes, truth)]);
-            }
-            continue;
-        }
-        let Some(inst) = defs.inst(v) else { continue };
-        let data = &src.insts[inst];
-        match data.op {
-            Op::Not => work.push((data.args[0], !truth)),
-            Op::And if truth => work.extend(data.args.iter().map(|&a| (a, true))),
-            Op::Or if !truth => work.extend(data.args.iter().map(|&a| (a, false))),
-            _ => (),
-        }
-    }
-}
-
-/// Follows `v` through the conditions that the facts decide.
-fn resolve(src: &Function, defs: &Defs, mut v: Value, facts: &FxHashMap<Value, bool>) -> Value {
-    while let Some((cond, yes, no)) = choices(src, defs, v) {
-        match facts.get(&cond) {
-            Some(true) => v = yes,
-            Some(false) => v = no,
-            None => break,
-        }
-    }
-    v
 }

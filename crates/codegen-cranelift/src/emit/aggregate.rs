@@ -182,7 +182,7 @@ impl Emitter<'_, '_> {
             };
         }
         let at = self.index64(idx);
-        if self.upper_bound(idx, 4).is_some_and(|max| max < len) {
+        if self.upper_bound(idx).is_some_and(|max| max < len) {
             let bytes = self.mul_imm(at, from.stride);
             return self.b.ins().iadd(from.base, bytes);
         }

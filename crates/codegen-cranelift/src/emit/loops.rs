@@ -258,9 +258,6 @@ impl<'m> Emitter<'_, 'm> {
                 self.branch(some, (body, &first), (exit, &out));
             }
         }
-        if let Some(max) = count.and_then(|n| n.checked_sub(1)) {
-            self.nesting.set_largest(params[0], max);
-        }
 
         self.b.switch_to_block(body);
         self.path_trip(region);

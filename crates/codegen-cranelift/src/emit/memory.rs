@@ -244,7 +244,7 @@ impl Emitter<'_, '_> {
                         return self.unsupported(&data.op, "a path without its index", data.span);
                     };
                     let k = self.index64(idx);
-                    if self.upper_bound(idx, 4).is_none_or(|max| max >= n as u64) {
+                    if self.upper_bound(idx).is_none_or(|max| max >= n as u64) {
                         let len = self.i64(n as i64);
                         let below = self.b.ins().icmp(IntCC::UnsignedLessThan, k, len);
                         within = Some(self.both(within, below));

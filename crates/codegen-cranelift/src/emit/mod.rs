@@ -218,7 +218,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
             big,
             sub_cells: FxHashMap::default(),
             nesting: Nesting::of(f, ts),
-            inside: ir::inside::reads_inside(ts, f),
+            inside: ir::analysis::reads_in_range(ts, f),
             allocates: FxHashMap::default(),
             wanted: FxHashMap::default(),
             path_base: None,
@@ -268,8 +268,8 @@ impl<'a, 'm> Emitter<'a, 'm> {
     }
 
     /// An upper bound of the integer `v`, if one is easy to find.
-    pub(crate) fn upper_bound(&self, v: ir::Value, depth: u32) -> Option<u64> {
-        self.nesting.upper_bound(v, depth)
+    pub(crate) fn upper_bound(&self, v: ir::Value) -> Option<u64> {
+        self.nesting.upper_bound(v)
     }
 
     // ---- instructions in short

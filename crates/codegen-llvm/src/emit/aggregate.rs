@@ -177,7 +177,7 @@ impl Emitter<'_, '_> {
     /// The place of element `idx` of `n` elements at `base`.
     pub(super) fn element(&mut self, base: Val, elem: Type, idx: ir::Value, n: u64) -> Place {
         let i = self.index64(idx);
-        let certain = self.upper_bound(idx, 4).is_some_and(|max| max < n);
+        let certain = self.upper_bound(idx).is_some_and(|max| max < n);
         let inside = (!certain).then(|| self.w.compare("icmp ult", i, Val::i64(n as i64)));
         self.below(base, elem, i, inside)
     }

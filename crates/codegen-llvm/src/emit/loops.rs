@@ -350,10 +350,6 @@ impl<'m> Emitter<'_, 'm> {
         let together = if parts { self.split_lanes(region, some) } else { None };
         let before = self.w.block;
         let (body, exit) = (self.w.new_block(), self.w.new_block());
-        let count = n.constant();
-        if let Some(max) = count.and_then(|n| n.checked_sub(1)) {
-            self.nesting.set_largest(params[0], max);
-        }
         self.w.branch(some, body, exit, "");
         self.w.enter(body);
         let (i_phi, i) = self.w.phi(counter, false, false);

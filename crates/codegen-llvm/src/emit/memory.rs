@@ -241,7 +241,7 @@ impl Emitter<'_, '_> {
                         return self.unsupported(&data.op, "a path without its index", data.span);
                     };
                     let k = self.index64(idx);
-                    let certain = self.upper_bound(idx, 4).is_some_and(|max| max < n as u64);
+                    let certain = self.upper_bound(idx).is_some_and(|max| max < n as u64);
                     let below = if certain {
                         Val::bool(true)
                     } else {

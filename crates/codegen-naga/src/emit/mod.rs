@@ -119,7 +119,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
             f,
             types,
             bounds,
-            inside: ir::inside::reads_inside(types, f),
+            inside: ir::analysis::reads_in_range(types, f),
             instance,
             values: SecondaryMap::new(),
             chains: control::chains(f, &uses),

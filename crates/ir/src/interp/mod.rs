@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use cranelift_entity::EntityRef;
 use rustc_hash::FxHashMap;
 
-use crate::cycles::Cycles;
+use crate::analysis::Cycles;
 use crate::function::{Func, Function, Inst, Region, Slot, Span, Value as Name};
 use crate::module::Module;
 use crate::ops::{Builtin, Op, WAVE_LANES};

@@ -8,6 +8,9 @@
 
 use cranelift_entity::{EntitySet, SecondaryMap};
 
+use crate::analysis::Defs;
+use crate::analysis::flow::{Direction, Flow};
+use crate::analysis::points_to::direct_global;
 use crate::function::{Func, Function, Inst, Region, Span, Value};
 use crate::module::{Entry, Global, Module, Space};
 use crate::ops::{Builtin, Op};
@@ -60,17 +63,6 @@ struct Search<'m> {
     found: Vec<SharedWrite>,
 }
 
-/// Maps each value to the instruction that defines it.
-type Definitions = SecondaryMap<Value, Option<Inst>>;
-
-fn definitions(f: &Function) -> Definitions {
-    let mut defs = Definitions::new();
-    for (inst, data) in f.insts.iter() {
-        data.results.iter().for_each(|&r| defs[r] = Some(inst));
-    }
-    defs
-}
-
 impl<'m> Search<'m> {
     // ---- dependence on the thread
 
@@ -81,111 +73,72 @@ impl<'m> Search<'m> {
         let (mut order, mut open) = (Vec::new(), vec![entry]);
         while let Some(func) = open.pop() {
             let f = &self.module.funcs[func];
-            if !f.has_body() || !reached.insert(func) {
-                continue;
+            if f.has_body() && reached.insert(func) {
+                order.push((func, Defs::of(f)));
+                open.extend(crate::walk::callees(f));
             }
-            order.push((func, definitions(f)));
-            f.walk(f.body(), &mut |inst| open.extend(f.insts[inst].op.callee()));
         }
+        let mut params: SecondaryMap<Func, Vec<u8>> = SecondaryMap::new();
         loop {
-            let mut changed = false;
+            let before = (params.clone(), self.results.clone());
             for (func, defs) in &order {
                 let f = &self.module.funcs[*func];
-                changed |= self.pass(*func, f, defs, f.body());
-                let results = f.regions[f.body()].results.iter().map(|&v| self.bits[*func][v]).collect();
-                changed |= self.results[*func] != results;
-                self.results[*func] = results;
+                let mut flow = Flow::new(f, &|_| true);
+                let own = f.regions[f.body()].params.iter();
+                own.zip(&params[*func]).for_each(|(&param, bits)| flow.join(param, bits));
+                flow.settle(Direction::Forward, &mut |flow, inst| {
+                    self.transfer(flow, f, defs, inst);
+                    if let Op::Call(callee) = f.insts[inst].op {
+                        let args = &f.insts[inst].args;
+                        let given = &mut params[callee];
+                        given.resize(args.len(), 0);
+                        given.iter_mut().zip(args).for_each(|(bits, &arg)| *bits |= flow.get(arg));
+                    }
+                });
+                self.bits[*func] = flow.into_facts();
+                let results = f.regions[f.body()].results.iter();
+                self.results[*func] = results.map(|&v| self.bits[*func][v]).collect();
             }
-            if !changed {
+            if before == (params.clone(), self.results.clone()) {
                 return;
             }
         }
     }
 
-    fn rise(&mut self, func: Func, v: Value, bits: u8) -> bool {
-        let old = &mut self.bits[func][v];
-        let new = *old | bits;
-        std::mem::replace(old, new) != new
-    }
-
-    fn pass(&mut self, func: Func, f: &'m Function, defs: &Definitions, region: Region) -> bool {
-        let mut changed = false;
-        for &inst in &f.regions[region].insts {
-            let data = &f.insts[inst];
-            let of =
-                |search: &Self, values: &[Value]| values.iter().fold(0, |all, &v| all | search.bits[func][v]);
-            let all = of(self, &data.args);
-            match &data.op {
-                Op::If | Op::Switch(_) => {
-                    for &inner in &data.regions {
-                        changed |= self.pass(func, f, defs, inner);
-                        for (k, &r) in data.results.iter().enumerate() {
-                            let bits = self.bits[func][f.regions[inner].results[k]];
-                            changed |= self.rise(func, r, all | bits);
-                        }
-                    }
-                }
-                Op::For(_) | Op::Loop(_) => {
-                    let inner = data.regions[0];
-                    let is_for = matches!(data.op, Op::For(_));
-                    let (params, results) = (&f.regions[inner].params, &f.regions[inner].results);
-                    let (params, yields) =
-                        if is_for { (&params[1..], &results[..]) } else { (&params[..], &results[1..]) };
-                    let inits = if is_for { &data.args[1..] } else { &data.args[..] };
-                    let trips = if is_for { data.args[0] } else { results[0] };
-                    for ((&param, &init), &yielded) in params.iter().zip(inits).zip(yields) {
-                        let bits = of(self, &[init, yielded]);
-                        changed |= self.rise(func, param, bits);
-                    }
-                    changed |= self.pass(func, f, defs, inner);
-                    for (k, &r) in data.results.iter().enumerate() {
-                        let bits =
-                            of(self, &[yields[k], trips]) | inits.get(k).map_or(0, |&v| of(self, &[v]));
-                        changed |= self.rise(func, r, bits);
-                    }
-                }
-                Op::Call(callee) => {
-                    if let Some(callee_f) = Some(&self.module.funcs[*callee]).filter(|f| f.has_body()) {
-                        for (&param, &arg) in callee_f.regions[callee_f.body()].params.iter().zip(&data.args)
-                        {
-                            let bits = self.bits[func][arg];
-                            changed |= self.rise(*callee, param, bits);
-                        }
-                    }
-                    let results = self.results[*callee].clone();
-                    for (k, &r) in data.results.iter().enumerate() {
-                        changed |= self.rise(func, r, results.get(k).copied().unwrap_or(0));
-                    }
-                }
-                Op::Store | Op::AddTo => changed |= self.rise(func, data.args[0], all),
-                Op::SubCell => {
-                    let bits = all | self.bits[func][data.results[0]];
-                    changed |= self.rise(func, data.results[0], bits);
-                    changed |= self.rise(func, data.args[0], bits);
-                }
-                op => {
-                    let own = match op {
-                        Op::Builtin(builtin) => self.builtin(*builtin, None),
-                        Op::Extract(k) => match defs[data.args[0]].map(|d| &f.insts[d].op) {
-                            Some(Op::Builtin(builtin)) => {
-                                let bits = self.builtin(*builtin, Some(*k as usize));
-                                changed |= self.rise(func, data.results[0], bits);
-                                continue;
-                            }
-                            _ => 0,
-                        },
-                        Op::BufferLoad(_) if self.is_constant(f, defs, data.args[0]) => 0,
-                        Op::BufferLoad(_) | Op::WaveGather => MEMORY,
-                        Op::Atomic(..) => MEMORY | THREAD,
-                        _ => 0,
-                    };
-                    for &r in &data.results {
-                        changed |= self.rise(func, r, all | own);
-                    }
-                }
+    /// Passes dependences on through an instruction. Control passes on what it yields by itself; here its
+    /// results depend on what decides about it.
+    fn transfer(&self, flow: &mut Flow<u8>, f: &Function, defs: &Defs, inst: Inst) {
+        let data = &f.insts[inst];
+        let own = match &data.op {
+            Op::If | Op::Switch(_) | Op::For(_) => {
+                return data.results.iter().for_each(|&r| flow.copy(data.args[0], r));
             }
+            Op::Loop(_) => {
+                let again = f.regions[data.regions[0]].results[0];
+                return data.results.iter().for_each(|&r| flow.copy(again, r));
+            }
+            Op::Call(callee) => {
+                let results = data.results.iter().zip(&self.results[*callee]);
+                return results.for_each(|(&r, bits)| flow.join(r, bits));
+            }
+            Op::Store | Op::AddTo => return flow.copy_all(&data.args, data.args[0]),
+            Op::SubCell => {
+                flow.copy_all(&data.args, data.results[0]);
+                return flow.copy(data.results[0], data.args[0]);
+            }
+            Op::Extract(k) if let Some(Op::Builtin(builtin)) = defs.op(f, data.args[0]) => {
+                return flow.join(data.results[0], &self.builtin(*builtin, Some(*k as usize)));
+            }
+            Op::Builtin(builtin) => self.builtin(*builtin, None),
+            Op::BufferLoad(_) if self.is_constant(f, defs, data.args[0]) => 0,
+            Op::BufferLoad(_) | Op::WaveGather => MEMORY,
+            Op::Atomic(..) => MEMORY | THREAD,
+            _ => 0,
+        };
+        for &r in &data.results {
+            flow.copy_all(&data.args, r);
+            flow.join(r, &own);
         }
-        changed
     }
 
     fn builtin(&self, builtin: Builtin, k: Option<usize>) -> u8 {
@@ -197,10 +150,9 @@ impl<'m> Search<'m> {
         if differs { THREAD } else { 0 }
     }
 
-    fn is_constant(&self, f: &Function, defs: &Definitions, handle: Value) -> bool {
-        let data = defs[handle].map(|inst| &f.insts[inst]);
-        matches!(data.map(|d| &d.op), Some(&Op::GlobalRef(g))
-            if matches!(self.module.globals[g].space, Space::ReadOnly | Space::Uniform))
+    fn is_constant(&self, f: &Function, defs: &Defs, handle: Value) -> bool {
+        direct_global(f, defs, handle)
+            .is_some_and(|g| matches!(self.module.globals[g].space, Space::ReadOnly | Space::Uniform))
     }
 
     // ---- writes
@@ -210,7 +162,7 @@ impl<'m> Search<'m> {
             return;
         }
         let f = &self.module.funcs[func];
-        let defs = definitions(f);
+        let defs = Defs::of(f);
         let mut known = SecondaryMap::new();
         for (&param, &handle) in f.regions[f.body()].params.iter().zip(handles) {
             known[param] = handle;
@@ -222,13 +174,13 @@ impl<'m> Search<'m> {
     fn root(
         &self,
         f: &Function,
-        defs: &Definitions,
+        defs: &Defs,
         known: &SecondaryMap<Value, Option<Global>>,
         handle: Value,
     ) -> Option<Global> {
         let mut at = handle;
         loop {
-            let Some(inst) = defs[at] else { return known[at] };
+            let Some(inst) = defs.inst(at) else { return known[at] };
             match &f.insts[inst].op {
                 Op::GlobalRef(g) => return Some(*g),
                 Op::BufferOffset | Op::BufferCast(_) => at = f.insts[inst].args[0],
@@ -241,7 +193,7 @@ impl<'m> Search<'m> {
         &mut self,
         func: Func,
         f: &'m Function,
-        defs: &Definitions,
+        defs: &Defs,
         known: &SecondaryMap<Value, Option<Global>>,
         region: Region,
         site: Option<Span>,
@@ -298,13 +250,15 @@ impl<'m> Search<'m> {
 
     /// Returns two flags: true if threads may be singled out where the condition holds, and where it does not
     /// hold.
-    fn singles_out(&self, func: Func, f: &Function, defs: &Definitions, c: Value, left: u32) -> (bool, bool) {
+    fn singles_out(&self, func: Func, f: &Function, defs: &Defs, c: Value, left: u32) -> (bool, bool) {
         if self.bits[func][c] == 0 {
             return (false, false);
         }
-        let Some(data) = defs[c].map(|inst| &f.insts[inst]).filter(|_| left > 0) else { return (true, true) };
+        let Some(data) = defs.inst(c).map(|inst| &f.insts[inst]).filter(|_| left > 0) else {
+            return (true, true);
+        };
         let of = |v| self.singles_out(func, f, defs, v, left - 1);
-        let is_small = |v: Value| match defs[v].map(|inst| &f.insts[inst].op) {
+        let is_small = |v: Value| match defs.op(f, v) {
             Some(Op::Const(bits)) => *bits <= 1,
             Some(Op::Zero) => true,
             _ => false,
@@ -340,14 +294,14 @@ impl<'m> Search<'m> {
     fn reads(
         &self,
         f: &Function,
-        defs: &Definitions,
+        defs: &Defs,
         known: &SecondaryMap<Value, Option<Global>>,
         x: Value,
         (global, path): (Global, &crate::ops::Path),
     ) -> bool {
         let (mut open, mut seen, mut left) = (vec![x], EntitySet::new(), REACH);
         while let (Some(v), 1..) = (open.pop(), left) {
-            let Some(inst) = defs[v].filter(|_| seen.insert(v)) else { continue };
+            let Some(inst) = defs.inst(v).filter(|_| seen.insert(v)) else { continue };
             left -= 1;
             let data = &f.insts[inst];
             match &data.op {
@@ -358,7 +312,7 @@ impl<'m> Search<'m> {
                 }
                 Op::Call(_) | Op::For(_) | Op::Loop(_) | Op::Load => {}
                 Op::If | Op::Switch(_) => {
-                    let k = data.results.iter().position(|&r| r == v).unwrap_or(0);
+                    let k = defs.result(v).map_or(0, |result| result.1);
                     open.extend(data.regions.iter().map(|&region| f.regions[region].results[k]));
                 }
                 _ => open.extend(&data.args),

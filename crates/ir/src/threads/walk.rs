@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use super::access::{Access, Accesses, Around, Kind, Root};
 use super::form::{Atom, Form};
 use super::{Conflict, Lanes};
+use crate::analysis::Defs;
 use crate::function::{Func, Function, Inst, InstData, Region, Value};
 use crate::memory::{MemData, MemType};
 use crate::module::{Global, Module, Space};
@@ -66,7 +67,7 @@ struct Walk<'m> {
     lanes: Lanes,
     atoms: FxHashMap<Key, Atom>,
     touches: EntitySet<Func>,
-    definitions: FxHashMap<Func, Rc<SecondaryMap<Value, Option<Inst>>>>,
+    definitions: FxHashMap<Func, Rc<Defs>>,
     found: Accesses,
     here: usize,
     order: u32,
@@ -187,14 +188,7 @@ impl<'m> Walk<'m> {
         if self.depth >= DEPTH || !f.has_body() {
             return Err(self.too_much(f, "calls that are nested too deep to see what threads share"));
         }
-        let known = self.definitions.entry(func).or_insert_with(|| {
-            let mut defs = SecondaryMap::new();
-            for (inst, data) in f.insts.iter() {
-                data.results.iter().for_each(|&r| defs[r] = Some(inst));
-            }
-            Rc::new(defs)
-        });
-        let defs = known.clone();
+        let defs = self.definitions.entry(func).or_insert_with(|| Rc::new(Defs::of(f))).clone();
         let mut values = Values::new();
         let body = f.body();
         for (&param, known) in f.regions[body].params.iter().zip(args) {
@@ -209,7 +203,7 @@ impl<'m> Walk<'m> {
     fn region(
         &mut self,
         f: &'m Function,
-        defs: &SecondaryMap<Value, Option<Inst>>,
+        defs: &Defs,
         values: &mut Values,
         region: Region,
         is_loop: bool,
@@ -253,7 +247,7 @@ impl<'m> Walk<'m> {
     fn inst(
         &mut self,
         f: &'m Function,
-        defs: &SecondaryMap<Value, Option<Inst>>,
+        defs: &Defs,
         values: &mut Values,
         inst: Inst,
     ) -> Result<(), Conflict> {
@@ -311,7 +305,7 @@ impl<'m> Walk<'m> {
     fn arms(
         &mut self,
         f: &'m Function,
-        defs: &SecondaryMap<Value, Option<Inst>>,
+        defs: &Defs,
         values: &mut Values,
         data: &InstData,
     ) -> Result<(), Conflict> {
@@ -341,7 +335,7 @@ impl<'m> Walk<'m> {
     fn trips(
         &mut self,
         f: &'m Function,
-        defs: &SecondaryMap<Value, Option<Inst>>,
+        defs: &Defs,
         values: &mut Values,
         data: &InstData,
     ) -> Result<(), Conflict> {
@@ -689,17 +683,11 @@ enum Change {
     Shrinks,
 }
 
-fn change(
-    f: &Function,
-    defs: &SecondaryMap<Value, Option<Inst>>,
-    param: Value,
-    yielded: Value,
-    left: u32,
-) -> Option<Change> {
+fn change(f: &Function, defs: &Defs, param: Value, yielded: Value, left: u32) -> Option<Change> {
     if left == 0 {
         return None;
     }
-    let inst = defs[yielded]?;
+    let inst = defs.inst(yielded)?;
     let data = &f.insts[inst];
     // The number is one of several, each of which changes in the same way or not at all.
     let choices: Vec<Value> = match data.op {
@@ -716,7 +704,7 @@ fn change(
         let first = changes.next()??;
         return changes.all(|other| other == Some(first)).then_some(first);
     }
-    let constant = |v: Value| match f.insts[defs[v]?].op {
+    let constant = |v: Value| match f.insts[defs.inst(v)?].op {
         Op::Const(bits) => Some(bits as i64),
         _ => None,
     };

@@ -23,13 +23,15 @@ mod facts;
 mod guard;
 
 use cranelift_entity::SecondaryMap;
+use ir::analysis::Defs;
+use ir::analysis::points_to::root_cell;
 use ir::build::float_value;
 use ir::{Function, Inst, Op, Region, Scalar, Type, TypeData, Types, Value};
 use smallvec::SmallVec;
 
 use crate::Options;
-use crate::util::{Defs, Subst, make, root_cell};
-pub use facts::Border;
+use crate::util::{Subst, make};
+pub(crate) use facts::Border;
 use facts::{Facts, is_sparse};
 use guard::{Guard, GuardId, Guards};
 
@@ -38,7 +40,7 @@ const ARRAYS: u32 = 6;
 
 /// The outcome of lowering a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lowered {
+pub(crate) enum Lowered {
     /// The function contains no differentials.
     Nothing,
     /// All differentials became plain numbers: their ops were replaced.
@@ -48,15 +50,8 @@ pub enum Lowered {
 }
 
 /// Lowers the differentials of a function.
-pub fn run(types: &mut Types, func: &mut Function, options: &Options, border: Border) -> Lowered {
-    if !func.has_body() {
-        return Lowered::Nothing;
-    }
-    let mut any = false;
-    func.walk(func.body(), &mut |inst| {
-        any |= matches!(func.insts[inst].op, Op::Absent | Op::Scale | Op::Unscale | Op::Mask | Op::Present);
-    });
-    if !any {
+pub(crate) fn run(types: &mut Types, func: &mut Function, options: &Options, border: Border) -> Lowered {
+    if !func.contains(|op| matches!(op, Op::Absent | Op::Scale | Op::Unscale | Op::Mask | Op::Present)) {
         return Lowered::Nothing;
     }
     let defs = Defs::of(func);
@@ -196,11 +191,11 @@ impl Lower<'_> {
     }
 
     fn is_asked(&self, v: Value) -> bool {
-        self.facts.as_ref().is_some_and(|facts| facts.asked.contains(v))
+        self.facts.as_ref().is_some_and(|facts| facts.asked[v])
     }
 
     fn may_be_absent(&self, v: Value) -> bool {
-        self.facts.as_ref().is_some_and(|facts| facts.absent.contains(v))
+        self.facts.as_ref().is_some_and(|facts| facts.absent[v])
     }
 
     fn is_finite(&self, v: Value) -> bool {

@@ -8,8 +8,7 @@ use ir::{Inst, Op, Region, Scalar, Value};
 use smallvec::SmallVec;
 
 use super::{Simplify, Step};
-use crate::dce::{filter, filter_small};
-use crate::util::{carried, carried_at};
+use crate::util::keep_results;
 
 impl Simplify<'_> {
     pub(super) fn control(&mut self, inst: Inst) -> Step {
@@ -139,10 +138,7 @@ impl Simplify<'_> {
             return;
         }
         self.changed = true;
-        filter_small(&mut self.func.insts[inst].results, 0, keep);
-        for region in self.func.insts[inst].regions.clone() {
-            filter(&mut self.func.regions[region].results, 0, keep);
-        }
+        keep_results(self.func, inst, keep);
     }
 
     /// Turns `if(c) { yield a } else { yield b }` of outer values into `select`. If `a` and `b` are true and
@@ -213,7 +209,7 @@ impl Simplify<'_> {
 
     fn r#for(&mut self, inst: Inst) -> Step {
         let n = self.func.insts[inst].args[0];
-        let n_carried = carried(self.func, inst);
+        let n_carried = self.func.insts[inst].n_carried();
         if let Some((_, 0)) = self.scalar(n) {
             return self.no_trips(inst, n_carried);
         }
@@ -239,7 +235,7 @@ impl Simplify<'_> {
 
     fn r#loop(&mut self, inst: Inst) -> Step {
         let body = self.func.insts[inst].regions[0];
-        let n_carried = carried(self.func, inst);
+        let n_carried = self.func.insts[inst].n_carried();
         let again = self.subst.get(self.func.regions[body].results[0]);
         if self.boolean(again) == Some(false) && self.func.insts[inst].results.len() == n_carried {
             // The loop runs once.
@@ -260,8 +256,8 @@ impl Simplify<'_> {
     fn invariants(&mut self, inst: Inst) {
         let data = &self.func.insts[inst];
         let body = data.regions[0];
-        let (args, params, yields) = carried_at(&data.op);
-        let n_carried = carried(self.func, inst);
+        let (args, params, yields) = data.op.carried_at();
+        let n_carried = self.func.insts[inst].n_carried();
         let mut keep: SmallVec<[bool; 16]> = SmallVec::from_elem(true, n_carried);
         for k in 0..n_carried {
             let init = self.func.insts[inst].args[args + k];
@@ -273,13 +269,6 @@ impl Simplify<'_> {
                 self.subst.set(self.func.insts[inst].results[k], init);
             }
         }
-        if keep.iter().all(|&k| k) {
-            return;
-        }
-        self.changed = true;
-        filter_small(&mut self.func.insts[inst].args, args, &keep);
-        filter_small(&mut self.func.insts[inst].results, 0, &keep);
-        filter(&mut self.func.regions[body].params, params, &keep);
-        filter(&mut self.func.regions[body].results, yields, &keep);
+        self.drop_results(inst, &keep);
     }
 }

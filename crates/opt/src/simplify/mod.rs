@@ -5,9 +5,10 @@
 //! the instruction in place to a simpler one. Every step therefore shrinks the program or brings it closer to
 //! a normal form, and the walk ends.
 //!
-//! - [`algebra`]: arithmetic, comparisons, conversions. Constants are computed by `ir::scalar`, the same
-//!   functions that the interpreter uses. No rule removes a NaN or changes the sign of a zero, unless the
-//!   user asked for fast mathematics.
+//! - [`rules`]: arithmetic, comparisons, conversions, as a table. No rule removes a NaN or changes the sign of
+//!   a zero, unless the user asked for fast mathematics.
+//! - [`algebra`]: what is not in the table. Constants are computed by `ir::scalar`, the same functions that the
+//!   interpreter uses.
 //! - [`aggregate`]: vectors and arrays: `extract` gives the element that `construct` or `insert` set.
 //! - [`control`]: constant conditions, arms that agree, loops that run no times, carried values that never
 //!   change. Within the arms of `if(c)` the value of `c` is known.
@@ -18,17 +19,18 @@ mod again;
 mod aggregate;
 mod algebra;
 mod control;
+mod rules;
 
 use cranelift_entity::SecondaryMap;
+use ir::analysis::{Defs, Lanes};
+use ir::{Function, Inst, Op, Region, Scalar, Span, Type, TypeData, Types, Value};
 use smallvec::SmallVec;
 
-use ir::{Function, Inst, Op, Region, Scalar, Span, Type, TypeData, Types, Value};
-
 use crate::Options;
-use crate::util::{Defs, Lanes, Subst, make};
+use crate::util::{Subst, make};
 
 /// Simplifies a function; returns true if anything changed.
-pub fn run(types: &mut Types, func: &mut Function, options: &Options) -> bool {
+pub(crate) fn run(types: &mut Types, func: &mut Function, options: &Options) -> bool {
     if !func.has_body() {
         return false;
     }
