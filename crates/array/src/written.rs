@@ -1,125 +1,34 @@
 //! Determines which globals of a module are written.
 //!
-//! A global whose type permits writes is often not written: nearly all tensors are only read. Within a
-//! function, handles that may refer to the same memory are in one class. A class is written if an instruction
-//! stores through one of its handles, or passes a handle to a function that writes its parameter. The
-//! analysis is conservative: a global that it does not report is certainly not written.
+//! A global whose type permits writes is often not written: nearly all tensors are only read. A global is
+//! written if an instruction stores through a handle that may refer to it. The analysis is conservative: a
+//! global that it does not report is certainly not written.
 
-use ir::{Function, Global, Inst, Module, Op, Region, Type, TypeData, Types, Value};
+use ir::analysis::points_to::{PointsTo, has_handle};
+use ir::{Global, Module, Op};
 use rustc_hash::FxHashSet;
 
 /// The globals that functions of the module may write. The module must have been differentiated already.
 pub(crate) fn written(module: &Module) -> FxHashSet<Global> {
-    let mut found = Found::default();
-    loop {
-        let before = found.clone();
-        for (key, func) in module.funcs.iter().filter(|(_, func)| func.has_body()) {
-            let mut classes = Classes::of(module, func);
-            func.walk(func.body(), &mut |inst| classes.inst(inst, &found));
-            if classes.all {
-                return module.globals.keys().collect();
-            }
-            let params = &func.regions[func.body()].params;
-            let stored: FxHashSet<usize> =
-                std::mem::take(&mut classes.stored).into_iter().map(|v| classes.root(v)).collect();
-            for (at, &param) in params.iter().enumerate() {
-                if stored.contains(&classes.root(param)) {
-                    found.params.insert((key, at));
+    // Functions that nobody calls have no memory of their own.
+    let points_to = PointsTo::of(module, &|_| true);
+    let (mut written, mut known) = (FxHashSet::default(), true);
+    for (f, func) in module.funcs.iter().filter(|(_, func)| func.has_body()) {
+        func.walk(func.body(), &mut |inst| {
+            let data = &func.insts[inst];
+            match data.op {
+                Op::BufferStore(_) | Op::Atomic(..) => {
+                    let memory = points_to.memory(f, data.args[0]);
+                    known &= memory.is_some()
+                        && !data.args[1..].iter().any(|&v| has_handle(&module.types, func.ty(v)));
+                    written.extend(memory.into_iter().flatten());
                 }
+                Op::CallDerivative(..) | Op::CallTransposeOf(_) => known = false,
+                _ => {}
             }
-            for (v, global) in std::mem::take(&mut classes.globals) {
-                if stored.contains(&classes.root(v)) {
-                    found.globals.insert(global);
-                }
-            }
-        }
-        if found == before {
-            return found.globals;
-        }
-    }
-}
-
-/// The memory found to be written so far: globals, and the memory that parameters refer to.
-#[derive(Clone, Default, PartialEq)]
-struct Found {
-    globals: FxHashSet<Global>,
-    params: FxHashSet<(ir::Func, usize)>,
-}
-
-struct Classes<'a> {
-    types: &'a Types,
-    func: &'a Function,
-    /// Union-find: for each value, another value of its class, or the value itself for the root.
-    parent: Vec<usize>,
-    globals: Vec<(Value, Global)>,
-    /// Handles that are stored through.
-    stored: Vec<Value>,
-    /// A handle was used in a way that cannot be tracked.
-    all: bool,
-}
-
-impl<'a> Classes<'a> {
-    fn of(module: &'a Module, func: &'a Function) -> Classes<'a> {
-        let parent = (0..func.values.len()).collect();
-        let (types, globals, stored) = (&module.types, Vec::new(), Vec::new());
-        Classes { types, func, parent, globals, stored, all: false }
-    }
-
-    fn root(&self, v: Value) -> usize {
-        let mut at = v.as_u32() as usize;
-        while self.parent[at] != at {
-            at = self.parent[at];
-        }
-        at
-    }
-
-    fn is_handle(&self, v: Value) -> bool {
-        has_handle(self.types, self.func.ty(v))
-    }
-
-    fn inst(&mut self, inst: Inst, found: &Found) {
-        let func = self.func;
-        let data = &func.insts[inst];
-        match &data.op {
-            Op::GlobalRef(global) => self.globals.push((func.result(inst), *global)),
-            Op::BufferStore(_) | Op::Atomic(..) => {
-                self.stored.push(data.args[0]);
-                self.all |= data.args[1..].iter().any(|&v| self.is_handle(v));
-            }
-            Op::Call(callee) => {
-                let written = |&(at, _): &(usize, &Value)| found.params.contains(&(*callee, at));
-                self.stored.extend(data.args.iter().enumerate().filter(written).map(|(_, &v)| v));
-            }
-            Op::CallDerivative(..) | Op::CallTransposeOf(_) => self.all = true,
-            _ => {}
-        }
-        // The results of an instruction may refer to the memory of any of its operands. A call that returns
-        // no handle does not retain any handle.
-        let gives = data.results.iter().any(|&v| self.is_handle(v));
-        if matches!(data.op, Op::Call(_)) && !gives {
-            return;
-        }
-        let of_regions = data.regions.iter().flat_map(|&region: &Region| {
-            let region = &func.regions[region];
-            region.params.iter().chain(&region.results)
         });
-        let handles = data.args.iter().chain(&data.results).chain(of_regions);
-        let mut handles = handles.copied().filter(|&v| has_handle(self.types, func.ty(v)));
-        if let Some(first) = handles.next() {
-            for other in handles {
-                let (a, b) = (self.root(first), self.root(other));
-                self.parent[b] = a;
-            }
-        }
     }
-}
-
-fn has_handle(types: &Types, ty: Type) -> bool {
-    match types[ty] {
-        TypeData::Buffer(_) => true,
-        TypeData::Array(of, _) | TypeData::Stack(of) | TypeData::Cell(of) => has_handle(types, of),
-        TypeData::Scalar(_) | TypeData::Vector(..) | TypeData::Residuals(_) => false,
-    }
+    if known { written } else { module.globals.keys().collect() }
 }
 
 #[cfg(test)]

@@ -1,36 +1,9 @@
 //! Copies instructions of one function into another that is being built, and renames their values.
 
-use cranelift_entity::SecondaryMap;
-use cranelift_entity::packed_option::PackedOption;
-use ir::{Builder, Function, Inst, Region, Type, Value};
-use smallvec::SmallVec;
+use ir::{Builder, Function, Inst, Type, Value};
 
 /// Maps each source value to its copy, if there is one yet.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Renaming(SecondaryMap<Value, PackedOption<Value>>);
-
-impl Renaming {
-    pub(crate) fn find(&self, v: Value) -> Option<Value> {
-        self.0[v].expand()
-    }
-
-    /// The copy of a value that has been defined.
-    pub(crate) fn at(&self, v: Value) -> Value {
-        self.0[v].expand().expect("a value is defined before its use")
-    }
-
-    pub(crate) fn all(&self, values: &[Value]) -> Vec<Value> {
-        values.iter().map(|&v| self.at(v)).collect()
-    }
-
-    pub(crate) fn set(&mut self, from: Value, to: Value) {
-        self.0[from] = Some(to).into();
-    }
-
-    pub(crate) fn take(&mut self, v: Value) -> Option<Value> {
-        self.0[v].take()
-    }
-}
+pub(crate) use ir::walk::ValueMap as Renaming;
 
 /// Makes values of the given types, which may be defined later.
 pub(crate) fn fresh(b: &mut Builder, types: impl IntoIterator<Item = Type>, linear: bool) -> Vec<Value> {
@@ -52,31 +25,8 @@ pub(crate) fn region_param_like(b: &mut Builder, src: &Function, v: Value, linea
     param
 }
 
-/// Copies an instruction and everything nested in it.
+/// Copies an instruction and everything nested in it. What is emitted next has its place in the source.
 pub(crate) fn copy_inst(b: &mut Builder, src: &Function, inst: Inst, map: &mut Renaming) {
-    let data = &src.insts[inst];
-    let regions: SmallVec<[Region; 2]> = data.regions.iter().map(|&r| copy_region(b, src, r, map)).collect();
-    let args: SmallVec<[Value; 4]> = data.args.iter().map(|&v| map.at(v)).collect();
-    let mut results: SmallVec<[Value; 2]> = SmallVec::new();
-    for &v in &data.results {
-        let copy = like(b, src, v, src.is_linear(v));
-        map.set(v, copy);
-        results.push(copy);
-    }
-    b.span = data.span;
-    b.push(data.op.clone(), &args, &results, &regions);
-}
-
-fn copy_region(b: &mut Builder, src: &Function, region: Region, map: &mut Renaming) -> Region {
-    let copy = b.open();
-    for &param in &src.regions[region].params {
-        let to = region_param_like(b, src, param, src.is_linear(param));
-        map.set(param, to);
-    }
-    for &inst in &src.regions[region].insts {
-        copy_inst(b, src, inst, map);
-    }
-    let results = map.all(&src.regions[region].results);
-    b.close(results);
-    copy
+    b.span = src.insts[inst].span;
+    ir::walk::copy_inst(src, inst, b, map);
 }

@@ -27,7 +27,6 @@ mod engine;
 mod finite;
 mod linearity;
 mod linearize;
-mod origins;
 mod propagate;
 mod pullback;
 mod recursion;
@@ -67,20 +66,6 @@ pub struct Options {
     pub unasked: Vec<Func>,
     /// Functions whose memory use in reverse mode is measured: [`Report::memory`].
     pub measured: Vec<Func>,
-}
-
-impl Options {
-    /// Enables the report of kept values.
-    pub fn with_report(mut self) -> Options {
-        self.report_kept = true;
-        self
-    }
-
-    /// Enables marks in user-written derivatives.
-    pub fn with_marks(mut self) -> Options {
-        self.mark_custom = true;
-        self
-    }
 }
 
 /// Part of the user's program that cannot be differentiated, or should not be relied on.

@@ -15,10 +15,10 @@
 //! neither write to memory nor read memory that the program writes; its own cells are fine. Custom backward
 //! derivatives run once per call, in reverse order: the second run of the primal does not call them.
 
+use ir::analysis::points_to::{PointsTo, may_alias};
 use ir::{Defs, Func, Function, Op, Prefer, Space, Span, Type, TypeData, Value};
 
 use crate::engine::Engine;
-use crate::origins::{Origins, may_meet};
 
 /// Functions with at most this many instructions in their call trees are not checked for repeated calls.
 const MAX_TREE: u64 = 1 << 12;
@@ -217,12 +217,12 @@ impl Engine<'_> {
         if reads.is_empty() {
             return other;
         }
-        let origins = Origins::of(self.module, &|f| self.origins.contains_key(&f));
+        let origins = PointsTo::of(self.module, &|f| self.origins.contains_key(&f));
         let run = origins.within(func);
         let written: Vec<_> = written.iter().map(|w| (w.0, origins.memory(w.1.0, w.1.1))).collect();
         let clash = reads.iter().find(|(place, handle, _)| {
             let read = run.memory(handle.0, handle.1);
-            written.iter().any(|w| self.may_be_same(w.0, *place) && may_meet(&w.1, &read))
+            written.iter().any(|w| self.may_be_same(w.0, *place) && may_alias(&w.1, &read))
         });
         clash.map(|&(.., span)| Once { span, why: Why::ReadsWritten }).or(other)
     }

@@ -111,7 +111,7 @@ fn outside(pass: &mut Linearize, of: Type, path: &[Value]) -> Vec<(Value, u32)> 
     let mut of = types.content(of).unwrap_or(of);
     for &i in path {
         if let TypeData::Array(_, n) | TypeData::Vector(_, n) = types[of] {
-            let bounds = pass.bounds.get_or_insert_with(|| Bounds::of(types, src));
+            let bounds = pass.bounds.get_or_insert_with(|| Bounds::of(types, src, &pass.defs));
             if !bounds.below(i, n.into()) {
                 checks.push((i, n));
             }

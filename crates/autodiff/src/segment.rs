@@ -71,7 +71,7 @@ impl Engine<'_> {
         for (slot, &v) in src.params.iter().zip(&src.regions[src.body()].params) {
             let param = b.param(slot.clone());
             b.func.values[param] = src.values[v].clone();
-            map.insert(v, param);
+            map.set(v, param);
         }
         let mut pass = Rebuild { src: &src, b, map, segments, slots };
         let results = pass.insts(src.body());
@@ -220,7 +220,7 @@ fn build(types: &mut Types, src: &Function, inst: Inst, segment: &Segment) -> Fu
     let mut map = ValueMap::new();
     for &v in &segment.values {
         let copy = param(&mut b, src.ty(v), Some(v));
-        map.insert(v, copy);
+        map.set(v, copy);
     }
     let cells: Vec<Value> = segment.read.iter().chain(&segment.written).copied().collect();
     let contents: Vec<Value> = cells
@@ -232,7 +232,7 @@ fn build(types: &mut Types, src: &Function, inst: Inst, segment: &Segment) -> Fu
         .collect();
     for (&cell, &content) in cells.iter().zip(&contents) {
         let local = b.emit(Op::Local, &[content]);
-        map.insert(cell, local);
+        map.set(cell, local);
     }
     for &inst in &segment.constants {
         ir::walk::copy_inst(src, inst, &mut b, &mut map);
@@ -249,7 +249,7 @@ fn build(types: &mut Types, src: &Function, inst: Inst, segment: &Segment) -> Fu
         let at = b.region_param(trip, false);
         let from_start = b.emit(Op::Add, &[start, at]);
         let index = convert(&mut b, from_start, src.ty(data.args[0]));
-        map.insert(src.regions[body].params[0], index);
+        map.set(src.regions[body].params[0], index);
     } else {
         args.push(number(&mut b, Type::U32, 0));
         args.push(b.bool(true));
@@ -264,7 +264,7 @@ fn build(types: &mut Types, src: &Function, inst: Inst, segment: &Segment) -> Fu
     for &v in inner_params {
         let copy = b.region_param(src.ty(v), false);
         b.func.values[copy].name = src.values[v].name.clone();
-        map.insert(v, copy);
+        map.set(v, copy);
     }
     let mut results = copy_insts(src, body, &mut b, &mut map);
     if let Some(counter) = counter {
@@ -353,7 +353,7 @@ impl Rebuild<'_> {
             for &v in &src.regions[nested].params {
                 let copy = self.b.region_param(src.ty(v), src.is_linear(v));
                 self.b.func.values[copy] = src.values[v].clone();
-                self.map.insert(v, copy);
+                self.map.set(v, copy);
             }
             let results = self.insts(nested);
             self.b.close(results);
@@ -362,7 +362,7 @@ impl Rebuild<'_> {
         let mut results = Vec::new();
         for &v in &data.results {
             let copy = self.b.func.values.push(src.values[v].clone());
-            self.map.insert(v, copy);
+            self.map.set(v, copy);
             results.push(copy);
         }
         self.b.span = data.span;
@@ -471,7 +471,7 @@ impl Rebuild<'_> {
         let skip = init.len() - carried.len();
         for (&v, &copy) in data.results.iter().zip(&out[skip..]) {
             b.func.values[copy].name = src.values[v].name.clone();
-            self.map.insert(v, copy);
+            self.map.set(v, copy);
         }
     }
 }

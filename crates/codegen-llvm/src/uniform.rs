@@ -14,7 +14,8 @@
 //! - A function is analysed once for each set of varying parameters.
 
 use cranelift_entity::SecondaryMap;
-use ir::analysis::Use;
+use ir::analysis::points_to::root_cell;
+use ir::analysis::{Defs, Use};
 use ir::{Analyses, Builtin, Func, Function, Inst, Module, Op, Region, Space, Span, TypeData, Types, Value};
 use native::Reason;
 use rustc_hash::FxHashMap;
@@ -102,17 +103,11 @@ impl<'m> Analysis<'m> {
             f,
             facts: Facts::default(),
             home: SecondaryMap::new(),
-            root: SecondaryMap::new(),
-            builtins: SecondaryMap::new(),
+            defs: Defs::of(f),
             counted_down,
             level: 0,
             changed: false,
         };
-        for data in f.insts.values() {
-            if let Op::Builtin(builtin) = data.op {
-                walk.builtins[data.results[0]] = Some(builtin);
-            }
-        }
         let body = f.body();
         for (&v, &varying) in f.regions[body].params.iter().zip(params) {
             walk.vary(v, varying);
@@ -137,12 +132,9 @@ struct Walk<'a, 'm> {
     facts: Facts,
     /// The number of divergent regions around the instruction that made each cell.
     home: SecondaryMap<Value, u32>,
-    /// The cell that a cell within a cell belongs to.
-    root: SecondaryMap<Value, Option<Value>>,
+    defs: Defs,
     /// The loops that lanes may enter late, by their counters.
     counted_down: SecondaryMap<Value, Option<Left>>,
-    /// The values that are IDs of the thread.
-    builtins: SecondaryMap<Value, Option<Builtin>>,
     level: u32,
     changed: bool,
 }
@@ -185,7 +177,7 @@ impl Walk<'_, '_> {
 
     /// The outermost cell that contains a cell.
     fn root(&self, cell: Value) -> Value {
-        self.root[cell].unwrap_or(cell)
+        root_cell(self.f, &self.defs, cell)
     }
 
     fn inst(&mut self, inst: Inst) -> Result<(), Reason> {
@@ -234,7 +226,6 @@ impl Walk<'_, '_> {
             }
             Op::SubCell => {
                 let root = self.root(data.args[0]);
-                self.root[data.results[0]] = Some(root);
                 if self.varies(data.args[1]) {
                     return stop("a stack of stacks at places that vary");
                 }
@@ -359,9 +350,11 @@ impl Walk<'_, '_> {
 
     /// Returns true if component `k` of the thread's ID is the same in all lanes of a row.
     fn same_in_row(&self, v: Value, k: u32) -> bool {
-        match self.builtins[v] {
-            Some(Builtin::DispatchThreadId | Builtin::GroupThreadId) => self.analysis.dealing.rows && k > 0,
-            Some(Builtin::GroupId) => k > 0,
+        match self.defs.op(self.f, v) {
+            Some(Op::Builtin(Builtin::DispatchThreadId | Builtin::GroupThreadId)) => {
+                self.analysis.dealing.rows && k > 0
+            }
+            Some(Op::Builtin(Builtin::GroupId)) => k > 0,
             _ => false,
         }
     }

@@ -16,7 +16,9 @@ const CHAIN: u32 = 64;
 impl<'m> Bounds<'m> {
     /// Finds the bounds of a function in thread groups of at most this size.
     pub(crate) fn new(types: &'m Types, f: &'m Function, group: [u32; 3]) -> Bounds<'m> {
-        Bounds { analyses: Analyses::of(types, f), upper: Upper::in_groups(types, f, Some(group)) }
+        let analyses = Analyses::of(types, f);
+        let upper = Upper::in_groups(types, f, analyses.defs(), Some(group));
+        Bounds { analyses, upper }
     }
 
     /// The instruction that defines a value.

@@ -3,14 +3,16 @@
 //! A wave operation goes through group-shared memory, with barriers that all threads of the group must reach.
 //! All threads reach them if every enclosing branch and loop depends only on values that are uniform:
 //! constants, uniforms, the group's ID, and the results of pure operations on these. Parameters and results
-//! of functions count as divergent. A loop-carried value is assumed to be uniform until an iteration shows
-//! otherwise, so the result is the greatest fixpoint.
+//! of functions count as divergent. All other values are uniform: what varies is the least fixpoint.
 //!
 //! On the CPU the lanes of a wave proceed in lockstep after an atomic operation on group-shared memory (a
 //! *step* of the lanes). On devices they do so in uniform control flow; in divergent control flow, as in `if
 //! (…) InterlockedAdd(bins[k], 1)`, the device determines the order of the lanes.
 
 use cranelift_entity::EntitySet;
+use ir::analysis::Defs;
+use ir::analysis::flow::{Direction, Flow};
+use ir::analysis::points_to::direct_global;
 use ir::{Builtin, Func, Function, Inst, Module, Op, Region, Space, Span, Value};
 use rustc_hash::FxHashMap;
 
@@ -22,18 +24,45 @@ pub(crate) fn divergent_wave(
     known: &mut FxHashMap<Func, bool>,
 ) -> (Option<Span>, EntitySet<Inst>) {
     let f = &module.funcs[func];
-    let mut walk = Walk {
-        module,
-        f,
-        same: EntitySet::new(),
-        constant: EntitySet::new(),
-        known,
-        found: None,
-        steps: steps(module, f),
-        apart: EntitySet::new(),
-    };
+    let mut varying = Flow::new(f, &|_| true);
+    f.regions[f.body()].params.iter().for_each(|&v| varying.join(v, &true));
+    let defs = Defs::of(f);
+    varying.settle(Direction::Forward, &mut |flow, inst| vary(module, f, &defs, flow, inst));
+    let mut walk =
+        Walk { module, f, varying, known, found: None, steps: steps(module, f), apart: EntitySet::new() };
     walk.region(f.body(), true);
     (walk.found, walk.apart)
+}
+
+/// Marks the results of an instruction that may differ between threads.
+fn vary(module: &Module, f: &Function, defs: &Defs, flow: &mut Flow<bool>, inst: Inst) {
+    let data = &f.insts[inst];
+    let any = |flow: &Flow<bool>| data.args.iter().any(|&v| *flow.get(v));
+    let is_constant = |handle: Value| {
+        direct_global(f, defs, handle)
+            .is_some_and(|g| matches!(module.globals[g].space, Space::Uniform | Space::ReadOnly))
+    };
+    let varies = match &data.op {
+        Op::If | Op::Switch(_) => any(flow),
+        Op::For(_) | Op::Loop(_) => {
+            let trips = decides(f, inst);
+            // After different numbers of trips, threads have different values.
+            f.regions[data.regions[0]].params.iter().for_each(|&param| flow.copy(trips, param));
+            data.results[data.n_carried()..].iter().for_each(|&stack| flow.join(stack, &true));
+            *flow.get(trips)
+        }
+        Op::Builtin(builtin) => !matches!(builtin, Builtin::GroupId | Builtin::GroupSize),
+        Op::GlobalRef(_) => false,
+        Op::BufferLoad(_) => any(flow) || !is_constant(data.args[0]),
+        op => any(flow) || !op.is_pure(),
+    };
+    data.results.iter().for_each(|&v| flow.join(v, &varies));
+}
+
+/// The value that decides which arm of a branch runs, or how often a loop does.
+fn decides(f: &Function, inst: Inst) -> Value {
+    let data = &f.insts[inst];
+    if let Op::Loop(_) = data.op { f.regions[data.regions[0]].results[0] } else { data.args[0] }
 }
 
 /// The gathers whose results are unused and that directly follow an atomic operation on group-shared memory.
@@ -93,10 +122,7 @@ pub(crate) fn has_waves(module: &Module, func: Func, known: &mut FxHashMap<Func,
 struct Walk<'m, 'k> {
     module: &'m Module,
     f: &'m Function,
-    /// Values that are uniform.
-    same: EntitySet<Value>,
-    /// Handles of memory that no thread writes.
-    constant: EntitySet<Value>,
+    varying: Flow<'m, bool>,
     known: &'k mut FxHashMap<Func, bool>,
     found: Option<Span>,
     steps: EntitySet<Inst>,
@@ -105,111 +131,26 @@ struct Walk<'m, 'k> {
 }
 
 impl Walk<'_, '_> {
-    fn set(&mut self, v: Value, same: bool) {
-        if same {
-            self.same.insert(v);
-        } else {
-            self.same.remove(v);
-        }
-    }
-
-    fn all(&self, values: &[Value]) -> bool {
-        values.iter().all(|&v| self.same.contains(v))
-    }
-
     fn region(&mut self, region: Region, together: bool) {
         for &inst in &self.f.regions[region].insts {
-            self.inst(inst, together);
-        }
-    }
-
-    fn inst(&mut self, inst: Inst, together: bool) {
-        let data = &self.f.insts[inst];
-        let same = match &data.op {
-            Op::If | Op::Switch(_) => {
-                let chosen = self.all(&data.args);
-                for &arm in &data.regions {
-                    self.region(arm, together && chosen);
+            let data = &self.f.insts[inst];
+            let meets = match data.op {
+                Op::WaveGather if self.steps.contains(inst) => {
+                    if !together {
+                        self.apart.insert(inst);
+                    }
+                    false
                 }
-                for (k, &v) in data.results.iter().enumerate() {
-                    let same =
-                        chosen && data.regions.iter().all(|&arm| self.all(&[self.f.regions[arm].results[k]]));
-                    self.set(v, same);
-                }
-                return;
+                Op::WaveGather => true,
+                Op::Call(callee) => has_waves(self.module, callee, self.known),
+                _ => false,
+            };
+            if meets && !together && self.found.is_none() {
+                self.found = Some(data.span);
             }
-            Op::For(_) | Op::Loop(_) => return self.a_loop(inst, together),
-            Op::WaveGather if self.steps.contains(inst) => {
-                if !together {
-                    self.apart.insert(inst);
-                }
-                false
+            for &inner in &data.regions {
+                self.region(inner, together && !*self.varying.get(decides(self.f, inst)));
             }
-            Op::WaveGather => {
-                self.meet(together, data.span);
-                false
-            }
-            Op::Call(callee) => {
-                if has_waves(self.module, *callee, self.known) {
-                    self.meet(together, data.span);
-                }
-                false
-            }
-            Op::Builtin(builtin) => matches!(builtin, Builtin::GroupId | Builtin::GroupSize),
-            Op::GlobalRef(global) => {
-                if matches!(self.module.globals[*global].space, Space::Uniform | Space::ReadOnly) {
-                    self.constant.insert(data.results[0]);
-                }
-                true
-            }
-            Op::BufferLoad(_) => self.constant.contains(data.args[0]) && self.all(&data.args),
-            Op::BufferLen => self.all(&data.args),
-            op => op.is_pure() && self.all(&data.args),
-        };
-        for &v in &data.results {
-            self.set(v, same);
-        }
-    }
-
-    fn meet(&mut self, together: bool, span: Span) {
-        if !together && self.found.is_none() {
-            self.found = Some(span);
-        }
-    }
-
-    fn a_loop(&mut self, inst: Inst, together: bool) {
-        let data = &self.f.insts[inst];
-        let body = data.regions[0];
-        let region = &self.f.regions[body];
-        let counted = matches!(data.op, Op::For(_));
-        let (first, skip) = if counted { (1, 0) } else { (0, 1) };
-        let mut trips = !counted || self.all(&data.args[..1]);
-        let mut carried: Vec<bool> = data.args[first..].iter().map(|&v| self.same.contains(v)).collect();
-        let before = self.found;
-        loop {
-            self.found = before;
-            if counted {
-                self.set(region.params[0], trips);
-            }
-            for (&param, &same) in region.params[first..].iter().zip(&carried) {
-                // After different numbers of iterations, threads have different values.
-                self.set(param, same && trips);
-            }
-            self.region(body, together && trips);
-            let goes_on = counted || self.all(&region.results[..1]);
-            let next: Vec<bool> = carried
-                .iter()
-                .zip(&region.results[skip..])
-                .map(|(&same, &v)| same && self.same.contains(v))
-                .collect();
-            if next == carried && (goes_on || !trips) {
-                break;
-            }
-            carried = next;
-            trips &= goes_on;
-        }
-        for (k, &v) in data.results.iter().enumerate() {
-            self.set(v, trips && carried.get(k).copied().unwrap_or(false));
         }
     }
 }

@@ -172,11 +172,6 @@ impl Types {
         self.set.iter().enumerate().map(|(n, data)| (Type(n as u32), data))
     }
 
-    /// `scalar` if `n` is 0, else a vector of `n`.
-    pub fn scalar_or_vector(&mut self, scalar: Scalar, n: u32) -> Type {
-        if n == 0 { scalar.into() } else { self.vector(scalar, n) }
-    }
-
     /// A vector of `n` scalars.
     pub fn vector(&mut self, scalar: Scalar, n: u32) -> Type {
         self.intern(TypeData::Vector(scalar, n))

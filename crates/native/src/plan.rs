@@ -20,7 +20,7 @@ pub struct Sums {
 }
 
 /// Facts about one function and all functions that it calls.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The function may call itself, directly or through other functions.
     pub recursive: bool,
@@ -37,6 +37,19 @@ pub struct Facts {
     pub ordered: bool,
     /// Operations on floats may be reordered.
     pub fast_math: bool,
+}
+
+impl ir::analysis::flow::Lattice for Facts {
+    fn join(&mut self, callee: &Facts) -> bool {
+        let before = *self;
+        self.barrier |= callee.barrier;
+        self.wave |= callee.wave;
+        self.shared |= callee.shared;
+        self.private |= callee.private;
+        self.ordered |= callee.ordered;
+        self.fast_math |= callee.fast_math;
+        *self != before
+    }
 }
 
 impl Facts {
@@ -97,7 +110,11 @@ impl Plan {
                 }
             }
         }
-        plan.spread(module, &callees);
+        let mut cycles = ir::Cycles::default();
+        for &func in &plan.order {
+            plan.facts[func].recursive = cycles.is_recursive(module, func);
+        }
+        ir::analysis::flow::join_callees(&plan.order, &callees, &mut plan.facts);
         plan.has_waves = plan.order.iter().any(|&f| plan.facts[f].wave);
         plan.callees = callees;
         plan
@@ -236,40 +253,6 @@ impl Plan {
             while let TypeData::Stack(elem) = module.types[content] {
                 self.largest_stacked = self.largest_stacked.max(size(&module.types, elem));
                 content = elem;
-            }
-        }
-    }
-
-    /// Propagates facts from callees to callers, and finds cycles of calls.
-    fn spread(&mut self, module: &Module, callees: &SecondaryMap<Func, Vec<Func>>) {
-        let mut cycles = ir::Cycles::default();
-        for &func in &self.order {
-            self.facts[func].recursive = cycles.is_recursive(module, func);
-        }
-        // Facts propagate from callees to callers. Cycles need more than one pass, but the facts are
-        // monotone, so the loop reaches a fixpoint.
-        loop {
-            let mut changed = false;
-            for &func in &self.order {
-                let mut all = self.facts[func];
-                for &callee in &callees[func] {
-                    let inner = self.facts[callee];
-                    all.barrier |= inner.barrier;
-                    all.wave |= inner.wave;
-                    all.shared |= inner.shared;
-                    all.private |= inner.private;
-                    all.ordered |= inner.ordered;
-                    all.fast_math |= inner.fast_math;
-                }
-                let old = self.facts[func];
-                let facts = |f: &Facts| (f.barrier, f.wave, f.shared, f.private, f.ordered, f.fast_math);
-                if facts(&all) != facts(&old) {
-                    self.facts[func] = all;
-                    changed = true;
-                }
-            }
-            if !changed {
-                return;
             }
         }
     }

@@ -45,7 +45,7 @@ pub(crate) fn run(types: &mut Types, func: &mut Function, summaries: &Summaries)
     }
     let defs = Defs::of(func);
     let stores = func.contains(|op| *op == Op::Store);
-    let bounds = if stores { Bounds::of(types, func) } else { Bounds::default() };
+    let bounds = if stores { Bounds::of(types, func, &defs) } else { Bounds::default() };
     let writes = Writes::of(func, &defs, summaries);
     let mut cse = Cse {
         types,
@@ -224,7 +224,8 @@ impl Cse<'_> {
             }
         };
         let key = self.key(inst, version);
-        if let Some(found) = self.find(&key).cloned() {
+        let hash = hash(&key);
+        if let Some(found) = self.find(hash, &key).cloned() {
             let results = self.func.insts[inst].results.clone();
             for (&old, &new) in results.iter().zip(&found) {
                 self.take_name(new, old);
@@ -238,7 +239,7 @@ impl Cse<'_> {
             self.last.remove(&root_cell(self.func, &self.defs, data.args[0]));
         }
         let results = data.results.clone();
-        self.enter(key, results);
+        self.enter(hash, key, results);
         false
     }
 
@@ -248,13 +249,12 @@ impl Cse<'_> {
         }
     }
 
-    fn find(&self, key: &Key) -> Option<&SmallVec<[Value; 2]>> {
-        let list = self.table.get(&hash(key))?;
+    fn find(&self, hash: u64, key: &Key) -> Option<&SmallVec<[Value; 2]>> {
+        let list = self.table.get(&hash)?;
         list.iter().rev().find(|(known, _)| known == key).map(|(_, results)| results)
     }
 
-    fn enter(&mut self, key: Key, results: SmallVec<[Value; 2]>) {
-        let hash = hash(&key);
+    fn enter(&mut self, hash: u64, key: Key, results: SmallVec<[Value; 2]>) {
         self.table.entry(hash).or_default().push((key, results));
         self.log.push(hash);
     }
@@ -293,8 +293,12 @@ impl Cse<'_> {
         let before = self.cells[root];
         let is_store = self.func.insts[inst].op == Op::Store;
         let (ty, linear) = (Some(self.func.ty(x)), self.func.is_linear(x));
-        let read = |version: u32| Key { op: Op::Load, args: place.into(), ty, linear, version };
-        if is_store && !grows && self.find(&read(before)).is_some_and(|found| found[0] == x) {
+        let read = |version: u32| {
+            let key = Key { op: Op::Load, args: place.into(), ty, linear, version };
+            (hash(&key), key)
+        };
+        let (hash, held) = read(before);
+        if is_store && !grows && self.find(hash, &held).is_some_and(|found| found[0] == x) {
             self.changed = true;
             return true;
         }
@@ -303,7 +307,8 @@ impl Cse<'_> {
         let is_absent = is_store && self.defs.op(self.func, x) == Some(&Op::Absent);
         self.last.insert(root, Last { inst, place: place.into(), before, is_absent });
         if is_store && self.in_range(place) {
-            self.enter(read(version), SmallVec::from_elem(x, 1));
+            let (hash, key) = read(version);
+            self.enter(hash, key, SmallVec::from_elem(x, 1));
         }
         false
     }

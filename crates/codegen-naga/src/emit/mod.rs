@@ -17,7 +17,6 @@ mod shared;
 mod waves;
 mod world;
 
-use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
 use ir::{Builtin, Class, Function, Inst, InstData, Op, Region, Scalar, Span, Type, TypeData, Types, Value};
 use naga::{Block, Handle, ScalarKind};
@@ -396,10 +395,7 @@ fn narrow_values(types: &Types, f: &Function) -> EntitySet<Value> {
         return narrow;
     }
     let is_wide = |v: Value| matches!(types[f.ty(v)], TypeData::Scalar(Scalar::I64 | Scalar::U64));
-    let mut defs: SecondaryMap<Value, PackedOption<Inst>> = SecondaryMap::new();
-    for (inst, data) in f.insts.iter() {
-        data.results.iter().for_each(|&r| defs[r] = inst.into());
-    }
+    let defs = ir::Defs::of(f);
     let mut candidates = Vec::new();
     let mut wide_uses = EntitySet::new();
     let mut users: Vec<(Value, Value)> = Vec::new();
@@ -423,7 +419,7 @@ fn narrow_values(types: &Types, f: &Function) -> EntitySet<Value> {
                 Op::BufferOffset | Op::BufferCast(_) => k == 1,
                 Op::BufferLoad(_) | Op::BufferStore(_) | Op::Atomic(..) | Op::Index | Op::Load => {
                     (1..indices).contains(&k)
-                        && defs[arg].expand().is_some_and(|def| widened(types, f, &f.insts[def]).is_some())
+                        && defs.inst(arg).is_some_and(|def| widened(types, f, &f.insts[def]).is_some())
                 }
                 // A conversion to 32 bits or fewer.
                 Op::Convert => {

@@ -11,8 +11,8 @@
 
 use cranelift_entity::SecondaryMap;
 
-use super::Defs;
 use super::implied::{Implied, step};
+use super::{Defs, dense};
 use crate::function::{Function, Inst, InstData, Region, Value};
 use crate::ops::{Builtin, Math, Op};
 use crate::types::{Scalar, TypeData, Types};
@@ -26,17 +26,14 @@ pub struct Bounds {
 
 impl Bounds {
     /// Finds the bounds of a function that thread groups of any size run.
-    pub fn of(types: &Types, func: &Function) -> Bounds {
-        Bounds::in_groups(types, func, None)
+    pub fn of(types: &Types, func: &Function, defs: &Defs) -> Bounds {
+        Bounds::in_groups(types, func, defs, None)
     }
 
     /// Finds the bounds of a function that thread groups of at most this size run.
-    pub fn in_groups(types: &Types, func: &Function, group: Option<[u32; 3]>) -> Bounds {
-        let bounds = Bounds {
-            upper: SecondaryMap::with_capacity(func.values.len()),
-            trips: SecondaryMap::with_capacity(func.insts.len()),
-        };
-        let mut find = Find { types, func, group, defs: Defs::default(), bounds };
+    pub fn in_groups(types: &Types, func: &Function, defs: &Defs, group: Option<[u32; 3]>) -> Bounds {
+        let bounds = Bounds { upper: dense(func.values.len()), trips: SecondaryMap::new() };
+        let mut find = Find { types, func, group, defs, bounds };
         if func.has_body() {
             find.region(func.body());
         }
@@ -63,8 +60,7 @@ struct Find<'f> {
     types: &'f Types,
     func: &'f Function,
     group: Option<[u32; 3]>,
-    /// The definitions of the instructions seen so far.
-    defs: Defs,
+    defs: &'f Defs,
     bounds: Bounds,
 }
 
@@ -73,7 +69,6 @@ impl Find<'_> {
         let func = self.func;
         for &inst in &func.regions[region].insts {
             let data = &func.insts[inst];
-            self.defs.add(func, inst);
             if let Op::For(_) = data.op
                 && let Some(last) = self.upper_or_max(data.args[0]).map(|n| n.saturating_sub(1))
             {
@@ -182,7 +177,7 @@ impl Find<'_> {
         let body = &func.regions[data.regions[0]];
         for (k, &init) in data.args[args..].iter().enumerate() {
             let grown = || {
-                let (op, by) = step(func, &self.defs, body.results[yields + k], body.params[params + k])?;
+                let (op, by) = step(func, self.defs, body.results[yields + k], body.params[params + k])?;
                 let by = u64::try_from(self.constant(by).filter(|_| op == Op::Add)?).ok()?;
                 by.checked_mul(trips)?.checked_add(u64::try_from(self.constant(init)?).ok()?)
             };
@@ -199,9 +194,9 @@ impl Find<'_> {
         if self.constant(again) == Some(0) {
             return Some(0);
         }
-        let known = Implied::by(self.func, &self.defs, again, true);
+        let known = Implied::by(self.func, self.defs, again, true);
         let facts = known.facts();
-        let resolve = |v: Value| known.resolve(self.func, &self.defs, v);
+        let resolve = |v: Value| known.resolve(self.func, self.defs, v);
         let mut best: Option<u64> = None;
         for (k, &param) in region.params.iter().enumerate() {
             let next = resolve(region.results[k + 1]);
@@ -255,7 +250,7 @@ impl Find<'_> {
     /// The constant by which a carried value changes in a trip.
     fn step_by(&self, next: Value, param: Value) -> Option<i64> {
         let s = self.scalar(next)?;
-        let (op, by) = step(self.func, &self.defs, next, param)?;
+        let (op, by) = step(self.func, self.defs, next, param)?;
         let by = self.constant(by)?;
         let by = if op == Op::Sub { by.checked_neg()? } else { by };
         // Adding `2^32 - 1` to an unsigned number is a decrement.
@@ -272,7 +267,7 @@ mod tests {
     fn bounds(text: &str) -> (crate::Module, Bounds) {
         let module = crate::parse::parse_module(text).expect("is a module");
         let func = module.funcs.values().next().expect("has a function");
-        let bounds = Bounds::of(&module.types, func);
+        let bounds = Bounds::of(&module.types, func, &Defs::of(func));
         (module, bounds)
     }
 

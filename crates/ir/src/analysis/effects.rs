@@ -10,8 +10,9 @@
 //! when its value is not used, since the custom function runs in the reverse sweep. At that stage, calls of
 //! such functions therefore count as writing.
 
-use cranelift_entity::{EntityRef, SecondaryMap};
+use cranelift_entity::{EntityRef, EntitySet, SecondaryMap};
 
+use super::flow::{Lattice, join_callees};
 use super::points_to::{root_cell, root_global};
 use super::{Defs, post_order};
 use crate::function::{Func, Function, Inst, Region, Value};
@@ -46,6 +47,13 @@ impl Effects {
     }
 }
 
+impl Lattice for Effects {
+    fn join(&mut self, other: &Effects) -> bool {
+        let before = std::mem::replace(self, self.or(*other));
+        before != *self
+    }
+}
+
 /// The stage of compilation, which decides whether calls also stand for their derivatives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
@@ -59,7 +67,7 @@ pub enum Stage {
 /// its functions is changed, since passes only remove effects.
 #[derive(Clone, Debug, Default)]
 pub struct Summaries {
-    funcs: Vec<Effects>,
+    funcs: SecondaryMap<Func, Effects>,
     constant: Vec<bool>,
 }
 
@@ -68,57 +76,38 @@ impl Summaries {
     pub fn of(module: &Module, stage: Stage) -> Summaries {
         let constant: Vec<bool> =
             module.globals.values().map(|g| matches!(g.space, Space::ReadOnly | Space::Uniform)).collect();
-        let funcs = vec![Effects::NONE; module.funcs.len()];
-        let mut all = Summaries { funcs, constant };
+        let mut all = Summaries { funcs: SecondaryMap::new(), constant };
         let order = post_order(module);
-        let mut done = vec![false; module.funcs.len()];
-        let mut calls: Vec<Vec<Func>> = vec![Vec::new(); module.funcs.len()];
+        let mut calls: SecondaryMap<Func, Vec<Func>> = SecondaryMap::new();
+        let mut done = EntitySet::new();
         for &f in &order {
-            let func = &module.funcs[f];
-            let mut own = all.own(func, &mut calls[f.index()], stage);
+            let mut own = all.own(&module.funcs[f], stage, &mut calls[f]);
             let witness = module.witness(f);
             if stage == Stage::BeforeAd
-                && (witness.vjp.is_some() || witness.jvp.is_some() && !func.has_body())
+                && (witness.vjp.is_some() || witness.jvp.is_some() && !module.funcs[f].has_body())
             {
                 own.writes = true;
             }
             // A callee that comes later, or the function itself, is recursion.
-            own.hangs |= calls[f.index()].iter().any(|c| !done[c.index()]);
-            all.funcs[f.index()] = own;
-            done[f.index()] = true;
+            own.hangs |= calls[f].iter().any(|&callee| !done.contains(callee));
+            all.funcs[f] = own;
+            done.insert(f);
         }
-        loop {
-            let mut changed = false;
-            for &f in &order {
-                let mut sum = all.funcs[f.index()];
-                for callee in &calls[f.index()] {
-                    sum = sum.or(all.funcs[callee.index()]);
-                }
-                changed |= sum != all.funcs[f.index()];
-                all.funcs[f.index()] = sum;
-            }
-            if !changed {
-                break;
-            }
-        }
+        join_callees(&order, &calls, &mut all.funcs);
         all
     }
 
-    fn own(&self, func: &Function, calls: &mut Vec<Func>, stage: Stage) -> Effects {
+    /// The effects of a function by itself; `calls` receives the functions that it calls.
+    fn own(&self, func: &Function, stage: Stage, calls: &mut Vec<Func>) -> Effects {
         if !func.has_body() {
             return Effects::ANY;
         }
         let defs = Defs::of(func);
         let mut sum = Effects::NONE;
-        func.walk(func.body(), &mut |inst| {
-            if let Op::Call(f) = func.insts[inst].op {
-                calls.push(f);
-            } else {
-                sum = sum.or(self.inst(func, &defs, inst));
-            }
-            if stage == Stage::BeforeAd && matches!(func.insts[inst].op, Op::CallDerivative(..)) {
-                sum = sum.or(Effects::ANY);
-            }
+        func.walk(func.body(), &mut |inst| match func.insts[inst].op {
+            Op::Call(f) => calls.push(f),
+            Op::CallDerivative(..) if stage == Stage::BeforeAd => sum = Effects::ANY,
+            _ => sum = sum.or(self.inst(func, &defs, inst)),
         });
         calls.sort_unstable();
         calls.dedup();
@@ -127,7 +116,7 @@ impl Summaries {
 
     /// The summary of a function's effects.
     pub fn func(&self, func: Func) -> Effects {
-        self.funcs.get(func.index()).copied().unwrap_or(Effects::ANY)
+        self.funcs.get(func).copied().unwrap_or(Effects::ANY)
     }
 
     /// Returns true if no thread of a dispatch can change a global.

@@ -8,7 +8,7 @@
 
 use cranelift_entity::SecondaryMap;
 
-use crate::function::{Function, Inst, Region, Value};
+use crate::function::{Func, Function, Inst, Region, Value};
 
 /// Facts that are joined where values meet. The default is the least fact.
 pub trait Lattice: Clone + Default {
@@ -78,7 +78,7 @@ pub struct Flow<'f, L: Lattice> {
 impl<'f, L: Lattice> Flow<'f, L> {
     /// The least facts, about the values for which `has_facts` is true.
     pub fn new(func: &'f Function, has_facts: &'f dyn Fn(Value) -> bool) -> Flow<'f, L> {
-        Flow { func, has_facts, facts: SecondaryMap::with_capacity(func.values.len()), changed: false }
+        Flow { func, has_facts, facts: super::dense(func.values.len()), changed: false }
     }
 
     /// The fact about a value.
@@ -134,6 +134,24 @@ impl<'f, L: Lattice> Flow<'f, L> {
     /// All facts.
     pub fn into_facts(self) -> SecondaryMap<Value, L> {
         self.facts
+    }
+}
+
+/// Joins the facts about callees into those about their callers, until nothing changes any more. `order` has
+/// callees before callers where there is no recursion, so that one turn is enough there.
+pub fn join_callees<L: Lattice>(
+    order: &[Func],
+    callees: &SecondaryMap<Func, Vec<Func>>,
+    facts: &mut SecondaryMap<Func, L>,
+) {
+    let mut changed = true;
+    while std::mem::take(&mut changed) {
+        for &func in order {
+            for &callee in &callees[func] {
+                let fact = facts[callee].clone();
+                changed |= facts[func].join(&fact);
+            }
+        }
     }
 }
 

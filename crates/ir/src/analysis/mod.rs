@@ -36,6 +36,7 @@ mod uses;
 use std::cell::OnceCell;
 
 pub use bounds::Bounds;
+use cranelift_entity::{EntityRef, SecondaryMap};
 pub use cycles::{Cycles, post_order};
 pub use defs::{Defs, Lanes};
 pub use effects::{Effects, Stage, Summaries, Writes};
@@ -46,6 +47,13 @@ pub use uses::{Use, Uses};
 use crate::function::{Function, Inst, InstData, Region, Value};
 use crate::ops::Op;
 use crate::types::Types;
+
+/// A map with an entry for each of `n` keys, so that writes need not grow it.
+fn dense<K: EntityRef, V: Clone + Default>(n: usize) -> SecondaryMap<K, V> {
+    let mut map = SecondaryMap::new();
+    map.resize(n);
+    map
+}
 
 /// The analyses of one function, each computed when it is first asked for.
 pub struct Analyses<'f> {
@@ -106,7 +114,7 @@ impl<'f> Analyses<'f> {
 
     /// The bounds of integers.
     pub fn bounds(&self) -> &Bounds {
-        self.bounds.get_or_init(|| Bounds::of(self.types, self.func))
+        self.bounds.get_or_init(|| Bounds::of(self.types, self.func, self.defs()))
     }
 
     /// The instruction that defines a value; `None` for a parameter of a region.

@@ -3,6 +3,7 @@
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
 
+use super::dense;
 use crate::function::{Function, Inst, Region, Value};
 
 /// The tree of a function's regions. Only what the body reaches is in it.
@@ -21,12 +22,12 @@ impl Tree {
     /// The tree of a function.
     pub fn of(func: &Function) -> Tree {
         let mut tree = Tree {
-            home: SecondaryMap::with_capacity(func.insts.len()),
-            holder: SecondaryMap::with_capacity(func.regions.len()),
-            depth: SecondaryMap::with_capacity(func.regions.len()),
-            param: SecondaryMap::with_capacity(func.values.len()),
-            order: SecondaryMap::with_capacity(func.insts.len()),
-            is_loop: SecondaryMap::with_capacity(func.regions.len()),
+            home: dense(func.insts.len()),
+            holder: dense(func.regions.len()),
+            depth: dense(func.regions.len()),
+            param: dense(func.values.len()),
+            order: dense(func.insts.len()),
+            is_loop: dense(func.regions.len()),
         };
         if func.has_body() {
             tree.region(func, func.body(), 0, &mut 0);

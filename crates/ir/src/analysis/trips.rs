@@ -17,7 +17,7 @@
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
 
-use super::{Analyses, Defs};
+use super::{Analyses, Defs, dense};
 use crate::function::{Function, Inst, Value};
 use crate::ops::Op;
 use crate::types::{TypeData, Types};
@@ -31,7 +31,7 @@ pub struct Trips(SecondaryMap<Value, PackedOption<Inst>>);
 impl Trips {
     /// Finds the counters of all loops.
     pub fn of(func: &Function) -> Trips {
-        let mut counter = SecondaryMap::with_capacity(func.values.len());
+        let mut counter = dense(func.values.len());
         if func.has_body() {
             func.walk(func.body(), &mut |inst| {
                 let data = &func.insts[inst];

@@ -488,7 +488,8 @@ impl<'m, L: Lane> Machine<'m, L> {
         match active.kind {
             Kind::Body => {
                 let ended = self.frames.pop().expect("a body has a frame");
-                self.held -= ended.held;
+                // Both are estimates, which saturate.
+                self.held = self.held.saturating_sub(ended.held);
                 if self.frames.len() < self.limits.depth {
                     self.deep = None;
                 } else if let Some(deep) = &mut self.deep {

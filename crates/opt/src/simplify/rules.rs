@@ -211,13 +211,68 @@ struct Rule {
     when: When,
     left: Term,
     right: Term,
+    /// The shapes of the operands on the left.
+    shapes: Shapes,
+}
+
+/// The shapes of operands, by which most rules are told not to match before they are tried: 0 if an operand
+/// may be anything, else that of a constant, of an absent differential, or of the result of an op.
+type Shapes = SmallVec<[u8; 3]>;
+
+const CONSTANT: u8 = 1;
+
+fn shape_of(op: &Op) -> u8 {
+    match op {
+        Op::Absent => 2,
+        Op::Add => 3,
+        Op::Sub => 4,
+        Op::Mul => 5,
+        Op::Neg => 6,
+        Op::Not => 7,
+        Op::Eq | Op::Ne | Op::Lt | Op::Le | Op::Gt | Op::Ge => 8,
+        Op::Convert => 9,
+        Op::Select => 10,
+        Op::Detach => 11,
+        Op::Scale => 12,
+        Op::Present => 13,
+        Op::Math(Math::Abs) => 14,
+        _ => 0,
+    }
+}
+
+impl Term {
+    fn shape(&self) -> u8 {
+        match self {
+            Term::Op(op, _) => shape_of(op),
+            Term::Absent => shape_of(&Op::Absent),
+            Term::Constant(_) => CONSTANT,
+            Term::Any(name) => u8::from(name.is_uppercase()) * CONSTANT,
+        }
+    }
+}
+
+impl Rule {
+    fn new(when: When, left: &str, right: &str) -> Rule {
+        let (left, right) = (parse(left), parse(right));
+        let shapes = match &left {
+            Term::Op(_, args) => args.iter().map(Term::shape).collect(),
+            Term::Any(_) | Term::Constant(_) | Term::Absent => Shapes::new(),
+        };
+        Rule { when, left, right, shapes }
+    }
+
+    /// Returns true unless the shapes of the operands exclude this rule.
+    fn may_match(&self, op: &Op, given: &Shapes) -> bool {
+        let fits = |(&wanted, &given): (&u8, &u8)| wanted == 0 || wanted == given;
+        self.shapes.iter().zip(given).all(fits)
+            || commutes(op) && self.shapes.iter().zip(given.iter().rev()).all(fits)
+    }
 }
 
 /// The rules by the op of their left side.
 static TABLE: LazyLock<FxHashMap<Discriminant<Op>, Vec<Rule>>> = LazyLock::new(|| {
     let mut table: FxHashMap<_, Vec<Rule>> = FxHashMap::default();
-    for rule in RULES.iter().map(|&(when, left, right)| Rule { when, left: parse(left), right: parse(right) })
-    {
+    for rule in RULES.iter().map(|&(when, left, right)| Rule::new(when, left, right)) {
         if let Term::Op(op, _) = &rule.left {
             table.entry(discriminant(op)).or_default().push(rule);
         }
@@ -308,6 +363,7 @@ impl Simplify<'_> {
     pub(super) fn apply_rules(&mut self, inst: Inst) -> Option<Step> {
         let data = &self.func.insts[inst];
         let result = data.results[0];
+        let shapes: Shapes = data.args.iter().map(|&v| self.shape(v)).collect();
         for rule in TABLE.get(&discriminant(&data.op))? {
             let is_used = match rule.when {
                 Exact | Once => true,
@@ -319,6 +375,7 @@ impl Simplify<'_> {
             let mut operands = Bound::new();
             if is_used
                 && data.op == *op
+                && rule.may_match(op, &shapes)
                 && self.match_all(op, terms, &data.args, &mut operands, rule.when)
                 && self.fits(&rule.right, &operands, result)
             {
@@ -326,6 +383,10 @@ impl Simplify<'_> {
             }
         }
         None
+    }
+
+    fn shape(&self, v: Value) -> u8 {
+        if self.uniform(v).is_some() { CONSTANT } else { self.op(v).map_or(0, shape_of) }
     }
 
     /// Matches the operands of an op. With [`Once`], those that are taken apart must have no other use.
