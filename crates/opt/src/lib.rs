@@ -12,7 +12,7 @@
 //!
 //! 1. **inline** calls.
 //! 2. **fold**, **licm**, **unroll**, again and again while they change something, up to a few times.
-//!    *fold* is **simplify**, **scalarize**, **explode**, **cse**, **dce**: simplify makes constants, which
+//!    *fold* is **simplify**, **scalarize**, **cse**, **dce**: simplify makes constants, which
 //!    make indices constant, which lets scalarize turn cells into values, so that cse and simplify see
 //!    through former memory. unroll makes counters constant, which enables the same again.
 //! 3. Before: **chains** cuts nests of `if`s that would keep too much for reverse mode.
@@ -34,7 +34,6 @@ mod countdown;
 mod cse;
 mod dce;
 mod differentials;
-mod explode;
 mod finite;
 pub mod inline;
 mod licm;
@@ -83,10 +82,9 @@ struct Context<'a> {
 type Pass = fn(&mut Types, &mut Function, &Context) -> bool;
 
 /// The passes over functions, by the names that tests and the command line use.
-const PASSES: [(&str, Pass); 17] = [
+const PASSES: [(&str, Pass); 16] = [
     ("simplify", |types, func, cx| simplify::run(types, func, cx.options)),
     ("scalarize", |types, func, _| scalarize::run(types, func)),
-    ("explode", |types, func, _| explode::run(types, func)),
     ("cse", |types, func, cx| cse::run(types, func, cx.summaries)),
     ("dce", |_, func, cx| dce::run(func, cx.summaries)),
     ("licm", |types, func, cx| licm::run(types, func, cx.summaries)),
@@ -240,7 +238,7 @@ fn optimise(types: &mut Types, func: &mut Function, cx: &Context) -> bool {
 /// Runs the sequence of passes that enable each other once; returns true if anything changed.
 fn fold(types: &mut Types, func: &mut Function, cx: &Context) -> bool {
     let mut changed = simplify::run(types, func, cx.options);
-    if scalarize::run(types, func) | explode::run(types, func) {
+    if scalarize::run(types, func) {
         simplify::run(types, func, cx.options);
         changed = true;
     }

@@ -121,7 +121,6 @@ fn passes_in_turn() {
         &[
             "simplify",
             "scalarize",
-            "explode",
             "simplify",
             "cse",
             "dce",

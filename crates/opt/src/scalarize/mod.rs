@@ -1,4 +1,5 @@
-//! Replaces cells by values (scalar replacement of aggregates).
+//! Replaces cells by values (scalar replacement of aggregates). Arrays that cross control flow are put into
+//! cells first ([`arrays`]).
 //!
 //! A cell never leaves its function and no two cells alias, so all accesses to a cell are visible. Two kinds
 //! of cells need not be memory:
@@ -14,6 +15,8 @@
 //! An access out of range reads zero and writes nothing, here as everywhere. Values made from a cell are
 //! linear if the cell is.
 
+mod arrays;
+
 use cranelift_entity::SecondaryMap;
 use ir::analysis::Defs;
 use ir::{Function, Inst, Op, Region, Span, Type, TypeData, Types, Value};
@@ -24,11 +27,17 @@ use crate::util::{Subst, length, make};
 /// The maximum number of scalars in a cell that is replaced.
 const MOST: u64 = 64;
 
-/// Replaces cells by values; returns true if any was replaced.
+/// Replaces cells, and arrays that cross control flow, by values; returns true if any was replaced.
 pub(crate) fn run(types: &mut Types, func: &mut Function) -> bool {
     if !func.has_body() {
         return false;
     }
+    let moved = arrays::run(types, func);
+    cells(types, func) | moved
+}
+
+/// Replaces cells by values; returns true if any was replaced.
+fn cells(types: &mut Types, func: &mut Function) -> bool {
     let defs = Defs::of(func);
     let uses = Uses::of(types, func, &defs);
     if uses.cells.is_empty() {
