@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use driver::launch::Backend;
 use libtest_mimic::{Arguments, Failed, Trial};
 use trycmd::schema::Bin;
 
@@ -40,7 +41,7 @@ fn main() {
         let lacks = document.needs.iter().any(|need| !is_there(need));
         if text.contains("--backend BACKEND") {
             for backend in ["interp", "cranelift", "llvm", "tiers"] {
-                let lacks = lacks || ["llvm", "tiers"].contains(&backend) && cfg!(not(feature = "llvm"));
+                let lacks = lacks || Backend::named(backend).is_none();
                 let path = path.clone();
                 let run = move || check(&path, Some(backend));
                 trials.push(Trial::test(format!("{name}-{backend}"), run).with_ignored_flag(lacks));
@@ -96,15 +97,14 @@ impl Document {
 /// Returns true if the build has a feature, or the machine a program.
 fn is_there(need: &str) -> bool {
     match need {
-        "llvm" => cfg!(feature = "llvm"),
-        "no-llvm" => cfg!(not(feature = "llvm")),
         "gpu" => cfg!(feature = "gpu"),
-        "cuda" => cfg!(feature = "cuda"),
+        "llvm" | "cuda" => Backend::named(need).is_some(),
+        // Only processors, and LLVM on none of them.
+        "plain" => Backend::found().count() == 2,
         "no-cuda-device" => {
             let devices = Command::new(PULLBACK).arg("devices").output();
             devices.is_ok_and(|out| !String::from_utf8_lossy(&out.stdout).contains("CUDA"))
         }
-        "no-wgpu" => cfg!(not(feature = "wgpu")),
         "linux" => cfg!(target_os = "linux"),
         "cc" => Command::new("cc").arg("--version").stdout(Stdio::null()).status().is_ok(),
         other => panic!("nothing is named `{other}`"),
