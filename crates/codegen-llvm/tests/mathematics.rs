@@ -187,6 +187,8 @@ fn functions_are_accurate() {
         -745.2,
         1024.0,
         3.0,
+        1.2e308,
+        -1.7e308,
     ];
     for m in FUNCTIONS {
         for double in [true, false] {

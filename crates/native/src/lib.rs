@@ -33,7 +33,6 @@
 mod exec;
 mod flush;
 pub mod fork;
-pub mod library;
 pub mod nesting;
 pub mod plan;
 pub mod runtime;
@@ -72,7 +71,7 @@ pub struct Options {
     /// Add up the lanes of an atomic sum in lane order, as threads that run one after the other would, rather
     /// than by repeated halving.
     pub lane_order: bool,
-    /// Call the functions of [`library`], as LLVM's backend does, even if the backend would use the
+    /// Call the functions of [`ir::library`], as LLVM's backend does, even if the backend would use the
     /// interpreter's, so that the code of both backends gives the same bits.
     pub own_math: bool,
     /// Give the same bits in every run and with any number of workers: atomic additions of floats happen in

@@ -1,14 +1,13 @@
 //! Emits mathematical functions: one instruction where the machine has an exact one, else a call of the
-//! function that the interpreter uses, or of `native::library`'s if the options ask for it.
+//! function that the interpreter uses, or of `ir::library`'s if the options ask for it.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{InstBuilder, Value, types::*};
-use ir::{Math, Op, Scalar, Span, scalar};
+use ir::{Math, Op, Scalar, Span, library, scalar};
+use native::runtime::{libm_name, own_name};
 
 use super::{Emitter, Res, Vals};
 use crate::types::clif;
-use native::library;
-use native::runtime::{libm_name, own_name};
 
 impl Emitter<'_, '_> {
     /// Emits a math function of numbers of one kind.

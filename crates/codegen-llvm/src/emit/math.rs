@@ -1,5 +1,5 @@
 //! Emits mathematical functions: one instruction where the machine has an exact one, else a call of a
-//! function of `native::library` or of the function that the interpreter uses.
+//! function of `ir::library` or of the function that the interpreter uses.
 
 use ir::{Math, Op, Scalar, Span, scalar};
 use native::runtime::libm_name;
@@ -63,7 +63,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// Calls a function of `native::library`.
+    /// Calls a function of `ir::library`.
     fn library(&mut self, m: Math, args: &[Val]) -> Val {
         let el = args[0].el;
         let var = args.iter().any(|a| a.var);

@@ -4,7 +4,7 @@
 //! With two tiers a kernel starts on Cranelift's code, which is available within milliseconds. Once it has
 //! run for a while, LLVM compiles it on a separate thread, and workers switch to the new code between groups.
 //! The switch is not observable: both tiers give the same bits, since both use the functions of numbers of
-//! `native::library`. They differ only in the order of atomic operations, and in what `[FastMath]` and
+//! `ir::library`. They differ only in the order of atomic operations, and in what `[FastMath]` and
 //! flushing allow; a kernel that depends on these and must give the same bits in every run
 //! (`--deterministic`) therefore runs LLVM's code from the start.
 

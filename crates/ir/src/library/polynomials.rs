@@ -1,11 +1,10 @@
-//! Polynomials that approximate functions of doubles where no library computes them: on the CPU
-//! (`native::library`) and as IR for devices that have no such functions (`opt::math`).
+//! Constants: polynomials that approximate functions, and numbers in several parts.
 //!
 //! The coefficients come from interpolation at Chebyshev nodes in 60 digits, done for this file. Each list
 //! states the largest error of the polynomial with its coefficients rounded.
 
 /// `(e^r - 1 - r) / r^2` for `r` in ±0.3467; error 4e-17.
-pub const EXP: [f64; 11] = [
+pub(super) const EXP: [f64; 11] = [
     0.5,
     0.1666666666666667,
     0.04166666666666667,
@@ -20,7 +19,7 @@ pub const EXP: [f64; 11] = [
 ];
 
 /// `(ln((1 + s) / (1 - s)) / s - 2) / s^2` in `s^2` up to 0.02944; error 4e-17.
-pub const LOG: [f64; 8] = [
+pub(super) const LOG: [f64; 8] = [
     0.6666666666666666,
     0.4000000000000088,
     0.28571428570803253,
@@ -32,7 +31,7 @@ pub const LOG: [f64; 8] = [
 ];
 
 /// `((ln((1 + s) / (1 - s)) / s - 2) / s^2 - 2/3) / s^2` in `s^2` up to 0.02944; error, times `s^4`, 2e-20.
-pub const LOG_NEXT: [f64; 8] = [
+pub(super) const LOG_NEXT: [f64; 8] = [
     0.4,
     0.2857142857142937,
     0.22222222221654733,
@@ -44,7 +43,7 @@ pub const LOG_NEXT: [f64; 8] = [
 ];
 
 /// `(sin(r) / r - 1) / r^2` in `r^2` up to 0.6171; error 9e-18.
-pub const SIN: [f64; 7] = [
+pub(super) const SIN: [f64; 7] = [
     -0.16666666666666666,
     0.008333333333333331,
     -0.00019841269841265055,
@@ -55,7 +54,7 @@ pub const SIN: [f64; 7] = [
 ];
 
 /// `(cos(r) - 1 + r^2 / 2) / r^4` in `r^2` up to 0.6171; error 2e-18.
-pub const COS: [f64; 7] = [
+pub(super) const COS: [f64; 7] = [
     0.041666666666666664,
     -0.0013888888888888887,
     2.4801587301584642e-05,
@@ -66,7 +65,7 @@ pub const COS: [f64; 7] = [
 ];
 
 /// `(atan(t) / t - 1) / t^2` in `t^2` up to 0.17158; error 2e-17.
-pub const ATAN: [f64; 12] = [
+pub(super) const ATAN: [f64; 12] = [
     -0.3333333333333333,
     0.19999999999999804,
     -0.14285714285659806,
@@ -82,7 +81,7 @@ pub const ATAN: [f64; 12] = [
 ];
 
 /// `(asin(t) / t - 1) / t^2` in `t^2` up to 0.25; error 2e-17.
-pub const ASIN: [f64; 13] = [
+pub(super) const ASIN: [f64; 13] = [
     0.16666666666666669,
     0.07499999999998433,
     0.04464285714635543,
@@ -99,8 +98,30 @@ pub const ASIN: [f64; 13] = [
 ];
 
 /// π/2 in three parts, the first two of 33 bits.
-pub const PIO2: [f64; 3] = [1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21];
+pub(super) const PIO2: [f64; 3] = [1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21];
 
-/// Beyond this magnitude a sine is computed lane by lane: the number of quarter turns must have at most 20
+/// π/2 as a rounded double, and the remainder.
+pub const HALF_PI: (f64, f64) = (std::f64::consts::FRAC_PI_2, 6.123233995736766e-17);
+
+/// ln 2 in two parts, the first of 41 bits.
+pub(super) const LN2: (f64, f64) = (0.693147180559663, 2.8235290563031577e-13);
+
+/// log10 2 in two parts, the first of 41 bits.
+pub(super) const LOG10_2: (f64, f64) = (0.30102999566383914, 1.42050232272661e-13);
+
+/// Beyond this magnitude a sine is computed in another way: the number of quarter turns must have at most 20
 /// bits.
-pub const FAR: f64 = 1.0e6;
+pub(super) const FAR: f64 = 1.0e6;
+
+/// As [`SIN`], for floats: in `r^2` up to 0.64; error 1.3e-8.
+pub(super) const SIN32: [f64; 3] = [-0.166666641831398, 0.00833270326256752, -0.0001957844360731542];
+
+/// As [`COS`], for floats: in `r^2` up to 0.64; error 9e-10.
+pub(super) const COS32: [f64; 3] = [0.0416666641831398, -0.0013888258254155517, 2.4538474463042803e-05];
+
+/// π/2 as the sum of three floats, each the rounded remainder of those before it.
+pub(super) const PIO2_32: [f64; 3] = [1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15];
+
+/// As [`FAR`], for floats: the number of quarter turns fits in 16 bits, and the first step of the reduction
+/// is exact.
+pub(super) const FAR32: f64 = 1.0e5;

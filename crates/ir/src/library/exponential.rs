@@ -1,0 +1,200 @@
+//! Exponentials, logarithms, and hyperbolic functions.
+
+use crate::Math;
+
+use super::Ops;
+use super::number::{Integer, Number};
+use super::polynomials::{EXP, LN2, LOG, LOG10_2};
+
+// ---- exponentials
+
+#[inline(always)]
+pub(super) fn exp<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
+    // Below this limit neither the argument nor the result is extreme.
+    let is_near = x.abs().at_most(708.0);
+    is_near.either(
+        x,
+        |x| {
+            let (p, k) = exp_of(x, None);
+            shifted(1.0 + p, k)
+        },
+        |x| {
+            let (p, k) = exp_of(x.clamp(-750.0, 710.0), None);
+            let r = scaled(1.0 + p, k);
+            let over = x.more(709.782712893384);
+            over.select(f64::INFINITY, r).or_nan(x)
+        },
+    )
+}
+
+/// `p 2^k`, where both `p` and the result are normal numbers.
+#[inline(always)]
+fn shifted<'o, O: Ops>(p: Number<'o, O>, k: Number<'o, O>) -> Number<'o, O> {
+    // The bits of the sum that represent 0 have zeros in the bits that the shift keeps.
+    let exponent = (k + k.magic().0).bits() << 52;
+    (p.bits() + exponent).of_bits()
+}
+
+/// `p 2^k`, which is also right for subnormal results, and infinite if the result is too large.
+#[inline(always)]
+pub(super) fn scaled<'o, O: Ops>(p: Number<'o, O>, k: Number<'o, O>) -> Number<'o, O> {
+    let k = k.to_integer();
+    let half = k >> 1;
+    let rest = k - half;
+    let power = |n: Integer<'o, O>| ((n + 1023) << 52).of_bits();
+    p * power(half) * power(rest)
+}
+
+#[inline(always)]
+pub(super) fn exp2<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
+    let y = x.clamp(-1080.0, 1025.0);
+    let k = y.round();
+    let r = y - k;
+    let by = std::f64::consts::LN_2;
+    let t = r * by;
+    // The rounding errors of t and of ln 2.
+    let rest = r.fma(by, -t);
+    let rest = r.mul_add(2.3190468138462996e-17, rest);
+    let p = (t * t).mul_add(t.polynomial(&EXP), rest);
+    let e = scaled(1.0 + (t + p), k);
+    x.at_least(1024.0).select(f64::INFINITY, e).or_nan(x)
+}
+
+/// `e^x - 1` for `x` from 0 to 40.
+#[inline(always)]
+fn minus_one<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
+    let (p, k) = exp_of(x, None);
+    let power = shifted(x.constant(1.0), k);
+    p.mul_add(power, power - 1.0)
+}
+
+#[inline(always)]
+pub(super) fn tanh<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
+    let a = x.abs();
+    let b = a.more(20.0).select(20.0, a);
+    let t = minus_one(b + b);
+    let under = t + 2.0;
+    let r = t / under;
+    // Corrects the rounding errors of the sum and the quotient; one over the sum is (1 - tanh) / 2.
+    let of_two = under - t;
+    let of_t = under - of_two;
+    let lost = (t - of_t) + (2.0 - of_two);
+    let rest = (-r).fma(under, t);
+    let rest = (-r).mul_add(lost, rest);
+    let r = rest.mul_add(0.5 * (1.0 - r), r);
+    r.with_sign(x).or_nan(x)
+}
+
+#[inline(always)]
+pub(super) fn hyperbolic<O: Ops>(m: Math, x: Number<'_, O>) -> Number<'_, O> {
+    let a = x.abs();
+    // Half of the exponential, which is finite where the result is.
+    let is_near = a.at_most(708.0);
+    let e = is_near.either(
+        a,
+        |a| {
+            let (p, k) = exp_of(a, None);
+            shifted(1.0 + p, k - 1.0)
+        },
+        |a| {
+            let over = a.more(711.0);
+            let (p, k) = exp_of(over.select(711.0, a), None);
+            let e = scaled(1.0 + p, k - 1.0);
+            over.select(f64::INFINITY, e)
+        },
+    );
+    if m == Math::Cosh {
+        return (e + 0.25 / e).or_nan(x);
+    }
+    let far = a.more(22.0);
+    let t = minus_one(far.select(22.0, a));
+    let near = 0.5 * (t + t / (t + 1.0));
+    far.select(e, near).with_sign(x).or_nan(x)
+}
+
+/// `e^(x + more) = 2^k (1 + p)`, for a sum of up to 711; `more` is small beside `x`.
+#[inline(always)]
+pub(super) fn exp_of<'o, O: Ops>(
+    x: Number<'o, O>,
+    more: Option<Number<'o, O>>,
+) -> (Number<'o, O>, Number<'o, O>) {
+    // The nearest whole number: the sum with the magic number has no bits for a fraction.
+    let magic = x.magic().0;
+    let k = x.mul_add(std::f64::consts::LOG2_E, magic) - magic;
+    let back = -k;
+    let high = back.mul_add(LN2.0, x);
+    let (r, rest) = match more {
+        None => {
+            let r = back.mul_add(LN2.1, high);
+            (r, back.mul_add(LN2.1, high - r))
+        }
+        Some(more) => {
+            let low = back.mul_add(LN2.1, more);
+            let r = high + low;
+            (r, (high - r) + low)
+        }
+    };
+    let p = (r * r).mul_add(r.polynomial(&EXP), rest);
+    (r + p, k)
+}
+
+// ---- logarithms
+
+#[inline(always)]
+pub(super) fn log<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
+    let (k, f) = log_parts(x);
+    log_ends(x, log_of(k, f, None))
+}
+
+/// The logarithm to base 2 or 10.
+#[inline(always)]
+pub(super) fn log_of_base<O: Ops>(m: Math, x: Number<'_, O>) -> Number<'_, O> {
+    let (k, f) = log_parts(x);
+    let r = log_of(x.constant(0.0), f, None);
+    let r = if m == Math::Log2 {
+        r.mul_add(std::f64::consts::LOG2_E, k)
+    } else {
+        let low = r.mul_add(std::f64::consts::LOG10_E, k * LOG10_2.1);
+        k.mul_add(LOG10_2.0, low)
+    };
+    log_ends(x, r)
+}
+
+/// `x = 2^k (1 + f)` with `1 + f` between the roots of 1/2 and 2.
+#[inline(always)]
+pub(super) fn log_parts<O: Ops>(x: Number<'_, O>) -> (Number<'_, O>, Number<'_, O>) {
+    let small = x.less(f64::MIN_POSITIVE);
+    let y = small.select(x * 18014398509481984.0, x);
+    let bits = y.bits();
+    // Subtracting the bits of sqrt(1/2) makes the exponent change there.
+    let k = (bits - 0x3fe6_a09e_667f_3bcd) >> 52;
+    let f = (bits - (k << 52)).of_bits() - 1.0;
+    (k.to_number() - small.select(54.0, 0.0), f)
+}
+
+/// `k ln 2 + ln(1 + f) + more`; `more` is below the last place of `1 + f`.
+#[inline(always)]
+pub(super) fn log_of<'o, O: Ops>(
+    k: Number<'o, O>,
+    f: Number<'o, O>,
+    more: Option<Number<'o, O>>,
+) -> Number<'o, O> {
+    let s = f / (2.0 + f);
+    let z = s * s;
+    let p = z.polynomial(&LOG) * z;
+    let h = 0.5 * f * f;
+    // ln(1 + f) = f - (h - s (h + p)).
+    let low = match more {
+        None => k * LN2.1,
+        Some(more) => k.mul_add(LN2.1, more),
+    };
+    let rest = h - s.mul_add(h + p, low) - f;
+    k.mul_add(LN2.0, -rest)
+}
+
+#[inline(always)]
+fn log_ends<'o, O: Ops>(x: Number<'o, O>, r: Number<'o, O>) -> Number<'o, O> {
+    let r = x.is(f64::INFINITY).select(f64::INFINITY, r);
+    let r = x.is(0.0).select(f64::NEG_INFINITY, r);
+    x.less(0.0).select(f64::NAN, r).or_nan(x)
+}

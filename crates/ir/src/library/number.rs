@@ -1,0 +1,362 @@
+//! Numbers, integers and truth values with operators, so that functions read as formulas.
+
+use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Shl, Shr, Sub};
+
+use super::{Binary, Compare, Ops, Unary};
+
+macro_rules! value {
+    ($(#[doc = $doc:literal] $name:ident;)*) => {$(
+        #[doc = $doc]
+        pub(super) struct $name<'o, O: Ops> {
+            ops: &'o O,
+            pub(super) value: O::V,
+        }
+
+        impl<O: Ops> Clone for $name<'_, O> {
+            #[inline(always)]
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<O: Ops> Copy for $name<'_, O> {}
+
+        impl<'o, O: Ops> $name<'o, O> {
+            #[inline(always)]
+            pub(super) fn new(ops: &'o O, value: O::V) -> Self {
+                $name { ops, value }
+            }
+        }
+    )*};
+}
+
+value! {
+    /// A double, or a float.
+    Number;
+    /// An integer of as many bits.
+    Integer;
+    /// A truth value.
+    Truth;
+}
+
+/// Anything that operators take as a number: a number or a constant.
+pub(super) trait Operand<O: Ops> {
+    fn value(self, ops: &O) -> O::V;
+}
+
+impl<O: Ops> Operand<O> for Number<'_, O> {
+    #[inline(always)]
+    fn value(self, _: &O) -> O::V {
+        self.value
+    }
+}
+
+impl<O: Ops> Operand<O> for f64 {
+    #[inline(always)]
+    fn value(self, ops: &O) -> O::V {
+        ops.float(self)
+    }
+}
+
+macro_rules! operators {
+    ($($class:ident $method:ident $op:ident;)*) => {$(
+        impl<'o, O: Ops, R: Operand<O>> $class<R> for Number<'o, O> {
+            type Output = Number<'o, O>;
+
+            #[inline(always)]
+            fn $method(self, other: R) -> Number<'o, O> {
+                Number::new(self.ops, self.ops.binary(Binary::$op, self.value, other.value(self.ops)))
+            }
+        }
+
+        impl<'o, O: Ops> $class<Number<'o, O>> for f64 {
+            type Output = Number<'o, O>;
+
+            #[inline(always)]
+            fn $method(self, other: Number<'o, O>) -> Number<'o, O> {
+                let one = self.value(other.ops);
+                Number::new(other.ops, other.ops.binary(Binary::$op, one, other.value))
+            }
+        }
+    )*};
+}
+
+operators! {
+    Add add AddF;
+    Sub sub SubF;
+    Mul mul MulF;
+    Div div DivF;
+}
+
+impl<O: Ops> Neg for Number<'_, O> {
+    type Output = Self;
+
+    #[inline(always)]
+    fn neg(self) -> Self {
+        self.unary(Unary::Neg)
+    }
+}
+
+impl<'o, O: Ops> Number<'o, O> {
+    #[inline(always)]
+    fn unary(self, op: Unary) -> Self {
+        Number::new(self.ops, self.ops.unary(op, self.value))
+    }
+
+    #[inline(always)]
+    fn compare(self, op: Compare, other: impl Operand<O>) -> Truth<'o, O> {
+        Truth::new(self.ops, self.ops.compare(op, self.value, other.value(self.ops)))
+    }
+
+    /// See [`Ops::single`].
+    #[inline(always)]
+    pub(super) fn is_single(self) -> bool {
+        self.ops.single()
+    }
+
+    /// See [`Ops::rounds`].
+    #[inline(always)]
+    pub(super) fn rounds(self) -> bool {
+        self.ops.rounds()
+    }
+
+    /// A constant.
+    #[inline(always)]
+    pub(super) fn constant(self, x: f64) -> Self {
+        Number::new(self.ops, self.ops.float(x))
+    }
+
+    #[inline(always)]
+    pub(super) fn abs(self) -> Self {
+        self.unary(Unary::Abs)
+    }
+
+    #[inline(always)]
+    pub(super) fn round(self) -> Self {
+        self.unary(Unary::Round)
+    }
+
+    #[inline(always)]
+    pub(super) fn trunc(self) -> Self {
+        self.unary(Unary::Trunc)
+    }
+
+    #[inline(always)]
+    pub(super) fn sqrt(self) -> Self {
+        self.unary(Unary::Sqrt)
+    }
+
+    /// `self * b + c`, rounded once.
+    #[inline(always)]
+    pub(super) fn fma(self, b: impl Operand<O>, c: Self) -> Self {
+        Number::new(self.ops, self.ops.fma(self.value, b.value(self.ops), c.value))
+    }
+
+    /// `self * b + c`, rounded once or twice.
+    #[inline(always)]
+    pub(super) fn mul_add(self, b: impl Operand<O>, c: impl Operand<O>) -> Self {
+        let (b, c) = (b.value(self.ops), c.value(self.ops));
+        Number::new(self.ops, self.ops.mul_add(self.value, b, c))
+    }
+
+    /// `|self|` with the sign of `other`.
+    #[inline(always)]
+    pub(super) fn with_sign(self, other: Self) -> Self {
+        Number::new(self.ops, self.ops.binary(Binary::CopySign, self.value, other.value))
+    }
+
+    #[inline(always)]
+    pub(super) fn less(self, other: impl Operand<O>) -> Truth<'o, O> {
+        self.compare(Compare::Less, other)
+    }
+
+    #[inline(always)]
+    pub(super) fn more(self, other: impl Operand<O>) -> Truth<'o, O> {
+        let other = Number::new(self.ops, other.value(self.ops));
+        other.less(self)
+    }
+
+    #[inline(always)]
+    pub(super) fn at_most(self, other: impl Operand<O>) -> Truth<'o, O> {
+        self.compare(Compare::LessOrSame, other)
+    }
+
+    #[inline(always)]
+    pub(super) fn at_least(self, other: impl Operand<O>) -> Truth<'o, O> {
+        self.compare(Compare::MoreOrSame, other)
+    }
+
+    #[inline(always)]
+    pub(super) fn is(self, other: impl Operand<O>) -> Truth<'o, O> {
+        self.compare(Compare::Same, other)
+    }
+
+    /// Returns true if the sign bit is set.
+    #[inline(always)]
+    pub(super) fn is_negative(self) -> Truth<'o, O> {
+        let zero = self.ops.int(0);
+        Truth::new(self.ops, self.ops.compare(Compare::Below, self.bits().value, zero))
+    }
+
+    /// `self`, but NaN where `other` is.
+    #[inline(always)]
+    pub(super) fn or_nan(self, other: Self) -> Self {
+        other.compare(Compare::Unordered, other).select(other, self)
+    }
+
+    /// Clamps the number to these limits; NaN stays.
+    #[inline(always)]
+    pub(super) fn clamp(self, least: f64, most: f64) -> Self {
+        let x = self.less(least).select(least, self);
+        x.more(most).select(most, x)
+    }
+
+    #[inline(always)]
+    pub(super) fn bits(self) -> Integer<'o, O> {
+        Integer::new(self.ops, self.ops.unary(Unary::Bits, self.value))
+    }
+
+    /// The addend that converts a whole number to an integer, and the bits of the sum that represent 0.
+    ///
+    /// A whole double below 2^51 appears in the low bits of its sum with 1.5 * 2^52, and a whole float below
+    /// 2^22 in those of its sum with 1.5 * 2^23. A NaN gives an arbitrary number, which is not used.
+    #[inline(always)]
+    pub(super) fn magic(self) -> (f64, i64) {
+        if self.is_single() {
+            (12_582_912.0, i64::from(12_582_912.0_f32.to_bits()))
+        } else {
+            (6_755_399_441_055_744.0, 6_755_399_441_055_744.0_f64.to_bits() as i64)
+        }
+    }
+
+    /// Converts a whole number to an integer.
+    #[inline(always)]
+    pub(super) fn to_integer(self) -> Integer<'o, O> {
+        let (magic, zero) = self.magic();
+        (self + magic).bits() - zero
+    }
+
+    /// `c[0] + c[1] z + …` for `z = self`, by Horner's rule.
+    #[inline(always)]
+    pub(super) fn polynomial(self, c: &[f64]) -> Self {
+        let mut sum = self.constant(c[c.len() - 1]);
+        for &c in c[..c.len() - 1].iter().rev() {
+            sum = sum.mul_add(self, c);
+        }
+        sum
+    }
+
+    /// See [`Ops::turns`].
+    #[inline(always)]
+    pub(super) fn turns(self, near: Truth<'o, O>, found: [Self; 3]) -> [Self; 3] {
+        let found = self.ops.turns(near.value, self.value, found.map(|x| x.value));
+        found.map(|x| Number::new(self.ops, x))
+    }
+
+    /// See [`Ops::elsewhere`].
+    #[inline(always)]
+    pub(super) fn elsewhere(self, m: crate::Math, near: Truth<'o, O>, found: Self) -> Self {
+        Number::new(self.ops, self.ops.elsewhere(m, near.value, self.value, found.value))
+    }
+}
+
+macro_rules! integers {
+    ($($class:ident $method:ident $op:ident;)*) => {$(
+        impl<'o, O: Ops> $class<i64> for Integer<'o, O> {
+            type Output = Self;
+
+            #[inline(always)]
+            fn $method(self, other: i64) -> Self {
+                let other = self.ops.int(other);
+                Integer::new(self.ops, self.ops.binary(Binary::$op, self.value, other))
+            }
+        }
+
+        impl<'o, O: Ops> $class for Integer<'o, O> {
+            type Output = Self;
+
+            #[inline(always)]
+            fn $method(self, other: Self) -> Self {
+                Integer::new(self.ops, self.ops.binary(Binary::$op, self.value, other.value))
+            }
+        }
+    )*};
+}
+
+integers! {
+    Add add Add;
+    Sub sub Sub;
+    BitAnd bitand And;
+    Shl shl Shl;
+    Shr shr Ashr;
+}
+
+impl<'o, O: Ops> Integer<'o, O> {
+    /// The number with these bits.
+    #[inline(always)]
+    pub(super) fn of_bits(self) -> Number<'o, O> {
+        Number::new(self.ops, self.ops.unary(Unary::OfBits, self.value))
+    }
+
+    #[inline(always)]
+    pub(super) fn to_number(self) -> Number<'o, O> {
+        Number::new(self.ops, self.ops.unary(Unary::OfInt, self.value))
+    }
+
+    #[inline(always)]
+    pub(super) fn is_not_zero(self) -> Truth<'o, O> {
+        let zero = self.ops.int(0);
+        Truth::new(self.ops, self.ops.compare(Compare::Differ, self.value, zero))
+    }
+}
+
+impl<'o, O: Ops> Truth<'o, O> {
+    /// `self ? a : b`.
+    #[inline(always)]
+    pub(super) fn select(self, a: impl Operand<O>, b: impl Operand<O>) -> Number<'o, O> {
+        let (a, b) = (a.value(self.ops), b.value(self.ops));
+        Number::new(self.ops, self.ops.select(self.value, a, b))
+    }
+
+    /// See [`Ops::either`].
+    #[inline(always)]
+    pub(super) fn either(
+        self,
+        x: Number<'o, O>,
+        near: impl FnOnce(Number<'o, O>) -> Number<'o, O>,
+        far: impl FnOnce(Number<'o, O>) -> Number<'o, O>,
+    ) -> Number<'o, O> {
+        let ops = self.ops;
+        let near = |x| near(Number::new(ops, x)).value;
+        let far = |x| far(Number::new(ops, x)).value;
+        Number::new(ops, ops.either(self.value, x.value, near, far))
+    }
+}
+
+impl<O: Ops> BitAnd for Truth<'_, O> {
+    type Output = Self;
+
+    #[inline(always)]
+    fn bitand(self, other: Self) -> Self {
+        Truth::new(self.ops, self.ops.binary(Binary::And, self.value, other.value))
+    }
+}
+
+impl<O: Ops> BitOr for Truth<'_, O> {
+    type Output = Self;
+
+    #[inline(always)]
+    fn bitor(self, other: Self) -> Self {
+        Truth::new(self.ops, self.ops.binary(Binary::Or, self.value, other.value))
+    }
+}
+
+impl<O: Ops> Not for Truth<'_, O> {
+    type Output = Self;
+
+    #[inline(always)]
+    fn not(self) -> Self {
+        let yes = self.ops.yes();
+        Truth::new(self.ops, self.ops.binary(Binary::Xor, self.value, yes))
+    }
+}
