@@ -139,8 +139,9 @@ fn lines_for_llvm(module: &Module) -> (usize, usize) {
     let machine = codegen_llvm::Machine::generic();
     let text =
         codegen_llvm::text(module, &native::Options::default(), &machine).expect("LLVM can express it");
-    let functions = text.text.split("\ndefine ").skip(1).map(|function| function.lines().count());
-    (text.text.lines().count(), functions.max().unwrap_or(0))
+    let text = text.print();
+    let functions = text.split("\ndefine ").skip(1).map(|function| function.lines().count());
+    (text.lines().count(), functions.max().unwrap_or(0))
 }
 
 /// LLVM's compile time is superlinear in the length of a function.
@@ -222,7 +223,7 @@ fn large() -> [(&'static str, Module); 3] {
 #[cfg(feature = "llvm")]
 fn checked_large(module: Module) -> Module {
     let text = codegen_llvm::text(&module, &native::Options::default(), &codegen_llvm::Machine::generic());
-    let text = text.expect("LLVM can express it").text;
+    let text = text.expect("LLVM can express it").print();
     assert!(text.len() > 1 << 20, "{} bytes", text.len());
     // Most of the text is in pieces without loops.
     let straight: usize =

@@ -63,7 +63,7 @@ pub fn objects(
     machine: &Machine,
     options: &Options,
 ) -> Result<(Vec<Vec<u8>>, Times), Unsupported> {
-    object::objects(&text.text, machine, options).map_err(object::failed)
+    object::objects(&text.unit, machine, options).map_err(object::failed)
 }
 
 /// Loads the object files that [`objects`] made from a module's text.

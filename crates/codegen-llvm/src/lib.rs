@@ -32,6 +32,7 @@ mod pieces;
 mod split;
 mod text;
 pub mod uniform;
+mod unit;
 
 use std::fmt::Write as _;
 
@@ -42,6 +43,7 @@ use native::{Options, Reason, Unsupported};
 
 use emit::{Emitter, ModuleCx, Stop};
 use uniform::{Dealing, Facts};
+use unit::Unit;
 
 #[cfg(feature = "jit")]
 pub use api::found_at;
@@ -108,10 +110,10 @@ pub struct EntryPlan {
     pub lanes: Result<(String, u32), Reason>,
 }
 
-/// A module as LLVM's textual IR.
+/// A module in LLVM's IR.
 pub struct Text {
-    /// The text.
-    pub text: String,
+    /// The module.
+    unit: Unit,
     /// The entry points.
     pub entries: Vec<EntryPlan>,
     /// The requested functions, and their names.
@@ -126,9 +128,41 @@ pub struct Text {
     pub recursion_need: u64,
 }
 
+impl Text {
+    /// LLVM's textual IR.
+    pub fn print(&self) -> String {
+        self.unit.print()
+    }
+
+    /// The number of bytes of the text, roughly.
+    pub fn bytes(&self) -> usize {
+        self.unit.len()
+    }
+}
+
 /// The text of the entry points of a verified module, the functions in `options`, and all functions that they
 /// call.
 pub fn text(module: &Module, options: &Options, machine: &Machine) -> Result<Text, Unsupported> {
+    make(module, options, machine, Context::Constant)
+}
+
+/// The context of a thread, as the text sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Context {
+    /// It is made elsewhere, and most fields never change while a function runs.
+    Constant,
+    /// It is made in code that LLVM compiles with the text. Once all is inlined into one function, LLVM sees
+    /// the stores, too, and must not use the value that a field had before it was set.
+    #[cfg_attr(not(feature = "jit"), expect(dead_code, reason = "only code without the runtime makes one"))]
+    Made,
+}
+
+fn make(
+    module: &Module,
+    options: &Options,
+    machine: &Machine,
+    context: Context,
+) -> Result<Text, Unsupported> {
     let roots = module.entries.iter().map(|e| e.func).chain(options.functions.iter().copied());
     let plan = Plan::new(module, roots);
     let mut cx = ModuleCx {
@@ -139,8 +173,8 @@ pub fn text(module: &Module, options: &Options, machine: &Machine) -> Result<Tex
         analyses: Vec::new(),
         versions: Default::default(),
         emitted: 0,
-        text: String::new(),
-        declared: Default::default(),
+        unit: Unit::default(),
+        constant_context: context == Context::Constant,
         has_f16c: machine.has("f16c") || machine.has("fullfp16"),
         slow_masks: cfg!(target_arch = "x86_64") && machine.vector_bits < 512,
         has_waves: machine.has_waves,
@@ -197,28 +231,19 @@ pub fn text(module: &Module, options: &Options, machine: &Machine) -> Result<Tex
         emit::emit_versions(&mut cx).map_err(only)?;
         raw.push((func, name));
     }
-    let about = "\"prefer-vector-width\"=\"512\" \"min-legal-vector-width\"=\"512\"";
     for (m, el, lanes) in std::mem::take(&mut cx.used_library) {
-        for (head, writer) in emit::library::define(m, el, lanes) {
-            cx.frames += writer.frame();
-            let (text, declared) = writer.finish();
-            let _ = write!(cx.text, "{head} {about} {{\n{text}}}\n\n");
-            cx.declared.extend(declared);
-        }
+        emit::library::define(&mut cx, m, el, lanes);
     }
-    let mut all = head(module);
-    for k in 0..cx.tables.shapes().count() {
-        let _ = writeln!(all, "@rt_shape_{k} = external global i8");
+    let ModuleCx { tables, plan, frames, mut unit, .. } = cx;
+    unit.head = metadata(module);
+    unit.global("rt_zero", "external global [64 x i8], align 16".to_string());
+    unit.global("rt_empty", "external global [24 x i8], align 8".to_string());
+    unit.global("rt_empty_at", "external global ptr, align 8".to_string());
+    for k in 0..tables.shapes().count() {
+        unit.global(&format!("rt_shape_{k}"), "external global i8".to_string());
     }
-    for line in &cx.declared {
-        all.push_str(line);
-        all.push('\n');
-    }
-    all.push('\n');
-    all.push_str(&cx.text);
-    let ModuleCx { tables, plan, frames, .. } = cx;
     let recursion_need = plan.recursion_need(|_| frames + 512);
-    Ok(Text { text: all, entries, raw, tables, plan, stack_need: frames, recursion_need })
+    Ok(Text { unit, entries, raw, tables, plan, stack_need: frames, recursion_need })
 }
 
 /// Emits entry point number `k` for lanes.
@@ -264,7 +289,7 @@ fn in_lanes(cx: &mut ModuleCx<'_>, k: usize, machine: &Machine) -> Result<(Strin
     if !facts.varies && !each {
         return reason("a kernel whose threads all do the same");
     }
-    let before = (cx.text.len(), cx.versions.len(), cx.emitted);
+    let before = (cx.unit.functions.len(), cx.versions.len(), cx.emitted);
     let name = format!("entry{k}_lanes");
     let emit = || {
         Emitter::new(cx, f, width, dealing, facts).span(entry.func, &name, entry.group_size)?;
@@ -273,7 +298,7 @@ fn in_lanes(cx: &mut ModuleCx<'_>, k: usize, machine: &Machine) -> Result<(Strin
     match emit() {
         Ok(()) => Ok((name, width)),
         Err(stop) => {
-            cx.text.truncate(before.0);
+            cx.unit.functions.truncate(before.0);
             cx.versions.truncate(before.1);
             cx.emitted = before.2;
             Err(stop)
@@ -313,13 +338,10 @@ fn suits(module: &Module, plan: &Plan, size: [u32; 3], machine: &Machine) -> u32
     [16, 8, 4].into_iter().filter(|&n| n <= most).find(|&n| fits(n)).unwrap_or(most)
 }
 
-/// The symbols of the runtime, and the metadata for alias analysis.
-fn head(module: &Module) -> String {
+/// The metadata for alias analysis.
+fn metadata(module: &Module) -> String {
     let mut text = String::from(
-        "@rt_zero = external global [64 x i8], align 16\n\
-         @rt_empty = external global [24 x i8], align 8\n\
-         @rt_empty_at = external global ptr, align 8\n\
-         !0 = !{!\"pullback\"}\n\
+        "!0 = !{!\"pullback\"}\n\
          !1 = !{!\"local\", !0}\n\
          !2 = !{!\"buffer\", !0}\n\
          !3 = !{!\"header\", !0}\n\
@@ -344,6 +366,5 @@ fn head(module: &Module) -> String {
         let all: Vec<String> = (0..n).filter(|&o| o != g).map(|o| format!("!{}", 102 + 3 * o)).collect();
         let _ = writeln!(text, "!{others} = !{{{}}}", all.join(", "));
     }
-    text.push('\n');
     text
 }

@@ -1,10 +1,9 @@
 //! Links object files to code in memory.
 //!
 //! LLVM compiles a module to relocatable ELF files on every system. Their sections are laid out one after
-//! another in one mapping, followed by a table of addresses for symbols outside the mapping and, for calls, a
-//! jump through each entry. So any address can be reached, wherever the mapping is. Then the relocations are
-//! applied and the mapping is made executable. A malformed file gives an error: nothing is read outside of
-//! it.
+//! another in one mapping, followed by a table with an entry for each symbol: its address, and a jump to it.
+//! So any address can be reached, wherever the mapping is. Then the relocations are applied and the mapping
+//! is made executable. A malformed file gives an error: nothing is read outside of it.
 //!
 //! LLVM's own linker would do the same. But a kernel that comes from the cache does not need LLVM otherwise,
 //! and opening its library takes longer than everything else.
@@ -14,222 +13,143 @@ use libloading::os::unix::Library;
 #[cfg(windows)]
 use libloading::os::windows::Library;
 use memmap2::{Mmap, MmapMut};
+use object::elf::*;
+use object::read::elf::ElfFile64;
+use object::{
+    Architecture, Object, ObjectSection, ObjectSymbol, RelocationFlags, RelocationTarget, SectionFlags,
+    SectionIndex, SectionKind, SymbolIndex,
+};
 use rustc_hash::FxHashMap;
+
+type FxIndexMap<K, V> = indexmap::IndexMap<K, V, rustc_hash::FxBuildHasher>;
 
 /// Linked code in memory, unmapped when it is dropped.
 pub(crate) struct Linked {
     memory: Mmap,
     /// The addresses of the global symbols.
-    symbols: FxHashMap<String, usize>,
+    symbols: FxHashMap<String, u64>,
 }
 
-/// Section flags and types, and special section numbers of symbols.
-const ALLOC: u64 = 2;
-const NO_BITS: u32 = 8;
-const RELA: u32 = 4;
-const REL: u32 = 9;
-const SYMBOLS: u32 = 2;
-const UNDEFINED: u16 = 0;
-const ABSOLUTE: u16 = 0xfff1;
-
-const X86_64: u16 = 62;
-const AARCH64: u16 = 183;
-
-/// The bytes of an object file.
-struct File<'a>(&'a [u8]);
-
-impl<'a> File<'a> {
-    fn bytes(&self, at: u64, n: u64) -> Result<&'a [u8], String> {
-        let end = at.checked_add(n).filter(|&end| end <= self.0.len() as u64);
-        end.map(|end| &self.0[at as usize..end as usize]).ok_or_else(|| "the object file is cut off".into())
-    }
-
-    fn u16(&self, at: u64) -> Result<u16, String> {
-        let b = self.bytes(at, 2)?;
-        Ok(u16::from_le_bytes([b[0], b[1]]))
-    }
-
-    fn u32(&self, at: u64) -> Result<u32, String> {
-        let b = self.bytes(at, 4)?;
-        Ok(u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-    }
-
-    fn u64(&self, at: u64) -> Result<u64, String> {
-        Ok(u64::from(self.u32(at)?) | u64::from(self.u32(at.saturating_add(4))?) << 32)
-    }
-
-    /// The terminated string at an offset in a string table.
-    fn text(&self, table: &Section, at: u32) -> Result<String, String> {
-        let all = self.bytes(table.at, table.size)?;
-        let rest = all.get(at as usize..).unwrap_or_default();
-        let end = rest.iter().position(|&b| b == 0).unwrap_or(rest.len());
-        Ok(String::from_utf8_lossy(&rest[..end]).into_owned())
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Section {
-    name: u32,
-    kind: u32,
-    flags: u64,
-    /// The offset and size in the file.
-    at: u64,
-    size: u64,
-    link: u32,
-    info: u32,
-    align: u64,
-    /// The offset in the mapping.
-    to: Option<u64>,
-}
-
-struct Symbol {
-    name: String,
-    /// True if the symbol is visible to other files.
-    global: bool,
-    section: u16,
-    value: u64,
-}
+/// The size of an entry of the table: an address, and a jump to it.
+const ENTRY: u64 = 16;
+/// The offset of the jump in its entry, and the jump: to the address 8 bytes before it.
+const JUMP: u64 = 8;
+const JUMP_CODE: [u8; 8] = match cfg!(target_arch = "aarch64") {
+    // jmp *-14(%rip)
+    false => [0xff, 0x25, 0xf2, 0xff, 0xff, 0xff, 0xcc, 0xcc],
+    // ldr x16, .-8; br x16
+    true => [0xd0, 0xff, 0xff, 0x58, 0x00, 0x02, 0x1f, 0xd6],
+};
 
 /// A parsed file whose sections are placed in the mapping.
-struct Parsed<'a> {
-    file: File<'a>,
-    sections: Vec<Section>,
-    symbols: Vec<Symbol>,
+struct File<'a> {
+    elf: ElfFile64<'a>,
+    /// The offsets in the mapping of the sections that are loaded.
+    places: FxIndexMap<SectionIndex, u64>,
+    /// The offset in the table of the entry of the first symbol.
+    entries: u64,
 }
 
-impl<'a> Parsed<'a> {
+impl<'a> File<'a> {
     /// Parses a file, and places its sections in the mapping from offset `size` on.
-    fn new(object: &'a [u8], machine: u16, size: &mut u64) -> Result<Parsed<'a>, String> {
-        let file = File(object);
-        if file.bytes(0, 6)? != b"\x7fELF\x02\x01" {
-            return Err("the object file is no ELF file of 64 bits".into());
-        }
-        if file.u16(18)? != machine {
+    fn new(bytes: &'a [u8], size: &mut u64, entries: &mut u64) -> Result<File<'a>, String> {
+        let elf = ElfFile64::parse(bytes).map_err(malformed)?;
+        let own = if cfg!(target_arch = "aarch64") { Architecture::Aarch64 } else { Architecture::X86_64 };
+        if elf.architecture() != own {
             return Err("the object file is for another machine".into());
         }
-        let mut sections = sections(&file)?;
-        let names = sections.get(file.u16(62)? as usize).copied().unwrap_or_default();
-        for section in &mut sections {
-            if section.flags & ALLOC == 0 || section.size == 0 {
+        let mut file = File { elf, places: FxIndexMap::default(), entries: *entries };
+        for section in file.elf.sections() {
+            let SectionFlags::Elf { sh_flags } = section.flags() else { continue };
+            let name = section.name().map_err(malformed)?;
+            if sh_flags & u64::from(SHF_ALLOC) == 0 || section.size() == 0 || name.starts_with(".eh_frame") {
                 continue;
             }
-            let name = file.text(&names, section.name)?;
-            if name.starts_with(".eh_frame") {
-                continue;
-            }
-            if section.kind == NO_BITS || name == ".data" {
+            if section.kind() == SectionKind::UninitializedData || name == ".data" {
                 return Err(format!("the object file has a section {name}, which would be written"));
             }
-            file.bytes(section.at, section.size)?;
-            *size = size.next_multiple_of(section.align.clamp(1, 4096));
-            section.to = Some(*size);
-            *size += section.size;
+            let bytes = section.data().map_err(malformed)?;
+            *size = size.next_multiple_of(section.align().clamp(1, 4096));
+            file.places.insert(section.index(), *size);
+            *size += bytes.len() as u64;
         }
-        let symbols = symbols(&file, &sections)?;
-        Ok(Parsed { file, sections, symbols })
+        *entries += ENTRY * file.elf.symbols().map(|s| s.index().0 as u64 + 1).max().unwrap_or(0);
+        Ok(file)
     }
 
-    /// The address of a symbol of the file, if its section is loaded.
-    fn place(&self, symbol: &Symbol, base: u64) -> Option<u64> {
-        if symbol.section == ABSOLUTE {
-            return Some(symbol.value);
-        }
-        let to = self.sections.get(symbol.section as usize)?.to?;
-        Some(base.wrapping_add(to).wrapping_add(symbol.value))
-    }
-
-    fn relocate(&self, machine: u16, link: &mut Link<'_>) -> Result<(), String> {
-        for relocations in self.sections.iter().filter(|s| s.kind == RELA || s.kind == REL) {
-            let Some(target) = self.sections.get(relocations.info as usize) else { continue };
-            let Some(to) = target.to else { continue };
-            if relocations.kind == REL {
-                return Err("the object file has relocations without addends".into());
-            }
-            for k in 0..relocations.size / 24 {
-                let at = relocations.at.saturating_add(24 * k);
-                let file = &self.file;
-                let (place, info, addend) = (file.u64(at)?, file.u64(at + 8)?, file.u64(at + 16)?);
-                if place >= target.size {
-                    return Err("the object file has a relocation outside of its section".into());
-                }
-                link.apply(machine, to + place, info as u32, (info >> 32) as usize, addend as i64)?;
-            }
-        }
-        Ok(())
+    /// The address of a symbol that the file defines, if its section is loaded.
+    fn place<'b>(&self, symbol: &impl ObjectSymbol<'b>, base: u64) -> Option<u64> {
+        let to = self.places.get(&symbol.section_index()?)?;
+        Some(base.wrapping_add(*to).wrapping_add(symbol.address()))
     }
 }
 
-/// The entries that relocations need for a symbol outside the mapping.
-#[derive(Clone, Copy, Debug, Default)]
-struct Far {
-    /// The offset of the slot that holds the symbol's address.
-    slot: Option<u64>,
-    /// The offset of the jump to the symbol.
-    stub: Option<u64>,
+fn malformed(error: object::Error) -> String {
+    format!("the object file is malformed: {error}")
 }
 
 impl Linked {
     /// Links object files; `known` holds the addresses of symbols that no file defines, and the system
     /// provides the others.
     pub(crate) fn new(objects: &[Vec<u8>], known: &FxHashMap<String, u64>) -> Result<Linked, String> {
-        let machine = if cfg!(target_arch = "aarch64") { AARCH64 } else { X86_64 };
-        let mut size = 0u64;
-        let mut n_symbols = 0;
-        let mut files = Vec::new();
-        for object in objects {
-            let parsed = Parsed::new(object, machine, &mut size)?;
-            n_symbols += parsed.symbols.len() as u64;
-            files.push(parsed);
-        }
-        let slots = size.next_multiple_of(16);
-        let stubs = slots + (8 * n_symbols).next_multiple_of(16);
-        let total = stubs + 16 * n_symbols;
-        let mut memory = MmapMut::map_anon(total.max(1) as usize).map_err(|e| e.to_string())?;
+        let (mut size, mut entries) = (0, 0);
+        let files: Result<Vec<File<'_>>, String> =
+            objects.iter().map(|object| File::new(object, &mut size, &mut entries)).collect();
+        let files = files?;
+        let table = size.next_multiple_of(ENTRY);
+        let total = (table + entries).max(1) as usize;
+        let mut memory = MmapMut::map_anon(total).map_err(|e| e.to_string())?;
         let base = memory.as_ptr() as u64;
-        let mut places: FxHashMap<String, usize> = FxHashMap::default();
-        for parsed in &files {
-            for section in &parsed.sections {
-                if let Some(to) = section.to {
-                    let bytes = parsed.file.bytes(section.at, section.size)?;
-                    memory[to as usize..][..bytes.len()].copy_from_slice(bytes);
-                }
+        let mut symbols: FxHashMap<String, u64> = FxHashMap::default();
+        for file in &files {
+            for (&index, &to) in &file.places {
+                let section = file.elf.section_by_index(index).map_err(malformed)?;
+                let bytes = section.data().map_err(malformed)?;
+                memory[to as usize..][..bytes.len()].copy_from_slice(bytes);
             }
-            for symbol in parsed.symbols.iter().filter(|s| s.global && s.section != UNDEFINED) {
-                if let Some(at) = parsed.place(symbol, base) {
-                    places.insert(symbol.name.clone(), at as usize);
+            for symbol in file.elf.symbols().filter(|s| s.is_global()) {
+                if let Some(at) = file.place(&symbol, base) {
+                    symbols.insert(symbol.name().map_err(malformed)?.to_string(), at);
                 }
             }
         }
-        let mut link =
-            Link { memory: &mut memory, base, addresses: Vec::new(), far: Vec::new(), slots, stubs };
-        for parsed in &files {
-            link.far = vec![Far::default(); parsed.symbols.len()];
-            link.addresses.clear();
-            for symbol in &parsed.symbols {
-                link.addresses.push(match symbol.section {
-                    UNDEFINED if symbol.name.is_empty() => None,
-                    UNDEFINED => {
-                        let own = places.get(&symbol.name).map(|&at| at as u64);
-                        match own.or_else(|| known.get(&symbol.name).copied()) {
-                            Some(at) => Some(at),
-                            None => Some(of_system(&symbol.name)?),
-                        }
+        for file in &files {
+            let mut link = Link { memory: &mut memory, base, table: table + file.entries };
+            for symbol in file.elf.symbols() {
+                let at = match symbol.name().map_err(malformed)? {
+                    name if symbol.is_undefined() && !name.is_empty() => {
+                        let own = symbols.get(name).or_else(|| known.get(name));
+                        Some(own.copied().map_or_else(|| of_system(name), Ok)?)
                     }
-                    _ => parsed.place(symbol, base),
-                });
+                    _ => file.place(&symbol, base),
+                };
+                link.enter(symbol.index(), at.unwrap_or(0))?;
             }
-            parsed.relocate(machine, &mut link)?;
+            for (&index, &to) in &file.places {
+                let section = file.elf.section_by_index(index).map_err(malformed)?;
+                for (place, relocation) in section.relocations() {
+                    let (RelocationFlags::Elf { r_type }, RelocationTarget::Symbol(symbol)) =
+                        (relocation.flags(), relocation.target())
+                    else {
+                        continue;
+                    };
+                    if relocation.has_implicit_addend() || place >= section.size() {
+                        return Err("the object file has a relocation of an unknown kind".into());
+                    }
+                    link.apply(to + place, r_type, symbol, relocation.addend())?;
+                }
+            }
         }
         let memory = memory.make_exec().map_err(|e| e.to_string())?;
         flush(&memory);
-        Ok(Linked { memory, symbols: places })
+        Ok(Linked { memory, symbols })
     }
 
     /// The address of a function.
     pub(crate) fn address(&self, name: &str) -> Result<u64, String> {
         let at = self.symbols.get(name).copied().ok_or_else(|| format!("the object file has no {name}"))?;
         debug_assert!(self.memory.as_ptr_range().contains(&(at as *const u8)));
-        Ok(at as u64)
+        Ok(at)
     }
 }
 
@@ -261,245 +181,149 @@ fn of_system(name: &str) -> Result<u64, String> {
     found.map(|at| at as u64).map_err(|_| format!("the system has no function {name}"))
 }
 
-fn sections(file: &File<'_>) -> Result<Vec<Section>, String> {
-    let (table, size, n) = (file.u64(40)?, u64::from(file.u16(58)?), u64::from(file.u16(60)?));
-    if size != 64 {
-        return Err("the object file has sections of another kind".into());
-    }
-    let first = |at: u64| -> Result<Section, String> {
-        Ok(Section {
-            name: file.u32(at)?,
-            kind: file.u32(at + 4)?,
-            flags: file.u64(at + 8)?,
-            at: file.u64(at + 24)?,
-            size: file.u64(at + 32)?,
-            link: file.u32(at + 40)?,
-            info: file.u32(at + 44)?,
-            align: file.u64(at + 48)?,
-            to: None,
-        })
-    };
-    // If there are more sections than 16 bits can count, the size of the first section is their number.
-    let n = if n == 0 { first(table)?.size.min(1 << 24) } else { n };
-    (0..n).map(|k| first(table.saturating_add(64 * k))).collect()
-}
-
-fn symbols(file: &File<'_>, sections: &[Section]) -> Result<Vec<Symbol>, String> {
-    let Some(table) = sections.iter().find(|s| s.kind == SYMBOLS) else { return Ok(Vec::new()) };
-    let names = sections.get(table.link as usize).copied().unwrap_or_default();
-    let one = |k: u64| {
-        let at = table.at.saturating_add(24 * k);
-        let name = file.text(&names, file.u32(at)?)?;
-        let global = file.bytes(at + 4, 1)?[0] >> 4 != 0;
-        Ok(Symbol { name, global, section: file.u16(at + 6)?, value: file.u64(at + 8)? })
-    };
-    file.bytes(table.at, table.size)?;
-    (0..table.size / 24).map(one).collect()
-}
-
 /// The state of linking one file.
 struct Link<'a> {
     memory: &'a mut MmapMut,
     base: u64,
-    /// The address of each symbol.
-    addresses: Vec<Option<u64>>,
-    far: Vec<Far>,
-    /// The offsets of the next free slot and the next free jump.
-    slots: u64,
-    stubs: u64,
+    /// The offset of the file's part of the table.
+    table: u64,
 }
 
 impl Link<'_> {
+    fn bytes(&mut self, at: u64, n: usize) -> Result<&mut [u8], String> {
+        let bytes = self.memory.get_mut(at as usize..).and_then(|m| m.get_mut(..n));
+        bytes.ok_or_else(|| "the object file has a relocation outside of it".into())
+    }
+
     fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), String> {
-        let room = self.memory.get_mut(at as usize..).and_then(|m| m.get_mut(..bytes.len()));
-        room.ok_or("the object file has a relocation outside of it")?.copy_from_slice(bytes);
+        self.bytes(at, bytes.len())?.copy_from_slice(bytes);
         Ok(())
     }
 
-    fn word(&self, at: u64) -> Result<u32, String> {
-        let bytes = self.memory.get(at as usize..).and_then(|m| m.first_chunk::<4>());
-        bytes
-            .map(|b| u32::from_le_bytes(*b))
-            .ok_or_else(|| "the object file has a relocation outside of it".into())
+    /// Writes `distance` in 32 bits.
+    fn write_short(&mut self, at: u64, distance: i64) -> Result<(), String> {
+        self.write(at, &i32::try_from(distance).map_err(|_| too_far())?.to_le_bytes())
     }
 
-    fn address(&self, symbol: usize) -> Result<u64, String> {
-        let at = self.addresses.get(symbol).copied().flatten();
-        at.ok_or_else(|| "the object file refers to what is not loaded".to_string())
+    /// Replaces the bits of an instruction that are not in `keep`.
+    fn patch(&mut self, at: u64, keep: u32, bits: u32) -> Result<(), String> {
+        let word = self.bytes(at, 4)?;
+        let old = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
+        word.copy_from_slice(&(old & keep | bits & !keep).to_le_bytes());
+        Ok(())
     }
 
-    /// The address of the slot that holds a symbol's address.
-    fn slot(&mut self, symbol: usize) -> Result<u64, String> {
+    /// The offset of a symbol's entry in the table.
+    fn entry(&self, symbol: SymbolIndex) -> u64 {
+        (symbol.0 as u64).saturating_mul(ENTRY).saturating_add(self.table)
+    }
+
+    /// Writes a symbol's entry in the table; the address 0 stands for one that is not loaded.
+    fn enter(&mut self, symbol: SymbolIndex, at: u64) -> Result<(), String> {
+        let entry = self.entry(symbol);
+        self.write(entry, &at.to_le_bytes())?;
+        self.write(entry + JUMP, &JUMP_CODE)
+    }
+
+    fn address(&mut self, symbol: SymbolIndex) -> Result<u64, String> {
+        let bytes = self.bytes(self.entry(symbol), 8)?;
+        let at = bytes.iter().rev().fold(0, |at, &byte| at << 8 | u64::from(byte));
+        (at != 0).then_some(at).ok_or_else(|| "the object file refers to what is not loaded".into())
+    }
+
+    /// The address to which a call of a symbol jumps: the symbol's, if it is in the mapping.
+    fn callee(&mut self, symbol: SymbolIndex) -> Result<u64, String> {
         let at = self.address(symbol)?;
-        if let Some(slot) = self.far[symbol].slot {
-            return Ok(self.base + slot);
-        }
-        let slot = self.slots;
-        self.slots += 8;
-        self.far[symbol].slot = Some(slot);
-        self.write(slot, &at.to_le_bytes())?;
-        Ok(self.base + slot)
-    }
-
-    /// The address of a jump to a symbol.
-    fn stub(&mut self, machine: u16, symbol: usize) -> Result<u64, String> {
-        if let Some(stub) = self.far[symbol].stub {
-            return Ok(self.base + stub);
-        }
-        let slot = self.slot(symbol)?;
-        let stub = self.stubs;
-        self.stubs += 16;
-        self.far[symbol].stub = Some(stub);
-        let here = self.base + stub;
-        if machine == X86_64 {
-            // jmp *slot(%rip)
-            let mut code = [0xff, 0x25, 0, 0, 0, 0];
-            code[2..].copy_from_slice(&(slot.wrapping_sub(here + 6) as i32).to_le_bytes());
-            self.write(stub, &code)?;
-        } else {
-            // adrp x16, slot; ldr x16, [x16, low bits]; br x16
-            let pages = (slot >> 12).wrapping_sub(here >> 12) as u32;
-            let adrp = 0x9000_0010 | (pages & 3) << 29 | (pages >> 2 & 0x7_ffff) << 5;
-            let ldr = 0xf940_0210 | ((slot & 0xfff) as u32 >> 3) << 10;
-            for (k, word) in [adrp, ldr, 0xd61f_0200].into_iter().enumerate() {
-                self.write(stub + 4 * k as u64, &u32::to_le_bytes(word))?;
-            }
-        }
-        Ok(here)
-    }
-
-    /// Returns true if the address is in the mapping.
-    fn is_near(&self, at: u64) -> bool {
-        at.checked_sub(self.base).is_some_and(|k| k < self.memory.len() as u64)
+        let is_near = at.checked_sub(self.base).is_some_and(|k| k < self.memory.len() as u64);
+        Ok(if is_near { at } else { self.base + self.entry(symbol) + JUMP })
     }
 
     /// Applies a relocation at `place`, an offset in the mapping.
-    fn apply(
-        &mut self,
-        machine: u16,
-        place: u64,
-        kind: u32,
-        symbol: usize,
-        addend: i64,
-    ) -> Result<(), String> {
+    fn apply(&mut self, place: u64, kind: u32, symbol: SymbolIndex, addend: i64) -> Result<(), String> {
+        let address = self.address(symbol)?;
+        let slot = self.base + self.entry(symbol);
         let here = self.base + place;
         let plus = |at: u64| at.wrapping_add_signed(addend);
-        if machine == X86_64 {
-            let to = match kind {
-                // R_X86_64_NONE
-                0 => return Ok(()),
-                // R_X86_64_64
-                1 => {
-                    let at = plus(self.address(symbol)?);
-                    return self.write(place, &at.to_le_bytes());
+        let distance = |at: u64| plus(at).wrapping_sub(here) as i64;
+        if cfg!(not(target_arch = "aarch64")) {
+            return match kind {
+                R_X86_64_NONE => Ok(()),
+                R_X86_64_64 => self.write(place, &plus(address).to_le_bytes()),
+                R_X86_64_PC64 => self.write(place, &distance(address).to_le_bytes()),
+                R_X86_64_PC32 => self.write_short(place, distance(address)),
+                R_X86_64_PLT32 => {
+                    let callee = self.callee(symbol)?;
+                    self.write_short(place, distance(callee))
                 }
-                // R_X86_64_PC64
-                24 => {
-                    let at = plus(self.address(symbol)?).wrapping_sub(here);
-                    return self.write(place, &at.to_le_bytes());
+                R_X86_64_GOTPCREL | R_X86_64_GOTPCRELX | R_X86_64_REX_GOTPCRELX => {
+                    self.write_short(place, distance(slot))
                 }
-                // R_X86_64_PC32
-                2 => self.address(symbol)?,
-                // R_X86_64_PLT32
-                4 => match self.address(symbol)? {
-                    at if self.is_near(at) => at,
-                    _ => self.stub(machine, symbol)?,
-                },
-                // R_X86_64_GOTPCREL, …GOTPCRELX, …REX_GOTPCRELX
-                9 | 41 | 42 => self.slot(symbol)?,
-                _ => return Err(format!("the object file has a relocation of type {kind}")),
+                _ => Err(format!("the object file has a relocation of type {kind}")),
             };
-            let distance = plus(to).wrapping_sub(here) as i64;
-            let short = i32::try_from(distance).map_err(|_| "the object file reaches too far")?;
-            return self.write(place, &short.to_le_bytes());
         }
-        self.apply_aarch64(place, kind, symbol, addend)
-    }
-
-    fn apply_aarch64(&mut self, place: u64, kind: u32, symbol: usize, addend: i64) -> Result<(), String> {
-        let here = self.base + place;
-        let plus = |at: u64| at.wrapping_add_signed(addend);
-        let far = || "the object file reaches too far".to_string();
         match kind {
-            // R_AARCH64_NONE
-            0 => Ok(()),
-            // R_AARCH64_ABS64
-            257 => {
-                let at = plus(self.address(symbol)?);
-                self.write(place, &at.to_le_bytes())
-            }
-            // R_AARCH64_PREL64
-            260 => {
-                let at = plus(self.address(symbol)?).wrapping_sub(here);
-                self.write(place, &at.to_le_bytes())
-            }
-            // R_AARCH64_PREL32
-            261 => {
-                let distance = plus(self.address(symbol)?).wrapping_sub(here) as i64;
-                self.write(place, &i32::try_from(distance).map_err(|_| far())?.to_le_bytes())
-            }
-            // R_AARCH64_ADR_PREL_PG_HI21, R_AARCH64_ADR_GOT_PAGE
-            275 | 311 => {
-                let at = if kind == 275 { plus(self.address(symbol)?) } else { self.slot(symbol)? };
+            R_AARCH64_NONE => Ok(()),
+            R_AARCH64_ABS64 => self.write(place, &plus(address).to_le_bytes()),
+            R_AARCH64_PREL64 => self.write(place, &distance(address).to_le_bytes()),
+            R_AARCH64_PREL32 => self.write_short(place, distance(address)),
+            R_AARCH64_ADR_PREL_PG_HI21 | R_AARCH64_ADR_GOT_PAGE => {
+                let at = if kind == R_AARCH64_ADR_GOT_PAGE { slot } else { plus(address) };
                 let pages = (at >> 12).wrapping_sub(here >> 12) as i64;
                 if !(-(1 << 20)..1 << 20).contains(&pages) {
-                    return Err(far());
+                    return Err(too_far());
                 }
                 let pages = pages as u32;
-                let old = self.word(place)? & 0x9f00_001f;
-                let word = old | (pages & 3) << 29 | (pages >> 2 & 0x7_ffff) << 5;
-                self.write(place, &word.to_le_bytes())
+                self.patch(place, 0x9f00_001f, (pages & 3) << 29 | (pages >> 2 & 0x7_ffff) << 5)
             }
-            // R_AARCH64_ADD_ABS_LO12_NC, …LDST8, …LDST16, …LDST32, …LDST64, …LDST128, R_AARCH64_LD64_GOT_LO12_NC
-            277 | 278 | 284 | 285 | 286 | 299 | 312 => {
-                let at = if kind == 312 { self.slot(symbol)? } else { plus(self.address(symbol)?) };
+            R_AARCH64_ADD_ABS_LO12_NC
+            | R_AARCH64_LDST8_ABS_LO12_NC
+            | R_AARCH64_LDST16_ABS_LO12_NC
+            | R_AARCH64_LDST32_ABS_LO12_NC
+            | R_AARCH64_LDST64_ABS_LO12_NC
+            | R_AARCH64_LDST128_ABS_LO12_NC
+            | R_AARCH64_LD64_GOT_LO12_NC => {
+                let at = if kind == R_AARCH64_LD64_GOT_LO12_NC { slot } else { plus(address) };
                 let shift = match kind {
-                    284 => 1,
-                    285 => 2,
-                    286 | 312 => 3,
-                    299 => 4,
+                    R_AARCH64_LDST16_ABS_LO12_NC => 1,
+                    R_AARCH64_LDST32_ABS_LO12_NC => 2,
+                    R_AARCH64_LDST64_ABS_LO12_NC | R_AARCH64_LD64_GOT_LO12_NC => 3,
+                    R_AARCH64_LDST128_ABS_LO12_NC => 4,
                     _ => 0,
                 };
-                let old = self.word(place)? & !(0xfff << 10);
-                let word = old | ((at as u32 & 0xfff) >> shift) << 10;
-                self.write(place, &word.to_le_bytes())
+                self.patch(place, !(0xfff << 10), ((at as u32 & 0xfff) >> shift) << 10)
             }
-            // R_AARCH64_JUMP26, R_AARCH64_CALL26
-            282 | 283 => {
-                let at = match self.address(symbol)? {
-                    at if self.is_near(at) => plus(at),
-                    _ => self.stub(AARCH64, symbol)?,
-                };
-                let distance = at.wrapping_sub(here) as i64;
-                if !(-(1 << 27)..1 << 27).contains(&distance) {
-                    return Err(far());
+            R_AARCH64_JUMP26 | R_AARCH64_CALL26 => {
+                let callee = self.callee(symbol)?;
+                if !(-(1 << 27)..1 << 27).contains(&distance(callee)) {
+                    return Err(too_far());
                 }
-                let old = self.word(place)? & !0x3ff_ffff;
-                let word = old | (distance >> 2) as u32 & 0x3ff_ffff;
-                self.write(place, &word.to_le_bytes())
+                self.patch(place, !0x3ff_ffff, (distance(callee) >> 2) as u32)
             }
             _ => Err(format!("the object file has a relocation of type {kind}")),
         }
     }
 }
 
+fn too_far() -> String {
+    "the object file reaches too far".to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::object::objects;
+    use crate::unit::{Function, Unit};
 
-    const TEXT: &str = "\
-declare double @rt_half(double)
-@rt_zero = external global double
-
-define double @twice(double %x) {
-  %h = call double @rt_half(double %x)
-  %p = fmul double %h, 4.0
-  %z = load double, ptr @rt_zero
-  %s = fadd double %p, %z
-  ret double %s
-}
-";
+    fn compiled() -> Vec<Vec<u8>> {
+        let mut unit = Unit::default();
+        unit.global("rt_zero", "external global double".to_string());
+        unit.declared.insert("rt_half".to_string(), ("double".to_string(), "double)".to_string()));
+        let body = "  %h = call double @rt_half(double %x)\n  %p = fmul double %h, 4.0\n  \
+                    %z = load double, ptr @rt_zero\n  %s = fadd double %p, %z\n  ret double %s\n";
+        let twice = Function::external("twice", "double %x", "");
+        unit.functions.push(Function { result: "double".to_string(), body: body.to_string(), ..twice });
+        objects(&unit, &crate::machine(), &native::Options::default()).expect("compiles").0
+    }
 
     extern "C" fn half(x: f64) -> f64 {
         x / 2.0
@@ -513,7 +337,7 @@ define double @twice(double %x) {
 
     #[test]
     fn code_reaches_what_is_far() {
-        let (objects, _) = objects(TEXT, &crate::machine(), &native::Options::default()).expect("compiles");
+        let objects = compiled();
         let zero = 0.5;
         let linked = Linked::new(&objects, &known(&zero)).expect("links");
         let at = linked.address("twice").expect("is there") as usize;
@@ -525,7 +349,7 @@ define double @twice(double %x) {
 
     #[test]
     fn what_is_no_object_file_is_an_error() {
-        let (objects, _) = objects(TEXT, &crate::machine(), &native::Options::default()).expect("compiles");
+        let objects = compiled();
         let zero = 0.0;
         let known = known(&zero);
         for n in 0..objects[0].len() {

@@ -15,6 +15,7 @@ use native::{Options, Unsupported};
 
 use crate::apart::apart;
 use crate::api::{Api, Ref, api, c_text};
+use crate::unit::Unit;
 use crate::{Machine, NAME, pieces, split};
 
 /// The durations of the phases of compilation, summed over all threads.
@@ -123,14 +124,14 @@ const MUCH: usize = 1 << 20;
 
 type Made = Result<Vec<u8>, String>;
 
-/// Compiles a text to object files that are to be linked together.
+/// Compiles a module to object files that are to be linked together.
 pub(crate) fn objects(
-    text: &str,
+    unit: &Unit,
     machine: &Machine,
     options: &Options,
 ) -> Result<(Vec<Vec<u8>>, Times), String> {
-    let effort = effort(text.len(), options, For::Memory);
-    let parts = split::parts(text);
+    let effort = effort(unit.len(), options, For::Memory);
+    let parts = split::parts(unit);
     if let [only] = &parts[..] {
         let (object, times) = object(only, machine, effort, For::Memory)?;
         return Ok((vec![object], times));

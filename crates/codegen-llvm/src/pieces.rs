@@ -26,6 +26,7 @@ use std::fmt::Write as _;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::text::El;
+use crate::unit::{Function, FxIndexMap};
 
 /// The length of a piece: each line counts as [`LINE`], and each value that is read as one.
 pub(crate) const LENGTH: usize = 800;
@@ -66,29 +67,30 @@ struct Piece {
     pointers: u32,
     /// The piece contains a backward jump.
     repeats: bool,
+    callees: FxIndexMap<String, usize>,
 }
 
 /// The text of the functions that a function is split into; `None` if it is left whole. `about` holds the
 /// attributes of all functions.
 pub(crate) fn split(
-    head: &str,
-    body: &str,
+    function: &Function,
     registers: &Registers,
     about: &str,
     most: usize,
-) -> Option<String> {
+) -> Option<Vec<Function>> {
+    let body = &function.body;
     let length = body.bytes().map(|b| usize::from(b == b'%') + LINE * usize::from(b == b'\n')).sum::<usize>();
     if length <= most.saturating_mul(WHOLE) {
         return None;
     }
-    let mut cx = Cx::new(head, body, registers)?;
+    let mut cx = Cx::new(function, registers)?;
     let bounds = cx.bounds(most);
     if bounds.is_empty() {
         return None;
     }
     cx.own(bounds);
     cx.share();
-    Some(cx.write(head, about))
+    Some(cx.write(function, about))
 }
 
 struct Cx<'t> {
@@ -114,17 +116,14 @@ struct Cx<'t> {
 }
 
 impl<'t> Cx<'t> {
-    fn new(head: &'t str, body: &'t str, registers: &Registers) -> Option<Cx<'t>> {
-        let at = head.find('@')?;
-        let open = at + head[at..].find('(')?;
-        let close = open + head[open..].find(')')?;
+    fn new(function: &'t Function, registers: &Registers) -> Option<Cx<'t>> {
         let lanes = u64::from(registers.lanes);
         let text = |&(el, var): &(El, bool)| match var {
             true => (format!("<{lanes} x {}>", el.name()), el.bytes() * lanes),
             false => (el.name().to_string(), el.bytes()),
         };
         let mut cx = Cx {
-            name: &head[at + 1..open],
+            name: &function.name,
             lines: Vec::new(),
             types: registers.types.iter().map(text).collect(),
             names: FxHashMap::default(),
@@ -138,7 +137,7 @@ impl<'t> Cx<'t> {
             places: FxHashMap::default(),
             frame: 0,
         };
-        for param in head[open + 1..close].split(", ") {
+        for param in function.params.split(", ") {
             let name = param.rsplit(' ').next()?.strip_prefix('%')?;
             if name != "ctx" && number(name, 'r').is_none() {
                 cx.names.insert(name, cx.types.len());
@@ -146,7 +145,7 @@ impl<'t> Cx<'t> {
             }
         }
         cx.made = vec![0; cx.types.len()];
-        cx.scan(body)?;
+        cx.scan(&function.body)?;
         Some(cx)
     }
 
@@ -295,6 +294,7 @@ impl<'t> Cx<'t> {
                     waiting: Vec::new(),
                     pointers: 0,
                     repeats: false,
+                    callees: FxIndexMap::default(),
                 });
             }
             self.owner[line] = inside.last().copied().unwrap_or(0);
@@ -401,7 +401,7 @@ impl<'t> Cx<'t> {
         last
     }
 
-    fn write(mut self, head: &str, about: &str) -> String {
+    fn write(mut self, function: &Function, about: &str) -> Vec<Function> {
         let last = self.last_labels();
         let mut next = 1;
         let mut inside = vec![0];
@@ -422,8 +422,10 @@ impl<'t> Cx<'t> {
             }
             self.load_before(own, at);
             while self.pieces.get(next).is_some_and(|p| p.start == at) {
-                let call = format!("  call fastcc void @{}.{next}(ptr %ctx, ptr %frame)\n", self.name);
+                let callee = format!("{}.{next}", self.name);
+                let call = format!("  call fastcc void @{callee}(ptr %ctx, ptr %frame)\n");
                 self.pieces[own].text.push_str(&call);
+                self.pieces[own].callees.insert(callee, 1);
                 self.pieces[next].text = self.lines[block].text.to_string() + "\n";
                 inside.push(next);
                 own = next;
@@ -435,6 +437,9 @@ impl<'t> Cx<'t> {
                 self.pieces[own].text.push_str(&renamed);
             } else {
                 self.pieces[own].text.push_str(text);
+                if let Some(callee) = callee(text) {
+                    *self.pieces[own].callees.entry(callee.to_string()).or_default() += 1;
+                }
             }
             self.pieces[own].text.push('\n');
             if at == 0 {
@@ -453,16 +458,31 @@ impl<'t> Cx<'t> {
                 }
             }
         }
-        let mut all = format!("{head} {{\n{}}}\n\n", self.pieces[0].text);
-        for (k, piece) in self.pieces.iter().enumerate().skip(1) {
-            let name = self.name;
+        let name = self.name;
+        let mut pieces = self.pieces.into_iter();
+        let whole = pieces.next().map(|piece| Function {
+            body: piece.text,
+            callees: piece.callees,
+            name: function.name.clone(),
+            linkage: function.linkage,
+            result: function.result.clone(),
+            params: function.params.clone(),
+            about: function.about.clone(),
+            is_copied: false,
+        });
+        let rest = (1..).zip(pieces).map(|(k, piece)| {
             let straight = if piece.repeats { String::new() } else { format!(" \"{STRAIGHT}\"") };
-            let head = format!(
-                "define internal fastcc void @{name}.{k}(ptr %ctx, ptr %frame) {about} noinline{straight}"
-            );
-            let _ = write!(all, "{head} {{\n{}}}\n\n", piece.text);
-        }
-        all
+            Function {
+                name: format!("{name}.{k}"),
+                result: "fastcc void".to_string(),
+                params: "ptr %ctx, ptr %frame".to_string(),
+                about: format!("{about} noinline{straight}"),
+                body: piece.text,
+                callees: piece.callees,
+                ..Function::default()
+            }
+        });
+        whole.into_iter().chain(rest).collect()
     }
 }
 
@@ -485,6 +505,12 @@ fn symbols(text: &str) -> impl Iterator<Item = &str> {
         let rest = &text[at + 1..];
         &rest[..rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len())]
     })
+}
+
+/// The function of the module that a line calls.
+fn callee(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once("call fastcc ")?;
+    rest.split_once('@')?.1.split('(').next()
 }
 
 /// The number after the letter of a name.
@@ -539,20 +565,28 @@ mod tests {
         Registers { types, lanes: 1 }
     }
 
+    fn function() -> Function {
+        let params = "ptr %ctx, i64 %start, i64 %end";
+        Function { body: body(), ..Function::external("entry0", params, "nounwind") }
+    }
+
     #[test]
     fn a_loop_is_left_with_calls() {
-        let head = "define void @entry0(ptr %ctx, i64 %start, i64 %end) nounwind";
-        let all = split(head, &body(), &registers(), "nounwind", 10).expect("it is long enough");
-        let functions: Vec<&str> = all.split("}\n\n").collect();
+        let all = split(&function(), &registers(), "nounwind", 10).expect("it is long enough");
+        let functions: Vec<&str> = all.iter().map(|f| &f.body[..]).collect();
+        assert!(all[0].callees.contains_key("entry0.1") && all[1].name == "entry0.1");
         let call = |k: usize| format!("  call fastcc void @entry0.{k}(ptr %ctx, ptr %frame)\n");
         // The loop itself is a piece.
-        assert!(functions[0].contains(&call(1)) && !functions[0].contains("%r0"), "{all}");
-        assert!((2..=5).all(|k| functions[1].contains(&call(k))) && !functions[1].contains("fmul"), "{all}");
-        assert!(functions[1].contains("[ %start, %b0 ], [ %r1, %b1 ]"), "{all}");
-        assert!(functions[1].contains("br i1 %r4, label %b1, label %b100"), "{all}");
+        assert!(functions[0].contains(&call(1)) && !functions[0].contains("%r0"), "{all:?}");
+        assert!(
+            (2..=5).all(|k| functions[1].contains(&call(k))) && !functions[1].contains("fmul"),
+            "{all:?}"
+        );
+        assert!(functions[1].contains("[ %start, %b0 ], [ %r1, %b1 ]"), "{all:?}");
+        assert!(functions[1].contains("br i1 %r4, label %b1, label %b100"), "{all:?}");
         // Each piece makes or loads the values that it reads.
-        for function in all.split("\ndefine ") {
-            let lines = || function.lines().skip(1);
+        for function in functions {
+            let lines = || function.lines();
             let made: Vec<&str> =
                 lines().filter_map(|l| symbols(l).next().filter(|_| l.starts_with("  %"))).collect();
             for read in lines().flat_map(symbols).filter(|s| number(s, 'r').is_some()) {
@@ -563,7 +597,6 @@ mod tests {
 
     #[test]
     fn what_is_short_or_has_no_bounds_is_left_whole() {
-        let head = "define void @entry0(ptr %ctx, i64 %start, i64 %end) nounwind";
-        assert!(split(head, &body(), &registers(), "nounwind", 100).is_none());
+        assert!(split(&function(), &registers(), "nounwind", 100).is_none());
     }
 }

@@ -1,224 +1,173 @@
-//! Splits a text into parts that LLVM compiles in parallel.
+//! Splits a module into parts that LLVM compiles in parallel.
 //!
 //! Functions that are not connected by calls, such as the entry points for lanes and for one thread, go to
-//! different parts. The functions of a large text are distributed in order, each part up to a certain size. A
-//! function that was internal to the module is then visible to all parts, and each part declares the
+//! different parts. The functions of a large module are distributed in order, each part up to a certain size.
+//! A function that was internal to the module is then visible to all parts, and each part declares the
 //! functions of other parts that it calls. Mathematical functions are an exception: they are to be inlined,
-//! so each part that calls one has its own copy. Together the parts mean what the text means.
-
-use std::fmt::Write as _;
+//! so each part that calls one has its own copy. Together the parts mean what the module means.
 
 use indexmap::IndexSet;
-use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
-/// The size of a part in bytes; and the size up to which a text is only split between functions that no calls
-/// connect.
+use crate::unit::{Function, Unit};
+
+/// The size of a part in bytes; and the size up to which a module is only split between functions that no
+/// calls connect.
 const PART: usize = 256 << 10;
 const WHOLE: usize = 384 << 10;
-/// The size in bytes up to which a text is never split.
+/// The size in bytes up to which a module is never split.
 const LITTLE: usize = 8 << 10;
 /// The largest number of parts for functions that are not connected by calls.
 const APART: usize = 4;
 
-/// A function definition in the text.
-struct Definition<'t> {
-    name: &'t str,
-    /// The text from `define` up to the brace.
-    head: &'t str,
-    /// The whole text.
-    text: &'t str,
-}
+type Numbers = IndexSet<usize, FxBuildHasher>;
 
-/// The parts of a text; only the text itself if it is small.
-pub(crate) fn parts(text: &str) -> Vec<String> {
-    if text.len() <= LITTLE {
-        vec![text.to_string()]
-    } else if text.len() <= WHOLE {
-        apart(text, APART)
-    } else {
-        parts_of(text, PART)
+/// The texts of the parts of a module.
+pub(crate) fn parts(unit: &Unit) -> Vec<String> {
+    match unit.len() {
+        ..=LITTLE => vec![unit.print()],
+        ..=WHOLE => Graph::new(unit).apart(APART),
+        _ => Graph::new(unit).parts_of(PART),
     }
 }
 
-/// The text before the first function, the functions, and their numbers by name.
-fn definitions(text: &str) -> (&str, Vec<Definition<'_>>, FxHashMap<&str, usize>) {
-    let mut starts: Vec<usize> = text.match_indices("\ndefine ").map(|(at, _)| at + 1).collect();
-    let head = &text[..starts.first().copied().unwrap_or(text.len())];
-    starts.push(text.len());
-    let all: Vec<Definition<'_>> = starts.windows(2).filter_map(|w| definition(&text[w[0]..w[1]])).collect();
-    let numbers = all.iter().enumerate().map(|(k, d)| (d.name, k)).collect();
-    (head, all, numbers)
+/// The functions of a module, and the numbers of the functions that each calls.
+struct Graph<'u> {
+    unit: &'u Unit,
+    callees: Vec<Vec<usize>>,
 }
 
-/// The functions that would take more than `most` bytes of text if each call was replaced by a copy.
-pub(crate) fn called_often(text: &str, most: usize) -> FxHashSet<&str> {
-    let (_, all, _) = definitions(text);
-    let mut mentions: FxHashMap<&str, usize> = FxHashMap::default();
-    for name in all.iter().flat_map(|definition| names(definition.text)) {
-        *mentions.entry(name).or_default() += 1;
+impl<'u> Graph<'u> {
+    fn new(unit: &'u Unit) -> Graph<'u> {
+        let numbers: FxHashMap<&str, usize> =
+            unit.functions.iter().enumerate().map(|(k, f)| (&f.name[..], k)).collect();
+        let called =
+            |f: &Function| f.callees.keys().filter_map(|name| numbers.get(&name[..]).copied()).collect();
+        Graph { unit, callees: unit.functions.iter().map(called).collect() }
     }
-    // One of the mentions is the definition.
-    let bytes = |d: &&Definition<'_>| d.text.len() * mentions.get(d.name).map_or(0, |n| n - 1);
-    all.iter().filter(|d| bytes(d) > most).map(|d| d.name).collect()
-}
 
-/// Splits a text into at most `most` parts, such that no function calls one of another part.
-fn apart(text: &str, most: usize) -> Vec<String> {
-    let (head, all, numbers) = definitions(text);
-    // A union-find forest whose roots are the smallest function numbers of the connected components.
-    let mut of: Vec<usize> = (0..all.len()).collect();
-    let find = |of: &[usize], mut k: usize| {
-        while of[k] != k {
-            k = of[k];
-        }
-        k
-    };
-    for (k, definition) in all.iter().enumerate().filter(|(_, d)| !is_copied(d)) {
-        for other in names(definition.text).filter_map(|name| numbers.get(name).copied()) {
-            if !is_copied(&all[other]) {
+    /// The functions of which there is only one copy.
+    fn single(&self) -> impl Iterator<Item = (usize, &'u Function)> {
+        self.unit.functions.iter().enumerate().filter(|(_, f)| !f.is_copied)
+    }
+
+    /// Splits the module into at most `most` parts, such that no function calls one of another part.
+    fn apart(&self, most: usize) -> Vec<String> {
+        // A union-find forest whose roots are the smallest function numbers of the connected components.
+        let all = &self.unit.functions;
+        let mut of: Vec<usize> = (0..all.len()).collect();
+        let find = |of: &[usize], mut k: usize| {
+            while of[k] != k {
+                k = of[k];
+            }
+            k
+        };
+        for (k, _) in self.single() {
+            for &other in self.callees[k].iter().filter(|&&other| !all[other].is_copied) {
                 let (a, b) = (find(&of, k), find(&of, other));
                 of[a.max(b)] = a.min(b);
             }
         }
-    }
-    let mut bytes = vec![0; all.len()];
-    for (k, definition) in all.iter().enumerate().filter(|(_, d)| !is_copied(d)) {
-        bytes[find(&of, k)] += definition.text.len();
-    }
-    // Assign the components to parts, largest first, each to the part that is smallest so far.
-    let mut groups: Vec<usize> = (0..all.len()).filter(|&k| bytes[k] > 0).collect();
-    groups.sort_by_key(|&k| std::cmp::Reverse(bytes[k]));
-    if groups.len() < 2 {
-        return vec![text.to_string()];
-    }
-    let mut sizes = vec![0; most.min(groups.len())];
-    let mut part_of = vec![0; all.len()];
-    for group in groups {
-        let part = (0..sizes.len()).min_by_key(|&p| sizes[p]).unwrap_or(0);
-        sizes[part] += bytes[group];
-        part_of[group] = part;
-    }
-    (0..sizes.len())
-        .map(|part| {
-            let is_own = |k: usize| !is_copied(&all[k]) && part_of[find(&of, k)] == part;
-            let mut own: IndexSet<usize, FxBuildHasher> = (0..all.len()).filter(|&k| is_own(k)).collect();
-            let mut at = 0;
-            while let Some(&k) = own.get_index(at) {
-                at += 1;
-                own.extend(names(all[k].text).filter_map(|name| numbers.get(name).copied()));
-            }
-            own.iter().fold(String::from(head), |text, &k| text + all[k].text)
-        })
-        .collect()
-}
-
-fn parts_of(text: &str, size: usize) -> Vec<String> {
-    let (head, all, numbers) = definitions(text);
-    let mut parts = Vec::new();
-    let mut rest = all.iter().enumerate().filter(|(_, d)| !is_copied(d)).peekable();
-    while rest.peek().is_some() {
-        let mut part = String::from(head);
-        let mut own: IndexSet<usize, FxBuildHasher> = IndexSet::default();
-        let mut bytes = 0;
-        while let Some((k, definition)) = rest.next_if(|(_, d)| bytes == 0 || bytes + d.text.len() <= size) {
-            bytes += definition.text.len();
-            own.insert(k);
+        let mut bytes = vec![0; all.len()];
+        for (k, function) in self.single() {
+            bytes[find(&of, k)] += function.len();
         }
-        let mut declared: IndexSet<usize, FxBuildHasher> = IndexSet::default();
+        // Assign the components to parts, largest first, each to the part that is smallest so far.
+        let mut groups: Vec<usize> = (0..all.len()).filter(|&k| bytes[k] > 0).collect();
+        groups.sort_by_key(|&k| std::cmp::Reverse(bytes[k]));
+        let mut sizes = vec![0; most.min(groups.len())];
+        let mut part_of = vec![0; all.len()];
+        for group in groups {
+            let part = (0..sizes.len()).min_by_key(|&p| sizes[p]).unwrap_or(0);
+            sizes[part] += bytes[group];
+            part_of[group] = part;
+        }
+        let is_in = |k: usize, part: usize| part_of[find(&of, k)] == part;
+        (0..sizes.len())
+            .map(|part| self.part(self.single().map(|(k, _)| k).filter(|&k| is_in(k, part)).collect(), false))
+            .collect()
+    }
+
+    /// Splits the module into parts of about `size` bytes.
+    fn parts_of(&self, size: usize) -> Vec<String> {
+        let mut parts = Vec::new();
+        let mut rest = self.single().peekable();
+        while rest.peek().is_some() {
+            let mut own = Numbers::default();
+            let mut bytes = 0;
+            while let Some((k, function)) = rest.next_if(|(_, f)| bytes == 0 || bytes + f.len() <= size) {
+                bytes += function.len();
+                own.insert(k);
+            }
+            parts.push(self.part(own, true));
+        }
+        parts
+    }
+
+    /// The text of a part that consists of these functions and copies of those that they call. If functions
+    /// are `shared` with other parts, all see each other.
+    fn part(&self, mut own: Numbers, shared: bool) -> String {
+        let all = &self.unit.functions;
+        let mut declared = Numbers::default();
         let mut at = 0;
         while let Some(&k) = own.get_index(at) {
             at += 1;
-            for name in names(all[k].text) {
-                match numbers.get(name) {
-                    Some(&other) if own.contains(&other) => {}
-                    Some(&other) if is_copied(&all[other]) => {
-                        own.insert(other);
-                    }
-                    Some(&other) => {
-                        declared.insert(other);
-                    }
-                    None => {}
-                }
+            for &callee in &self.callees[k] {
+                let set = if all[callee].is_copied { &mut own } else { &mut declared };
+                set.insert(callee);
             }
         }
-        for &k in &declared {
-            if !own.contains(&k) {
-                let _ = writeln!(part, "declare {}", seen_by_all(all[k].head));
-            }
-        }
+        let mut text = String::new();
+        self.unit.write_head(&mut text);
+        declared.iter().filter(|&k| !own.contains(k)).for_each(|&k| all[k].declare(&mut text));
         for &k in &own {
-            let Definition { head, text, .. } = &all[k];
-            if is_copied(&all[k]) {
-                part.push_str(text);
-            } else {
-                let _ = write!(part, "define {}{}", seen_by_all(head), &text[head.len()..]);
-            }
+            let is_seen = shared && !all[k].is_copied;
+            all[k].define(&mut text, if is_seen { all[k].seen_by_all() } else { all[k].linkage });
         }
-        parts.push(part);
+        text
     }
-    parts
-}
-
-/// Returns true if each part that calls the function has its own copy.
-fn is_copied(definition: &Definition<'_>) -> bool {
-    definition.name.starts_with("m_")
-}
-
-fn definition(text: &str) -> Option<Definition<'_>> {
-    let head = &text[..text.find(" {\n")?];
-    let name = &head[head.find('@')? + 1..];
-    Some(Definition { name: &name[..name.find('(')?], head, text })
-}
-
-/// The text after `define` or `declare`, with a linkage that makes the function visible to other parts.
-fn seen_by_all(head: &str) -> String {
-    let rest = head.strip_prefix("define ").unwrap_or(head);
-    match rest.strip_prefix("internal ") {
-        Some(rest) => format!("hidden {rest}"),
-        None => rest.to_string(),
-    }
-}
-
-/// The symbols that a text names.
-fn names(text: &str) -> impl Iterator<Item = &str> {
-    text.match_indices('@').map(|(at, _)| {
-        let rest = &text[at + 1..];
-        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "_.$".contains(c)));
-        &rest[..end.unwrap_or(rest.len())]
-    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{apart, parts_of};
+    use super::*;
 
-    const TEXT: &str = "\
-@rt_zero = external global i8
-declare void @rt_fail(ptr)
+    fn function(name: &str, callees: &[&str]) -> Function {
+        let (params, about) = ("i32 %r0".to_string(), "nounwind".to_string());
+        let callees = callees.iter().map(|callee| (callee.to_string(), 1)).collect();
+        let body = "  ret i32 %r0\n".to_string();
+        let is_copied = name.starts_with("m_");
+        let (name, result) = (name.to_string(), "fastcc i32".to_string());
+        Function { name, result, params, about, body, callees, is_copied, ..Function::default() }
+    }
 
-define internal fastcc i32 @f0(i32 %r0) nounwind {
-  %r1 = call fastcc i32 @m_half(i32 %r0)
-  ret i32 %r1
-}
+    fn entry(name: &str, callees: &[&str]) -> Function {
+        Function {
+            callees: function(name, callees).callees,
+            body: "  ret void\n".to_string(),
+            ..Function::external(name, "ptr %ctx", "")
+        }
+    }
 
-define internal fastcc i32 @f1(i32 %r0) nounwind {
-  %r1 = call fastcc i32 @f0(i32 %r0)
-  ret i32 %r1
-}
-
-define void @entry0(ptr %ctx) {
-  call fastcc i32 @f1(i32 1)
-  ret void
-}
-
-define internal fastcc i32 @m_half(i32 %r0) {
-  ret i32 %r0
-}
-";
+    fn unit(more: bool) -> Unit {
+        let mut unit = Unit::default();
+        unit.global("rt_zero", "external global i8".to_string());
+        unit.declared.insert("rt_fail".to_string(), ("void".to_string(), "ptr)".to_string()));
+        unit.functions = vec![
+            function("f0", &["m_half"]),
+            function("f1", &["f0"]),
+            entry("entry0", &["f1"]),
+            function("m_half", &[]),
+        ];
+        if more {
+            unit.functions.extend([entry("entry1", &["f2"]), function("f2", &["m_half"])]);
+        }
+        unit
+    }
 
     #[test]
     fn parts_declare_what_they_call() {
-        let parts = parts_of(TEXT, 1);
+        let parts = Graph::new(&unit(false)).parts_of(1);
         assert_eq!(parts.len(), 3);
         for part in &parts {
             assert!(part.starts_with("@rt_zero = external global i8\ndeclare void @rt_fail(ptr)\n"));
@@ -228,15 +177,13 @@ define internal fastcc i32 @m_half(i32 %r0) {
         assert!(parts[1].contains("declare hidden fastcc i32 @f0(i32 %r0) nounwind\n"));
         assert!(!parts[1].contains("m_half"));
         assert!(parts[2].contains("declare hidden fastcc i32 @f1(i32 %r0) nounwind\n"));
-        assert!(parts[2].contains("define void @entry0(ptr %ctx) {"));
+        assert!(parts[2].contains("define void @entry0(ptr %ctx)"));
     }
 
     #[test]
     fn what_does_not_hang_together_goes_apart() {
-        let more = TEXT.to_string()
-            + "\ndefine void @entry1(ptr %ctx) {\n  call fastcc i32 @f2(i32 1)\n  ret void\n}\n\n\
-               define internal fastcc i32 @f2(i32 %r0) {\n  %r1 = call fastcc i32 @m_half(i32 %r0)\n  ret i32 %r1\n}\n";
-        let parts = apart(&more, 4);
+        let more = unit(true);
+        let parts = Graph::new(&more).apart(4);
         assert_eq!(parts.len(), 2);
         assert!(
             parts[0].contains("define void @entry0") && parts[0].contains("define internal fastcc i32 @f0")
@@ -248,13 +195,14 @@ define internal fastcc i32 @m_half(i32 %r0) {
             assert!(part.starts_with("@rt_zero") && part.contains("define internal fastcc i32 @m_half"));
         }
         assert!(!parts[0].contains("f2(") && !parts[1].contains("f0("));
-        assert_eq!(apart(TEXT, 4).len(), 1);
-        assert_eq!(apart(&more, 1).len(), 1);
+        assert_eq!(Graph::new(&unit(false)).apart(4).len(), 1);
+        assert_eq!(Graph::new(&more).apart(1).len(), 1);
     }
 
     #[test]
     fn a_part_has_what_fits() {
-        assert_eq!(parts_of(TEXT, 1 << 20).len(), 1);
-        assert!(!parts_of(TEXT, 1 << 20)[0].contains("declare hidden"));
+        let parts = Graph::new(&unit(false)).parts_of(1 << 20);
+        assert_eq!(parts.len(), 1);
+        assert!(!parts[0].contains("declare hidden"));
     }
 }

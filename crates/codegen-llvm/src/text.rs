@@ -13,6 +13,7 @@ use std::fmt::Write as _;
 use smallvec::SmallVec;
 
 use crate::pieces::Registers;
+use crate::unit::FxIndexMap;
 
 /// The type of one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -198,8 +199,10 @@ pub(crate) struct Writer {
     blocks: u32,
     /// The number of bytes of memory allocated in the frame.
     memory: u64,
-    /// The declarations of the intrinsics and helpers that are called.
-    pub(crate) declared: indexmap::IndexSet<String, rustc_hash::FxBuildHasher>,
+    /// The intrinsics and helpers that are called: the type of the result, and the parameters and attributes.
+    pub(crate) declared: FxIndexMap<String, (String, String)>,
+    /// The functions of the module that are called, with the number of calls.
+    pub(crate) callees: FxIndexMap<String, usize>,
 }
 
 impl Writer {
@@ -216,6 +219,7 @@ impl Writer {
             blocks: 1,
             memory: 0,
             declared: Default::default(),
+            callees: Default::default(),
         }
     }
 
@@ -248,8 +252,8 @@ impl Writer {
         Registers { types: std::mem::take(&mut self.registers), lanes: self.lanes }
     }
 
-    /// The text of the function's blocks, and the declarations that it needs.
-    pub(crate) fn finish(mut self) -> (String, indexmap::IndexSet<String, rustc_hash::FxBuildHasher>) {
+    /// The text of the function's blocks.
+    pub(crate) fn finish(&mut self) -> String {
         let mut all = String::from("entry:\n");
         all.push_str(&self.entry);
         all.push_str("  br label %b0\nb0:\n");
@@ -266,7 +270,7 @@ impl Writer {
             }
             all.push_str(piece);
         }
-        (all, self.declared)
+        all
     }
 
     // ---- text of types and operands
@@ -414,7 +418,7 @@ impl Writer {
         let (ty, full) = (self.ty(el, var), self.overload(name, el, var));
         let types: Vec<String> =
             args.iter().map(|_| ty.clone()).chain((!more.is_empty()).then(|| "i1".to_string())).collect();
-        self.declare(format!("declare {ty} @{full}({})", types.join(", ")));
+        self.declare(&ty, &full, &types.join(", "), "");
         let list: Vec<String> = args.iter().map(|&a| self.typed(a)).collect();
         let o = self.operand(out, false);
         self.line(format_args!("{o} = call {ty} @{full}({}{more})", list.join(", ")));
@@ -427,7 +431,7 @@ impl Writer {
         let out = self.reg(to, a.var);
         let (ty, from) = (self.ty(to, a.var), self.ty(a.el, a.var));
         let full = format!("{}.{}", self.overload(name, to, a.var), self.mangle(a.el, a.var));
-        self.declare(format!("declare {ty} @{full}({from})"));
+        self.declare(&ty, &full, &from, "");
         let (o, a) = (self.operand(out, false), self.typed(a));
         self.line(format_args!("{o} = call {ty} @{full}({a})"));
         out
@@ -441,7 +445,7 @@ impl Writer {
         let out = self.reg(a.el, false);
         let (ty, vec) = (a.el.name(), self.ty(a.el, true));
         let full = format!("llvm.vector.reduce.{name}.{}", self.mangle(a.el, true));
-        self.declare(format!("declare {ty} @{full}({vec})"));
+        self.declare(ty, &full, &vec, "");
         let (o, a) = (self.operand(out, false), self.typed(a));
         self.line(format_args!("{o} = call {ty} @{full}({a})"));
         out
@@ -485,9 +489,16 @@ impl Writer {
         format!("llvm.{name}.{}", self.mangle(el, var))
     }
 
-    /// Declares a function, unless it is declared already.
-    pub(crate) fn declare(&mut self, text: String) {
-        self.declared.insert(text);
+    /// Declares a function, unless it is declared already; `about` holds its attributes.
+    pub(crate) fn declare(&mut self, result: &str, name: &str, params: &str, about: &str) {
+        if !self.declared.contains_key(name) {
+            self.declared.insert(name.to_string(), (result.to_string(), format!("{params}){about}")));
+        }
+    }
+
+    /// Notes a call of a function of the module.
+    pub(crate) fn calls(&mut self, name: &str) {
+        *self.callees.entry(name.to_string()).or_default() += 1;
     }
 
     // ---- addresses

@@ -30,7 +30,7 @@ fn lanes(text_of: &str, width: u32) -> (Text, String) {
     let options = Options { lanes: Some(width), ..Options::default() };
     let text = text(&module, &options, &Machine::generic()).expect("everything is supported");
     // The text of the code that runs in lanes.
-    let lanes = text.text.split("@entry0_lanes").nth(1).unwrap_or_default().to_string();
+    let lanes = text.print().split("@entry0_lanes").nth(1).unwrap_or_default().to_string();
     (text, lanes)
 }
 
@@ -219,7 +219,7 @@ fn what_lanes_cannot_do_runs_alone_and_says_why() {
         let (text, _) = lanes(&source, 8);
         let reason = text.entries[0].lanes.clone().expect_err("no lanes");
         assert!(reason.what.contains(what), "{reason:?}");
-        assert!(text.text.contains("define void @entry0("));
+        assert!(text.print().contains("define void @entry0("));
     }
     let recursive = module(
         "func f(v0: u32) -> (u32) {
@@ -261,7 +261,7 @@ fn only_fast_functions_compute_in_any_order() {
          }
          entry main: main [8, 1, 1]";
     let text = text.replace("fast_math never_inline", "never_inline fast_math");
-    let all = lanes(&text, 8).0.text;
+    let all = lanes(&text, 8).0.print();
     let lines = |what: &str| all.lines().filter(|l| l.contains(what)).map(str::to_string).collect::<Vec<_>>();
     assert!(lines("fadd").iter().all(|l| l.contains("fadd reassoc nsz arcp contract")), "{all}");
     assert!(!lines("fadd").is_empty() && !lines("fmul").is_empty());
@@ -293,7 +293,7 @@ fn floats_come_back_in_vector_registers_or_in_memory() {
             3 + n
         ));
         let options = Options { lanes: Some(1), ..Options::default() };
-        let text = text(&module, &options, &Machine::generic()).expect("everything is supported").text;
+        let text = text(&module, &options, &Machine::generic()).expect("everything is supported").print();
         let lines: Vec<&str> = text.lines().filter(|l| l.contains("fastcc") && l.contains("@f0(")).collect();
         assert_eq!(lines.len(), 2, "{text}");
         assert!(lines.iter().all(|l| l.contains("fastcc void @f0") == in_memory), "{lines:?}");

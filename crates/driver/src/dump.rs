@@ -123,7 +123,7 @@ pub fn emit(
         Stage::Llvm => {
             let compiled = loaded.compile(&request, options)?;
             codegen_llvm::text(&compiled.module, &native::Options::default(), &codegen_llvm::machine())
-                .map(|text| text.text)
+                .map(|text| text.print())
                 .map_err(|e| Failure::Other(Error::Input(e.to_string())))
         }
     }

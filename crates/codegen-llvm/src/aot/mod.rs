@@ -27,15 +27,18 @@ use ir::{Func, Module, Op, Scalar, Slot, Space, Span, Type, TypeData, Types};
 use native::runtime::{Site, offsets};
 use native::types::{is_array, size, words};
 use native::{MOST_LANES, Options, Unsupported};
+use rustc_hash::FxHashSet;
 
-use crate::{Machine, NAME, Text};
+use crate::unit::Linkage;
+use crate::{Context, Machine, NAME, Text};
 
 pub use ptx::{OUT_OF_MEMORY, Ptx, PtxEntry, PtxOptions, PtxPrint, ptx};
 
 const RUNTIME: &str = include_str!("runtime.ll");
+const STACKS: &str = include_str!("stacks.ll");
 /// The size of the fields of the context that compiled code uses; the chunk in use and the `jmp_buf` follow.
 const CONTEXT: i64 = offsets::AFTER as i64;
-/// The number of the error "out of memory", beyond the numbers of all places.
+/// The number of the error "out of memory", beyond the numbers of all places; also in `runtime.ll`.
 const MEMORY: u32 = 0x0fff_ffff;
 /// The number of bytes of stack that recursive calls may use.
 const STACK: i64 = 1 << 20;
@@ -74,7 +77,7 @@ pub fn library(
     let functions = exports.iter().map(|e| e.func).collect();
     let mut options = Options { functions, fast_math, exclusive, ..Options::default() };
     options.lanes = together(module, &options);
-    let text = crate::text(module, &options, machine)?;
+    let mut text = crate::make(module, &options, machine, Context::Made)?;
     for (entry, plan) in module.entries.iter().zip(&text.entries) {
         let facts = text.plan.facts[entry.func];
         let span = module.funcs[entry.func].span;
@@ -96,7 +99,7 @@ pub fn library(
             }
         }
     }
-    let mut all = body(&text)?;
+    let mut all = body(&mut text)?;
     let errors = errors(&text);
     messages(&mut all, prefix, &errors);
     for export in exports {
@@ -141,76 +144,54 @@ fn bound(module: &Module) -> impl Iterator<Item = (ir::Global, &ir::GlobalData)>
     all.into_iter()
 }
 
-/// The text with the runtime that it needs, and without the declarations of the runtime's functions.
-fn body(text: &Text) -> Result<String, Unsupported> {
-    let runtime = RUNTIME
-        .replace("CHUNK", &CONTEXT.to_string())
-        .replace("JUMP", &(CONTEXT + 8).to_string())
-        .replace("LANES", &MOST_LANES.to_string())
-        .replace("TOP", &offsets::ARENA_TOP.to_string())
-        .replace("END", &offsets::ARENA_END.to_string())
-        .replace("BASE", &offsets::ARENA_BASE.to_string())
-        .replace("MEMORY", &(MEMORY - 1).to_string())
-        + &stacks::functions(text);
+/// The text with the runtime that it needs.
+fn body(text: &mut Text) -> Result<String, Unsupported> {
     let zeros = text.plan.largest / 16 * MOST_LANES as u64 * 16 + 32 * MOST_LANES as u64;
-    let mut all = String::new();
-    let mut math = String::new();
-    for line in own_context(&text.text).lines() {
-        if line.starts_with("@rt_zero =") {
-            // The second receives dropped writes; it is never read.
-            let _ = writeln!(
-                all,
-                "@rt_zero = internal constant [{zeros} x i8] zeroinitializer, align 16\n\
-                 @rt_sink = internal global [{zeros} x i8] zeroinitializer, align 16"
-            );
-        } else if line.starts_with("@rt_empty =") {
-            all +=
-                "@rt_empty = internal constant { ptr, i64, i64 } { ptr @rt_zero, i64 0, i64 0 }, align 8\n";
-        } else if line.starts_with("@rt_empty_at =") {
-            all += "@rt_empty_at = internal constant ptr @rt_empty, align 8\n";
-        } else if line.starts_with("@rt_shape_") {
-            // Defined with the functions of its shape.
-        } else if let Some(name) = declared(line) {
-            if runtime.contains(&format!("@{name}(")) {
-                continue;
-            }
-            if name.starts_with("rt_") {
-                math += &by_libm(name).ok_or_else(|| {
-                    let what = name.trim_start_matches("rt_").replace('_', " ");
-                    refuse(&format!("the function of the runtime '{what}'"), Span::NONE)
-                })?;
-                continue;
-            }
-            all += line;
-            all.push('\n');
-        } else {
-            // C calls the wrapper around it.
-            let own =
-                line.strip_prefix("define void @").filter(|l| l.starts_with("raw") || l.starts_with("entry"));
-            match own {
-                Some(rest) => all += &format!("define internal void @{rest}\n"),
-                None => {
-                    all += line;
-                    all.push('\n');
-                }
-            }
-        }
+    let fields = [("chunk", CONTEXT), ("jump", CONTEXT + 8), ("base", offsets::ARENA_BASE.into())];
+    let (mut all, missing) = with_runtime(text, RUNTIME, &fields, MOST_LANES, zeros);
+    for name in missing {
+        text.unit.declared.swap_remove(&name);
+        all += &by_libm(&name).ok_or_else(|| {
+            let what = name.trim_start_matches("rt_").replace('_', " ");
+            refuse(&format!("the function of the runtime '{what}'"), Span::NONE)
+        })?;
     }
-    Ok(all + &runtime + &math)
+    Ok(text.unit.print() + &all)
 }
 
-/// Adapts the text to a context that is made in the same code. The code of the JIT marks fields of the
-/// context as memory that never changes, which does not hold here: once all is inlined into one function,
-/// LLVM sees the stores too, and could use the value that a field had before it was set.
-fn own_context(text: &str) -> String {
-    text.replace("!tbaa !11, !invariant.load !4", "!tbaa !11")
-}
-
-/// The function that a line declares.
-fn declared(line: &str) -> Option<&str> {
-    let rest = line.strip_prefix("declare ")?;
-    let name = &rest[rest.find('@')? + 1..];
-    name.split('(').next()
+/// Makes a module independent of the JIT's runtime, except for functions whose names are returned: gives the
+/// text of what it only declares. `zeros` is the number of bytes that reads out of range may take, `fields`
+/// are offsets in the context that `runtime` uses.
+fn with_runtime(
+    text: &mut Text,
+    runtime: &str,
+    fields: &[(&str, i64)],
+    lanes: u32,
+    zeros: u64,
+) -> (String, Vec<String>) {
+    let mut all = format!("%lanes = type [{lanes} x ptr]\n");
+    let own =
+        [("lanes", lanes.into()), ("top", offsets::ARENA_TOP.into()), ("end", offsets::ARENA_END.into())];
+    for (name, at) in own.iter().chain(fields) {
+        let _ = writeln!(all, "%at.{name} = type [{at} x i8]");
+    }
+    all = all + runtime + STACKS + &stacks::functions(text);
+    let heads = all.lines().filter_map(|line| line.strip_prefix("define ")?.split(['@', '(']).nth(1));
+    let defined: FxHashSet<&str> = heads.collect();
+    let unit = &mut text.unit;
+    let constant = |ty: &str, value: &str| format!("internal constant {ty} {value}, align 8");
+    unit.global("rt_zero", format!("internal constant [{zeros} x i8] zeroinitializer, align 16"));
+    // Receives dropped writes; it is never read.
+    unit.global("rt_sink", format!("internal global [{zeros} x i8] zeroinitializer, align 16"));
+    unit.global("rt_empty", constant("{ ptr, i64, i64 }", "{ ptr @rt_zero, i64 0, i64 0 }"));
+    unit.global("rt_empty_at", constant("ptr", "@rt_empty"));
+    // Shapes are defined with their functions.
+    unit.globals.retain(|name, _| !name.starts_with("rt_shape_"));
+    unit.declared.retain(|name, _| !defined.contains(&name[..]));
+    // The host calls the wrappers around these.
+    unit.functions.iter_mut().for_each(|function| function.linkage = Linkage::Internal);
+    let missing = unit.declared.keys().filter(|name| name.starts_with("rt_")).cloned().collect();
+    (all, missing)
 }
 
 /// Emits a mathematical function that calls the C library's.

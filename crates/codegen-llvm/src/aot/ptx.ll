@@ -1,5 +1,6 @@
 ; What kernels of NVIDIA's devices call: memory from the thread's part of the arena, errors, barriers, atomic operations.
-; The context is that of `native::runtime` up to ERROR, where the address of the error words is.
+; The context is that of `native::runtime` up to `offsets::AFTER`, where the address of the error words is.
+; See `runtime.ll` for the types `%at.FIELD`.
 
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)
@@ -21,14 +22,14 @@ declare i32 @llvm.nvvm.read.ptx.sreg.nctaid.z()
 
 ; The first error is kept, with the thread; the thread ends.
 define internal void @rt_fail(ptr %ctx, i32 %site) noinline cold {
-  %error.at = getelementptr i8, ptr %ctx, i64 ERROR
+  %error.at = getelementptr %at.error, ptr %ctx, i64 1
   %error = load ptr, ptr %error.at
   %status = add i32 %site, 1
   %pair = cmpxchg ptr %error, i32 0, i32 %status monotonic monotonic
   %first = extractvalue { i32, i1 } %pair, 1
   br i1 %first, label %tell, label %end
 tell:
-  %thread.at = getelementptr i8, ptr %ctx, i64 THREAD
+  %thread.at = getelementptr %at.thread, ptr %ctx, i64 1
   %to = getelementptr i8, ptr %error, i64 4
   call void @llvm.memcpy.p0.p0.i64(ptr align 4 %to, ptr align 4 %thread.at, i64 12, i1 false)
   br label %end
@@ -44,9 +45,9 @@ define internal void @rt_not_finite(ptr %ctx, i32 %site, ptr %what) noinline col
 
 ; A record in the log: the number of the `printf`, the thread, the operands. What does not fit is counted only.
 define internal void @rt_printf(ptr %ctx, i32 %site, ptr %words) noinline {
-  %log.at = getelementptr i8, ptr %ctx, i64 LOG
+  %log.at = getelementptr %at.log, ptr %ctx, i64 1
   %log = load ptr, ptr %log.at
-  %room.at = getelementptr i8, ptr %ctx, i64 LOGWORDS
+  %room.at = getelementptr %at.logwords, ptr %ctx, i64 1
   %room = load i64, ptr %room.at
   %index = zext i32 %site to i64
   %n.at = getelementptr i32, ptr @rt_operands, i64 %index
@@ -64,7 +65,7 @@ write:
   %record = getelementptr i32, ptr %log, i64 %after
   %number = add i32 %site, 1
   store i32 %number, ptr %record
-  %thread.at = getelementptr i8, ptr %ctx, i64 THREAD
+  %thread.at = getelementptr %at.thread, ptr %ctx, i64 1
   %thread = getelementptr i32, ptr %record, i64 1
   call void @llvm.memcpy.p0.p0.i64(ptr align 4 %thread, ptr align 4 %thread.at, i64 12, i1 false)
   %operands = getelementptr i32, ptr %record, i64 4
@@ -81,7 +82,7 @@ define internal void @rt_barrier(ptr %ctx) convergent alwaysinline {
 
 ; The lanes that are together and go the same way; gives those that were together.
 define internal i32 @rt_part(ptr %ctx, i32 %way) convergent alwaysinline {
-  %mask.at = getelementptr i8, ptr %ctx, i64 MASK
+  %mask.at = getelementptr %at.mask, ptr %ctx, i64 1
   %mask = load i32, ptr %mask.at
   %same = call i32 @llvm.nvvm.match.any.sync.i32(i32 %mask, i32 %way) convergent
   store i32 %same, ptr %mask.at
@@ -89,20 +90,20 @@ define internal i32 @rt_part(ptr %ctx, i32 %way) convergent alwaysinline {
 }
 
 define internal i32 @rt_together(ptr %ctx) alwaysinline {
-  %mask.at = getelementptr i8, ptr %ctx, i64 MASK
+  %mask.at = getelementptr %at.mask, ptr %ctx, i64 1
   %mask = load i32, ptr %mask.at
   ret i32 %mask
 }
 
 define internal void @rt_rejoin(ptr %ctx, i32 %mask) alwaysinline {
-  %mask.at = getelementptr i8, ptr %ctx, i64 MASK
+  %mask.at = getelementptr %at.mask, ptr %ctx, i64 1
   store i32 %mask, ptr %mask.at
   ret void
 }
 
 ; What each lane that is together with this one gives, zeros for the others; and the mask. Memory is seen by all as before.
 define internal i32 @rt_wave(ptr %ctx, ptr %from, i64 %bytes, ptr %to) convergent {
-  %mask.at = getelementptr i8, ptr %ctx, i64 MASK
+  %mask.at = getelementptr %at.mask, ptr %ctx, i64 1
   %mask = load i32, ptr %mask.at
   call void @llvm.nvvm.bar.warp.sync(i32 %mask) convergent
   %low = and i64 %bytes, 3
@@ -160,8 +161,8 @@ done:
 define internal ptr @rt_alloc(ptr %ctx, i64 %bytes) {
   %more = add i64 %bytes, 15
   %n = and i64 %more, -16
-  %top.at = getelementptr i8, ptr %ctx, i64 TOP
-  %end.at = getelementptr i8, ptr %ctx, i64 END
+  %top.at = getelementptr %at.top, ptr %ctx, i64 1
+  %end.at = getelementptr %at.end, ptr %ctx, i64 1
   %top = load i64, ptr %top.at
   %end = load i64, ptr %end.at
   %room = sub i64 %end, %top
@@ -173,13 +174,13 @@ here:
   %old = inttoptr i64 %top to ptr
   ret ptr %old
 none:
-  call void @rt_fail(ptr %ctx, i32 MEMORY)
+  call void @rt_fail(ptr %ctx, i32 268435454)
   unreachable
 }
 
 ; A thread has one chunk only.
 define internal void @rt_release(ptr %ctx, ptr %mark) {
-  %top.at = getelementptr i8, ptr %ctx, i64 TOP
+  %top.at = getelementptr %at.top, ptr %ctx, i64 1
   store ptr %mark, ptr %top.at
   ret void
 }

@@ -20,10 +20,10 @@ use std::fmt::Write as _;
 use ir::{Module, Scalar, Space, Span};
 use native::runtime::{Site, offsets};
 use native::{Options, Unsupported};
+use rustc_hash::FxHashMap;
 
-use super::{CONTEXT, MEMORY, RUNTIME, bound, declared, errors, is_handle, own_context, stacks};
-use crate::split;
-use crate::{Machine, Text};
+use super::{CONTEXT, MEMORY, bound, errors, is_handle, with_runtime};
+use crate::{Context, Machine, Text};
 
 const DEVICE: &str = include_str!("ptx.ll");
 /// The name in diagnostics.
@@ -94,10 +94,10 @@ pub fn ptx(module: &Module, wanted: &PtxOptions) -> Result<Ptx, Unsupported> {
     // Devices convert halves by instructions.
     let machine = Machine { features: "+f16c".into(), has_waves: true, ..Machine::generic() };
     let options = Options { lanes: Some(1), plain_math: true, ..Options::default() };
-    let text = crate::text(module, &options, &machine).map_err(named)?;
+    let mut text = crate::make(module, &options, &machine, Context::Made).map_err(named)?;
     check(module, &text)?;
     let prints = prints(&text);
-    let (mut all, uses_arena) = body(&text, &prints)?;
+    let (mut all, uses_arena) = body(&mut text, &prints)?;
     let mut entries: Vec<PtxEntry> = Vec::new();
     for k in 0..module.entries.len() {
         let entry = PtxEntry {
@@ -181,73 +181,42 @@ fn check(module: &Module, text: &Text) -> Result<(), Unsupported> {
 /// any function of a device: a large kernel would have a hundred sines.
 const OFTEN: usize = 64 << 10;
 
-/// The text with the functions that it calls on devices, and without their declarations; and whether it uses
-/// the arena.
-fn body(text: &Text, prints: &[PtxPrint]) -> Result<(String, bool), Unsupported> {
-    // Stacks are implemented as in libraries.
-    let stacks = RUNTIME.find("define internal ptr @rt_elements").map_or("", |at| &RUNTIME[at..]);
-    let runtime = format!("{DEVICE}{stacks}")
-        .replace("MASK", &MASK.to_string())
-        .replace("LOGWORDS", &LOG_WORDS.to_string())
-        .replace("LOG", &LOG.to_string())
-        .replace("ERROR", &CONTEXT.to_string())
-        .replace("THREAD", &offsets::THREAD.to_string())
-        .replace("LANES", "1")
-        .replace("TOP", &offsets::ARENA_TOP.to_string())
-        .replace("END", &offsets::ARENA_END.to_string())
-        .replace("MEMORY", &(MEMORY - 1).to_string())
-        + &stacks::functions(text);
+/// The text with the functions that it calls on devices; and whether it uses the arena.
+fn body(text: &mut Text, prints: &[PtxPrint]) -> Result<(String, bool), Unsupported> {
+    let fields = [
+        ("mask", MASK),
+        ("logwords", LOG_WORDS),
+        ("log", LOG),
+        ("error", CONTEXT),
+        ("thread", offsets::THREAD.into()),
+    ];
+    let uses_arena = text.unit.declared.keys().any(|name| {
+        matches!(&name[..], "rt_alloc" | "rt_elements" | "rt_cell_grow") || name.starts_with("rt_stack_")
+    });
     let zeros = text.plan.largest.next_multiple_of(16) + 64;
-    let mut all = String::new();
-    let mut uses_arena = false;
-    let often = split::called_often(&text.text, OFTEN);
+    let (runtime, missing) = with_runtime(text, DEVICE, &fields, 1, zeros);
+    if let Some(name) = missing.first() {
+        let what = name.trim_start_matches("rt_").replace('_', " ");
+        return Err(refuse(&format!("the function of the runtime '{what}'"), Span::NONE));
+    }
     let most = prints.last().map_or(1, |p| p.number as usize);
     let mut operands = vec!["i32 0".to_string(); most];
     prints.iter().for_each(|p| operands[p.number as usize - 1] = format!("i32 {}", p.kinds.len()));
-    let _ = writeln!(all, "@rt_operands = internal constant [{most} x i32] [{}]", operands.join(", "));
-    for line in own_context(&text.text).lines() {
-        if line.starts_with("@rt_zero =") {
-            let _ = writeln!(
-                all,
-                "@rt_zero = internal constant [{zeros} x i8] zeroinitializer, align 16\n\
-                 @rt_sink = internal global [{zeros} x i8] zeroinitializer, align 16"
-            );
-        } else if line.starts_with("@rt_empty =") {
-            all +=
-                "@rt_empty = internal constant { ptr, i64, i64 } { ptr @rt_zero, i64 0, i64 0 }, align 8\n";
-        } else if line.starts_with("@rt_empty_at =") {
-            all += "@rt_empty_at = internal constant ptr @rt_empty, align 8\n";
-        } else if line.starts_with("@rt_shape_") {
-            // Defined with the functions of its shape.
-        } else if let Some(name) = declared(line) {
-            if runtime.contains(&format!("@{name}(")) {
-                uses_arena |= matches!(name, "rt_alloc" | "rt_elements" | "rt_cell_grow")
-                    || name.starts_with("rt_stack_");
-                continue;
-            }
-            if name.starts_with("rt_") {
-                let what = name.trim_start_matches("rt_").replace('_', " ");
-                return Err(refuse(&format!("the function of the runtime '{what}'"), Span::NONE));
-            }
-            all += line;
-            all.push('\n');
-        } else {
-            // Calls that may wait must not be moved to where fewer threads execute them.
-            let own = match line.strip_prefix("define ").and_then(|rest| rest.split(['@', '(']).nth(1)) {
-                Some(name) if often.contains(name) => {
-                    line.replacen(" nounwind ", " convergent noinline nounwind ", 1)
-                }
-                Some(_) => line.replacen(" nounwind ", " convergent nounwind ", 1),
-                None => line.to_string(),
-            };
-            match own.strip_prefix("define void @entry") {
-                Some(rest) => all += &format!("define internal void @entry{rest}"),
-                None => all += &own,
-            }
-            all.push('\n');
+    let operands = format!("internal constant [{most} x i32] [{}]", operands.join(", "));
+    let unit = &mut text.unit;
+    unit.global("rt_operands", operands);
+    let mut calls: FxHashMap<String, usize> = FxHashMap::default();
+    for (callee, n) in unit.functions.iter().flat_map(|function| &function.callees) {
+        *calls.entry(callee.clone()).or_default() += n;
+    }
+    for function in &mut unit.functions {
+        // Calls that may wait must not be moved to where fewer threads execute them.
+        function.about.insert_str(0, "convergent ");
+        if function.len() * calls.get(&function.name).copied().unwrap_or(0) > OFTEN {
+            function.about.insert_str(0, "noinline ");
         }
     }
-    Ok((all + &runtime, uses_arena))
+    Ok((unit.print() + &runtime, uses_arena))
 }
 
 /// A name that is valid in PTX, and that no other entry point has.

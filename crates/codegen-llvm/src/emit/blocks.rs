@@ -217,7 +217,7 @@ impl Emitter<'_, '_> {
             o
         };
         let full = format!("llvm.masked.store.v{total}{}.p0", self.w.mangle(e, false));
-        self.w.declare(format!("declare void @{full}({ty}, ptr, i32, <{total} x i1>)"));
+        self.w.declare("void", &full, &format!("{ty}, ptr, i32, <{total} x i1>"), "");
         let (note, align) = (self.call_note(class), e.bytes());
         self.w.line(format_args!("call void @{full}({ty} {x}, {at}, i32 {align}, <{total} x i1> {m}){note}"));
     }

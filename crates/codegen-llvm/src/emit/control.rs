@@ -121,6 +121,7 @@ impl<'m> Emitter<'_, 'm> {
         let version =
             Version { func, lanes: self.lanes, params, masked: self.mask.is_some(), dealing: self.dealing };
         let (number, _) = self.cx.versions.insert_full(version);
+        self.w.calls(&format!("f{number}"));
         let parts = self.returned(func, &results);
         if is_by_memory(&parts) {
             let to = self.room(parts.len());

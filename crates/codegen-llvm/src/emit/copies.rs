@@ -145,7 +145,7 @@ impl Emitter<'_, '_> {
         if to.id == from.id {
             return;
         }
-        self.w.declare("declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)".to_string());
+        self.w.declare("void", "llvm.memmove.p0.p0.i64", "ptr, ptr, i64, i1", "");
         let (t, f) = (self.w.operand(to, false), self.w.operand(from, false));
         self.w.line(format_args!(
             "call void @llvm.memmove.p0.p0.i64(ptr align {align} {t}, ptr align {align} {f}, i64 {bytes}, i1 false)"
@@ -154,7 +154,7 @@ impl Emitter<'_, '_> {
 
     /// Writes zeros.
     pub(crate) fn clear(&mut self, to: Val, bytes: u64) {
-        self.w.declare("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)".to_string());
+        self.w.declare("void", "llvm.memset.p0.i64", "ptr, i8, i64, i1", "");
         let t = self.w.operand(to, false);
         self.w.line(format_args!("call void @llvm.memset.p0.i64(ptr {t}, i8 0, i64 {bytes}, i1 false)"));
     }

@@ -6,8 +6,6 @@
 //! - `raw(ctx, args, results)` calls a function with each word of its arguments and results in eight bytes.
 //!   An array argument is a pointer to the array, an array result a pointer to the memory that receives it.
 
-use std::fmt::Write as _;
-
 use ir::{Builtin, Func, Op};
 use native::runtime::{Site, offsets};
 use native::types::{is_array, size, words};
@@ -18,6 +16,7 @@ use super::{Emitter, ModuleCx, Res, Version, slot_types};
 use crate::pieces;
 use crate::text::{El, Id, Lin, Val, Vals};
 use crate::uniform::{Dealing, Facts};
+use crate::unit::Function;
 
 /// The IDs of the threads that run in the lanes.
 pub(crate) struct Numbers {
@@ -49,6 +48,8 @@ pub(crate) fn dealing(size: [u32; 3], lanes: u32) -> Dealing {
 
 /// The attributes of every function.
 const ABOUT: &str = "nounwind \"prefer-vector-width\"=\"512\" \"min-legal-vector-width\"=\"512\"";
+/// Those of them that are about vectors.
+pub(super) const VECTORS: &str = "\"prefer-vector-width\"=\"512\" \"min-legal-vector-width\"=\"512\"";
 
 impl Emitter<'_, '_> {
     /// Emits a version of the function.
@@ -97,7 +98,7 @@ impl Emitter<'_, '_> {
             self.note_full();
         }
         if self.cx.plan.facts[func].recursive {
-            self.w.declare("declare ptr @llvm.frameaddress.p0(i32)".to_string());
+            self.w.declare("ptr", "llvm.frameaddress.p0", "i32", "");
             let sp = self.w.reg(El::Ptr, false);
             let s = self.w.operand(sp, false);
             self.w.line(format_args!("{s} = call ptr @llvm.frameaddress.p0(i32 0)"));
@@ -169,8 +170,13 @@ impl Emitter<'_, '_> {
             ir::Inline::Auto => "",
         };
         let inline = if self.cx.plan.facts[func].recursive { "" } else { inline };
-        let head = format!("define internal fastcc {ret} @f{number}({}) {ABOUT}{inline}", list.join(", "));
-        self.done(&head);
+        self.done(Function {
+            name: format!("f{number}"),
+            result: format!("fastcc {ret}"),
+            params: list.join(", "),
+            about: format!("{ABOUT}{inline}"),
+            ..Function::default()
+        });
         Ok(())
     }
 
@@ -185,19 +191,18 @@ impl Emitter<'_, '_> {
         self.field(el, offset)
     }
 
-    /// Ends the function.
-    fn done(mut self, head: &str) {
+    /// Ends the function, of which all but the body is given.
+    fn done(mut self, mut function: Function) {
         let frame = self.w.frame();
         self.cx.frames = self.cx.frames.saturating_add(frame);
         let registers = self.w.registers();
-        let (text, declared) = self.w.finish();
-        match pieces::split(head, &text, &registers, ABOUT, self.cx.piece) {
-            Some(all) => self.cx.text.push_str(&all),
-            None => {
-                let _ = write!(self.cx.text, "{head} {{\n{text}}}\n\n");
-            }
+        function.body = self.w.finish();
+        function.callees = self.w.callees;
+        match pieces::split(&function, &registers, ABOUT, self.cx.piece) {
+            Some(all) => self.cx.unit.functions.extend(all),
+            None => self.cx.unit.functions.push(function),
         }
-        self.cx.declared.extend(declared);
+        self.cx.unit.declared.extend(self.w.declared);
     }
 
     /// Takes the arena's mark, if the body's allocations can be released at its end.
@@ -234,8 +239,7 @@ impl Emitter<'_, '_> {
         self.w.jump(head);
         self.w.enter(exit);
         self.w.line(format_args!("ret void"));
-        let head = format!("define void @{name}(ptr %ctx, i64 %start, i64 %end) {ABOUT}");
-        self.done(&head);
+        self.done(Function::external(name, "ptr %ctx, i64 %start, i64 %end", ABOUT));
         Ok(())
     }
 
@@ -391,8 +395,7 @@ impl Emitter<'_, '_> {
             at += 8 * words(self.ts, ty) as i64;
         }
         self.w.line(format_args!("ret void"));
-        let head = format!("define void @{name}(ptr %ctx, ptr %args, ptr %results) {ABOUT}");
-        self.done(&head);
+        self.done(Function::external(name, "ptr %ctx, ptr %args, ptr %results", ABOUT));
         Ok(())
     }
 }

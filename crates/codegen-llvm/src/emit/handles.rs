@@ -105,7 +105,7 @@ impl Emitter<'_, '_> {
     pub(super) fn global(&mut self, global: Global) -> Vals {
         let at = i64::from(global.as_u32()) * 16;
         let table = self.field(El::Ptr, offsets::GLOBALS);
-        let note = format!("{}, !invariant.load !4", self.note(Class::Context, 8));
+        let note = self.note(Class::Constant, 8);
         let at_ptr = self.w.offset(table, Val::i64(at));
         let ptr = self.w.load(El::Ptr, false, at_ptr, &note);
         let at_count = self.w.offset(table, Val::i64(at + 8));

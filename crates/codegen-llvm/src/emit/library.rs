@@ -6,7 +6,10 @@ use ir::Math;
 use ir::library::{Binary, Compare, Ops, Unary, function, is_single};
 use native::runtime::libm_name;
 
+use super::ModuleCx;
+use super::entry::VECTORS;
 use crate::text::{El, Id, Val, Writer};
+use crate::unit::Function;
 
 pub(crate) use ir::library::has;
 
@@ -15,9 +18,9 @@ pub(crate) fn name(m: Math, el: El, lanes: u32) -> String {
     format!("m_{}_{}_{lanes}", m.name(), el.bits())
 }
 
-/// The text of a function for `f64` or `f32`, on scalars or vectors, and of the functions that it calls for
-/// rare arguments: heads and bodies.
-pub(crate) fn define(m: Math, el: El, lanes: u32) -> Vec<(String, Writer)> {
+/// Defines a function for `f64` or `f32`, on scalars or vectors, and the functions that it calls for rare
+/// arguments.
+pub(crate) fn define(cx: &mut ModuleCx<'_>, m: Math, el: El, lanes: u32) {
     let var = lanes > 1;
     let mut w = Writer::new(lanes);
     let params: Vec<Val> = (0..m.arity()).map(|_| w.reg(el, var)).collect();
@@ -30,14 +33,21 @@ pub(crate) fn define(m: Math, el: El, lanes: u32) -> Vec<(String, Writer)> {
     let far = RefCell::default();
     let emit = Emit { w: RefCell::new(w), var, el: of, rounds: converts, name: name.clone(), far };
     let r = function(&emit, m, &args);
-    let (mut w, mut all) = (emit.w.into_inner(), emit.far.into_inner());
+    let (mut w, all) = (emit.w.into_inner(), emit.far.into_inner());
     let r = if converts { w.cast("fptrunc", r, El::F32) } else { r };
     let (ty, r) = (w.ty(el, var), w.typed(r));
     w.line(format_args!("ret {r}"));
-    let head =
-        format!("define internal fastcc {ty} @{name}({}) nounwind willreturn memory(none)", list.join(", "));
-    all.push((head, w));
-    all
+    let function =
+        Function { name, result: format!("fastcc {ty}"), params: list.join(", "), ..Function::default() };
+    for (mut function, mut w, about) in all.into_iter().chain([(function, w, "")]) {
+        function.about = format!("{about}nounwind willreturn memory(none) {VECTORS}");
+        function.is_copied = true;
+        function.body = w.finish();
+        function.callees = w.callees.clone();
+        cx.frames += w.frame();
+        cx.unit.functions.push(function);
+        cx.unit.declared.extend(w.declared);
+    }
 }
 
 /// Emits the operations of a function.
@@ -51,7 +61,7 @@ struct Emit {
     /// The function's name.
     name: String,
     /// The functions that it calls for rare arguments.
-    far: RefCell<Vec<(String, Writer)>>,
+    far: RefCell<Vec<(Function, Writer, &'static str)>>,
 }
 
 impl Emit {
@@ -166,12 +176,14 @@ impl Ops for Emit {
         inner.line(format_args!("ret {r}"));
         let mut rest = self.far.borrow_mut();
         let name = format!("{}_far{}", self.name, rest.len());
-        let about = "noinline cold nounwind willreturn memory(none)";
-        rest.push((format!("define internal fastcc {ty} @{name}({list}) {about}"), inner));
+        let result = format!("fastcc {ty}");
+        let function = Function { name: name.clone(), result, params: list, ..Function::default() };
+        rest.push((function, inner, "noinline cold "));
         let w = &mut *self.w.borrow_mut();
         let found_at = w.block;
         w.jump(done);
         w.enter(rare);
+        w.calls(&name);
         let other = w.reg(self.el, self.var);
         let (o, a) = (w.operand(other, false), w.typed(x));
         w.line(format_args!("{o} = call fastcc {ty} @{name}({a})"));
@@ -196,7 +208,7 @@ impl Ops for Emit {
         w.enter(some);
         let (el, ty) = (self.el, self.el.name());
         let helper = libm_name(m, !self.single());
-        w.declare(format!("declare {ty} @{helper}({ty}) nounwind willreturn memory(none)"));
+        w.declare(ty, &helper, ty, " nounwind willreturn memory(none)");
         let mut other = Val { id: Id::Bits(0), el, var: self.var, wide: false, lin: None };
         let lanes = if self.var { w.lanes } else { 1 };
         for k in 0..lanes {

@@ -24,10 +24,14 @@ pub(super) enum Class {
     Local,
     /// The header of a stack.
     Header,
-    /// The context of the thread.
+    /// The context of the thread, and fields of it that do not change while a function runs.
     Context,
+    Constant,
     /// A buffer: that of `global` if it is known, and never written if `constant`.
-    Buffer { global: Option<ir::Global>, constant: bool },
+    Buffer {
+        global: Option<ir::Global>,
+        constant: bool,
+    },
 }
 
 /// The location of a value.
@@ -102,6 +106,10 @@ impl Emitter<'_, '_> {
             Class::Local => format!(", align {align}, !tbaa !5"),
             Class::Header => format!(", align {align}, !tbaa !7"),
             Class::Context => format!(", align {align}, !tbaa !11"),
+            Class::Constant => {
+                let invariant = if self.cx.constant_context { ", !invariant.load !4" } else { "" };
+                format!(", align {align}, !tbaa !11{invariant}")
+            }
             Class::Buffer { global, constant } => {
                 let mut text = format!(", align {align}, !tbaa !6");
                 if let Some(global) = global {
@@ -119,7 +127,7 @@ impl Emitter<'_, '_> {
     /// Loads a field of the context that does not change while the function runs.
     pub(crate) fn field(&mut self, el: El, offset: i32) -> Val {
         let at = self.w.offset(Val::name(El::Ptr, "%ctx"), Val::i64(offset as i64));
-        let note = format!("{}, !invariant.load !4", self.note(Class::Context, el.bytes().min(4)));
+        let note = self.note(Class::Constant, el.bytes().min(4));
         self.w.load(el, false, at, &note)
     }
 

@@ -55,7 +55,7 @@ impl Emitter<'_, '_> {
             _ => {
                 let (name, ty) = (libm_name(m, a.el == El::F64), a.el.name());
                 let types = vec![ty; args.len()].join(", ");
-                self.w.declare(format!("declare {ty} @{name}({types}) nounwind willreturn memory(none)"));
+                self.w.declare(ty, &name, &types, " nounwind willreturn memory(none)");
                 self.by_lane(a.el, args, &mut |e, args| {
                     e.call_text(&name, Some(args[0].el), args).expect("a math function has a result")
                 })
@@ -74,6 +74,7 @@ impl Emitter<'_, '_> {
         let out = self.w.reg(el, var);
         let (o, ty) = (self.w.operand(out, false), self.w.ty(el, var));
         let name = library::name(m, el, lanes);
+        self.w.calls(&name);
         self.w.line(format_args!("{o} = call fastcc {ty} @{name}({})", list.join(", ")));
         out
     }

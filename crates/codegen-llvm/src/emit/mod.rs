@@ -46,6 +46,7 @@ use smallvec::SmallVec;
 use self::local::Class;
 use crate::text::{El, Id, Val, Vals, Writer};
 use crate::uniform::{Analysis, Dealing, Facts};
+use crate::unit::Unit;
 use native::Reason;
 
 pub(crate) use entry::{dealing, emit_versions};
@@ -99,10 +100,10 @@ pub(crate) struct ModuleCx<'m> {
     pub(crate) versions: indexmap::IndexSet<Version, rustc_hash::FxBuildHasher>,
     /// The number of versions that are emitted.
     pub(crate) emitted: usize,
-    /// The text of the functions.
-    pub(crate) text: String,
-    /// The declarations of functions that are called.
-    pub(crate) declared: indexmap::IndexSet<String, rustc_hash::FxBuildHasher>,
+    /// The functions.
+    pub(crate) unit: Unit,
+    /// Fields of the context never change while a function runs, wherever it is inlined.
+    pub(crate) constant_context: bool,
     /// The machine has instructions that convert from and to halves.
     pub(crate) has_f16c: bool,
     /// Masked stores are slow, as on x86-64 before AVX-512.
@@ -317,7 +318,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
             _ => " nounwind",
         };
         let name = helper.name();
-        self.w.declare(format!("declare {ret} @{name}({}){about}", types.join(", ")));
+        self.w.declare(ret, &name, &types.join(", "), about);
         self.call_text(name, result.map(word), &args)
     }
 

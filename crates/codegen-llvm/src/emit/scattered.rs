@@ -18,7 +18,7 @@ impl Emitter<'_, '_> {
         let mask = self.w.spread(mask.unwrap_or(Val::bool(true)));
         let (ty, name, n) = (self.w.ty(e, true), self.w.mangle(e, true), self.lanes);
         let full = format!("llvm.masked.gather.{name}.v{n}p0");
-        self.w.declare(format!("declare {ty} @{full}(<{n} x ptr>, i32, <{n} x i1>, {ty})"));
+        self.w.declare(&ty, &full, &format!("<{n} x ptr>, i32, <{n} x i1>, {ty}"), "");
         let out = self.w.reg(e, true);
         let (o, a, m) = (self.w.operand(out, true), self.w.typed(at), self.w.typed(mask));
         let note = self.call_note(class);
@@ -32,7 +32,7 @@ impl Emitter<'_, '_> {
         let (x, mask) = (self.w.spread(x), self.w.spread(mask));
         let (ty, name, n) = (self.w.ty(x.el, true), self.w.mangle(x.el, true), self.lanes);
         let full = format!("llvm.masked.scatter.{name}.v{n}p0");
-        self.w.declare(format!("declare void @{full}({ty}, <{n} x ptr>, i32, <{n} x i1>)"));
+        self.w.declare("void", &full, &format!("{ty}, <{n} x ptr>, i32, <{n} x i1>"), "");
         let (x_text, a, m) = (self.w.typed(x), self.w.typed(at), self.w.typed(mask));
         let note = self.call_note(class);
         let align = x.el.bytes();
@@ -105,8 +105,8 @@ impl Emitter<'_, '_> {
         debug_assert_eq!(types.len(), args.len());
         let types: Vec<&str> = args.iter().map(|a| a.el.name()).collect();
         let (name, note) = (helper.name(), self.call_note(place.class));
-        let about = "cold nounwind willreturn nofree nosync";
-        self.w.declare(format!("declare void @{name}({}) {about}", types.join(", ")));
+        let about = " cold nounwind willreturn nofree nosync";
+        self.w.declare("void", &name, &types.join(", "), about);
         let list: Vec<String> = args.iter().map(|&a| self.w.typed(a)).collect();
         self.w.line(format_args!("call void @{name}({}){note}", list.join(", ")));
         numbers

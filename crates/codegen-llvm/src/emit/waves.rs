@@ -65,7 +65,7 @@ impl Emitter<'_, '_> {
             return None;
         }
         let way = if way.el == El::I1 { self.w.cast("zext", way, El::I32) } else { way };
-        self.w.declare("declare i32 @rt_part(ptr, i32) nounwind".to_string());
+        self.w.declare("i32", "rt_part", "ptr, i32", " nounwind");
         self.call_text("rt_part", Some(El::I32), &[Val::name(El::Ptr, "%ctx"), way])
     }
 
@@ -74,14 +74,14 @@ impl Emitter<'_, '_> {
         if !self.parts_at(region) {
             return None;
         }
-        self.w.declare("declare i32 @rt_together(ptr) nounwind".to_string());
+        self.w.declare("i32", "rt_together", "ptr", " nounwind");
         self.call_text("rt_together", Some(El::I32), &[Val::name(El::Ptr, "%ctx")])
     }
 
     /// Restores a mask: its lanes are together again.
     pub(super) fn rejoin(&mut self, mask: Option<Val>) {
         let Some(mask) = mask else { return };
-        self.w.declare("declare void @rt_rejoin(ptr, i32) nounwind".to_string());
+        self.w.declare("void", "rt_rejoin", "ptr, i32", " nounwind");
         self.call_text("rt_rejoin", None, &[Val::name(El::Ptr, "%ctx"), mask]);
     }
 

@@ -92,7 +92,8 @@ impl Job {
         let place = Cache::of_user().filter(|_| options.cache).map(|cache| {
             let options = format!("{options:?}");
             let (compiler, machine) = (compiler(), codegen_llvm::identity());
-            let parts = [compiler.as_bytes(), machine.as_bytes(), options.as_bytes(), text.text.as_bytes()];
+            let printed = text.print();
+            let parts = [compiler.as_bytes(), machine.as_bytes(), options.as_bytes(), printed.as_bytes()];
             (cache, Key::new(&parts))
         });
         Ok(Job { module: module.clone(), text, machine, options: options.clone(), place })
@@ -150,7 +151,7 @@ fn start(module: &Arc<Module>, options: &Options) -> Result<Box<dyn Program>, Un
     let own_math = !options.plain_math;
     match codegen_cranelift::compile(module, &Options { own_math, ..options.clone() }) {
         Ok(first) => {
-            let after = LONG.max(FOR_EACH_BYTE * job.text.text.len() as u32);
+            let after = LONG.max(FOR_EACH_BYTE * job.text.bytes() as u32);
             let (job, spent, code) = (Mutex::new(Some(job)), AtomicU64::new(0), OnceLock::new());
             Ok(Box::new(Replaced { first, next: Arc::new(Next { job, after, spent, code }) }))
         }
