@@ -30,6 +30,7 @@
 //! Unsafe code is confined to where it is needed: entering compiled code (`exec`) and the functions that
 //! compiled code calls (`runtime`).
 
+pub mod emit;
 mod exec;
 mod flush;
 pub mod fork;

@@ -7,8 +7,8 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types::*};
 use ir::{InstData, Op, Type, TypeData};
 
-use super::local::UNROLL;
 use super::{Emitter, Res, Vals, plain};
+use native::emit::{Assembler, UNROLL};
 use native::types::size;
 
 /// The elements that an index selects from.

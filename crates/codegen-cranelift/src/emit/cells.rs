@@ -11,6 +11,7 @@ use ir::{Inst, InstData, Op, Type, TypeData};
 use super::aggregate::Indexed;
 use super::{Emitter, Res, Vals, plain};
 use crate::types::clif;
+use native::emit::{Assembler, numbers};
 use native::runtime::Helper;
 use native::types::{Shape, flat, is_array, size};
 
@@ -75,7 +76,7 @@ impl Emitter<'_, '_> {
         let TypeData::Stack(elem) = self.ts[ty] else { return vals };
         let shape = self.cx.shape(Shape::of(self.ts, elem));
         let (shape, empty) = (self.i64(shape), self.i64(self.cx.empty));
-        Vals::from_slice(&[self.helper_value(Helper::StackClone, &[self.ctx, vals[0], shape, empty])])
+        Vals::from_slice(&[self.helper_value(Helper::StackClone, &[vals[0], shape, empty])])
     }
 
     fn load_cell(&mut self, inst: Inst, data: &InstData) -> Res {
@@ -161,7 +162,7 @@ impl Emitter<'_, '_> {
         self.enter(grow);
         let shape = self.cx.shape(Shape::of(self.ts, elem));
         let (shape, empty) = (self.i64(shape), self.i64(self.cx.empty));
-        self.rare_call(Helper::CellGrow, &[self.ctx, at, i, shape, empty]);
+        self.rare_call(Helper::CellGrow, &[at, i, shape, empty]);
         self.jump(go, &[]);
         self.enter(go);
     }
@@ -172,7 +173,7 @@ impl Emitter<'_, '_> {
             let shape = self.cx.shape(Shape::of(self.ts, elem));
             let (shape, empty) = (self.i64(shape), self.i64(self.cx.empty));
             let x = self.one(x);
-            self.helper(Helper::StackAdd, &[self.ctx, at, x, shape, empty]);
+            self.helper(Helper::StackAdd, &[at, x, shape, empty]);
             return Ok(());
         }
         let Some((s, n)) = flat(self.ts, ty) else {
@@ -183,7 +184,7 @@ impl Emitter<'_, '_> {
             let old = self.load(ty, at, 0);
             let mut sum = Vals::new();
             for (&a, &b) in old.iter().zip(&vals) {
-                sum.push(self.binary(&Op::Add, s, a, b, data.span)?);
+                sum.push(numbers::combine(self, &Op::Add, s, a, b, data.span)?);
             }
             self.store(ty, &sum, at, 0);
             return Ok(());
@@ -192,7 +193,7 @@ impl Emitter<'_, '_> {
             let (to, from) = (e.b.ins().iadd(at, offset), e.b.ins().iadd(vals[0], offset));
             let a = e.b.ins().load(clif(s), plain(), to, 0);
             let b = e.b.ins().load(clif(s), plain(), from, 0);
-            let sum = e.binary(&Op::Add, s, a, b, data.span)?;
+            let sum = numbers::combine(e, &Op::Add, s, a, b, data.span)?;
             e.b.ins().store(plain(), sum, to, 0);
             Ok(())
         })

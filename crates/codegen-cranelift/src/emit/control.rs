@@ -7,6 +7,7 @@ use ir::{Func, InstData, Op, Type, scalar};
 
 use super::{Emitter, Res, Vals, plain, slot_types};
 use crate::types::{parts, returns};
+use native::emit::Assembler;
 use native::types::{is_array, size};
 
 impl<'m> Emitter<'_, 'm> {
@@ -128,7 +129,7 @@ impl<'m> Emitter<'_, 'm> {
     /// Emits an arm and passes its results to the block `after`.
     fn arm(&mut self, block: Block, region: ir::Region, after: Block) -> Res {
         self.b.switch_to_block(block);
-        self.path_arm(region);
+        native::emit::path_arm(self, region);
         self.region(region)?;
         let results = self.get_all(&self.f.regions[region].results);
         self.jump(after, &results);

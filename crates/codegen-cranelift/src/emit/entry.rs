@@ -12,6 +12,7 @@ use ir::{Func, Op};
 
 use super::{Emitter, Res, Vals, plain, slot_types};
 use crate::types::{parts, returns};
+use native::emit::Assembler;
 use native::runtime::{Site, offsets};
 use native::types::{is_array, size};
 
@@ -38,7 +39,7 @@ impl Emitter<'_, '_> {
         let after = self.bind_params(entry, 1, params);
         let destinations = Vals::from_slice(&self.b.block_params(entry)[after..]);
         self.place_results(body, &destinations);
-        let mark = self.mark_body(body);
+        let mark = self.releases_body(body).then(|| self.mark());
         self.region(body)?;
         let mut returned = Vals::new();
         let mut destinations = destinations.into_iter();
@@ -79,8 +80,8 @@ impl Emitter<'_, '_> {
     /// A result that is the final content of a cell of the body is built directly in the caller's
     /// destination. No argument overlaps it: callers pass memory that nothing else refers to.
     fn place_results(&mut self, body: ir::Region, destinations: &[cranelift_codegen::ir::Value]) {
-        let results = &self.f.regions[body].results;
-        let arrays = results.iter().filter(|&&v| is_array(self.ts, self.f.ty(v)));
+        let (f, ts) = (self.f, self.ts);
+        let arrays = f.regions[body].results.iter().filter(|&&v| is_array(ts, f.ty(v)));
         for (&v, &to) in arrays.zip(destinations) {
             let Some(inst) = self.nesting.inst_of(v) else { continue };
             let data = &self.f.insts[inst];
@@ -95,12 +96,6 @@ impl Emitter<'_, '_> {
         self.b.seal_all_blocks();
         let config = self.cx.jit.isa().frontend_config();
         self.b.finalize(config);
-    }
-
-    /// Takes the arena's mark, if the body's allocations can be released at its end.
-    fn mark_body(&mut self, body: ir::Region) -> Option<cranelift_codegen::ir::Value> {
-        let hands_on = self.f.regions[body].results.iter().any(|&v| self.ts.has_stack(self.ty(v)));
-        (!hands_on && self.allocates(body)).then(|| self.mark())
     }
 
     /// Emits `thread(ctx)` of an entry point.
@@ -147,7 +142,7 @@ impl Emitter<'_, '_> {
         self.b.ins().store(plain(), now[3], self.ctx, offsets::INDEX);
         self.init_private()?;
         let region = self.f.body();
-        let mark = self.mark_body(region);
+        let mark = self.releases_body(region).then(|| self.mark());
         self.region(region)?;
         self.release(mark);
         // Advance to the next thread: first along x, then y, then z.

@@ -6,18 +6,16 @@ use ir::Type;
 
 use super::{Emitter, Res, Vals, constant_memory, plain};
 use crate::types::parts;
+use native::emit::{Assembler, UNROLL};
 use native::runtime::{Helper, offsets};
 use native::types::{is_array, size};
-
-/// The number of lanes or elements up to which loops over them are unrolled.
-pub(super) const UNROLL: u64 = 16;
 
 impl Emitter<'_, '_> {
     /// Memory for a value that the current instruction makes.
     pub(crate) fn memory(&mut self, bytes: u64) -> Value {
         if bytes > self.big {
             let bytes = self.i64(bytes as i64);
-            return self.helper_value(Helper::Alloc, &[self.ctx, bytes]);
+            return self.helper_value(Helper::Alloc, &[bytes]);
         }
         let slot =
             StackSlotData::new(StackSlotKind::ExplicitSlot, (bytes as u32).max(1).next_multiple_of(8), 4);

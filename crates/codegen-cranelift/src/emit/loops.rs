@@ -13,7 +13,7 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types::*};
-use ir::{InstData, LoopInfo, Op, Region, Type, TypeData};
+use ir::{InstData, LoopInfo, Op, Region, Type};
 
 use super::{Emitter, Res, Vals, plain};
 use crate::types::{clif, parts};
@@ -42,42 +42,6 @@ struct Loop<'d> {
 }
 
 impl<'m> Emitter<'_, 'm> {
-    /// Returns true if the region may allocate in the arena.
-    pub(super) fn allocates(&mut self, region: Region) -> bool {
-        if let Some(&known) = self.allocates.get(&region) {
-            return known;
-        }
-        let f = self.f;
-        let mut found = false;
-        for &inst in &f.regions[region].insts {
-            let data = &f.insts[inst];
-            let stacky = |v: &ir::Value| {
-                self.ts.has_stack(f.ty(*v))
-                    || matches!(self.ts[f.ty(*v)], TypeData::Array(..) | TypeData::Cell(_))
-                        && size(self.ts, f.ty(*v)) > self.big
-            };
-            found |= match &data.op {
-                Op::Zero | Op::Select | Op::Index | Op::If | Op::Switch(_) | Op::Detach => false,
-                Op::Store | Op::AddTo => data.args.iter().any(stacky),
-                _ => data.results.iter().any(stacky),
-            };
-            for &nested in &data.regions {
-                found |= self.allocates(nested);
-            }
-        }
-        self.allocates.insert(region, found);
-        found
-    }
-
-    /// Takes the arena's mark, if the region's allocations can be released at its end.
-    fn mark_trip(&mut self, region: Region) -> Option<Value> {
-        if !self.allocates(region) || self.nesting.grows_outer(region) {
-            return None;
-        }
-        let hands_on = self.f.regions[region].results.iter().any(|&v| self.ts.has_stack(self.ty(v)));
-        (!hands_on).then(|| self.mark())
-    }
-
     /// The current mark of the arena.
     pub(super) fn mark(&mut self) -> Value {
         self.b.ins().load(I64, plain(), self.ctx, offsets::ARENA_TOP)
@@ -97,7 +61,7 @@ impl<'m> Emitter<'_, 'm> {
         self.b.ins().store(plain(), mark, self.ctx, offsets::ARENA_TOP);
         self.jump(go, &[]);
         self.enter(far);
-        self.rare_call(Helper::Release, &[self.ctx, mark]);
+        self.rare_call(Helper::Release, &[mark]);
         self.jump(go, &[]);
         self.enter(go);
     }
@@ -135,7 +99,7 @@ impl<'m> Emitter<'_, 'm> {
         }
         self.enter(slow);
         let bytes = self.i64(bytes as i64);
-        let made = self.rare_value(Helper::StackNew, &[self.ctx, n, bytes]);
+        let made = self.rare_value(Helper::StackNew, &[n, bytes]);
         let first = self.b.ins().load(I64, plain(), made, 0);
         self.jump(join, &[made, first]);
         self.enter(join);
@@ -260,12 +224,12 @@ impl<'m> Emitter<'_, 'm> {
         }
 
         self.b.switch_to_block(body);
-        self.path_trip(region);
+        native::emit::path_trip(self, region);
         let held = self.b.block_params(body)[0];
         let i = if info.down { self.b.ins().isub(held, one) } else { held };
         self.set(params[0], &[i]);
         let spare = self.bind_carried(body, 1, &params[1..]);
-        let mark = self.mark_trip(region);
+        let mark = self.releases_trip(region).then(|| self.mark());
         let params = params[1..].to_vec();
         let lp = Loop { data, info, body, exit, params, spare, mark, stacked, len: i, cap: i, stacks };
         self.region(region)?;
@@ -318,11 +282,11 @@ impl<'m> Emitter<'_, 'm> {
         self.jump(body, &first);
 
         self.b.switch_to_block(body);
-        self.path_trip(region);
+        native::emit::path_trip(self, region);
         let own = Vals::from_slice(&self.b.block_params(body)[..words]);
         let spare = self.bind_carried(body, words, &params);
         let own = self.make_room(own, &stacked);
-        let mark = self.mark_trip(region);
+        let mark = self.releases_trip(region).then(|| self.mark());
         let lp = Loop {
             data,
             info,
@@ -343,7 +307,7 @@ impl<'m> Emitter<'_, 'm> {
         if words > 0 {
             let own = Vals::from_slice(&self.b.block_params(exit)[at..]);
             for (k, &result) in data.results[n..].iter().enumerate() {
-                let args = [self.ctx, own[2 + k], own[0], own[1]];
+                let args = [own[2 + k], own[0], own[1]];
                 let header = self.rare_value(Helper::StackHeader, &args);
                 self.set(result, &[header]);
             }
@@ -358,9 +322,9 @@ impl<'m> Emitter<'_, 'm> {
             let tail = &self.f.insts[last];
             if tail.op == Op::If && tail.results.contains(&results[0]) {
                 for &inst in before {
-                    self.inst(inst)?;
+                    native::emit::inst(self, inst)?;
                 }
-                self.path_inst(last);
+                native::emit::path_inst(self, last);
                 let (yes, no) = (self.b.create_block(), self.b.create_block());
                 let c = self.one(tail.args[0]);
                 self.branch(c, (yes, &[]), (no, &[]));
@@ -371,7 +335,7 @@ impl<'m> Emitter<'_, 'm> {
                         .map(|&v| tail.results.iter().position(|&r| r == v).map_or(v, |k| inner[k]))
                         .collect();
                     self.b.switch_to_block(block);
-                    self.path_arm(arm);
+                    native::emit::path_arm(self, arm);
                     self.trip(arm, &mapped, lp)?;
                 }
                 return Ok(());
@@ -426,7 +390,7 @@ impl<'m> Emitter<'_, 'm> {
         let mut grown = Vals::from_slice(&[more]);
         for (&ptr, &ty) in own[2..].iter().zip(stacked) {
             let bytes = self.i64(size(self.ts, ty) as i64);
-            grown.push(self.rare_value(Helper::StackRoom, &[self.ctx, ptr, len, more, bytes]));
+            grown.push(self.rare_value(Helper::StackRoom, &[ptr, len, more, bytes]));
         }
         self.jump(fits, &grown);
         self.enter(fits);

@@ -7,6 +7,7 @@ use ir::{AtomicOp, Builtin, Global, InstData, MemData, Op, Path, Rest, Scalar, S
 use super::{Emitter, Res, Vals, constant_memory, plain};
 use crate::types::clif;
 use ir::interp::Place as At;
+use native::emit::Assembler;
 use native::runtime::{Helper, Site, atomic_code, offsets};
 use native::types::{HANDLE_BYTES, HANDLE_WORDS, has_handle, is_array, size};
 
@@ -65,7 +66,7 @@ impl Emitter<'_, '_> {
                 self.set(data.results[0], &[low, high]);
             }
             Op::Barrier => {
-                self.helper(Helper::Barrier, &[self.ctx]);
+                self.helper(Helper::Barrier, &[]);
             }
             Op::Builtin(builtin) => {
                 let vals = self.builtin(*builtin);
@@ -113,7 +114,7 @@ impl Emitter<'_, '_> {
             }
             let site = self.cx.site(Site::NotFinite(what.into(), kinds, data.span));
             let site = self.b.ins().iconst(I32, site);
-            self.rare_call(Helper::NotFinite, &[self.ctx, site, words]);
+            self.rare_call(Helper::NotFinite, &[site, words]);
             self.jump(go_on, &[]);
             self.enter(go_on);
         }
@@ -190,7 +191,7 @@ impl Emitter<'_, '_> {
         }
         let site = self.cx.site(Site::Printf(format.into(), kinds));
         let site = self.b.ins().iconst(I32, site);
-        self.helper(Helper::Printf, &[self.ctx, site, words]);
+        self.helper(Helper::Printf, &[site, words]);
     }
 
     /// The conjunction of two conditions.

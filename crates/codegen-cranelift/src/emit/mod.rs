@@ -11,15 +11,15 @@ mod aggregate;
 mod cells;
 mod control;
 mod entry;
+mod instructions;
 mod local;
 mod loops;
-mod math;
 mod memory;
 mod rare;
-mod scalar;
 mod waves;
 
-use cranelift_codegen::ir::immediates::{Ieee32, Ieee64};
+use std::ops::{Deref, DerefMut};
+
 use cranelift_codegen::ir::{
     AbiParam, Block, BlockArg, FuncRef, Function as ClifFunction, InstBuilder, MemFlagsData, Signature,
     Type as ClifType, Value, types::*,
@@ -29,28 +29,22 @@ use cranelift_entity::SecondaryMap;
 use cranelift_frontend::FunctionBuilder;
 use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Linkage, Module as _};
-use ir::{Func, Inst, InstData, Op, Region, Scalar, Slot, Span, Type, TypeData, Types};
+use ir::{Func, Scalar, Slot, Type};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::compile::Queue;
 use crate::types::{parts, returns};
-use native::nesting::Nesting;
+use native::emit::Walk;
 use native::plan::Plan;
 use native::runtime::{Helper, Site, Tables, Word, offsets};
-use native::types::{Shape, is_array, size};
+use native::types::{Shape, is_array};
 use native::{Options, Unsupported};
 
 /// The Cranelift values that hold an IR value.
 pub(crate) type Vals = SmallVec<[Value; 4]>;
 /// The result of emission.
 pub(crate) type Res<T = ()> = Result<T, Unsupported>;
-
-/// Values larger than this number of bytes are allocated in the arena.
-const BIG: u64 = 16 << 10;
-/// If all arrays of a function together are larger than this, `CROWDED_BIG` is the limit instead.
-const CROWDED: u64 = 96 << 10;
-const CROWDED_BIG: u64 = 128;
 
 /// State shared by all functions of a module while they are emitted.
 pub(crate) struct ModuleCx<'m> {
@@ -146,38 +140,32 @@ impl ModuleCx<'_> {
 pub(crate) struct Emitter<'a, 'm> {
     pub(crate) cx: &'a mut ModuleCx<'m>,
     pub(crate) b: FunctionBuilder<'a>,
-    /// The function.
-    pub(crate) f: &'m ir::Function,
-    /// The module's types.
-    pub(crate) ts: &'m Types,
+    walk: Walk<'m, Value>,
     /// The first block.
     entry: Block,
     /// The context.
     pub(crate) ctx: Value,
-    /// The index in `pool` of the first of the values that hold each IR value, and their number.
-    map: SecondaryMap<ir::Value, (u32, u32)>,
-    pool: Vec<Value>,
     /// The references to other functions.
     refs: FxHashMap<FuncId, FuncRef>,
     /// The slot for results of rarely called helpers.
     rare_result: Option<cranelift_codegen::ir::StackSlot>,
-    /// Values larger than this number of bytes are allocated in the arena.
-    big: u64,
-    /// The path of each cell within a cell.
-    sub_cells: FxHashMap<ir::Value, Vec<ir::Value>>,
-    /// The function's structure.
-    nesting: Nesting<'m>,
-    /// The reads of stacks that are known to be in range.
-    inside: cranelift_entity::EntitySet<ir::Value>,
-    /// Memoises which regions allocate in the arena.
-    allocates: FxHashMap<Region, bool>,
     /// The memory for cells whose final content is a result of the function: the destination that the caller
     /// passed.
     wanted: FxHashMap<ir::Value, Value>,
-    /// The depth of the function's path, if paths matter.
-    path_base: Option<Value>,
-    /// The line of the instruction being emitted.
-    here: Span,
+}
+
+impl<'m> Deref for Emitter<'_, 'm> {
+    type Target = Walk<'m, Value>;
+
+    fn deref(&self) -> &Walk<'m, Value> {
+        &self.walk
+    }
+}
+
+impl<'m> DerefMut for Emitter<'_, 'm> {
+    fn deref_mut(&mut self) -> &mut Walk<'m, Value> {
+        &mut self.walk
+    }
 }
 
 impl<'a, 'm> Emitter<'a, 'm> {
@@ -194,82 +182,17 @@ impl<'a, 'm> Emitter<'a, 'm> {
         b.switch_to_block(block);
         b.seal_block(block);
         let ctx = b.block_params(block)[0];
-        let ts = &cx.ir.types;
-        let mut crowd = 0u64;
-        for value in f.values.values() {
-            match ts[value.ty] {
-                TypeData::Array(..) => crowd = crowd.saturating_add(size(ts, value.ty)),
-                TypeData::Cell(t) => crowd = crowd.saturating_add(size(ts, t)),
-                _ => {}
-            }
-        }
-        let big = if crowd > CROWDED { CROWDED_BIG } else { BIG };
+        let walk = Walk::new(f, &cx.ir.types, 1);
         Emitter {
             cx,
             b,
-            f,
-            ts,
+            walk,
             entry: block,
             ctx,
-            map: SecondaryMap::new(),
-            pool: Vec::new(),
             refs: FxHashMap::default(),
             rare_result: None,
-            big,
-            sub_cells: FxHashMap::default(),
-            nesting: Nesting::of(f, ts),
-            inside: ir::analysis::reads_in_range(ts, f),
-            allocates: FxHashMap::default(),
             wanted: FxHashMap::default(),
-            path_base: None,
-            here: f.span,
         }
-    }
-
-    // ---- values
-
-    /// The values that hold `v`.
-    pub(crate) fn get(&self, v: ir::Value) -> Vals {
-        let (at, n) = self.map[v];
-        SmallVec::from_slice(&self.pool[at as usize..(at + n) as usize])
-    }
-
-    /// The only (or first) value that holds `v`.
-    pub(crate) fn one(&self, v: ir::Value) -> Value {
-        let (at, n) = self.map[v];
-        debug_assert!(n >= 1, "{v} has no value in {}", self.f.name);
-        self.pool[at as usize]
-    }
-
-    /// Sets the values that hold `v`.
-    pub(crate) fn set(&mut self, v: ir::Value, vals: &[Value]) {
-        self.map[v] = (self.pool.len() as u32, vals.len() as u32);
-        self.pool.extend_from_slice(vals);
-    }
-
-    /// The type of `v`.
-    pub(crate) fn ty(&self, v: ir::Value) -> Type {
-        self.f.ty(v)
-    }
-
-    /// The kind of scalar of `v`.
-    pub(crate) fn scalar_of(&self, v: ir::Value) -> Scalar {
-        self.ts.scalar_of(self.f.ty(v)).unwrap_or(Scalar::U64)
-    }
-
-    /// The instruction that defines `v`; `None` for a parameter.
-    pub(crate) fn def(&self, v: ir::Value) -> Option<&'m InstData> {
-        self.nesting.def(v)
-    }
-
-    /// The bits of `v` if it is a constant scalar.
-    pub(crate) fn const_of(&self, v: ir::Value) -> Option<u64> {
-        self.nesting.const_of(v)
-    }
-
-    /// An upper bound of the integer `v`, if one is easy to find.
-    pub(crate) fn upper_bound(&self, v: ir::Value) -> Option<u64> {
-        self.nesting.upper_bound(v)
     }
 
     // ---- instructions in short
@@ -277,19 +200,6 @@ impl<'a, 'm> Emitter<'a, 'm> {
     /// An address or 64-bit integer constant.
     pub(crate) fn i64(&mut self, n: i64) -> Value {
         self.b.ins().iconst(I64, n)
-    }
-
-    /// The scalar constant with these bits.
-    pub(crate) fn constant(&mut self, s: Scalar, bits: u64) -> Value {
-        match s {
-            Scalar::F32 => self.b.ins().f32const(Ieee32::with_bits(bits as u32)),
-            Scalar::F64 => self.b.ins().f64const(Ieee64::with_bits(bits)),
-            _ => {
-                let ty = crate::types::clif(s);
-                // An immediate may be sign-extended from its width or zero-extended.
-                self.b.ins().iconst(ty, (bits & (u64::MAX >> (64 - s.bits()))) as i64)
-            }
-        }
     }
 
     /// `a + n`.
@@ -328,14 +238,6 @@ impl<'a, 'm> Emitter<'a, 'm> {
         self.b.seal_block(block);
     }
 
-    /// Calls a helper.
-    pub(crate) fn helper(&mut self, helper: Helper, args: &[Value]) -> Option<Value> {
-        self.note_memory(helper);
-        let (params, result) = helper.signature();
-        let params: SmallVec<[ClifType; 8]> = params.iter().map(|&w| word(w)).collect();
-        self.call_symbol(helper.name(), &params, result.map(word), args)
-    }
-
     /// Records the line that allocates memory, for the error message if there is not enough.
     pub(crate) fn note_memory(&mut self, helper: Helper) {
         if helper.allocates() {
@@ -343,11 +245,6 @@ impl<'a, 'm> Emitter<'a, 'm> {
             let site = self.b.ins().iconst(I32, site);
             self.b.ins().store(plain(), site, self.ctx, offsets::SITE);
         }
-    }
-
-    /// Calls a helper that returns a value.
-    pub(crate) fn helper_value(&mut self, helper: Helper, args: &[Value]) -> Value {
-        self.helper(helper, args).expect("the helper has a result")
     }
 
     /// Calls a function of the runtime.
@@ -382,94 +279,14 @@ impl<'a, 'm> Emitter<'a, 'm> {
         self.enter(bad);
         let site = self.cx.site(site);
         let site = self.b.ins().iconst(I32, site);
-        self.rare_call(Helper::Fail, &[self.ctx, site]);
+        self.rare_call(Helper::Fail, &[site]);
         self.jump(good, &[]);
         self.enter(good);
     }
 
-    // ---- ops
-
     /// Emits the instructions of a region.
     pub(crate) fn region(&mut self, region: ir::Region) -> Res {
-        for &inst in &self.f.regions[region].insts {
-            self.inst(inst)?;
-        }
-        Ok(())
-    }
-
-    /// Emits one instruction.
-    pub(crate) fn inst(&mut self, inst: Inst) -> Res {
-        let data = &self.f.insts[inst];
-        self.here = data.span;
-        if self.path_base.is_some() {
-            self.path_inst(inst);
-        }
-        match &data.op {
-            Op::Const(_)
-            | Op::Zero
-            | Op::Add
-            | Op::Sub
-            | Op::Mul
-            | Op::Div
-            | Op::Rem
-            | Op::Neg
-            | Op::And
-            | Op::Or
-            | Op::Xor
-            | Op::Not
-            | Op::Shl
-            | Op::Shr
-            | Op::Math(_)
-            | Op::Eq
-            | Op::Ne
-            | Op::Lt
-            | Op::Le
-            | Op::Gt
-            | Op::Ge
-            | Op::Convert
-            | Op::Bitcast
-            | Op::Select
-            | Op::Sum => self.arithmetic(data),
-            Op::Detach => {
-                let vals = self.get(data.args[0]);
-                self.set(data.results[0], &vals);
-                Ok(())
-            }
-            Op::Construct | Op::Splat | Op::Extract(_) | Op::Insert(_) | Op::Index => self.aggregate(data),
-            Op::Local | Op::Load | Op::Store | Op::AddTo | Op::SubCell => self.cell(inst),
-            Op::GlobalRef(_)
-            | Op::BufferLoad(_)
-            | Op::BufferStore(_)
-            | Op::Atomic(..)
-            | Op::BufferLen
-            | Op::BufferOffset
-            | Op::BufferCast(_)
-            | Op::BufferAddress
-            | Op::OnDevice
-            | Op::Barrier
-            | Op::WaveGather
-            | Op::Builtin(_)
-            | Op::Printf(_)
-            | Op::Assert(_)
-            | Op::CheckFinite(_) => self.world(data),
-            Op::Call(_)
-            | Op::CallDerivative(..)
-            | Op::CallTransposeOf(_)
-            | Op::Absent
-            | Op::Scale
-            | Op::Unscale
-            | Op::Mask
-            | Op::Present
-            | Op::If
-            | Op::Switch(_)
-            | Op::For(_)
-            | Op::Loop(_) => self.control(data),
-        }
-    }
-
-    /// The error for an op that this backend cannot express.
-    pub(crate) fn unsupported<T>(&self, op: &Op, why: &str, span: Span) -> Res<T> {
-        Err(Unsupported { backend: crate::NAME, op: format!("{op:?}: {why}"), span, internal: true })
+        native::emit::region(self, region)
     }
 }
 

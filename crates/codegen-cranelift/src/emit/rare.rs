@@ -14,6 +14,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_module::{FuncId, Module as _};
 
 use super::{Emitter, ModuleCx, plain, word};
+use native::emit::Assembler;
 use native::runtime::Helper;
 
 /// True if the machine's backend supports that calling convention.
@@ -80,7 +81,7 @@ impl Emitter<'_, '_> {
             return self.helper(helper, args);
         }
         self.note_memory(helper);
-        let mut args = args.to_vec();
+        let mut args = self.with_context(helper, args);
         let result = helper.signature().1.map(|w| {
             let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3);
             let slot = *self.rare_result.get_or_insert_with(|| self.b.create_sized_stack_slot(slot));

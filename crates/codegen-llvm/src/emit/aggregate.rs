@@ -1,9 +1,9 @@
 //! Emits operations on vectors and arrays as values, and the address arithmetic that all indexing shares.
 
 use ir::{InstData, Op, Type, TypeData};
+use native::emit::{Assembler, UNROLL};
 use native::types::size;
 
-use super::copies::UNROLL;
 use super::local::{Class, Place};
 use super::{Emitter, Res};
 use crate::text::{El, Val, Vals};

@@ -8,6 +8,7 @@
 //! has not, the values that inactive lanes write are never read.
 
 use ir::{Inst, InstData, Op, Type, TypeData};
+use native::emit::{Assembler, numbers};
 use native::runtime::Helper;
 use native::types::{flat, is_array, size};
 
@@ -243,7 +244,7 @@ impl Emitter<'_, '_> {
             let old = self.load(ty, place, data.span)?;
             let mut sum = Vals::new();
             for (&a, &b) in old.iter().zip(&vals) {
-                sum.push(self.binary(&Op::Add, s, a, b, data.span)?);
+                sum.push(numbers::combine(self, &Op::Add, s, a, b, data.span)?);
             }
             return self.store(ty, &sum, place, data.span);
         }
@@ -267,7 +268,7 @@ impl Emitter<'_, '_> {
             let at = e.w.offset(addr, by);
             let a = e.read(el(s), at, Class::Local, mask);
             let b = e.load_local(s, vals[0], k);
-            let sum = e.binary(&Op::Add, s, a, b, data.span)?;
+            let sum = numbers::combine(e, &Op::Add, s, a, b, data.span)?;
             e.write(sum, at, Class::Local, mask);
             Ok(())
         })

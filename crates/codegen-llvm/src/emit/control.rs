@@ -6,6 +6,7 @@
 //! together with others.
 
 use ir::{Func, Inst, InstData, Op, Region, Span, Type, TypeData, scalar};
+use native::emit::Assembler;
 use native::types::{is_array, size};
 
 use super::local::Class;
@@ -218,7 +219,7 @@ impl<'m> Emitter<'_, 'm> {
     /// Emits an arm; returns its results in the representation of the instruction's, and the block in which
     /// it ends.
     fn arm(&mut self, region: Region, data: &InstData) -> Res<(Vec<Vals>, Block)> {
-        self.path_arm(region);
+        native::emit::path_arm(self, region);
         self.region(region)?;
         let mut all = Vec::with_capacity(data.results.len());
         for (&v, &result) in self.f.regions[region].results.iter().zip(&data.results) {

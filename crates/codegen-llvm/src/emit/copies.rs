@@ -5,14 +5,12 @@
 //! mask.
 
 use ir::{Scalar, Span, Type};
+use native::emit::UNROLL;
 use native::types::{flat, size};
 
 use super::local::{Class, Place};
 use super::{Emitter, Res, el};
 use crate::text::{El, Val, Vals};
-
-/// The number of components or elements up to which loops over them are unrolled.
-pub(super) const UNROLL: u64 = 16;
 
 impl Emitter<'_, '_> {
     /// Loads number `k` of an array in local memory.

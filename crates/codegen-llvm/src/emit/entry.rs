@@ -113,7 +113,7 @@ impl Emitter<'_, '_> {
             self.count_depth(depth, 1);
         }
         self.begin_path(func);
-        let mark = self.mark_body(body);
+        let mark = self.releases_body(body).then(|| self.mark());
         self.region(body)?;
         let mut returned = Vals::new();
         let mut destinations = destinations.into_iter();
@@ -205,12 +205,6 @@ impl Emitter<'_, '_> {
         self.cx.unit.declared.extend(self.w.declared);
     }
 
-    /// Takes the arena's mark, if the body's allocations can be released at its end.
-    fn mark_body(&mut self, body: ir::Region) -> Option<Val> {
-        let hands_on = self.f.regions[body].results.iter().any(|&v| self.ts.has_stack(self.ty(v)));
-        (!hands_on && self.allocates(body)).then(|| self.mark())
-    }
-
     /// Emits `span(ctx, start, end)` of an entry point.
     pub(crate) fn span(mut self, func: Func, name: &str, size: [u32; 3]) -> Res {
         let (start, end) = (Val::name(El::I64, "%start"), Val::name(El::I64, "%end"));
@@ -230,7 +224,7 @@ impl Emitter<'_, '_> {
         self.init_private()?;
         self.begin_path(func);
         let region = self.f.body();
-        let mark = self.mark_body(region);
+        let mark = self.releases_body(region).then(|| self.mark());
         self.region(region)?;
         self.release(mark);
         let next = self.w.binary("add nuw", t, Val::i64(self.lanes as i64));

@@ -3,6 +3,7 @@
 //! more, partial element.
 
 use ir::{Global, InstData, Op, Rest, Space, TypeData};
+use native::emit::Assembler;
 use native::runtime::offsets;
 
 use super::local::Class;

@@ -11,8 +11,6 @@ use super::entry::VECTORS;
 use crate::text::{El, Id, Val, Writer};
 use crate::unit::Function;
 
-pub(crate) use ir::library::has;
-
 /// The name of a function for an element type and a number of lanes.
 pub(crate) fn name(m: Math, el: El, lanes: u32) -> String {
     format!("m_{}_{}_{lanes}", m.name(), el.bits())

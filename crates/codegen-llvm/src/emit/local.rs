@@ -9,6 +9,7 @@
 //! [`super::scattered`] the other varying ones, and [`super::copies`] those of arrays.
 
 use ir::{Scalar, Span, Type, TypeData};
+use native::emit::Assembler;
 use native::runtime::Helper;
 use native::types::{is_array, size};
 use smallvec::SmallVec;

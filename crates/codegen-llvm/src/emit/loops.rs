@@ -16,7 +16,8 @@
 //! trip, so that the trip's own allocations can be released at its end. A stack has one length for all lanes:
 //! for a lane that has left, it holds zeros, the value that a read past its end would give.
 
-use ir::{InstData, LoopInfo, Op, Region, Type, TypeData};
+use ir::{InstData, LoopInfo, Op, Type, TypeData};
+use native::emit::Assembler;
 use native::runtime::{Helper, Site, offsets};
 use native::types::{is_array, size};
 
@@ -47,43 +48,6 @@ struct Carried {
 }
 
 impl<'m> Emitter<'_, 'm> {
-    /// Returns true if the region may allocate in the arena.
-    pub(super) fn allocates(&mut self, region: Region) -> bool {
-        if let Some(&known) = self.allocates.get(&region) {
-            return known;
-        }
-        let f = self.f;
-        let mut found = false;
-        for &inst in &f.regions[region].insts {
-            let data = &f.insts[inst];
-            let stacky = |v: &ir::Value| {
-                self.ts.has_stack(f.ty(*v))
-                    || matches!(self.ts[f.ty(*v)], TypeData::Array(..) | TypeData::Cell(_))
-                        && size(self.ts, f.ty(*v)) * self.lanes as u64 > self.big
-            };
-            found |= match &data.op {
-                Op::Zero | Op::Index | Op::Detach => false,
-                // The memory of the cell exists already.
-                Op::Store | Op::AddTo => self.ts.has_stack(f.ty(data.args[0])),
-                _ => data.results.iter().any(stacky),
-            };
-            for &nested in &data.regions {
-                found |= self.allocates(nested);
-            }
-        }
-        self.allocates.insert(region, found);
-        found
-    }
-
-    /// Takes the arena's mark, if the region's allocations can be released at its end.
-    fn mark_trip(&mut self, region: Region) -> Option<Val> {
-        if !self.allocates(region) || self.nesting.grows_outer(region) {
-            return None;
-        }
-        let hands_on = self.f.regions[region].results.iter().any(|&v| self.ts.has_stack(self.ty(v)));
-        (!hands_on).then(|| self.mark())
-    }
-
     fn context(&mut self, offset: i32) -> Val {
         self.w.offset(Val::name(El::Ptr, "%ctx"), Val::i64(offset as i64))
     }
@@ -355,7 +319,7 @@ impl<'m> Emitter<'_, 'm> {
         let (i_phi, i) = self.w.phi(counter, false, false);
         self.w.flow(i_phi, Val::bits(counter, 0), before);
         self.bind(&mut all, before);
-        self.path_trip(region);
+        native::emit::path_trip(self, region);
         // In a loop that lanes may enter late, a lane takes part in a trip if it has that many trips left.
         let late = self.facts.late[params[0]];
         let mut at = i;
@@ -380,7 +344,7 @@ impl<'m> Emitter<'_, 'm> {
             self.mask = active;
             self.note_full();
         }
-        let mark = self.mark_trip(region);
+        let mark = self.releases_trip(region).then(|| self.mark());
         self.region(region)?;
         let i64 = self.extend(El::I64, false, i);
         for (k, (&v, &result)) in results[n_carried..].iter().zip(stacks).enumerate() {
@@ -452,7 +416,7 @@ impl<'m> Emitter<'_, 'm> {
             own.push((phi, v));
         }
         self.bind(&mut all, before);
-        self.path_trip(region);
+        native::emit::path_trip(self, region);
         let mask = active.map(|a| a.1);
         if mask.is_some() {
             self.mask = mask;
@@ -462,7 +426,7 @@ impl<'m> Emitter<'_, 'm> {
         if words > 0 {
             self.make_room(&results[n + 1..], stacks, &mut own_next);
         }
-        let mark = self.mark_trip(region);
+        let mark = self.releases_trip(region).then(|| self.mark());
         self.region(region)?;
         let again = self.one(results[0]);
         if words > 0 {

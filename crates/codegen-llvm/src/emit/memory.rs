@@ -2,6 +2,7 @@
 
 use ir::interp::Place as At;
 use ir::{AtomicOp, Builtin, InstData, MemData, Op, Path, Scalar, Space, Step, TypeData};
+use native::emit::{Assembler, numbers};
 use native::runtime::{Helper, Site, atomic_code, offsets};
 use native::types::{HANDLE_BYTES, has_handle, is_array, size};
 
@@ -395,7 +396,7 @@ impl Emitter<'_, '_> {
                 self.w.enter(quick);
                 let (ty, place) = (self.ty(result), self.even(place));
                 let old = self.load(ty, place, data.span)?;
-                let sum = self.binary(&Op::Add, s, old[0], x, data.span)?;
+                let sum = numbers::combine(self, &Op::Add, s, old[0], x, data.span)?;
                 self.store(ty, &[sum], place, data.span)?;
                 self.w.jump(join);
                 self.w.enter(slow);
@@ -516,7 +517,7 @@ impl Emitter<'_, '_> {
         let mut sum = self.w.cast("bitcast", old, e);
         for k in 0..self.lanes {
             let x = self.w.lane(x, Val::i32(k as i64));
-            sum = self.binary(&Op::Add, s, sum, x, data.span)?;
+            sum = numbers::combine(self, &Op::Add, s, sum, x, data.span)?;
         }
         let new = self.w.cast("bitcast", sum, int);
         let (pair, found, same) = (self.w.reg(int, false), self.w.reg(int, false), self.w.reg(El::I1, false));

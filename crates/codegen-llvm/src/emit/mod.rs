@@ -24,27 +24,25 @@ mod control;
 mod copies;
 mod entry;
 mod handles;
+mod instructions;
 pub(crate) mod library;
 mod local;
 mod loops;
-mod math;
 mod memory;
-mod scalar;
 mod scattered;
 mod waves;
 
-use cranelift_entity::{EntitySet, SecondaryMap};
-use ir::{Func, Inst, InstData, Op, Region, Scalar, Slot, Span, Type, TypeData, Types};
-use native::nesting::Nesting;
+use std::ops::{Deref, DerefMut};
+
+use cranelift_entity::EntitySet;
+use ir::{Func, Region, Scalar, Slot, Span, Type};
+use native::emit::{Assembler, Walk};
 use native::plan::Plan;
-use native::runtime::{Helper, Site, Tables, Word, offsets};
-use native::types::size;
+use native::runtime::{Helper, Site, Tables, Word};
 use native::{Options, Unsupported};
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 
-use self::local::Class;
-use crate::text::{El, Id, Val, Vals, Writer};
+use crate::text::{El, Id, Val, Writer};
 use crate::uniform::{Analysis, Dealing, Facts};
 use crate::unit::Unit;
 use native::Reason;
@@ -60,6 +58,12 @@ pub(crate) enum Stop {
     Lanes(Reason),
 }
 
+impl From<Unsupported> for Stop {
+    fn from(unsupported: Unsupported) -> Stop {
+        Stop::Unsupported(unsupported)
+    }
+}
+
 impl From<Reason> for Stop {
     fn from(reason: Reason) -> Stop {
         Stop::Lanes(reason)
@@ -68,12 +72,6 @@ impl From<Reason> for Stop {
 
 /// The result of emission.
 pub(crate) type Res<T = ()> = Result<T, Stop>;
-
-/// Values larger than this number of bytes are allocated in the arena.
-const BIG: u64 = 16 << 10;
-/// If all arrays of a function together are larger than this, `CROWDED_BIG` is the limit instead.
-const CROWDED: u64 = 96 << 10;
-const CROWDED_BIG: u64 = 128;
 
 /// A version of a function: the properties of a call that its code depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -136,10 +134,7 @@ pub(crate) struct Emitter<'a, 'm> {
     pub(crate) cx: &'a mut ModuleCx<'m>,
     /// The text.
     pub(crate) w: Writer,
-    /// The function.
-    pub(crate) f: &'m ir::Function,
-    /// The module's types.
-    pub(crate) ts: &'m Types,
+    walk: Walk<'m, Val>,
     /// The number of lanes, and the assignment of threads to them.
     pub(crate) lanes: u32,
     pub(crate) dealing: Dealing,
@@ -149,26 +144,12 @@ pub(crate) struct Emitter<'a, 'm> {
     pub(crate) mask: Option<Val>,
     /// For masks, the uniform truth value that all lanes are active.
     full: FxHashMap<Id, Val>,
-    map: SecondaryMap<ir::Value, (u32, u32)>,
-    pool: Vec<Val>,
-    big: u64,
-    /// The path of each cell within a cell.
-    sub_cells: FxHashMap<ir::Value, Vec<ir::Value>>,
-    /// The function's structure.
-    nesting: Nesting<'m>,
-    /// The reads of stacks that are known to be in range.
-    inside: cranelift_entity::EntitySet<ir::Value>,
-    allocates: FxHashMap<Region, bool>,
     /// The mask that was active when each cell was made.
     cell_mask: FxHashMap<ir::Value, Option<Val>>,
     /// The global whose memory each handle refers to.
     roots: FxHashMap<ir::Value, ir::Global>,
     /// The IDs of the threads, if the entry point has computed them.
     numbers: Option<entry::Numbers>,
-    /// The depth of the function's path, if paths matter.
-    path_base: Option<Val>,
-    /// The line of the instruction being emitted.
-    here: Span,
     /// The function maintains the mask of the lanes that are together.
     keeps_mask: bool,
     /// The values that have uses.
@@ -177,6 +158,20 @@ pub(crate) struct Emitter<'a, 'm> {
     handed: Option<(Val, Val)>,
     /// For counters of loops that all lanes leave together: the number of trips left after the current one.
     trips_left: FxHashMap<ir::Value, Val>,
+}
+
+impl<'m> Deref for Emitter<'_, 'm> {
+    type Target = Walk<'m, Val>;
+
+    fn deref(&self) -> &Walk<'m, Val> {
+        &self.walk
+    }
+}
+
+impl<'m> DerefMut for Emitter<'_, 'm> {
+    fn deref_mut(&mut self) -> &mut Walk<'m, Val> {
+        &mut self.walk
+    }
 }
 
 impl<'a, 'm> Emitter<'a, 'm> {
@@ -188,7 +183,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
         dealing: Dealing,
         facts: Facts,
     ) -> Emitter<'a, 'm> {
-        let ts = &cx.ir.types;
+        let walk = Walk::new(f, &cx.ir.types, lanes);
         let mut used = EntitySet::new();
         for data in f.insts.values() {
             used.extend(data.args.iter().copied());
@@ -196,39 +191,20 @@ impl<'a, 'm> Emitter<'a, 'm> {
         for data in f.regions.values() {
             used.extend(data.results.iter().copied());
         }
-        let mut crowd = 0u64;
-        for value in f.values.values() {
-            match ts[value.ty] {
-                TypeData::Array(..) => crowd = crowd.saturating_add(size(ts, value.ty)),
-                TypeData::Cell(t) => crowd = crowd.saturating_add(size(ts, t)),
-                _ => {}
-            }
-        }
         let mut w = Writer::new(lanes);
         w.fast = cx.options.fast_math || f.fast_math;
-        let big = if crowd.saturating_mul(lanes as u64) > CROWDED { CROWDED_BIG } else { BIG };
         Emitter {
             cx,
             w,
-            f,
-            ts,
+            walk,
             lanes,
             dealing,
             facts,
             mask: None,
             full: FxHashMap::default(),
-            map: SecondaryMap::new(),
-            pool: Vec::new(),
-            big,
-            sub_cells: FxHashMap::default(),
-            nesting: Nesting::of(f, ts),
-            inside: ir::analysis::reads_in_range(ts, f),
-            allocates: FxHashMap::default(),
             cell_mask: FxHashMap::default(),
             roots: FxHashMap::default(),
             numbers: None,
-            path_base: None,
-            here: f.span,
             keeps_mask: false,
             used,
             handed: None,
@@ -238,24 +214,10 @@ impl<'a, 'm> Emitter<'a, 'm> {
 
     // ---- values
 
-    /// The operands that hold `v`.
-    pub(crate) fn get(&self, v: ir::Value) -> Vals {
-        let (at, n) = self.map[v];
-        SmallVec::from_slice(&self.pool[at as usize..(at + n) as usize])
-    }
-
-    /// The only (or first) operand that holds `v`.
-    pub(crate) fn one(&self, v: ir::Value) -> Val {
-        let (at, n) = self.map[v];
-        debug_assert!(n >= 1, "{v} has no value in {}", self.f.name);
-        self.pool[at as usize]
-    }
-
     /// Sets the operands that hold `v`.
     pub(crate) fn set(&mut self, v: ir::Value, vals: &[Val]) {
         debug_assert!(self.varies(v) || vals.iter().all(|x| !x.var && !x.wide), "{v} in {}", self.f.name);
-        self.map[v] = (self.pool.len() as u32, vals.len() as u32);
-        self.pool.extend_from_slice(vals);
+        self.walk.set(v, vals);
     }
 
     /// Returns true if `v` varies.
@@ -263,64 +225,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
         self.facts.varying[v]
     }
 
-    /// The type of `v`.
-    pub(crate) fn ty(&self, v: ir::Value) -> Type {
-        self.f.ty(v)
-    }
-
-    /// The kind of scalar of `v`.
-    pub(crate) fn scalar_of(&self, v: ir::Value) -> Scalar {
-        self.ts.scalar_of(self.f.ty(v)).unwrap_or(Scalar::U64)
-    }
-
-    /// The instruction that defines `v`; `None` for a parameter.
-    pub(crate) fn def(&self, v: ir::Value) -> Option<&'m InstData> {
-        self.nesting.def(v)
-    }
-
-    /// An upper bound of the integer `v`, if one is easy to find.
-    pub(crate) fn upper_bound(&self, v: ir::Value) -> Option<u64> {
-        self.nesting.upper_bound(v)
-    }
-
-    /// The scalar constant with these bits.
-    pub(crate) fn constant(&self, s: Scalar, bits: u64) -> Val {
-        Val::bits(el(s), bits)
-    }
-
     // ---- helpers
-
-    /// Calls a helper; the context is added if the helper takes one.
-    pub(crate) fn helper(&mut self, helper: Helper, args: &[Val]) -> Option<Val> {
-        if helper.allocates() {
-            let site = self.cx.tables.memory_site(self.here);
-            let at = self.w.offset(Val::name(El::Ptr, "%ctx"), Val::i64(offsets::SITE.into()));
-            let note = self.note(Class::Context, 4);
-            self.w.store(Val::i32(site), at, &note);
-        }
-        let (params, result) = helper.signature();
-        let ctx = Val::name(El::Ptr, "%ctx");
-        let args: Vals = if params.len() == args.len() + 1 {
-            std::iter::once(ctx).chain(args.iter().copied()).collect()
-        } else {
-            args.iter().copied().collect()
-        };
-        debug_assert!(args.iter().zip(params).all(|(a, &w)| !a.var && a.el == word(w)), "{helper:?}");
-        let types: Vec<&str> = params.iter().map(|&w| word(w).name()).collect();
-        let ret = result.map_or("void", |w| word(w).name());
-        let about = match helper {
-            Helper::HalfToSingle
-            | Helper::SingleToHalf
-            | Helper::DoubleToHalf
-            | Helper::RemSingle
-            | Helper::RemDouble => " nounwind willreturn memory(none)",
-            Helper::Fail | Helper::NotFinite => " cold nounwind",
-            _ => " nounwind",
-        };
-        let name = helper.name();
-        self.w.declare(ret, &name, &types.join(", "), about);
-        self.call_text(name, result.map(word), &args)
-    }
 
     /// Calls a declared function with uniform operands.
     pub(crate) fn call_text(&mut self, name: &str, result: Option<El>, args: &[Val]) -> Option<Val> {
@@ -338,11 +243,6 @@ impl<'a, 'm> Emitter<'a, 'm> {
                 Some(out)
             }
         }
-    }
-
-    /// Calls a helper that returns a value.
-    pub(crate) fn helper_value(&mut self, helper: Helper, args: &[Val]) -> Val {
-        self.helper(helper, args).expect("the helper has a result")
     }
 
     /// Restricts a truth value to the active lanes.
@@ -438,84 +338,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
 
     /// Emits the instructions of a region.
     pub(crate) fn region(&mut self, region: Region) -> Res {
-        for &inst in &self.f.regions[region].insts {
-            self.inst(inst)?;
-        }
-        Ok(())
-    }
-
-    /// Emits one instruction.
-    pub(crate) fn inst(&mut self, inst: Inst) -> Res {
-        let data = &self.f.insts[inst];
-        self.here = data.span;
-        if self.path_base.is_some() {
-            self.path_inst(inst);
-        }
-        if let (Op::Sub, Some(&left)) = (&data.op, data.args.get(1).and_then(|i| self.trips_left.get(i))) {
-            self.set(data.results[0], &[left]);
-            return Ok(());
-        }
-        match &data.op {
-            Op::Const(_)
-            | Op::Zero
-            | Op::Add
-            | Op::Sub
-            | Op::Mul
-            | Op::Div
-            | Op::Rem
-            | Op::Neg
-            | Op::And
-            | Op::Or
-            | Op::Xor
-            | Op::Not
-            | Op::Shl
-            | Op::Shr
-            | Op::Math(_)
-            | Op::Eq
-            | Op::Ne
-            | Op::Lt
-            | Op::Le
-            | Op::Gt
-            | Op::Ge
-            | Op::Convert
-            | Op::Bitcast
-            | Op::Select
-            | Op::Sum => self.arithmetic(data),
-            Op::Detach => {
-                let vals = self.get(data.args[0]);
-                self.set(data.results[0], &vals);
-                Ok(())
-            }
-            Op::Construct | Op::Splat | Op::Extract(_) | Op::Insert(_) | Op::Index => self.aggregate(data),
-            Op::Local | Op::Load | Op::Store | Op::AddTo | Op::SubCell => self.cell(inst),
-            Op::GlobalRef(_)
-            | Op::BufferLoad(_)
-            | Op::BufferStore(_)
-            | Op::Atomic(..)
-            | Op::BufferLen
-            | Op::BufferOffset
-            | Op::BufferCast(_)
-            | Op::BufferAddress
-            | Op::OnDevice
-            | Op::Barrier
-            | Op::WaveGather
-            | Op::Builtin(_)
-            | Op::Printf(_)
-            | Op::Assert(_)
-            | Op::CheckFinite(_) => self.world(data),
-            Op::Call(_) | Op::If | Op::Switch(_) | Op::For(_) | Op::Loop(_) => self.control(inst),
-            _ => self.unsupported(&data.op, "a derivative that was not generated", data.span),
-        }
-    }
-
-    /// The error for an op that this backend cannot express.
-    pub(crate) fn unsupported<T>(&self, op: &Op, why: &str, span: Span) -> Res<T> {
-        Err(Stop::Unsupported(Unsupported {
-            backend: crate::NAME,
-            op: format!("{op:?}: {why}"),
-            span,
-            internal: true,
-        }))
+        native::emit::region(self, region)
     }
 
     /// The error for code that cannot run in lanes.

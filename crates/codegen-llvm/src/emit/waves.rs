@@ -8,7 +8,8 @@
 //! of the mask exchange which way they go, and the mask becomes that of the lanes that go the same way; after
 //! the branch the previous mask is restored. The same happens at the end of each trip of a loop.
 
-use ir::{Func, Inst, InstData, Region};
+use ir::{Func, InstData, Region};
+use native::emit::Assembler;
 use native::runtime::Helper;
 use native::types::{is_array, size};
 
@@ -25,31 +26,6 @@ impl Emitter<'_, '_> {
                 return;
             }
             self.path_base = Some(self.helper_value(Helper::PathLen, &[]));
-        }
-    }
-
-    /// Records in the path that `inst` is executed next.
-    pub(super) fn path_inst(&mut self, inst: Inst) {
-        let Some(base) = self.path_base else { return };
-        for (depth, word) in self.nesting.path_inst(&self.cx.plan, inst) {
-            self.path_word(base, depth, word);
-        }
-    }
-
-    /// Records in the path that a region of an `if` or `switch` begins.
-    pub(super) fn path_arm(&mut self, region: Region) {
-        let Some(base) = self.path_base else { return };
-        if let Some((depth, arm)) = self.nesting.path_arm(&self.cx.plan, region) {
-            self.path_word(base, depth, arm);
-        }
-    }
-
-    /// Records in the path that a trip of a loop begins.
-    pub(super) fn path_trip(&mut self, region: Region) {
-        let Some(base) = self.path_base else { return };
-        if let Some(depth) = self.nesting.path_trip(&self.cx.plan, region) {
-            let at = self.w.binary("add", base, Val::i64(depth));
-            self.helper(Helper::PathNext, &[at]);
         }
     }
 
@@ -83,11 +59,6 @@ impl Emitter<'_, '_> {
         let Some(mask) = mask else { return };
         self.w.declare("void", "rt_rejoin", "ptr, i32", " nounwind");
         self.call_text("rt_rejoin", None, &[Val::name(El::Ptr, "%ctx"), mask]);
-    }
-
-    fn path_word(&mut self, base: Val, depth: i64, word: i64) {
-        let at = self.w.binary("add", base, Val::i64(depth));
-        self.helper(Helper::PathSet, &[at, Val::i64(word)]);
     }
 
     /// Waits for the lanes that take part in the operation, and gathers their values.

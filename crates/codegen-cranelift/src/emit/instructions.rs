@@ -1,0 +1,299 @@
+//! Cranelift's instructions, as the walk over the IR uses them.
+
+use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
+use cranelift_codegen::ir::immediates::{Ieee32, Ieee64};
+use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type as ClifType, Value, types::*};
+use ir::{Inst, InstData, Math, Op, Scalar, Type, TypeData, library};
+use native::emit::{Assembler, Binary, Cast, Compare, Unary, numbers};
+use native::plan::Plan;
+use native::runtime::{Helper, libm_name, own_name};
+use native::types::{HANDLE_WORDS, Shape, flat, size};
+use smallvec::SmallVec;
+
+use super::{Emitter, Res, Vals, word};
+use crate::types::clif;
+
+impl<'m> Assembler<'m> for Emitter<'_, 'm> {
+    type V = Value;
+    type Error = native::Unsupported;
+    const NAME: &'static str = crate::NAME;
+    const LEAST_BITS: u32 = 32;
+
+    fn plan(&self) -> &Plan {
+        &self.cx.plan
+    }
+
+    fn constant(&mut self, s: Scalar, bits: u64) -> Value {
+        match s {
+            Scalar::F32 => self.b.ins().f32const(Ieee32::with_bits(bits as u32)),
+            Scalar::F64 => self.b.ins().f64const(Ieee64::with_bits(bits)),
+            // An immediate may be sign-extended from its width or zero-extended.
+            _ => self.b.ins().iconst(clif(s), (bits & (u64::MAX >> (64 - s.bits()))) as i64),
+        }
+    }
+
+    fn constant_of(&self, _: Value) -> Option<u64> {
+        None
+    }
+
+    fn register_bits(s: Scalar) -> u32 {
+        clif(s).bits()
+    }
+
+    fn unary(&mut self, op: Unary, a: Value) -> Value {
+        match op {
+            Unary::NegF => self.b.ins().fneg(a),
+            Unary::Neg => self.b.ins().ineg(a),
+            Unary::Not => self.b.ins().bnot(a),
+            Unary::CountBits => self.b.ins().popcnt(a),
+            Unary::ReverseBits => self.b.ins().bitrev(a),
+            Unary::LeadingZeros => self.b.ins().clz(a),
+            Unary::TrailingZeros => self.b.ins().ctz(a),
+        }
+    }
+
+    fn binary(&mut self, op: Binary, a: Value, b: Value) -> Value {
+        match op {
+            Binary::AddF => self.b.ins().fadd(a, b),
+            Binary::SubF => self.b.ins().fsub(a, b),
+            Binary::MulF => self.b.ins().fmul(a, b),
+            Binary::DivF => self.b.ins().fdiv(a, b),
+            Binary::Add => self.b.ins().iadd(a, b),
+            Binary::Sub => self.b.ins().isub(a, b),
+            Binary::Mul => self.b.ins().imul(a, b),
+            Binary::DivSigned => self.b.ins().sdiv(a, b),
+            Binary::DivUnsigned => self.b.ins().udiv(a, b),
+            Binary::RemSigned => self.b.ins().srem(a, b),
+            Binary::RemUnsigned => self.b.ins().urem(a, b),
+            Binary::And => self.b.ins().band(a, b),
+            Binary::Or => self.b.ins().bor(a, b),
+            Binary::Xor => self.b.ins().bxor(a, b),
+            Binary::Shl => self.b.ins().ishl(a, b),
+            Binary::ShrSigned => self.b.ins().sshr(a, b),
+            Binary::ShrUnsigned => self.b.ins().ushr(a, b),
+        }
+    }
+
+    fn compare(&mut self, op: Compare, a: Value, b: Value) -> Value {
+        let cc = match op {
+            Compare::EqualF => return self.b.ins().fcmp(FloatCC::Equal, a, b),
+            Compare::NotEqualF => return self.b.ins().fcmp(FloatCC::NotEqual, a, b),
+            Compare::LessF => return self.b.ins().fcmp(FloatCC::LessThan, a, b),
+            Compare::LessOrEqualF => return self.b.ins().fcmp(FloatCC::LessThanOrEqual, a, b),
+            Compare::MoreF => return self.b.ins().fcmp(FloatCC::GreaterThan, a, b),
+            Compare::MoreOrEqualF => return self.b.ins().fcmp(FloatCC::GreaterThanOrEqual, a, b),
+            Compare::UnorderedF => return self.b.ins().fcmp(FloatCC::Unordered, a, b),
+            Compare::Equal => IntCC::Equal,
+            Compare::NotEqual => IntCC::NotEqual,
+            Compare::LessSigned => IntCC::SignedLessThan,
+            Compare::LessOrEqualSigned => IntCC::SignedLessThanOrEqual,
+            Compare::MoreSigned => IntCC::SignedGreaterThan,
+            Compare::MoreOrEqualSigned => IntCC::SignedGreaterThanOrEqual,
+            Compare::LessUnsigned => IntCC::UnsignedLessThan,
+            Compare::LessOrEqualUnsigned => IntCC::UnsignedLessThanOrEqual,
+            Compare::MoreUnsigned => IntCC::UnsignedGreaterThan,
+            Compare::MoreOrEqualUnsigned => IntCC::UnsignedGreaterThanOrEqual,
+        };
+        self.b.ins().icmp(cc, a, b)
+    }
+
+    fn cast(&mut self, op: Cast, a: Value, to: Scalar) -> Value {
+        let to = clif(to);
+        match op {
+            Cast::Promote => self.b.ins().fpromote(to, a),
+            Cast::Demote => self.b.ins().fdemote(to, a),
+            Cast::Truncate => self.b.ins().ireduce(to, a),
+            Cast::OfSigned => self.b.ins().fcvt_from_sint(to, a),
+            Cast::OfUnsigned => self.b.ins().fcvt_from_uint(to, a),
+            Cast::Bits => self.b.ins().bitcast(to, MemFlagsData::new(), a),
+        }
+    }
+
+    fn extend(&mut self, to: Scalar, signed: bool, a: Value) -> Value {
+        Emitter::extend(self, clif(to), signed, a)
+    }
+
+    fn float_to_int(&mut self, a: Value, to: Scalar) -> Value {
+        let signed = to.is_signed_int();
+        let wide = if to.bits() < 32 { I32 } else { clif(to) };
+        let x = if signed {
+            self.b.ins().fcvt_to_sint_sat(wide, a)
+        } else {
+            self.b.ins().fcvt_to_uint_sat(wide, a)
+        };
+        if to.bits() >= 32 {
+            return x;
+        }
+        let x = if signed {
+            let (min, max) = (-1i64 << (to.bits() - 1), (1i64 << (to.bits() - 1)) - 1);
+            let min = self.b.ins().iconst(I32, min & 0xffff_ffff);
+            let max = self.b.ins().iconst(I32, max);
+            let x = self.b.ins().smax(x, min);
+            self.b.ins().smin(x, max)
+        } else {
+            let max = self.b.ins().iconst(I32, (1i64 << to.bits()) - 1);
+            self.b.ins().umin(x, max)
+        };
+        self.b.ins().ireduce(clif(to), x)
+    }
+
+    fn widen(&mut self, a: Value) -> Value {
+        let a = self.b.ins().uextend(I32, a);
+        self.helper_value(Helper::HalfToSingle, &[a])
+    }
+
+    fn narrow(&mut self, a: Value) -> Value {
+        let bits = self.helper_value(Helper::SingleToHalf, &[a]);
+        self.b.ins().ireduce(I16, bits)
+    }
+
+    fn select(&mut self, c: Value, a: Value, b: Value) -> Value {
+        self.b.ins().select(c, a, b)
+    }
+
+    fn math_instruction(&mut self, m: Math, args: &[Value]) -> Option<Value> {
+        let a = args[0];
+        Some(match m {
+            Math::Sqrt => self.b.ins().sqrt(a),
+            Math::Abs => self.b.ins().fabs(a),
+            Math::Floor if self.cx.has_round => self.b.ins().floor(a),
+            Math::Ceil if self.cx.has_round => self.b.ins().ceil(a),
+            Math::Trunc if self.cx.has_round => self.b.ins().trunc(a),
+            Math::Round if self.cx.has_round => self.b.ins().nearest(a),
+            Math::Fma if self.cx.has_fma => self.b.ins().fma(a, args[1], args[2]),
+            _ => return None,
+        })
+    }
+
+    /// Calls the function that the interpreter uses, or that of `ir::library` if the options ask for it.
+    fn math_call(&mut self, m: Math, s: Scalar, args: &[Value]) -> Value {
+        let own = self.cx.own_math && library::has(m);
+        let name = if own { own_name(m, s == Scalar::F64) } else { libm_name(m, s == Scalar::F64) };
+        let params = [clif(s); 3];
+        self.call_symbol(&name, &params[..args.len()], Some(clif(s)), args)
+            .expect("a math function has a result")
+    }
+
+    fn helper(&mut self, helper: Helper, args: &[Value]) -> Option<Value> {
+        self.note_memory(helper);
+        let (params, result) = helper.signature();
+        let params: SmallVec<[ClifType; 8]> = params.iter().map(|&w| word(w)).collect();
+        let args = self.with_context(helper, args);
+        self.call_symbol(helper.name(), &params, result.map(word), &args)
+    }
+
+    fn by_lane(
+        &mut self,
+        _: Scalar,
+        args: &[Value],
+        one: &mut dyn FnMut(&mut Self, &[Value]) -> Value,
+    ) -> Value {
+        one(self, args)
+    }
+
+    fn zero_of(&mut self, ty: Type) -> Vals {
+        match self.ts[ty] {
+            TypeData::Stack(_) => Vals::from_slice(&[self.i64(self.cx.empty)]),
+            TypeData::Buffer(_) => Vals::from_elem(self.i64(0), HANDLE_WORDS),
+            _ => Vals::from_slice(&[self.i64(self.cx.zero)]),
+        }
+    }
+
+    fn selection(&mut self, data: &InstData) -> Res<Vals> {
+        let (c, a, b) = (self.get(data.args[0]), self.get(data.args[1]), self.get(data.args[2]));
+        Ok(a.iter()
+            .zip(&b)
+            .enumerate()
+            .map(|(k, (&a, &b))| {
+                let c = if c.len() > 1 { c[k] } else { c[0] };
+                self.b.ins().select(c, a, b)
+            })
+            .collect())
+    }
+
+    fn whole(&mut self, data: &InstData, ty: Type) -> Res<Vals> {
+        if let (TypeData::Stack(elem), Op::Add) = (self.ts[ty], &data.op) {
+            let shape = self.cx.shape(Shape::of(self.ts, elem));
+            let (shape, empty) = (self.i64(shape), self.i64(self.cx.empty));
+            let (a, b) = (self.one(data.args[0]), self.one(data.args[1]));
+            let sum = self.helper_value(Helper::StackClone, &[a, shape, empty]);
+            let loc = self.memory(8);
+            self.b.ins().store(super::plain(), sum, loc, 0);
+            self.helper(Helper::StackAdd, &[loc, b, shape, empty]);
+            return Ok(self.load(ty, loc, 0));
+        }
+        let from = data.args.first().and_then(|&a| flat(self.ts, self.ty(a)));
+        let (Some((s, n)), Some((to_s, _))) = (from, flat(self.ts, ty)) else {
+            return self.unsupported(&data.op, "operands of this type", data.span);
+        };
+        let to = self.memory(size(self.ts, ty));
+        let args: Vals = data.args.iter().map(|&a| self.one(a)).collect();
+        let (step, to_step) = (s.bytes() as u64, to_s.bytes() as u64);
+        let op = data.op.clone();
+        self.each(n, step, &mut |e, at| {
+            let operands: Vals = args
+                .iter()
+                .map(|&a| {
+                    let a = e.b.ins().iadd(a, at);
+                    e.b.ins().load(clif(s), super::plain(), a, 0)
+                })
+                .collect();
+            let x = numbers::component(e, &op, s, to_s, &operands, data.span)?;
+            let to_at = if to_step == step {
+                at
+            } else {
+                let shift = i64::from(step.trailing_zeros());
+                let shift = e.i64(shift);
+                let k = e.b.ins().ushr(at, shift);
+                e.mul_imm(k, to_step)
+            };
+            let place = e.b.ins().iadd(to, to_at);
+            e.b.ins().store(super::plain(), x, place, 0);
+            Ok(())
+        })?;
+        Ok(Vals::from_slice(&[to]))
+    }
+
+    fn aggregate(&mut self, data: &'m InstData) -> Res {
+        Emitter::aggregate(self, data)
+    }
+
+    fn cell(&mut self, inst: Inst) -> Res {
+        Emitter::cell(self, inst)
+    }
+
+    fn world(&mut self, data: &'m InstData) -> Res {
+        Emitter::world(self, data)
+    }
+
+    fn control(&mut self, inst: Inst) -> Res {
+        let f = self.f;
+        Emitter::control(self, &f.insts[inst])
+    }
+}
+
+impl Emitter<'_, '_> {
+    /// The operands of a helper, with the context if it takes one.
+    pub(super) fn with_context(&self, helper: Helper, args: &[Value]) -> SmallVec<[Value; 8]> {
+        let takes = helper.signature().0.len() > args.len();
+        takes.then_some(self.ctx).into_iter().chain(args.iter().copied()).collect()
+    }
+
+    /// Extends an integer to a wider type.
+    pub(super) fn extend(&mut self, ty: cranelift_codegen::ir::Type, signed: bool, a: Value) -> Value {
+        if self.b.func.dfg.value_type(a) == ty {
+            a
+        } else if signed {
+            self.b.ins().sextend(ty, a)
+        } else {
+            self.b.ins().uextend(ty, a)
+        }
+    }
+
+    /// Extends an integer to an index of 64 bits: negative ones become huge.
+    pub(crate) fn index64(&mut self, v: ir::Value) -> Value {
+        let s = self.scalar_of(v);
+        let x = self.one(v);
+        self.extend(I64, s.is_signed_int(), x)
+    }
+}
