@@ -176,8 +176,10 @@ fn with_runtime(
         let _ = writeln!(all, "%at.{name} = type [{at} x i8]");
     }
     all = all + runtime + STACKS + &stacks::functions(text);
-    let heads = all.lines().filter_map(|line| line.strip_prefix("define ")?.split(['@', '(']).nth(1));
-    let defined: FxHashSet<&str> = heads.collect();
+    // The symbols that the runtime defines or declares by itself.
+    let is_head = |line: &&str| line.starts_with("define ") || line.starts_with("declare ");
+    let heads = all.lines().filter(is_head).filter_map(|line| line.split(['@', '(']).nth(1));
+    let known: FxHashSet<&str> = heads.collect();
     let unit = &mut text.unit;
     let constant = |ty: &str, value: &str| format!("internal constant {ty} {value}, align 8");
     unit.global("rt_zero", format!("internal constant [{zeros} x i8] zeroinitializer, align 16"));
@@ -187,7 +189,7 @@ fn with_runtime(
     unit.global("rt_empty_at", constant("ptr", "@rt_empty"));
     // Shapes are defined with their functions.
     unit.globals.retain(|name, _| !name.starts_with("rt_shape_"));
-    unit.declared.retain(|name, _| !defined.contains(&name[..]));
+    unit.declared.retain(|name, _| !known.contains(&name[..]));
     // The host calls the wrappers around these.
     unit.functions.iter_mut().for_each(|function| function.linkage = Linkage::Internal);
     let missing = unit.declared.keys().filter(|name| name.starts_with("rt_")).cloned().collect();
