@@ -3,7 +3,7 @@
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use cranelift_frontend::Switch;
 use cranelift_module::FuncId;
-use ir::{Func, InstData, Op, Type, scalar};
+use ir::{Func, InstData, Op, Span, Type, scalar};
 
 use super::{Emitter, Res, Vals, plain, slot_types};
 use crate::types::{parts, returns};
@@ -28,8 +28,7 @@ impl<'m> Emitter<'_, 'm> {
         for &arg in &data.args {
             args.extend(self.get(arg));
         }
-        let types: Vec<Type> = slot_types(&self.cx.ir.funcs[func].results).collect();
-        let results = self.call_func(func, &args, &types, data)?;
+        let results = self.call_func(func, &args, data.span)?;
         for (&result, vals) in data.results.iter().zip(results) {
             self.set(result, &vals);
         }
@@ -37,16 +36,11 @@ impl<'m> Emitter<'_, 'm> {
     }
 
     /// Calls a function of the module; returns the values of each result.
-    pub(super) fn call_func(
-        &mut self,
-        func: Func,
-        args: &[Value],
-        results: &[Type],
-        data: &InstData,
-    ) -> Res<Vec<Vals>> {
+    pub(super) fn call_func(&mut self, func: Func, args: &[Value], span: Span) -> Res<Vec<Vals>> {
         let Some(id) = self.cx.funcs[func] else {
-            return self.unsupported(&data.op, "a function without a body", data.span);
+            return self.unsupported(&Op::Call(func), "a function without a body", span);
         };
+        let results: &[Type] = &slot_types(&self.cx.ir.funcs[func].results).collect::<Vec<_>>();
         let mut all = Vals::from_slice(&[self.ctx]);
         all.extend_from_slice(args);
         let mut arrays = Vals::new();

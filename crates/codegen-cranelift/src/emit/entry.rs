@@ -32,7 +32,7 @@ impl Emitter<'_, '_> {
             let deeper = self.b.ins().iadd_imm_s(depth, 1);
             self.b.ins().store(plain(), deeper, self.ctx, offsets::DEPTH);
         }
-        self.begin_path(func);
+        native::emit::begin_path(&mut self, func);
         let body = f.body();
         let entry = self.entry;
         let params = &f.regions[body].params;
@@ -100,8 +100,8 @@ impl Emitter<'_, '_> {
 
     /// Emits `thread(ctx)` of an entry point.
     pub(crate) fn thread(mut self, func: Func) -> Res {
-        self.init_private()?;
-        self.begin_path(func);
+        native::emit::world::init_private(&mut self)?;
+        native::emit::begin_path(&mut self, func);
         self.region(self.f.body())?;
         self.b.ins().return_(&[]);
         self.done();
@@ -140,7 +140,7 @@ impl Emitter<'_, '_> {
             self.b.ins().store(plain(), now[k], self.ctx, offsets::LOCAL + k4);
         }
         self.b.ins().store(plain(), now[3], self.ctx, offsets::INDEX);
-        self.init_private()?;
+        native::emit::world::init_private(&mut self)?;
         let region = self.f.body();
         let mark = self.releases_body(region).then(|| self.mark());
         self.region(region)?;
@@ -172,7 +172,7 @@ impl Emitter<'_, '_> {
     /// Emits `raw(ctx, args, results)` of a function; `self.f` is the function.
     pub(crate) fn raw(mut self, func: Func, private: bool) -> Res {
         if private {
-            self.init_private()?;
+            native::emit::world::init_private(&mut self)?;
         }
         let entry = self.entry;
         let (args, results) = (self.b.block_params(entry)[1], self.b.block_params(entry)[2]);

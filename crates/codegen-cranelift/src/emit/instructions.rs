@@ -3,24 +3,41 @@
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::immediates::{Ieee32, Ieee64};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type as ClifType, Value, types::*};
-use ir::{Inst, InstData, Math, Op, Scalar, Type, TypeData, library};
+use ir::{Func, Inst, InstData, Math, Op, Scalar, Span, Type, TypeData, library};
 use native::emit::{Assembler, Binary, Cast, Compare, Unary, numbers};
 use native::plan::Plan;
-use native::runtime::{Helper, libm_name, own_name};
+use native::runtime::{Helper, Tables, libm_name, own_name};
 use native::types::{HANDLE_WORDS, Shape, flat, size};
 use smallvec::SmallVec;
 
-use super::{Emitter, Res, Vals, word};
+use super::aggregate::Indexed;
+use super::{Emitter, Res, Vals, constant_memory, plain, word};
 use crate::types::clif;
+
+/// A place in memory: an address, and bytes that are added to it.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    addr: Value,
+    offset: u64,
+}
 
 impl<'m> Assembler<'m> for Emitter<'_, 'm> {
     type V = Value;
+    type Place = Place;
     type Error = native::Unsupported;
     const NAME: &'static str = crate::NAME;
     const LEAST_BITS: u32 = 32;
 
+    fn module(&self) -> &'m ir::Module {
+        self.cx.ir
+    }
+
     fn plan(&self) -> &Plan {
         &self.cx.plan
+    }
+
+    fn tables(&mut self) -> &mut Tables {
+        &mut self.cx.tables
     }
 
     fn constant(&mut self, s: Scalar, bits: u64) -> Value {
@@ -71,6 +88,8 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
             Binary::Shl => self.b.ins().ishl(a, b),
             Binary::ShrSigned => self.b.ins().sshr(a, b),
             Binary::ShrUnsigned => self.b.ins().ushr(a, b),
+            Binary::MinSigned => self.b.ins().smin(a, b),
+            Binary::MaxSigned => self.b.ins().smax(a, b),
         }
     }
 
@@ -254,8 +273,99 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
         Ok(Vals::from_slice(&[to]))
     }
 
-    fn aggregate(&mut self, data: &'m InstData) -> Res {
-        Emitter::aggregate(self, data)
+    fn varies(&self, _: ir::Value) -> bool {
+        false
+    }
+
+    fn fit(&mut self, _: Type, vals: Vals, _: bool, _: Span) -> Res<Vals> {
+        Ok(vals)
+    }
+
+    fn memory(&mut self, bytes: u64, _: bool) -> Value {
+        Emitter::memory(self, bytes)
+    }
+
+    fn offset(&mut self, address: Value, bytes: Value) -> Value {
+        self.b.ins().iadd(address, bytes)
+    }
+
+    fn address_bits(&mut self, address: Value) -> Value {
+        address
+    }
+
+    fn times(&mut self, a: Value, n: u64) -> Value {
+        self.mul_imm(a, n)
+    }
+
+    fn index64(&mut self, v: ir::Value) -> Value {
+        let (s, x) = (self.scalar_of(v), self.one(v));
+        Emitter::extend(self, I64, s.is_signed_int(), x)
+    }
+
+    fn part(&mut self, array: Value, elem: Type, k: u64) -> Place {
+        Place { addr: array, offset: k * size(self.ts, elem) }
+    }
+
+    fn each_part(
+        &mut self,
+        array: Value,
+        elem: Type,
+        n: u64,
+        body: &mut dyn FnMut(&mut Self, Place) -> Res,
+    ) -> Res {
+        self.each(n, size(self.ts, elem), &mut |e, at| {
+            let addr = e.b.ins().iadd(array, at);
+            body(e, Place { addr, offset: 0 })
+        })
+    }
+
+    fn element(&mut self, array: Value, elem: Type, idx: ir::Value, n: u64) -> Place {
+        let otherwise = self.otherwise(elem, false);
+        let from = Indexed { base: array, stride: size(self.ts, elem), otherwise };
+        Place { addr: self.place(&from, idx, n), offset: 0 }
+    }
+
+    fn stack_element(&mut self, stack: Value, elem: Type, idx: ir::Value, certain: bool) -> Place {
+        let base = self.b.ins().load(I64, constant_memory(), stack, 0);
+        let stride = size(self.ts, elem);
+        let at = self.index64(idx);
+        if certain {
+            let bytes = self.mul_imm(at, stride);
+            return Place { addr: self.b.ins().iadd(base, bytes), offset: 0 };
+        }
+        let len = self.b.ins().load(I64, constant_memory(), stack, 8);
+        let otherwise = self.otherwise(elem, true);
+        Place { addr: self.place_below(&Indexed { base, stride, otherwise }, at, len), offset: 0 }
+    }
+
+    fn load(&mut self, ty: Type, place: Place, _: Span) -> Res<Vals> {
+        Ok(Emitter::load(self, ty, place.addr, place.offset))
+    }
+
+    fn store(&mut self, ty: Type, vals: &[Value], place: Place, _: Span) -> Res {
+        Emitter::store(self, ty, vals, place.addr, place.offset);
+        Ok(())
+    }
+
+    fn store_word(&mut self, x: Value, words: Value, k: usize) {
+        self.b.ins().store(plain(), x, words, 8 * k as i32);
+    }
+
+    fn global(&mut self, global: ir::Global) -> Vals {
+        Emitter::global(self, global)
+    }
+
+    fn clear_private(&mut self, base: Value, bytes: u64) {
+        self.clear(base, bytes);
+    }
+
+    fn store_private(&mut self, ty: Type, vals: &[Value], base: Value, offset: u64, _: Span) -> Res {
+        Emitter::store(self, ty, vals, base, offset);
+        Ok(())
+    }
+
+    fn call_initial(&mut self, func: Func, span: Span) -> Res<Vec<Vals>> {
+        self.call_func(func, &[], span)
     }
 
     fn cell(&mut self, inst: Inst) -> Res {
@@ -288,12 +398,5 @@ impl Emitter<'_, '_> {
         } else {
             self.b.ins().uextend(ty, a)
         }
-    }
-
-    /// Extends an integer to an index of 64 bits: negative ones become huge.
-    pub(crate) fn index64(&mut self, v: ir::Value) -> Value {
-        let s = self.scalar_of(v);
-        let x = self.one(v);
-        self.extend(I64, s.is_signed_int(), x)
     }
 }

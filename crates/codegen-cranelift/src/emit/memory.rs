@@ -2,14 +2,14 @@
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{AtomicRmwOp, InstBuilder, Value, types::*};
-use ir::{AtomicOp, Builtin, Global, InstData, MemData, Op, Path, Rest, Scalar, Step, TypeData};
+use ir::{AtomicOp, Builtin, Global, InstData, MemData, Op, Path, Scalar, Step, TypeData};
 
 use super::{Emitter, Res, Vals, constant_memory, plain};
 use crate::types::clif;
 use ir::interp::Place as At;
-use native::emit::Assembler;
+use native::emit::{Assembler, world};
 use native::runtime::{Helper, Site, atomic_code, offsets};
-use native::types::{HANDLE_BYTES, HANDLE_WORDS, has_handle, is_array, size};
+use native::types::{HANDLE_BYTES, HANDLE_WORDS, size};
 
 /// A place in a buffer: its address, and the condition that it is in range.
 struct Place {
@@ -21,50 +21,17 @@ impl Emitter<'_, '_> {
     /// Emits ops with side effects, or whose results depend on the environment.
     pub(super) fn world(&mut self, data: &InstData) -> Res {
         match &data.op {
-            Op::GlobalRef(global) => {
-                let handle = self.global(*global);
-                self.set(data.results[0], &handle);
+            Op::GlobalRef(_) | Op::BufferLen | Op::BufferOffset | Op::BufferCast(_) | Op::BufferAddress => {
+                world::handle(self, data)?;
             }
             Op::BufferLoad(path) => self.buffer_load(data, path)?,
             Op::BufferStore(path) => self.buffer_store(data, path)?,
             Op::Atomic(path, op) => self.atomic(data, path, *op)?,
-            Op::BufferLen => {
-                let handle = self.get(data.args[0]);
-                let (zero, max) = (self.i64(0), self.i64(u32::MAX as i64));
-                let rest = self.b.ins().isub(handle[1], handle[2]);
-                let rest = self.b.ins().smax(rest, zero);
-                let rest = self.b.ins().smin(rest, max);
-                let rest = self.b.ins().ireduce(I32, rest);
-                self.set(data.results[0], &[rest]);
-            }
-            Op::BufferOffset => {
-                let mut handle = self.get(data.args[0]);
-                let by = self.index64(data.args[1]);
-                handle[2] = self.b.ins().iadd(handle[2], by);
-                self.set(data.results[0], &handle);
-            }
-            Op::BufferCast(rest) => self.buffer_cast(data, *rest)?,
             Op::OnDevice => {
                 let no = self.b.ins().iconst(I8, 0);
                 self.set(data.results[0], &[no]);
             }
-            Op::WaveGather => self.wave_gather(data)?,
-            Op::BufferAddress => {
-                let handle = self.get(data.args[0]);
-                let TypeData::Buffer(elem) = self.ts[self.ty(data.args[0])] else {
-                    return self.unsupported(&data.op, "no buffer", data.span);
-                };
-                let bytes = self.mul_imm(handle[2], self.cx.ir.mem.size(elem));
-                let address = self.b.ins().iadd(handle[0], bytes);
-                let zero = self.i64(0);
-                let some = self.b.ins().bor(handle[1], handle[3]);
-                let empty = self.b.ins().icmp(IntCC::Equal, some, zero);
-                let address = self.b.ins().select(empty, zero, address);
-                let low = self.b.ins().ireduce(I32, address);
-                let high = self.b.ins().ushr_imm_u(address, 32);
-                let high = self.b.ins().ireduce(I32, high);
-                self.set(data.results[0], &[low, high]);
-            }
+            Op::WaveGather => world::wave_gather(self, data)?,
             Op::Barrier => {
                 self.helper(Helper::Barrier, &[]);
             }
@@ -72,7 +39,7 @@ impl Emitter<'_, '_> {
                 let vals = self.builtin(*builtin);
                 self.set(data.results[0], &vals);
             }
-            Op::Printf(format) => self.printf(data, format),
+            Op::Printf(format) => world::printf(self, data, format),
             Op::Assert(message) => {
                 let c = self.one(data.args[0]);
                 let zero = self.b.ins().iconst(I8, 0);
@@ -121,46 +88,6 @@ impl Emitter<'_, '_> {
         self.set(data.results[0], &lanes);
     }
 
-    /// Reinterprets memory as elements of another type: the part of the offset that is less than an element
-    /// moves the address.
-    fn buffer_cast(&mut self, data: &InstData, kind: Rest) -> Res {
-        let (TypeData::Buffer(from), TypeData::Buffer(to)) =
-            (self.ts[self.ty(data.args[0])], self.ts[self.ty(data.results[0])])
-        else {
-            return self.unsupported(&data.op, "no buffer", data.span);
-        };
-        let (from, to) = (self.cx.ir.mem.size(from).max(1), self.cx.ir.mem.size(to).max(1) as i64);
-        let handle = self.get(data.args[0]);
-        let by = self.index64(data.args[1]);
-        let at = self.mul_imm(handle[2], from);
-        let at = self.b.ins().iadd(at, by);
-        let size = self.i64(to);
-        // The division rounds down.
-        let zero = self.i64(0);
-        let rest = self.b.ins().srem(at, size);
-        let below = self.b.ins().icmp(IntCC::SignedLessThan, rest, zero);
-        let fix = self.b.ins().select(below, size, zero);
-        let rest = self.b.ins().iadd(rest, fix);
-        let whole = self.b.ins().isub(at, rest);
-        let offset = if to == 1 { whole } else { self.b.ins().sdiv(whole, size) };
-        let bytes = self.mul_imm(handle[1], from);
-        let bytes = self.b.ins().iadd(bytes, handle[3]);
-        let some = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, bytes, rest);
-        let left = self.b.ins().isub(bytes, rest);
-        let left = self.b.ins().select(some, left, zero);
-        let count = if to == 1 { left } else { self.b.ins().udiv(left, size) };
-        let part = match kind {
-            Rest::Kept => {
-                let counted = self.mul_imm(count, to as u64);
-                self.b.ins().isub(left, counted)
-            }
-            Rest::Dropped => zero,
-        };
-        let ptr = self.b.ins().iadd(handle[0], rest);
-        self.set(data.results[0], &[ptr, count, offset, part]);
-        Ok(())
-    }
-
     /// The handle of a global.
     pub(super) fn global(&mut self, global: Global) -> Vals {
         let at = global.as_u32() as i32 * 16;
@@ -180,18 +107,6 @@ impl Emitter<'_, '_> {
             Builtin::GroupSize => (offsets::SIZE, 3),
         };
         (0..n).map(|k| self.b.ins().load(I32, plain(), self.ctx, at + 4 * k)).collect()
-    }
-
-    fn printf(&mut self, data: &InstData, format: &str) {
-        let kinds: Box<[Scalar]> = data.args.iter().map(|&a| self.scalar_of(a)).collect();
-        let words = self.memory(8 * data.args.len().max(1) as u64);
-        for (k, &arg) in data.args.iter().enumerate() {
-            let x = self.one(arg);
-            self.b.ins().store(plain(), x, words, 8 * k as i32);
-        }
-        let site = self.cx.site(Site::Printf(format.into(), kinds));
-        let site = self.b.ins().iconst(I32, site);
-        self.helper(Helper::Printf, &[site, words]);
     }
 
     /// The conjunction of two conditions.
@@ -420,54 +335,6 @@ impl Emitter<'_, '_> {
         let zero = self.constant(s, 0);
         let old = self.b.ins().select(place.inside, old, zero);
         self.set(result, &[old]);
-        Ok(())
-    }
-
-    /// Initialises every private global of the thread.
-    pub(super) fn init_private(&mut self) -> Res {
-        let module = self.cx.ir;
-        for (global, data) in module.globals.iter().filter(|(_, g)| g.space == ir::Space::Private) {
-            let base = self.global(global)[0];
-            self.clear(base, module.mem.size(data.ty));
-            let Some(init) = data.init else { continue };
-            if self.cx.plan.facts[init].wave {
-                let op = Op::GlobalRef(global);
-                return self.unsupported(&op, "a wave operation in an initial value", data.span);
-            }
-            let results = &module.funcs[init].results;
-            let types: Vec<ir::Type> = results.iter().map(|r| r.ty).collect();
-            let call = InstData {
-                op: Op::Call(init),
-                args: Default::default(),
-                results: Default::default(),
-                regions: Default::default(),
-                span: data.span,
-            };
-            let leaves = self.call_func(init, &[], &types, &call)?;
-            for ((place, vals), &ty) in
-                native::types::mem_leaves(&module.mem, data.ty).iter().zip(&leaves).zip(&types)
-            {
-                if has_handle(&module.mem, place.ty) {
-                    continue;
-                }
-                self.scatter(ty, vals, base, place.offset, &place.dims)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes a leaf that is in (arrays of) structs: one part for each.
-    fn scatter(&mut self, ty: ir::Type, vals: &Vals, base: Value, offset: u64, dims: &[(u64, u64)]) -> Res {
-        let Some((&(n, stride), inner)) = dims.split_first() else {
-            self.store(ty, vals, base, offset);
-            return Ok(());
-        };
-        let Some(elem) = self.ts.element(ty).filter(|_| is_array(self.ts, ty)) else { return Ok(()) };
-        let step = size(self.ts, elem);
-        for k in 0..n {
-            let part = self.load(elem, vals[0], k * step);
-            self.scatter(elem, &part, base, offset + k * stride, inner)?;
-        }
         Ok(())
     }
 }

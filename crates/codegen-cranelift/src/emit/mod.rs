@@ -16,7 +16,6 @@ mod local;
 mod loops;
 mod memory;
 mod rare;
-mod waves;
 
 use std::ops::{Deref, DerefMut};
 

@@ -221,7 +221,7 @@ impl Emitter<'_, '_> {
         let numbers = self.deal(size, t, &group);
         self.keep_numbers(func, &numbers);
         self.numbers = Some(numbers);
-        self.init_private()?;
+        native::emit::world::init_private(&mut self)?;
         self.begin_path(func);
         let region = self.f.body();
         let mark = self.releases_body(region).then(|| self.mark());
@@ -349,7 +349,7 @@ impl Emitter<'_, '_> {
     /// Emits `raw(ctx, args, results)` of a function; `self.f` is the function.
     pub(crate) fn raw(mut self, func: Func, name: &str) -> Res {
         if self.cx.plan.facts[func].private {
-            self.init_private()?;
+            native::emit::world::init_private(&mut self)?;
         }
         let (args, results) = (Val::name(El::Ptr, "%args"), Val::name(El::Ptr, "%results"));
         let note = self.note(Class::Local, 8);

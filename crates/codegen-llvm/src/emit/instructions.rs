@@ -4,24 +4,34 @@
 //! shift amounts are masked, conversions saturate. No instruction has a flag that allows other results. A
 //! value that increases from lane to lane by the same step keeps that form where it can.
 
-use ir::{Inst, InstData, Math, Op, Scalar, Span, Type, TypeData, library};
+use ir::{Func, Inst, InstData, Math, Op, Scalar, Span, Type, TypeData, library};
 use native::emit::{Assembler, Binary, Cast, Compare, Unary, numbers};
 use native::plan::Plan;
-use native::runtime::{Helper, libm_name, offsets};
+use native::runtime::{Helper, Tables, libm_name, offsets};
 use native::types::{Shape, flat, size};
 
-use super::local::Class;
+use super::handles::private_bytes;
+use super::local::{Class, Place};
 use super::{Emitter, Res, Stop, el, word};
 use crate::text::{El, Id, Lin, Val, Vals};
 
 impl<'m> Assembler<'m> for Emitter<'_, 'm> {
     type V = Val;
+    type Place = Place;
     type Error = Stop;
     const NAME: &'static str = crate::NAME;
     const LEAST_BITS: u32 = 0;
 
+    fn module(&self) -> &'m ir::Module {
+        self.cx.ir
+    }
+
     fn plan(&self) -> &Plan {
         &self.cx.plan
+    }
+
+    fn tables(&mut self) -> &mut Tables {
+        &mut self.cx.tables
     }
 
     fn constant(&mut self, s: Scalar, bits: u64) -> Val {
@@ -65,6 +75,8 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
             Binary::And => "and",
             Binary::Or => "or",
             Binary::Xor => "xor",
+            Binary::MinSigned => return self.w.intrinsic("smin", &[a, b], ""),
+            Binary::MaxSigned => return self.w.intrinsic("smax", &[a, b], ""),
         };
         self.w.binary(name, a, b)
     }
@@ -282,8 +294,91 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
         left.inspect(|&left| self.set(data.results[0], &[left])).is_some()
     }
 
-    fn aggregate(&mut self, data: &'m InstData) -> Res {
-        Emitter::aggregate(self, data)
+    fn varies(&self, v: ir::Value) -> bool {
+        self.facts.varying[v]
+    }
+
+    fn fit(&mut self, ty: Type, vals: Vals, varying: bool, span: Span) -> Res<Vals> {
+        Emitter::fit(self, ty, vals, varying, span)
+    }
+
+    fn memory(&mut self, bytes: u64, varying: bool) -> Val {
+        Emitter::memory(self, bytes, varying)
+    }
+
+    fn offset(&mut self, address: Val, bytes: Val) -> Val {
+        self.w.offset(address, bytes)
+    }
+
+    fn address_bits(&mut self, address: Val) -> Val {
+        self.w.cast("ptrtoint", address, El::I64)
+    }
+
+    fn times(&mut self, a: Val, n: u64) -> Val {
+        Emitter::times(self, a, n)
+    }
+
+    fn index64(&mut self, v: ir::Value) -> Val {
+        Emitter::index64(self, v)
+    }
+
+    fn part(&mut self, array: Val, elem: Type, k: u64) -> Place {
+        let step = self.stride(elem, array.wide);
+        Place::local(self.w.offset(array, Val::i64((k * step) as i64)))
+    }
+
+    fn each_part(
+        &mut self,
+        array: Val,
+        elem: Type,
+        n: u64,
+        body: &mut dyn FnMut(&mut Self, Place) -> Res,
+    ) -> Res {
+        let step = self.stride(elem, array.wide);
+        self.each(n, &mut |e, k| {
+            let by = e.times(k, step);
+            let at = e.w.offset(array, by);
+            body(e, Place::local(at))
+        })
+    }
+
+    fn element(&mut self, array: Val, elem: Type, idx: ir::Value, n: u64) -> Place {
+        Emitter::element(self, array, elem, idx, n)
+    }
+
+    fn stack_element(&mut self, stack: Val, elem: Type, idx: ir::Value, certain: bool) -> Place {
+        Emitter::stack_element(self, stack, elem, idx, certain)
+    }
+
+    fn load(&mut self, ty: Type, place: Place, span: Span) -> Res<Vals> {
+        Emitter::load(self, ty, place, span)
+    }
+
+    fn store(&mut self, ty: Type, vals: &[Val], place: Place, span: Span) -> Res {
+        Emitter::store(self, ty, vals, place, span)
+    }
+
+    fn store_word(&mut self, x: Val, words: Val, k: usize) {
+        self.word_to(x, words, k);
+    }
+
+    fn global(&mut self, global: ir::Global) -> Vals {
+        Emitter::global(self, global)
+    }
+
+    fn clear_private(&mut self, base: Val, bytes: u64) {
+        let first = self.w.lane(base, Val::i32(0));
+        self.clear(first, private_bytes(bytes) * self.lanes as u64);
+    }
+
+    fn store_private(&mut self, ty: Type, vals: &[Val], base: Val, offset: u64, span: Span) -> Res {
+        let addr = self.w.offset(base, Val::i64(offset as i64));
+        let class = Class::Buffer { global: None, constant: false };
+        Emitter::store(self, ty, vals, Place { class, ..Place::local(addr) }, span)
+    }
+
+    fn call_initial(&mut self, func: Func, span: Span) -> Res<Vec<Vals>> {
+        self.call_func(func, &[], span)
     }
 
     fn cell(&mut self, inst: Inst) -> Res {

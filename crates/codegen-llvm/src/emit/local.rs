@@ -20,7 +20,7 @@ use crate::text::{El, Id, Val, Vals};
 
 /// The kind of memory of an access. Memory of different kinds, and of different globals, does not overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
+pub(crate) enum Class {
     /// Memory of the function.
     Local,
     /// The header of a stack.
@@ -37,7 +37,7 @@ pub(super) enum Class {
 
 /// The location of a value.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// The address; `wide` if each number has room for all lanes.
     pub(super) addr: Val,
     /// The condition that the place is in range; `None` if it certainly is.
@@ -57,7 +57,7 @@ pub(super) struct Place {
 
 /// Elements of a buffer, one for each lane, given by 32-bit numbers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Elements {
+pub(crate) struct Elements {
     /// The address that the place would have in the first element, the number of elements, and their size;
     /// all are uniform.
     pub(super) first: Val,

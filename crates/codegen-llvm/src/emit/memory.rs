@@ -2,11 +2,10 @@
 
 use ir::interp::Place as At;
 use ir::{AtomicOp, Builtin, InstData, MemData, Op, Path, Scalar, Space, Step, TypeData};
-use native::emit::{Assembler, numbers};
+use native::emit::{Assembler, numbers, world};
 use native::runtime::{Helper, Site, atomic_code, offsets};
-use native::types::{HANDLE_BYTES, has_handle, is_array, size};
+use native::types::{HANDLE_BYTES, size};
 
-use super::handles::private_bytes;
 use super::local::{Class, Elements, Place};
 use super::{Emitter, Res, el};
 use crate::text::{El, Val, Vals};
@@ -16,7 +15,7 @@ impl Emitter<'_, '_> {
     pub(super) fn world(&mut self, data: &InstData) -> Res {
         match &data.op {
             Op::GlobalRef(_) | Op::BufferLen | Op::BufferOffset | Op::BufferCast(_) | Op::BufferAddress => {
-                self.handle(data)?;
+                world::handle(self, data)?;
             }
             Op::BufferLoad(path) => self.buffer_load(data, path)?,
             Op::BufferStore(path) => self.buffer_store(data, path)?,
@@ -26,7 +25,8 @@ impl Emitter<'_, '_> {
                 let is_device = Val::bool(self.cx.has_waves);
                 self.set(data.results[0], &[is_device]);
             }
-            Op::WaveGather => self.wave_gather(data)?,
+            Op::WaveGather if self.lanes > 1 => return self.no_lanes("a wave operation", data.span),
+            Op::WaveGather => world::wave_gather(self, data)?,
             Op::Barrier => {
                 if self.mask.is_some() {
                     return self.no_lanes("a barrier that not all lanes reach", data.span);
@@ -37,7 +37,7 @@ impl Emitter<'_, '_> {
                 let vals = self.builtin(*builtin, self.varies(data.results[0]));
                 self.set(data.results[0], &vals);
             }
-            Op::Printf(format) => self.printf(data, format),
+            Op::Printf(format) => world::printf(self, data, format),
             Op::Assert(message) => {
                 let c = self.one(data.args[0]);
                 let bad = self.w.binary("xor", c, Val::bool(true));
@@ -83,20 +83,9 @@ impl Emitter<'_, '_> {
     }
 
     /// Writes a number to word `k` of the operands of a helper.
-    fn word_to(&mut self, x: Val, words: Val, k: usize) {
+    pub(super) fn word_to(&mut self, x: Val, words: Val, k: usize) {
         let at = self.w.offset(words, Val::i64(8 * k as i64));
         self.write(x, at, Class::Local, None);
-    }
-
-    fn printf(&mut self, data: &InstData, format: &str) {
-        let kinds: Box<[Scalar]> = data.args.iter().map(|&a| self.scalar_of(a)).collect();
-        let words = self.memory(8 * data.args.len().max(1) as u64, false);
-        for (k, &arg) in data.args.iter().enumerate() {
-            let x = self.one(arg);
-            self.word_to(x, words, k);
-        }
-        let site = self.cx.tables.site(Site::Printf(format.into(), kinds));
-        self.helper(Helper::Printf, &[Val::i32(site), words]);
     }
 
     /// Stores the ID of the thread that fails in the context: that of the first lane for which `c` holds.
@@ -619,57 +608,5 @@ impl Emitter<'_, '_> {
             El::I64 => bits,
             _ => self.w.cast("trunc", bits, e),
         }
-    }
-
-    /// Initialises every private global of the thread, or of the thread in each lane.
-    pub(super) fn init_private(&mut self) -> Res {
-        let module = self.cx.ir;
-        for (global, data) in module.globals.iter().filter(|(_, g)| g.space == Space::Private) {
-            let base = self.global(global)[0];
-            let bytes = private_bytes(module.mem.size(data.ty));
-            let first = self.w.lane(base, Val::i32(0));
-            self.clear(first, bytes * self.lanes as u64);
-            let Some(init) = data.init else { continue };
-            if self.cx.plan.facts[init].wave {
-                let op = Op::GlobalRef(global);
-                return self.unsupported(&op, "a wave operation in an initial value", data.span);
-            }
-            let types: Vec<ir::Type> = module.funcs[init].results.iter().map(|r| r.ty).collect();
-            let leaves = self.call_func(init, &[], data.span)?;
-            for ((place, vals), &ty) in
-                native::types::mem_leaves(&module.mem, data.ty).iter().zip(&leaves).zip(&types)
-            {
-                if has_handle(&module.mem, place.ty) {
-                    continue;
-                }
-                self.spread_out(ty, vals, base, place.offset, &place.dims, data.span)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes a leaf that is in (arrays of) structs: one part for each.
-    fn spread_out(
-        &mut self,
-        ty: ir::Type,
-        vals: &Vals,
-        base: Val,
-        offset: u64,
-        dims: &[(u64, u64)],
-        span: ir::Span,
-    ) -> Res {
-        let Some((&(n, stride), inner)) = dims.split_first() else {
-            let addr = self.w.offset(base, Val::i64(offset as i64));
-            let class = Class::Buffer { global: None, constant: false };
-            return self.store(ty, vals, Place { class, ..Place::local(addr) }, span);
-        };
-        let Some(elem) = self.ts.element(ty).filter(|_| is_array(self.ts, ty)) else { return Ok(()) };
-        let step = self.stride(elem, vals[0].wide);
-        for k in 0..n {
-            let at = self.w.offset(vals[0], Val::i64((k * step) as i64));
-            let part = self.load(elem, Place::local(at), span)?;
-            self.spread_out(elem, &part, base, offset + k * stride, inner, span)?;
-        }
-        Ok(())
     }
 }

@@ -146,8 +146,6 @@ pub(crate) struct Emitter<'a, 'm> {
     full: FxHashMap<Id, Val>,
     /// The mask that was active when each cell was made.
     cell_mask: FxHashMap<ir::Value, Option<Val>>,
-    /// The global whose memory each handle refers to.
-    roots: FxHashMap<ir::Value, ir::Global>,
     /// The IDs of the threads, if the entry point has computed them.
     numbers: Option<entry::Numbers>,
     /// The function maintains the mask of the lanes that are together.
@@ -203,7 +201,6 @@ impl<'a, 'm> Emitter<'a, 'm> {
             mask: None,
             full: FxHashMap::default(),
             cell_mask: FxHashMap::default(),
-            roots: FxHashMap::default(),
             numbers: None,
             keeps_mask: false,
             used,
@@ -218,11 +215,6 @@ impl<'a, 'm> Emitter<'a, 'm> {
     pub(crate) fn set(&mut self, v: ir::Value, vals: &[Val]) {
         debug_assert!(self.varies(v) || vals.iter().all(|x| !x.var && !x.wide), "{v} in {}", self.f.name);
         self.walk.set(v, vals);
-    }
-
-    /// Returns true if `v` varies.
-    pub(crate) fn varies(&self, v: ir::Value) -> bool {
-        self.facts.varying[v]
     }
 
     // ---- helpers

@@ -8,24 +8,18 @@
 //! of the mask exchange which way they go, and the mask becomes that of the lanes that go the same way; after
 //! the branch the previous mask is restored. The same happens at the end of each trip of a loop.
 
-use ir::{Func, InstData, Region};
-use native::emit::Assembler;
-use native::runtime::Helper;
-use native::types::{is_array, size};
+use ir::{Func, Region};
 
-use super::local::Place;
-use super::{Emitter, Res};
+use super::Emitter;
 use crate::text::{El, Val};
 
 impl Emitter<'_, '_> {
     /// Begins a function: if its paths matter, loads the depth at which its own words begin.
     pub(super) fn begin_path(&mut self, func: Func) {
-        if self.cx.plan.converges(func) {
-            if self.cx.has_waves {
-                self.keeps_mask = true;
-                return;
-            }
-            self.path_base = Some(self.helper_value(Helper::PathLen, &[]));
+        if self.cx.has_waves {
+            self.keeps_mask = self.cx.plan.converges(func);
+        } else {
+            native::emit::begin_path(self, func);
         }
     }
 
@@ -59,27 +53,5 @@ impl Emitter<'_, '_> {
         let Some(mask) = mask else { return };
         self.w.declare("void", "rt_rejoin", "ptr, i32", " nounwind");
         self.call_text("rt_rejoin", None, &[Val::name(El::Ptr, "%ctx"), mask]);
-    }
-
-    /// Waits for the lanes that take part in the operation, and gathers their values.
-    pub(super) fn wave_gather(&mut self, data: &InstData) -> Res {
-        if self.lanes > 1 {
-            return self.no_lanes("a wave operation", data.span);
-        }
-        let own = self.ty(data.args[0]);
-        let bytes = size(self.ts, own);
-        let vals = self.get(data.args[0]);
-        let from = if is_array(self.ts, own) {
-            vals[0]
-        } else {
-            let from = self.memory(bytes.max(1), false);
-            self.store(own, &vals, Place::local(from), data.span)?;
-            from
-        };
-        let to = self.memory(bytes.max(1) * u64::from(ir::WAVE_LANES), false);
-        let mask = self.helper_value(Helper::Wave, &[from, Val::i64(bytes as i64), to]);
-        self.set(data.results[0], &[to]);
-        self.set(data.results[1], &[Val { el: El::I32, ..mask }]);
-        Ok(())
     }
 }

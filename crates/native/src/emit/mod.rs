@@ -5,19 +5,21 @@
 //! thread, and for LLVM's, which also work on lanes. An emitter contains a [`Walk`], to which it
 //! dereferences: the values of the function, and what is known of its structure.
 
+mod aggregate;
 pub mod numbers;
+pub mod world;
 
 use std::ops::DerefMut;
 
 use cranelift_entity::{EntitySet, SecondaryMap};
-use ir::{Function, Inst, InstData, Math, Op, Region, Scalar, Span, Type, TypeData, Types};
+use ir::{Func, Function, Inst, InstData, Math, Op, Region, Scalar, Span, Type, TypeData, Types};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::Unsupported;
 use crate::nesting::Nesting;
 use crate::plan::Plan;
-use crate::runtime::Helper;
+use crate::runtime::{Helper, Tables};
 use crate::types::size;
 
 /// The operands that hold a value, one for each component.
@@ -49,6 +51,8 @@ pub struct Walk<'m, V> {
     pub nesting: Nesting<'m>,
     /// The reads of stacks that are known to be in range.
     pub inside: EntitySet<ir::Value>,
+    /// The global whose memory each handle refers to.
+    pub roots: FxHashMap<ir::Value, ir::Global>,
     /// The depth of the function's path, if paths matter.
     pub path_base: Option<V>,
     /// The line of the instruction being emitted.
@@ -79,6 +83,7 @@ impl<'m, V: Copy> Walk<'m, V> {
             sub_cells: FxHashMap::default(),
             nesting: Nesting::of(f, ts),
             inside: ir::analysis::reads_in_range(ts, f),
+            roots: FxHashMap::default(),
             path_base: None,
             here: f.span,
             allocates: FxHashMap::default(),
@@ -211,6 +216,8 @@ pub enum Binary {
     Shl,
     ShrSigned,
     ShrUnsigned,
+    MinSigned,
+    MaxSigned,
 }
 
 /// A comparison, as [`Unary`]. Only `NotEqualF` and `UnorderedF` are true of a NaN.
@@ -260,6 +267,8 @@ pub type Res<'m, A, T = ()> = Result<T, <A as Assembler<'m>>::Error>;
 pub trait Assembler<'m>: DerefMut<Target = Walk<'m, <Self as Assembler<'m>>::V>> {
     /// An operand: a number, or the address of memory.
     type V: Copy;
+    /// A place in memory.
+    type Place: Copy;
     /// The reason why there is no code.
     type Error: From<Unsupported>;
     /// The backend's name in diagnostics.
@@ -267,8 +276,12 @@ pub trait Assembler<'m>: DerefMut<Target = Walk<'m, <Self as Assembler<'m>>::V>>
     /// Integers with fewer bits are divided, converted to floats and searched for bits in 32 bits.
     const LEAST_BITS: u32;
 
+    /// The module.
+    fn module(&self) -> &'m ir::Module;
     /// The facts about the module.
     fn plan(&self) -> &Plan;
+    /// The tables that code refers to by number or address.
+    fn tables(&mut self) -> &mut Tables;
 
     /// The scalar constant with these bits.
     fn constant(&mut self, s: Scalar, bits: u64) -> Self::V;
@@ -316,8 +329,62 @@ pub trait Assembler<'m>: DerefMut<Target = Walk<'m, <Self as Assembler<'m>>::V>>
     /// Emits an elementwise op on arrays or stacks.
     fn whole(&mut self, data: &InstData, ty: Type) -> Res<'m, Self, Vals<Self::V>>;
 
-    /// Emits an op on vectors and arrays as values.
-    fn aggregate(&mut self, data: &'m InstData) -> Res<'m, Self>;
+    /// Returns true if the value is not the same in all lanes.
+    fn varies(&self, v: ir::Value) -> bool;
+    /// Converts a value to the representation of a varying one, if `varying`.
+    fn fit(
+        &mut self,
+        ty: Type,
+        vals: Vals<Self::V>,
+        varying: bool,
+        span: Span,
+    ) -> Res<'m, Self, Vals<Self::V>>;
+    /// Memory for a value that the current instruction makes.
+    fn memory(&mut self, bytes: u64, varying: bool) -> Self::V;
+    /// `address + bytes`.
+    fn offset(&mut self, address: Self::V, bytes: Self::V) -> Self::V;
+    /// The address as a number.
+    fn address_bits(&mut self, address: Self::V) -> Self::V;
+    /// `a * n`.
+    fn times(&mut self, a: Self::V, n: u64) -> Self::V;
+    /// An integer as an index of 64 bits: negative ones become huge.
+    fn index64(&mut self, v: ir::Value) -> Self::V;
+    /// The place of element number `k` of an array, which exists.
+    fn part(&mut self, array: Self::V, elem: Type, k: u64) -> Self::Place;
+    /// Emits `body` for the place of each of the `n` elements of an array, in a loop if there are many.
+    fn each_part(
+        &mut self,
+        array: Self::V,
+        elem: Type,
+        n: u64,
+        body: &mut dyn FnMut(&mut Self, Self::Place) -> Res<'m, Self>,
+    ) -> Res<'m, Self>;
+    /// The place of element `idx` of `n` elements of an array.
+    fn element(&mut self, array: Self::V, elem: Type, idx: ir::Value, n: u64) -> Self::Place;
+    /// The place of an element of a stack; if `certain`, the index is known to be in range.
+    fn stack_element(&mut self, stack: Self::V, elem: Type, idx: ir::Value, certain: bool) -> Self::Place;
+    /// Loads a value of a type from a place.
+    fn load(&mut self, ty: Type, place: Self::Place, span: Span) -> Res<'m, Self, Vals<Self::V>>;
+    /// Writes a value of a type to a place.
+    fn store(&mut self, ty: Type, vals: &[Self::V], place: Self::Place, span: Span) -> Res<'m, Self>;
+    /// Writes a number to word `k` of the operands of a helper.
+    fn store_word(&mut self, x: Self::V, words: Self::V, k: usize);
+    /// The handle of a global.
+    fn global(&mut self, global: ir::Global) -> Vals<Self::V>;
+    /// Writes zeros to the memory of a private global.
+    fn clear_private(&mut self, base: Self::V, bytes: u64);
+    /// Writes a value to the memory of a private global.
+    fn store_private(
+        &mut self,
+        ty: Type,
+        vals: &[Self::V],
+        base: Self::V,
+        offset: u64,
+        span: Span,
+    ) -> Res<'m, Self>;
+    /// Calls the function that computes the initial value of a global.
+    fn call_initial(&mut self, func: Func, span: Span) -> Res<'m, Self, Vec<Vals<Self::V>>>;
+
     /// Emits an op on cells.
     fn cell(&mut self, inst: Inst) -> Res<'m, Self>;
     /// Emits an op with side effects, or whose results depend on the environment.
@@ -328,6 +395,11 @@ pub trait Assembler<'m>: DerefMut<Target = Walk<'m, <Self as Assembler<'m>>::V>>
     /// Sets the result of an instruction, if it is known already.
     fn has_value(&mut self, _: &InstData) -> bool {
         false
+    }
+
+    /// A constant of 64 bits.
+    fn number(&mut self, n: u64) -> Self::V {
+        self.constant(Scalar::I64, n)
     }
 
     /// Calls a function of the runtime that has a result.
@@ -387,7 +459,9 @@ pub fn inst<'m, A: Assembler<'m>>(e: &mut A, inst: Inst) -> Res<'m, A> {
             e.set(data.results[0], &vals);
             Ok(())
         }
-        Op::Construct | Op::Splat | Op::Extract(_) | Op::Insert(_) | Op::Index => e.aggregate(data),
+        Op::Construct | Op::Splat | Op::Extract(_) | Op::Insert(_) | Op::Index => {
+            aggregate::aggregate(e, data)
+        }
         Op::Local | Op::Load | Op::Store | Op::AddTo | Op::SubCell => e.cell(inst),
         Op::GlobalRef(_)
         | Op::BufferLoad(_)
@@ -417,6 +491,13 @@ pub fn inst<'m, A: Assembler<'m>>(e: &mut A, inst: Inst) -> Res<'m, A> {
 
 // ---- the path of a thread, if wave operations need it: see `nesting`
 
+/// Begins a function: if its paths matter, loads the depth at which its own words begin.
+pub fn begin_path<'m, A: Assembler<'m>>(e: &mut A, func: Func) {
+    if e.plan().converges(func) {
+        e.path_base = Some(e.helper_value(Helper::PathLen, &[]));
+    }
+}
+
 /// Records in the path that an instruction is executed next.
 pub fn path_inst<'m, A: Assembler<'m>>(e: &mut A, inst: Inst) {
     let Some(base) = e.path_base else { return };
@@ -443,12 +524,12 @@ pub fn path_trip<'m, A: Assembler<'m>>(e: &mut A, region: Region) {
 }
 
 fn path_at<'m, A: Assembler<'m>>(e: &mut A, base: A::V, depth: i64) -> A::V {
-    let depth = e.constant(Scalar::I64, depth as u64);
+    let depth = e.number(depth as u64);
     e.binary(Binary::Add, base, depth)
 }
 
 fn path_word<'m, A: Assembler<'m>>(e: &mut A, base: A::V, depth: i64, word: i64) {
     let at = path_at(e, base, depth);
-    let word = e.constant(Scalar::I64, word as u64);
+    let word = e.number(word as u64);
     e.helper(Helper::PathSet, &[at, word]);
 }

@@ -1,0 +1,114 @@
+//! Emits operations on vectors and arrays as values.
+
+use ir::{InstData, Op, Type, TypeData};
+
+use super::{Assembler, Compare, Res, UNROLL, Vals};
+use crate::types::size;
+
+/// Emits `construct`, `splat`, `extract`, `insert` and `index`.
+pub(super) fn aggregate<'m, A: Assembler<'m>>(e: &mut A, data: &InstData) -> Res<'m, A> {
+    let result = data.results[0];
+    let ty = e.ty(result);
+    let vals = match &data.op {
+        Op::Construct => construct(e, data, ty)?,
+        Op::Splat => splat(e, data, ty)?,
+        Op::Extract(idx) => extract(e, data, *idx, ty)?,
+        Op::Insert(idx) => insert(e, data, *idx, ty)?,
+        _ => index(e, data, ty)?,
+    };
+    e.set(result, &vals);
+    Ok(())
+}
+
+fn construct<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, ty: Type) -> Res<'m, A, Vals<A::V>> {
+    let TypeData::Array(elem, _) = e.ts[ty] else {
+        return Ok(data.args.iter().map(|&a| e.one(a)).collect());
+    };
+    let varying = e.varies(data.results[0]);
+    let to = e.memory(size(e.ts, ty), varying);
+    for (k, &arg) in data.args.iter().enumerate() {
+        let vals = e.get(arg);
+        let vals = e.fit(elem, vals, varying, data.span)?;
+        let place = e.part(to, elem, k as u64);
+        e.store(elem, &vals, place, data.span)?;
+    }
+    Ok(std::iter::once(to).collect())
+}
+
+fn splat<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, ty: Type) -> Res<'m, A, Vals<A::V>> {
+    let vals = e.get(data.args[0]);
+    let varying = e.varies(data.results[0]);
+    match e.ts[ty] {
+        TypeData::Vector(_, n) => Ok(std::iter::repeat_n(vals[0], n as usize).collect()),
+        TypeData::Array(elem, n) => {
+            let to = e.memory(size(e.ts, ty), varying);
+            let vals = e.fit(elem, vals, varying, data.span)?;
+            e.each_part(to, elem, n as u64, &mut |e, place| e.store(elem, &vals, place, data.span))?;
+            Ok(std::iter::once(to).collect())
+        }
+        _ => Ok(vals),
+    }
+}
+
+fn extract<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, idx: u32, ty: Type) -> Res<'m, A, Vals<A::V>> {
+    let whole = data.args[0];
+    match e.ts[e.ty(whole)] {
+        TypeData::Vector(..) => Ok(std::iter::once(e.get(whole)[idx as usize]).collect()),
+        TypeData::Array(elem, _) => {
+            let place = e.part(e.one(whole), elem, idx as u64);
+            e.load(ty, place, data.span)
+        }
+        _ => Ok(e.get(whole)),
+    }
+}
+
+fn insert<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, idx: u32, ty: Type) -> Res<'m, A, Vals<A::V>> {
+    let (mut whole, x) = (e.get(data.args[0]), e.get(data.args[1]));
+    let TypeData::Array(elem, _) = e.ts[ty] else {
+        whole[idx as usize] = x[0];
+        return Ok(whole);
+    };
+    let varying = e.varies(data.results[0]);
+    let whole = e.fit(ty, whole, varying, data.span)?;
+    let x = e.fit(elem, x, varying, data.span)?;
+    let to = e.memory(size(e.ts, ty), varying);
+    let first = e.part(to, elem, 0);
+    e.store(ty, &whole, first, data.span)?;
+    let place = e.part(to, elem, idx as u64);
+    e.store(elem, &x, place, data.span)?;
+    Ok(std::iter::once(to).collect())
+}
+
+fn index<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, ty: Type) -> Res<'m, A, Vals<A::V>> {
+    let (whole, idx) = (data.args[0], data.args[1]);
+    let place = match e.ts[e.ty(whole)] {
+        TypeData::Vector(s, n) if n as u64 <= UNROLL => {
+            let at = e.index64(idx);
+            let mut found = e.constant(s, 0);
+            for (k, part) in e.get(whole).into_iter().enumerate() {
+                let k = e.number(k as u64);
+                let here = e.compare(Compare::Equal, at, k);
+                found = e.select(here, part, found);
+            }
+            return Ok(std::iter::once(found).collect());
+        }
+        TypeData::Vector(_, n) => {
+            // A long vector is indexed through memory.
+            let base = e.memory(size(e.ts, e.ty(whole)), e.varies(whole));
+            for (k, part) in e.get(whole).into_iter().enumerate() {
+                let place = e.part(base, ty, k as u64);
+                e.store(ty, &[part], place, data.span)?;
+            }
+            e.element(base, ty, idx, n as u64)
+        }
+        TypeData::Array(elem, n) => e.element(e.one(whole), elem, idx, n as u64),
+        TypeData::Stack(elem) => {
+            let certain = e.inside.contains(data.results[0]) && !e.varies(idx);
+            e.stack_element(e.one(whole), elem, idx, certain)
+        }
+        TypeData::Scalar(_) | TypeData::Cell(_) | TypeData::Buffer(_) | TypeData::Residuals(_) => {
+            return e.unsupported(&data.op, "operands of this type", data.span);
+        }
+    };
+    e.load(ty, place, data.span)
+}

@@ -1,0 +1,179 @@
+//! Emits operations on handles of buffers, the initial values of private globals, and effects.
+//!
+//! A handle is the address of the first element, the number of elements, an element offset that is added to
+//! every index, and the number of bytes that there are of one more, partial element.
+
+use ir::{InstData, Op, Rest, Scalar, Space, Span, Type, TypeData};
+
+use super::{Assembler, Binary, Cast, Compare, Res, Vals};
+use crate::runtime::{Helper, Site};
+use crate::types::{has_handle, is_array, mem_leaves, size};
+
+/// Emits ops that make or inspect handles.
+pub fn handle<'m, A: Assembler<'m>>(e: &mut A, data: &InstData) -> Res<'m, A> {
+    let result = data.results[0];
+    if let Op::GlobalRef(global) = data.op {
+        e.roots.insert(result, global);
+        let vals = e.global(global);
+        e.set(result, &vals);
+        return Ok(());
+    }
+    let mut handle = e.get(data.args[0]);
+    let vals = match &data.op {
+        Op::BufferLen => {
+            let rest = e.binary(Binary::Sub, handle[1], handle[2]);
+            let (zero, most) = (e.number(0), e.number(u32::MAX.into()));
+            let rest = e.binary(Binary::MaxSigned, rest, zero);
+            let rest = e.binary(Binary::MinSigned, rest, most);
+            std::iter::once(e.cast(Cast::Truncate, rest, Scalar::U32)).collect()
+        }
+        Op::BufferOffset => {
+            keep_root(e, data);
+            let by = e.index64(data.args[1]);
+            handle[2] = e.binary(Binary::Add, handle[2], by);
+            handle
+        }
+        Op::BufferCast(rest) => {
+            keep_root(e, data);
+            cast(e, data, *rest)?
+        }
+        _ => {
+            let TypeData::Buffer(elem) = e.ts[e.ty(data.args[0])] else {
+                return e.unsupported(&data.op, "no buffer", data.span);
+            };
+            let bytes = e.times(handle[2], e.module().mem.size(elem));
+            let address = e.offset(handle[0], bytes);
+            let address = e.address_bits(address);
+            let (zero, half) = (e.number(0), e.number(32));
+            let some = e.binary(Binary::Or, handle[1], handle[3]);
+            let empty = e.compare(Compare::Equal, some, zero);
+            let address = e.select(empty, zero, address);
+            let high = e.binary(Binary::ShrUnsigned, address, half);
+            [address, high].into_iter().map(|word| e.cast(Cast::Truncate, word, Scalar::U32)).collect()
+        }
+    };
+    e.set(result, &vals);
+    Ok(())
+}
+
+/// The memory of the result is that of the operand.
+fn keep_root<'m, A: Assembler<'m>>(e: &mut A, data: &InstData) {
+    if let Some(&root) = e.roots.get(&data.args[0]) {
+        e.roots.insert(data.results[0], root);
+    }
+}
+
+/// Reinterprets memory as elements of another type: the part of the offset that is less than an element moves
+/// the address.
+fn cast<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, kind: Rest) -> Res<'m, A, Vals<A::V>> {
+    let (TypeData::Buffer(from), TypeData::Buffer(to)) =
+        (e.ts[e.ty(data.args[0])], e.ts[e.ty(data.results[0])])
+    else {
+        return e.unsupported(&data.op, "no buffer", data.span);
+    };
+    let (from, to) = (e.module().mem.size(from).max(1), e.module().mem.size(to).max(1));
+    let handle = e.get(data.args[0]);
+    let by = e.index64(data.args[1]);
+    let at = e.times(handle[2], from);
+    let at = e.binary(Binary::Add, at, by);
+    let (size, zero) = (e.number(to), e.number(0));
+    // The division rounds down.
+    let rest = e.binary(Binary::RemSigned, at, size);
+    let below = e.compare(Compare::LessSigned, rest, zero);
+    let fix = e.select(below, size, zero);
+    let rest = e.binary(Binary::Add, rest, fix);
+    let whole = e.binary(Binary::Sub, at, rest);
+    let offset = if to == 1 { whole } else { e.binary(Binary::DivSigned, whole, size) };
+    let bytes = e.times(handle[1], from);
+    let bytes = e.binary(Binary::Add, bytes, handle[3]);
+    let some = e.compare(Compare::MoreOrEqualUnsigned, bytes, rest);
+    let left = e.binary(Binary::Sub, bytes, rest);
+    let left = e.select(some, left, zero);
+    let count = if to == 1 { left } else { e.binary(Binary::DivUnsigned, left, size) };
+    let part = match kind {
+        Rest::Kept => {
+            let counted = e.times(count, to);
+            e.binary(Binary::Sub, left, counted)
+        }
+        Rest::Dropped => zero,
+    };
+    let ptr = e.offset(handle[0], rest);
+    Ok([ptr, count, offset, part].into_iter().collect())
+}
+
+/// Initialises every private global of the threads.
+pub fn init_private<'m, A: Assembler<'m>>(e: &mut A) -> Res<'m, A> {
+    let module = e.module();
+    for (global, data) in module.globals.iter().filter(|(_, g)| g.space == Space::Private) {
+        let base = e.global(global)[0];
+        e.clear_private(base, module.mem.size(data.ty));
+        let Some(init) = data.init else { continue };
+        if e.plan().facts[init].wave {
+            let op = Op::GlobalRef(global);
+            return e.unsupported(&op, "a wave operation in an initial value", data.span);
+        }
+        let leaves = e.call_initial(init, data.span)?;
+        let results = &module.funcs[init].results;
+        for ((place, vals), slot) in mem_leaves(&module.mem, data.ty).iter().zip(&leaves).zip(results) {
+            if !has_handle(&module.mem, place.ty) {
+                scatter(e, slot.ty, vals, base, place.offset, &place.dims, data.span)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes a leaf that is in (arrays of) structs: one part for each.
+fn scatter<'m, A: Assembler<'m>>(
+    e: &mut A,
+    ty: Type,
+    vals: &[A::V],
+    base: A::V,
+    offset: u64,
+    dims: &[(u64, u64)],
+    span: Span,
+) -> Res<'m, A> {
+    let Some((&(n, stride), inner)) = dims.split_first() else {
+        return e.store_private(ty, vals, base, offset, span);
+    };
+    let Some(elem) = e.ts.element(ty).filter(|_| is_array(e.ts, ty)) else { return Ok(()) };
+    for k in 0..n {
+        let place = e.part(vals[0], elem, k);
+        let part = e.load(elem, place, span)?;
+        scatter(e, elem, &part, base, offset + k * stride, inner, span)?;
+    }
+    Ok(())
+}
+
+/// Emits `printf`.
+pub fn printf<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, format: &str) {
+    let kinds: Box<[Scalar]> = data.args.iter().map(|&a| e.scalar_of(a)).collect();
+    let words = e.memory(8 * data.args.len().max(1) as u64, false);
+    for (k, &arg) in data.args.iter().enumerate() {
+        e.store_word(e.one(arg), words, k);
+    }
+    let site = e.tables().site(Site::Printf(format.into(), kinds));
+    let site = e.constant(Scalar::I32, site as u64);
+    e.helper(Helper::Printf, &[site, words]);
+}
+
+/// Waits for the lanes that take part in the operation, and gathers their values.
+pub fn wave_gather<'m, A: Assembler<'m>>(e: &mut A, data: &InstData) -> Res<'m, A> {
+    let own = e.ty(data.args[0]);
+    let bytes = size(e.ts, own);
+    let vals = e.get(data.args[0]);
+    let from = if is_array(e.ts, own) {
+        vals[0]
+    } else {
+        let from = e.memory(bytes.max(1), false);
+        let place = e.part(from, own, 0);
+        e.store(own, &vals, place, data.span)?;
+        from
+    };
+    let to = e.memory(bytes.max(1) * u64::from(ir::WAVE_LANES), false);
+    let bytes = e.number(bytes);
+    let mask = e.helper_value(Helper::Wave, &[from, bytes, to]);
+    e.set(data.results[0], &[to]);
+    e.set(data.results[1], &[mask]);
+    Ok(())
+}
