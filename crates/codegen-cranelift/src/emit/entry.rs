@@ -24,11 +24,11 @@ impl Emitter<'_, '_> {
             let sp = self.b.ins().get_stack_pointer(I64);
             let limit = self.field(I64, offsets::STACK_LIMIT);
             let deep = self.b.ins().icmp(IntCC::UnsignedLessThan, sp, limit);
-            self.fail_if(deep, Site::NoStack(f.span));
+            native::emit::world::fail_if(&mut self, deep, Site::NoStack(f.span));
             let depth = self.b.ins().load(I32, plain(), self.ctx, offsets::DEPTH);
             let most = ir::interp::MAX_DEPTH as i64;
             let deep = self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, depth, most);
-            self.fail_if(deep, Site::TooDeep(f.span));
+            native::emit::world::fail_if(&mut self, deep, Site::TooDeep(f.span));
             let deeper = self.b.ins().iadd_imm_s(depth, 1);
             self.b.ins().store(plain(), deeper, self.ctx, offsets::DEPTH);
         }

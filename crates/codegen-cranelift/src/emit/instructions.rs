@@ -3,11 +3,12 @@
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::immediates::{Ieee32, Ieee64};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type as ClifType, Value, types::*};
-use ir::{Func, Inst, InstData, Math, Op, Scalar, Span, Type, TypeData, library};
+use ir::{AtomicOp, Builtin, Func, Inst, InstData, Math, Op, Path, Scalar, Span, Type, TypeData, library};
+use native::emit::cells::Access;
 use native::emit::{Assembler, Binary, Cast, Compare, Unary, numbers};
 use native::plan::Plan;
 use native::runtime::{Helper, Tables, libm_name, own_name};
-use native::types::{HANDLE_WORDS, Shape, flat, size};
+use native::types::{HANDLE_WORDS, flat, size};
 use smallvec::SmallVec;
 
 use super::aggregate::Indexed;
@@ -232,8 +233,7 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
 
     fn whole(&mut self, data: &InstData, ty: Type) -> Res<Vals> {
         if let (TypeData::Stack(elem), Op::Add) = (self.ts[ty], &data.op) {
-            let shape = self.cx.shape(Shape::of(self.ts, elem));
-            let (shape, empty) = (self.i64(shape), self.i64(self.cx.empty));
+            let (shape, empty) = self.shape(elem);
             let (a, b) = (self.one(data.args[0]), self.one(data.args[1]));
             let sum = self.helper_value(Helper::StackClone, &[a, shape, empty]);
             let loc = self.memory(8);
@@ -368,12 +368,91 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
         self.call_func(func, &[], span)
     }
 
-    fn cell(&mut self, inst: Inst) -> Res {
-        Emitter::cell(self, inst)
+    fn cell_memory(&mut self, cell: ir::Value, bytes: u64) -> Value {
+        match self.wanted.get(&cell) {
+            Some(&at) => at,
+            None => Emitter::memory(self, bytes),
+        }
     }
 
-    fn world(&mut self, data: &'m InstData) -> Res {
-        Emitter::world(self, data)
+    fn clear(&mut self, at: Value, bytes: u64) {
+        Emitter::clear(self, at, bytes);
+    }
+
+    fn cell_place(&mut self, _: &InstData, args: &[ir::Value], access: Access) -> Res<Place> {
+        Ok(Place { addr: Emitter::cell_place(self, args, access)?, offset: 0 })
+    }
+
+    fn loads_in_place(&self, _: Place) -> bool {
+        true
+    }
+
+    fn own(&mut self, ty: Type, vals: Vals) -> Vals {
+        let TypeData::Stack(elem) = self.ts[ty] else { return vals };
+        let (shape, empty) = self.shape(elem);
+        Vals::from_slice(&[self.helper_value(Helper::StackClone, &[vals[0], shape, empty])])
+    }
+
+    fn to_own(&mut self, ty: Type, vals: Vals, _: Place, _: Span) -> Res<Vals> {
+        Ok(self.own(ty, vals))
+    }
+
+    fn copy_of(&mut self, ty: Type, vals: Vals, _: Span) -> Res<Vals> {
+        let bytes = size(self.ts, ty);
+        let to = Emitter::memory(self, bytes);
+        self.copy(to, vals[0], bytes);
+        Ok(Vals::from_slice(&[to]))
+    }
+
+    fn add_whole(&mut self, data: &InstData, ty: Type, vals: Vals, place: Place) -> Res {
+        Emitter::add_whole(self, data, ty, vals[0], place.addr)
+    }
+
+    fn buffer_load(&mut self, data: &InstData, path: &Path) -> Res {
+        Emitter::buffer_load(self, data, path)
+    }
+
+    fn buffer_store(&mut self, data: &InstData, path: &Path) -> Res {
+        Emitter::buffer_store(self, data, path)
+    }
+
+    fn atomic(&mut self, data: &InstData, path: &Path, op: AtomicOp) -> Res {
+        Emitter::atomic(self, data, path, op)
+    }
+
+    fn barrier(&mut self, _: Span) -> Res {
+        self.helper(Helper::Barrier, &[]);
+        Ok(())
+    }
+
+    fn builtin(&mut self, builtin: Builtin, _: &InstData) -> Vals {
+        Emitter::builtin(self, builtin)
+    }
+
+    fn is_device(&self) -> bool {
+        false
+    }
+
+    fn check_alone(&self, _: &str, _: Span) -> Res {
+        Ok(())
+    }
+
+    fn stop_if(&mut self, c: Value, body: &mut dyn FnMut(&mut Self, Value)) {
+        let (bad, good) = (self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(bad);
+        self.branch(c, (bad, &[]), (good, &[]));
+        self.enter(bad);
+        body(self, c);
+        self.jump(good, &[]);
+        self.enter(good);
+    }
+
+    fn of_lane(&mut self, x: Value, _: Value) -> Value {
+        x
+    }
+
+    fn rare_helper(&mut self, helper: Helper, args: &[Value]) -> Option<Value> {
+        self.rare_call(helper, args)
     }
 
     fn control(&mut self, inst: Inst) -> Res {

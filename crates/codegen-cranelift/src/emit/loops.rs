@@ -196,7 +196,7 @@ impl<'m> Emitter<'_, 'm> {
         if let (Some(bound), false) = (info.max_iters, stacked.is_empty()) {
             let bound64 = self.i64(bound as i64);
             let over = self.b.ins().icmp(IntCC::UnsignedGreaterThan, n64, bound64);
-            self.fail_if(over, Site::MaxIters(bound, data.span));
+            native::emit::world::fail_if(self, over, Site::MaxIters(bound, data.span));
         }
         let mut headers = Vals::new();
         let mut stacks = Vals::new();
@@ -357,7 +357,7 @@ impl<'m> Emitter<'_, 'm> {
                 let limit = self.i64(bound as i64);
                 let over = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, lp.len, limit);
                 let over = self.b.ins().band(over, again);
-                self.fail_if(over, Site::MaxIters(bound, lp.data.span));
+                native::emit::world::fail_if(self, over, Site::MaxIters(bound, lp.data.span));
             }
         }
         let (body, out) = self.carry(lp, &results[1..=n]);

@@ -1,12 +1,11 @@
-//! Emits accesses of memory that the host sees, and the other effects: `printf`, `assert`, barriers.
+//! Emits accesses of memory that the host sees.
 
-use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{AtomicRmwOp, InstBuilder, Value, types::*};
-use ir::{AtomicOp, Builtin, Global, InstData, MemData, Op, Path, Scalar, Step, TypeData};
+use ir::{AtomicOp, Builtin, Global, InstData, Path, Scalar, TypeData};
 
 use super::{Emitter, Res, Vals, constant_memory, plain};
 use crate::types::clif;
-use ir::interp::Place as At;
 use native::emit::{Assembler, world};
 use native::runtime::{Helper, Site, atomic_code, offsets};
 use native::types::{HANDLE_BYTES, HANDLE_WORDS, size};
@@ -18,76 +17,6 @@ struct Place {
 }
 
 impl Emitter<'_, '_> {
-    /// Emits ops with side effects, or whose results depend on the environment.
-    pub(super) fn world(&mut self, data: &InstData) -> Res {
-        match &data.op {
-            Op::GlobalRef(_) | Op::BufferLen | Op::BufferOffset | Op::BufferCast(_) | Op::BufferAddress => {
-                world::handle(self, data)?;
-            }
-            Op::BufferLoad(path) => self.buffer_load(data, path)?,
-            Op::BufferStore(path) => self.buffer_store(data, path)?,
-            Op::Atomic(path, op) => self.atomic(data, path, *op)?,
-            Op::OnDevice => {
-                let no = self.b.ins().iconst(I8, 0);
-                self.set(data.results[0], &[no]);
-            }
-            Op::WaveGather => world::wave_gather(self, data)?,
-            Op::Barrier => {
-                self.helper(Helper::Barrier, &[]);
-            }
-            Op::Builtin(builtin) => {
-                let vals = self.builtin(*builtin);
-                self.set(data.results[0], &vals);
-            }
-            Op::Printf(format) => world::printf(self, data, format),
-            Op::Assert(message) => {
-                let c = self.one(data.args[0]);
-                let zero = self.b.ins().iconst(I8, 0);
-                let bad = self.b.ins().icmp(IntCC::Equal, c, zero);
-                self.fail_if(bad, Site::Assert(message.clone(), data.span));
-            }
-            Op::CheckFinite(what) => self.check_finite(data, what),
-            _ => return self.unsupported(&data.op, "unknown", data.span),
-        }
-        Ok(())
-    }
-
-    /// Stops the thread if a lane of the first operand is not finite; the message shows all operands.
-    fn check_finite(&mut self, data: &InstData, what: &str) {
-        let lanes = self.get(data.args[0]);
-        let s = self.scalar_of(data.args[0]);
-        let mut bad = None;
-        for &lane in &lanes {
-            // The difference x - x is NaN for an infinity and for NaN, and 0 for all other numbers.
-            let x = if s == Scalar::F16 { self.widen(lane) } else { lane };
-            let rest = self.b.ins().fsub(x, x);
-            let is_bad = self.b.ins().fcmp(FloatCC::Unordered, rest, rest);
-            bad = Some(match bad {
-                Some(bad) => self.b.ins().bor(bad, is_bad),
-                None => is_bad,
-            });
-        }
-        if let Some(bad) = bad {
-            let (stop, go_on) = (self.b.create_block(), self.b.create_block());
-            self.b.set_cold_block(stop);
-            self.branch(bad, (stop, &[]), (go_on, &[]));
-            self.enter(stop);
-            let all: Vec<Vals> = data.args.iter().map(|&arg| self.get(arg)).collect();
-            let kinds = data.args.iter().zip(&all).map(|(&arg, lanes)| (self.scalar_of(arg), lanes.len()));
-            let kinds: Box<[(Scalar, usize)]> = kinds.collect();
-            let words = self.memory(8 * all.iter().map(|lanes| lanes.len() as u64).sum::<u64>());
-            for (k, &x) in all.iter().flatten().enumerate() {
-                self.b.ins().store(plain(), x, words, 8 * k as i32);
-            }
-            let site = self.cx.site(Site::NotFinite(what.into(), kinds, data.span));
-            let site = self.b.ins().iconst(I32, site);
-            self.rare_call(Helper::NotFinite, &[site, words]);
-            self.jump(go_on, &[]);
-            self.enter(go_on);
-        }
-        self.set(data.results[0], &lanes);
-    }
-
     /// The handle of a global.
     pub(super) fn global(&mut self, global: Global) -> Vals {
         let at = global.as_u32() as i32 * 16;
@@ -98,7 +27,7 @@ impl Emitter<'_, '_> {
         Vals::from_slice(&[ptr, count, none, none])
     }
 
-    fn builtin(&mut self, builtin: Builtin) -> Vals {
+    pub(super) fn builtin(&mut self, builtin: Builtin) -> Vals {
         let (at, n) = match builtin {
             Builtin::DispatchThreadId => (offsets::THREAD, 3),
             Builtin::GroupId => (offsets::GROUP, 3),
@@ -131,52 +60,23 @@ impl Emitter<'_, '_> {
         let first = self.b.ins().iadd(handle[0], bytes);
         let mut addr = first;
         let mut within = None;
-        let (mut at, mut fixed, mut dynamic) = (At::Mem(elem), 0u64, args[2..].iter());
-        for step in &path.0 {
-            let (n, next, stride) = match at {
-                At::Lane(_) => return self.unsupported(&data.op, "a path into a number", data.span),
-                At::Row(s, n) => (n, At::Lane(s), s.bytes() as u64),
-                At::Mem(ty) => match &mem[ty] {
-                    MemData::Scalar(_) | MemData::Handle(_) => {
-                        return self.unsupported(&data.op, "a path into a number", data.span);
-                    }
-                    MemData::Vector(s, n) => (*n, At::Lane(*s), s.bytes() as u64),
-                    MemData::Array(t, n) => (*n, At::Mem(*t), mem.size(*t)),
-                    MemData::Matrix(s, r, c, _) => (*r, At::Row(*s, *c), (s.bytes() * c) as u64),
-                    MemData::Struct { fields, .. } => {
-                        let Step::Static(idx) = *step else {
-                            return self.unsupported(&data.op, "a dynamic field", data.span);
-                        };
-                        fixed += mem.field_offset(ty, idx as usize);
-                        at = At::Mem(fields[idx as usize].1);
-                        continue;
-                    }
-                },
-            };
-            match *step {
-                Step::Static(idx) => fixed += idx as u64 * stride,
-                Step::Dynamic => {
-                    let Some(&idx) = dynamic.next() else {
-                        return self.unsupported(&data.op, "a path without its index", data.span);
-                    };
-                    let k = self.index64(idx);
-                    if self.upper_bound(idx).is_none_or(|max| max >= n as u64) {
-                        let len = self.i64(n as i64);
-                        let below = self.b.ins().icmp(IntCC::UnsignedLessThan, k, len);
-                        within = Some(self.both(within, below));
-                    }
-                    let bytes = self.mul_imm(k, stride);
-                    addr = self.b.ins().iadd(addr, bytes);
-                }
+        let steps = world::steps(self, data, elem, path, &args[2..])?;
+        for (idx, n, stride) in steps.dynamic {
+            let k = self.index64(idx);
+            if self.upper_bound(idx).is_none_or(|max| max >= n) {
+                let len = self.i64(n as i64);
+                let below = self.b.ins().icmp(IntCC::UnsignedLessThan, k, len);
+                within = Some(self.both(within, below));
             }
-            at = next;
+            let bytes = self.mul_imm(k, stride);
+            addr = self.b.ins().iadd(addr, bytes);
         }
-        let addr = self.add_imm(addr, fixed as i64);
+        let addr = self.add_imm(addr, steps.fixed as i64);
         if self.cx.plan.partial.contains(&elem) {
             // The leaf may be in the present part of the partial last element.
             let last = self.b.ins().icmp(IntCC::Equal, i, handle[1]);
             let start = self.b.ins().isub(addr, first);
-            let end = self.add_imm(start, at.bytes(mem) as i64);
+            let end = self.add_imm(start, steps.bytes as i64);
             let fits = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, end, handle[3]);
             let here = self.b.ins().band(last, fits);
             inside = self.b.ins().bor(inside, here);
@@ -185,12 +85,12 @@ impl Emitter<'_, '_> {
         if self.cx.options.trap {
             let zero = self.b.ins().iconst(I8, 0);
             let outside = self.b.ins().icmp(IntCC::Equal, inside, zero);
-            self.fail_if(outside, Site::OutOfRange(data.span));
+            world::fail_if(self, outside, Site::OutOfRange(data.span));
         }
         Ok(Place { addr, inside })
     }
 
-    fn buffer_load(&mut self, data: &InstData, path: &Path) -> Res {
+    pub(super) fn buffer_load(&mut self, data: &InstData, path: &Path) -> Res {
         let result = data.results[0];
         let ty = self.ty(result);
         let place = self.buffer_place(data, path, &data.args)?;
@@ -270,7 +170,7 @@ impl Emitter<'_, '_> {
         self.ts.scalar_of(ty).is_none()
     }
 
-    fn buffer_store(&mut self, data: &InstData, path: &Path) -> Res {
+    pub(super) fn buffer_store(&mut self, data: &InstData, path: &Path) -> Res {
         let (&x, args) = data.args.split_last().expect("a store has operands");
         let ty = self.ty(x);
         if self.has_buffers(ty) {
@@ -284,7 +184,7 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    fn atomic(&mut self, data: &InstData, path: &Path, op: AtomicOp) -> Res {
+    pub(super) fn atomic(&mut self, data: &InstData, path: &Path, op: AtomicOp) -> Res {
         let result = data.results[0];
         let TypeData::Scalar(s) = self.ts[self.ty(result)] else {
             return self.unsupported(&data.op, "on more than a number", data.span);

@@ -36,7 +36,7 @@ use crate::compile::Queue;
 use crate::types::{parts, returns};
 use native::emit::Walk;
 use native::plan::Plan;
-use native::runtime::{Helper, Site, Tables, Word, offsets};
+use native::runtime::{Helper, Tables, Word, offsets};
 use native::types::{Shape, is_array};
 use native::{Options, Unsupported};
 
@@ -86,11 +86,6 @@ pub(crate) struct ModuleCx<'m> {
 }
 
 impl ModuleCx<'_> {
-    /// Adds a place and returns its number.
-    pub(crate) fn site(&mut self, site: Site) -> i64 {
-        self.tables.site(site)
-    }
-
     /// The address of a shape, which stays valid.
     pub(crate) fn shape(&mut self, shape: Shape) -> i64 {
         self.tables.shape(shape).1
@@ -268,19 +263,6 @@ impl<'a, 'm> Emitter<'a, 'm> {
         let func = self.cx.jit.declare_func_in_func(id, self.b.func);
         self.refs.insert(id, func);
         func
-    }
-
-    /// Stops the program with the message of a site if `c` is nonzero.
-    pub(crate) fn fail_if(&mut self, c: Value, site: Site) {
-        let (bad, good) = (self.b.create_block(), self.b.create_block());
-        self.b.set_cold_block(bad);
-        self.branch(c, (bad, &[]), (good, &[]));
-        self.enter(bad);
-        let site = self.cx.site(site);
-        let site = self.b.ins().iconst(I32, site);
-        self.rare_call(Helper::Fail, &[site]);
-        self.jump(good, &[]);
-        self.enter(good);
     }
 
     /// Emits the instructions of a region.

@@ -105,11 +105,11 @@ impl Emitter<'_, '_> {
             let sp = self.w.cast("ptrtoint", sp, El::I64);
             let limit = self.field_of(El::I64, offsets::STACK_LIMIT);
             let deep = self.w.compare("icmp ult", sp, limit);
-            self.fail_if(deep, Site::NoStack(f.span));
+            native::emit::world::fail_if(&mut self, deep, Site::NoStack(f.span));
             let depth = self.context_word(offsets::DEPTH);
             let most = Val::i32(ir::interp::MAX_DEPTH as i64);
             let deep = self.w.compare("icmp uge", depth, most);
-            self.fail_if(deep, Site::TooDeep(f.span));
+            native::emit::world::fail_if(&mut self, deep, Site::TooDeep(f.span));
             self.count_depth(depth, 1);
         }
         self.begin_path(func);

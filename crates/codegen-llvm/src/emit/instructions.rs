@@ -4,7 +4,8 @@
 //! shift amounts are masked, conversions saturate. No instruction has a flag that allows other results. A
 //! value that increases from lane to lane by the same step keeps that form where it can.
 
-use ir::{Func, Inst, InstData, Math, Op, Scalar, Span, Type, TypeData, library};
+use ir::{AtomicOp, Builtin, Func, Inst, InstData, Math, Op, Path, Scalar, Span, Type, TypeData, library};
+use native::emit::cells::Access;
 use native::emit::{Assembler, Binary, Cast, Compare, Unary, numbers};
 use native::plan::Plan;
 use native::runtime::{Helper, Tables, libm_name, offsets};
@@ -381,12 +382,99 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
         self.call_func(func, &[], span)
     }
 
-    fn cell(&mut self, inst: Inst) -> Res {
-        Emitter::cell(self, inst)
+    fn cell_memory(&mut self, cell: ir::Value, bytes: u64) -> Val {
+        self.cell_mask.insert(cell, self.mask);
+        Emitter::memory(self, bytes, self.varies(cell))
     }
 
-    fn world(&mut self, data: &'m InstData) -> Res {
-        Emitter::world(self, data)
+    fn clear(&mut self, at: Val, bytes: u64) {
+        Emitter::clear(self, at, bytes * self.scale(at));
+    }
+
+    fn cell_place(&mut self, data: &InstData, args: &[ir::Value], access: Access) -> Res<Place> {
+        Emitter::cell_place(self, data, args, access)
+    }
+
+    fn loads_in_place(&self, place: Place) -> bool {
+        !place.addr.var
+    }
+
+    fn own(&mut self, ty: Type, vals: Vals) -> Vals {
+        let TypeData::Stack(elem) = self.ts[ty] else { return vals };
+        let shape = self.shape(elem, vals[0].wide);
+        let copy = self.helper_value(Helper::StackClone, &[vals[0], shape, Val::name(El::Ptr, "@rt_empty")]);
+        Vals::from_slice(&[Val { wide: vals[0].wide, ..copy }])
+    }
+
+    fn to_own(&mut self, ty: Type, vals: Vals, place: Place, span: Span) -> Res<Vals> {
+        let vals = Emitter::fit(self, ty, vals, place.addr.wide, span)?;
+        if place.mask.is_some() && matches!(self.ts[ty], TypeData::Stack(_)) {
+            return self.no_lanes("a stack that is replaced in some lanes", span);
+        }
+        Ok(self.own(ty, vals))
+    }
+
+    fn copy_of(&mut self, ty: Type, vals: Vals, span: Span) -> Res<Vals> {
+        let to = Emitter::memory(self, size(self.ts, ty), vals[0].wide);
+        Emitter::store(self, ty, &vals, Place::local(to), span)?;
+        Ok(Vals::from_slice(&[to]))
+    }
+
+    fn add_whole(&mut self, data: &InstData, ty: Type, vals: Vals, place: Place) -> Res {
+        Emitter::add_whole(self, data, ty, vals, place)
+    }
+
+    fn buffer_load(&mut self, data: &InstData, path: &Path) -> Res {
+        Emitter::buffer_load(self, data, path)
+    }
+
+    fn buffer_store(&mut self, data: &InstData, path: &Path) -> Res {
+        Emitter::buffer_store(self, data, path)
+    }
+
+    fn atomic(&mut self, data: &InstData, path: &Path, op: AtomicOp) -> Res {
+        Emitter::atomic(self, data, path, op)
+    }
+
+    fn barrier(&mut self, span: Span) -> Res {
+        if self.mask.is_some() {
+            return self.no_lanes("a barrier that not all lanes reach", span);
+        }
+        self.helper(Helper::Barrier, &[]);
+        Ok(())
+    }
+
+    fn builtin(&mut self, builtin: Builtin, data: &InstData) -> Vals {
+        Emitter::builtin(self, builtin, self.varies(data.results[0]))
+    }
+
+    /// Among LLVM's targets, only devices have waves.
+    fn is_device(&self) -> bool {
+        self.cx.has_waves
+    }
+
+    fn check_alone(&self, what: &str, span: Span) -> Res {
+        if self.lanes > 1 { self.no_lanes(what, span) } else { Ok(()) }
+    }
+
+    fn stop_if(&mut self, c: Val, body: &mut dyn FnMut(&mut Self, Val)) {
+        let (bad, good) = (self.w.new_block(), self.w.new_block());
+        let c = self.for_any(c);
+        let stop = self.any(c);
+        self.w.branch(stop, bad, good, ", !prof !9");
+        self.w.enter(bad);
+        let lane = self.name_lane(c);
+        body(self, lane);
+        self.w.jump(good);
+        self.w.enter(good);
+    }
+
+    fn of_lane(&mut self, x: Val, lane: Val) -> Val {
+        self.w.lane(x, lane)
+    }
+
+    fn rare_helper(&mut self, helper: Helper, args: &[Val]) -> Option<Val> {
+        self.helper(helper, args)
     }
 
     fn control(&mut self, inst: Inst) -> Res {

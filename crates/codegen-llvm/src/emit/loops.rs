@@ -287,7 +287,7 @@ impl<'m> Emitter<'_, 'm> {
         if let (Some(bound), false) = (info.max_iters, stacks.is_empty()) {
             let n64 = self.extend(El::I64, false, n_each);
             let over = self.w.compare("icmp ugt", n64, Val::i64(bound as i64));
-            self.fail_if(over, Site::MaxIters(bound, data.span));
+            native::emit::world::fail_if(self, over, Site::MaxIters(bound, data.span));
         }
         let n = if divergent {
             let n = self.active_or_zero(n_each);
@@ -434,7 +434,7 @@ impl<'m> Emitter<'_, 'm> {
             if let Some(bound) = info.max_iters {
                 let over = self.w.compare("icmp uge", own_next[0], Val::i64(bound as i64));
                 let over = self.w.binary("and", over, again);
-                self.fail_if(over, Site::MaxIters(bound, data.span));
+                native::emit::world::fail_if(self, over, Site::MaxIters(bound, data.span));
             }
             own_next[0] = self.w.binary("add nuw", own_next[0], Val::i64(1));
         }

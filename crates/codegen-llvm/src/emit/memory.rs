@@ -1,7 +1,6 @@
-//! Emits accesses of memory that the host sees, and the other effects: `assert`, `printf`, barriers.
+//! Emits accesses of memory that the host sees.
 
-use ir::interp::Place as At;
-use ir::{AtomicOp, Builtin, InstData, MemData, Op, Path, Scalar, Space, Step, TypeData};
+use ir::{AtomicOp, Builtin, InstData, Op, Path, Scalar, Space, TypeData};
 use native::emit::{Assembler, numbers, world};
 use native::runtime::{Helper, Site, atomic_code, offsets};
 use native::types::{HANDLE_BYTES, size};
@@ -11,77 +10,6 @@ use super::{Emitter, Res, el};
 use crate::text::{El, Val, Vals};
 
 impl Emitter<'_, '_> {
-    /// Emits ops with side effects, or whose results depend on the environment.
-    pub(super) fn world(&mut self, data: &InstData) -> Res {
-        match &data.op {
-            Op::GlobalRef(_) | Op::BufferLen | Op::BufferOffset | Op::BufferCast(_) | Op::BufferAddress => {
-                world::handle(self, data)?;
-            }
-            Op::BufferLoad(path) => self.buffer_load(data, path)?,
-            Op::BufferStore(path) => self.buffer_store(data, path)?,
-            Op::Atomic(path, op) => self.atomic(data, path, *op)?,
-            Op::OnDevice => {
-                // Among LLVM's targets, only devices have waves.
-                let is_device = Val::bool(self.cx.has_waves);
-                self.set(data.results[0], &[is_device]);
-            }
-            Op::WaveGather if self.lanes > 1 => return self.no_lanes("a wave operation", data.span),
-            Op::WaveGather => world::wave_gather(self, data)?,
-            Op::Barrier => {
-                if self.mask.is_some() {
-                    return self.no_lanes("a barrier that not all lanes reach", data.span);
-                }
-                self.helper(Helper::Barrier, &[]);
-            }
-            Op::Builtin(builtin) => {
-                let vals = self.builtin(*builtin, self.varies(data.results[0]));
-                self.set(data.results[0], &vals);
-            }
-            Op::Printf(format) => world::printf(self, data, format),
-            Op::Assert(message) => {
-                let c = self.one(data.args[0]);
-                let bad = self.w.binary("xor", c, Val::bool(true));
-                self.fail_if(bad, Site::Assert(message.clone(), data.span));
-            }
-            Op::CheckFinite(what) => self.check_finite(data, what),
-            _ => return self.unsupported(&data.op, "unknown", data.span),
-        }
-        Ok(())
-    }
-
-    /// Stops the thread if a component of the first operand is not finite; the message shows all operands.
-    fn check_finite(&mut self, data: &InstData, what: &str) {
-        let parts = self.get(data.args[0]);
-        let s = self.scalar_of(data.args[0]);
-        let mut bad = Val::bool(false);
-        for &part in &parts {
-            // The difference x - x is NaN for an infinity and for NaN, and 0 for all other numbers.
-            let x = if s == Scalar::F16 { self.widen(part) } else { part };
-            let rest = self.w.binary("fsub", x, x);
-            let is_bad = self.w.compare("fcmp uno", rest, rest);
-            bad = self.w.binary("or", bad, is_bad);
-        }
-        let bad = self.for_any(bad);
-        let any = self.any(bad);
-        let (stop, go_on) = (self.w.new_block(), self.w.new_block());
-        self.w.branch(any, stop, go_on, ", !prof !9");
-        self.w.enter(stop);
-        let lane = self.name_lane(bad);
-        let all: Vec<Vals> = data.args.iter().map(|&arg| self.get(arg)).collect();
-        let kinds = data.args.iter().zip(&all).map(|(&arg, parts)| (self.scalar_of(arg), parts.len()));
-        let kinds: Box<[(Scalar, usize)]> = kinds.collect();
-        let words = self.memory(8 * all.iter().map(|parts| parts.len() as u64).sum::<u64>(), false);
-        for (k, &x) in all.iter().flatten().enumerate() {
-            let x = self.w.lane(x, lane);
-            self.word_to(x, words, k);
-        }
-        let site = self.cx.tables.site(Site::NotFinite(what.into(), kinds, data.span));
-        self.helper(Helper::NotFinite, &[Val::i32(site), words]);
-        self.w.jump(go_on);
-        self.w.enter(go_on);
-        self.set(data.results[0], &parts);
-    }
-
     /// Writes a number to word `k` of the operands of a helper.
     pub(super) fn word_to(&mut self, x: Val, words: Val, k: usize) {
         let at = self.w.offset(words, Val::i64(8 * k as i64));
@@ -126,7 +54,7 @@ impl Emitter<'_, '_> {
         self.w.load(El::I32, true, at, &note)
     }
 
-    fn builtin(&mut self, builtin: Builtin, varying: bool) -> Vals {
+    pub(super) fn builtin(&mut self, builtin: Builtin, varying: bool) -> Vals {
         let (at, n) = match builtin {
             Builtin::DispatchThreadId => (offsets::THREAD, 3),
             Builtin::GroupId => (offsets::GROUP, 3),
@@ -202,72 +130,41 @@ impl Emitter<'_, '_> {
             signed: self.scalar_of(args[1]).is_signed_int(),
             certain: Val::bool(true),
         });
-        let (mut at, mut fixed, mut dynamic) = (At::Mem(elem), 0u64, args[2..].iter());
-        for step in &path.0 {
-            let (n, next, stride) = match at {
-                At::Lane(_) => return self.unsupported(&data.op, "a path into a number", data.span),
-                At::Row(s, n) => (n, At::Lane(s), s.bytes() as u64),
-                At::Mem(ty) => match &mem[ty] {
-                    MemData::Scalar(_) | MemData::Handle(_) => {
-                        return self.unsupported(&data.op, "a path into a number", data.span);
-                    }
-                    MemData::Vector(s, n) => (*n, At::Lane(*s), s.bytes() as u64),
-                    MemData::Array(t, n) => (*n, At::Mem(*t), mem.size(*t)),
-                    MemData::Matrix(s, r, c, _) => (*r, At::Row(*s, *c), (s.bytes() * c) as u64),
-                    MemData::Struct { fields, .. } => {
-                        let Step::Static(idx) = *step else {
-                            return self.unsupported(&data.op, "a dynamic field", data.span);
-                        };
-                        fixed += mem.field_offset(ty, idx as usize);
-                        at = At::Mem(fields[idx as usize].1);
-                        continue;
-                    }
-                },
-            };
-            match *step {
-                Step::Static(idx) => fixed += idx as u64 * stride,
-                Step::Dynamic => {
-                    let Some(&idx) = dynamic.next() else {
-                        return self.unsupported(&data.op, "a path without its index", data.span);
-                    };
-                    let k = self.index64(idx);
-                    let certain = self.upper_bound(idx).is_some_and(|max| max < n as u64);
-                    let below = if certain {
-                        Val::bool(true)
-                    } else {
-                        self.w.compare("icmp ult", k, Val::i64(n as i64))
-                    };
-                    within = self.both(within, Some(below));
-                    let bytes = self.times(k, stride);
-                    if partial {
-                        end = self.w.binary("add", end, bytes);
-                    }
-                    addr = self.w.offset(addr, bytes);
-                    elements = match elements {
-                        Some(e) if !k.var => {
-                            let first = self.w.offset(e.first, bytes);
-                            Some(Elements { first, certain: self.w.binary("and", e.certain, below), ..e })
-                        }
-                        _ => None,
-                    };
-                    block = match block {
-                        Some((at, step, all)) if !k.var => {
-                            let all = self.w.binary("and", all, below);
-                            Some((self.w.offset(at, bytes), step, all))
-                        }
-                        _ => None,
-                    };
-                }
+        let steps = world::steps(self, data, elem, path, &args[2..])?;
+        for (idx, n, stride) in steps.dynamic {
+            let k = self.index64(idx);
+            let certain = self.upper_bound(idx).is_some_and(|max| max < n);
+            let below =
+                if certain { Val::bool(true) } else { self.w.compare("icmp ult", k, Val::i64(n as i64)) };
+            within = self.both(within, Some(below));
+            let bytes = self.times(k, stride);
+            if partial {
+                end = self.w.binary("add", end, bytes);
             }
-            at = next;
+            addr = self.w.offset(addr, bytes);
+            elements = match elements {
+                Some(e) if !k.var => {
+                    let first = self.w.offset(e.first, bytes);
+                    Some(Elements { first, certain: self.w.binary("and", e.certain, below), ..e })
+                }
+                _ => None,
+            };
+            block = match block {
+                Some((at, step, all)) if !k.var => {
+                    let all = self.w.binary("and", all, below);
+                    Some((self.w.offset(at, bytes), step, all))
+                }
+                _ => None,
+            };
         }
+        let fixed = steps.fixed;
         let addr = self.w.offset(addr, Val::i64(fixed as i64));
         let block = block.map(|(at, step, all)| (self.w.offset(at, Val::i64(fixed as i64)), step, all));
         let elements =
             elements.map(|e| Elements { first: self.w.offset(e.first, Val::i64(fixed as i64)), ..e });
         if partial {
             let last = self.w.compare("icmp eq", i, handle[1]);
-            let end = self.w.binary("add", end, Val::i64((fixed + at.bytes(mem)) as i64));
+            let end = self.w.binary("add", end, Val::i64((fixed + steps.bytes) as i64));
             let fits = self.w.compare("icmp ule", end, handle[3]);
             let here = self.w.binary("and", last, fits);
             inside = self.w.binary("or", inside, here);
@@ -275,7 +172,7 @@ impl Emitter<'_, '_> {
         inside = self.both(within, Some(inside)).unwrap_or(inside);
         if self.cx.options.trap {
             let outside = self.w.binary("xor", inside, Val::bool(true));
-            self.fail_if(outside, Site::OutOfRange(data.span));
+            world::fail_if(self, outside, Site::OutOfRange(data.span));
         }
         Ok(Place { addr, inside: Some(inside), class, of_stack: false, mask: self.mask, block, elements })
     }
@@ -290,7 +187,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    fn buffer_load(&mut self, data: &InstData, path: &Path) -> Res {
+    pub(super) fn buffer_load(&mut self, data: &InstData, path: &Path) -> Res {
         let result = data.results[0];
         let ty = self.ty(result);
         let place = self.buffer_place(data, path, &data.args)?;
@@ -331,7 +228,7 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    fn buffer_store(&mut self, data: &InstData, path: &Path) -> Res {
+    pub(super) fn buffer_store(&mut self, data: &InstData, path: &Path) -> Res {
         let (&x, args) = data.args.split_last().expect("a store has operands");
         let ty = self.ty(x);
         if self.ts.scalar_of(ty).is_none() {
@@ -343,7 +240,7 @@ impl Emitter<'_, '_> {
         self.store(ty, &vals, place, data.span)
     }
 
-    fn atomic(&mut self, data: &InstData, path: &Path, op: AtomicOp) -> Res {
+    pub(super) fn atomic(&mut self, data: &InstData, path: &Path, op: AtomicOp) -> Res {
         let result = data.results[0];
         let TypeData::Scalar(s) = self.ts[self.ty(result)] else {
             return self.unsupported(&data.op, "on more than a number", data.span);

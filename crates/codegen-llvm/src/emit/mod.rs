@@ -38,7 +38,7 @@ use cranelift_entity::EntitySet;
 use ir::{Func, Region, Scalar, Slot, Span, Type};
 use native::emit::{Assembler, Walk};
 use native::plan::Plan;
-use native::runtime::{Helper, Site, Tables, Word};
+use native::runtime::{Tables, Word};
 use native::{Options, Unsupported};
 use rustc_hash::FxHashMap;
 
@@ -311,22 +311,6 @@ impl<'a, 'm> Emitter<'a, 'm> {
         let bits = self.mask_bits(c);
         self.w.intrinsic("cttz", &[bits], ", i1 true")
     }
-
-    /// Stops the program with the message of a site if `c` holds for an active lane.
-    pub(crate) fn fail_if(&mut self, c: Val, site: Site) {
-        let (bad, good) = (self.w.new_block(), self.w.new_block());
-        let c = self.for_any(c);
-        let stop = self.any(c);
-        self.w.branch(stop, bad, good, ", !prof !9");
-        self.w.enter(bad);
-        self.name_lane(c);
-        let site = self.cx.tables.site(site);
-        self.helper(Helper::Fail, &[Val::i32(site)]);
-        self.w.jump(good);
-        self.w.enter(good);
-    }
-
-    // ---- ops
 
     /// Emits the instructions of a region.
     pub(crate) fn region(&mut self, region: Region) -> Res {

@@ -6,13 +6,17 @@
 //! dereferences: the values of the function, and what is known of its structure.
 
 mod aggregate;
+pub mod cells;
 pub mod numbers;
 pub mod world;
 
 use std::ops::DerefMut;
 
 use cranelift_entity::{EntitySet, SecondaryMap};
-use ir::{Func, Function, Inst, InstData, Math, Op, Region, Scalar, Span, Type, TypeData, Types};
+use ir::{
+    AtomicOp, Builtin, Func, Function, Inst, InstData, Math, Op, Path, Region, Scalar, Span, Type, TypeData,
+    Types,
+};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -385,10 +389,61 @@ pub trait Assembler<'m>: DerefMut<Target = Walk<'m, <Self as Assembler<'m>>::V>>
     /// Calls the function that computes the initial value of a global.
     fn call_initial(&mut self, func: Func, span: Span) -> Res<'m, Self, Vec<Vals<Self::V>>>;
 
-    /// Emits an op on cells.
-    fn cell(&mut self, inst: Inst) -> Res<'m, Self>;
-    /// Emits an op with side effects, or whose results depend on the environment.
-    fn world(&mut self, data: &'m InstData) -> Res<'m, Self>;
+    /// The memory for a cell.
+    fn cell_memory(&mut self, cell: ir::Value, bytes: u64) -> Self::V;
+    /// Writes zeros to the memory of a cell.
+    fn clear(&mut self, at: Self::V, bytes: u64);
+    /// The place of the part of a cell that `cell, i…` selects.
+    fn cell_place(
+        &mut self,
+        data: &InstData,
+        args: &[ir::Value],
+        access: cells::Access,
+    ) -> Res<'m, Self, Self::Place>;
+    /// Returns true if the value of an array or stack at the place is its address.
+    fn loads_in_place(&self, place: Self::Place) -> bool;
+    /// Converts a value to one that a cell can own: a stack is copied.
+    fn own(&mut self, ty: Type, vals: Vals<Self::V>) -> Vals<Self::V>;
+    /// As [`Self::own`], for a cell that contains the place.
+    fn to_own(
+        &mut self,
+        ty: Type,
+        vals: Vals<Self::V>,
+        place: Self::Place,
+        span: Span,
+    ) -> Res<'m, Self, Vals<Self::V>>;
+    /// A copy of an array.
+    fn copy_of(&mut self, ty: Type, vals: Vals<Self::V>, span: Span) -> Res<'m, Self, Vals<Self::V>>;
+    /// Adds an array or a stack to the one at a place.
+    fn add_whole(
+        &mut self,
+        data: &InstData,
+        ty: Type,
+        vals: Vals<Self::V>,
+        place: Self::Place,
+    ) -> Res<'m, Self>;
+
+    /// Loads a value from a buffer.
+    fn buffer_load(&mut self, data: &InstData, path: &Path) -> Res<'m, Self>;
+    /// Writes a value to a buffer.
+    fn buffer_store(&mut self, data: &InstData, path: &Path) -> Res<'m, Self>;
+    /// Emits an atomic op.
+    fn atomic(&mut self, data: &InstData, path: &Path, op: AtomicOp) -> Res<'m, Self>;
+    /// Waits for the other threads of the group.
+    fn barrier(&mut self, span: Span) -> Res<'m, Self>;
+    /// The components of an ID of the threads.
+    fn builtin(&mut self, builtin: Builtin, data: &InstData) -> Vals<Self::V>;
+    /// Returns true if the code is for a device.
+    fn is_device(&self) -> bool;
+    /// Returns an error if several threads run at a time.
+    fn check_alone(&self, what: &str, span: Span) -> Res<'m, Self>;
+    /// Emits code that hardly ever runs: if `c` holds for a thread, whose lane is passed on.
+    fn stop_if(&mut self, c: Self::V, body: &mut dyn FnMut(&mut Self, Self::V));
+    /// The number of a lane.
+    fn of_lane(&mut self, x: Self::V, lane: Self::V) -> Self::V;
+    /// Calls a function of the runtime in code that hardly ever runs.
+    fn rare_helper(&mut self, helper: Helper, args: &[Self::V]) -> Option<Self::V>;
+
     /// Emits calls and the ops that hold regions.
     fn control(&mut self, inst: Inst) -> Res<'m, Self>;
 
@@ -462,7 +517,7 @@ pub fn inst<'m, A: Assembler<'m>>(e: &mut A, inst: Inst) -> Res<'m, A> {
         Op::Construct | Op::Splat | Op::Extract(_) | Op::Insert(_) | Op::Index => {
             aggregate::aggregate(e, data)
         }
-        Op::Local | Op::Load | Op::Store | Op::AddTo | Op::SubCell => e.cell(inst),
+        Op::Local | Op::Load | Op::Store | Op::AddTo | Op::SubCell => cells::cell(e, inst),
         Op::GlobalRef(_)
         | Op::BufferLoad(_)
         | Op::BufferStore(_)
@@ -477,7 +532,7 @@ pub fn inst<'m, A: Assembler<'m>>(e: &mut A, inst: Inst) -> Res<'m, A> {
         | Op::Builtin(_)
         | Op::Printf(_)
         | Op::Assert(_)
-        | Op::CheckFinite(_) => e.world(data),
+        | Op::CheckFinite(_) => world::world(e, data),
         Op::Call(_) | Op::If | Op::Switch(_) | Op::For(_) | Op::Loop(_) => e.control(inst),
         Op::CallDerivative(..)
         | Op::CallTransposeOf(_)

@@ -3,14 +3,149 @@
 //! A handle is the address of the first element, the number of elements, an element offset that is added to
 //! every index, and the number of bytes that there are of one more, partial element.
 
-use ir::{InstData, Op, Rest, Scalar, Space, Span, Type, TypeData};
+use ir::interp::Place as Part;
+use ir::{InstData, MemData, MemType, Op, Path, Rest, Scalar, Space, Span, Step, Type, TypeData};
 
 use super::{Assembler, Binary, Cast, Compare, Res, Vals};
 use crate::runtime::{Helper, Site};
 use crate::types::{has_handle, is_array, mem_leaves, size};
 
+/// Emits ops with side effects, or whose results depend on the environment.
+pub(super) fn world<'m, A: Assembler<'m>>(e: &mut A, data: &InstData) -> Res<'m, A> {
+    match &data.op {
+        Op::BufferLoad(path) => e.buffer_load(data, path),
+        Op::BufferStore(path) => e.buffer_store(data, path),
+        Op::Atomic(path, op) => e.atomic(data, path, *op),
+        Op::Barrier => e.barrier(data.span),
+        Op::WaveGather => wave_gather(e, data),
+        Op::OnDevice => {
+            let is_device = e.is_device();
+            let is_device = e.constant(Scalar::Bool, is_device.into());
+            e.set(data.results[0], &[is_device]);
+            Ok(())
+        }
+        Op::Builtin(builtin) => {
+            let vals = e.builtin(*builtin, data);
+            e.set(data.results[0], &vals);
+            Ok(())
+        }
+        Op::Printf(format) => {
+            printf(e, data, format);
+            Ok(())
+        }
+        Op::Assert(message) => {
+            let no = e.constant(Scalar::Bool, 0);
+            let bad = e.compare(Compare::Equal, e.one(data.args[0]), no);
+            fail_if(e, bad, Site::Assert(message.clone(), data.span));
+            Ok(())
+        }
+        Op::CheckFinite(what) => {
+            check_finite(e, data, what);
+            Ok(())
+        }
+        _ => handle(e, data),
+    }
+}
+
+/// The number of a site.
+fn site<'m, A: Assembler<'m>>(e: &mut A, site: Site) -> A::V {
+    let number = e.tables().site(site);
+    e.constant(Scalar::I32, number as u64)
+}
+
+/// Stops the program with the message of a site if `c` holds for a thread.
+pub fn fail_if<'m, A: Assembler<'m>>(e: &mut A, c: A::V, failure: Site) {
+    e.stop_if(c, &mut |e, _| {
+        let site = site(e, failure.clone());
+        e.rare_helper(Helper::Fail, &[site]);
+    });
+}
+
+/// Stops the thread if a component of the first operand is not finite; the message shows all operands.
+fn check_finite<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, what: &str) {
+    let parts = e.get(data.args[0]);
+    let s = e.scalar_of(data.args[0]);
+    let mut bad = e.constant(Scalar::Bool, 0);
+    for &part in &parts {
+        // The difference x - x is NaN for an infinity and for NaN, and 0 for all other numbers.
+        let x = if s == Scalar::F16 { e.widen(part) } else { part };
+        let rest = e.binary(Binary::SubF, x, x);
+        let is_bad = e.compare(Compare::UnorderedF, rest, rest);
+        bad = e.binary(Binary::Or, bad, is_bad);
+    }
+    e.stop_if(bad, &mut |e, lane| {
+        let all: Vec<Vals<A::V>> = data.args.iter().map(|&arg| e.get(arg)).collect();
+        let kinds = data.args.iter().zip(&all).map(|(&arg, parts)| (e.scalar_of(arg), parts.len()));
+        let kinds: Box<[(Scalar, usize)]> = kinds.collect();
+        let words = e.memory(8 * all.iter().map(|parts| parts.len() as u64).sum::<u64>(), false);
+        for (k, &x) in all.iter().flatten().enumerate() {
+            let x = e.of_lane(x, lane);
+            e.store_word(x, words, k);
+        }
+        let site = site(e, Site::NotFinite(what.into(), kinds, data.span));
+        e.rare_helper(Helper::NotFinite, &[site, words]);
+    });
+    e.set(data.results[0], &parts);
+}
+
+/// The elements that a path selects within an element of a buffer.
+pub struct Steps {
+    /// The bytes before the selected part, as far as they are known.
+    pub fixed: u64,
+    /// Each index, the number of elements that it selects from, and their size.
+    pub dynamic: Vec<(ir::Value, u64, u64)>,
+    /// The size of the selected part.
+    pub bytes: u64,
+}
+
+/// The steps of a path with these indices through an element of type `elem`.
+pub fn steps<'m, A: Assembler<'m>>(
+    e: &A,
+    data: &InstData,
+    elem: MemType,
+    path: &Path,
+    indices: &[ir::Value],
+) -> Res<'m, A, Steps> {
+    let mem = &e.module().mem;
+    let (mut at, mut fixed, mut dynamic) = (Part::Mem(elem), 0, Vec::new());
+    let mut indices = indices.iter();
+    for step in &path.0 {
+        let (n, next, stride) = match at {
+            Part::Lane(_) => return e.unsupported(&data.op, "a path into a number", data.span),
+            Part::Row(s, n) => (n, Part::Lane(s), s.bytes() as u64),
+            Part::Mem(ty) => match &mem[ty] {
+                MemData::Scalar(_) | MemData::Handle(_) => {
+                    return e.unsupported(&data.op, "a path into a number", data.span);
+                }
+                MemData::Vector(s, n) => (*n, Part::Lane(*s), s.bytes() as u64),
+                MemData::Array(t, n) => (*n, Part::Mem(*t), mem.size(*t)),
+                MemData::Matrix(s, r, c, _) => (*r, Part::Row(*s, *c), (s.bytes() * c) as u64),
+                MemData::Struct { fields, .. } => {
+                    let Step::Static(idx) = *step else {
+                        return e.unsupported(&data.op, "a dynamic field", data.span);
+                    };
+                    fixed += mem.field_offset(ty, idx as usize);
+                    at = Part::Mem(fields[idx as usize].1);
+                    continue;
+                }
+            },
+        };
+        match *step {
+            Step::Static(idx) => fixed += idx as u64 * stride,
+            Step::Dynamic => {
+                let Some(&idx) = indices.next() else {
+                    return e.unsupported(&data.op, "a path without its index", data.span);
+                };
+                dynamic.push((idx, n as u64, stride));
+            }
+        }
+        at = next;
+    }
+    Ok(Steps { fixed, dynamic, bytes: at.bytes(mem) })
+}
+
 /// Emits ops that make or inspect handles.
-pub fn handle<'m, A: Assembler<'m>>(e: &mut A, data: &InstData) -> Res<'m, A> {
+fn handle<'m, A: Assembler<'m>>(e: &mut A, data: &InstData) -> Res<'m, A> {
     let result = data.results[0];
     if let Op::GlobalRef(global) = data.op {
         e.roots.insert(result, global);
@@ -146,19 +281,19 @@ fn scatter<'m, A: Assembler<'m>>(
 }
 
 /// Emits `printf`.
-pub fn printf<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, format: &str) {
+fn printf<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, format: &str) {
     let kinds: Box<[Scalar]> = data.args.iter().map(|&a| e.scalar_of(a)).collect();
     let words = e.memory(8 * data.args.len().max(1) as u64, false);
     for (k, &arg) in data.args.iter().enumerate() {
         e.store_word(e.one(arg), words, k);
     }
-    let site = e.tables().site(Site::Printf(format.into(), kinds));
-    let site = e.constant(Scalar::I32, site as u64);
+    let site = site(e, Site::Printf(format.into(), kinds));
     e.helper(Helper::Printf, &[site, words]);
 }
 
 /// Waits for the lanes that take part in the operation, and gathers their values.
-pub fn wave_gather<'m, A: Assembler<'m>>(e: &mut A, data: &InstData) -> Res<'m, A> {
+fn wave_gather<'m, A: Assembler<'m>>(e: &mut A, data: &InstData) -> Res<'m, A> {
+    e.check_alone("a wave operation", data.span)?;
     let own = e.ty(data.args[0]);
     let bytes = size(e.ts, own);
     let vals = e.get(data.args[0]);
