@@ -20,6 +20,106 @@ declare i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()
 declare i32 @llvm.nvvm.read.ptx.sreg.nctaid.y()
 declare i32 @llvm.nvvm.read.ptx.sreg.nctaid.z()
 
+; Fills the context of a thread of a group of this size, whose part of the arena has so many bytes; returns
+; the number of the thread in the group.
+define internal i64 @rt_enter(ptr %ctx, i32 %x, i32 %y, i32 %z, ptr %arena, i64 %arena.bytes) alwaysinline {
+  %size.at = getelementptr %at.size, ptr %ctx, i64 1
+  %group.at = getelementptr %at.group, ptr %ctx, i64 1
+  %t.x = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %g.x = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
+  %size.x = getelementptr i32, ptr %size.at, i64 0
+  store i32 %x, ptr %size.x
+  %group.x = getelementptr i32, ptr %group.at, i64 0
+  store i32 %g.x, ptr %group.x
+  %t.y = call i32 @llvm.nvvm.read.ptx.sreg.tid.y()
+  %g.y = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.y()
+  %size.y = getelementptr i32, ptr %size.at, i64 1
+  store i32 %y, ptr %size.y
+  %group.y = getelementptr i32, ptr %group.at, i64 1
+  store i32 %g.y, ptr %group.y
+  %t.z = call i32 @llvm.nvvm.read.ptx.sreg.tid.z()
+  %g.z = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.z()
+  %size.z = getelementptr i32, ptr %size.at, i64 2
+  store i32 %z, ptr %size.z
+  %group.z = getelementptr i32, ptr %group.at, i64 2
+  store i32 %g.z, ptr %group.z
+  ; The thread's number in the group, and its number in the dispatch.
+  %row = mul i32 %t.z, %y
+  %row.y = add i32 %row, %t.y
+  %row.x = mul i32 %row.y, %x
+  %index = add i32 %row.x, %t.x
+  %start = zext i32 %index to i64
+  %xy = mul i32 %x, %y
+  %threads = mul i32 %xy, %z
+  %threads.wide = zext i32 %threads to i64
+  %n.x = call i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()
+  %n.y = call i32 @llvm.nvvm.read.ptx.sreg.nctaid.y()
+  %wx = zext i32 %n.x to i64
+  %wy = zext i32 %n.y to i64
+  %gx = zext i32 %g.x to i64
+  %gy = zext i32 %g.y to i64
+  %gz = zext i32 %g.z to i64
+  %p0 = mul i64 %gz, %wy
+  %p1 = add i64 %p0, %gy
+  %p2 = mul i64 %p1, %wx
+  %p3 = add i64 %p2, %gx
+  %p4 = mul i64 %p3, %threads.wide
+  %number = add i64 %p4, %start
+  %part = mul i64 %number, %arena.bytes
+  %own = getelementptr i8, ptr %arena, i64 %part
+  %own.end = getelementptr i8, ptr %own, i64 %arena.bytes
+  %top.at = getelementptr %at.top, ptr %ctx, i64 1
+  store ptr %own, ptr %top.at
+  %end.at = getelementptr %at.end, ptr %ctx, i64 1
+  store ptr %own.end, ptr %end.at
+  %base.at = getelementptr %at.base, ptr %ctx, i64 1
+  store ptr %own, ptr %base.at
+  ; A wave consists of up to 32 threads, as many as the group has from the wave's first thread on.
+  %first = and i32 %index, -32
+  %from.here = sub i32 %threads, %first
+  %lanes = call i32 @llvm.umin.i32(i32 %from.here, i32 32)
+  %others = sub i32 32, %lanes
+  %wave = lshr i32 -1, %others
+  %mask.at = getelementptr %at.mask, ptr %ctx, i64 1
+  store i32 %wave, ptr %mask.at
+  ret i64 %start
+}
+
+; True for the first of several groups.
+define internal i1 @rt_is_first_of_many() alwaysinline {
+  %g.x = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
+  %n.x = call i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()
+  %g.y = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.y()
+  %n.y = call i32 @llvm.nvvm.read.ptx.sreg.nctaid.y()
+  %g.z = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.z()
+  %n.z = call i32 @llvm.nvvm.read.ptx.sreg.nctaid.z()
+  %g.xy = or i32 %g.x, %g.y
+  %g.xyz = or i32 %g.xy, %g.z
+  %is.first = icmp eq i32 %g.xyz, 0
+  %n.xy = or i32 %n.x, %n.y
+  %n.xyz = or i32 %n.xy, %n.z
+  %several = icmp ne i32 %n.xyz, 1
+  %both = and i1 %is.first, %several
+  ret i1 %both
+}
+
+; Clears memory of the group: each thread every `threads`th word.
+define internal void @rt_clear_shared(ptr addrspace(3) %memory, i64 %words, i64 %start, i64 %threads) alwaysinline {
+begin:
+  br label %test
+test:
+  %word = phi i64 [ %start, %begin ], [ %next, %clear ]
+  %more = icmp ult i64 %word, %words
+  br i1 %more, label %clear, label %done
+clear:
+  %at = getelementptr i32, ptr addrspace(3) %memory, i64 %word
+  store i32 0, ptr addrspace(3) %at, align 4
+  %next = add i64 %word, %threads
+  br label %test
+done:
+  ret void
+}
+
 ; The first error is kept, with the thread; the thread ends.
 define internal void @rt_fail(ptr %ctx, i32 %site) noinline cold {
   %error.at = getelementptr %at.error, ptr %ctx, i64 1

@@ -189,6 +189,9 @@ fn body(text: &mut Text, prints: &[PtxPrint]) -> Result<(String, bool), Unsuppor
         ("log", LOG),
         ("error", CONTEXT),
         ("thread", offsets::THREAD.into()),
+        ("group", offsets::GROUP.into()),
+        ("size", offsets::SIZE.into()),
+        ("base", offsets::ARENA_BASE.into()),
     ];
     let uses_arena = text.unit.declared.keys().any(|name| {
         matches!(&name[..], "rt_alloc" | "rt_elements" | "rt_cell_grow") || name.starts_with("rt_stack_")
@@ -250,6 +253,42 @@ fn kernel(all: &mut String, module: &Module, k: usize, own: &PtxEntry, text: &Te
             writeln!(all, "@shared.{k}.{g} = internal addrspace(3) global [{bytes} x i8] undef, align 16");
     }
     let _ = writeln!(all, "define ptx_kernel void @{}({}) {{", own.name, params.join(", "));
+    // The memory of each global, and the number of its elements.
+    let mut globals: Vec<(u32, String, String)> = Vec::new();
+    for (g, _) in &shared {
+        globals.push((*g, format!("addrspacecast (ptr addrspace(3) @shared.{k}.{g} to ptr)"), "1".into()));
+    }
+    for (g, data) in module.globals.iter().filter(|(_, g)| g.space == Space::Private) {
+        let bytes = module.mem.size(data.ty).max(1).next_multiple_of(16);
+        let g = g.as_u32();
+        let _ = writeln!(all, "  %own{g} = alloca [{bytes} x i8], align 16");
+        globals.push((g, format!("%own{g}"), "1".into()));
+    }
+    let mut n_pointers = 0;
+    let pointers = bound(module).filter(|(_, g)| is_pointer(module, g)).count();
+    let _ = writeln!(all, "  %pointees = alloca [{} x {{ ptr, i64 }}], align 16", pointers.max(1));
+    for (n, (g, data)) in bound(module).enumerate() {
+        // A buffer without elements has no memory.
+        let _ = write!(
+            all,
+            "  %none{n} = icmp eq i64 %c{n}, 0\n  %d{n} = select i1 %none{n}, ptr @rt_zero, ptr %b{n}\n"
+        );
+        if !is_pointer(module, data) {
+            globals.push((g.as_u32(), format!("%d{n}"), format!("%c{n}")));
+            continue;
+        }
+        // A pointer in memory is the number of its pointee, from 1.
+        let _ = write!(
+            all,
+            "  %pointee{n} = getelementptr {{ ptr, i64 }}, ptr %pointees, i64 {n_pointers}\n  \
+             store ptr %d{n}, ptr %pointee{n}\n  %many{n} = getelementptr i8, ptr %pointee{n}, i64 8\n  \
+             store i64 %c{n}, ptr %many{n}\n  %pointer{n} = alloca i64, align 16\n  \
+             store i64 {number}, ptr %pointer{n}\n",
+            number = n_pointers + 1
+        );
+        n_pointers += 1;
+        globals.push((g.as_u32(), format!("%pointer{n}"), "1".into()));
+    }
     let _ = write!(
         all,
         "  %ctx = alloca [{CONTEXT_BYTES} x i8], align 16\n  \
@@ -266,7 +305,6 @@ fn kernel(all: &mut String, module: &Module, k: usize, own: &PtxEntry, text: &Te
     field(offsets::DEPTH as i64, "depth", "i32 0");
     field(offsets::ALONE as i64, "alone", "i32 0");
     field(offsets::HANDLES as i64, "handles", "ptr %pointees");
-    let pointers = bound(module).filter(|(_, g)| is_pointer(module, g)).count();
     field(offsets::HANDLE_COUNT as i64, "count", &format!("i64 {pointers}"));
     field(offsets::SINK as i64, "sink", "ptr @rt_sink");
     field(offsets::GLOBALS as i64, "globals", "ptr %globals");
@@ -275,120 +313,30 @@ fn kernel(all: &mut String, module: &Module, k: usize, own: &PtxEntry, text: &Te
         field(LOG, "log", "ptr %log");
         field(LOG_WORDS, "words", "i64 %log.words");
     }
-    for (k, n) in [x, y, z].into_iter().enumerate() {
-        field(offsets::SIZE as i64 + 4 * k as i64, &format!("size{k}"), &format!("i32 {n}"));
-    }
-    for axis in ["x", "y", "z"] {
-        let _ = write!(
-            all,
-            "  %t.{axis} = call i32 @llvm.nvvm.read.ptx.sreg.tid.{axis}()\n  \
-             %g.{axis} = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.{axis}()\n"
-        );
-    }
-    for (k, axis) in ["x", "y", "z"].into_iter().enumerate() {
-        let at = offsets::GROUP as i64 + 4 * k as i64;
-        let _ = write!(
-            all,
-            "  %group{k}.at = getelementptr i8, ptr %ctx, i64 {at}\n  store i32 %g.{axis}, ptr %group{k}.at\n"
-        );
-    }
-    let threads = x as u64 * y as u64 * z as u64;
-    // The thread's number in the group, and its number in the dispatch.
     let _ = write!(
         all,
-        "  %row = mul i32 %t.z, {y}\n  %row.y = add i32 %row, %t.y\n  %row.x = mul i32 %row.y, {x}\n  \
-         %index = add i32 %row.x, %t.x\n  %start = zext i32 %index to i64\n  %end = add i64 %start, 1\n  \
-         %n.x = call i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()\n  %n.y = call i32 @llvm.nvvm.read.ptx.sreg.nctaid.y()\n  \
-         %wx = zext i32 %n.x to i64\n  %wy = zext i32 %n.y to i64\n  %gx = zext i32 %g.x to i64\n  \
-         %gy = zext i32 %g.y to i64\n  %gz = zext i32 %g.z to i64\n  %p0 = mul i64 %gz, %wy\n  %p1 = add i64 %p0, %gy\n  \
-         %p2 = mul i64 %p1, %wx\n  %p3 = add i64 %p2, %gx\n  %p4 = mul i64 %p3, {threads}\n  \
-         %number = add i64 %p4, %start\n  %part = mul i64 %number, %arena.bytes\n  \
-         %own = getelementptr i8, ptr %arena, i64 %part\n  %own.end = getelementptr i8, ptr %own, i64 %arena.bytes\n"
+        "  %start = call i64 @rt_enter(ptr %ctx, i32 {x}, i32 {y}, i32 {z}, ptr %arena, i64 %arena.bytes)\n  \
+         %end = add i64 %start, 1\n"
     );
-    // A wave consists of up to 32 threads, as many as the group has from the wave's first thread on.
-    let _ = write!(
-        all,
-        "  %first = and i32 %index, -32\n  %from.here = sub i32 {threads}, %first\n  \
-         %lanes = call i32 @llvm.umin.i32(i32 %from.here, i32 32)\n  %others = sub i32 32, %lanes\n  \
-         %wave = lshr i32 -1, %others\n  %wave.at = getelementptr i8, ptr %ctx, i64 {MASK}\n  \
-         store i32 %wave, ptr %wave.at\n"
-    );
-    for (at, name, value) in [
-        (offsets::ARENA_TOP, "top", "%own"),
-        (offsets::ARENA_END, "last", "%own.end"),
-        (offsets::ARENA_BASE, "base", "%own"),
-    ] {
-        let _ = write!(
-            all,
-            "  %{name}.at = getelementptr i8, ptr %ctx, i64 {at}\n  store ptr {value}, ptr %{name}.at\n"
-        );
-    }
-    let mut global = |g: u32, pointer: &str, count: &str| {
+    for (g, pointer, count) in globals {
         let _ = write!(
             all,
             "  %global{g} = getelementptr {{ ptr, i64 }}, ptr %globals, i64 {g}\n  store ptr {pointer}, ptr %global{g}\n  \
              %count{g} = getelementptr i8, ptr %global{g}, i64 8\n  store i64 {count}, ptr %count{g}\n"
         );
-    };
-    for (g, _) in &shared {
-        global(*g, &format!("addrspacecast (ptr addrspace(3) @shared.{k}.{g} to ptr)"), "1");
     }
-    let mut before = String::new();
-    for (g, data) in module.globals.iter().filter(|(_, g)| g.space == Space::Private) {
-        let bytes = module.mem.size(data.ty).max(1).next_multiple_of(16);
-        let g = g.as_u32();
-        let _ = writeln!(before, "  %own{g} = alloca [{bytes} x i8], align 16");
-    }
-    let mut n_pointers = 0;
-    let _ = writeln!(before, "  %pointees = alloca [{} x {{ ptr, i64 }}], align 16", pointers.max(1));
-    for (n, (g, data)) in bound(module).enumerate() {
-        // A buffer without elements has no memory.
-        let g = g.as_u32();
-        let _ = write!(
-            before,
-            "  %none{n} = icmp eq i64 %c{n}, 0\n  %d{n} = select i1 %none{n}, ptr @rt_zero, ptr %b{n}\n"
-        );
-        if is_pointer(module, data) {
-            // A pointer in memory is the number of its pointee, from 1.
-            let _ = write!(
-                before,
-                "  %pointee{n} = getelementptr {{ ptr, i64 }}, ptr %pointees, i64 {n_pointers}\n  \
-                 store ptr %d{n}, ptr %pointee{n}\n  %many{n} = getelementptr i8, ptr %pointee{n}, i64 8\n  \
-                 store i64 %c{n}, ptr %many{n}\n  %pointer{n} = alloca i64, align 16\n  \
-                 store i64 {number}, ptr %pointer{n}\n",
-                number = n_pointers + 1
-            );
-            n_pointers += 1;
-            global(g, &format!("%pointer{n}"), "1");
-            continue;
-        }
-        global(g, &format!("%d{n}"), &format!("%c{n}"));
-    }
-    for (g, _) in module.globals.iter().filter(|(_, g)| g.space == Space::Private) {
-        global(g.as_u32(), &format!("%own{}", g.as_u32()), "1");
-    }
-    // The lines above use these, so they come first.
-    let head = all.rfind("  %ctx = alloca").unwrap_or(all.len());
-    all.insert_str(head, &before);
     if own.first_group_last {
-        *all += "  %n.z = call i32 @llvm.nvvm.read.ptx.sreg.nctaid.z()\n  %wz = zext i32 %n.z to i64\n  \
-                 %n.xy = mul i64 %wx, %wy\n  %n.xyz = mul i64 %n.xy, %wz\n  %several = icmp ne i64 %n.xyz, 1\n  \
-                 %is.zero = icmp eq i64 %p3, 0\n  %skips = and i1 %several, %is.zero\n  \
+        *all += "  %skips = call i1 @rt_is_first_of_many()\n  \
                  br i1 %skips, label %skipped, label %taken\nskipped:\n  ret void\ntaken:\n";
     }
     if text.plan.facts[module.entries[k].func].shared {
-        // The threads clear the memory together, each thread every `threads`th word.
+        // The threads clear the memory together.
+        let threads = x as u64 * y as u64 * z as u64;
         for (g, bytes) in &shared {
-            let words = bytes / 4;
-            let _ = write!(
+            let (memory, words) = (format!("ptr addrspace(3) @shared.{k}.{g}"), bytes / 4);
+            let _ = writeln!(
                 all,
-                "  br label %begin.{g}\nbegin.{g}:\n  br label %test.{g}\n\
-                 test.{g}:\n  %w.{g} = phi i64 [ %start, %begin.{g} ], [ %w.next.{g}, %clear.{g} ]\n  \
-                 %more.{g} = icmp ult i64 %w.{g}, {words}\n  br i1 %more.{g}, label %clear.{g}, label %after.{g}\n\
-                 clear.{g}:\n  %w.at.{g} = getelementptr i32, ptr addrspace(3) @shared.{k}.{g}, i64 %w.{g}\n  \
-                 store i32 0, ptr addrspace(3) %w.at.{g}, align 4\n  \
-                 %w.next.{g} = add i64 %w.{g}, {threads}\n  br label %test.{g}\n\
-                 after.{g}:\n"
+                "  call void @rt_clear_shared({memory}, i64 {words}, i64 %start, i64 {threads})"
             );
         }
         *all += "  call void @llvm.nvvm.barrier0() convergent\n";

@@ -103,24 +103,25 @@ impl Emitter<'_, '_> {
 
     /// The text that follows an access: its alignment, and metadata for alias analysis.
     pub(super) fn note(&self, class: Class, align: u64) -> String {
+        let invariant = match class {
+            Class::Constant => self.cx.constant_context,
+            Class::Buffer { constant, .. } => constant,
+            Class::Local | Class::Header | Class::Context => false,
+        };
+        let invariant = if invariant { ", !invariant.load !4" } else { "" };
+        format!(", align {align}{}{invariant}", self.call_note(class))
+    }
+
+    /// The metadata that follows an access if the access is a call.
+    pub(super) fn call_note(&self, class: Class) -> String {
         match class {
-            Class::Local => format!(", align {align}, !tbaa !5"),
-            Class::Header => format!(", align {align}, !tbaa !7"),
-            Class::Context => format!(", align {align}, !tbaa !11"),
-            Class::Constant => {
-                let invariant = if self.cx.constant_context { ", !invariant.load !4" } else { "" };
-                format!(", align {align}, !tbaa !11{invariant}")
-            }
-            Class::Buffer { global, constant } => {
-                let mut text = format!(", align {align}, !tbaa !6");
-                if let Some(global) = global {
-                    let g = global.as_u32();
-                    text.push_str(&format!(", !alias.scope !{}, !noalias !{}", 100 + 3 * g, 101 + 3 * g));
-                }
-                if constant {
-                    text.push_str(", !invariant.load !4");
-                }
-                text
+            Class::Local => ", !tbaa !5".to_string(),
+            Class::Header => ", !tbaa !7".to_string(),
+            Class::Context | Class::Constant => ", !tbaa !11".to_string(),
+            Class::Buffer { global: None, .. } => ", !tbaa !6".to_string(),
+            Class::Buffer { global: Some(global), .. } => {
+                let g = 3 * global.as_u32();
+                format!(", !tbaa !6, !alias.scope !{}, !noalias !{}", 100 + g, 101 + g)
             }
         }
     }

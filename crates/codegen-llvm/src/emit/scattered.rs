@@ -111,10 +111,4 @@ impl Emitter<'_, '_> {
         self.w.line(format_args!("call void @{name}({}){note}", list.join(", ")));
         numbers
     }
-
-    /// The metadata that follows an access if the access is a call.
-    pub(super) fn call_note(&self, class: Class) -> String {
-        let note = self.note(class, 1);
-        note.trim_start_matches(", align 1").replace(", !invariant.load !4", "")
-    }
 }
