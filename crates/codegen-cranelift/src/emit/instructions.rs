@@ -3,12 +3,12 @@
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::immediates::{Ieee32, Ieee64};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type as ClifType, Value, types::*};
-use ir::{AtomicOp, Builtin, Func, Inst, InstData, Math, Op, Path, Scalar, Span, Type, TypeData, library};
+use ir::{AtomicOp, Builtin, Func, Inst, InstData, Math, Path, Scalar, Span, Type, TypeData, library};
 use native::emit::cells::Access;
-use native::emit::{Assembler, Binary, Cast, Compare, Unary, numbers};
+use native::emit::{Assembler, Binary, Cast, Compare, Unary};
 use native::plan::Plan;
 use native::runtime::{Helper, Tables, libm_name, own_name};
-use native::types::{HANDLE_WORDS, flat, size};
+use native::types::{HANDLE_WORDS, size};
 use smallvec::SmallVec;
 
 use super::aggregate::Indexed;
@@ -231,46 +231,33 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
             .collect())
     }
 
-    fn whole(&mut self, data: &InstData, ty: Type) -> Res<Vals> {
-        if let (TypeData::Stack(elem), Op::Add) = (self.ts[ty], &data.op) {
-            let (shape, empty) = self.shape(elem);
-            let (a, b) = (self.one(data.args[0]), self.one(data.args[1]));
-            let sum = self.helper_value(Helper::StackClone, &[a, shape, empty]);
-            let loc = self.memory(8);
-            self.b.ins().store(super::plain(), sum, loc, 0);
-            self.helper(Helper::StackAdd, &[loc, b, shape, empty]);
-            return Ok(self.load(ty, loc, 0));
-        }
-        let from = data.args.first().and_then(|&a| flat(self.ts, self.ty(a)));
-        let (Some((s, n)), Some((to_s, _))) = (from, flat(self.ts, ty)) else {
-            return self.unsupported(&data.op, "operands of this type", data.span);
-        };
-        let to = self.memory(size(self.ts, ty));
-        let args: Vals = data.args.iter().map(|&a| self.one(a)).collect();
+    fn map_numbers(
+        &mut self,
+        n: u64,
+        s: Scalar,
+        args: &[Value],
+        to_s: Scalar,
+        to: Value,
+        body: &mut dyn FnMut(&mut Self, &[Value]) -> Res<Value>,
+    ) -> Res {
         let (step, to_step) = (s.bytes() as u64, to_s.bytes() as u64);
-        let op = data.op.clone();
         self.each(n, step, &mut |e, at| {
-            let operands: Vals = args
-                .iter()
-                .map(|&a| {
-                    let a = e.b.ins().iadd(a, at);
-                    e.b.ins().load(clif(s), super::plain(), a, 0)
-                })
-                .collect();
-            let x = numbers::component(e, &op, s, to_s, &operands, data.span)?;
-            let to_at = if to_step == step {
-                at
-            } else {
-                let shift = i64::from(step.trailing_zeros());
-                let shift = e.i64(shift);
+            let mut operands = Vals::new();
+            for &a in args {
+                let a = e.b.ins().iadd(a, at);
+                operands.push(e.b.ins().load(clif(s), plain(), a, 0));
+            }
+            let x = body(e, &operands)?;
+            let mut to_at = at;
+            if to_step != step {
+                let shift = e.i64(i64::from(step.trailing_zeros()));
                 let k = e.b.ins().ushr(at, shift);
-                e.mul_imm(k, to_step)
-            };
+                to_at = e.mul_imm(k, to_step);
+            }
             let place = e.b.ins().iadd(to, to_at);
-            e.b.ins().store(super::plain(), x, place, 0);
+            e.b.ins().store(plain(), x, place, 0);
             Ok(())
-        })?;
-        Ok(Vals::from_slice(&[to]))
+        })
     }
 
     fn varies(&self, _: ir::Value) -> bool {

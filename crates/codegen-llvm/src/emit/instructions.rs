@@ -6,10 +6,10 @@
 
 use ir::{AtomicOp, Builtin, Func, Inst, InstData, Math, Op, Path, Scalar, Span, Type, TypeData, library};
 use native::emit::cells::Access;
-use native::emit::{Assembler, Binary, Cast, Compare, Unary, numbers};
+use native::emit::{Assembler, Binary, Cast, Compare, Unary};
 use native::plan::Plan;
 use native::runtime::{Helper, Tables, libm_name, offsets};
-use native::types::{Shape, flat, size};
+use native::types::{Shape, size};
 
 use super::handles::private_bytes;
 use super::local::{Class, Place};
@@ -253,40 +253,21 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
             .collect())
     }
 
-    fn whole(&mut self, data: &InstData, ty: Type) -> Res<Vals> {
-        let varying = self.varies(data.results[0]);
-        if let (TypeData::Stack(elem), Op::Add) = (self.ts[ty], &data.op) {
-            let shape = self.shape(elem, varying);
-            let empty = Val::name(El::Ptr, "@rt_empty");
-            let (a, b) = (self.get(data.args[0]), self.get(data.args[1]));
-            let (a, b) = (self.fit(ty, a, varying, data.span)?, self.fit(ty, b, varying, data.span)?);
-            let sum = self.helper_value(Helper::StackClone, &[a[0], shape, empty]);
-            let loc = self.memory(8, false);
-            self.w.store(sum, loc, ", align 8, !tbaa !5");
-            self.helper(Helper::StackAdd, &[loc, b[0], shape, empty]);
-            let sum = self.w.load(El::Ptr, false, loc, ", align 8, !tbaa !5");
-            return Ok(Vals::from_slice(&[Val { wide: varying, ..sum }]));
-        }
-        let from = data.args.first().and_then(|&a| flat(self.ts, self.ty(a)));
-        let (Some((s, n)), Some((to_s, _))) = (from, flat(self.ts, ty)) else {
-            return self.unsupported(&data.op, "operands of this type", data.span);
-        };
-        let to = self.memory(size(self.ts, ty), varying);
-        let mut args = Vals::new();
-        for &arg in &data.args {
-            args.push(self.one(arg));
-        }
-        let op = data.op.clone();
+    fn map_numbers(
+        &mut self,
+        n: u64,
+        s: Scalar,
+        args: &[Val],
+        to_s: Scalar,
+        to: Val,
+        body: &mut dyn FnMut(&mut Self, &[Val]) -> Res<Val>,
+    ) -> Res {
         self.each(n, &mut |e, k| {
-            let mut operands = Vals::new();
-            for &a in &args {
-                operands.push(e.load_local(s, a, k));
-            }
-            let x = numbers::component(e, &op, s, to_s, &operands, data.span)?;
+            let operands: Vals = args.iter().map(|&a| e.load_local(s, a, k)).collect();
+            let x = body(e, &operands)?;
             e.store_local(to_s, x, to, k);
             Ok(())
-        })?;
-        Ok(Vals::from_slice(&[to]))
+        })
     }
 
     fn has_value(&mut self, data: &InstData) -> bool {

@@ -330,8 +330,17 @@ pub trait Assembler<'m>: DerefMut<Target = Walk<'m, <Self as Assembler<'m>>::V>>
     fn zero_of(&mut self, ty: Type) -> Vals<Self::V>;
     /// Emits a selection.
     fn selection(&mut self, data: &InstData) -> Res<'m, Self, Vals<Self::V>>;
-    /// Emits an elementwise op on arrays or stacks.
-    fn whole(&mut self, data: &InstData, ty: Type) -> Res<'m, Self, Vals<Self::V>>;
+    /// Emits `body` for each of the `n` numbers of arrays of type `s`, and writes its results to an array of
+    /// type `to_s`.
+    fn map_numbers(
+        &mut self,
+        n: u64,
+        s: Scalar,
+        args: &[Self::V],
+        to_s: Scalar,
+        to: Self::V,
+        body: &mut dyn FnMut(&mut Self, &[Self::V]) -> Res<'m, Self, Self::V>,
+    ) -> Res<'m, Self>;
 
     /// Returns true if the value is not the same in all lanes.
     fn varies(&self, v: ir::Value) -> bool;

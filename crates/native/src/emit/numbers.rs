@@ -7,6 +7,7 @@ use ir::{InstData, Math, Op, Scalar, Span, Type, TypeData, scalar};
 
 use super::{Assembler, Binary, Cast, Compare, Res, Unary, Vals};
 use crate::runtime::Helper;
+use crate::types::{flat, size};
 
 /// Emits constants and elementwise ops.
 pub fn arithmetic<'m, A: Assembler<'m>>(e: &mut A, data: &InstData) -> Res<'m, A> {
@@ -28,7 +29,7 @@ pub fn arithmetic<'m, A: Assembler<'m>>(e: &mut A, data: &InstData) -> Res<'m, A
             }
             std::iter::once(sum).collect()
         }
-        _ if !e.ts.is_numeric(ty) => e.whole(data, ty)?,
+        _ if !e.ts.is_numeric(ty) => whole(e, data, ty)?,
         _ => {
             let (from, to) = (e.scalar_of(data.args[0]), e.scalar_of(result));
             let args: Vec<Vals<A::V>> = data.args.iter().map(|&a| e.get(a)).collect();
@@ -42,6 +43,28 @@ pub fn arithmetic<'m, A: Assembler<'m>>(e: &mut A, data: &InstData) -> Res<'m, A
     };
     e.set(result, &vals);
     Ok(())
+}
+
+/// Emits an elementwise op on arrays or stacks.
+fn whole<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, ty: Type) -> Res<'m, A, Vals<A::V>> {
+    let varying = e.varies(data.results[0]);
+    let to = e.memory(size(e.ts, ty), varying);
+    if let (TypeData::Stack(_), Op::Add) = (e.ts[ty], &data.op) {
+        let (a, b) = (e.get(data.args[0]), e.get(data.args[1]));
+        let (a, b) = (e.fit(ty, a, varying, data.span)?, e.fit(ty, b, varying, data.span)?);
+        let place = e.part(to, ty, 0);
+        let sum = e.own(ty, a);
+        e.store(ty, &sum, place, data.span)?;
+        e.add_whole(data, ty, b, place)?;
+        return e.load(ty, place, data.span);
+    }
+    let from = data.args.first().and_then(|&a| flat(e.ts, e.ty(a)));
+    let (Some((s, n)), Some((to_s, _))) = (from, flat(e.ts, ty)) else {
+        return e.unsupported(&data.op, "operands of this type", data.span);
+    };
+    let args: Vals<A::V> = data.args.iter().map(|&a| e.one(a)).collect();
+    e.map_numbers(n, s, &args, to_s, to, &mut |e, args| component(e, &data.op, s, to_s, args, data.span))?;
+    Ok(std::iter::once(to).collect())
 }
 
 /// The zero of a type.
