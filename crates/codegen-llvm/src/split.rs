@@ -25,8 +25,8 @@ type Numbers = IndexSet<usize, FxBuildHasher>;
 /// The texts of the parts of a module.
 pub(crate) fn parts(unit: &Unit) -> Vec<String> {
     match unit.len() {
-        ..=LITTLE => vec![unit.print()],
-        ..=WHOLE => Graph::new(unit).apart(APART),
+        n if n <= LITTLE => vec![unit.print()],
+        n if n <= WHOLE => Graph::new(unit).apart(APART),
         _ => Graph::new(unit).parts_of(PART),
     }
 }

@@ -34,6 +34,7 @@ pub(crate) enum Linkage {
     #[default]
     Internal,
     /// In all modules that are linked together.
+    #[cfg_attr(not(feature = "jit"), expect(dead_code, reason = "a text by itself is one module"))]
     Hidden,
     /// Everywhere.
     External,
@@ -68,6 +69,7 @@ impl Function {
     }
 
     /// Writes the declaration of the function for modules that it is linked with.
+    #[cfg(feature = "jit")]
     pub(crate) fn declare(&self, out: &mut String) {
         self.write_head(out, "declare", self.seen_by_all());
         out.push('\n');
@@ -80,6 +82,7 @@ impl Function {
     }
 
     /// The linkage that makes the function visible to modules that it is linked with.
+    #[cfg(feature = "jit")]
     pub(crate) fn seen_by_all(&self) -> Linkage {
         if self.linkage == Linkage::Internal { Linkage::Hidden } else { self.linkage }
     }

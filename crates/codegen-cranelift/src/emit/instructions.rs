@@ -206,7 +206,7 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
         &mut self,
         _: Scalar,
         args: &[Value],
-        one: &mut dyn FnMut(&mut Self, &[Value]) -> Value,
+        mut one: impl FnMut(&mut Self, &[Value]) -> Value,
     ) -> Value {
         one(self, args)
     }
@@ -238,7 +238,7 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
         args: &[Value],
         to_s: Scalar,
         to: Value,
-        body: &mut dyn FnMut(&mut Self, &[Value]) -> Res<Value>,
+        mut body: impl FnMut(&mut Self, &[Value]) -> Res<Value>,
     ) -> Res {
         let (step, to_step) = (s.bytes() as u64, to_s.bytes() as u64);
         self.each(n, step, &mut |e, at| {

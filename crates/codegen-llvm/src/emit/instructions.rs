@@ -136,7 +136,7 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
         if self.cx.has_f16c {
             return self.by_half("bitcast", a, "fpext", El::F32);
         }
-        self.by_lane(Scalar::F32, &[a], &mut |e, args| {
+        self.by_lane(Scalar::F32, &[a], |e, args| {
             let a = e.w.cast("zext", args[0], El::I32);
             e.helper_value(Helper::HalfToSingle, &[a])
         })
@@ -146,7 +146,7 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
         if self.cx.has_f16c {
             return self.by_half("fptrunc", a, "bitcast", El::I16);
         }
-        self.by_lane(Scalar::U16, &[a], &mut |e, args| {
+        self.by_lane(Scalar::U16, &[a], |e, args| {
             let bits = e.helper_value(Helper::SingleToHalf, args);
             e.w.cast("trunc", bits, El::I16)
         })
@@ -178,7 +178,7 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
         let (name, ty) = (libm_name(m, s == Scalar::F64), el(s).name());
         let types = vec![ty; args.len()].join(", ");
         self.w.declare(ty, &name, &types, " nounwind willreturn memory(none)");
-        self.by_lane(s, args, &mut |e, args| {
+        self.by_lane(s, args, |e, args| {
             e.call_text(&name, Some(args[0].el), args).expect("a math function has a result")
         })
     }
@@ -210,12 +210,12 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
             _ => " nounwind",
         };
         let name = helper.name();
-        self.w.declare(ret, &name, &types.join(", "), about);
+        self.w.declare(ret, name, &types.join(", "), about);
         self.call_text(name, result.map(word), &args)
     }
 
     /// Emits an operation without a vector form lane by lane.
-    fn by_lane(&mut self, to: Scalar, args: &[Val], one: &mut dyn FnMut(&mut Self, &[Val]) -> Val) -> Val {
+    fn by_lane(&mut self, to: Scalar, args: &[Val], mut one: impl FnMut(&mut Self, &[Val]) -> Val) -> Val {
         if args.iter().all(|a| !a.var) {
             return one(self, args);
         }
@@ -260,7 +260,7 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
         args: &[Val],
         to_s: Scalar,
         to: Val,
-        body: &mut dyn FnMut(&mut Self, &[Val]) -> Res<Val>,
+        mut body: impl FnMut(&mut Self, &[Val]) -> Res<Val>,
     ) -> Res {
         self.each(n, &mut |e, k| {
             let operands: Vals = args.iter().map(|&a| e.load_local(s, a, k)).collect();

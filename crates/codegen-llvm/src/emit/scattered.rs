@@ -106,7 +106,7 @@ impl Emitter<'_, '_> {
         let types: Vec<&str> = args.iter().map(|a| a.el.name()).collect();
         let (name, note) = (helper.name(), self.call_note(place.class));
         let about = " cold nounwind willreturn nofree nosync";
-        self.w.declare("void", &name, &types.join(", "), about);
+        self.w.declare("void", name, &types.join(", "), about);
         let list: Vec<String> = args.iter().map(|&a| self.w.typed(a)).collect();
         self.w.line(format_args!("call void @{name}({}){note}", list.join(", ")));
         numbers

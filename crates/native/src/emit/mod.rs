@@ -323,7 +323,7 @@ pub trait Assembler<'m>: DerefMut<Target = Walk<'m, <Self as Assembler<'m>>::V>>
         &mut self,
         to: Scalar,
         args: &[Self::V],
-        one: &mut dyn FnMut(&mut Self, &[Self::V]) -> Self::V,
+        one: impl FnMut(&mut Self, &[Self::V]) -> Self::V,
     ) -> Self::V;
 
     /// The zero of a type that is no number.
@@ -339,7 +339,7 @@ pub trait Assembler<'m>: DerefMut<Target = Walk<'m, <Self as Assembler<'m>>::V>>
         args: &[Self::V],
         to_s: Scalar,
         to: Self::V,
-        body: &mut dyn FnMut(&mut Self, &[Self::V]) -> Res<'m, Self, Self::V>,
+        body: impl FnMut(&mut Self, &[Self::V]) -> Res<'m, Self, Self::V>,
     ) -> Res<'m, Self>;
 
     /// Returns true if the value is not the same in all lanes.

@@ -63,7 +63,7 @@ fn whole<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, ty: Type) -> Res<'m, 
         return e.unsupported(&data.op, "operands of this type", data.span);
     };
     let args: Vals<A::V> = data.args.iter().map(|&a| e.one(a)).collect();
-    e.map_numbers(n, s, &args, to_s, to, &mut |e, args| component(e, &data.op, s, to_s, args, data.span))?;
+    e.map_numbers(n, s, &args, to_s, to, |e, args| component(e, &data.op, s, to_s, args, data.span))?;
     Ok(std::iter::once(to).collect())
 }
 
@@ -153,7 +153,7 @@ fn combine_floats<'m, A: Assembler<'m>>(
         Op::Div => return Ok(e.binary(Binary::DivF, a, b)),
         Op::Rem => {
             let helper = if s == Scalar::F64 { Helper::RemDouble } else { Helper::RemSingle };
-            return Ok(e.by_lane(s, &[a, b], &mut |e, args| e.helper_value(helper, args)));
+            return Ok(e.by_lane(s, &[a, b], |e, args| e.helper_value(helper, args)));
         }
         Op::Eq => Compare::EqualF,
         Op::Ne => Compare::NotEqualF,
@@ -257,7 +257,7 @@ fn convert<'m, A: Assembler<'m>>(e: &mut A, from: Scalar, to: Scalar, a: A::V) -
             }
             (Scalar::F32, Scalar::F16) => e.narrow(a),
             (Scalar::F32, _) => e.cast(Cast::Promote, a, to),
-            (_, Scalar::F16) => e.by_lane(Scalar::U16, &[a], &mut |e, args| {
+            (_, Scalar::F16) => e.by_lane(Scalar::U16, &[a], |e, args| {
                 let bits = e.helper_value(Helper::DoubleToHalf, args);
                 e.cast(Cast::Truncate, bits, Scalar::U16)
             }),
