@@ -116,17 +116,15 @@ pub fn differentiate(module: &mut Module, options: &Options) -> Vec<Problem> {
 /// reverse mode keeps.
 pub fn differentiate_with_report(module: &mut Module, options: &Options) -> Report {
     let mut engine = Engine::new(module);
-    engine.kept_values = options.report_kept.then(Vec::new);
-    engine.mark_custom = options.mark_custom;
-    engine.tidy = options.tidy;
-    engine.unasked.clone_from(&options.unasked);
+    engine.found.kept = options.report_kept.then(Vec::new);
+    engine.options = options.clone();
     let memory = options.measured.iter().map(|&f| engine.memory(f)).collect();
     engine.resolve_module();
     Report {
         memory,
-        problems: engine.problems,
-        warnings: engine.warnings,
-        kept: engine.kept_values.unwrap_or_default(),
+        problems: engine.found.problems,
+        warnings: engine.found.warnings,
+        kept: engine.found.kept.unwrap_or_default(),
     }
 }
 
@@ -139,13 +137,13 @@ pub fn linearize(module: &mut Module, func: Func, mask: &[bool], mode: Mode) -> 
 /// Marks the differentials of `func`. `tangents` selects the parameters that are differentials.
 pub fn propagate(module: &mut Module, func: Func, tangents: &[bool]) -> Result<Func, Vec<Problem>> {
     let mut engine = Engine::new(module);
-    engine.propagate(func, tangents).ok_or(engine.problems)
+    engine.propagate(func, tangents).ok_or(engine.found.problems)
 }
 
 /// Splits a function that [`propagate`] marked.
 pub fn unzip(module: &mut Module, func: Func) -> Result<Unzipped, Vec<Problem>> {
     let mut engine = Engine::new(module);
-    engine.unzip(func).ok_or(engine.problems)
+    engine.unzip(func).ok_or(engine.found.problems)
 }
 
 /// Transposes the linear half that [`unzip`] made.
@@ -177,8 +175,8 @@ pub struct Stages {
 pub fn stages(module: &mut Module, func: Func) -> Result<Stages, Vec<Problem>> {
     let mut engine = Engine::new(module);
     match engine.stages(func) {
-        Some(stages) if engine.problems.is_empty() => Ok(stages),
-        _ => Err(engine.problems),
+        Some(stages) if engine.found.problems.is_empty() => Ok(stages),
+        _ => Err(engine.found.problems),
     }
 }
 
@@ -187,7 +185,7 @@ pub fn stages(module: &mut Module, func: Func) -> Result<Stages, Vec<Problem>> {
 pub fn forward(module: &mut Module, func: Func) -> Result<Func, Vec<Problem>> {
     let mut engine = Engine::new(module);
     let made = engine.resolve_and(func, |engine| engine.forward(func, Span::NONE));
-    made.ok_or(engine.problems)
+    made.ok_or(engine.found.problems)
 }
 
 /// Makes the function that `call_bwd` of `func` calls: `(params…, cotangents of diff results…) -> (cotangents
@@ -195,5 +193,5 @@ pub fn forward(module: &mut Module, func: Func) -> Result<Func, Vec<Problem>> {
 pub fn backward(module: &mut Module, func: Func) -> Result<Func, Vec<Problem>> {
     let mut engine = Engine::new(module);
     let made = engine.resolve_and(func, |engine| engine.backward(func, Span::NONE));
-    made.ok_or(engine.problems)
+    made.ok_or(engine.found.problems)
 }

@@ -21,39 +21,39 @@ impl Engine<'_> {
         rules.sort_unstable();
         rules.dedup();
         for rule in rules {
-            let Some(&shape) = self.shapes.get(&rule).filter(|_| self.is_written_by_user(rule)) else {
+            let Some(&shape) = self.roles.shapes.get(&rule).filter(|_| self.is_written_by_user(rule)) else {
                 continue;
             };
             let n = self.module.funcs[rule].params.len();
             let tangents: Mask = (0..n).map(|k| k >= shape.params).collect();
-            if self.propagated.contains_key(&(rule, tangents.clone())) {
+            if self.made.propagated.contains_key(&(rule, tangents.clone())) {
                 continue;
             }
-            let before = self.problems.len();
+            let before = self.found.problems.len();
             self.numbers_may_be_added = true;
             self.propagate(rule, &tangents);
             self.numbers_may_be_added = false;
-            let found = self.problems.split_off(before);
-            self.warnings.extend(found.into_iter().filter(|p| p.code == NONLINEAR));
+            let found = self.found.problems.split_off(before);
+            self.found.warnings.extend(found.into_iter().filter(|p| p.code == NONLINEAR));
         }
     }
 
     /// Warns about calls whose tangents are zero because the callee has only a backward derivative. `all`
     /// holds the functions that existed before differentiation.
     pub(crate) fn check_lost(&mut self, all: &[Func]) {
-        if self.lost.is_empty() {
+        if self.found.lost.is_empty() {
             return;
         }
-        let roots: Vec<Func> = all.iter().copied().filter(|f| !self.unasked.contains(f)).collect();
+        let roots: Vec<Func> = all.iter().copied().filter(|f| !self.options.unasked.contains(f)).collect();
         let reached = self.reachable(&roots);
-        for (made, span, callee) in std::mem::take(&mut self.lost) {
+        for (made, span, callee) in std::mem::take(&mut self.found.lost) {
             if reached.contains(made) {
                 let name = self.origin_name(callee);
                 let message =
                     format!("the tangent is lost in this call: '{name}' has a backward derivative only");
                 let warning = Problem { span, code: "E0915", message };
-                if !self.warnings.contains(&warning) {
-                    self.warnings.push(warning);
+                if !self.found.warnings.contains(&warning) {
+                    self.found.warnings.push(warning);
                 }
             }
         }

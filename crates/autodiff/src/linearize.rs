@@ -44,20 +44,20 @@ impl Engine<'_> {
         let src = &self.module.funcs[func];
         let mask: Mask = src.params.iter().zip(mask).map(|(slot, &named)| slot.diff && named).collect();
         let key = (func, mask.clone(), mode);
-        if let Some(&known) = self.linearized.get(&key) {
+        if let Some(&known) = self.made.linearized.get(&key) {
             return known;
         }
-        if let Some(&of) = self.wholes.get(&func) {
+        if let Some(&of) = self.roles.wholes.get(&func) {
             self.check_again(of, "the derivative of a pullback");
         }
-        if mode == Mode::Reverse && self.cycles.is_recursive(self.module, func) {
+        if mode == Mode::Reverse && self.facts.cycles.is_recursive(self.module, func) {
             // Recursive calls are reversed by the whole backward derivative, so it is made first.
             self.backward(func, self.module.funcs[func].span);
-            if let Some(&known) = self.linearized.get(&key) {
+            if let Some(&known) = self.made.linearized.get(&key) {
                 return known;
             }
         }
-        let active_results = self.activity.results(self.module, func, &mask, mode);
+        let active_results = self.facts.activity.results(self.module, func, &mask, mode);
         let src = &self.module.funcs[func];
         let mut slots = src.params.clone();
         slots.extend(select(&src.params, &mask).map(|slot| tangent_slot(slot, false)));
@@ -66,10 +66,10 @@ impl Engine<'_> {
         let shape = Shape { params: src.params.len(), results: src.results.len() };
         let name = format!("{}_fwd", src.name);
         let made = self.declare(name, func, slots, results.clone());
-        self.linearized.insert(key, made);
-        self.shapes.insert(made, shape);
+        self.made.linearized.insert(key, made);
+        self.roles.shapes.insert(made, shape);
 
-        let active = self.activity.values(self.module, func, &mask, mode);
+        let active = self.facts.activity.values(self.module, func, &mask, mode);
         let plans = self.plan_calls(func, made, &active, mode);
         let module = &mut *self.module;
         let src = &module.funcs[func];
@@ -92,7 +92,7 @@ impl Engine<'_> {
             .extend(select(yielded, &active_results).map(|&v| pass.tangent_or_absent(v)).collect::<Vec<_>>());
         let derivative_calls = std::mem::take(&mut pass.derivative_calls);
         let body = pass.b.finish(values, results);
-        self.derivative_calls.extend(derivative_calls.into_iter().map(|inst| (made, inst)));
+        self.roles.derivative_calls.extend(derivative_calls.into_iter().map(|inst| (made, inst)));
         self.define(made, body);
         made
     }
@@ -114,7 +114,7 @@ impl Engine<'_> {
         });
         let mut plans = SecondaryMap::new();
         for (inst, callee, mask) in calls {
-            let active = self.activity.call(self.module, callee, &mask, mode);
+            let active = self.facts.activity.call(self.module, callee, &mask, mode);
             let slots = &self.module.funcs[callee];
             plans[inst] = match source(self.module, callee, mode) {
                 Source::Vjp(vjp) => {
@@ -129,7 +129,7 @@ impl Engine<'_> {
                 Source::Jvp(jvp) if active.iter().any(|&a| a) || makes_more_than_numbers(slots) => {
                     let mask: Mask = slots.params.iter().map(|s| s.diff).collect();
                     let shape = Shape { params: mask.len(), results: slots.results.len() };
-                    self.shapes.insert(jvp, shape);
+                    self.roles.shapes.insert(jvp, shape);
                     let linear = match mode {
                         Mode::Forward => self.plain_rule(jvp, shape),
                         Mode::Reverse => Some(jvp),
@@ -143,7 +143,8 @@ impl Engine<'_> {
                     self.plan_again(callee)
                 }
                 Source::Body(f)
-                    if active.iter().any(|&a| a) || self.activity.calls_custom(self.module, f, mode) =>
+                    if active.iter().any(|&a| a)
+                        || self.facts.activity.calls_custom(self.module, f, mode) =>
                 {
                     Plan::Forward { func: self.linearize(f, &mask, mode), mask, active, in_numbers: false }
                 }
@@ -151,7 +152,7 @@ impl Engine<'_> {
                     let results = &self.module.funcs[callee].results;
                     let is_lost = mask.contains(&true) && results.iter().any(|s| s.diff);
                     if is_lost && self.module.witness(callee).vjp.is_some() {
-                        self.lost.push((made, self.module.funcs[func].insts[inst].span, callee));
+                        self.found.lost.push((made, self.module.funcs[func].insts[inst].span, callee));
                     }
                     Plan::Primal
                 }

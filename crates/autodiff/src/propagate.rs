@@ -43,7 +43,7 @@ impl Engine<'_> {
     /// problem was found (and reported).
     pub(crate) fn propagate(&mut self, func: Func, tangents: &[bool]) -> Option<Func> {
         let key = (func, Mask::from(tangents));
-        if let Some(&known) = self.propagated.get(&key) {
+        if let Some(&known) = self.made.propagated.get(&key) {
             if self.running.contains(&func) {
                 let name = self.origin_name(func);
                 let message =
@@ -52,26 +52,29 @@ impl Engine<'_> {
             }
             return known;
         }
-        self.propagated.insert(key.clone(), None);
+        self.made.propagated.insert(key.clone(), None);
         self.running.push(func);
         let made = self.marked(func, tangents);
         self.running.pop();
-        self.propagated.insert(key, made);
+        self.made.propagated.insert(key, made);
         made
     }
 
     fn marked(&mut self, func: Func, tangents: &[bool]) -> Option<Func> {
-        let ctx =
-            Context { module: self.module, shapes: &self.shapes, derivative_calls: &self.derivative_calls };
-        let linear = self.marks.values(&ctx, func, tangents);
-        let mut results = self.marks.results(&ctx, func, tangents);
+        let ctx = Context {
+            module: self.module,
+            shapes: &self.roles.shapes,
+            derivative_calls: &self.roles.derivative_calls,
+        };
+        let linear = self.facts.marks.values(&ctx, func, tangents);
+        let mut results = self.facts.marks.results(&ctx, func, tangents);
         let mut dst = self.module.funcs[func].clone();
-        let shape = self.shapes.get(&func).copied();
+        let shape = self.roles.shapes.get(&func).copied();
         let is_whole = shape.is_some_and(|s| tangents.iter().enumerate().all(|(k, &t)| t == (k >= s.params)));
         if let Some(shape) = shape.filter(|_| is_whole) {
             // In generated code the error lies in a user-written derivative that is called, and the check of
             // that one finds it.
-            let is_written = !self.origins.contains_key(&func);
+            let is_written = !self.roles.origins.contains_key(&func);
             if is_written && results[..shape.results].iter().any(|&linear| linear) {
                 let name = dst.name.trim_end_matches(":jvp");
                 let message = format!(
@@ -111,8 +114,11 @@ impl Engine<'_> {
 /// The values of a function that depend linearly on the given parameters, whether or not the whole function
 /// is linear in them.
 pub(crate) fn linear_values(engine: &Engine, func: Func, tangents: &[bool]) -> EntitySet<Value> {
-    let ctx =
-        Context { module: engine.module, shapes: &engine.shapes, derivative_calls: &engine.derivative_calls };
+    let ctx = Context {
+        module: engine.module,
+        shapes: &engine.roles.shapes,
+        derivative_calls: &engine.roles.derivative_calls,
+    };
     // Facts about calls may still change, so nothing is memoised.
     Marks::default().values(&ctx, func, tangents)
 }
@@ -403,7 +409,7 @@ impl Check<'_, '_> {
         if self.dst.is_linear(v) {
             return v;
         }
-        if !is_zero(&self.dst, &self.defs, &self.engine.shapes, v) {
+        if !is_zero(&self.dst, &self.defs, &self.engine.roles.shapes, v) {
             // If that is no error, the rest is checked as if the number were zero.
             if !self.engine.numbers_may_be_added {
                 let message = "a derivative adds a number to a differential, so it is not linear in it";
@@ -569,20 +575,21 @@ impl Check<'_, '_> {
             Op::Call(callee) => {
                 let ctx = Context {
                     module: self.engine.module,
-                    shapes: &self.engine.shapes,
-                    derivative_calls: &self.engine.derivative_calls,
+                    shapes: &self.engine.roles.shapes,
+                    derivative_calls: &self.engine.roles.derivative_calls,
                 };
                 let data = InstData { args: args.into(), ..self.dst.insts[inst].clone() };
                 let linear = |v| self.dst.is_linear(v);
-                let zero = |v| is_zero(&self.dst, &self.defs, &self.engine.shapes, v);
-                let (mask, needed) = self.engine.marks.call(&ctx, self.src, inst, &data, &linear, &zero);
+                let zero = |v| is_zero(&self.dst, &self.defs, &self.engine.roles.shapes, v);
+                let (mask, needed) =
+                    self.engine.facts.marks.call(&ctx, self.src, inst, &data, &linear, &zero);
                 if needed {
                     due.copy_from_slice(&mask);
-                    let before = self.engine.problems.len();
+                    let before = self.engine.found.problems.len();
                     let variant = self.engine.propagate(*callee, &mask);
                     let span = self.dst.insts[inst].span;
                     // An error inside a library function is reported at the call.
-                    for problem in &mut self.engine.problems[before..] {
+                    for problem in &mut self.engine.found.problems[before..] {
                         if self.engine.module.is_library(problem.span) {
                             problem.span = span;
                         }
@@ -610,20 +617,23 @@ impl Engine<'_> {
     /// Notes a forward derivative whose tangents are not zero although those of its operands are. It stands
     /// for parameters that the function does not show, such as textures or the weights of a network.
     pub(crate) fn note_if_affine(&mut self, jvp: Func, shape: Shape) {
-        if !self.module.funcs[jvp].has_body() || !self.affine_known.insert(jvp) {
+        if !self.module.funcs[jvp].has_body() || !self.facts.affine_known.insert(jvp) {
             return;
         }
-        self.shapes.insert(jvp, shape);
+        self.roles.shapes.insert(jvp, shape);
         let n = self.module.funcs[jvp].params.len();
         let tangents: Mask = (0..n).map(|k| k >= shape.params).collect();
-        let ctx =
-            Context { module: self.module, shapes: &self.shapes, derivative_calls: &self.derivative_calls };
-        let linear = self.marks.results(&ctx, jvp, &tangents);
+        let ctx = Context {
+            module: self.module,
+            shapes: &self.roles.shapes,
+            derivative_calls: &self.roles.derivative_calls,
+        };
+        let linear = self.facts.marks.results(&ctx, jvp, &tangents);
         let src = &self.module.funcs[jvp];
         let defs = Defs::of(src);
         let yielded = src.regions[src.body()].results.iter().zip(&linear).skip(shape.results);
-        if yielded.into_iter().any(|(&v, &linear)| !linear && !is_zero(src, &defs, &self.shapes, v)) {
-            self.activity.affine.insert(jvp);
+        if yielded.into_iter().any(|(&v, &linear)| !linear && !is_zero(src, &defs, &self.roles.shapes, v)) {
+            self.facts.activity.affine.insert(jvp);
         }
     }
 }

@@ -97,10 +97,10 @@ impl Engine<'_> {
 
     /// Returns true if reverse mode runs the callee of a call again instead of keeping its residuals.
     pub(crate) fn is_run_again(&mut self, caller: Func, callee: Func) -> bool {
-        if self.cycles.closes(self.module, caller, callee) {
+        if self.facts.cycles.closes(self.module, caller, callee) {
             return true;
         }
-        if self.cycles.is_recursive(self.module, callee) {
+        if self.facts.cycles.is_recursive(self.module, callee) {
             return false;
         }
         let is_bush = self.is_bush(callee);
@@ -110,7 +110,7 @@ impl Engine<'_> {
         match self.runs_once(callee) {
             None => true,
             Some(once) => {
-                if is_bush && self.tree(callee) > HOPELESS && self.bushes.insert(callee) {
+                if is_bush && self.tree(callee) > HOPELESS && self.facts.bushes.insert(callee) {
                     let message = format!(
                         "'{}' calls functions that call others, more than {HOPELESS} operations in all, and it {}: what \
                          reverse mode would keep of them has no end",
@@ -121,7 +121,7 @@ impl Engine<'_> {
                 }
                 // A preference that cannot be met only costs memory, but an explicit request of the user must
                 // be answered.
-                if self.segments.contains(callee) {
+                if self.roles.segments.contains(callee) {
                     self.problem(
                         once.span,
                         "E0914",
@@ -149,7 +149,7 @@ impl Engine<'_> {
     fn tree(&mut self, func: Func) -> u64 {
         let mut work = vec![func];
         while let Some(&at) = work.last() {
-            if self.trees.contains_key(&at) {
+            if self.facts.trees.contains_key(&at) {
                 work.pop();
                 continue;
             }
@@ -160,7 +160,7 @@ impl Engine<'_> {
                 src.walk(src.body(), &mut |inst| {
                     size = size.saturating_add(1);
                     if let Some(callee) = src.insts[inst].op.callee() {
-                        match self.trees.get(&callee) {
+                        match self.facts.trees.get(&callee) {
                             Some(&known) => size = size.saturating_add(known),
                             None => missing.push(callee),
                         }
@@ -170,12 +170,12 @@ impl Engine<'_> {
             // A callee that is still on the stack is recursive, and its residuals are handled separately.
             missing.retain(|callee| !work.contains(callee));
             if missing.is_empty() {
-                self.trees.insert(at, size);
+                self.facts.trees.insert(at, size);
             } else {
                 work.extend(missing);
             }
         }
-        self.trees.get(&func).copied().unwrap_or(0)
+        self.facts.trees.get(&func).copied().unwrap_or(0)
     }
 
     /// Returns the reason why a function cannot be run again, if there is one.
@@ -217,7 +217,7 @@ impl Engine<'_> {
         if reads.is_empty() {
             return other;
         }
-        let origins = PointsTo::of(self.module, &|f| self.origins.contains_key(&f));
+        let origins = PointsTo::of(self.module, &|f| self.roles.origins.contains_key(&f));
         let run = origins.within(func);
         let written: Vec<_> = written.iter().map(|w| (w.0, origins.memory(w.1.0, w.1.1))).collect();
         let clash = reads.iter().find(|(place, handle, _)| {

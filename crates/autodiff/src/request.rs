@@ -62,7 +62,7 @@ impl Engine<'_> {
         let all: Vec<Func> = self.module.funcs.keys().collect();
         self.split_pullbacks();
         self.resolve(func);
-        let made = make(self).filter(|_| self.problems.is_empty());
+        let made = make(self).filter(|_| self.found.problems.is_empty());
         let roots: Vec<Func> = all.into_iter().chain(made).collect();
         self.sweep(&roots, before);
         made
@@ -216,7 +216,7 @@ impl Engine<'_> {
         for custom in [witness.jvp, witness.vjp, witness.apply, witness.substitute].into_iter().flatten() {
             self.resolve(custom);
         }
-        if self.mark_custom {
+        if self.options.mark_custom {
             self.mark_custom(func);
         }
         if let Some(jvp) = witness.jvp {
@@ -257,7 +257,7 @@ impl Engine<'_> {
     /// request that is left belongs to a function that is waiting for this derivative.
     fn is_ready(&mut self, func: Func, span: Span) -> bool {
         if self.n_made > self.most_made {
-            if !self.problems.iter().any(|p| p.code == "E0916") {
+            if !self.found.problems.iter().any(|p| p.code == "E0916") {
                 let message = format!(
                     "the derivatives up to that of '{}' take more than {} operations",
                     self.origin_name(func),
@@ -270,7 +270,7 @@ impl Engine<'_> {
         let mut visited = EntitySet::new();
         let mut left = vec![func];
         while let Some(at) = left.pop() {
-            if self.without_requests.contains(at) || !visited.insert(at) {
+            if self.facts.without_requests.contains(at) || !visited.insert(at) {
                 continue;
             }
             let src = &self.module.funcs[at];
@@ -289,7 +289,7 @@ impl Engine<'_> {
                 return false;
             }
         }
-        self.without_requests.extend(visited.iter());
+        self.facts.without_requests.extend(visited.iter());
         true
     }
 
@@ -299,7 +299,7 @@ impl Engine<'_> {
         if !self.is_ready(func, span) {
             return None;
         }
-        if let Some(&known) = self.forwards.get(&func) {
+        if let Some(&known) = self.made.forwards.get(&func) {
             return known;
         }
         let made = match self.forward_source(func) {
@@ -310,17 +310,17 @@ impl Engine<'_> {
             }
             Source::Vjp(_) | Source::Applied { .. } | Source::Zero => Some(self.forward_wrapper(func, None)),
             Source::Body(body) => {
-                let n_problems = self.problems.len();
+                let n_problems = self.found.problems.len();
                 let mask: Mask = self.module.funcs[body].params.iter().map(|s| s.diff).collect();
                 let made = self.linearize(body, &mask, Mode::Forward);
-                let active = self.activity.results(self.module, body, &mask, Mode::Forward);
+                let active = self.facts.activity.results(self.module, body, &mask, Mode::Forward);
                 let slots = &self.module.funcs[func].results;
                 let is_whole = slots.iter().zip(&active).all(|(slot, &active)| slot.diff == active);
                 let made = if is_whole { made } else { self.forward_wrapper(func, Some((made, active))) };
-                (self.problems.len() == n_problems).then_some(made)
+                (self.found.problems.len() == n_problems).then_some(made)
             }
         };
-        self.forwards.insert(func, made);
+        self.made.forwards.insert(func, made);
         made
     }
 
@@ -379,7 +379,7 @@ impl Engine<'_> {
         if !self.is_ready(func, span) {
             return None;
         }
-        if let Some(&known) = self.backwards.get(&func) {
+        if let Some(&known) = self.made.backwards.get(&func) {
             return known;
         }
         let made = match source(self.module, func, Mode::Reverse) {
@@ -391,7 +391,7 @@ impl Engine<'_> {
             }
             Source::Jvp(_) | Source::Body(_) => self.reverse(func),
         };
-        self.backwards.insert(func, made);
+        self.made.backwards.insert(func, made);
         made
     }
 
@@ -402,12 +402,12 @@ impl Engine<'_> {
                 let results = &self.module.funcs[func].results;
                 let shape = Shape { params: mask.len(), results: results.len() };
                 let active_results = results.iter().map(|s| s.diff).collect();
-                self.shapes.insert(jvp, shape);
+                self.roles.shapes.insert(jvp, shape);
                 Some(Linearized { func: jvp, n_params: mask.len(), active_results })
             }
             Source::Body(body) => {
                 let made = self.linearize(body, &mask, Mode::Reverse);
-                let active_results = self.activity.results(self.module, body, &mask, Mode::Reverse);
+                let active_results = self.facts.activity.results(self.module, body, &mask, Mode::Reverse);
                 Some(Linearized { func: made, n_params: mask.len(), active_results })
             }
             Source::Vjp(_) | Source::Applied { .. } | Source::Zero => None,
@@ -421,15 +421,15 @@ impl Engine<'_> {
     }
 
     fn reverse(&mut self, func: Func) -> Option<Func> {
-        let n_problems = self.problems.len();
+        let n_problems = self.found.problems.len();
         let declared = self.declare_backward(func);
-        if self.cycles.is_recursive(self.module, func) {
+        if self.facts.cycles.is_recursive(self.module, func) {
             if let Some(once) = self.runs_once(func) {
                 let message = format!("'{}' is recursive and {}", self.origin_name(func), once.in_reverse());
                 self.problem(once.span, "E0913", message);
                 return None;
             }
-            self.backwards.insert(func, Some(declared));
+            self.made.backwards.insert(func, Some(declared));
         }
         let linearized = self.linearized_for_transpose(func)?;
         let marked = self.mark_tangents(&linearized)?;
@@ -438,22 +438,22 @@ impl Engine<'_> {
         let active = linearized.active_results;
         let halves = Halves { primal: unzipped.primal, residuals: unzipped.residuals, transposed, active };
         let made = self.backward_wrapper(func, declared, Some(&halves));
-        self.halves.insert(func, halves);
+        self.made.halves.insert(func, halves);
         self.forget_marks(made);
-        (self.problems.len() == n_problems).then_some(made)
+        (self.found.problems.len() == n_problems).then_some(made)
     }
 
     /// Removes the marks of a function and of all functions it reaches, once for each. Functions that reach
     /// one without a body yet are visited again later, as that body may have marks.
     fn forget_marks(&mut self, made: Func) {
-        let reached: Vec<Func> = self.reachable_but(&[made], &self.plain).iter().collect();
-        let is_whole = |f: &Func| self.module.funcs[*f].has_body() || !self.origins.contains_key(f);
+        let reached: Vec<Func> = self.reachable_but(&[made], &self.facts.plain).iter().collect();
+        let is_whole = |f: &Func| self.module.funcs[*f].has_body() || !self.roles.origins.contains_key(f);
         let all_whole = reached.iter().all(is_whole);
         for &func in &reached {
             forget(&mut self.module.funcs[func]);
         }
         if all_whole {
-            self.plain.extend(reached);
+            self.facts.plain.extend(reached);
         }
     }
 

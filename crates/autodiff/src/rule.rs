@@ -16,29 +16,29 @@ impl Engine<'_> {
         if !self.module.funcs[rule].has_body() {
             return None;
         }
-        let known = self.shapes.insert(rule, shape);
+        let known = self.roles.shapes.insert(rule, shape);
         let n = self.module.funcs[rule].params.len();
         let tangents: Mask = (0..n).map(|k| k >= shape.params).collect();
-        let n_problems = self.problems.len();
+        let n_problems = self.found.problems.len();
         let marked = self.propagate(rule, &tangents);
-        let is_linear = self.problems.len() == n_problems;
-        self.problems.truncate(n_problems);
+        let is_linear = self.found.problems.len() == n_problems;
+        self.found.problems.truncate(n_problems);
         match known {
-            Some(known) => self.shapes.insert(rule, known),
-            None => self.shapes.remove(&rule),
+            Some(known) => self.roles.shapes.insert(rule, known),
+            None => self.roles.shapes.remove(&rule),
         };
         // Forget failures, so that a caller that needs the variant gets the errors reported.
-        self.propagated.retain(|_, made| made.is_some());
+        self.made.propagated.retain(|_, made| made.is_some());
         marked.filter(|_| is_linear)
     }
 
     /// The marked variant without its marks, for forward mode.
     pub(crate) fn plain_rule(&mut self, rule: Func, shape: Shape) -> Option<Func> {
         let marked = self.marked_rule(rule, shape)?;
-        let mut copies = std::mem::take(&mut self.unmarked);
+        let mut copies = std::mem::take(&mut self.made.unmarked);
         let plain = self.without_marks(marked, &mut copies);
-        self.unmarked = copies;
-        self.shapes.insert(plain, shape);
+        self.made.unmarked = copies;
+        self.roles.shapes.insert(plain, shape);
         Some(plain)
     }
 }

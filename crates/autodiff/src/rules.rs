@@ -240,6 +240,31 @@ pub(crate) fn tangent(pass: &mut Linearize, data: &ir::InstData, factor: Option<
             })
         }
         Op::Extract(_) => at(pass, 0).map(|a| pass.b.emit(data.op.clone(), &[a])),
+        Op::Index | Op::Load | Op::SubCell | Op::Local | Op::Store | Op::AddTo => of_cell(pass, data),
+        // Of numbers that have no differentials.
+        Op::Convert | Op::Splat => None,
+        // `linearize` handles calls and regions; activity ends at ops that are never linear.
+        op => {
+            debug_assert!(matches!(
+                op.linearity(),
+                Linearity::Never | Linearity::Source | Linearity::Structure
+            ));
+            None
+        }
+    };
+    if let Some(tangent) = tangent
+        && differentiable
+    {
+        let result = data.results[0];
+        pass.name_tangent(result, tangent);
+        pass.tangents.set(result, tangent);
+    }
+}
+
+/// The tangent of an op on a cell, or on an element that an index selects.
+fn of_cell(pass: &mut Linearize, data: &ir::InstData) -> Option<Value> {
+    let at = |pass: &Linearize, k: usize| pass.tangents.find(data.args[k]);
+    match &data.op {
         Op::Index | Op::Load | Op::SubCell => at(pass, 0).map(|a| {
             let mut args = pass.primal.all(&data.args);
             args[0] = a;
@@ -274,22 +299,6 @@ pub(crate) fn tangent(pass: &mut Linearize, data: &ir::InstData, factor: Option<
             }
             None
         }
-        // Of numbers that have no differentials.
-        Op::Convert | Op::Splat => None,
-        // `linearize` handles calls and regions; activity ends at ops that are never linear.
-        op => {
-            debug_assert!(matches!(
-                op.linearity(),
-                Linearity::Never | Linearity::Source | Linearity::Structure
-            ));
-            None
-        }
-    };
-    if let Some(tangent) = tangent
-        && differentiable
-    {
-        let result = data.results[0];
-        pass.name_tangent(result, tangent);
-        pass.tangents.set(result, tangent);
+        _ => None,
     }
 }

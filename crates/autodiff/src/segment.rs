@@ -117,7 +117,7 @@ impl Engine<'_> {
         self.module.funcs[declared].span = src.insts[inst].span;
         self.module.funcs[declared].checkpoint.prefer = Prefer::Recompute;
         self.define(declared, made);
-        self.segments.insert(declared);
+        self.roles.segments.insert(declared);
         segment.func = declared;
         Some(segment)
     }

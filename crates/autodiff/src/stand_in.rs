@@ -35,7 +35,7 @@ impl Engine<'_> {
     }
 
     fn declare_stand_in(&mut self, func: Func, mode: Mode, unfinished: &mut Vec<Func>) -> Func {
-        if let Some(&known) = self.stand_ins.get(&(func, mode)) {
+        if let Some(&known) = self.made.stand_ins.get(&(func, mode)) {
             return known;
         }
         let last = self.substitute(func, mode);
@@ -54,15 +54,15 @@ impl Engine<'_> {
             copy.name = self.unique(copy.name);
             let made = self.module.funcs.push(copy);
             self.inherit_origin(made, func);
-            if self.segments.contains(func) {
-                self.segments.insert(made);
+            if self.roles.segments.contains(func) {
+                self.roles.segments.insert(made);
             }
             unfinished.push(made);
             made
         } else {
             func
         };
-        self.stand_ins.insert((func, mode), made);
+        self.made.stand_ins.insert((func, mode), made);
         made
     }
 

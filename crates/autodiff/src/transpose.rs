@@ -32,13 +32,13 @@ use crate::propagate::is_big;
 impl Engine<'_> {
     /// Transposes a linear half; see the head of this file. Memoised.
     pub(crate) fn transpose(&mut self, linear: Func) -> Func {
-        if let Some(&known) = self.transposed.get(&linear) {
+        if let Some(&known) = self.made.transposed.get(&linear) {
             return known;
         }
         let src = &self.module.funcs[linear];
         let (mut callees, mut by_hand) = (Vec::new(), Vec::new());
         src.walk(src.body(), &mut |inst| match src.insts[inst].op {
-            Op::Call(callee) if is_linear_call(src, &self.linear_halves, inst) => callees.push(callee),
+            Op::Call(callee) if is_linear_call(src, &self.roles.linear_halves, inst) => callees.push(callee),
             Op::CallTransposeOf(vjp) => by_hand.push((vjp, src.insts[inst].results.len())),
             _ => (),
         });
@@ -66,8 +66,8 @@ impl Engine<'_> {
         let mut pass = Transpose {
             src,
             funcs,
-            transposed: &self.transposed,
-            linear_halves: &self.linear_halves,
+            transposed: &self.made.transposed,
+            linear_halves: &self.roles.linear_halves,
             rules,
             uses,
             b: Builder::new(types, String::new()),
@@ -90,7 +90,7 @@ impl Engine<'_> {
         let values = inputs.map(|&v| pass.take_or_absent(v)).collect();
         let body = pass.b.finish(values, results);
         self.define(made, body);
-        self.transposed.insert(linear, made);
+        self.made.transposed.insert(linear, made);
         made
     }
 }
@@ -105,7 +105,7 @@ struct Rule {
 impl Engine<'_> {
     fn reverse_rule(&mut self, vjp: Func, n_cotangents: usize) -> Rule {
         // The vjp of a recursive function was generated, so its arguments are differentials.
-        if self.origins.contains_key(&vjp) {
+        if self.roles.origins.contains_key(&vjp) {
             return Rule { func: vjp, in_numbers: false };
         }
         let shape = Shape { params: self.module.funcs[vjp].params.len() - n_cotangents, results: 0 };

@@ -61,17 +61,17 @@ pub struct Unzipped {
 impl Engine<'_> {
     /// Splits a marked function; see the head of this file. Memoised.
     pub(crate) fn unzip(&mut self, func: Func) -> Option<Unzipped> {
-        if let Some(known) = self.unzipped.get(&func) {
+        if let Some(known) = self.made.unzipped.get(&func) {
             return known.clone();
         }
-        self.unzipped.insert(func, None);
+        self.made.unzipped.insert(func, None);
         let made = self.halves(func);
-        self.unzipped.insert(func, made.clone());
+        self.made.unzipped.insert(func, made.clone());
         made
     }
 
     fn halves(&mut self, func: Func) -> Option<Unzipped> {
-        if let Some(tidy) = self.tidy {
+        if let Some(tidy) = self.options.tidy {
             tidy(self.module, func);
         }
         let mut src = self.module.funcs[func].clone();
@@ -83,10 +83,10 @@ impl Engine<'_> {
         let sides = Sides::new(&src, &linear_calls);
         let inductions = inductions(&self.module.types, &mut src, &sides);
         let in_loop = self.is_called_in_loop(func);
-        let origin = self.origins.get(&func).copied().unwrap_or(func);
+        let origin = self.roles.origins.get(&func).copied().unwrap_or(func);
         self.price_calls(&src);
         let policy = Policy {
-            calls: &self.call_costs,
+            calls: &self.facts.call_costs,
             in_loop,
             inductions: &inductions,
             prefer_kept: self.module.funcs[origin].checkpoint.prefer == Prefer::Checkpoint,
@@ -96,7 +96,7 @@ impl Engine<'_> {
         if snapshot(&self.module.types, &mut src, &kept.stored) {
             kept = plan(self.module, &src, &sides, &policy);
         }
-        if let Some(list) = &mut self.kept_values {
+        if let Some(list) = &mut self.found.kept {
             let name = &self.module.funcs[origin].name;
             list.extend(report(self.module, &src, name, &kept));
         }
@@ -191,7 +191,7 @@ impl Engine<'_> {
         let linear_func = self.declare(format!("{base}_linear"), func, linear_slots, linear_results);
         self.module.funcs[linear_func].is_half = false;
         self.define(linear_func, linear);
-        self.linear_halves.insert(linear_func);
+        self.roles.linear_halves.insert(linear_func);
         if self.measuring {
             self.measure(func, &src, &sides, &kept, primal_func);
         }
@@ -255,7 +255,7 @@ impl Engine<'_> {
     fn has_marks(&mut self, func: Func) -> bool {
         let callee = &self.module.funcs[func];
         callee.params.iter().chain(&callee.results).any(|s| s.linear)
-            || self.marks.transposed_inside(self.module, func)
+            || self.facts.marks.transposed_inside(self.module, func)
     }
 }
 

@@ -102,11 +102,11 @@ impl Engine<'_> {
         let mut module = self.module.clone();
         let mut engine = Engine::new(&mut module);
         engine.measuring = true;
-        engine.tidy = self.tidy;
+        engine.options.tidy = self.options.tidy;
         choose(&mut engine);
         engine.resolve(func);
         engine.backward(func, Span::NONE);
-        engine.problems.is_empty().then(|| engine.total(func))
+        engine.found.problems.is_empty().then(|| engine.total(func))
     }
 
     fn choose(&mut self, func: Func, way: &Way) {

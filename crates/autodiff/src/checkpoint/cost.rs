@@ -88,7 +88,7 @@ impl Engine<'_> {
         });
         // Callees come first; a function that is met again before its cost is known is recursive.
         while let Some(&func) = work.last() {
-            if self.call_costs.contains_key(&func) {
+            if self.facts.call_costs.contains_key(&func) {
                 work.pop();
                 continue;
             }
@@ -97,7 +97,7 @@ impl Engine<'_> {
             if body.has_body() {
                 body.walk(body.body(), &mut |inst| {
                     if let Op::Call(callee) = body.insts[inst].op
-                        && !self.call_costs.contains_key(&callee)
+                        && !self.facts.call_costs.contains_key(&callee)
                     {
                         missing.push(callee);
                     }
@@ -105,7 +105,7 @@ impl Engine<'_> {
             }
             if missing.is_empty() || missing.iter().any(|callee| work.contains(callee)) {
                 let cost = self.price(func);
-                self.call_costs.insert(func, cost);
+                self.facts.call_costs.insert(func, cost);
             } else {
                 work.extend(missing);
             }
@@ -123,7 +123,7 @@ impl Engine<'_> {
         let mut sum = Some(CALL);
         src.walk(src.body(), &mut |inst| {
             let cost = match src.insts[inst].op {
-                Op::Call(callee) => self.call_costs.get(&callee).copied().flatten(),
+                Op::Call(callee) => self.facts.call_costs.get(&callee).copied().flatten(),
                 Op::If | Op::Switch(_) => Some(OP),
                 _ => again(self.module, src, &defs, inst),
             };

@@ -9,22 +9,22 @@ use crate::engine::Engine;
 impl Engine<'_> {
     /// Returns true if a function, or the user function that it derives from, is called in a loop somewhere.
     pub(crate) fn is_called_in_loop(&mut self, func: Func) -> bool {
-        let origin = self.origins.get(&func).copied().unwrap_or(func);
-        if self.called_in_loops.is_none() {
-            self.called_in_loops = Some(self.find_called_in_loops());
+        let origin = self.roles.origins.get(&func).copied().unwrap_or(func);
+        if self.facts.called_in_loops.is_none() {
+            self.facts.called_in_loops = Some(self.find_called_in_loops());
         }
-        self.called_in_loops.as_ref().is_some_and(|set| set.contains(origin))
+        self.facts.called_in_loops.as_ref().is_some_and(|set| set.contains(origin))
     }
 
     fn find_called_in_loops(&self) -> EntitySet<Func> {
         let mut work = Vec::new();
         let mut callees: FxHashMap<Func, Vec<Func>> = FxHashMap::default();
         for (caller, src) in self.module.funcs.iter().filter(|(_, f)| f.has_body()) {
-            let caller = self.origins.get(&caller).copied().unwrap_or(caller);
+            let caller = self.roles.origins.get(&caller).copied().unwrap_or(caller);
             let mut found = Vec::new();
             calls(src, src.body(), false, &mut found);
             for (callee, in_loop) in found {
-                let callee = self.origins.get(&callee).copied().unwrap_or(callee);
+                let callee = self.roles.origins.get(&callee).copied().unwrap_or(callee);
                 if in_loop {
                     work.push(callee);
                 } else {

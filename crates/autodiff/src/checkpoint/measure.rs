@@ -57,7 +57,7 @@ impl Engine<'_> {
         let plan = Plan::new(self.module, src, sides, &policy);
         let mut footprint = Footprint::default();
         let mut around: Vec<(Inst, Option<u64>)> = Vec::new();
-        let origin = self.origins.get(&func).copied().unwrap_or(func);
+        let origin = self.roles.origins.get(&func).copied().unwrap_or(func);
         let part = |what: What, around: &[(Inst, Option<u64>)]| Part {
             what,
             trips: around.iter().try_fold(1u64, |n, &(_, trips)| Some(n.saturating_mul(trips?))),
@@ -82,8 +82,8 @@ impl Engine<'_> {
                 let data = &src.insts[inst];
                 match data.op {
                     Op::Call(callee) => {
-                        let origin = self.origins.get(&callee).copied().unwrap_or(callee);
-                        if self.segments.contains(origin) {
+                        let origin = self.roles.origins.get(&callee).copied().unwrap_or(callee);
+                        if self.roles.segments.contains(origin) {
                             footprint.segments.push(origin);
                         } else if !sides.linear.contains(inst) {
                             footprint.parts.push(part(What::Stacks(callee), &around));
@@ -98,13 +98,13 @@ impl Engine<'_> {
                 }
             }
         }
-        self.footprints.insert(primal, (origin, footprint));
+        self.found.footprints.insert(primal, (origin, footprint));
     }
 
     /// The memory that one call of a user function keeps: the maximum over all derivatives made of it.
     pub(crate) fn total(&self, func: Func) -> Total {
         let mut most = Total::default();
-        for (_, footprint) in self.footprints.values().filter(|(origin, _)| *origin == func) {
+        for (_, footprint) in self.found.footprints.values().filter(|(origin, _)| *origin == func) {
             let mut total = Total::default();
             self.add(footprint, true, 1, &mut total);
             // The segments are reversed one after the other.
@@ -130,7 +130,7 @@ impl Engine<'_> {
                     total.bytes = total.bytes.saturating_add(times.saturating_mul(bytes));
                 }
                 What::Stacks(callee) => {
-                    let Some((_, inner)) = self.footprints.get(&callee) else { continue };
+                    let Some((_, inner)) = self.found.footprints.get(&callee) else { continue };
                     self.add(inner, false, times, total);
                     if total.bytes > before {
                         total.unknown = total.unknown.or(part.unknown);

@@ -110,7 +110,7 @@ impl Engine<'_> {
         let func = self.stand_in(func, if forward { Mode::Forward } else { Mode::Reverse });
         let of = Residuals { func, forward };
         let span = self.module.funcs[func].span;
-        let is_recursive = self.cycles.is_recursive(self.module, func);
+        let is_recursive = self.facts.cycles.is_recursive(self.module, func);
         if forward {
             let whole = self.forward(func, span)?;
             let half = if is_recursive { None } else { self.forward_half(func) };
@@ -121,7 +121,7 @@ impl Engine<'_> {
         let made = match source(self.module, func, Mode::Reverse) {
             Source::Applied { apply, vjp } => Some(self.split_of_context(of, whole, apply, vjp)),
             Source::Jvp(_) | Source::Body(_) if !is_recursive => {
-                let halves = self.halves.get(&func)?.clone();
+                let halves = self.made.halves.get(&func)?.clone();
                 let half = LinearHalf {
                     primal: halves.primal,
                     residuals: halves.residuals,
@@ -142,21 +142,21 @@ impl Engine<'_> {
         let takes: Mask = self.module.funcs[func].params.iter().map(|s| s.diff).collect();
         let n_params = takes.len();
         let (linearized, gives) = match self.forward_source(func) {
-            Source::Jvp(jvp) if !self.activity.is_source(jvp, Mode::Forward) => {
+            Source::Jvp(jvp) if !self.facts.activity.is_source(jvp, Mode::Forward) => {
                 (jvp, self.module.funcs[func].results.iter().map(|s| s.diff).collect())
             }
-            Source::Body(body) if !self.activity.calls_custom(self.module, body, Mode::Forward) => {
+            Source::Body(body) if !self.facts.activity.calls_custom(self.module, body, Mode::Forward) => {
                 let made = self.linearize(body, &takes, Mode::Forward);
-                (made, self.activity.results(self.module, body, &takes, Mode::Forward))
+                (made, self.facts.activity.results(self.module, body, &takes, Mode::Forward))
             }
             _ => return None,
         };
-        let n_problems = self.problems.len();
+        let n_problems = self.found.problems.len();
         let linearized = Linearized { func: linearized, n_params, active_results: gives };
         let unzipped = self.mark_tangents(&linearized).and_then(|marked| self.unzip(marked));
         // A user-written derivative that is not linear is still allowed, only without these halves.
-        let is_linear = self.problems.len() == n_problems;
-        self.problems.truncate(n_problems);
+        let is_linear = self.found.problems.len() == n_problems;
+        self.found.problems.truncate(n_problems);
         let unzipped = unzipped.filter(|_| is_linear)?;
         let linear = self.without_marks(unzipped.linear, &mut FxHashMap::default());
         let gives = linearized.active_results;
@@ -316,7 +316,7 @@ impl Engine<'_> {
         self.define(made, body);
         let witness = Witness { substitute: Some(made), is_same: true, ..Witness::default() };
         self.module.witnesses.insert(second, witness);
-        self.wholes.insert(made, of.func);
+        self.roles.wholes.insert(made, of.func);
     }
 
     /// Copies a linear function and its callees without marks; reverse mode may still need the originals.
