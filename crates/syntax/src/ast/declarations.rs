@@ -1,0 +1,292 @@
+//! Declarations, with the modifiers, attributes and generic parameters before them.
+
+use super::*;
+
+/// `[Name(args)]`
+#[derive(Clone, Debug)]
+pub struct Attribute {
+    /// The name; the parts of `A::B` are joined with `::`.
+    pub name: Symbol,
+    /// Arguments.
+    pub args: Vec<ExprId>,
+    /// The location.
+    pub span: Span,
+}
+
+/// A declaration.
+#[derive(Clone, Debug)]
+pub struct Decl {
+    /// The kind of declaration.
+    pub kind: DeclKind,
+    /// The name; empty for declarations without one.
+    pub name: Symbol,
+    /// The location of the name or, without a name, of the keyword.
+    pub name_span: Span,
+    /// The location of the whole declaration.
+    pub span: Span,
+    /// The keywords before it.
+    pub modifiers: Modifiers,
+    /// The bracketed attributes before it.
+    pub attributes: Vec<Attribute>,
+    /// `<T : I, let N : int>` after the name or `__generic<…>` before the declaration.
+    pub generics: Option<Generics>,
+    /// The declaration that this is a member, parameter or local of: a struct, function, ….
+    pub parent: Option<DeclId>,
+}
+
+/// Generic parameters and constraints.
+#[derive(Clone, Debug, Default)]
+pub struct Generics {
+    /// [`DeclKind::TypeParam`] and [`DeclKind::ValueParam`], in order.
+    pub params: Vec<DeclId>,
+    /// `where` clauses.
+    pub constraints: Vec<Constraint>,
+}
+
+/// One `where` constraint.
+#[derive(Clone, Debug)]
+pub enum Constraint {
+    /// `T : A, B` (or `A & B` as one expression)
+    Conforms(ExprId, Vec<ExprId>),
+    /// `A == B`
+    Equal(ExprId, ExprId),
+    /// `optional T : A, B`
+    Optional(ExprId, Vec<ExprId>),
+    /// `To(From)`, `To(From) implicit`
+    Converts {
+        /// The type that values are converted to.
+        to: ExprId,
+        /// The type that values are converted from.
+        from: ExprId,
+        /// The conversion is implicit.
+        implicit: bool,
+    },
+    /// `nonempty(P)`
+    NonEmpty(ExprId),
+    /// Other constraints, which are not supported, by location
+    Other(Span),
+}
+
+/// Keywords before a declaration or in a type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Modifiers(pub u32);
+
+#[expect(missing_docs, reason = "each is the keyword of its name")]
+impl Modifiers {
+    pub const IN: Modifiers = Modifiers(1 << 0);
+    pub const OUT: Modifiers = Modifiers(1 << 1);
+    /// `inout`; `in out` sets IN and OUT instead
+    pub const INOUT: Modifiers = Modifiers(1 << 2);
+    pub const CONST: Modifiers = Modifiers(1 << 3);
+    pub const STATIC: Modifiers = Modifiers(1 << 4);
+    pub const UNIFORM: Modifiers = Modifiers(1 << 5);
+    pub const GROUPSHARED: Modifiers = Modifiers(1 << 6);
+    pub const NO_DIFF: Modifiers = Modifiers(1 << 7);
+    pub const PUBLIC: Modifiers = Modifiers(1 << 8);
+    pub const INTERNAL: Modifiers = Modifiers(1 << 9);
+    pub const PRIVATE: Modifiers = Modifiers(1 << 10);
+    pub const EXTERN: Modifiers = Modifiers(1 << 11);
+    pub const EXPORT: Modifiers = Modifiers(1 << 12);
+    pub const OVERRIDE: Modifiers = Modifiers(1 << 13);
+    pub const ROW_MAJOR: Modifiers = Modifiers(1 << 14);
+    pub const COLUMN_MAJOR: Modifiers = Modifiers(1 << 15);
+    pub const CONSTREF: Modifiers = Modifiers(1 << 16);
+    pub const REF: Modifiers = Modifiers(1 << 17);
+    pub const DYN: Modifiers = Modifiers(1 << 18);
+    pub const INLINE: Modifiers = Modifiers(1 << 19);
+    pub const EXPORTED: Modifiers = Modifiers(1 << 20);
+    pub const PRECISE: Modifiers = Modifiers(1 << 21);
+    pub const VOLATILE: Modifiers = Modifiers(1 << 22);
+    pub const GLOBALLYCOHERENT: Modifiers = Modifiers(1 << 23);
+    pub const INTERPOLATION: Modifiers = Modifiers(1 << 24);
+    pub const MUTATING: Modifiers = Modifiers(1 << 25);
+    pub const NONMUTATING: Modifiers = Modifiers(1 << 26);
+    /// Written with `let`.
+    pub const LET: Modifiers = Modifiers(1 << 27);
+    /// Written with `each` (a pack parameter).
+    pub const EACH: Modifiers = Modifiers(1 << 28);
+
+    /// Returns true if any of these modifiers is set.
+    pub fn has(self, other: Modifiers) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+impl std::ops::BitOrAssign for Modifiers {
+    fn bitor_assign(&mut self, other: Modifiers) {
+        self.0 |= other.0;
+    }
+}
+
+/// The kind of a declaration.
+#[derive(Clone, Debug)]
+pub enum DeclKind {
+    /// A variable, field, global or local. `let`/`var` without type has none.
+    Var {
+        /// The declared type, with C declarators (`a[3]`) applied.
+        ty: Option<ExprId>,
+        /// The initialiser after `=`.
+        init: Option<ExprId>,
+        /// The semantic after `:`, such as `register(u0)` or `SV_Position`.
+        semantic: Option<Symbol>,
+    },
+    /// A parameter of a function; the modifiers give its direction.
+    Param {
+        /// The declared type.
+        ty: Option<ExprId>,
+        /// Default argument.
+        default: Option<ExprId>,
+        /// After `:`.
+        semantic: Option<Symbol>,
+    },
+    /// A function, method, operator (`operator+`, `operator()`), or function requirement.
+    Func {
+        /// [`DeclKind::Param`]s.
+        params: Vec<DeclId>,
+        /// The return type; absent for `func f() { … }` without `->` (void).
+        result: Option<ExprId>,
+        /// Absent in prototypes and requirements.
+        body: Option<StmtId>,
+    },
+    /// `__init(…) { … }`
+    Init {
+        /// [`DeclKind::Param`]s.
+        params: Vec<DeclId>,
+        /// Absent in requirements.
+        body: Option<StmtId>,
+    },
+    /// `__subscript(…) -> T { get; set; }`
+    Subscript {
+        /// [`DeclKind::Param`]s.
+        params: Vec<DeclId>,
+        /// The element type.
+        result: ExprId,
+        /// [`DeclKind::Accessor`]s.
+        accessors: Vec<DeclId>,
+    },
+    /// `property p : T { get { … } set(v) { … } }`
+    Property {
+        /// Its type.
+        ty: ExprId,
+        /// [`DeclKind::Accessor`]s.
+        accessors: Vec<DeclId>,
+    },
+    /// `get`, `set` or `ref`
+    Accessor {
+        /// The kind of accessor.
+        kind: AccessorKind,
+        /// The parameter of a setter, whether it is written or the implicit `newValue`.
+        param: Option<DeclId>,
+        /// Absent in requirements.
+        body: Option<StmtId>,
+    },
+    /// `struct S : A, B { … }` (also `class`); a body-less `struct S;` has no members
+    Struct {
+        /// After `:`.
+        bases: Vec<ExprId>,
+        /// In order.
+        members: Vec<DeclId>,
+    },
+    /// `interface I : A { … }`
+    Interface {
+        /// After `:`.
+        bases: Vec<ExprId>,
+        /// In order.
+        members: Vec<DeclId>,
+    },
+    /// `extension T : A { … }`
+    Extension {
+        /// The extended type.
+        target: ExprId,
+        /// After `:`.
+        bases: Vec<ExprId>,
+        /// In order.
+        members: Vec<DeclId>,
+    },
+    /// `enum E : int { A, B = 3 }`
+    Enum {
+        /// The tag type.
+        tag: Option<ExprId>,
+        /// [`DeclKind::EnumCase`]s.
+        cases: Vec<DeclId>,
+    },
+    /// `A = 3`
+    EnumCase(Option<ExprId>),
+    /// `associatedtype T : I;`
+    AssociatedType {
+        /// After `:`.
+        bases: Vec<ExprId>,
+    },
+    /// `typedef T N;`, `typealias N = T;`
+    TypeAlias(ExprId),
+    /// `T : I = D`, `typename T`, `each T`
+    TypeParam {
+        /// After `:`.
+        bases: Vec<ExprId>,
+        /// After `=`.
+        default: Option<ExprId>,
+    },
+    /// `let N : int = 4`, `int N`
+    ValueParam {
+        /// Its type.
+        ty: ExprId,
+        /// After `=`.
+        default: Option<ExprId>,
+    },
+    /// `namespace A.B { … }` (nested ones for the dots)
+    Namespace {
+        /// In order.
+        members: Vec<DeclId>,
+    },
+    /// `cbuffer C : register(b0) { … }`, `tbuffer`
+    CBuffer {
+        /// [`DeclKind::Var`]s, visible in the surrounding scope.
+        members: Vec<DeclId>,
+    },
+    /// `import a.b;`, `import "file";`; `__exported` is in the modifiers
+    Import {
+        /// The name or path as written (`a.b` joined with `/`), without quotes.
+        path: String,
+        /// Written as a string.
+        quoted: bool,
+    },
+    /// `__include a;`, `__include "a";`
+    Include {
+        /// As for `Import`.
+        path: String,
+        /// Written as a string.
+        quoted: bool,
+    },
+    /// `module m;`
+    Module(String),
+    /// `implementing m;`
+    Implementing(String),
+    /// `using namespace n;`
+    Using(ExprId),
+    /// `__func_extension op(f)(params) -> T { … }`
+    FuncExtension {
+        /// `fwd_diff`, `bwd_diff` or `__apply`.
+        op: Symbol,
+        /// The extended function.
+        target: ExprId,
+        /// [`DeclKind::Param`]s.
+        params: Vec<DeclId>,
+        /// The return type.
+        result: Option<ExprId>,
+        /// The body.
+        body: Option<StmtId>,
+    },
+    /// A construct that is parsed but not supported, by name (`__magic…`, `attribute_syntax`, `union`, …).
+    Unsupported(Symbol),
+    /// `;`, or an erroneous declaration, already diagnosed.
+    Empty,
+}
+
+/// The kind of an accessor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the keywords")]
+pub enum AccessorKind {
+    Get,
+    Set,
+    Ref,
+}

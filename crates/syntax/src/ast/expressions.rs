@@ -1,0 +1,306 @@
+//! Expressions, and types, which are parsed as expressions.
+
+use super::*;
+
+/// An expression and its location.
+#[derive(Clone, Debug)]
+pub struct Expr {
+    /// The kind of the expression.
+    pub kind: ExprKind,
+    /// The location.
+    pub span: Span,
+}
+
+/// The kind of an expression. `e`, `base`, … are sub-expressions.
+#[derive(Clone, Debug)]
+pub enum ExprKind {
+    /// `12`, `0xffu`, `3LL`, `5z`; a negative number is a unary minus.
+    Int {
+        /// The value of the digits.
+        value: u64,
+        /// The type: "" is `int`, "u" `uint`, "ll" `int64_t`, others `uint64_t`. It is derived from the value
+        /// if the suffix in the source does not determine it.
+        suffix: Symbol,
+    },
+    /// `1.5`, `2e3f`, `1.0h`, `1.0lf`.
+    Float {
+        /// The value of the digits.
+        value: f64,
+        /// The suffix in lower case: "", "f", "h", "l", "lf".
+        suffix: Symbol,
+    },
+    /// `true`, `false`
+    Bool(bool),
+    /// `"text"`, with escapes decoded and adjacent literals joined.
+    String(String),
+    /// `nullptr`
+    NullPtr,
+    /// `none`
+    None,
+    /// `name`
+    Name(Symbol),
+    /// `operator+` as a name
+    OperatorName(Symbol),
+    /// `::name`: the name looked up in the global scope.
+    GlobalName(Symbol),
+    /// `this`
+    This,
+    /// `This`
+    ThisType,
+    /// `base.name`; `base->name` has `arrow`
+    Member {
+        /// Left of the dot.
+        base: ExprId,
+        /// Right of it.
+        name: Symbol,
+        /// The location of the name.
+        name_span: Span,
+        /// Written `->`.
+        arrow: bool,
+    },
+    /// `Base::name`
+    Static {
+        /// Left of `::`.
+        base: ExprId,
+        /// Right of it.
+        name: Symbol,
+        /// The location of the name.
+        name_span: Span,
+    },
+    /// `base[i, j]`; `base[]` (an unsized array type) has none
+    Index {
+        /// Left of the bracket.
+        base: ExprId,
+        /// The indices.
+        args: Vec<ExprId>,
+    },
+    /// `callee(args)`
+    Call {
+        /// The callee, or the type that is constructed.
+        callee: ExprId,
+        /// Arguments.
+        args: Vec<ExprId>,
+    },
+    /// `base<args>`
+    Generic {
+        /// The base, before the `<`.
+        base: ExprId,
+        /// Types and values.
+        args: Vec<ExprId>,
+    },
+    /// `-e`, `!e`, `~e`, `+e`, `++e`, `--e`, `*e`, `&e`
+    Unary(UnaryOp, ExprId),
+    /// `e++` (true), `e--` (false)
+    Postfix(bool, ExprId),
+    /// `a op b`, not assignment
+    Binary(BinaryOp, ExprId, ExprId),
+    /// `a = b`, `a += b`
+    Assign(Option<BinaryOp>, ExprId, ExprId),
+    /// `c ? a : b`
+    Ternary(ExprId, ExprId, ExprId),
+    /// `(T)e`
+    Cast(ExprId, ExprId),
+    /// `(e)`
+    Paren(ExprId),
+    /// `{a, b}`
+    InitList(Vec<ExprId>),
+    /// `no_diff e`
+    NoDiff(ExprId),
+    /// `try f(x)`: runs before the rest of the statement; see [`Ast::tries`].
+    Try(ExprId),
+    /// `fwd_diff(f)` and the other derivative operators.
+    Derivative(DiffOp, ExprId),
+    /// `e is T`
+    Is(ExprId, ExprId),
+    /// `e as T`
+    As(ExprId, ExprId),
+    /// `sizeof(T)`, `alignof(T)`, `countof(pack)`
+    SizeOf(SizeOfKind, ExprId),
+    /// `expand e`
+    Expand(ExprId),
+    /// `each e`
+    Each(ExprId),
+    /// `T*` as a type
+    Pointer(ExprId),
+    /// `const T`, `no_diff T`, `row_major T`, … as a type
+    Modified(Modifiers, ExprId),
+    /// `(params) => body`; the declaration is a function without a name.
+    Lambda(DeclId),
+    /// `functype(A, B) -> R`
+    FuncType(Vec<ExprId>, ExprId),
+    /// `__intrinsic_asm`, `spirv_asm { … }` and other opaque forms, by name
+    Opaque(Symbol),
+    /// An erroneous expression, already diagnosed.
+    Error,
+}
+
+impl ExprKind {
+    /// Appends the operands of the expression to `out`, for traversals.
+    pub fn operands(&self, out: &mut Vec<ExprId>) {
+        match self {
+            ExprKind::Int { .. }
+            | ExprKind::Float { .. }
+            | ExprKind::Bool(_)
+            | ExprKind::String(_)
+            | ExprKind::NullPtr
+            | ExprKind::None
+            | ExprKind::Name(_)
+            | ExprKind::OperatorName(_)
+            | ExprKind::GlobalName(_)
+            | ExprKind::This
+            | ExprKind::ThisType
+            | ExprKind::Lambda(_)
+            | ExprKind::Opaque(_)
+            | ExprKind::FuncType(..)
+            | ExprKind::Error => {}
+            ExprKind::Member { base, .. } | ExprKind::Static { base, .. } => out.push(*base),
+            ExprKind::Index { base, args } | ExprKind::Generic { base, args } => {
+                out.push(*base);
+                out.extend(args);
+            }
+            ExprKind::Call { callee, args } => {
+                out.push(*callee);
+                out.extend(args);
+            }
+            ExprKind::Unary(_, e)
+            | ExprKind::Postfix(_, e)
+            | ExprKind::Paren(e)
+            | ExprKind::NoDiff(e)
+            | ExprKind::Try(e)
+            | ExprKind::Derivative(_, e)
+            | ExprKind::SizeOf(_, e)
+            | ExprKind::Expand(e)
+            | ExprKind::Each(e)
+            | ExprKind::Pointer(e)
+            | ExprKind::Modified(_, e) => out.push(*e),
+            ExprKind::Binary(_, a, b)
+            | ExprKind::Assign(_, a, b)
+            | ExprKind::Cast(a, b)
+            | ExprKind::Is(a, b)
+            | ExprKind::As(a, b) => out.extend([*a, *b]),
+            ExprKind::Ternary(a, b, c) => out.extend([*a, *b, *c]),
+            ExprKind::InitList(parts) => out.extend(parts),
+        }
+    }
+}
+
+/// Prefix operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum UnaryOp {
+    Plus,
+    Neg,
+    Not,
+    BitNot,
+    PreInc,
+    PreDec,
+    Deref,
+    AddressOf,
+}
+
+/// Infix operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum BinaryOp {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Rem,
+    Shl,
+    Shr,
+    BitAnd,
+    BitOr,
+    BitXor,
+    And,
+    Or,
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    Comma,
+}
+
+impl UnaryOp {
+    /// The operator as written.
+    pub fn text(self) -> &'static str {
+        match self {
+            UnaryOp::Plus => "+",
+            UnaryOp::Neg => "-",
+            UnaryOp::Not => "!",
+            UnaryOp::BitNot => "~",
+            UnaryOp::PreInc => "++",
+            UnaryOp::PreDec => "--",
+            UnaryOp::Deref => "*",
+            UnaryOp::AddressOf => "&",
+        }
+    }
+}
+
+impl BinaryOp {
+    /// The operator as written.
+    pub fn text(self) -> &'static str {
+        match self {
+            BinaryOp::Add => "+",
+            BinaryOp::Sub => "-",
+            BinaryOp::Mul => "*",
+            BinaryOp::Div => "/",
+            BinaryOp::Rem => "%",
+            BinaryOp::Shl => "<<",
+            BinaryOp::Shr => ">>",
+            BinaryOp::BitAnd => "&",
+            BinaryOp::BitOr => "|",
+            BinaryOp::BitXor => "^",
+            BinaryOp::And => "&&",
+            BinaryOp::Or => "||",
+            BinaryOp::Eq => "==",
+            BinaryOp::Ne => "!=",
+            BinaryOp::Lt => "<",
+            BinaryOp::Le => "<=",
+            BinaryOp::Gt => ">",
+            BinaryOp::Ge => ">=",
+            BinaryOp::Comma => ",",
+        }
+    }
+}
+
+/// A derivative operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DiffOp {
+    /// `fwd_diff`
+    Fwd,
+    /// `bwd_diff`
+    Bwd,
+    /// `__apply`; applies only to a function itself, not to another derivative.
+    Apply,
+    /// `__linearize`; applies only to a function itself, not to another derivative.
+    Linearize,
+}
+
+impl DiffOp {
+    /// The operator's keyword in the language.
+    pub fn word(self) -> &'static str {
+        match self {
+            DiffOp::Fwd => "fwd_diff",
+            DiffOp::Bwd => "bwd_diff",
+            DiffOp::Apply => "__apply",
+            DiffOp::Linearize => "__linearize",
+        }
+    }
+
+    /// The operator runs in reverse mode.
+    pub fn is_backward(self) -> bool {
+        matches!(self, DiffOp::Bwd | DiffOp::Apply)
+    }
+}
+
+/// A compile-time size query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum SizeOfKind {
+    SizeOf,
+    AlignOf,
+    CountOf,
+}
