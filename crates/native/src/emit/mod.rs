@@ -14,8 +14,8 @@ use std::ops::DerefMut;
 
 use cranelift_entity::{EntitySet, SecondaryMap};
 use ir::{
-    AtomicOp, Builtin, Func, Function, Inst, InstData, Math, Op, Path, Region, Scalar, Span, Type, TypeData,
-    Types,
+    AtomicOp, Builtin, Class, Func, Function, Inst, InstData, Math, Op, Path, Region, Scalar, Span, Type,
+    TypeData, Types,
 };
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -493,63 +493,23 @@ pub fn inst<'m, A: Assembler<'m>>(e: &mut A, inst: Inst) -> Res<'m, A> {
         return Ok(());
     }
     match &data.op {
-        Op::Const(_)
-        | Op::Zero
-        | Op::Add
-        | Op::Sub
-        | Op::Mul
-        | Op::Div
-        | Op::Rem
-        | Op::Neg
-        | Op::And
-        | Op::Or
-        | Op::Xor
-        | Op::Not
-        | Op::Shl
-        | Op::Shr
-        | Op::Math(_)
-        | Op::Eq
-        | Op::Ne
-        | Op::Lt
-        | Op::Le
-        | Op::Gt
-        | Op::Ge
-        | Op::Convert
-        | Op::Bitcast
-        | Op::Select
-        | Op::Sum => numbers::arithmetic(e, data),
+        Op::Zero | Op::Select | Op::Sum => numbers::arithmetic(e, data),
         Op::Detach => {
             let vals = e.get(data.args[0]);
             e.set(data.results[0], &vals);
             Ok(())
         }
-        Op::Construct | Op::Splat | Op::Extract(_) | Op::Insert(_) | Op::Index => {
-            aggregate::aggregate(e, data)
+        Op::CallDerivative(..) | Op::CallTransposeOf(_) => {
+            e.unsupported(&data.op, "a derivative that was not generated", data.span)
         }
-        Op::Local | Op::Load | Op::Store | Op::AddTo | Op::SubCell => cells::cell(e, inst),
-        Op::GlobalRef(_)
-        | Op::BufferLoad(_)
-        | Op::BufferStore(_)
-        | Op::Atomic(..)
-        | Op::BufferLen
-        | Op::BufferOffset
-        | Op::BufferCast(_)
-        | Op::BufferAddress
-        | Op::OnDevice
-        | Op::Barrier
-        | Op::WaveGather
-        | Op::Builtin(_)
-        | Op::Printf(_)
-        | Op::Assert(_)
-        | Op::CheckFinite(_) => world::world(e, data),
-        Op::Call(_) | Op::If | Op::Switch(_) | Op::For(_) | Op::Loop(_) => e.control(inst),
-        Op::CallDerivative(..)
-        | Op::CallTransposeOf(_)
-        | Op::Absent
-        | Op::Scale
-        | Op::Unscale
-        | Op::Mask
-        | Op::Present => e.unsupported(&data.op, "a derivative that was not generated", data.span),
+        op => match op.spec().class {
+            Class::Number => numbers::arithmetic(e, data),
+            Class::Aggregate => aggregate::aggregate(e, data),
+            Class::Cell => cells::cell(e, inst),
+            Class::World => world::world(e, data),
+            Class::Call | Class::Control => e.control(inst),
+            Class::Differential => e.unsupported(&data.op, "a derivative that was not generated", data.span),
+        },
     }
 }
 

@@ -23,7 +23,7 @@ mod rules;
 
 use cranelift_entity::SecondaryMap;
 use ir::analysis::{Defs, Lanes};
-use ir::{Function, Inst, Op, Region, Scalar, Span, Type, TypeData, Types, Value};
+use ir::{Class, Function, Inst, Op, Region, Scalar, Span, Type, TypeData, Types, Value};
 use smallvec::SmallVec;
 
 use crate::Options;
@@ -120,38 +120,9 @@ impl Simplify<'_> {
 
     fn step(&mut self, inst: Inst) -> Step {
         match &self.func.insts[inst].op {
-            Op::If | Op::Switch(_) | Op::For(_) | Op::Loop(_) => self.control(inst),
+            Op::Const(_) | Op::Absent => Step::Keep,
             Op::Zero => self.zero(inst),
-            Op::Construct | Op::Splat | Op::Extract(_) | Op::Insert(_) | Op::Index | Op::Sum => {
-                self.aggregate(inst)
-            }
-            Op::Add
-            | Op::Sub
-            | Op::Mul
-            | Op::Div
-            | Op::Rem
-            | Op::Neg
-            | Op::Scale
-            | Op::Unscale
-            | Op::Mask
-            | Op::Present
-            | Op::And
-            | Op::Or
-            | Op::Xor
-            | Op::Not
-            | Op::Shl
-            | Op::Shr
-            | Op::Math(_)
-            | Op::Eq
-            | Op::Ne
-            | Op::Lt
-            | Op::Le
-            | Op::Gt
-            | Op::Ge
-            | Op::Convert
-            | Op::Bitcast
-            | Op::Select
-            | Op::Detach => self.algebra(inst),
+            Op::Select | Op::Detach => self.algebra(inst),
             Op::Assert(_) => match self.boolean(self.func.insts[inst].args[0]) {
                 Some(true) => Step::Gone,
                 _ => Step::Keep,
@@ -177,25 +148,12 @@ impl Simplify<'_> {
                 Some(is) => self.rewrite(inst, Op::Const(u64::from(is)), &[]),
                 None => Step::Keep,
             },
-            Op::Const(_)
-            | Op::Absent
-            | Op::Local
-            | Op::Load
-            | Op::SubCell
-            | Op::GlobalRef(_)
-            | Op::BufferLoad(_)
-            | Op::BufferStore(_)
-            | Op::Atomic(..)
-            | Op::BufferLen
-            | Op::BufferCast(_)
-            | Op::BufferAddress
-            | Op::Barrier
-            | Op::WaveGather
-            | Op::Builtin(_)
-            | Op::Printf(_)
-            | Op::Call(_)
-            | Op::CallDerivative(..)
-            | Op::CallTransposeOf(_) => Step::Keep,
+            op => match op.spec().class {
+                Class::Number | Class::Differential => self.algebra(inst),
+                Class::Aggregate => self.aggregate(inst),
+                Class::Control => self.control(inst),
+                Class::Cell | Class::World | Class::Call => Step::Keep,
+            },
         }
     }
 
