@@ -1,4 +1,4 @@
-"""Pullback: functions of the Slang language on arrays, and their derivatives.
+"""Pullback: call Slang functions on arrays, and differentiate them.
 
     import pullback as pb
     m = pb.load("decay.slang")
@@ -21,7 +21,7 @@ from ._notebook import load_ipython_extension
 from ._show import DerivativeSource, image
 
 if hasattr(_os, "register_at_fork"):
-    # A child finds no compilation half done, whose locks would stay locked there.
+    # Suspend compilation during a fork: a lock that it holds would never be released in the child process.
     _os.register_at_fork(
         before=_core.before_fork, after_in_parent=_core.after_fork, after_in_child=_core.after_fork
     )
@@ -50,7 +50,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # It imports jax, which not everybody has.
+    # Import on demand: JAX is an optional dependency.
     if name == "jax":
         import importlib
 

@@ -1,11 +1,11 @@
-"""Arrays of other libraries, read where they are by the protocol DLPack."""
+"""Arrays of other libraries, read in place through the DLPack protocol."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any, Optional
 
-# The protocol's devices that are not this machine's memory.
+# DLPack device types whose memory is not host memory.
 _DEVICES = {
     2: "cuda",
     4: "opencl",
@@ -23,7 +23,10 @@ _DEVICES = {
 
 
 def as_array(name: str, value: Any, owner: str = "", dtype: Optional[str] = None) -> Any:
-    """The array of a value that has `__dlpack__`, without a copy. It is for a parameter of the owner's, and of that type."""
+    """Return a value that has `__dlpack__` as a NumPy array without a copy, or a CUDA tensor unchanged.
+
+    `owner`, `name` and `dtype` describe the parameter. Raise `TypeError` if the value cannot be read.
+    """
     import numpy as np
 
     if isinstance(value, getattr(sys.modules.get("torch"), "Tensor", ())):

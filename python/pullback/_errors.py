@@ -6,7 +6,7 @@ from typing import NamedTuple, Optional
 
 
 class Diagnostic(NamedTuple):
-    """One message of the compiler. Lines and columns count from 1; they are None where there is no place."""
+    """A compiler message. Lines and columns count from 1, and are None if the message has no source location."""
 
     severity: str
     code: str
@@ -20,7 +20,7 @@ class Diagnostic(NamedTuple):
 
 
 class Error(RuntimeError):
-    """What the compiler or a running program has to say: `diagnostics`, and `text` as a terminal shows them."""
+    """An error of the compiler or of a running program: its `diagnostics`, and their `text` as a terminal shows it."""
 
     def __init__(self, text: str, diagnostics: tuple[Diagnostic, ...] = ()) -> None:
         super().__init__(text)
@@ -29,15 +29,15 @@ class Error(RuntimeError):
 
 
 class CompileError(Error):
-    """The program is wrong, or uses what is not supported."""
+    """The program is invalid, or uses an unsupported feature."""
 
 
 class StoppedError(Error):
-    """The program stopped while it ran."""
+    """The program stopped during execution."""
 
 
 def from_report(text: str, report: str) -> Error:
-    """The exception for diagnostics that the core has rendered."""
+    """Return the exception for diagnostics rendered by the core: `text` for people, `report` as JSON."""
     import json
 
     fields = Diagnostic._fields

@@ -20,38 +20,38 @@ if TYPE_CHECKING:
     from ._module import Module
 
 Wrt = Union[None, str, Sequence[str]]
-# Derivatives, one of the other: `vjp`, `jvp`, `value_and_vjp`.
+# Differentiation steps in the order of application: `vjp`, `jvp`, `value_and_vjp`.
 Steps = tuple[str, ...]
 
 
 class Function:
     """A function of a program, mapped over arrays.
 
-    An argument has the dimensions of its parameter (none for a `float`, 3 for a `float3`), behind any others; over those
-    the function is mapped, and they are broadcast as in NumPy. Arrays are read where they are.
+    The trailing dimensions of an argument are those of its parameter (none for a `float`, 3 for a `float3`). The
+    function is mapped over the leading dimensions, which are broadcast as in NumPy. Arrays are read in place.
 
-    Parameters that are memory (buffers, tensors, textures) are not mapped: each gets one array. Global variables and
-    gradients of tensors (`**{"x.grad": array}`) are given by name.
+    Memory parameters (buffers, tensors, textures) are not mapped: each takes one array. Global variables and gradients
+    of tensors (`**{"x.grad": array}`) are passed by name.
 
-    A struct is a dict, or an object with attributes of the names of its fields; an array of structs is a list of these,
-    or one whose fields are arrays.
+    A struct is a dict, or an object with an attribute for each field. An array of structs is a list of these, or a
+    single one whose fields are arrays.
     """
 
     def __init__(self, module: Module, core: _core.Function, types: tuple[tuple[str, str], ...] = ()) -> None:
         self._module = module
         self._core = core
-        # The types of parameters of interfaces.
+        # The concrete types of interface parameters, as pairs of parameter and type.
         self._types = types
         self._params = [Parameter(*info) for info in core.params]
         self._inputs = [p for p in self._params if p.is_input]
         self._names = [p.name for p in self._inputs]
-        # What is passed, in order, parameters that are memory among it.
+        # The names of arguments in order, including memory parameters.
         given_back = {p.name for p in self._params if not p.is_input}
         self._order = [name for name in core.order if name not in given_back]
         self._has_memory = bool(core.places)
         result = Parameter(*core.result)
         self._outputs = [p for p in [result, *self._params] if p.is_output and p.leaves]
-        # Where every parameter is one array, arguments need no taking apart.
+        # If every parameter is a single array, arguments need no flattening.
         self._plain = all(p.is_plain for p in self._inputs)
         self._in_order = self._plain and self._names == self._order
         self._n_outputs = len(core.outputs)
@@ -60,7 +60,7 @@ class Function:
         self._cotangent: Optional[list[Any]] = None
         self._derived: dict[object, _core.Function] = {}
         self._maps: dict[object, _torch.Map] = {}
-        # The function itself on tensors, once that was asked for.
+        # The function itself on tensors, set on first use.
         self._tensors: Optional[Callable[[Sequence[Any]], Sequence[Any]]] = None
         self._jax: Optional[Callable[..., Any]] = None
 
@@ -71,7 +71,7 @@ class Function:
 
     @property
     def signature(self) -> str:
-        """The function as the language declares it."""
+        """The function's declaration in Slang."""
         named = {p.name: p.declaration for p in self._params}
         params = ", ".join(named.get(name, name) for name in self._core.order)
         return f"{self._core.result[1]} {self.name}({params})"
@@ -86,17 +86,18 @@ class Function:
         return self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The function's value for each place in the leading dimensions of the arguments.
+        """Return the function's value for each index of the arguments' leading dimensions.
 
-        If one is a tensor of PyTorch's, the value is, too, and has derivatives there.
+        If an argument is a PyTorch tensor, so is the value, and autograd can differentiate it.
         """
         flat, memory = self._flat(args, kwargs)
         return self._values(self._run((), flat, memory))
 
     def value_and_grad(self, *args: Any, wrt: Wrt = None, **kwargs: Any) -> tuple[Any, Any]:
-        """The values, and the gradient of their sum by `wrt`: a parameter's name, or several for a dict; all if None.
+        """Return the values, and the gradient of their sum with respect to `wrt`.
 
-        A gradient has the shape of its argument: what is broadcast is summed over.
+        `wrt` is a parameter's name, several names for a dict of gradients, or None for all differentiable parameters. A
+        gradient has the shape of its argument: broadcast dimensions are summed over.
         """
         by = self._chosen(wrt)
         flat, memory = self._flat(args, kwargs)
@@ -105,11 +106,14 @@ class Function:
         return self._values(found[:n]), by.pack(found[n:])
 
     def grad(self, *args: Any, wrt: Wrt = None, **kwargs: Any) -> Any:
-        """The gradient that `value_and_grad` gives."""
+        """Return the gradient of `value_and_grad`."""
         return self.value_and_grad(*args, wrt=wrt, **kwargs)[1]
 
     def vjp(self, *args: Any, wrt: Wrt = None, **kwargs: Any) -> tuple[Any, Callable[[Any], Any]]:
-        """The values, and a function from cotangents of them to those of `wrt`. Arguments must not change until then."""
+        """Return the values, and a function that maps their cotangents to those of `wrt`.
+
+        Arguments must not change until that function has been called.
+        """
         by = self._chosen(wrt)
         flat, memory = self._flat(args, kwargs)
 
@@ -122,7 +126,7 @@ class Function:
         return self._values(self._run((), flat, memory)), pull
 
     def jvp(self, *args: Any, tangents: Mapping[str, Any], **kwargs: Any) -> tuple[Any, Any]:
-        """The values, and their derivative along `tangents`: a dict from parameters to what they move by."""
+        """Return the values, and their derivative along `tangents`, a dict from parameter names to tangents."""
         by = self._chosen(tuple(tangents))
         flat, memory = self._flat(args, kwargs)
         found = self._run(("jvp",), [*flat, *self._tangents(tangents)], memory, by.leaves)
@@ -133,15 +137,17 @@ class Function:
         return self._values(found[:n]), next(iter(values.values())) if len(values) == 1 else values
 
     def hvp(self, *args: Any, along: Mapping[str, Any], **kwargs: Any) -> Any:
-        """The derivative of the gradient by the parameters in `along`, along that direction."""
+        """Return the Hessian-vector product: the derivative along `along` of the gradient by its parameters."""
         by = self._chosen(tuple(along) if len(along) > 1 else next(iter(along)))
         flat, memory = self._flat(args, kwargs)
         given = [*flat, *self._ones(), *self._tangents(along)]
         return by.pack(self._run(("vjp", "jvp"), given, memory, by.leaves)[by.n :])
 
     def jacobian(self, *args: Any, wrt: Wrt = None, **kwargs: Any) -> Any:
-        """The derivative of each number of the value by each of `wrt`, for each place: the shape is that of the call,
-        then that of a value, then that of the parameter."""
+        """Return the derivative of each component of the value by each component of `wrt`, for each call.
+
+        The shape is that of the call, then that of a value, then that of the parameter.
+        """
         leaf = self._single_output()
         by = self._chosen(wrt)
         xp, flat, shape, memory = self._broadcast(args, kwargs)
@@ -153,8 +159,10 @@ class Function:
         return by.pack(moved)
 
     def hessian(self, *args: Any, wrt: Wrt = None, **kwargs: Any) -> Any:
-        """The second derivatives by `wrt`, for each place: the shape is that of the call, then twice that of the
-        parameter. For several parameters, a dict of dicts."""
+        """Return the second derivatives with respect to `wrt`, for each call; for several parameters, a dict of dicts.
+
+        The shape is that of the call, then twice that of the parameter.
+        """
         by = self._chosen(wrt)
         xp, flat, shape, memory = self._broadcast(args, kwargs)
         wanted = [x for x, c in zip(self._leaves(), by.leaves) if c]
@@ -174,12 +182,14 @@ class Function:
         return by.pack(rows)
 
     def explain(self) -> str:
-        """The function after each pass of differentiation, as `pullback explain` prints it."""
+        """Return the function after each differentiation pass, as `pullback explain` prints it."""
         return self._core.explain()
 
     def derivative_source(self, mode: str = "backward") -> DerivativeSource:
-        """The derivative as readable source: "forward", "backward", or "apply" for the value with what the backward pass
-        needs, and that pass."""
+        """Return the derivative as readable source.
+
+        `mode` is "forward", "backward", or "apply": the value with the context for the backward pass, and that pass.
+        """
         return DerivativeSource(self._core.derivative_source(mode))
 
     def __getitem__(self, arguments: Any) -> Function:
@@ -190,7 +200,7 @@ class Function:
     def _partial(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[Function, dict[str, Any], dict[str, Any]]:
-        """The function, and the arguments of a call that need not be complete: of inputs, and of memory."""
+        """Return the function, and the arguments of a possibly incomplete call: those of inputs and those of memory."""
         if len(args) > len(self._order):
             raise TypeError(f"`{self.name}` takes {len(self._order)} arguments, not {len(args)}")
         given = dict(zip(self._order, args))
@@ -208,7 +218,7 @@ class Function:
     def _run(
         self, steps: Steps, flat: Sequence[Any], memory: dict[str, Any], chosen: Sequence[bool] = ()
     ) -> Sequence[Any]:
-        """What the function, derived by these steps in the chosen inputs, gives: tensors of PyTorch's if one is given."""
+        """Return the outputs of the function, derived by these steps in the chosen inputs: tensors if one is given."""
         tensor = tensor_type()
         if tensor is not None and any([isinstance(x, tensor) for x in ([*flat, *memory.values()] if memory else flat)]):
             return self._on_tensors(steps, flat, memory, chosen)
@@ -247,7 +257,7 @@ class Function:
         return found
 
     def _flat(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
-        """The arrays of all inputs, and memory by name."""
+        """Return the arrays of all inputs, and memory by name."""
         names = self._order
         if self._in_order and not kwargs and len(args) == len(names):
             return args, {}
@@ -270,7 +280,7 @@ class Function:
         return values, given
 
     def _missing(self, given: Mapping[str, Any]) -> None:
-        """Raises what is wrong with arguments of which some are too many or missing."""
+        """Raise `TypeError` if arguments are unknown or missing."""
         names = self._order
         for name in given:
             if name not in names and not self._has_memory:
@@ -281,7 +291,7 @@ class Function:
             raise TypeError(f"`{self.name}` needs {', '.join(f'`{m}`' for m in missing)}")
 
     def _values(self, found: Sequence[Any]) -> Any:
-        """What the user gets of the function's outputs: the value, or a dict if there are several."""
+        """Return the function's outputs for the caller: the value, a dict if there are several, or None."""
         if self._one_plain:
             return number(found[0])
         values, at = {}, 0
@@ -294,7 +304,7 @@ class Function:
         return values or None
 
     def _chosen(self, wrt: Wrt) -> Choice:
-        """What is differentiated by."""
+        """Return the parameters to differentiate by."""
         key = wrt if wrt is None or isinstance(wrt, str) else tuple(wrt)
         found = self._choices.get(key)
         if found is None:
@@ -308,7 +318,7 @@ class Function:
         return leaves[0]
 
     def _ones(self) -> list[Any]:
-        """The cotangent of a value that is one number."""
+        """Return the unit cotangent of a scalar value. Raise `ValueError` for other values."""
         if self._cotangent is None:
             leaf = self._single_output()
             if leaf.dims:
@@ -326,7 +336,7 @@ class Function:
     def _broadcast(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[Any, list[Any], tuple[int, ...], dict[str, Any]]:
-        """NumPy or PyTorch, the arrays of all inputs as it has them, the shape of the call, and memory by name."""
+        """Return NumPy or PyTorch, its arrays of all inputs, the shape of the call, and memory by name."""
         import numpy as np
 
         found, memory = self._flat(args, kwargs)
@@ -343,7 +353,7 @@ class Function:
     def _in_front(
         self, xp: Any, flat: list[Any], chosen: Sequence[bool], n: int, shape: tuple[int, ...]
     ) -> list[Any]:
-        """Inputs with a dimension of that length in front, so that each place along it has differentials of its own."""
+        """Return the inputs, the chosen ones with a leading dimension of length `n`: one differential per index."""
         return [
             xp.broadcast_to(x, (n, *shape, *leaf.dims)) if c else x
             for x, leaf, c in zip(flat, self._leaves(), chosen)
@@ -351,7 +361,7 @@ class Function:
 
 
 def _moved(x: Any, to: int) -> Any:
-    """The array with its first dimension behind others."""
+    """Return the array with its first dimension moved to position `to`."""
     if hasattr(x, "movedim"):
         return x.movedim(0, to)
     import numpy as np
@@ -360,7 +370,7 @@ def _moved(x: Any, to: int) -> Any:
 
 
 def _refuse_traced(core: _core.Function, flat: Sequence[Any]) -> None:
-    """Says how to call a function where JAX traces its arguments."""
+    """Raise `TypeError` if JAX traces an argument: such calls need `pullback.jax.function`."""
     jax: Any = sys.modules.get("jax")
     if jax is not None and any(isinstance(x, jax.core.Tracer) for x in flat):
         raise TypeError(f"`{core.name}` is called with what JAX traces: `pullback.jax.function` makes a function for that")

@@ -1,4 +1,4 @@
-"""Functions that are generic or take values of interfaces: each set of types gives a function of its own."""
+"""Generic functions and functions with interface parameters: each set of types gives a specialised function."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Argument = Union[str, int, bool, type, Any]
 
-# The language's names of NumPy's kinds of number.
+# The Slang names of NumPy dtypes.
 _NAMES = {
     "bool": "bool",
     "int8": "int8_t",
@@ -31,10 +31,10 @@ _NAMES = {
 
 
 class Generic:
-    """A function that needs types before it can be called.
+    """A function that needs type arguments before it can be called.
 
-    `m.add["float3"]` or `m["add<float3>"]` is the function of a type, `m.power["float", 3]` of several arguments. A value of
-    a struct whose dict (or object) has `_type`, the name of its type, says itself which type a parameter has:
+    `m.add["float3"]` or `m["add<float3>"]` is the function for one type, `m.power["float", 3]` that for several generic
+    arguments. The concrete type of an interface parameter is given by `_type` in the dict (or object) of a struct:
     `m.area({"_type": "Circle", "radius": 1.0})`.
     """
 
@@ -46,7 +46,7 @@ class Generic:
         self._dynamic = list(dynamic)
 
     def __getitem__(self, arguments: Union[Argument, tuple[Argument, ...]]) -> Any:
-        """The function of these generic arguments: types by name (or NumPy's and Python's), numbers as they are."""
+        """Return the function for these generic arguments: names of types, NumPy or Python types, and numbers."""
         if not self._generics:
             raise TypeError(f"`{self.name}` is not generic: {self._needs()}")
         given = [_written(a) for a in (arguments if isinstance(arguments, tuple) else (arguments,))]
@@ -55,7 +55,7 @@ class Generic:
         return self._module._function(self.name, tuple(given), ())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the function of the types that arguments say they have."""
+        """Call the function for the types that the arguments name in `_type`."""
         return self._of(args, kwargs)(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -91,7 +91,7 @@ class Generic:
         return special
 
     def _needs(self) -> str:
-        """What is missing."""
+        """Return a message about the missing types."""
         if self._generics:
             params = ", ".join(f"`{g}`" for g in self._generics)
             return f"it is generic in {params}: name the function of these, as `m[\"{self.name}<…>\"]` or `m.{self.name}[…]`"
@@ -106,7 +106,7 @@ class Generic:
 
 
 def type_of(name: str, value: Any) -> Optional[str]:
-    """The type that a value says it has."""
+    """Return the type named by a value's `_type`, or None."""
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
         found = {type_of(name, item) for item in value}
         if len(found) > 1:
@@ -120,7 +120,7 @@ def type_of(name: str, value: Any) -> Optional[str]:
 
 
 def split(name: str) -> tuple[str, tuple[str, ...]]:
-    """A name and its generic arguments: `add<float, 3>` is `add` and two."""
+    """Split a name from its generic arguments: `add<float, 3>` gives `("add", ("float", "3"))`."""
     if "<" not in name or not name.endswith(">"):
         return name, ()
     base, inner = name[:-1].split("<", 1)
@@ -135,7 +135,7 @@ def split(name: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _written(argument: Argument) -> str:
-    """A generic argument as the language writes it."""
+    """Return a generic argument in Slang syntax. Raise `TypeError` if it is neither a type nor a number."""
     if isinstance(argument, str):
         return argument.strip()
     if isinstance(argument, bool):

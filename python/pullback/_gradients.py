@@ -1,4 +1,4 @@
-"""Derivatives that are checked: forward mode, reverse mode and differences must agree."""
+"""Gradient checking: forward mode, reverse mode and finite differences must agree."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from ._function import Function
     from ._values import Leaf
 
-# Rows of a table that are shown.
+# The maximum number of rows that a table shows.
 MOST_ROWS = 40
 
 
 class Derivative(NamedTuple):
-    """The derivative of one number of the output by one of the input, at one point, in double precision.
+    """The derivative of one component of the output by one of the input, at one point, in double precision.
 
-    `verdict` is "agrees", "differs", "unclear" (differences are too rough to tell, or there is no value) or "cut": the
-    program cuts the derivative at `cut`, as by `detach`, so that it is no slope.
+    `verdict` is "agrees", "differs", "unclear" (finite differences are too inaccurate, or there is no value) or "cut":
+    the program cuts the derivative at `cut`, for example by `detach`, so that finite differences do not apply.
     """
 
     point: int
@@ -36,7 +36,7 @@ class Derivative(NamedTuple):
 
 
 class GradientReport:
-    """What `check_gradients` has found. It prints as a table."""
+    """The result of `check_gradients`, which prints as a table."""
 
     def __init__(self, function: str, points: Sequence[str], derivatives: Sequence[Derivative]) -> None:
         self.function = function
@@ -45,12 +45,12 @@ class GradientReport:
 
     @property
     def agrees(self) -> bool:
-        """Whether no derivative differs."""
+        """True if no derivative differs."""
         return all(d.verdict != "differs" for d in self.derivatives)
 
     @property
     def largest_error(self) -> float:
-        """The largest relative error of derivatives that are clear; NaN is the largest."""
+        """The largest relative error of the derivatives that are not "unclear". NaN counts as the largest."""
         errors = [d.error for d in self.derivatives if d.verdict != "unclear"]
         return max(errors, key=lambda e: float("inf") if e != e else e, default=0.0)
 
@@ -91,7 +91,7 @@ class GradientReport:
 
 
 class GradientError(AssertionError):
-    """Derivatives that do not agree; `report` has them all."""
+    """Derivatives do not agree. `report` holds all of them."""
 
     def __init__(self, report: GradientReport) -> None:
         super().__init__(f"derivatives of `{report.function}` do not agree\n{report}")
@@ -108,11 +108,11 @@ def check_gradients(
     raises: bool = True,
     **kwargs: Any,
 ) -> GradientReport:
-    """Compares forward mode, reverse mode and differences, in double precision, and gives the report.
+    """Compare forward mode, reverse mode and finite differences in double precision, and return a report.
 
-    Arguments are those of a call; where they have leading dimensions, each place is a point. What is not given is random:
-    floats `between` two numbers, small integers; at so many `points`, if the arguments do not say how many. Raises
-    `GradientError` where derivatives differ by more than `tolerance`, relative to their size, unless `raises` is false.
+    Arguments are those of a call; each index of their leading dimensions is a point. Missing arguments are random:
+    floats in the range `between`, and small integers, at `points` points if no argument has leading dimensions. Raise
+    `GradientError` if derivatives differ by more than `tolerance`, relative to their size, unless `raises` is false.
     """
     import numpy as np
 
@@ -167,7 +167,7 @@ def check_gradients(
 
 
 def _checked(path: str, leaf: Leaf, given: Any) -> Any:
-    """An array for a leaf: numbers of its kind, whose last dimensions are a value's."""
+    """Return the array for a leaf. Raise `TypeError` or `ValueError` if its dtype, shape or values do not fit."""
     import numpy as np
 
     x = np.asarray(given)
@@ -181,12 +181,12 @@ def _checked(path: str, leaf: Leaf, given: Any) -> Any:
         limits = np.iinfo(wanted)
         if int(x.min()) < limits.min or int(x.max()) > limits.max:
             raise ValueError(f"`{path}` is of type {leaf.dtype}, which does not have all of these numbers")
-    # Numbers as the program has them; derivatives are taken in double precision.
+    # Round to the program's dtype; derivatives are then taken in double precision.
     return x.astype(wanted)
 
 
 def _float(field: str, value: Any) -> Any:
-    """A field of JSON, where infinite numbers and NaN are words."""
+    """Return the value of a JSON field, in which infinities and NaN are strings."""
     is_number = field in ("forward", "reverse", "differences", "error", "dual")
     return float(value) if is_number and value is not None else value
 

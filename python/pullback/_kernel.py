@@ -1,4 +1,4 @@
-"""Kernels: entry points as they are, launched on arrays that are bound by name."""
+"""Kernels: entry points, launched on arrays that are bound by name."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Size = Union[int, Sequence[int]]
 
 
 class Kernel:
-    """An entry point. Calling it with arrays and values by name gives what is to be launched.
+    """An entry point. Calling it with arrays and values by name returns a `Launch`.
 
-    Names are those of global variables and of parameters; a field that is memory itself is `scene.light`, written
-    `**{"scene.light": array}`, and the gradient of a tensor `x` is `x.grad`. Arrays are read and written where they are.
+    Names are those of global variables and parameters. A memory field is named `scene.light`, which is written
+    `**{"scene.light": array}`, and the gradient of a tensor `x` is `x.grad`. Arrays are read and written in place.
     """
 
     def __init__(self, module: Module, name: str) -> None:
@@ -42,27 +42,27 @@ class Kernel:
 
 
 class Launch:
-    """A kernel with its memory."""
+    """A kernel with its bound memory."""
 
     def __init__(self, kernel: Kernel, memory: dict[str, Any]) -> None:
         self._kernel = kernel
         self._memory = memory
 
     def launch(self, groups: Size, block: Optional[Size] = None) -> None:
-        """Runs so many thread groups of the kernel. `block` is the size of a group, where the kernel does not say it.
+        """Run the given number of thread groups. `block` is the group size, if the kernel does not declare one.
 
-        What the kernel prints goes to the standard output when it has ended. It has no derivatives: a tensor of PyTorch's
-        that requires a gradient is an error, for which there is `apply`.
+        The kernel's printed output goes to the standard output when it has ended. No derivatives are recorded: a
+        PyTorch tensor that requires a gradient raises `RuntimeError` (see `apply`).
         """
         self._has_no_history()
         self._run(self._kernel.name, groups, block)
 
     def apply(self, groups: Size, block: Optional[Size] = None) -> Any:
-        """Launches the kernel as one operation that PyTorch differentiates; gives what it has written: an array or
-        tensor, or a dict of them by name if there are several.
+        """Launch the kernel as one operation that PyTorch can differentiate, and return the memory that it writes.
 
-        Tensors are written in place. They have a derivative then if the kernel has one, by all tensors that it reads
-        and that require a gradient: `backward` runs `bwd`, on what the memory held before. There is no second one.
+        The result is an array or tensor, a dict by name if there are several, or None. Tensors are written in place. If
+        the kernel has a derivative, so do they, by all tensors that it reads and that require a gradient: `backward`
+        runs `bwd` on the memory as it was before the launch. There are no second derivatives.
         """
         core = self._kernel._core_of(self._kernel.name, None if block is None else _triple(block, "block"))
         places = {place[0]: place for place in core.places}
@@ -77,15 +77,15 @@ class Launch:
         return next(iter(written.values())) if len(written) == 1 else written or None
 
     def bwd(self, groups: Size, block: Optional[Size] = None) -> None:
-        """Runs the kernel's backward derivative, whose tensors carry their gradients (`x.grad`)."""
+        """Run the kernel's backward derivative. The gradients of tensors are bound as `x.grad`."""
         self._run(f"bwd_diff({self._kernel.name})", groups, block)
 
     def fwd(self, groups: Size, block: Optional[Size] = None) -> None:
-        """Runs the kernel's forward derivative."""
+        """Run the kernel's forward derivative."""
         self._run(f"fwd_diff({self._kernel.name})", groups, block)
 
     def _has_no_history(self) -> None:
-        """Raises for a tensor whose derivative would be lost."""
+        """Raise `RuntimeError` if a bound tensor requires a gradient, which would be lost."""
         tensor = tensor_type()
         if tensor is None or not sys.modules["torch"].is_grad_enabled():
             return
@@ -104,7 +104,7 @@ class Launch:
 
 
 def _triple(size: Size, what: str) -> tuple[int, int, int]:
-    """A size of one to three dimensions."""
+    """Return a size of one to three dimensions as three lengths. Raise `ValueError` if it is invalid."""
     values = [size] if isinstance(size, int) else list(size)
     if not 1 <= len(values) <= 3 or not all(isinstance(n, int) and 0 <= n < 2**32 for n in values):
         raise ValueError(f"`{what}` is one to three sizes, not {size!r}")

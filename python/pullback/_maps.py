@@ -1,7 +1,7 @@
-"""Functions and what is derived from them as maps of arrays, for hosts that record calls to differentiate them later.
+"""Functions and their derivatives as maps of arrays, for frameworks that record calls and differentiate them later.
 
-What a derivative leaves out has no derivative in the next one, for the least work: a gradient by `x` alone is a map whose
-`y` is a constant. Where it turns out that it is not, the map is made again without that (`Map.whole`).
+To save work, an input that a derivative leaves out is a constant in the next one: the gradient by `x` alone is a map in
+which `y` is a constant. If `y` turns out to vary, the map is made again with derivatives by all inputs (`Map.whole`).
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 from . import _core
 from ._values import Leaf
 
-# The leading dimensions of an output: None for those that the inputs have together. Over others it is summed.
+# The leading dimensions of each output: None for the broadcast dimensions of the inputs. Others are summed over.
 Leads = tuple[Optional[tuple[int, ...]], ...]
 
 
 def lead_of(x: Any, leaf: Leaf) -> tuple[int, ...]:
-    """An array's dimensions before those of a value."""
+    """Return an array's dimensions before those of a value. Raise `ValueError` if the last dimensions do not match."""
     n = len(x.shape) - len(leaf.dims)
     if n < 0 or tuple(x.shape[n:]) != leaf.dims:
         dims = list(leaf.dims)
@@ -29,12 +29,12 @@ def lead_of(x: Any, leaf: Leaf) -> tuple[int, ...]:
 
 
 def zero(leaf: Leaf) -> Any:
-    """A differential that is zero, which is broadcast."""
+    """Return a zero differential, which is broadcast."""
     return np.zeros(leaf.dims, leaf.dtype)
 
 
 class Map:
-    """A function of arrays, and which of its outputs are wanted. Maps are equal if they do the same."""
+    """A function of arrays with the outputs that are wanted. Maps are equal if they compute the same outputs."""
 
     def __init__(self, core: _core.Function, origin: Optional[tuple[Map, str, tuple[bool, ...]]] = None) -> None:
         self.core = core
@@ -45,20 +45,20 @@ class Map:
         self.diff = [k for k, leaf in enumerate(self.outputs) if leaf.diff]
         self.wanted = tuple(range(len(self.outputs)))
         self.origin = origin
-        # The inputs by which the whole map has derivatives.
+        # The mask of inputs by which the whole map has derivatives.
         own = [leaf.diff for leaf in self.inputs]
         self.could: list[bool] = own if origin is None else [*origin[0].could, *own[len(origin[0].inputs) :]]
         self._derived: dict[object, Map] = {}
 
     def derive(self, step: str, mask: tuple[bool, ...]) -> Map:
-        """By the inputs of the mask: tangents of its outputs ("jvp"), or cotangents of these inputs ("vjp")."""
+        """Return the map of tangents of the outputs ("jvp") or cotangents of the mask's inputs ("vjp")."""
         found = self._derived.get((step, mask))
         if found is None:
             found = self._derived[step, mask] = Map(self.core.derive([mask, (step, mask)]), (self, step, mask))
         return found
 
     def whole(self) -> Map:
-        """The same, with derivatives by all inputs that have any."""
+        """Return the same map with derivatives by all differentiable inputs."""
         if self.origin is None:
             return self
         made = self._derived.get("whole")
@@ -70,7 +70,7 @@ class Map:
         return made.only(self.wanted)
 
     def only(self, wanted: Iterable[int]) -> Map:
-        """The same, of which these outputs are wanted."""
+        """Return the same map with only these outputs wanted."""
         found = copy.copy(self)
         found.wanted = tuple(wanted)
         return found
@@ -85,7 +85,7 @@ class Map:
         return self.handle
 
     def results(self, xs: Sequence[Any], leads: Leads) -> list[tuple[tuple[int, ...], Any]]:
-        """The shapes and types of all outputs for inputs of those."""
+        """Return the shape and dtype of each output. Raise `ValueError` if the inputs cannot be broadcast."""
         own = [lead_of(x, leaf) for x, leaf in zip(xs, self.inputs)]
         try:
             shape = np.broadcast_shapes(*own)
@@ -94,7 +94,7 @@ class Map:
             raise ValueError(f"the leading dimensions of the arguments do not fit: {given}") from None
         found = []
         for leaf, lead, of in zip(self.outputs, leads, self.cotangent_of):
-            # A cotangent is of the type of what it belongs to.
+            # A cotangent has the dtype of its input.
             is_float = of is not None and np.dtype(xs[of].dtype).kind == "f"
             dtype = np.dtype(xs[of].dtype if of is not None and is_float else leaf.dtype)
             found.append(((*(shape if lead is None else lead), *leaf.dims), dtype))

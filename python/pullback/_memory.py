@@ -1,4 +1,4 @@
-"""Memory that kernels and functions use: arrays that are bound where they are."""
+"""Memory of kernels and functions: arrays that are bound in place."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def tensor_type() -> Optional[Any]:
-    """The type of PyTorch's tensors, if there can be any: a module that is being imported has no such type yet."""
+    """Return the type of PyTorch tensors, or None if torch has not been imported (completely)."""
     return getattr(sys.modules.get("torch"), "Tensor", None)
 
 
 class Memory:
-    """Arrays and values by name, as the core takes them, and what is to be written back to arrays that had to be copied."""
+    """Arrays and values by name, in the form that the core takes, and the copies to write back to their arrays."""
 
     def __init__(self, owner: Union[_core.Kernel, _core.Function], given: Mapping[str, Any]) -> None:
         import numpy as np
@@ -46,7 +46,10 @@ class Memory:
             self.bound[name] = value
 
     def _of_tensor(self, name: str, dtype: Optional[str], writable: bool, tensor: Any) -> Any:
-        """The array with a tensor's memory, or the tensor on a CUDA device. If it is written, that is a change in place, as those of torch's own are."""
+        """Return the array with a tensor's memory, or the tensor itself on a CUDA device.
+
+        A write counts as a change in place, like those of torch's own operations.
+        """
         from ._torch import as_array
 
         array = as_array(self._owner, name, dtype, tensor)
@@ -63,7 +66,7 @@ class Memory:
         return array
 
     def _array(self, name: str, role: str, writable: bool, value: Any) -> Any:
-        """The array itself, or a copy that lies as the core needs it."""
+        """Return the array itself, or a copy in a layout that the core accepts."""
         import numpy as np
 
         if role not in ("buffer", "uniform", "tensor", "gradient"):
@@ -72,7 +75,7 @@ class Memory:
             fits = all(stride >= 0 for stride in value.strides)
         else:
             fits = value.flags.c_contiguous
-        # What could be written and is only read may be read-only.
+        # The array may be read-only if the memory is only read.
         if fits and value.flags.aligned and (value.flags.writeable or not writable):
             return value
         copy = np.array(value, order="C")
@@ -81,7 +84,7 @@ class Memory:
         return copy
 
     def write_back(self) -> None:
-        """Writes copies back. A read-only array that was written is an error."""
+        """Write copies back. Raise `ValueError` if a read-only array was written."""
         for name, value, copy in self._copies:
             if value.flags.writeable:
                 value[...] = copy

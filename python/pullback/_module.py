@@ -1,4 +1,4 @@
-"""Programs: files or texts, whose functions are attributes."""
+"""Modules: programs from files or source text, with functions as attributes."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from ._reload import files_as_read, have_changed
 from ._show import module_as_html
 
 Path = Union[str, "os.PathLike[str]"]
-# A function's name, generic arguments, and types of parameters.
+# A function's name, its generic arguments, and the concrete types of its interface parameters.
 _Key = tuple[str, tuple[str, ...], tuple[tuple[str, str], ...]]
 
 
 class Module:
     """A program. Its functions and kernels are attributes; members of types are items: `module["Ray.at"]`.
 
-    A module keeps what it has read: a file that changes makes no difference until `reload`, unless the module was loaded
-    with `reload=True`. Then files are looked at whenever a function or kernel is taken from the module; functions that were
-    taken before stay what they were, as with `reload`. While the new text is wrong, taking one raises `CompileError`.
+    A module keeps the source that it has read: changes of a file have no effect until `reload`, unless the module was
+    loaded with `reload=True`. Then files are checked whenever a function or kernel is looked up. Functions that were
+    looked up before stay unchanged, as with `reload`. While the new source is invalid, a lookup raises `CompileError`.
     """
 
     def __init__(self, path: str, text: Optional[str], options: dict[str, Any], reload: bool = False) -> None:
@@ -41,8 +41,10 @@ class Module:
         self._files = files_as_read(self._program.files) if reload else {}
 
     def __getitem__(self, name: str) -> Any:
-        """The function of that name; `add<float3>` of one that is generic. Raises `CompileError` if there is none, or if it
-        is wrong."""
+        """Return the function of that name, such as `add<float3>` for a generic one.
+
+        Raise `CompileError` if it does not exist or is invalid.
+        """
         return self._function(*split(name), ())
 
     def _function(self, name: str, generics: tuple[str, ...], types: tuple[tuple[str, str], ...]) -> Any:
@@ -71,7 +73,7 @@ class Module:
         return Function(self, core, types)
 
     def kernel(self, name: str, **memory: Any) -> Union[Kernel, Launch]:
-        """The entry point of that name; with `memory`, what is to be launched."""
+        """Return the entry point of that name, or with `memory` its `Launch`."""
         self._look()
         found = self._kernels.get(name)
         if found is None:
@@ -94,15 +96,17 @@ class Module:
             warnings.warn(text, stacklevel=4)
 
     def reload(self) -> None:
-        """Reads the files again. Functions that were taken from the module before stay what they were; so does the module if
-        the files cannot be read."""
+        """Read the files again.
+
+        Functions that were looked up before stay unchanged, and so does the module if the files cannot be read.
+        """
         self._program = _core.Program(self._path, self._text, **self._options)
         self._files = files_as_read(self._program.files) if self._reloads else {}
         self._functions = {}
         self._kernels = {}
 
     def _look(self) -> None:
-        """Reads the files again if one has changed, where that is wanted."""
+        """Read the files again if one has changed and the module was loaded with `reload=True`."""
         if self._reloads and have_changed(self._files):
             self.reload()
 
@@ -116,12 +120,13 @@ class Module:
         native: bool = False,
         exclusive: bool = False,
     ) -> None:
-        """Writes a library of C functions, as `pullback build`: by the path's ending an object file (.o), an archive (.a) or
-        a shared library (.so, .dylib), of which the last two need the system's `ar` and `cc`.
+        """Write a library of C functions, as `pullback build` does.
 
-        A function `f` becomes `f`, `f_fwd` and `f_bwd`; without names, all that are differentiable and all kernels are built.
-        The C header is written beside the library, or to the path of `header`. `native` makes code for this machine only;
-        `exclusive` promises that no two calls of kernels on the same buffers run at a time.
+        The path's suffix selects an object file (.o), an archive (.a) or a shared library (.so, .dylib). The last two
+        need the system's `ar` and `cc`. A function `f` becomes `f`, `f_fwd` and `f_bwd`; without names, all
+        differentiable functions and all kernels are built. The C header is written beside the library, or to the path
+        `header`. `native` makes code for this machine only; `exclusive` promises that kernels never run concurrently on
+        the same buffers.
         """
         name = os.fspath(path)
         if header is True:
@@ -142,7 +147,7 @@ class Module:
         return f"**Pullback module** `{self._path}`\n\n{listed}\n"
 
     def _signatures(self) -> list[str]:
-        """The declarations of functions and kernels."""
+        """Return the declarations of functions and kernels."""
         return [declared for _, declared in self._program.signatures()]
 
     def _main_text(self) -> str:
@@ -156,31 +161,31 @@ class Module:
 
 
 def load(path: Path, *, reload: bool = False, **options: Any) -> Module:
-    """Reads a file and what it imports. Its functions are compiled when they are first used. With `reload`, files that have
-    changed are read again when a function is taken from the module.
+    """Load a file and its imports. Functions are compiled on first use. With `reload`, changed files are read again
+    when a function is looked up.
 
-    Options: `defines`, a dict of macros; `include`, folders for imports; `device`, "cpu", "vulkan" or "cuda" (of which a
-    machine without one makes a RuntimeError); `backend` for the CPU, one of "cranelift", "llvm", "tiers"
-    (what is fast, the default) and "interp"; `level`, 0 to 2, of optimisation; `threads`, 0 for one for each core;
-    `deterministic`, for the same bits in every run with any number of threads; `fast_math`; `cache`, of compiled
+    Options: `defines`, a dict of macros; `include`, folders for imports; `device`, "cpu", "vulkan" or "cuda" (a
+    `RuntimeError` on a machine that lacks it); `backend` for the CPU, one of "cranelift", "llvm", "tiers" (the fast
+    default) and "interp"; `level`, the optimisation level from 0 to 2; `threads`, 0 for one per core; `deterministic`,
+    for bitwise equal results in every run with any number of threads; `fast_math`; `cache`, which keeps compiled
     kernels in the user's folder.
     """
     return Module(os.fspath(path), None, _options(options), reload)
 
 
 def load_source(text: str, name: str = "source.slang", *, reload: bool = False, **options: Any) -> Module:
-    """A module of a text. `name` stands for it in messages; imports are looked for in the folder of that name."""
+    """Return the module for source text. Messages show `name` as its path, whose folder is searched for imports."""
     return Module(name, text, _options(options), reload)
 
 
-# What runs programs on devices other than the CPU.
+# The backends of devices other than the CPU.
 _BACKENDS = {"vulkan": "wgpu", "cuda": "cuda"}
 
 _has_looked_for_llvm = False
 
 
 def _find_llvm() -> None:
-    """Lets the compiler use the LLVM of the package `pullback-llvm`, if that is installed."""
+    """Make the compiler use the LLVM library of the package `pullback-llvm` if it is installed."""
     global _has_looked_for_llvm
     if _has_looked_for_llvm:
         return
@@ -196,7 +201,7 @@ def _options(given: dict[str, Any]) -> dict[str, Any]:
     defines: Mapping[str, object] = options.pop("defines", None) or {}
     include: Union[Path, Iterable[Path]] = options.pop("include", None) or ()
     folders = [include] if isinstance(include, (str, os.PathLike)) else include
-    # A macro is text, and true or false as the language writes it.
+    # The value of a macro is text; booleans are spelled as in Slang.
     text = {True: "true", False: "false", None: ""}
     options["defines"] = [
         (key, text[value] if value is None or isinstance(value, bool) else str(value))

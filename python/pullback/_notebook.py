@@ -1,4 +1,4 @@
-"""Notebooks: `%load_ext pullback`, then cells that begin with `%%slang`."""
+"""Notebook support: `%load_ext pullback`, then cells that begin with `%%slang`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from ._module import load_source
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Registers `%%slang`."""
+    """Register the cell magic `%%slang`."""
     shell.register_magic_function(_Cell(shell), "cell", "slang")
 
 
 class _Cell:
-    """`%%slang [NAME] [OPTION=VALUE …]`: the cell's text becomes a module in the variable NAME (`m` if there is none), which
-    is shown. Options are those of `pullback.load`."""
+    """`%%slang [NAME] [OPTION=VALUE …]`: load the cell as a module.
+
+    The module is assigned to the variable NAME (`m` by default) and displayed. Options are those of `pullback.load`.
+    """
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
@@ -32,7 +34,7 @@ class _Cell:
                 name = word
             else:
                 raise ValueError(f"`%%slang` takes a variable's name and options, not `{word}`")
-        # Lines of messages are those of the cell.
+        # Make line numbers in messages those of the cell.
         module = load_source("\n" + cell, name=f"{name}.slang", **options)
         self._shell.user_ns[name] = module
         return module

@@ -1,4 +1,4 @@
-"""Whether files are still what they were when a program was read."""
+"""Detection of files that have changed since a program was read."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Optional
 
-# What the system says of a file: its number, size and time of change; None if it is not what was read, or not there.
+# A file's device, inode, size and modification time; None if it is missing or differs from the text that was read.
 _State = Optional[tuple[int, int, int, int]]
 
 
 def files_as_read(files: Iterable[tuple[str, str]]) -> dict[str, _State]:
-    """The state of files that were just read with these texts."""
+    """Return the state of files that were just read, by absolute path, given their paths and texts."""
     found = {}
     for path, text in files:
-        # In this order: what changes after the first line is seen when the state is compared.
+        # Take the state before reading, so that a comparison of states detects every later change.
         state = _state(path)
         try:
             with open(path, "rb") as file:
                 own = _text(file.read())
         except OSError:
             own = None
-        # An absolute path, since the working folder may change.
+        # Use an absolute path, since the working directory may change.
         found[os.path.abspath(path)] = state if own == text else None
     return found
 
 
 def have_changed(files: Mapping[str, _State]) -> bool:
-    """Whether one of these files is not as it was."""
+    """Return True if one of these files has changed."""
     return any(state is None or _state(path) != state for path, state in files.items())
 
 
@@ -40,7 +40,7 @@ def _state(path: str) -> _State:
 
 
 def _text(data: bytes) -> str:
-    """A file's text, as the compiler reads it."""
+    """Decode a file's contents as the compiler does."""
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return data.decode("utf-16", "replace")
     return data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Programs, derivatives and images as notebooks show them."""
+"""Display of programs, derivatives and images in notebooks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TOKEN = re.compile(
     rf"|(?P<word>\b(?:{'|'.join(_WORDS)})\b)",
     re.DOTALL | re.MULTILINE,
 )
-# Colours that can be read on light and on dark ground.
+# Colours that are readable on light and dark backgrounds.
 _COLOURS = {
     "comment": "#6a8a6a",
     "string": "#b5651d",
@@ -38,7 +38,7 @@ _COLOURS = {
 
 
 def highlighted(source: str) -> str:
-    """Source of the language as HTML."""
+    """Return Slang source as highlighted HTML."""
     parts, at = [], 0
     for found in _TOKEN.finditer(source):
         colour = _COLOURS[found.lastgroup or "word"]
@@ -50,7 +50,7 @@ def highlighted(source: str) -> str:
 
 
 class DerivativeSource(str):
-    """Source of a derivative: text, which notebooks highlight."""
+    """The source of a derivative: a string that notebooks highlight."""
 
     def _repr_html_(self) -> str:
         return highlighted(self)
@@ -60,14 +60,14 @@ class DerivativeSource(str):
 
 
 def module_as_html(name: str, signatures: Sequence[str], text: str) -> str:
-    """A module: its functions, and its text to be unfolded."""
+    """Return a module as HTML: its functions, and its source in a collapsed section."""
     listed = "".join(f"<li><code>{html.escape(line)}</code></li>" for line in signatures)
     source = f"<details><summary>source</summary>{highlighted(text)}</details>" if text else ""
     return f"<div><b>Pullback module</b> <code>{html.escape(name)}</code><ul>{listed}</ul>{source}</div>"
 
 
 class Image:
-    """An array that notebooks show as an image."""
+    """An array that notebooks display as an image."""
 
     def __init__(self, array: Any) -> None:
         import numpy as np
@@ -88,7 +88,7 @@ class Image:
     def _repr_png_(self) -> bytes:
         height, width, channels = self.pixels.shape
         kind = {1: 0, 3: 2, 4: 6}[channels]
-        # Each row says first that it is as it is.
+        # Each row begins with its filter type: 0, unfiltered.
         rows = b"".join(b"\0" + row.tobytes() for row in self.pixels)
 
         def chunk(name: bytes, data: bytes) -> bytes:
@@ -103,5 +103,9 @@ class Image:
 
 
 def image(array: Any) -> Image:
-    """An array of rows, columns and channels as an image that a notebook shows: floats from 0 to 1, or bytes."""
+    """Return an array as an image for notebooks.
+
+    The shape is (rows, columns) or (rows, columns, 1, 3 or 4 channels); values are floats from 0 to 1, bools or uint8.
+    Raise `ValueError` or `TypeError` for other shapes or dtypes.
+    """
     return Image(array)

@@ -1,8 +1,8 @@
-"""PyTorch: calls with tensors, in eager use, under transforms of `torch.func` and in compiled graphs.
+"""PyTorch: calls with tensors, in eager mode, under transforms of `torch.func` and in compiled graphs.
 
-A function, or what is derived from one, is a `Map`: from arrays to arrays, where the derivative is a map again. So one
-rule for each transform makes derivatives of any order. Tensors are given to maps where they are, as arrays.
-This module imports torch, and is imported when a tensor is first given to a function.
+A `Map` from arrays to arrays is a function or a derivative of one; its derivatives are maps again. So one rule for each
+transform gives derivatives of any order. Tensors are passed to maps in place, as arrays. This module imports torch, and
+is itself imported when a tensor is first passed to a function.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ Tensor = torch.Tensor
 
 
 class Map:
-    """A function of arrays. Its inputs are leaves; of its outputs, `cotangent_of` has the shapes and types of inputs."""
+    """A function of arrays. Its inputs are leaves.
+
+    For each output, `cotangent_of` is the index of the input whose cotangent it is, with its shape and dtype, or None.
+    """
 
     def __init__(self, core: _core.Function) -> None:
         self.core = core
@@ -37,7 +40,7 @@ class Map:
         self.all_diff = all(leaf.diff for leaf in self.outputs)
         self.diff = tuple(leaf.diff for leaf in self.inputs)
         self.handle = ""
-        # The names of inputs that are memory, of those that it writes, and how many derivatives it is.
+        # The names of the memory inputs, the names of those that are written, and the order of the derivative.
         self.names: tuple[str, ...] = ()
         self.written: tuple[str, ...] = ()
         self.order = 0
@@ -45,7 +48,7 @@ class Map:
         self.plans: dict[tuple[bool, ...], _Plan] = {}
 
     def derive(self, step: str, mask: tuple[bool, ...]) -> Map:
-        """What a step makes of it, by the inputs of the mask."""
+        """Return the map that a step derives, by the inputs in the mask."""
         found = self._derived.get((step, mask))
         if found is None:
             found = self._derived[step, mask] = self._made(step, mask)
@@ -57,43 +60,43 @@ class Map:
         return Map(self.core.derive([mask, step]))
 
     def run(self, xs: Sequence[Any]) -> tuple[Any, ...]:
-        """Its values at tensors, arrays and numbers, without any derivatives."""
+        """Return the values at tensors, arrays and numbers, without recording derivatives."""
         return self.core(*xs, tensors=TENSORS)
 
     def cotangents(self, given: Sequence[Optional[Any]]) -> list[Any]:
-        """Those of the outputs that have any, zeros for what is not given."""
+        """Return the cotangents of the differentiable outputs, with zeros for those that are None."""
         pairs = zip(self.outputs, given)
         return [zero(leaf) if g is None else g for leaf, g in pairs if leaf.diff]
 
     def pull(self, xs: Sequence[Any], mask: tuple[bool, ...], given: Sequence[Optional[Any]]) -> list[Optional[Any]]:
-        """The cotangents of the inputs, None for those that the mask lacks."""
+        """Return the cotangents of the inputs, None for those that are not in the mask."""
         if not any(mask) or all([g is None for g in given]):
             return [None] * len(mask)
         found = iter(run(self.derive("vjp", mask), self.extended(xs, self.cotangents(given))))
         return [next(found) if c else None for c in mask]
 
     def fixed(self, xs: Sequence[Any]) -> Sequence[Any]:
-        """Inputs that are still the same when derivatives are taken."""
+        """Return the inputs, with copies of those that could change before derivatives are taken."""
         if all([isinstance(x, _CONSTANT) for x in xs]):
             return xs
         return [x if isinstance(x, _CONSTANT) else np.array(x) for x in xs]
 
     def extended(self, xs: Sequence[Any], differentials: Sequence[Any]) -> list[Any]:
-        """Its inputs with what a step adds."""
+        """Return the inputs together with the differentials that a step adds."""
         return [*xs, *differentials]
 
     def is_mapped(self, mask: Sequence[bool]) -> None:
-        """Raises if one of these inputs is not mapped."""
+        """Raise `NotImplementedError` if one of these inputs is not mapped."""
 
     def constants(self, outputs: Sequence[Any], mask: tuple[bool, ...]) -> list[Any]:
-        """The outputs that do not depend on the inputs of the mask."""
+        """Return the outputs that do not depend on the inputs in the mask."""
         if self.all_diff and any(mask):
             return []
         return [x for x, leaf in zip(outputs, self.outputs) if not leaf.diff or not any(mask)]
 
 
 def as_array(owner: str, name: str, dtype: Optional[str], x: Any) -> Any:
-    """The array of a tensor (itself, on a CUDA device), or an error that says why there is none."""
+    """Return a tensor as an array, or itself on a CUDA device. Raise `TypeError` if the tensor is not supported."""
     if not isinstance(x, Tensor):
         return x
     x = unwrap_dead_wrappers((x,))[0]
@@ -115,21 +118,21 @@ def as_array(owner: str, name: str, dtype: Optional[str], x: Any) -> Any:
 
 
 def empty(dtype: str, shape: list[int], zeros: bool) -> Any:
-    """A new tensor on the CUDA device that programs run on."""
+    """Return a new tensor, zeroed if `zeros` is true, on the CUDA device that programs run on."""
     return (torch.zeros if zeros else torch.empty)(shape, dtype=getattr(torch, dtype), device="cuda:0")
 
 
-# How the core makes tensors.
+# The functions with which the core makes tensors.
 TENSORS = (torch.from_numpy, empty)
 
-# Changes of tensors are seen when derivatives are taken.
+# Types that need no copy: numbers are immutable, and autograd detects changes of tensors.
 _CONSTANT = (Tensor, float, int, np.generic)
 
 _REFUSED = (torch.bfloat16, *(getattr(torch, name) for name in dir(torch) if name.startswith(("float8", "float4"))))
 
 
 def run(of: Map, xs: Sequence[Any]) -> tuple[Any, ...]:
-    """The map's values at tensors, arrays and numbers, with their derivatives by all tensors that ask for them."""
+    """Return the map's values at tensors, arrays and numbers; record derivatives by all tensors that require them."""
     if torch.is_autocast_enabled("cpu"):
         xs = [_cast(x, leaf) for x, leaf in zip(xs, of.inputs)]
     if torch.compiler.is_compiling():
@@ -147,7 +150,7 @@ def run(of: Map, xs: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _cast(x: Any, leaf: Leaf) -> Any:
-    """Under autocast, a tensor of numbers that kernels do not have, as the parameter takes it."""
+    """Convert a tensor, under autocast, from a dtype that kernels do not support to that of the parameter."""
     if isinstance(x, Tensor) and x.dtype in _REFUSED and leaf.dtype.startswith("float"):
         return x.to(getattr(torch, leaf.dtype))
     return x
@@ -157,8 +160,10 @@ def _cast(x: Any, leaf: Leaf) -> Any:
 def map_of(
     function: Any, steps: tuple[str, ...] = (), chosen: tuple[bool, ...] = (), names: tuple[str, ...] = ()
 ) -> Map:
-    """The function's map, derived by steps in the chosen inputs, with memory of these names. It is made once, with the
-    name by which operators find it."""
+    """Return the function's map, derived by steps in the chosen inputs, with memory of these names.
+
+    The map is made once, and registered with the handle by which operators find it.
+    """
     found: Optional[Map] = function._maps.get((steps, chosen, names))
     if found is None:
         found = function._maps.get(((), (), names))
@@ -167,7 +172,7 @@ def map_of(
             operator(found, f"{found.core.name}({','.join(names)})" if names else found.core.name)
             function._maps[(), (), names] = found
         for step in steps:
-            # What a step adds is not differentiated by, nor is memory.
+            # Do not differentiate by memory, or by inputs that a step adds.
             found = found.derive(step, chosen + (False,) * (len(found.diff) - len(chosen)))
         function._maps[steps, chosen, names] = found
     return found
@@ -176,10 +181,10 @@ def map_of(
 def run_derived(
     function: Any, steps: tuple[str, ...], chosen: Sequence[bool], flat: Sequence[Any], memory: dict[str, Any]
 ) -> list[Any]:
-    """What a derivative of the function's in the chosen inputs gives.
+    """Return the outputs of the function's derivative in the chosen inputs.
 
-    What a derivative leaves out has none in the next. So it is taken by all inputs that autograd may differentiate by,
-    and what is not asked for is dropped.
+    An input that a derivative leaves out is a constant in the next one. So the derivative is taken by all inputs that
+    autograd may differentiate by, and the outputs that are not wanted are dropped.
     """
     leaves = function._leaves()
     active = [leaf.diff and _is_active(x) for leaf, x in zip(leaves, flat)]
@@ -199,7 +204,7 @@ def run_derived(
 
 
 def _in_graph(of: Map, xs: Sequence[Any]) -> tuple[Any, ...]:
-    """The map's values in a graph that torch is recording."""
+    """Return the map's values in a graph that torch is recording."""
     if forward_ad._current_level >= 0 or _is_transformed():
         what = "transforms of `torch.func` inside `torch.compile` are not supported for functions of Slang"
         raise NotImplementedError(what)
@@ -213,7 +218,7 @@ def _in_graph(of: Map, xs: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _is_active(x: Any) -> bool:
-    """Whether some transform, of those that surround the call, may differentiate by the tensor."""
+    """Return True if a transform around the call may differentiate by the tensor."""
     if not isinstance(x, Tensor):
         return False
     if torch.compiler.is_compiling():
@@ -226,7 +231,7 @@ def _is_active(x: Any) -> bool:
 
 
 def _save(ctx: Any, of: Map, mask: tuple[bool, ...], xs: Sequence[Any]) -> None:
-    """Keeps what derivatives need. Tensors are kept as torch wants it, so that it sees if they change."""
+    """Save the inputs that derivatives need. Tensors are saved through torch, so that it detects changes of them."""
     ctx.of, ctx.mask = of, mask
     ctx.others = [None if isinstance(x, Tensor) else x for x in xs]
     tensors = [x for x in xs if isinstance(x, Tensor)]
@@ -240,19 +245,19 @@ def _saved(ctx: Any) -> list[Any]:
 
 
 class _Plan:
-    """What reverse mode does for tensors of which those of the mask require a gradient."""
+    """Reverse mode for inputs of which those in the mask require a gradient."""
 
     def __init__(self, of: Map, mask: tuple[bool, ...]) -> None:
         self.of, self.mask = of, mask
         active = any(mask)
         self.constants = [k for k, leaf in enumerate(of.outputs) if not leaf.diff or not active]
-        # Nothing but tensors goes in and out.
+        # There is no memory, and all outputs are differentiable.
         self.is_plain = active and not of.names and all(leaf.diff for leaf in of.outputs)
         self.all = all(mask)
         self.derived: Optional[Map] = None
 
     def pull(self, xs: Sequence[Any], given: Sequence[Optional[Any]]) -> Sequence[Optional[Any]]:
-        """As `Map.pull`; at less cost where no derivatives of it are wanted."""
+        """As `Map.pull`, at less cost if no derivatives of the result are wanted."""
         if not self.is_plain or torch.is_grad_enabled() or _is_transformed() or any([g is None for g in given]):
             return self.of.pull(xs, self.mask, given)
         if self.derived is None:
@@ -265,7 +270,7 @@ class _Plan:
 
 
 class _Eager(torch.autograd.Function):
-    """Reverse mode, at the least cost for each call."""
+    """Reverse mode, at the least cost per call."""
 
     @staticmethod
     def forward(ctx: Any, of: Map, *xs: Any) -> tuple[Any, ...]:
@@ -293,8 +298,11 @@ class _Eager(torch.autograd.Function):
 
 
 class _Transformed(torch.autograd.Function):
-    """Forward and reverse mode and `vmap`, in any order. The mask has the inputs that any level may differentiate by,
-    since what a derivative of one level leaves out has none in the next."""
+    """Forward mode, reverse mode and `vmap`, in any order.
+
+    The mask has the inputs that any level may differentiate by, since an input that the derivative of one level leaves
+    out is a constant in the next.
+    """
 
     @staticmethod
     def forward(of: Map, mask: tuple[bool, ...], *xs: Any) -> tuple[Any, ...]:
@@ -327,7 +335,7 @@ class _Transformed(torch.autograd.Function):
         n, dims = info.batch_size, in_dims[2:]
         of.is_mapped([d is not None for d in dims])
         moved = [x if d is None else x.movedim(d, 0) for x, d in zip(xs, dims)]
-        # The batch is in front of all leading dimensions, so arrays with fewer of these get more, of length 1.
+        # The batch dimension precedes all leading dimensions, so arrays with fewer of these are padded with length 1.
         shapes = [np.shape(x)[0 if d is None else 1 :] for x, d in zip(moved, dims)]
         rank = max(len(shape) - len(leaf.dims) for shape, leaf in zip(shapes[: of.n_leaves], of.inputs))
         summed = {k for k in of.cotangent_of if k is not None}
@@ -337,7 +345,7 @@ class _Transformed(torch.autograd.Function):
             if d is not None:
                 x = x.reshape(wide)
             elif k in summed:
-                # Each of the batch has a sum of its own.
+                # Each batch element has its own sum.
                 x = x.expand(wide) if isinstance(x, Tensor) else np.broadcast_to(x, wide)
             laid.append(x)
         found = run(of, [*laid[: of.n_leaves], *moved[of.n_leaves :]])
@@ -353,9 +361,10 @@ _library.define("call(Tensor[] xs, str of) -> Tensor[]")
 
 
 def operator(of: Map, name: str) -> str:
-    """The name by which the operator `pullback::call` finds the map.
+    """Register the map for the operator `pullback::call`, and return its handle.
 
-    It is made of what the map takes and gives, so that a graph that torch has stored in another process fits.
+    The handle is derived from the map's inputs and outputs, so that it matches graphs that torch has stored in another
+    process.
     """
     if not of.handle:
         text = repr((name, of.core.inputs, of.core.outputs))

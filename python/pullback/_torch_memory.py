@@ -1,8 +1,8 @@
 """PyTorch: tensors as memory of functions and kernels.
 
-Memory is not mapped: one tensor serves all calls, and its derivative is a tensor that the derived code adds to. What
-only reads memory is a map like others, whose last inputs are memory. What writes memory is an operation in place, as
-torch's own are: versions count, and what is written has its history from then on.
+Memory is not mapped: all calls share one tensor, and the derived code adds to its gradient, which is a tensor too. A
+function that only reads memory is a map like others, with memory as its last inputs. A function that writes memory is
+an in-place operation like torch's own: it increments the tensors' versions, and they have its history from then on.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ._values import Leaf
 
 
 class MemoryMap(Map):
-    """A map whose inputs behind the leaves are memory of these names. The gradients of some are its last outputs."""
+    """A map whose inputs after the leaves are the memory `names`. Its last outputs are the gradients of `gradients`."""
 
     def __init__(
         self, core: _core.Function, names: tuple[str, ...], order: int = 0, gradients: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class MemoryMap(Map):
         return MemoryMap(self.core.derive([chosen, step]), self.names, self.order + 1, gradients)
 
     def run(self, xs: Sequence[Any]) -> tuple[Any, ...]:
-        """Its values at tensors, arrays and numbers, without any derivatives."""
+        """Return the values at tensors, arrays and numbers, without recording derivatives."""
         memory = dict(zip(self.names, xs[self.n_leaves :]))
         gradients = {f"{name}.grad": _zeros(name, memory[name], self.places) for name in self.gradients}
         held = Memory(self.core, {**memory, **gradients})
@@ -53,14 +53,14 @@ class MemoryMap(Map):
         return (*found, *as_given)
 
     def pull(self, xs: Sequence[Any], mask: tuple[bool, ...], given: Sequence[Optional[Any]]) -> list[Optional[Any]]:
-        """The cotangents of the inputs, None for those that the mask lacks."""
+        """Return the cotangents of the inputs, None for those that are not in the mask."""
         n, n_outputs = self.n_leaves, len(self.outputs) - len(self.gradients)
         if any(g is not None for g in given[n_outputs:]):
             raise _no_second(self.core.name, self.gradients[0])
         if self.order and any(mask[n:]):
             if _is_transformed():
                 raise _no_second(self.core.name, self.names[mask[n:].index(True)])
-            # Who asks for these meets `_Once`.
+            # Differentiation by these raises in `_Once`.
             rest = [torch.zeros_like(x) if c else None for x, c in zip(xs[n:], mask[n:])]
             of_leaves = super().pull(xs, (*mask[:n], *(False,) * len(rest)), given[:n_outputs])[:n]
             return [*of_leaves, *rest]
@@ -71,15 +71,15 @@ class MemoryMap(Map):
         return super().pull(xs, mask, given[:n_outputs])
 
     def fixed(self, xs: Sequence[Any]) -> Sequence[Any]:
-        """Inputs that are still the same when derivatives are taken."""
+        """Return the inputs, with copies of those that could change before derivatives are taken."""
         return [*super().fixed(xs[: self.n_leaves]), *_fixed(xs[self.n_leaves :], self.names, self.written)]
 
     def extended(self, xs: Sequence[Any], differentials: Sequence[Any]) -> list[Any]:
-        """Its inputs with what a step adds."""
+        """Return the inputs together with the differentials that a step adds."""
         return [*xs[: self.n_leaves], *differentials, *xs[self.n_leaves :]]
 
     def is_mapped(self, mask: Sequence[bool]) -> None:
-        """Raises if one of these inputs is not mapped."""
+        """Raise `NotImplementedError` if one of these inputs is not mapped."""
         names = [name for name, c in zip(self.names, mask[self.n_leaves :]) if c] or list(self.gradients)
         if names:
             what = "which `vmap` and forward mode do not go through: there is one for all calls"
@@ -87,7 +87,7 @@ class MemoryMap(Map):
 
 
 def _leaf(name: str, places: dict[str, Any], names: Sequence[str]) -> Leaf:
-    """Memory as an input. It has a derivative if the code has a place for that which the caller does not take."""
+    """Return memory as an input. It is differentiable if the code has a gradient that the caller does not bind."""
     place = places.get(name)
     gradient = f"{name}.grad"
     has_gradient = gradient in places and places[gradient][1] == "gradient" and gradient not in names
@@ -108,7 +108,7 @@ def _no_second(owner: str, name: str) -> Exception:
 
 
 class _Once(torch.autograd.Function):
-    """A tensor, of which nobody may ask a derivative by itself or those that it was made of."""
+    """A tensor that raises on differentiation by itself or by the tensors that it was made of."""
 
     @staticmethod
     def forward(ctx: Any, error: Exception, x: Any, *made_of: Any) -> Any:
@@ -120,11 +120,11 @@ class _Once(torch.autograd.Function):
         raise ctx.error
 
 
-# ---- what writes
+# ---- functions and kernels that write memory
 
 
 class _Task:
-    """A function's map or a kernel, and how its backward derivative is run."""
+    """A function's map or a kernel, with its backward derivative."""
 
     def __init__(self, of: Optional[Map], kernel: Any, sizes: Any, names: tuple[str, ...], places: Any) -> None:
         self.of, self.kernel, self.sizes, self.names, self.places = of, kernel, sizes, names, places
@@ -136,12 +136,12 @@ class _Task:
 
     @property
     def name(self) -> str:
-        """That of the function or kernel."""
+        """The name of the function or kernel."""
         found: str = self.of.core.name if self.of is not None else self.kernel.name
         return found
 
     def run(self, xs: Sequence[Any]) -> tuple[Any, ...]:
-        """Writes the memory; gives the function's values."""
+        """Write the memory, and return the function's values."""
         if self.of is not None:
             return self.of.run(xs)
         self._launch(self.kernel.name, dict(zip(self.names, xs)))
@@ -150,9 +150,9 @@ class _Task:
     def pull(
         self, xs: Sequence[Any], mask: Sequence[bool], given: Sequence[Any], dirty: Sequence[str]
     ) -> list[Optional[Any]]:
-        """The cotangents of the inputs in the mask, of those of the values and of memory that was written (`dirty`)."""
+        """Return the cotangents of the inputs in the mask, from those of the values and of written memory (`dirty`)."""
         n, places = self.n_leaves, self.places
-        # The derivative may run twice, and writes what the first run needs, too.
+        # Copy written memory: the derivative writes it as well, and may run twice.
         memory = {name: _copy(x) if name in self.written else x for name, x in zip(self.names, xs[n:])}
         for name, g in zip(dirty, given[self.n_outputs :]):
             zeros = _zeros(name, memory[name], places)
@@ -168,7 +168,7 @@ class _Task:
     def _back(
         self, xs: Sequence[Any], mask: Sequence[bool], given: Sequence[Any], memory: dict[str, Any]
     ) -> Sequence[Any]:
-        """The cotangents of the leaves in the mask. Those of memory are added to what is in `memory`."""
+        """Return the cotangents of the leaves in the mask. Those of memory are added to the gradients in `memory`."""
         if self.of is None:
             self._launch(f"bwd_diff({self.kernel.name})", memory)
             return []
@@ -183,7 +183,7 @@ class _Task:
         self.kernel(**memory)._run(entry, *self.sizes)
 
     def check(self, xs: Sequence[Any]) -> None:
-        """Raises if a tensor that is written has a history."""
+        """Raise `RuntimeError` if a tensor that is written requires a gradient."""
         for name, x in zip(self.names, xs[self.n_leaves :]):
             if name in self.written and isinstance(x, Tensor) and x.requires_grad:
                 what = f"`{name}` is written by `{self.name}`, and requires a gradient"
@@ -191,7 +191,7 @@ class _Task:
 
 
 class _Writing(torch.autograd.Function):
-    """What writes memory, in reverse mode. Its derivative runs it again, on memory as that was before."""
+    """A call that writes memory, in reverse mode. Its derivative runs it again, on the memory as it was before."""
 
     @staticmethod
     def forward(ctx: Any, task: _Task, *xs: Any) -> tuple[Any, ...]:
@@ -235,12 +235,12 @@ def _copy(x: Any) -> Any:
 
 
 def _fixed(memory: Sequence[Any], names: Sequence[str], written: Sequence[str]) -> list[Any]:
-    """Memory that is still the same when derivatives are taken: what is not written, nor a tensor, is copied."""
+    """Return the memory, with copies of values that could change unnoticed: those neither written nor tensors."""
     return [x if name in written or isinstance(x, Tensor) else copy.deepcopy(x) for name, x in zip(names, memory)]
 
 
 def run(of: Map, xs: Sequence[Any]) -> tuple[Any, ...]:
-    """The values of a map that writes memory."""
+    """Return the values of a map that writes memory."""
     if of.order:
         if any(isinstance(x, Tensor) and x.requires_grad for x in xs):
             what = f"a derivative of `{of.core.name}` that writes memory (`{of.written[0]}`) has no derivatives"
@@ -254,7 +254,7 @@ def run(of: Map, xs: Sequence[Any]) -> tuple[Any, ...]:
 
 @torch.compiler.disable
 def apply(kernel: Any, memory: dict[str, Any], sizes: Any, places: dict[str, Any]) -> None:
-    """Launches a kernel as one operation of autograd's."""
+    """Launch a kernel as one autograd operation."""
     if _is_transformed() or forward_ad._current_level >= 0:
         raise NotImplementedError(f"kernel `{kernel.name}` cannot be applied under transforms and forward mode")
     names = tuple(memory)

@@ -1,4 +1,4 @@
-"""Parameters, and values of struct types as Python has them."""
+"""Parameters, and Python values of struct types."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class _MissingField(TypeError):
 
 
 class Leaf:
-    """A part of a parameter that is an array: a number, a vector, a matrix, or an array of these."""
+    """A part of a parameter that is passed as one array: a number, a vector, a matrix, or an array of these."""
 
     __slots__ = ("path", "dtype", "dims", "diff", "fields")
 
@@ -25,7 +25,7 @@ class Leaf:
 
 
 class Parameter:
-    """A parameter, or the returned value."""
+    """A parameter, or the return value."""
 
     def __init__(self, name: str, ty: str, is_input: bool, is_output: bool, leaves: Sequence[Any]) -> None:
         self.name = name
@@ -37,23 +37,23 @@ class Parameter:
 
     @property
     def key(self) -> str:
-        """Its name in a dict of results."""
+        """The name in a dict of results."""
         return self.name or "result"
 
     @property
     def declaration(self) -> str:
-        """As the language declares it."""
+        """The parameter's declaration in Slang."""
         direction = "" if not self.is_output else "inout " if self.is_input else "out "
         return f"{direction}{self.type} {self.name}"
 
     def flatten(self, value: Any) -> list[Any]:
-        """The arrays of its leaves."""
+        """Return the arrays of all leaves. Raise `TypeError` if the value is of another type or lacks a field."""
         if isinstance(value, Mapping) and "_type" in value and value["_type"] != self.type:
             raise TypeError(f"`{self.declaration}` was given a value of type `{value['_type']}`")
         return [self._part(value, leaf, leaf.fields, 0) for leaf in self.leaves]
 
     def differential(self, value: Any) -> list[Any]:
-        """The arrays of those that have differentials; zeros where the value lacks a field."""
+        """Return the arrays of the differentiable leaves, with zeros for missing fields."""
         import numpy as np
 
         found = []
@@ -65,16 +65,16 @@ class Parameter:
         return found
 
     def pack(self, arrays: Sequence[Any]) -> Any:
-        """A value of its leaves: an array, or dicts of arrays by field."""
+        """Return the value with these arrays as leaves: an array, or dicts of arrays by field."""
         return _packed(dict(zip((leaf.path for leaf in self.leaves), arrays)))
 
     def pack_differential(self, found: Mapping[tuple[str, str], Any]) -> Any:
-        """As `pack`, of the leaves that are there."""
+        """As `pack`, with only the leaves in `found`."""
         there = [leaf for leaf in self.leaves if (self.key, leaf.path) in found]
         return _packed({leaf.path: found[self.key, leaf.path] for leaf in there})
 
     def _part(self, value: Any, leaf: Leaf, fields: Sequence[str], level: int) -> Any:
-        """The array of a leaf, given where these fields lead to it, below so many dimensions."""
+        """Return the array of a leaf from the value that holds it in these fields, below `level` dimensions."""
         if not fields:
             return value
         if isinstance(value, (list, tuple)) and not hasattr(value, fields[0]):
@@ -92,7 +92,7 @@ class Parameter:
         raise _MissingField(f"`{self.declaration}` needs a field `{name}`, which {given} does not have")
 
     def _stacked(self, parts: list[Any], n_dims: int) -> Any:
-        """The elements of an array, of which the last `n_dims` dimensions are a value's."""
+        """Stack the elements of an array, of which the last `n_dims` dimensions are a value's."""
         import numpy as np
 
         torch: Any = sys.modules.get("torch")
@@ -115,13 +115,13 @@ class Parameter:
 
 
 class Choice:
-    """The parameters that a derivative is by: `wrt` names one, or several, or is None for all that have a derivative."""
+    """The parameters to differentiate by: `wrt` names one or several, or is None for all differentiable ones."""
 
     def __init__(self, owner: str, inputs: Sequence[Parameter], wrt: Union[None, str, tuple[str, ...]]) -> None:
         names = (wrt,) if isinstance(wrt, str) else wrt
         declared = [param.name for param in inputs]
         self._single = wrt if isinstance(wrt, str) else None
-        # Each with those of its leaves that are chosen.
+        # The chosen parameters, each with its chosen leaves.
         self._params: list[tuple[Parameter, list[Leaf]]] = []
         chosen: list[bool] = []
         for param in inputs:
@@ -137,13 +137,13 @@ class Choice:
                 raise ValueError(f"`{owner}` has no parameter `{name}`; it has {', '.join(declared)}")
         if not self._params:
             raise ValueError(f"no parameter of `{owner}` has a derivative")
-        # Of all leaves of the inputs, which are chosen, and how many.
+        # The mask of chosen leaves over all leaves of the inputs, and their number.
         self.leaves = tuple(chosen)
         self.n = sum(chosen)
         self._plain = [param.name for param, _ in self._params] if all(p.is_plain for p, _ in self._params) else None
 
     def pack(self, found: Sequence[Any]) -> Any:
-        """Differentials of the chosen leaves as values: of one parameter that is named by itself, or a dict."""
+        """Return differentials of the chosen leaves as values: a single one if `wrt` is one name, else a dict."""
         if self._plain is not None:
             values = {name: number(x) for name, x in zip(self._plain, found)}
         else:
@@ -156,7 +156,7 @@ class Choice:
 
 
 def number(x: Any) -> Any:
-    """An array without dimensions as a number; a tensor is one as it is."""
+    """Return an array without dimensions as a number, and everything else (tensors too) unchanged."""
     return x if getattr(x, "ndim", 1) or not hasattr(x, "__array_interface__") else x[()]
 
 

@@ -1,8 +1,8 @@
-"""JAX: `pullback.jax.function(m.model)` is a function of JAX, under its transforms in any order. It imports jax.
+"""JAX: `pullback.jax.function(m.model)` is a JAX function, with all transforms in any order. This module imports jax.
 
-A function, or what is derived from one, is a `Map`, and the primitive `pullback` calls maps. Its derivative along
-tangents calls another map and is linear in the tangents; what transposes that is a third one. So `jvp` and `grad` are of
-any order. A compiled program calls maps by XLA's foreign function interface with its own buffers, without Python.
+A `Map` is a function or a derivative of one, and the primitive `pullback` calls maps. Its derivative along tangents
+calls another map and is linear in the tangents; the transpose of that is a third map. So `jvp` and `grad` work to any
+order. A compiled program calls maps through XLA's foreign function interface with its own buffers, without Python.
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ _TARGET = "pullback"
 
 @dataclass(frozen=True)
 class Linear:
-    """Why a call is linear in the inputs that follow those of `of`: they are tangents ("jvp") of its inputs of the mask
-    or cotangents ("vjp") of its outputs, and the call gives tangents of its wanted outputs or cotangents of inputs."""
+    """The derivative that a call computes, which is linear in the inputs after those of `of`.
+
+    These are tangents ("jvp") of the inputs of `of` in the mask, or cotangents ("vjp") of its outputs. The call returns
+    tangents of the wanted outputs of `of`, or cotangents of its inputs.
+    """
 
     step: Literal["jvp", "vjp"]
     of: Map
@@ -39,9 +42,9 @@ class Linear:
 
 
 def function(f: Function) -> Callable[..., Any]:
-    """The function for JAX: its arguments are those of `f`, and may be traced; structs are dicts.
+    """Return the function for JAX. Its arguments are those of `f`, and may be traced; structs are dicts.
 
-    It can be differentiated in both modes and to any order.
+    It can be differentiated in both modes and to any order. Raise `TypeError` if `f` is not a `Function`.
     """
     if not isinstance(f, Function):
         raise TypeError(f"a function of a program is needed, not a `{type(f).__name__}`")
@@ -72,12 +75,12 @@ def _made(f: Function) -> Callable[..., Any]:
 
 
 def _argument(x: Any, leaf: Leaf, name: str) -> Any:
-    """An argument as JAX takes it, of a type that the leaf can have."""
+    """Return an argument as an array for JAX. Raise `TypeError` or `ValueError` if it does not fit the leaf."""
     wanted = np.dtype(leaf.dtype)
     given = x if isinstance(x, jax.Array) else np.asarray(x)
     is_number = isinstance(x, (bool, int, float))
     dtype, what = given.dtype, f"a `{type(x).__name__}`" if is_number else f"an array of {given.dtype}"
-    # Others are bfloat16 and keys of random numbers.
+    # Other dtypes are bfloat16 and PRNG keys.
     known = dtype.kind if isinstance(dtype, np.dtype) and dtype.itemsize <= 8 else ""
     if not known or known not in {"b": "b", "i": "biu", "u": "biu", "f": "biuf"}[wanted.kind]:
         raise TypeError(f"`{leaf.path}` of `{name}` needs numbers of type {wanted}, not {what}")
@@ -91,7 +94,7 @@ def _argument(x: Any, leaf: Leaf, name: str) -> Any:
                 raise ValueError(f"`{leaf.path}` is of type {wanted}, which does not have the number {extreme}")
         given = given.astype(wanted)
     elif is_number or (not isinstance(given, jax.Array) and jax.dtypes.canonicalize_dtype(dtype) != dtype):
-        # JAX would cut off digits of integers first.
+        # Convert here, since JAX would first truncate integers.
         given = given.astype(wanted)
     lead_of(given, leaf)
     return given
@@ -103,18 +106,18 @@ def _argument(x: Any, leaf: Leaf, name: str) -> Any:
 def _bind(
     xs: Sequence[Any], of: Map, leads: Leads, linear: Optional[Linear] = None
 ) -> list[Any]:
-    """The wanted outputs of a map."""
+    """Return the wanted outputs of a map."""
     found: list[Any] = _call.bind(*_alike(xs), of=of, leads=leads, linear=linear)
     return found
 
 
 def _arrays(xs: Sequence[Any]) -> list[Any]:
-    """What JAX gives to rules as arrays: it may keep numbers of Python."""
+    """Return the inputs of a rule as arrays: JAX may pass Python numbers."""
     return [x if hasattr(x, "shape") else np.asarray(x, jax.typeof(x).dtype) for x in xs]
 
 
 def _alike(xs: Sequence[Any]) -> Sequence[Any]:
-    """Arrays that are spread over devices alike: with the same axes of a mesh within a `shard_map`, else whole on each."""
+    """Return arrays with one sharding: over the same mesh axes within a `shard_map`, else replicated on each device."""
     xs = [_whole(x) for x in xs]
     axes = [_axes(jax.typeof(x)) for x in xs]
     every = frozenset[Any]().union(*axes)
@@ -122,7 +125,7 @@ def _alike(xs: Sequence[Any]) -> Sequence[Any]:
 
 
 def _whole(x: Any) -> Any:
-    """The array on each device, if JAX's types say that each has a part."""
+    """Return the array replicated on each device, if its JAX type is sharded."""
     sharding = getattr(jax.typeof(x), "sharding", None)
     if sharding is None or all(part is None for part in sharding.spec):
         return x
@@ -135,7 +138,7 @@ def _everywhere(mesh: Any, rank: int) -> Any:
 
 
 def _axes(aval: Any) -> frozenset[Any]:
-    """The axes of a mesh that an array varies along, where JAX keeps count of that."""
+    """Return the mesh axes that an array varies along, as far as JAX tracks them."""
     if hasattr(aval, "manual_axis_type"):
         found: frozenset[Any] = aval.manual_axis_type.varying
     else:
@@ -193,7 +196,7 @@ def _jvp(
     if not given or not diff:
         diff = []
     elif linear is not None and not any(mask[:n_fixed]):
-        # What is linear moves as it is.
+        # A linear function is its own derivative.
         dys = _bind([*xs[:n_fixed], *map(_given, tangents[n_fixed:], of.inputs[n_fixed:])], of, leads, linear)
     else:
         derived = of.derive("jvp", mask).only(of.diff.index(k) for k in diff)
@@ -203,12 +206,12 @@ def _jvp(
 
 
 def _is_zero(t: Any) -> bool:
-    """Whether it is a tangent that is known to be zero; those of integers are, however they are written."""
+    """Return True if a tangent is known to be zero. Those of integers are, in every representation."""
     return t is None or type(t) is ad.Zero or getattr(t, "dtype", None) == jax.dtypes.float0
 
 
 def _given(x: Any, leaf: Leaf) -> Any:
-    """A differential; one that is known to be zero is made."""
+    """Return a differential, or an array of zeros if it is known to be zero."""
     return zero(leaf) if _is_zero(x) else x
 
 
@@ -223,7 +226,7 @@ def _transpose(
         raise TypeError(f"`{of.core.name}` is not linear in its first {n} inputs, and has no transpose by them")
     asked = [ad.is_undefined_primal(x) for x in rest]
     if linear.step == "jvp":
-        # Tangents are those of the mask's inputs.
+        # There is a tangent for each input in the mask.
         places = iter(asked)
         mask = tuple(c and next(places) for c in linear.mask)
         derived = linear.of.derive("vjp", mask)
@@ -233,7 +236,7 @@ def _transpose(
         laid: Leads = tuple(lead_of(x.aval, leaf) for x, leaf, c in zip(rest, leaves, asked) if c)
         found = _bind([*xs, *cotangents], derived, laid, Linear("vjp", linear.of, mask, linear.leads))
     else:
-        # Cotangents are those of all outputs that have any.
+        # There is a cotangent for each differentiable output.
         derived = linear.of.derive("jvp", linear.mask).only(j for j, c in enumerate(asked) if c)
         leaves = [leaf for leaf, c in zip(linear.of.inputs, linear.mask) if c]
         tangents = [_given(t, leaf) for t, leaf in zip(given, leaves)]
@@ -250,7 +253,7 @@ def _batch(
     xs = _arrays(xs)
     size = next(x.shape[d] for x, d in zip(xs, dims) if d is not None)
     moved = [x if d is None else jnp.moveaxis(x, d, 0) for x, d in zip(xs, dims)]
-    # The batch is in front of all leading dimensions, so arrays with fewer of these get more, of length 1.
+    # The batch dimension precedes all leading dimensions, so arrays with fewer of these are padded with length 1.
     shapes = [x.shape if d is None else x.shape[1:] for x, d in zip(moved, dims)]
     rank = max(len(shape) - len(leaf.dims) for shape, leaf in zip(shapes, of.inputs))
 
@@ -286,5 +289,5 @@ mlir.register_lowering(_call, mlir.lower_fun(_by_ffi, multiple_results=True), pl
 
 @functools.cache
 def _register() -> None:
-    """Tells XLA of the handler."""
+    """Register the handler with XLA."""
     jax.ffi.register_ffi_target(_TARGET, jax.ffi.pycapsule(ctypes.c_void_p(_core.xla_handler())), platform="cpu")

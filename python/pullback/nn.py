@@ -1,4 +1,4 @@
-"""Functions as modules of PyTorch: `pullback.nn.Module(m.model, rate=0.5)`. It imports torch."""
+"""Functions as PyTorch modules: `pullback.nn.Module(m.model, rate=0.5)`. This module imports torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class _Struct(torch.nn.Module):
 
 
 def _fill(module: Any, values: Mapping[str, Any]) -> None:
-    """Makes parameters of numbers that are floats, buffers of others, and modules of structs."""
+    """Register floats as parameters, other numbers as buffers, and structs as submodules."""
     for name, value in values.items():
         if isinstance(value, Mapping):
             part = _Struct()
@@ -30,9 +30,9 @@ def _fill(module: Any, values: Mapping[str, Any]) -> None:
 
 
 class Module(torch.nn.Module):
-    """A function of which some arguments are the module's own; `forward` takes the others.
+    """A function with some arguments stored in the module; `forward` takes the others.
 
-    Floats are parameters, integers and truth are buffers, and a struct is a module with those of its fields.
+    Floats are parameters, integers and booleans are buffers, and a struct is a submodule with those of its fields.
     """
 
     def __init__(self, function: Function, **own: Any) -> None:
@@ -45,7 +45,7 @@ class Module(torch.nn.Module):
         _fill(self, own)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The function's value; positions are those of the arguments that the module lacks."""
+        """Return the function's value. Positional arguments are those that the module does not store, in order."""
         free = [name for name in self._function._names if name not in self._own]
         if len(args) > len(free):
             raise TypeError(f"`{self._function.name}` takes {len(free)} more arguments, not {len(args)}")
@@ -55,5 +55,5 @@ class Module(torch.nn.Module):
         return self._function(**given, **{name: getattr(self, name) for name in self._own})
 
     def extra_repr(self) -> str:
-        """The function, where the module is printed."""
+        """Return the function's signature, for printing the module."""
         return self._function.signature

@@ -1,4 +1,4 @@
-"""Programs for slangpy on this machine: functions of the Slang language called from Python, on the CPU.
+"""The interface of slangpy on the CPU: call functions of Slang programs from Python.
 
     import pullback.slangpy as spy
 
@@ -6,7 +6,7 @@
     module = spy.Module.load_from_file(device, "example.slang")
     result = module.add(a, b, _result="numpy")
 
-Programs that were written for slangpy run as they are with `python -m pullback.slangpy program.py`.
+Programs written for slangpy run unchanged with `python -m pullback.slangpy program.py`.
 """
 
 from __future__ import annotations
@@ -106,55 +106,55 @@ globals().update(_vectors.all_types())
 float16_t = _vectors.float16_t
 quatf = _vectors.quatf
 
-# What the functions of a call are imported from, where slangpy has files of its own.
+# The folder of slangpy's own Slang files; here there are none.
 SHADER_PATH = ""
 
 
 def set_dump_generated_shaders(value: bool) -> None:
-    """Kernels are not written to files: `set_print_generated_shaders` shows them."""
+    """Do nothing: kernels are not written to files. See `set_print_generated_shaders`."""
 
 
 def set_dump_slang_intermediates(value: bool) -> None:
-    """Nothing is written to files."""
+    """Do nothing: intermediates are not written to files."""
 
 
 def set_allow_torch_fallback(value: bool) -> None:
-    """Tensors of PyTorch need no other package."""
+    """Do nothing: PyTorch tensors need no other package."""
 
 
 def is_torch_bridge_using_fallback() -> bool:
-    """Tensors of PyTorch need no other package."""
+    """Return False: PyTorch tensors need no other package."""
     return False
 
 
 def set_torch_bridge_python_fallback(value: bool) -> None:
-    """Tensors of PyTorch need no other package."""
+    """Do nothing: PyTorch tensors need no other package."""
 
 
 def get_cuda_current_context_native_handles() -> list[object]:
-    """There is no CUDA."""
+    """Return an empty list: CUDA is not supported."""
     return []
 
 
 class NativeHandle:
-    """A handle of a system's library; there are none, so that it is not valid."""
+    """A handle of a native graphics API. There are none on the CPU, so a handle is never valid."""
 
     type = NativeHandleType.unknown
     value = 0
 
     def is_valid(self) -> bool:
-        """True if something is behind it."""
+        """Return False: there is no native object."""
         return False
 
     __bool__ = is_valid
 
 
 class crashpad:
-    """Crashes are not reported."""
+    """The crash reporter of slangpy, which is not supported."""
 
     @staticmethod
     def is_supported() -> bool:
-        """They are not."""
+        """Return False: crash reporting is not supported."""
         return False
 
 

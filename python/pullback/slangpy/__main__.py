@@ -1,4 +1,4 @@
-"""`python -m pullback.slangpy program.py …`: a program that imports slangpy, with this one in its place."""
+"""`python -m pullback.slangpy program.py …`: run a program that imports slangpy with this package in its place."""
 
 import os
 import runpy
@@ -8,7 +8,7 @@ from ._aliases import install
 
 
 def main() -> None:
-    """Runs the program that the arguments name."""
+    """Run the program named on the command line."""
     if len(sys.argv) < 2:
         raise SystemExit("usage: python -m pullback.slangpy program.py …")
     install()

@@ -1,11 +1,11 @@
-"""The names of slangpy's modules, for programs that import them."""
+"""Modules under slangpy's names, for programs that import them."""
 
 from __future__ import annotations
 
 import sys
 from types import ModuleType
 
-# What each module of slangpy has, and where that is here.
+# The modules of this package that supply the names in each of slangpy's modules.
 _MODULES = {
     "types": "_values _tensor",
     "types.tensor": "_tensor",
@@ -58,7 +58,7 @@ _MODULES = {
 
 
 def install() -> None:
-    """From now on, `import slangpy` gives this module, and so do imports of slangpy's parts."""
+    """Make `import slangpy` import this package from now on, and likewise imports of slangpy's submodules."""
     package = __name__.rpartition(".")[0]
     root = sys.modules[package]
     sys.modules["slangpy"] = root

@@ -1,4 +1,4 @@
-"""How arrays of NumPy's and buffers are passed."""
+"""Marshalls for NumPy arrays and buffers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ._types import NAME_OF_DTYPE, ScalarType, SlangType
 
 
 class NumpyMarshall(TensorMarshall):
-    """An array of NumPy's. One whose numbers do not lie one after the other is copied, and copied back if it is written."""
+    """A NumPy array. One that is not contiguous, aligned and writable is copied, and copied back if it is written."""
 
     def elements(self, value: Any) -> Elements:
         return elements_of_array(value)
@@ -43,7 +43,7 @@ class NumpyMarshall(TensorMarshall):
 
 
 def array_of(layout: Any, value: Any) -> NumpyMarshall:
-    """An array of numbers."""
+    """Return the marshall for a NumPy array or for a result in one. Raise `ValueError` for unsupported types."""
     if isinstance(value, ReturnContext):
         of = value.slang_type
         inner = innermost_type(of)
@@ -66,7 +66,7 @@ def array_of(layout: Any, value: Any) -> NumpyMarshall:
 
 
 class BufferMarshall(Marshall):
-    """A buffer, for a parameter that is one."""
+    """A buffer, for a parameter of a buffer type."""
 
     def __init__(self, layout: Any, usage: BufferUsage) -> None:
         super().__init__(layout)
@@ -81,7 +81,7 @@ class BufferMarshall(Marshall):
         return ("buffer", self.writable)
 
     def can_direct_bind(self, binding: BoundVariable) -> bool:
-        """The kernel gets the buffer as it is."""
+        """Return True: the kernel takes the buffer directly."""
         return True
 
     def resolve_types(self, context: BindContext, bound_type: SlangType) -> Any:

@@ -1,4 +1,4 @@
-"""Arguments of a call: each is a tree of values, bound to the parameter that it is passed to."""
+"""Arguments of a call: trees of values, each bound to a parameter."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from ._layout import SlangFunction, SlangProgramLayout
     from ._run import Run
 
-# How values of a type of Python's are passed. A program may add types of its own.
+# The functions that make marshalls, by Python type. A program may add types of its own.
 PYTHON_TYPES: dict[Any, Callable[[Any, Any], Any]] = {}
-# How such values are told apart, for those whose type does not say it all.
+# The functions that make signatures, by Python type, for values that their type alone does not distinguish.
 PYTHON_SIGNATURES: dict[Any, Optional[Callable[[Any], str]]] = {}
 
 
 class BindContext:
-    """What a call is built in."""
+    """The context in which a call is built."""
 
     def __init__(
         self, layout: SlangProgramLayout, call_mode: CallMode, device_module: Any, options: Mapping[str, Any]
@@ -34,12 +34,12 @@ class BindContext:
 
     @property
     def device(self) -> Any:
-        """The device."""
+        """The device that the call runs on."""
         return self.device_module.session.device
 
 
 class ReturnContext:
-    """What a function returns, for the type of Python's that is to hold it."""
+    """The type of a returned value, for the Python type that is to hold it."""
 
     def __init__(self, slang_type: SlangType, bind_context: BindContext) -> None:
         self.slang_type = slang_type
@@ -47,10 +47,10 @@ class ReturnContext:
 
 
 class Marshall:
-    """How values of a type of Python's are passed.
+    """A marshall passes values of a Python type to kernels.
 
-    `load` and `store` write the statements of the kernel that read and write a value for the thread; `bind` gives the
-    kernel what they read, and `finish` hands back what they wrote.
+    `load` and `store` write the kernel's statements that read and write a thread's value; `bind` gives the kernel the
+    data that they read, and `finish` returns the data that they wrote.
     """
 
     match_call_shape = False
@@ -62,45 +62,45 @@ class Marshall:
 
     @property
     def has_derivative(self) -> bool:
-        """Whether it takes a derivative."""
+        """True if the value takes a derivative."""
         return False
 
     @property
     def is_writable(self) -> bool:
-        """Whether it can be written."""
+        """True if the value can be written."""
         return False
 
     def resolve_type(self, context: BindContext, bound_type: SlangType) -> Any:
-        """The type that it is passed as to a parameter of a type, or None."""
+        """Return the type as which the value is passed to a parameter of type `bound_type`, or None."""
         return self.slang_type
 
     def resolve_types(self, context: BindContext, bound_type: SlangType) -> Any:
-        """All types that it can be passed as."""
+        """Return all types as which the value can be passed, or None."""
         return [self.resolve_type(context, bound_type)]
 
     def reduce_type(self, context: BindContext, dimensions: int) -> Any:
-        """The type of its parts below so many dimensions."""
+        """Return the type of the parts below the given number of dimensions. Raise `ValueError` if there are none."""
         raise ValueError(f"{self!r} has no dimensions")
 
     def resolve_dimensionality(self, context: BindContext, binding: BoundVariable, vector_target_type: Any) -> Any:
-        """The number of dimensions that it is mapped over, if it is passed as that type."""
+        """Return the number of dimensions that the call maps over, if the value is passed as that type."""
         return self.slang_type.num_dims - vector_target_type.num_dims
 
     def get_shape(self, value: Any) -> Shape:
-        """The lengths of all its dimensions."""
+        """Return the lengths of all dimensions."""
         return self.concrete_shape
 
     def signature(self, value: Any) -> Any:
-        """What a kernel depends on."""
+        """Return the properties of the value that the kernel depends on, as a key."""
         return self.slang_type.full_name
 
     # ---- the kernel
 
     def load(self, w: Writer, var: BoundVariable, target: str) -> None:
-        """Writes what reads the thread's value into a place.
+        """Write the statements that read the thread's value into `target`. Raise `ValueError` if it cannot be read.
 
-        One that a program has derived says in `gen_calldata` the type of a struct with a method `__slangpy_load`, and in
-        `create_calldata` the values of its fields.
+        A subclass in a program names in `gen_calldata` the type of a struct with a method `__slangpy_load`, and returns
+        the values of its fields from `create_calldata`.
         """
         made = getattr(self, "gen_calldata", None)
         if made is None:
@@ -117,18 +117,18 @@ class Marshall:
         w.line(f"{data}.__slangpy_load({context}, {target});")
 
     def store(self, w: Writer, var: BoundVariable, source: str) -> None:
-        """Writes what stores the thread's value."""
+        """Write the statements that store the thread's value."""
 
     def load_derivative(self, w: Writer, var: BoundVariable, target: str) -> None:
-        """Writes what reads the derivative of a result."""
+        """Write the statements that read the derivative of a result."""
 
     def store_derivative(self, w: Writer, var: BoundVariable, source: str) -> None:
-        """Writes what adds to the derivative of an argument."""
+        """Write the statements that add to the derivative of an argument."""
 
     # ---- the call
 
     def bind(self, run: Run, var: BoundVariable, value: Any) -> None:
-        """Gives the kernel what it reads."""
+        """Give the kernel the data that it reads."""
         made = getattr(self, "create_calldata", None)
         if made is not None:
             data = made(run, var, value)
@@ -136,14 +136,14 @@ class Marshall:
                 run.write(var, data)
 
     def finish(self, run: Run, var: BoundVariable, value: Any) -> None:
-        """Hands back what the kernel wrote."""
+        """Return the data that the kernel wrote to the value."""
 
     def create_output(self, context: Any, binding: Any) -> Any:
-        """A value for what is returned."""
+        """Return a new value for the result. Raise `ValueError` if this type cannot hold one."""
         raise ValueError(f"{self!r} holds no result")
 
     def read_output(self, context: Any, binding: Any, data: Any) -> Any:
-        """What the caller gets of it."""
+        """Return the result for the caller."""
         return data
 
     def __repr__(self) -> str:
@@ -151,7 +151,7 @@ class Marshall:
 
 
 def get_or_create_type(layout: SlangProgramLayout, python_type: Any, value: Any = None) -> Any:
-    """How a value of a type is passed."""
+    """Return the marshall for a Python type. Raise `ValueError` if the type is not supported."""
     for base in getattr(python_type, "__mro__", [python_type]):
         made = PYTHON_TYPES.get(base)
         if made is not None:
@@ -160,7 +160,7 @@ def get_or_create_type(layout: SlangProgramLayout, python_type: Any, value: Any 
 
 
 def has_memory(value: Any) -> bool:
-    """Whether there is memory in a list: it cannot be copied to the kernel as a whole."""
+    """Return True if a value is or contains memory, so that it cannot be copied to the kernel as a whole."""
     if isinstance(value, Mapping):
         return any(has_memory(part) for part in value.values())
     if isinstance(value, (list, tuple)):
@@ -169,7 +169,7 @@ def has_memory(value: Any) -> bool:
 
 
 class BoundVariableException(Exception):
-    """An argument does not fit."""
+    """An argument does not match its parameter."""
 
     def __init__(self, message: str, variable: BoundVariable) -> None:
         super().__init__(message)
@@ -209,7 +209,7 @@ class BoundVariable:
                 f"Failed to create type marshall for argument {self.debug_name}: {error}", self
             ) from error
         self.children: Optional[dict[str, BoundVariable]] = None
-        # The parts of a list are known by their number.
+        # The parts of a list are named by their index.
         self.is_list = False
         # A list that is mapped over: the thread's value is one of its parts.
         self.is_chosen = False
@@ -222,30 +222,30 @@ class BoundVariable:
 
     @property
     def debug_name(self) -> str:
-        """What messages call it."""
+        """The name in messages."""
         return self.path or f"arg{self.python_pos_arg_index}"
 
     def leaves(self) -> list[BoundVariable]:
-        """Its parts that are values by themselves."""
+        """Return the parts that are values by themselves."""
         if self.children is None:
             return [self]
         return [leaf for child in self.children.values() for leaf in child.leaves()]
 
     def get_input_list(self, args: list[BoundVariable]) -> list[BoundVariable]:
-        """Adds its parts to a list."""
+        """Append the parts to a list, and return it."""
         args.extend(self.leaves() if self.children else [self])
         if self.is_chosen:
             args.append(self)
         return args
 
     def gen_calldata_type_name(self, cgb: Any, type_name: str) -> None:
-        """Says of which type the kernel's data for it is."""
+        """Set the type of the kernel's data for the variable."""
         self.calldata_type_name = type_name
 
     # ---- the steps in which a call is built
 
     def bind(self, slang: SlangType, modifiers: set[ModifierID], name: str) -> None:
-        """Binds it to a parameter's type."""
+        """Bind the variable to a parameter's type. Raise `BoundVariableException` if the type lacks a field."""
         self.name = self.variable_name = name
         self.slang_type = slang
         self.slang_modifiers = modifiers
@@ -264,18 +264,18 @@ class BoundVariable:
 
     @property
     def io_type(self) -> IOType:
-        """The direction."""
+        """The direction of the parameter."""
         if ModifierID.inout in self.slang_modifiers:
             return IOType.inout
         return IOType.out if ModifierID.out in self.slang_modifiers else IOType.inn
 
     @property
     def no_diff(self) -> bool:
-        """Whether the parameter has no derivative."""
+        """True if the parameter has no derivative."""
         return ModifierID.nodiff in self.slang_modifiers
 
     def apply_explicit_vectorization(self, context: BindContext, mapping: Any) -> None:
-        """Takes what `map` says of it."""
+        """Apply the mapping that was given to `map`. Raise `BoundVariableException` if it is invalid."""
         if self.children is not None and isinstance(mapping, Mapping):
             for name, child in self.children.items():
                 if mapping.get(name) is not None:
@@ -308,7 +308,7 @@ class BoundVariable:
         self.explicitly_vectorized = True
 
     def apply_implicit_vectorization(self, context: BindContext) -> None:
-        """Finds the type that it is passed as, and over how many dimensions it is mapped."""
+        """Determine the type as which the value is passed, and the number of dimensions that it is mapped over."""
         for child in (self.children or {}).values():
             child.apply_implicit_vectorization(context)
         if self.vector_mapping.valid:
@@ -328,11 +328,11 @@ class BoundVariable:
 
     @property
     def python_is_none(self) -> bool:
-        """Whether a result is wanted that has no place yet."""
+        """True for a result that has no place yet."""
         return bool(getattr(self.python, "is_none", False))
 
     def finalize_mappings(self, context: BindContext) -> None:
-        """Says which dimension of the call is which of its own: the last are the last."""
+        """Map the value's dimensions to those of the call, aligned at the last one."""
         for child in (self.children or {}).values():
             child.finalize_mappings(context)
         n = context.call_dimensionality
@@ -350,7 +350,7 @@ class BoundVariable:
             self.vector_mapping = Shape(tuple(range(n - own, n)))
 
     def calculate_differentiability(self, context: BindContext) -> None:
-        """Finds what the call does with the value and its derivative."""
+        """Determine the call's access to the value and to its derivative."""
         for child in (self.children or {}).values():
             child.calculate_differentiability(context)
         of = self.vector_type
@@ -366,7 +366,7 @@ class BoundVariable:
             self.access = own if self.differentiable else (own[0], none)
 
     def calculate_direct_bind(self) -> None:
-        """Whether the value goes to the kernel as it is."""
+        """Determine if the value is passed to the kernel directly."""
         for child in (self.children or {}).values():
             child.calculate_direct_bind()
         is_read = self.access[0] == AccessType.read
@@ -390,16 +390,16 @@ class BoundCall:
         self.slang: Optional[SlangFunction] = None
 
     def values(self) -> list[BoundVariable]:
-        """All of them."""
+        """Return all arguments."""
         return [*self.args, *self.kwargs.values()]
 
     @property
     def differentiable(self) -> bool:
-        """Whether the function has a derivative."""
+        """True if the function has a derivative."""
         return self.slang is not None and self.slang.differentiable
 
     def apply_explicit_vectorization(self, context: BindContext, args: Any, kwargs: Mapping[str, Any]) -> None:
-        """Takes what `map` says."""
+        """Apply the mappings that were given to `map`. Raise `ValueError` if there are too many or unknown ones."""
         if len(args) > len(self.args):
             raise ValueError("Too many arguments supplied for explicit vectorization")
         if len(kwargs) > len(self.kwargs):

@@ -1,4 +1,4 @@
-"""Buffers: bytes, and cursors that read and write elements of a type in them."""
+"""Buffers of bytes, and cursors that read and write typed elements in them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class BufferDesc:
-    """How a buffer was made."""
+    """The descriptor of a buffer."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class BufferDesc:
 
 
 class Buffer:
-    """Bytes that functions read and write where they are."""
+    """Bytes that functions read and write in place."""
 
     _numbers = itertools.count(1)
     _all: weakref.WeakValueDictionary[int, Buffer] = weakref.WeakValueDictionary()
@@ -51,7 +51,7 @@ class Buffer:
         memory: Any = None,
     ) -> None:
         self.device = device
-        # Aligned for every number, which memory of NumPy's is.
+        # The memory must be aligned for every scalar type, as NumPy's is.
         self.memory: Any = np.zeros(size, np.uint8) if memory is None else memory
         self.desc = BufferDesc(size, struct_size, BufferUsage(usage), memory_type, label)
         self.number = next(Buffer._numbers)
@@ -59,12 +59,12 @@ class Buffer:
 
     @staticmethod
     def sizes_of(device: Device) -> list[int]:
-        """The bytes of each buffer that a device has given away."""
+        """Return the size in bytes of each buffer of a device."""
         return [buffer.size for buffer in list(Buffer._all.values()) if buffer.device is device]
 
     @staticmethod
     def at(address: int) -> tuple[Buffer, int]:
-        """The buffer that an address is in, and the byte there."""
+        """Return the buffer that contains an address, and the byte offset. Raise `ValueError` if there is none."""
         for buffer in list(Buffer._all.values()):
             offset = address - buffer.device_address
             if 0 <= offset < buffer.size:
@@ -73,35 +73,35 @@ class Buffer:
 
     @property
     def size(self) -> int:
-        """The number of bytes."""
+        """The size in bytes."""
         return self.desc.size
 
     @property
     def struct_size(self) -> int:
-        """The bytes of an element; 0 if that was not said."""
+        """The size of an element in bytes; 0 if it is not specified."""
         return self.desc.struct_size
 
     @property
     def usage(self) -> BufferUsage:
-        """What it is for."""
+        """The usage flags."""
         return self.desc.usage
 
     @property
     def label(self) -> str:
-        """Its name."""
+        """The label."""
         return self.desc.label
 
     @property
     def device_address(self) -> int:
-        """Where it is."""
+        """The address of the first byte."""
         return int(self.memory.ctypes.data)
 
     def to_numpy(self) -> Any:
-        """A copy of its bytes."""
+        """Return a copy of the bytes, as an array of dtype uint8."""
         return self.memory.copy()
 
     def copy_from_numpy(self, data: Any) -> None:
-        """Takes an array's bytes."""
+        """Copy an array's bytes to the buffer. Raise `RuntimeError` if the array is too large or not contiguous."""
         data = np.asarray(data)
         if not data.flags.c_contiguous:
             raise RuntimeError("the numbers of the array have to lie one after the other")
@@ -111,7 +111,7 @@ class Buffer:
         self.memory[: taken.size] = taken
 
     def to_torch(self, type: DataType = DataType.void, shape: Any = (), strides: Any = (), offset: int = 0) -> Any:
-        """A tensor of PyTorch's that is this memory."""
+        """Return a PyTorch tensor that shares this memory. `strides` and `offset` count elements."""
         import torch
 
         dtype = np.dtype("uint8" if type == DataType.void else type.name)
@@ -123,7 +123,7 @@ class Buffer:
         return found
 
     def elements(self, of: SlangType) -> Any:
-        """The whole elements of a type in it, where they are."""
+        """Return a view of the complete elements of a type in the buffer."""
         step = max(of.dtype.itemsize, 1)
         whole = self.memory[: self.size // step * step]
         return whole.view(_held(of))["v"]
@@ -133,12 +133,12 @@ class Buffer:
 
 
 def _held(of: SlangType) -> Any:
-    """A dtype of which the field `v` is a value: subarrays have no dtype by themselves."""
+    """Return a dtype whose field `v` is a value of the type: NumPy arrays cannot have a subarray dtype."""
     return np.dtype([("v", of.dtype)])
 
 
 class BufferElementCursor:
-    """A place in a buffer."""
+    """A value's place in a buffer."""
 
     _holder: Any
     _of: SlangType
@@ -156,7 +156,7 @@ class BufferElementCursor:
         return found
 
     def _offset(self) -> int:
-        """The byte that the place begins at."""
+        """Return the byte offset of the place."""
         dtype = _held(self._holder.element_type)["v"]
         found: int = int(self._path[0]) * self._holder.element_size
         for key in self._path[1:]:
@@ -170,20 +170,20 @@ class BufferElementCursor:
         return found
 
     def reinterpret(self, layout: Any) -> BufferElementCursor:
-        """The same bytes as a value of another type."""
+        """Return a cursor for the same bytes as a value of another type."""
         of = layout.slang_type if isinstance(layout, TypeLayout) else layout
         return BufferElementCursor(_Reinterpreted(self._holder, self._offset(), of), of, (0,))
 
     def is_valid(self) -> bool:
-        """Always: what is not there raises."""
+        """Return True: there are no invalid cursors, since failed lookups raise."""
         return True
 
     def read(self) -> Any:
-        """The value."""
+        """Return the value."""
         return read(self._memory(), self._of)
 
     def write(self, value: Any) -> None:
-        """Writes a value."""
+        """Write a value."""
         *front, last = self._path
         at = self._holder.elements()
         for key in front:
@@ -191,18 +191,18 @@ class BufferElementCursor:
         at[last] = converted(self._of, value)
 
     def has_field(self, name: str) -> bool:
-        """Whether there is a field of the name."""
+        """Return True if there is a field of that name."""
         return name in self._of.fields
 
     def find_field(self, name: str) -> BufferElementCursor:
-        """The field's place."""
+        """Return a cursor for a field. Raise `AttributeError` if it does not exist."""
         if name not in self._of.fields:
             raise AttributeError(f"the type {self._of.full_name} has no field '{name}'")
         key: Any = "xyzw".index(name) if isinstance(self._of, VectorType) else name
         return BufferElementCursor(self._holder, self._of.fields[name].type, (*self._path, key))
 
     def find_element(self, index: int) -> BufferElementCursor:
-        """The element's place."""
+        """Return a cursor for an element. Raise `RuntimeError` if the type has no elements."""
         element = self._of.element_type
         if element is None:
             raise RuntimeError(f"the type {self._of.full_name} has no elements")
@@ -224,7 +224,7 @@ class BufferElementCursor:
 
 
 class _Reinterpreted:
-    """A part of a cursor's bytes as one value of another type."""
+    """A part of a cursor's bytes, viewed as one value of another type."""
 
     def __init__(self, holder: Any, offset: int, of: SlangType) -> None:
         self._holder = holder
@@ -235,27 +235,27 @@ class _Reinterpreted:
             raise RuntimeError(f"a value of the type {of.full_name} does not fit into the bytes that are there")
 
     def raw(self) -> Any:
-        """The bytes from its place on."""
+        """Return the bytes from the offset on."""
         return self._holder.raw()[self._offset :]
 
     def elements(self) -> Any:
-        """The value as the only element."""
+        """Return the value as the only element."""
         return _viewed(self.raw()[: self.element_size], self.element_type, 1)
 
 
 def _viewed(raw: Any, of: SlangType, count: int) -> Any:
-    """Bytes as elements of a type, where they are."""
+    """Return a view of bytes as elements of a type."""
     return raw.view(_held(of)).reshape(count)["v"]
 
 
 class BufferCursor:
-    """Elements of a type in a buffer, read when they are first needed. What is written is there after `apply`."""
+    """Elements of a type in a buffer. They are read on first use, and written back by `apply`."""
 
     def __init__(
         self, layout: Any, buffer: Any = None, size: Optional[int] = None, offset: int = 0, **_: Any
     ) -> None:
         if not isinstance(layout, (TypeLayout, SlangType)):
-            # The type of the device, then the layout and the number of elements of a cursor without a buffer.
+            # For a cursor without a buffer, the arguments are a device type, the layout and the number of elements.
             layout, size, buffer = buffer, size, None
         of = layout.slang_type if isinstance(layout, TypeLayout) else layout
         self._of: SlangType = of
@@ -271,61 +271,61 @@ class BufferCursor:
         self._raw: Any = np.zeros(count * step, np.uint8) if buffer is None else None
 
     def raw(self) -> Any:
-        """The bytes of all elements, as the cursor has them."""
+        """Return the cursor's copy of the bytes of all elements."""
         if self._raw is None:
             self.load()
         return self._raw
 
     def elements(self) -> Any:
-        """All elements, as the cursor has them."""
+        """Return the cursor's copy of all elements."""
         return _viewed(self.raw(), self._of, self._count)
 
     @property
     def element_type(self) -> SlangType:
-        """The type of elements."""
+        """The type of the elements."""
         return self._of
 
     @property
     def element_type_layout(self) -> TypeLayout:
-        """Where parts of an element lie."""
+        """The layout of an element."""
         return TypeLayout(self._of)
 
     @property
     def element_count(self) -> int:
-        """How many there are."""
+        """The number of elements."""
         return int(self._count)
 
     @property
     def element_size(self) -> int:
-        """The bytes of one."""
+        """The size of an element in bytes."""
         return int(self._of.dtype.itemsize)
 
     element_stride = element_size
 
     @property
     def size(self) -> int:
-        """The bytes of all."""
+        """The size of all elements in bytes."""
         return self.element_size * self.element_count
 
     @property
     def is_loaded(self) -> bool:
-        """Whether elements have been read."""
+        """True if the elements have been read."""
         return self._raw is not None
 
     def load(self) -> None:
-        """Reads the buffer again."""
+        """Read the elements from the buffer again."""
         if self.resource is not None:
             self._raw = self.resource.memory[self._range].copy()
 
     def apply(self) -> None:
-        """Writes all elements to the buffer."""
+        """Write all elements to the buffer. Raise `RuntimeError` if there is no buffer."""
         if self.resource is None:
             raise RuntimeError("the cursor has no buffer")
         if self.is_loaded:
             self.resource.memory[self._range] = self._raw
 
     def find_element(self, index: int) -> BufferElementCursor:
-        """The place of an element."""
+        """Return a cursor for an element. Raise `IndexError` if it does not exist."""
         if not 0 <= index < self.element_count:
             raise IndexError(f"there are {self.element_count} elements, and no number {index}")
         return BufferElementCursor(self, self._of, (index,))
@@ -339,18 +339,18 @@ class BufferCursor:
         return self.element_count
 
     def to_numpy(self) -> Any:
-        """The bytes of all elements."""
+        """Return a copy of the bytes of all elements, as an array of dtype uint8."""
         return self.raw().copy()
 
     def copy_from_numpy(self, data: Any) -> None:
-        """Takes all elements from an array's bytes."""
+        """Replace all elements by an array's bytes. Raise `RuntimeError` if there are too few."""
         raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         if raw.size < self.size:
             raise RuntimeError(f"the elements of the cursor have {self.size} bytes, not {raw.size}")
         self._raw = raw[: self.size].copy()
 
     def write_from_numpy(self, data: Any, unchecked_copy: bool = True) -> None:
-        """Takes elements, or fields of elements by name, from arrays."""
+        """Replace all elements, or fields of the elements by name, by arrays."""
         if isinstance(data, dict):
             elements = self.elements()
             for name, part in data.items():

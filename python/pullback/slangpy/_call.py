@@ -1,4 +1,4 @@
-"""Calls: the kernel for a function with arguments of some types, and its runs."""
+"""Calls: the kernel for a function and the types of its arguments, and its runs."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ _shown = os.environ.get("SLANGPY_PRINT_GENERATED_SHADERS", "").lower() in ("true
 
 
 def set_print_generated_shaders(value: bool) -> None:
-    """Has the kernels of calls printed when they are made, or not."""
+    """Enable or disable the printing of generated kernels."""
     global _shown
     _shown = value
 
 
 def show(name: str, code: str) -> None:
-    """Prints the kernel of a call if that is wanted."""
+    """Print the kernel of a call if printing is enabled."""
     if _shown:
         line = "=" * 80
         print(f"{line}\nGENERATED SHADER: {name}\n{line}\n{code}\n{line}\nEND SHADER: {name}\n{line}")
 
 
 def unpack_arg(value: Any) -> Any:
-    """A value as it is passed: objects with `get_this` are what that gives."""
+    """Return a value as it is passed: objects with `get_this` are replaced by its result."""
     if hasattr(value, "get_this"):
         value = value.get_this()
     if isinstance(value, dict):
@@ -56,7 +56,7 @@ def unpack_arg(value: Any) -> Any:
 
 
 def pack_arg(value: Any, unpacked: Any) -> None:
-    """Tells objects with `update_this` that a call has written what they gave."""
+    """Pass the values that a call has written to objects with `update_this`."""
     if hasattr(value, "update_this"):
         value.update_this(unpacked)
     if isinstance(value, dict):
@@ -68,7 +68,7 @@ def pack_arg(value: Any, unpacked: Any) -> None:
 
 
 class CallContext:
-    """What a run knows of itself."""
+    """The device, shape and mode of a run."""
 
     def __init__(self, device: Any, call_shape: Shape, call_mode: CallMode = CallMode.prim) -> None:
         self.device = device
@@ -138,7 +138,7 @@ class CallData:
         self._dtype = args_dtype(self._writer)
 
     def _grouping(self) -> Optional[Groups]:
-        """The groups of calls, where the function may ask for them."""
+        """Return the groups of calls, or None if not set or queried. Raise `ValueError` if they are invalid."""
         shape = self.info.call_group_shape
         if shape is None:
             if "CallShapeInfo" not in self.info.module.device_module.text():
@@ -174,17 +174,17 @@ class CallData:
     # ---- runs
 
     def call(self, options: Any, *args: Any, **kwargs: Any) -> Any:
-        """Runs it."""
+        """Run the call."""
         return self.run(getattr(options, "uniforms", []), args, kwargs)
 
     def run(self, uniforms: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Runs it with arguments of the types that it was made for."""
+        """Run the call with arguments of the types that it was compiled for, and return its result."""
         command, result = self.prepare(uniforms, args, kwargs)
         command()
         return result()
 
     def prepare(self, uniforms: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """What runs it, and what then gives its result."""
+        """Return a function that runs the call, and one that then returns its result."""
         named = dict(kwargs)
         threads = named.pop("_thread_count", None)
         values = [unpack_arg(a) for a in args]
@@ -232,7 +232,7 @@ class CallData:
         return command, given_back
 
     def _shape(self, pairs: list[tuple[BoundVariable, Any]]) -> tuple[int, ...]:
-        """The lengths of the call's dimensions, which all arguments agree on."""
+        """Return the lengths of the call's dimensions. Raise `ValueError` if the arguments do not agree on them."""
         sizes: list[Optional[int]] = [None] * self.call_dimensionality
         for var, value in pairs:
             for leaf, part in _leaves(var, value):
@@ -284,7 +284,7 @@ def _leaves(var: BoundVariable, value: Any) -> list[tuple[BoundVariable, Any]]:
 
 
 def constants(given: Mapping[str, Any]) -> list[str]:
-    """Declarations of link-time constants."""
+    """Return declarations of link-time constants. Raise `ValueError` if a value is of an unsupported type."""
     found = []
     for name, value in given.items():
         if isinstance(value, (bool, np.bool_)):

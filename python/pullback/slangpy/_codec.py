@@ -1,4 +1,4 @@
-"""Values in memory: what NumPy takes for a value of a type, and the value that is there."""
+"""Conversion between Python values and their representation in memory as NumPy stores it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._types import SCALARS, ArrayType, MatrixType, ScalarType, SlangType, Struc
 
 
 def converted(of: SlangType, value: Any) -> Any:
-    """A value as NumPy takes it for the type."""
+    """Convert a value to the NumPy value of a type. Raise ValueError or RuntimeError if it does not fit the type."""
     if hasattr(value, "get_this"):
         value = value.get_this()
     if isinstance(of, StructType):
@@ -51,7 +51,7 @@ def converted(of: SlangType, value: Any) -> Any:
         raise ValueError(f"{of.full_name} has {int(np.prod(shape))} numbers, not {np.size(value)}")
     array = np.asarray(value)
     if isinstance(of, ScalarType) and not of.is_float and array.dtype.kind in "iu":
-        # Signed numbers are as good as the unsigned ones of their bits, and the other way round.
+        # Accept signed numbers for unsigned types of the same size and vice versa, with the same bits.
         bits = 8 * of.dtype.itemsize
         if of.dtype.kind != "b" and not -(1 << (bits - 1)) <= int(array) < 1 << bits:
             raise ValueError(f"the type {of.full_name} does not have the number {int(array)}")
@@ -61,7 +61,7 @@ def converted(of: SlangType, value: Any) -> Any:
 
 
 def address_of(value: Any) -> Any:
-    """The address of a buffer, or of a tensor's first element; any other value as it is."""
+    """Return the address of a buffer or of a tensor's first element, and any other value unchanged."""
     storage = getattr(value, "storage", None)
     if storage is not None:
         return storage.device_address + value.offset * value.dtype.dtype.itemsize
@@ -69,7 +69,7 @@ def address_of(value: Any) -> Any:
 
 
 def read(memory: Any, of: SlangType) -> Any:
-    """The Python value in memory."""
+    """Read the Python value of a type from memory."""
     if isinstance(of, StructType):
         return {name: read(memory[name], field.type) for name, field in of.fields.items()}
     if isinstance(of, ArrayType):
@@ -82,5 +82,5 @@ def read(memory: Any, of: SlangType) -> Any:
 
 
 def _prefix(of: SlangType) -> str:
-    """What the names of vectors of a number begin with."""
+    """Return the prefix that a scalar type gives to the names of its vector types."""
     return SCALARS[of.scalar_name][2] if isinstance(of, ScalarType) else ""

@@ -1,4 +1,4 @@
-"""Shader cursors: what writes the variables of a program by name, by number and by index."""
+"""Shader cursors, which write the variables of a program by name or index."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ShaderOffset:
-    """Where a variable lies: each global variable is a range of its own."""
+    """The location of a variable: each global variable has a binding range of its own."""
 
     def __init__(self, uniform_offset: int, binding_range_index: int, binding_array_index: int) -> None:
         self.uniform_offset = uniform_offset
@@ -24,24 +24,24 @@ class ShaderOffset:
         self.binding_array_index = binding_array_index
 
     def is_valid(self) -> bool:
-        """True if there is such a variable."""
+        """Return True if the variable exists."""
         return self.binding_range_index >= 0
 
 
 class ShaderObject:
-    """The values of a program's variables, until a kernel gets them."""
+    """The values of a program's variables, kept until a kernel is dispatched with them."""
 
     def __init__(self, module: SlangModule, entries: Sequence[SlangEntryPoint], places: Sequence[Any]) -> None:
         self.module = module
         self.entries = list(entries)
         self.values: dict[Any, Any] = {}
         self._places = list(places)
-        # Variables in the order of the kernel's places, of which the parts of a struct are several.
+        # Variables in the order of the kernel's places; a struct has several places, one for each part.
         self.names = list(dict.fromkeys(place[0].partition(".")[0] for place in places))
         self._types: dict[str, Optional[SlangType]] = {}
 
     def type_of(self, name: str) -> Optional[SlangType]:
-        """The type of a variable or of an entry point's parameter."""
+        """Return the type of a variable or of an entry point's parameter, or None if there is none."""
         if name not in self._types:
             params = [p for entry in self.entries for p in entry.layout.parameters]
             own = next((p.type for p in params if p.name == name), None)
@@ -49,16 +49,16 @@ class ShaderObject:
         return self._types[name]
 
     def has(self, name: str) -> bool:
-        """True if there is a variable or an entry point of that name."""
+        """Return True if there is a variable or an entry point of that name."""
         return name in self.names or name in self.entry_names or self.type_of(name) is not None
 
     @property
     def entry_names(self) -> list[str]:
-        """Entry points, whose parameters are fields of a cursor at their name."""
+        """The names of the entry points. A cursor at such a name has the entry point's parameters as fields."""
         return [entry.name for entry in self.entries]
 
     def complete(self) -> dict[str, Any]:
-        """The values by name. Structs and arrays that were written in part are zero elsewhere."""
+        """Return the values by name, with zeros for the unwritten parts of structs and arrays."""
         found: dict[str, Any] = {}
         for name, value in self.values.items():
             inner = value.items() if name in self.entry_names else [(name, value)]
@@ -67,7 +67,7 @@ class ShaderObject:
         return {**self._unwritten(), **found}
 
     def _unwritten(self) -> dict[str, Any]:
-        """Buffers without elements for those that no one wrote in a struct that was written in part."""
+        """Return empty buffers for the unwritten buffer fields of structs that have other fields written."""
         buffers = {name: step for name, role, _, _, step, _ in self._places if role == "buffer" and "." in name}
         return {
             name: np.zeros(0, np.dtype((np.void, max(step, 1))))
@@ -85,14 +85,14 @@ class ShaderObject:
 
 
 def _unwrapped(of: SlangType) -> SlangType:
-    """The struct of a parameter block, and any other type as it is."""
+    """Return the element type of a parameter block or constant buffer, and any other type unchanged."""
     if of.name in ("ParameterBlock", "ConstantBuffer"):
         return of.program.made(of.told["args"][0] if of.told.get("args") else of.told["element"])
     return of
 
 
 def _complete(value: Any, of: Optional[SlangType]) -> Any:
-    """A value as its type has it, with zeros for what was not written. What has no bytes is left out."""
+    """Return a value of a type with zeros for its unwritten parts. Unwritten fields without bytes are left out."""
     if isinstance(of, StructType) and isinstance(value, Mapping):
         types = {name: _unwrapped(field.type) for name, field in of.fields.items()}
         fields = {name: inner for name, inner in types.items() if name in value or inner.has_bytes}
@@ -109,7 +109,7 @@ def _complete(value: Any, of: Optional[SlangType]) -> Any:
 
 
 class ShaderCursor:
-    """Writes variables by name, and what is in them by name or index."""
+    """A cursor that writes variables by name, and their fields and elements by name or index."""
 
     values: dict[Any, Any]
     _object: Any
@@ -127,17 +127,17 @@ class ShaderCursor:
         if isinstance(object, ShaderCursor):
             other = object
             object, path, of, is_valid = other._object, other._path, other._of, other._is_valid
-        # What is not an object of a program is a dict, which the cursor writes as it is.
+        # Without a program's object, the cursor writes to a plain dict.
         object = {} if object is None else object
         values = object.values if isinstance(object, ShaderObject) else object
         self.__dict__.update(values=values, _object=object, _path=path, _of=of, _is_valid=is_valid)
 
     def is_valid(self) -> bool:
-        """True if there is such a variable."""
+        """Return True if the variable exists."""
         return self._is_valid
 
     def _holder(self, path: Sequence[Any]) -> dict[Any, Any]:
-        """The parts of the value at a path."""
+        """Return the dict of the parts of the value at a path, and create it where it is missing."""
         found = self.values
         for key in path:
             inner = found.get(key)
@@ -147,7 +147,7 @@ class ShaderCursor:
         return found
 
     def write(self, value: Any) -> None:
-        """Writes the variable, or several by name."""
+        """Write the variable, or several of its fields from a mapping."""
         if self._path and not isinstance(value, Mapping):
             self._holder(self._path[:-1])[self._path[-1]] = value
             return
@@ -161,11 +161,11 @@ class ShaderCursor:
     set_data = write
 
     def dereference(self) -> ShaderCursor:
-        """The cursor itself: a parameter block has the fields of its struct."""
+        """Return the cursor itself: a parameter block has the fields of its struct."""
         return self
 
     def _inner(self, key: Any) -> tuple[bool, Optional[SlangType]]:
-        """True if there is such a field or element, and its type as far as it is known."""
+        """Return True if the field or element exists, else False, and its type if it is known."""
         if not isinstance(self._object, ShaderObject):
             return True, None
         if not self._path or (len(self._path) == 1 and self._path[0] in self._object.entry_names):
@@ -185,26 +185,26 @@ class ShaderCursor:
         return ShaderCursor(self.values.setdefault(key, {}))
 
     def find_field(self, name: str) -> ShaderCursor:
-        """The cursor at a field, which is not valid if there is none."""
+        """Return the cursor at a field. It is not valid if there is no such field."""
         return self._at(name)
 
     def find_element(self, index: int) -> ShaderCursor:
-        """The cursor at an element, which is not valid if there is none."""
+        """Return the cursor at an element. It is not valid if there is no such element."""
         return self._at(index)
 
     def _names(self) -> list[str]:
-        """The names that numbers of fields stand for."""
+        """Return the names of the fields in the order of their indices."""
         if isinstance(self._of, StructType):
             return list(self._of.fields.keys())
         return self._object.names if isinstance(self._object, ShaderObject) and not self._path else []
 
     def find_field_index(self, name: str) -> int:
-        """The number of a field; -1 if there is none."""
+        """Return the index of a field, or -1 if there is no such field."""
         names = self._names()
         return names.index(name) if name in names else -1
 
     def get_field_by_index(self, index: int) -> ShaderCursor:
-        """The cursor at the field of a number."""
+        """Return the cursor at the field with an index. Raise IndexError if there is none."""
         names = self._names()
         if not 0 <= index < len(names):
             raise IndexError(f"there are {len(names)} fields, and no number {index}")

@@ -1,4 +1,4 @@
-"""Declarations of a module as its text has them: their order, names, attributes, modifiers and members."""
+"""The declarations of a module in source order, with their names, attributes, modifiers and members."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-# A function that ends the module's own text: its parameter has the type of what it is called with, so that the type of a
-# variable can be asked for.
+# The name of a generic function that is appended to the module's text. The type of a variable is found as the type of
+# the function's parameter in a call with the variable.
 TYPE_OF = "__type_of"
 _ENTRY = {"shader", "numthreads", "CUDAKernel", "CudaKernel"}
 
@@ -28,17 +28,17 @@ class Declared:
 
     @staticmethod
     def of(told: dict[str, Any]) -> Declared:
-        """The declaration that the compiler describes."""
+        """Return the declaration for the compiler's JSON description of it."""
         return Declared(**{**told, "members": [Declared.of(member) for member in told["members"]]})
 
 
 def declarations(program: Any) -> list[list[Declared]]:
-    """The declarations of the program's own files, those of the module first."""
+    """Return the declarations of each of the program's own files, with the module's file first."""
     return [[Declared.of(told) for told in file] for file in json.loads(program.declarations())]
 
 
 def entry_points(all: Sequence[Declared]) -> Iterator[Declared]:
-    """The functions among declarations that a host can run."""
+    """Yield the entry points among the declarations, including those in namespaces."""
     for one in all:
         if one.kind == "namespace":
             yield from entry_points(one.members)
@@ -47,7 +47,7 @@ def entry_points(all: Sequence[Declared]) -> Iterator[Declared]:
 
 
 def declared_at(all: Sequence[Declared], path: Sequence[str]) -> list[Declared]:
-    """The declarations of a name in a type or namespace, or at the top."""
+    """Return the declarations with a name in a type or namespace, or at the top level."""
     *front, last = path
     for name in front:
         inner: Optional[Declared] = next((d for d in all if d.name == name and d.members), None)

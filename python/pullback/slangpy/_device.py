@@ -1,4 +1,4 @@
-"""The device: the CPU. Buffers are arrays of NumPy's, and what is submitted has already run."""
+"""The device, which is the CPU. Buffers are NumPy arrays, and commands run when they are submitted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ._vectors import vector_type
 
 
 class RecordingEvent:
-    """What happened to commands."""
+    """The event that a command recording was submitted or discarded."""
 
     def __init__(self, device: Device, id: int, command_buffer: Any = None, submit_id: int = 0) -> None:
         self.device = device
@@ -38,10 +38,10 @@ class RecordingEvent:
 
 
 class DeviceLimits:
-    """What a device takes."""
+    """The limits of a device."""
 
     max_compute_threads_per_group = 1024
-    # A kernel of more groups is split by nobody: there is room for all.
+    # The limit is nominal: a dispatch of more groups is not refused or split.
     max_compute_dispatch_thread_groups = vector_type("uint", 3)(65535, 65535, 65535)
     max_entry_point_uniform_size = 1 << 20
     max_texture_dimension_1d = 1 << 15
@@ -50,7 +50,7 @@ class DeviceLimits:
 
 
 class DeviceInfo:
-    """What a device is."""
+    """The properties of a device."""
 
     type = DeviceType.cpu
     api_name = "CPU"
@@ -61,7 +61,7 @@ class DeviceInfo:
 
 
 class DeviceDesc:
-    """How a device was asked for."""
+    """The descriptor of a device."""
 
     enable_debug_layers = False
     enable_rhi_validation = False
@@ -87,7 +87,7 @@ _created: weakref.WeakSet[Device] = weakref.WeakSet()
 
 
 def _element_size(layout: Any) -> int:
-    """The bytes of an element of a buffer, of which the layout, or a cursor at such a variable, is given."""
+    """Return the element size in bytes for the layout of a buffer type, or for a cursor at a buffer variable."""
     of = layout.slang_type if isinstance(layout, TypeLayout) else getattr(layout, "type", None)
     if isinstance(layout, SlangType) or not isinstance(of, SlangType):
         raise TypeError(f"`resource_type_layout` is the layout of a buffer's type, not {layout!r}")
@@ -97,7 +97,7 @@ def _element_size(layout: Any) -> int:
 
 
 class Device:
-    """The CPU."""
+    """A device, which is always the CPU."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Device:
         self._on_discard: dict[int, Any] = {}
         self._on_reload: dict[int, Any] = {}
         self._is_closed = False
-        # Those that are compiled again when programs are.
+        # The kernels to recompile when programs are reloaded.
         self.kernels: weakref.WeakSet[Any] = weakref.WeakSet()
         self._callbacks = 0
         self._submitted = 0
@@ -133,29 +133,29 @@ class Device:
 
     @property
     def features(self) -> list[Feature]:
-        """What it can do."""
+        """The supported features: all except ray tracing."""
         return [f for f in Feature if f != Feature.ray_tracing]
 
     def has_feature(self, feature: Any) -> bool:
-        """Whether it can do that."""
+        """Return True if the device supports a feature."""
         return feature in self.features
 
     def has_capability(self, capability: str) -> bool:
-        """Whether it has a capability by name: none has one."""
+        """Return False: the device has no named capabilities."""
         return False
 
     @staticmethod
     def get_created_devices() -> list[Device]:
-        """All that are there."""
+        """Return all devices that exist and have not been closed."""
         return list(_created)
 
     @staticmethod
     def enumerate_adapters(type: DeviceType = DeviceType.automatic) -> list[Any]:
-        """The CPU."""
+        """Return the only adapter, the CPU."""
         return [DeviceInfo()]
 
     def close(self) -> None:
-        """Ends its use. A second time has no effect."""
+        """Close the device and call its close callbacks. Closing it again has no effect."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -172,23 +172,23 @@ class Device:
         pop_current_device()
 
     def register_device_close_callback(self, callback: Callable[[Device], None]) -> int:
-        """Has a function called when the device is closed."""
+        """Register a function to call when the device is closed, and return its id."""
         return self._register(self._on_close, callback)
 
     def unregister_device_close_callback(self, id: int) -> None:
-        """Undoes it."""
+        """Remove the close callback with an id."""
         self._on_close.pop(id, None)
 
     def register_shader_hot_reload_callback(self, callback: Callable[[Any], None]) -> int:
-        """Has a function called when programs were read again; files are not watched for that."""
+        """Register a function to call after `reload_all_programs`, and return its id. Files are not watched."""
         return self._register(self._on_reload, callback)
 
     def unregister_shader_hot_reload_callback(self, id: int) -> None:
-        """Undoes it."""
+        """Remove the reload callback with an id."""
         self._on_reload.pop(id, None)
 
     def reload_all_programs(self) -> None:
-        """Reads the files of programs again, and compiles their kernels."""
+        """Read the files of all programs again and recompile their kernels."""
         for session in list(self.sessions):
             session.reload()
         for kernel in list(self.kernels):
@@ -197,46 +197,46 @@ class Device:
             callback(ShaderHotReloadEvent())
 
     def report_heaps(self) -> list[HeapReport]:
-        """The memory of its buffers."""
+        """Return a report on the memory of the device's buffers."""
         return [HeapReport("buffers", Buffer.sizes_of(self))]
 
     def set_cuda_context_current(self) -> None:
-        """There is no CUDA."""
+        """Do nothing: the CPU has no CUDA context."""
 
     # ---- programs
 
     def create_slang_session(self, compiler_options: Any = None, **_: Any) -> SlangSession:
-        """A session with its own options."""
+        """Create a session with its own compiler options."""
         return SlangSession(self, SlangCompilerOptions(compiler_options))
 
     def load_module(self, module_name: str) -> SlangModule:
-        """A module of a file."""
+        """Load a module from a file."""
         return self.slang_session.load_module(os.fspath(module_name))
 
     def load_module_from_source(self, module_name: str, source: str, path: Any = None) -> SlangModule:
-        """A module of a text."""
+        """Load a module from source text."""
         return self.slang_session.load_module_from_source(module_name, source, path)
 
     def compose_modules(self, name: str, modules: Sequence[SlangModule], type_conformances: Any = ()) -> SlangModule:
-        """Several modules as one."""
+        """Combine several modules into one."""
         return self.slang_session.compose_modules(name, modules, type_conformances)
 
     def load_program(self, module_name: str, entry_point_names: Sequence[str], *more: Any, **others: Any) -> Any:
-        """Entry points of a file."""
+        """Load the entry points of a module's file as a program."""
         return self.slang_session.load_program(os.fspath(module_name), entry_point_names, *more, **others)
 
     def link_program(self, modules: Sequence[SlangModule], entry_points: Sequence[Any], link_options: Any = None) -> Any:
-        """Entry points of modules that are linked together."""
+        """Link the entry points of modules into a program."""
         return self.slang_session.link_program(modules, entry_points, link_options)
 
     def create_compute_kernel(self, program: Any, **_: Any) -> Any:
-        """What runs an entry point."""
+        """Create a compute kernel from the entry point of a program."""
         from ._kernels import ComputeKernel
 
         return ComputeKernel(self, program)
 
     def create_compute_pipeline(self, program: Any, **_: Any) -> Any:
-        """What runs an entry point."""
+        """Create a compute pipeline from the entry point of a program."""
         return self.create_compute_kernel(program)
 
     # ---- memory
@@ -256,7 +256,7 @@ class Device:
         label: str = "",
         data: Any = None,
     ) -> Buffer:
-        """A buffer of bytes, or of elements of a type."""
+        """Create a buffer of bytes, or of elements of a type. Raise RuntimeError if its size is not positive."""
         if desc is not None:
             return self.create_buffer(**(vars(desc) if isinstance(desc, BufferDesc) else desc))
         if resource_type_layout is not None:
@@ -275,24 +275,24 @@ class Device:
         return buffer
 
     def create_texture(self, desc: Any = None, **given: Any) -> Any:
-        """A texture."""
+        """Create a texture."""
         from ._textures import Texture, TextureDesc
 
         found = desc if isinstance(desc, TextureDesc) else TextureDesc(**{**(desc or {}), **given})
         return Texture(self, found)
 
     def create_sampler(self, desc: Any = None, **given: Any) -> Any:
-        """How textures are read."""
+        """Create a sampler."""
         from ._textures import Sampler
 
         return Sampler(self, {**(vars(desc) if hasattr(desc, "__dict__") else desc or {}), **given})
 
     def create_fence(self, desc: Any = None, **given: Any) -> Fence:
-        """A number that grows."""
+        """Create a fence."""
         return Fence(self, FenceDesc(desc, **given))
 
     def create_query_pool(self, type: QueryType, count: int) -> Any:
-        """Times that a command encoder notes."""
+        """Create a pool of `count` timestamps for command encoders to write."""
         from ._encoder import QueryPool
 
         return QueryPool(count)
@@ -300,11 +300,11 @@ class Device:
     # ---- commands
 
     def create_command_encoder(self, queue: Any = None) -> CommandEncoder:
-        """What commands are appended to: they run when they are submitted."""
+        """Create a command encoder. Its commands run when they are submitted."""
         return CommandEncoder(self, *([queue] if queue is not None else []))
 
     def submit_command_buffer(self, command_buffer: Any, *_: Any, **__: Any) -> int:
-        """Runs commands."""
+        """Run the commands of a buffer and return the id of the submission."""
         command_buffer.run()
         self._submitted += 1
         for callback in list(self._on_submit.values()):
@@ -312,7 +312,7 @@ class Device:
         return self._submitted
 
     def discarded(self, recording_id: int) -> None:
-        """Tells those who want to know that commands are dropped before they were complete."""
+        """Call the discard callbacks for a command recording that was dropped before it was finished."""
         for callback in list(self._on_discard.values()):
             callback(RecordingEvent(self, recording_id))
 
@@ -322,67 +322,67 @@ class Device:
         return self._callbacks
 
     def register_command_recording_submitted_callback(self, callback: Callable[[Any], None]) -> int:
-        """Has a function called when commands have run."""
+        """Register a function to call after commands have run, and return its id."""
         return self._register(self._on_submit, callback)
 
     def unregister_command_recording_submitted_callback(self, id: int) -> None:
-        """Undoes it."""
+        """Remove the submission callback with an id."""
         self._on_submit.pop(id, None)
 
     def register_command_recording_discarded_callback(self, callback: Callable[[Any], None]) -> int:
-        """Has a function called when commands are dropped."""
+        """Register a function to call when commands are dropped, and return its id."""
         return self._register(self._on_discard, callback)
 
     def unregister_command_recording_discarded_callback(self, id: int) -> None:
-        """Undoes it."""
+        """Remove the discard callback with an id."""
         self._on_discard.pop(id, None)
 
     def submit_command_buffers(self, command_buffers: Sequence[Any], *_: Any, **__: Any) -> int:
-        """Runs commands."""
+        """Run the commands of several buffers and return the id of the last submission."""
         for buffer in command_buffers:
             self.submit_command_buffer(buffer)
         return self._submitted
 
     def is_submit_finished(self, id: int) -> bool:
-        """What is submitted has run."""
+        """Return True if there was a submission with that id: it has already run."""
         return id <= self._submitted
 
     def wait_for_submit(self, id: int) -> None:
-        """What is submitted has run."""
+        """Do nothing: submitted commands have already run."""
 
     def wait_for_idle(self, queue: Any = None) -> None:
-        """What is submitted has run."""
+        """Do nothing: submitted commands have already run."""
 
     wait = wait_for_idle
 
     def sync_to_cuda(self, cuda_stream: int = 0) -> None:
-        """There is nothing to wait for."""
+        """Do nothing: the CPU has no CUDA streams."""
 
     def sync_to_device(self, cuda_stream: int = 0) -> None:
-        """There is nothing to wait for."""
+        """Do nothing: the CPU has no CUDA streams."""
 
-    # ---- what kernels print
+    # ---- output of kernels
 
     def printed(self, text: str) -> None:
-        """Keeps what a kernel printed, and shows it."""
+        """Write the output of a kernel to stdout and keep it for `flush_print_to_string`."""
         self._printed += text
         sys.stdout.write(text)
 
     def flush_print(self) -> None:
-        """What kernels print is shown when they have run."""
+        """Discard the kept output of kernels, which has already been written to stdout."""
         self._printed = ""
 
     def flush_print_to_string(self) -> str:
-        """What kernels have printed since the last time."""
+        """Return the output of kernels since the last flush."""
         found, self._printed = self._printed, ""
         return found
 
     def create_surface(self, *_: Any, **__: Any) -> Any:
-        """Refused."""
+        """Raise RuntimeError: swap chains are not supported."""
         raise RuntimeError("swap chains are not supported: functions run on the CPU, without windows")
 
     def create_acceleration_structure(self, *_: Any, **__: Any) -> Any:
-        """Refused."""
+        """Raise RuntimeError: ray tracing is not supported."""
         raise RuntimeError("ray tracing is not supported: functions run on the CPU")
 
     create_acceleration_structure_instance_list = create_acceleration_structure
@@ -391,7 +391,7 @@ class Device:
     get_acceleration_structure_sizes = create_acceleration_structure
 
     def create_render_pipeline(self, *_: Any, **__: Any) -> Any:
-        """Refused."""
+        """Raise RuntimeError: rasterisation is not supported."""
         raise RuntimeError("rasterisation is not supported: functions run on the CPU")
 
     def __repr__(self) -> str:
@@ -408,10 +408,10 @@ def create_device(
     enable_hot_reload: bool = True,
     **others: Any,
 ) -> Device:
-    """The CPU, with folders for imports."""
+    """Create a CPU device with the include paths for imports."""
     return Device(type, compiler_options={"include_paths": list(include_paths)}, label=others.get("label", ""))
 
 
 def create_torch_device(type: DeviceType = DeviceType.automatic, **others: Any) -> Device:
-    """The CPU, for tensors of PyTorch's."""
+    """Create a CPU device for PyTorch tensors."""
     return create_device(type, **others)

@@ -1,4 +1,4 @@
-"""Command encoders: commands run in order when they are submitted."""
+"""Command encoders, whose commands run in order when they are submitted."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ if TYPE_CHECKING:
 
 
 class QueryPool:
-    """Times, in nanoseconds."""
+    """A pool of timestamps in nanoseconds."""
 
     def __init__(self, count: int) -> None:
         self._times = [0] * count
 
     def note(self, index: int) -> None:
-        """Notes the time."""
+        """Store the current time at an index."""
         self._times[index] = time.perf_counter_ns()
 
     def reset(self) -> None:
-        """Forgets all times."""
+        """Set all timestamps to zero."""
         self._times = [0] * len(self._times)
 
     def get_result(self, index: int) -> int:
-        """A time."""
+        """Return a timestamp in nanoseconds."""
         return self._times[index]
 
     def get_results(self, index: int, count: int) -> list[int]:
-        """Times."""
+        """Return `count` timestamps in nanoseconds."""
         return self._times[index : index + count]
 
     def get_timestamp_result(self, index: int) -> float:
-        """A time in seconds."""
+        """Return a timestamp in seconds."""
         return self._times[index] * 1e-9
 
     def get_timestamp_results(self, index: int, count: int) -> list[float]:
-        """Times in seconds."""
+        """Return `count` timestamps in seconds."""
         return [t * 1e-9 for t in self._times[index : index + count]]
 
 
 class CommandBuffer:
-    """Commands that are complete."""
+    """A finished sequence of commands."""
 
     def __init__(self, commands: list[Callable[[], None]], encoder: CommandEncoder) -> None:
         self._commands = commands
@@ -58,7 +58,7 @@ class CommandBuffer:
         self.recording_id = encoder.recording_id
 
     def run(self) -> None:
-        """Runs them."""
+        """Run the commands once; a second call runs none."""
         commands, self._commands = self._commands, []
         for command in commands:
             command()
@@ -70,7 +70,7 @@ def _check_range(buffer: Any, offset: int, size: int) -> None:
 
 
 def _box(texture: Texture, layer: int, mip: int, offset: Any, extent: Any) -> Any:
-    """The texels of a box in a level, an array that is written in place; without an extent, all from the offset on."""
+    """Return a writable view of the texels in a box of a mip level. Without an extent, the box reaches to the end."""
     SubresourceRange(layer=layer, mip=mip).of(texture)
     texels = texture.layer(layer, mip)
     sizes = texels.shape[-2::-1]
@@ -85,7 +85,7 @@ def _box(texture: Texture, layer: int, mip: int, offset: Any, extent: Any) -> An
 
 
 def _rows(buffer: Any, offset: int, size: int, row_pitch: int, texels: Any) -> Any:
-    """The bytes of a buffer that hold such texels, in rows of a pitch."""
+    """Return a view of a buffer's bytes with the shape and dtype of `texels`, in rows of a pitch in bytes."""
     *outer, width, channels = texels.shape
     rows, row = int(np.prod(outer)), width * channels * texels.itemsize
     pitch = row_pitch or row
@@ -113,7 +113,7 @@ _COPY_OF_LAYERS = (
 
 
 class CommandEncoder:
-    """Commands that are being written."""
+    """A recorder of commands, which run after `finish` and submission."""
 
     _numbers = itertools.count(1)
 
@@ -125,7 +125,7 @@ class CommandEncoder:
         self._commands: list[Callable[[], None]] = []
 
     def append(self, command: Callable[[], None]) -> None:
-        """Adds a command."""
+        """Append a command. Raise RuntimeError if the encoder is finished."""
         if self._finished:
             raise RuntimeError("Command encoder is finished")
         self._commands.append(command)
@@ -135,7 +135,7 @@ class CommandEncoder:
             self.device.discarded(self.recording_id)
 
     def finish(self) -> CommandBuffer:
-        """The commands, to be submitted."""
+        """Finish the recording and return its command buffer. Raise RuntimeError if it is already finished."""
         if self._finished:
             raise RuntimeError("Command encoder is finished")
         self._finished = True
@@ -143,11 +143,11 @@ class CommandEncoder:
         return CommandBuffer(commands, self)
 
     def clear_buffer(self, buffer: Any, range: Any = None) -> None:
-        """Has a buffer filled with zeros."""
+        """Append a command that fills a buffer with zeros."""
         self.append(lambda: buffer.memory.fill(0))
 
     def copy_buffer(self, dst: Any, dst_offset: int, src: Any, src_offset: int, size: int) -> None:
-        """Has bytes copied."""
+        """Append a command that copies `size` bytes between buffers."""
 
         _check_range(dst, dst_offset, size)
         _check_range(src, src_offset, size)
@@ -158,7 +158,7 @@ class CommandEncoder:
         self.append(copy)
 
     def upload_buffer_data(self, buffer: Any, offset: int, data: Any) -> None:
-        """Has an array's bytes written."""
+        """Append a command that writes the bytes of an array to a buffer."""
         raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8).copy()
         if offset + raw.size > buffer.size:
             raise RuntimeError(f"the upload would exceed the size of the destination buffer: it has {buffer.size} bytes")
@@ -170,15 +170,18 @@ class CommandEncoder:
         self.append(upload)
 
     def clear_texture_float(self, texture: Any, range: Any = None, clear_value: Any = (0.0,) * 4) -> None:
-        """Has a texture filled with one value."""
+        """Append a command that fills a texture with one value."""
         self.append(lambda: texture.fill(clear_value))
 
     clear_texture_uint = clear_texture_float
     clear_texture_sint = clear_texture_float
 
     def upload_texture_data(self, texture: Texture, *given: Any, **named: Any) -> None:
-        """Has texels written: `(texture, layer, mip, data)`, `(texture, datas)` with all levels of each layer in turn, or
-        `(texture, offset, extent, range, datas)`."""
+        """Append commands that write texels.
+
+        The arguments are `(texture, layer, mip, data)`, `(texture, datas)` with all mip levels of each layer in turn,
+        or `(texture, offset, extent, range, datas)`.
+        """
         if len(given) == 1 or "subresource_data" in named:
             datas = given[0] if given else named["subresource_data"]
             if len(datas) != texture.subresource_count:
@@ -210,8 +213,11 @@ class CommandEncoder:
         self.append(write)
 
     def copy_texture(self, dst: Texture, *given: Any, **named: Any) -> None:
-        """Has texels copied: `(dst, dst_subresource_range, dst_offset, src, src_subresource_range, src_offset, extent)`, or
-        with a layer and a level in place of each range."""
+        """Append commands that copy texels.
+
+        The arguments are `(dst, dst_subresource_range, dst_offset, src, src_subresource_range, src_offset, extent)`,
+        or the same with a layer and a mip level in place of each range.
+        """
         by_range = "dst_subresource_range" in named or given and isinstance(given[0], SubresourceRange)
         told = {**dict(zip(_COPY_OF_RANGES if by_range else _COPY_OF_LAYERS, given)), **named}
         src = told["src"]
@@ -221,7 +227,7 @@ class CommandEncoder:
             to = SubresourceRange(layer=told["dst_layer"], layer_count=1, mip=told["dst_mip"], mip_count=1).of(dst)
             of = SubresourceRange(layer=told["src_layer"], layer_count=1, mip=told["src_mip"], mip_count=1).of(src)
         if (to.layer_count, to.mip_count) != (of.layer_count, of.mip_count):
-            raise RuntimeError("the ranges of a copy have to have as many layers and levels")
+            raise RuntimeError("the ranges of a copy must have the same number of layers and mip levels")
         for layer in range(to.layer_count):
             for mip in range(to.mip_count):
                 start, extent = told.get("src_offset", (0, 0, 0)), told.get("extent")
@@ -244,7 +250,7 @@ class CommandEncoder:
         src_offset: Any = (0, 0, 0),
         extent: Any = None,
     ) -> None:
-        """Has texels written to a buffer, row after row."""
+        """Append a command that writes texels to a buffer, row by row."""
         texels = _box(src, src_layer, src_mip, src_offset, extent)
         self.append(partial(_copy, _rows(dst, dst_offset, dst_size, dst_row_pitch, texels), texels))
 
@@ -260,50 +266,50 @@ class CommandEncoder:
         src_row_pitch: int,
         extent: Any = None,
     ) -> None:
-        """Has texels taken from the rows of a buffer."""
+        """Append a command that reads texels from the rows of a buffer."""
         texels = _box(dst, dst_layer, dst_mip, dst_offset, extent)
         self.append(partial(_copy, texels, _rows(src, src_offset, src_size, src_row_pitch, texels)))
 
     def execute_callback(self, callback: Callable[[Any], None]) -> None:
-        """Has a function called between the commands. It gets a handle that is not valid: the CPU has no command list."""
+        """Append a call of a function. Its argument is an invalid native handle: the CPU has no command list."""
         from . import NativeHandle
 
         self.append(lambda: callback(NativeHandle()))
 
     def write_timestamp(self, query_pool: QueryPool, index: int) -> None:
-        """Has the time noted."""
+        """Append a command that stores the current time in a query pool."""
         self.append(lambda: query_pool.note(index))
 
     def begin_compute_pass(self) -> Any:
-        """What kernels are dispatched with."""
+        """Return a compute pass, which dispatches kernels."""
         from ._kernels import ComputePass
 
         return ComputePass(self)
 
     def begin_render_pass(self, *_: Any, **__: Any) -> Any:
-        """Refused."""
+        """Raise RuntimeError: rasterisation is not supported."""
         raise RuntimeError("rasterisation is not supported: functions run on the CPU")
 
     def begin_ray_tracing_pass(self, *_: Any, **__: Any) -> Any:
-        """Refused."""
+        """Raise RuntimeError: ray tracing is not supported."""
         raise RuntimeError("ray tracing is not supported: functions run on the CPU")
 
     build_acceleration_structure = begin_ray_tracing_pass
 
     def set_buffer_state(self, buffer: Any, state: Any) -> None:
-        """Memory has no states."""
+        """Do nothing: memory on the CPU has no resource states."""
 
     def set_texture_state(self, texture: Any, *_: Any) -> None:
-        """Memory has no states."""
+        """Do nothing: memory on the CPU has no resource states."""
 
     def global_barrier(self) -> None:
-        """Commands run one after the other."""
+        """Do nothing: commands run one after the other."""
 
     def push_debug_group(self, name: str, color: Any = None) -> None:
-        """Nobody shows it."""
+        """Do nothing: debug groups are not displayed."""
 
     def pop_debug_group(self) -> None:
-        """Nobody shows it."""
+        """Do nothing: debug groups are not displayed."""
 
     def insert_debug_marker(self, name: str, color: Any = None) -> None:
-        """Nobody shows it."""
+        """Do nothing: debug markers are not displayed."""

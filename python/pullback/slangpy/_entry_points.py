@@ -1,4 +1,4 @@
-"""Entry points: their stages and sizes, the types that they are specialised with, and those behind interfaces."""
+"""Entry points: stages, thread group sizes, arguments for generic parameters, and type conformances."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STAGES = {
 
 
 class TypeConformance:
-    """A type that may be behind an interface."""
+    """A type that may occur as the implementation of an interface."""
 
     def __init__(self, interface_name: str, type_name: str, id: int = -1) -> None:
         self.interface_name = interface_name
@@ -37,7 +37,7 @@ class TypeConformance:
 
 
 def checked_conformances(module: SlangModule, given: Sequence[Any]) -> list[TypeConformance]:
-    """Conformances, perhaps given as tuples, with a number for each type that was given none."""
+    """Return conformances, given as objects or tuples, with ids for all types. Raise RuntimeError for a wrong entry."""
     found = [c if isinstance(c, TypeConformance) else TypeConformance(*c) for c in given]
     seen: set[tuple[str, str]] = set()
     used: set[tuple[str, int]] = set()
@@ -63,7 +63,7 @@ def _is_type(module: SlangModule, name: str) -> bool:
 
 
 def _numbered(one: TypeConformance, used: set[tuple[str, int]]) -> TypeConformance:
-    """The conformance with the first number that its interface has not given away, if it has none."""
+    """Return the conformance with the lowest free id of its interface, or as it is if it has an id."""
     if one.id >= 0:
         return one
     number = 0
@@ -82,12 +82,12 @@ class SpecializationArg:
 
     @staticmethod
     def from_type(type: Any) -> SpecializationArg:
-        """A type, by its name or from reflection."""
+        """Create a type argument from a type's name or its reflection."""
         return SpecializationArg(str(getattr(type, "full_name", type)), True)
 
     @staticmethod
     def from_expr(expr: str) -> SpecializationArg:
-        """A value, as the language writes it."""
+        """Create a value argument from a Slang expression."""
         return SpecializationArg(expr, False)
 
     def __repr__(self) -> str:
@@ -95,7 +95,7 @@ class SpecializationArg:
 
 
 def _declared(module: SlangModule, name: str) -> Declared:
-    """The declaration of an entry point."""
+    """Return the declaration of an entry point."""
     found = (entry for file in module.layout.files for entry in entry_points(file))
     return next(entry for entry in found if entry.name == name)
 
@@ -109,17 +109,17 @@ class EntryPointLayout:
 
     @property
     def name(self) -> str:
-        """The name."""
+        """The name of the entry point."""
         return self._entry.name
 
     @property
     def stage(self) -> ShaderStage:
-        """The kind of entry point."""
+        """The stage of the entry point."""
         return self._entry.stage
 
     @property
     def compute_thread_group_size(self) -> list[int]:
-        """The threads of a group in three dimensions."""
+        """The thread group size in three dimensions; all ones for stages other than compute."""
         if self.stage != ShaderStage.compute:
             return [1, 1, 1]
         return list(compiled(self._entry, self._module).group)
@@ -135,7 +135,7 @@ class EntryPointLayout:
 
 
 class SlangEntryPoint:
-    """An entry point of a module, perhaps with arguments for its generic parameters."""
+    """An entry point of a module, with arguments for its generic parameters if it has any."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class SlangEntryPoint:
 
     @property
     def stage(self) -> ShaderStage:
-        """The kind of entry point."""
+        """The stage of the entry point."""
         attributes = dict(_declared(self.module, self.name).attributes)
         word = attributes.get("shader", ["compute"])[0].strip('"')
         found = _STAGES.get(word) or ShaderStage.__members__.get(word)
@@ -159,15 +159,15 @@ class SlangEntryPoint:
 
     @property
     def layout(self) -> EntryPointLayout:
-        """The reflection of it."""
+        """The reflection of the entry point."""
         return self.layout_in(self.module)
 
     def layout_in(self, module: SlangModule) -> EntryPointLayout:
-        """The reflection of it as it is linked with a module."""
+        """Return the reflection of the entry point as linked with a module."""
         return EntryPointLayout(self, module)
 
     def specialize(self, specialization_args: Sequence[SpecializationArg]) -> SlangEntryPoint:
-        """The entry point with arguments for its generic parameters."""
+        """Return the entry point with arguments for its generic parameters. Raise RuntimeError if they do not fit."""
         for argument in specialization_args:
             if argument.is_type and not _is_type(self.module, argument.text):
                 raise RuntimeError(f'Specialization type "{argument.text}" not found')
@@ -177,11 +177,11 @@ class SlangEntryPoint:
         return SlangEntryPoint(self.module, self.name, self.conformances, specialization_args)
 
     def rename(self, new_name: str) -> SlangEntryPoint:
-        """Refused."""
+        """Raise RuntimeError: renaming entry points is not supported."""
         raise RuntimeError("entry points are not renamed: functions run on the CPU under the names that they have")
 
     def kernel_of(self, module: SlangModule) -> Any:
-        """The compiled entry point, linked as the module is."""
+        """Return the compiled entry point, linked with a module. Raise RuntimeError if its stage is not compute."""
         if self.stage != ShaderStage.compute:
             raise RuntimeError(f'the entry point "{self.name}" is of the stage {self.stage.name}, not of compute')
         if not self.arguments:
@@ -189,7 +189,7 @@ class SlangEntryPoint:
         return module.kernel(_SPECIALIZED, self._calling(), self.conformances)
 
     def _calling(self) -> str:
-        """An entry point that calls this one with its generic arguments."""
+        """Return the source of an entry point that calls this one with its generic arguments."""
         declared = _declared(self.module, self.name)
         params = ", ".join(param["text"] for param in declared.params)
         for name, argument in zip(declared.generics or [], self.arguments):
@@ -204,7 +204,7 @@ class SlangEntryPoint:
 
 
 def compiled(entry: SlangEntryPoint, module: SlangModule) -> Any:
-    """The compiled entry point. Errors in it are raised as `SlangCompileError`."""
+    """Return the compiled entry point. Raise SlangCompileError if it has errors."""
     from ._session import SlangCompileError
 
     try:

@@ -1,4 +1,4 @@
-"""Enumerations that programs name. What the CPU has no use for is there to be passed and compared."""
+"""Enumerations of the API. Members without a use on the CPU exist to be passed and compared."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 
 
 class DeviceType(enum.Enum):
-    """Where code runs. Here it is always the CPU; the others are refused by name."""
+    """The type of a device. Kernels always run on the CPU; `Device` refuses d3d12, metal and wgpu."""
 
     automatic = 0
     d3d12 = 1
@@ -18,7 +18,7 @@ class DeviceType(enum.Enum):
 
 
 class CallMode(enum.Enum):
-    """What is called: the function or a derivative."""
+    """The mode of a call: the function itself, or its backward or forward derivative."""
 
     prim = 0
     bwds = 1
@@ -26,7 +26,7 @@ class CallMode(enum.Enum):
 
 
 class AccessType(enum.Enum):
-    """What a call does with a value."""
+    """The access of a call to a value."""
 
     none = 0
     read = 1
@@ -35,7 +35,7 @@ class AccessType(enum.Enum):
 
 
 class PrimType(enum.Enum):
-    """The value or its derivative."""
+    """The primal value or its derivative."""
 
     primal = 0
     derivative = 1
@@ -51,7 +51,7 @@ class IOType(enum.Enum):
 
 
 class ModifierID(enum.Enum):
-    """Words before a declaration."""
+    """The modifiers of a declaration."""
 
     shared = 0
     nodiff = 1
@@ -67,7 +67,7 @@ class ModifierID(enum.Enum):
 
 
 class BufferUsage(enum.IntFlag):
-    """What a buffer is for."""
+    """The uses of a buffer."""
 
     none = 0
     vertex_buffer = 1
@@ -85,7 +85,7 @@ class BufferUsage(enum.IntFlag):
 
 
 class TextureUsage(enum.IntFlag):
-    """What a texture is for."""
+    """The uses of a texture."""
 
     none = 0
     shader_resource = 1
@@ -102,7 +102,7 @@ class TextureUsage(enum.IntFlag):
 
 
 class MemoryType(enum.Enum):
-    """Where a buffer is."""
+    """The location of a buffer's memory."""
 
     device_local = 0
     upload = 1
@@ -110,7 +110,7 @@ class MemoryType(enum.Enum):
 
 
 class ResourceState(enum.Enum):
-    """What a resource is used as."""
+    """The state of a resource."""
 
     undefined = 0
     general = 1
@@ -124,7 +124,7 @@ class ResourceState(enum.Enum):
 
 
 class TextureType(enum.Enum):
-    """The dimensions of a texture."""
+    """The dimensionality of a texture."""
 
     texture_1d = 0
     texture_1d_array = 1
@@ -138,19 +138,19 @@ class TextureType(enum.Enum):
 
 
 class CommandQueueType(enum.Enum):
-    """A queue of a device."""
+    """The type of a command queue."""
 
     graphics = 0
 
 
 class QueryType(enum.Enum):
-    """What is asked of a device."""
+    """The type of a query."""
 
     timestamp = 0
 
 
 class ShaderModel(enum.IntEnum):
-    """A version of the language of shaders."""
+    """The version of the shader model."""
 
     unknown = 0
     sm_6_0 = 60
@@ -164,7 +164,7 @@ class ShaderModel(enum.IntEnum):
 
 
 class ShaderStage(enum.Enum):
-    """A kind of entry point."""
+    """The stage of an entry point."""
 
     none = 0
     vertex = 1
@@ -184,7 +184,7 @@ class ShaderStage(enum.Enum):
 
 
 class LogLevel(enum.IntEnum):
-    """How much is said."""
+    """The severity of a log message."""
 
     none = 0
     debug = 1
@@ -195,7 +195,7 @@ class LogLevel(enum.IntEnum):
 
 
 class SlangDebugInfoLevel(enum.Enum):
-    """How much a compiler tells a debugger."""
+    """The amount of debug information in compiled code."""
 
     none = 0
     minimal = 1
@@ -204,14 +204,14 @@ class SlangDebugInfoLevel(enum.Enum):
 
 
 class SlangMatrixLayout(enum.Enum):
-    """How matrices lie."""
+    """The memory layout of matrices."""
 
     row_major = 0
     column_major = 1
 
 
 class SlangFloatingPointMode(enum.Enum):
-    """What may be done with floats."""
+    """The mode of floating-point arithmetic."""
 
     default = 0
     fast = 1
@@ -219,7 +219,7 @@ class SlangFloatingPointMode(enum.Enum):
 
 
 class SlangOptimizationLevel(enum.Enum):
-    """How much is optimised."""
+    """The level of optimisation."""
 
     none = 0
     default = 1
@@ -228,7 +228,7 @@ class SlangOptimizationLevel(enum.Enum):
 
 
 class Feature(enum.Enum):
-    """What a device can do."""
+    """A feature of a device."""
 
     parameter_block = 0
     bindless = 1
@@ -241,7 +241,7 @@ class Feature(enum.Enum):
 
 
 class DataType(enum.Enum):
-    """Kinds of number."""
+    """The type of a number."""
 
     void = 0
     bool = 1
@@ -259,17 +259,17 @@ class DataType(enum.Enum):
 
 
 class NativeHandleType(enum.Enum):
-    """What a handle of a system's library is."""
+    """The type of a native handle."""
 
     unknown = 0
     CUstream = 1
 
 
 class TypeReflection:
-    """Kinds of types and numbers."""
+    """Enumerations for the reflection of types."""
 
     class Kind(enum.Enum):
-        """What a type is."""
+        """The kind of a type."""
 
         none = 0
         struct = 1
@@ -292,7 +292,7 @@ class TypeReflection:
         dynamic_resource = 19
 
     class ResourceShape(enum.Enum):
-        """What a buffer or texture is."""
+        """The shape of a buffer or texture type."""
 
         none = 0
         texture_1d = 1
@@ -307,14 +307,14 @@ class TypeReflection:
         texture_cube_array = 68
 
     class ResourceAccess(enum.Enum):
-        """What a program does with it."""
+        """The access of a program to a resource."""
 
         none = 0
         read = 1
         read_write = 2
 
     class ScalarType(enum.Enum):
-        """What a number is."""
+        """The type of a scalar."""
 
         none = 0
         void = 1

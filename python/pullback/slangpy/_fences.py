@@ -1,16 +1,16 @@
-"""Fences, and what a device tells of itself: heaps, and shaders that were loaded again."""
+"""Fences, and reports and events of a device: heap reports and shader reloads."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, Optional
 
-# How memory is counted.
+# The page size in bytes.
 _PAGE = 4096
 
 
 class FenceDesc:
-    """How a fence is made."""
+    """The descriptor of a fence."""
 
     def __init__(self, desc: Optional[Any] = None, initial_value: int = 0, shared: bool = False) -> None:
         given = vars(desc) if isinstance(desc, FenceDesc) else {"initial_value": initial_value, "shared": shared}
@@ -20,7 +20,7 @@ class FenceDesc:
 
 
 class Fence:
-    """A number that grows."""
+    """A counter that is signalled and waited for."""
 
     MAX_VALUE = (1 << 64) - 1
 
@@ -33,20 +33,20 @@ class Fence:
         self.signaled_value = desc.initial_value
 
     def signal(self, value: int = MAX_VALUE) -> int:
-        """Raises the number to a value, or by one."""
+        """Set the counter to a value, or increment it if none is given, and return it."""
         self.signaled_value = self.signaled_value + 1 if value == self.MAX_VALUE else value
         self.current_value = self.signaled_value
         return self.signaled_value
 
     def wait(self, value: int = MAX_VALUE, timeout_ns: int = MAX_VALUE) -> None:
-        """Checks that the number has come to a value: what is submitted has run, so that nothing is to come."""
+        """Raise RuntimeError if the counter is below a value: all submitted commands have already run."""
         wanted = self.signaled_value if value == self.MAX_VALUE else value
         if self.current_value < wanted:
             raise RuntimeError(f"the fence is at {self.current_value}, and nothing that runs brings it to {wanted}")
 
 
 class HeapReport:
-    """The memory that a device has given away."""
+    """The memory that a device has allocated, in bytes and pages."""
 
     def __init__(self, label: str, sizes: Iterable[int]) -> None:
         listed = list(sizes)
@@ -61,4 +61,4 @@ class HeapReport:
 
 
 class ShaderHotReloadEvent:
-    """Programs were read again."""
+    """The event that all programs were reloaded."""

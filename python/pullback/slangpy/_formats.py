@@ -1,4 +1,4 @@
-"""Formats of textures: channels, bits, and the numbers that Direct3D and Vulkan have for them."""
+"""Texture formats: channels, bits, and the format codes of Direct3D and Vulkan."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 class FormatType(enum.Enum):
-    """What the numbers of a format are."""
+    """The numeric type of a format's channels."""
 
     unknown = 0
     float = 1
@@ -21,7 +21,7 @@ class FormatType(enum.Enum):
 
 
 class FormatChannels(enum.IntFlag):
-    """Channels of a format."""
+    """The channels of a format."""
 
     none = 0
     r = 1
@@ -34,7 +34,7 @@ class FormatChannels(enum.IntFlag):
 
 
 def _formats() -> dict[str, tuple[int, str, str]]:
-    """Channels, NumPy's numbers, and what they mean."""
+    """Return the channel count, the NumPy dtype and the numeric type of each format, by name."""
     found: dict[str, tuple[int, str, str]] = {"undefined": (0, "uint8", "unknown")}
     bits = {"uint": (8, 16, 32, 64), "sint": (8, 16, 32, 64), "unorm": (8, 16), "snorm": (8, 16), "float": (16, 32)}
     for n, letters in ((1, "r"), (2, "rg"), (3, "rgb"), (4, "rgba")):
@@ -53,8 +53,8 @@ def _formats() -> dict[str, tuple[int, str, str]]:
 
 FORMATS = _formats()
 
-# Formats whose texels are not numbers one after the other, which the CPU has no textures of: the bits of channels (those of
-# a block of four by four texels, if it is compressed), how many channels there are, and what they mean.
+# Formats whose texels are not arrays of numbers; textures of these formats are not supported. For each: the bits of
+# the channels (of a block of 4 by 4 texels if the format is compressed), the channel count and the numeric type.
 PACKED: dict[str, tuple[list[int], int, str]] = {
     "d16_unorm": ([16, 0, 0, 0], 1, "unorm"),
     "d32_float_s8_uint": ([32, 8, 0, 0], 2, "float"),
@@ -74,7 +74,7 @@ PACKED: dict[str, tuple[list[int], int, str]] = {
     "bc7_unorm_srgb": ([128, 0, 0, 0], 4, "unorm_srgb"),
 }
 
-# The values of DXGI_FORMAT and VkFormat; 0 is none.
+# The values of DXGI_FORMAT and VkFormat; 0 if there is none.
 _CODES: dict[str, tuple[int, int]] = {
     "r8_unorm": (61, 9), "r8_snorm": (63, 10), "r8_uint": (62, 13), "r8_sint": (64, 14),
     "rg8_unorm": (49, 16), "rg8_snorm": (51, 17), "rg8_uint": (50, 20), "rg8_sint": (52, 21),
@@ -98,7 +98,7 @@ Format = enum.Enum("Format", {name: name for name in [*FORMATS, *PACKED]})  # ty
 
 
 class FormatInfo:
-    """What a format is. `dtype_name` is empty if its texels are no numbers of NumPy's."""
+    """The properties of a format. `dtype_name` is empty if the texels have no NumPy dtype."""
 
     def __init__(self, format: Any) -> None:
         self.format = format
@@ -112,7 +112,7 @@ class FormatInfo:
         self.channel_bit_count: list[int]
         if self.name in PACKED:
             self.channel_bit_count, self.channel_count, meaning = PACKED[self.name]
-            # Depth and stencil are padded to whole numbers of 32 bits.
+            # Depth and stencil are padded to a multiple of 32 bits.
             whole = 32 if self.is_stencil else 8
             self.bytes_per_block = -(-sum(self.channel_bit_count) // whole) * whole // 8
         else:
@@ -123,38 +123,38 @@ class FormatInfo:
         self.type = FormatType[meaning]
 
     def is_depth_stencil(self) -> bool:
-        """Whether it has a depth or a stencil."""
+        """Return True if the format has a depth or a stencil channel."""
         return self.is_depth or self.is_stencil
 
     def is_float_format(self) -> bool:
-        """Whether its numbers are floats."""
+        """Return True if the channels are floats."""
         return self.type == FormatType.float
 
     def is_integer_format(self) -> bool:
-        """Whether its numbers are integers that mean themselves."""
+        """Return True if the channels are integers that are not normalised."""
         return self.type in (FormatType.uint, FormatType.sint)
 
     def is_normalized_format(self) -> bool:
-        """Whether its numbers are integers that mean parts of one."""
+        """Return True if the channels are normalised integers."""
         return self.type in (FormatType.unorm, FormatType.unorm_srgb, FormatType.snorm)
 
     def is_srgb_format(self) -> bool:
-        """Whether its colours have the curve of sRGB."""
+        """Return True if the colours are encoded in sRGB."""
         return self.type == FormatType.unorm_srgb
 
     def get_channels(self) -> FormatChannels:
-        """The channels that there are."""
+        """Return the mask of the format's channels."""
         return FormatChannels((1 << self.channel_count) - 1)
 
     def get_channel_bits(self, mask: FormatChannels) -> int:
-        """The bits of some channels together."""
+        """Return the total number of bits in the channels of a mask."""
         return sum(bits for k, bits in enumerate(self.channel_bit_count) if mask & (1 << k))
 
     def has_equal_channel_bits(self) -> bool:
-        """Whether all channels have as many bits."""
+        """Return True if all channels have the same number of bits."""
         return len(set(self.channel_bit_count[: self.channel_count])) <= 1
 
 
 def get_format_info(format: Any) -> FormatInfo:
-    """What a format is."""
+    """Return the properties of a format."""
     return FormatInfo(format)

@@ -1,4 +1,4 @@
-"""Functions, and what is derived from them by `map`, `set`, `bwds` and their kin: a chain of nodes."""
+"""Functions, and the chain of nodes that `map`, `set`, `bwds` and similar methods derive from them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class FunctionBuildInfo:
-    """What the nodes of a chain say."""
+    """The settings of a call, collected from the nodes of a chain."""
 
     def __init__(self, root: Function) -> None:
         self.name: str = root.name
@@ -40,7 +40,7 @@ class FunctionBuildInfo:
 
 
 class FunctionNode:
-    """A function with what was said of its calls."""
+    """A function with settings for its calls."""
 
     def __init__(self, parent: Optional[FunctionNode], kind: str, data: Any) -> None:
         self._parent = parent
@@ -49,11 +49,11 @@ class FunctionNode:
         self._cache: dict[Any, CallData] = {}
         self._bwds: Optional[FunctionNode] = None
 
-    # ---- what it is
+    # ---- properties
 
     @property
     def root(self) -> Function:
-        """The function."""
+        """The function at the root of the chain."""
         node: FunctionNode = self
         while node._parent is not None:
             node = node._parent
@@ -62,17 +62,17 @@ class FunctionNode:
 
     @property
     def name(self) -> str:
-        """The function's name."""
+        """The name of the function."""
         return self.root._name
 
     @property
     def module(self) -> Module:
-        """The function's module."""
+        """The module of the function."""
         return self.root._module
 
     @property
     def parent(self) -> Optional[FunctionNode]:
-        """What it was derived from."""
+        """The node that this one was derived from, or None for the root."""
         return self._parent
 
     def __repr__(self) -> str:
@@ -87,7 +87,7 @@ class FunctionNode:
         return found[::-1]
 
     def calc_build_info(self) -> FunctionBuildInfo:
-        """What the chain says."""
+        """Collect the settings of the chain, from the root to this node."""
         info = FunctionBuildInfo(self.root)
         for node in self._chain():
             kind, data = node._kind, node._data
@@ -109,18 +109,18 @@ class FunctionNode:
     def _this(self) -> list[Any]:
         return [node._data for node in self._chain() if node._kind == "this"]
 
-    # ---- what is derived
+    # ---- derived nodes
 
     def bind(self, this: Any) -> FunctionNode:
-        """The method of an object: what `get_this` gives is its value."""
+        """Return a node for the method of an object, whose value is the result of its `get_this`."""
         return FunctionNode(self, "this", this)
 
     def map(self, *args: Any, **kwargs: Any) -> FunctionNode:
-        """Says of arguments which dimensions of the call are theirs, or which type they are passed as."""
+        """Return a node that maps arguments to dimensions of the call, or to the types to pass them as."""
         return FunctionNode(self, "map", (args, kwargs))
 
     def set(self, *args: Any, **kwargs: Any) -> FunctionNode:
-        """Gives values to global variables: by name, as a dict, or what a function gives for a call."""
+        """Return a node that sets global variables: by name, from a dict, or from a function's result for each call."""
         if args and kwargs:
             raise ValueError("Set accepts either positional or keyword arguments, not both")
         if len(args) > 1:
@@ -132,7 +132,7 @@ class FunctionNode:
         raise ValueError("Set requires either keyword arguments or 1 dictionary / hook argument")
 
     def write(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> FunctionNode:
-        """Has a function write global variables through a cursor."""
+        """Return a node that sets global variables by calling a function with a cursor."""
         if not callable(fn):
             raise ValueError("write() requires a callable as the first argument")
 
@@ -146,60 +146,60 @@ class FunctionNode:
         return FunctionNode(self, "uniforms", written)
 
     def constants(self, constants: dict[str, Any]) -> FunctionNode:
-        """Gives values to constants that the module leaves open (`extern static const`)."""
+        """Return a node that sets constants which the module declares as `extern static const`."""
         return FunctionNode(self, "constants", constants)
 
     def prelude(self, code: str) -> FunctionNode:
-        """Adds text to the program."""
+        """Return a node that adds source text to the program."""
         return FunctionNode(self, "prelude", code.replace("\r\n", "\n"))
 
     def type_conformances(self, type_conformances: list[Any]) -> FunctionNode:
-        """Says which types may be behind interfaces."""
+        """Return a node that lists the types which may implement interfaces."""
         return FunctionNode(self, "type_conformances", list(type_conformances))
 
     def return_type(self, return_type: Union[type, str]) -> FunctionNode:
-        """Says what the result is: a type, or "numpy", "tensor" or "torch"."""
+        """Return a node that sets the type of the result: a type, "numpy", "tensor", "texture" or "torch"."""
         return FunctionNode(self, "return_type", _return_type(return_type))
 
     def thread_group_size(self, thread_group_size: Any) -> FunctionNode:
-        """Says how many threads a group of `dispatch` has."""
+        """Return a node that sets the thread group size for `dispatch`."""
         return FunctionNode(self, "thread_group_size", thread_group_size)
 
     def call_group_shape(self, call_group_shape: Any) -> FunctionNode:
-        """Says in which groups the calls are."""
+        """Return a node that sets the shape of the groups of calls."""
         return FunctionNode(self, "call_group_shape", call_group_shape)
 
     def logger(self, logger: Any) -> FunctionNode:
-        """Says who is told."""
+        """Return a node that sets the logger."""
         return FunctionNode(self, "logger", logger)
 
     def cuda_stream(self, stream: Any) -> FunctionNode:
-        """There are no streams."""
+        """Return a node that changes nothing: the CPU has no CUDA streams."""
         return FunctionNode(self, "nothing", stream)
 
     def ray_tracing(self, *_: Any, **__: Any) -> FunctionNode:
-        """Refused."""
+        """Raise RuntimeError: ray tracing is not supported."""
         raise RuntimeError("ray tracing is not supported: functions run on the CPU")
 
     @property
     def bwds(self) -> FunctionNode:
-        """The backward derivative: gradients of results in, gradients of arguments out."""
+        """The backward derivative, which takes gradients of results and writes gradients of arguments."""
         if self._bwds is None:
             self._bwds = FunctionNode(self, "call_mode", CallMode.bwds)
         return self._bwds
 
     def as_func(self) -> FunctionNode:
-        """Itself."""
+        """Return the node itself."""
         return self
 
     def as_struct(self) -> Struct:
-        """It is no struct."""
+        """Raise ValueError: a function is not a struct."""
         raise ValueError("Cannot convert a function to a struct")
 
     # ---- calls
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the function for each place of its arguments' dimensions."""
+        """Call the function for each index of the call's dimensions, which the arguments' shapes determine."""
         given = kwargs.get("_result")
         if isinstance(given, (str, type)):
             rest = {name: value for name, value in kwargs.items() if name != "_result"}
@@ -215,11 +215,11 @@ class FunctionNode:
         return self._data_of(args, kwargs).run(self._uniforms(), args, kwargs)
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the function."""
+        """Call the function."""
         return self(*args, **kwargs)
 
     def append_to(self, command_encoder: Any, *args: Any, **kwargs: Any) -> None:
-        """Has the call run when the commands are submitted."""
+        """Append the call to a command encoder. It runs when the commands are submitted."""
         args = (*self._this(), *args)
         command, _ = self._data_of(args, kwargs).prepare(self._uniforms(), args, kwargs)
         command_encoder.append(command)
@@ -232,11 +232,11 @@ class FunctionNode:
                 tuple(signature(layout, a, places) for a in args),
                 tuple((n, signature(layout, v, places)) for n, v in kwargs.items() if n != "_thread_count"),
                 "_thread_count" in kwargs,
-                # A module that was read again has other functions.
+                # A reloaded module has different functions.
                 layout.generation,
             )
         except ValueError:
-            # What is wrong with an argument is said with its place.
+            # Building the call raises an error that names the invalid argument.
             return CallData(self.calc_build_info(), args, kwargs)
         found = self._cache.get(key)
         if found is None:
@@ -244,13 +244,13 @@ class FunctionNode:
         return found
 
     def debug_build_call_data(self, *args: Any, **kwargs: Any) -> CallData:
-        """The compiled call, which is not run."""
+        """Return the compiled call without running it."""
         return self._data_of((*self._this(), *args), kwargs)
 
     def dispatch(
         self, thread_count: Any, vars: Optional[dict[str, Any]] = None, command_encoder: Any = None, **kwargs: Any
     ) -> None:
-        """Runs the function as a kernel, with so many threads."""
+        """Run the function as a kernel with `thread_count` threads."""
         from ._kernels import dispatch_function
 
         dispatch_function(self, thread_count, vars or {}, command_encoder, kwargs)
@@ -275,7 +275,7 @@ def _return_type(wanted: Any) -> Any:
 
 
 def signature(layout: Any, value: Any, places: dict[Any, int]) -> Any:
-    """What a kernel depends on of a value."""
+    """Return the properties of a value that its kernel depends on, as a part of the cache key."""
     value = unpack_arg(value) if hasattr(value, "get_this") else value
     packed = getattr(value, "packed_value", None)
     if packed is not None:

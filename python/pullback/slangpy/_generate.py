@@ -1,4 +1,4 @@
-"""The kernel of a call, as text: reads the arguments of a thread, calls the function, stores what it gives."""
+"""The source text of a call's kernel, which loads a thread's arguments, calls the function and stores the results."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from ._bindings import BindContext, BoundCall, BoundVariable
     from ._layout import SlangFunction
 
-# Threads of a group.
+# The number of threads in a group.
 GROUP = 64
 
 
 class Groups:
-    """The shape of the groups that calls are in, which say which group they are in and where."""
+    """The shape of call groups. A function in a grouped call can read the index of its group and its index in it."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.shape = shape
@@ -26,9 +26,9 @@ class Groups:
 
 
 class Writer:
-    """The text of a kernel, and what has to be bound to it.
+    """The source text of a kernel, and the values and buffers to bind to it.
 
-    All values are fields of one struct, `__Args`, of which the kernel has one; every buffer is a parameter.
+    All values are fields of one struct, `__Args`, of which the kernel has one instance; every buffer is a parameter.
     """
 
     def __init__(self, dims: int) -> None:
@@ -46,31 +46,31 @@ class Writer:
         self._buffers: dict[tuple[int, str], set[str]] = {}
 
     def line(self, text: str) -> None:
-        """Adds a line to the kernel's body."""
+        """Add a line to the kernel's body."""
         self.lines.append("    " * self._indent + text)
 
     def open(self, text: str) -> None:
-        """Adds a line, and `{`."""
+        """Add a line, and `{` on the next one."""
         self.line(text)
         self.line("{")
         self._indent += 1
 
     def close(self) -> None:
-        """Adds `}`."""
+        """Add `}`."""
         self._indent -= 1
         self.line("}")
 
     def fresh(self, prefix: str) -> str:
-        """A name that is not taken."""
+        """Return a name that is not in use."""
         self._fresh += 1
         return f"__{prefix}{self._fresh}"
 
     def id(self, dim: int) -> str:
-        """The thread's place along a dimension of the call."""
+        """Return the expression for the thread's index along a dimension of the call."""
         return f"__id[{dim}]"
 
     def field(self, var: BoundVariable, of: SlangType) -> str:
-        """The value of an argument, as a type."""
+        """Return the expression for an argument's value of a type, and declare its field."""
         name = f"v{var.number}"
         if name not in self._names:
             self._names[name] = f"__a.{name}"
@@ -78,11 +78,11 @@ class Writer:
         return self._names[name]
 
     def number(self, var: BoundVariable, name: str) -> str:
-        """An integer that belongs to an argument."""
+        """Return the expression for an integer that belongs to an argument."""
         return self.numbers(var, name, 0)
 
     def numbers(self, var: BoundVariable, name: str, n: int, kind: str = "int") -> str:
-        """Integers that belong to an argument; a single one if `n` is 0."""
+        """Return the expression for `n` numbers that belong to an argument, or for a single one if `n` is 0."""
         key = f"{name}{var.number}"
         if key not in self._names:
             self._names[key] = f"__a.{key}"
@@ -90,7 +90,7 @@ class Writer:
         return self._names[key]
 
     def buffer(self, key: Any, element: str, writable: bool, alone: bool = False) -> str:
-        """The parameter for a buffer. What has the same memory and elements has the same one."""
+        """Return the name of a buffer parameter, shared by arguments with the same memory, element type and access."""
         kind = "RWStructuredBuffer" if writable else "StructuredBuffer"
         full = key if alone else (key, element, writable)
         if full not in self._names:
@@ -99,26 +99,26 @@ class Writer:
         return self._names[full]
 
     def bound_to(self, name: str, number: int, which: str) -> None:
-        """Notes which part of an argument a buffer is."""
+        """Record the name of a buffer parameter for a part of an argument."""
         self._buffers.setdefault((number, which), set()).add(name)
 
     def buffers_of(self, number: int, which: str) -> set[str]:
-        """The buffers that a part of an argument is."""
+        """Return the names of the buffer parameters for a part of an argument."""
         return self._buffers.get((number, which), set())
 
     def need(self, text: str) -> None:
-        """Adds a declaration, once."""
+        """Add a declaration unless the kernel already has it."""
         if text not in self.needed:
             self.needed.append(text)
 
     def param(self, of: str, name: str) -> str:
-        """A parameter of the kernel."""
+        """Add a parameter to the kernel and return its name."""
         self.params.append((of, f"__{name}"))
         return f"__{name}"
 
 
 def add_to(w: Writer, place: str, value: str, of: SlangType) -> None:
-    """Adds a value to a place that other threads may add to."""
+    """Emit an atomic addition of a value to a place in memory. Raise ValueError for a type that cannot be added."""
     if isinstance(of, ScalarType):
         w.line(f"InterlockedAdd({place}, {value});")
     elif isinstance(of, VectorType):
@@ -141,12 +141,12 @@ def add_to(w: Writer, place: str, value: str, of: SlangType) -> None:
 
 
 def part_of(var: BoundVariable, child: BoundVariable, whole: str) -> str:
-    """The place of a field or element of a value."""
+    """Return the expression for a field or element of a value."""
     return f"{whole}[{child.name}]" if var.is_list else f"{whole}.{child.name}"
 
 
 def load(w: Writer, var: BoundVariable, target: str) -> None:
-    """Reads an argument and its parts."""
+    """Emit the code that loads an argument and its parts."""
     if var.children and var.is_chosen:
         of = var.vector_type
         assert of is not None
@@ -205,19 +205,19 @@ class Parameters:
         self.list = [placed[k] for k in sorted(placed)]
 
     def all(self) -> list[BoundVariable]:
-        """The receiver, if any, and the others, without the result."""
+        """Return the receiver, if any, and the other arguments, without the result."""
         return [*([self.this] if self.this is not None else []), *self.list]
 
 
 def name_of(var: BoundVariable) -> str:
-    """The local variable that has the thread's value."""
+    """Return the name of the local variable that holds the thread's value."""
     return f"__v_{var.variable_name}"
 
 
 def generate(
     context: BindContext, call: BoundCall, function: SlangFunction, prelude: list[str], groups: Optional[Groups] = None
 ) -> tuple[Writer, str]:
-    """The kernel's text, which goes at the end of the module's."""
+    """Return the writer and the source text of the kernel, which is appended to the module's."""
     w = Writer(context.call_dimensionality)
     w.groups = groups
     w.context = context
@@ -263,14 +263,14 @@ def _primal_call(w: Writer, params: Parameters, function: SlangFunction) -> None
 
 
 def _has_derivative(var: BoundVariable) -> bool:
-    """Whether any part of an argument takes or has a derivative."""
+    """Return True if any part of an argument takes or receives a derivative."""
     if var.vector_type is None or not var.vector_type.differentiable or var.no_diff:
         return False
     return any(leaf.access[1] != AccessType.none for leaf in var.leaves())
 
 
 def _backward_call(w: Writer, params: Parameters, function: SlangFunction) -> str:
-    """Calls the derivative of a function around the function, all of whose parameters have derivatives that are used."""
+    """Emit a call of the backward derivative of a wrapper, and return the wrapper. It marks other inputs `no_diff`."""
     list_: list[str] = []
     inside: list[str] = []
     args: list[str] = []
@@ -359,7 +359,7 @@ def _whole(w: Writer, prelude: list[str], wrapper: str) -> str:
 
 
 def _placed(w: Writer) -> list[str]:
-    """The thread's place: the last dimension counts fastest."""
+    """Return the lines that compute the thread's index; the last dimension varies fastest."""
     if not w.dims:
         return []
     place = [f"    int __id[{w.dims}];", "    int __rest = int(__thread.x);"]
@@ -370,7 +370,7 @@ def _placed(w: Writer) -> list[str]:
 
 
 def _grouped(w: Writer) -> list[str]:
-    """The thread's place where calls are in groups, of which the last may be incomplete."""
+    """Return the lines that compute the thread's index in grouped calls, where the last group may be incomplete."""
     assert w.groups is not None
     n = w.dims
     place = [f"    int __id[{max(n, 1)}];"]

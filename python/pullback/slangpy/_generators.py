@@ -1,4 +1,4 @@
-"""How values that are made for each thread are passed: its number, its place, hashes and random floats."""
+"""Marshalling of values generated for each thread: thread ids, call ids, grids, hashes and random floats."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ uint __hash(uint x)
 
 
 class Generator(Marshall):
-    """A number, or a vector of up to three."""
+    """The base class for generated values, which are scalars or vectors of up to three elements."""
 
     scalar = "int"
 
@@ -62,7 +62,7 @@ class Generator(Marshall):
 
 
 class ThreadIdMarshall(Generator):
-    """The number of the thread."""
+    """The index of the thread."""
 
     def load(self, w: Writer, var: BoundVariable, target: str) -> None:
         of = var.vector_type
@@ -75,7 +75,7 @@ class ThreadIdMarshall(Generator):
 
 
 class HashMarshall(Generator):
-    """Hashes of the thread's number."""
+    """Hashes of the thread index."""
 
     scalar = "int"
 
@@ -87,7 +87,7 @@ class HashMarshall(Generator):
         return (type(self).__name__, self.dims, self.warmup)
 
     def value(self, of: SlangType, var: BoundVariable, w: Writer, hashed: str) -> str:
-        """The number that a hash gives."""
+        """Return the expression for the number derived from a hash."""
         return f"{of.full_name}({hashed})"
 
     def load(self, w: Writer, var: BoundVariable, target: str) -> None:
@@ -112,7 +112,7 @@ class HashMarshall(Generator):
 
 
 class RandFloatMarshall(HashMarshall):
-    """Floats between two others."""
+    """Random floats between a minimum and a maximum."""
 
     scalar = "float"
 
@@ -127,7 +127,7 @@ class RandFloatMarshall(HashMarshall):
 
 
 class PlaceMarshall(Marshall):
-    """A place among calls: a vector has the last dimension first."""
+    """An index in the call's dimensions. Arrays keep the order of dimensions, vectors reverse it."""
 
     def __init__(self, layout: Any, dims: int) -> None:
         super().__init__(layout)
@@ -158,7 +158,7 @@ class PlaceMarshall(Marshall):
         return bound_type
 
     def at(self, w: Writer, var: BoundVariable, k: int) -> str:
-        """The place along a dimension."""
+        """Return the expression for the index along a dimension."""
         return w.id(var.vector_mapping[k])
 
     def load(self, w: Writer, var: BoundVariable, target: str) -> None:
@@ -168,14 +168,14 @@ class PlaceMarshall(Marshall):
             inner = of.element_type.full_name
             size = of.num_elements
             if size < n or isinstance(of, ArrayType) and size != n:
-                raise ValueError(f"a place in {n} dimensions is no {of.full_name}")
+                raise ValueError(f"cannot convert an index in {n} dimensions to {of.full_name}")
             for k in range(size):
                 own = k if isinstance(of, ArrayType) else n - 1 - k
                 number = self.at(w, var, own) if 0 <= own < n else "0"
                 w.line(f"{target}[{k}] = {inner}({number});")
         else:
             if n != 1:
-                raise ValueError(f"a place in {n} dimensions is no {of.full_name}")
+                raise ValueError(f"cannot convert an index in {n} dimensions to {of.full_name}")
             w.line(f"{target} = {of.full_name}({self.at(w, var, 0)});")
 
     def __repr__(self) -> str:
@@ -183,7 +183,7 @@ class PlaceMarshall(Marshall):
 
 
 class CallIdMarshall(PlaceMarshall):
-    """The place of the call."""
+    """The index of the call."""
 
     match_call_shape = True
 
@@ -192,7 +192,7 @@ class CallIdMarshall(PlaceMarshall):
 
 
 class GridMarshall(PlaceMarshall):
-    """The places of a grid, which gives the call its shape."""
+    """The indices of a grid, which determines the shape of the call."""
 
     def resolve_dimensionality(self, context: BindContext, binding: BoundVariable, vector_target_type: Any) -> Any:
         return self.dims

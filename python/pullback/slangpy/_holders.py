@@ -1,4 +1,4 @@
-"""How what holds values is passed: references that a function writes, values with their derivatives, ranges."""
+"""Marshalling of references that a function writes, of values with derivatives, and of ranges."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WRITES = (AccessType.write, AccessType.readwrite)
 
 
 class ValueRefMarshall(ValueMarshall):
-    """What holds a value that a function may write."""
+    """A reference to a value that a function may write."""
 
     def __init__(self, layout: Any, value_type: SlangType, dims: int = 0) -> None:
         super().__init__(layout, value_type)
@@ -86,7 +86,7 @@ class ValueRefMarshall(ValueMarshall):
 
 
 def value_ref_of(layout: Any, value: Any) -> ValueRefMarshall:
-    """What holds a value, or the type that a function returns."""
+    """Return the marshall for a `ValueRef`, or for the type that a function returns."""
     if isinstance(value, ReturnContext):
         return ValueRefMarshall(layout, value.slang_type)
     own = get_or_create_type(layout, type(value.value), value.value)
@@ -164,12 +164,12 @@ class DiffPairMarshall(ValueMarshall):
 
 
 def diff_pair_of(layout: Any, value: Any) -> DiffPairMarshall:
-    """A value with its derivative."""
+    """Return the marshall for a `DiffPair`."""
     return DiffPairMarshall(layout, get_or_create_type(layout, type(value.primal), value.primal), value.needs_grad)
 
 
 class RangeMarshall(ValueMarshall):
-    """A range of integers, mapped over."""
+    """A range of integers, mapped over a dimension of the call."""
 
     def __init__(self, layout: Any) -> None:
         super().__init__(layout, layout.require_type_by_name("int"))

@@ -1,4 +1,4 @@
-"""Images of files."""
+"""Loading of image files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import numpy as np
 
 
 def load_pixels(path: Any, linearize: bool, grayscale: bool) -> Any:
-    """Height, width and channels as floats from 0 to 1. With `linearize`, sRGB becomes linear."""
+    """Load an image as a float32 array of the shape (height, width, channels), with integers scaled to 0 to 1.
+
+    With `linearize`, sRGB is converted to linear. Raise RuntimeError if Pillow is not installed.
+    """
     try:
         from PIL import Image
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Instances of structs: objects whose methods are functions of a program, called for all of them at a time."""
+"""Instances of structs, whose methods are functions of the program, called for all instances at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OWN = ("_data", "_struct", "_loaded_functions", "_init")
 
 
 class InstanceList:
-    """Instances of a struct: elements of a tensor, or a dict with what its fields are."""
+    """Instances of a struct, stored as a tensor or as a dict of field values."""
 
     def __init__(self, struct: Struct, data: Optional[Any] = None) -> None:
         if data is None:
@@ -25,23 +25,23 @@ class InstanceList:
         self._init = self._try_load_func("__init")
 
     def set_data(self, data: Any) -> None:
-        """Replaces what they are."""
+        """Replace the data of the instances."""
         self._data = data
 
     def get_this(self) -> Any:
-        """What they are."""
+        """Return the data of the instances."""
         return self._data
 
     def update_this(self, value: Any) -> None:
-        """Memory is written where it is."""
+        """Do nothing: calls write the data in place."""
 
     def construct(self, *args: Any, **kwargs: Any) -> None:
-        """Calls the struct's constructor for all of them."""
+        """Call the struct's constructor for all instances."""
         if self._init is not None:
             self._init(*args, **kwargs, _result=self.get_this())
 
     def pack(self) -> Any:
-        """What they are, to be passed again and again."""
+        """Return the instances as a packed argument for repeated calls."""
         return pack(self._struct.module, self.get_this())
 
     def _try_load_func(self, name: str) -> Any:
@@ -71,7 +71,7 @@ class InstanceList:
 
 
 class InstanceTensor(InstanceList):
-    """Instances that are the elements of a tensor."""
+    """Instances stored as the elements of a tensor."""
 
     def __init__(self, struct: Struct, shape: Any, data: Optional[Tensor] = None) -> None:
         if data is None:
@@ -80,26 +80,26 @@ class InstanceTensor(InstanceList):
 
     @property
     def shape(self) -> Any:
-        """The tensor's shape."""
+        """The shape of the tensor."""
         return self._data.shape
 
     @property
     def tensor(self) -> Tensor:
-        """The tensor."""
+        """The tensor that stores the instances."""
         found: Tensor = self._data
         return found
 
     def to_numpy(self) -> Any:
-        """The tensor's bytes."""
+        """Return the contents of the tensor as a NumPy array."""
         return self.tensor.to_numpy()
 
     def copy_from_numpy(self, data: Any) -> None:
-        """Takes an array's bytes."""
+        """Copy the contents of a NumPy array to the tensor."""
         self.tensor.copy_from_numpy(data)
 
 
 class InstanceDifferentiableBuffer(InstanceTensor):
-    """Instances that are the elements of a tensor with gradients."""
+    """Instances stored as the elements of a tensor with gradients."""
 
     def __init__(self, struct: Struct, shape: Any, data: Optional[Tensor] = None) -> None:
         if data is None:
@@ -108,12 +108,12 @@ class InstanceDifferentiableBuffer(InstanceTensor):
 
     @property
     def buffer(self) -> Tensor:
-        """The tensor."""
+        """The tensor that stores the instances."""
         return self.tensor
 
 
 class PackedArg:
-    """A value that is passed again and again."""
+    """An argument that is prepared once and passed to repeated calls."""
 
     def __init__(self, module: Module, value: Any) -> None:
         from ._bindings import get_or_create_type
@@ -122,7 +122,7 @@ class PackedArg:
         self.packed_value = unpack_arg(value)
         self.python_object = value
         self.python = get_or_create_type(module.layout, type(self.packed_value), self.packed_value)
-        # There is no other form of a value than the value.
+        # On the CPU, the shader object of a value is the value itself.
         self.shader_object = self.packed_value
 
     def __repr__(self) -> str:
@@ -131,5 +131,5 @@ class PackedArg:
 
 
 def pack(module: Module, arg_value: Any) -> PackedArg:
-    """A value that is passed again and again."""
+    """Return a value as a packed argument for repeated calls."""
     return arg_value if isinstance(arg_value, PackedArg) else PackedArg(module, arg_value)

@@ -1,4 +1,4 @@
-"""Entry points as they are: programs, compute kernels, and functions that are dispatched without mapping."""
+"""Shader programs, compute kernels and passes, and functions that are dispatched without mapping."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
 
 
 class _Place:
-    """What reflection says of a variable."""
+    """The reflection of a variable."""
 
     def __init__(self, of: Optional[SlangType]) -> None:
         self.type = of
 
     def is_valid(self) -> bool:
-        """Whether there is such a variable."""
+        """Return True if the variable exists."""
         return self.type is not None
 
 
 class ReflectionCursor:
-    """Variables and entry points of a program by name."""
+    """A cursor that finds the variables and entry points of a program by name."""
 
     def __init__(self, program: Union[ShaderProgram, SlangModule], entry: Optional[str] = None) -> None:
         self._module = program.module if isinstance(program, ShaderProgram) else program
         self._entry = entry
 
     def has_field(self, name: str) -> bool:
-        """Whether there is a variable or entry point of that name."""
+        """Return True if there is a variable or entry point of that name."""
         return bool(self.find_field(name).is_valid())
 
     def find_field(self, name: str) -> Any:
-        """The variable of that name."""
+        """Return the reflection of the variable or entry point of that name."""
         if self._entry is not None:
             function = self._module.layout.find_function_by_name(self._entry)
             params = function.parameters if function is not None else []
@@ -59,12 +59,12 @@ class ReflectionCursor:
         return self.find_field(name)
 
     def is_valid(self) -> bool:
-        """Always."""
+        """Return True: the cursor is always valid."""
         return True
 
 
 class ShaderProgram:
-    """Entry points that are linked."""
+    """A program of linked entry points."""
 
     def __init__(self, module: SlangModule, entry_points: Sequence[SlangEntryPoint]) -> None:
         self.module = module
@@ -72,19 +72,19 @@ class ShaderProgram:
 
     @property
     def layout(self) -> Any:
-        """Types and functions, and the entry points that are linked."""
+        """The reflection of the types, the functions and the linked entry points."""
         found = ProgramLayout(self.module)
         found.entry_points = [entry.layout_in(self.module) for entry in self.entry_points]
         return found
 
     @property
     def reflection(self) -> ReflectionCursor:
-        """Variables by name."""
+        """A cursor for the reflection of variables by name."""
         return ReflectionCursor(self.module)
 
 
 class ComputeKernel:
-    """Runs an entry point on memory that is bound by name."""
+    """A compiled entry point, run on values that are bound by name."""
 
     def __init__(self, device: Device, program: ShaderProgram) -> None:
         self.device = device
@@ -93,18 +93,18 @@ class ComputeKernel:
         device.kernels.add(self)
 
     def reload(self) -> None:
-        """Compiles the entry point again, from what the files are now."""
+        """Read the module's files again and recompile the entry point."""
         self.program.module.reload()
         self._kernel = compiled(self.program.entry_points[0], self.program.module)
 
     @property
     def pipeline(self) -> ComputeKernel:
-        """The kernel itself, which a compute pass runs."""
+        """The kernel itself, for a compute pass to bind."""
         return self
 
     @property
     def reflection(self) -> ReflectionCursor:
-        """Variables by name."""
+        """A cursor for the reflection of variables by name."""
         return self.program.reflection
 
     def dispatch(
@@ -116,12 +116,12 @@ class ComputeKernel:
         cuda_stream: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Runs so many threads."""
+        """Run the kernel with `thread_count` threads, or append the run to a command encoder."""
         run_kernel(self.device, self._kernel, thread_count, {**(vars or {}), **kwargs}, command_encoder)
 
 
 def run_kernel(device: Device, kernel: Any, thread_count: Any, values: Mapping[str, Any], encoder: Any) -> None:
-    """Runs a kernel on values by name, or appends that to commands."""
+    """Run a kernel on values by name, or append the run to a command encoder."""
     counts = [int(n) for n in thread_count]
     groups = tuple(-(-n // size) for n, size in zip([*counts, 1, 1][:3], kernel.group))
 
@@ -140,7 +140,7 @@ def run_kernel(device: Device, kernel: Any, thread_count: Any, values: Mapping[s
 
 
 class ComputePass:
-    """Dispatches kernels."""
+    """A pass of an encoder that dispatches kernels."""
 
     def __init__(self, encoder: Any) -> None:
         self._encoder = encoder
@@ -154,26 +154,26 @@ class ComputePass:
         self.end()
 
     def bind_pipeline(self, pipeline: ComputeKernel) -> Any:
-        """Chooses a kernel; gives the object of its variables, which a cursor writes."""
+        """Select a kernel and return a cursor that writes its variables."""
         program = pipeline.program
         self._kernel = pipeline
         self._object = ShaderObject(program.module, program.entry_points[:1], pipeline._kernel.places)
         return ShaderCursor(self._object)
 
     def dispatch(self, thread_count: Any) -> None:
-        """Runs so many threads."""
+        """Append a run of the kernel with `thread_count` threads. Raise RuntimeError if none is bound."""
         if self._kernel is None:
             raise RuntimeError("no pipeline is bound: `bind_pipeline` comes before `dispatch`")
         run_kernel(self._encoder.device, self._kernel._kernel, thread_count, self._object.complete(), self._encoder)
 
     def end(self) -> None:
-        """Ends the pass."""
+        """End the pass."""
 
 
 def dispatch_function(
     node: FunctionNode, thread_count: Any, vars: Mapping[str, Any], encoder: Any, kwargs: Mapping[str, Any]
 ) -> None:
-    """Runs a function as a kernel: its first parameter is the number of the thread."""
+    """Run a function as a kernel; its first parameter is the thread index. Raise ValueError if that is not possible."""
     info = node.calc_build_info()
     function = info.function
     module = info.module.device_module

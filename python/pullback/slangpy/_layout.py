@@ -1,4 +1,4 @@
-"""What a program declares: types by their text, functions by name, and what a call of one means."""
+"""The layout of a program: types by name, functions by name, and the resolution of calls."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ _INIT = ("$init", "__init")
 
 
 class SlangProgramLayout:
-    """The types and functions of a program, each described when it is asked for."""
+    """The types and functions of a program, each reflected on first use."""
 
     def __init__(self, program: Any) -> None:
         native = isinstance(program, SlangProgramLayout)
         self._native: Optional[SlangProgramLayout] = program if native else None
         self._program: _core.Program = program._program if native else program
-        # How often the program has been read again.
+        # The number of hot reloads.
         self.generation = 0
         self._by_text: dict[str, Optional[SlangType]] = {}
         self._by_name: dict[str, SlangType] = {}
         self._functions: dict[tuple[Optional[str], str], Optional[SlangFunction]] = {}
         self.unknown = UnknownType(self, {"kind": "generic", "name": "Unknown"})
         self._by_name["Unknown"] = self.unknown
-        # Those of the module, or those that are linked.
+        # Entry points of the module, or the linked ones.
         self.entry_points: list[Any] = []
 
     def on_hot_reload(self, program: SlangProgramLayout) -> None:
-        """Takes another program: types and functions stay the objects that they are, and say what they are there."""
+        """Switch to a reloaded program and update existing type and function objects in place."""
         self._native, self._program = program, program._program
         self.generation += 1
         self._by_text.clear()
@@ -54,28 +54,28 @@ class SlangProgramLayout:
                 self._functions[place, name] = function
 
     def require_valid(self) -> None:
-        """Raises an error if the program has been read again, and this layout is not kept up to date."""
+        """Raise RuntimeError if the module has been reloaded and this layout is not kept up to date."""
 
     def fields_of(self, found: dict[str, SlangField]) -> dict[str, SlangField]:
-        """The fields of a type, as programs take them from it."""
+        """Return the fields of a type as a dict by name; subclasses may return another view of them."""
         return found
 
     def overloaded(self, made: list[SlangFunction]) -> SlangFunction:
-        """One function for all overloads."""
+        """Return one function that represents all overloads."""
         found = made[0]
         found.overloads = made if len(made) > 1 else []
         return found
 
     def attributes_of(self, of: Any) -> list[Any]:
-        """The attributes of a type or function that are declared in the program."""
+        """Return the user-defined attributes of a type or function."""
         return self._native.attributes_of(of) if self._native is not None else []
 
     def declared_of(self, of: Any) -> Any:
-        """How the text declares a type or function, or None if it does not."""
+        """Return the declaration of a type or function in the source text, or None if there is none."""
         return self._native.declared_of(of) if self._native is not None else None
 
     def made(self, told: Mapping[str, Any]) -> SlangType:
-        """The type that is described."""
+        """Return the type for a description given by the compiler."""
         name = told["name"]
         if told["kind"] == "generic":
             return class_of(told)(self, told)
@@ -85,10 +85,10 @@ class SlangProgramLayout:
         return found
 
     def find_type_by_name(self, name: str) -> Optional[SlangType]:
-        """The type that a text names, or None."""
+        """Return the type with the given name, or None if there is none."""
         if name == "Unknown":
             return self.unknown
-        # There is one layout of buffers.
+        # All buffers have the same data layout.
         name = name.replace(",DefaultDataLayout", "")
         if name not in self._by_text:
             told = json.loads(self._program.types([name.strip()]))[0]
@@ -96,39 +96,39 @@ class SlangProgramLayout:
         return self._by_text[name]
 
     def get_type_layout(self, of: SlangType) -> TypeLayout:
-        """Where the parts of a type lie."""
+        """Return the memory layout of a type."""
         return TypeLayout(of)
 
     def require_type_by_name(self, name: str) -> SlangType:
-        """The type that a text names."""
+        """Return the type with the given name. Raise ValueError if there is none."""
         found = self.find_type_by_name(name)
         if found is None:
             raise ValueError(f"Type '{name}' not found")
         return found
 
     def require_function_by_name(self, name: str) -> SlangFunction:
-        """The function of a name."""
+        """Return the function with the given name. Raise ValueError if there is none."""
         found = self.find_function_by_name(name)
         if found is None:
             raise ValueError(f"Function '{name}' not found")
         return found
 
     def require_function_by_name_in_type(self, of: SlangType, name: str) -> SlangFunction:
-        """The member function of a type."""
+        """Return the member function of a type. Raise ValueError if there is none."""
         found = self.find_function_by_name_in_type(of, name)
         if found is None:
             raise ValueError(f"Function '{name}' not found in type '{of.full_name}'")
         return found
 
     def get_resolved_generic_args(self, of: SlangType) -> Optional[tuple[Any, ...]]:
-        """The generic arguments of a type: types and numbers."""
+        """Return the generic arguments of a type, which are types and integers, or None if it has none."""
         args = of.told.get("args")
         if not args:
             return None
         return tuple(self.made(arg) if isinstance(arg, Mapping) else arg for arg in args)
 
     def tensor_type(self, element_type: SlangType, dims: int, access: Any, tensor_kind: Any) -> SlangType:
-        """A tensor."""
+        """Return the tensor type with the given element type, number of dimensions, access and kind."""
         front = {"read": "", "write": "W", "read_write": "RW"}[access.name]
         kind = {
             "tensor": "Tensor",
@@ -141,30 +141,30 @@ class SlangProgramLayout:
         return self.require_type_by_name(f"{letter}{front}{kind}<{element_type.full_name},{dims}>")
 
     def scalar_type(self, kind: Any) -> Any:
-        """A number of that kind."""
+        """Return the scalar type of the given kind."""
         return self.require_type_by_name(NAME_OF_SCALAR[kind])
 
     def vector_type(self, kind: Any, n: int) -> Any:
-        """A vector of numbers of that kind."""
+        """Return the type of vectors of `n` scalars of the given kind."""
         return self.require_type_by_name(f"vector<{NAME_OF_SCALAR[kind]},{n}>")
 
     def matrix_type(self, kind: Any, rows: int, cols: int) -> Any:
-        """A matrix of numbers of that kind."""
+        """Return the type of matrices of scalars of the given kind."""
         return self.require_type_by_name(f"matrix<{NAME_OF_SCALAR[kind]},{rows},{cols}>")
 
     def array_type(self, element: SlangType, n: int) -> Any:
-        """An array."""
+        """Return the type of arrays of `n` elements."""
         if isinstance(element, UnknownType):
             told = {"kind": "array", "element": element.told, "n": n, "name": f"Unknown[{n}]"}
             return self.made(told)
         return self.require_type_by_name(f"Array<{element.full_name},{n}>")
 
     def find_function_by_name(self, name: str) -> Optional[SlangFunction]:
-        """A function, or one for all overloads, or None. `f<int>` has its generic arguments."""
+        """Return the function, one that represents all overloads, or None. `f<int>` gives the generic arguments."""
         return self._find(None, name)
 
     def find_function_by_name_in_type(self, of: SlangType, name: str) -> Optional[SlangFunction]:
-        """A member function of a type."""
+        """Return the member function of a type, or None."""
         return self._find(of.full_name, name)
 
     def _find(self, of: Optional[str], name: str) -> Optional[SlangFunction]:
@@ -174,7 +174,7 @@ class SlangProgramLayout:
             plain = "__init" if base in _INIT else base
             args = "<" + args if args else ""
             told = json.loads(self._program.functions(plain.strip(), of, args or None))
-            # Members of an interface and of the type that conforms look the same.
+            # An interface requirement and its implementation have the same signature; keep the first.
             unique = list({json.dumps(t["params"]) + str(t["static"]): t for t in reversed(told)}.values())[::-1]
             made = [SlangFunction(self, t, plain, args) for t in unique]
             found: Optional[SlangFunction] = None
@@ -184,12 +184,12 @@ class SlangProgramLayout:
         return self._functions[key]
 
     def called(self, text: str) -> Any:
-        """What the compiler says of a function's only statement, a call."""
+        """Return the compiler's description of a function whose only statement is a call."""
         return json.loads(self._program.called(text))
 
 
 class SlangParameter:
-    """A parameter."""
+    """A parameter of a function."""
 
     def __init__(self, layout: SlangProgramLayout, told: Mapping[str, Any], index: int) -> None:
         self.name: str = told["name"]
@@ -202,19 +202,19 @@ class SlangParameter:
 
     @property
     def modifiers(self) -> set[ModifierID]:
-        """The words before it."""
+        """The modifiers of the parameter."""
         found = {{"in": ModifierID.inn, "out": ModifierID.out, "inout": ModifierID.inout}[self.direction]}
         if self.no_diff:
             found.add(ModifierID.nodiff)
         return found
 
     def has_modifier(self, modifier: ModifierID) -> bool:
-        """Whether the word is before it."""
+        """Return True if the parameter has the modifier."""
         return modifier in self.modifiers
 
     @property
     def io_type(self) -> IOType:
-        """The direction."""
+        """The direction: in, out or inout."""
         return {"in": IOType.inn, "out": IOType.out, "inout": IOType.inout}[self.direction]
 
     def __repr__(self) -> str:
@@ -223,7 +223,7 @@ class SlangParameter:
 
 
 class SlangFunction(Attributed):
-    """A function. If there are several of the name, `overloads` has them all."""
+    """A function. If it is overloaded, `overloads` holds all overloads."""
 
     def __init__(self, layout: SlangProgramLayout, told: Mapping[str, Any], name: str, args: str) -> None:
         self.layout: SlangProgramLayout = layout
@@ -238,18 +238,18 @@ class SlangFunction(Attributed):
 
     @property
     def name(self) -> str:
-        """The name."""
+        """The name without generic arguments."""
         self.layout.require_valid()
         return self.base_name
 
     @property
     def is_valid(self) -> bool:
-        """Whether its module has not been read again."""
+        """True if its module has not been reloaded."""
         return bool(getattr(self.layout, "is_valid", True))
 
     @property
     def modifiers(self) -> set[ModifierID]:
-        """The words and attributes of its declaration that change what it is."""
+        """The modifiers of the declaration, including those given as attributes."""
         from ._reflection import modifiers_of
 
         declared = self.layout.declared_of(self)
@@ -258,62 +258,62 @@ class SlangFunction(Attributed):
         return found | ({ModifierID.mutating} if self.mutating else set())
 
     def has_modifier(self, modifier: ModifierID) -> bool:
-        """Whether its declaration has the word or attribute."""
+        """Return True if the declaration has the modifier."""
         return modifier in self.modifiers
 
     @property
     def full_name(self) -> str:
-        """The name with generic arguments, if they were given."""
+        """The name with its generic arguments, if any were given."""
         return self.base_name + self.generic_args
 
     @property
     def is_overloaded(self) -> bool:
-        """Whether there are several of the name."""
+        """True if there are several functions of this name."""
         return bool(self.overloads)
 
     @property
     def is_generic(self) -> bool:
-        """Whether generic arguments have to be found."""
+        """True if the function has generic parameters that are yet to be inferred."""
         return bool(self.told["generic"])
 
     @property
     def is_constructor(self) -> bool:
-        """Whether it makes a value of its type."""
+        """True if the function is a constructor."""
         return bool(self.told["constructor"])
 
     @property
     def static(self) -> bool:
-        """Whether it has no receiver."""
+        """True if the function takes no receiver."""
         return bool(self.told["static"]) and not self.is_constructor
 
     @property
     def mutating(self) -> bool:
-        """Whether it writes its receiver."""
+        """True if the function writes its receiver."""
         return bool(self.told["mutating"])
 
     @property
     def differentiable(self) -> bool:
-        """Whether it has a backward derivative."""
+        """True if the function has a backward derivative."""
         return bool(self.told["differentiable"])
 
     @property
     def return_type(self) -> SlangType:
-        """The type of its value."""
+        """The type of the return value."""
         return self.layout.made(self.told["result"])
 
     @property
     def have_return_value(self) -> bool:
-        """Whether it has a value."""
+        """True if the function returns a value."""
         return self.return_type.full_name != "void"
 
     @property
     def this_type(self) -> Optional[SlangType]:
-        """The type that it is a member of."""
+        """The type of which the function is a member, or None."""
         return self.this
 
     @property
     def this(self) -> Optional[SlangType]:
-        """The type that it is a member of."""
+        """The type of which the function is a member, or None."""
         return None if self.told["of"] is None else self.layout.made(self.told["of"])
 
     @property
@@ -322,7 +322,7 @@ class SlangFunction(Attributed):
         return self
 
     def callee(self, this: str) -> str:
-        """What stands before the parentheses of a call; `this` is the receiver."""
+        """Return the callee expression of a call; `this` is the receiver."""
         if self.is_constructor:
             return self.return_type.full_name
         if not self.told["static"]:
@@ -334,7 +334,7 @@ class SlangFunction(Attributed):
     def specialize_with_arg_types(
         self, types: Sequence[SlangType], errors: Optional[list[str]] = None
     ) -> Optional[SlangFunction]:
-        """The function that a call with values of these types means, or None."""
+        """Return the function that a call with these argument types resolves to, or None with `errors` extended."""
         params = [f"inout {ty.full_name} a{k}" for k, ty in enumerate(types)]
         args = ", ".join(f"a{k}" for k in range(len(types)))
         of = self.this

@@ -1,4 +1,4 @@
-"""Who is told what a program does."""
+"""Loggers and the outputs of their messages."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from ._enums import LogLevel
 
 
 class LoggerOutput:
-    """Where messages go."""
+    """A destination of log messages."""
 
     def write(self, level: LogLevel, name: str, msg: str) -> None:
-        """Takes a message."""
+        """Write a message."""
 
 
 class ConsoleLoggerOutput(LoggerOutput):
-    """The standard output."""
+    """An output that prints to the standard output."""
 
     IGNORE_PRINT_EXCEPTION = False
 
@@ -25,7 +25,7 @@ class ConsoleLoggerOutput(LoggerOutput):
 
 
 class Logger:
-    """Hands messages of a level and above to outputs."""
+    """A logger that forwards messages at or above its level to its outputs."""
 
     def __init__(self, level: LogLevel = LogLevel.info, name: str = "", use_default_outputs: bool = True) -> None:
         self.level = level
@@ -33,27 +33,27 @@ class Logger:
         self._outputs: list[Any] = [ConsoleLoggerOutput()] if use_default_outputs else []
 
     def add_output(self, output: Any) -> None:
-        """Adds an output."""
+        """Add an output."""
         self._outputs.append(output)
 
     def log(self, level: LogLevel, msg: str, *_: Any) -> None:
-        """A message."""
+        """Log a message at the given level."""
         if level >= self.level:
             for output in self._outputs:
                 output.write(level, self.name, msg)
 
     def debug(self, msg: str) -> None:
-        """A message that helps to find mistakes."""
+        """Log a debug message."""
         self.log(LogLevel.debug, msg)
 
     def info(self, msg: str) -> None:
-        """A message."""
+        """Log an informational message."""
         self.log(LogLevel.info, msg)
 
     def warn(self, msg: str) -> None:
-        """A warning."""
+        """Log a warning."""
         self.log(LogLevel.warn, msg)
 
     def error(self, msg: str) -> None:
-        """An error."""
+        """Log an error."""
         self.log(LogLevel.error, msg)

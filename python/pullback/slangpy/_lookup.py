@@ -1,4 +1,4 @@
-"""What a program means by the type of an element: a type, a struct, a name, a number of NumPy's, a vector."""
+"""Lookup of element types: given as a type, a struct, a name, a NumPy dtype or a vector class."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PYTHON = {float: "float", int: "int", bool: "bool"}
 
 
 def resolve_program_layout(device: Any, element_type: Any = None, program_layout: Any = None) -> SlangProgramLayout:
-    """The program in which a type is looked for: that of the type, or one with the library alone."""
+    """Return the layout in which to look up a type: that of the type itself, or that of the slangpy library alone."""
     if program_layout is not None:
         return getattr(program_layout, "layout", program_layout)  # type: ignore[no-any-return]
     if isinstance(element_type, SlangType):
@@ -32,7 +32,7 @@ def resolve_program_layout(device: Any, element_type: Any = None, program_layout
 
 
 def text_of(value: Any) -> Optional[str]:
-    """The language's name of a type of Python's or NumPy's."""
+    """Return the Slang name of a Python type or NumPy dtype, or None if there is none."""
     if isinstance(value, str):
         return value
     if isinstance(value, type) and value in _PYTHON:
@@ -50,14 +50,14 @@ def text_of(value: Any) -> Optional[str]:
 
 
 def resolve_element_type(layout: SlangProgramLayout, element_type: Any) -> SlangType:
-    """The type that is meant."""
+    """Return the element type that the argument denotes. Raise ValueError if it cannot be resolved."""
     found: Any = element_type
     if isinstance(found, TypeLayout):
         found = found.slang_type
     if not isinstance(found, SlangType) and isinstance(getattr(found, "struct", None), SlangType):
         found = found.struct
     if isinstance(found, SlangType):
-        # A buffer's elements are meant, not the buffer.
+        # A buffer type denotes the type of its elements.
         return found.element_type if isinstance(found, StructuredBufferType) else found
     marshall = getattr(found, "slang_type", None)
     if isinstance(marshall, SlangType):
@@ -70,7 +70,7 @@ def resolve_element_type(layout: SlangProgramLayout, element_type: Any) -> Slang
 
 
 def innermost_type(of: SlangType) -> SlangType:
-    """The number that vectors, matrices and arrays consist of, or a struct."""
+    """Return the innermost element type of vectors, matrices and arrays: a scalar or struct."""
     found = of
     while isinstance(found, (ArrayType, VectorType, MatrixType)):
         found = found.inner_element_type if isinstance(found, MatrixType) else found.element_type
@@ -78,13 +78,13 @@ def innermost_type(of: SlangType) -> SlangType:
 
 
 def slang_to_numpy(of: SlangType) -> Any:
-    """NumPy's kind of the numbers that a type consists of, or None."""
+    """Return the NumPy dtype of the scalars of a type, or None if they are not scalars."""
     inner = innermost_type(of)
     return np.dtype(inner.dtype_name) if isinstance(inner, ScalarType) else None
 
 
 def numpy_to_slang(dtype: Any, device: Any = None, program_layout: Any = None) -> Optional[SlangType]:
-    """The type of NumPy's numbers, or None."""
+    """Return the Slang scalar type of a NumPy dtype, or None if there is none."""
     name = NAME_OF_DTYPE.get(np.dtype(dtype))
     if name is None:
         return None

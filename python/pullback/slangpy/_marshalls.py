@@ -1,4 +1,4 @@
-"""How numbers, vectors, lists, dicts and what holds values are passed."""
+"""Marshalls for numbers, vectors, matrices, lists and dicts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ READS = (AccessType.read, AccessType.readwrite)
 
 
 class ValueMarshall(Marshall):
-    """A value of which the kernel gets a copy. A vector, matrix or array may be mapped over."""
+    """A value that is copied to the kernel. A vector, matrix or array may be mapped over."""
 
     def __init__(self, layout: Any, slang_type: SlangType) -> None:
         super().__init__(layout)
@@ -38,7 +38,7 @@ class ValueMarshall(Marshall):
         self.concrete_shape = slang_type.shape
 
     def can_direct_bind(self, binding: BoundVariable) -> bool:
-        """Whether the kernel gets the value as it is."""
+        """Return True: the kernel takes the value directly."""
         return True
 
     def load(self, w: Writer, var: BoundVariable, target: str) -> None:
@@ -62,7 +62,7 @@ class ValueMarshall(Marshall):
 
 
 class ScalarMarshall(ValueMarshall):
-    """A number of Python's, which any number is made of."""
+    """A Python number, which converts to any scalar type."""
 
     def reduce_type(self, context: BindContext, dimensions: int) -> Any:
         if dimensions:
@@ -71,7 +71,7 @@ class ScalarMarshall(ValueMarshall):
 
     def resolve_types(self, context: BindContext, bound_type: SlangType) -> Any:
         if isinstance(bound_type, VectorType):
-            # The language makes a vector of a number.
+            # Slang converts a scalar to a vector.
             return None if bound_type.is_generic else [bound_type.element_type]
         if isinstance(bound_type, PointerType):
             is_address = getattr(self.slang_type, "scalar_name", "") in ("int", "uint", "int64_t", "uint64_t")
@@ -96,7 +96,7 @@ class ScalarMarshall(ValueMarshall):
 
 
 class NoneMarshall(ValueMarshall):
-    """A result that has no place yet."""
+    """None, in the place of a result that is not allocated yet."""
 
     is_none = True
 
@@ -114,7 +114,7 @@ class NoneMarshall(ValueMarshall):
 
 
 class VectorMarshall(ValueMarshall):
-    """A vector."""
+    """A vector, whose components may be mapped over."""
 
     def reduce_type(self, context: BindContext, dimensions: int) -> Any:
         if dimensions > 1:
@@ -129,7 +129,7 @@ class VectorMarshall(ValueMarshall):
 
 
 class MatrixMarshall(ValueMarshall):
-    """A matrix."""
+    """A matrix, whose rows or components may be mapped over."""
 
     slang_type: MatrixType
 
@@ -146,7 +146,7 @@ class MatrixMarshall(ValueMarshall):
 
 
 class ArrayMarshall(ValueMarshall):
-    """A list."""
+    """A list, passed as an array or mapped over."""
 
     slang_type: ArrayType
 
@@ -174,7 +174,7 @@ class ArrayMarshall(ValueMarshall):
         return [part or rules.array(element, bound_type, convert=True)]
 
     def _of_vectors(self, wanted: SlangType) -> Any:
-        """Lists of numbers for an array of vectors."""
+        """Return an array of vectors for a list of lists of numbers, or None if the types do not match."""
         own = self.slang_type
         if not isinstance(wanted, ArrayType) or not isinstance(wanted.element_type, VectorType):
             return None
@@ -192,7 +192,7 @@ class ArrayMarshall(ValueMarshall):
         return super().resolve_dimensionality(context, binding, vector_target_type)
 
     def load(self, w: Writer, var: BoundVariable, target: str) -> None:
-        # A list of numbers that is mapped over is one of the numbers that the function takes.
+        # A list of numbers that is mapped over is converted to the scalar type of the parameter.
         n = len(var.vector_mapping)
         of = var.vector_type
         if n and of is not None and of.has_bytes:
@@ -209,7 +209,7 @@ class ArrayMarshall(ValueMarshall):
 
 
 def array_of(layout: Any, value: Any) -> ArrayMarshall:
-    """A list, by its first element."""
+    """Return the marshall of a list, with the element type of its first element."""
     if has_memory(value):
         return _array_of_parts(layout, value)
     sizes = [len(value)]
@@ -238,7 +238,7 @@ def array_of(layout: Any, value: Any) -> ArrayMarshall:
 
 
 def _array_of_parts(layout: Any, value: Any) -> ArrayMarshall:
-    """A list of what is passed part by part."""
+    """Return the marshall of a list whose elements are passed one by one."""
     first = value[0].get_this() if hasattr(value[0], "get_this") else value[0]
     struct = getattr(value[0], "_struct", None)
     of: SlangType = layout.unknown
@@ -263,7 +263,7 @@ def _check_lengths(value: Any, depth: int, n: int) -> None:
 
 
 class StructMarshall(ValueMarshall):
-    """A dict of fields."""
+    """A dict of fields, passed as a struct."""
 
     def __init__(self, layout: Any, slang_type: SlangType) -> None:
         super().__init__(layout, slang_type)
@@ -299,7 +299,7 @@ class StructMarshall(ValueMarshall):
 
 
 def struct_of(layout: Any, value: Any) -> StructMarshall:
-    """A dict, by its `_type`."""
+    """Return the marshall of a dict, with the type that its `_type` names. Raise ValueError if there is none."""
     name = value.get("_type") if isinstance(value, Mapping) else None
     if name is None:
         return StructMarshall(layout, layout.unknown)
@@ -311,7 +311,7 @@ def struct_of(layout: Any, value: Any) -> StructMarshall:
 
 
 def named(text: str, kind: type[ValueMarshall]) -> Any:
-    """Makes what passes values of a type that has a name."""
+    """Return a factory of marshalls of the given class for the type named `text`."""
     return lambda layout, value: kind(layout, layout.require_type_by_name(text))
 
 
@@ -337,10 +337,10 @@ for _type in [*_vectors.all_types().values(), _vectors.quatf]:
 
 
 class SlangTypeMarshall:
-    """Stands for values of a type, where only that is known."""
+    """A factory of marshalls for a type without a value."""
 
     def __new__(cls, layout: Any, of: SlangType) -> Any:
-        """The marshall of a type's values."""
+        """Return a marshall for values of the type."""
         kinds: list[tuple[type, type[ValueMarshall]]] = [
             (ScalarType, ScalarMarshall),
             (VectorType, VectorMarshall),

@@ -1,4 +1,4 @@
-"""Types that are memory: pointers, buffers, textures and tensors; and the class of every type that is described."""
+"""Types that refer to memory (pointers, buffers, textures and tensors), and the class for each type description."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class PointerType(SlangType):
-    """An address."""
+    """A pointer."""
 
     kind = Kind.pointer
 
@@ -43,12 +43,12 @@ class PointerType(SlangType):
 
     @cached_property
     def target_type(self) -> SlangType:
-        """What it points to."""
+        """The type that the pointer points to; the unknown type if it cannot be found."""
         return self.program.find_type_by_name(self.told["to"]) or self.program.unknown
 
     @property
     def slang_scalar_type(self) -> Any:
-        """An address is a number of 64 bits."""
+        """The scalar type of an address, which has 64 bits."""
         return ScalarType_.uint64
 
     @property
@@ -67,18 +67,18 @@ class ResourceType(SlangType):
 
     @property
     def writable(self) -> bool:
-        """Whether it can be written."""
+        """True if the resource is writable."""
         return self.name.startswith(("RW", "RasterizerOrdered"))
 
     @property
     def resource_access(self) -> Any:
-        """What a program does with it."""
+        """The access of a program to the resource."""
         access = TypeReflection.ResourceAccess
         return access.read_write if self.writable else access.read
 
     @property
     def resource_shape(self) -> Any:
-        """What kind of buffer or texture it is."""
+        """The kind of buffer or texture."""
         words = {"1D": "_1d", "2D": "_2d", "3D": "_3d", "Cube": "_cube"}
         name = self.name.removeprefix("RW")
         if not name.startswith("Texture"):
@@ -89,7 +89,7 @@ class ResourceType(SlangType):
 
 
 class StructuredBufferType(ResourceType):
-    """Elements in a buffer."""
+    """A buffer of elements of one type."""
 
     @cached_property
     def element_type(self) -> SlangType:
@@ -101,7 +101,7 @@ class StructuredBufferType(ResourceType):
 
 
 class ByteAddressBufferType(ResourceType):
-    """Bytes in a buffer."""
+    """A buffer of raw bytes."""
 
     @property
     def element_type(self) -> SlangType:
@@ -109,7 +109,7 @@ class ByteAddressBufferType(ResourceType):
 
 
 class TextureType(ResourceType):
-    """Texels."""
+    """A texture."""
 
     @cached_property
     def element_type(self) -> SlangType:
@@ -118,7 +118,7 @@ class TextureType(ResourceType):
 
     @property
     def texture_dims(self) -> int:
-        """The dimensions of an index, that of the slice among them."""
+        """The number of coordinates of a texel index, including the array slice."""
         base = self.name
         n = next((n for n in (1, 2, 3) if f"{n}D" in base), 3)
         return n + ("Array" in base)
@@ -129,11 +129,11 @@ class TextureType(ResourceType):
 
     @property
     def usage(self) -> TextureUsage:
-        """What a texture has to be for."""
+        """The usage that a bound texture must have."""
         return TextureUsage.unordered_access if self.writable else TextureUsage.shader_resource
 
 
-# The module's tensors: whether a program reads and writes them, and whether they carry gradients.
+# Tensor types by name: whether they are readable, whether they are writable, and whether they carry gradients.
 TENSORS: dict[str, tuple[bool, bool, bool]] = {
     "ITensor": (True, False, False),
     "IWTensor": (False, True, False),
@@ -155,7 +155,7 @@ TENSORS: dict[str, tuple[bool, bool, bool]] = {
 
 
 class ITensorType(SlangType):
-    """A tensor that a function takes as a whole."""
+    """A tensor parameter, which takes a tensor as a whole."""
 
     kind = Kind.struct
 
@@ -174,7 +174,7 @@ class ITensorType(SlangType):
 
     @property
     def dims(self) -> int:
-        """The number of dimensions; 0 if that is generic."""
+        """The number of dimensions; 0 if it is generic."""
         return self.told["args"][1] or 0
 
     @property
@@ -187,17 +187,17 @@ class ITensorType(SlangType):
 
     @property
     def is_interface(self) -> bool:
-        """Whether it stands for all tensors that conform."""
+        """True if the type is an interface of tensors."""
         return self.base.startswith("I") and self.told["kind"] == "interface"
 
     @property
     def has_grad_in(self) -> bool:
-        """Whether gradients are read."""
+        """True if the tensor has an input gradient, which the derivative reads."""
         return self.has_grads and self.writable
 
     @property
     def has_grad_out(self) -> bool:
-        """Whether gradients are written."""
+        """True if the tensor has an output gradient, which the derivative writes."""
         return self.has_grads and self.readable
 
     @property
@@ -206,7 +206,7 @@ class ITensorType(SlangType):
 
 
 class TensorViewType(SlangType):
-    """A tensor without its number of dimensions."""
+    """A tensor whose number of dimensions is not part of its type."""
 
     @cached_property
     def dtype(self) -> Any:
@@ -218,17 +218,17 @@ class TensorViewType(SlangType):
 
 
 class DiffTensorViewType(TensorViewType):
-    """A tensor with its gradient, without its number of dimensions."""
+    """A tensor with its gradient, whose number of dimensions is not part of its type."""
 
 
 class InterfaceParameterType(UnknownType, InterfaceType):
-    """A parameter that takes a value of any type that conforms: each call says which."""
+    """A parameter of type `some I`: each call determines the conforming type."""
 
     kind = Kind.interface
 
 
 def class_of(told: Mapping[str, Any]) -> type[SlangType]:
-    """The class of a described type."""
+    """Return the class for a type description."""
     kind = told["kind"]
     if kind == "generic" and told.get("parameter", "").startswith("some "):
         return InterfaceParameterType

@@ -1,4 +1,4 @@
-"""Modules and structs: what their functions and types are attributes of."""
+"""Modules and structs, which expose functions and types as attributes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._types import SlangType
 
 
 class Struct:
-    """A struct, or any other type of a program."""
+    """A struct or other type of a module, with its methods and nested types as attributes."""
 
     def __init__(self, module: Module, slang_struct: SlangType, options: Optional[Mapping[str, Any]] = None) -> None:
         self._module = module
@@ -23,41 +23,41 @@ class Struct:
 
     @property
     def module(self) -> Module:
-        """The module that it was looked for in."""
+        """The module of the struct."""
         return self._module
 
     @property
     def struct(self) -> SlangType:
-        """The type."""
+        """The reflected type."""
         return self._struct
 
     type = type_reflection = struct
 
     @property
     def program(self) -> SlangProgramLayout:
-        """The program that it belongs to."""
+        """The program layout of the type."""
         return self.struct.program
 
     layout = program
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name without generic arguments."""
         return self.struct.name
 
     @property
     def full_name(self) -> str:
-        """Its name with arguments."""
+        """The name with generic arguments."""
         return self.struct.full_name
 
     @property
     def element_type(self) -> Optional[Struct]:
-        """The type of an element."""
+        """The element type, or None if the type has no elements."""
         return self._of(self.struct.element_type)
 
     @property
     def derivative(self) -> Optional[Struct]:
-        """The type of its differential."""
+        """The differential type, or None if the type is not differentiable."""
         return self._of(self.struct.derivative)
 
     def _of(self, found: Optional[SlangType]) -> Optional[Struct]:
@@ -65,12 +65,12 @@ class Struct:
 
     @property
     def fields(self) -> Any:
-        """Fields by name."""
+        """The fields by name."""
         return self.struct.fields
 
     @property
     def differentiable(self) -> bool:
-        """Whether there is a differential."""
+        """True if the type has a differential."""
         return self.struct.differentiable
 
     @property
@@ -80,12 +80,12 @@ class Struct:
 
     @property
     def shape(self) -> Any:
-        """Lengths of the dimensions of a value."""
+        """The shape of a value."""
         return self.struct.shape
 
     @property
     def uniform_layout(self) -> Any:
-        """Where its parts lie."""
+        """The memory layout of the type."""
         return self.struct.uniform_layout
 
     buffer_layout = uniform_layout
@@ -97,51 +97,51 @@ class Struct:
 
     @property
     def told(self) -> Mapping[str, Any]:
-        """What the compiler says of it."""
+        """The compiler's description of the type."""
         return self.struct.told
 
     @property
     def slangpy_signature(self) -> str:
-        """What tells it from others."""
+        """The signature that identifies the type."""
         return self.struct.slangpy_signature
 
     @property
     def has_bytes(self) -> bool:
-        """Whether a value is numbers alone."""
+        """True if values have a fixed representation in bytes."""
         return self.struct.has_bytes
 
     @property
     def dtype(self) -> Any:
-        """How NumPy has a value in memory."""
+        """The NumPy dtype of a value."""
         return self.struct.dtype
 
     @property
     def session(self) -> Any:
-        """The session of its module."""
+        """The session of the module."""
         return self.module.device_module.session
 
     @property
     def device(self) -> Device:
-        """The device."""
+        """The device of the module."""
         return self.module.device
 
     @property
     def device_module(self) -> SlangModule:
-        """Its module."""
+        """The underlying device module."""
         return self.module.device_module
 
     @property
     def vector_type_name(self) -> str:
-        """Its name."""
+        """The name with generic arguments."""
         return self.struct.full_name
 
     @property
     def is_generic(self) -> bool:
-        """Whether it depends on a generic parameter."""
+        """True if the type depends on a generic parameter."""
         return self.struct.is_generic
 
     def try_get_child(self, name: str) -> Any:
-        """The type or method of that name, or None."""
+        """Return the nested type or method with the given name, or None."""
         if name not in self._children:
             layout = self.module.layout
             inner = layout.find_type_by_name(f"{self.full_name}::{name}") if name.isidentifier() else None
@@ -167,15 +167,15 @@ class Struct:
         return self.__getattr__(name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Makes values of the type."""
+        """Call the constructor of the type."""
         return self.__getattr__("__init")(*args, **kwargs)
 
     def as_func(self) -> Function:
-        """It is no function."""
+        """Raise ValueError: a struct is not a function."""
         raise ValueError("Cannot convert a struct to a function")
 
     def as_struct(self) -> Struct:
-        """Itself."""
+        """Return the struct itself."""
         return self
 
     def __repr__(self) -> str:
@@ -183,7 +183,7 @@ class Struct:
 
 
 class Module:
-    """A module of functions and types, which are attributes or items."""
+    """A module, with its functions and types as attributes and items."""
 
     def __init__(
         self,
@@ -208,37 +208,37 @@ class Module:
     def load_from_source(
         device: Device, name: str, source: str, options: Optional[Mapping[str, Any]] = None, link: Sequence[Any] = ()
     ) -> Module:
-        """A module of a text."""
+        """Create a module from source text."""
         return Module(device.load_module_from_source(name, source), options, link)
 
     @staticmethod
     def load_from_file(
         device: Device, path: str, options: Optional[Mapping[str, Any]] = None, link: Sequence[Any] = ()
     ) -> Module:
-        """A module of a file."""
+        """Create a module from a source file."""
         return Module(device.load_module(path), options, link)
 
     @staticmethod
     def load_from_module(
         device: Device, module: SlangModule, options: Optional[Mapping[str, Any]] = None, link: Sequence[Any] = ()
     ) -> Module:
-        """A module of one that the device has."""
+        """Create a module from a loaded device module."""
         return Module(module, options, link)
 
     @property
     def device_module(self) -> SlangModule:
-        """What the device has loaded."""
+        """The underlying device module."""
         return self._device_module
 
     @property
     def layout(self) -> SlangProgramLayout:
-        """Its types and functions."""
+        """The types and functions of the module."""
         return self._layout
 
     def on_hot_reload(
         self, device_module: Optional[SlangModule] = None, layout: Optional[SlangProgramLayout] = None
     ) -> None:
-        """Takes what the module is now, or another one: functions and types stay the objects that they are."""
+        """Switch to a reloaded device module or layout and update existing functions and types in place."""
         if device_module is not None:
             self._device_module = device_module
         if layout is not None:
@@ -246,45 +246,45 @@ class Module:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the module."""
         return self.device_module.name
 
     @property
     def session(self) -> Any:
-        """Its session."""
+        """The session of the module."""
         return self.device_module.session
 
     @property
     def device(self) -> Device:
-        """The device."""
+        """The device of the module."""
         return self.device_module.session.device
 
     def find_struct(self, name: str) -> Optional[Struct]:
-        """The type of that name, or None."""
+        """Return the type with the given name, or None."""
         found = self.layout.find_type_by_name(name)
         return None if found is None else Struct(self, found, self.options)
 
     def require_struct(self, name: str) -> Struct:
-        """The type of that name."""
+        """Return the type with the given name. Raise ValueError if there is none."""
         found = self.find_struct(name)
         if found is None:
             raise ValueError(f"Could not find struct '{name}'")
         return found
 
     def find_function(self, name: str) -> Optional[Function]:
-        """The function of that name, or None."""
+        """Return the function with the given name, or None."""
         found = self.layout.find_function_by_name(name)
         return None if found is None else Function(self, found, None, self.options)
 
     def require_function(self, name: str) -> Function:
-        """The function of that name."""
+        """Return the function with the given name. Raise ValueError if there is none."""
         found = self.find_function(name)
         if found is None:
             raise ValueError(f"Could not find function '{name}'")
         return found
 
     def find_function_in_struct(self, struct: Union[Struct, str], name: str) -> Any:
-        """The method of a type, or None."""
+        """Return the method of a type, or None."""
         of = self.find_struct(struct) if isinstance(struct, str) else struct
         child = None if of is None else of.try_get_child(name)
         return None if child is None else child.as_func()
@@ -307,5 +307,5 @@ class Module:
         return f"Module(name='{self.name}', linked_modules={len(self.link)})"
 
 
-# What slangpy's module is derived from.
+# The base class of modules in slangpy.
 BaseModule = Module

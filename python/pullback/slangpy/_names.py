@@ -1,4 +1,4 @@
-"""Names that programs for slangpy take from its inner modules."""
+"""Names that programs import from slangpy's internal modules."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from ._shape import Shape
 from ._torch_calls import TorchPair as NativeTorchTensorDiffPair
 from ._types import ArrayType, MatrixType, ScalarType, SlangType, VectorType
 
-# Where slangpy has its modules; here `import slangpy` needs no file.
+# The folder of slangpy's own modules; here `import slangpy` needs no file.
 SLANG_PATH = Path(__file__).parent / "slang"
 MAX_DISPATCH_THREAD_GROUPS_X = 65535
 TShapeOrTuple = Union[Shape, tuple[int, ...]]
 
 
 class SignatureBuilder:
-    """Collects what tells values apart."""
+    """A builder of the signature of a value."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
 
     def add(self, value: str) -> None:
-        """Adds a part."""
+        """Append a part."""
         self._parts.append(value)
 
     @property
     def str(self) -> str:
-        """All parts."""
+        """The signature as a string."""
         return "".join(self._parts)
 
     @property
     def bytes(self) -> bytes:
-        """All parts."""
+        """The signature as bytes."""
         return self.str.encode()
 
 
 class NativeCallDataCache:
-    """Tells values apart."""
+    """The cache that slangpy keeps by signature; here it computes signatures only."""
 
     def get_value_signature(self, builder: SignatureBuilder, value: Any) -> None:
-        """Adds what tells a value from those of other types."""
+        """Append the signature of a value, which values of different types do not share."""
         builder.add(f"{type(value).__module__}.{type(value).__qualname__}\n")
         own = getattr(value, "slangpy_signature", None)
         shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
@@ -53,60 +53,60 @@ class NativeCallDataCache:
 
 
 class NativeCallRuntimeOptions:
-    """What a run is told beside its arguments."""
+    """Options of a call besides its arguments."""
 
     def __init__(self) -> None:
         self.uniforms: list[Any] = []
 
 
 def unpack_args(*args: Any) -> tuple[list[Any], bool]:
-    """Arguments as they are passed, and whether any has `get_this`."""
+    """Return the unpacked arguments, and True if any of them has `get_this`."""
     found = [unpack_arg(a) for a in args]
     return found, any(a is not b for a, b in zip(args, found))
 
 
 def unpack_kwargs(**kwargs: Any) -> tuple[dict[str, Any], bool]:
-    """Arguments by name as they are passed, and whether any has `get_this`."""
+    """Return the unpacked keyword arguments, and True if any of them has `get_this`."""
     found = {name: unpack_arg(a) for name, a in kwargs.items()}
     return found, any(kwargs[name] is not found[name] for name in kwargs)
 
 
 def is_nested_array(of: SlangType) -> bool:
-    """Whether a type is numbers, vectors or matrices, or arrays of these."""
+    """Return True if a type is a scalar, vector or matrix, or a nested array of these."""
     while isinstance(of, ArrayType):
         of = of.element_type
     return isinstance(of, (ScalarType, VectorType, MatrixType))
 
 
 def find_type_layout_for_buffer(layout: Any, name: Any) -> Any:
-    """Where the parts of a type lie in a buffer."""
+    """Return the buffer layout of a type, given by name or as a type."""
     if isinstance(name, str):
         return layout.require_type_by_name(name).buffer_layout
     return name.buffer_layout
 
 
 class NativeMarshall(Marshall):
-    """How values of a type are passed."""
+    """The base class of marshalls in slangpy."""
 
 
 class NativeValueMarshall(Marshall):
-    """How values of a type are passed."""
+    """The base class of value marshalls in slangpy."""
 
 
 class BoundVariableRuntime:
-    """An argument of a run."""
+    """A bound argument of a call."""
 
 
 class CodeGenBlock:
-    """Lines of a kernel."""
+    """A block of lines of a kernel."""
 
 
 class CodeGen:
-    """A kernel."""
+    """The code of a kernel."""
 
 
 def parse_generic_signature(text: str) -> tuple[str, list[str]]:
-    """The name and the arguments of `name<a, b>`."""
+    """Return the name and the arguments of `name<a, b>`."""
     name, bracket, rest = text.partition("<")
     if not bracket:
         return text, []

@@ -1,4 +1,4 @@
-"""Reflection of a module as its text declares it: declarations in order, global variables, attributes."""
+"""Reflection of a module's source text: declarations in order, global variables and attributes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _WORDS = {
 
 
 class Attribute:
-    """An attribute that the program declares: a struct whose name ends in `Attribute`."""
+    """A user-defined attribute, declared in the program as a struct whose name ends in `Attribute`."""
 
     def __init__(self, layout: ProgramLayout, name: str, of: SlangType, args: list[str]) -> None:
         self.layout = layout
@@ -42,11 +42,11 @@ class Attribute:
 
     @property
     def argument_count(self) -> int:
-        """How many arguments are given."""
+        """The number of arguments."""
         return len(self._args)
 
     def argument_type(self, index: int) -> SlangType:
-        """The type of the field that the argument is for."""
+        """Return the type of the field that the argument initializes."""
         return self._types[index]
 
     def _value(self, index: int, *kinds: type) -> Any:
@@ -57,23 +57,23 @@ class Attribute:
         return value if isinstance(value, kinds) else None
 
     def argument_value_string(self, index: int) -> Optional[str]:
-        """The argument, if it is a text."""
+        """Return the argument if it is a string, otherwise None."""
         found: Optional[str] = self._value(index, str)
         return found
 
     def argument_value_int(self, index: int) -> Optional[int]:
-        """The argument, if it is an integer."""
+        """Return the argument if it is an integer, otherwise None."""
         found: Optional[int] = self._value(index, int)
         return found
 
     def argument_value_float(self, index: int) -> Optional[float]:
-        """The argument, if it is a number."""
+        """Return the argument as a float if it is a number, otherwise None."""
         found = self._value(index, int, float)
         return None if found is None else float(found)
 
 
 class GlobalsType(StructType):
-    """The global variables of a program that are bound when it runs, as one struct."""
+    """The global variables that a launch binds, as one struct."""
 
     def __init__(self, layout: ProgramLayout, variables: list[SlangField]) -> None:
         super().__init__(layout, {"kind": "struct", "name": "", "args": [], "fields": []})
@@ -85,7 +85,7 @@ class GlobalsType(StructType):
 
 
 class GlobalsLayout(TypeLayout):
-    """The buffer with the global variables."""
+    """The layout of the buffer of global variables."""
 
     @property
     def element_type_layout(self) -> TypeLayout:
@@ -93,7 +93,7 @@ class GlobalsLayout(TypeLayout):
 
 
 class ProgramLayout(SlangProgramLayout):
-    """What a module declares. It is of no use any more when the module has been read again."""
+    """The reflection of a module. It becomes invalid when the module is reloaded."""
 
     def __init__(self, module: SlangModule) -> None:
         super().__init__(module.program)
@@ -103,11 +103,11 @@ class ProgramLayout(SlangProgramLayout):
 
     @property
     def is_valid(self) -> bool:
-        """Whether the module is still the one that was asked."""
+        """True if the module has not been reloaded."""
         return self._is_valid
 
     def invalidate(self) -> None:
-        """Makes what was reflected unusable: the module has been read again."""
+        """Mark the layout as invalid because the module has been reloaded."""
         self._is_valid = False
 
     def require_valid(self) -> None:
@@ -126,18 +126,18 @@ class ProgramLayout(SlangProgramLayout):
 
     @cached_property
     def declared(self) -> list[Declared]:
-        """The declarations of its text."""
-        # Behind the function is what other modules that it is linked with declare.
+        """The declarations of the module's text."""
+        # Declarations after the helper function belong to linked modules.
         return list(itertools.takewhile(lambda one: one.name != TYPE_OF, self.files[0]))
 
     @cached_property
     def files(self) -> list[list[Declared]]:
-        """The declarations of its text and of those that it imports."""
+        """The declarations of each file: the module's text and the modules that it imports."""
         return declarations(self.module.program)
 
     @cached_property
     def declaration(self) -> DeclReflection:
-        """The module itself as a declaration."""
+        """The declaration of the module itself."""
         return DeclReflection(self, Declared("module", self.module.name, members=self.declared), None, ())
 
     @cached_property
@@ -148,20 +148,20 @@ class ProgramLayout(SlangProgramLayout):
 
     @property
     def globals_type_layout(self) -> TypeLayout:
-        """Where global variables lie."""
+        """The layout of the global variables."""
         return GlobalsLayout(self._globals)
 
     @property
     def parameters(self) -> list[VariableLayout]:
-        """Global variables."""
+        """The global variables with their layouts."""
         return TypeLayout(self._globals).fields
 
     def is_sub_type(self, of: SlangType, base: SlangType) -> bool:
-        """Whether a type is another one, or conforms to that interface."""
+        """Return True if a type equals `base` or conforms to the interface `base`."""
         return of == base or self.module.conforms(of, base)
 
     def attributes_of(self, of: Any) -> list[Attribute]:
-        """The attributes of a type or function that are declared in the program."""
+        """Return the user-defined attributes of a type or function."""
         if id(of) not in self._attributes:
             self._attributes[id(of)] = self._found_attributes(of)
         return self._attributes[id(of)]
@@ -176,7 +176,7 @@ class ProgramLayout(SlangProgramLayout):
         return found
 
     def declared_of(self, of: Any) -> Optional[Declared]:
-        """How the text declares a type or function, or None if it does not."""
+        """Return the declaration of a type or function in the source text, or None if there is none."""
         if isinstance(of, SlangType):
             return next(iter(declared_at(self.declared, _path(of.full_name))), None)
         name = "$init" if of.is_constructor else of.base_name
@@ -195,7 +195,7 @@ def _path(name: str) -> list[str]:
 
 
 class _Listed(dict[str, SlangField]):
-    """Fields in their order, which are found by name as well."""
+    """Fields in declaration order, accessible by name, index or slice."""
 
     def __getitem__(self, key: Any) -> Any:
         return list(self.values())[key] if isinstance(key, (int, slice)) else super().__getitem__(key)
@@ -205,10 +205,10 @@ class _Listed(dict[str, SlangField]):
 
 
 class DeclReflection:
-    """A declaration of a module, with those inside."""
+    """A declaration of a module, with the declarations nested in it."""
 
     class Kind(enum.Enum):
-        """What is declared."""
+        """The kind of a declaration."""
 
         unsupported = 0
         struct = 1
@@ -229,22 +229,22 @@ class DeclReflection:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The declared name."""
         return self.declared.name
 
     @property
     def kind(self) -> DeclReflection.Kind:
-        """What it declares."""
+        """The kind of the declaration."""
         return DeclReflection.Kind[self.declared.kind]
 
     @property
     def parent(self) -> Optional[DeclReflection]:
-        """The declaration that it is in."""
+        """The enclosing declaration, or None for the module."""
         return None if self._parent is None else self._parent()
 
     @cached_property
     def children(self) -> list[DeclReflection]:
-        """The declarations inside: members of a type, parameters of a function."""
+        """The nested declarations: members of a type, parameters of a function."""
         inside = self.declared.members
         if self.declared.kind == "func" and (function := self.as_function()) is not None:
             inside = [Declared("variable", p.name) for p in function.parameters]
@@ -257,23 +257,23 @@ class DeclReflection:
         return self.children[index]
 
     def children_of_kind(self, kind: DeclReflection.Kind) -> list[DeclReflection]:
-        """The declarations of a kind inside."""
+        """Return the nested declarations of a kind."""
         return [child for child in self.children if child.kind == kind]
 
     def find_children_of_kind(self, kind: DeclReflection.Kind, child_name: str) -> list[DeclReflection]:
-        """The declarations of a kind with that name."""
+        """Return the nested declarations of a kind with the given name."""
         return [child for child in self.children_of_kind(kind) if child.name == child_name]
 
     def find_first_child_of_kind(self, kind: DeclReflection.Kind, child_name: str) -> Optional[DeclReflection]:
-        """The first declaration of a kind with that name, or None."""
+        """Return the first nested declaration of a kind with the given name, or None."""
         return next(iter(self.find_children_of_kind(kind, child_name)), None)
 
     def as_type(self) -> Optional[SlangType]:
-        """The type, if it declares one."""
+        """Return the declared type, or None if the declaration is not a type."""
         return self._layout.find_type_by_name(".".join(self._path)) if self._path else None
 
     def as_function(self) -> Optional[SlangFunction]:
-        """The function, if it declares one."""
+        """Return the declared function, or None if the declaration is not a function."""
         if self.declared.kind not in ("func", "generic"):
             return None
         of = self._layout.find_type_by_name(".".join(self._path[:-1])) if len(self._path) > 1 else None
@@ -283,7 +283,7 @@ class DeclReflection:
         return next((f for f in made if self._layout.declared_of(f) is self.declared), None)
 
     def as_variable(self) -> Any:
-        """The variable, field or parameter, if it declares one."""
+        """Return the declared variable, field or parameter, or None if the declaration is none of these."""
         parent = self.parent
         if self.declared.kind != "variable":
             return None
@@ -302,5 +302,5 @@ class DeclReflection:
 
 
 def modifiers_of(declared: Declared) -> set[ModifierID]:
-    """The modifiers of a declaration."""
+    """Return the modifiers of a declaration."""
     return {_WORDS[word] for word in declared.modifiers}

@@ -1,4 +1,4 @@
-"""Which function a call means, and which types its arguments are passed as."""
+"""Overload resolution: the function that a call resolves to, and the types of its arguments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ResolveException(Exception):
-    """No function takes these arguments."""
+    """No function accepts the arguments."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -21,19 +21,19 @@ class ResolveException(Exception):
 
 
 class ResolutionDiagnostic:
-    """Why functions were not taken."""
+    """The reasons for which candidate functions were rejected."""
 
     def __init__(self) -> None:
         self.summary_lines: list[str] = []
         self.detail_lines: list[str] = []
 
     def summary(self, txt: str) -> None:
-        """Adds what matters."""
+        """Add a line to the summary and to the details."""
         self.summary_lines.append(txt)
         self.detail_lines.append(txt)
 
     def detail(self, txt: str) -> None:
-        """Adds what may help."""
+        """Add a line to the details only."""
         self.detail_lines.append(txt)
 
     def __str__(self) -> str:
@@ -41,7 +41,7 @@ class ResolutionDiagnostic:
 
 
 class ResolvedParam:
-    """A parameter, with the type that its argument is passed as."""
+    """A parameter with the resolved type of its argument."""
 
     def __init__(self, source_param: SlangParameter, of: SlangType) -> None:
         self.source_param = source_param
@@ -49,17 +49,17 @@ class ResolvedParam:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the parameter."""
         return self.source_param.name
 
     @property
     def modifiers(self) -> set[ModifierID]:
-        """The words before it."""
+        """The modifiers of the parameter."""
         return self.source_param.modifiers
 
 
 class ResolveResult:
-    """The function that a call means, with types of arguments."""
+    """The function that a call resolves to, with the types of its arguments."""
 
     def __init__(self, function: SlangFunction, types: list[SlangType], kwargs: dict[str, SlangType]) -> None:
         self.function = function
@@ -75,7 +75,7 @@ def _placed(
     why: ResolutionDiagnostic,
     this_type: Optional[SlangType],
 ) -> Optional[list[BoundVariable]]:
-    """The arguments in the order of parameters, or None if they do not go there."""
+    """Return the arguments in parameter order, or None if they do not match the parameters."""
     params = function.parameters
     args = list(call.args)
     has_this = this_type is not None and not function.static and not function.is_constructor
@@ -115,7 +115,7 @@ def _placed(
         if given is None and not param.has_default:
             why.summary(f"  Parameter '{param.name}' not specified.")
             return None
-    # Those with defaults are the last.
+    # Parameters without an argument have defaults and come last.
     return placed
 
 
@@ -172,7 +172,7 @@ def _resolve_one(
 
 
 def _is_exact(function: SlangFunction, result: ResolveResult, call: BoundCall) -> bool:
-    """Whether arguments by position are passed as what they are, to parameters of that type."""
+    """Return True if the positional arguments have exactly the parameter types."""
     if len(call.args) < len(result.args):
         return False
     for var, passed, param in zip(call.args, result.args, function.parameters):
@@ -189,26 +189,26 @@ def resolve_function(
     diagnostics: ResolutionDiagnostic,
     this_type: Optional[SlangType] = None,
 ) -> Optional[ResolveResult]:
-    """The one function that takes the arguments, or None."""
+    """Return the only function that accepts the arguments, or None if there is none or the call is ambiguous."""
     found: list[tuple[SlangFunction, ResolveResult]] = []
     for candidate in function.overloads or [function]:
         result = _resolve_one(bind_context, candidate, bindings, diagnostics, this_type)
         if result is not None:
             found.append((candidate, result))
     if len(found) > 1:
-        # Numbers of Python's fit every number: those that fit as they are come first.
+        # A Python number fits every scalar type: prefer candidates that match exactly.
         found = [pair for pair in found if _is_exact(*pair, bindings)] or found
     if len(found) != 1:
         diagnostics.summary("Unable to resolve function.")
         return None
     if function.overloads:
-        # Others have left their numbers of parameters.
+        # Resolving the other overloads has overwritten the parameter indices.
         _placed(bind_context, found[0][0], bindings, ResolutionDiagnostic(), this_type)
     return found[0][1]
 
 
 def bind(call: BoundCall, result: ResolveResult) -> None:
-    """Binds arguments to the parameters that they were found to be for."""
+    """Bind the arguments to their resolved parameters."""
     function = result.function
     call.slang = function
     this = {ModifierID.inout if function.mutating else ModifierID.inn}

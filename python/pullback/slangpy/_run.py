@@ -1,4 +1,4 @@
-"""One run of a call: the memory that its kernel gets."""
+"""One launch of a kernel: its arguments and bound memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def args_dtype(w: Writer) -> Any:
-    """How NumPy has the struct of a kernel's values."""
+    """Return the NumPy dtype of the struct of a kernel's arguments."""
     parts: list[tuple[str, Any]] = [("count", np.dtype("uint32"))]
     if w.dims:
         parts.append(("sizes", np.dtype(("int32", (w.dims,)))))
@@ -33,7 +33,7 @@ def args_dtype(w: Writer) -> Any:
 
 
 class Run:
-    """Values, and memory by the name of a kernel's parameter."""
+    """The arguments of a launch, and memory by parameter name."""
 
     def __init__(
         self, w: Writer, dtype: Any, device: Any, call_shape: tuple[int, ...], threads: Optional[int] = None
@@ -43,9 +43,9 @@ class Run:
         self.args = np.zeros(1, dtype)
         self.bound: dict[str, Any] = {}
         self._writer = w
-        # Copies of arrays, by the number of the argument.
+        # Copies of arrays, by argument number.
         self.copies: dict[int, Any] = {}
-        # What is to be done when the kernel has run.
+        # Callbacks to run after the launch.
         self.after: list[Any] = []
         self._types = {name: of for name, _, of in w.fields}
         self._params = {name: of for of, name in w.params}
@@ -58,7 +58,7 @@ class Run:
             self.args["sizes"][0] = call_shape
 
     def group(self, groups: Any) -> None:
-        """Has as many threads as groups of calls, of which the last may be incomplete."""
+        """Pad the thread count so that the call consists of whole groups of calls."""
         count = groups.size
         for n, size in zip(self.call_shape, groups.shape):
             count *= -(-n // size)
@@ -66,31 +66,31 @@ class Run:
         self.args["count"] = count
 
     def write(self, var: BoundVariable, value: Any) -> None:
-        """Gives the kernel a value."""
+        """Write a value to the arguments."""
         name = f"v{var.number}"
         of = self._types.get(name)
-        # A value that the kernel does not use has no place.
+        # A value that the kernel does not use has no field.
         if isinstance(of, SlangType):
             self.args[name][0] = converted(of, value)
 
     def number(self, var: BoundVariable, name: str, value: Any) -> None:
-        """Gives the kernel an integer or a float."""
+        """Write an int or a float to the arguments."""
         key = f"{name}{var.number}"
         if key in self._types:
             self.args[key] = value
 
     def numbers(self, var: BoundVariable, name: str, values: Sequence[int]) -> None:
-        """Gives the kernel integers."""
+        """Write a sequence of ints to the arguments."""
         key = f"{name}{var.number}"
         if key in self._types and len(values):
             self.args[key][0] = values
 
     def buffers_of(self, number: int, which: str) -> set[str]:
-        """The parameters that a part of an argument is bound to."""
+        """Return the names of the buffer parameters to which a part of an argument is bound."""
         return self._writer.buffers_of(number, which)
 
     def buffer(self, name: str, memory: Any, step: int) -> None:
-        """Binds bytes to a buffer of elements of so many bytes."""
+        """Bind bytes to a buffer parameter with elements of `step` bytes."""
         if name in self._params:
             step = max(step, 1)
             whole = memory[: memory.size // step * step]
@@ -99,27 +99,27 @@ class Run:
             self.bound[name] = whole.view(np.dtype((np.void, step)))
 
     def value(self, name: str, value: Any) -> None:
-        """Binds a value to a parameter."""
+        """Bind a value to a parameter."""
         self.bound[name] = value
 
     def globals(self, values: Any, kernel: Any) -> None:
-        """Binds global variables."""
+        """Bind values to the global variables."""
         self.bound.update(bound_globals(values, kernel, self.after))
 
     def hold(self, key: str, of: SlangType, value: Any) -> None:
-        """Makes memory for one value, which the kernel may write."""
+        """Allocate memory for one value that the kernel may write."""
         cell = np.zeros(1, np.dtype([("v", of.dtype)]))
         if value is not None:
             cell["v"][0] = converted(of, value)
         self.bound[f"__{key}"] = cell.view(np.dtype((np.void, cell.dtype.itemsize)))
 
     def held(self, key: str, of: SlangType) -> Any:
-        """The value in such memory."""
+        """Return the value in memory allocated by `hold`."""
         cell = self.bound[f"__{key}"].view(np.dtype([("v", of.dtype)]))
         return read(cell["v"][0], of)
 
     def launch(self, kernel: Any, group: int) -> str:
-        """Runs the kernel. What is only read and shares memory with what is written is what it was before."""
+        """Launch the kernel and return its printed text. Inputs that overlap an output are copied first."""
         if not self.count:
             return ""
         places = {name: writable for name, _, _, _, _, writable in kernel.places}
@@ -143,7 +143,7 @@ class Run:
 
 
 def bound_globals(values: Mapping[str, Any], kernel: Any, after: list[Any]) -> dict[str, Any]:
-    """What is bound to a kernel's global variables, of which structs may be dicts."""
+    """Return the values to bind to a kernel's global variables; structs may be dicts."""
     places = {place[0]: place for place in kernel.places}
     found: dict[str, Any] = {}
 
@@ -162,7 +162,7 @@ def bound_globals(values: Mapping[str, Any], kernel: Any, after: list[Any]) -> d
 
 
 def plain(value: Any, place: Any, after: list[Any]) -> Any:
-    """A value as the core binds it to a place: memory where it is, anything else as numbers."""
+    """Return a value in the form that the core binds: memory without a copy, anything else as plain numbers."""
     _, role, _, _, step, _ = place
     if hasattr(value, "get_this"):
         value = value.get_this()

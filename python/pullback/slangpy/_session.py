@@ -1,4 +1,4 @@
-"""Sessions and modules: texts, read with options, that kernels are compiled from."""
+"""Sessions and modules: source text, compiled with options, that provides kernels."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from ._types import SlangType
 if TYPE_CHECKING:
     from ._device import Device
 
-# Words that a module declares and another one defines when they are linked.
+# Exported structs and constants, which define `extern` declarations of other modules when linked.
 _EXPORT = re.compile(r"\bexport\s+(?:public\s+)?(?:static\s+const\s+[\w<>,\s]+?|struct)\s+(\w+)\s*(?=[:=])")
 
 
 class SlangCompileError(RuntimeError):
-    """A program is wrong."""
+    """An error in the source text of a program."""
 
 
 class _Options:
-    """Named values, given as a dict, by name, or as another one of these."""
+    """Named options, given as a dict, as keyword arguments or as an instance of this class."""
 
     _defaults: dict[str, Any] = {}
 
@@ -49,7 +49,7 @@ class _Options:
 
 
 class SlangCompilerOptions(_Options):
-    """How programs are compiled."""
+    """Compiler options of a session."""
 
     include_paths: list[Any]
     defines: dict[str, str]
@@ -74,7 +74,7 @@ class SlangCompilerOptions(_Options):
 
 
 class SlangLinkOptions(_Options):
-    """How programs are linked."""
+    """Linker options of a program."""
 
     _defaults = {
         "floating_point_mode": None,
@@ -87,14 +87,14 @@ class SlangLinkOptions(_Options):
 
 
 class SlangSessionDesc:
-    """How a session was made."""
+    """The description of a session."""
 
     def __init__(self, options: SlangCompilerOptions) -> None:
         self.compiler_options = options
 
 
 class SlangSession:
-    """Modules with the same options."""
+    """A set of modules that share compiler options."""
 
     def __init__(self, device: Device, options: SlangCompilerOptions) -> None:
         self.device = device
@@ -103,7 +103,7 @@ class SlangSession:
         self._modules: dict[str, SlangModule] = {}
 
     def load_module(self, module_name: str) -> SlangModule:
-        """A file, looked for in the folders of the options."""
+        """Load a module from a file, searched for in the include paths of the options."""
         found = self._modules.get(module_name)
         if found is None:
             if module_name == "slangpy":
@@ -127,7 +127,7 @@ class SlangSession:
     def load_module_from_source(
         self, module_name: str, source: str, path: Optional[Union[str, os.PathLike[str]]] = None
     ) -> SlangModule:
-        """A text. Its imports are looked for in the folders of the options."""
+        """Load a module from source text. Its imports are searched for in the include paths of the options."""
         place = os.fspath(path) if path is not None else f"{module_name}.slang"
         found = self._modules.get(module_name)
         if found is None:
@@ -137,14 +137,14 @@ class SlangSession:
         return found
 
     def reload(self) -> None:
-        """Reads the files of modules again."""
+        """Reload the files of all modules."""
         for module in self._modules.values():
             module.reload()
 
     def compose_modules(
         self, name: str, modules: Sequence[SlangModule], type_conformances: Sequence[TypeConformance] = ()
     ) -> SlangModule:
-        """Several modules as one."""
+        """Compose several modules into one."""
         main = [m for m in modules if m.name != "slangpy"] or list(modules)
         parts = [part for module in main for part in (module, *module.linked)]
         unique = list({part.source: part for part in reversed(parts)}.values())[::-1]
@@ -155,13 +155,13 @@ class SlangSession:
         return composed
 
     def load_source(self, name: str) -> str:
-        """The text of a module."""
+        """Return the source text of a module."""
         return self.load_module(name).source
 
     def load_program(
         self, module_name: str, entry_point_names: Sequence[str], additional_source: Optional[str] = None, **_: Any
     ) -> Any:
-        """The entry points of a file."""
+        """Return a program with the named entry points of a module."""
         from ._kernels import ShaderProgram
 
         module = self.load_module(module_name)
@@ -173,14 +173,14 @@ class SlangSession:
     def link_program(
         self, modules: Sequence[SlangModule], entry_points: Sequence[Any], link_options: Any = None
     ) -> Any:
-        """Entry points of modules that are linked together."""
+        """Return a program that links entry points and modules."""
         from ._kernels import ShaderProgram
 
         return ShaderProgram(self.compose_modules(modules[0].name, modules), list(entry_points))
 
 
 class SlangModule:
-    """A module: a text, with those that are linked to it."""
+    """A module: source text and the modules linked to it."""
 
     def __init__(self, session: SlangSession, name: str, path: str, source: str, linked: Sequence[SlangModule]) -> None:
         self.session = session
@@ -188,13 +188,13 @@ class SlangModule:
         self.path = path
         self.source = source
         self.linked = list(linked)
-        # The file that the text is from; of a composed module its parts, and what it says of types behind interfaces.
+        # The source file; for a composed module, its parts and its type conformances.
         self.file: Optional[Path] = None
         self.source_modules: list[SlangModule] = []
         self.conformances: list[TypeConformance] = []
         self._layout: Optional[ProgramLayout] = None
         self._types: Optional[SlangProgramLayout] = None
-        # What is wrong with a text is said when it is read, as for a file.
+        # Compile now, so that errors in source text are reported on loading, as they are for files.
         self.program = self._linked_program()
 
     def _linked_program(self) -> _core.Program:
@@ -202,11 +202,11 @@ class SlangModule:
 
     @property
     def is_composed(self) -> bool:
-        """Whether it is several modules as one."""
+        """True if the module is composed of several modules."""
         return bool(self.source_modules)
 
     def reload(self) -> None:
-        """Reads its file again, or those of the modules that it is composed of."""
+        """Reload the source file, or those of the modules of which it is composed."""
         parts = [module for module in self.source_modules if module.name != "slangpy"]
         for module in parts:
             module.reload()
@@ -227,7 +227,7 @@ class SlangModule:
             self._types.on_hot_reload(self.layout)
 
     def _read(self, named: Iterable[str] = (), addition: str = "") -> _core.Program:
-        """The program; without declarations of what the addition, or a linked module, defines by these names."""
+        """Compile the program without the declarations of `named`, which the addition or a linked module defines."""
         options = self.session.desc.compiler_options
         folder = os.path.dirname(self.path)
         include = [os.fspath(p) for p in options.include_paths]
@@ -245,7 +245,7 @@ class SlangModule:
             return read(_linked(f"{self.text()}\n{addition}", named))
         except CompileError as error:
             found = error
-        # What is wrong at the end of the text is said of that, not of what was added.
+        # Compile the source alone, so that an error at its end is not attributed to the added text.
         try:
             read(self.source)
         except CompileError as error:
@@ -253,7 +253,7 @@ class SlangModule:
         raise SlangCompileError(str(found))
 
     def text(self) -> str:
-        """The module's text, and those of the modules that it is linked with."""
+        """Return the source text of the module, followed by that of the linked modules."""
         parts = [self.source]
         if "import slangpy" not in self.source and 'import "slangpy"' not in self.source:
             parts.append("import slangpy;")
@@ -263,12 +263,12 @@ class SlangModule:
     def kernel(
         self, name: str, addition: Optional[str] = None, conformances: Sequence[TypeConformance] = ()
     ) -> _core.Kernel:
-        """An entry point, perhaps of the program with more text at its end."""
+        """Return the kernel of an entry point, optionally of the program with `addition` appended."""
         program = self.program
         named = _defined("\n".join([addition or "", *(module.source for module in self.linked)]))
         if named:
             program, addition = self._read(named, addition or ""), None
-        # Types without a number have that of their place in the list.
+        # A conformance without an id takes its index in the list.
         every = [*conformances, *self.conformances]
         conform = [(c.type_name, c.interface_name, c.id if c.id >= 0 else k) for k, c in enumerate(every)]
         found = program.kernel(name, None, addition, conform)
@@ -277,7 +277,7 @@ class SlangModule:
 
     @property
     def layout(self) -> ProgramLayout:
-        """Its types and functions."""
+        """The types and functions of the module."""
         if self._layout is None:
             self._layout = ProgramLayout(self)
             self._layout.entry_points = [entry.layout for entry in self.entry_points]
@@ -285,18 +285,18 @@ class SlangModule:
 
     @property
     def types(self) -> SlangProgramLayout:
-        """Its types and functions, kept up to date when it is read again."""
+        """The types and functions of the module, kept up to date on hot reload."""
         if self._types is None:
             self._types = SlangProgramLayout(self.layout)
         return self._types
 
     @property
     def module_decl(self) -> DeclReflection:
-        """What its text declares."""
+        """The declaration of the module."""
         return self.layout.declaration
 
     def conforms(self, of: SlangType, interface: SlangType) -> bool:
-        """Whether values of a type are taken where an interface is wanted."""
+        """Return True if a type conforms to an interface."""
         if interface.kind.name != "interface":
             return False
         asked = self._read((), f"void __pullback_takes({interface.full_name} x) {{}}")
@@ -304,14 +304,14 @@ class SlangModule:
         return json.loads(asked.called(call))["function"] is not None
 
     def entry_point(self, name: str, type_conformances: Any = ()) -> Any:
-        """An entry point."""
+        """Return an entry point. Raise RuntimeError if there is none of that name."""
         if name not in self.program.entries:
             raise RuntimeError(f'Entry point "{name}" not found')
         return SlangEntryPoint(self, name, type_conformances or ())
 
     def type_of(self, variable: str) -> Optional[SlangType]:
-        """The type of a global variable, if there is one of that name."""
-        # A name of the language's own is none of the program's variables.
+        """Return the type of a global variable, or None if there is none of that name."""
+        # A name that occurs in no source text belongs to the language, not to the program.
         texts = [self.text(), *(text for _, text in self.program.files)]
         if not any(re.search(rf"\b{re.escape(variable)}\b", text) for text in texts):
             return None
@@ -320,7 +320,7 @@ class SlangModule:
 
     @property
     def entry_points(self) -> list[Any]:
-        """All entry points."""
+        """All entry points of the module."""
         return [self.entry_point(name) for name in self.program.entries]
 
     def __repr__(self) -> str:
@@ -332,7 +332,7 @@ def _defined(text: str) -> list[str]:
 
 
 def _linked(text: str, named: Iterable[str]) -> str:
-    """A program in which these names have a definition only: one text has no room for both."""
+    """Remove declarations of names that the text also defines: one text cannot contain both."""
     for name in named:
         declared = rf"\bextern\s+(?:static\s+const\s+[\w<>,\s]+?|struct)\s+{name}\s*(?::[^;=]*)?(?:=[^;]*)?;"
         text = re.sub(declared, lambda found: re.sub(r"[^\n]", " ", found.group()), text)

@@ -1,4 +1,4 @@
-"""Shapes: lengths of dimensions, outermost first."""
+"""Shapes: dimension lengths, outermost first."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Optional, Union
 
 
 class Shape:
-    """Lengths of dimensions; -1 is a length that is not known. `Shape(None)` is no shape at all, and not valid."""
+    """Dimension lengths; -1 is an unknown length. `Shape(None)` is invalid: it stands for no shape."""
 
     __slots__ = ("_sizes",)
 
@@ -22,26 +22,26 @@ class Shape:
 
     @property
     def valid(self) -> bool:
-        """Whether there is a shape."""
+        """True if the shape is valid."""
         return self._sizes is not None
 
     @property
     def concrete(self) -> bool:
-        """Whether all lengths are known."""
+        """True if all lengths are known."""
         return self._sizes is not None and -1 not in self._sizes
 
     def as_tuple(self) -> tuple[int, ...]:
-        """The lengths."""
+        """Return the lengths as a tuple. Raise RuntimeError if the shape is invalid."""
         if self._sizes is None:
             raise RuntimeError("Shape is invalid")
         return self._sizes
 
     def as_list(self) -> list[int]:
-        """The lengths."""
+        """Return the lengths as a list. Raise RuntimeError if the shape is invalid."""
         return list(self.as_tuple())
 
     def calc_contiguous_strides(self) -> Shape:
-        """Steps from one index to the next where elements lie one after the other."""
+        """Return the strides of a contiguous array of this shape, in elements."""
         return Shape(contiguous(self.as_tuple()))
 
     def __len__(self) -> int:
@@ -71,7 +71,7 @@ class Shape:
 
 
 def contiguous(sizes: Sequence[int]) -> tuple[int, ...]:
-    """Strides, in elements, of an array whose elements lie one after the other."""
+    """Return the strides, in elements, of a contiguous array."""
     steps: list[int] = []
     step = 1
     for size in reversed(sizes):

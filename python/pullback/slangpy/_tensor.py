@@ -1,4 +1,4 @@
-"""Tensors: elements of a type in a buffer, with a shape, strides and perhaps gradients."""
+"""Tensors: elements of one type in a buffer, with a shape, strides and optional gradients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Sizes = Union[Shape, Sequence[int]]
 
 
 class TensorDesc:
-    """What a tensor is, without its memory."""
+    """The description of a tensor, without its memory."""
 
     def __init__(self) -> None:
         self.dtype: Any = None
@@ -32,7 +32,7 @@ class TensorDesc:
 
 
 class Tensor:
-    """Elements of a type. Strides and the offset are in elements."""
+    """A tensor. Strides and the offset are in elements."""
 
     def __init__(
         self,
@@ -57,11 +57,11 @@ class Tensor:
         self.grad_in = grad_in
         self.grad_out = grad_out
 
-    # ---- what it is
+    # ---- properties
 
     @property
     def device(self) -> Device:
-        """The device of its memory."""
+        """The device of the buffer."""
         return self.storage.device
 
     @property
@@ -71,17 +71,17 @@ class Tensor:
 
     @property
     def shape(self) -> Shape:
-        """Lengths of its dimensions."""
+        """The lengths of the dimensions."""
         return Shape(self._shape)
 
     @property
     def strides(self) -> Shape:
-        """Elements from one index to the next."""
+        """The strides, in elements."""
         return Shape(self._strides)
 
     @property
     def offset(self) -> int:
-        """The number of the first element in the buffer."""
+        """The index of the first element in the buffer."""
         return self._offset
 
     @property
@@ -91,17 +91,17 @@ class Tensor:
 
     @property
     def usage(self) -> BufferUsage:
-        """What its memory is for."""
+        """The usage of the buffer."""
         return self.storage.usage
 
     @property
     def memory_type(self) -> MemoryType:
-        """Where its memory is."""
+        """The memory type of the buffer."""
         return self.storage.desc.memory_type
 
     @property
     def grad(self) -> Tensor:
-        """The gradient: the one that is written, or that both are."""
+        """The gradient: `grad_out` if there is one, otherwise `grad_in`. Raises RuntimeError if there is neither."""
         found = self.grad_out if self.grad_out is not None else self.grad_in
         if found is None:
             raise RuntimeError("Tensor has no grad")
@@ -109,19 +109,19 @@ class Tensor:
 
     @property
     def desc(self) -> TensorDesc:
-        """What it is, without its memory."""
+        """The description of the tensor, without its memory."""
         desc = TensorDesc()
         desc.dtype, desc.shape, desc.strides, desc.offset = self._dtype, self.shape, self.strides, self._offset
         desc.usage, desc.memory_type = self.usage, self.memory_type
         return desc
 
     def is_contiguous(self) -> bool:
-        """Whether elements lie one after the other."""
+        """Return True if the elements are contiguous in memory."""
         wanted = contiguous(self._shape)
         return all(n == 1 or own == step for n, own, step in zip(self._shape, self._strides, wanted))
 
     def uniforms(self) -> dict[str, Any]:
-        """What a kernel gets."""
+        """Return the fields of the tensor as a kernel takes them."""
         return {
             "_data": self.storage,
             "_shape": list(self._shape),
@@ -137,10 +137,10 @@ class Tensor:
         grads = [str(grad is not None).lower() for grad in (self.grad_in, self.grad_out)]
         return f"Tensor({own}, has_grad_in={grads[0]}, has_grad_out={grads[1]})"
 
-    # ---- numbers
+    # ---- conversion and copies
 
     def array(self) -> Any:
-        """Its elements as an array of NumPy's, where they are: numbers behind the dimensions, or structs."""
+        """Return a NumPy view of the elements; scalars add the dimensions of the element type, structs stay whole."""
         elements = self.storage.elements(self._dtype)
         own = elements.strides[1:]
         step = elements.strides[0] if elements.size else max(self._dtype.dtype.itemsize, 1)
@@ -155,14 +155,14 @@ class Tensor:
         )
 
     def to_numpy(self) -> Any:
-        """A copy of its numbers; the bytes of structs."""
+        """Return a copy as a NumPy array; structs are copied as bytes in the last dimension."""
         found = np.ascontiguousarray(self.array())
         if isinstance(innermost_type(self._dtype), ScalarType):
             return found.copy() if found.base is not None else found
         return found.view(np.uint8).reshape(*self._shape, self._dtype.dtype.itemsize).copy()
 
     def copy_from_numpy(self, data: Any) -> None:
-        """Takes as many numbers, or bytes, as it has."""
+        """Copy the elements or bytes of a contiguous array, which may be smaller than the tensor."""
         data = np.asarray(data)
         if not data.flags.c_contiguous:
             raise ValueError("the array must be contiguous: its numbers have to lie one after the other")
@@ -179,7 +179,7 @@ class Tensor:
         self.storage.memory[self._offset * step : self._offset * step + raw.size] = raw
 
     def to_torch(self) -> Any:
-        """A tensor of PyTorch's with these numbers, which it shares."""
+        """Return a PyTorch tensor that shares the memory."""
         import torch
 
         found = self.array()
@@ -188,14 +188,14 @@ class Tensor:
         return torch.from_numpy(found)
 
     def copy_from_torch(self, tensor: Any) -> None:
-        """Takes the numbers of a tensor of PyTorch's."""
+        """Copy the elements of a PyTorch tensor, which may be smaller than this one."""
         data = tensor.detach().cpu().contiguous().numpy()
         if data.nbytes > self.element_count * self._dtype.dtype.itemsize:
             raise ValueError("Tensor is larger than the one that is to take its numbers")
         self.copy_from_numpy(data)
 
     def clear(self, cmd: Any = None) -> None:
-        """Fills it with zeros."""
+        """Fill the tensor with zeros."""
         if cmd is not None:
             cmd.append(lambda: self.clear())
             return
@@ -203,7 +203,7 @@ class Tensor:
         array[...] = np.zeros((), array.dtype)
 
     def cursor(self, start: Optional[int] = None, count: Optional[int] = None) -> BufferCursor:
-        """Reads and writes elements by number."""
+        """Return a cursor that reads and writes elements by index."""
         step = self._dtype.dtype.itemsize
         first = self._offset + (start or 0)
         size = None if count is None and start is None else (count or self.element_count - (start or 0)) * step
@@ -214,7 +214,7 @@ class Tensor:
     # ---- views
 
     def view(self, shape: Sizes, strides: Any = None, offset: int = 0) -> Tensor:
-        """The same memory in another shape."""
+        """Return a view of the memory with another shape. One length may be -1; `offset` is in elements."""
         given = strides is not None and not (isinstance(strides, Shape) and not strides.valid)
         sizes = tuple(shape)
         if sizes.count(-1) == 1:
@@ -236,7 +236,7 @@ class Tensor:
         return found
 
     def broadcast_to(self, shape: Sizes) -> Tensor:
-        """The same memory, repeated along new dimensions and those of length 1."""
+        """Return a view that repeats the elements along new dimensions and those of length 1."""
         sizes = tuple(shape)
         extra = len(sizes) - len(self._shape)
         if extra < 0:
@@ -286,12 +286,12 @@ class Tensor:
             else:
                 raise TypeError(f"Illegal argument: an index is a number, a slice, None or an ellipsis, not {part!r}")
         if not sizes:
-            # A single element is a tensor of one.
+            # A single element is a tensor of length 1.
             sizes, steps = [1], [1]
         return Tensor(self.storage, self._dtype, sizes, steps, offset)
 
     def point_to(self, target: Tensor) -> None:
-        """Makes it the same elements as another tensor of its type and number of dimensions."""
+        """Make the tensor refer to the elements of another one of the same shape and element size."""
         if target._shape != self._shape:
             raise ValueError(f"Shape {target.shape} of the target is not {self.shape}")
         if target._dtype.dtype.itemsize != self._dtype.dtype.itemsize:
@@ -300,13 +300,13 @@ class Tensor:
         self._offset = target._offset
 
     def detach(self) -> Tensor:
-        """The same elements without gradients."""
+        """Return a tensor of the same elements without gradients."""
         return Tensor(self.storage, self._dtype, self._shape, self._strides, self._offset)
 
     def with_grads(
         self, grad_in: Optional[Tensor] = None, grad_out: Optional[Tensor] = None, zero: bool = True
     ) -> Tensor:
-        """The same elements with gradients; new ones if none are given."""
+        """Return a tensor of the same elements with gradients, which are allocated if none are given."""
         if grad_in is None and grad_out is None:
             of = self._dtype.derivative
             if of is None:
@@ -316,7 +316,7 @@ class Tensor:
                 grad_in.clear()
         return Tensor(self.storage, self._dtype, self._shape, self._strides, self._offset, grad_in, grad_out)
 
-    # ---- new ones
+    # ---- construction
 
     @staticmethod
     def empty(
@@ -327,7 +327,7 @@ class Tensor:
         memory_type: MemoryType = MemoryType.device_local,
         program_layout: Any = None,
     ) -> Tensor:
-        """A tensor with any elements."""
+        """Create a tensor without initializing its elements."""
         sizes = (shape,) if isinstance(shape, int) else tuple(shape)
         if dtype is None:
             raise ValueError("Element type (dtype) must be specified for a tensor")
@@ -344,19 +344,19 @@ class Tensor:
 
     @staticmethod
     def zeros(device: Device, shape: Sizes, dtype: Any, *more: Any, **others: Any) -> Tensor:
-        """A tensor of zeros."""
+        """Create a tensor of zeros."""
         found = Tensor.empty(device, shape, dtype, *more, **others)
         found.storage.memory.fill(0)
         return found
 
     @staticmethod
     def empty_like(other: Tensor) -> Tensor:
-        """A tensor of the same type and shape."""
+        """Create a tensor of the same type and shape."""
         return Tensor.empty(other.device, other._shape, other._dtype, other.usage, other.memory_type)
 
     @staticmethod
     def zeros_like(other: Tensor) -> Tensor:
-        """A tensor of zeros of the same type and shape."""
+        """Create a tensor of zeros of the same type and shape."""
         return Tensor.zeros(other.device, other._shape, other._dtype, other.usage, other.memory_type)
 
     @staticmethod
@@ -369,7 +369,7 @@ class Tensor:
         target_slang_dtype: Any = None,
         dtype: Any = None,
     ) -> Tensor:
-        """A tensor with an array's numbers, or with its structs as elements of a type."""
+        """Create a tensor from the scalars of an array, or from its structs as elements of `dtype`."""
         data = np.asarray(ndarray)
         wanted = target_slang_dtype if target_slang_dtype is not None else dtype
         if wanted is not None:
@@ -393,7 +393,7 @@ class Tensor:
 
     @staticmethod
     def numpy(device: Device, ndarray: Any) -> Tensor:
-        """The old name of `from_numpy`."""
+        """Deprecated alias of `from_numpy`."""
         warnings.warn("Tensor.numpy is deprecated: use Tensor.from_numpy", DeprecationWarning, stacklevel=2)
         return Tensor.from_numpy(device, ndarray)
 
@@ -401,7 +401,7 @@ class Tensor:
     def from_torch(
         device: Device, tensor: Any, dtype: Any = None, usage: BufferUsage = _USAGE, program_layout: Any = None
     ) -> Tensor:
-        """A tensor with the numbers of one of PyTorch's."""
+        """Create a tensor from the elements of a PyTorch tensor."""
         data = tensor.detach().cpu().contiguous().numpy()
         if dtype is None:
             return Tensor.from_numpy(device, data, usage, program_layout=program_layout)
@@ -417,7 +417,7 @@ class Tensor:
         offset: float = 0.0,
         grayscale: bool = False,
     ) -> Tensor:
-        """An image as a tensor of its pixels, with floats from 0 to 1."""
+        """Create a tensor of shape (height, width) from an image: floats from 0 to 1, then scaled and offset."""
         from ._images import load_pixels
 
         pixels = load_pixels(path, linearize, grayscale)
@@ -430,7 +430,7 @@ class Tensor:
 
 
 def _typed(device: Device, data: Any, usage: Any, memory_type: Any, program_layout: Any, wanted: Any) -> Tensor:
-    """A tensor whose elements are of a type: an array's structs, or the numbers in its last dimensions."""
+    """Create a tensor of the wanted element type from an array of structs, or of scalars in its last dimensions."""
     layout = resolve_program_layout(device, wanted, program_layout)
     of = resolve_element_type(layout, wanted)
     if data.dtype.names is not None:
@@ -438,7 +438,7 @@ def _typed(device: Device, data: Any, usage: Any, memory_type: Any, program_layo
         _copy_fields(target["v"], data, of.full_name)
         sizes = data.shape
     elif of.dtype.names is not None:
-        # The bytes of a struct's numbers are in the last dimension.
+        # The last dimension holds the bytes of a struct.
         if not data.ndim or data.shape[-1] * data.itemsize != of.dtype.itemsize:
             raise ValueError(f"an array of the shape {data.shape} of {data.dtype} does not match {of.full_name}")
         sizes = data.shape[:-1]

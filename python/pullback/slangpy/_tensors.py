@@ -1,4 +1,4 @@
-"""How tensors and arrays are passed: mapped over, or as a whole to a parameter that is a tensor, buffer or pointer."""
+"""Marshalls for tensors and arrays: mapped over, or passed whole to a tensor, buffer or pointer parameter."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WRITES = (AccessType.write, AccessType.readwrite)
 
 
 class Elements:
-    """Where a tensor's elements are: bytes, lengths, strides and the first element."""
+    """The elements of a tensor in memory: bytes, and the shape, strides and offset in elements."""
 
     def __init__(self, memory: Any, sizes: tuple[int, ...], steps: tuple[int, ...], offset: int) -> None:
         self.memory = memory
@@ -40,17 +40,17 @@ class Elements:
 
 
 def elements_of_tensor(value: Tensor) -> Elements:
-    """Those of a tensor."""
+    """Return the elements of a tensor."""
     return Elements(value.storage.memory, value.shape.as_tuple(), value.strides.as_tuple(), value.offset)
 
 
 def elements_of_array(value: Any) -> Elements:
-    """Those of an array whose numbers lie one after the other."""
+    """Return the elements of a contiguous array."""
     return Elements(value.reshape(-1).view(np.uint8), value.shape, contiguous(value.shape), 0)
 
 
 class TensorMarshall(Marshall):
-    """A tensor: its elements are values, its dimensions are mapped over."""
+    """A tensor, whose dimensions may be mapped over."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class TensorMarshall(Marshall):
         self.writable = writable
         self.d_in = d_in
         self.d_out = d_out
-        # What has the same memory.
+        # Identifies the memory: marshalls with equal places share it.
         self.place = place if place is not None else object()
         gradient = element_type.derivative
         for given in (d_in, d_out):
@@ -93,18 +93,18 @@ class TensorMarshall(Marshall):
         return self.writable
 
     def elements(self, value: Any) -> Elements:
-        """Where the elements of a value are."""
+        """Return the elements of a value."""
         return elements_of_tensor(value)
 
     def gradient(self, value: Any, which: str) -> Any:
-        """A gradient of a value."""
+        """Return the gradient of a value: `grad_in` or `grad_out`."""
         return getattr(value, which)
 
     def get_shape(self, value: Any) -> Shape:
         own = tuple(value.shape) if value is not None else (-1,) * self.dims
         return Shape(own[: self.dims] + self.slang_element_type.shape.as_tuple())
 
-    # ---- types
+    # ---- type resolution
 
     def resolve_types(self, context: BindContext, bound_type: SlangType) -> Any:
         element = self.slang_element_type
@@ -183,17 +183,17 @@ class TensorMarshall(Marshall):
         return self.dims + self.slang_element_type.num_dims - vector_target_type.num_dims
 
     def can_direct_bind(self, binding: BoundVariable) -> bool:
-        """Whether the kernel gets the tensor as a whole."""
+        """Return True if the kernel takes the tensor as a whole."""
         return isinstance(binding.vector_type, (ITensorType, TensorViewType))
 
     def signature(self, value: Any) -> Any:
         gradients = [g and g.signature(None) for g in (self.d_in, self.d_out)]
         return (self.slang_element_type.full_name, self.dims, self.writable, *gradients)
 
-    # ---- the kernel
+    # ---- kernel code
 
     def _parts(self, w: Writer, var: BoundVariable, which: str, writable: bool) -> tuple[str, str, str]:
-        """The buffer, the strides and the first element, of the value or of a gradient."""
+        """Return the names of the buffer, the strides and the offset of the value, or of the gradient `which`."""
         of = getattr(self, which).slang_element_type if which else self.slang_element_type
         owner = getattr(self, which) if which else self
         name = w.buffer(owner.place, of.full_name, writable)
@@ -210,7 +210,7 @@ class TensorMarshall(Marshall):
         value: str,
         action: Callable[[str, str], None],
     ) -> None:
-        """Does something with each element that the thread's value consists of, and its part of the value."""
+        """Emit code for each element of the thread's value: `action` takes the element and its part of the value."""
         buffer, steps, offset = self._parts(w, var, which, writable)
         ids = [w.id(dim) for dim in var.vector_mapping]
         own, inside = ids[: self.dims], ids[self.dims :]
@@ -248,7 +248,7 @@ class TensorMarshall(Marshall):
         w.line(f"{target} = {name};")
 
     def _tensor(self, w: Writer, var: BoundVariable, target: str, of: ITensorType) -> None:
-        """Makes the tensor that the function takes, below the dimensions that are mapped over."""
+        """Emit the tensor that the function takes, made of the dimensions that are not mapped over."""
         if not of.has_grads or of.base.endswith("PrimalTensor"):
             self._fill(w, var, target, "", of.writable)
             return
@@ -263,7 +263,7 @@ class TensorMarshall(Marshall):
 
     def _fill(self, w: Writer, var: BoundVariable, target: str, which: str, writable: bool) -> None:
         if which and getattr(self, which) is None:
-            # Nobody looks at what is written there, and what is read there is zero.
+            # A missing gradient gets a dummy buffer: it reads as zero, and writes to it are discarded.
             gradient = self.slang_element_type.derivative
             assert gradient is not None
             name = w.buffer(f"none{var.number}{which}", gradient.full_name, writable, alone=True)
@@ -300,14 +300,14 @@ class TensorMarshall(Marshall):
         self._each(w, var, "d_out", True, source, lambda place, part: add_to(w, place, part, of))
 
     def _element_of(self, var: BoundVariable, element: SlangType) -> SlangType:
-        """The type of what is stored at a time: an element, or a part of one."""
+        """Return the type of the part that one access stores: an element, or a component of one."""
         for _ in range(len(var.vector_mapping) - self.dims):
             inner = element.element_type
             assert inner is not None
             element = inner
         return element
 
-    # ---- the call
+    # ---- argument binding
 
     def bind(self, run: Run, var: BoundVariable, value: Any) -> None:
         of = var.vector_type
@@ -373,7 +373,7 @@ class TensorMarshall(Marshall):
 
 
 def tensor_of(layout: Any, value: Any) -> TensorMarshall:
-    """A tensor, or a new one for what is returned."""
+    """Return the marshall of a tensor, or that of a new tensor for a return value."""
     if isinstance(value, ReturnContext):
         dims = value.bind_context.call_dimensionality
         return TensorMarshall(layout, value.slang_type, dims, True)
@@ -391,7 +391,7 @@ create_tensor_marshall = tensor_of
 
 
 def refuse_addresses(of: SlangType) -> None:
-    """Kernels get what pointers lead to with the pointer: of a pointer in a buffer that is not known."""
+    """Raise ValueError for a buffer of pointers: only a pointer argument brings its memory to the kernel."""
     inner = of.element_type if isinstance(of, StructuredBufferType) else None
     if inner is not None and _has_pointers(inner):
         raise ValueError(f"pointers in a buffer are not supported: {of.full_name}")

@@ -1,4 +1,4 @@
-"""How textures are passed: as a whole, or mapped over, texel by texel."""
+"""Marshalls for textures: passed whole, or mapped over texel by texel."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BASES = {
 
 
 class TextureMarshall(Marshall):
-    """A texture."""
+    """A texture, whose texels may be mapped over."""
 
     def __init__(self, layout: Any, base: str, format: Any, dims: int, usage: TextureUsage) -> None:
         super().__init__(layout)
@@ -53,7 +53,7 @@ class TextureMarshall(Marshall):
         return (self.slang_type.full_name, self.writable, self.readable)
 
     def can_direct_bind(self, binding: BoundVariable) -> bool:
-        """Whether the kernel gets the texture as a whole."""
+        """Return True if the kernel takes the texture as a whole."""
         return isinstance(binding.vector_type, TextureType)
 
     def get_shape(self, value: Any) -> Shape:
@@ -76,7 +76,7 @@ class TextureMarshall(Marshall):
             return [own]
         found = rules.vector(own, bound_type) or rules.scalar(own, bound_type)
         if found is None and self.slang_element_type.num_dims == 0 and bound_type.num_dims == 1:
-            # One channel is a vector of one number, too.
+            # A single channel also fits a vector of length 1.
             single = self.layout.find_type_by_name(f"vector<{own.full_name},1>")
             found = single if single is not None and rules.vector(single, bound_type) is not None else None
         return [found]
@@ -126,7 +126,7 @@ class TextureMarshall(Marshall):
 
 
 def texture_of(layout: Any, value: Any) -> TextureMarshall:
-    """A texture, or a new one for what is returned."""
+    """Return the marshall of a texture, or that of a new texture for a return value."""
     if isinstance(value, ReturnContext):
         inner, n = innermost_type(value.slang_type), value.slang_type.shape.as_tuple()
         kind: Any = getattr(inner, "slang_scalar_type", None)
@@ -162,7 +162,7 @@ class SamplerMarshall(Marshall):
         return 0
 
     def can_direct_bind(self, binding: BoundVariable) -> bool:
-        """The kernel gets the sampler as it is."""
+        """Return True: the kernel takes the sampler directly."""
         return True
 
     def load(self, w: Writer, var: BoundVariable, target: str) -> None:

@@ -1,4 +1,4 @@
-"""Textures: texels of a format, level after level, that kernels get as the numbers that they read."""
+"""Textures: texels of a format in mip levels, converted to numbers for kernels."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ ALL_MIPS = ALL_LAYERS = 0xFFFFFFFF
 
 
 class TextureFilteringMode(enum.Enum):
-    """What is between texels."""
+    """The interpolation between texels."""
 
     point = 0
     linear = 1
 
 
 class TextureAddressingMode(enum.Enum):
-    """What is beyond a texture."""
+    """The addressing of coordinates outside a texture."""
 
     wrap = 0
     clamp_to_edge = 1
@@ -39,7 +39,7 @@ def _of_numbers(kind: str) -> tuple[Any, ...]:
     return tuple(Format[name] if name in FORMATS else None for name in names)
 
 
-# The formats of textures whose texels are one to four numbers of a kind.
+# The formats of textures with one to four channels of a scalar type.
 SCALARTYPE_TO_TEXTURE_FORMAT = {
     TypeReflection.ScalarType.float32: _of_numbers("32_float"),
     TypeReflection.ScalarType.float16: _of_numbers("16_float"),
@@ -53,7 +53,7 @@ SCALARTYPE_TO_TEXTURE_FORMAT = {
 
 
 def to_texels(raw: Any, info: FormatInfo, kind: Any) -> Any:
-    """The numbers that a kernel reads."""
+    """Convert stored texels to the numbers that a kernel reads. Raise ValueError if `kind` does not fit the format."""
     if info.type in (FormatType.unorm, FormatType.unorm_srgb):
         found = raw.astype(np.float32) / np.float32(np.iinfo(raw.dtype).max)
         if info.type == FormatType.unorm_srgb:
@@ -69,7 +69,7 @@ def to_texels(raw: Any, info: FormatInfo, kind: Any) -> Any:
 
 
 def from_texels(texels: Any, info: FormatInfo) -> Any:
-    """What a texture holds of the numbers that a kernel wrote."""
+    """Convert the numbers that a kernel wrote to stored texels."""
     dtype = np.dtype(info.dtype_name)
     if info.type in (FormatType.unorm, FormatType.unorm_srgb):
         numbers = np.clip(np.nan_to_num(texels.astype(np.float32)), 0, 1)
@@ -94,7 +94,7 @@ _AXES = {
 
 
 class TextureDesc:
-    """How a texture is made."""
+    """The description of a texture."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class TextureDesc:
 
 
 class Texture:
-    """A texture. `levels` has, for each level, the texels: layers or depth, height, width, channels."""
+    """A texture. `levels` holds the texels of each mip level: layers or depth, height, width, channels."""
 
     _numbers = itertools.count(1)
 
@@ -155,7 +155,7 @@ class Texture:
 
     @property
     def is_layered(self) -> bool:
-        """Whether levels have a dimension of layers or faces."""
+        """True if the mip levels have a dimension of layers or cube faces."""
         return self.is_array or self.faces > 1
 
     def _shape(self, level: int) -> tuple[int, ...]:
@@ -167,17 +167,17 @@ class Texture:
 
     @property
     def width(self) -> int:
-        """Texels along x."""
+        """The width in texels."""
         return self.desc.width
 
     @property
     def height(self) -> int:
-        """Texels along y."""
+        """The height in texels."""
         return self.desc.height
 
     @property
     def depth(self) -> int:
-        """Texels along z."""
+        """The depth in texels."""
         return self.desc.depth
 
     @property
@@ -187,73 +187,73 @@ class Texture:
 
     @property
     def type(self) -> TextureType:
-        """Its dimensions."""
+        """The type of the texture: its dimensions, and whether it is an array."""
         return self.desc.type
 
     @property
     def usage(self) -> TextureUsage:
-        """What it is for."""
+        """The usage of the texture."""
         return self.desc.usage
 
     @property
     def array_length(self) -> int:
-        """Layers."""
+        """The number of array elements; a cube counts as one."""
         return self.desc.array_length
 
     @property
     def mip_count(self) -> int:
-        """Levels."""
+        """The number of mip levels."""
         return self.desc.mip_count
 
     @property
     def layer_count(self) -> int:
-        """Layers, and faces of cubes."""
+        """The number of layers; each cube face is one layer."""
         return self.desc.array_length * self.faces
 
     @property
     def subresource_count(self) -> int:
-        """Levels of all layers."""
+        """The number of subresources: mip levels of all layers."""
         return self.layer_count * self.mip_count
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Lengths of the dimensions that a call is mapped over."""
+        """The lengths of the dimensions that a call maps over."""
         found = self._shape(0)[:-1]
         return (self.array_length, 6, *found[1:]) if self.faces == 6 and self.is_array else found
 
     def get_mip_width(self, mip: int = 0) -> int:
-        """Texels along x of a level."""
+        """Return the width of a mip level in texels."""
         return max(self.width >> mip, 1)
 
     def get_mip_height(self, mip: int = 0) -> int:
-        """Texels along y of a level."""
+        """Return the height of a mip level in texels."""
         return max(self.height >> mip, 1)
 
     def get_mip_depth(self, mip: int = 0) -> int:
-        """Texels along z of a level."""
+        """Return the depth of a mip level in texels."""
         return max(self.depth >> mip, 1)
 
     def create_view(self, desc: Any = None, **given: Any) -> TextureView:
-        """Some of its levels and layers."""
+        """Create a view of some mip levels and layers."""
         named = desc if isinstance(desc, dict) else vars(desc) if desc is not None else {}
         return TextureView(self, {**named, **given})
 
     def layer(self, layer: int = 0, mip: int = 0) -> Any:
-        """The texels of one layer of a level: an array that is written in place."""
+        """Return a writable view of the texels of one layer of a mip level."""
         found = self.levels[mip]
         return found[layer] if self.is_layered else found
 
     def get_subresource_layout(self, mip: int, row_alignment: int = 1) -> SubresourceLayout:
-        """How the texels of a layer lie in a buffer, with rows that begin at multiples of an alignment."""
+        """Return the layout of one layer of a mip level in a buffer; `row_alignment` is in bytes."""
         return SubresourceLayout(self, mip, row_alignment if 0 < row_alignment < ALL_MIPS else 1)
 
     def to_numpy(self, layer: int = 0, mip: int = 0) -> Any:
-        """The texels of a level, without a dimension of one channel."""
+        """Return a copy of the texels of one layer of a mip level; a single channel has no dimension."""
         found = self.layer(layer, mip)
         return found[..., 0].copy() if self.info.channel_count == 1 else found.copy()
 
     def copy_from_numpy(self, data: Any, layer: int = 0, mip: int = 0) -> None:
-        """Takes the texels of a level."""
+        """Copy an array into a mip level: all layers, or one of them. Raise RuntimeError if the size differs."""
         target = self.levels[mip]
         data = np.asarray(data)
         if data.nbytes != target.nbytes:
@@ -263,7 +263,7 @@ class Texture:
         target[...] = np.ascontiguousarray(data).reshape(-1).view(target.dtype).reshape(target.shape)
 
     def fill(self, value: Any) -> None:
-        """Fills all levels with one texel."""
+        """Fill all mip levels with one texel."""
         texel = np.asarray([float(x) for x in value])[: self.info.channel_count]
         for level in self.levels:
             level[...] = from_texels(texel, self.info) if not self.info.is_integer_format() else texel
@@ -271,7 +271,7 @@ class Texture:
     # ---- kernels
 
     def texels(self, kind: Any, lanes: int, part: SubresourceRange) -> Any:
-        """What a kernel gets that reads so many lanes: x fastest, level after level."""
+        """Return the texels for a kernel that reads `lanes` channels: one flat array, x fastest, level after level."""
         found = []
         for k in part.levels:
             own = to_texels(self._layers(k, part), self.info, kind)
@@ -284,7 +284,7 @@ class Texture:
         return np.concatenate(found)
 
     def take(self, texels: Any, lanes: int, part: SubresourceRange) -> None:
-        """Takes what a kernel wrote."""
+        """Store the texels that a kernel wrote."""
         at = 0
         for k in part.levels:
             own = self._layers(k, part)
@@ -295,7 +295,7 @@ class Texture:
             at += n
 
     def size_of(self, part: SubresourceRange) -> tuple[int, int, int, int]:
-        """Width, height, depth or layers, and levels."""
+        """Return the width, the height, the depth or layer count, and the number of mip levels."""
         sizes = [*self._layers(part.mip, part).shape[:-1]][::-1]
         w, h, d = [*sizes, 1, 1][:3]
         return (w, h, d, part.mip_count)
@@ -309,12 +309,12 @@ class Texture:
 
 
 def get_texture_shape(texture: Any, mip: int = 0) -> Shape:
-    """Lengths of the dimensions that a call is mapped over."""
+    """Return the lengths of the dimensions that a call maps over."""
     return Shape(tuple(texture.shape))
 
 
 class SubresourceRange:
-    """Some levels and layers."""
+    """A range of mip levels and layers."""
 
     def __init__(self, given: Optional[dict[str, int]] = None, **named: int) -> None:
         self.layer, self.layer_count, self.mip, self.mip_count = 0, ALL_LAYERS, 0, ALL_MIPS
@@ -323,11 +323,11 @@ class SubresourceRange:
 
     @property
     def levels(self) -> range:
-        """The levels."""
+        """The mip levels of the range."""
         return range(self.mip, self.mip + self.mip_count)
 
     def of(self, texture: Texture) -> SubresourceRange:
-        """Those that the texture has."""
+        """Return the range clipped to a texture. Raise RuntimeError if it begins outside."""
         if not (0 <= self.layer < texture.layer_count and 0 <= self.mip < texture.mip_count):
             has = f"{texture.layer_count} layers and {texture.mip_count} levels"
             raise RuntimeError(f"layer {self.layer} of level {self.mip} is not in a texture of {has}")
@@ -337,7 +337,7 @@ class SubresourceRange:
 
 
 class SubresourceLayout:
-    """How the texels of one layer of a level lie in a buffer: sizes and distances in bytes."""
+    """The layout of one layer of a mip level in a buffer: sizes and pitches in bytes."""
 
     def __init__(self, texture: Texture, mip: int, row_alignment: int) -> None:
         info = texture.info
@@ -353,14 +353,14 @@ class SubresourceLayout:
 
 
 class TextureViewDesc:
-    """How a view is made."""
+    """The description of a texture view."""
 
     def __init__(self, desc: Optional[dict[str, Any]] = None, **given: Any) -> None:
         vars(self).update(desc or {}, **given)
 
 
 class TextureView:
-    """Some of a texture's levels and layers."""
+    """A view of some mip levels and layers of a texture."""
 
     def __init__(self, texture: Texture, given: dict[str, Any]) -> None:
         self.texture = texture
@@ -373,26 +373,26 @@ class TextureView:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Lengths of the dimensions that a call is mapped over."""
+        """The lengths of the dimensions that a call maps over."""
         return tuple(self.texture._layers(self.subresource_range.mip, self.subresource_range).shape[:-1])
 
 
 class SamplerDesc:
-    """How a sampler is made: what is not said is left to the sampler."""
+    """The description of a sampler; a setting that is not given has the sampler's default."""
 
     def __init__(self, desc: Optional[dict[str, Any]] = None, **given: Any) -> None:
         vars(self).update(desc or {}, **given)
 
 
 class Sampler:
-    """How a texture is read between texels and beyond them."""
+    """A sampler: filtering between texels, and addressing outside a texture."""
 
     def __init__(self, device: Any, given: dict[str, Any]) -> None:
         self.device = device
         self.given = given
 
     def bound(self) -> dict[str, Any]:
-        """What a kernel gets."""
+        """Return the settings in the form that the core binds."""
         get = self.given.get
         linear, wrap = TextureFilteringMode.linear, TextureAddressingMode.wrap
         filters = [get(name, linear) for name in ("min_filter", "mag_filter")]
@@ -416,7 +416,7 @@ _ADDRESSES = {
 
 
 def bound_texture(value: Any, place: Any, after: list[Any]) -> Any:
-    """A texture, or a view of one, as the core binds it; what the kernel wrote is taken by what is added to `after`."""
+    """Return the texels and size of a texture or view; `after` receives a callback that stores written texels."""
     name, _, kind, lanes, _, writable = place
     if isinstance(value, TextureView):
         texture, part = value.texture, value.subresource_range

@@ -1,4 +1,4 @@
-"""Tensors of PyTorch's: how they are passed, and how a call becomes a function of autograd."""
+"""PyTorch tensors: their marshalls, and calls as autograd functions."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _NAMES = {
 
 
 def _small(sizes: Any) -> tuple[Optional[int], ...]:
-    """The lengths that decide which vector or matrix a tensor is read as."""
+    """Return the lengths from 1 to 4, which select vector and matrix types, and None for each other length."""
     return tuple(n if 1 <= n <= 4 else None for n in sizes)
 
 
 class TorchMarshall(TensorMarshall):
-    """A tensor of PyTorch's, or one with its gradient."""
+    """A PyTorch tensor, or a pair of a tensor and its gradient."""
 
     def __init__(self, *args: Any, small: Optional[tuple[Optional[int], ...]] = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -75,7 +75,7 @@ class TorchMarshall(TensorMarshall):
         return super().get_shape(value)
 
     def bind(self, run: Run, var: BoundVariable, value: Any) -> None:
-        # Strides of a view may make places of several elements the same.
+        # A view's strides may map several elements to the same address.
         super().bind(run, var, value)
 
     def create_output(self, context: Any, binding: Any) -> Any:
@@ -85,7 +85,7 @@ class TorchMarshall(TensorMarshall):
 
 
 def marshall_of(layout: Any, value: Any) -> TorchMarshall:
-    """A tensor, one with its gradient, or a new one for what is returned."""
+    """Return the marshall of a tensor, of a pair with its gradient, or of a new tensor for a return value."""
     if isinstance(value, ReturnContext):
         inner = innermost_type(value.slang_type)
         if not isinstance(inner, ScalarType):
@@ -112,7 +112,7 @@ PYTHON_TYPES[TorchPair] = marshall_of
 
 
 def call(node: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Calls a function with tensors."""
+    """Call a function with PyTorch tensors."""
     info = node.calc_build_info()
     if info.return_type is None and info.call_mode == CallMode.prim:
         if getattr(node, "_for_torch", None) is None:
@@ -131,7 +131,7 @@ def call(node: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _accesses(data: CallData, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[AccessType]:
-    """What a call does with each tensor."""
+    """Return the access of a call to each of its tensors."""
     found: list[AccessType] = []
 
     def walk(var: BoundVariable, value: Any) -> None:
@@ -154,14 +154,14 @@ def _access(var: BoundVariable, tensor: Any) -> AccessType:
     of = var.vector_type
     if not isinstance(of, ITensorType) or not of.writable:
         return var.access[0]
-    # A whole tensor is written by the function.
+    # The function itself writes a tensor that it takes as a whole.
     if not of.readable:
         return AccessType.write
     return AccessType.readwrite if of.has_grads or tensor.requires_grad else AccessType.read
 
 
 class _State:
-    """A call of which a derivative may be wanted."""
+    """The state of a call that may be differentiated."""
 
     def __init__(self, node: Any, data: CallData, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.node = node
@@ -173,14 +173,14 @@ class _State:
         self.returns = "_result" in data.debug_only_bindings.kwargs and kwargs.get("_result") is None
 
     def filled(self, values: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments with these in the places of tensors."""
+        """Return the arguments with their tensors replaced by `values`, in order."""
         rest = iter(values)
         args = tuple(replaced(a, torch.Tensor, lambda _: next(rest)) for a in self.args)
         return args, {n: replaced(v, torch.Tensor, lambda _: next(rest)) for n, v in self.kwargs.items()}
 
 
 class _Call(torch.autograd.Function):
-    """A call in the graph of autograd."""
+    """A call as an operation of the autograd graph."""
 
     @staticmethod
     def forward(ctx: Any, state: _State, *tensors: Any) -> Any:

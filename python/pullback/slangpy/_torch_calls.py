@@ -1,4 +1,4 @@
-"""Calls with tensors of PyTorch's: they are read and written where they are, and take part in autograd."""
+"""Calls with PyTorch tensors, which are read and written in place and take part in autograd."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class TorchPair:
-    """A tensor of PyTorch's and its gradient, for a call of a derivative."""
+    """A PyTorch tensor and its gradient, for a call of a derivative."""
 
     def __init__(self, primal: Any, grad: Any, index: int = -1, is_input: bool = True) -> None:
         self.primal = primal
@@ -17,7 +17,7 @@ class TorchPair:
         self.is_input = is_input
 
     def clear_tensors(self) -> None:
-        """Forgets both."""
+        """Release both tensors."""
         self.primal = self.grad = None
 
     def __repr__(self) -> str:
@@ -26,24 +26,24 @@ class TorchPair:
 
 
 def diff_pair(primal: Any, grad: Any) -> TorchPair:
-    """A tensor of PyTorch's and its gradient, for a call of a derivative."""
+    """Return a pair of a PyTorch tensor and its gradient, for a call of a derivative."""
     return TorchPair(primal, grad)
 
 
 def create_torch_tensor_marshall(layout: Any, value: Any) -> Any:
-    """How a tensor, or one with its gradient, is passed."""
+    """Return the marshall of a tensor, or of a pair with its gradient."""
     from . import _torch
 
     return _torch.marshall_of(layout, value)
 
 
 def copy_torch_tensor_to_buffer(tensor: Any, buffer: Any) -> None:
-    """Copies the numbers of a tensor to a buffer."""
+    """Copy the elements of a tensor to a buffer."""
     buffer.copy_from_numpy(tensor.detach().cpu().contiguous().numpy())
 
 
 def copy_buffer_to_torch_tensor(buffer: Any, tensor: Any) -> None:
-    """Copies the numbers of a buffer to a tensor."""
+    """Copy the elements of a buffer to a tensor. Raise RuntimeError if the buffer is smaller than the tensor."""
     import torch
 
     size = tensor.numel() * tensor.element_size()
@@ -55,7 +55,7 @@ def copy_buffer_to_torch_tensor(buffer: Any, tensor: Any) -> None:
 
 
 def has_tensors(args: Any, kwargs: Mapping[str, Any]) -> bool:
-    """Whether any argument is a tensor of PyTorch's, or has one in it."""
+    """Return True if any argument is, or contains, a PyTorch tensor."""
     torch = sys.modules.get("torch")
     kind = getattr(torch, "Tensor", None)
     return kind is not None and any(_has(value, kind) for value in [*args, *kwargs.values()])
@@ -72,7 +72,7 @@ def _has(value: Any, kind: Any) -> bool:
 
 
 def replaced(value: Any, kind: Any, by: Callable[[Any], Any]) -> Any:
-    """A value with other tensors in it, in the same order each time."""
+    """Return a value with the instances of `kind` in it replaced, always visited in the same order."""
     if isinstance(value, kind):
         return by(value)
     if isinstance(value, dict):
@@ -83,7 +83,7 @@ def replaced(value: Any, kind: Any, by: Callable[[Any], Any]) -> Any:
 
 
 def call(node: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Calls a function; results are tensors of PyTorch's."""
+    """Call a function that returns PyTorch tensors."""
     from . import _torch
 
     return _torch.call(node, args, dict(kwargs))

@@ -1,4 +1,4 @@
-"""Types of a program, as the compiler describes them."""
+"""Types of a program, as reflected by the compiler."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Kind = TypeReflection.Kind
 ScalarType_ = TypeReflection.ScalarType
 
-# The language's name, NumPy's, and the prefix of vectors.
+# Slang scalar types: the scalar kind, the NumPy dtype, and the prefix of vector type names.
 SCALARS: dict[str, tuple[Any, str, str]] = {
     "void": (ScalarType_.void, "uint8", ""),
     "bool": (ScalarType_.bool, "bool", "bool"),
@@ -39,26 +39,26 @@ NAME_OF_DTYPE = {np.dtype(dtype): name for name, (_, dtype, _) in SCALARS.items(
 
 
 class Attributed:
-    """What may have attributes that a program declares."""
+    """The base of declarations that may have user-defined attributes."""
 
     def _attributes(self) -> list[Any]:
         raise NotImplementedError
 
     def get_user_attribute_count(self) -> int:
-        """How many there are."""
+        """Return the number of user-defined attributes."""
         return len(self._attributes())
 
     def get_user_attribute_by_index(self, index: int) -> Any:
-        """The attribute of that number."""
+        """Return the user-defined attribute at an index."""
         return self._attributes()[index]
 
     def find_user_attribute_by_name(self, name: str) -> Any:
-        """The attribute of that name, or None."""
+        """Return the user-defined attribute with the given name, or None."""
         return next((found for found in self._attributes() if found.name == name), None)
 
 
 class SlangType(Attributed):
-    """A type. `full_name` is how the language writes it."""
+    """A type. `full_name` is its name in Slang."""
 
     kind = Kind.none
 
@@ -69,23 +69,23 @@ class SlangType(Attributed):
 
     @property
     def name(self) -> str:
-        """The name without arguments, and without the types that it is in."""
+        """The name without generic arguments and enclosing types."""
         self.program.require_valid()
         return self.full_name.partition("<")[0].rpartition(".")[2]
 
     @property
     def layout(self) -> Any:
-        """The program that it belongs to."""
+        """The program layout of the type."""
         return self.program
 
     @property
     def type_reflection(self) -> Any:
-        """The type itself: there is no lower level."""
+        """The type itself: there is no lower-level reflection."""
         return self
 
     @property
     def struct(self) -> SlangType:
-        """The type itself, which a struct of a module has by this name."""
+        """The type itself, so that types and structs of a module are interchangeable."""
         return self
 
     def _attributes(self) -> list[Any]:
@@ -93,7 +93,7 @@ class SlangType(Attributed):
 
     @property
     def shape(self) -> Shape:
-        """Lengths of the dimensions of a value."""
+        """The shape of a value."""
         return Shape(())
 
     @property
@@ -103,43 +103,43 @@ class SlangType(Attributed):
 
     @property
     def element_type(self) -> Optional[SlangType]:
-        """What an element is."""
+        """The element type, or None if the type has no elements."""
         return None
 
     @cached_property
     def fields(self) -> dict[str, SlangField]:
-        """Fields by name."""
+        """The fields by name."""
         return {}
 
     @property
     def differentiable(self) -> bool:
-        """Whether there is a differential."""
+        """True if the type has a differential."""
         return self.told.get("differential") is not None
 
     @cached_property
     def derivative(self) -> Optional[SlangType]:
-        """The type of its differential."""
+        """The differential type, or None if the type is not differentiable."""
         name = self.told.get("differential")
         return self.program.find_type_by_name(name) if name else None
 
     @property
     def is_generic(self) -> bool:
-        """Whether it depends on a generic parameter."""
+        """True if the type depends on a generic parameter."""
         return False
 
     @property
     def vector_type_name(self) -> str:
-        """Its name."""
+        """The name with generic arguments."""
         return self.full_name
 
     @cached_property
     def dtype(self) -> Any:
-        """How NumPy has a value in memory: fields lie as in C."""
+        """The NumPy dtype of a value, with fields laid out as in C. Raises ValueError if there is none."""
         raise ValueError(f"a value of the type {self.full_name} has no bytes of its own")
 
     @property
     def has_bytes(self) -> bool:
-        """Whether a value is numbers alone."""
+        """True if values have a fixed representation in bytes."""
         try:
             return bool(self.dtype.itemsize)
         except ValueError:
@@ -147,7 +147,7 @@ class SlangType(Attributed):
 
     @property
     def uniform_layout(self) -> TypeLayout:
-        """Where its parts lie."""
+        """The memory layout of the type."""
         return TypeLayout(self)
 
     buffer_layout = uniform_layout
@@ -163,12 +163,12 @@ class SlangType(Attributed):
 
     @property
     def slangpy_signature(self) -> str:
-        """What tells it from others."""
+        """The signature that identifies the type."""
         return self.full_name
 
 
 class TypeLayout:
-    """Where the parts of a type lie."""
+    """The memory layout of a type."""
 
     def __init__(self, of: SlangType) -> None:
         self.slang_type = of
@@ -185,14 +185,14 @@ class TypeLayout:
 
     @property
     def size(self) -> int:
-        """Bytes of a value."""
+        """The size of a value in bytes."""
         return int(self.slang_type.dtype.itemsize)
 
     stride = size
 
     @property
     def fields(self) -> list[VariableLayout]:
-        """Where the fields of a struct lie."""
+        """The layouts of the fields of a struct."""
         return [VariableLayout(field, self.slang_type) for field in self.slang_type.fields.values()]
 
     def __eq__(self, other: object) -> bool:
@@ -203,7 +203,7 @@ class TypeLayout:
 
     @property
     def alignment(self) -> int:
-        """Where a value may begin."""
+        """The alignment of a value in bytes."""
         return int(self.slang_type.dtype.alignment)
 
     @property
@@ -213,17 +213,17 @@ class TypeLayout:
 
     @property
     def name(self) -> str:
-        """The type's name."""
+        """The full name of the type."""
         return self.slang_type.full_name
 
     @property
     def element_type_layout(self) -> Optional[TypeLayout]:
-        """That of an element, if there are any."""
+        """The layout of the element type, or None if the type has no elements."""
         element = self.slang_type.element_type
         return None if element is None else TypeLayout(element)
 
     def unwrap_array(self) -> TypeLayout:
-        """That of the innermost element of arrays."""
+        """Return the layout of the innermost element type of nested arrays."""
         found = self.slang_type
         while isinstance(found, ArrayType):
             found = found.element_type
@@ -231,7 +231,7 @@ class TypeLayout:
 
 
 class SlangField:
-    """A field of a struct."""
+    """A field of a struct, or a global variable."""
 
     def __init__(self, name: str, of: SlangType, no_diff: bool) -> None:
         self.name = name
@@ -240,12 +240,12 @@ class SlangField:
         self.modifiers: set[Any] = set()
 
     def has_modifier(self, modifier: Any) -> bool:
-        """Whether the word is before it."""
+        """Return True if the field has the modifier."""
         return modifier in self.modifiers
 
 
 class VariableLayout:
-    """A field or variable, and where it lies."""
+    """A field or global variable with its layout."""
 
     def __init__(self, variable: SlangField, of: SlangType) -> None:
         self.variable = variable
@@ -253,7 +253,7 @@ class VariableLayout:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the field or variable."""
         return self.variable.name
 
     @property
@@ -263,19 +263,19 @@ class VariableLayout:
 
     @property
     def offset(self) -> int:
-        """The byte of the struct that it begins at."""
+        """The offset within the struct, in bytes."""
         return int(self._of.dtype.fields[self.name][1])
 
 
 class VoidType(SlangType):
-    """No value."""
+    """The type `void`."""
 
     kind = Kind.scalar
     slang_scalar_type = ScalarType_.void
 
 
 class ScalarType(SlangType):
-    """A number."""
+    """A scalar: a number or boolean."""
 
     kind = Kind.scalar
 
@@ -286,7 +286,7 @@ class ScalarType(SlangType):
 
     @property
     def scalar_type(self) -> Any:
-        """The kind of number."""
+        """The kind of scalar."""
         return self.slang_scalar_type
 
     @cached_property
@@ -295,16 +295,16 @@ class ScalarType(SlangType):
 
     @property
     def is_float(self) -> bool:
-        """Whether it is a floating-point number."""
+        """True if the type is a floating-point type."""
         return self.scalar_name in ("half", "float", "double")
 
 
 class EnumType(ScalarType):
-    """An enumeration: a number in memory."""
+    """An enumeration, represented by its underlying integer."""
 
 
 class VectorType(SlangType):
-    """Numbers."""
+    """A vector of scalars."""
 
     kind = Kind.vector
 
@@ -318,17 +318,17 @@ class VectorType(SlangType):
 
     @property
     def scalar_type(self) -> Any:
-        """The type of its numbers."""
+        """The scalar type of the components."""
         return self.element_type
 
     @property
     def slang_scalar_type(self) -> Any:
-        """The kind of its numbers."""
+        """The scalar kind of the components."""
         return getattr(self.element_type, "slang_scalar_type", ScalarType_.none)
 
     @property
     def num_elements(self) -> int:
-        """How many; 0 if that is generic."""
+        """The number of components; 0 if it is generic."""
         return self.told["n"] or 0
 
     col_count = num_elements
@@ -352,7 +352,7 @@ class VectorType(SlangType):
 
 
 class MatrixType(SlangType):
-    """Rows of numbers."""
+    """A matrix; its elements are row vectors."""
 
     kind = Kind.matrix
 
@@ -362,27 +362,27 @@ class MatrixType(SlangType):
 
     @cached_property
     def inner_element_type(self) -> SlangType:
-        """The type of its numbers."""
+        """The scalar type of the components."""
         return self.program.made(self.told["element"])
 
     @property
     def scalar_type(self) -> SlangType:
-        """The type of its numbers."""
+        """The scalar type of the components."""
         return self.inner_element_type
 
     @property
     def slang_scalar_type(self) -> Any:
-        """The kind of its numbers."""
+        """The scalar kind of the components."""
         return getattr(self.inner_element_type, "slang_scalar_type", ScalarType_.none)
 
     @property
     def rows(self) -> int:
-        """0 if that is generic."""
+        """The number of rows; 0 if it is generic."""
         return self.told["rows"] or 0
 
     @property
     def cols(self) -> int:
-        """0 if that is generic."""
+        """The number of columns; 0 if it is generic."""
         return self.told["columns"] or 0
 
     row_count = rows
@@ -406,7 +406,7 @@ class MatrixType(SlangType):
 
 
 class ArrayType(SlangType):
-    """Elements of a type."""
+    """An array of elements of one type."""
 
     kind = Kind.array
 
@@ -420,7 +420,7 @@ class ArrayType(SlangType):
 
     @property
     def inner_element_type(self) -> SlangType:
-        """The element of the innermost array."""
+        """The element type of the innermost array."""
         found = self.element_type
         while isinstance(found, ArrayType):
             found = found.element_type
@@ -428,14 +428,14 @@ class ArrayType(SlangType):
 
     @property
     def num_elements(self) -> int:
-        """How many; 0 if that is generic."""
+        """The number of elements; 0 if it is generic."""
         return self.told["n"] or 0
 
     element_count = num_elements
 
     @property
     def array_shape(self) -> Shape:
-        """Lengths of this array and those inside, without what their elements are."""
+        """The lengths of the nested arrays, without the dimensions of their innermost elements."""
         inner = self.element_type
         rest = inner.array_shape if isinstance(inner, ArrayType) else Shape(())
         return Shape((self.num_elements,)) + rest
@@ -455,7 +455,7 @@ class ArrayType(SlangType):
 
 
 class StructType(SlangType):
-    """Fields."""
+    """A struct."""
 
     kind = Kind.struct
 
@@ -487,7 +487,7 @@ def _mentions_parameter(told: Any) -> bool:
 
 
 class UnknownType(SlangType):
-    """A generic parameter, or what is not known."""
+    """A generic parameter, or a type that is not known."""
 
     @property
     def is_generic(self) -> bool:
@@ -495,13 +495,13 @@ class UnknownType(SlangType):
 
 
 class InterfaceType(SlangType):
-    """A value of any type that conforms."""
+    """An interface, in the place of any type that conforms to it."""
 
     kind = Kind.interface
 
 
 class SamplerStateType(SlangType):
-    """How a texture is read."""
+    """A sampler state."""
 
     kind = Kind.sampler_state
 
@@ -515,16 +515,16 @@ class DifferentialPairType(SlangType):
 
     @cached_property
     def primal(self) -> SlangType:
-        """The value."""
+        """The type of the value."""
         return self.program.made(self.told["primal"])
 
 
 class UnhandledType(SlangType):
-    """Another type."""
+    """A type without a class of its own."""
 
 
 class TensorAccess(enum.Enum):
-    """What a function does with a tensor."""
+    """The access of a function to a tensor."""
 
     read = 0
     write = 1
@@ -532,7 +532,7 @@ class TensorAccess(enum.Enum):
 
 
 class TensorType(enum.Enum):
-    """What a tensor carries."""
+    """The kind of a tensor: interface or not, with or without gradients."""
 
     tensor = 0
     itensor = 1
@@ -542,17 +542,17 @@ class TensorType(enum.Enum):
 
 
 def is_unknown(of: Optional[SlangType]) -> bool:
-    """Whether a type is not known."""
+    """Return True if a type is not known."""
     return isinstance(of, UnknownType)
 
 
 def is_known(of: Optional[SlangType]) -> bool:
-    """Whether a type is known."""
+    """Return True if a type is known. Raise ValueError if it is None."""
     if of is None:
         raise ValueError("Type is None: there is none to ask of")
     return not is_unknown(of)
 
 
 def is_known_or_none(of: Optional[SlangType]) -> bool:
-    """Whether a type is known, or there is none."""
+    """Return True if a type is known or None."""
     return of is None or is_known(of)

@@ -1,4 +1,4 @@
-"""Values that functions write and that functions get for each thread."""
+"""Arguments that functions write, and arguments that differ for each thread."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ._shape import Shape
 
 
 class ValueRef:
-    """Holds a value that a function may write."""
+    """A reference to a value that a function may write."""
 
     def __init__(self, init_value: Any) -> None:
         self.value = init_value
 
 
 def intRef(init_value: int = 0) -> ValueRef:
-    """Holds an integer."""
+    """Create a reference to an integer."""
     return ValueRef(int(init_value))
 
 
 def floatRef(init_value: float = 0.0) -> ValueRef:
-    """Holds a float."""
+    """Create a reference to a float."""
     return ValueRef(float(init_value))
 
 
@@ -38,16 +38,16 @@ class DiffPair:
 
     @property
     def slangpy_signature(self) -> str:
-        """What tells it from others."""
+        """The signature that identifies the types of the pair."""
         parts = [*(type(part).__name__ for part in (self.primal, self.grad)), str(self.needs_grad)]
         return f"[{','.join(parts)}]"
 
     def get(self, type: PrimType) -> Any:
-        """One of the two."""
+        """Return the primal value or the derivative."""
         return self.primal if type == PrimType.primal else self.grad
 
     def set(self, type: PrimType, value: Any) -> None:
-        """Replaces one of the two."""
+        """Set the primal value or the derivative."""
         if type == PrimType.primal:
             self.primal = value
         else:
@@ -55,29 +55,29 @@ class DiffPair:
 
 
 def diffPair(p: Optional[Any] = None, d: Optional[Any] = None, needs_grad: bool = True) -> DiffPair:
-    """A value and its derivative."""
+    """Create a pair of a value and its derivative."""
     return DiffPair(p, d, needs_grad)
 
 
 def floatDiffPair(p: float = 0.0, d: float = 1.0, needs_grad: bool = True) -> DiffPair:
-    """A float and its derivative."""
+    """Create a pair of a float and its derivative."""
     return DiffPair(p, d, needs_grad)
 
 
 class ThreadIdArg:
-    """The number of the thread."""
+    """An argument that passes the thread index."""
 
     def __init__(self, dims: int = -1) -> None:
         self.dims = dims
 
 
 def thread_id(dims: int = -1) -> ThreadIdArg:
-    """The number of the thread, as a scalar or a vector of `dims` numbers."""
+    """Return an argument that passes the thread index, as a scalar or a vector of length `dims`."""
     return ThreadIdArg(dims)
 
 
 class CallIdArg:
-    """The place of the call among all of a call's."""
+    """An argument that passes the index of the thread within the call shape."""
 
     def __init__(self, dims: int = -1) -> None:
         if isinstance(dims, tuple):
@@ -86,12 +86,12 @@ class CallIdArg:
 
 
 def call_id(dims: Any = -1) -> Any:
-    """The place among all calls; with a shape, as `grid`."""
+    """Return an argument that passes the index within the call shape; a tuple gives the `grid` of that shape."""
     return grid(dims) if isinstance(dims, tuple) else CallIdArg(dims)
 
 
 class GridArg:
-    """The places of a grid: the call has its shape."""
+    """An argument that passes the points of a grid and determines the call shape."""
 
     def __init__(self, shape: Any, offset: Any = None, stride: Any = None) -> None:
         sizes = (-1,) * shape if isinstance(shape, int) else tuple(shape)
@@ -108,12 +108,12 @@ class GridArg:
 
 
 def grid(shape: Union[int, Shape, Sequence[int]], offset: Any = None, stride: Any = None) -> GridArg:
-    """The places of a grid, `offset + place * stride`. A length of -1, or a number of dimensions, is left to the others."""
+    """Return the grid of points `offset + index * stride`. Other arguments fix lengths of -1, or of an int shape."""
     return GridArg(shape, offset, stride)
 
 
 def calc_wang_hash_numpy(seed: Any) -> Any:
-    """The hash of numbers."""
+    """Return the Wang hash of an array of unsigned integers."""
     with np.errstate(over="ignore"):
         seed = (seed ^ 61) ^ (seed >> 16)
         seed = seed * 9
@@ -123,12 +123,12 @@ def calc_wang_hash_numpy(seed: Any) -> Any:
 
 
 def calc_wang_hash(seed: int) -> int:
-    """The hash of a number."""
+    """Return the Wang hash of a 32-bit unsigned integer."""
     return int(calc_wang_hash_numpy(np.array([seed], np.uint32))[0])
 
 
 class WangHashArg:
-    """A hash of the thread's number."""
+    """An argument that passes a hash of the thread index."""
 
     def __init__(self, dims: int = -1, seed: int = 0, warmup: int = 0, hash_seed: bool = True) -> None:
         self.dims = dims
@@ -138,12 +138,12 @@ class WangHashArg:
 
 
 def wang_hash(dim: int = -1, seed: int = 2640457667, warmup: int = 0, hash_seed: bool = True) -> WangHashArg:
-    """A hash of the thread's number, hashed `warmup` times before."""
+    """Return an argument that passes a hash of the thread index, after `warmup` rounds of hashing."""
     return WangHashArg(dim, seed, warmup, hash_seed)
 
 
 class RandFloatArg:
-    """A float between two others, by a hash of the thread's number."""
+    """An argument that passes a random float, hashed from the thread index."""
 
     def __init__(
         self, min: float, max: float, dim: int = -1, seed: int = 0, warmup: int = 0, hash_seed: bool = True
@@ -164,5 +164,5 @@ def rand_float(
     warmup: int = 0,
     hash_seed: bool = True,
 ) -> RandFloatArg:
-    """A float from `min` to `max` for each thread, always the same for a seed."""
+    """Return an argument that passes each thread a random float from `min` to `max`, reproducible for a given seed."""
     return RandFloatArg(min, max, dim, seed, warmup, hash_seed)

@@ -1,7 +1,7 @@
-"""Which type a value is passed as where a parameter wants one: the rules of what is mapped over what.
+"""Rules that match the type of a value to that of a parameter, and so determine the dimensions that are mapped over.
 
-Each rule gives a type, or None where it does not apply. A value that has its type already may be mapped over (a vector over
-floats); only numbers of Python, which have no size of their own, are converted.
+Each rule returns the type as which the value is passed, or None if the rule does not apply. A typed value may be
+mapped over (a vector over floats); only Python numbers, which have no size of their own, are converted.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ Found = Optional[SlangType]
 
 
 def is_open(of: Any) -> bool:
-    """Whether any type may take its place."""
+    """Return True if the parameter type is generic or an interface."""
     return isinstance(of, (UnknownType, InterfaceType))
 
 
 def scalar(own: Any, wanted: Any, convert: bool = False) -> Found:
-    """A number for a number."""
+    """Match a scalar to a scalar; `convert` allows another scalar type."""
     if not isinstance(own, ScalarType):
         return None
     if isinstance(wanted, ScalarType):
@@ -29,7 +29,7 @@ def scalar(own: Any, wanted: Any, convert: bool = False) -> Found:
 
 
 def vector(own: Any, wanted: Any) -> Found:
-    """A vector for a vector, of which number and length may be generic."""
+    """Match a vector to a vector, whose scalar type and length may be generic."""
     if not isinstance(own, VectorType) or not isinstance(wanted, VectorType):
         return None
     element = wanted.element_type
@@ -41,7 +41,7 @@ def vector(own: Any, wanted: Any) -> Found:
 
 
 def matrix(own: Any, wanted: Any) -> Found:
-    """A matrix for a matrix."""
+    """Match a matrix to a matrix, whose scalar type and sizes may be generic."""
     if not isinstance(own, MatrixType) or not isinstance(wanted, MatrixType):
         return None
     element = wanted.inner_element_type
@@ -53,7 +53,7 @@ def matrix(own: Any, wanted: Any) -> Found:
 
 
 def struct(own: Any, wanted: Any) -> Found:
-    """A struct for a struct, which may be generic."""
+    """Match a struct to a struct, which may be generic."""
     if not isinstance(own, StructType):
         return None
     if is_open(wanted):
@@ -65,13 +65,13 @@ def struct(own: Any, wanted: Any) -> Found:
 
 
 def same_lengths(own: ArrayType, wanted: ArrayType) -> bool:
-    """Whether the lengths of arrays agree, where they are known."""
+    """Return True if the lengths of two arrays agree where they are known."""
     a, b = own.array_shape, wanted.array_shape
     return len(a) == len(b) and all(n == m or not n or not m for n, m in zip(a, b))
 
 
 def array(own: Any, wanted: Any, convert: bool = False) -> Found:
-    """An array for an array; one of Python's numbers for one of any numbers."""
+    """Match an array to an array; `convert` allows another scalar type."""
     if not isinstance(own, ArrayType) or not isinstance(wanted, ArrayType) or not same_lengths(own, wanted):
         return None
     inner, other = own.inner_element_type, wanted.inner_element_type
@@ -87,7 +87,7 @@ def array(own: Any, wanted: Any, convert: bool = False) -> Found:
 
 
 def nested(program: Any, element: SlangType, sizes: tuple[int, ...]) -> Found:
-    """An array, the first size the outermost."""
+    """Return the type of nested arrays of the given lengths, outermost first."""
     found = element
     for size in reversed(sizes):
         found = program.array_type(found, size)
@@ -95,7 +95,7 @@ def nested(program: Any, element: SlangType, sizes: tuple[int, ...]) -> Found:
 
 
 def array_as_vector(own: Any, wanted: Any) -> Found:
-    """A list of numbers for a vector."""
+    """Match a list of numbers to a vector."""
     if not isinstance(own, ArrayType) or not isinstance(wanted, VectorType):
         return None
     if not isinstance(own.element_type, ScalarType):
@@ -107,14 +107,14 @@ def array_as_vector(own: Any, wanted: Any) -> Found:
 
 
 def array_as_matrix(own: Any, wanted: Any) -> Found:
-    """Lists of numbers for a matrix."""
+    """Match a list of lists of numbers to a matrix."""
     if not isinstance(own, ArrayType) or not isinstance(wanted, MatrixType) or wanted.is_generic:
         return None
     return wanted if own.array_shape.as_tuple() == (wanted.rows, wanted.cols) else None
 
 
 def numbers_as(own: Any, wanted: Any) -> Found:
-    """Of a container of numbers, several at a time: a vector or matrix of known size."""
+    """Match several elements of a container of scalars to a vector or matrix of known size."""
     if not isinstance(own, ScalarType):
         return None
     if isinstance(wanted, VectorType) and wanted.num_elements:
@@ -131,7 +131,7 @@ def numbers_as(own: Any, wanted: Any) -> Found:
 
 
 def elements_as_array(own: SlangType, wanted: Any, most: int) -> Found:
-    """Of a container, so many dimensions at a time: an array of known lengths."""
+    """Match up to `most` dimensions of a container to an array of known lengths."""
     if not isinstance(wanted, ArrayType):
         return None
     inner: SlangType = own
@@ -153,7 +153,7 @@ def elements_as_array(own: SlangType, wanted: Any, most: int) -> Found:
 
 
 def elements_as_open_array(own: SlangType, wanted: Any) -> Optional[list[SlangType]]:
-    """For an array of any elements: the elements themselves, or arrays of them."""
+    """Return the types that match an array of generic elements: the element type itself, and arrays of it."""
     if not isinstance(wanted, ArrayType) or not isinstance(wanted.inner_element_type, UnknownType):
         return None
     sizes = wanted.array_shape.as_tuple()
@@ -168,7 +168,7 @@ def elements_as_open_array(own: SlangType, wanted: Any) -> Optional[list[SlangTy
 
 
 def container_as_buffer(own: SlangType, writable: bool, wanted: Any) -> Found:
-    """A container for a buffer."""
+    """Match a container to a structured or byte-address buffer."""
     if isinstance(wanted, StructuredBufferType):
         if wanted.writable and not writable:
             return None
@@ -182,7 +182,7 @@ def container_as_buffer(own: SlangType, writable: bool, wanted: Any) -> Found:
 
 
 def container_as_pointer(own: SlangType, wanted: Any) -> Found:
-    """A container for a pointer to its elements; one of addresses is mapped over."""
+    """Match a container to a pointer to its elements; a container of addresses is mapped over."""
     if not isinstance(wanted, PointerType):
         return None
     if isinstance(own, ScalarType) and own.scalar_name == "uint64_t" and not wanted.is_generic:

@@ -1,4 +1,4 @@
-"""Vectors and matrices of numbers, as the language has them: `float3(1, 2, 3)`, `float4x4.identity()`."""
+"""Vectors and matrices as in Slang: `float3(1, 2, 3)`, `float4x4.identity()`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 _LETTERS = "xyzw"
 _COLOURS = "rgba"
 
-# The name of the language's number, and how NumPy and Python have it.
+# Slang scalar types with their NumPy dtypes and Python types.
 NUMBERS: dict[str, tuple[str, type]] = {
     "bool": ("bool", bool),
     "int": ("int32", int),
@@ -39,7 +39,7 @@ def _numbers(values: tuple[Any, ...]) -> list[Any]:
 
 
 class _Ordered:
-    """Compares values of one type number by number: the first that differs decides."""
+    """Lexicographic comparison of values of the same type."""
 
     __slots__ = ()
 
@@ -60,12 +60,12 @@ class _Ordered:
 
 
 def _text(number: Any) -> str:
-    """A number as slangpy shows it: whole floats without a point, booleans as in the language."""
+    """Format a number as slangpy does: whole floats without a point, booleans in lower case."""
     return str(number).lower().removesuffix(".0")
 
 
 class Vector(_Ordered):
-    """A vector. Its numbers are `x`, `y`, `z`, `w`, or elements."""
+    """A vector with the components `x`, `y`, `z` and `w`, also accessible by index."""
 
     __slots__ = ("_data",)
     element_name = ""
@@ -83,12 +83,12 @@ class Vector(_Ordered):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The number of numbers."""
+        """The shape: one dimension, the number of components."""
         return (self.n,)
 
     @property
     def element_type(self) -> Any:
-        """The type of its numbers in Python."""
+        """The Python type of a component."""
         return NUMBERS[self.element_name][1]
 
     def __len__(self) -> int:
@@ -108,11 +108,11 @@ class Vector(_Ordered):
         return self._data.astype(dtype) if dtype is not None else self._data.copy()
 
     def to_numpy(self) -> Any:
-        """The numbers as an array."""
+        """Return a copy of the components as a NumPy array."""
         return self._data.copy()
 
     def copy_from_numpy(self, data: Any) -> Any:
-        """A vector of these numbers or bytes."""
+        """Return a new vector with the elements or bytes of an array."""
         flat = np.ascontiguousarray(data).view(self._data.dtype).reshape(-1)
         return type(self)(*flat[: self.n].tolist())
 
@@ -188,7 +188,7 @@ def _rebuilt(element: str, n: int, numbers: tuple[Any, ...]) -> Any:
 def _quotient(a: Any, b: Any) -> Any:
     if a.dtype.kind == "f" or b.dtype.kind == "f":
         return a / b
-    # As the language divides: towards zero.
+    # As in Slang, integer division truncates towards zero.
     return np.trunc(a / b).astype(a.dtype)
 
 
@@ -207,7 +207,7 @@ def _component(index: int) -> property:
 
 
 class Matrix(_Ordered):
-    """A matrix. Its elements are rows."""
+    """A matrix; its elements are row vectors."""
 
     __slots__ = ("_data",)
     element_name = ""
@@ -227,27 +227,27 @@ class Matrix(_Ordered):
 
     @classmethod
     def identity(cls) -> Any:
-        """Ones on the diagonal."""
+        """Create an identity matrix."""
         return cls(np.eye(cls.rows, cls.cols))
 
     @classmethod
     def zeros(cls) -> Any:
-        """Zeros."""
+        """Create a matrix of zeros."""
         return cls(np.zeros((cls.rows, cls.cols)))
 
     @classmethod
     def from_numpy(cls, data: Any) -> Any:
-        """A matrix of an array's numbers."""
+        """Create a matrix from the elements of an array."""
         return cls(data)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Rows and columns."""
+        """The number of rows and of columns."""
         return (self.rows, self.cols)
 
     @property
     def element_type(self) -> Any:
-        """The type of its numbers in Python."""
+        """The Python type of a component."""
         return NUMBERS[self.element_name][1]
 
     def _listed(self) -> list[Any]:
@@ -255,15 +255,15 @@ class Matrix(_Ordered):
         return found
 
     def to_numpy(self) -> Any:
-        """The numbers as an array."""
+        """Return a copy of the components as a NumPy array."""
         return self._data.copy()
 
     def get_row(self, row: int) -> Any:
-        """A row as a vector."""
+        """Return a row as a vector."""
         return vector_type(self.element_name, self.cols)(*self._data[row].tolist())
 
     def get_col(self, column: int) -> Any:
-        """A column as a vector."""
+        """Return a column as a vector."""
         return vector_type(self.element_name, self.rows)(*self._data[:, column].tolist())
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
@@ -317,7 +317,7 @@ class quatf(Vector):
 
 
 class float16_t:
-    """A number of 16 bits."""
+    """A 16-bit floating-point number."""
 
     def __init__(self, value: float = 0.0) -> None:
         self.value = float(np.float16(value))
@@ -340,7 +340,7 @@ _MATRICES: dict[tuple[str, int, int], type[Matrix]] = {}
 
 
 def vector_type(element: str, n: int) -> Any:
-    """The type of vectors of so many numbers."""
+    """Return the type of vectors of `n` components."""
     found = _VECTORS.get((element, n))
     if found is None:
         members: dict[str, Any] = {"__slots__": (), "element_name": element, "n": n}
@@ -351,7 +351,7 @@ def vector_type(element: str, n: int) -> Any:
 
 
 def matrix_type(element: str, rows: int, cols: int) -> Any:
-    """The type of matrices of that size."""
+    """Return the type of matrices of the given size."""
     found = _MATRICES.get((element, rows, cols))
     if found is None:
         members = {"__slots__": (), "element_name": element, "rows": rows, "cols": cols}
@@ -360,7 +360,7 @@ def matrix_type(element: str, rows: int, cols: int) -> Any:
 
 
 def all_types() -> dict[str, Any]:
-    """The types that a program names: `float3`, `uint2`, `float4x4`."""
+    """Return the vector and matrix types by name: `float3`, `uint2`, `float4x4`."""
     found: dict[str, Any] = {}
     for element in ("bool", "int", "uint", "float", "float16_t", "double", "int64_t", "uint64_t"):
         for n in range(1, 5):
@@ -375,31 +375,31 @@ def all_types() -> dict[str, Any]:
 globals().update(all_types())
 
 
-# ---- functions of vectors
+# ---- vector and matrix functions
 
 
 def dot(a: Any, b: Any) -> Any:
-    """The sum of products."""
+    """Return the dot product."""
     return float(np.dot(np.asarray(a), np.asarray(b)))
 
 
 def cross(a: Any, b: Any) -> Any:
-    """The vector that is orthogonal to two."""
+    """Return the cross product of two vectors."""
     return type(a)(*np.cross(np.asarray(a), np.asarray(b)).tolist())
 
 
 def length(a: Any) -> float:
-    """The Euclidean norm."""
+    """Return the Euclidean norm."""
     return _math.sqrt(dot(a, a))
 
 
 def normalize(a: Any) -> Any:
-    """The vector of length one in the same direction."""
+    """Return the vector divided by its norm."""
     return a / length(a)
 
 
 def mul(a: Any, b: Any) -> Any:
-    """The product of matrices and vectors."""
+    """Return the product of matrices and vectors."""
     found = np.asarray(a) @ np.asarray(b)
     of: Any = a if isinstance(a, (Matrix, Vector)) else b
     if found.ndim == 2:
@@ -408,22 +408,22 @@ def mul(a: Any, b: Any) -> Any:
 
 
 def transpose(a: Matrix) -> Any:
-    """Rows as columns."""
+    """Return the transpose."""
     return matrix_type(a.element_name, a.cols, a.rows)(a._data.T)
 
 
 def inverse(a: Matrix) -> Any:
-    """The matrix whose product with it is the identity."""
+    """Return the inverse."""
     return type(a)(np.linalg.inv(a._data))
 
 
 def determinant(a: Matrix) -> float:
-    """The determinant."""
+    """Return the determinant."""
     return float(np.linalg.det(a._data))
 
 
 def _compared(op: Callable[[Any, Any], Any]) -> Callable[[Vector, Vector], Any]:
-    """A comparison number by number, whose result is a vector of booleans."""
+    """Return a componentwise comparison, whose result is a vector of booleans."""
 
     def compare(a: Vector, b: Vector) -> Any:
         if type(a) is not type(b):
@@ -442,7 +442,7 @@ ge = _compared(np.greater_equal)
 
 
 def select(condition: Any, a: Any, b: Any) -> Any:
-    """The numbers of `a` where the condition holds, and those of `b` elsewhere."""
+    """Return the components of `a` where the condition holds, and those of `b` elsewhere."""
     if isinstance(condition, bool):
         return a if condition else b
     if type(a) is not type(b) or condition.n != a.n:

@@ -1,4 +1,4 @@
-"""Programs for slangtorch on this machine: kernels of the Slang language on PyTorch's tensors.
+"""The interface of slangtorch: Slang kernels on PyTorch tensors.
 
     import pullback.slangtorch as slangtorch
 
@@ -6,7 +6,7 @@
     m.square(input=x, output=y).launchRaw(blockSize=(32, 1, 1), gridSize=(4, 1, 1))
     m.square.bwd(input=(x, dx), output=(y, dy)).launchRaw(blockSize=(32, 1, 1), gridSize=(4, 1, 1))
 
-Programs that were written for slangtorch run as they are with `python -m pullback.slangtorch program.py`.
+Programs written for slangtorch run unchanged with `python -m pullback.slangtorch program.py`.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""`python -m pullback.slangtorch program.py …`: a program that imports slangtorch, with this one in its place."""
+"""`python -m pullback.slangtorch program.py …`: run a program with this package in place of slangtorch."""
 
 import os
 import runpy
@@ -10,7 +10,7 @@ from . import install, read_cuda_as_cpu
 
 
 def main() -> None:
-    """Runs the program that the arguments name."""
+    """Run the program named on the command line."""
     if len(sys.argv) < 2:
         raise SystemExit("usage: python -m pullback.slangtorch program.py …")
     install()

@@ -1,4 +1,4 @@
-"""What `cuda` means where there is no such device."""
+"""The meaning of `cuda` on machines without such a device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _is_cuda(value: Any) -> bool:
 
 
 class _CudaIsCpu(TorchFunctionMode):
-    """Every function of PyTorch sees the CPU where its caller says `cuda`."""
+    """A mode in which PyTorch functions take `cuda` to mean the CPU."""
 
     def __torch_function__(
         self,
@@ -35,7 +35,7 @@ class _CudaIsCpu(TorchFunctionMode):
 
 
 def _for_programs(function: Callable[..., Any], real: Callable[..., Any]) -> Callable[..., Any]:
-    """A function for all but PyTorch itself, which would go on to use a device that is not there."""
+    """Return `function` for all callers but PyTorch itself, which would try to use the missing device."""
 
     def chosen(*args: Any, **kwargs: Any) -> Any:
         caller = str(sys._getframe(1).f_globals.get("__name__", ""))
@@ -48,15 +48,15 @@ _mode: Optional[_CudaIsCpu] = None
 
 
 def device() -> str:
-    """The place of tensors that host code makes."""
+    """Return the device of tensors that host code allocates."""
     return "cuda" if _mode is None and torch.cuda.is_available() else "cpu"
 
 
 def read_cuda_as_cpu() -> None:
-    """From now on, in the thread that calls this: `.cuda()`, `.to("cuda")` and `device="cuda"` mean the CPU.
+    """Make `.cuda()`, `.to("cuda")` and `device="cuda"` mean the CPU, from now on in the calling thread.
 
-    It changes PyTorch itself, so nothing does it by itself but `PULLBACK_TORCH_DEVICE=cpu` in the environment of a program
-    that imports `pullback.slangtorch`, and `python -m pullback.slangtorch` on a machine without CUDA.
+    This changes PyTorch itself, so it happens automatically only with `PULLBACK_TORCH_DEVICE=cpu` in the environment of
+    a program that imports `pullback.slangtorch`, and with `python -m pullback.slangtorch` on a machine without CUDA.
     """
     global _mode
     if _mode is not None:
@@ -76,7 +76,7 @@ def read_cuda_as_cpu() -> None:
 
 
 def install() -> None:
-    """From now on, `import slangtorch` gives this module."""
+    """Make `import slangtorch` import this package from now on."""
     here = __name__.rpartition(".")[0]
     for name, module in list(sys.modules.items()):
         if name == here or name.startswith(here + ".util"):

@@ -1,7 +1,7 @@
-"""Host functions: what allocates tensors and dispatches kernels, run statement by statement.
+"""Host functions: code that allocates tensors and dispatches kernels, interpreted statement by statement.
 
 The core describes the checked body of a function as nested objects: `do` is the kind of a statement, `is` that of an
-expression, and `to` the type that an expression's place converts it to. A vector or array is a list, a struct a dict.
+expression, and `to` the type that an expression is converted to. Vectors and arrays are lists, structs are dicts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TORCH: dict[str, torch.dtype] = {
 
 
 class HostFunction:
-    """A function with `[TorchEntryPoint]`: tensors and numbers in, tensors and numbers (or tuples of them) out."""
+    """A function with `[TorchEntryPoint]`, which takes and returns tensors and numbers (or tuples of them)."""
 
     def __init__(
         self, name: str, number: int, functions: Sequence[Node], launch: Launch, wrappers: Wrappers
@@ -59,7 +59,7 @@ class HostFunction:
 
 
 def _inside(value: Any) -> Any:
-    """A converted argument as host code has it."""
+    """Return a converted argument in the representation of host code."""
     if isinstance(value, DiffTensorView):
         return value
     if hasattr(value, "_asdict"):
@@ -68,14 +68,14 @@ def _inside(value: Any) -> Any:
 
 
 def _outside(value: Any) -> Any:
-    """A result as Python gets it."""
+    """Return a result as a Python value: structs and lists become tuples."""
     if isinstance(value, dict):
         return tuple(_outside(part) for part in value.values())
     return tuple(_outside(part) for part in value) if isinstance(value, list) else value
 
 
 class _Leave(Exception):
-    """Control leaves a loop or the function."""
+    """Control leaves a loop or the function by "break", "continue" or "return"."""
 
     def __init__(self, how: str, value: Any = None) -> None:
         self.how = how
@@ -83,7 +83,7 @@ class _Leave(Exception):
 
 
 def _same(value: Any) -> Any:
-    """A copy of a value: tensors are the same ones."""
+    """Return a copy of a value that shares its tensors."""
     if isinstance(value, dict):
         return {name: _same(part) for name, part in value.items()}
     return [_same(part) for part in value] if isinstance(value, list) else value
@@ -102,7 +102,7 @@ class _Frame:
         self.locals = {param["id"]: _same(value) for param, value in zip(function["params"], args)}
 
     def run(self) -> Any:
-        """The value that it returns."""
+        """Run the function, and return its value."""
         try:
             self.do(self.function["body"])
         except _Leave as left:
@@ -110,12 +110,12 @@ class _Frame:
         return None
 
     def do(self, node: Any) -> None:
-        """Runs a statement."""
+        """Run a statement."""
         if node is not None:
             getattr(self, f"_do_{node['do']}")(node)
 
     def value(self, node: Node) -> Any:
-        """The value of an expression in its place."""
+        """Return the value of an expression, converted to the type of its place."""
         found = getattr(self, f"_is_{node['is'].replace(' ', '_')}")(node)
         return converted(node["to"], found) if "to" in node else found
 
@@ -239,7 +239,7 @@ class _Frame:
         return old if node["after"] else new
 
     def put(self, target: Node, value: Any) -> None:
-        """Writes a place."""
+        """Assign a value to the place that an expression denotes."""
         kind = target["is"]
         if kind == "local":
             self.locals[target["id"]] = value
@@ -309,14 +309,14 @@ class _Frame:
 
 
 class _Struct:
-    """A struct as arguments of kernels are."""
+    """A struct as a kernel argument, with its fields as attributes."""
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
         self.__dict__.update(fields)
 
 
 def _named(ty: Type, value: Any) -> Any:
-    """A value of host code as an argument of a kernel: structs that hold tensors have their fields as attributes."""
+    """Return a host value as a kernel argument: structs that hold tensors get their fields as attributes."""
     if ty["kind"] == "struct" and holds_tensors(ty):
         return _Struct({name: _named(field, value[name]) for name, field in ty["fields"]})
     if ty["kind"] == "array" and holds_tensors(ty):

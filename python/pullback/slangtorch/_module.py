@@ -1,4 +1,4 @@
-"""Modules: files whose kernels and host functions are attributes."""
+"""Modules: files with kernels and host functions as attributes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .util.wrapper import Size, WrappedFunction
 
 
 class Module:
-    """A file: kernels that are bound to Python, host functions, and a named tuple for each struct that they take."""
+    """A file: its kernels bound to Python, its host functions, and a named tuple for each struct that they take."""
 
     def __init__(self, on: Callable[[str], Program], interface: Mapping[str, Any]) -> None:
-        # The program on a device.
+        # The function that returns the program for a device.
         self._on = on
         self._kernels: dict[tuple[str, str], Kernel] = {}
         wrappers = Wrappers()
@@ -54,7 +54,7 @@ class Module:
     def _launch(
         self, entry: str, params: Sequence[Mapping[str, Any]], values: Sequence[Any], block: Size, grid: Size
     ) -> None:
-        """Runs an entry point, or its derivative as `bwd_diff(name)`, on converted arguments, where the tensors are."""
+        """Run an entry point, or its derivative as `bwd_diff(name)`, on converted arguments and their device."""
         name = entry.partition("(")[2].rstrip(")") or entry
         parts = [part for param, value in zip(params, values) for part in places(param["type"], value, param["name"])]
         device = "cuda" if any(isinstance(x, torch.Tensor) and x.device.type == "cuda" for _, x in parts) else "cpu"
@@ -64,7 +64,7 @@ class Module:
         used = {place[0]: place for place in kernel._core_of(entry, block).places}
         memory: dict[str, Any] = {}
         for path, part in parts:
-            # What the kernel has no use for is not checked, either.
+            # Arguments that the kernel does not use are not checked.
             if path in used:
                 is_tensor = isinstance(part, torch.Tensor)
                 memory[path] = _array(path, part, used[path][2], device) if is_tensor else part
@@ -72,7 +72,7 @@ class Module:
 
 
 def _array(name: str, tensor: torch.Tensor, dtype: Optional[str], device: str) -> Any:
-    """A tensor's numbers where they are, if a kernel on that device can use them."""
+    """Return a tensor's memory in place. Raise `RuntimeError` if a kernel on that device cannot use it."""
     if tensor.device.type != device:
         raise RuntimeError(f"`{name}`: the kernel runs on `{device}`, and the tensor is on `{tensor.device}`")
     if tensor.numel() and any(s == 0 and n > 1 for s, n in zip(tensor.stride(), tensor.shape)):
@@ -100,10 +100,10 @@ def loadModule(
     extraSlangFlags: Sequence[str] = (),
     extraCudaFlags: Sequence[str] = (),
 ) -> Module:
-    """Reads and checks a file, whose kernels are then attributes. What is wrong with it is a RuntimeError.
+    """Load and check a file, with its kernels as attributes. Raise `RuntimeError` if the file has errors.
 
-    Every load reads the files as they are. Arguments about CUDA's compiler change nothing: numbers are as exact as
-    without them. Of `extraSlangFlags`, `-D` and `-I` are known.
+    Every call reads the files again. Arguments for the CUDA compiler have no effect: results are as exact as without
+    them. Of `extraSlangFlags`, only `-D` and `-I` are used.
     """
     if skipSlang is not None:
         print("slangtorch: skipSlang is deprecated, and changes nothing", file=sys.stderr)
@@ -135,14 +135,14 @@ def loadModule(
 
 
 def clearSessionShaderCache() -> None:
-    """Changes nothing: every load reads the files again, and what is compiled is known by its text."""
+    """Do nothing: every load reads the files again, and compiled code is identified by its source."""
 
 
 def clearPersistentShaderCache() -> None:
-    """Changes nothing: compiled kernels in the user's folder are known by their text, and old ones are removed."""
+    """Do nothing: compiled kernels in the user's folder are identified by their source, and old ones are removed."""
 
 
 def clearShaderCaches() -> None:
-    """Changes nothing: see the others."""
+    """Do nothing: see `clearSessionShaderCache` and `clearPersistentShaderCache`."""
     clearSessionShaderCache()
     clearPersistentShaderCache()

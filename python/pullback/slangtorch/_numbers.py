@@ -1,4 +1,4 @@
-"""Numbers of host code: conversions and operators as the language has them, on vectors as well."""
+"""Numbers of host code: the conversions and operators of Slang, on vectors as well."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._types import Type, scalar
 
 
 def default(ty: Type) -> Any:
-    """The zero of a type; no tensor."""
+    """Return the zero value of a type, or None for a tensor."""
     kind = ty["kind"]
     if kind == "scalar":
         return scalar(ty["name"], 0)
@@ -27,12 +27,12 @@ def default(ty: Type) -> Any:
 
 
 def numbers_of(value: Any) -> list[Any]:
-    """The numbers of a number, vector or matrix, in order."""
+    """Return the components of a number, vector or matrix, in order."""
     return [n for part in value for n in numbers_of(part)] if isinstance(value, list) else [value]
 
 
 def converted(ty: Type, value: Any) -> Any:
-    """A value as the type that its place has."""
+    """Return a value converted to a type."""
     kind = ty["kind"]
     if kind == "scalar":
         return scalar(ty["name"], numbers_of(value)[0])
@@ -96,7 +96,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def each(function: Callable[..., Any], ty: Type, args: Sequence[Any]) -> Any:
-    """A function of numbers on each component."""
+    """Apply a function of numbers to each component, and convert the results to a type."""
     if ty["kind"] in ("vector", "matrix") and any(isinstance(arg, list) for arg in args):
         n = ty["n"] if ty["kind"] == "vector" else ty["rows"]
         part = ty["element"]

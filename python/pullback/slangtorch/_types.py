@@ -1,4 +1,4 @@
-"""Types of parameters: what Python gives for them, and the memory of kernels that it is bound to."""
+"""Types of parameters: their Python values, and the kernel memory that these are bound to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 from .util.builtin_wrappers import DiffTensorView
 
-#: As the core describes it, by its `kind`.
+#: A type as the core describes it, with its `kind`.
 Type = dict[str, Any]
 Convert = Callable[[Any], Any]
 
@@ -32,7 +32,7 @@ _DTYPES: dict[str, Any] = {
 
 
 def scalar(name: str, value: Any) -> Any:
-    """A number of that type, as the language converts it."""
+    """Return a number converted to a scalar type, as Slang does."""
     if name == "bool":
         return bool(value)
     dtype = np.dtype(_DTYPES[name])
@@ -45,7 +45,7 @@ def scalar(name: str, value: Any) -> Any:
 
 
 def name_of(ty: Type) -> str:
-    """The type as the language writes it."""
+    """Return the type in Slang syntax."""
     kind = ty["kind"]
     if kind == "vector":
         return f"{name_of(ty['element'])}{ty['n']}"
@@ -60,13 +60,13 @@ def name_of(ty: Type) -> str:
 
 
 class Wrappers:
-    """The named tuples for structs, and what converts values to types."""
+    """The named tuples for structs, and the functions that convert values to types."""
 
     def __init__(self) -> None:
         self.public: dict[str, Any] = {}
 
     def of(self, ty: Type) -> tuple[Any, Convert]:
-        """The public type for values of a type, and what converts them."""
+        """Return the public Python type for values of a type, and the function that converts them."""
         kind = ty["kind"]
         if kind == "struct":
             return self._struct(ty)
@@ -151,16 +151,16 @@ def _list(ty: Type, n: int, element: Convert, value: Any) -> list[Any]:
 
 
 def holds_tensors(ty: Type) -> bool:
-    """Whether a value of that type is memory, or has fields that are."""
+    """Return True if a value of that type is or contains a tensor."""
     if ty["kind"] == "struct":
         return any(holds_tensors(field) for _, field in ty["fields"])
     return holds_tensors(ty["element"]) if ty["kind"] == "array" else ty["kind"] in ("tensor", "diff tensor")
 
 
 def places(ty: Type, value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """The memory that a converted value is bound to: by name, tensors and plain values."""
+    """Yield the memory that a converted value is bound to: names with tensors or plain values."""
     if ty["kind"] == "diff tensor":
-        # A tensor by itself, where host code makes a view of it.
+        # Host code may pass a tensor by itself, without a gradient.
         pair = value if isinstance(value, tuple) else DiffTensorView(value)
         yield path, _tensor(ty, pair[0])
         if len(pair) > 1 and pair[1] is not None:
