@@ -71,7 +71,7 @@ pub(crate) struct Found {
     pub(crate) footprints: FxHashMap<Func, (Func, Footprint)>,
 }
 
-/// What each pass has made of each function.
+/// The results of each pass, by function.
 #[derive(Default)]
 pub(crate) struct Made {
     /// See [`crate::stand_in`].
@@ -87,7 +87,7 @@ pub(crate) struct Made {
     pub(crate) unmarked: crate::rule::Unmarked,
 }
 
-/// What functions are to others: where they come from, and how they are called.
+/// The roles of functions: where they come from, and how they are called.
 #[derive(Default)]
 pub(crate) struct Roles {
     /// The user function that each generated function derives from.
@@ -106,7 +106,7 @@ pub(crate) struct Roles {
     pub(crate) wholes: FxHashMap<Func, Func>,
 }
 
-/// What analyses have found out about functions.
+/// The results of analyses, by function.
 #[derive(Default)]
 pub(crate) struct Facts {
     pub(crate) activity: Activity,

@@ -93,7 +93,7 @@ pub(crate) struct TypesMade {
     pub(crate) adds_natively: bool,
 }
 
-/// What a run reports to the host, and what the text says about itself.
+/// The messages of a run to the host, and the comments of the text.
 #[derive(Default)]
 pub(crate) struct Reports {
     pub(crate) sites: Vec<Site>,

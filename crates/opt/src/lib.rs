@@ -71,7 +71,7 @@ impl Default for Options {
     }
 }
 
-/// What passes know besides the function.
+/// The context of a pass besides the function.
 struct Context<'a> {
     options: &'a Options,
     summaries: &'a Summaries,

@@ -85,7 +85,7 @@ pub(crate) enum Direction {
     Backward,
 }
 
-/// What is known of variables without a value.
+/// The known facts about variables without a value.
 #[derive(Default)]
 pub(crate) struct Unset {
     /// Types mapped to true if some part of their default value is uninitialised, for the types examined so

@@ -33,7 +33,7 @@ impl Lattice for u8 {
     }
 }
 
-/// Whether facts pass from operands to results or from results to operands.
+/// The direction of facts: from operands to results, or from results to operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From operands to results.
