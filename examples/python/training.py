@@ -93,6 +93,7 @@ def _save(path: pathlib.Path, state: dict[str, Any]) -> None:
 
 
 def finish() -> None:
-    """Parts from the other processes."""
+    """Leaves the other processes, all of them at once: gloo may abort a process whose peer is gone while it ends."""
     if dist.is_initialized():
+        dist.barrier()
         dist.destroy_process_group()
