@@ -1,7 +1,7 @@
 //! The walk over the IR that the emitters of CPU backends share.
 //!
 //! A backend is an [`Assembler`]: it offers instructions, memory of the function, and calls of the runtime.
-//! What an op means in terms of these is written here once, for Cranelift's instructions, which work on one
+//! The meaning of each op in terms of these is written here once, for Cranelift's instructions, which work on one
 //! thread, and for LLVM's, which also work on lanes. An emitter contains a [`Walk`], to which it
 //! dereferences: the values of the function, and what is known of its structure.
 

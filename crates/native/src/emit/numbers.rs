@@ -3,7 +3,7 @@
 //! `ir::scalar` defines the meaning of each op. Instructions that are only partially defined are guarded
 //! here: divisors are made harmless.
 
-use ir::{InstData, Math, Op, Scalar, Span, Type, TypeData, scalar};
+use ir::{InstData, Math, Op, Scalar, Span, Type, TypeData, Typing, scalar};
 
 use super::{Assembler, Binary, Cast, Compare, Res, Unary, Vals};
 use crate::runtime::Helper;
@@ -130,8 +130,7 @@ pub fn combine<'m, A: Assembler<'m>>(
         Scalar::F16 => {
             let (a, b) = (e.widen(a), e.widen(b));
             let r = combine_floats(e, op, Scalar::F32, a, b, span)?;
-            let compares = matches!(op, Op::Eq | Op::Ne | Op::Lt | Op::Le | Op::Gt | Op::Ge);
-            Ok(if compares { r } else { e.narrow(r) })
+            Ok(if op.spec().typing == Typing::Compare { r } else { e.narrow(r) })
         }
         Scalar::F32 | Scalar::F64 => combine_floats(e, op, s, a, b, span),
         _ => combine_integers(e, op, s, a, b, span),

@@ -464,21 +464,10 @@ pub fn atomic_code(op: AtomicOp, s: Scalar) -> u32 {
     (op as u32) << 8 | s as u32
 }
 
-const ATOMIC_OPS: [AtomicOp; 8] = [
-    AtomicOp::Add,
-    AtomicOp::Min,
-    AtomicOp::Max,
-    AtomicOp::And,
-    AtomicOp::Or,
-    AtomicOp::Xor,
-    AtomicOp::Exchange,
-    AtomicOp::CompareExchange,
-];
-
 /// Performs any atomic op by compare-exchange. `addr` is aligned as the number; `compare` is only used by
 /// `CompareExchange`.
 unsafe extern "C" fn atomic(addr: *mut u8, code: u32, x: u64, compare: u64) -> u64 {
-    let (op, s) = (ATOMIC_OPS[(code >> 8) as usize], Scalar::ALL[(code & 255) as usize]);
+    let (op, s) = (AtomicOp::ALL[(code >> 8) as usize], Scalar::ALL[(code & 255) as usize]);
     let (x, compare) = (scalar::canonical(s, x), scalar::canonical(s, compare));
     let new = |old: u64| {
         let op = match op {

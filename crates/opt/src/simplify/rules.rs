@@ -502,21 +502,6 @@ impl Simplify<'_> {
 mod tests {
     use super::*;
 
-    const SCALARS: [Scalar; 12] = [
-        Scalar::Bool,
-        Scalar::I8,
-        Scalar::I16,
-        Scalar::I32,
-        Scalar::I64,
-        Scalar::U8,
-        Scalar::U16,
-        Scalar::U32,
-        Scalar::U64,
-        Scalar::F16,
-        Scalar::F32,
-        Scalar::F64,
-    ];
-
     /// Random operands, among them NaN, infinities, signed zeros, subnormals and the ends of each type.
     struct Operands {
         state: u64,
@@ -590,8 +575,8 @@ mod tests {
         for &(when, left, right) in RULES {
             let (l, r) = (parse(left), parse(right));
             let mut tried = 0;
-            for (at, &s) in SCALARS.iter().enumerate() {
-                for of in SCALARS {
+            for (at, s) in Scalar::ALL.into_iter().enumerate() {
+                for of in Scalar::ALL {
                     for k in 0..200 {
                         let state = 0x9e37_79b9_7f4a_7c15 ^ (at as u64) << 32 ^ (k + 1);
                         let mut operands = Operands { state, known: Vec::new() };
