@@ -6,9 +6,11 @@
 //! one if no name has an index. This applies to processors only: devices have no pointers in memory.
 
 use ir::{Global, GlobalData, MemData, MemType, MemTypes, Module, Space};
+use syntax::Diagnostic;
 
 use crate::bind::Bind;
 use crate::launch::Backend;
+use crate::pipeline::{Failure, source_span};
 
 /// The maximum number of pointers of a program that are bound one by one.
 const MOST: usize = 256;
@@ -25,12 +27,13 @@ pub(crate) struct Behind {
 }
 
 /// Adds a global for each pointer in the memory of bound globals, and transitively for pointers in the memory
-/// of the added globals.
-pub(crate) fn name_pointers(module: &mut Module, binds: &[Bind], backend: Backend) -> Vec<Behind> {
+/// of the added globals. On a device all of them are null, and binding one is an error.
+pub(crate) fn name_pointers(
+    module: &mut Module,
+    binds: &[Bind],
+    backend: Backend,
+) -> Result<Vec<Behind>, Failure> {
     let mut found = Vec::new();
-    if backend.is_device() {
-        return found;
-    }
     let mut next = 0;
     while let Some((holder, data)) = module.globals.iter().nth(next).map(|(g, data)| (g, data.clone())) {
         next += 1;
@@ -64,11 +67,19 @@ pub(crate) fn name_pointers(module: &mut Module, binds: &[Bind], backend: Backen
             break;
         }
         for (at, name, ty) in pointers {
+            if backend.is_device() {
+                if binds.iter().any(|bind| bind.name == name) {
+                    let message = format!("{} has no pointers in memory: `{name}` is one", backend.name());
+                    let error = Diagnostic::error("E0930", source_span(data.span), message);
+                    return Err(Failure::Program(vec![error]));
+                }
+                continue;
+            }
             let pointer = GlobalData { name, space: Space::Uniform, ty, init: None, span: data.span };
             found.push(Behind { holder, at, pointer: module.globals.push(pointer) });
         }
     }
-    found
+    Ok(found)
 }
 
 /// The number of elements of a global that the bound names distinguish; `None` if no name has an index.

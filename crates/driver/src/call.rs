@@ -96,7 +96,7 @@ impl Callee {
             }
         }
         let (inputs, outputs) = signature(&module.types, &info);
-        let behind = behind::name_pointers(&mut module, binds, backend);
+        let behind = behind::name_pointers(&mut module, binds, backend)?;
         let user: Vec<_> =
             module.globals.iter().filter(|(_, g)| is_written(&module, g)).map(|g| g.0).collect();
         let group = if backend.has_lanes(code) && user.is_empty() { GROUP } else { 1 };
@@ -347,10 +347,11 @@ fn units(numbers: &[Number]) -> impl Iterator<Item = Vec<u64>> {
     })
 }
 
-/// The differentials of the numbers that have tangents, as `f64`.
+/// The differentials of the numbers that have tangents, as `f64`. A device that ignores the sign of zero leaves
+/// absent ones -0, which is 0 as a number.
 fn floats(numbers: &[Number], bits: &[u64]) -> Vec<f64> {
     let diff = numbers.iter().filter(|n| n.diff);
-    diff.zip(bits).map(|(n, &bits)| scalar::to_f64(n.scalar, bits)).collect()
+    diff.zip(bits).map(|(n, &bits)| scalar::to_f64(n.scalar, bits) + 0.0).collect()
 }
 
 fn transposed(columns: &[Vec<f64>], n_rows: usize) -> Vec<Vec<f64>> {

@@ -108,7 +108,7 @@ impl Runner {
         backend: Backend,
         options: &CodeOptions,
     ) -> Result<Runner, Failure> {
-        let behind = behind::name_pointers(&mut module, binds, backend);
+        let behind = behind::name_pointers(&mut module, binds, backend)?;
         Runner::with_behind(module, behind, backend, options)
     }
 
