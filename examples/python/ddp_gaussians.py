@@ -61,9 +61,9 @@ def main(arguments: Any = None, **more: Any) -> list[float]:
     training.start()
     image = picture(options.size)
     losses = training.train(made(options.count, image, threads=1), batches(image), options, **more)
-    training.finish()
     return losses
 
 
 if __name__ == "__main__":
     main()
+    training.finish()

@@ -76,9 +76,9 @@ def main(arguments: Any = None, **more: Any) -> list[float]:
     module = pullback.load(HERE.parent / "splat3d.slang", defines={"COUNT": options.count}, threads=1)
     wanted, model = (Scene(module, splats(options.count, seed)) for seed in (1, 2))
     losses = training.train(model, batches(wanted, options.size), options, **more)
-    training.finish()
     return losses
 
 
 if __name__ == "__main__":
     main()
+    training.finish()

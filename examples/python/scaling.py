@@ -68,7 +68,6 @@ def measure(repeats: int) -> dict[str, Any]:
             exchanges[size] = best(lambda numbers=numbers: dist.all_reduce(numbers), repeats)
     found = {"world": world, "steps": steps, "exchanges": exchanges}
     found["bytes"] = sum(p.numel() * p.element_size() for p in model.parameters())
-    training.finish()
     return found if rank == 0 else {}
 
 
@@ -150,3 +149,4 @@ def main(arguments: Any = None) -> None:
 
 if __name__ == "__main__":
     main()
+    training.finish()

@@ -16,7 +16,7 @@ SMALL = ["--steps", "12", "--batch", "32", "--count", "6", "--size", "8", "--eve
 KILLED = """
 import os, pathlib, signal, sys
 sys.path.insert(0, {examples!r})
-import ddp_gaussians
+import ddp_gaussians, training
 killed = pathlib.Path({folder!r}) / "killed"
 
 def after_step(rank, step):
@@ -26,6 +26,7 @@ def after_step(rank, step):
 
 if __name__ == "__main__":
     ddp_gaussians.main(sys.argv[1:], after_step=after_step)
+    training.finish()
 """
 
 
