@@ -4,7 +4,7 @@
 //! derivative from rounding. Memory keeps its types: a value is converted where it is loaded or stored. The
 //! pass runs before differentiation, so that derivatives are those of `f₆₄`.
 
-use ir::function::InstData;
+use ir::InstData;
 use ir::{Func, Function, Module, Op, Scalar, Span, Type, TypeData, Types, Value, scalar};
 use lower::FunctionInfo;
 

@@ -5,7 +5,8 @@
 
 use smallvec::SmallVec;
 
-use crate::function::{Func, Function, Inst, InstData, Region, RegionData, Slot, Span, Value, ValueData};
+use crate::entities::{Func, Inst, Region, Value};
+use crate::function::{Function, InstData, RegionData, Slot, Span, ValueData};
 use crate::module::Module;
 use crate::ops::{Math, Op};
 use crate::spec::Typing;

@@ -6,31 +6,12 @@
 
 use std::sync::Arc;
 
-use cranelift_entity::{PrimaryMap, entity_impl};
+use cranelift_entity::PrimaryMap;
 use smallvec::SmallVec;
 
+use crate::entities::{Inst, Region, Value};
 use crate::ops::Op;
 use crate::types::Type;
-
-/// A function of a module.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Func(u32);
-entity_impl!(Func, "f");
-
-/// A value within a function.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Value(u32);
-entity_impl!(Value, "v");
-
-/// An instruction within a function.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Inst(u32);
-entity_impl!(Inst, "inst");
-
-/// A region within a function.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Region(u32);
-entity_impl!(Region, "region");
 
 /// A place in the user's source: a file's number and two byte offsets. The file `u32::MAX` means no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -12,6 +12,7 @@
 
 pub mod analysis;
 pub mod build;
+mod entities;
 pub mod function;
 pub mod interp;
 pub mod library;
@@ -29,12 +30,10 @@ pub mod walk;
 
 pub use analysis::{Analyses, Cycles, Defs};
 pub use build::Builder;
-pub use function::{
-    CheckpointPolicy, Func, Function, Inline, Inst, InstData, Prefer, Region, RegionData, Slot, Span, Value,
-    ValueData,
-};
-pub use memory::{MatrixOrder, MemData, MemType, MemTypes};
-pub use module::{Entry, Global, GlobalData, Module, Residuals, Space, Witness};
+pub use entities::{Func, Global, Inst, MemType, Region, Value};
+pub use function::{CheckpointPolicy, Function, Inline, InstData, Prefer, RegionData, Slot, Span, ValueData};
+pub use memory::{MatrixOrder, MemData, MemTypes};
+pub use module::{Entry, GlobalData, Module, Residuals, Space, Witness};
 pub use ops::{AtomicOp, Builtin, DerivativeOp, LoopInfo, Math, Op, Path, Rest, Step, WAVE_LANES};
 pub use spec::{Class, Kind, Linearity, Spec, Typing};
 pub use types::{Scalar, Type, TypeData, Types};

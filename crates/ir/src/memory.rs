@@ -4,17 +4,13 @@
 //! its scalar (`float3` is 12 bytes), a struct as its most aligned field, `bool` is 1 byte.
 //! Matrices are arrays of row vectors, or of column vectors.
 
-use cranelift_entity::entity_impl;
+use cranelift_entity::EntityRef;
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
+use crate::entities::MemType;
 use crate::ops::{Path, Step};
 use crate::types::{Scalar, Type, Types};
-
-/// An interned memory type.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct MemType(u32);
-entity_impl!(MemType, "mem");
 
 /// The order in which the numbers of a matrix are laid out in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,14 +53,14 @@ pub struct MemTypes {
 impl std::ops::Index<MemType> for MemTypes {
     type Output = MemData;
     fn index(&self, ty: MemType) -> &MemData {
-        &self.set[ty.0 as usize]
+        &self.set[ty.index()]
     }
 }
 
 impl MemTypes {
     /// The handle of `data`.
     pub fn intern(&mut self, data: MemData) -> MemType {
-        MemType(self.set.insert_full(data).0 as u32)
+        MemType::new(self.set.insert_full(data).0)
     }
 
     /// Alignment in bytes.
@@ -203,6 +199,6 @@ impl MemTypes {
 
     /// All types, in the order in which they were interned.
     pub fn iter(&self) -> impl Iterator<Item = (MemType, &MemData)> {
-        self.set.iter().enumerate().map(|(idx, data)| (MemType(idx as u32), data))
+        self.set.iter().enumerate().map(|(idx, data)| (MemType::new(idx), data))
     }
 }

@@ -1,17 +1,13 @@
 //! A module: types, globals, functions and the sources of custom derivatives.
 
-use cranelift_entity::{PrimaryMap, entity_impl};
+use cranelift_entity::PrimaryMap;
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 
-use crate::function::{Func, Function, Span};
-use crate::memory::{MemData, MemType, MemTypes};
+use crate::entities::{Func, Global, MemType};
+use crate::function::{Function, Span};
+use crate::memory::{MemData, MemTypes};
 use crate::types::{Type, Types};
-
-/// A global of a module.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Global(u32);
-entity_impl!(Global, "g");
 
 /// The kind of memory that a global is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -27,8 +27,7 @@
 //! one; they are the same ops as for numbers, so that derivatives are ordinary code once the marks are
 //! dropped.
 
-use crate::function::Func;
-use crate::module::Global;
+use crate::entities::{Func, Global};
 
 /// The operation that an instruction performs. `a`, `b`, … are its operands in order, `r` its result.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

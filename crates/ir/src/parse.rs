@@ -12,9 +12,10 @@ use indexmap::IndexSet;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
 
-use crate::function::{Func, Function, Inline, Prefer, Region, RegionData, Slot, Span, Value, ValueData};
-use crate::memory::{MatrixOrder, MemData, MemType};
-use crate::module::{Entry, Global, GlobalData, Module, Residuals, Space, Witness};
+use crate::entities::{Func, Global, MemType, Region, Value};
+use crate::function::{Function, Inline, Prefer, RegionData, Slot, Span, ValueData};
+use crate::memory::{MatrixOrder, MemData};
+use crate::module::{Entry, GlobalData, Module, Residuals, Space, Witness};
 use crate::ops::Op;
 use crate::types::{Scalar, Type};
 

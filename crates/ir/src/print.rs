@@ -10,9 +10,10 @@ use cranelift_entity::PrimaryMap;
 use rustc_hash::FxHashMap;
 
 use crate::build::infer;
-use crate::function::{Func, Function, Inline, Inst, InstData, Prefer, Region, Slot, Value};
-use crate::memory::{MatrixOrder, MemData, MemType};
-use crate::module::{Global, GlobalData, Module, Space};
+use crate::entities::{Func, Global, Inst, MemType, Region, Value};
+use crate::function::{Function, Inline, InstData, Prefer, Slot};
+use crate::memory::{MatrixOrder, MemData};
+use crate::module::{GlobalData, Module, Space};
 use crate::ops::{LoopInfo, Op, Path, Step, WAVE_LANES};
 use crate::scalar;
 use crate::types::{Scalar, Type, TypeData, Types};

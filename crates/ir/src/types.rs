@@ -9,7 +9,7 @@ use cranelift_entity::entity_impl;
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
-use crate::memory::MemType;
+use crate::entities::MemType;
 
 /// The kinds of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

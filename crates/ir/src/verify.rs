@@ -26,7 +26,8 @@ mod ops;
 
 use cranelift_entity::{EntityRef, SecondaryMap};
 
-use crate::function::{Function, Inst, InstData, Region, Value};
+use crate::entities::{Inst, Region, Value};
+use crate::function::{Function, InstData};
 use crate::module::Module;
 use crate::ops::Op;
 use crate::spec::Linearity;

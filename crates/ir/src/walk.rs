@@ -8,7 +8,8 @@ use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
 
 use crate::build::Builder;
-use crate::function::{Func, Function, Inst, Region, Value};
+use crate::entities::{Func, Inst, Region, Value};
+use crate::function::Function;
 
 /// Maps each value of one function to a value of another function (or of the same one).
 #[derive(Clone, Debug, Default)]

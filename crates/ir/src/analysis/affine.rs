@@ -2,7 +2,7 @@
 //! once.
 
 use super::Analyses;
-use crate::function::{Inst, Region, Value};
+use crate::entities::{Inst, Region, Value};
 use crate::ops::Op;
 use crate::types::{Scalar, TypeData};
 

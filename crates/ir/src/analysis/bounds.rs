@@ -13,7 +13,8 @@ use cranelift_entity::SecondaryMap;
 
 use super::implied::{Implied, step};
 use super::{Defs, dense};
-use crate::function::{Function, Inst, InstData, Region, Value};
+use crate::entities::{Inst, Region, Value};
+use crate::function::{Function, InstData};
 use crate::ops::{Builtin, Math, Op};
 use crate::types::{Scalar, TypeData, Types};
 

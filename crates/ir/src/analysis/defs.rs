@@ -4,7 +4,8 @@ use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
 use smallvec::SmallVec;
 
-use crate::function::{Function, Inst, Value};
+use crate::entities::{Inst, Value};
+use crate::function::Function;
 use crate::ops::Op;
 use crate::types::{Scalar, TypeData, Types};
 

@@ -15,8 +15,9 @@ use cranelift_entity::{EntityRef, EntitySet, SecondaryMap};
 use super::flow::{Lattice, join_callees};
 use super::points_to::{root_cell, root_global};
 use super::{Defs, post_order};
-use crate::function::{Func, Function, Inst, Region, Value};
-use crate::module::{Global, Module, Space};
+use crate::entities::{Func, Global, Inst, Region, Value};
+use crate::function::Function;
+use crate::module::{Module, Space};
 use crate::ops::Op;
 
 /// The effects that running an instruction may have.

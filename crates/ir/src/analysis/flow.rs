@@ -8,7 +8,8 @@
 
 use cranelift_entity::SecondaryMap;
 
-use crate::function::{Func, Function, Inst, Region, Value};
+use crate::entities::{Func, Inst, Region, Value};
+use crate::function::Function;
 
 /// Facts that are joined where values meet. The default is the least fact.
 pub trait Lattice: Clone + Default {

@@ -7,7 +7,8 @@
 use rustc_hash::FxHashMap;
 
 use super::Defs;
-use crate::function::{Function, Value};
+use crate::entities::Value;
+use crate::function::Function;
 use crate::ops::Op;
 use crate::types::Type;
 

@@ -44,7 +44,8 @@ pub use tree::Tree;
 pub use trips::{Trips, is_last_trip, reads_in_range};
 pub use uses::{Use, Uses};
 
-use crate::function::{Function, Inst, InstData, Region, Value};
+use crate::entities::{Inst, Region, Value};
+use crate::function::{Function, InstData};
 use crate::ops::Op;
 use crate::types::Types;
 

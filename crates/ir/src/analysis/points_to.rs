@@ -25,8 +25,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Defs;
 use super::flow::for_each_copy;
-use crate::function::{Func, Function, Inst, Value};
-use crate::module::{Global, Module};
+use crate::entities::{Func, Global, Inst, Value};
+use crate::function::Function;
+use crate::module::Module;
 use crate::ops::Op;
 use crate::types::{Type, TypeData, Types};
 

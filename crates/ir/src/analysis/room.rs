@@ -8,8 +8,9 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::function::{Function, Inst, Value};
-use crate::memory::{MemData, MemType};
+use crate::entities::{Inst, MemType, Value};
+use crate::function::Function;
+use crate::memory::MemData;
 use crate::module::Module;
 use crate::ops::{Op, Rest};
 use crate::types::TypeData;

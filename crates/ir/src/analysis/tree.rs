@@ -4,7 +4,8 @@ use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
 
 use super::dense;
-use crate::function::{Function, Inst, Region, Value};
+use crate::entities::{Inst, Region, Value};
+use crate::function::Function;
 
 /// The tree of a function's regions. Only what the body reaches is in it.
 pub struct Tree {

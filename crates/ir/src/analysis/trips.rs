@@ -18,7 +18,8 @@ use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
 
 use super::{Analyses, Defs, dense};
-use crate::function::{Function, Inst, Value};
+use crate::entities::{Inst, Value};
+use crate::function::Function;
 use crate::ops::Op;
 use crate::types::{TypeData, Types};
 

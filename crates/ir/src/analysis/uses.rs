@@ -2,7 +2,8 @@
 
 use cranelift_entity::EntityRef;
 
-use crate::function::{Function, Inst, Region, Value};
+use crate::entities::{Inst, Region, Value};
+use crate::function::Function;
 
 /// A use of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

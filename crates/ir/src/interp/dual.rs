@@ -13,7 +13,8 @@
 
 use super::value::{Lane, Value};
 use super::{Host, Limits, RunError, call_limited};
-use crate::function::{Func, Span};
+use crate::entities::Func;
+use crate::function::Span;
 use crate::module::Module;
 use crate::ops::{Math, Op};
 use crate::scalar;

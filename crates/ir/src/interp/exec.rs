@@ -2,7 +2,8 @@
 
 use super::value::{Handle, Lane, Value};
 use super::{Access, AccessKind, Bound, Host, Kind, Machine};
-use crate::function::{Function, Inst, InstData, Span, Value as Name};
+use crate::entities::{Inst, Value as Name};
+use crate::function::{Function, InstData, Span};
 use crate::ops::{AtomicOp, Builtin, Math, Op, Path, Rest, Step};
 use crate::scalar;
 use crate::spec::Class;

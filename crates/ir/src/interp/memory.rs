@@ -4,9 +4,10 @@
 use cranelift_entity::SecondaryMap;
 
 use super::value::{Handle, Lane, Value};
+use crate::entities::{Global, MemType};
 use crate::function::Span;
-use crate::memory::{MemData, MemType, MemTypes};
-use crate::module::{Global, Module};
+use crate::memory::{MemData, MemTypes};
+use crate::module::Module;
 use crate::ops::{Builtin, Path, Step};
 use crate::scalar;
 use crate::types::{Scalar, Type, TypeData, Types};

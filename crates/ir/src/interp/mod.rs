@@ -27,7 +27,8 @@ use cranelift_entity::EntityRef;
 use rustc_hash::FxHashMap;
 
 use crate::analysis::Cycles;
-use crate::function::{Func, Function, Inst, Region, Slot, Span, Value as Name};
+use crate::entities::{Func, Inst, Region, Value as Name};
+use crate::function::{Function, Slot, Span};
 use crate::module::Module;
 use crate::ops::{Builtin, Op, WAVE_LANES};
 
@@ -280,7 +281,7 @@ pub fn first_together<'p>(places: impl Iterator<Item = Option<(&'p [u64], bool)>
 /// The initial bytes of a private global in each thread: zero, or the results of its initialiser.
 pub fn initial_bytes(
     module: &Module,
-    global: crate::module::Global,
+    global: crate::entities::Global,
     host: &mut dyn Host,
 ) -> Result<Vec<u8>, RunError> {
     let data = &module.globals[global];

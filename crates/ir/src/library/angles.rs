@@ -2,8 +2,8 @@
 
 use crate::Math;
 
-use super::Ops;
 use super::number::{Number, Truth};
+use super::ops::Ops;
 use super::polynomials::{ASIN, ATAN, COS, COS32, FAR, FAR32, HALF_PI, PIO2, PIO2_32, SIN, SIN32};
 
 /// π in two parts.

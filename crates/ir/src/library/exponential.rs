@@ -2,8 +2,8 @@
 
 use crate::Math;
 
-use super::Ops;
 use super::number::{Integer, Number};
+use super::ops::Ops;
 use super::polynomials::{EXP, LN2, LOG, LOG10_2};
 
 // ---- exponentials

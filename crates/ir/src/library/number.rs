@@ -2,7 +2,7 @@
 
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Shl, Shr, Sub};
 
-use super::{Binary, Compare, Ops, Unary};
+use super::ops::{Binary, Compare, Ops, Unary};
 
 macro_rules! value {
     ($(#[doc = $doc:literal] $name:ident;)*) => {$(

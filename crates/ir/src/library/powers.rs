@@ -8,9 +8,9 @@
 //! An inverse hyperbolic function is `ln(1 + u)`: the rounding errors of `u` and of the sum are added to the
 //! logarithm before its last rounding, so small results have no larger error than others.
 
-use super::Ops;
 use super::exponential::{exp, exp_of, log, log_of, log_parts, scaled};
 use super::number::{Number, Truth};
+use super::ops::Ops;
 use super::polynomials::{LN2, LOG_NEXT};
 
 /// Two thirds, in two parts.

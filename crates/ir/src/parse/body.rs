@@ -3,7 +3,8 @@
 use smallvec::SmallVec;
 
 use super::{MAX_VALUE, OpParts, Parsed, Parser, define};
-use crate::function::{Function, InstData, Region, RegionData, Span, Value, ValueData};
+use crate::entities::{Region, Value};
+use crate::function::{Function, InstData, RegionData, Span, ValueData};
 use crate::module::Module;
 use crate::ops::{AtomicOp, DerivativeOp, LoopInfo, Op, Path, Step};
 use crate::print::result_types;

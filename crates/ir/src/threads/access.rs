@@ -2,8 +2,9 @@
 
 use super::Conflict;
 use super::form::{Atom, Form};
+use crate::entities::Global;
 use crate::function::Span;
-use crate::module::{Global, Module, Space};
+use crate::module::{Module, Space};
 use crate::ops::{Path, Step};
 
 /// The maximum number of accesses of one buffer that are compared with each other.

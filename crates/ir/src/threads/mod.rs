@@ -23,7 +23,8 @@ mod walk;
 
 pub use shared::{SharedWrite, shared_writes};
 
-use crate::function::{Func, Span};
+use crate::entities::Func;
+use crate::function::Span;
 use crate::module::Module;
 
 /// How the threads of groups of a given size are assigned to lanes.

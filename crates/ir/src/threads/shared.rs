@@ -11,8 +11,9 @@ use cranelift_entity::{EntitySet, SecondaryMap};
 use crate::analysis::Defs;
 use crate::analysis::flow::{Direction, Flow};
 use crate::analysis::points_to::direct_global;
-use crate::function::{Func, Function, Inst, Region, Span, Value};
-use crate::module::{Entry, Global, Module, Space};
+use crate::entities::{Func, Global, Inst, Region, Value};
+use crate::function::{Function, Span};
+use crate::module::{Entry, Module, Space};
 use crate::ops::{Builtin, Op};
 use crate::types::TypeData;
 

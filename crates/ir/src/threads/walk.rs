@@ -11,9 +11,10 @@ use super::access::{Access, Accesses, Around, Kind, Root};
 use super::form::{Atom, Form};
 use super::{Conflict, Lanes};
 use crate::analysis::Defs;
-use crate::function::{Func, Function, Inst, InstData, Region, Value};
-use crate::memory::{MemData, MemType};
-use crate::module::{Global, Module, Space};
+use crate::entities::{Func, Global, Inst, MemType, Region, Value};
+use crate::function::{Function, InstData};
+use crate::memory::MemData;
+use crate::module::{Module, Space};
 use crate::ops::{AtomicOp, Builtin, Math, Op, Path, Step};
 use crate::types::{Scalar, Type, TypeData};
 

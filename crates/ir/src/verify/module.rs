@@ -3,8 +3,9 @@
 use rustc_hash::FxHashSet;
 
 use super::{VerifyError, verify_function};
+use crate::entities::MemType;
 use crate::function::Slot;
-use crate::memory::{MemData, MemType};
+use crate::memory::MemData;
 use crate::module::Module;
 use crate::types::{Type, TypeData};
 

@@ -1,8 +1,8 @@
 //! Checks the typing rule of every op.
 
 use super::{Checked, Verifier, check};
-use crate::function::{Function, InstData, Region, Value};
-use crate::memory::MemType;
+use crate::entities::{MemType, Region, Value};
+use crate::function::{Function, InstData};
 use crate::ops::{AtomicOp, Builtin, Math, Op, Path, Step, WAVE_LANES};
 use crate::scalar;
 use crate::spec::{Class, Typing};
@@ -483,7 +483,7 @@ impl Verifier<'_> {
         super::module::is_leaf(self.module, mem, ty)
     }
 
-    fn callee(&self, callee: crate::function::Func) -> Result<&Function, String> {
+    fn callee(&self, callee: crate::entities::Func) -> Result<&Function, String> {
         self.module.funcs.get(callee).ok_or_else(|| format!("{callee} does not exist"))
     }
 
