@@ -13,7 +13,7 @@ use ir::analysis::flow::{Direction, Flow};
 use ir::{Func, Function, Inst, Linearity, Module, Op, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::engine::{Mask, Mode};
+use crate::shape::{Mask, Mode};
 use crate::witness::{Source, makes_more_than_numbers, source};
 
 /// Memoised facts about functions.
@@ -44,7 +44,7 @@ impl Activity {
         let src = &module.funcs[func];
         let is_differentiable = |v: Value| module.types.is_differentiable(src.ty(v));
         let mut flow = Flow::new(src, &is_differentiable);
-        for ((&v, slot), &named) in crate::engine::params(src).iter().zip(&src.params).zip(mask) {
+        for ((&v, slot), &named) in crate::shape::params(src).iter().zip(&src.params).zip(mask) {
             flow.join(v, &(named && slot.diff));
         }
         let mut transfer = Transfer { activity: self, module, src, mode };

@@ -4,28 +4,13 @@
 //! can grow while it is read: it first requests the derivatives of all callees, then builds the result.
 
 use cranelift_entity::EntitySet;
-use ir::{Cycles, Func, Function, Inst, Module, Slot, Span, Type, Value};
+use ir::{Cycles, Func, Function, Inst, Module, Slot, Span};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::Options;
 use crate::activity::Activity;
-use crate::checkpoint::measure::Footprint;
-use crate::propagate::Marks;
-use crate::report::KeptValue;
-use crate::request::Halves;
-use crate::unzip::Unzipped;
-use crate::{Options, Problem};
-
-/// How the linear program is used: run as it is, or transposed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Mode {
-    /// Tangents are wanted.
-    Forward,
-    /// The linear part will be transposed: functions known by their vjp alone may be called.
-    Reverse,
-}
-
-/// Selects parameters or results.
-pub(crate) type Mask = Box<[bool]>;
+use crate::results::{Footprint, Halves, KeptValue, Marks, Problem, Unzipped};
+use crate::shape::{Mask, Mode, Shape};
 
 /// The maximum number of instructions in the derivatives of a program, before inlining and other
 /// optimisations. Each order of differentiation takes about three times as many as the one before.
@@ -84,7 +69,7 @@ pub(crate) struct Made {
     pub(crate) backwards: FxHashMap<Func, Option<Func>>,
     /// The halves that backward derivatives call.
     pub(crate) halves: FxHashMap<Func, Halves>,
-    pub(crate) unmarked: crate::rule::Unmarked,
+    pub(crate) unmarked: crate::results::Unmarked,
 }
 
 /// The roles of functions: where they come from, and how they are called.
@@ -133,13 +118,6 @@ struct Names {
     taken: FxHashSet<String>,
     /// The last number appended to each base name.
     numbers: FxHashMap<String, usize>,
-}
-
-/// The number of parameters and results of a forward derivative that precede the tangents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
-    pub(crate) params: usize,
-    pub(crate) results: usize,
 }
 
 impl<'m> Engine<'m> {
@@ -237,25 +215,4 @@ impl<'m> Engine<'m> {
             self.found.problems.push(problem);
         }
     }
-}
-
-/// A slot for the tangent (or cotangent) of another slot.
-pub(crate) fn tangent_slot(of: &Slot, linear: bool) -> Slot {
-    let name = of.name.as_ref().map(|name| format!("d_{name}").into());
-    Slot { ty: of.ty, diff: true, linear, name }
-}
-
-/// A slot without a name; `diff` if its type can have a tangent.
-pub(crate) fn plain_slot(types: &ir::Types, ty: Type, linear: bool) -> Slot {
-    Slot { ty, diff: types.is_differentiable(ty), linear, name: None }
-}
-
-/// The items of `all` that the mask selects.
-pub(crate) fn select<'a, T>(all: &'a [T], mask: &'a [bool]) -> impl Iterator<Item = &'a T> {
-    all.iter().zip(mask).filter(|(_, named)| **named).map(|(item, _)| item)
-}
-
-/// The parameters of a function's body.
-pub(crate) fn params(func: &Function) -> &[Value] {
-    &func.regions[func.body()].params
 }

@@ -32,9 +32,11 @@ mod pullback;
 mod recursion;
 mod report;
 mod request;
+mod results;
 mod rule;
 mod rules;
 mod segment;
+mod shape;
 mod snapshot;
 mod stand_in;
 mod transpose;
@@ -46,9 +48,8 @@ use ir::{Func, Module, Span};
 
 pub use direction::enter;
 use engine::Engine;
-pub use engine::Mode;
-pub use report::KeptValue;
-pub use unzip::{Residual, Unzipped};
+pub use results::{KeptValue, Problem, Residual, Unzipped};
+pub use shape::Mode;
 
 /// Options for [`differentiate`].
 #[derive(Clone, Debug, Default)]
@@ -66,17 +67,6 @@ pub struct Options {
     pub unasked: Vec<Func>,
     /// Functions whose memory use in reverse mode is measured: [`Report::memory`].
     pub measured: Vec<Func>,
-}
-
-/// Part of the user's program that cannot be differentiated, or should not be relied on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// The location in the source.
-    pub span: Span,
-    /// The stable error code.
-    pub code: &'static str,
-    /// The message for the user.
-    pub message: String,
 }
 
 /// The result of [`differentiate_with_report`].

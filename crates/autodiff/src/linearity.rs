@@ -11,8 +11,9 @@
 use ir::Func;
 
 use crate::Problem;
-use crate::engine::{Engine, Mask};
+use crate::engine::Engine;
 use crate::propagate::NONLINEAR;
+use crate::shape::Mask;
 
 impl Engine<'_> {
     /// Warns about nonlinear rules that are in use and have not been transposed.

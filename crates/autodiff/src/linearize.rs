@@ -17,8 +17,9 @@ use ir::{Builder, Defs, Func, Function, Inst, Op, Region, Slot, Type, Value};
 
 use crate::activity::arg_mask;
 use crate::copy::{Renaming, copy_inst, fresh, like, region_param_like};
-use crate::engine::{Engine, Mask, Mode, Shape, params, select, tangent_slot};
+use crate::engine::Engine;
 use crate::rules;
+use crate::shape::{Mask, Mode, Shape, params, select, tangent_slot};
 use crate::witness::{Source, makes_more_than_numbers, source};
 
 /// How a call is compiled.

@@ -19,15 +19,9 @@ use ir::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::engine::{Engine, Mask, Shape, params};
-
-/// Memoised facts about functions.
-#[derive(Default)]
-pub(crate) struct Marks {
-    /// The linear results of a function, given its linear parameters; `None` while they are being computed.
-    results: FxHashMap<(Func, Mask), Option<Mask>>,
-    transposed_inside: FxHashMap<Func, bool>,
-}
+use crate::engine::Engine;
+use crate::results::Marks;
+use crate::shape::{Mask, Shape, params};
 
 /// The parts of the engine that the analysis reads.
 struct Context<'a> {

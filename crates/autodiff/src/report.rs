@@ -4,25 +4,7 @@ use ir::{Defs, Function, Module, Op, Span, Value};
 use rustc_hash::FxHashMap;
 
 use crate::checkpoint::Kept;
-
-/// A value that the primal side passes to the linear side.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeptValue {
-    /// The user's function.
-    pub function: String,
-    /// The name of the variable, if it has one.
-    pub name: Option<String>,
-    /// The location of the definition.
-    pub span: Span,
-    /// The size in bytes; for a value in loops, the size per trip.
-    pub bytes: u64,
-    /// The loops around the value, outermost first. It is kept for each of their trips.
-    pub loops: Vec<Span>,
-    /// The first operation in the derivative that reads the value, and its location.
-    pub reader: Option<(String, Span)>,
-    /// The reason why the value is not recomputed.
-    pub reason: &'static str,
-}
+use crate::results::KeptValue;
 
 /// The kept values of a function, in source order.
 pub(crate) fn report(module: &Module, src: &Function, name: &str, kept: &Kept) -> Vec<KeptValue> {

@@ -11,23 +11,11 @@ use smallvec::SmallVec;
 
 use crate::Stages;
 use crate::copy::fresh;
-use crate::engine::{Engine, Mask, Mode, Shape, select, tangent_slot};
+use crate::engine::Engine;
 use crate::propagate::forget;
-use crate::unzip::Residual;
+use crate::results::Halves;
+use crate::shape::{Mask, Mode, Shape, select, tangent_slot};
 use crate::witness::{Source, source};
-
-/// The two functions that a backward derivative calls: the primal half, then the transposed half with its
-/// residuals.
-#[derive(Clone, Debug)]
-pub(crate) struct Halves {
-    /// `(params…) -> (results…, residuals…)`.
-    pub(crate) primal: Func,
-    pub(crate) residuals: Vec<Residual>,
-    /// `(residuals…, cotangents of active results…) -> (cotangents of diff params…)`.
-    pub(crate) transposed: Func,
-    /// The mask of active results.
-    pub(crate) active: Mask,
-}
 
 /// A forward derivative to be transposed, with the shape of its tangents.
 pub(crate) struct Linearized {

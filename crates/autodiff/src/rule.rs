@@ -5,9 +5,9 @@
 //! whose arithmetic is that of differentials. A rule that is not linear takes and returns plain numbers.
 
 use ir::Func;
-use rustc_hash::FxHashMap;
 
-use crate::engine::{Engine, Mask, Shape};
+use crate::engine::Engine;
+use crate::shape::{Mask, Shape};
 
 impl Engine<'_> {
     /// The marked variant of a rule whose parameters from index `shape.params` on are differentials, as are
@@ -42,6 +42,3 @@ impl Engine<'_> {
         Some(plain)
     }
 }
-
-/// Maps marked functions to their copies without marks.
-pub(crate) type Unmarked = FxHashMap<Func, Func>;

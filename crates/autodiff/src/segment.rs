@@ -28,7 +28,8 @@ use ir::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::engine::{Engine, plain_slot};
+use crate::engine::Engine;
+use crate::shape::plain_slot;
 
 /// A segment, and the outer values that it captures.
 struct Segment {

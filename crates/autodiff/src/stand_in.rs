@@ -10,7 +10,8 @@
 use cranelift_entity::EntitySet;
 use ir::{Builder, Func, Inst, Op, Value};
 
-use crate::engine::{Engine, Mode};
+use crate::engine::Engine;
+use crate::shape::Mode;
 use crate::witness::{Source, source};
 
 impl Engine<'_> {

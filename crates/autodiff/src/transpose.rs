@@ -26,8 +26,9 @@ use ir::{Builder, Func, Function, Inst, LoopInfo, Op, Region, Scalar, Slot, Type
 use rustc_hash::FxHashMap;
 
 use crate::copy::{Renaming, copy_inst, fresh};
-use crate::engine::{Engine, Shape, params, tangent_slot};
+use crate::engine::Engine;
 use crate::propagate::is_big;
+use crate::shape::{Shape, params, tangent_slot};
 
 impl Engine<'_> {
     /// Transposes a linear half; see the head of this file. Memoised.

@@ -12,7 +12,7 @@
 //!
 //! All effects except those on linear cells stay on the primal side, once and in order.
 
-use cranelift_entity::{EntitySet, SecondaryMap};
+use cranelift_entity::EntitySet;
 use indexmap::IndexSet;
 use ir::{
     Builder, Func, Function, Inst, InstData, LoopInfo, Op, Prefer, Region, Slot, Type, Types, Value,
@@ -24,39 +24,11 @@ use smallvec::SmallVec;
 use crate::checkpoint::{Kept, Policy, Sides, inductions, plan};
 use crate::clean::clean;
 use crate::copy::{Renaming, copy_inst, like, region_param_like};
-use crate::engine::{Engine, plain_slot};
+use crate::engine::Engine;
 use crate::report::report;
+use crate::results::{Residual, Unzipped};
+use crate::shape::plain_slot;
 use crate::snapshot::snapshot;
-
-/// The source of a residual, for a caller of the primal half.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Residual {
-    /// The argument of the primal half with this index.
-    Param(usize),
-    /// The result of the primal half with this index.
-    Result(usize),
-}
-
-impl Residual {
-    /// The value of the residual, given the arguments and results of a call of the primal half.
-    pub fn of(self, args: &[Value], results: &[Value]) -> Value {
-        match self {
-            Residual::Param(idx) => args[idx],
-            Residual::Result(idx) => results[idx],
-        }
-    }
-}
-
-/// The two halves of a linearised function.
-#[derive(Clone, Debug)]
-pub struct Unzipped {
-    /// `(params…) -> (results…, residuals…)`.
-    pub primal: Func,
-    /// `(residuals…, tangents…) -> (tangents…)`.
-    pub linear: Func,
-    /// The sources of the leading parameters of `linear`.
-    pub residuals: Vec<Residual>,
-}
 
 impl Engine<'_> {
     /// Splits a marked function; see the head of this file. Memoised.
@@ -550,6 +522,3 @@ impl Linear<'_> {
         self.b.push(Op::For(info), &args, &results, &[region]);
     }
 }
-
-/// Values or instructions by region.
-pub(crate) type ByRegion<T> = SecondaryMap<Region, Vec<T>>;

@@ -8,7 +8,7 @@
 
 use ir::{Func, Function, Module};
 
-use crate::engine::Mode;
+use crate::shape::Mode;
 
 /// The source of a function's derivative; see the head of this file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,33 +4,7 @@ use ir::{Func, Function, Inst, Op, Span};
 
 use super::{Kept, Plan, Policy, Sides};
 use crate::engine::Engine;
-
-/// The parts of the memory that a function keeps.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Footprint {
-    parts: Vec<Part>,
-    /// Segments of loops; only one of them is reversed at a time.
-    segments: Vec<Func>,
-}
-
-#[derive(Clone, Debug)]
-struct Part {
-    what: What,
-    /// How often the part is kept, if that is known.
-    trips: Option<u64>,
-    /// The innermost loop around the part whose number of trips is unknown.
-    unknown: Option<Span>,
-    /// The outermost loop around the part.
-    around: Option<Span>,
-}
-
-#[derive(Clone, Debug)]
-enum What {
-    /// A value of this size.
-    Bytes(u64),
-    /// The stacks that the primal half of this function fills.
-    Stacks(Func),
-}
+use crate::results::{Footprint, Part, What};
 
 /// The total memory kept for a function.
 #[derive(Clone, Debug, Default)]

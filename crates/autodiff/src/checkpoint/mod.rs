@@ -32,7 +32,8 @@ use rustc_hash::FxHashMap;
 
 pub(crate) use self::induction::{Induction, inductions};
 pub(crate) use self::sides::Sides;
-use crate::unzip::{ByRegion, trip_count};
+use crate::results::ByRegion;
+use crate::unzip::trip_count;
 
 /// The decision for a function.
 pub(crate) struct Kept {

@@ -25,10 +25,11 @@ use ir::{Builder, Func, Function, Inst, Op, Residuals, Slot, Type, TypeData, Val
 use rustc_hash::FxHashMap;
 
 use crate::copy::fresh;
-use crate::engine::{Engine, Mask, Mode, tangent_slot};
+use crate::engine::Engine;
 use crate::propagate::forget;
 use crate::request::Linearized;
-use crate::unzip::Residual;
+use crate::results::Residual;
+use crate::shape::{Mask, Mode, tangent_slot};
 use crate::witness::{Source, source};
 
 use expand::{Expansion, holds};

@@ -1,0 +1,121 @@
+//! The results of the passes, which the engine keeps by function.
+
+use cranelift_entity::SecondaryMap;
+use ir::{Func, Region, Span, Value};
+use rustc_hash::FxHashMap;
+
+use crate::shape::Mask;
+
+/// Memoised facts about functions.
+#[derive(Default)]
+pub(crate) struct Marks {
+    /// The linear results of a function, given its linear parameters; `None` while they are being computed.
+    pub(crate) results: FxHashMap<(Func, Mask), Option<Mask>>,
+    pub(crate) transposed_inside: FxHashMap<Func, bool>,
+}
+
+/// Maps marked functions to their copies without marks.
+pub(crate) type Unmarked = FxHashMap<Func, Func>;
+
+/// The source of a residual, for a caller of the primal half.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Residual {
+    /// The argument of the primal half with this index.
+    Param(usize),
+    /// The result of the primal half with this index.
+    Result(usize),
+}
+
+impl Residual {
+    /// The value of the residual, given the arguments and results of a call of the primal half.
+    pub fn of(self, args: &[Value], results: &[Value]) -> Value {
+        match self {
+            Residual::Param(idx) => args[idx],
+            Residual::Result(idx) => results[idx],
+        }
+    }
+}
+
+/// The two halves of a linearised function.
+#[derive(Clone, Debug)]
+pub struct Unzipped {
+    /// `(params…) -> (results…, residuals…)`.
+    pub primal: Func,
+    /// `(residuals…, tangents…) -> (tangents…)`.
+    pub linear: Func,
+    /// The sources of the leading parameters of `linear`.
+    pub residuals: Vec<Residual>,
+}
+
+/// Values or instructions by region.
+pub(crate) type ByRegion<T> = SecondaryMap<Region, Vec<T>>;
+
+/// The two functions that a backward derivative calls: the primal half, then the transposed half with its
+/// residuals.
+#[derive(Clone, Debug)]
+pub(crate) struct Halves {
+    /// `(params…) -> (results…, residuals…)`.
+    pub(crate) primal: Func,
+    pub(crate) residuals: Vec<Residual>,
+    /// `(residuals…, cotangents of active results…) -> (cotangents of diff params…)`.
+    pub(crate) transposed: Func,
+    /// The mask of active results.
+    pub(crate) active: Mask,
+}
+
+/// A value that the primal side passes to the linear side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptValue {
+    /// The user's function.
+    pub function: String,
+    /// The name of the variable, if it has one.
+    pub name: Option<String>,
+    /// The location of the definition.
+    pub span: Span,
+    /// The size in bytes; for a value in loops, the size per trip.
+    pub bytes: u64,
+    /// The loops around the value, outermost first. It is kept for each of their trips.
+    pub loops: Vec<Span>,
+    /// The first operation in the derivative that reads the value, and its location.
+    pub reader: Option<(String, Span)>,
+    /// The reason why the value is not recomputed.
+    pub reason: &'static str,
+}
+
+/// The parts of the memory that a function keeps.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Footprint {
+    pub(crate) parts: Vec<Part>,
+    /// Segments of loops; only one of them is reversed at a time.
+    pub(crate) segments: Vec<Func>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) what: What,
+    /// How often the part is kept, if that is known.
+    pub(crate) trips: Option<u64>,
+    /// The innermost loop around the part whose number of trips is unknown.
+    pub(crate) unknown: Option<Span>,
+    /// The outermost loop around the part.
+    pub(crate) around: Option<Span>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum What {
+    /// A value of this size.
+    Bytes(u64),
+    /// The stacks that the primal half of this function fills.
+    Stacks(Func),
+}
+
+/// Part of the user's program that cannot be differentiated, or should not be relied on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The location in the source.
+    pub span: Span,
+    /// The stable error code.
+    pub code: &'static str,
+    /// The message for the user.
+    pub message: String,
+}
