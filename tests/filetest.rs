@@ -2,6 +2,8 @@
 //!
 //! `cargo test -p pullback-tests --test filetest NAME` runs those whose path contains NAME.
 
+use std::path::Path;
+
 use libtest_mimic::{Arguments, Trial};
 use pullback_tests::{commands, file, floor};
 
@@ -10,8 +12,8 @@ const STACK: usize = 512 << 20;
 
 fn main() {
     let arguments = Arguments::from_args();
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let trials = file::discover(root)
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let trials: Vec<Trial> = file::discover(root)
         .into_iter()
         .map(|path| {
             let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
@@ -23,7 +25,24 @@ fn main() {
             })
         })
         .collect();
+    let passes = opt::passes()
+        .map(|pass| Trial::test(format!("tests of {pass}"), move || tests_of(pass).map_err(Into::into)));
+    let trials = passes.chain(trials).collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     floor::say_missing(&["spirv-val", "glslangValidator"]);
     conclusion.exit();
+}
+
+/// Checks that a pass of the optimiser has three tests, and that one of them has a function that it leaves as it is.
+fn tests_of(pass: &str) -> Result<(), String> {
+    let files = file::discover(Path::new(env!("CARGO_MANIFEST_DIR")));
+    let files = files.iter().filter_map(|path| file::TestFile::read(path).ok());
+    let files: Vec<file::TestFile> =
+        files.filter(|file| file.command.iter().any(|word| word == pass)).collect();
+    let is_unchanged = files.iter().any(|file| file.directives.iter().any(|d| d.key == "unchanged"));
+    match (files.len(), is_unchanged) {
+        (0..3, _) => Err("it has fewer than three".to_string()),
+        (_, false) => Err("none has a function that is unchanged".to_string()),
+        _ => Ok(()),
+    }
 }

@@ -1,6 +1,9 @@
 //! `test PASS…`: runs the named passes of `opt`, one after the other. The result must be well-formed and
-//! match the `; check:` lines; `; run:` lines must hold before and after. The word `fast_math` turns that
+//! match the `; check:` lines; `; run:` lines must hold before and after, and the functions that `; unchanged:` names
+//! must be the same. The word `fast_math` turns that
 //! option on; `on_device` and `on_processor` select the target of the code.
+
+use ir::Module;
 
 use crate::file::TestFile;
 
@@ -14,6 +17,7 @@ pub(super) fn run(file: &TestFile, first: &str) -> Result<(), String> {
     let fast_math = file.has_option("fast_math");
     let options = opt::Options { fast_math, on_device, ..opt::Options::default() };
     let is_option = |word: &str| ["fast_math", "on_device", "on_processor"].contains(&word);
+    let unchanged = printed(file, &module)?;
     for pass in file.command.iter().filter(|word| !is_option(word)) {
         opt::run_pass(&mut module, pass, &options)
             .ok_or_else(|| format!("no command is named '{first}', and no pass '{pass}'"))?;
@@ -21,5 +25,21 @@ pub(super) fn run(file: &TestFile, first: &str) -> Result<(), String> {
     }
     let text = ir::print::print_module(&module);
     super::run::hold(file, &module, "after the passes").map_err(|e| format!("{e}\n{text}"))?;
-    file.match_output(&text)
+    match printed(file, &module)? == unchanged {
+        true => file.match_output(&text),
+        false => Err(format!("a function that should be unchanged is not:\n{text}")),
+    }
+}
+
+/// The text of the functions that the passes must leave as they are.
+fn printed(file: &TestFile, module: &Module) -> Result<Vec<String>, String> {
+    let names = file.directives.iter().filter(|d| d.key == "unchanged");
+    let names = names.flat_map(|d| d.text.split_whitespace());
+    names
+        .map(|name| {
+            let f = module.funcs.values().find(|f| f.name == name);
+            f.map(|f| ir::print::print_function(module, f))
+                .ok_or_else(|| format!("there is no function '{name}'"))
+        })
+        .collect()
 }
