@@ -6,6 +6,7 @@
 
 mod declarations;
 mod expressions;
+pub mod functions;
 mod kernel;
 pub mod probe;
 mod second;
