@@ -197,7 +197,7 @@ fn compile_for(backend: Backend, text: String, entry: Option<&str>) -> Runner {
         };
         let request = Request { entries, ..Request::default() };
         let compiled = loaded.compile(&request, &Options::default()).expect("compiles");
-        Runner::new(compiled.module, backend, false).expect("has code")
+        Runner::new(compiled.module, backend).expect("has code")
     })
 }
 

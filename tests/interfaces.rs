@@ -253,7 +253,7 @@ fn print(text: &str, backend: Backend) -> Result<Vec<f64>, String> {
         let entry = loaded.entry(Some("main"))?;
         let request = Request { entries: vec![entry], ..Request::default() };
         let compiled = loaded.compile(&request, &Options::default())?;
-        let mut runner = Runner::new(compiled.module, backend, false)?;
+        let mut runner = Runner::new(compiled.module, backend)?;
         Ok(runner.dispatch("main", [1, 1, 1], 1)?.stdout)
     })();
     let printed = outcome.map_err(|failure| match failure {

@@ -205,9 +205,9 @@ fn everywhere(session: &Session, compiled: Compiled) -> Result<(), Failure> {
     #[cfg(feature = "llvm")]
     {
         all(emit_compiled(&session.sources, &compiled, None, Target::Ptx).map(drop), &mut refused)?;
-        all(Runner::new(compiled.module.clone(), Backend::fastest(), false).map(drop), &mut refused)?;
+        all(Runner::new(compiled.module.clone(), Backend::fastest()).map(drop), &mut refused)?;
     }
-    all(Runner::new(compiled.module, Backend::CRANELIFT, false).map(drop), &mut refused)?;
+    all(Runner::new(compiled.module, Backend::CRANELIFT).map(drop), &mut refused)?;
     Err(Failure::Program(refused))
 }
 

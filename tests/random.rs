@@ -56,7 +56,7 @@ fn print(text: &str, backend: Backend, level: u8) -> Result<String, String> {
         let mut options = Options::default();
         options.optimise.level = level;
         let compiled = loaded.compile(&request, &options)?;
-        let mut runner = Runner::new(compiled.module, backend, false)?;
+        let mut runner = Runner::new(compiled.module, backend)?;
         bind(&mut runner);
         Ok(runner.dispatch("main", [1, 1, 1], 1)?.stdout)
     })();

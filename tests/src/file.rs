@@ -38,7 +38,9 @@ fn keys(extension: &str, command: &str) -> &'static [&'static str] {
             &["stdout", "buffer", "error", "warn", "bind", "conform", "entry", "groups", "block"]
         }
         ("slang", "emit") => &["check", "not", "error", "entry"],
+        ("slang", "check") => &["type"],
         ("slang", _) => &[],
+        (_, "dispatch") => &["stdout", "buffer", "error", "bind", "groups"],
         (_, "grad") => &["grad"],
         (_, "verify") => &["error"],
         (_, "run") => &["run", "stdout"],
@@ -57,6 +59,7 @@ fn words(extension: &str, command: &str) -> Option<&'static [&'static str]> {
             &["wgsl", "spirv", "spirv-asm", "msl", "hlsl", "glsl", "reflection", "subgroups"]
         }
         ("ir", "uniform") => &["rows", "packed"],
+        ("ir", "dispatch") => &["trap"],
         ("ir", "parse" | "verify" | "run" | "grad" | "differentiate") => &[],
         _ => return None,
     })

@@ -125,7 +125,7 @@ impl Function {
         outputs.iter_mut().zip(of).for_each(|(output, of)| output.cotangent_of = of);
         let memory = match module.globals.is_empty() {
             true => Vec::new(),
-            false => Runner::new(module.clone(), Backend::INTERP, false)
+            false => Runner::new(module.clone(), Backend::INTERP)
                 .map(|runner| launch::places(&runner, &written(&module)))
                 .map_err(|failure| Error::of(&made.sources, failure))?,
         };

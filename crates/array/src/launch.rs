@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use driver::around::MEMORY;
-use driver::bind::{self, Bind, BindValue};
+use driver::bind::{self, BindValue};
 use driver::launch::{Foreign, Runner, fork};
 use ir::{Func, Global, Module, Op, Scalar};
 use rustc_hash::FxHashSet;
@@ -209,17 +209,8 @@ pub(crate) fn bind(
     }
     match argument {
         Argument::Value(value) => {
-            let bind = Bind { name: runner.name(place.global).to_string(), value: value.clone() };
-            if place.role != Role::Uniform && place.role != Role::Buffer {
-                return runner.bind_tensor(&bind).map_err(input);
-            }
-            let element = runner.element_of(place.global);
-            let bytes = match place.role {
-                Role::Uniform => bind::value_bytes(runner.mem(), element, value),
-                _ => bind::buffer_bytes(runner.mem(), element, value),
-            };
-            let bytes = bytes.map_err(|why| Error::Value(format!("`{name}`: {why}")))?;
-            runner.bind_global(place.global, &bytes);
+            let bound = runner.bind_value(place.global, value);
+            bound.map_err(|why| Error::Value(format!("`{name}`: {why}")))?;
         }
         Argument::Bytes(memory) => {
             fills(place, memory.len())?;

@@ -3,7 +3,7 @@
 
 use ir::{MemType, MemTypes};
 
-use crate::bind::{self, Bind, BindValue};
+use crate::bind::{self, Bind};
 use crate::error::Error;
 use crate::launch::Runner;
 use crate::pipeline::Loaded;
@@ -50,20 +50,7 @@ pub fn bind(loaded: &mut Loaded, runner: &mut Runner, binds: &[Bind]) -> Result<
             let known = if known.is_empty() { "no buffers".into() } else { known.join(", ") };
             return Err(Error::input(format!("`{name}` is bound, but the program has {known}")));
         };
-        if runner.tensor(global).is_some() {
-            runner.bind_tensor(bind)?;
-            continue;
-        }
-        let element = runner.element_of(global);
-        let bytes = if runner.is_single(global) {
-            if matches!(bind.value, BindValue::Zeros(n) if n != 1) {
-                return Err(wrong("a uniform has one element".into()));
-            }
-            bind::value_bytes(runner.mem(), element, &bind.value)
-        } else {
-            bind::buffer_bytes(runner.mem(), element, &bind.value)
-        };
-        runner.bind_global(global, &bytes.map_err(wrong)?);
+        runner.bind_value(global, &bind.value).map_err(wrong)?;
     }
     runner.bind_gradients();
     runner.bind_pointers()?;

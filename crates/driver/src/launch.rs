@@ -7,7 +7,7 @@ use ir::{Global, MemData, MemType, MemTypes, Module, Space};
 use syntax::Diagnostic;
 
 use crate::behind::{self, Behind};
-use crate::bind::Bind;
+use crate::bind::{self, Bind, BindValue};
 use crate::device::Program;
 use crate::error::Error;
 use crate::pipeline::{Failure, source_span};
@@ -18,7 +18,7 @@ use crate::watch;
 pub use crate::device::Backend;
 pub use native::Options as CodeOptions;
 pub use native::fork;
-pub use run::{Console, Foreign, abandon_threads};
+pub use run::{Console, Foreign, Output, abandon_threads};
 
 /// Sets the path of LLVM's shared library, before a backend needs it. The environment variable
 /// `PULLBACK_LIBLLVM` takes precedence.
@@ -76,21 +76,10 @@ pub struct Runner {
     printed: String,
 }
 
-/// The results of a dispatch other than the contents of buffers.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Output {
-    /// The text written by `printf`.
-    pub stdout: String,
-    /// Seconds of the dispatch alone.
-    pub seconds: f64,
-    /// Further costs of the dispatch.
-    pub cost: run::Cost,
-}
-
 impl Runner {
-    /// Compiles a module's entry points. `trap` makes the first access out of range stop the program.
-    pub fn new(module: Module, backend: Backend, trap: bool) -> Result<Runner, Failure> {
-        Runner::with_options(module, backend, &CodeOptions { trap, ..CodeOptions::default() })
+    /// Compiles a module's entry points.
+    pub fn new(module: Module, backend: Backend) -> Result<Runner, Failure> {
+        Runner::with_options(module, backend, &CodeOptions::default())
     }
 
     /// Like [`Self::new`], with all options of code generation.
@@ -314,6 +303,22 @@ impl Runner {
         self.bound[cranelift_entity::EntityRef::index(global)] = true;
     }
 
+    /// Binds a value to a global: a tensor or texture with its shape, the single value of a uniform, or the elements of
+    /// a buffer.
+    pub fn bind_value(&mut self, global: Global, value: &BindValue) -> Result<(), String> {
+        if let Some(at) = self.tensors.iter().position(|t| t.data == global || t.layout == global) {
+            return self.bind_tensor(at, value);
+        }
+        let element = self.element_of(global);
+        let bytes = match (self.is_single(global), value) {
+            (true, BindValue::Zeros(n)) if *n != 1 => return Err("a uniform has one element".into()),
+            (true, value) => bind::value_bytes(self.mem(), element, value),
+            (false, value) => bind::buffer_bytes(self.mem(), element, value),
+        };
+        self.bind_global(global, &bytes?);
+        Ok(())
+    }
+
     /// Binds the host's memory to a global; dispatches read and write it in place.
     pub fn bind_foreign(&mut self, global: Global, memory: Foreign) {
         self.buffers.bind_foreign(&self.module, global, memory);
@@ -480,14 +485,11 @@ impl Runner {
         diagnostic.note(source_span(first.span), format!("{} here", does(&first)))
     }
 
-    fn finished(&mut self, done: Result<run::Output, run::Stopped>) -> Result<Output, run::RunError> {
-        match done {
-            Ok(output) => Ok(Output { stdout: output.stdout, seconds: output.seconds, cost: output.cost }),
-            Err(run::Stopped { error, stdout }) => {
-                self.printed = stdout;
-                Err(error)
-            }
-        }
+    fn finished(&mut self, done: Result<Output, run::Stopped>) -> Result<Output, run::RunError> {
+        done.map_err(|stopped| {
+            self.printed = stopped.stdout;
+            stopped.error
+        })
     }
 }
 

@@ -33,7 +33,7 @@ use ir::{Global, MemData, MemType, Scalar};
 use lower::Request;
 use syntax::Diagnostic;
 
-use crate::bind::{Bind, BindValue};
+use crate::bind::BindValue;
 use crate::error::Error;
 use crate::files;
 use crate::launch::{Backend, CodeOptions, Output, Runner};
@@ -209,7 +209,8 @@ impl Module {
             npy::from_le(&word)
         });
         let array = npy::Array { scalar: T::SCALAR, shape: shape.to_vec(), bits: bits.collect() };
-        self.runner.bind_tensor(&Bind { name: name.to_string(), value: BindValue::Array(array) })
+        let done = self.runner.bind_value(global, &BindValue::Array(array));
+        done.map_err(|why| Error::input(format!("`{name}`: {why}")))
     }
 
     /// Returns true if a global is part of a tensor or texture.

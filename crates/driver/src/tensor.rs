@@ -7,7 +7,7 @@
 use ir::{Global, MemData, MemType, MemTypes, Scalar};
 use serde_json::Value as Json;
 
-use crate::bind::{self, Bind, BindValue};
+use crate::bind::{self, BindValue};
 use crate::error::Error;
 use crate::files;
 use crate::launch::{Foreign, Runner};
@@ -73,22 +73,20 @@ pub(crate) fn tensors(module: &ir::Module) -> Vec<Tensor> {
 
 impl Runner {
     /// Binds a tensor's elements and shape.
-    pub fn bind_tensor(&mut self, bind: &Bind) -> Result<(), Error> {
-        let Some(at) = self.tensors.iter().position(|t| t.name == bind.name) else { return Ok(()) };
+    pub(crate) fn bind_tensor(&mut self, at: usize, value: &BindValue) -> Result<(), String> {
         let element = self.element_of(self.tensors[at].data);
         if let Some(dims) = self.tensors[at].texture {
-            return self.bind_texture(at, dims, bind);
+            return self.bind_texture(at, dims, value);
         }
-        let wrong = |why| Error::input(format!("`--bind {}`: {why}", bind.name));
-        let (bytes, shape) = read(self.mem(), element, &bind.value).map_err(wrong)?;
+        let (bytes, shape) = read(self.mem(), element, value)?;
         let words = self.mem().size(self.element_of(self.tensors[at].layout)) / 4;
         let within = shape_within(self.mem(), element);
         let rank = (words as usize).saturating_sub(1) / 2 + within.len();
         if words != VIEW_WORDS && (shape.len() != rank || !shape.ends_with(&within)) {
             let end = if within.is_empty() { String::new() } else { format!(" that end with {within:?}") };
-            let why =
-                format!("a tensor of {rank} dimensions{end} is needed, this one has the shape {shape:?}");
-            return Err(wrong(why));
+            return Err(format!(
+                "a tensor of {rank} dimensions{end} is needed, this one has the shape {shape:?}"
+            ));
         }
         self.set_tensor(at, &bytes, shape);
         Ok(())
@@ -168,12 +166,11 @@ impl Runner {
         }
     }
 
-    fn bind_texture(&mut self, at: usize, dims: Dimensions, bind: &Bind) -> Result<(), Error> {
+    fn bind_texture(&mut self, at: usize, dims: Dimensions, value: &BindValue) -> Result<(), String> {
         let data = self.tensors[at].data;
         let leaves = bind::scalars(self.mem(), self.element_of(data));
         let scalar = leaves.first().map_or(Scalar::F32, |l| l.1);
-        let texture = texture::read(&bind.value, dims, scalar, leaves.len())
-            .map_err(|why| Error::input(format!("`--bind {}`: {why}", bind.name)))?;
+        let texture = texture::read(value, dims, scalar, leaves.len())?;
         self.bind_global(data, &texture.bytes);
         self.set_size(at, dims, texture.size);
         Ok(())

@@ -1,6 +1,7 @@
 //! The commands of filetests, with one small file for each.
 
 mod ad;
+mod dispatch;
 pub mod emit;
 mod grad;
 mod parse;
@@ -37,6 +38,7 @@ pub fn run(file: &TestFile) -> Result<(), String> {
         "parse" => parse::run(file),
         "verify" => verify::run(file),
         "run" => run::run(file),
+        "dispatch" => dispatch::run(file),
         "grad" => grad::run(file),
         "uniform" => uniform::run(file),
         "linearize" | "propagate" | "unzip" | "transpose" | "forward" | "backward" | "differentiate" => {

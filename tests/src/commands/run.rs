@@ -1,6 +1,6 @@
 //! `test run`: checks that `; run: f(1.0, 2) == 3.0` holds on the interpreter and on the JIT. `~ 3.0` allows
-//! an error of 1e-5; `error TEXT` expects the run to stop with that message. `; stdout: TEXT` lines are the
-//! text that the calls print.
+//! an error of 1e-5; `error TEXT` expects the run to stop with that message; `alike` expects the same results of
+//! both, whatever they are. `; stdout: TEXT` lines are the text that the calls print.
 
 use ir::interp::{Memory, RunError, STEP_LIMIT_MESSAGE, Value, call_limited};
 use ir::{Func, Module};
@@ -44,19 +44,30 @@ fn one(module: &Module, text: &str, printed: &mut String) -> Result<(), String> 
     }
     let on_jit = jit(module, call.func, &call.args)?;
     printed.push_str(&memory.printed);
+    if call.rest == "alike" {
+        let [found, want] =
+            [on_jit.map_err(|e| format!("jit: {e}"))?, interpreted.map_err(|e| e.to_string())?];
+        return match close(module, &function.results, &found, &want, None) {
+            true => Ok(()),
+            false => Err(format!("jit: {}", show(module, &function.results, &found))),
+        };
+    }
     let (tolerance, want) = match (call.rest.strip_prefix("=="), call.rest.strip_prefix('~')) {
         (Some(want), _) => (None, want),
         (_, Some(want)) => (Some(1e-5), want),
         _ => {
-            let want = call.rest.strip_prefix("error").ok_or("expected '==', '~' or 'error'")?.trim();
-            for (name, outcome) in [("interpreter", interpreted), ("jit", on_jit)] {
-                match outcome {
-                    Err(e) if e.message.contains(want) => {}
-                    Err(e) => return Err(format!("{name}: {e}")),
-                    Ok(_) => return Err(format!("{name}: it ran")),
+            let want =
+                call.rest.strip_prefix("error").ok_or("expected '==', '~', 'alike' or 'error'")?.trim();
+            return match (interpreted, on_jit) {
+                (Err(a), Err(b))
+                    if a.message.contains(want) && (&a.message, a.span) == (&b.message, b.span) =>
+                {
+                    Ok(())
                 }
-            }
-            return Ok(());
+                (Err(a), Err(b)) => Err(format!("interpreter: {a}\njit: {b}")),
+                (Ok(_), _) => Err("interpreter: it ran".to_string()),
+                (_, Ok(_)) => Err("jit: it ran".to_string()),
+            };
         }
     };
     let want = parse_values(module, &function.results, want)?;

@@ -11,7 +11,7 @@
 //! (or `test check columns`) stores matrices column by column.
 //!
 //! `test check`: `//^ error` or `//^ error: TEXT` is below each line that must have an error, and no other
-//! line may have one. `//^ warning` likewise, but other warnings are allowed.
+//! line may have one. `//^ warning` likewise, but other warnings are allowed. `// type: NAME TYPE` states the type of a variable.
 
 use driver::bind;
 use driver::launch::{Backend, CodeOptions, Runner};
@@ -85,12 +85,17 @@ pub fn outcome_by(
     let mut session = session(file);
     let mut printed = String::new();
     let runner = dispatch(file, (make, level), &mut session, &mut printed).map_err(|f| text(&session, &f))?;
-    let mut buffers = String::new();
-    for (global, data) in runner.globals().filter(|(g, _)| runner.is_writable(*g)) {
-        let values = output::buffer_text(runner.mem(), runner.element_of(global), runner.bytes_of(global));
-        buffers += &format!("{}: {values}\n", data.name);
-    }
-    Ok(Outcome { printed, buffers, lanes: runner.lanes(0) })
+    Ok(Outcome { printed, buffers: buffers(&runner), lanes: runner.lanes(0) })
+}
+
+/// The content of the buffers that kernels may write, one line per buffer.
+pub(super) fn buffers(runner: &Runner) -> String {
+    let all = runner.globals().filter(|(g, _)| runner.is_writable(*g));
+    all.map(|(global, data)| format!("{}: {}\n", data.name, values(runner, global))).collect()
+}
+
+fn values(runner: &Runner, global: ir::Global) -> String {
+    output::buffer_text(runner.mem(), runner.element_of(global), runner.bytes_of(global))
 }
 
 /// Returns true if a program, once optimised, has floating-point functions other than arithmetic, such as
@@ -126,10 +131,19 @@ pub fn has_transcendental(file: &TestFile) -> bool {
 }
 
 fn run_on(file: &TestFile, backend: Backend, level: u8, session: &mut Session) -> Result<(), String> {
-    let wanted_error = file.all("error").next();
     let mut printed = String::new();
     let make = |module| Runner::with_options(module, backend, &CodeOptions::default());
     let outcome = dispatch(file, (&make, level), session, &mut printed);
+    expect(file, session, (outcome, &printed))
+}
+
+/// Compares the outcome of a run, and the text that it printed, with the directives of the file.
+pub(super) fn expect(
+    file: &TestFile,
+    session: &Session,
+    (outcome, printed): (Result<Runner, Failure>, &str),
+) -> Result<(), String> {
+    let wanted_error = file.all("error").next();
     let wanted: Vec<&str> = file.all("stdout").collect();
     let printed: Vec<&str> = printed.lines().map(str::trim).collect();
     if printed != wanted && (outcome.is_ok() || !wanted.is_empty()) {
@@ -180,27 +194,30 @@ fn dispatch(
 ) -> Result<Runner, Failure> {
     let (name, compiled) = compile(file, level, session)?;
     let mut runner = make(compiled.module)?;
+    launch(file, &mut runner, &name, 1, printed)?;
+    Ok(runner)
+}
+
+/// Binds the file's values, and runs its groups of an entry point.
+pub(super) fn launch(
+    file: &TestFile,
+    runner: &mut Runner,
+    entry: &str,
+    workers: usize,
+    printed: &mut String,
+) -> Result<(), Failure> {
     for text in file.all("bind") {
         let bound = bind::parse_bind(text)?;
-        let Some(global) = runner.find(&bound.name) else { continue };
-        if runner.tensor(global).is_some() {
-            runner.bind_tensor(&bound)?;
-            continue;
+        if let Some(global) = runner.find(&bound.name) {
+            runner.bind_value(global, &bound.value).map_err(Error::input)?;
         }
-        let element = runner.element_of(global);
-        let bytes = if runner.is_single(global) {
-            bind::value_bytes(runner.mem(), element, &bound.value)
-        } else {
-            bind::buffer_bytes(runner.mem(), element, &bound.value)
-        };
-        runner.bind_global(global, &bytes.map_err(Error::input)?);
     }
     runner.bind_gradients();
     let groups = file.all("groups").next().map_or(Ok([1; 3]), triple)?;
-    let done = runner.dispatch(&name, groups, 1);
+    let done = runner.dispatch(entry, groups, workers);
     *printed = runner.printed().to_string();
     *printed = done?.stdout;
-    Ok(runner)
+    Ok(())
 }
 
 fn triple(text: &str) -> Result<[u32; 3], Error> {
@@ -214,7 +231,7 @@ fn triple(text: &str) -> Result<[u32; 3], Error> {
 fn buffer(runner: &Runner, line: &str) -> Result<(), String> {
     let (name, want) = line.split_once('=').ok_or("expected '// buffer: NAME = VALUES'")?;
     let global = runner.find(name.trim()).ok_or_else(|| format!("there is no buffer '{}'", name.trim()))?;
-    let found = output::buffer_text(runner.mem(), runner.element_of(global), runner.bytes_of(global));
+    let found = values(runner, global);
     match found == want.trim() {
         true => Ok(()),
         false => Err(format!("{} is\n{found}\ninstead of\n{}", name.trim(), want.trim())),
@@ -222,7 +239,7 @@ fn buffer(runner: &Runner, line: &str) -> Result<(), String> {
 }
 
 /// The failure as shown to the user.
-fn text(session: &Session, failure: &Failure) -> String {
+pub(super) fn text(session: &Session, failure: &Failure) -> String {
     match failure {
         Failure::Program(diagnostics) => driver::render::all_to_text(&session.sources, diagnostics, false),
         Failure::Other(error) => error.to_string(),
@@ -241,7 +258,8 @@ fn place(session: &Session, diagnostic: &Diagnostic) -> String {
     let span = diagnostic.primary.span;
     let (line, column) = session.sources.line_column(span.file, span.start);
     let help = diagnostic.help.as_deref().unwrap_or_default();
-    format!("{line}:{column}: {} {} {help}", diagnostic.message, diagnostic.primary.message)
+    let Diagnostic { code, message, primary, .. } = diagnostic;
+    format!("{line}:{column}: {code} {message} {} {help}", primary.message)
 }
 
 /// A `//^` line: the diagnostic expected in the line above.
@@ -287,8 +305,23 @@ pub(super) fn check(file: &TestFile) -> Result<(), String> {
     let unmarked = diagnostics
         .iter()
         .find(|d| d.severity == Severity::Error && !marks.iter().any(|mark| mark.line == line_of(d)));
-    match unmarked {
-        Some(d) => Err(driver::render::to_text(&session.sources, d, false)),
-        None => Ok(()),
+    if let Some(d) = unmarked {
+        return Err(driver::render::to_text(&session.sources, d, false));
+    }
+    let mut loaded = pipeline::load(&mut session, &file.path).map_err(|e| e.to_string())?;
+    loaded.program.check_file(loaded.file);
+    file.all("type").try_for_each(|line| variable(&mut loaded.program, line))
+}
+
+/// Checks a line `type: NAME TYPE` about the last variable of that name.
+fn variable(program: &mut check::Program, line: &str) -> Result<(), String> {
+    let (name, wanted) = line.split_once(' ').ok_or("expected '// type: NAME TYPE'")?;
+    let symbol = program.ast.symbols.find(name);
+    let found = program.ast.decls.iter().filter(|d| Some(d.1.name) == symbol).map(|d| d.0);
+    let decl = found.last().ok_or_else(|| format!("there is no variable '{name}'"))?;
+    let ty = program.decl_type(decl);
+    match program.type_name(ty) {
+        found if found == wanted => Ok(()),
+        found => Err(format!("{name} is of type {found} instead of {wanted}")),
     }
 }
