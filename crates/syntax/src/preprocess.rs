@@ -8,8 +8,9 @@ use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::ast::{Symbol, Symbols};
+use crate::ast::{BinaryOp, Symbol, Symbols};
 use crate::diagnostic::Diagnostic;
+use crate::grammar::expressions::{SHIFT, infix};
 use crate::keywords as kw;
 use crate::macros::Macro;
 use crate::pragma::State;
@@ -184,39 +185,20 @@ impl<'a> Preprocessor<'a> {
                     span,
                 });
             }
-            kw::ELIF => {
-                let evaluate = match conditionals.last_mut() {
-                    None => return self.orphan(span, "#elif"),
-                    Some(c) if c.seen_else => {
-                        let note = c.span;
-                        let error = Diagnostic::error("E0022", span, "`#elif` after `#else`");
-                        self.report(error.note(note, "the `#if` that it belongs to"));
-                        return;
-                    }
-                    Some(c) => {
-                        c.active = false;
-                        !c.taken
-                    }
+            kw::ELIF | kw::ELSE => {
+                let is_else = name == kw::ELSE;
+                let Some(c) = conditionals.last_mut() else {
+                    return self.orphan(span, if is_else { "#else" } else { "#elif" });
                 };
-                if evaluate && self.condition(rest, span) {
-                    let c = conditionals.last_mut().expect("looked at above");
-                    c.active = true;
-                    c.taken = true;
+                if c.seen_else {
+                    let what = if is_else { "second `#else` of one `#if`" } else { "`#elif` after `#else`" };
+                    let error = Diagnostic::error("E0022", span, what);
+                    return self.report(error.note(c.span, "the `#if` that it belongs to"));
                 }
+                c.seen_else = is_else;
+                c.active = !c.taken && (is_else || self.condition(rest, span));
+                c.taken |= c.active | is_else;
             }
-            kw::ELSE => match conditionals.last_mut() {
-                None => self.orphan(span, "#else"),
-                Some(c) if c.seen_else => {
-                    let note = c.span;
-                    let error = Diagnostic::error("E0022", span, "second `#else` of one `#if`");
-                    self.report(error.note(note, "the `#if` that it belongs to"));
-                }
-                Some(c) => {
-                    c.active = !c.taken;
-                    c.taken = true;
-                    c.seen_else = true;
-                }
-            },
             kw::ENDIF => {
                 if conditionals.pop().is_none() {
                     self.orphan(span, "#endif");
@@ -258,26 +240,13 @@ impl<'a> Preprocessor<'a> {
     fn line_directive(&mut self, rest: &[Token], span: Span) {
         let rest = self.expand_all(rest);
         let here = i64::from(self.sources.line_column(span.file, span.start).0);
-        let (by, path) = match &rest[..] {
-            [word] if word.text(self.symbols) == "default" => (0, None),
-            [number, path @ ..] if number.kind == TokenKind::Int && path.len() <= 1 => {
-                let Ok(line) = number.text(self.symbols).parse::<i64>() else {
-                    return self.error("E0023", span, "`#line` takes a line's number and the name of a file");
-                };
-                let path = match path {
-                    [path] if path.kind == TokenKind::String => {
-                        Some(path.text(self.symbols).trim_matches('"').to_owned())
-                    }
-                    [] => self.shift_at(span).and_then(|s| s.path.clone()),
-                    _ => {
-                        return self.error(
-                            "E0023",
-                            span,
-                            "`#line` takes a line's number and the name of a file",
-                        );
-                    }
-                };
-                (line - here - 1, path)
+        let number = rest.first().filter(|token| token.kind == TokenKind::Int);
+        let number = number.and_then(|token| token.text(self.symbols).parse::<i64>().ok());
+        let (by, path) = match (number, &rest[..]) {
+            (_, [word]) if word.text(self.symbols) == "default" => (0, None),
+            (Some(line), [_]) => (line - here - 1, self.shift_at(span).and_then(|s| s.path.clone())),
+            (Some(line), [_, path]) if path.kind == TokenKind::String => {
+                (line - here - 1, Some(path.text(self.symbols).trim_matches('"').to_owned()))
             }
             _ => return self.error("E0023", span, "`#line` takes a line's number and the name of a file"),
         };
@@ -581,53 +550,35 @@ impl Condition<'_> {
     fn binary(&mut self, min: u8) -> Option<i64> {
         let mut left = self.unary()?;
         loop {
-            let mut op = self.peek();
-            let mut length = 1;
-            if op == TokenKind::Gt
-                && self.tokens.get(self.pos + 1).is_some_and(|t| t.kind == TokenKind::Gt && t.joined())
-            {
-                op = TokenKind::ShrEq;
-                length = 2;
-            }
-            let precedence = match op {
-                TokenKind::OrOr => 1,
-                TokenKind::AndAnd => 2,
-                TokenKind::Pipe => 3,
-                TokenKind::Caret => 4,
-                TokenKind::Amp => 5,
-                TokenKind::EqEq | TokenKind::Ne => 6,
-                TokenKind::Lt | TokenKind::Le | TokenKind::Gt | TokenKind::Ge => 7,
-                TokenKind::Shl | TokenKind::ShrEq => 8,
-                TokenKind::Plus | TokenKind::Minus => 9,
-                TokenKind::Star | TokenKind::Slash | TokenKind::Percent => 10,
-                _ => return Some(left),
-            };
-            if precedence <= min {
-                return Some(left);
-            }
-            self.pos += length;
-            let right = self.binary(precedence)?;
+            let is_gt = |token: &&Token| token.kind == TokenKind::Gt && token.joined();
+            let is_shr =
+                self.peek() == TokenKind::Gt && self.tokens.get(self.pos + 1).filter(is_gt).is_some();
+            let found = if is_shr { Some((BinaryOp::Shr, SHIFT)) } else { infix(self.peek()) };
+            let Some((op, level)) = found.filter(|&(_, level)| level > min) else { return Some(left) };
+            self.pos += 1 + usize::from(is_shr);
+            let right = self.binary(level)?;
             left = match op {
-                TokenKind::OrOr => i64::from(left != 0 || right != 0),
-                TokenKind::AndAnd => i64::from(left != 0 && right != 0),
-                TokenKind::Pipe => left | right,
-                TokenKind::Caret => left ^ right,
-                TokenKind::Amp => left & right,
-                TokenKind::EqEq => i64::from(left == right),
-                TokenKind::Ne => i64::from(left != right),
-                TokenKind::Lt => i64::from(left < right),
-                TokenKind::Le => i64::from(left <= right),
-                TokenKind::Gt => i64::from(left > right),
-                TokenKind::Ge => i64::from(left >= right),
-                TokenKind::Shl => left.wrapping_shl(right as u32),
-                TokenKind::ShrEq => left.wrapping_shr(right as u32),
-                TokenKind::Plus => left.wrapping_add(right),
-                TokenKind::Minus => left.wrapping_sub(right),
-                TokenKind::Star => left.wrapping_mul(right),
+                BinaryOp::Or => i64::from(left != 0 || right != 0),
+                BinaryOp::And => i64::from(left != 0 && right != 0),
+                BinaryOp::BitOr => left | right,
+                BinaryOp::BitXor => left ^ right,
+                BinaryOp::BitAnd => left & right,
+                BinaryOp::Eq => i64::from(left == right),
+                BinaryOp::Ne => i64::from(left != right),
+                BinaryOp::Lt => i64::from(left < right),
+                BinaryOp::Le => i64::from(left <= right),
+                BinaryOp::Gt => i64::from(left > right),
+                BinaryOp::Ge => i64::from(left >= right),
+                BinaryOp::Shl => left.wrapping_shl(right as u32),
+                BinaryOp::Shr => left.wrapping_shr(right as u32),
+                BinaryOp::Add => left.wrapping_add(right),
+                BinaryOp::Sub => left.wrapping_sub(right),
+                BinaryOp::Mul => left.wrapping_mul(right),
                 // The untaken side of `defined(N) && 4 / N` is evaluated too, so division by zero is not an
                 // error.
-                TokenKind::Slash => left.checked_div(right).unwrap_or(0),
-                _ => left.checked_rem(right).unwrap_or(0),
+                BinaryOp::Div => left.checked_div(right).unwrap_or(0),
+                BinaryOp::Rem => left.checked_rem(right).unwrap_or(0),
+                BinaryOp::Comma => right,
             };
         }
     }

@@ -9,148 +9,65 @@ use crate::ast::{Symbol, Symbols};
 use crate::keywords as kw;
 use crate::source::{FileId, Span};
 
-/// The kind of a token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the spelling is in `text`")]
-#[repr(u8)]
-pub enum TokenKind {
-    Eof,
-    Ident,
-    /// An integer with its suffix.
-    Int,
-    /// A floating-point number with its suffix.
-    Float,
-    /// A string with its quotes, escapes as written.
-    String,
-    /// A character with its quotes, escapes as written.
-    Char,
-    LParen,
-    RParen,
-    LBracket,
-    RBracket,
-    LBrace,
-    RBrace,
-    Comma,
-    Semi,
-    Colon,
-    ColonColon,
-    Dot,
-    Ellipsis,
-    Arrow,
-    FatArrow,
-    Question,
-    At,
-    Dollar,
-    Hash,
-    HashHash,
-    Backslash,
-    Plus,
-    Minus,
-    Star,
-    Slash,
-    Percent,
-    Amp,
-    Pipe,
-    Caret,
-    Tilde,
-    Bang,
-    Shl,
-    Lt,
-    Gt,
-    Le,
-    Ge,
-    EqEq,
-    Ne,
-    AndAnd,
-    OrOr,
-    PlusPlus,
-    MinusMinus,
-    Eq,
-    PlusEq,
-    MinusEq,
-    StarEq,
-    SlashEq,
-    PercentEq,
-    AmpEq,
-    PipeEq,
-    CaretEq,
-    ShlEq,
-    ShrEq,
-    /// A character that cannot start a token.
-    BadChar,
-    /// A string or character literal without a closing quote.
-    BadString,
-    /// A block comment without an end.
-    BadComment,
+macro_rules! tokens {
+    ($($(#[$doc:meta])* $kind:ident = $what:literal),*; $($mark:ident = $text:literal),* $(,)?) => {
+        /// The kind of a token.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[expect(missing_docs, reason = "the spelling is in `text`")]
+        #[repr(u8)]
+        pub enum TokenKind { $($(#[$doc])* $kind,)* $($mark),* }
+
+        impl TokenKind {
+            /// The spelling of punctuation, or a description of any other kind.
+            pub fn text(self) -> &'static str {
+                match self { $(TokenKind::$kind => $what,)* $(TokenKind::$mark => $text),* }
+            }
+        }
+
+        /// All punctuation: marks that start with the same byte stand together, the longer ones first.
+        const PUNCTUATION: &[(TokenKind, &str)] = &[$((TokenKind::$mark, $text)),*];
+    };
 }
 
-impl TokenKind {
-    /// The spelling of punctuation, or a description of any other kind.
-    pub fn text(self) -> &'static str {
-        match self {
-            TokenKind::Eof => "end of file",
-            TokenKind::Ident => "name",
-            TokenKind::Int | TokenKind::Float => "number",
-            TokenKind::String => "string",
-            TokenKind::Char => "character",
-            TokenKind::LParen => "(",
-            TokenKind::RParen => ")",
-            TokenKind::LBracket => "[",
-            TokenKind::RBracket => "]",
-            TokenKind::LBrace => "{",
-            TokenKind::RBrace => "}",
-            TokenKind::Comma => ",",
-            TokenKind::Semi => ";",
-            TokenKind::Colon => ":",
-            TokenKind::ColonColon => "::",
-            TokenKind::Dot => ".",
-            TokenKind::Ellipsis => "...",
-            TokenKind::Arrow => "->",
-            TokenKind::FatArrow => "=>",
-            TokenKind::Question => "?",
-            TokenKind::At => "@",
-            TokenKind::Dollar => "$",
-            TokenKind::Hash => "#",
-            TokenKind::HashHash => "##",
-            TokenKind::Backslash => "\\",
-            TokenKind::Plus => "+",
-            TokenKind::Minus => "-",
-            TokenKind::Star => "*",
-            TokenKind::Slash => "/",
-            TokenKind::Percent => "%",
-            TokenKind::Amp => "&",
-            TokenKind::Pipe => "|",
-            TokenKind::Caret => "^",
-            TokenKind::Tilde => "~",
-            TokenKind::Bang => "!",
-            TokenKind::Shl => "<<",
-            TokenKind::Lt => "<",
-            TokenKind::Gt => ">",
-            TokenKind::Le => "<=",
-            TokenKind::Ge => ">=",
-            TokenKind::EqEq => "==",
-            TokenKind::Ne => "!=",
-            TokenKind::AndAnd => "&&",
-            TokenKind::OrOr => "||",
-            TokenKind::PlusPlus => "++",
-            TokenKind::MinusMinus => "--",
-            TokenKind::Eq => "=",
-            TokenKind::PlusEq => "+=",
-            TokenKind::MinusEq => "-=",
-            TokenKind::StarEq => "*=",
-            TokenKind::SlashEq => "/=",
-            TokenKind::PercentEq => "%=",
-            TokenKind::AmpEq => "&=",
-            TokenKind::PipeEq => "|=",
-            TokenKind::CaretEq => "^=",
-            TokenKind::ShlEq => "<<=",
-            TokenKind::ShrEq => ">>=",
-            TokenKind::BadChar => "unknown character",
-            TokenKind::BadString => "unterminated literal",
-            TokenKind::BadComment => "unterminated comment",
-        }
-    }
+tokens! {
+    Eof = "end of file",
+    Ident = "name",
+    /// An integer with its suffix.
+    Int = "number",
+    /// A floating-point number with its suffix.
+    Float = "number",
+    /// A string with its quotes, escapes as written.
+    String = "string",
+    /// A character with its quotes, escapes as written.
+    Char = "character",
+    /// A character that cannot start a token.
+    BadChar = "unknown character",
+    /// A string or character literal without a closing quote.
+    BadString = "unterminated literal",
+    /// A block comment without an end.
+    BadComment = "unterminated comment";
+    LParen = "(", RParen = ")", LBracket = "[", RBracket = "]", LBrace = "{", RBrace = "}",
+    Comma = ",", Semi = ";", ColonColon = "::", Colon = ":", Ellipsis = "...", Dot = ".",
+    Question = "?", At = "@", Dollar = "$", Backslash = "\\", HashHash = "##", Hash = "#", Tilde = "~",
+    Arrow = "->", MinusMinus = "--", MinusEq = "-=", Minus = "-",
+    PlusPlus = "++", PlusEq = "+=", Plus = "+", StarEq = "*=", Star = "*", SlashEq = "/=", Slash = "/",
+    PercentEq = "%=", Percent = "%", AndAnd = "&&", AmpEq = "&=", Amp = "&", OrOr = "||", PipeEq = "|=",
+    Pipe = "|", CaretEq = "^=", Caret = "^", Ne = "!=", Bang = "!", EqEq = "==", FatArrow = "=>", Eq = "=",
+    ShlEq = "<<=", Shl = "<<", Le = "<=", Lt = "<", ShrEq = ">>=", Ge = ">=", Gt = ">",
+}
 
+/// For each byte, the position of the first punctuation that starts with it.
+const STARTS: [u8; 256] = {
+    let mut table = [PUNCTUATION.len() as u8; 256];
+    let mut at = PUNCTUATION.len();
+    while at > 0 {
+        at -= 1;
+        table[PUNCTUATION[at].1.as_bytes()[0] as usize] = at as u8;
+    }
+    table
+};
+
+impl TokenKind {
     /// Returns true if the token's text is in its symbol.
     pub fn has_symbol(self) -> bool {
         use TokenKind as T;
@@ -510,62 +427,10 @@ impl Lexer<'_> {
     }
 
     fn punctuation(&self, first: u8) -> (TokenKind, usize) {
-        use TokenKind as T;
-        let second = self.peek(1);
-        match (first, second) {
-            (b'(', _) => (T::LParen, 1),
-            (b')', _) => (T::RParen, 1),
-            (b'[', _) => (T::LBracket, 1),
-            (b']', _) => (T::RBracket, 1),
-            (b'{', _) => (T::LBrace, 1),
-            (b'}', _) => (T::RBrace, 1),
-            (b',', _) => (T::Comma, 1),
-            (b';', _) => (T::Semi, 1),
-            (b':', b':') => (T::ColonColon, 2),
-            (b':', _) => (T::Colon, 1),
-            (b'.', b'.') if self.peek(2) == b'.' => (T::Ellipsis, 3),
-            (b'.', _) => (T::Dot, 1),
-            (b'?', _) => (T::Question, 1),
-            (b'@', _) => (T::At, 1),
-            (b'$', _) => (T::Dollar, 1),
-            (b'\\', _) => (T::Backslash, 1),
-            (b'#', b'#') => (T::HashHash, 2),
-            (b'#', _) => (T::Hash, 1),
-            (b'~', _) => (T::Tilde, 1),
-            (b'-', b'>') => (T::Arrow, 2),
-            (b'-', b'-') => (T::MinusMinus, 2),
-            (b'-', b'=') => (T::MinusEq, 2),
-            (b'-', _) => (T::Minus, 1),
-            (b'+', b'+') => (T::PlusPlus, 2),
-            (b'+', b'=') => (T::PlusEq, 2),
-            (b'+', _) => (T::Plus, 1),
-            (b'*', b'=') => (T::StarEq, 2),
-            (b'*', _) => (T::Star, 1),
-            (b'/', b'=') => (T::SlashEq, 2),
-            (b'/', _) => (T::Slash, 1),
-            (b'%', b'=') => (T::PercentEq, 2),
-            (b'%', _) => (T::Percent, 1),
-            (b'&', b'&') => (T::AndAnd, 2),
-            (b'&', b'=') => (T::AmpEq, 2),
-            (b'&', _) => (T::Amp, 1),
-            (b'|', b'|') => (T::OrOr, 2),
-            (b'|', b'=') => (T::PipeEq, 2),
-            (b'|', _) => (T::Pipe, 1),
-            (b'^', b'=') => (T::CaretEq, 2),
-            (b'^', _) => (T::Caret, 1),
-            (b'!', b'=') => (T::Ne, 2),
-            (b'!', _) => (T::Bang, 1),
-            (b'=', b'=') => (T::EqEq, 2),
-            (b'=', b'>') => (T::FatArrow, 2),
-            (b'=', _) => (T::Eq, 1),
-            (b'<', b'<') if self.peek(2) == b'=' => (T::ShlEq, 3),
-            (b'<', b'<') => (T::Shl, 2),
-            (b'<', b'=') => (T::Le, 2),
-            (b'<', _) => (T::Lt, 1),
-            (b'>', b'>') if self.peek(2) == b'=' => (T::ShrEq, 3),
-            (b'>', b'=') => (T::Ge, 2),
-            (b'>', _) => (T::Gt, 1),
-            _ => (T::BadChar, 1),
-        }
+        let rest = &self.bytes[self.pos..];
+        let marks = PUNCTUATION[STARTS[first as usize] as usize..].iter();
+        let mut marks = marks.take_while(|(_, text)| text.as_bytes()[0] == first);
+        let found = marks.find(|(_, text)| rest.starts_with(text.as_bytes()));
+        found.map_or((TokenKind::BadChar, 1), |(kind, text)| (*kind, text.len()))
     }
 }

@@ -1,6 +1,7 @@
 //! Declarations, with the modifiers, attributes and generic parameters before them.
 
 use super::*;
+use crate::keywords as kw;
 
 /// `[Name(args)]`
 #[derive(Clone, Debug)]
@@ -71,40 +72,67 @@ pub enum Constraint {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Modifiers(pub u32);
 
-#[expect(missing_docs, reason = "each is the keyword of its name")]
-impl Modifiers {
-    pub const IN: Modifiers = Modifiers(1 << 0);
-    pub const OUT: Modifiers = Modifiers(1 << 1);
+macro_rules! modifiers {
+    ($($(#[$doc:meta])* $constant:ident = $word:path),* $(,)?) => {
+        #[expect(non_camel_case_types, clippy::upper_case_acronyms, reason = "only used for the numbers")]
+        enum Number { $($constant),* }
+
+        #[expect(missing_docs, reason = "each is the keyword of its name")]
+        impl Modifiers {
+            $($(#[$doc])* pub const $constant: Modifiers = Modifiers(1 << Number::$constant as u32);)*
+
+            /// The modifiers in the order in which they are written, each with its keyword.
+            pub(crate) const WORDS: &[(Modifiers, &str)] =
+                &[$((Modifiers::$constant, kw::NAMES[$word.number() as usize])),*];
+
+            /// The modifier that a word stands for.
+            pub(crate) fn of(word: Symbol) -> Option<Modifiers> {
+                match word {
+                    $($word => Some(Modifiers::$constant),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+modifiers! {
+    PUBLIC = kw::PUBLIC, INTERNAL = kw::INTERNAL, PRIVATE = kw::PRIVATE, EXPORTED = kw::EXTERN_EXPORTED,
+    EXTERN = kw::EXTERN, EXPORT = kw::EXPORT, OVERRIDE = kw::OVERRIDE, INLINE = kw::INLINE, DYN = kw::DYN,
+    STATIC = kw::STATIC, CONST = kw::CONST, UNIFORM = kw::UNIFORM, GROUPSHARED = kw::GROUPSHARED,
+    PRECISE = kw::PRECISE, VOLATILE = kw::VOLATILE, GLOBALLYCOHERENT = kw::GLOBALLYCOHERENT,
+    INTERPOLATION = kw::NOINTERPOLATION, ROW_MAJOR = kw::ROW_MAJOR, COLUMN_MAJOR = kw::COLUMN_MAJOR,
+    NO_DIFF = kw::NO_DIFF, IN = kw::IN, OUT = kw::OUT,
     /// `inout`; `in out` sets IN and OUT instead
-    pub const INOUT: Modifiers = Modifiers(1 << 2);
-    pub const CONST: Modifiers = Modifiers(1 << 3);
-    pub const STATIC: Modifiers = Modifiers(1 << 4);
-    pub const UNIFORM: Modifiers = Modifiers(1 << 5);
-    pub const GROUPSHARED: Modifiers = Modifiers(1 << 6);
-    pub const NO_DIFF: Modifiers = Modifiers(1 << 7);
-    pub const PUBLIC: Modifiers = Modifiers(1 << 8);
-    pub const INTERNAL: Modifiers = Modifiers(1 << 9);
-    pub const PRIVATE: Modifiers = Modifiers(1 << 10);
-    pub const EXTERN: Modifiers = Modifiers(1 << 11);
-    pub const EXPORT: Modifiers = Modifiers(1 << 12);
-    pub const OVERRIDE: Modifiers = Modifiers(1 << 13);
-    pub const ROW_MAJOR: Modifiers = Modifiers(1 << 14);
-    pub const COLUMN_MAJOR: Modifiers = Modifiers(1 << 15);
-    pub const CONSTREF: Modifiers = Modifiers(1 << 16);
-    pub const REF: Modifiers = Modifiers(1 << 17);
-    pub const DYN: Modifiers = Modifiers(1 << 18);
-    pub const INLINE: Modifiers = Modifiers(1 << 19);
-    pub const EXPORTED: Modifiers = Modifiers(1 << 20);
-    pub const PRECISE: Modifiers = Modifiers(1 << 21);
-    pub const VOLATILE: Modifiers = Modifiers(1 << 22);
-    pub const GLOBALLYCOHERENT: Modifiers = Modifiers(1 << 23);
-    pub const INTERPOLATION: Modifiers = Modifiers(1 << 24);
-    pub const MUTATING: Modifiers = Modifiers(1 << 25);
-    pub const NONMUTATING: Modifiers = Modifiers(1 << 26);
-    /// Written with `let`.
-    pub const LET: Modifiers = Modifiers(1 << 27);
+    INOUT = kw::INOUT,
+    CONSTREF = kw::CONSTREF, REF = kw::REF,
     /// Written with `each` (a pack parameter).
-    pub const EACH: Modifiers = Modifiers(1 << 28);
+    EACH = kw::EACH,
+}
+
+impl Modifiers {
+    /// The attribute `[mutating]`.
+    pub const MUTATING: Modifiers = Modifiers(1 << 29);
+    /// The attribute `[nonmutating]`.
+    pub const NONMUTATING: Modifiers = Modifiers(1 << 30);
+    /// Written with `let`.
+    pub const LET: Modifiers = Modifiers(1 << 31);
+    /// The modifiers of types. In `x : inout T`, those of the parameter come after the colon; the caller
+    /// removes them from the type.
+    pub(crate) const IN_TYPES: Modifiers = Modifiers(
+        Modifiers::CONST.0
+            | Modifiers::NO_DIFF.0
+            | Modifiers::ROW_MAJOR.0
+            | Modifiers::COLUMN_MAJOR.0
+            | Modifiers::VOLATILE.0
+            | Modifiers::DYN.0
+            | Modifiers::IN.0
+            | Modifiers::OUT.0
+            | Modifiers::INOUT.0
+            | Modifiers::CONSTREF.0
+            | Modifiers::REF.0
+            | Modifiers::UNIFORM.0,
+    );
 
     /// Returns true if any of these modifiers is set.
     pub fn has(self, other: Modifiers) -> bool {
@@ -289,4 +317,15 @@ pub enum AccessorKind {
     Get,
     Set,
     Ref,
+}
+
+impl AccessorKind {
+    /// The keyword.
+    pub fn word(self) -> &'static str {
+        match self {
+            AccessorKind::Get => "get",
+            AccessorKind::Set => "set",
+            AccessorKind::Ref => "ref",
+        }
+    }
 }

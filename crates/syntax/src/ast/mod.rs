@@ -57,6 +57,11 @@ impl Symbol {
     pub(crate) const fn new(number: u32) -> Symbol {
         Symbol(number)
     }
+
+    /// The number of the symbol.
+    pub(crate) const fn number(self) -> u32 {
+        self.0
+    }
 }
 
 impl Symbols {

@@ -30,10 +30,7 @@ impl Parser<'_> {
                 self.expect_close(T::RBracket, inner);
             }
             if !self.expect_close(T::RBracket, open) && closed {
-                while !matches!(self.kind(), T::RBracket | T::LBrace | T::RBrace | T::Semi | T::Eof) {
-                    self.bump();
-                }
-                self.eat(T::RBracket);
+                self.skip_past(T::RBracket);
             }
         }
     }
@@ -90,53 +87,30 @@ impl Parser<'_> {
 
     /// The modifier that the current word stands for.
     fn modifier(&self) -> Option<Modifiers> {
-        let modifier = match self.word() {
-            kw::IN => Modifiers::IN,
-            kw::OUT => Modifiers::OUT,
-            kw::INOUT => Modifiers::INOUT,
-            kw::CONST | kw::CONSTEXPR => Modifiers::CONST,
-            kw::GLOBAL | kw::DYNAMIC_UNIFORM => Modifiers::default(),
-            kw::STATIC => Modifiers::STATIC,
-            kw::UNIFORM => Modifiers::UNIFORM,
-            kw::GROUPSHARED => Modifiers::GROUPSHARED,
-            kw::NO_DIFF => Modifiers::NO_DIFF,
-            kw::PUBLIC => Modifiers::PUBLIC,
-            kw::INTERNAL => Modifiers::INTERNAL,
-            kw::PRIVATE => Modifiers::PRIVATE,
-            kw::EXTERN | kw::EXTERN_CPP => Modifiers::EXTERN,
-            kw::EXPORT => Modifiers::EXPORT,
-            kw::OVERRIDE => Modifiers::OVERRIDE,
-            kw::ROW_MAJOR => Modifiers::ROW_MAJOR,
-            kw::COLUMN_MAJOR => Modifiers::COLUMN_MAJOR,
-            kw::CONSTREF => Modifiers::CONSTREF,
-            kw::REF => Modifiers::REF,
-            kw::INLINE => Modifiers::INLINE,
-            kw::EXTERN_EXPORTED => Modifiers::EXPORTED,
-            kw::PRECISE => Modifiers::PRECISE,
-            kw::VOLATILE => Modifiers::VOLATILE,
-            kw::GLOBALLYCOHERENT => Modifiers::GLOBALLYCOHERENT,
-            _ => return self.contextual_modifier(),
-        };
-        Some(modifier)
+        match self.word() {
+            kw::CONSTEXPR => Some(Modifiers::CONST),
+            kw::EXTERN_CPP => Some(Modifiers::EXTERN),
+            kw::GLOBAL | kw::DYNAMIC_UNIFORM => Some(Modifiers::default()),
+            kw::EACH => None,
+            kw::NOINTERPOLATION | kw::NOPERSPECTIVE | kw::LINEAR | kw::SAMPLE | kw::CENTROID => {
+                self.common_name(Modifiers::INTERPOLATION)
+            }
+            kw::DYN | kw::SOME => self.common_name(Modifiers::DYN),
+            kw::PERVERTEX | kw::LINEADJ | kw::TRIANGLEADJ | kw::POINT | kw::LINE_PRIMITIVE | kw::TRIANGLE => {
+                self.common_name(Modifiers::default())
+            }
+            kw::VERTICES | kw::INDICES | kw::PRIMITIVES | kw::PAYLOAD | kw::PARAM | kw::UNORM | kw::SNORM => {
+                self.common_name(Modifiers::default())
+            }
+            kw::SHARED | kw::RESTRICT | kw::READONLY | kw::WRITEONLY => {
+                self.common_name(Modifiers::default())
+            }
+            word => Modifiers::of(word),
+        }
     }
 
-    /// Modifiers that are also common names: they count as modifiers only before a complete `T x`.
-    fn contextual_modifier(&self) -> Option<Modifiers> {
-        let modifier = match self.word() {
-            kw::NOINTERPOLATION | kw::NOPERSPECTIVE | kw::LINEAR | kw::SAMPLE | kw::CENTROID => {
-                Modifiers::INTERPOLATION
-            }
-            kw::DYN | kw::SOME => Modifiers::DYN,
-            kw::PERVERTEX | kw::LINEADJ | kw::TRIANGLEADJ => Modifiers::default(),
-            kw::POINT | kw::LINE_PRIMITIVE | kw::TRIANGLE | kw::VERTICES | kw::INDICES => {
-                Modifiers::default()
-            }
-            kw::PRIMITIVES | kw::PAYLOAD | kw::PARAM | kw::UNORM | kw::SNORM | kw::SHARED => {
-                Modifiers::default()
-            }
-            kw::RESTRICT | kw::READONLY | kw::WRITEONLY => Modifiers::default(),
-            _ => return None,
-        };
+    /// A modifier that is also a common name counts as a modifier only before a complete `T x`.
+    fn common_name(&self, modifier: Modifiers) -> Option<Modifiers> {
         let type_follows = self.nth(1) == T::Ident
             && matches!(self.nth(2), T::Ident | T::Lt | T::Dot | T::ColonColon | T::Star | T::LBracket);
         type_follows.then_some(modifier)
@@ -150,17 +124,16 @@ impl Parser<'_> {
         let mut args = Vec::new();
         if self.is(T::LParen) {
             let open = self.bump().span;
-            while !matches!(self.kind(), T::RParen | T::Eof | T::Semi) {
-                if self.is(T::Ident) && matches!(self.nth(1), T::Comma | T::RParen) {
-                    let word = self.bump();
-                    args.push(self.expr_at(word.span, ExprKind::Name(word.symbol)));
-                } else {
-                    args.push(self.any_expr());
-                }
-                if !self.eat(T::Comma) {
-                    break;
-                }
-            }
+            args = self.separated(
+                |kind| matches!(kind, T::RParen | T::Semi),
+                |p| match (p.kind(), p.nth(1)) {
+                    (T::Ident, T::Comma | T::RParen) => {
+                        let word = p.bump();
+                        p.expr_at(word.span, ExprKind::Name(word.symbol))
+                    }
+                    _ => p.any_expr(),
+                },
+            );
             self.expect_close(T::RParen, open);
         }
         Attribute { name, args, span: self.span_from(start) }

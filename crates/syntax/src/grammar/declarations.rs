@@ -268,7 +268,7 @@ impl Parser<'_> {
             if self.is(T::Colon) {
                 self.bit_field(id);
             }
-            let init = self.initial_value(id);
+            let init = self.initial_value();
             self.finish_var(id, start, Some(ty), init, semantic);
             if !self.eat(T::Comma) {
                 break;
@@ -337,7 +337,7 @@ impl Parser<'_> {
             }
         }
         self.expect(T::RParen);
-        let init = self.initial_value(id);
+        let init = self.initial_value();
         self.finish_var(id, start, None, init, None);
         for (k, (name, span)) in parts.into_iter().enumerate() {
             let part = self.new_decl(span);
@@ -363,7 +363,7 @@ impl Parser<'_> {
         {
             ty = Some(self.dimensions(base));
         }
-        let init = self.initial_value(id);
+        let init = self.initial_value();
         self.finish_var(id, start, ty, init, None);
     }
 
@@ -378,7 +378,7 @@ impl Parser<'_> {
         id
     }
 
-    fn initial_value(&mut self, _owner: DeclId) -> Option<ExprId> {
+    fn initial_value(&mut self) -> Option<ExprId> {
         self.eat(T::Eq).then(|| self.angled(false, Self::any_expr))
     }
 
@@ -390,10 +390,7 @@ impl Parser<'_> {
         init: Option<ExprId>,
         semantic: Option<Symbol>,
     ) {
-        let span = self.span_from(start);
-        let decl = &mut self.ast.decls[id];
-        decl.kind = DeclKind::Var { ty, init, semantic };
-        decl.span = span;
+        self.complete(id, start, DeclKind::Var { ty, init, semantic });
     }
 
     pub(crate) fn name_decl(&mut self, id: DeclId, name: Symbol, span: Span) {

@@ -12,6 +12,32 @@ use crate::token::TokenKind as T;
 const LOWEST: u8 = 1;
 /// The level of `<` and the other comparisons, `is` and `as`.
 const RELATIONAL: u8 = 7;
+/// The level of `<<` and `>>`.
+pub(crate) const SHIFT: u8 = 8;
+
+/// The binary operator of a token and its level: a higher level binds tighter. `>>` is two tokens.
+pub(crate) fn infix(kind: T) -> Option<(BinaryOp, u8)> {
+    Some(match kind {
+        T::OrOr => (BinaryOp::Or, LOWEST),
+        T::AndAnd => (BinaryOp::And, 2),
+        T::Pipe => (BinaryOp::BitOr, 3),
+        T::Caret => (BinaryOp::BitXor, 4),
+        T::Amp => (BinaryOp::BitAnd, 5),
+        T::EqEq => (BinaryOp::Eq, 6),
+        T::Ne => (BinaryOp::Ne, 6),
+        T::Lt => (BinaryOp::Lt, RELATIONAL),
+        T::Le => (BinaryOp::Le, RELATIONAL),
+        T::Gt => (BinaryOp::Gt, RELATIONAL),
+        T::Ge => (BinaryOp::Ge, RELATIONAL),
+        T::Shl => (BinaryOp::Shl, SHIFT),
+        T::Plus => (BinaryOp::Add, 9),
+        T::Minus => (BinaryOp::Sub, 9),
+        T::Star => (BinaryOp::Mul, 10),
+        T::Slash => (BinaryOp::Div, 10),
+        T::Percent => (BinaryOp::Rem, 10),
+        _ => return None,
+    })
+}
 
 impl Parser<'_> {
     /// `a, b`
@@ -27,35 +53,27 @@ impl Parser<'_> {
 
     /// Parses an expression without a comma operator: assignments and everything that binds tighter.
     pub(crate) fn any_expr(&mut self) -> ExprId {
-        let start = self.span();
-        if !self.enter() {
-            return self.expr_at(start, ExprKind::Error);
-        }
-        let left = self.ternary_expr();
-        let op = match self.kind() {
-            T::Eq => Some(None),
-            T::PlusEq => Some(Some(BinaryOp::Add)),
-            T::MinusEq => Some(Some(BinaryOp::Sub)),
-            T::StarEq => Some(Some(BinaryOp::Mul)),
-            T::SlashEq => Some(Some(BinaryOp::Div)),
-            T::PercentEq => Some(Some(BinaryOp::Rem)),
-            T::AmpEq => Some(Some(BinaryOp::BitAnd)),
-            T::PipeEq => Some(Some(BinaryOp::BitOr)),
-            T::CaretEq => Some(Some(BinaryOp::BitXor)),
-            T::ShlEq => Some(Some(BinaryOp::Shl)),
-            T::ShrEq if !self.in_angle => Some(Some(BinaryOp::Shr)),
-            _ => None,
-        };
-        let mut result = left;
-        if let Some(op) = op
-            && !(self.in_angle && op.is_none())
-        {
-            self.bump();
-            let right = self.any_expr();
-            result = self.expr(start, ExprKind::Assign(op, left, right));
-        }
-        self.leave();
-        result
+        self.nested(|p| {
+            let start = p.span();
+            let left = p.ternary_expr();
+            let op = match p.kind() {
+                T::Eq if !p.in_angle => None,
+                T::PlusEq => Some(BinaryOp::Add),
+                T::MinusEq => Some(BinaryOp::Sub),
+                T::StarEq => Some(BinaryOp::Mul),
+                T::SlashEq => Some(BinaryOp::Div),
+                T::PercentEq => Some(BinaryOp::Rem),
+                T::AmpEq => Some(BinaryOp::BitAnd),
+                T::PipeEq => Some(BinaryOp::BitOr),
+                T::CaretEq => Some(BinaryOp::BitXor),
+                T::ShlEq => Some(BinaryOp::Shl),
+                T::ShrEq if !p.in_angle => Some(BinaryOp::Shr),
+                _ => return left,
+            };
+            p.bump();
+            let right = p.any_expr();
+            p.expr(start, ExprKind::Assign(op, left, right))
+        })
     }
 
     /// Parses an expression without assignment, such as the value of a `case`.
@@ -90,55 +108,27 @@ impl Parser<'_> {
 
     /// Parses a generic argument: binary operators and `c ? a : b`.
     pub(crate) fn conditional_operand(&mut self) -> ExprId {
-        let start = self.span();
-        if !self.enter() {
-            return self.expr_at(start, ExprKind::Error);
-        }
-        let expr = self.ternary_expr();
-        self.leave();
-        expr
+        self.nested(Self::ternary_expr)
     }
 
     /// Parses one side of a `where` constraint, which contains no comparison.
     pub(crate) fn constraint_side(&mut self) -> ExprId {
-        let start = self.span();
-        if !self.enter() {
-            return self.expr_at(start, ExprKind::Error);
-        }
-        let outer = std::mem::replace(&mut self.in_constraint, true);
-        let expr = self.binary_expr(RELATIONAL + 1);
-        self.in_constraint = outer;
-        self.leave();
-        expr
+        self.nested(|p| {
+            let outer = std::mem::replace(&mut p.in_constraint, true);
+            let expr = p.binary_expr(RELATIONAL + 1);
+            p.in_constraint = outer;
+            expr
+        })
     }
 
+    /// The binary operator that starts here, its level and the number of its tokens.
     fn binary_op(&self) -> Option<(BinaryOp, u8, usize)> {
-        let joined = |kind| {
-            let next = self.at(self.pos() + 1);
-            next.kind == kind && next.joined()
-        };
-        Some(match self.kind() {
-            T::OrOr => (BinaryOp::Or, 1, 1),
-            T::AndAnd => (BinaryOp::And, 2, 1),
-            T::Pipe => (BinaryOp::BitOr, 3, 1),
-            T::Caret => (BinaryOp::BitXor, 4, 1),
-            T::Amp => (BinaryOp::BitAnd, 5, 1),
-            T::EqEq => (BinaryOp::Eq, 6, 1),
-            T::Ne => (BinaryOp::Ne, 6, 1),
-            T::Lt => (BinaryOp::Lt, RELATIONAL, 1),
-            T::Le => (BinaryOp::Le, RELATIONAL, 1),
-            T::Gt | T::Ge | T::ShrEq if self.in_angle => return None,
-            T::Gt if joined(T::Gt) => (BinaryOp::Shr, 8, 2),
-            T::Gt => (BinaryOp::Gt, RELATIONAL, 1),
-            T::Ge => (BinaryOp::Ge, RELATIONAL, 1),
-            T::Shl => (BinaryOp::Shl, 8, 1),
-            T::Plus => (BinaryOp::Add, 9, 1),
-            T::Minus => (BinaryOp::Sub, 9, 1),
-            T::Star => (BinaryOp::Mul, 10, 1),
-            T::Slash => (BinaryOp::Div, 10, 1),
-            T::Percent => (BinaryOp::Rem, 10, 1),
-            _ => return None,
-        })
+        let next = self.at(self.pos() + 1);
+        match self.kind() {
+            T::Gt | T::Ge if self.in_angle => None,
+            T::Gt if next.kind == T::Gt && next.joined() => Some((BinaryOp::Shr, SHIFT, 2)),
+            kind => infix(kind).map(|(op, level)| (op, level, 1)),
+        }
     }
 
     fn binary_expr(&mut self, min: u8) -> ExprId {
@@ -404,15 +394,7 @@ impl Parser<'_> {
 
     /// Parses arguments up to `close`; a trailing comma is allowed.
     pub(crate) fn arg_list(&mut self, close: T) -> Vec<ExprId> {
-        let mut args = Vec::new();
-        while !self.is(close) && !matches!(self.kind(), T::Eof | T::Semi) {
-            let before = self.pos();
-            args.push(self.any_expr());
-            if !self.eat(T::Comma) || self.pos() == before {
-                break;
-            }
-        }
-        args
+        self.separated(|kind| kind == close || kind == T::Semi, Self::any_expr)
     }
 
     /// Returns true if the `<` after `base` opens generic arguments: a list that closes, followed by a token
@@ -597,10 +579,7 @@ impl Parser<'_> {
             })
         });
         self.labels = outer_labels;
-        let span = self.span_from(start);
-        let decl = &mut self.ast.decls[id];
-        decl.kind = DeclKind::Func { params, result: None, body: Some(body) };
-        decl.span = span;
+        self.complete(id, start, DeclKind::Func { params, result: None, body: Some(body) });
         self.expr(start, ExprKind::Lambda(id))
     }
 

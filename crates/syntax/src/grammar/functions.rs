@@ -65,33 +65,17 @@ impl Parser<'_> {
 
     /// `(…)` with the parameters of `owner`
     pub(crate) fn params(&mut self, owner: DeclId) -> Vec<DeclId> {
-        let mut params = Vec::new();
         let open = self.span();
         if !self.expect(T::LParen) {
-            return params;
+            return Vec::new();
         }
         if self.is_word(kw::VOID) && self.nth(1) == T::RParen {
             self.bump();
         }
-        self.inside(owner, |p| {
-            p.angled(false, |p| {
-                while !matches!(p.kind(), T::RParen | T::Eof | T::LBrace | T::Semi) {
-                    let before = p.pos();
-                    params.push(p.param());
-                    if !p.eat(T::Comma) {
-                        break;
-                    }
-                    if p.pos() == before {
-                        p.bump();
-                    }
-                }
-            });
-        });
+        let ends = |kind| matches!(kind, T::RParen | T::LBrace | T::Semi);
+        let params = self.inside(owner, |p| p.angled(false, |p| p.separated(ends, Self::param)));
         if !self.expect_list_end(T::RParen, open) {
-            while !matches!(self.kind(), T::RParen | T::LBrace | T::RBrace | T::Semi | T::Eof) {
-                self.bump();
-            }
-            self.eat(T::RParen);
+            self.skip_past(T::RParen);
         }
         params
     }
@@ -128,14 +112,10 @@ impl Parser<'_> {
             semantic = self.semantic();
         }
         let default = self.eat(T::Eq).then(|| self.any_expr());
-        let span = self.span_from(start);
-        let decl = &mut self.ast.decls[id];
-        decl.kind = DeclKind::Param { ty, default, semantic };
-        decl.name = name;
-        decl.name_span = name_span;
-        decl.span = span;
-        decl.modifiers = modifiers;
-        decl.attributes = prefix.attributes;
+        self.complete(id, start, DeclKind::Param { ty, default, semantic });
+        self.name_decl(id, name, name_span);
+        self.ast.decls[id].modifiers = modifiers;
+        self.ast.decls[id].attributes = prefix.attributes;
         id
     }
 
@@ -256,14 +236,10 @@ impl Parser<'_> {
             param = Some(self.implicit_param(id, word.span));
         }
         let body = self.body(id);
-        let span = self.span_from(start);
-        let decl = &mut self.ast.decls[id];
-        decl.kind = DeclKind::Accessor { kind, param, body };
-        decl.name = word.symbol;
-        decl.name_span = word.span;
-        decl.span = span;
-        decl.modifiers = prefix.modifiers;
-        decl.attributes = prefix.attributes;
+        self.complete(id, start, DeclKind::Accessor { kind, param, body });
+        self.name_decl(id, word.symbol, word.span);
+        self.ast.decls[id].modifiers = prefix.modifiers;
+        self.ast.decls[id].attributes = prefix.attributes;
         Some(id)
     }
 

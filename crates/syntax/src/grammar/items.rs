@@ -4,6 +4,7 @@ use crate::ast::*;
 use crate::grammar::declarations::Place;
 use crate::keywords as kw;
 use crate::parser::Parser;
+use crate::source::Span;
 use crate::token::TokenKind as T;
 
 impl Parser<'_> {
@@ -18,14 +19,7 @@ impl Parser<'_> {
             self.ast.decls[id].kind = DeclKind::Unsupported(kw::UNION);
             return;
         }
-        let (name, span) = if self.is(T::Ident) {
-            let name = self.bump();
-            (name.symbol, name.span)
-        } else {
-            let text = format!("__anonymous_{}", id.as_u32());
-            (self.ast.symbols.intern(&text), word.span)
-        };
-        self.name_decl(id, name, span);
+        let (name, span) = self.type_name(id, word.span);
         self.suffix_generics(id, &mut generics);
         let bases = self.inside(id, Self::bases);
         self.where_clauses(&mut generics);
@@ -55,6 +49,18 @@ impl Parser<'_> {
         self.ast.decls[id].kind = DeclKind::Struct { bases, members };
         self.ast.decls[id].span = decl_span;
         self.variables_after(id, list);
+    }
+
+    /// Names a struct or an enumeration, which may have no name in the source.
+    fn type_name(&mut self, id: DeclId, word: Span) -> (Symbol, Span) {
+        let (name, span) = if self.is(T::Ident) {
+            let name = self.bump();
+            (name.symbol, name.span)
+        } else {
+            (self.ast.symbols.intern(&format!("__anonymous_{}", id.as_u32())), word)
+        };
+        self.name_decl(id, name, span);
+        (name, span)
     }
 
     /// `x, y;` after the `}` of a type, on the same line
@@ -107,27 +113,14 @@ impl Parser<'_> {
     pub(crate) fn enumeration(&mut self, id: DeclId, list: &mut Vec<DeclId>) {
         let word = self.bump();
         self.eat_word(kw::CLASS);
-        let (name, span) = if self.is(T::Ident) {
-            let name = self.bump();
-            (name.symbol, name.span)
-        } else {
-            let text = format!("__anonymous_{}", id.as_u32());
-            (self.ast.symbols.intern(&text), word.span)
-        };
-        self.name_decl(id, name, span);
+        self.type_name(id, word.span);
         let tag = self.eat(T::Colon).then(|| self.ty());
         let open = self.span();
-        let mut cases = Vec::new();
         if !self.expect(T::LBrace) {
             return self.skip_statement();
         }
-        while !matches!(self.kind(), T::RBrace | T::Eof) {
-            let before = self.pos();
-            cases.push(self.inside(id, |p| p.angled(false, Self::enum_case)));
-            if !self.eat(T::Comma) || self.pos() == before {
-                break;
-            }
-        }
+        let case = |p: &mut Self| p.inside(id, |p| p.angled(false, Self::enum_case));
+        let cases = self.separated(|kind| kind == T::RBrace, case);
         if !self.expect_list_end(T::RBrace, open) {
             while !matches!(self.kind(), T::RBrace | T::Eof) {
                 self.bump();
@@ -145,13 +138,9 @@ impl Parser<'_> {
         self.attributes(&mut attributes);
         let (name, name_span) = self.expect_name("a case's name");
         let value = self.eat(T::Eq).then(|| self.any_expr());
-        let span = self.span_from(start);
-        let decl = &mut self.ast.decls[id];
-        decl.kind = DeclKind::EnumCase(value);
-        decl.name = name;
-        decl.name_span = name_span;
-        decl.span = span;
-        decl.attributes = attributes;
+        self.complete(id, start, DeclKind::EnumCase(value));
+        self.name_decl(id, name, name_span);
+        self.ast.decls[id].attributes = attributes;
         id
     }
 

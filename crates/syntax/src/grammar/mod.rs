@@ -3,7 +3,7 @@
 
 pub(crate) mod attributes;
 mod declarations;
-mod expressions;
+pub(crate) mod expressions;
 mod functions;
 mod items;
 mod statements;

@@ -239,10 +239,7 @@ impl Parser<'_> {
     /// The `)` of `if (…)` and similar; if it is missing, skips to its likely place.
     fn close_header(&mut self, open: crate::Span) {
         if !self.expect_close(T::RParen, open) {
-            while !matches!(self.kind(), T::RParen | T::LBrace | T::RBrace | T::Semi | T::Eof) {
-                self.bump();
-            }
-            self.eat(T::RParen);
+            self.skip_past(T::RParen);
         }
     }
 

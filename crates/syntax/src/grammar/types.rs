@@ -32,23 +32,10 @@ impl Parser<'_> {
 
     fn type_modifier(&self) -> Option<Modifiers> {
         let modifier = match self.word() {
-            kw::CONST => Modifiers::CONST,
-            kw::NO_DIFF => Modifiers::NO_DIFF,
-            kw::ROW_MAJOR => Modifiers::ROW_MAJOR,
-            kw::COLUMN_MAJOR => Modifiers::COLUMN_MAJOR,
-            kw::VOLATILE => Modifiers::VOLATILE,
-            kw::DYN | kw::SOME => Modifiers::DYN,
-            // In `x : inout T`, `in`, `out` and `inout` come after the colon; the caller removes them from
-            // the type.
-            kw::IN => Modifiers::IN,
-            kw::OUT => Modifiers::OUT,
-            kw::INOUT => Modifiers::INOUT,
-            kw::CONSTREF => Modifiers::CONSTREF,
-            kw::REF => Modifiers::REF,
-            kw::UNIFORM => Modifiers::UNIFORM,
+            kw::SOME => Modifiers::DYN,
             // These modifiers change how a texture is read, not the type.
             kw::UNORM | kw::SNORM | kw::RESTRICT => Modifiers::default(),
-            _ => return None,
+            word => Modifiers::of(word).filter(|&modifier| Modifiers::IN_TYPES.has(modifier))?,
         };
         matches!(self.nth(1), T::Ident | T::ColonColon).then_some(modifier)
     }
@@ -125,13 +112,7 @@ impl Parser<'_> {
     fn func_type(&mut self) -> ExprId {
         let start = self.bump().span;
         let open = self.bump().span;
-        let mut params = Vec::new();
-        while !matches!(self.kind(), T::RParen | T::Eof) {
-            params.push(self.angled(false, Self::ty));
-            if !self.eat(T::Comma) {
-                break;
-            }
-        }
+        let params = self.separated(|kind| kind == T::RParen, |p| p.angled(false, Self::ty));
         self.expect_close(T::RParen, open);
         self.expect(T::Arrow);
         let result = self.ty();
@@ -167,13 +148,8 @@ impl Parser<'_> {
     /// `<A, 3>` at its `<`
     pub(crate) fn generic_args(&mut self) -> Vec<ExprId> {
         let open = self.bump().span;
-        let mut args = Vec::new();
-        while !matches!(self.kind(), T::Gt | T::Ge | T::ShrEq | T::Eof) {
-            args.push(self.angled(true, Self::generic_arg));
-            if !self.eat(T::Comma) {
-                break;
-            }
-        }
+        let ends = |kind| matches!(kind, T::Gt | T::Ge | T::ShrEq);
+        let args = self.separated(ends, |p| p.angled(true, Self::generic_arg));
         self.expect_angle(open);
         args
     }
@@ -200,20 +176,10 @@ impl Parser<'_> {
     /// `<T : I, let N : int>` at its `<`; the parameters belong to `owner`
     pub(crate) fn generic_params(&mut self, owner: DeclId) -> Generics {
         let open = self.bump().span;
-        let mut generics = Generics::default();
-        while !matches!(self.kind(), T::Gt | T::Eof) {
-            let before = self.pos();
-            let param = self.inside(owner, |p| p.angled(true, Self::generic_param));
-            generics.params.push(param);
-            if !self.eat(T::Comma) {
-                break;
-            }
-            if self.pos() == before {
-                self.bump();
-            }
-        }
+        let param = |p: &mut Self| p.inside(owner, |p| p.angled(true, Self::generic_param));
+        let params = self.separated(|kind| kind == T::Gt, param);
         self.expect_angle(open);
-        generics
+        Generics { params, constraints: Vec::new() }
     }
 
     fn generic_param(&mut self) -> DeclId {
@@ -266,13 +232,9 @@ impl Parser<'_> {
                 kind = DeclKind::TypeParam { bases, default };
             }
         }
-        let span = self.span_from(start);
-        let decl = &mut self.ast.decls[id];
-        decl.kind = kind;
-        decl.name = name;
-        decl.name_span = name_span;
-        decl.span = span;
-        decl.modifiers = modifiers;
+        self.complete(id, start, kind);
+        self.name_decl(id, name, name_span);
+        self.ast.decls[id].modifiers = modifiers;
         id
     }
 

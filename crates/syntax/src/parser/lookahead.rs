@@ -6,7 +6,7 @@
 
 use rustc_hash::FxHashSet;
 
-use super::{NONE, Parser};
+use super::{NONE, Parser, Survey};
 use crate::ast::*;
 use crate::keywords as kw;
 use crate::token::{Token, TokenKind};
@@ -144,9 +144,8 @@ fn ends_angles(kind: TokenKind) -> bool {
     )
 }
 
-/// Scans all tokens once: pairs brackets, and collects the names that are declared as types. The last result
-/// is the position of the last `}` without a partner.
-pub(super) fn survey(tokens: &[Token]) -> (Vec<u32>, FxHashSet<Symbol>, usize) {
+/// Scans all tokens once: pairs brackets, and collects the names that are declared as types.
+pub(super) fn survey(tokens: &[Token]) -> Survey {
     let mut partners = vec![NONE; tokens.len()];
     let mut types = FxHashSet::default();
     let mut open: Vec<(TokenKind, usize)> = Vec::new();
@@ -195,5 +194,5 @@ pub(super) fn survey(tokens: &[Token]) -> (Vec<u32>, FxHashSet<Symbol>, usize) {
         }
     }
     types.remove(&kw::EMPTY);
-    (partners, types, last_stray)
+    Survey { partners, types, last_stray }
 }

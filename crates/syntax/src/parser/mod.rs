@@ -90,19 +90,13 @@ pub(crate) struct Parser<'a> {
     pub(crate) ast: &'a mut Ast,
     tokens: Vec<Token>,
     pos: usize,
-    /// For each opening bracket, the position of the closing one.
-    partners: Vec<u32>,
-    /// The position of the last `}` without a partner; 0 if there is none.
-    last_stray: usize,
+    survey: Survey,
     /// For each `<` examined so far, the `>` that closes it, if the `<` opens generic arguments.
     angles: FxHashMap<u32, Option<u32>>,
-    diagnostics: &'a mut Vec<Diagnostic>,
-    /// Text with lexical errors: errors that the parser finds there are their consequences.
-    damage: Vec<Span>,
+    reports: Reports<'a>,
     /// Used to find the starts of lines.
     sources: Option<&'a Sources>,
-    errors: usize,
-    last_error: usize,
+    /// Parsing has stopped, as if the file ended here.
     stopped: bool,
     depth: u32,
     /// The first token of the most recently begun statement or declaration.
@@ -113,8 +107,6 @@ pub(crate) struct Parser<'a> {
     pub(crate) in_angle: bool,
     /// In a constraint, where a brace after a type opens a body.
     pub(crate) in_constraint: bool,
-    /// Names that this file declares as types.
-    types: FxHashSet<Symbol>,
     /// Names of the generic type parameters in scope, innermost last.
     pub(crate) type_params: Vec<Symbol>,
     /// The enclosing labels, innermost last.
@@ -125,6 +117,27 @@ pub(crate) struct Parser<'a> {
     pub(crate) bit_owner: Option<DeclId>,
 }
 
+/// What one pass over the tokens finds before parsing.
+struct Survey {
+    /// For each opening bracket, the position of the closing one.
+    partners: Vec<u32>,
+    /// Names that this file declares as types.
+    types: FxHashSet<Symbol>,
+    /// The position of the last `}` without a partner; 0 if there is none.
+    last_stray: usize,
+}
+
+/// The errors of the file.
+struct Reports<'a> {
+    diagnostics: &'a mut Vec<Diagnostic>,
+    /// Text with lexical errors: errors that the parser finds there are their consequences.
+    damage: Vec<Span>,
+    /// The number of errors so far.
+    count: usize,
+    /// The position of the token of the last error; `usize::MAX` if there is none.
+    last: usize,
+}
+
 impl<'a> Parser<'a> {
     fn new(
         ast: &'a mut Ast,
@@ -132,26 +145,20 @@ impl<'a> Parser<'a> {
         damage: Vec<Span>,
         diagnostics: &'a mut Vec<Diagnostic>,
     ) -> Parser<'a> {
-        let (partners, types, last_stray) = survey(&tokens);
         Parser {
             ast,
+            survey: survey(&tokens),
             tokens,
             pos: 0,
-            partners,
-            last_stray,
             angles: FxHashMap::default(),
-            diagnostics,
-            damage,
+            reports: Reports { diagnostics, damage, count: 0, last: usize::MAX },
             sources: None,
-            errors: 0,
-            last_error: usize::MAX,
             stopped: false,
             depth: 0,
             head: 0,
             parent: None,
             in_angle: false,
             in_constraint: false,
-            types,
             type_params: Vec::new(),
             labels: Vec::new(),
             tries: Vec::new(),
@@ -237,31 +244,31 @@ impl<'a> Parser<'a> {
 
     /// The bracket that closes the one at `pos`.
     pub(crate) fn partner(&self, pos: usize) -> Option<usize> {
-        self.partners.get(pos).copied().filter(|&p| p != NONE).map(|p| p as usize)
+        self.survey.partners.get(pos).copied().filter(|&p| p != NONE).map(|p| p as usize)
     }
 
     /// Returns true if a `{` that was expected here is really missing, which shows in an unmatched `}`
     /// further on.
     pub(crate) fn lacks_brace(&self) -> bool {
-        self.last_stray > self.pos
+        self.survey.last_stray > self.pos
     }
 
     /// Recovers from an error in a top-level declaration: if the declaration has ended too early, skips to
     /// its real end, where an unmatched `}` stands.
     pub(crate) fn skip_strays(&mut self) {
         if self.lacks_brace() && !self.stopped && !self.at_margin() {
-            self.pos = self.last_stray;
+            self.pos = self.survey.last_stray;
             self.bump();
         }
     }
 
     /// The number of errors reported so far.
     pub(crate) fn n_errors(&self) -> usize {
-        self.errors
+        self.reports.count
     }
 
     pub(crate) fn is_known_type(&self, name: Symbol) -> bool {
-        self.types.contains(&name) || self.type_params.contains(&name)
+        self.survey.types.contains(&name) || self.type_params.contains(&name)
     }
 
     // Consuming tokens.
@@ -302,7 +309,7 @@ impl<'a> Parser<'a> {
         if self.depth >= MAX_NESTING {
             if !self.stopped {
                 let error = Diagnostic::error("E0007", self.span(), "this nests too deep");
-                self.last_error = usize::MAX;
+                self.reports.last = usize::MAX;
                 self.report(error.help(format!("at most {MAX_NESTING} levels are possible")));
                 self.stop();
             }
@@ -351,6 +358,30 @@ impl<'a> Parser<'a> {
             generics: None,
             parent: self.parent,
         })
+    }
+
+    /// Sets the kind and the location of a declaration that ends here.
+    pub(crate) fn complete(&mut self, id: DeclId, start: Span, kind: DeclKind) {
+        let span = self.span_from(start);
+        let decl = &mut self.ast.decls[id];
+        decl.kind = kind;
+        decl.span = span;
+    }
+
+    /// Parses items with commas between them, up to a token that ends the list; a comma may follow the last.
+    pub(crate) fn separated<R>(
+        &mut self,
+        ends: impl Fn(TokenKind) -> bool,
+        mut item: impl FnMut(&mut Self) -> R,
+    ) -> Vec<R> {
+        let mut items = Vec::new();
+        while !self.is(TokenKind::Eof) && !ends(self.kind()) {
+            items.push(item(self));
+            if !self.eat(TokenKind::Comma) {
+                break;
+            }
+        }
+        items
     }
 
     /// Parses a part of the grammar with another parent.

@@ -99,7 +99,8 @@ impl Parser<'_> {
             return;
         }
         // An error has already been reported in this statement.
-        let silent = self.errors > 0 && self.last_error != usize::MAX && self.last_error >= self.head;
+        let silent =
+            self.reports.count > 0 && self.reports.last != usize::MAX && self.reports.last >= self.head;
         let found = self.found();
         let next_line = self.current().at_line_start() || matches!(self.kind(), TokenKind::RBrace);
         let error = Diagnostic::error("E0001", self.span(), format!("expected `;`, found {found}"));
@@ -141,25 +142,25 @@ impl Parser<'_> {
 
     /// Reports an error that may be a consequence of any earlier error, and only if there was none.
     pub(crate) fn follow_up(&mut self, code: &'static str, span: Span, message: impl Into<String>) {
-        if self.errors == 0 {
+        if self.reports.count == 0 {
             self.error(code, span, message);
         }
     }
 
     /// Reports an error, but only the first at a token: the others are its consequences.
     pub(crate) fn report(&mut self, error: Diagnostic) {
-        if self.stopped || self.last_error == self.pos {
+        if self.stopped || self.reports.last == self.pos {
             return;
         }
-        self.last_error = self.pos;
+        self.reports.last = self.pos;
         if self.is_damaged() {
             return;
         }
-        self.errors += 1;
+        self.reports.count += 1;
         let error = self.with_word(error);
-        self.diagnostics.push(error);
-        if self.errors >= MAX_ERRORS {
-            self.diagnostics.push(Diagnostic::error(
+        self.reports.diagnostics.push(error);
+        if self.reports.count >= MAX_ERRORS {
+            self.reports.diagnostics.push(Diagnostic::error(
                 "E0008",
                 self.span(),
                 "too many errors; the rest of the file is not parsed",
@@ -184,8 +185,9 @@ impl Parser<'_> {
 
     /// Returns true if the current token, or the end of the previous one, is in damaged text.
     fn is_damaged(&self) -> bool {
-        let within =
-            |file: FileId, at: u32| self.damage.iter().any(|d| d.file == file && d.start <= at && at < d.end);
+        let within = |file: FileId, at: u32| {
+            self.reports.damage.iter().any(|d| d.file == file && d.start <= at && at < d.end)
+        };
         let before = self.pos.checked_sub(1).map(|p| self.tokens[p].span);
         within(self.span().file, self.span().start)
             || before.is_some_and(|b| within(b.file, b.end.saturating_sub(1).max(b.start)))
@@ -217,6 +219,15 @@ impl Parser<'_> {
                 }
             }
         }
+    }
+
+    /// Skips past a closing bracket, or up to the likely end of what it closes.
+    pub(crate) fn skip_past(&mut self, close: TokenKind) {
+        use TokenKind as T;
+        while self.kind() != close && !matches!(self.kind(), T::LBrace | T::RBrace | T::Semi | T::Eof) {
+            self.bump();
+        }
+        self.eat(close);
     }
 
     /// Skips a bracket and its contents. If the current token is not a bracket, skips that token.

@@ -4,8 +4,6 @@
 //! sub-expression, so the left spine is walked in a loop: the leaf is printed first, then the rest of each
 //! enclosing expression.
 
-use std::fmt::Write;
-
 use super::Printer;
 use crate::ast::*;
 use crate::keywords as kw;
@@ -43,54 +41,19 @@ impl Printer<'_> {
     fn rest(&mut self, expr: ExprId) {
         let ast = self.ast;
         match &ast.exprs[expr].kind {
-            ExprKind::Member { name, arrow, .. } => {
-                self.text(if *arrow { "->" } else { "." });
-                self.name(*name);
-            }
-            ExprKind::Static { name, .. } => {
-                self.text("::");
-                self.name(*name);
-            }
-            ExprKind::Index { args, .. } => {
-                self.text("[");
-                self.list(args);
-                self.text("]");
-            }
-            ExprKind::Generic { args, .. } => {
-                self.text("<");
-                self.list(args);
-                self.text(">");
-            }
-            ExprKind::Call { args, .. } => {
-                self.text("(");
-                self.list(args);
-                self.text(")");
-            }
-            ExprKind::Postfix(increment, _) => self.text(if *increment { "++" } else { "--" }),
-            ExprKind::Binary(op, _, right) => {
-                let space = if *op == BinaryOp::Comma { "" } else { " " };
-                let _ = write!(self.out, "{space}{} ", op.text());
-                self.expr(*right);
-            }
-            ExprKind::Assign(op, _, right) => {
-                let _ = write!(self.out, " {}= ", op.map_or("", BinaryOp::text));
-                self.expr(*right);
-            }
-            ExprKind::Ternary(_, then, otherwise) => {
-                self.text(" ? ");
-                self.expr(*then);
-                self.text(" : ");
-                self.expr(*otherwise);
-            }
-            ExprKind::Is(_, ty) => {
-                self.text(" is ");
-                self.expr(*ty);
-            }
-            ExprKind::As(_, ty) => {
-                self.text(" as ");
-                self.expr(*ty);
-            }
-            ExprKind::Pointer(_) => self.text("*"),
+            ExprKind::Member { name, arrow, .. } => put!(self, if *arrow { "->" } else { "." }, name),
+            ExprKind::Static { name, .. } => put!(self, "::", name),
+            ExprKind::Index { args, .. } => put!(self, "[", &args[..], "]"),
+            ExprKind::Generic { args, .. } => put!(self, "<", &args[..], ">"),
+            ExprKind::Call { args, .. } => put!(self, "(", &args[..], ")"),
+            ExprKind::Postfix(increment, _) => put!(self, if *increment { "++" } else { "--" }),
+            ExprKind::Binary(BinaryOp::Comma, _, right) => put!(self, ", ", right),
+            ExprKind::Binary(op, _, right) => put!(self, " ", op.text(), " ", right),
+            ExprKind::Assign(op, _, right) => put!(self, " ", op.map(BinaryOp::text), "= ", right),
+            ExprKind::Ternary(_, then, otherwise) => put!(self, " ? ", then, " : ", otherwise),
+            ExprKind::Is(_, ty) => put!(self, " is ", ty),
+            ExprKind::As(_, ty) => put!(self, " as ", ty),
+            ExprKind::Pointer(_) => put!(self, "*"),
             _ => {}
         }
     }
@@ -98,115 +61,62 @@ impl Printer<'_> {
     fn leaf(&mut self, expr: ExprId) {
         let ast = self.ast;
         match &ast.exprs[expr].kind {
-            ExprKind::Int { value, suffix } => {
-                let _ = write!(self.out, "{value}");
-                self.name(*suffix);
-            }
+            ExprKind::Int { value, suffix } => put!(self, value.to_string(), suffix),
+            ExprKind::Float { value, suffix } if value.is_infinite() => put!(self, "1.#INF", suffix),
             ExprKind::Float { value, suffix } => {
-                if value.is_infinite() {
-                    self.text("1.#INF");
-                } else {
-                    self.text(&crate::literal::float_text(*value, *suffix));
-                }
-                self.name(*suffix);
+                put!(self, crate::literal::float_text(*value, *suffix), suffix);
             }
-            ExprKind::Bool(value) => self.text(if *value { "true" } else { "false" }),
-            ExprKind::String(text) => self.string(text),
-            ExprKind::NullPtr => self.text("nullptr"),
-            ExprKind::None => self.text("none"),
-            ExprKind::GlobalName(name) => {
-                self.text("::");
-                self.name(*name);
-            }
-            ExprKind::Name(name) | ExprKind::OperatorName(name) | ExprKind::Opaque(name) => {
-                self.name(*name);
-                if matches!(*name, kw::SPIRV_ASM) {
-                    self.text(" {}");
-                }
-            }
-            ExprKind::This => self.text("this"),
-            ExprKind::ThisType => self.text("This"),
+            ExprKind::Bool(value) => put!(self, if *value { "true" } else { "false" }),
+            ExprKind::String(text) => put!(self, quoted(text)),
+            ExprKind::NullPtr => put!(self, "nullptr"),
+            ExprKind::None => put!(self, "none"),
+            ExprKind::GlobalName(name) => put!(self, "::", name),
+            ExprKind::Opaque(name @ kw::SPIRV_ASM) => put!(self, name, " {}"),
+            ExprKind::Name(name) | ExprKind::OperatorName(name) | ExprKind::Opaque(name) => put!(self, name),
+            ExprKind::This => put!(self, "this"),
+            ExprKind::ThisType => put!(self, "This"),
             ExprKind::Unary(op, inner) => {
-                self.text(op.text());
                 // `- -x` must not become `--x`.
-                if matches!(ast.exprs[*inner].kind, ExprKind::Unary(..)) {
-                    self.text(" ");
+                let is_nested = matches!(ast.exprs[*inner].kind, ExprKind::Unary(..));
+                put!(self, op.text(), is_nested.then_some(" "), inner);
+            }
+            ExprKind::Cast(ty, inner) => put!(self, "(", ty, ")", inner),
+            ExprKind::Paren(inner) => put!(self, "(", inner, ")"),
+            ExprKind::InitList(items) => put!(self, "{", &items[..], "}"),
+            ExprKind::NoDiff(inner) => put!(self, "no_diff ", inner),
+            ExprKind::Try(inner) => put!(self, "try ", inner),
+            ExprKind::Derivative(op, inner) => put!(self, op.word(), "(", inner, ")"),
+            ExprKind::SizeOf(SizeOfKind::SizeOf, inner) => put!(self, "sizeof(", inner, ")"),
+            ExprKind::SizeOf(SizeOfKind::AlignOf, inner) => put!(self, "alignof(", inner, ")"),
+            ExprKind::SizeOf(SizeOfKind::CountOf, inner) => put!(self, "countof(", inner, ")"),
+            ExprKind::Expand(inner) => put!(self, "expand ", inner),
+            ExprKind::Each(inner) => put!(self, "each ", inner),
+            ExprKind::Modified(modifiers, inner) => put!(self, *modifiers, inner),
+            ExprKind::Lambda(decl) => {
+                if let DeclKind::Func { params, body, .. } = &ast.decls[*decl].kind {
+                    self.params(params);
+                    put!(self, " => ", body);
                 }
-                self.expr(*inner);
             }
-            ExprKind::Cast(ty, inner) => {
-                self.wrapped("(", *ty, ")");
-                self.expr(*inner);
-            }
-            ExprKind::Paren(inner) => self.wrapped("(", *inner, ")"),
-            ExprKind::InitList(items) => {
-                self.text("{");
-                self.list(items);
-                self.text("}");
-            }
-            ExprKind::NoDiff(inner) => self.wrapped("no_diff ", *inner, ""),
-            ExprKind::Try(inner) => self.wrapped("try ", *inner, ""),
-            ExprKind::Derivative(op, inner) => {
-                self.text(op.word());
-                self.wrapped("(", *inner, ")");
-            }
-            ExprKind::SizeOf(SizeOfKind::SizeOf, inner) => self.wrapped("sizeof(", *inner, ")"),
-            ExprKind::SizeOf(SizeOfKind::AlignOf, inner) => self.wrapped("alignof(", *inner, ")"),
-            ExprKind::SizeOf(SizeOfKind::CountOf, inner) => self.wrapped("countof(", *inner, ")"),
-            ExprKind::Expand(inner) => self.wrapped("expand ", *inner, ""),
-            ExprKind::Each(inner) => self.wrapped("each ", *inner, ""),
-            ExprKind::Modified(modifiers, inner) => {
-                self.modifiers(*modifiers);
-                self.expr(*inner);
-            }
-            ExprKind::Lambda(decl) => self.lambda(*decl),
-            ExprKind::FuncType(params, result) => {
-                self.text("functype(");
-                self.list(params);
-                self.wrapped(") -> ", *result, "");
-            }
+            ExprKind::FuncType(params, result) => put!(self, "functype(", &params[..], ") -> ", result),
             // The other kinds have a leftmost sub-expression.
-            _ => self.text("<error>"),
+            _ => put!(self, "<error>"),
         }
     }
+}
 
-    pub(super) fn wrapped(&mut self, before: &str, inner: ExprId, after: &str) {
-        self.text(before);
-        self.expr(inner);
-        self.text(after);
-    }
-
-    pub(super) fn list(&mut self, items: &[ExprId]) {
-        for (i, &item) in items.iter().enumerate() {
-            self.text(if i > 0 { ", " } else { "" });
-            self.expr(item);
+/// The literal of a string.
+pub(super) fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '\n' => out += "\\n",
+            '\t' => out += "\\t",
+            '\r' => out += "\\r",
+            '\0'..='\x1f' => out += &format!("\\{:03o}", u32::from(c)),
+            _ => out.push(c),
         }
     }
-
-    pub(super) fn string(&mut self, text: &str) {
-        self.text("\"");
-        for c in text.chars() {
-            match c {
-                '"' | '\\' => self.out.extend(['\\', c]),
-                '\n' => self.text("\\n"),
-                '\t' => self.text("\\t"),
-                '\r' => self.text("\\r"),
-                '\0'..='\x1f' => {
-                    let _ = write!(self.out, "\\{:03o}", u32::from(c));
-                }
-                _ => self.out.push(c),
-            }
-        }
-        self.text("\"");
-    }
-
-    fn lambda(&mut self, decl: DeclId) {
-        if let DeclKind::Func { params, body, .. } = &self.ast.decls[decl].kind {
-            self.params(params);
-            self.text(" => ");
-            if let Some(body) = body {
-                self.block_of(*body);
-            }
-        }
-    }
+    out + "\""
 }

@@ -1,6 +1,7 @@
 //! Prints statements: each on its own line, with nested blocks indented.
 
 use super::Printer;
+use super::expressions::quoted;
 use crate::ast::*;
 use crate::keywords as kw;
 
@@ -8,198 +9,133 @@ impl Printer<'_> {
     pub(super) fn stmt(&mut self, stmt: StmtId) {
         self.line();
         self.stmt_here(stmt);
-        self.text("\n");
+        put!(self, "\n");
     }
 
     /// Prints a statement without its indentation and line end.
     fn stmt_here(&mut self, stmt: StmtId) {
         let ast = self.ast;
         let node = &ast.stmts[stmt];
-        self.attributes(&node.attributes, " ");
+        put!(self, &node.attributes[..]);
         match &node.kind {
-            StmtKind::Empty => self.text(";"),
-            StmtKind::Block(_) => self.block_of(stmt),
-            StmtKind::Expr(expr) => self.wrapped("", *expr, ";"),
+            StmtKind::Empty => put!(self, ";"),
+            StmtKind::Block(_) => self.stmt_after(stmt),
+            StmtKind::Expr(expr) => put!(self, expr, ";"),
             StmtKind::Decl(decls) => {
                 for (i, &decl) in decls.iter().enumerate() {
                     if i > 0 {
-                        self.text("\n");
+                        put!(self, "\n");
                         self.line();
                     }
                     self.decl_here(decl);
                 }
             }
             StmtKind::If { cond, then, otherwise } => {
-                self.wrapped("if (", *cond, ") ");
-                self.branches(*then, *otherwise);
+                put!(self, "if (", cond, ") ", then, otherwise.map(|s| (" else ", s)));
             }
             StmtKind::IfLet { var, then, otherwise } => {
-                self.text("if (");
+                put!(self, "if (");
                 self.var_head(*var);
-                self.text(") ");
-                self.branches(*then, *otherwise);
+                put!(self, ") ", then, otherwise.map(|s| (" else ", s)));
             }
             StmtKind::For { init, cond, step, body } => {
-                self.text("for (");
+                put!(self, "for (");
                 self.for_init(*init);
-                if let Some(cond) = cond {
-                    self.text(" ");
-                    self.expr(*cond);
-                }
-                self.text(";");
-                if let Some(step) = step {
-                    self.text(" ");
-                    self.expr(*step);
-                }
-                self.text(") ");
-                self.block_of(*body);
+                put!(self, cond.map(|e| (" ", e)), ";", step.map(|e| (" ", e)), ") ", body);
             }
-            StmtKind::While { cond, body } => {
-                self.wrapped("while (", *cond, ") ");
-                self.block_of(*body);
-            }
-            StmtKind::DoWhile { body, cond } => {
-                self.text("do ");
-                self.block_of(*body);
-                self.wrapped(" while (", *cond, ");");
-            }
+            StmtKind::While { cond, body } => put!(self, "while (", cond, ") ", body),
+            StmtKind::DoWhile { body, cond } => put!(self, "do ", body, " while (", cond, ");"),
             StmtKind::Switch { scrutinee, cases } => {
-                self.wrapped("switch (", *scrutinee, ") {\n");
+                put!(self, "switch (", scrutinee, ") {\n");
                 for case in cases {
                     self.line();
                     for &label in &case.labels {
                         match label {
-                            Some(value) => self.wrapped("case ", value, ": "),
-                            None => self.text("default: "),
+                            Some(value) => put!(self, "case ", value, ": "),
+                            None => put!(self, "default: "),
                         }
                     }
-                    self.text("\n");
+                    put!(self, "\n");
                     self.stmts(&case.body);
                 }
                 self.line();
-                self.text("}");
+                put!(self, "}");
             }
-            StmtKind::Break => self.text("break;"),
-            StmtKind::Continue => self.text("continue;"),
-            StmtKind::Return(None) => self.text("return;"),
-            StmtKind::Return(Some(value)) => self.wrapped("return ", *value, ";"),
-            StmtKind::Discard => self.text("discard;"),
+            StmtKind::Break => put!(self, "break;"),
+            StmtKind::Continue => put!(self, "continue;"),
+            StmtKind::Return(value) => put!(self, "return", value.map(|e| (" ", e)), ";"),
+            StmtKind::Discard => put!(self, "discard;"),
             StmtKind::TargetSwitch(cases) => {
-                self.text("__target_switch {\n");
+                put!(self, "__target_switch {\n");
                 for (names, body) in cases {
                     self.line();
                     for &name in names {
-                        self.text(if name == kw::DEFAULT { "" } else { "case " });
-                        self.name(name);
-                        self.text(": ");
+                        put!(self, if name == kw::DEFAULT { "" } else { "case " }, name, ": ");
                     }
-                    self.text("\n");
+                    put!(self, "\n");
                     self.stmts(body);
                 }
                 self.line();
-                self.text("}");
+                put!(self, "}");
             }
-            StmtKind::IntrinsicAsm(text) => {
-                self.text("__intrinsic_asm ");
-                self.string(text);
-                self.text(";");
-            }
-            StmtKind::Defer(body) => {
-                self.text("defer ");
-                self.block_of(*body);
-            }
-            StmtKind::Labeled { label, body, .. } => {
-                self.name(*label);
-                self.text(": ");
-                self.block_of(*body);
-            }
-            StmtKind::BreakTo { label, .. } => {
-                self.text("break ");
-                self.name(*label);
-                self.text(";");
-            }
-            StmtKind::Throw(value) => self.wrapped("throw ", *value, ";"),
+            StmtKind::IntrinsicAsm(text) => put!(self, "__intrinsic_asm ", quoted(text), ";"),
+            StmtKind::Defer(body) => put!(self, "defer ", body),
+            StmtKind::Labeled { label, body, .. } => put!(self, label, ": ", body),
+            StmtKind::BreakTo { label, .. } => put!(self, "break ", label, ";"),
+            StmtKind::Throw(value) => put!(self, "throw ", value, ";"),
             StmtKind::DoCatch { body, catches, .. } => {
-                self.text("do ");
-                self.block_of(*body);
+                put!(self, "do ", body);
                 for &(var, handler) in catches {
-                    self.text(" catch ");
+                    put!(self, " catch ");
                     if let Some(var) = var
-                        && let DeclKind::Var { ty: Some(ty), .. } = self.ast.decls[var].kind
+                        && let DeclKind::Var { ty: Some(ty), .. } = ast.decls[var].kind
                     {
-                        let name = self.ast.decls[var].name;
-                        self.text("(");
-                        self.name(name);
-                        self.wrapped(" : ", ty, ") ");
+                        put!(self, "(", ast.decls[var].name, " : ", ty, ") ");
                     }
-                    self.block_of(handler);
+                    put!(self, handler);
                 }
             }
-            StmtKind::Unsupported(name) => match *name {
-                kw::SPIRV_ASM => self.text("spirv_asm {}"),
-                kw::BREAK | kw::CONTINUE => {
-                    self.name(*name);
-                    self.text(" label;");
-                }
-                _ => {
-                    self.name(*name);
-                    self.text(";");
-                }
-            },
-            StmtKind::Error => self.text("/* error */;"),
+            StmtKind::Unsupported(kw::SPIRV_ASM) => put!(self, "spirv_asm {}"),
+            StmtKind::Unsupported(name @ (kw::BREAK | kw::CONTINUE)) => put!(self, name, " label;"),
+            StmtKind::Unsupported(name) => put!(self, name, ";"),
+            StmtKind::Error => put!(self, "/* error */;"),
         }
     }
 
     fn stmts(&mut self, stmts: &[StmtId]) {
         self.indent += 1;
-        for &stmt in stmts {
-            self.stmt(stmt);
-        }
+        stmts.iter().for_each(|&stmt| self.stmt(stmt));
         self.indent -= 1;
     }
 
     /// Prints a statement that follows something else on the same line.
-    pub(super) fn block_of(&mut self, stmt: StmtId) {
+    pub(super) fn stmt_after(&mut self, stmt: StmtId) {
         let ast = self.ast;
         match &ast.stmts[stmt].kind {
-            StmtKind::Block(stmts) if stmts.is_empty() => self.text("{}"),
-            StmtKind::Block(stmts) => {
-                self.text("{\n");
-                self.stmts(stmts);
-                self.line();
-                self.text("}");
-            }
+            StmtKind::Block(stmts) if stmts.is_empty() => put!(self, "{}"),
+            StmtKind::Block(stmts) => self.braces(|p| stmts.iter().for_each(|&stmt| p.stmt(stmt))),
             _ => self.stmt_here(stmt),
-        }
-    }
-
-    fn branches(&mut self, then: StmtId, otherwise: Option<StmtId>) {
-        self.block_of(then);
-        if let Some(otherwise) = otherwise {
-            self.text(" else ");
-            self.block_of(otherwise);
         }
     }
 
     fn for_init(&mut self, init: Option<StmtId>) {
         let ast = self.ast;
-        match init.map(|init| &ast.stmts[init].kind) {
-            Some(StmtKind::Decl(decls)) => {
+        match init.map(|init| (init, &ast.stmts[init].kind)) {
+            Some((_, StmtKind::Decl(decls))) => {
                 for (i, &decl) in decls.iter().enumerate() {
                     if i == 0 {
                         self.var_head(decl);
                         continue;
                     }
-                    self.text(", ");
-                    self.name(ast.decls[decl].name);
-                    if let DeclKind::Var { init: Some(init), .. } = ast.decls[decl].kind {
-                        self.wrapped(" = ", init, "");
+                    put!(self, ", ", ast.decls[decl].name);
+                    if let DeclKind::Var { init, .. } = ast.decls[decl].kind {
+                        put!(self, init.map(|e| (" = ", e)));
                     }
                 }
-                self.text(";");
+                put!(self, ";");
             }
-            Some(_) => self.stmt_here(init.expect("matched above")),
-            None => self.text(";"),
+            Some((init, _)) => self.stmt_here(init),
+            None => put!(self, ";"),
         }
     }
 }
