@@ -27,28 +27,8 @@ pub(crate) struct Accessor {
 }
 
 impl Body<'_, '_, '_> {
-    pub(crate) fn property_place(
-        &mut self,
-        e: ExprId,
-        base: Option<ExprId>,
-        property: &FuncRef,
-        ty: Ty,
-    ) -> Place {
-        self.accessor_place(e, base, property, &[], ty)
-    }
-
-    pub(crate) fn subscript_place(
-        &mut self,
-        e: ExprId,
-        base: ExprId,
-        subscript: &FuncRef,
-        args: &[Arg],
-        ty: Ty,
-    ) -> Place {
-        self.accessor_place(e, Some(base), subscript, args, ty)
-    }
-
-    fn accessor_place(
+    /// The place of a property or user-defined subscript.
+    pub(crate) fn accessor_place(
         &mut self,
         e: ExprId,
         base: Option<ExprId>,
@@ -57,16 +37,12 @@ impl Body<'_, '_, '_> {
         ty: Ty,
     ) -> Place {
         let span = self.span_of(e);
-        let subst = self.subst.clone();
-        let member = self.lw.program.substitute_func(member, &subst);
+        let member = self.lw.program.substitute_func(member, &self.subst);
         if let Resolved::Func(found) = self.lw.program.resolve_requirement(&member)
             && matches!(self.lw.program.ast.decls[found.decl].kind, DeclKind::Var { .. })
         {
             // A field fulfils the property.
-            let base = match base {
-                Some(base) => self.place_as_context(base),
-                None => self.this_place(e),
-            };
+            let base = self.base_place(base, e);
             let declared = self.lw.program.decl_type(found.decl);
             let own = self.lw.program.subst_of(&found);
             let own = self.lw.program.substitute(declared, &own);
@@ -87,19 +63,11 @@ impl Body<'_, '_, '_> {
             return Place::value(ty, values);
         };
         let has_this = self.lw.program.func_signature(&one).this.is_some();
-        let base = match base {
-            _ if !has_this => None,
-            Some(base) => Some(self.place_as_context(base)),
-            None => Some(self.this_place(e)),
-        };
+        let base = has_this.then(|| self.base_place(base, e));
         let mut values = Vec::new();
         for arg in args {
             match arg {
-                Arg::Expr(a) => {
-                    let v = self.expr(*a);
-                    let from = self.expr_ty(*a);
-                    values.push((v, from));
-                }
+                Arg::Expr(a) => values.push(self.typed(*a)),
                 Arg::Default(param) => values.push(self.default_argument(*param, &one)),
                 Arg::Pack(exprs) => values.extend(self.pack_inputs(exprs)),
             }
@@ -179,37 +147,37 @@ impl Body<'_, '_, '_> {
 
     pub(crate) fn read_accessor(&mut self, accessor: &Accessor, ty: Ty) -> Vec<Value> {
         let (get, named) = (accessor.accessors.get.as_ref(), accessor.named.get.as_ref());
-        let Some(declared) = self.resolved(get, named) else {
-            return self.unsupported(accessor.span, "reading a property that has no `get` is", ty);
-        };
+        match self.resolved(get, named) {
+            Some(declared) => self.call_accessor(&declared, accessor, None),
+            None => self.unsupported(accessor.span, "reading a property that has no `get` is", ty),
+        }
+    }
+
+    /// Calls an accessor; `set` takes the new value.
+    fn call_accessor(
+        &mut self,
+        declared: &Declared,
+        accessor: &Accessor,
+        new: Option<(Vec<Value>, Ty)>,
+    ) -> Vec<Value> {
         let mut inputs: Vec<(Vec<Value>, Ty)> = Vec::new();
         let mut written = Vec::new();
         if let Some(base) = &accessor.base {
             inputs.push((self.read(base), base.ty));
             written.push(Some(base.clone()));
         }
-        inputs.extend(accessor.args.iter().cloned());
+        inputs.extend(accessor.args.iter().cloned().chain(new));
         written.resize(inputs.len(), None);
-        self.invoke(&declared, inputs, &written, accessor.span)
+        self.invoke(declared, inputs, &written, accessor.span)
     }
 
     pub(crate) fn write_accessor(&mut self, accessor: &Accessor, values: Vec<Value>) {
         let (set, named) = (accessor.accessors.set.as_ref(), accessor.named.set.as_ref());
         let Some(declared) = self.resolved(set, named) else {
-            self.lw.unsupported(accessor.span, "writing through an accessor other than `set` is");
-            return;
+            return self.lw.unsupported(accessor.span, "writing through an accessor other than `set` is");
         };
-        let mut inputs: Vec<(Vec<Value>, Ty)> = Vec::new();
-        let mut written = Vec::new();
-        if let Some(base) = &accessor.base {
-            inputs.push((self.read(base), base.ty));
-            written.push(Some(base.clone()));
-        }
-        inputs.extend(accessor.args.iter().cloned());
         // The new value is the last parameter, which has the type of the property.
         let ty = declared.sig.params.last().map_or(Ty::ERROR, |p| p.ty);
-        inputs.push((values, ty));
-        written.resize(inputs.len(), None);
-        self.invoke(&declared, inputs, &written, accessor.span);
+        self.call_accessor(&declared, accessor, Some((values, ty)));
     }
 }

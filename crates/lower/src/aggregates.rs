@@ -13,7 +13,7 @@ use crate::leaves::scalar_in;
 
 impl Body<'_, '_, '_> {
     /// Lowers the built-in construction of a scalar, vector, matrix or array from parts.
-    pub(crate) fn construct(&mut self, ty: Ty, parts: &[ExprId], span: Span) -> Vec<Value> {
+    pub(crate) fn construct_from(&mut self, ty: Ty, parts: &[ExprId], span: Span) -> Vec<Value> {
         if let [only] = parts {
             return self.expr_as(*only, ty, span);
         }
@@ -62,20 +62,8 @@ impl Body<'_, '_, '_> {
 
     fn build(&mut self, ty: Type, scalars: &mut dyn Iterator<Item = Value>) -> Value {
         match self.b.types[ty] {
-            TypeData::Vector(s, n) => {
-                let mut lanes: SmallVec<[Value; 4]> = SmallVec::new();
-                for _ in 0..n {
-                    lanes.push(self.build(s.into(), scalars));
-                }
-                self.b.emit_typed(Op::Construct, &lanes, ty)
-            }
-            TypeData::Array(element, n) => {
-                let mut elements: SmallVec<[Value; 4]> = SmallVec::new();
-                for _ in 0..n {
-                    elements.push(self.build(element, scalars));
-                }
-                self.b.emit_typed(Op::Construct, &elements, ty)
-            }
+            TypeData::Vector(s, _) => self.construct(ty, |body, _| body.build(s.into(), scalars)),
+            TypeData::Array(element, _) => self.construct(ty, |body, _| body.build(element, scalars)),
             TypeData::Scalar(_)
             | TypeData::Stack(_)
             | TypeData::Cell(_)
@@ -85,6 +73,11 @@ impl Body<'_, '_, '_> {
                 None => self.b.zero(ty, false),
             },
         }
+    }
+
+    /// Element `k` of the leaves of an array.
+    pub(crate) fn elements_at(&mut self, values: &[Value], k: u32) -> Vec<Value> {
+        values.iter().map(|&v| self.b.emit(Op::Extract(k), &[v])).collect()
     }
 
     /// An array value built from its elements' leaves; missing elements are zero.
@@ -140,8 +133,7 @@ impl Body<'_, '_, '_> {
             }
             Initializer::Init(ty, func, args) => {
                 let ty = self.ty(*ty);
-                let subst = self.subst.clone();
-                let func = self.lw.program.substitute_func(func, &subst);
+                let func = self.lw.program.substitute_func(func, &self.subst);
                 self.construct_by_init(ty, &func, args, span)
             }
         };

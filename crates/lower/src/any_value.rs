@@ -197,7 +197,7 @@ impl Body<'_, '_, '_> {
         } else if let Some((element, n)) = lw.array_of(ty) {
             let Some(extent) = lw.extent(element, 0) else { return self.no_bits(ty, span) };
             for k in 0..n {
-                let inner: Vec<Value> = values.iter().map(|&v| self.b.emit(Op::Extract(k), &[v])).collect();
+                let inner = self.elements_at(values, k);
                 self.put(element, &inner, at + k * extent.stride(), bits, span);
             }
         } else if lw.program.is_existential(ty) {
@@ -327,12 +327,7 @@ impl Body<'_, '_, '_> {
         let shared = self.lw.existential(self.b.types, ty);
         let one = self.b.u32(1);
         let tag = self.b.emit(Op::Add, &[id, one]);
-        let mut known = self.b.bool(false);
-        for placed in &shared.types {
-            let wanted = self.b.u32(placed.tag);
-            let same = self.b.emit(Op::Eq, &[tag, wanted]);
-            known = self.b.emit(Op::Or, &[known, same]);
-        }
+        let known = self.is_one_of(tag, shared.types.iter().map(|placed| placed.tag));
         let none = self.b.u32(0);
         let (passes, tag) = if in_memory {
             let empty = self.b.emit(Op::Eq, &[id, none]);
@@ -345,7 +340,7 @@ impl Body<'_, '_, '_> {
         };
         let name = self.lw.program.type_name(ty);
         self.b.effect(Op::Assert(format!("no type of this number conforms to `{name}`").into()), &[passes]);
-        let results: Vec<Type> = self.layout(ty).leaves.iter().map(|leaf| leaf.ty).collect();
+        let results = self.leaf_types(ty);
         self.switch_on_type(&shared, tag, &results, &mut |body, idx| {
             let inner = shared.types[idx].ty;
             if in_memory && !body.fits(inner, ty, span) {
@@ -504,7 +499,7 @@ impl Body<'_, '_, '_> {
             }
             let mut columns: Vec<SmallVec<[Value; 4]>> = Vec::new();
             for k in 0..n {
-                let inner = values.iter().map(|&v| self.b.emit(Op::Extract(k), &[v])).collect();
+                let inner = self.elements_at(&values, k);
                 let leaves = self.memory_leaves(element, inner, span);
                 columns.resize(leaves.len(), SmallVec::new());
                 for (column, leaf) in columns.iter_mut().zip(leaves) {
@@ -549,10 +544,6 @@ impl Body<'_, '_, '_> {
         let stores = [(memory.step(Step::Static(0)), rtti), (memory.step(Step::Static(1)), id)];
         let payload = memory.step(Step::Static(2));
         let words = (0u32..).zip(words).map(|(k, word)| (payload.step(Step::Static(k)), word));
-        for (place, value) in stores.into_iter().chain(words) {
-            let mut args = place.operands();
-            args.push(value);
-            self.b.effect(Op::BufferStore(place.ir_path()), &args);
-        }
+        stores.into_iter().chain(words).for_each(|(place, value)| self.store(&place, value));
     }
 }

@@ -7,16 +7,26 @@
 //! with the arguments and the residuals as the context, which [`DerivativeOp::Pullback`] takes. `__linearize(f)`
 //! yields that of [`DerivativeOp::Linearize`] and [`DerivativeOp::Pushforward`].
 
-use check::signature::Subst;
 use check::tables::{Callable, FuncRef};
 use check::types::{Ty, TyKind};
 use check::{Applied, Direction, HalfOf, ModuleId, View};
-use ir::{DerivativeOp, Func, Function, Op, Residuals, Slot, Types, Value};
+use ir::{DerivativeOp, Func, Function, Residuals, Slot, Types, Value};
+use rustc_hash::FxHashMap;
 
 use crate::Lowerer;
 use crate::body::Body;
-use crate::derivatives::{n_tangents, result_types, vjp_slots};
-use crate::functions::{Declared, Key};
+use crate::derivatives::{jvp_slots, tangent_slots, vjp_slots};
+use crate::flat::take;
+use crate::functions::{Declared, Output, Variant};
+
+/// The linear half of a derivative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Half {
+    /// In reverse, by `__apply`.
+    Pullback,
+    /// Forward, by `__linearize`.
+    Pushforward,
+}
 
 impl Lowerer<'_> {
     /// Declares both functions.
@@ -33,12 +43,12 @@ impl Lowerer<'_> {
         let context: Vec<Slot> = self.slots(types, "context", context, None);
         let mut results = declared.results.clone();
         results.extend(context.iter().cloned());
-        let key = Key::WitnessApply(f.clone(), applied.clone());
-        let apply = self.flat_once(key, declared, declared.params.clone(), results);
+        let variant = Variant::Apply(applied.clone());
+        let apply = self.variant(f, variant, declared, declared.params.clone(), results);
         let (all, cotangents) = vjp_slots(declared);
         let params = context.into_iter().chain(all[declared.params.len()..].iter().cloned()).collect();
-        let key = Key::WitnessPropagate(f.clone(), applied.clone());
-        let propagate = self.flat_once(key, declared, params, cotangents);
+        let variant = Variant::Propagate(applied.clone());
+        let propagate = self.variant(f, variant, declared, params, cotangents);
         (Some(apply), Some(propagate))
     }
 
@@ -71,19 +81,15 @@ pub(crate) fn build_apply(
     applied: &Applied,
     declared: &Declared,
 ) -> Option<Function> {
-    let callable = lw.canonical(Callable::Func(applied.apply.clone())).ok()?;
-    let user = lw.function(types, &callable);
-    let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
+    let user = lw.user_derivative(types, &applied.apply)?;
+    let (mut body, args) = Body::flat(lw, types, declared);
     body.b.span = crate::ir_span(user.span);
-    let args: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
     let results = body.b.call_func(user.func, &user.results, &args);
     // The results are the returned value, the context, and the written parameters.
-    let n_returned = body.layout(declared.sig.ret).leaves.len();
-    let n_given = body.layout(user.sig.ret).leaves.len();
-    let (given, written) = results.split_at(n_given);
-    let (returned, context) = given.split_at(n_returned);
-    let results = [returned, written, context].concat();
-    body.finish(results, declared)
+    let mut written = &results[..];
+    let mut context = take(&mut written, body.n_leaves(user.sig.ret));
+    let returned = take(&mut context, body.n_leaves(declared.sig.ret));
+    body.finish([returned, written, context].concat(), declared)
 }
 
 /// Builds a call of the context's call operator, with the cotangents as leaves.
@@ -94,66 +100,34 @@ pub(crate) fn build_propagate(
     applied: &Applied,
     declared: &Declared,
 ) -> Option<Function> {
-    let callable = lw.canonical(Callable::Func(applied.propagate.clone())).ok()?;
-    let user = lw.function(types, &callable);
+    let user = lw.user_derivative(types, &applied.propagate)?;
     let own = lw.function(types, &Callable::Func(f.clone()));
-    let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
+    let (mut body, all) = Body::flat(lw, types, declared);
     body.b.span = crate::ir_span(user.span);
-    let all: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
+    let mut cotangents = &all[..];
     let this = user.sig.params.first()?.ty;
-    let n_context = body.layout(this).leaves.len();
-    let (context, cotangents) = all.split_at(n_context);
-    // First, the differential of each of the function's outputs is assembled.
-    let mut at = 0;
-    let mut result = Vec::new();
-    let mut given: Vec<Vec<Value>> = vec![Vec::new(); own.sig.params.len()];
-    for output in own.sig.outputs() {
-        if let Some(map) = &output.diff {
-            let n = n_tangents(Some(map));
-            let d = body.spread(map, &[], &cotangents[at..at + n]);
-            at += n;
-            match output.param {
-                None => result = d,
-                Some(k) => given[k] = d,
-            }
-        }
-    }
-    let mut args = context.to_vec();
+    let mut args = take(&mut cotangents, body.n_leaves(this)).to_vec();
+    let mut given = body.spread_outputs(&own.sig, &[], &mut cotangents);
     // For each parameter of the user's function: the function's parameter whose differential it returns.
     let mut given_back: Vec<Option<usize>> = vec![None];
     for (k, param) in own.sig.params.iter().enumerate().filter(|p| p.1.diff.is_some()) {
-        match param.dir {
-            Direction::In | Direction::ConstRef => {}
-            Direction::Out | Direction::InOut | Direction::Ref => args.append(&mut given[k]),
-        }
+        args.extend(given.remove(&Some(k)).unwrap_or_default());
         given_back.push((param.dir != Direction::Out).then_some(k));
     }
-    args.append(&mut result);
-    let fits = args.len() == user.params.len()
-        && args.iter().zip(&user.params).all(|(&v, slot)| body.b.func.ty(v) == slot.ty);
-    if !fits {
-        body.internal(
-            declared.span,
-            "a context's call operator has not the parameters of a derivative",
-            Ty::VOID,
-        );
+    args.extend(given.remove(&None).unwrap_or_default());
+    if !body.fit(&args, &user.params) {
+        let what = "a context's call operator has not the parameters of a derivative";
+        body.internal(declared.span, what, Ty::VOID);
         return None;
     }
     let returned = body.b.call_func(user.func, &user.results, &args);
-    let mut differentials: Vec<Vec<Value>> = vec![Vec::new(); own.sig.params.len()];
-    let mut at = 0;
-    for output in user.sig.outputs() {
-        let n = body.layout(output.ty).leaves.len();
-        if let Some(Some(k)) = output.param.and_then(|p| given_back.get(p).copied()) {
-            differentials[k] = returned[at..at + n].to_vec();
-        }
-        at += n;
-    }
+    let returned = body.by_output(&user.sig, &returned);
     let mut results = Vec::new();
-    for (k, param) in own.sig.params.iter().enumerate() {
-        if let (Some(map), true) = (&param.diff, param.is_input()) {
-            let t = body.gather(map, &differentials[k]);
-            results.extend(t);
+    for (k, param) in own.sig.params.iter().enumerate().filter(|p| p.1.is_input()) {
+        if let Some(map) = &param.diff {
+            let of = |o: &Output| o.param.and_then(|p| *given_back.get(p)?);
+            let d = returned.iter().find(|(output, _)| of(output) == Some(k));
+            results.extend(body.gather(map, d.map_or(&[], |(_, leaves)| leaves)));
         }
     }
     body.finish(results, declared)
@@ -165,22 +139,22 @@ pub(crate) fn build_value_and_half(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
     inner: &Callable,
-    (asks, forward): (ModuleId, bool),
+    (asks, half): (ModuleId, Half),
     declared: &Declared,
 ) -> Option<Function> {
     let Callable::Func(f) = inner else {
         lw.unsupported(declared.span, "`__apply` of a derivative is");
         return None;
     };
-    let custom = if forward { None } else { lw.program.derivatives_of(f, View::of(asks)).apply };
-    let callable = match &custom {
-        Some(applied) => lw.canonical(Callable::Func(applied.apply.clone())).ok()?,
-        None => inner.clone(),
+    let custom = match half {
+        Half::Pullback => lw.program.derivatives_of(f, View::of(asks)).apply,
+        Half::Pushforward => None,
     };
-    let callee = lw.function(types, &callable);
-    let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
-    body.b.span = crate::ir_span(declared.span);
-    let bound = body.bind_params(declared);
+    let callee = match &custom {
+        Some(applied) => lw.user_derivative(types, &applied.apply)?,
+        None => lw.function(types, inner),
+    };
+    let (mut body, bound) = Body::with_params(lw, types, declared);
     let mut args: Vec<Value> = Vec::new();
     for (param, values) in callee.sig.params.iter().zip(bound).filter(|p| p.0.is_input()) {
         if body.lw.is_pointer_like(body.b.types, param.ty) {
@@ -191,51 +165,61 @@ pub(crate) fn build_value_and_half(
         }
     }
     let moves = callee.sig.outputs().iter().any(|o| body.lw.is_pointer_like(body.b.types, o.ty));
-    let mut slots = result_types(&callee.results);
     let mut results = Vec::new();
     let mut kept = None;
     if custom.is_none() {
-        let of = Residuals { func: callee.func, forward };
-        slots.push((body.lw.residuals_of(body.b.types, of, asks), false));
-        let op = if forward { DerivativeOp::Linearize } else { DerivativeOp::Apply };
-        results = body.b.call(Op::CallDerivative(op, of.func), &args, &slots);
-        kept = results.pop();
+        let (values, residuals) = body.with_residuals(callee.func, half, asks, &args, &callee.results)?;
+        (results, kept) = (values, Some(residuals));
     } else if !moves {
-        results = body.b.call(Op::Call(callee.func), &args, &slots);
+        results = body.b.call_func(callee.func, &callee.results, &args);
     }
     if moves {
         // Only forward mode moves pointers along with their differentials.
-        let diff = |slots: &[Slot]| slots.iter().filter(|s| s.diff).cloned().collect::<Vec<Slot>>();
-        let (inputs, outputs) = (diff(&callee.params), diff(&callee.results));
         let mut args = args.clone();
-        args.extend(inputs.iter().map(|slot| body.b.zero(slot.ty, false)));
-        let all: Vec<Slot> = callee.results.iter().cloned().chain(outputs).collect();
-        results = body.b.call(Op::CallDerivative(DerivativeOp::Fwd, callee.func), &args, &result_types(&all));
+        args.extend(tangent_slots(&callee.params).iter().map(|slot| body.b.zero(slot.ty, false)));
+        results = body.derivative(DerivativeOp::Fwd, callee.func, &args, &jvp_slots(&callee).1);
         results.truncate(callee.results.len());
     }
-    let n_returned = body.layout(callee.sig.ret).leaves.len();
-    let (returned, mut written) = results.split_at(n_returned);
-    let mut results = returned.to_vec();
+    let mut outputs = body.by_output(&callee.sig, &results).into_iter();
+    let mut results = outputs.next()?.1;
     if custom.is_none() {
         // The context follows the returned value.
         results.extend(args);
         results.extend(kept);
     }
-    for output in callee.sig.outputs().iter().skip(1) {
-        let (values, rest) = written.split_at(body.layout(output.ty).leaves.len());
-        results.extend_from_slice(values);
-        written = rest;
-        if let Some(shadow) = body.shadow_values(output.ty, values)
-            && let Some(k) = output.param
-        {
-            let pair = declared.sig.params[k].ty;
-            let differential = body.shadow_as_differential(pair, &shadow, values.len());
-            results.extend(differential);
-        }
+    for (output, values) in outputs {
+        let pair = declared.sig.params[output.param?].ty;
+        let differential = body.shadow_for(output.ty, &values, pair, values.len());
+        results.extend(values);
+        results.extend(differential.into_iter().flatten());
     }
     let mut function = body.finish(results, declared)?;
     function.reruns = moves && custom.is_none();
     Some(function)
+}
+
+impl Body<'_, '_, '_> {
+    /// Calls a function for its results and the residuals that its pullback or pushforward takes.
+    pub(crate) fn with_residuals(
+        &mut self,
+        func: Func,
+        half: Half,
+        asks: ModuleId,
+        args: &[Value],
+        results: &[Slot],
+    ) -> Option<(Vec<Value>, Value)> {
+        let of = Residuals { func, forward: half == Half::Pushforward };
+        let op = match half {
+            Half::Pullback => DerivativeOp::Apply,
+            Half::Pushforward => DerivativeOp::Linearize,
+        };
+        let ty = self.lw.residuals_of(self.b.types, of, asks);
+        let kept = Slot { ty, diff: false, linear: false, name: None };
+        let results: Vec<Slot> = results.iter().cloned().chain([kept]).collect();
+        let mut values = self.derivative(op, func, args, &results);
+        let kept = values.pop()?;
+        Some((values, kept))
+    }
 }
 
 /// Builds the call operator of a pullback or pushforward of a function.
@@ -245,72 +229,50 @@ pub(crate) fn build_half(
     of: &HalfOf,
     declared: &Declared,
 ) -> Option<Function> {
-    let callable = lw.canonical(Callable::Func(of.func.clone())).ok()?;
-    let f = lw.function(types, &callable);
-    let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
-    body.b.span = crate::ir_span(declared.span);
-    let mut bound = body.bind_params(declared).into_iter();
+    let f = lw.user_derivative(types, &of.func)?;
+    let (mut body, bound) = Body::with_params(lw, types, declared);
+    let mut bound = bound.into_iter();
     let mut args = bound.next()?;
-    let primals = args.clone();
+    // The primals are the context's leaves, in the order of the inputs.
+    let primals = body.by_param(&f.sig, &mut &args[..]);
     // There is one parameter for each that has a differential, then that of the result.
-    let mut given: Vec<Vec<Value>> = vec![Vec::new(); f.sig.params.len()];
+    let mut given: FxHashMap<Option<usize>, Vec<Value>> = FxHashMap::default();
     for (k, _) in f.sig.params.iter().enumerate().filter(|p| p.1.diff.is_some()) {
-        given[k] = bound.next()?;
+        given.insert(Some(k), bound.next()?);
     }
-    let result = bound.next().unwrap_or_default();
-    let diff = |slots: &[Slot]| slots.iter().filter(|s| s.diff).cloned().collect::<Vec<Slot>>();
+    given.insert(None, bound.next().unwrap_or_default());
     let mut results = Vec::new();
-    let mut at = 0;
     if of.forward {
         for (k, param) in f.sig.params.iter().enumerate().filter(|p| p.1.is_input()) {
             if let Some(map) = &param.diff {
-                let tangents = body.gather(map, &given[k]);
-                args.extend(tangents);
+                args.extend(body.gather(map, &given[&Some(k)]));
             }
         }
-        let tangents = body.b.call(
-            Op::CallDerivative(DerivativeOp::Pushforward, f.func),
-            &args,
-            &result_types(&diff(&f.results)),
-        );
-        for output in f.sig.outputs() {
-            if let Some(map) = &output.diff {
-                let n = n_tangents(Some(map));
-                if !map.same.is_empty() {
-                    let what =
-                        "`__linearize` of a function that gives a value whose type is known at run time is";
-                    body.lw.unsupported(f.span, what);
-                }
-                let d = body.spread(map, &[], &tangents[at..at + n]);
-                results.extend(d);
-                at += n;
+        let tangents = tangent_slots(&f.results);
+        let tangents = body.derivative(DerivativeOp::Pushforward, f.func, &args, &tangents);
+        let mut tangents = &tangents[..];
+        for map in f.sig.outputs().iter().filter_map(|o| o.diff.as_ref()) {
+            if !map.same.is_empty() {
+                let what =
+                    "`__linearize` of a function that gives a value whose type is known at run time is";
+                body.lw.unsupported(f.span, what);
             }
+            results.extend(body.spread(map, &[], &mut tangents));
         }
         return body.finish(results, declared);
     }
     for output in f.sig.outputs() {
         if let Some(map) = &output.diff {
-            let cotangents = body.gather(map, output.param.map_or(&result, |k| &given[k]));
-            args.extend(cotangents);
+            args.extend(body.gather(map, &given[&output.param]));
         }
     }
-    let cotangents = body.b.call(
-        Op::CallDerivative(DerivativeOp::Pullback, f.func),
-        &args,
-        &result_types(&diff(&f.params)),
-    );
-    // The primals are the context's leaves, in the order of the inputs.
-    let mut at_primal = 0;
-    for param in f.sig.params.iter().filter(|p| p.is_input()) {
-        let n_primal = body.layout(param.ty).leaves.len();
+    let cotangents = tangent_slots(&f.params);
+    let cotangents = body.derivative(DerivativeOp::Pullback, f.func, &args, &cotangents);
+    let mut cotangents = &cotangents[..];
+    for (param, primal) in f.sig.params.iter().zip(primals).filter(|p| p.0.is_input()) {
         if let Some(map) = &param.diff {
-            let n = n_tangents(Some(map));
-            let primal = primals[at_primal..at_primal + n_primal].to_vec();
-            let d = body.spread(map, &primal, &cotangents[at..at + n]);
-            results.extend(d);
-            at += n;
+            results.extend(body.spread(map, &primal, &mut cotangents));
         }
-        at_primal += n_primal;
     }
     body.finish(results, declared)
 }

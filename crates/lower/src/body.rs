@@ -16,7 +16,7 @@ use syntax::ast::DeclKind;
 use syntax::{DeclId, ExprId, Span, StmtId};
 
 use crate::Lowerer;
-use crate::exits::{Flow, Label, Target};
+use crate::exits::{Flag, Flow, Label, Target};
 use crate::functions::Declared;
 use crate::leaves::Layout;
 use crate::places::Place;
@@ -92,9 +92,9 @@ pub(crate) struct Locals {
 /// The ways out of the statement that is being lowered.
 #[derive(Default)]
 pub(crate) struct Exits {
-    /// The variable that holds the returned value. `returned` is the slot of the flag that `return` sets.
+    /// The variable that holds the returned value. `returned` is the flag that `return` sets.
     pub(crate) ret: Option<Var>,
-    pub(crate) returned: usize,
+    pub(crate) returned: Flag,
     /// The loops and switches around, innermost last: targets of `break` and `continue`.
     pub(crate) targets: Vec<Target>,
     /// The labels around, outermost first.
@@ -103,8 +103,6 @@ pub(crate) struct Exits {
     pub(crate) error: Vec<Value>,
     /// The `try`s of the next statement that have run.
     pub(crate) tried: Vec<ExprId>,
-    /// The number of enclosing constructs that read the flag of `return`.
-    pub(crate) observe_return: u32,
     pub(crate) flows: FxHashMap<StmtId, Flow>,
 }
 
@@ -187,17 +185,11 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         }
         for param in &declared.sig.params {
             let name = param.decl.map_or(Name::This, Name::Decl);
-            let layout = body.layout(param.ty);
             let values: Vec<Value> = if param.is_input() {
                 let slots = body.lw.slots(body.b.types, &param.name, param.ty, param.diff.as_deref());
                 slots.into_iter().map(|slot| body.b.param(slot)).collect()
             } else {
-                Vec::new()
-            };
-            let values = if param.is_input() {
-                values
-            } else {
-                layout.leaves.iter().map(|leaf| body.b.zero(leaf.ty, false)).collect()
+                body.zeros(param.ty)
             };
             match packs.iter_mut().find(|p| param.in_pack && Some(p.0) == param.decl) {
                 Some(pack) => {
@@ -213,12 +205,9 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
             let ty = body.lw.program.pack_of(types);
             body.declare_var(Name::Decl(decl), ty, values);
         }
-        body.exits.returned = body.env.len();
-        let f = body.b.bool(false);
-        body.env.push(Slot::Value(f));
+        body.exits.returned = body.new_flag(0);
         let zeros = body.zeros(declared.sig.ret);
-        let (start, len) = (body.env.len(), zeros.len());
-        body.env.extend(zeros.into_iter().map(Slot::Value));
+        let (len, start) = (zeros.len(), body.new_slots(zeros));
         let ret = Var { start, len, ty: declared.sig.ret };
         body.exits.ret = Some(ret);
         let is_init = matches!(decl.kind, DeclKind::Init { .. });
@@ -346,6 +335,11 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
 
     // ---- values
 
+    /// The types of the leaves of a type.
+    pub(crate) fn leaf_types(&mut self, ty: Ty) -> Vec<ir::Type> {
+        self.layout(ty).leaves.iter().map(|leaf| leaf.ty).collect()
+    }
+
     /// Zeros for the leaves of a type.
     pub(crate) fn zeros(&mut self, ty: Ty) -> Vec<Value> {
         let layout = self.layout(ty);
@@ -357,8 +351,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
     /// Finishes the function with these results. Returns `None` if they do not fit, which happens only after
     /// an error in the program.
     pub(crate) fn finish(self, results: Vec<Value>, declared: &Declared) -> Option<Function> {
-        let types = results.iter().map(|&v| self.b.func.ty(v));
-        if !types.eq(declared.results.iter().map(|slot| slot.ty)) {
+        if !self.fit(&results, &declared.results) {
             self.lw.internal(declared.span, "what a function gives does not fit its results");
             return None;
         }
@@ -368,9 +361,8 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
     /// Declares a variable. Its arrays are cells if elements of it are written.
     pub(crate) fn declare_var(&mut self, name: Name, ty: Ty, mut values: Vec<Value>) -> Var {
         let layout = self.layout(ty);
-        if values.len() < layout.leaves.len() && self.lw.has_errors() {
-            let missing = &layout.leaves[values.len()..];
-            values.extend(missing.iter().map(|leaf| self.b.zero(leaf.ty, false)));
+        if self.lw.has_errors() {
+            self.fill(&mut values, ty);
         }
         if let Name::Decl(decl) = name
             && self.locals.addressed.contains(&decl)
@@ -381,7 +373,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         let var = Var { start: self.env.len(), len: values.len(), ty };
         let celled = self.locals.celled.contains(&name);
         let text: String = match name {
-            Name::Decl(d) => self.lw.program.ast.name(self.lw.program.ast.decls[d].name).to_owned(),
+            Name::Decl(d) => self.lw.program.ast.decl_name(d).to_owned(),
             Name::This => "this".to_owned(),
             Name::Try(_) => "try".to_owned(),
         };
@@ -419,15 +411,38 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
     }
 
     /// Adds a flag to the environment.
-    pub(crate) fn new_flag(&mut self, value: bool) -> usize {
-        let value = self.b.bool(value);
-        self.env.push(Slot::Value(value));
-        self.env.len() - 1
+    pub(crate) fn new_flag(&mut self, readers: u32) -> Flag {
+        let value = self.b.bool(false);
+        Flag { slot: self.new_slots([value]), readers }
     }
 
-    pub(crate) fn set_flag(&mut self, slot: usize, value: bool) {
-        let value = self.b.bool(value);
-        self.env[slot] = Slot::Value(value);
+    /// Adds slots with these values to the environment; returns the first.
+    pub(crate) fn new_slots(&mut self, values: impl IntoIterator<Item = Value>) -> usize {
+        let start = self.env.len();
+        self.env.extend(values.into_iter().map(Slot::Value));
+        start
+    }
+
+    /// Replaces the values of slots.
+    pub(crate) fn set_slots(&mut self, start: usize, values: impl IntoIterator<Item = Value>) {
+        for (slot, value) in (start..).zip(values) {
+            self.env[slot] = Slot::Value(value);
+        }
+    }
+
+    /// Adds slots with zeros of these types, runs code that may set them, and returns their values.
+    pub(crate) fn joined(
+        &mut self,
+        types: impl IntoIterator<Item = ir::Type>,
+        run: impl FnOnce(&mut Self, usize),
+    ) -> Vec<Value> {
+        let zeros: Vec<Value> = types.into_iter().map(|ty| self.b.zero(ty, false)).collect();
+        let slots = self.env.len()..self.env.len() + zeros.len();
+        self.new_slots(zeros);
+        run(self, slots.start);
+        let values = slots.clone().map(|slot| self.read_slot(slot)).collect();
+        self.env.truncate(slots.start);
+        values
     }
 
     // ---- joining
@@ -498,27 +513,23 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         then: impl FnOnce(&mut Self) -> Vec<Value>,
         otherwise: impl FnOnce(&mut Self) -> Vec<Value>,
     ) -> Vec<Value> {
-        let zeros = self.zeros(ty);
-        let (start, len) = (self.env.len(), zeros.len());
-        self.env.extend(zeros.into_iter().map(Slot::Value));
-        let put = |body: &mut Self, values: Vec<Value>| {
-            for (k, value) in values.into_iter().take(len).enumerate() {
-                body.env[start + k] = Slot::Value(value);
-            }
+        let types = self.leaf_types(ty);
+        let n = types.len();
+        let put = |body: &mut Self, start: usize, values: Vec<Value>| {
+            body.set_slots(start, values.into_iter().take(n));
         };
-        self.branch(
-            cond,
-            |body| {
-                let values = then(body);
-                put(body, values);
-            },
-            |body| {
-                let values = otherwise(body);
-                put(body, values);
-            },
-        );
-        let values = (start..start + len).map(|slot| self.read_slot(slot)).collect();
-        self.env.truncate(start);
-        values
+        self.joined(types, |body, start| {
+            body.branch(
+                cond,
+                |body| {
+                    let values = then(body);
+                    put(body, start, values);
+                },
+                |body| {
+                    let values = otherwise(body);
+                    put(body, start, values);
+                },
+            );
+        })
     }
 }

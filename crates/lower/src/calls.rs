@@ -14,7 +14,7 @@ use syntax::{DeclId, ExprId, Span};
 
 use crate::Lowerer;
 use crate::body::Body;
-use crate::functions::{Declared, FlatParam, FlatSig, Key};
+use crate::functions::{Declared, FlatParam, Key, Variant};
 use crate::places::Place;
 
 /// The values of an argument and their type.
@@ -30,8 +30,7 @@ impl Body<'_, '_, '_> {
     ) -> Vec<Value> {
         let ty = self.raw_ty(e);
         let span = self.span_of(e);
-        let subst = self.subst.clone();
-        let callable = self.lw.program.substitute_callable(func, &subst);
+        let callable = self.lw.program.substitute_callable(func, &self.subst);
         if let Callable::Func(f) = &callable
             && let Resolved::Builtin(name) = self.lw.program.resolve_requirement(f)
         {
@@ -74,7 +73,7 @@ impl Body<'_, '_, '_> {
                 return self.unsupported(span, what, ty);
             };
             let object = params.next().map_or(Ty::ERROR, |p| p.ty);
-            let (mut values, from) = (self.expr(base), self.expr_ty(base));
+            let (mut values, from) = self.typed(base);
             if from != object {
                 // The tag of the value also identifies the associated type.
                 let tag = values.first().copied();
@@ -88,17 +87,9 @@ impl Body<'_, '_, '_> {
         }
         if is_plain && declared.sig.has_this {
             let param = params.next();
-            let place = match base {
-                Some(base) => self.place_as_context(base),
-                None => self.this_place(e),
-            };
-            if param.is_some_and(|p| p.is_output()) {
-                inputs.push((self.read(&place), place.ty));
-                places.push(Some(place));
-            } else {
-                inputs.push((self.read(&place), place.ty));
-                places.push(None);
-            }
+            let place = self.base_place(base, e);
+            inputs.push((self.read(&place), place.ty));
+            places.push(param.is_some_and(|p| p.is_output()).then_some(place));
         }
         let default_owner = match func {
             Callable::Func(f) => Some(f.clone()),
@@ -154,14 +145,9 @@ impl Body<'_, '_, '_> {
             _ => None,
         };
         let Some(default) = default else { return (Vec::new(), Ty::ERROR) };
-        let caller = self.subst.clone();
-        let owner = self.lw.program.substitute_func(owner, &caller);
+        let owner = self.lw.program.substitute_func(owner, &self.subst);
         let subst = self.lw.program.subst_of(&owner);
-        self.with_subst(subst, |body| {
-            let values = body.expr(default);
-            let ty = body.expr_ty(default);
-            (values, ty)
-        })
+        self.with_subst(subst, |body| body.typed(default))
     }
 
     /// Calls a function with given values.
@@ -206,9 +192,7 @@ impl Body<'_, '_, '_> {
                     places.push(Some(place));
                 }
                 Arg::Expr(a) => {
-                    let values = self.expr(*a);
-                    let from = self.expr_ty(*a);
-                    inputs.push((values, from));
+                    inputs.push(self.typed(*a));
                     places.push(None);
                 }
                 Arg::Default(param) => {
@@ -241,9 +225,7 @@ impl Body<'_, '_, '_> {
             let values = if self.detached { self.detach(values) } else { values };
             args.extend(values);
         }
-        let fits = args.len() == declared.params.len()
-            && args.iter().zip(&declared.params).all(|(&v, slot)| self.b.func.ty(v) == slot.ty);
-        if !fits {
+        if !self.fit(&args, &declared.params) {
             return self.internal(span, "arguments do not fit the parameters of a call", declared.sig.ret);
         }
         let func = if self.detached || self.differentiable && self.is_plain(declared) {
@@ -252,12 +234,8 @@ impl Body<'_, '_, '_> {
             declared.func
         };
         let results = self.b.call_func(func, &declared.results, &args);
-        let mut at = 0;
         let mut returned = Vec::new();
-        for output in declared.sig.outputs() {
-            let n = self.layout(output.ty).leaves.len();
-            let values = results[at..at + n].to_vec();
-            at += n;
+        for (output, values) in self.by_output(&declared.sig, &results) {
             match output.param {
                 None => returned = values,
                 Some(k) => {
@@ -307,7 +285,7 @@ impl Body<'_, '_, '_> {
             return declared.func;
         }
         let (params, results) = (declared.params.clone(), declared.results.clone());
-        self.lw.flat_once(Key::Quiet(f), declared, params, results)
+        self.lw.variant(&f, Variant::Quiet, declared, params, results)
     }
 
     /// Calls an `__init`, a function that returns the new value.
@@ -335,11 +313,9 @@ impl Body<'_, '_, '_> {
         value: ExprId,
     ) -> Vec<Value> {
         let span = self.span_of(e);
-        let subst = self.subst.clone();
-        let func = self.lw.program.substitute_func(func, &subst);
+        let func = self.lw.program.substitute_func(func, &self.subst);
         let place = self.place(target);
-        let right = self.expr(value);
-        let right_ty = self.expr_ty(value);
+        let right = self.typed(value);
         let callable = match self.lw.canonical(Callable::Func(func)) {
             Ok(callable) => callable,
             Err(name) => return self.internal(span, format_args!("`{name}` is not resolved"), place.ty),
@@ -348,7 +324,7 @@ impl Body<'_, '_, '_> {
         self.b.span = crate::ir_span(span);
         let declared = self.lw.function(self.b.types, &callable);
         let writes = declared.sig.params.first().is_some_and(|p| p.is_output());
-        let inputs = vec![(left, place.ty), (right, right_ty)];
+        let inputs = vec![(left, place.ty), right];
         if writes {
             // `operator+=` writes its first parameter.
             let places = [Some(place.clone()), None];
@@ -412,15 +388,11 @@ impl Body<'_, '_, '_> {
                 check::tables::Meaning::Type(_) | check::tables::Meaning::Namespace(_)
             )
         {
-            let values = self.expr(base);
-            let from = self.expr_ty(base);
-            operands.push((values, from));
+            operands.push(self.typed(base));
         }
         for arg in args {
             if let Arg::Expr(e) = arg {
-                let values = self.expr(*e);
-                let from = self.expr_ty(*e);
-                operands.push((values, from));
+                operands.push(self.typed(*e));
             }
         }
         self.builtin_values(name, operands, ty, span)
@@ -506,24 +478,6 @@ impl Body<'_, '_, '_> {
         }
         result.unwrap_or(value)
     }
-
-    /// Groups the results of a call by output: the parameter that each is written to, counted after `skip`
-    /// others, its type and its leaves.
-    pub(crate) fn by_output(
-        &mut self,
-        sig: &FlatSig,
-        results: &[Value],
-        skip: usize,
-    ) -> Vec<(Option<usize>, Ty, Vec<Value>)> {
-        let mut rest = results;
-        let mut all = Vec::new();
-        for output in sig.outputs() {
-            let (leaves, others) = rest.split_at(self.layout(output.ty).leaves.len());
-            all.push((output.param.map(|k| k + skip), output.ty, leaves.to_vec()));
-            rest = others;
-        }
-        all
-    }
 }
 
 /// Builds an adapter for a requirement of an interface: a call of the type's own function, which has another
@@ -535,10 +489,8 @@ pub(crate) fn build_adapter(
     declared: &Declared,
 ) -> Option<ir::Function> {
     let callee = lw.function(types, &Callable::Func(own.clone()));
-    let mut body = Body::new(lw, types, check::Subst::default(), declared.sig.ret);
+    let (mut body, bound) = Body::with_params(lw, types, declared);
     let span = declared.span;
-    body.b.span = crate::ir_span(span);
-    let bound = body.bind_params(declared);
     // A static function takes no object.
     let skip = usize::from(declared.sig.has_this && !callee.sig.has_this);
     let mut args = Vec::new();
@@ -551,11 +503,11 @@ pub(crate) fn build_adapter(
         args.extend(body.convert(values, from, param.ty, span));
     }
     let results = body.b.call_func(callee.func, &callee.results, &args);
-    let given = body.by_output(&callee.sig, &results, skip);
+    let given = body.by_output(&callee.sig, &results);
     let mut results = Vec::new();
     for output in declared.sig.outputs() {
-        match given.iter().find(|g| g.0 == output.param) {
-            Some((_, from, values)) => results.extend(body.convert(values.clone(), *from, output.ty, span)),
+        match given.iter().find(|g| g.0.param.map(|k| k + skip) == output.param) {
+            Some((from, values)) => results.extend(body.convert(values.clone(), from.ty, output.ty, span)),
             // A parameter that the function does not write keeps its value.
             None => results.extend(output.param.and_then(|k| bound.get(k)).cloned().unwrap_or_default()),
         }
@@ -572,9 +524,7 @@ pub(crate) fn build_call(
 ) -> Option<ir::Function> {
     let callable = lw.canonical(Callable::Func(f.clone())).ok()?;
     let callee = lw.function(types, &callable);
-    let mut body = Body::new(lw, types, check::Subst::default(), Ty::VOID);
-    body.b.span = crate::ir_span(declared.span);
-    let args: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
+    let (mut body, args) = Body::flat(lw, types, declared);
     let results = body.b.call_func(callee.func, &callee.results, &args);
     body.finish(results, declared)
 }

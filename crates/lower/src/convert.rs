@@ -2,11 +2,9 @@
 
 use check::types::{BufferKind, Ty, TyKind};
 use ir::{Op, Scalar, Type, TypeData, Value};
-use smallvec::SmallVec;
 use syntax::Span;
 
 use crate::body::Body;
-use crate::leaves::rows;
 
 impl Body<'_, '_, '_> {
     /// Converts a value from one type to another.
@@ -39,8 +37,7 @@ impl Body<'_, '_, '_> {
                 if *content == to || !matches!(target, TyKind::Buffer(..)) =>
             {
                 let Some(&handle) = values.first() else { return self.zeros(to) };
-                let zero = self.b.u32(0);
-                let place = crate::places::Place::memory(*content, handle, zero);
+                let place = self.content_place(*content, handle);
                 let values = self.read(&place);
                 return self.convert(values, *content, to, span);
             }
@@ -151,35 +148,24 @@ impl Body<'_, '_, '_> {
                 self.b.emit_typed(Op::Convert, &[value], to)
             }
             (TypeData::Vector(s, n), TypeData::Vector(_, m)) => {
-                let mut parts: SmallVec<[Value; 4]> = SmallVec::new();
-                for k in 0..m {
-                    parts.push(if k < n {
-                        self.b.emit(Op::Extract(k), &[value])
-                    } else {
-                        self.b.zero(s.into(), false)
-                    });
-                }
                 let cut = self.b.types.vector(s, m);
-                let cut = self.b.emit_typed(Op::Construct, &parts, cut);
+                let cut = self.construct(cut, |body, k| match k < n {
+                    true => body.b.emit(Op::Extract(k), &[value]),
+                    false => body.b.zero(s.into(), false),
+                });
                 self.convert_leaf(cut, to)
             }
             (TypeData::Vector(..), TypeData::Scalar(s)) => {
                 let first = self.b.emit(Op::Extract(0), &[value]);
                 self.convert_scalar(first, s)
             }
-            (TypeData::Array(..), TypeData::Array(row, m)) => {
-                let n = rows(self.b.types, from).map_or(0, |r| r.1);
-                let mut parts: SmallVec<[Value; 4]> = SmallVec::new();
-                for k in 0..m {
-                    parts.push(if k < n {
-                        let element = self.b.emit(Op::Extract(k), &[value]);
-                        self.convert_leaf(element, row)
-                    } else {
-                        self.b.zero(row, false)
-                    });
+            (TypeData::Array(_, n), TypeData::Array(row, _)) => self.construct(to, |body, k| {
+                if k >= n {
+                    return body.b.zero(row, false);
                 }
-                self.b.emit_typed(Op::Construct, &parts, to)
-            }
+                let element = body.b.emit(Op::Extract(k), &[value]);
+                body.convert_leaf(element, row)
+            }),
             (TypeData::Array(..), TypeData::Scalar(_) | TypeData::Vector(..)) => {
                 let first = self.b.emit(Op::Extract(0), &[value]);
                 self.convert_leaf(first, to)

@@ -13,8 +13,9 @@ use syntax::ast::{AccessorKind, DeclKind};
 use syntax::{ExprId, Span};
 
 use crate::Lowerer;
-use crate::body::{Body, Slot};
+use crate::body::Body;
 use crate::existential::Existential;
+use crate::flat::take;
 use crate::functions::Declared;
 
 /// Longer arrays are not converted element by element.
@@ -116,9 +117,7 @@ pub(crate) fn build(
     opening: Opening,
     declared: &Declared,
 ) -> Option<Function> {
-    let mut body = Body::new(lw, types, check::Subst::default(), declared.sig.ret);
-    body.b.span = crate::ir_span(declared.span);
-    let bound = body.bind_params(declared);
+    let (mut body, bound) = Body::with_params(lw, types, declared);
     let object = match opening.object {
         Object::This => 0,
         Object::Param { param, .. } => param + usize::from(declared.sig.has_this),
@@ -146,29 +145,20 @@ impl Body<'_, '_, '_> {
         results: &[Type],
         case: &mut dyn FnMut(&mut Self, usize) -> Vec<Value>,
     ) -> Vec<Value> {
-        let start = self.env.len();
-        for &ty in results {
-            let zero = self.b.zero(ty, false);
-            self.env.push(Slot::Value(zero));
-        }
-        let mut arms = Vec::new();
-        let mut tags = Vec::new();
-        for (idx, placed) in shared.types.iter().enumerate() {
-            tags.push(i64::from(placed.tag));
-            arms.push(self.arm(|body| {
-                let values = case(body, idx);
-                for (slot, value) in (start..start + results.len()).zip(values) {
-                    body.env[slot] = Slot::Value(value);
-                }
-            }));
-        }
-        if !arms.is_empty() {
-            arms.push(self.arm(|_| {}));
-            self.join(Op::Switch(tags.into()), &[tag], &arms);
-        }
-        let values = (start..start + results.len()).map(|slot| self.read_slot(slot)).collect();
-        self.env.truncate(start);
-        values
+        self.joined(results.iter().copied(), |body, start| {
+            let arm = |idx: usize| {
+                body.arm(|body| {
+                    let values = case(body, idx);
+                    body.set_slots(start, values.into_iter().take(results.len()));
+                })
+            };
+            let mut arms: Vec<_> = (0..shared.types.len()).map(arm).collect();
+            if !arms.is_empty() {
+                arms.push(body.arm(|_| {}));
+                let tags = shared.types.iter().map(|placed| i64::from(placed.tag)).collect();
+                body.join(Op::Switch(tags), &[tag], &arms);
+            }
+        })
     }
 
     /// Converts a value of one type to the existential type `to`.
@@ -189,8 +179,15 @@ impl Body<'_, '_, '_> {
         shared.types[idx].slots.iter().filter_map(|&slot| values.get(slot).copied()).collect()
     }
 
-    fn leaf_types(&mut self, ty: Ty) -> Vec<Type> {
-        self.layout(ty).leaves.iter().map(|leaf| leaf.ty).collect()
+    /// Emits a test that a tag is one of these.
+    pub(crate) fn is_one_of(&mut self, tag: Value, tags: impl Iterator<Item = u32>) -> Value {
+        let mut hit = self.b.bool(false);
+        for wanted in tags {
+            let wanted = self.b.u32(wanted);
+            let same = self.b.emit(Op::Eq, &[tag, wanted]);
+            hit = self.b.emit(Op::Or, &[hit, same]);
+        }
+        hit
     }
 
     /// Emits an assertion that a value is of the required type; a value without a type passes.
@@ -286,8 +283,7 @@ impl Body<'_, '_, '_> {
 
     /// Lowers `value is ty` and `value as ty`.
     pub(crate) fn type_test(&mut self, value: ExprId, to: Ty, cast: bool, span: Span) -> Vec<Value> {
-        let values = self.expr(value);
-        let from = self.expr_ty(value);
+        let (values, from) = self.typed(value);
         let is_interface = matches!(self.lw.program.types[to], TyKind::Interface(..));
         if !self.lw.program.is_existential(from) {
             let fits = from == to || is_interface && self.lw.program.is_conforming(from, to);
@@ -318,13 +314,8 @@ impl Body<'_, '_, '_> {
         } else {
             Vec::new()
         };
-        let mut hit = self.b.bool(false);
-        for (placed, _) in shared.types.iter().zip(&fits).filter(|t| *t.1) {
-            let wanted = self.b.u32(placed.tag);
-            let same = self.b.emit(Op::Eq, &[tag, wanted]);
-            hit = self.b.emit(Op::Or, &[hit, same]);
-        }
-        result.push(hit);
+        let wanted = shared.types.iter().zip(&fits).filter(|t| *t.1).map(|(placed, _)| placed.tag);
+        result.push(self.is_one_of(tag, wanted));
         result
     }
 
@@ -375,9 +366,7 @@ impl Body<'_, '_, '_> {
             let from = declared.sig.params[k + skip].ty;
             args.extend(self.open_as(values, from, param.ty, opened, k + skip == object, span));
         }
-        let fits = args.len() == callee.params.len()
-            && args.iter().zip(&callee.params).all(|(&v, slot)| self.b.func.ty(v) == slot.ty);
-        if !fits {
+        if !self.fit(&args, &callee.params) {
             let name = self.lw.func_name(f);
             self.lw.unsupported(
                 callee.span,
@@ -386,11 +375,11 @@ impl Body<'_, '_, '_> {
             return Vec::new();
         }
         let results = self.b.call_func(callee.func, &callee.results, &args);
-        let groups = self.by_output(&callee.sig, &results, skip);
+        let groups = self.by_output(&callee.sig, &results);
         let mut closed = Vec::new();
         for output in declared.sig.outputs() {
-            match groups.iter().find(|g| g.0 == output.param) {
-                Some((param, from, values)) if *param == Some(object) && *from != opened.inner => {
+            match groups.iter().find(|g| g.0.param.map(|k| k + skip) == output.param) {
+                Some((from, values)) if output.param == Some(object) && from.ty != opened.inner => {
                     // The base comes first in a derived struct.
                     let shared = self.lw.existential(self.b.types, opened.ty);
                     let Some(idx) = shared.position(opened.tag) else { continue };
@@ -399,8 +388,8 @@ impl Body<'_, '_, '_> {
                     whole[..n].copy_from_slice(&values[..n]);
                     closed.extend(self.close(&shared, opened.ty, idx, &whole));
                 }
-                Some((_, from, values)) => {
-                    closed.extend(self.close_as(values.clone(), *from, output.ty, opened, span));
+                Some((from, values)) => {
+                    closed.extend(self.close_as(values.clone(), from.ty, output.ty, opened, span));
                 }
                 None => {}
             }
@@ -514,18 +503,15 @@ impl Body<'_, '_, '_> {
         {
             let mut elements = Vec::new();
             for k in 0..n {
-                let element = values.iter().map(|&v| self.b.emit(Op::Extract(k), &[v])).collect();
+                let element = self.elements_at(&values, k);
                 elements.push(convert(self, element, a, b));
             }
             return self.array_of_elements(to, b, elements);
         }
         let Some(parts) = self.matching_parts(from, to) else { return self.convert(values, from, to, span) };
-        let mut at = 0;
-        let mut out = Vec::new();
+        let (mut rest, mut out) = (&values[..], Vec::new());
         for (from, to) in parts {
-            let n = self.layout(from).leaves.len();
-            let part = values[at..at + n].to_vec();
-            at += n;
+            let part = take(&mut rest, self.n_leaves(from)).to_vec();
             out.extend(convert(self, part, from, to));
         }
         out

@@ -1,6 +1,6 @@
 //! Entry points, and functions that the host calls.
 
-use check::signature::Subst;
+use check::Direction;
 use check::tables::{Callable, FuncRef};
 use check::types::{Ty, TyKind};
 use ir::{Builtin, Entry, Function, Op, Scalar, Type, Types, Value};
@@ -8,7 +8,7 @@ use syntax::ast::{DeclKind, ExprKind};
 use syntax::{DeclId, Span, Symbol};
 
 use crate::body::Body;
-use crate::functions::{Declared, FlatSig, Key};
+use crate::functions::{Declared, FlatParam, FlatSig, Key};
 use crate::{FunctionInfo, Lowerer, ParamInfo, Request, Step};
 
 impl Lowerer<'_> {
@@ -16,8 +16,7 @@ impl Lowerer<'_> {
     pub(crate) fn entry(&mut self, decl: DeclId) {
         let name = self.program.ast.name(self.program.ast.decls[decl].name).to_owned();
         let group_size = self.group_size(decl);
-        let sig =
-            FlatSig { params: Vec::new(), has_this: false, has_object: false, ret: Ty::VOID, ret_diff: None };
+        let sig = FlatSig::returning(Ty::VOID);
         let func = self.declare_flat(Key::Entry(decl), sig, Vec::new(), Vec::new()).func;
         self.module.entries.push(Entry { name, func, group_size });
     }
@@ -80,44 +79,28 @@ impl Lowerer<'_> {
         let vjp = backward.then(|| self.derived(types, &callable, &[vjp]).func);
         let derived =
             request.derived.iter().map(|steps| self.derived(types, &callable, steps).func).collect();
-        let mut params = Vec::new();
-        for p in &declared.sig.params {
-            let diff = p.diff.clone();
-            params.push(ParamInfo {
-                name: p.name.clone(),
-                ty: self.program.type_name(p.ty),
-                is_input: p.is_input(),
-                is_output: p.is_output(),
-                leaves: self.leaf_infos(types, p.ty, diff.as_deref()),
-                is_dynamic: self.layout(types, p.ty).leaves.iter().any(|l| l.is_tag),
-            });
-        }
-        let ret = declared.sig.ret;
-        let ret_diff = declared.sig.ret_diff.clone();
-        let result = ParamInfo {
-            name: String::new(),
-            ty: self.program.type_name(ret),
-            is_input: false,
-            is_output: true,
-            leaves: self.leaf_infos(types, ret, ret_diff.as_deref()),
-            is_dynamic: self.layout(types, ret).leaves.iter().any(|l| l.is_tag),
-        };
+        let params = declared.sig.params.iter().map(|param| self.param_info(types, param)).collect();
+        let result = FlatParam::new("", declared.sig.ret, Direction::Out);
+        let result = FlatParam { diff: declared.sig.ret_diff.clone(), ..result };
+        let result = self.param_info(types, &result);
         let name = self.module.funcs[declared.func].name.clone();
         Some(FunctionInfo { name, func: declared.func, params, result, jvp, vjp, derived })
     }
 
-    fn leaf_infos(
-        &mut self,
-        types: &mut Types,
-        ty: Ty,
-        diff: Option<&crate::leaves::DiffMap>,
-    ) -> Vec<(String, Type, bool)> {
-        let layout = self.layout(types, ty);
+    fn param_info(&mut self, types: &mut Types, param: &FlatParam) -> ParamInfo {
+        let layout = self.layout(types, param.ty);
         let leaves = layout.leaves.iter().enumerate().map(|(k, leaf)| {
-            let has = diff.is_some_and(|d| d.map.get(k).is_some_and(Option::is_some));
+            let has = param.diff.as_ref().is_some_and(|d| d.map.get(k).is_some_and(Option::is_some));
             (leaf.name.clone(), leaf.ty, has)
         });
-        leaves.collect()
+        ParamInfo {
+            name: param.name.clone(),
+            ty: self.program.type_name(param.ty),
+            is_input: param.is_input(),
+            is_output: param.is_output(),
+            leaves: leaves.collect(),
+            is_dynamic: layout.leaves.iter().any(|l| l.is_tag),
+        }
     }
 }
 
@@ -131,8 +114,7 @@ pub(crate) fn build(
 ) -> Option<Function> {
     let f = FuncRef { decl, args: Vec::new(), self_ty: None };
     let target = lw.function(types, &Callable::Func(f));
-    let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
-    body.b.span = crate::ir_span(declared.span);
+    let (mut body, _) = Body::flat(lw, types, declared);
     let mut args = Vec::new();
     for param in target.sig.params.clone() {
         let Some(d) = param.decl else { continue };
@@ -146,9 +128,7 @@ pub(crate) fn build(
         let span = body.lw.program.ast.decls[d].name_span;
         args.extend(body.entry_input(d, param.ty, semantic, span));
     }
-    let fits = args.len() == target.params.len()
-        && args.iter().zip(&target.params).all(|(&v, slot)| body.b.func.ty(v) == slot.ty);
-    if fits {
+    if body.fit(&args, &target.params) {
         body.b.call_func(target.func, &target.results, &args);
     } else {
         body.internal(declared.span, "an entry point's inputs do not fit", Ty::VOID);

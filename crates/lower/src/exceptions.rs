@@ -76,8 +76,7 @@ impl Body<'_, '_, '_> {
         self.b.span = crate::ir_span(self.lw.program.ast.exprs[expr].span);
         self.exits.tried.push(expr);
         self.exits.error.clear();
-        let values = self.expr(call);
-        let ty = self.expr_ty(call);
+        let (values, ty) = self.typed(call);
         let mut error = std::mem::take(&mut self.exits.error);
         self.declare_var(Name::Try(expr), ty, values);
         let Some(has) = error.pop() else { return self.list(rest) };
@@ -85,71 +84,49 @@ impl Body<'_, '_, '_> {
         self.branch(has, |body| body.leave_with(expr, error), |body| body.list(&rest));
     }
 
-    /// Lowers `throw e;`.
-    pub(crate) fn throw(&mut self, value: ExprId) {
-        let values = self.expr(value);
-        self.leave_with(value, values);
-    }
-
-    fn leave_with(&mut self, expr: ExprId, error: Vec<Value>) {
+    /// Records the error of a `throw`, or of a `try` whose call returned one, and leaves.
+    pub(crate) fn leave_with(&mut self, expr: ExprId, mut error: Vec<Value>) {
         let Some(thrown) = self.lw.program.tables.throws.get(&expr).copied() else { return };
-        if let Some((level, clause)) = thrown.target {
+        let first = if let Some((level, clause)) = thrown.target {
             let Some(label) = self.exits.labels.get(level as usize) else { return };
-            let (flag, observers) = (label.flag, label.observers);
             let Some(&(which, start)) = label.errors.get(clause as usize) else { return };
-            let number = self.b.u32(clause);
-            self.env[which] = Slot::Value(number);
-            if let Some(start) = start {
-                for (k, value) in error.into_iter().enumerate() {
-                    self.env[start + k] = Slot::Value(value);
-                }
-            }
-            if observers > 0 {
-                self.set_flag(flag, true);
-            }
-            return;
+            self.env[which] = Slot::Value(self.b.u32(clause));
+            start
+        } else {
+            error.push(self.b.bool(true));
+            self.exits.ret.map(|ret| (ret.start + ret.len).saturating_sub(error.len()))
+        };
+        if let Some(first) = first {
+            self.set_slots(first, error);
         }
-        if let Some(ret) = self.exits.ret {
-            let mut values = error;
-            values.push(self.b.bool(true));
-            let first = (ret.start + ret.len).saturating_sub(values.len());
-            for (k, value) in values.into_iter().enumerate() {
-                self.env[first + k] = Slot::Value(value);
-            }
-        }
-        if self.exits.observe_return > 0 {
-            self.set_flag(self.exits.returned, true);
-        }
+        self.set_flags(self.thrown_flow(expr));
     }
 
     /// Lowers `do body catch (e : E) { … }`.
     pub(crate) fn do_catch(&mut self, body: StmtId, level: u32, catches: &[(Option<DeclId>, StmtId)]) {
-        let flag = self.new_flag(false);
+        let flag = self.new_flag(1);
         let none = self.b.u32(0);
-        let which = self.env.len();
-        self.env.push(Slot::Value(none));
+        let which = self.new_slots([none]);
         let mut errors = Vec::new();
         let mut types = Vec::new();
         for &(var, _) in catches {
             let ty = var.and_then(|var| self.lw.program.tables.decl_types[var]).map(|ty| self.ty(ty));
             let start = ty.map(|ty| {
                 let zeros = self.zeros(ty);
-                let start = self.env.len();
-                self.env.extend(zeros.into_iter().map(Slot::Value));
-                start
+                self.new_slots(zeros)
             });
             errors.push((which, start));
             types.push(ty);
         }
         let slots = which..self.env.len();
-        self.exits.labels.push(Label { flag, observers: 1, errors: errors.clone(), slots });
+        self.exits.labels.push(Label { flag, errors: errors.clone(), slots });
         self.list(&[body]);
         self.exits.labels.pop();
         let bit = 1u32.checked_shl(level).unwrap_or(0);
         if self.flow(body).labels & bit == 0 {
             return;
         }
-        let Slot::Value(thrown) = self.env[flag] else { return };
+        let Slot::Value(thrown) = self.env[flag.slot] else { return };
         let clauses = catches.iter().zip(types).zip(errors);
         let clauses: Vec<Clause> = clauses
             .map(|((&(var, handler), ty), (which, start))| Clause { var, handler, ty, which, start })

@@ -347,7 +347,7 @@ fn span_of_type(program: &Program, ty: Ty) -> Span {
                 return program.name_span(decl);
             }
             TyKind::Assoc(base, _) | TyKind::SynthDiff(base) => at = base,
-            _ => return Span { file: syntax::FileId(u32::MAX), start: 0, end: 0 },
+            _ => return crate::NOWHERE,
         }
     }
 }

@@ -9,8 +9,8 @@ use ir::{Op, Value};
 use syntax::ast::StmtKind;
 use syntax::{Diagnostic, ExprId, StmtId};
 
-use crate::body::{Body, Name, Slot};
-use crate::places::{Place, PlaceKind};
+use crate::body::{Body, Exits, Name, Slot};
+use crate::places::Place;
 
 /// How control can leave a statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,7 +25,8 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    const FALLS: Flow = Flow { falls: true, breaks: false, continues: false, returns: false, labels: 0 };
+    pub(crate) const FALLS: Flow =
+        Flow { falls: true, breaks: false, continues: false, returns: false, labels: 0 };
 
     pub(crate) fn leaves(self) -> bool {
         self.breaks || self.continues || self.returns || self.labels != 0
@@ -46,30 +47,59 @@ impl Flow {
     }
 }
 
+/// A flag that is set where control leaves.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Flag {
+    /// The slot of its value.
+    pub(crate) slot: usize,
+    /// The number of constructs that read it; it is set only if there are any.
+    pub(crate) readers: u32,
+}
+
 /// A loop or a switch.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Target {
     pub(crate) is_loop: bool,
-    /// The slot of the flag of `break`.
-    pub(crate) broke: usize,
-    /// The slot of the flag of `continue`; for loops only.
-    pub(crate) continued: usize,
-    /// The number of constructs within that read each flag.
-    pub(crate) observe_break: u32,
-    pub(crate) observe_continue: u32,
+    /// The flag of `break`.
+    pub(crate) broke: Flag,
+    /// The flag of `continue`; for loops only.
+    pub(crate) continued: Flag,
 }
 
 /// A statement that a `break` can name, or that catches errors.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Label {
-    /// The slot of the flag that control has jumped to its end.
-    pub(crate) flag: usize,
-    /// The number of constructs within that read the flag.
-    pub(crate) observers: u32,
+    /// The flag that control has jumped to its end.
+    pub(crate) flag: Flag,
     /// For each `catch`, the slot of its number, and the first slot of its error.
     pub(crate) errors: Vec<(usize, Option<usize>)>,
     /// The range of these slots.
     pub(crate) slots: std::ops::Range<usize>,
+}
+
+impl Exits {
+    /// Visits the flags of the ways out in `flow`.
+    fn each_flag(&mut self, flow: Flow, mut visit: impl FnMut(&mut Flag)) {
+        if flow.returns {
+            visit(&mut self.returned);
+        }
+        if flow.breaks
+            && let Some(target) = self.targets.last_mut()
+        {
+            visit(&mut target.broke);
+        }
+        // A switch between here and the loop must be left, too; its guards read `continued`.
+        if flow.continues
+            && let Some(target) = self.targets.iter_mut().rev().find(|t| t.is_loop)
+        {
+            visit(&mut target.continued);
+        }
+        for (level, label) in self.labels.iter_mut().enumerate() {
+            if flow.labels >> level & 1 != 0 {
+                visit(&mut label.flag);
+            }
+        }
+    }
 }
 
 impl Body<'_, '_, '_> {
@@ -114,15 +144,15 @@ impl Body<'_, '_, '_> {
                 };
                 self.flow(*then).or(otherwise)
             }
-            StmtKind::For { cond, body, .. } => {
+            StmtKind::For { body, .. } | StmtKind::While { body, .. } => {
                 let body = self.flow(*body);
-                let endless = cond.is_none_or(|c| self.is_true(c));
-                Flow { falls: !endless || body.breaks, breaks: false, continues: false, ..body }
-            }
-            StmtKind::While { cond, body } => {
-                let body = self.flow(*body);
-                let falls = !self.is_true(*cond) || body.breaks;
-                Flow { falls, breaks: false, continues: false, ..body }
+                let cond = match kind {
+                    StmtKind::While { cond, .. } => Some(cond),
+                    StmtKind::For { cond, .. } => cond,
+                    _ => None,
+                };
+                let is_endless = cond.is_none_or(|c| self.is_true(c));
+                Flow { falls: !is_endless || body.breaks, breaks: false, continues: false, ..body }
             }
             StmtKind::DoWhile { body, cond } => {
                 let body = self.flow(*body);
@@ -206,7 +236,7 @@ impl Body<'_, '_, '_> {
                 self.leave();
                 return;
             }
-            self.leaving(stmt, flow, rest);
+            self.with_rest(stmt, flow, rest);
             self.leave();
             return;
         }
@@ -236,27 +266,17 @@ impl Body<'_, '_, '_> {
         stmts.iter().any(|&s| matches!(self.lw.program.ast.stmts[s].kind, StmtKind::Defer(_)))
     }
 
-    /// Lowers a statement that may leave, and the rest of its list.
-    fn leaving(&mut self, stmt: StmtId, flow: Flow, rest: &[StmtId]) {
+    /// Lowers a statement, and the rest of its list if it may leave.
+    pub(crate) fn with_rest(&mut self, stmt: StmtId, flow: Flow, rest: &[StmtId]) {
         let node = &self.lw.program.ast.stmts[stmt];
         self.b.span = crate::ir_span(node.span);
         match node.kind.clone() {
             StmtKind::Return(value) => self.exit_return(value),
-            StmtKind::Break => {
-                if let Some(target) = self.exits.targets.last().copied()
-                    && target.observe_break > 0
-                {
-                    self.set_flag(target.broke, true);
-                }
+            StmtKind::Break | StmtKind::BreakTo { .. } | StmtKind::Continue => self.set_flags(flow),
+            StmtKind::Throw(value) => {
+                let error = self.expr(value);
+                self.leave_with(value, error);
             }
-            StmtKind::BreakTo { level, .. } => {
-                let label = self.exits.labels.get(level as usize).filter(|label| label.observers > 0);
-                if let Some(flag) = label.map(|label| label.flag) {
-                    self.set_flag(flag, true);
-                }
-            }
-            StmtKind::Throw(value) => self.throw(value),
-            StmtKind::Continue => self.exit_continue(),
             StmtKind::Block(stmts) if rest.is_empty() || !self.defers(&stmts) => {
                 if rest.is_empty() {
                     self.list(&stmts);
@@ -356,24 +376,7 @@ impl Body<'_, '_, '_> {
     /// Emits a test that control has left in one of the ways in `flow`. Returns `None` if there are no flags.
     pub(crate) fn left(&mut self, flow: Flow) -> Option<Value> {
         let mut flags = Vec::new();
-        if flow.returns {
-            flags.push(self.exits.returned);
-        }
-        if flow.breaks
-            && let Some(target) = self.exits.targets.last()
-        {
-            flags.push(target.broke);
-        }
-        if flow.continues
-            && let Some(target) = self.exits.targets.iter().rev().find(|t| t.is_loop)
-        {
-            flags.push(target.continued);
-        }
-        for (level, label) in self.exits.labels.iter().enumerate() {
-            if flow.labels >> level & 1 != 0 {
-                flags.push(label.flag);
-            }
-        }
+        self.exits.each_flag(flow, |flag| flags.push(flag.slot));
         let mut left = None;
         for flag in flags {
             let Slot::Value(flag) = self.env[flag] else { continue };
@@ -387,60 +390,31 @@ impl Body<'_, '_, '_> {
 
     /// Updates the numbers of constructs that read the flags.
     pub(crate) fn observe(&mut self, flow: Flow, change: i32) {
-        if flow.returns {
-            self.exits.observe_return = self.exits.observe_return.wrapping_add_signed(change);
-        }
-        for (level, label) in self.exits.labels.iter_mut().enumerate() {
-            if flow.labels >> level & 1 != 0 {
-                label.observers = label.observers.wrapping_add_signed(change);
-            }
-        }
-        if flow.breaks
-            && let Some(target) = self.exits.targets.last_mut()
-        {
-            target.observe_break = target.observe_break.wrapping_add_signed(change);
-        }
-        if flow.continues
-            && let Some(target) = self.exits.targets.iter_mut().rev().find(|t| t.is_loop)
-        {
-            target.observe_continue = target.observe_continue.wrapping_add_signed(change);
+        self.exits.each_flag(flow, |flag| flag.readers = flag.readers.wrapping_add_signed(change));
+    }
+
+    /// Sets the flags of these ways out, if they are read.
+    pub(crate) fn set_flags(&mut self, flow: Flow) {
+        let mut read = Vec::new();
+        self.exits.each_flag(flow, |flag| read.extend((flag.readers > 0).then_some(flag.slot)));
+        for slot in read {
+            self.env[slot] = Slot::Value(self.b.bool(true));
         }
     }
 
     fn exit_return(&mut self, value: Option<ExprId>) {
         if let Some(value) = value {
-            let values = self.expr(value);
-            let from = self.expr_ty(value);
             let span = self.span_of(value);
-            let to = self.ret_ty;
-            let values = self.convert(values, from, to, span);
+            let values = self.expr_as(value, self.ret_ty, span);
             if self.is_init {
                 // A constructor's result is the new object.
-                let var = self.locals.vars[&Name::This];
-                let kind = PlaceKind::Slots {
-                    start: var.start,
-                    len: var.len,
-                    indices: Vec::new(),
-                    stale: Vec::new(),
-                };
-                self.write(&Place { ty: var.ty, kind }, values);
+                self.write(&Place::local(self.locals.vars[&Name::This]), values);
             } else if let Some(ret) = self.exits.ret {
                 for (k, value) in values.into_iter().take(ret.len).enumerate() {
                     self.env[ret.start + k] = Slot::Value(value);
                 }
             }
         }
-        if self.exits.observe_return > 0 {
-            self.set_flag(self.exits.returned, true);
-        }
-    }
-
-    fn exit_continue(&mut self) {
-        let target = self.exits.targets.iter().rev().find(|t| t.is_loop).copied();
-        let Some(target) = target else { return };
-        // A switch between here and the loop must be left, too; its guards read `continued`.
-        if target.observe_continue > 0 {
-            self.set_flag(target.continued, true);
-        }
+        self.set_flags(Flow { returns: true, ..Flow::default() });
     }
 }

@@ -1,6 +1,6 @@
 //! Lowering of expressions, with one match arm for each meaning.
 
-use check::tables::{Callable, Meaning};
+use check::tables::Meaning;
 use check::types::{Ty, TyKind, Val};
 use ir::build::float_bits;
 use ir::{Op, Scalar, Value};
@@ -24,6 +24,11 @@ impl Body<'_, '_, '_> {
         self.convert(values, own, seen, span)
     }
 
+    /// The value of an expression, and the type in which its context requires it.
+    pub(crate) fn typed(&mut self, e: ExprId) -> (Vec<Value>, Ty) {
+        (self.expr(e), self.expr_ty(e))
+    }
+
     /// The value of an expression in its own type.
     pub(crate) fn expr_raw(&mut self, e: ExprId) -> Vec<Value> {
         let span = self.span_of(e);
@@ -33,28 +38,7 @@ impl Body<'_, '_, '_> {
             return self.zeros(ty);
         }
         let outer = std::mem::replace(&mut self.b.span, crate::ir_span(span));
-        let values = match &self.lw.program.tables.exprs[e].meaning {
-            Meaning::Var(_)
-            | Meaning::StaticMember(_)
-            | Meaning::This
-            | Meaning::Field { .. }
-            | Meaning::DiffField { .. }
-            | Meaning::PairField { .. }
-            | Meaning::TupleField { .. }
-            | Meaning::TupleSwizzle { .. }
-            | Meaning::Each(_)
-            | Meaning::Swizzle { .. }
-            | Meaning::MatrixSwizzle { .. }
-            | Meaning::Index { .. }
-            | Meaning::Deref(_)
-            | Meaning::Property { .. }
-            | Meaning::Subscript { .. } => {
-                let place = self.place(e);
-                self.b.span = crate::ir_span(span);
-                self.read_used(&place)
-            }
-            _ => self.value_raw(e),
-        };
+        let values = self.value_raw(e);
         let is_lost = self.lw.program.lost.contains(&e);
         let values = if is_lost { self.detach(values) } else { values };
         self.b.span = outer;
@@ -62,7 +46,7 @@ impl Body<'_, '_, '_> {
         values
     }
 
-    /// The value of an expression that is not a place.
+    /// The value of an expression with the rules of its meaning; see [`Body::expr_raw`].
     pub(crate) fn value_raw(&mut self, e: ExprId) -> Vec<Value> {
         let ty = self.raw_ty(e);
         let span = self.span_of(e);
@@ -73,15 +57,14 @@ impl Body<'_, '_, '_> {
             Meaning::AddressOf(of) => self.address_of(e, of),
             Meaning::Const(x) => self.number(x, ty),
             Meaning::Value(val) => {
-                let subst = self.subst.clone();
-                let val = self.lw.program.substitute_val(&val, &subst);
+                let val = self.lw.program.substitute_val(&val, &self.subst);
                 if let (Val::Pack(vals), TyKind::Pack(parts)) = (&val, self.lw.program.types[ty].clone()) {
-                    let known = vals.iter().map(|v| self.lw.program.val_int(v, &subst).unwrap_or(0));
+                    let known = vals.iter().map(|v| self.lw.program.val_int(v, &self.subst).unwrap_or(0));
                     let known: Vec<i64> = known.collect();
                     let each = known.into_iter().zip(parts);
                     return each.flat_map(|(n, part)| self.integer(n, part)).collect();
                 }
-                match self.lw.program.val_int(&val, &subst) {
+                match self.lw.program.val_int(&val, &self.subst) {
                     Some(n) => self.integer(n, ty),
                     None => self.unsupported(span, "a generic value that only the link step knows is", ty),
                 }
@@ -100,25 +83,19 @@ impl Body<'_, '_, '_> {
                 let n = self.lw.program.enum_case_value(case);
                 self.integer(n, ty)
             }
-            Meaning::Func { func: Callable::Func(_) | Callable::Synthesized(..), .. }
-            | Meaning::Func { .. } => self.unsupported(span, "a function as a value is", ty),
+            Meaning::Func { .. } => self.unsupported(span, "a function as a value is", ty),
             Meaning::Call { func, base, args } => self.call_expr(e, &func, base, &args),
             Meaning::Init { init, args } => {
-                let subst = self.subst.clone();
-                let init = self.lw.program.substitute_func(&init, &subst);
+                let init = self.lw.program.substitute_func(&init, &self.subst);
                 self.construct_by_init(ty, &init, &args, span)
             }
-            Meaning::Construct(parts) => self.construct(ty, &parts, span),
+            Meaning::Construct(parts) => self.construct_from(ty, &parts, span),
             Meaning::Aggregate(init) => {
                 let values = self.initializer(&init, span);
                 let from = self.initializer_ty(&init);
                 self.convert(values, from, ty, span)
             }
-            Meaning::Cast(inner) => {
-                let values = self.expr(inner);
-                let from = self.expr_ty(inner);
-                self.convert(values, from, ty, span)
-            }
+            Meaning::Cast(inner) | Meaning::Same(inner) => self.expr_as(inner, ty, span),
             Meaning::Unary(op, operand) => self.unary_expr(e, op, operand),
             Meaning::Binary(op @ (BinaryOp::And | BinaryOp::Or), a, b) => self.short_circuit(e, op, a, b),
             Meaning::Binary(..) => self.binary_expr(e),
@@ -132,15 +109,9 @@ impl Body<'_, '_, '_> {
             },
             Meaning::NoDiff(inner) => {
                 let outer = std::mem::replace(&mut self.detached, true);
-                let values = self.expr(inner);
+                let (values, from) = self.typed(inner);
                 self.detached = outer;
                 let values = self.detach(values);
-                let from = self.expr_ty(inner);
-                self.convert(values, from, ty, span)
-            }
-            Meaning::Same(inner) => {
-                let values = self.expr(inner);
-                let from = self.expr_ty(inner);
                 self.convert(values, from, ty, span)
             }
             Meaning::MakePair { primal, differential } => self.make_pair(ty, primal, differential, span),
@@ -182,7 +153,8 @@ impl Body<'_, '_, '_> {
             | Meaning::Property { .. }
             | Meaning::Subscript { .. } => {
                 let place = self.place(e);
-                self.read(&place)
+                self.b.span = crate::ir_span(span);
+                self.read_used(&place)
             }
         }
     }

@@ -13,6 +13,7 @@ use ir::{Func, Function, Inline, Prefer, Slot, Types};
 use syntax::ast::DeclKind;
 use syntax::{DeclId, Span};
 
+use crate::apply::Half;
 use crate::body::Body;
 use crate::leaves::DiffMap;
 use crate::twins::Moves;
@@ -23,33 +24,59 @@ use crate::{Lowerer, Step};
 pub(crate) enum Key {
     /// A function of the source, or a derivative operator as a function with the operator's signature.
     Callable(Callable),
-    /// `(params…, tangents…) -> (results…, tangents…)`, in terms of the user's forward derivative of the
-    /// function; zeros if there is none.
-    WitnessJvp(FuncRef, Option<FuncRef>),
-    /// `(params…, cotangents…) -> (cotangents…)`, in terms of the user's backward derivative of the function;
-    /// zeros if there is none.
-    WitnessVjp(FuncRef, Option<FuncRef>),
-    /// `(params…, tangents…) -> (results…)` of a function of pointers (see [`crate::twins`]).
-    Twin(FuncRef),
-    /// The function as called under `no_diff`: it has no derivative, so no backward derivatives in it are
-    /// run.
-    Quiet(FuncRef),
-    /// `(params…) -> (results…, params…)`: called by reverse mode in place of a function of pointers.
-    Moved(FuncRef, Moves),
-    /// `(x) -> (x.use(), x)`, and its derivatives (see [`crate::uses`]).
-    Use(FuncRef, Ty),
-    UseJvp(FuncRef, Ty),
-    UseVjp(FuncRef, Ty),
-    /// `(params…) -> (results…, context…)`, in terms of the user's `__apply`.
-    WitnessApply(FuncRef, Applied),
-    /// `(context…, cotangents…) -> (cotangents…)`, in terms of the call operator of the context.
-    WitnessPropagate(FuncRef, Applied),
+    /// A function that is made from one of the source.
+    Variant(FuncRef, Variant),
     /// A function requested by the host: the result of applying these steps in order.
     Derived(Callable, Vec<Step>),
-    /// Computes the initial value of a thread-local global.
-    GlobalInit(FuncRef),
     /// The wrapper of an entry point.
     Entry(DeclId),
+}
+
+/// What is made from a function of the source.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Variant {
+    /// `(params…, tangents…) -> (results…, tangents…)`, in terms of the user's forward derivative of the
+    /// function; zeros if there is none.
+    Jvp(Option<FuncRef>),
+    /// `(params…, cotangents…) -> (cotangents…)`, in terms of the user's backward derivative of the function;
+    /// zeros if there is none.
+    Vjp(Option<FuncRef>),
+    /// `(params…, tangents…) -> (results…)` of a function of pointers (see [`crate::twins`]).
+    Twin,
+    /// The function as called under `no_diff`: it has no derivative, so no backward derivatives in it are
+    /// run.
+    Quiet,
+    /// `(params…) -> (results…, params…)`: called by reverse mode in place of a function of pointers.
+    Moved(Moves),
+    /// `(x) -> (x.use(), x)`, and its derivatives (see [`crate::uses`]).
+    Use(Ty),
+    UseJvp(Ty),
+    UseVjp(Ty),
+    /// `(params…) -> (results…, context…)`, in terms of the user's `__apply`.
+    Apply(Applied),
+    /// `(context…, cotangents…) -> (cotangents…)`, in terms of the call operator of the context.
+    Propagate(Applied),
+    /// Computes the initial value of a thread-local global.
+    GlobalInit,
+}
+
+impl Variant {
+    /// What names of such functions end with.
+    fn name(&self) -> &'static str {
+        match self {
+            Variant::Jvp(_) => "jvp",
+            Variant::Vjp(_) => "vjp",
+            Variant::Twin => "pair",
+            Variant::Quiet => "no_diff",
+            Variant::Moved(_) => "moved",
+            Variant::Use(_) => "split",
+            Variant::UseJvp(_) => "split.jvp",
+            Variant::UseVjp(_) => "split.vjp",
+            Variant::Apply(_) => "apply",
+            Variant::Propagate(_) => "propagate",
+            Variant::GlobalInit => "init",
+        }
+    }
 }
 
 /// A parameter of a function; the receiver is one, too.
@@ -66,6 +93,11 @@ pub(crate) struct FlatParam {
 }
 
 impl FlatParam {
+    /// A parameter without a declaration and a differential.
+    pub(crate) fn new(name: &str, ty: Ty, dir: Direction) -> FlatParam {
+        FlatParam { name: name.to_owned(), decl: None, ty, dir, diff: None, in_pack: false }
+    }
+
     /// Returns true if its leaves are parameters of the IR function.
     pub(crate) fn is_input(&self) -> bool {
         self.dir != Direction::Out
@@ -97,6 +129,11 @@ pub(crate) struct Output {
 }
 
 impl FlatSig {
+    /// The signature of a function without parameters.
+    pub(crate) fn returning(ret: Ty) -> FlatSig {
+        FlatSig { params: Vec::new(), has_this: false, has_object: false, ret, ret_diff: None }
+    }
+
     /// The groups of results, in order.
     pub(crate) fn outputs(&self) -> Vec<Output> {
         let ret = Output { param: None, ty: self.ret, diff: self.ret_diff.clone() };
@@ -153,14 +190,7 @@ impl Lowerer<'_> {
         if let Some(this) = &sig.this {
             let diff = if this.differentiable { self.diff_map(types, this.ty) } else { None };
             let dir = if this.mutating { Direction::InOut } else { Direction::In };
-            params.push(FlatParam {
-                name: "this".to_owned(),
-                decl: None,
-                ty: this.ty,
-                dir,
-                diff,
-                in_pack: false,
-            });
+            params.push(FlatParam { diff, ..FlatParam::new("this", this.ty, dir) });
         }
         for (k, param) in sig.params.iter().enumerate() {
             let name = match param.decl {
@@ -184,7 +214,7 @@ impl Lowerer<'_> {
             }
         }
         let ret_diff = if sig.ret_differentiable { self.diff_map(types, sig.ret) } else { None };
-        FlatSig { params, has_this: sig.this.is_some(), has_object: false, ret: sig.ret, ret_diff }
+        FlatSig { params, has_this: sig.this.is_some(), ret_diff, ..FlatSig::returning(sig.ret) }
     }
 
     /// The slots for the leaves of a value.
@@ -221,11 +251,7 @@ impl Lowerer<'_> {
             (sig.ret, sig.ret_diff) = (ret, None);
         }
         if let Some(ty) = self.needs_object(callable) {
-            let name = "object".to_owned();
-            sig.params.insert(
-                0,
-                FlatParam { name, decl: None, ty, dir: Direction::In, diff: None, in_pack: false },
-            );
+            sig.params.insert(0, FlatParam::new("object", ty, Direction::In));
             sig.has_object = true;
         }
         self.declare(types, key, sig)
@@ -278,22 +304,10 @@ impl Lowerer<'_> {
     fn key_span(&self, key: &Key) -> Span {
         let decl = match key {
             Key::Callable(c) | Key::Derived(c, _) => c.function().map(|f| f.decl),
-            Key::WitnessJvp(f, _) | Key::WitnessVjp(f, _) => Some(f.decl),
-            Key::WitnessApply(f, _)
-            | Key::WitnessPropagate(f, _)
-            | Key::Twin(f)
-            | Key::Quiet(f)
-            | Key::Moved(f, _)
-            | Key::Use(f, _)
-            | Key::UseJvp(f, _)
-            | Key::UseVjp(f, _) => Some(f.decl),
-            Key::GlobalInit(f) => Some(f.decl),
+            Key::Variant(f, _) => Some(f.decl),
             Key::Entry(d) => Some(*d),
         };
-        match decl {
-            Some(d) => self.program.ast.decls[d].name_span,
-            None => Span { file: syntax::FileId(u32::MAX), start: 0, end: 0 },
-        }
+        decl.map_or(crate::NOWHERE, |d| self.program.ast.decls[d].name_span)
     }
 
     /// A readable name: `S.eval<float>`, `fwd_diff(f)`.
@@ -305,11 +319,7 @@ impl Lowerer<'_> {
             DeclKind::Accessor { kind, .. } => {
                 let member = decl.parent.map(|p| self.program.ast.decls[p].name);
                 let member = member.map_or("", |n| self.program.ast.name(n));
-                let kind = match kind {
-                    syntax::ast::AccessorKind::Get => "get",
-                    syntax::ast::AccessorKind::Set => "set",
-                    syntax::ast::AccessorKind::Ref => "ref",
-                };
+                let kind = kind.word();
                 if member.is_empty() { format!("__subscript.{kind}") } else { format!("{member}.{kind}") }
             }
             _ => own,
@@ -353,24 +363,14 @@ impl Lowerer<'_> {
     fn key_name(&mut self, key: &Key) -> String {
         match key {
             Key::Callable(c) => self.callable_name(c),
-            Key::WitnessJvp(f, _) => format!("{}:jvp", self.func_name(f)),
-            Key::WitnessVjp(f, _) => format!("{}:vjp", self.func_name(f)),
-            Key::WitnessApply(f, _) => format!("{}:apply", self.func_name(f)),
-            Key::WitnessPropagate(f, _) => format!("{}:propagate", self.func_name(f)),
-            Key::Twin(f) => format!("{}:pair", self.func_name(f)),
-            Key::Quiet(f) => format!("no_diff {}", self.func_name(f)),
-            Key::Use(f, _) => format!("{}:split", self.func_name(f)),
-            Key::UseJvp(f, _) => format!("{}:split.jvp", self.func_name(f)),
-            Key::UseVjp(f, _) => format!("{}:split.vjp", self.func_name(f)),
-            Key::Moved(f, _) => format!("{}:moved", self.func_name(f)),
+            Key::Variant(f, Variant::Quiet) => format!("no_diff {}", self.func_name(f)),
+            Key::Variant(f, Variant::GlobalInit) => format!("{}:init", self.program.ast.decl_name(f.decl)),
+            Key::Variant(f, variant) => format!("{}:{}", self.func_name(f), variant.name()),
             Key::Derived(c, steps) => {
                 let steps: Vec<&str> = steps.iter().map(Step::name).collect();
                 format!("{}:{}", self.callable_name(c), steps.join(":"))
             }
-            Key::GlobalInit(f) => {
-                format!("{}:init", self.program.ast.name(self.program.ast.decls[f.decl].name))
-            }
-            Key::Entry(d) => format!("{}:entry", self.program.ast.name(self.program.ast.decls[*d].name)),
+            Key::Entry(d) => format!("{}:entry", self.program.ast.decl_name(*d)),
         }
     }
 
@@ -416,28 +416,16 @@ impl Lowerer<'_> {
                 DiffOp::Fwd => crate::derivatives::build_fwd(self, types, inner, &declared),
                 DiffOp::Bwd => crate::derivatives::build_bwd(self, types, inner, &declared),
                 DiffOp::Apply | DiffOp::Linearize => {
-                    let half = (*asks, *op == DiffOp::Linearize);
-                    crate::apply::build_value_and_half(self, types, inner, half, &declared)
+                    let half = if *op == DiffOp::Apply { Half::Pullback } else { Half::Pushforward };
+                    crate::apply::build_value_and_half(self, types, inner, (*asks, half), &declared)
                 }
             },
             Key::Callable(Callable::Synthesized(..)) => {
                 self.unsupported(declared.span, "a derivative of `dzero` or `dadd` is");
                 None
             }
-            Key::WitnessJvp(f, user) => crate::witness::build_jvp(self, types, f, user.as_ref(), &declared),
-            Key::WitnessVjp(f, user) => crate::witness::build_vjp(self, types, f, user.as_ref(), &declared),
-            Key::WitnessApply(_, applied) => crate::apply::build_apply(self, types, applied, &declared),
-            Key::Twin(f) => crate::twins::build_twin(self, types, f, &declared),
-            Key::Quiet(f) => crate::calls::build_call(self, types, f, &declared),
-            Key::Use(f, _) => crate::uses::build_use(self, types, f, &declared),
-            Key::UseJvp(f, ty) => crate::uses::build_use_jvp(self, types, f, *ty, &declared),
-            Key::UseVjp(f, ty) => crate::uses::build_use_vjp(self, types, f, *ty, &declared),
-            Key::Moved(f, by) => crate::twins::build_moved(self, types, f, by, &declared),
-            Key::WitnessPropagate(f, applied) => {
-                crate::apply::build_propagate(self, types, f, applied, &declared)
-            }
+            Key::Variant(f, variant) => self.build_variant(types, f, variant, &declared),
             Key::Derived(c, steps) => crate::derivatives::build_derived(self, types, c, steps, &declared),
-            Key::GlobalInit(f) => Body::build_global_init(self, types, f, &declared),
             Key::Entry(d) => crate::entries::build(self, types, *d, &declared),
         };
         if let Some(function) = &mut function {
@@ -450,21 +438,8 @@ impl Lowerer<'_> {
                     function.inline = Inline::Always
                 }
                 Key::Callable(Callable::Func(f)) => self.set_attributes(f.decl, function),
-                Key::Callable(_)
-                | Key::WitnessJvp(..)
-                | Key::WitnessVjp(..)
-                | Key::WitnessApply(..)
-                | Key::WitnessPropagate(..)
-                | Key::Twin(_)
-                | Key::Quiet(_)
-                | Key::Use(..)
-                | Key::UseJvp(..)
-                | Key::UseVjp(..)
-                | Key::Moved(..)
-                | Key::Entry(_) => {
-                    function.inline = Inline::Always;
-                }
-                Key::Derived(..) | Key::GlobalInit(_) => {}
+                Key::Derived(..) | Key::Variant(_, Variant::GlobalInit) => {}
+                Key::Callable(_) | Key::Variant(..) | Key::Entry(_) => function.inline = Inline::Always,
             }
             self.check_results(&declared, function);
             self.module.funcs[declared.func] = std::mem::take(function);
@@ -473,11 +448,35 @@ impl Lowerer<'_> {
         }
     }
 
+    fn build_variant(
+        &mut self,
+        types: &mut Types,
+        f: &FuncRef,
+        variant: &Variant,
+        declared: &Declared,
+    ) -> Option<Function> {
+        use crate::{apply, calls, twins, uses, witness};
+        match variant {
+            Variant::Jvp(Some(user)) => witness::build_jvp(self, types, f, user, declared),
+            Variant::Jvp(None) => witness::build_zero_jvp(self, types, f, declared),
+            Variant::Vjp(Some(user)) => witness::build_vjp(self, types, f, user, declared),
+            Variant::Vjp(None) => witness::build_zero_vjp(self, types, f, declared),
+            Variant::Apply(applied) => apply::build_apply(self, types, applied, declared),
+            Variant::Propagate(applied) => apply::build_propagate(self, types, f, applied, declared),
+            Variant::Twin => twins::build_twin(self, types, f, declared),
+            Variant::Moved(by) => twins::build_moved(self, types, f, by, declared),
+            Variant::Quiet => calls::build_call(self, types, f, declared),
+            Variant::Use(_) => uses::build_use(self, types, f, declared),
+            Variant::UseJvp(ty) => uses::build_use_jvp(self, types, f, *ty, declared),
+            Variant::UseVjp(ty) => uses::build_use_vjp(self, types, f, *ty, declared),
+            Variant::GlobalInit => Body::build_global_init(self, types, f, declared),
+        }
+    }
+
     /// Checks that the results of the body have the types of the signature.
     fn check_results(&mut self, declared: &Declared, function: &Function) {
         let results = &function.regions[function.body()].results;
-        let fit = results.len() == declared.results.len()
-            && results.iter().zip(&declared.results).all(|(&v, slot)| function.ty(v) == slot.ty);
+        let fit = results.iter().map(|&v| function.ty(v)).eq(declared.results.iter().map(|slot| slot.ty));
         if !fit && self.diagnostics.is_empty() && self.program.diagnostics.is_empty() {
             self.internal(declared.span, "a body's results do not fit its signature");
         }

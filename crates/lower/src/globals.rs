@@ -10,7 +10,7 @@ use syntax::{DeclId, ExprId, Span};
 use crate::Lowerer;
 use crate::body::Body;
 use crate::entries::builtin_of;
-use crate::functions::{FlatSig, Key};
+use crate::functions::{FlatSig, Key, Variant};
 use crate::places::Place;
 
 impl Lowerer<'_> {
@@ -29,15 +29,10 @@ impl Lowerer<'_> {
         let decl = of.decl;
         let node = self.program.ast.decls[decl].clone();
         let span = node.name_span;
-        let (space, element) = match self.program.types[ty].clone() {
+        let (space, element) = match () {
             _ if node.modifiers.has(Modifiers::GROUPSHARED) => (Space::GroupShared, ty),
             _ if node.modifiers.has(Modifiers::STATIC) => (Space::Private, ty),
-            TyKind::Buffer(BufferKind::RWStructuredBuffer, element) => (Space::ReadWrite, element),
-            TyKind::Buffer(BufferKind::StructuredBuffer, element) => (Space::ReadOnly, element),
-            TyKind::Buffer(BufferKind::ConstantBuffer | BufferKind::ParameterBlock, element) => {
-                (Space::Uniform, element)
-            }
-            _ => (Space::Uniform, ty),
+            _ => self.space_of(ty),
         };
         let is_memory = matches!(space, Space::Private | Space::GroupShared);
         if is_memory && matches!(self.program.types[ty], TyKind::Buffer(..) | TyKind::Pointer(_)) {
@@ -61,17 +56,31 @@ impl Lowerer<'_> {
         let is_open = space == Space::Private && self.layout(types, ty).leaves.iter().any(|leaf| leaf.is_tag);
         let init = if space == Space::Private && (has_init || is_open) {
             self.program.body(decl);
-            let sig =
-                FlatSig { params: Vec::new(), has_this: false, has_object: false, ret: ty, ret_diff: None };
+            let sig = FlatSig::returning(ty);
             let slot = |ty| ir::Slot { ty, diff: false, linear: false, name: None };
             let results = self.mem.leaves(types, mem).into_iter().map(slot).collect();
-            Some(self.declare_flat(Key::GlobalInit(of.clone()), sig, Vec::new(), results).func)
+            Some(
+                self.declare_flat(Key::Variant(of.clone(), Variant::GlobalInit), sig, Vec::new(), results)
+                    .func,
+            )
         } else {
             None
         };
         let name = self.program.ast.name(node.name).to_owned();
         let span = crate::ir_span(span);
         Some(self.module.globals.push(GlobalData { name, space, ty: mem, init, span }))
+    }
+
+    /// The address space of what the host binds to a global of this type, and the type of its elements.
+    pub(crate) fn space_of(&self, ty: Ty) -> (Space, Ty) {
+        match self.program.types[ty] {
+            TyKind::Buffer(BufferKind::RWStructuredBuffer, element) => (Space::ReadWrite, element),
+            TyKind::Buffer(BufferKind::StructuredBuffer, element) => (Space::ReadOnly, element),
+            TyKind::Buffer(BufferKind::ConstantBuffer | BufferKind::ParameterBlock, element) => {
+                (Space::Uniform, element)
+            }
+            _ => (Space::Uniform, ty),
+        }
     }
 
     /// Finds a type within a type that cannot be kept in memory.
@@ -139,8 +148,7 @@ impl Body<'_, '_, '_> {
     /// The place of a static member of a generic type, or of one that an interface requires.
     pub(crate) fn static_member_place(&mut self, e: ExprId, member: &FuncRef, ty: Ty) -> Place {
         let span = self.span_of(e);
-        let subst = self.subst.clone();
-        let member = self.lw.program.substitute_func(member, &subst);
+        let member = self.lw.program.substitute_func(member, &self.subst);
         let member = match self.lw.program.resolve_requirement(&member) {
             Resolved::Func(member) if !member.self_ty.is_some_and(|t| self.lw.program.is_existential(t)) => {
                 member
@@ -166,11 +174,9 @@ impl Body<'_, '_, '_> {
             let values = self.zeros(ty);
             return Place::value(ty, values);
         };
-        let data = &self.lw.module.globals[global];
-        let (space, mem) = (data.space, data.ty);
-        let handle_ty = self.b.types.buffer(mem);
+        let space = self.lw.module.globals[global].space;
         self.b.span = crate::ir_span(span);
-        let handle = self.b.emit_typed(Op::GlobalRef(global), &[], handle_ty);
+        let handle = self.global_handle(global);
         let is_handle = matches!(space, Space::ReadWrite | Space::ReadOnly)
             || matches!(
                 self.lw.program.types[declared],
@@ -179,8 +185,13 @@ impl Body<'_, '_, '_> {
         if is_handle {
             return Place::value(ty, vec![handle]);
         }
-        let zero = self.b.u32(0);
-        Place::memory(declared, handle, zero)
+        self.content_place(declared, handle)
+    }
+
+    /// The handle of a global.
+    pub(crate) fn global_handle(&mut self, global: Global) -> Value {
+        let ty = self.b.types.buffer(self.lw.module.globals[global].ty);
+        self.b.emit_typed(Op::GlobalRef(global), &[], ty)
     }
 
     /// The value of a `static const`.

@@ -14,7 +14,7 @@ use syntax::{DeclId, ExprId, Span};
 use crate::Lowerer;
 use crate::body::Body;
 use crate::functions::Declared;
-use crate::leaves::{rows, scalar_in};
+use crate::leaves::scalar_in;
 use crate::places::{Memory, Place, PlaceKind};
 
 impl Lowerer<'_> {
@@ -73,9 +73,7 @@ pub(crate) fn build(
     declared: &Declared,
 ) -> Option<Function> {
     let name = lw.intrinsic_name(f.decl)?;
-    let mut body = Body::new(lw, types, check::Subst::default(), declared.sig.ret);
-    body.b.span = crate::ir_span(declared.span);
-    let params = body.bind_params(declared);
+    let (mut body, params) = Body::with_params(lw, types, declared);
     let ret = declared.sig.ret;
     match body.operation(&name, &params, ret) {
         Some(values) => body.finish(values, declared),
@@ -158,9 +156,8 @@ impl Body<'_, '_, '_> {
 
     /// Checks a condition for the current generic arguments.
     fn static_assert(&mut self, cond: syntax::ExprId) {
-        let subst = self.subst.clone();
-        let known =
-            self.known_condition(cond).or_else(|| Some(self.lw.program.const_int(cond, &subst)? != 0));
+        let known = self.known_condition(cond);
+        let known = known.or_else(|| Some(self.lw.program.const_int(cond, &self.subst)? != 0));
         let (code, message) = match known {
             Some(true) => return,
             Some(false) => ("E41400", "this static assertion does not hold"),
@@ -363,20 +360,15 @@ impl Body<'_, '_, '_> {
         let scalar = scalar_in(self.b.types, to);
         let own = self.b.func.ty(value);
         let n = self.b.types.lanes(own);
-        let mut lanes: SmallVec<[Value; 4]> = SmallVec::new();
-        for k in 0..self.b.types.lanes(to).unwrap_or(1) {
+        let lane = |body: &mut Self, k: u32| {
             let lane = match n {
                 None if k == 0 => value,
-                Some(n) if k < n => self.b.emit(Op::Extract(k), &[value]),
-                _ => self.b.constant(scalar, if k == 3 { ir::build::float_bits(scalar, 1.0) } else { 0 }),
+                Some(n) if k < n => body.b.emit(Op::Extract(k), &[value]),
+                _ => body.b.constant(scalar, if k == 3 { ir::build::float_bits(scalar, 1.0) } else { 0 }),
             };
-            lanes.push(self.convert_leaf(lane, Type::from(scalar)));
-        }
-        Some(if self.b.types.lanes(to).is_none() {
-            lanes[0]
-        } else {
-            self.b.emit_typed(Op::Construct, &lanes, to)
-        })
+            body.convert_leaf(lane, Type::from(scalar))
+        };
+        Some(if self.b.types.lanes(to).is_none() { lane(self, 0) } else { self.construct(to, lane) })
     }
 
     /// Gathers the leaves of all lanes' values, and the mask of the active lanes.
@@ -431,23 +423,6 @@ impl Body<'_, '_, '_> {
     /// Emits `cond ? a : b` for each component of vectors or matrices.
     pub(crate) fn select_rows(&mut self, cond: Value, a: Value, b: Value) -> Value {
         self.each_row(&[cond, a, b], &mut |body, v| body.b.emit(Op::Select, v))
-    }
-
-    /// Applies `f` to scalars or vectors, or to the rows of matrices.
-    fn each_row(&mut self, operands: &[Value], f: &mut dyn FnMut(&mut Self, &[Value]) -> Value) -> Value {
-        let own = self.b.func.ty(operands[0]);
-        let Some((_, n)) = rows(self.b.types, own) else { return f(self, operands) };
-        let mut parts: SmallVec<[Value; 4]> = SmallVec::new();
-        for k in 0..n {
-            let mut inner: SmallVec<[Value; 4]> = SmallVec::new();
-            for &operand in operands {
-                inner.push(self.b.emit(Op::Extract(k), &[operand]));
-            }
-            parts.push(self.each_row(&inner, f));
-        }
-        let row = self.b.func.ty(parts[0]);
-        let ty = self.b.types.array(row, n);
-        self.b.emit_typed(Op::Construct, &parts, ty)
     }
 
     // ---- atomics
@@ -506,19 +481,11 @@ impl Body<'_, '_, '_> {
         }
         let out = out.map(|e| self.place(e));
         self.b.span = crate::ir_span(span);
-        let old = match &place.kind {
-            PlaceKind::Memory(memory) => self.atomic_memory(op, memory, &operands, place.ty),
-            PlaceKind::Slots { .. }
-            | PlaceKind::Part { .. }
-            | PlaceKind::Value(_)
-            | PlaceKind::Group(_)
-            | PlaceKind::Accessor(_) => {
-                return self.unsupported(span, "an atomic operation on what is not memory is", ty);
-            }
+        let PlaceKind::Memory(memory) = &place.kind else {
+            return self.unsupported(span, "an atomic operation on what is not memory is", ty);
         };
-        if let PlaceKind::Memory(memory) = &place.kind {
-            self.step_together(memory);
-        }
+        let old = self.atomic_memory(op, memory, &operands, place.ty);
+        self.step_together(memory);
         let Some(mut old) = old else { return Vec::new() };
         if gives_new {
             let again = match op {
@@ -550,18 +517,14 @@ impl Body<'_, '_, '_> {
     fn atomic_memory(&mut self, op: AtomicOp, memory: &Memory, operands: &[Value], ty: Ty) -> Option<Value> {
         let layout = self.layout(ty);
         let leaf = layout.leaves.first()?.ty;
-        if let TypeData::Vector(s, n) = self.b.types[leaf] {
+        if let TypeData::Vector(s, _) = self.b.types[leaf] {
             // Each lane is updated atomically by itself.
-            let mut lanes: SmallVec<[Value; 4]> = SmallVec::new();
-            for k in 0..n {
-                let inner = self.lane_in_memory(memory, k);
+            return Some(self.construct(leaf, |body, k| {
+                let inner = body.lane_in_memory(memory, k);
                 let mut args = inner.operands();
-                for &operand in operands {
-                    args.push(self.b.emit(Op::Extract(k), &[operand]));
-                }
-                lanes.push(self.b.emit_typed(Op::Atomic(inner.ir_path(), op), &args, Type::from(s)));
-            }
-            return Some(self.b.emit_typed(Op::Construct, &lanes, leaf));
+                args.extend(operands.iter().map(|&operand| body.b.emit(Op::Extract(k), &[operand])));
+                body.b.emit_typed(Op::Atomic(inner.ir_path(), op), &args, Type::from(s))
+            }));
         }
         let mut args = memory.operands();
         args.extend_from_slice(operands);

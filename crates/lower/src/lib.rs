@@ -21,6 +21,7 @@ mod exceptions;
 mod existential;
 mod exits;
 mod expressions;
+mod flat;
 mod functions;
 mod globals;
 mod intrinsics;
@@ -425,6 +426,9 @@ impl Lowerer<'_> {
         )
     }
 }
+
+/// The location of what is not in the source.
+pub(crate) const NOWHERE: Span = Span { file: syntax::FileId(u32::MAX), start: 0, end: 0 };
 
 /// The source span of an IR span.
 pub(crate) fn source_span(span: ir::Span) -> Span {

@@ -161,53 +161,33 @@ impl Body<'_, '_, '_> {
     fn scan_target(&mut self, target: ExprId, scan: &mut Scan) {
         let mut element = false;
         let mut e = target;
-        loop {
-            let info = &self.lw.program.tables.exprs[e];
-            let next = match &info.meaning {
-                Meaning::Var(decl) => {
-                    let name = Name::Decl(*decl);
-                    scan.assigned.insert(name);
-                    if element {
-                        scan.elements.insert(name);
-                    }
-                    return;
+        let name = loop {
+            e = match &self.lw.program.tables.exprs[e].meaning {
+                Meaning::Var(decl) => break Name::Decl(*decl),
+                Meaning::This | Meaning::Field { base: None, .. } | Meaning::Property { base: None, .. } => {
+                    break Name::This;
                 }
-                Meaning::This => None,
-                Meaning::Field { base, .. } | Meaning::Property { base, .. } => *base,
-                Meaning::DiffField { base, .. }
-                | Meaning::PairField { base, .. }
-                | Meaning::TupleField { base, .. }
-                | Meaning::Swizzle { base, .. }
-                | Meaning::MatrixSwizzle { base, .. }
-                | Meaning::Subscript { base, .. } => Some(*base),
                 Meaning::Index { base, .. } => {
                     let base = *base;
-                    let ty = self.lw.program.tables.exprs[base].ty;
-                    let ty = self.ty(ty);
+                    let ty = self.raw_ty(base);
                     element |= matches!(self.lw.program.types[ty], TyKind::Array(..));
-                    Some(base)
+                    base
                 }
-                Meaning::Same(inner)
-                | Meaning::NoDiff(inner)
-                | Meaning::Each(inner)
-                | Meaning::Expand { inner, .. }
-                | Meaning::TupleSwizzle { base: inner, .. } => Some(*inner),
-                Meaning::Assign { target, .. } | Meaning::IncDec(target) => Some(*target),
-                _ => {
-                    scan.effects = true;
-                    return;
+                Meaning::NoDiff(inner) | Meaning::Assign { target: inner, .. } | Meaning::IncDec(inner) => {
+                    *inner
                 }
-            };
-            match next {
-                Some(next) => e = next,
-                None => {
-                    scan.assigned.insert(Name::This);
-                    if element {
-                        scan.elements.insert(Name::This);
+                meaning => match meaning.base() {
+                    Some(base) => base,
+                    None => {
+                        scan.effects = true;
+                        return;
                     }
-                    return;
-                }
-            }
+                },
+            };
+        };
+        scan.assigned.insert(name);
+        if element {
+            scan.elements.insert(name);
         }
     }
 }

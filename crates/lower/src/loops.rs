@@ -7,7 +7,7 @@
 
 use check::tables::Meaning;
 use check::types::TyKind;
-use ir::{LoopInfo, Op, Scalar, Value};
+use ir::{LoopInfo, Op, Region, Scalar, Value};
 use syntax::ast::{BinaryOp, DeclKind, ExprKind, Modifiers, StmtKind};
 use syntax::{DeclId, ExprId, StmtId};
 
@@ -34,6 +34,18 @@ enum Start {
     Present(Option<StmtId>),
 }
 
+/// A loop whose body is being lowered.
+struct OpenLoop {
+    region: Region,
+    counter: Option<Value>,
+    /// The slots that it carries, and their values before it.
+    carried: Vec<usize>,
+    inits: Vec<Value>,
+    before: Vec<Slot>,
+    /// The number of slots outside of the loop.
+    outer: usize,
+}
+
 impl Body<'_, '_, '_> {
     /// Returns true if an expression is the literal `true`.
     pub(crate) fn is_true(&self, e: ExprId) -> bool {
@@ -52,15 +64,13 @@ impl Body<'_, '_, '_> {
             match self.lw.program.ast.name(attribute.name) {
                 "MaxIters" => {
                     if let Some(&n) = attribute.args.first() {
-                        let subst = self.subst.clone();
-                        let n = self.lw.program.const_int(n, &subst);
+                        let n = self.lw.program.const_int(n, &self.subst);
                         info.max_iters = n.and_then(|n| u32::try_from(n).ok());
                     }
                 }
                 "ForceUnroll" => info.unroll = true,
                 "Checkpoint" => {
-                    let subst = self.subst.clone();
-                    let n = attribute.args.first().and_then(|&n| self.lw.program.const_int(n, &subst));
+                    let n = attribute.args.first().and_then(|&n| self.lw.program.const_int(n, &self.subst));
                     info.checkpoint = Some(n.and_then(|n| u32::try_from(n).ok()).unwrap_or(0));
                 }
                 _ => {}
@@ -78,14 +88,14 @@ impl Body<'_, '_, '_> {
             }
         }
         if flow.returns {
-            slots.push(self.exits.returned);
+            slots.push(self.exits.returned.slot);
             if let Some(ret) = self.exits.ret {
                 slots.extend(ret.start..ret.start + ret.len);
             }
         }
         for (level, label) in self.exits.labels.iter().enumerate() {
             if flow.labels >> level & 1 != 0 {
-                slots.push(label.flag);
+                slots.push(label.flag.slot);
                 slots.extend(label.slots.clone());
             }
         }
@@ -93,6 +103,40 @@ impl Body<'_, '_, '_> {
         slots.sort_unstable();
         slots.dedup();
         slots
+    }
+
+    /// Opens the region of a loop, whose parameters are a counter, if it has one, and the carried slots.
+    fn open_loop(&mut self, carried: Vec<usize>, outer: usize, counter: Option<ir::Type>) -> OpenLoop {
+        let inits: Vec<Value> = carried.iter().map(|&s| self.read_slot(s)).collect();
+        let before = self.env.clone();
+        let region = self.b.open();
+        let counter = counter.map(|ty| self.b.region_param(ty, false));
+        for (&slot, &value) in carried.iter().zip(&inits) {
+            let param = self.b.region_param(self.b.func.ty(value), false);
+            self.keep_name(value, param);
+            self.env[slot] = Slot::Value(param);
+        }
+        OpenLoop { region, counter, carried, inits, before, outer }
+    }
+
+    /// Closes the region of a loop and emits the loop. `args` and `results` come before those of the carried
+    /// slots.
+    fn close_loop(&mut self, stmt: StmtId, open: OpenLoop, op: Op, args: &[Value], results: &[Value]) {
+        let OpenLoop { region, carried, inits, before, outer, .. } = open;
+        let carried_results = carried.iter().map(|&s| match self.env[s] {
+            Slot::Value(v) | Slot::Cell(v) => v,
+        });
+        let results = results.iter().copied().chain(carried_results).collect();
+        self.b.close(results);
+        self.env.truncate(before.len());
+        self.check_carried(&before[..outer], &carried, stmt);
+        self.b.span = crate::ir_span(self.lw.program.ast.stmts[stmt].span);
+        let values = self.b.nest(op, &[args, &inits].concat(), &[region]);
+        self.env = before;
+        for ((&slot, value), old) in carried.iter().zip(values).zip(inits) {
+            self.keep_name(old, value);
+            self.env[slot] = Slot::Value(value);
+        }
     }
 
     /// Checks that only the carried slots have changed.
@@ -141,26 +185,13 @@ impl Body<'_, '_, '_> {
         self.scan_stmt(body, &mut scan);
 
         let outer = self.env.len();
-        let broke = self.new_flag(false);
-        let continued = self.new_flag(false);
-        let again = self.new_flag(false);
-        let target = Target { is_loop: true, broke, continued, observe_break: 1, observe_continue: 0 };
-        self.exits.targets.push(target);
+        let (broke, continued) = (self.new_flag(1), self.new_flag(0));
+        let again = self.new_flag(0).slot;
+        self.exits.targets.push(Target { is_loop: true, broke, continued });
         let observed = Flow { returns: true, labels: flow.labels, ..Flow::default() };
         self.observe(observed, 1);
 
-        let carried = self.carried(&scan, flow);
-        let inits: Vec<Value> = carried.iter().map(|&s| self.read_slot(s)).collect();
-        let before = self.env.clone();
-        let span = crate::ir_span(self.lw.program.ast.stmts[stmt].span);
-        let region = self.b.open();
-        for &slot in &carried {
-            let value = self.read_slot(slot);
-            let ty = self.b.func.ty(value);
-            let param = self.b.region_param(ty, false);
-            self.keep_name(value, param);
-            self.env[slot] = Slot::Value(param);
-        }
+        let open = self.open_loop(self.carried(&scan, flow), outer, None);
         if test_last {
             self.list(&[body]);
             let left = self.left(Flow { continues: false, ..flow });
@@ -189,21 +220,8 @@ impl Body<'_, '_, '_> {
                 None => run(self),
             }
         }
-        let mut results = vec![self.read_slot(again)];
-        results.extend(carried.iter().map(|&s| match self.env[s] {
-            Slot::Value(v) | Slot::Cell(v) => v,
-        }));
-        self.b.close(results);
-        self.env.truncate(before.len());
-        self.check_carried(&before[..outer], &carried, stmt);
-        self.b.span = span;
-        let values = self.b.nest(Op::Loop(info), &inits, &[region]);
-        self.env = before;
-        for (&slot, value) in carried.iter().zip(values) {
-            let old = self.read_slot(slot);
-            self.keep_name(old, value);
-            self.env[slot] = Slot::Value(value);
-        }
+        let again = self.read_slot(again);
+        self.close_loop(stmt, open, Op::Loop(info), &[], &[again]);
         self.observe(observed, -1);
         self.exits.targets.pop();
     }
@@ -329,7 +347,6 @@ impl Body<'_, '_, '_> {
             }
             Meaning::Assign { op, target, value } => {
                 let var = self.variable(target)?;
-                let subst = self.subst.clone();
                 let (op, amount) = match op {
                     Some(op) => (op, value),
                     None => match self.lw.program.tables.exprs[self.plain(value)].meaning {
@@ -339,7 +356,7 @@ impl Body<'_, '_, '_> {
                 };
                 let ty = self.raw_ty(amount);
                 self.lw.scalar_of(ty).filter(|s| s.is_int())?;
-                let amount = self.lw.program.const_int(amount, &subst)?;
+                let amount = self.lw.program.const_int(amount, &self.subst)?;
                 let amount = match op {
                     BinaryOp::Add => amount,
                     BinaryOp::Sub => amount.checked_neg()?,
@@ -417,45 +434,17 @@ impl Body<'_, '_, '_> {
         let mut scan = Scan::default();
         self.scan_stmt(body, &mut scan);
         let outer = self.env.len();
-        let continued = self.new_flag(false);
-        let broke = self.new_flag(false);
-        let target = Target { is_loop: true, broke, continued, observe_break: 0, observe_continue: 0 };
-        self.exits.targets.push(target);
-        let carried = self.carried(&scan, flow);
-        let mut args = vec![trips];
-        args.extend(carried.iter().map(|&s| self.read_slot(s)));
-        let before = self.env.clone();
-        let span = crate::ir_span(self.lw.program.ast.stmts[stmt].span);
-        let region = self.b.open();
-        let counter = self.b.region_param(ty, false);
-        for &slot in &carried {
-            let value = self.read_slot(slot);
-            let ty = self.b.func.ty(value);
-            let param = self.b.region_param(ty, false);
-            self.keep_name(value, param);
-            self.env[slot] = Slot::Value(param);
-        }
+        let (continued, broke) = (self.new_flag(0), self.new_flag(0));
+        self.exits.targets.push(Target { is_loop: true, broke, continued });
+        let open = self.open_loop(self.carried(&scan, flow), outer, Some(ty));
+        let Some(counter) = open.counter else { return };
         let value = self.after(counted, scalar, start, counter, own_ty);
         let name = self.lw.program.ast.name(self.lw.program.ast.decls[counted.var].name).to_owned();
         self.b.name(value, &name);
         self.env[var.start] = Slot::Value(value);
         self.list(&[body]);
-        let results = carried.iter().map(|&s| match self.env[s] {
-            Slot::Value(v) | Slot::Cell(v) => v,
-        });
-        let results = results.collect();
-        self.b.close(results);
-        self.env.truncate(before.len());
-        self.env[var.start] = before[var.start];
-        self.check_carried(&before[..outer], &carried, stmt);
-        self.b.span = span;
-        let values = self.b.nest(Op::For(info), &args, &[region]);
-        self.env = before;
-        for (&slot, value) in carried.iter().zip(values) {
-            let old = self.read_slot(slot);
-            self.keep_name(old, value);
-            self.env[slot] = Slot::Value(value);
-        }
+        self.env[var.start] = open.before[var.start];
+        self.close_loop(stmt, open, Op::For(info), &[trips], &[]);
         if matches!(counted.start, Start::Present(_)) {
             let last = self.after(counted, scalar, start, trips, own_ty);
             self.env[var.start] = Slot::Value(last);

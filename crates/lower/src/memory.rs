@@ -73,20 +73,12 @@ impl Body<'_, '_, '_> {
     /// A matrix with rows and columns exchanged, as a value of type `to`.
     fn transposed(&mut self, matrix: Value, to: Type) -> Value {
         let vector = self.b.types.element(to).unwrap_or(to);
-        let lanes = |body: &Self, ty: Type| body.b.types.lanes(ty).unwrap_or(1);
-        let from = self.b.func.ty(matrix);
-        let rows = self.b.types.element(from).map_or(1, |row| lanes(self, row));
-        let n = lanes(self, vector);
-        let mut parts: SmallVec<[Value; 4]> = SmallVec::new();
-        for k in 0..rows {
-            let mut row: SmallVec<[Value; 4]> = SmallVec::new();
-            for j in 0..n {
-                let column = self.b.emit(Op::Extract(j), &[matrix]);
-                row.push(self.b.emit(Op::Extract(k), &[column]));
-            }
-            parts.push(self.b.emit_typed(Op::Construct, &row, vector));
-        }
-        self.b.emit_typed(Op::Construct, &parts, to)
+        self.construct(to, |body, k| {
+            body.construct(vector, |body, j| {
+                let column = body.b.emit(Op::Extract(j), &[matrix]);
+                body.b.emit(Op::Extract(k), &[column])
+            })
+        })
     }
 
     /// The IR type of a matrix as an array of its columns.
@@ -131,17 +123,11 @@ impl Body<'_, '_, '_> {
             let value = self.b.emit_typed(Op::BufferLoad(memory.ir_path()), &memory.operands(), columns);
             return vec![self.transposed(value, layout.leaves[0].ty)];
         }
-        if let (Some(_), Some((s, n))) = (memory.row, self.lw.vector_of(ty)) {
-            let mut lanes: SmallVec<[Value; 4]> = SmallVec::new();
-            for k in 0..n {
-                let lane = self.lane_in_memory(memory, k);
-                lanes.push(self.b.emit_typed(
-                    Op::BufferLoad(lane.ir_path()),
-                    &lane.operands(),
-                    Type::from(s),
-                ));
-            }
-            return vec![self.b.emit_typed(Op::Construct, &lanes, layout.leaves[0].ty)];
+        if let (Some(_), Some((s, _))) = (memory.row, self.lw.vector_of(ty)) {
+            return vec![self.construct(layout.leaves[0].ty, |body, k| {
+                let lane = body.lane_in_memory(memory, k);
+                body.b.emit_typed(Op::BufferLoad(lane.ir_path()), &lane.operands(), Type::from(s))
+            })];
         }
         if self.is_memory_leaf(memory, ty) {
             let value =
@@ -150,15 +136,9 @@ impl Body<'_, '_, '_> {
         }
         if let Some((element, n)) = self.lw.array_of(ty) {
             if n <= UNROLLED {
-                let mut columns: Vec<SmallVec<[Value; 4]>> = vec![SmallVec::new(); layout.leaves.len()];
-                for k in 0..n {
-                    let values = self.read_memory(&memory.step(Step::Static(k)), element);
-                    for (column, value) in columns.iter_mut().zip(values) {
-                        column.push(value);
-                    }
-                }
-                let columns = columns.iter().zip(&layout.leaves);
-                return columns.map(|(c, leaf)| self.b.emit_typed(Op::Construct, c, leaf.ty)).collect();
+                let read = |k| self.read_memory(&memory.step(Step::Static(k)), element);
+                let elements = (0..n).map(read).collect();
+                return self.array_of_elements(ty, element, elements);
             }
             let mut cells = Vec::new();
             for leaf in &layout.leaves {
@@ -197,17 +177,13 @@ impl Body<'_, '_, '_> {
             && memory.row.is_none()
             && let Some(columns) = self.in_columns(ty, values)
         {
-            let mut args = memory.operands();
-            args.push(columns);
-            self.b.effect(Op::BufferStore(memory.ir_path()), &args);
-            return;
+            return self.store(memory, columns);
         }
         if let (Some(_), Some((_, n))) = (memory.row, self.lw.vector_of(ty)) {
             for k in 0..n {
                 let lane = self.lane_in_memory(memory, k);
-                let mut args = lane.operands();
-                args.push(self.b.emit(Op::Extract(k), &[values[0]]));
-                self.b.effect(Op::BufferStore(lane.ir_path()), &args);
+                let value = self.b.emit(Op::Extract(k), &[values[0]]);
+                self.store(&lane, value);
             }
             return;
         }
@@ -216,16 +192,12 @@ impl Body<'_, '_, '_> {
                 let span = self.source_span();
                 return self.lw.unsupported(span, "to store a pointer or a buffer in memory is");
             }
-            let mut args = memory.operands();
-            args.push(values[0]);
-            self.b.effect(Op::BufferStore(memory.ir_path()), &args);
-            return;
+            return self.store(memory, values[0]);
         }
         if let Some((element, n)) = self.lw.array_of(ty) {
             if n <= UNROLLED {
                 for k in 0..n {
-                    let parts: Vec<Value> =
-                        values.iter().map(|&v| self.b.emit(Op::Extract(k), &[v])).collect();
+                    let parts = self.elements_at(values, k);
                     self.write_memory(&memory.step(Step::Static(k)), element, &parts);
                 }
                 return;
@@ -241,6 +213,13 @@ impl Body<'_, '_, '_> {
             let field = memory.step(Step::Static(k as u32));
             self.write_memory(&field, part.ty, values);
         }
+    }
+
+    /// Stores a leaf.
+    pub(crate) fn store(&mut self, memory: &Memory, value: Value) {
+        let mut args = memory.operands();
+        args.push(value);
+        self.b.effect(Op::BufferStore(memory.ir_path()), &args);
     }
 
     /// The shadow of a pointer-like value outside of derivatives.

@@ -27,16 +27,14 @@ impl Body<'_, '_, '_> {
                 _ => break,
             }
         }
-        let mut values = self.expr(left);
-        let mut from = self.expr_ty(left);
+        let (mut values, mut from) = self.typed(left);
         while let Some(node) = chain.pop() {
             let Meaning::Binary(op, a, b) = self.lw.program.tables.exprs[node].meaning else { break };
             // `values` is `a`, already converted.
             debug_assert_eq!(self.expr_ty(a), from);
-            let right = self.expr(b);
-            let right_ty = self.expr_ty(b);
+            let right = self.typed(b);
             self.b.span = crate::ir_span(self.span_of(node));
-            values = self.binary(node, op, (values, from), (right, right_ty));
+            values = self.binary(node, op, (values, from), right);
             let (own, seen) = (self.raw_ty(node), self.expr_ty(node));
             from = own;
             if !chain.is_empty() {
@@ -65,15 +63,15 @@ impl Body<'_, '_, '_> {
             return vec![if op == BinaryOp::Ne { present } else { self.b.emit(Op::Not, &[present]) }];
         }
         if !self.is_builtin(a_ty) {
-            let result = self.raw_ty(node);
-            let span = self.span_of(node);
-            return match self.lw.program.operator_of(op, a_ty) {
-                Some(func) => self.call_operator(&func, vec![(a, a_ty), (b, b_ty)], span, result),
-                None => {
-                    let name = self.lw.program.type_name(a_ty);
-                    self.unsupported(span, format_args!("`{}` on `{name}` is", op.text()), result)
-                }
-            };
+            let (result, span) = (self.raw_ty(node), self.span_of(node));
+            let func = self.lw.program.operator_of(op, a_ty);
+            return self.call_operator(
+                func,
+                format_args!("`{}`", op.text()),
+                vec![(a, a_ty), (b, b_ty)],
+                span,
+                result,
+            );
         }
         let (Some(&a), Some(&b)) = (a.first(), b.first()) else { return Vec::new() };
         vec![self.binary_leaf(op, a, b)]
@@ -124,15 +122,21 @@ impl Body<'_, '_, '_> {
         )
     }
 
-    /// Calls a user-defined operator.
-    pub(crate) fn call_operator(
+    /// Calls a user-defined operator; `name` is for messages.
+    fn call_operator(
         &mut self,
-        func: &FuncRef,
+        func: Option<FuncRef>,
+        name: impl std::fmt::Display,
         operands: Vec<(Vec<Value>, Ty)>,
         span: syntax::Span,
         result: Ty,
     ) -> Vec<Value> {
-        let func = self.lw.program.substitute_func(func, &self.subst);
+        let Some(func) = func else {
+            let ty = operands.first().map_or(Ty::ERROR, |o| o.1);
+            let ty = self.lw.program.type_name(ty);
+            return self.unsupported(span, format_args!("{name} on `{ty}` is"), result);
+        };
+        let func = self.lw.program.substitute_func(&func, &self.subst);
         match self.lw.canonical(Callable::Func(func)) {
             Ok(callable) => self.call_values(&callable, operands, span),
             Err(name) => self.internal(span, format_args!("`{name}` is not resolved"), result),
@@ -141,27 +145,11 @@ impl Body<'_, '_, '_> {
 
     /// Emits a binary operator on two leaves.
     pub(crate) fn binary_leaf(&mut self, op: BinaryOp, a: Value, b: Value) -> Value {
-        let ty = self.b.func.ty(a);
         let is_pointer =
             |body: &Self, v: Value| matches!(body.b.types[body.b.func.ty(v)], TypeData::Buffer(_));
         if is_pointer(self, a) || is_pointer(self, b) {
             return self.pointer_arithmetic(op, a, b);
         }
-        if let Some((row, n)) = rows(self.b.types, ty) {
-            let mut parts: SmallVec<[Value; 4]> = SmallVec::new();
-            for k in 0..n {
-                let x = self.b.emit(Op::Extract(k), &[a]);
-                let y = match rows(self.b.types, self.b.func.ty(b)) {
-                    Some(_) => self.b.emit(Op::Extract(k), &[b]),
-                    None => b,
-                };
-                parts.push(self.binary_leaf(op, x, y));
-            }
-            let row = parts.first().map_or(row, |&p| self.b.func.ty(p));
-            let ty = self.b.types.array(row, n);
-            return self.b.emit_typed(Op::Construct, &parts, ty);
-        }
-        let b = self.same_shape(b, ty);
         let ir = match op {
             BinaryOp::Add => Op::Add,
             BinaryOp::Sub => Op::Sub,
@@ -181,10 +169,13 @@ impl Body<'_, '_, '_> {
             BinaryOp::Ge => Op::Ge,
             BinaryOp::Comma => return b,
         };
-        if matches!(op, BinaryOp::Shl | BinaryOp::Shr) {
-            return self.shift(ir, a, b);
-        }
-        self.b.emit(ir, &[a, b])
+        self.each_row(&[a, b], &mut |body, v| {
+            let b = body.convert_leaf(v[1], body.b.func.ty(v[0]));
+            match ir {
+                Op::Shl | Op::Shr => body.shift(ir.clone(), v[0], b),
+                _ => body.b.emit(ir.clone(), &[v[0], b]),
+            }
+        })
     }
 
     /// Emits a shift. Integers of 8 and 16 bits are shifted as `int`, as in C; a constant amount that is not
@@ -215,24 +206,12 @@ impl Body<'_, '_, '_> {
         self.convert_leaf(shifted, ty)
     }
 
-    /// Converts the right operand to the left operand's type.
-    fn same_shape(&mut self, value: Value, ty: ir::Type) -> Value {
-        if self.b.func.ty(value) == ty { value } else { self.convert_leaf(value, ty) }
-    }
-
     pub(crate) fn unary_expr(&mut self, e: ExprId, op: UnaryOp, operand: ExprId) -> Vec<Value> {
-        let values = self.expr(operand);
-        let ty = self.expr_ty(operand);
+        let (values, ty) = self.typed(operand);
         if !self.is_builtin(ty) {
-            let result = self.raw_ty(e);
-            let span = self.span_of(e);
-            return match self.lw.program.unary_operator_of(op, ty) {
-                Some(func) => self.call_operator(&func, vec![(values, ty)], span, result),
-                None => {
-                    let name = self.lw.program.type_name(ty);
-                    self.unsupported(span, format_args!("this operator on `{name}` is"), result)
-                }
-            };
+            let (result, span) = (self.raw_ty(e), self.span_of(e));
+            let func = self.lw.program.unary_operator_of(op, ty);
+            return self.call_operator(func, "this operator", vec![(values, ty)], span, result);
         }
         let Some(&value) = values.first() else { return Vec::new() };
         let ir = match op {
@@ -258,20 +237,34 @@ impl Body<'_, '_, '_> {
 
     /// Applies `f` to a scalar or vector, or to each row of a matrix.
     pub(crate) fn map_leaf(&mut self, value: Value, mut f: impl FnMut(&mut Self, Value) -> Value) -> Value {
-        let ty = self.b.func.ty(value);
-        match rows(self.b.types, ty) {
-            Some((_, n)) => {
-                let mut parts: SmallVec<[Value; 4]> = SmallVec::new();
-                for k in 0..n {
-                    let row = self.b.emit(Op::Extract(k), &[value]);
-                    parts.push(f(self, row));
-                }
-                let row = parts.first().map_or(ty, |&p| self.b.func.ty(p));
-                let ty = self.b.types.array(row, n);
-                self.b.emit_typed(Op::Construct, &parts, ty)
-            }
-            None => f(self, value),
+        self.each_row(&[value], &mut |body, v| f(body, v[0]))
+    }
+
+    /// Applies `f` to scalars or vectors, or to the rows of matrices. An operand that is no matrix goes with
+    /// each row of the first one.
+    pub(crate) fn each_row(
+        &mut self,
+        operands: &[Value],
+        f: &mut dyn FnMut(&mut Self, &[Value]) -> Value,
+    ) -> Value {
+        let Some((_, n)) = rows(self.b.types, self.b.func.ty(operands[0])) else { return f(self, operands) };
+        let mut parts: SmallVec<[Value; 4]> = SmallVec::new();
+        for k in 0..n {
+            let row = |&operand: &Value| match rows(self.b.types, self.b.func.ty(operand)) {
+                Some(_) => self.b.emit(Op::Extract(k), &[operand]),
+                None => operand,
+            };
+            let inner: SmallVec<[Value; 4]> = operands.iter().map(row).collect();
+            parts.push(self.each_row(&inner, f));
         }
+        let ty = self.b.types.array(self.b.func.ty(parts[0]), n);
+        self.b.emit_typed(Op::Construct, &parts, ty)
+    }
+
+    /// A vector or array of these parts.
+    pub(crate) fn construct(&mut self, ty: ir::Type, mut part: impl FnMut(&mut Self, u32) -> Value) -> Value {
+        let parts: SmallVec<[Value; 4]> = (0..self.length(ty)).map(|k| part(self, k)).collect();
+        self.b.emit_typed(Op::Construct, &parts, ty)
     }
 
     /// Lowers `&&` and `||`: the right side is evaluated conditionally, unless evaluating it is cheap and has
@@ -342,8 +335,7 @@ impl Body<'_, '_, '_> {
 
     /// Lowers an expression and converts it to a type.
     pub(crate) fn expr_as(&mut self, e: ExprId, ty: Ty, span: syntax::Span) -> Vec<Value> {
-        let values = self.expr(e);
-        let from = self.expr_ty(e);
+        let (values, from) = self.typed(e);
         self.convert(values, from, ty, span)
     }
 
@@ -360,24 +352,14 @@ impl Body<'_, '_, '_> {
         let new = match op {
             None => self.expr_as(value, place.ty, span),
             Some(op) => {
-                let right = self.expr(value);
-                let right_ty = self.expr_ty(value);
+                let (right, right_ty) = self.typed(value);
                 let old = self.read(&place);
                 self.b.span = crate::ir_span(span);
                 let shift = matches!(op, BinaryOp::Shl | BinaryOp::Shr);
                 if !self.is_builtin(place.ty) {
-                    match self.lw.program.operator_of(op, place.ty) {
-                        Some(func) => self.call_operator(
-                            &func,
-                            vec![(old, place.ty), (right, right_ty)],
-                            span,
-                            place.ty,
-                        ),
-                        None => {
-                            let name = self.lw.program.type_name(place.ty);
-                            self.unsupported(span, format_args!("`{}=` on `{name}` is", op.text()), place.ty)
-                        }
-                    }
+                    let func = self.lw.program.operator_of(op, place.ty);
+                    let operands = vec![(old, place.ty), (right, right_ty)];
+                    self.call_operator(func, format_args!("`{}=`", op.text()), operands, span, place.ty)
                 } else if shift || matches!(self.lw.program.types[place.ty], TyKind::Pointer(_)) {
                     let (Some(&a), Some(&b)) = (old.first(), right.first()) else { return Vec::new() };
                     vec![self.binary_leaf(op, a, b)]

@@ -9,6 +9,7 @@ use ir::Value;
 use syntax::{ExprId, Span};
 
 use crate::body::Body;
+use crate::flat::take;
 use crate::places::{Place, PlaceKind};
 
 impl Body<'_, '_, '_> {
@@ -28,10 +29,9 @@ impl Body<'_, '_, '_> {
             let values = self.expr(e);
             match self.pack_elements(e) {
                 Some(parts) => {
-                    let mut rest = values.into_iter();
+                    let mut rest = &values[..];
                     for part in parts {
-                        let n = self.layout(part).leaves.len();
-                        out.push((rest.by_ref().take(n).collect(), part));
+                        out.push((take(&mut rest, self.n_leaves(part)).to_vec(), part));
                     }
                 }
                 None => {
@@ -62,8 +62,7 @@ impl Body<'_, '_, '_> {
 
     /// The number of elements of an expansion.
     fn shape_count(&mut self, shape: &GenericArg, span: Span) -> usize {
-        let subst = self.subst.clone();
-        let shape = self.lw.program.substitute_arg(shape, &subst);
+        let shape = self.lw.program.substitute_arg(shape, &self.subst);
         match self.lw.program.shape_count(&shape) {
             Some(n) => n,
             None => {
@@ -120,10 +119,9 @@ impl Body<'_, '_, '_> {
 
     /// Writes the elements of a group of places.
     pub(crate) fn write_group(&mut self, places: &[Place], values: Vec<Value>) {
-        let mut rest = values.into_iter();
+        let mut rest = &values[..];
         for place in places {
-            let n = self.layout(place.ty).leaves.len();
-            let own = rest.by_ref().take(n).collect();
+            let own = take(&mut rest, self.n_leaves(place.ty)).to_vec();
             self.write(place, own);
         }
     }

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use syntax::ExprId;
 
 use crate::accessors::Accessor;
-use crate::body::{Body, Name, Slot};
+use crate::body::{Body, Name, Slot, Var};
 use crate::twins::Stale;
 
 /// A place and its type.
@@ -68,6 +68,11 @@ pub(crate) enum Proj {
 }
 
 impl Place {
+    /// The place of a local.
+    pub(crate) fn local(Var { start, len, ty }: Var) -> Place {
+        Place { ty, kind: PlaceKind::Slots { start, len, indices: Vec::new(), stale: Vec::new() } }
+    }
+
     pub(crate) fn value(ty: Ty, values: Vec<Value>) -> Place {
         Place { ty, kind: PlaceKind::Value(values) }
     }
@@ -79,6 +84,14 @@ impl Place {
 }
 
 impl Body<'_, '_, '_> {
+    /// The place of the receiver of a member: of an expression, or else of `this`.
+    pub(crate) fn base_place(&mut self, base: Option<ExprId>, e: ExprId) -> Place {
+        match base {
+            Some(base) => self.place_as_context(base),
+            None => self.this_place(e),
+        }
+    }
+
     /// The place of an expression, before any conversion.
     pub(crate) fn place(&mut self, e: ExprId) -> Place {
         let span = self.span_of(e);
@@ -100,10 +113,7 @@ impl Body<'_, '_, '_> {
             Meaning::StaticMember(member) => self.static_member_place(e, &member, ty),
             Meaning::This => self.this_place(e),
             Meaning::Field { base, field } => {
-                let base = match base {
-                    Some(base) => self.place_as_context(base),
-                    None => self.this_place(e),
-                };
+                let base = self.base_place(base, e);
                 self.field_place(base, field, ty, e)
             }
             Meaning::DiffField { base, field } => {
@@ -135,8 +145,7 @@ impl Body<'_, '_, '_> {
             Meaning::Deref(inner) => {
                 let handle = self.expr(inner);
                 let Some(&handle) = handle.first() else { return Place::value(ty, Vec::new()) };
-                let zero = self.b.u32(0);
-                Place::memory(ty, handle, zero)
+                self.content_place(ty, handle)
             }
             Meaning::Same(inner) => self.place_as_context(inner),
             Meaning::Each(inner) => {
@@ -148,9 +157,9 @@ impl Body<'_, '_, '_> {
                 self.expand_place(inner, &shape, ty, span)
             }
             Meaning::TupleSwizzle { base, comps } => self.tuple_swizzle(base, &comps, ty),
-            Meaning::Property { base, property } => self.property_place(e, base, &property, ty),
+            Meaning::Property { base, property } => self.accessor_place(e, base, &property, &[], ty),
             Meaning::Subscript { base, subscript, args } => {
-                self.subscript_place(e, base, &subscript, &args, ty)
+                self.accessor_place(e, Some(base), &subscript, &args, ty)
             }
             Meaning::Assign { target, .. } | Meaning::AssignCall { target, .. } => {
                 self.expr_raw(e);
@@ -182,8 +191,7 @@ impl Body<'_, '_, '_> {
             {
                 let handle = self.read(&place);
                 let Some(&handle) = handle.first() else { return Place::value(seen, Vec::new()) };
-                let zero = self.b.u32(0);
-                return Place::memory(seen, handle, zero);
+                return self.content_place(seen, handle);
             }
             TyKind::Struct(..) => {
                 let (whole, base) = (self.layout(own), self.layout(seen));
@@ -204,25 +212,21 @@ impl Body<'_, '_, '_> {
         Place::value(seen, values)
     }
 
+    /// The first element of memory.
+    pub(crate) fn content_place(&mut self, ty: Ty, handle: Value) -> Place {
+        let zero = self.b.u32(0);
+        Place::memory(ty, handle, zero)
+    }
+
     pub(crate) fn this_place(&mut self, e: ExprId) -> Place {
         if let Some(alias) = &self.this_alias {
             return alias.clone();
         }
         match self.locals.vars.get(&Name::This).copied() {
-            Some(var) => Place {
-                ty: var.ty,
-                kind: PlaceKind::Slots {
-                    start: var.start,
-                    len: var.len,
-                    indices: Vec::new(),
-                    stale: Vec::new(),
-                },
-            },
+            Some(var) => Place::local(var),
             None => {
-                let ty = self.raw_ty(e);
-                let span = self.span_of(e);
-                let values = self.internal(span, "`this` is used where there is none", ty);
-                Place::value(ty, values)
+                let (ty, span) = (self.raw_ty(e), self.span_of(e));
+                Place::value(ty, self.internal(span, "`this` is used where there is none", ty))
             }
         }
     }
@@ -232,15 +236,7 @@ impl Body<'_, '_, '_> {
             return place;
         }
         match self.locals.vars.get(&Name::Decl(decl)).copied() {
-            Some(var) => Place {
-                ty: var.ty,
-                kind: PlaceKind::Slots {
-                    start: var.start,
-                    len: var.len,
-                    indices: Vec::new(),
-                    stale: Vec::new(),
-                },
-            },
+            Some(var) => Place::local(var),
             None => self.global_place(e, decl, ty),
         }
     }
@@ -248,8 +244,7 @@ impl Body<'_, '_, '_> {
     pub(crate) fn field_place(&mut self, base: Place, field: syntax::DeclId, ty: Ty, e: ExprId) -> Place {
         let layout = self.layout(base.ty);
         let Some(idx) = layout.parts.iter().position(|p| p.decl == Some(field)) else {
-            let span = self.span_of(e);
-            let values = self.internal(span, "a field is not in its struct", ty);
+            let values = self.internal(self.span_of(e), "a field is not in its struct", ty);
             return Place::value(ty, values);
         };
         self.part_place(base, idx, ty)
@@ -275,9 +270,8 @@ impl Body<'_, '_, '_> {
                 {
                     return place;
                 }
-                let span = self.span_of(e);
-                let values =
-                    self.unsupported(span, "an element of an array without a length in memory is", ty);
+                let what = "an element of an array without a length in memory is";
+                let values = self.unsupported(self.span_of(e), what, ty);
                 self.lw
                     .help("only behind a pointer to the struct, `p->data[i]`, is there memory for elements");
                 Place::value(ty, values)
@@ -291,10 +285,9 @@ impl Body<'_, '_, '_> {
                 Place::memory(ty, handle, index)
             }
             _ => {
-                let span = self.span_of(e);
                 let name = self.lw.program.type_name(base.ty);
-                let values = self.unsupported(span, format_args!("indexing a `{name}` is"), ty);
-                Place::value(ty, values)
+                let what = format_args!("indexing a `{name}` is");
+                Place::value(ty, self.unsupported(self.span_of(e), what, ty))
             }
         }
     }
@@ -425,11 +418,7 @@ impl Body<'_, '_, '_> {
 
     pub(crate) fn read_indexed(&mut self, slot: usize, indices: &[Value]) -> Value {
         match self.env[slot] {
-            Slot::Cell(cell) => {
-                let args: SmallVec<[Value; 4]> =
-                    std::iter::once(cell).chain(indices.iter().copied()).collect();
-                self.b.emit(Op::Load, &args)
-            }
+            Slot::Cell(cell) => self.b.emit(Op::Load, &[&[cell], indices].concat()),
             Slot::Value(value) => indices.iter().fold(value, |value, &index| self.element(value, index)),
         }
     }
@@ -437,10 +426,7 @@ impl Body<'_, '_, '_> {
     pub(crate) fn write_indexed(&mut self, slot: usize, indices: &[Value], new: Value) {
         match self.env[slot] {
             Slot::Cell(cell) => {
-                let mut args: SmallVec<[Value; 4]> =
-                    std::iter::once(cell).chain(indices.iter().copied()).collect();
-                args.push(new);
-                self.b.effect(Op::Store, &args);
+                self.b.effect(Op::Store, &[&[cell], indices, &[new]].concat());
             }
             Slot::Value(old) => {
                 let value = self.with_element(old, indices, new);
@@ -453,7 +439,7 @@ impl Body<'_, '_, '_> {
     /// An array with the element at these indices replaced.
     fn with_element(&mut self, old: Value, indices: &[Value], new: Value) -> Value {
         let Some((&first, rest)) = indices.split_first() else { return new };
-        let n = self.length(old);
+        let n = self.length(self.b.func.ty(old));
         if let Some(k) = self.constant_of(first).filter(|&k| k < n as u64) {
             let inner = if rest.is_empty() {
                 new
@@ -465,28 +451,16 @@ impl Body<'_, '_, '_> {
         }
         if !self.is_data(old) {
             // Handles are never in cells, so each index is compared.
-            let ty = self.b.func.ty(old);
-            let scalar = crate::leaves::scalar_in(self.b.types, self.b.func.ty(first));
-            let mut parts: SmallVec<[Value; 4]> = SmallVec::new();
-            for k in 0..n {
-                let before = self.b.emit(Op::Extract(k), &[old]);
-                let inner = self.with_element(before, rest, new);
-                let number = self.b.constant(scalar, u64::from(k));
-                let hit = self.b.emit(Op::Eq, &[first, number]);
-                parts.push(self.b.emit(Op::Select, &[hit, inner, before]));
-            }
-            return self.b.emit_typed(Op::Construct, &parts, ty);
+            return self.select_element(old, first, |body, before| body.with_element(before, rest, new));
         }
         let cell = self.b.emit(Op::Local, &[old]);
-        let mut args: SmallVec<[Value; 4]> = std::iter::once(cell).chain(indices.iter().copied()).collect();
-        args.push(new);
-        self.b.effect(Op::Store, &args);
+        self.b.effect(Op::Store, &[&[cell], indices, &[new]].concat());
         self.b.emit(Op::Load, &[cell])
     }
 
-    /// The number of elements of a vector or array value.
-    fn length(&self, value: Value) -> u32 {
-        match self.b.types[self.b.func.ty(value)] {
+    /// The number of elements of a vector or array.
+    pub(crate) fn length(&self, ty: ir::Type) -> u32 {
+        match self.b.types[ty] {
             TypeData::Vector(_, n) | TypeData::Array(_, n) => n,
             TypeData::Scalar(_)
             | TypeData::Stack(_)
@@ -498,7 +472,7 @@ impl Body<'_, '_, '_> {
 
     /// Element `index` of a vector or array value.
     pub(crate) fn element(&mut self, value: Value, index: Value) -> Value {
-        let n = self.length(value);
+        let n = self.length(self.b.func.ty(value));
         match self.constant_of(index) {
             Some(k) if k < n as u64 => self.b.emit(Op::Extract(k as u32), &[value]),
             _ => self.b.emit(Op::Index, &[value, index]),
@@ -535,28 +509,24 @@ impl Body<'_, '_, '_> {
                 if identity && own == result {
                     return vec![value];
                 }
-                let mut parts: SmallVec<[Value; 4]> = SmallVec::new();
-                for &c in comps {
-                    parts.push(self.b.emit(Op::Extract(c as u32), &[value]));
-                }
-                if self.b.types.lanes(result).is_none() {
-                    return vec![parts[0]];
-                }
-                vec![self.b.emit_typed(Op::Construct, &parts, result)]
+                let lane = |body: &mut Self, k: u32| {
+                    body.b.emit(Op::Extract(u32::from(comps[k as usize])), &[value])
+                };
+                let is_scalar = self.b.types.lanes(result).is_none();
+                vec![if is_scalar { lane(self, 0) } else { self.construct(result, lane) }]
             }
             Proj::Entries(comps) => {
                 let Some(&value) = values.first() else { return Vec::new() };
-                let layout = self.layout(ty);
-                let mut parts: SmallVec<[Value; 4]> = SmallVec::new();
-                for &(r, c) in comps {
-                    let row = self.b.emit(Op::Extract(r as u32), &[value]);
-                    parts.push(self.b.emit(Op::Extract(c as u32), &[row]));
-                }
-                let Some(result) = layout.leaves.first().map(|leaf| leaf.ty) else { return Vec::new() };
-                if self.b.types.lanes(result).is_none() {
-                    return vec![parts[0]];
-                }
-                vec![self.b.emit_typed(Op::Construct, &parts, result)]
+                let Some(result) = self.layout(ty).leaves.first().map(|leaf| leaf.ty) else {
+                    return Vec::new();
+                };
+                let entry = |body: &mut Self, k: u32| {
+                    let (r, c) = comps[k as usize];
+                    let row = body.b.emit(Op::Extract(u32::from(r)), &[value]);
+                    body.b.emit(Op::Extract(u32::from(c)), &[row])
+                };
+                let is_scalar = self.b.types.lanes(result).is_none();
+                vec![if is_scalar { entry(self, 0) } else { self.construct(result, entry) }]
             }
         }
     }
@@ -576,7 +546,14 @@ impl Body<'_, '_, '_> {
                 whole.iter().zip(new).map(|(&old, new)| self.with_element(old, &[*index], new)).collect()
             }
             Proj::Row(index) | Proj::Lane(index) => {
-                whole.iter().zip(new).map(|(&old, new)| self.select_element(old, *index, new)).collect()
+                let replaced = |(&old, new): (&Value, Value)| {
+                    let n = self.length(self.b.func.ty(old));
+                    match self.constant_of(*index).filter(|&k| k < u64::from(n)) {
+                        Some(k) => self.b.emit(Op::Insert(k as u32), &[old, new]),
+                        None => self.select_element(old, *index, |_, _| new),
+                    }
+                };
+                whole.iter().zip(new).map(replaced).collect()
             }
             Proj::Lanes(comps) => {
                 let (Some(&old), Some(&new)) = (whole.first(), new.first()) else { return whole };
@@ -608,20 +585,19 @@ impl Body<'_, '_, '_> {
 
     /// A vector with the lane (or a matrix with the row) at `index` replaced, by comparing `index` with each
     /// number.
-    fn select_element(&mut self, old: Value, index: Value, new: Value) -> Value {
-        let n = self.length(old);
-        if let Some(k) = self.constant_of(index).filter(|&k| k < n as u64) {
-            return self.b.emit(Op::Insert(k as u32), &[old, new]);
-        }
-        let ty = self.b.func.ty(old);
+    fn select_element(
+        &mut self,
+        old: Value,
+        index: Value,
+        mut new: impl FnMut(&mut Self, Value) -> Value,
+    ) -> Value {
         let scalar = crate::leaves::scalar_in(self.b.types, self.b.func.ty(index));
-        let mut parts: SmallVec<[Value; 4]> = SmallVec::new();
-        for k in 0..n {
-            let before = self.b.emit(Op::Extract(k), &[old]);
-            let number = self.b.constant(scalar, k as u64);
-            let hit = self.b.emit(Op::Eq, &[index, number]);
-            parts.push(self.b.emit(Op::Select, &[hit, new, before]));
-        }
-        self.b.emit_typed(Op::Construct, &parts, ty)
+        self.construct(self.b.func.ty(old), |body, k| {
+            let before = body.b.emit(Op::Extract(k), &[old]);
+            let new = new(body, before);
+            let number = body.b.constant(scalar, u64::from(k));
+            let hit = body.b.emit(Op::Eq, &[index, number]);
+            body.b.emit(Op::Select, &[hit, new, before])
+        })
     }
 }

@@ -63,10 +63,8 @@ impl Body<'_, '_, '_> {
         let data =
             GlobalData { name, space: Space::Private, ty: mem, init: None, span: crate::ir_span(span) };
         let global = self.lw.module.globals.push(data);
-        let handle_ty = self.b.types.buffer(mem);
-        let handle = self.b.emit_typed(Op::GlobalRef(global), &[], handle_ty);
-        let zero = self.b.u32(0);
-        let place = Place::memory(ty, handle, zero);
+        let handle = self.global_handle(global);
+        let place = self.content_place(ty, handle);
         self.write(&place, values.to_vec());
         self.locals.in_memory.insert(Name::Decl(decl), (global, ty));
         if let Some(func) = self.func {
@@ -77,10 +75,8 @@ impl Body<'_, '_, '_> {
     /// The place of a variable that is kept in memory.
     pub(crate) fn place_in_memory(&mut self, name: Name) -> Option<Place> {
         let (global, ty) = *self.locals.in_memory.get(&name)?;
-        let handle_ty = self.b.types.buffer(self.lw.module.globals[global].ty);
-        let handle = self.b.emit_typed(Op::GlobalRef(global), &[], handle_ty);
-        let zero = self.b.u32(0);
-        Some(Place::memory(ty, handle, zero))
+        let handle = self.global_handle(global);
+        Some(self.content_place(ty, handle))
     }
 
     /// Lowers `&e`.
@@ -172,36 +168,11 @@ impl Body<'_, '_, '_> {
         let TypeData::Buffer(element) = self.b.types[self.b.func.ty(memory.handle)] else {
             return self.b.constant(Scalar::I64, 0);
         };
-        let mut terms = vec![(memory.element, self.lw.mem.size(element))];
-        let (mut fixed, mut at, mut dynamic) = (0, Some(element), memory.dynamic.iter());
-        // Within a row of a matrix, this is the size of a lane.
-        let mut within: Option<u64> = None;
-        for step in &memory.path {
-            let (stride, next) = match (at, within) {
-                (Some(ty), _) => match self.lw.mem[ty].clone() {
-                    MemData::Struct { fields, .. } => {
-                        let Step::Static(idx) = *step else { break };
-                        fixed += self.lw.mem.field_offset(ty, idx as usize);
-                        at = fields.get(idx as usize).map(|field| field.1);
-                        continue;
-                    }
-                    MemData::Array(inner, _) => (self.lw.mem.size(inner), Some(inner)),
-                    MemData::Matrix(s, _, c, _) => {
-                        within = Some(u64::from(s.bytes()));
-                        (u64::from(s.bytes() * c), None)
-                    }
-                    MemData::Vector(s, _) | MemData::Scalar(s) => (u64::from(s.bytes()), None),
-                    MemData::Handle(_) => (8, None),
-                },
-                (None, Some(lane)) => (lane, None),
-                (None, None) => break,
-            };
-            match *step {
-                Step::Static(idx) => fixed += u64::from(idx) * stride,
-                Step::Dynamic => terms.extend(dynamic.next().map(|&index| (index, stride))),
-            }
-            at = next;
-        }
+        let mem = &self.lw.mem;
+        let (strides, fixed, _) = crate::room::strides(mem, element, &memory.path);
+        let strides = strides.into_iter().map(|(stride, _)| stride);
+        let mut terms = vec![(memory.element, mem.size(element))];
+        terms.extend(memory.dynamic.iter().copied().zip(strides));
         let mut sum = self.b.constant(Scalar::I64, fixed);
         for (index, stride) in terms {
             let index = self.convert_leaf(index, ir::Type::I64);

@@ -12,7 +12,7 @@
 use ir::{
     Func, Function, Inst, InstData, MemData, Module, Op, Path, Region, Rest, Scalar, Step, Type, TypeData,
 };
-use ir::{MemType, Value, ValueData};
+use ir::{MemType, MemTypes, Value, ValueData};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
@@ -88,8 +88,8 @@ impl Checks<'_> {
         let left = put.op(Op::BufferLen, &[bytes], Type::U32);
         let none = put.op(Op::Const(0), &[], Type::U32);
         let mut fits = put.op(Op::Eq, &[left, none], Type::BOOL);
-        let (strides, fixed) = strides(self.module, ty, path);
-        let mut end = put.op(Op::Const(fixed.min(u32::MAX.into())), &[], Type::U32);
+        let (strides, fixed, length) = strides(&self.module.mem, ty, &path.0);
+        let mut end = put.op(Op::Const((fixed + length).min(u32::MAX.into())), &[], Type::U32);
         for (&index, (stride, n)) in dynamic.iter().zip(strides) {
             // The comparison uses no more bits than the index has, since not all devices support 64.
             let is_long = self.module.types.scalar_of(put.func.ty(index)).is_some_and(|s| s.bits() == 64);
@@ -139,12 +139,11 @@ impl Put<'_> {
     }
 }
 
-/// For each dynamic step of a path, the stride and the number of the parts that it selects from; and the end
-/// of the leaf if all of them select the first part.
-fn strides(module: &Module, element: MemType, path: &Path) -> (Vec<(u64, u64)>, u64) {
-    let mem = &module.mem;
+/// For each dynamic step of a path, the stride and the number of the parts that it selects from; and the
+/// offset and the size of the leaf if all of them select the first part.
+pub(crate) fn strides(mem: &MemTypes, element: MemType, path: &[Step]) -> (Vec<(u64, u64)>, u64, u64) {
     let (mut strides, mut fixed, mut at) = (Vec::new(), 0, ir::interp::Place::Mem(element));
-    for &step in &path.0 {
+    for &step in path {
         use ir::interp::Place::{Lane, Mem, Row};
         let (next, stride, n) = match at {
             Lane(_) => break,
@@ -170,5 +169,5 @@ fn strides(module: &Module, element: MemType, path: &Path) -> (Vec<(u64, u64)>, 
         }
         at = next;
     }
-    (strides, fixed + at.bytes(mem))
+    (strides, fixed, at.bytes(mem))
 }

@@ -7,7 +7,7 @@ use syntax::ast::{Case, DeclKind, Modifiers, StmtKind};
 use syntax::{DeclId, ExprId, StmtId};
 
 use crate::body::{Body, Name};
-use crate::exits::{Label, Target};
+use crate::exits::{Flow, Label, Target};
 
 impl Body<'_, '_, '_> {
     /// Lowers a statement after which control falls through to the next one (or that leaves and has no
@@ -22,47 +22,15 @@ impl Body<'_, '_, '_> {
         }
         match kind {
             StmtKind::Empty | StmtKind::Error => {}
-            StmtKind::Block(stmts) => self.list(&stmts),
-            StmtKind::Expr(e) => self.discard_value(e),
+            StmtKind::Block(_) | StmtKind::If { .. } | StmtKind::IfLet { .. } | StmtKind::TargetSwitch(_) => {
+                self.with_rest(stmt, Flow::FALLS, &[]);
+            }
+            StmtKind::Expr(e) => {
+                self.expr_raw(e);
+            }
             StmtKind::Decl(decls) => {
                 for d in decls {
                     self.local_decl(d);
-                }
-            }
-            StmtKind::If { cond, then, otherwise } if self.known_condition(cond).is_some() => {
-                let taken = if self.known_condition(cond) == Some(true) { Some(then) } else { otherwise };
-                if let Some(taken) = taken {
-                    self.list(&[taken]);
-                }
-            }
-            StmtKind::If { cond, then, otherwise } => {
-                let values = self.expr(cond);
-                if let Some(&cond) = values.first() {
-                    self.branch(
-                        cond,
-                        |body| body.list(&[then]),
-                        |body| {
-                            if let Some(s) = otherwise {
-                                body.list(&[s]);
-                            }
-                        },
-                    );
-                }
-            }
-            StmtKind::IfLet { var, then, otherwise } => {
-                if let Some((cond, value)) = self.optional_init(var) {
-                    self.branch(
-                        cond,
-                        |body| {
-                            body.bind_optional(var, value);
-                            body.list(&[then]);
-                        },
-                        |body| {
-                            if let Some(s) = otherwise {
-                                body.list(&[s]);
-                            }
-                        },
-                    );
                 }
             }
             StmtKind::For { init, cond, step, body } => self.for_loop(stmt, init, cond, step, body),
@@ -77,16 +45,12 @@ impl Body<'_, '_, '_> {
             | StmtKind::Defer(_) => self.list(&[stmt]),
             StmtKind::DoCatch { body, level, catches } => self.do_catch(body, level, &catches),
             StmtKind::Labeled { body, .. } => {
-                let flag = self.new_flag(false);
+                let flag = self.new_flag(0);
                 self.exits.labels.push(Label { flag, ..Label::default() });
                 self.list(&[body]);
                 self.exits.labels.pop();
             }
             StmtKind::Discard => self.lw.unsupported(span, "`discard` is"),
-            StmtKind::TargetSwitch(_) => {
-                let stmts = self.lw.program.target_case(stmt).unwrap_or_default();
-                self.list(&stmts);
-            }
             // The checker has replaced it by a `return` or reported an error.
             StmtKind::IntrinsicAsm(_) => self.lw.unsupported(span, "`__intrinsic_asm` is"),
             StmtKind::Unsupported(name) => {
@@ -102,13 +66,7 @@ impl Body<'_, '_, '_> {
     /// The value of a condition on types, which is known here. The branch not taken may not even be valid for
     /// these types.
     pub(crate) fn known_condition(&mut self, cond: ExprId) -> Option<bool> {
-        let subst = self.subst.clone();
-        self.lw.program.known_condition(cond, &subst)
-    }
-
-    /// Lowers an expression for its effects.
-    fn discard_value(&mut self, e: ExprId) {
-        self.expr_raw(e);
+        self.lw.program.known_condition(cond, &self.subst)
     }
 
     fn local_decl(&mut self, decl: DeclId) {
@@ -130,8 +88,7 @@ impl Body<'_, '_, '_> {
         };
         let values = match init {
             Some(init) => {
-                let values = self.expr(init);
-                let from = self.expr_ty(init);
+                let (values, from) = self.typed(init);
                 if ty == Ty::ERROR {
                     ty = from;
                 }
@@ -174,8 +131,7 @@ impl Body<'_, '_, '_> {
                 _ => break,
             }
         }
-        let subst = self.subst.clone();
-        let value = self.lw.program.const_int(e, &subst);
+        let value = self.lw.program.const_int(e, &self.subst);
         if value.is_none() {
             let span = self.span_of(e);
             self.lw.diagnostics.push(syntax::Diagnostic::error(
@@ -197,14 +153,8 @@ impl Body<'_, '_, '_> {
             value
         };
         let scalar = self.b.types.scalar_of(self.b.func.ty(value)).unwrap_or(Scalar::I32);
-        let broke = self.new_flag(false);
-        self.exits.targets.push(Target {
-            is_loop: false,
-            broke,
-            continued: 0,
-            observe_break: 0,
-            observe_continue: 0,
-        });
+        let broke = self.new_flag(0);
+        self.exits.targets.push(Target { broke, ..Target::default() });
         let mut tags: Vec<i64> = Vec::new();
         let mut bodies: Vec<Vec<StmtId>> = Vec::new();
         let mut default: Vec<StmtId> = Vec::new();

@@ -8,20 +8,17 @@
 //! parts elsewhere in a differentiated function has no differential. Gradients through it would be lost, so a
 //! warning is given.
 
-use std::ops::Range;
-
 use check::Derivatives;
-use check::signature::Subst;
 use check::tables::{Callable, FuncRef};
 use check::types::Ty;
 use ir::{Func, Function, Op, Region, Types, Value};
 use rustc_hash::FxHashSet;
-use syntax::{Diagnostic, FileId, Span};
+use syntax::{Diagnostic, Span};
 
 use crate::Lowerer;
 use crate::body::Body;
 use crate::derivatives::jvp_slots;
-use crate::functions::{Declared, Key};
+use crate::functions::{Declared, Variant};
 
 /// How a function with a backward derivative moves pointers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -32,14 +29,6 @@ pub(crate) enum Moves {
     By(FuncRef),
     /// The function itself maps both the pointers and their differentials.
     Both,
-}
-
-/// A part of a pointer-like type that is itself a pointer.
-struct PointerPart {
-    own: Range<usize>,
-    ty: Ty,
-    /// The range of its leaves in the differential.
-    theirs: Range<usize>,
 }
 
 /// The shadow of a local that is a pointer: its slots, and how many of a place's indices apply to them.
@@ -70,7 +59,7 @@ impl Lowerer<'_> {
             return None;
         }
         let (params, results) = jvp_slots(declared);
-        Some(self.flat_once(Key::Twin(f.clone()), declared, params, results))
+        Some(self.variant(f, Variant::Twin, declared, params, results))
     }
 
     /// Declares `(params…) -> (results…, params…)`, which reverse mode calls in place of a function that
@@ -97,7 +86,7 @@ impl Lowerer<'_> {
         let is_same = !matches!(by, Moves::By(_));
         let params = declared.params.clone();
         let results = declared.results.iter().chain(&params).cloned().collect();
-        (Some(self.flat_once(Key::Moved(f.clone(), by), declared, params, results)), is_same)
+        (Some(self.variant(f, Variant::Moved(by), declared, params, results)), is_same)
     }
 
     /// Returns true if the differentials of the pointers that a function returns are what the function
@@ -149,7 +138,7 @@ impl Lowerer<'_> {
             };
             let made = |v: Value| function.insts.values().find(|i| i.results.contains(&v));
             if let Some(inst) = bare.iter().filter(|v| is_used(v)).find_map(|&v| made(v)) {
-                return Some(span_of(inst.span));
+                return Some(crate::source_span(inst.span));
             }
         }
         let calls = function.insts.values().filter_map(|i| match i.op {
@@ -158,7 +147,7 @@ impl Lowerer<'_> {
         });
         for (callee, span) in calls {
             if self.pointers.makers.contains(&callee) && self.makes_bare_pointers(callee, seen).is_some() {
-                return Some(span_of(span));
+                return Some(crate::source_span(span));
             }
         }
         None
@@ -195,9 +184,7 @@ pub(crate) fn build_twin(
     f: &FuncRef,
     declared: &Declared,
 ) -> Option<Function> {
-    let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
-    body.b.span = crate::ir_span(declared.span);
-    let all: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
+    let (mut body, all) = Body::flat(lw, types, declared);
     let results = body.call_with_twin(f, &all)?;
     body.finish(results, declared)
 }
@@ -214,14 +201,12 @@ pub(crate) fn build_moved(
     let jvp = match by {
         Moves::By(user) => {
             let (params, results) = jvp_slots(&own);
-            let key = Key::WitnessJvp(f.clone(), Some(user.clone()));
-            Some((lw.flat_once(key, &own, params.clone(), results.clone()), params, results))
+            let variant = Variant::Jvp(Some(user.clone()));
+            Some((lw.variant(f, variant, &own, params.clone(), results.clone()), params, results))
         }
         Moves::Both | Moves::Not => None,
     };
-    let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
-    body.b.span = crate::ir_span(declared.span);
-    let all: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
+    let (mut body, all) = Body::flat(lw, types, declared);
     let mut results = match jvp {
         Some((jvp, params, results)) => {
             let mut args = all.clone();
@@ -232,7 +217,7 @@ pub(crate) fn build_moved(
         None if *by == Moves::Both => body.call_with_twin(f, &all)?,
         None => {
             let args = body.without_shadows(&own, &all);
-            body.b.call_func(own.func, &own.results, &args).to_vec()
+            body.b.call_func(own.func, &own.results, &args)
         }
     };
     results.extend(all);
@@ -245,57 +230,36 @@ impl Body<'_, '_, '_> {
     fn call_with_twin(&mut self, f: &FuncRef, all: &[Value]) -> Option<Vec<Value>> {
         let own = self.lw.function(self.b.types, &Callable::Func(f.clone()));
         let twin = self.lw.program.at_differential(f)?;
-        let twin = self.lw.canonical(Callable::Func(twin)).ok()?;
-        let twin = self.lw.function(self.b.types, &twin);
+        let twin = self.lw.user_derivative(self.b.types, &twin)?;
         let args = self.without_shadows(&own, all);
         let primals = self.b.call_func(own.func, &own.results, &args);
-        let mut at = 0;
         let mut args = Vec::new();
-        for (param, theirs) in own.sig.params.iter().zip(&twin.sig.params).filter(|p| p.0.is_input()) {
-            let values = &all[at..at + self.layout(param.ty).leaves.len()];
-            at += values.len();
-            match self.differential_of_pointer(param.ty, theirs.ty, values) {
-                Some(differential) => args.extend(differential),
-                None => args.extend_from_slice(values),
-            }
+        let inputs = self.by_param(&own.sig, &mut &all[..]).into_iter();
+        for ((param, theirs), values) in own.sig.params.iter().zip(&twin.sig.params).zip(inputs) {
+            args.extend(self.shadow_for(param.ty, &values, theirs.ty, 0).unwrap_or(values));
         }
         let differentials = self.b.call_func(twin.func, &twin.results, &args);
-        let (mut at, mut at_twin) = (0, 0);
-        let mut results = Vec::new();
-        for (output, theirs) in own.sig.outputs().iter().zip(twin.sig.outputs()) {
-            let (n, n_twin) = (self.layout(output.ty).leaves.len(), self.layout(theirs.ty).leaves.len());
-            let (primal, d) = (&primals[at..at + n], &differentials[at_twin..at_twin + n_twin]);
-            results.extend(self.with_shadow(output.ty, primal, d));
-            at += n;
-            at_twin += n_twin;
-        }
-        Some(results)
+        let primals = self.by_output(&own.sig, &primals);
+        let differentials = self.by_output(&twin.sig, &differentials);
+        let outputs = primals.iter().zip(&differentials);
+        Some(outputs.flat_map(|((output, p), (_, d))| self.with_shadow(output.ty, p, d)).collect())
     }
 
     /// Removes the differentials that the arguments of a function carry, as these belong to the current
     /// derivative.
     fn without_shadows(&mut self, own: &Declared, all: &[Value]) -> Vec<Value> {
-        let mut at = 0;
-        let mut args = Vec::new();
-        for param in own.sig.params.iter().filter(|p| p.is_input()) {
-            let n = self.layout(param.ty).leaves.len();
-            let values = self.without_shadow(param.ty, &all[at..at + n]);
-            args.extend(values);
-            at += n;
-        }
-        args
+        let inputs = self.by_param(&own.sig, &mut &all[..]);
+        let params = own.sig.params.iter().zip(&inputs);
+        params.flat_map(|(param, values)| self.without_shadow(param.ty, values)).collect()
     }
 
     /// A value without the differential that it carries.
     pub(crate) fn without_shadow(&mut self, ty: Ty, values: &[Value]) -> Vec<Value> {
-        let Some(shadow) = self.lw.shadow_of(self.b.types, ty) else { return values.to_vec() };
         let mut values = values.to_vec();
-        for part in self.pointer_parts(ty) {
-            let bare = self.without_shadow(part.ty, &values[part.own.clone()]);
-            values[part.own].copy_from_slice(&bare);
-        }
-        for value in values.get_mut(shadow).into_iter().flatten() {
-            *value = self.b.zero(self.b.func.ty(*value), false);
+        for (own, _) in self.shadow_leaves(ty) {
+            if let Some(value) = values.get_mut(own) {
+                *value = self.b.zero(self.b.func.ty(*value), false);
+            }
         }
         values
     }
@@ -303,42 +267,31 @@ impl Body<'_, '_, '_> {
     /// A pointer-like value with `differential` as its shadow, and likewise for its parts that are pointers.
     pub(crate) fn with_shadow(&mut self, ty: Ty, primal: &[Value], differential: &[Value]) -> Vec<Value> {
         let mut values = primal.to_vec();
-        self.set_shadow(ty, &mut values, differential);
+        for (own, theirs) in self.shadow_leaves(ty) {
+            if let (Some(value), Some(&d)) = (values.get_mut(own), differential.get(theirs)) {
+                *value = d;
+            }
+        }
         values
     }
 
-    fn set_shadow(&mut self, ty: Ty, values: &mut [Value], differential: &[Value]) {
-        let Some(shadow) = self.lw.shadow_of(self.b.types, ty) else { return };
-        if shadow.len() > differential.len() || shadow.end > values.len() {
-            return;
-        }
-        let n = shadow.len();
-        values[shadow].copy_from_slice(&differential[..n]);
-        for part in self.pointer_parts(ty) {
-            self.set_shadow(part.ty, &mut values[part.own], &differential[part.theirs]);
-        }
-    }
-
-    /// The differential that a pointer-like value carries, without the differential's own shadow.
-    pub(crate) fn shadow_values(&mut self, ty: Ty, values: &[Value]) -> Option<Vec<Value>> {
+    /// The differential that a pointer-like value carries, as the leaves of `whole` after the first `skip`.
+    /// The differential's own shadow is zero.
+    pub(crate) fn shadow_for(
+        &mut self,
+        ty: Ty,
+        values: &[Value],
+        whole: Ty,
+        skip: usize,
+    ) -> Option<Vec<Value>> {
         let shadow = self.lw.shadow_of(self.b.types, ty)?;
-        let mut differential = values.get(shadow)?.to_vec();
-        for part in self.pointer_parts(ty) {
-            let inner = self.shadow_values(part.ty, &values[part.own]).unwrap_or_default();
-            for (slot, value) in differential[part.theirs].iter_mut().zip(inner) {
-                *slot = value;
-            }
+        let mut differential = values[..skip].to_vec();
+        differential.extend(values.get(shadow)?);
+        for (own, theirs) in self.shadow_leaves(ty) {
+            differential[skip + theirs] = values[own];
         }
-        Some(differential)
-    }
-
-    /// The differential that a pointer-like value carries, as a value of the differential's type.
-    fn differential_of_pointer(&mut self, ty: Ty, differential: Ty, values: &[Value]) -> Option<Vec<Value>> {
-        let mut leaves = self.shadow_values(ty, values)?;
-        let layout = self.layout(differential);
-        let rest = layout.leaves.get(leaves.len()..).unwrap_or_default().to_vec();
-        leaves.extend(rest.iter().map(|leaf| self.b.zero(leaf.ty, false)));
-        Some(leaves)
+        self.fill(&mut differential, whole);
+        Some(differential.split_off(skip))
     }
 
     /// The shadow of a place that starts at a slot, if writing this part, which is not itself a pointer,
@@ -365,34 +318,23 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// The parts of a pointer-like type that are themselves pointers.
-    fn pointer_parts(&mut self, ty: Ty) -> Vec<PointerPart> {
+    /// The leaves of a pointer-like type that hold differentials, each with the leaf of the differential that
+    /// it holds: the shadow, and then the shadows of the parts that are themselves pointers.
+    fn shadow_leaves(&mut self, ty: Ty) -> Vec<(usize, usize)> {
         let mut element = ty;
         while let Some((inner, _)) = self.lw.array_of(element) {
             element = inner;
         }
         let layout = self.layout(element);
-        let Some(differential) = layout.parts.iter().find(|p| p.is_shadow).map(|p| p.ty) else {
-            return Vec::new();
-        };
-        let target = self.layout(differential);
-        let mut parts = Vec::new();
+        let Some(shadow) = layout.parts.iter().find(|p| p.is_shadow) else { return Vec::new() };
+        let mut leaves: Vec<(usize, usize)> = (0..shadow.len).map(|k| (shadow.offset + k, k)).collect();
+        let target = self.layout(shadow.ty);
         for part in layout.parts.iter().filter(|p| !p.is_shadow) {
-            let theirs = target.parts.iter().find(|p| p.name == part.name && !p.is_shadow);
-            if let Some(theirs) = theirs
-                && self.lw.is_pointer_like(self.b.types, part.ty)
-            {
-                parts.push(PointerPart {
-                    own: part.offset..part.offset + part.len,
-                    ty: part.ty,
-                    theirs: theirs.offset..theirs.offset + theirs.len,
-                });
+            if let Some(theirs) = target.parts.iter().find(|p| p.name == part.name && !p.is_shadow) {
+                let inner = self.shadow_leaves(part.ty).into_iter().filter(|(_, k)| *k < theirs.len);
+                leaves.extend(inner.map(|(own, k)| (part.offset + own, theirs.offset + k)));
             }
         }
-        parts
+        leaves
     }
-}
-
-fn span_of(span: ir::Span) -> Span {
-    Span { file: FileId(span.file), start: span.start, end: span.end }
 }

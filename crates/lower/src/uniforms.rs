@@ -7,12 +7,11 @@
 //! such a struct is the struct as a value, wherever it is passed.
 
 use check::types::{BufferKind, Ty, TyKind};
-use ir::{Global, GlobalData, Op, Space, Types, Value};
+use ir::{Global, GlobalData, Types, Value};
 use syntax::{DeclId, Span};
 
 use crate::Lowerer;
 use crate::body::Body;
-use crate::places::Place;
 
 /// Longer arrays of resources are rejected.
 const MAX_ARRAY: u32 = 256;
@@ -61,12 +60,7 @@ impl Lowerer<'_> {
         if let Some(&global) = self.uniform_parts.get(&(root, path.clone())) {
             return global;
         }
-        let (space, element) = match self.program.types[ty].clone() {
-            TyKind::Buffer(BufferKind::RWStructuredBuffer, element) => (Space::ReadWrite, element),
-            TyKind::Buffer(BufferKind::StructuredBuffer, element) => (Space::ReadOnly, element),
-            TyKind::Buffer(_, element) => (Space::Uniform, element),
-            _ => (Space::Uniform, ty),
-        };
+        let (space, element) = self.space_of(ty);
         let node = &self.program.ast.decls[root];
         let name = format!(
             "{}{}",
@@ -91,16 +85,9 @@ impl Body<'_, '_, '_> {
             if n > MAX_ARRAY {
                 return self.unsupported(span, format_args!("an array of {n} resources is"), ty);
             }
-            let layout = self.layout(ty);
-            let mut columns: Vec<Vec<Value>> = vec![Vec::new(); layout.leaves.len()];
-            for k in 0..n {
-                let values = self.split_uniform(root, &format!("{path}[{k}]"), element, span);
-                for (column, value) in columns.iter_mut().zip(values) {
-                    column.push(value);
-                }
-            }
-            let columns = columns.iter().zip(&layout.leaves);
-            return columns.map(|(c, leaf)| self.b.emit_typed(Op::Construct, c, leaf.ty)).collect();
+            let split = |k| self.split_uniform(root, &format!("{path}[{k}]"), element, span);
+            let elements = (0..n).map(split).collect();
+            return self.array_of_elements(ty, element, elements);
         }
         if self.lw.holds_buffers(ty) {
             let mut values = Vec::new();
@@ -120,14 +107,12 @@ impl Body<'_, '_, '_> {
             return Vec::new();
         }
         let global = self.lw.part_global(self.b.types, path.to_owned(), root, ty);
-        let handle_ty = self.b.types.buffer(self.lw.module.globals[global].ty);
         self.b.span = crate::ir_span(span);
-        let handle = self.b.emit_typed(Op::GlobalRef(global), &[], handle_ty);
+        let handle = self.global_handle(global);
         if let TyKind::Buffer(..) = self.lw.program.types[ty] {
             return vec![handle];
         }
-        let zero = self.b.u32(0);
-        let place = Place::memory(ty, handle, zero);
+        let place = self.content_place(ty, handle);
         self.read(&place)
     }
 }

@@ -9,18 +9,17 @@
 
 use std::rc::Rc;
 
-use check::signature::Subst;
-use check::tables::{Callable, FuncRef};
+use check::tables::FuncRef;
 use check::types::{Ty, TyKind};
-use check::{Direction, View};
-use ir::{Function, Types, Value, Witness};
+use check::{Derivatives, Direction, View};
+use ir::{Function, Types, Witness};
 
 use crate::Lowerer;
 use crate::body::Body;
-use crate::derivatives::{jvp_slots, n_tangents, vjp_slots};
-use crate::functions::{Declared, FlatParam, FlatSig, Key};
+use crate::derivatives::{jvp_slots, vjp_slots};
+use crate::functions::{Declared, FlatParam, FlatSig, Key, Variant};
 use crate::places::{Place, PlaceKind};
-use crate::witness::{call_groups, user_input};
+use crate::witness::{call_user, user_input};
 
 /// Structs nested deeper than this are not searched; layouts end at this depth, too.
 const MAX_DEPTH: u32 = 64;
@@ -71,62 +70,49 @@ impl Lowerer<'_> {
 
     /// Declares `(x) -> (x.use(), x)`.
     fn use_function(&mut self, types: &mut Types, func: &FuncRef, ty: Ty) -> Rc<Declared> {
-        let key = Key::Use(func.clone(), ty);
+        let key = Key::Variant(func.clone(), Variant::Use(ty));
         if let Some(declared) = self.declared.get(&key) {
             return declared.clone();
         }
         let diff = self.diff_map(types, ty);
-        let this = FlatParam {
-            name: "this".to_owned(),
-            decl: None,
-            ty,
-            dir: Direction::InOut,
-            diff: diff.clone(),
-            in_pack: false,
-        };
-        let sig = FlatSig { params: vec![this], has_this: true, has_object: false, ret: ty, ret_diff: diff };
-        self.declare(types, key, sig)
+        let mut this = FlatParam::new("this", ty, Direction::InOut);
+        this.diff.clone_from(&diff);
+        self.declare(
+            types,
+            key,
+            FlatSig { params: vec![this], has_this: true, ret_diff: diff, ..FlatSig::returning(ty) },
+        )
     }
 
     /// Declares the derivatives of such a function.
     pub(crate) fn request_use(&mut self, func: &FuncRef, ty: Ty, declared: &Declared) -> Witness {
         let (params, results) = jvp_slots(declared);
-        let jvp = self.flat_once(Key::UseJvp(func.clone(), ty), declared, params, results);
-        let derivatives = self.use_derivatives(func);
+        let jvp = self.variant(func, Variant::UseJvp(ty), declared, params, results);
         let mut witness = Witness { jvp: Some(jvp), ..Witness::default() };
-        if derivatives.1.is_some() {
+        if self.use_derivatives(func).bwd.is_some() {
             let (params, results) = vjp_slots(declared);
-            witness.vjp = Some(self.flat_once(Key::UseVjp(func.clone(), ty), declared, params, results));
+            witness.vjp = Some(self.variant(func, Variant::UseVjp(ty), declared, params, results));
         }
         witness
     }
 
-    /// The user's forward and backward derivatives of a `use`.
-    fn use_derivatives(&mut self, func: &FuncRef) -> (Option<FuncRef>, Option<FuncRef>) {
+    /// The user's derivatives of a `use`.
+    fn use_derivatives(&mut self, func: &FuncRef) -> Derivatives {
         let view = View::of(self.program.asking(func.decl));
-        let derivatives = self.program.derivatives_of(func, view);
-        (derivatives.fwd, derivatives.bwd)
-    }
-
-    fn use_derivative(&mut self, types: &mut Types, user: FuncRef) -> Option<Rc<Declared>> {
-        let callable = self.canonical(Callable::Func(user)).ok()?;
-        Some(self.function(types, &callable))
+        self.program.derivatives_of(func, view)
     }
 }
 
-/// Builds the body of [`Key::Use`].
+/// Builds the body of [`Variant::Use`].
 pub(crate) fn build_use(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
     func: &FuncRef,
     declared: &Declared,
 ) -> Option<Function> {
-    let callable = lw.canonical(Callable::Func(func.clone())).ok()?;
-    let user = lw.function(types, &callable);
-    let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
-    body.b.span = crate::ir_span(declared.span);
-    let all: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
-    let mut results = body.b.call_func(user.func, &user.results, &all).to_vec();
+    let user = lw.user_derivative(types, func)?;
+    let (mut body, all) = Body::flat(lw, types, declared);
+    let mut results = body.b.call_func(user.func, &user.results, &all);
     results.extend(all);
     body.finish(results, declared)
 }
@@ -140,24 +126,19 @@ pub(crate) fn build_use_jvp(
     declared: &Declared,
 ) -> Option<Function> {
     let map = lw.diff_map(types, ty)?;
-    let user = match lw.use_derivatives(func).0 {
-        Some(user) => Some(lw.use_derivative(types, user)?),
-        None => None,
-    };
-    let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
-    body.b.span = crate::ir_span(declared.span);
-    let all: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
-    let (primal, tangents) = all.split_at(body.layout(ty).leaves.len());
+    let user = lw.use_derivatives(func).fwd;
+    let user = user.map(|user| lw.user_derivative(types, &user));
+    let (mut body, all) = Body::flat(lw, types, declared);
+    let (primal, tangents) = all.split_at(body.n_leaves(ty));
     let (value, slope) = match user {
         Some(user) => {
-            let differential = body.spread(&map, primal, tangents);
+            let user = user?;
+            let differential = body.spread(&map, primal, &mut &tangents[..]);
             let this = user.sig.params.first()?.ty;
             let pair = user_input(&mut body, this, ty, primal, Some(differential), user.span);
-            let groups = call_groups(&mut body, &user, &[(pair, this)])?;
-            let (value, d) = body.split_pair(ty, groups.first()?);
-            let (value, d) = (value.to_vec(), d.to_vec());
-            let slope = body.gather(&map, &d);
-            (value, slope)
+            let given = call_user(&mut body, &user, &[(pair, this)])?;
+            let (value, d) = body.split_pair(ty, &given.first()?.1);
+            (value.to_vec(), body.gather(&map, d))
         }
         None => (primal.to_vec(), tangents.to_vec()),
     };
@@ -175,21 +156,18 @@ pub(crate) fn build_use_vjp(
     declared: &Declared,
 ) -> Option<Function> {
     let map = lw.diff_map(types, ty)?;
-    let user = lw.use_derivatives(func).1?;
-    let user = lw.use_derivative(types, user)?;
-    let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
-    body.b.span = crate::ir_span(declared.span);
-    let all: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
-    let (primal, cotangents) = all.split_at(body.layout(ty).leaves.len());
-    let (read, gathered) = cotangents.split_at(n_tangents(Some(&map)));
-    let read = body.spread(&map, primal, read);
-    let gathered = body.spread(&map, primal, gathered);
+    let user = lw.use_derivatives(func).bwd?;
+    let user = lw.user_derivative(types, &user)?;
+    let (mut body, all) = Body::flat(lw, types, declared);
+    let (primal, mut cotangents) = all.split_at(body.n_leaves(ty));
+    let read = body.spread(&map, primal, &mut cotangents);
+    let gathered = body.spread(&map, primal, &mut cotangents);
     let [this, other] = &user.sig.params[..] else { return None };
     let pair = user_input(&mut body, this.ty, ty, primal, Some(gathered), user.span);
-    let groups = call_groups(&mut body, &user, &[(pair, this.ty), (read, other.ty)])?;
-    let position = user.sig.outputs().iter().position(|o| o.param == Some(0))?;
-    let d = body.split_pair(ty, &groups[position]).1.to_vec();
-    let results = body.gather(&map, &d);
+    let given = call_user(&mut body, &user, &[(pair, this.ty), (read, other.ty)])?;
+    let (_, values) = given.iter().find(|g| g.0.param == Some(0))?;
+    let d = body.split_pair(ty, values).1;
+    let results = body.gather(&map, d);
     body.finish(results, declared)
 }
 
@@ -200,7 +178,7 @@ impl Body<'_, '_, '_> {
     }
 
     /// Reads a local, by calls of `use` if it has any; see the head of this file.
-    pub(crate) fn read_used(&mut self, place: &Place) -> Vec<Value> {
+    pub(crate) fn read_used(&mut self, place: &Place) -> Vec<ir::Value> {
         let mut values = self.read(place);
         let PlaceKind::Slots { start, indices, .. } = &place.kind else { return values };
         if !self.is_split(place.ty) {
@@ -218,13 +196,5 @@ impl Body<'_, '_, '_> {
             values[range].copy_from_slice(value);
         }
         values
-    }
-}
-
-/// The `use` and the type that a key splits, if it splits values.
-pub(crate) fn split_by(key: &Key) -> Option<(&FuncRef, Ty)> {
-    match key {
-        Key::Use(func, ty) => Some((func, *ty)),
-        _ => None,
     }
 }

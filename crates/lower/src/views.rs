@@ -17,7 +17,7 @@ use check::{ModuleId, View};
 use ir::{DerivativeOp, Func, Op, Span, Types, Witness};
 use rustc_hash::FxHashMap;
 
-use crate::functions::Key;
+use crate::functions::{Key, Variant};
 use crate::{FxIndexMap, Lowerer};
 
 /// The limit on levels: no program needs custom derivatives for derivatives of a higher order.
@@ -69,28 +69,19 @@ impl Lowerer<'_> {
             let (modes, call) = (wanted.modes, wanted.call);
             let (key, declared) = self.declared.get_index(func.as_u32() as usize).expect("declared in order");
             let declared = declared.clone();
-            if let Some((f, ty)) = crate::uses::split_by(key) {
-                let f = f.clone();
-                if !std::mem::replace(&mut self.wanted[k].known, true) {
-                    self.wanted[k].witness = self.request_use(&f, ty, &declared);
-                }
-                continue;
-            }
-            if let Key::Quiet(f) = key {
-                let f = f.clone();
-                if !std::mem::replace(&mut self.wanted[k].known, true) {
-                    self.wanted[k].witness = self.request_quiet(types, &f, view);
-                }
-                continue;
-            }
-            let Key::Callable(Callable::Func(f)) = key.clone() else { continue };
+            let key = key.clone();
             if std::mem::replace(&mut self.wanted[k].known, true) {
                 continue;
             }
-            self.wanted[k].witness = self.request_witness(types, &f, &declared, view);
-            if let Some((_, span)) = call {
+            self.wanted[k].witness = match &key {
+                Key::Variant(f, Variant::Use(ty)) => self.request_use(f, *ty, &declared),
+                Key::Variant(f, Variant::Quiet) => self.request_quiet(types, f, view),
+                Key::Callable(Callable::Func(f)) => self.request_witness(types, f, &declared, view),
+                Key::Callable(_) | Key::Variant(..) | Key::Derived(..) | Key::Entry(_) => continue,
+            };
+            if let (Key::Callable(Callable::Func(f)), Some((_, span))) = (key, call) {
                 let derivatives = self.program.derivatives_of(&f, view);
-                let span = syntax::Span { file: syntax::FileId(span.file), start: span.start, end: span.end };
+                let span = crate::source_span(span);
                 for (backward, _) in [false, true].into_iter().zip(modes).filter(|m| m.1) {
                     self.program.report_ambiguity(&f, &derivatives, backward, span);
                 }

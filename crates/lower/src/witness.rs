@@ -1,16 +1,18 @@
 //! Flat wrapper functions around user-written derivatives. [`crate::views`] determines which are needed.
 
-use check::signature::Subst;
+use std::rc::Rc;
+
 use check::tables::{Callable, FuncRef};
 use check::types::Ty;
 use check::{Direction, Level, View};
 use ir::{Func, Function, Slot, Types, Value, Witness};
-use syntax::Span;
+use syntax::{Diagnostic, Span};
 
 use crate::Lowerer;
 use crate::body::Body;
-use crate::derivatives::{jvp_slots, n_tangents, vjp_slots};
-use crate::functions::{Declared, Key};
+use crate::derivatives::{jvp_slots, vjp_slots};
+use crate::functions::{Declared, Key, Output, Variant};
+use crate::leaves::DiffMap;
 
 impl Lowerer<'_> {
     /// Declares the custom derivatives of a function for one view.
@@ -25,25 +27,19 @@ impl Lowerer<'_> {
         let mut witness =
             Witness { treat_as_differentiable: derivatives.treat_as_differentiable, ..Witness::default() };
         // The derivative is zero, in terms of the user's own `dzero`.
-        let own_zero = derivatives.treat_as_differentiable
-            && declared
-                .sig
-                .params
-                .iter()
-                .map(|p| (p.ty, &p.diff))
-                .any(|(ty, diff)| diff.is_some() && self.has_user_zero(ty))
-            || derivatives.treat_as_differentiable
-                && declared.sig.ret_diff.is_some()
-                && self.has_user_zero(declared.sig.ret);
+        let sig = &declared.sig;
+        let params = sig.params.iter().filter(|p| p.diff.is_some()).map(|p| p.ty);
+        let mut with_diff = params.chain(sig.ret_diff.is_some().then_some(sig.ret));
+        let own_zero = derivatives.treat_as_differentiable && with_diff.any(|ty| self.has_user_zero(ty));
         if derivatives.fwd.is_some() || own_zero {
             let (params, results) = jvp_slots(declared);
-            let key = Key::WitnessJvp(f.clone(), derivatives.fwd.clone());
-            witness.jvp = Some(self.flat_once(key, declared, params, results));
+            let variant = Variant::Jvp(derivatives.fwd.clone());
+            witness.jvp = Some(self.variant(f, variant, declared, params, results));
         }
         if derivatives.bwd.is_some() || own_zero {
             let (params, results) = vjp_slots(declared);
-            let key = Key::WitnessVjp(f.clone(), derivatives.bwd.clone());
-            witness.vjp = Some(self.flat_once(key, declared, params, results));
+            let variant = Variant::Vjp(derivatives.bwd.clone());
+            witness.vjp = Some(self.variant(f, variant, declared, params, results));
         }
         if let (None, Some(applied)) = (witness.vjp, &derivatives.apply) {
             (witness.apply, witness.vjp) = self.request_apply(types, f, applied, declared);
@@ -82,19 +78,21 @@ impl Lowerer<'_> {
         {
             let declared = self.function(types, &Callable::Func(substitute.clone()));
             let (params, results) = (declared.params.clone(), declared.results.clone());
-            witness.substitute = Some(self.flat_once(Key::Quiet(substitute), &declared, params, results));
+            witness.substitute = Some(self.variant(&substitute, Variant::Quiet, &declared, params, results));
         }
         witness
     }
 
-    /// Declares a flat function if it is new.
-    pub(crate) fn flat_once(
+    /// Declares a variant of a function if it is new.
+    pub(crate) fn variant(
         &mut self,
-        key: Key,
+        f: &FuncRef,
+        variant: Variant,
         of: &Declared,
         params: Vec<Slot>,
         results: Vec<Slot>,
     ) -> Func {
+        let key = Key::Variant(f.clone(), variant);
         match self.declared.get(&key) {
             Some(declared) => declared.func,
             None => self.declare_flat(key, of.sig.clone(), params, results).func,
@@ -102,29 +100,17 @@ impl Lowerer<'_> {
     }
 
     /// Declares the user's derivative of a function.
-    fn user_derivative(&mut self, types: &mut Types, user: &FuncRef) -> Option<std::rc::Rc<Declared>> {
+    pub(crate) fn user_derivative(&mut self, types: &mut Types, user: &FuncRef) -> Option<Rc<Declared>> {
         let callable = self.canonical(Callable::Func(user.clone())).ok()?;
         Some(self.function(types, &callable))
     }
 }
 
-/// Splits `all` into the function's own inputs, grouped by parameter, and the remaining values.
-fn own_inputs(body: &mut Body<'_, '_, '_>, f: &Declared, all: &[Value]) -> (Vec<Vec<Value>>, Vec<Value>) {
-    let mut at = 0;
-    let mut inputs = Vec::new();
-    for param in &f.sig.params {
-        let n = if param.is_input() { body.layout(param.ty).leaves.len() } else { 0 };
-        inputs.push(all[at..at + n].to_vec());
-        at += n;
-    }
-    (inputs, all[at..].to_vec())
-}
-
 /// Calls the function once more for its results if their differentials contain leaves that are not tangents:
 /// the type in a value of interface type, or the flag of an optional. Returns an empty list otherwise.
 fn primals_for_differentials(body: &mut Body<'_, '_, '_>, own: &Declared, all: &[Value]) -> Vec<Value> {
-    let needed = own.sig.outputs().iter().any(|o| o.diff.as_ref().is_some_and(|map| !map.same.is_empty()));
-    if !needed {
+    let is_needed = |o: &Output| o.diff.as_ref().is_some_and(|map| !map.same.is_empty());
+    if !own.sig.outputs().iter().any(is_needed) {
         return Vec::new();
     }
     body.b.call_func(own.func, &own.results, &all[..own.params.len()])
@@ -142,23 +128,16 @@ pub(crate) fn user_input(
     if body.lw.pair_of(user).is_none() {
         return body.convert(primal.to_vec(), own, user, span);
     }
-    let layout = body.layout(user);
-    let mut values = primal.to_vec();
-    if let Some(shadow) = body.shadow_values(own, primal) {
-        let n = values.len();
-        values = body.without_shadow(own, primal);
-        let d = body.shadow_as_differential(user, &shadow, n);
-        values.extend(d);
+    if body.lw.is_pointer_like(body.b.types, own) {
+        let mut values = body.without_shadow(own, primal);
+        values.extend(body.shadow_for(own, primal, user, primal.len()).unwrap_or_default());
         return values;
     }
-    let (n, total) = (values.len(), layout.leaves.len());
+    let mut values = primal.to_vec();
     match differential {
         Some(d) => values.extend(d),
-        None if body.lw.has_user_zero(own) => {
-            let zero = body.dzero(own, span);
-            values.extend(zero);
-        }
-        None => values.extend(layout.leaves[n.min(total)..].iter().map(|l| body.b.zero(l.ty, false))),
+        None if body.lw.has_user_zero(own) => values.extend(body.dzero(own, span)),
+        None => body.fill(&mut values, user),
     }
     values
 }
@@ -168,48 +147,38 @@ pub(crate) fn build_jvp(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
     f: &FuncRef,
-    user: Option<&FuncRef>,
+    user: &FuncRef,
     declared: &Declared,
 ) -> Option<Function> {
-    let Some(user) = user else { return build_zero_jvp(lw, types, f, declared) };
     let user = lw.user_derivative(types, user)?;
     let own = lw.function(types, &Callable::Func(f.clone()));
-    let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
+    let (mut body, all) = Body::flat(lw, types, declared);
     body.b.span = crate::ir_span(user.span);
-    let all: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
-    let (inputs, tangents) = own_inputs(&mut body, &own, &all);
+    let mut tangents = &all[..];
+    let inputs = body.by_param(&own.sig, &mut tangents);
     if user.sig.params.len() != own.sig.params.len() {
         return mismatch(&mut body, &user, declared);
     }
-    let mut at = 0;
     let mut args = Vec::new();
     for ((param, theirs), primal) in own.sig.params.iter().zip(&user.sig.params).zip(&inputs) {
         if !param.is_input() {
             args.push((Vec::new(), theirs.ty));
             continue;
         }
-        let n = n_tangents(param.diff.as_deref());
-        let d = param.diff.as_ref().map(|map| body.spread(map, primal, &tangents[at..at + n]));
-        at += n;
+        let d = param.diff.as_ref().map(|map| body.spread(map, primal, &mut tangents));
         args.push((user_input(&mut body, theirs.ty, param.ty, primal, d, user.span), theirs.ty));
     }
-    let groups = call_groups(&mut body, &user, &args)?;
-    // These are the outputs of the user's function, by index of the parameter.
+    let given = call_user(&mut body, &user, &args)?;
     let (mut primals, mut outs) = (Vec::new(), Vec::new());
     for output in own.sig.outputs() {
-        let theirs = user.sig.outputs().iter().position(|o| o.param == output.param);
-        let Some(values) = theirs.map(|k| groups[k].clone()) else {
+        let Some((theirs, values)) = given.iter().find(|g| g.0.param == output.param) else {
             return mismatch(&mut body, &user, declared);
         };
-        let theirs_ty = user.sig.outputs()[theirs.unwrap_or(0)].ty;
-        let is_pair = body.lw.pair_of(theirs_ty).is_some();
-        let (primal, d) = body.split_pair(output.ty, &values);
-        let primal = if is_pair { body.with_shadow(output.ty, primal, d) } else { primal.to_vec() };
-        primals.extend(primal);
+        let is_pair = body.lw.pair_of(theirs.ty).is_some();
+        let (primal, d) = body.split_pair(output.ty, values);
+        primals.extend(if is_pair { body.with_shadow(output.ty, primal, d) } else { primal.to_vec() });
         if let Some(map) = &output.diff {
-            let d = if is_pair { d } else { &[] };
-            let t = body.gather(map, d);
-            outs.extend(t);
+            outs.extend(body.gather(map, if is_pair { d } else { &[] }));
         }
     }
     primals.extend(outs);
@@ -221,43 +190,28 @@ pub(crate) fn build_vjp(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
     f: &FuncRef,
-    user: Option<&FuncRef>,
+    user: &FuncRef,
     declared: &Declared,
 ) -> Option<Function> {
-    let Some(user) = user else { return build_zero_vjp(lw, types, f, declared) };
     let user = lw.user_derivative(types, user)?;
     let own = lw.function(types, &Callable::Func(f.clone()));
-    let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
+    let (mut body, all) = Body::flat(lw, types, declared);
     body.b.span = crate::ir_span(user.span);
-    let all: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
-    let (inputs, cotangents) = own_inputs(&mut body, &own, &all);
-    // First, the differentials of the outputs are assembled.
-    let mut at = 0;
-    let mut result = Vec::new();
-    let mut given: Vec<Option<Vec<Value>>> = vec![None; own.sig.params.len()];
-    let mut primals = primals_for_differentials(&mut body, &own, &all).into_iter();
-    for output in own.sig.outputs() {
-        let n = n_tangents(output.diff.as_deref());
-        let primal: Vec<Value> = primals.by_ref().take(body.layout(output.ty).leaves.len()).collect();
-        if let Some(map) = &output.diff {
-            let d = body.spread(map, &primal, &cotangents[at..at + n]);
-            match output.param {
-                None => result = d,
-                Some(k) => given[k] = Some(d),
-            }
-        }
-        at += n;
-    }
+    let mut cotangents = &all[..];
+    let inputs = body.by_param(&own.sig, &mut cotangents);
+    let primals = primals_for_differentials(&mut body, &own, &all);
+    let mut given = body.spread_outputs(&own.sig, &primals, &mut cotangents);
     let mut args = Vec::new();
     let mut positions: Vec<Option<usize>> = Vec::new();
     let mut theirs = user.sig.params.iter();
-    for ((param, primal), d) in own.sig.params.iter().zip(&inputs).zip(given) {
+    for (k, (param, primal)) in own.sig.params.iter().zip(&inputs).enumerate() {
         if param.dir == Direction::Out && param.diff.is_none() {
             positions.push(None);
             continue;
         }
         let Some(user_param) = theirs.next() else { return mismatch(&mut body, &user, declared) };
         positions.push(Some(args.len()));
+        let d = given.remove(&Some(k));
         let values = match param.dir {
             Direction::Out => d.unwrap_or_default(),
             _ => user_input(&mut body, user_param.ty, param.ty, primal, d, user.span),
@@ -266,119 +220,100 @@ pub(crate) fn build_vjp(
     }
     if own.sig.ret_diff.is_some() {
         let Some(user_param) = theirs.next() else { return mismatch(&mut body, &user, declared) };
-        args.push((result, user_param.ty));
+        args.push((given.remove(&None).unwrap_or_default(), user_param.ty));
     }
     if theirs.next().is_some() {
         return mismatch(&mut body, &user, declared);
     }
-    let groups = call_groups(&mut body, &user, &args)?;
+    let given = call_user(&mut body, &user, &args)?;
     let mut results = Vec::new();
     for (param, position) in own.sig.params.iter().zip(positions) {
         let (Some(map), true) = (&param.diff, param.is_input()) else { continue };
-        let outputs = user.sig.outputs();
-        let group = outputs.iter().position(|o| o.param.is_some() && o.param == position);
+        let group = given.iter().find(|g| g.0.param.is_some() && g.0.param == position);
         let d = match group {
-            Some(k) if body.lw.pair_of(outputs[k].ty).is_some() => {
-                let values = groups[k].clone();
-                body.split_pair(param.ty, &values).1.to_vec()
+            Some((theirs, values)) if body.lw.pair_of(theirs.ty).is_some() => {
+                body.split_pair(param.ty, values).1
             }
-            _ => Vec::new(),
+            _ => &[],
         };
-        let t = body.gather(map, &d);
-        results.extend(t);
+        results.extend(body.gather(map, d));
     }
     body.finish(results, declared)
 }
 
 /// Builds the jvp of a `[TreatAsDifferentiable]` function: a call of the function, and the zeros of its
 /// result types.
-fn build_zero_jvp(
+pub(crate) fn build_zero_jvp(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
     f: &FuncRef,
     declared: &Declared,
 ) -> Option<Function> {
     let own = lw.function(types, &Callable::Func(f.clone()));
-    let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
-    body.b.span = crate::ir_span(own.span);
-    let all: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
+    let (mut body, all) = Body::flat(lw, types, declared);
     let mut results = body.b.call_func(own.func, &own.results, &all[..own.params.len()]);
     for output in own.sig.outputs() {
-        if let Some(map) = &output.diff {
-            let zero = body.dzero(output.ty, own.span);
-            let tangents = body.gather(map, &zero);
-            results.extend(tangents);
-        }
+        results.extend(body.zero_tangents(output.ty, output.diff.as_deref(), own.span));
     }
     body.finish(results, declared)
 }
 
 /// Builds the vjp of a `[TreatAsDifferentiable]` function: the zeros of its parameter types.
-fn build_zero_vjp(
+pub(crate) fn build_zero_vjp(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
     f: &FuncRef,
     declared: &Declared,
 ) -> Option<Function> {
     let own = lw.function(types, &Callable::Func(f.clone()));
-    let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
-    body.b.span = crate::ir_span(own.span);
-    for slot in &declared.params {
-        body.b.param(slot.clone());
-    }
+    let (mut body, _) = Body::flat(lw, types, declared);
     let mut results = Vec::new();
     for param in own.sig.params.iter().filter(|p| p.is_input()) {
-        if let Some(map) = &param.diff {
-            let zero = body.dzero(param.ty, own.span);
-            let cotangents = body.gather(map, &zero);
-            results.extend(cotangents);
-        }
+        results.extend(body.zero_tangents(param.ty, param.diff.as_deref(), own.span));
     }
     body.finish(results, declared)
 }
 
-/// Calls the user's function and groups its results by output.
-pub(crate) fn call_groups(
+/// Calls the user's function.
+pub(crate) fn call_user(
     body: &mut Body<'_, '_, '_>,
     user: &Declared,
     args: &[(Vec<Value>, Ty)],
-) -> Option<Vec<Vec<Value>>> {
+) -> Option<Vec<(Output, Vec<Value>)>> {
     let mut flat = Vec::new();
-    for (param, (values, ty)) in user.sig.params.iter().zip(args) {
-        if param.is_input() {
-            let values = body.convert(values.clone(), *ty, param.ty, user.span);
-            flat.extend(values);
-        }
+    for (param, (values, ty)) in user.sig.params.iter().zip(args).filter(|p| p.0.is_input()) {
+        flat.extend(body.convert(values.clone(), *ty, param.ty, user.span));
     }
-    let fits = flat.len() == user.params.len()
-        && flat.iter().zip(&user.params).all(|(&v, slot)| body.b.func.ty(v) == slot.ty);
-    if !fits {
-        body.lw.diagnostics.push(syntax::Diagnostic::error(
-            "E31149",
-            user.span,
-            "the parameters of this derivative do not fit the function that it belongs to",
-        ));
+    if !body.fit(&flat, &user.params) {
+        body.lw.diagnostics.push(misfit(user));
         return None;
     }
     let results = body.b.call_func(user.func, &user.results, &flat);
-    let mut at = 0;
-    let mut groups = Vec::new();
-    for output in user.sig.outputs() {
-        let n = body.layout(output.ty).leaves.len();
-        groups.push(results[at..at + n].to_vec());
-        at += n;
-    }
-    Some(groups)
+    Some(body.by_output(&user.sig, &results))
+}
+
+fn misfit(user: &Declared) -> Diagnostic {
+    let message = "the parameters of this derivative do not fit the function that it belongs to";
+    Diagnostic::error("E31149", user.span, message)
 }
 
 fn mismatch(body: &mut Body<'_, '_, '_>, user: &Declared, declared: &Declared) -> Option<Function> {
-    body.lw.diagnostics.push(
-        syntax::Diagnostic::error(
-            "E31149",
-            user.span,
-            "the parameters of this derivative do not fit the function that it belongs to",
-        )
-        .note(declared.span, "the function"),
-    );
+    body.lw.diagnostics.push(misfit(user).note(declared.span, "the function"));
     None
+}
+
+impl Body<'_, '_, '_> {
+    /// The tangents of the zero of a type.
+    fn zero_tangents(&mut self, ty: Ty, diff: Option<&DiffMap>, span: Span) -> Vec<Value> {
+        let Some(map) = diff else { return Vec::new() };
+        let zero = self.dzero(ty, span);
+        self.gather(map, &zero)
+    }
+
+    /// Adds zeros for the missing leaves of a type.
+    pub(crate) fn fill(&mut self, values: &mut Vec<Value>, ty: Ty) {
+        let layout = self.layout(ty);
+        let missing = layout.leaves.iter().skip(values.len());
+        values.extend(missing.map(|leaf| self.b.zero(leaf.ty, false)));
+    }
 }

@@ -147,7 +147,7 @@ impl Body<'_, '_, '_> {
         let none = self.b.u32(0);
         let is_null = self.b.emit(Op::Eq, &[left, none]);
         let tag = self.b.emit(Op::Select, &[is_null, right, left]);
-        let results: Vec<ir::Type> = self.layout(differential).leaves.iter().map(|l| l.ty).collect();
+        let results = self.leaf_types(differential);
         let sum = self.switch_on_type(&shared, tag, &results, &mut |body, idx| {
             let Some(own) = primal.position(shared.types[idx].tag) else { return a.to_vec() };
             let (x, y) = (body.open(&shared, idx, a), body.open(&shared, idx, b));
