@@ -121,6 +121,16 @@ pub enum SynthesizedMember {
     DAdd,
 }
 
+impl SynthesizedMember {
+    /// The name of the member.
+    pub fn name(self) -> &'static str {
+        match self {
+            SynthesizedMember::DZero => "dzero",
+            SynthesizedMember::DAdd => "dadd",
+        }
+    }
+}
+
 /// The argument of a call for one parameter; a call has one per parameter in order (after the receiver).
 #[derive(Clone, Debug)]
 pub enum Arg {

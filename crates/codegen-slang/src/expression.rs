@@ -159,7 +159,8 @@ pub(crate) fn lane(k: u32) -> char {
     ['x', 'y', 'z', 'w'].get(k as usize).copied().unwrap_or('x')
 }
 
-fn function(math: Math) -> &'static str {
+/// The name of a mathematical function.
+pub(crate) fn function(math: Math) -> &'static str {
     match math {
         Math::IsNan => "isnan",
         Math::IsInf => "isinf",

@@ -199,7 +199,7 @@ impl Writer<'_> {
         let (place, rows) = self.memory_place(data, path)?;
         if let Some(rows) = rows {
             let rows: Vec<String> = (0..rows).map(|k| format!("{place}[{k}]")).collect();
-            return self.declare(v, "m", Some(&format!("{{ {} }}", rows.join(", ")))).map(|_| ());
+            return self.define(v, "m", &format!("{{ {} }}", rows.join(", ")));
         }
         self.variable_or_part(data, Text::atom(place), self.fixed.contains(data.args[0]))
     }

@@ -1,27 +1,18 @@
 //! Makes names that are legal in the language and unique within their scope.
 
+use ir::Math;
 use rustc_hash::FxHashSet;
 
-/// Words that cannot name a variable, and functions that the printed text calls.
+use crate::expression::function;
+
+/// Words that cannot name a variable, and functions other than mathematical ones that the printed text calls.
 const RESERVED: &[&str] = &[
-    "abs",
-    "acos",
-    "acosh",
-    "asin",
-    "asinh",
-    "atan",
-    "atan2",
-    "atanh",
     "bit_cast",
     "bool",
     "break",
     "case",
-    "ceil",
     "const",
     "continue",
-    "cos",
-    "cosh",
-    "countbits",
     "default",
     "detach",
     "discard",
@@ -30,17 +21,11 @@ const RESERVED: &[&str] = &[
     "each",
     "else",
     "enum",
-    "exp",
-    "exp2",
     "expand",
     "extension",
     "extern",
     "false",
-    "firstbithigh",
-    "firstbitlow",
     "float",
-    "floor",
-    "fma",
     "fmod",
     "for",
     "func",
@@ -53,41 +38,25 @@ const RESERVED: &[&str] = &[
     "inout",
     "int",
     "interface",
-    "isinf",
-    "isnan",
     "let",
-    "log",
-    "log10",
-    "log2",
-    "max",
-    "min",
     "module",
     "namespace",
     "no_diff",
     "none",
     "nullptr",
     "out",
-    "pow",
     "printf",
     "property",
     "public",
     "private",
     "return",
-    "reversebits",
-    "round",
     "select",
-    "sin",
-    "sinh",
-    "sqrt",
     "static",
     "struct",
     "switch",
-    "tan",
-    "tanh",
     "this",
     "This",
     "true",
-    "trunc",
     "typealias",
     "typedef",
     "uint",
@@ -137,7 +106,8 @@ impl Names {
         let mut name = base.clone();
         let mut n = 2u32;
         let digit = base.ends_with(|c: char| c.is_ascii_digit());
-        while RESERVED.contains(&name.as_str()) || !self.taken.insert(name.clone()) {
+        let is_function = |name: &str| Math::ALL.into_iter().any(|math| function(math) == name);
+        while RESERVED.contains(&name.as_str()) || is_function(&name) || !self.taken.insert(name.clone()) {
             name = if digit { format!("{base}_{n}") } else { format!("{base}{n}") };
             n += 1;
         }

@@ -99,8 +99,7 @@ pub(crate) fn function(
             _ => w.declaration(slot.ty, &name, v)?,
         });
     }
-    let single = src.results.len() == 1
-        && matches!(module.types[src.results[0].ty], TypeData::Scalar(_) | TypeData::Vector(..));
+    let single = returns_value(module, src);
     let mut outs = Vec::new();
     if !single {
         for (k, slot) in src.results.iter().enumerate() {
@@ -132,6 +131,12 @@ pub(crate) fn function(
     params.extend(declared);
     let name = &functions[&func];
     Ok(format!("{result} {name}({})\n{{\n{}}}\n", params.join(", "), w.out))
+}
+
+/// Returns true if a function returns its only result instead of writing it to a parameter.
+fn returns_value(module: &Module, function: &Function) -> bool {
+    let [result] = &function.results[..] else { return false };
+    matches!(module.types[result.ty], TypeData::Scalar(_) | TypeData::Vector(..))
 }
 
 /// The name of a parameter or result; that of a differential is `d_x`.
@@ -191,6 +196,11 @@ impl Writer<'_> {
         let bounds = self.bounds.get(&of).map_or(&[][..], Vec::as_slice);
         let (before, after) = declarator(&self.module.types, ty, bounds, self.at)?;
         Ok(format!("{before} {name}{after}"))
+    }
+
+    /// Declares a variable with an initial value for a value.
+    pub(crate) fn define(&mut self, v: Value, like: &str, init: &str) -> Res {
+        self.declare(v, like, Some(init)).map(|_| ())
     }
 
     /// Declares a variable for a value, with an initial value if `init` is given.
@@ -258,10 +268,8 @@ impl Writer<'_> {
             Op::Call(callee) => self.call(data, *callee),
             Op::Local => {
                 let init = self.text(data.args[0]).text;
-                if let Some(bounds) = self.bounds.get(&data.args[0]).cloned() {
-                    self.bounds.insert(data.results[0], bounds);
-                }
-                self.declare(data.results[0], "cell", Some(&init)).map(|_| ())
+                self.share_bounds(data.args[0], data.results[0]);
+                self.define(data.results[0], "cell", &init)
             }
             Op::Store => {
                 let (value, path) = data.args.split_last().expect("a store has operands");
@@ -321,6 +329,13 @@ impl Writer<'_> {
         }
     }
 
+    /// Gives a value that holds stacks the bounds of another one.
+    fn share_bounds(&mut self, from: Value, to: Value) {
+        if let Some(bounds) = self.bounds.get(&from).cloned() {
+            self.bounds.insert(to, bounds);
+        }
+    }
+
     /// The bits of a constant or zero.
     fn constant(&self, v: Value) -> Option<u64> {
         let mut found = None;
@@ -362,7 +377,7 @@ impl Writer<'_> {
             self.texts.insert(v, text);
             return Ok(());
         }
-        self.declare(v, "t", Some(&text.text)).map(|_| ())
+        self.define(v, "t", &text.text)
     }
 
     /// Writes an array, which needs a variable.
@@ -375,9 +390,9 @@ impl Writer<'_> {
         match &data.op {
             Op::Construct => {
                 let parts: Vec<String> = data.args.iter().map(|&a| self.text(a).text).collect();
-                self.declare(v, "a", Some(&format!("{{ {} }}", parts.join(", ")))).map(|_| ())
+                self.define(v, "a", &format!("{{ {} }}", parts.join(", ")))
             }
-            Op::Zero => self.declare(v, "zero", Some("{}")).map(|_| ()),
+            Op::Zero => self.define(v, "zero", "{}"),
             Op::Splat => {
                 let element = self.text(data.args[0]).text;
                 let name = self.declare(v, "a", None)?;
@@ -423,7 +438,6 @@ impl Writer<'_> {
     }
 
     fn call(&mut self, data: &InstData, callee: Func) -> Res {
-        let slots = &self.module.funcs[callee].results;
         // Parameters are buffers that can be written.
         if data.args.iter().any(|&v| self.fixed.contains(v) || self.singles.contains(v)) {
             let message = "a call that is handed memory which it cannot write".into();
@@ -431,11 +445,9 @@ impl Writer<'_> {
         }
         let mut args: Vec<String> = data.args.iter().map(|&v| self.text(v).text).collect();
         let name = self.functions[&callee].clone();
-        let single = slots.len() == 1
-            && matches!(self.module.types[slots[0].ty], TypeData::Scalar(_) | TypeData::Vector(..));
-        if single {
+        if returns_value(self.module, &self.module.funcs[callee]) {
             let call = format!("{name}({})", args.join(", "));
-            return self.declare(data.results[0], "t", Some(&call)).map(|_| ());
+            return self.define(data.results[0], "t", &call);
         }
         for (k, &v) in data.results.iter().enumerate() {
             if let Some(bounds) = self.stacks.results.get(&(callee, k)).cloned() {
@@ -478,8 +490,8 @@ impl Writer<'_> {
             self.arm(region, data, &names)?;
             self.close(tail);
             for (&v, &result) in self.src.regions[region].results.iter().zip(&data.results) {
-                if let Some(bounds) = self.bounds.get(&v).cloned().filter(|b| !b.is_empty()) {
-                    self.bounds.insert(result, bounds);
+                if self.bounds.get(&v).is_some_and(|bounds| !bounds.is_empty()) {
+                    self.share_bounds(v, result);
                 }
             }
         }
@@ -559,10 +571,8 @@ impl Writer<'_> {
         for k in 0..n_carried {
             let (param, result) = (inner.params[lead + k], data.results[k]);
             let init = self.text(data.args[lead + k]).text;
-            if let Some(bounds) = self.bounds.get(&data.args[lead + k]).cloned() {
-                self.bounds.insert(param, bounds.clone());
-                self.bounds.insert(result, bounds);
-            }
+            self.share_bounds(data.args[lead + k], param);
+            self.share_bounds(data.args[lead + k], result);
             let like = self.src.values[result].name.as_deref().unwrap_or("acc").to_string();
             let name = self.declare(param, &like, Some(&init))?;
             self.texts.insert(result, Text::atom(name.clone()));
@@ -593,7 +603,7 @@ impl Writer<'_> {
             self.line(&format!("{name}[{at}] = {text};"));
             stacks.push((stack, name));
         }
-        let next: Vec<(String, String)> = yielded[..n_carried]
+        let mut next: Vec<(String, String)> = yielded[..n_carried]
             .iter()
             .zip(&variables)
             .map(|(&v, name)| (name.clone(), self.text(v).text))
@@ -604,21 +614,17 @@ impl Writer<'_> {
             .enumerate()
             .any(|(k, _)| next.iter().skip(k + 1).any(|(_, text)| words(text).any(|w| w == next[k].0)));
         if clash {
-            let temporaries: Vec<String> =
-                next.iter().map(|(name, _)| self.names.fresh(&format!("next_{name}"))).collect();
-            for ((name, text), temporary) in next.iter().zip(&temporaries) {
-                let v =
-                    inner.params[lead + variables.iter().position(|n| n == name).expect("it is one of them")];
-                let declaration = self.declaration(self.src.ty(v), temporary, v)?;
+            for (name, text) in &mut next {
+                let at = variables.iter().position(|n| n == name).expect("it is one of them");
+                let v = inner.params[lead + at];
+                let temporary = self.names.fresh(&format!("next_{name}"));
+                let declaration = self.declaration(self.src.ty(v), &temporary, v)?;
                 self.line(&format!("{declaration} = {text};"));
+                *text = temporary;
             }
-            for ((name, _), temporary) in next.iter().zip(&temporaries) {
-                self.line(&format!("{name} = {temporary};"));
-            }
-        } else {
-            for (name, text) in &next {
-                self.line(&format!("{name} = {text};"));
-            }
+        }
+        for (name, text) in &next {
+            self.line(&format!("{name} = {text};"));
         }
         if !counted && !stacks.is_empty() {
             self.line(&format!("{index}++;"));
@@ -637,15 +643,9 @@ impl Writer<'_> {
                 let (ty, _) = declarator(&self.module.types, self.src.ty(data.args[0]), &[], data.span)?;
                 let is_constant = count.starts_with(|c: char| c.is_ascii_digit());
                 self.limit(bound.filter(|_| !is_constant));
-                let zero = match self.module.types[self.src.ty(data.args[0])] {
-                    TypeData::Scalar(scalar) => crate::types::literal(scalar, 0),
-                    _ => "0".into(),
-                };
-                let is_signed = matches!(
-                    self.module.types[self.src.ty(data.args[0])],
-                    TypeData::Scalar(scalar) if scalar.is_signed_int()
-                );
-                if is_down && is_signed {
+                let scalar = self.scalar_of(data.args[0]);
+                let zero = crate::types::literal(scalar, 0);
+                if is_down && scalar.is_signed_int() {
                     self.line(&format!("for ({ty} {index} = {last}; {index} >= {zero}; {index}--)"));
                     self.line("{");
                 } else if is_down {
@@ -676,13 +676,14 @@ impl Writer<'_> {
         Ok(())
     }
 
+    fn scalar_of(&self, v: Value) -> ir::Scalar {
+        self.module.types.scalar_of(self.src.ty(v)).unwrap_or(ir::Scalar::I32)
+    }
+
     /// `n - 1`.
     fn last_of(&self, n: Value) -> String {
         let text = self.text(n).text;
-        let scalar = match self.module.types[self.src.ty(n)] {
-            TypeData::Scalar(scalar) => scalar,
-            _ => ir::Scalar::I32,
-        };
+        let scalar = self.scalar_of(n);
         let number = text.trim_end_matches(['u', 'l']).parse::<u64>();
         match number {
             Ok(n) => crate::types::literal(scalar, n.wrapping_sub(1)),

@@ -54,13 +54,7 @@ impl Analysis {
                 }
             }
             Callable::Derived(op, inner, _) => format!("{}({})", op.word(), self.callable_name(inner)),
-            Callable::Synthesized(member, ty) => {
-                let name = match member {
-                    check::tables::SynthesizedMember::DZero => "dzero",
-                    check::tables::SynthesizedMember::DAdd => "dadd",
-                };
-                format!("{}.{name}", self.program.type_name(*ty))
-            }
+            Callable::Synthesized(member, ty) => format!("{}.{}", self.program.type_name(*ty), member.name()),
         }
     }
 

@@ -47,26 +47,15 @@ impl Analysis {
                         decls.iter().copied().filter(|&d| self.program.ast.decls[d].name_span.end <= offset),
                     );
                 }
-                _ if !self.around(stmt.span, offset) => {}
-                StmtKind::Block(stmts) => work.extend(stmts.iter().rev()),
-                StmtKind::If { then, otherwise, .. } => {
-                    work.push(*then);
-                    work.extend(otherwise);
-                }
-                StmtKind::IfLet { var, then, otherwise } => {
-                    if self.around(self.program.ast.stmts[*then].span, offset) {
+                kind if self.around(stmt.span, offset) => {
+                    if let StmtKind::IfLet { var, then, .. } = kind
+                        && self.around(self.program.ast.stmts[*then].span, offset)
+                    {
                         out.push(*var);
                     }
-                    work.push(*then);
-                    work.extend(otherwise);
-                }
-                StmtKind::For { init, body, .. } => {
-                    work.push(*body);
-                    work.extend(init);
-                }
-                StmtKind::While { body, .. } | StmtKind::DoWhile { body, .. } => work.push(*body),
-                StmtKind::Switch { cases, .. } => {
-                    work.extend(cases.iter().rev().flat_map(|c| c.body.iter().rev()));
+                    let first = work.len();
+                    kind.statements(&mut work);
+                    work[first..].reverse();
                 }
                 _ => {}
             }

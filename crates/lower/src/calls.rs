@@ -17,8 +17,20 @@ use crate::body::Body;
 use crate::functions::{Declared, FlatParam, Key, Variant};
 use crate::places::Place;
 
-/// The values of an argument and their type.
-type Input = (Vec<Value>, Ty);
+/// The arguments of a call that have been evaluated: the values of each and their type, and the place to
+/// write an output to.
+#[derive(Default)]
+struct Inputs {
+    values: Vec<(Vec<Value>, Ty)>,
+    places: Vec<Option<Place>>,
+}
+
+impl Inputs {
+    fn push(&mut self, value: (Vec<Value>, Ty), place: Option<Place>) {
+        self.values.push(value);
+        self.places.push(place);
+    }
+}
 
 impl Body<'_, '_, '_> {
     pub(crate) fn call_expr(
@@ -64,8 +76,7 @@ impl Body<'_, '_, '_> {
         if let Callable::Func(named) = &named {
             declared = self.as_declared(named, declared);
         }
-        let mut inputs = Vec::new();
-        let mut places = Vec::new();
+        let mut inputs = Inputs::default();
         let mut params = declared.sig.params.iter();
         if declared.sig.has_object {
             let Some(base) = base else {
@@ -82,25 +93,24 @@ impl Body<'_, '_, '_> {
                     *slot = tag;
                 }
             }
-            inputs.push((values, object));
-            places.push(None);
+            inputs.push((values, object), None);
         }
         if is_plain && declared.sig.has_this {
             let param = params.next();
             let place = self.base_place(base, e);
-            inputs.push((self.read(&place), place.ty));
-            places.push(param.is_some_and(|p| p.is_output()).then_some(place));
+            let value = (self.read(&place), place.ty);
+            inputs.push(value, param.is_some_and(|p| p.is_output()).then_some(place));
         }
         let default_owner = match func {
             Callable::Func(f) => Some(f.clone()),
             _ => callable.function().cloned(),
         };
-        self.arguments(args, default_owner.as_ref(), &mut params, (&mut inputs, &mut places));
-        if params.next().is_some() || inputs.len() != declared.sig.params.len() {
+        self.arguments(args, default_owner.as_ref(), &mut params, &mut inputs);
+        if params.next().is_some() || inputs.values.len() != declared.sig.params.len() {
             return self.internal(span, "a call has too few arguments", ty);
         }
         self.b.span = crate::ir_span(span);
-        let mut values = self.invoke(&declared, inputs, &places, span);
+        let mut values = self.invoke(&declared, inputs.values, &inputs.places, span);
         let mut ret = declared.sig.ret;
         if let Callable::Func(f) = &callable
             && self.lw.program.error_of(f).is_some()
@@ -117,15 +127,14 @@ impl Body<'_, '_, '_> {
         &mut self,
         exprs: &[ExprId],
         params: &mut std::slice::Iter<'_, FlatParam>,
-        (inputs, places): (&mut Vec<Input>, &mut Vec<Option<Place>>),
+        inputs: &mut Inputs,
     ) {
         let is_output = params.as_slice().first().is_some_and(|p| p.is_output());
         if is_output && !exprs.is_empty() {
             for place in self.pack_places(exprs) {
                 let Some(param) = params.next() else { break };
                 let values = if param.is_input() { self.read(&place) } else { Vec::new() };
-                inputs.push((values, place.ty));
-                places.push(Some(place));
+                inputs.push((values, place.ty), Some(place));
             }
             return;
         }
@@ -133,8 +142,7 @@ impl Body<'_, '_, '_> {
         if let Some(last) = found.len().checked_sub(1) {
             params.nth(last);
         }
-        places.extend(found.iter().map(|_| None));
-        inputs.extend(found);
+        found.into_iter().for_each(|value| inputs.push(value, None));
     }
 
     /// Evaluates a default argument, an expression of the callee's declaration.
@@ -175,11 +183,11 @@ impl Body<'_, '_, '_> {
         args: &[Arg],
         default_owner: Option<&FuncRef>,
         params: &mut std::slice::Iter<'_, FlatParam>,
-        (inputs, places): (&mut Vec<Input>, &mut Vec<Option<Place>>),
+        inputs: &mut Inputs,
     ) {
         for arg in args {
             if let Arg::Pack(exprs) = arg {
-                self.pack_arguments(exprs, params, (inputs, places));
+                self.pack_arguments(exprs, params, inputs);
                 continue;
             }
             let Some(param) = params.next() else { break };
@@ -188,20 +196,15 @@ impl Body<'_, '_, '_> {
                 Arg::Expr(a) if param.is_output() => {
                     let place = self.place(*a);
                     let values = if param.is_input() { self.read(&place) } else { Vec::new() };
-                    inputs.push((values, place.ty));
-                    places.push(Some(place));
+                    inputs.push((values, place.ty), Some(place));
                 }
-                Arg::Expr(a) => {
-                    inputs.push(self.typed(*a));
-                    places.push(None);
-                }
+                Arg::Expr(a) => inputs.push(self.typed(*a), None),
                 Arg::Default(param) => {
                     let value = match default_owner {
                         Some(owner) => self.default_argument(*param, owner),
                         None => (Vec::new(), Ty::ERROR),
                     };
-                    inputs.push(value);
-                    places.push(None);
+                    inputs.push(value, None);
                 }
             }
         }
@@ -253,7 +256,7 @@ impl Body<'_, '_, '_> {
     /// Returns true if a function never has a derivative, so that its calls in a differentiable function have
     /// none either.
     fn is_plain(&mut self, declared: &Declared) -> bool {
-        let key = self.lw.declared.get_index(declared.func.as_u32() as usize).map(|d| d.0.clone());
+        let key = self.lw.key_of(declared.func).cloned();
         matches!(key, Some(Key::Callable(Callable::Func(f))) if self.lw.program.is_never_differentiable(&f))
     }
 
@@ -277,8 +280,9 @@ impl Body<'_, '_, '_> {
     /// derivatives at most add zeros, and so are functions that return pointers, as a pointer must move along
     /// with its differential.
     fn quiet(&mut self, declared: &Declared) -> ir::Func {
-        let key = self.lw.declared.get_index(declared.func.as_u32() as usize).map(|d| d.0.clone());
-        let Some(Key::Callable(Callable::Func(f))) = key else { return declared.func };
+        let Some(Key::Callable(Callable::Func(f))) = self.lw.key_of(declared.func).cloned() else {
+            return declared.func;
+        };
         let outputs = declared.sig.outputs();
         let moves = outputs.iter().any(|o| self.lw.is_pointer_like(self.b.types, o.ty));
         if moves || self.lw.program.is_core(f.decl) {
@@ -291,16 +295,14 @@ impl Body<'_, '_, '_> {
     /// Calls an `__init`, a function that returns the new value.
     pub(crate) fn call_init(&mut self, callable: &Callable, ty: Ty, args: &[Arg], span: Span) -> Vec<Value> {
         let declared = self.lw.function(self.b.types, callable);
-        let mut inputs = Vec::new();
-        let mut places = Vec::new();
-        let mut params = declared.sig.params.iter();
+        let mut inputs = Inputs::default();
         let default_owner = match callable {
             Callable::Func(f) => Some(f),
             _ => None,
         };
-        self.arguments(args, default_owner, &mut params, (&mut inputs, &mut places));
+        self.arguments(args, default_owner, &mut declared.sig.params.iter(), &mut inputs);
         self.b.span = crate::ir_span(span);
-        let returned = self.invoke(&declared, inputs, &places, span);
+        let returned = self.invoke(&declared, inputs.values, &inputs.places, span);
         self.convert(returned, declared.sig.ret, ty, span)
     }
 

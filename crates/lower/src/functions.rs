@@ -350,13 +350,7 @@ impl Lowerer<'_> {
         match callable {
             Callable::Func(f) => self.func_name(f),
             Callable::Derived(op, c, _) => format!("{}({})", op.word(), self.callable_name(c)),
-            Callable::Synthesized(member, ty) => {
-                let member = match member {
-                    check::tables::SynthesizedMember::DZero => "dzero",
-                    check::tables::SynthesizedMember::DAdd => "dadd",
-                };
-                format!("{}.{member}", self.program.type_name(*ty))
-            }
+            Callable::Synthesized(member, ty) => format!("{}.{}", self.program.type_name(*ty), member.name()),
         }
     }
 

@@ -173,30 +173,27 @@ impl Lowerer<'_> {
             TyKind::Scalar(_) | TyKind::Enum(_) => one(self.scalar_of(ty).unwrap_or(Scalar::I32).into()),
             // A string is its index in the table of texts.
             TyKind::String => one(Scalar::U32.into()),
-            TyKind::Vector(..) => match self.vector_of(ty) {
-                Some((s, n)) => one(types.vector(s, n.max(1))),
-                None => Layout::default(),
-            },
-            TyKind::Matrix(..) => match self.matrix_of(ty) {
-                Some((s, r, c)) => {
+            TyKind::Vector(..) => {
+                self.vector_of(ty).map(|(s, n)| one(types.vector(s, n.max(1)))).unwrap_or_default()
+            }
+            TyKind::Matrix(..) => {
+                let matrix = self.matrix_of(ty).map(|(s, r, c)| {
                     let row = types.vector(s, c.max(1));
                     one(types.array(row, r.max(1)))
-                }
-                None => Layout::default(),
-            },
-            TyKind::Array(..) => match self.array_of(ty) {
-                Some((element, n)) => {
+                });
+                matrix.unwrap_or_default()
+            }
+            TyKind::Array(..) => {
+                let array = self.array_of(ty).map(|(element, n)| {
                     let element = self.layout_at(types, element, depth + 1);
-                    let leaves = element.leaves.iter().map(|leaf| Leaf {
-                        name: leaf.name.clone(),
-                        ty: types.array(leaf.ty, n),
-                        is_array: true,
-                        is_tag: leaf.is_tag,
-                    });
-                    Layout { leaves: leaves.collect(), parts: Vec::new() }
-                }
-                None => Layout::default(),
-            },
+                    let leaf = |leaf: &Leaf| {
+                        let ty = types.array(leaf.ty, n);
+                        Leaf { ty, is_array: true, ..leaf.clone() }
+                    };
+                    Layout { leaves: element.leaves.iter().map(leaf).collect(), parts: Vec::new() }
+                });
+                array.unwrap_or_default()
+            }
             TyKind::Buffer(..) if self.block_content(ty).is_some() => {
                 let content = self.block_content(ty).unwrap_or(ty);
                 let leaves = self.layout_at(types, content, depth + 1).leaves.clone();
@@ -300,12 +297,8 @@ impl Lowerer<'_> {
                 return Layout::default();
             }
             let offset = layout.leaves.len();
-            layout.leaves.extend(inner.leaves.iter().map(|leaf| Leaf {
-                name: format!(".{name}{}", leaf.name),
-                ty: leaf.ty,
-                is_array: leaf.is_array,
-                is_tag: leaf.is_tag,
-            }));
+            let leaf = |leaf: &Leaf| Leaf { name: format!(".{name}{}", leaf.name), ..leaf.clone() };
+            layout.leaves.extend(inner.leaves.iter().map(leaf));
             let len = inner.leaves.len();
             layout.parts.push(Part { offset, len, ty, decl, no_diff, name, is_shadow: false });
             if layout.leaves.len() > MAX_LEAVES as usize {
@@ -361,31 +354,33 @@ impl Lowerer<'_> {
     }
 
     fn mem_type_at(&mut self, types: &mut Types, ty: Ty, depth: u32) -> MemType {
-        let name = self.program.type_name(ty);
-        if depth > MAX_DEPTH {
-            return self.mem.intern(MemData::Struct { name, fields: Vec::new() });
+        if let Some(content) = self.block_content(ty).filter(|_| depth <= MAX_DEPTH) {
+            return self.mem_type_at(types, content, depth + 1);
         }
-        let data = match self.program.types[ty].clone() {
+        let data = self.mem_data(types, ty, depth);
+        let data =
+            data.unwrap_or_else(|| MemData::Struct { name: self.program.type_name(ty), fields: Vec::new() });
+        self.mem.intern(data)
+    }
+
+    /// The content of a type in memory; `None` if it has none.
+    fn mem_data(&mut self, types: &mut Types, ty: Ty, depth: u32) -> Option<MemData> {
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        Some(match self.program.types[ty].clone() {
             TyKind::Scalar(_) | TyKind::Enum(_) => MemData::Scalar(self.scalar_of(ty).unwrap_or(Scalar::I32)),
             TyKind::String => MemData::Scalar(Scalar::U32),
-            TyKind::Vector(..) => match self.vector_of(ty) {
-                Some((s, n)) => MemData::Vector(s, n),
-                None => MemData::Struct { name, fields: Vec::new() },
-            },
-            TyKind::Matrix(..) => match self.matrix_of(ty) {
-                Some((s, r, c)) if self.program.lies_in_columns(ty) => {
+            TyKind::Vector(..) => self.vector_of(ty).map(|(s, n)| MemData::Vector(s, n))?,
+            TyKind::Matrix(..) => match self.matrix_of(ty)? {
+                (s, r, c) if self.program.lies_in_columns(ty) => {
                     MemData::Matrix(s, c, r, MatrixOrder::Columns)
                 }
-                Some((s, r, c)) => MemData::Matrix(s, r, c, MatrixOrder::Rows),
-                None => MemData::Struct { name, fields: Vec::new() },
+                (s, r, c) => MemData::Matrix(s, r, c, MatrixOrder::Rows),
             },
-            TyKind::Array(..) => match self.array_of(ty) {
-                Some((element, n)) => MemData::Array(self.mem_type_at(types, element, depth + 1), n),
-                None => MemData::Struct { name, fields: Vec::new() },
-            },
-            TyKind::Buffer(..) if self.block_content(ty).is_some() => {
-                let content = self.block_content(ty).unwrap_or(ty);
-                return self.mem_type_at(types, content, depth + 1);
+            TyKind::Array(..) => {
+                let (element, n) = self.array_of(ty)?;
+                MemData::Array(self.mem_type_at(types, element, depth + 1), n)
             }
             TyKind::Buffer(_, element) | TyKind::Pointer(element) => {
                 MemData::Handle(self.mem_type_at(types, element, depth + 1))
@@ -399,10 +394,10 @@ impl Lowerer<'_> {
                 let layout = self.layout_at(types, ty, depth + 1);
                 let fields = layout.parts.iter().filter(|p| !p.is_shadow);
                 let fields = fields.map(|p| (p.name.clone(), self.mem_type_at(types, p.ty, depth + 1)));
-                MemData::Struct { name, fields: fields.collect() }
+                let fields = fields.collect();
+                MemData::Struct { name: self.program.type_name(ty), fields }
             }
-        };
-        self.mem.intern(data)
+        })
     }
 
     /// The map from leaves to tangents; `None` if the type is not differentiable.
@@ -438,11 +433,9 @@ impl Lowerer<'_> {
             }
             (TyKind::Struct(..) | TyKind::SynthDiff(_), _) => {
                 for (field, to) in self.program.diff_fields(ty) {
-                    let to = match to {
-                        DiffFieldTarget::Same(d) | DiffFieldTarget::Synth(d) | DiffFieldTarget::Member(d) => {
-                            d
-                        }
-                    };
+                    let (DiffFieldTarget::Same(to)
+                    | DiffFieldTarget::Synth(to)
+                    | DiffFieldTarget::Member(to)) = to;
                     let from = layout.parts.iter().find(|p| p.decl == Some(field));
                     let to = target.parts.iter().find(|p| p.decl == Some(to));
                     if let (Some(from), Some(to)) = (from, to) {

@@ -25,6 +25,11 @@ impl Memory {
         next
     }
 
+    /// The place of a part with this number.
+    pub(crate) fn lane(&self, k: u8) -> Memory {
+        self.step(Step::Static(k.into()))
+    }
+
     fn step_dynamic(&self, index: Value) -> Memory {
         let mut next = self.step(Step::Dynamic);
         next.dynamic.push(index);

@@ -57,14 +57,11 @@ pub(crate) enum Proj {
     Field { idx: usize, offset: usize, len: usize },
     /// An element of an array.
     Element(Value),
-    /// A row of a matrix.
+    /// A row of a matrix, or a lane of a vector.
     Row(Value),
-    /// A lane of a vector.
-    Lane(Value),
-    /// Lanes of a vector (a scalar counts as a vector with one lane); a single lane gives a scalar.
-    Lanes(SmallVec<[u8; 4]>),
-    /// Rows and columns of a matrix.
-    Entries(SmallVec<[(u8, u8); 4]>),
+    /// Lanes of a vector (a scalar counts as a vector with one lane), or entries of a matrix, each given by its
+    /// row and its column; a single one gives a scalar.
+    Scalars(SmallVec<[SmallVec<[u8; 2]>; 4]>),
 }
 
 impl Place {
@@ -130,11 +127,13 @@ impl Body<'_, '_, '_> {
             }
             Meaning::Swizzle { base, comps } => {
                 let base = self.place_as_context(base);
-                self.project(base, Proj::Lanes(comps), ty)
+                let comps = comps.into_iter().map(|lane| [lane].into_iter().collect());
+                self.project(base, Proj::Scalars(comps.collect()), ty)
             }
             Meaning::MatrixSwizzle { base, comps } => {
                 let base = self.place_as_context(base);
-                self.project(base, Proj::Entries(comps), ty)
+                let comps = comps.into_iter().map(|(row, column)| [row, column].into_iter().collect());
+                self.project(base, Proj::Scalars(comps.collect()), ty)
             }
             Meaning::Index { base, index } => {
                 let base = self.place_as_context(base);
@@ -277,8 +276,7 @@ impl Body<'_, '_, '_> {
                 Place::value(ty, values)
             }
             TyKind::Array(..) => self.project(base, Proj::Element(index), ty),
-            TyKind::Matrix(..) => self.project(base, Proj::Row(index), ty),
-            TyKind::Vector(..) => self.project(base, Proj::Lane(index), ty),
+            TyKind::Matrix(..) | TyKind::Vector(..) => self.project(base, Proj::Row(index), ty),
             TyKind::Buffer(..) | TyKind::Pointer(_) => {
                 let handle = self.read(&base);
                 let Some(&handle) = handle.first() else { return Place::value(ty, Vec::new()) };
@@ -308,9 +306,7 @@ impl Body<'_, '_, '_> {
                     indices.push(index);
                     Place { ty, kind: PlaceKind::Slots { start, len, indices, stale } }
                 }
-                Proj::Lane(index) | Proj::Row(index)
-                    if len == 1 && matches!(self.env[start], Slot::Cell(_)) =>
-                {
+                Proj::Row(index) if len == 1 && matches!(self.env[start], Slot::Cell(_)) => {
                     indices.push(index);
                     Place { ty, kind: PlaceKind::Slots { start, len, indices, stale } }
                 }
@@ -329,22 +325,19 @@ impl Body<'_, '_, '_> {
                     memory.row = Some((index, self.extent(base.ty)));
                     Place { ty, kind: PlaceKind::Memory(memory) }
                 }
-                Proj::Element(index) | Proj::Row(index) | Proj::Lane(index) => {
+                Proj::Element(index) | Proj::Row(index) => {
                     let n = self.extent(base.ty);
                     let memory = self.part_in_memory(&memory, index, n);
                     Place { ty, kind: PlaceKind::Memory(memory) }
                 }
-                Proj::Lanes(comps)
-                    if comps.len() == 1 && matches!(self.lw.program.types[base.ty], TyKind::Vector(..)) =>
+                Proj::Scalars(comps)
+                    if comps.len() == 1 && !matches!(self.lw.program.types[base.ty], TyKind::Scalar(_)) =>
                 {
-                    let memory = self.lane_in_memory(&memory, comps[0] as u32);
-                    Place { ty, kind: PlaceKind::Memory(memory) }
-                }
-                Proj::Entries(comps) if comps.len() == 1 => {
-                    let (row, column) = (comps[0].0 as u32, comps[0].1 as u32);
-                    let (outer, inner) =
-                        if self.lies_in_columns(&memory) { (column, row) } else { (row, column) };
-                    memory.path.extend([Step::Static(outer), Step::Static(inner)]);
+                    let memory = match comps[0][..] {
+                        [row, column] if self.lies_in_columns(&memory) => memory.lane(column).lane(row),
+                        [row, column] => memory.lane(row).lane(column),
+                        _ => self.lane_in_memory(&memory, comps[0][0].into()),
+                    };
                     Place { ty, kind: PlaceKind::Memory(memory) }
                 }
                 part => {
@@ -486,47 +479,26 @@ impl Body<'_, '_, '_> {
                 values.get(*offset..offset + len).map(<[Value]>::to_vec).unwrap_or_default()
             }
             Proj::Element(index) => values.iter().map(|&v| self.element(v, *index)).collect(),
-            Proj::Row(index) | Proj::Lane(index) => {
-                values.iter().take(1).map(|&v| self.element(v, *index)).collect()
-            }
-            Proj::Lanes(comps) => {
+            Proj::Row(index) => values.iter().take(1).map(|&v| self.element(v, *index)).collect(),
+            Proj::Scalars(comps) => {
                 let Some(&value) = values.first() else { return Vec::new() };
                 let own = self.b.func.ty(value);
-                let lanes = self.b.types.lanes(own);
-                let layout = self.layout(ty);
-                let result = layout.leaves.first().map_or(own, |leaf| leaf.ty);
-                if lanes.is_none() {
+                let result = self.layout(ty).leaves.first().map_or(own, |leaf| leaf.ty);
+                let is_scalar = self.b.types.lanes(result).is_none();
+                if self.b.types.scalar_of(own).map(ir::Type::from) == Some(own) {
                     // A scalar counts as a vector with one lane.
-                    let is_scalar = self.b.types.lanes(result).is_none();
-                    return vec![if is_scalar {
-                        value
-                    } else {
-                        self.b.emit_typed(Op::Splat, &[value], result)
-                    }];
+                    let splat = |body: &mut Self| body.b.emit_typed(Op::Splat, &[value], result);
+                    return vec![if is_scalar { value } else { splat(self) }];
                 }
-                let identity = lanes == Some(comps.len() as u32)
-                    && comps.iter().enumerate().all(|(k, &c)| k == c as usize);
-                if identity && own == result {
+                let is_identity = comps.iter().zip(0u8..).all(|(at, k)| at[..] == [k]);
+                if own == result && is_identity {
                     return vec![value];
                 }
-                let lane = |body: &mut Self, k: u32| {
-                    body.b.emit(Op::Extract(u32::from(comps[k as usize])), &[value])
+                let scalar = |body: &mut Self, k: u32| {
+                    let path = comps[k as usize].iter();
+                    path.fold(value, |v, &at| body.b.emit(Op::Extract(at.into()), &[v]))
                 };
-                let is_scalar = self.b.types.lanes(result).is_none();
-                vec![if is_scalar { lane(self, 0) } else { self.construct(result, lane) }]
-            }
-            Proj::Entries(comps) => {
-                let Some(&value) = values.first() else { return Vec::new() };
-                let Some(result) = self.layout(ty).leaves.first().map(|leaf| leaf.ty) else {
-                    return Vec::new();
-                };
-                let entry = |body: &mut Self, k: u32| {
-                    let (r, c) = comps[k as usize];
-                    let row = body.b.emit(Op::Extract(u32::from(r)), &[value]);
-                    body.b.emit(Op::Extract(u32::from(c)), &[row])
-                };
-                let is_scalar = self.b.types.lanes(result).is_none();
-                vec![if is_scalar { entry(self, 0) } else { self.construct(result, entry) }]
+                vec![if is_scalar { scalar(self, 0) } else { self.construct(result, scalar) }]
             }
         }
     }
@@ -545,7 +517,7 @@ impl Body<'_, '_, '_> {
             Proj::Element(index) => {
                 whole.iter().zip(new).map(|(&old, new)| self.with_element(old, &[*index], new)).collect()
             }
-            Proj::Row(index) | Proj::Lane(index) => {
+            Proj::Row(index) => {
                 let replaced = |(&old, new): (&Value, Value)| {
                     let n = self.length(self.b.func.ty(old));
                     match self.constant_of(*index).filter(|&k| k < u64::from(n)) {
@@ -555,32 +527,33 @@ impl Body<'_, '_, '_> {
                 };
                 whole.iter().zip(new).map(replaced).collect()
             }
-            Proj::Lanes(comps) => {
+            Proj::Scalars(comps) => {
                 let (Some(&old), Some(&new)) = (whole.first(), new.first()) else { return whole };
-                if self.b.types.lanes(self.b.func.ty(old)).is_none() {
+                if self.length(self.b.func.ty(old)) == 0 {
                     return vec![new];
                 }
-                let is_scalar = self.b.types.lanes(self.b.func.ty(new)).is_none();
+                let is_scalar = self.length(self.b.func.ty(new)) == 0;
                 let mut value = old;
-                for (k, &c) in comps.iter().enumerate() {
-                    let lane = if is_scalar { new } else { self.b.emit(Op::Extract(k as u32), &[new]) };
-                    value = self.b.emit(Op::Insert(c as u32), &[value, lane]);
-                }
-                vec![value]
-            }
-            Proj::Entries(comps) => {
-                let (Some(&old), Some(&new)) = (whole.first(), new.first()) else { return whole };
-                let is_scalar = self.b.types.lanes(self.b.func.ty(new)).is_none();
-                let mut value = old;
-                for (k, &(r, c)) in comps.iter().enumerate() {
-                    let entry = if is_scalar { new } else { self.b.emit(Op::Extract(k as u32), &[new]) };
-                    let row = self.b.emit(Op::Extract(r as u32), &[value]);
-                    let row = self.b.emit(Op::Insert(c as u32), &[row, entry]);
-                    value = self.b.emit(Op::Insert(r as u32), &[value, row]);
+                for (k, at) in comps.iter().enumerate() {
+                    let one = if is_scalar { new } else { self.b.emit(Op::Extract(k as u32), &[new]) };
+                    value = self.with_scalar(value, at, one);
                 }
                 vec![value]
             }
         }
+    }
+
+    /// A vector with a lane replaced, or a matrix with an entry.
+    fn with_scalar(&mut self, value: Value, at: &[u8], new: Value) -> Value {
+        let Some((&first, rest)) = at.split_first() else { return new };
+        let inner = match rest {
+            [] => new,
+            _ => {
+                let row = self.b.emit(Op::Extract(first.into()), &[value]);
+                self.with_scalar(row, rest, new)
+            }
+        };
+        self.b.emit(Op::Insert(first.into()), &[value, inner])
     }
 
     /// A vector with the lane (or a matrix with the row) at `index` replaced, by comparing `index` with each

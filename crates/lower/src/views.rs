@@ -12,7 +12,7 @@
 //! function they reach, become separate functions: in the IR, the identity of a function determines its
 //! derivative, and later passes know nothing of modules.
 
-use check::tables::Callable;
+use check::tables::{Callable, FuncRef};
 use check::{ModuleId, View};
 use ir::{DerivativeOp, Func, Op, Span, Types, Witness};
 use rustc_hash::FxHashMap;
@@ -150,9 +150,14 @@ impl Lowerer<'_> {
         }
     }
 
+    /// The item that a function is built from.
+    pub(crate) fn key_of(&self, func: Func) -> Option<&Key> {
+        self.declared.get_index(func.as_u32() as usize).map(|d| d.0)
+    }
+
     /// The module on whose behalf a function's derivative operators request derivatives.
     fn asks(&self, func: Func) -> ModuleId {
-        match self.declared.get_index(func.as_u32() as usize).map(|d| d.0) {
+        match self.key_of(func) {
             Some(Key::Callable(Callable::Derived(_, _, asks))) => *asks,
             Some(Key::Callable(Callable::Func(f))) => {
                 self.program.asked_by(f).unwrap_or_else(|| self.program.asking(f.decl))
@@ -166,7 +171,7 @@ impl Lowerer<'_> {
 
     /// The module whose source contains a function's calls.
     fn home(&self, func: Func) -> ModuleId {
-        match self.declared.get_index(func.as_u32() as usize).map(|d| d.0) {
+        match self.key_of(func) {
             Some(Key::Callable(Callable::Func(f))) => self.program.asking(f.decl),
             _ => self.asks(func),
         }
@@ -180,10 +185,8 @@ impl Lowerer<'_> {
 
     /// A view without the components that make no difference for this function.
     fn view_of(&mut self, callee: Func, view: View) -> View {
-        let key = self.declared.get_index(callee.as_u32() as usize).map(|d| d.0);
-        let calls = match key {
-            Some(Key::Callable(Callable::Func(f))) => {
-                let decl = f.decl;
+        let calls = match self.key_of(callee) {
+            Some(&Key::Callable(Callable::Func(FuncRef { decl, .. }))) => {
                 self.program.seen_by(decl, view).calls
             }
             _ => ModuleId(0),

@@ -100,22 +100,22 @@ impl Parser<'_> {
         let first = list.len();
         list.push(id);
         let Prefix { modifiers, attributes, generics } = prefix;
-        self.ast.decls[id].modifiers = modifiers;
-        self.ast.decls[id].attributes = attributes;
+        let decl = &mut self.ast.decls[id];
+        (decl.modifiers, decl.attributes, decl.generics) = (modifiers, attributes, generics);
         match word {
             kw::STRUCT | kw::CLASS | kw::UNION
                 if matches!(next, T::Ident | T::LBrace | T::Colon | T::LBracket) =>
             {
-                self.structure(id, generics, list)
+                self.structure(id, list)
             }
-            kw::INTERFACE if named => self.interface(id, generics),
+            kw::INTERFACE if named => self.interface(id),
             kw::ENUM if matches!(next, T::Ident | T::LBrace | T::Colon) => self.enumeration(id, list),
             kw::EXTENSION | kw::EXTENSION_OLD if matches!(next, T::Ident | T::Lt | T::ColonColon) => {
-                self.extension(id, generics)
+                self.extension(id)
             }
-            kw::TYPEDEF => self.typedef(id, generics),
-            kw::TYPEALIAS if named => self.type_alias(id, generics),
-            kw::ASSOCIATEDTYPE if named => self.associated_type(id, generics),
+            kw::TYPEDEF => self.typedef(id),
+            kw::TYPEALIAS if named => self.type_alias(id),
+            kw::ASSOCIATEDTYPE if named => self.associated_type(id),
             kw::NAMESPACE if named || next == T::LBrace => self.namespace(id),
             kw::CBUFFER | kw::TBUFFER if named || next == T::LBrace => self.cbuffer(id),
             kw::IMPORT | kw::IMPORT_OLD | kw::INCLUDE_DECL | kw::MODULE | kw::IMPLEMENTING
@@ -125,9 +125,9 @@ impl Parser<'_> {
             }
             kw::USING if named => self.using(id),
             kw::PROPERTY if named => self.property(id),
-            kw::SUBSCRIPT if matches!(next, T::LParen | T::Lt) => self.subscript(id, generics),
-            kw::INIT if matches!(next, T::LParen | T::Lt) => self.initializer(id, generics),
-            kw::FUNC if matches!(next, T::Ident) => self.modern_function(id, generics),
+            kw::SUBSCRIPT if matches!(next, T::LParen | T::Lt) => self.subscript(id),
+            kw::INIT if matches!(next, T::LParen | T::Lt) => self.initializer(id),
+            kw::FUNC if matches!(next, T::Ident) => self.modern_function(id),
             kw::LET | kw::VAR if named => self.modern_variables(id, start, list),
             kw::LET | kw::VAR if place == Place::Local && next == T::LParen => {
                 self.tuple_variables(id, start, list);
@@ -142,7 +142,7 @@ impl Parser<'_> {
                 self.ast.decls[id].kind = DeclKind::AssociatedType { bases: Vec::new() };
                 self.expect_semi();
             }
-            kw::FUNC_EXTENSION => self.func_extension(id, generics),
+            kw::FUNC_EXTENSION => self.func_extension(id),
             kw::STATIC_ASSERT if next == T::LParen => {
                 // A call that is evaluated where constants are.
                 let span = self.span();
@@ -166,7 +166,7 @@ impl Parser<'_> {
                 self.ast.decls[id].kind = DeclKind::Unsupported(word);
             }
             kw::EMPTY if !self.is(T::ColonColon) => self.no_declaration(place),
-            _ => self.typed(place, id, start, generics, list),
+            _ => self.typed(place, id, start, list),
         }
         // The other declarators have been given their spans already.
         if let Some(&own) = list.get(first) {
@@ -201,14 +201,7 @@ impl Parser<'_> {
     }
 
     /// `T x = e, y;`, `T f(…) { … }`
-    fn typed(
-        &mut self,
-        place: Place,
-        id: DeclId,
-        start: Span,
-        mut generics: Option<Generics>,
-        list: &mut Vec<DeclId>,
-    ) {
+    fn typed(&mut self, place: Place, id: DeclId, start: Span, list: &mut Vec<DeclId>) {
         let before = self.pos();
         let ty = self.inside(id, Self::ty);
         if self.is_word(kw::OPERATOR) {
@@ -216,8 +209,8 @@ impl Parser<'_> {
             let name = self.operator_name();
             let span = self.span_from(span);
             self.name_decl(id, name, span);
-            self.suffix_generics(id, &mut generics);
-            return self.function(id, generics, Some(ty));
+            self.suffix_generics(id);
+            return self.function(id, Some(ty));
         }
         if !self.is(T::Ident) {
             if self.is(T::LParen)
@@ -242,10 +235,9 @@ impl Parser<'_> {
         };
         if function {
             self.name_decl(id, name.symbol, name.span);
-            self.suffix_generics(id, &mut generics);
-            return self.function(id, generics, Some(ty));
+            self.suffix_generics(id);
+            return self.function(id, Some(ty));
         }
-        self.ast.decls[id].generics = generics;
         self.declarators(id, start, ty, name.symbol, name.span, list);
     }
 
@@ -400,10 +392,10 @@ impl Parser<'_> {
     }
 
     /// `<…>` after a declaration's name
-    pub(crate) fn suffix_generics(&mut self, owner: DeclId, generics: &mut Option<Generics>) {
+    pub(crate) fn suffix_generics(&mut self, owner: DeclId) {
         if self.is(T::Lt) {
             let new = self.generic_params(owner);
-            merge_generics(generics, new);
+            merge_generics(&mut self.ast.decls[owner].generics, new);
         }
     }
 

@@ -8,19 +8,17 @@ use crate::token::TokenKind as T;
 
 impl Parser<'_> {
     /// Parses a function from its parameters on; `result` is the type before the name.
-    pub(crate) fn function(&mut self, id: DeclId, mut generics: Option<Generics>, result: Option<ExprId>) {
+    pub(crate) fn function(&mut self, id: DeclId, result: Option<ExprId>) {
         let params = self.params(id);
         let arrow = self.result_type(id);
-        self.where_clauses(&mut generics);
-        // The body may refer to the generic parameters, so they are set first.
-        self.ast.decls[id].generics = generics;
+        self.where_clauses(id);
         self.semantic();
         let body = self.body(id);
         self.ast.decls[id].kind = DeclKind::Func { params, result: arrow.or(result), body };
     }
 
     /// `func f<T>(x : T) -> T { … }`
-    pub(crate) fn modern_function(&mut self, id: DeclId, mut generics: Option<Generics>) {
+    pub(crate) fn modern_function(&mut self, id: DeclId) {
         self.bump();
         let (name, span) = if self.is_word(kw::OPERATOR) {
             let start = self.bump().span;
@@ -29,8 +27,8 @@ impl Parser<'_> {
             self.expect_name("the function's name")
         };
         self.name_decl(id, name, span);
-        self.suffix_generics(id, &mut generics);
-        self.function(id, generics, None);
+        self.suffix_generics(id);
+        self.function(id, None);
     }
 
     /// `-> T` and `throws E`
@@ -138,30 +136,28 @@ impl Parser<'_> {
     }
 
     /// `__init<T>(…) { … }`
-    pub(crate) fn initializer(&mut self, id: DeclId, mut generics: Option<Generics>) {
+    pub(crate) fn initializer(&mut self, id: DeclId) {
         let word = self.bump();
         self.name_decl(id, word.symbol, word.span);
-        self.suffix_generics(id, &mut generics);
+        self.suffix_generics(id);
         let params = self.params(id);
-        self.where_clauses(&mut generics);
-        self.ast.decls[id].generics = generics;
+        self.where_clauses(id);
         let body = self.body(id);
         self.ast.decls[id].kind = DeclKind::Init { params, body };
     }
 
     /// `__subscript<T>(…) -> T where … { get; set; }`
-    pub(crate) fn subscript(&mut self, id: DeclId, mut generics: Option<Generics>) {
+    pub(crate) fn subscript(&mut self, id: DeclId) {
         let word = self.bump();
         self.name_decl(id, word.symbol, word.span);
-        self.suffix_generics(id, &mut generics);
+        self.suffix_generics(id);
         let params = self.params(id);
         let result = if self.expect(T::Arrow) {
             self.inside(id, Self::ty)
         } else {
             self.expr_at(word.span, ExprKind::Error)
         };
-        self.where_clauses(&mut generics);
-        self.ast.decls[id].generics = generics;
+        self.where_clauses(id);
         let accessors = self.accessors(id);
         self.ast.decls[id].kind = DeclKind::Subscript { params, result, accessors };
     }
@@ -275,9 +271,9 @@ impl Parser<'_> {
     }
 
     /// `__func_extension<T> fwd_diff(f)(…) -> T { … }`
-    pub(crate) fn func_extension(&mut self, id: DeclId, mut generics: Option<Generics>) {
+    pub(crate) fn func_extension(&mut self, id: DeclId) {
         self.bump();
-        self.suffix_generics(id, &mut generics);
+        self.suffix_generics(id);
         let op = self.word();
         let op = match op {
             kw::FWD_DIFF | kw::FWD_DIFF_OLD => kw::FWD_DIFF,
@@ -298,8 +294,7 @@ impl Parser<'_> {
         self.expect_close(T::RParen, open);
         let params = self.params(id);
         let result = self.result_type(id);
-        self.where_clauses(&mut generics);
-        self.ast.decls[id].generics = generics;
+        self.where_clauses(id);
         let body = self.body(id);
         self.ast.decls[id].kind = DeclKind::FuncExtension { op, target, params, result, body };
     }

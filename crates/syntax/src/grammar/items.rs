@@ -9,7 +9,7 @@ use crate::token::TokenKind as T;
 
 impl Parser<'_> {
     /// `struct S<T> : A where … { … }`, also `struct { … } x;`
-    pub(crate) fn structure(&mut self, id: DeclId, mut generics: Option<Generics>, list: &mut Vec<DeclId>) {
+    pub(crate) fn structure(&mut self, id: DeclId, list: &mut Vec<DeclId>) {
         let word = self.bump();
         let mut attributes = Vec::new();
         self.attributes(&mut attributes);
@@ -20,10 +20,9 @@ impl Parser<'_> {
             return;
         }
         let (name, span) = self.type_name(id, word.span);
-        self.suffix_generics(id, &mut generics);
+        self.suffix_generics(id);
         let bases = self.inside(id, Self::bases);
-        self.where_clauses(&mut generics);
-        self.ast.decls[id].generics = generics;
+        self.where_clauses(id);
         if self.eat(T::Semi) {
             // `struct S;`
             self.ast.decls[id].kind = DeclKind::Struct { bases, members: Vec::new() };
@@ -82,28 +81,26 @@ impl Parser<'_> {
     }
 
     /// `interface I<T> : A where … { … }`
-    pub(crate) fn interface(&mut self, id: DeclId, mut generics: Option<Generics>) {
+    pub(crate) fn interface(&mut self, id: DeclId) {
         self.bump();
         let (name, span) = self.expect_name("the interface's name");
         self.name_decl(id, name, span);
-        self.suffix_generics(id, &mut generics);
+        self.suffix_generics(id);
         let bases = self.inside(id, Self::bases);
-        self.where_clauses(&mut generics);
-        self.ast.decls[id].generics = generics;
+        self.where_clauses(id);
         let members = if self.eat(T::Semi) { Vec::new() } else { self.members(id, Place::Member) };
         self.eat(T::Semi);
         self.ast.decls[id].kind = DeclKind::Interface { bases, members };
     }
 
     /// `extension<T> X<T> : I where … { … }`
-    pub(crate) fn extension(&mut self, id: DeclId, mut generics: Option<Generics>) {
+    pub(crate) fn extension(&mut self, id: DeclId) {
         let word = self.bump();
         self.name_decl(id, kw::EMPTY, word.span);
-        self.suffix_generics(id, &mut generics);
+        self.suffix_generics(id);
         let target = self.inside(id, Self::ty_conjunction);
         let bases = self.inside(id, Self::bases);
-        self.where_clauses(&mut generics);
-        self.ast.decls[id].generics = generics;
+        self.where_clauses(id);
         let members = if self.eat(T::Semi) { Vec::new() } else { self.members(id, Place::Member) };
         self.eat(T::Semi);
         self.ast.decls[id].kind = DeclKind::Extension { target, bases, members };
@@ -145,10 +142,9 @@ impl Parser<'_> {
     }
 
     /// `typedef T N[2];`
-    pub(crate) fn typedef(&mut self, id: DeclId, mut generics: Option<Generics>) {
+    pub(crate) fn typedef(&mut self, id: DeclId) {
         self.bump();
-        self.suffix_generics(id, &mut generics);
-        self.ast.decls[id].generics = generics;
+        self.suffix_generics(id);
         let base = self.inside(id, Self::ty_conjunction);
         let (name, span) = self.expect_name("the type's new name");
         self.name_decl(id, name, span);
@@ -159,36 +155,34 @@ impl Parser<'_> {
     }
 
     /// `typealias N<T> = U where …;`
-    pub(crate) fn type_alias(&mut self, id: DeclId, mut generics: Option<Generics>) {
+    pub(crate) fn type_alias(&mut self, id: DeclId) {
         self.bump();
         let (name, span) = self.expect_name("the type's new name");
         self.name_decl(id, name, span);
-        self.suffix_generics(id, &mut generics);
-        self.where_clauses(&mut generics);
+        self.suffix_generics(id);
+        self.where_clauses(id);
         self.expect(T::Eq);
         let ty = self.inside(id, Self::ty_conjunction);
-        self.where_clauses(&mut generics);
-        self.ast.decls[id].generics = generics;
+        self.where_clauses(id);
         self.ast.decls[id].kind = DeclKind::TypeAlias(ty);
         self.expect_semi();
     }
 
     /// `associatedtype T : I where …;`
-    pub(crate) fn associated_type(&mut self, id: DeclId, mut generics: Option<Generics>) {
+    pub(crate) fn associated_type(&mut self, id: DeclId) {
         self.bump();
         let (name, span) = self.expect_name("the associated type's name");
         self.name_decl(id, name, span);
         let mut bases = self.inside(id, Self::bases);
-        self.where_clauses(&mut generics);
+        self.where_clauses(id);
         // `associatedtype A : This` means `A == This`.
         while let Some(at) = bases.iter().position(|&b| matches!(self.ast.exprs[b].kind, ExprKind::ThisType))
         {
             let this = bases.remove(at);
             let subject = self.expr_at(span, ExprKind::Name(name));
             let equal = Constraint::Equal(subject, this);
-            generics.get_or_insert_default().constraints.push(equal);
+            self.ast.decls[id].generics.get_or_insert_default().constraints.push(equal);
         }
-        self.ast.decls[id].generics = generics;
         self.ast.decls[id].kind = DeclKind::AssociatedType { bases };
         self.expect_semi();
     }

@@ -242,8 +242,8 @@ impl Parser<'_> {
         self.eat(T::Eq).then(|| self.generic_arg())
     }
 
-    /// Parses all `where` clauses that follow.
-    pub(crate) fn where_clauses(&mut self, generics: &mut Option<Generics>) {
+    /// Parses all `where` clauses of a declaration.
+    pub(crate) fn where_clauses(&mut self, owner: DeclId) {
         while self.is_word(kw::WHERE) && matches!(self.nth(1), T::Ident | T::ColonColon) {
             let start = self.bump().span;
             let optional = self.is_word(kw::OPTIONAL) && self.nth(1) == T::Ident;
@@ -251,7 +251,7 @@ impl Parser<'_> {
                 self.bump();
             }
             let constraint = self.constraint(start, optional);
-            generics.get_or_insert_default().constraints.push(constraint);
+            self.ast.decls[owner].generics.get_or_insert_default().constraints.push(constraint);
         }
     }
 
