@@ -69,8 +69,7 @@ pub fn print(module: &Module, funcs: &[(Func, Printed)]) -> Result<String, Unsup
         work.push((func, true));
         let src = &module.funcs[func];
         if !src.has_body() {
-            let message = format!("the function '{}', which has no body", src.name);
-            return Err(Unsupported { span: src.span, message });
+            return Err(refused(src.span, format!("the function '{}', which has no body", src.name)));
         }
         for callee in ir::walk::callees(src) {
             work.push((callee, false));
@@ -92,14 +91,23 @@ pub fn print(module: &Module, funcs: &[(Func, Printed)]) -> Result<String, Unsup
     Ok(text)
 }
 
+/// The error for a construct that has no textual form.
+fn refused(span: Span, what: impl Into<String>) -> Unsupported {
+    Unsupported { span, message: what.into() }
+}
+
+/// The error for a pointer.
+fn pointer(span: Span) -> Unsupported {
+    refused(span, "a pointer to memory of the host")
+}
+
 /// The error for an operation that has no textual form.
 fn unsupported(op: &Op, span: Span) -> Unsupported {
-    let what = match op {
-        Op::BufferOffset | Op::BufferCast(_) | Op::BufferAddress => "a pointer to memory of the host".into(),
+    match op {
+        Op::BufferOffset | Op::BufferCast(_) | Op::BufferAddress => pointer(span),
         Op::Barrier | Op::WaveGather | Op::Builtin(_) | Op::OnDevice => {
-            "what a thread knows of its group".into()
+            refused(span, "what a thread knows of its group")
         }
-        other => format!("the operation `{}`", ir::print::op_name(other)),
-    };
-    Unsupported { span, message: what }
+        other => refused(span, format!("the operation `{}`", ir::print::op_name(other))),
+    }
 }

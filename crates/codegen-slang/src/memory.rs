@@ -14,7 +14,7 @@ use crate::expression::{Text, lane};
 use crate::names::Names;
 use crate::statement::Writer;
 use crate::types::{scalar, vector};
-use crate::{Unsupported, unsupported};
+use crate::{Unsupported, pointer, refused, unsupported};
 
 /// The names of globals and structs, and their declarations.
 #[derive(Debug, Default)]
@@ -66,10 +66,7 @@ impl Memory {
                 Space::Uniform => format!("uniform {ty} {name}{after};\n"),
                 Space::GroupShared => format!("groupshared {ty} {name}{after};\n"),
                 Space::Private => {
-                    return Err(Unsupported {
-                        span,
-                        message: format!("the variable `{}` of a thread", data.name),
-                    });
+                    return Err(refused(span, format!("the variable `{}` of a thread", data.name)));
                 }
             };
         }
@@ -126,10 +123,6 @@ impl Memory {
     }
 }
 
-fn pointer(span: Span) -> Unsupported {
-    Unsupported { span, message: "a pointer to memory of the host".into() }
-}
-
 /// A field's name as a legal identifier: parts of library types have names with dots.
 fn field_name(field: &str) -> String {
     Names::default().fresh(field)
@@ -178,7 +171,7 @@ impl Writer<'_> {
             Some(MemData::Matrix(_, rows, ..)) => Ok((text, Some(*rows))),
             Some(MemData::Handle(_)) => Err(pointer(data.span)),
             Some(MemData::Array(element, _)) if !self.is_flat(*element) => {
-                Err(Unsupported { span: data.span, message: "an array of matrices in memory".into() })
+                Err(refused(data.span, "an array of matrices in memory"))
             }
             _ => Ok((text, None)),
         }

@@ -5,82 +5,15 @@ use rustc_hash::FxHashSet;
 
 use crate::expression::function;
 
-/// Words that cannot name a variable, and functions other than mathematical ones that the printed text calls.
-const RESERVED: &[&str] = &[
-    "bit_cast",
-    "bool",
-    "break",
-    "case",
-    "const",
-    "continue",
-    "default",
-    "detach",
-    "discard",
-    "do",
-    "double",
-    "each",
-    "else",
-    "enum",
-    "expand",
-    "extension",
-    "extern",
-    "false",
-    "float",
-    "fmod",
-    "for",
-    "func",
-    "fwd_diff",
-    "bwd_diff",
-    "half",
-    "if",
-    "import",
-    "in",
-    "inout",
-    "int",
-    "interface",
-    "let",
-    "module",
-    "namespace",
-    "no_diff",
-    "none",
-    "nullptr",
-    "out",
-    "printf",
-    "property",
-    "public",
-    "private",
-    "return",
-    "select",
-    "static",
-    "struct",
-    "switch",
-    "this",
-    "This",
-    "true",
-    "typealias",
-    "typedef",
-    "uint",
-    "uniform",
-    "var",
-    "vector",
-    "matrix",
-    "void",
-    "where",
-    "while",
-    "interval",
-    "sample",
-    "line",
-    "point",
-    "triangle",
-    "linear",
-    "centroid",
-    "precise",
-    "shared",
-    "volatile",
-    "groupshared",
-    "row_major",
-    "column_major",
-];
+/// Words that cannot name a variable, and functions other than mathematical ones that the printed text calls,
+/// with spaces between them.
+const RESERVED: &str = "\
+    bit_cast bool break case const continue default detach discard do double each else enum expand \
+    extension extern false float fmod for func fwd_diff bwd_diff half if import in inout int interface \
+    let module namespace no_diff none nullptr out printf property public private return select static \
+    struct switch this This true typealias typedef uint uniform var vector matrix void where while \
+    interval sample line point triangle linear centroid precise shared volatile groupshared row_major \
+    column_major";
 
 /// The names used in a scope.
 #[derive(Clone, Debug, Default)]
@@ -107,7 +40,8 @@ impl Names {
         let mut n = 2u32;
         let digit = base.ends_with(|c: char| c.is_ascii_digit());
         let is_function = |name: &str| Math::ALL.into_iter().any(|math| function(math) == name);
-        while RESERVED.contains(&name.as_str()) || is_function(&name) || !self.taken.insert(name.clone()) {
+        let is_reserved = |name: &str| RESERVED.split(' ').any(|word| word == name) || is_function(name);
+        while is_reserved(&name) || !self.taken.insert(name.clone()) {
             name = if digit { format!("{base}_{n}") } else { format!("{base}{n}") };
             n += 1;
         }

@@ -10,7 +10,7 @@ use crate::expression::{Text, lane};
 use crate::memory::Memory;
 use crate::names::Names;
 use crate::types::{Bounds, StackBounds, declarator};
-use crate::{Printed, Unsupported, unsupported};
+use crate::{Printed, Unsupported, refused, unsupported};
 
 /// An expression with more operators than this is given a name.
 const MAX_SIZE: u32 = 6;
@@ -298,8 +298,8 @@ impl Writer<'_> {
             Op::Printf(format) => {
                 let known = |k: usize| self.constant(data.args[k]);
                 let Some((format, gone)) = ir::interp::without_choices(format, known) else {
-                    let message = "`printf` of a string that is only known when it runs".into();
-                    return Err(Unsupported { span: data.span, message });
+                    let what = "`printf` of a string that is only known when it runs";
+                    return Err(refused(data.span, what));
                 };
                 let mut line = format!("printf({format:?}");
                 for v in data.args.iter().enumerate().filter(|(k, _)| !gone.contains(k)).map(|(_, &v)| v) {
@@ -316,14 +316,7 @@ impl Writer<'_> {
             {
                 self.array(data)
             }
-            Op::Insert(k) => {
-                let v = data.results[0];
-                let init = self.text(data.args[0]).text;
-                let name = self.declare(v, "v", Some(&init))?;
-                let value = self.text(data.args[1]).text;
-                self.line(&format!("{name}.{} = {value};", lane(*k)));
-                Ok(())
-            }
+            Op::Insert(k) => self.insert(data, "v", &format!(".{}", lane(*k))),
             other if data.results.is_empty() => Err(unsupported(other, data.span)),
             _ => self.value(data),
         }
@@ -380,6 +373,15 @@ impl Writer<'_> {
         self.define(v, "t", &text.text)
     }
 
+    /// Writes a copy of a value, and the assignment of a part of it.
+    fn insert(&mut self, data: &InstData, like: &str, part: &str) -> Res {
+        let init = self.text(data.args[0]).text;
+        let name = self.declare(data.results[0], like, Some(&init))?;
+        let value = self.text(data.args[1]).text;
+        self.line(&format!("{name}{part} = {value};"));
+        Ok(())
+    }
+
     /// Writes an array, which needs a variable.
     fn array(&mut self, data: &InstData) -> Res {
         let v = data.results[0];
@@ -403,13 +405,7 @@ impl Writer<'_> {
                 self.line(&format!("for (int {i} = 0; {i} < {n}; {i}++) {name}[{i}] = {element};"));
                 Ok(())
             }
-            Op::Insert(k) => {
-                let init = self.text(data.args[0]).text;
-                let name = self.declare(v, "a", Some(&init))?;
-                let value = self.text(data.args[1]).text;
-                self.line(&format!("{name}[{k}] = {value};"));
-                Ok(())
-            }
+            Op::Insert(k) => self.insert(data, "a", &format!("[{k}]")),
             _ => {
                 let [c, a, b] = [0, 1, 2].map(|k| self.text(data.args[k]).text);
                 let name = self.declare(v, "a", Some(&b))?;
@@ -440,8 +436,7 @@ impl Writer<'_> {
     fn call(&mut self, data: &InstData, callee: Func) -> Res {
         // Parameters are buffers that can be written.
         if data.args.iter().any(|&v| self.fixed.contains(v) || self.singles.contains(v)) {
-            let message = "a call that is handed memory which it cannot write".into();
-            return Err(Unsupported { span: data.span, message });
+            return Err(refused(data.span, "a call that is handed memory which it cannot write"));
         }
         let mut args: Vec<String> = data.args.iter().map(|&v| self.text(v).text).collect();
         let name = self.functions[&callee].clone();

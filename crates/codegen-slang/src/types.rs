@@ -3,7 +3,7 @@
 use ir::{Func, Scalar, Span, Type, TypeData, Types};
 use rustc_hash::FxHashMap;
 
-use crate::Unsupported;
+use crate::{Unsupported, refused};
 
 /// The bounds of a stack and of the stacks nested in it, outermost first.
 pub(crate) type Bounds = Vec<u32>;
@@ -60,15 +60,15 @@ pub(crate) fn declarator(
         }
         TypeData::Stack(element) => {
             let Some((&n, inner)) = bounds.split_first() else {
-                let message = "a loop whose number of trips is not known: '[MaxIters(n)]' bounds it".into();
-                return Err(Unsupported { span, message });
+                let what = "a loop whose number of trips is not known: '[MaxIters(n)]' bounds it";
+                return Err(refused(span, what));
             };
             let (name, rest) = declarator(types, element, inner, span)?;
             Ok((name, format!("[{}]{rest}", n.max(1))))
         }
         TypeData::Cell(content) => declarator(types, content, bounds, span),
-        TypeData::Residuals(_) => Err(Unsupported { span, message: "a pullback".into() }),
-        TypeData::Buffer(_) => Err(Unsupported { span, message: "a choice between buffers".into() }),
+        TypeData::Residuals(_) => Err(refused(span, "a pullback")),
+        TypeData::Buffer(_) => Err(refused(span, "a choice between buffers")),
     }
 }
 

@@ -19,68 +19,13 @@ use crate::Analysis;
 /// The placeholder for the name that is being typed.
 const PLACEHOLDER: &str = "pullback_completion";
 
-/// Keywords that begin a statement, a type or an expression.
-const KEYWORDS: &[&str] = &[
-    "bool",
-    "break",
-    "bwd_diff",
-    "const",
-    "continue",
-    "detach",
-    "diffPair",
-    "do",
-    "double",
-    "else",
-    "extension",
-    "false",
-    "float",
-    "float2",
-    "float2x2",
-    "float3",
-    "float3x3",
-    "float4",
-    "float4x4",
-    "for",
-    "fwd_diff",
-    "half",
-    "if",
-    "import",
-    "in",
-    "inout",
-    "int",
-    "int2",
-    "int3",
-    "int4",
-    "interface",
-    "let",
-    "no_diff",
-    "none",
-    "nullptr",
-    "out",
-    "return",
-    "static",
-    "struct",
-    "switch",
-    "this",
-    "true",
-    "typealias",
-    "uint",
-    "uint2",
-    "uint3",
-    "uint4",
-    "uniform",
-    "var",
-    "void",
-    "while",
-    "DifferentialPair",
-    "RWStructuredBuffer",
-    "StructuredBuffer",
-    "Optional",
-    "Tuple",
-    "Array",
-    "vector",
-    "matrix",
-];
+/// Keywords that begin a statement, a type or an expression, with spaces between them.
+const KEYWORDS: &str = "\
+    bool break bwd_diff const continue detach diffPair do double else extension false float float2 \
+    float2x2 float3 float3x3 float4 float4x4 for fwd_diff half if import in inout int int2 int3 int4 \
+    interface let no_diff none nullptr out return static struct switch this true typealias uint uint2 \
+    uint3 uint4 uniform var void while DifferentialPair RWStructuredBuffer StructuredBuffer Optional \
+    Tuple Array vector matrix";
 
 /// The kind of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -236,13 +181,13 @@ impl Analysis {
         let (library, own): (Vec<_>, Vec<_>) = visible.into_iter().partition(|&d| self.program.is_core(d));
         out.extend(self.offered(&own, 1));
         out.extend(self.offered(&library, 2));
-        let keyword = |word: &&str| Completion {
+        let keyword = |word: &str| Completion {
             label: word.to_string(),
             kind: CompletionKind::Keyword,
             detail: String::new(),
             rank: 3,
         };
-        out.extend(KEYWORDS.iter().map(keyword));
+        out.extend(KEYWORDS.split(' ').map(keyword));
         out
     }
 

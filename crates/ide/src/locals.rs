@@ -30,12 +30,7 @@ impl Analysis {
 
     /// The variables declared before an offset in the blocks around it, innermost last.
     pub(crate) fn locals_at(&self, scope: DeclId, offset: u32) -> Vec<DeclId> {
-        let body = match &self.program.ast.decls[scope].kind {
-            DeclKind::Func { body, .. } | DeclKind::Init { body, .. } | DeclKind::Accessor { body, .. } => {
-                *body
-            }
-            _ => None,
-        };
+        let body = self.program.ast.decls[scope].kind.body();
         let mut out = Vec::new();
         let mut work: Vec<StmtId> = body.into_iter().collect();
         // Statements nest no deeper than the parser allows, and each is visited once.

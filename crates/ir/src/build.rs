@@ -31,6 +31,11 @@ impl<'a> Builder<'a> {
         Builder { types, func, span: Span::NONE, open: vec![body] }
     }
 
+    /// Goes on with a function; no region of it is open.
+    pub fn resume(types: &'a mut Types, func: Function) -> Builder<'a> {
+        Builder { types, func, span: Span::NONE, open: Vec::new() }
+    }
+
     /// Closes the body with these results. `slots` describe the results; the types must agree.
     pub fn finish(mut self, results: Vec<Value>, slots: Vec<Slot>) -> Function {
         debug_assert_eq!(results.len(), slots.len());

@@ -102,10 +102,7 @@ impl Body<'_, '_, '_> {
             return Place::value(ty, values);
         }
         self.lw.program.body(func.decl);
-        let body = match self.lw.program.ast.decls[func.decl].kind {
-            DeclKind::Accessor { body, .. } => body,
-            _ => None,
-        };
+        let body = self.lw.program.ast.decls[func.decl].kind.body();
         let Some(returned) = body.and_then(|b| self.only_return(b)) else {
             let values = self.unsupported(span, "a `ref` accessor with more than one `return` is", ty);
             return Place::value(ty, values);

@@ -5,7 +5,6 @@ use check::tables::{Arg, Callable, FuncRef, Initializer};
 use check::types::{Ty, TyKind};
 use ir::{Op, Type, TypeData, Value};
 use smallvec::SmallVec;
-use syntax::ast::DeclKind;
 use syntax::{ExprId, Span};
 
 use crate::body::Body;
@@ -116,29 +115,17 @@ impl Body<'_, '_, '_> {
     }
 
     pub(crate) fn initializer(&mut self, init: &Initializer, span: Span) -> Vec<Value> {
-        if !self.enter(span) {
-            self.leave();
-            let ty = self.initializer_ty(init);
-            return self.zeros(ty);
-        }
-        let values = match init {
-            Initializer::Expr(e) => self.expr(*e),
-            Initializer::Default(ty) => {
-                let ty = self.ty(*ty);
-                self.default_value(ty, span)
+        let ty = self.initializer_ty(init);
+        let values = self.nested(span, |body| match init {
+            Initializer::Expr(e) => body.expr(*e),
+            Initializer::Default(_) => body.default_value(ty, span),
+            Initializer::Parts(_, parts) => body.parts(ty, parts, span),
+            Initializer::Init(_, func, args) => {
+                let func = body.lw.program.substitute_func(func, &body.subst);
+                body.construct_by_init(ty, &func, args, span)
             }
-            Initializer::Parts(ty, parts) => {
-                let ty = self.ty(*ty);
-                self.parts(ty, parts, span)
-            }
-            Initializer::Init(ty, func, args) => {
-                let ty = self.ty(*ty);
-                let func = self.lw.program.substitute_func(func, &self.subst);
-                self.construct_by_init(ty, &func, args, span)
-            }
-        };
-        self.leave();
-        values
+        });
+        values.unwrap_or_else(|| self.zeros(ty))
     }
 
     fn part_as(&mut self, init: &Initializer, ty: Ty, span: Span) -> Vec<Value> {
@@ -173,14 +160,8 @@ impl Body<'_, '_, '_> {
             }
             match parts.get(k) {
                 Some(part) => {
-                    let is_default = match (part, field.decl.map(|d| &self.lw.program.ast.decls[d].kind)) {
-                        (Initializer::Expr(e), Some(DeclKind::Var { init, .. })) => *init == Some(*e),
-                        _ => false,
-                    };
-                    let own = match part {
-                        Initializer::Expr(e) if is_default => Some(*e),
-                        _ => None,
-                    };
+                    let own = field.decl.and_then(|d| self.lw.program.ast.decls[d].kind.init());
+                    let own = own.filter(|own| matches!(part, Initializer::Expr(e) if e == own));
                     if own.is_some_and(|e| self.open.defaults.contains(&e)) {
                         self.lw.endless_default(
                             field.decl.map_or(span, |d| self.lw.program.ast.decls[d].name_span),
@@ -190,7 +171,7 @@ impl Body<'_, '_, '_> {
                     }
                     self.open.defaults.extend(own);
                     // A field's own initialiser belongs to the struct's declaration.
-                    let subst = if is_default { self.struct_subst(ty) } else { self.subst.clone() };
+                    let subst = if own.is_some() { self.struct_subst(ty) } else { self.subst.clone() };
                     let part = self.with_subst(subst, |body| body.part_as(part, field.ty, span));
                     values.extend(part);
                     if own.is_some() {
@@ -268,10 +249,10 @@ impl Body<'_, '_, '_> {
         if !matches!(self.lw.program.types[ty], TyKind::Struct(..)) {
             return self.zeros(ty);
         }
-        if !self.enter(span) {
-            self.leave();
-            return self.zeros(ty);
-        }
+        self.nested(span, |body| body.fields_of(ty, span)).unwrap_or_else(|| self.zeros(ty))
+    }
+
+    fn fields_of(&mut self, ty: Ty, span: Span) -> Vec<Value> {
         let layout = self.layout(ty);
         let subst = self.struct_subst(ty);
         let mut values = Vec::new();
@@ -284,10 +265,7 @@ impl Body<'_, '_, '_> {
                 values.extend(self.shadow_zeros(&layout, part));
                 continue;
             }
-            let init = part.decl.and_then(|d| match self.lw.program.ast.decls[d].kind {
-                DeclKind::Var { init, .. } => init.map(|e| (d, e)),
-                _ => None,
-            });
+            let init = part.decl.and_then(|d| Some((d, self.lw.program.ast.decls[d].kind.init()?)));
             match init {
                 Some((decl, e)) => {
                     self.lw.program.body(decl);
@@ -298,10 +276,7 @@ impl Body<'_, '_, '_> {
             }
         }
         // The residuals of a pullback belong to no field.
-        for leaf in layout.leaves.iter().skip(values.len()) {
-            values.push(self.b.zero(leaf.ty, false));
-        }
-        self.leave();
+        self.fill(&mut values, ty);
         values
     }
 

@@ -16,7 +16,7 @@ use syntax::Span;
 
 use crate::Lowerer;
 use crate::body::Body;
-use crate::leaves::scalar_in;
+use crate::leaves::{MAX_DEPTH, scalar_in};
 use crate::places::Memory;
 
 /// The bytes before the value: run-time type information and the number of the type.
@@ -27,7 +27,6 @@ const ID: u32 = 8;
 const DEFAULT_SIZE: u32 = 16;
 /// Larger values are rejected: they would take thousands of instructions.
 const MAX_SIZE: u32 = 4096;
-const MAX_DEPTH: u32 = 64;
 
 /// The size and alignment of a type in its bit representation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -261,10 +260,8 @@ impl Body<'_, '_, '_> {
                 "the type `{inner}` takes {} bytes: more than the {size} that a value of `{name}` has in memory",
                 extent.size
             );
-            self.lw.diagnostics.push(
-                syntax::Diagnostic::error("E41011", span, message)
-                    .help("give the interface a larger `[anyValueSize(…)]`"),
-            );
+            self.lw.error("E41011", span, message);
+            self.lw.help("give the interface a larger `[anyValueSize(…)]`");
             return false;
         }
         true
@@ -361,11 +358,8 @@ impl Body<'_, '_, '_> {
     ) -> Vec<Value> {
         if !self.lw.program.is_existential(ty) {
             let name = self.lw.program.type_name(ty);
-            self.lw.diagnostics.push(syntax::Diagnostic::error(
-                "E39999",
-                span,
-                format!("`createDynamicObject` makes values of interface type, not of `{name}`"),
-            ));
+            let message = format!("`createDynamicObject` makes values of interface type, not of `{name}`");
+            self.lw.error("E39999", span, message);
             return self.zeros(ty);
         }
         let mut bits = Bits::default();

@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 use crate::Lowerer;
 use crate::body::Body;
 use crate::derivatives::{jvp_slots, tangent_slots, vjp_slots};
-use crate::flat::take;
+use crate::flat::{Making, take};
 use crate::functions::{Declared, Output, Variant};
 
 /// The linear half of a derivative.
@@ -75,12 +75,8 @@ impl Lowerer<'_> {
 }
 
 /// Builds a call of the user's `__apply`, with the context after all other results.
-pub(crate) fn build_apply(
-    lw: &mut Lowerer<'_>,
-    types: &mut Types,
-    applied: &Applied,
-    declared: &Declared,
-) -> Option<Function> {
+pub(crate) fn build_apply(making: Making<'_, '_>, applied: &Applied) -> Option<Function> {
+    let Making { lw, types, declared } = making;
     let user = lw.user_derivative(types, &applied.apply)?;
     let (mut body, args) = Body::flat(lw, types, declared);
     body.b.span = crate::ir_span(user.span);
@@ -93,13 +89,8 @@ pub(crate) fn build_apply(
 }
 
 /// Builds a call of the context's call operator, with the cotangents as leaves.
-pub(crate) fn build_propagate(
-    lw: &mut Lowerer<'_>,
-    types: &mut Types,
-    f: &FuncRef,
-    applied: &Applied,
-    declared: &Declared,
-) -> Option<Function> {
+pub(crate) fn build_propagate(making: Making<'_, '_>, f: &FuncRef, applied: &Applied) -> Option<Function> {
+    let Making { lw, types, declared } = making;
     let user = lw.user_derivative(types, &applied.propagate)?;
     let own = lw.function(types, &Callable::Func(f.clone()));
     let (mut body, all) = Body::flat(lw, types, declared);
@@ -136,12 +127,11 @@ pub(crate) fn build_propagate(
 /// Builds `__apply(f)` or `__linearize(f)` as a function that returns the value and the pullback or
 /// pushforward, on behalf of a module.
 pub(crate) fn build_value_and_half(
-    lw: &mut Lowerer<'_>,
-    types: &mut Types,
+    making: Making<'_, '_>,
     inner: &Callable,
     (asks, half): (ModuleId, Half),
-    declared: &Declared,
 ) -> Option<Function> {
+    let Making { lw, types, declared } = making;
     let Callable::Func(f) = inner else {
         lw.unsupported(declared.span, "`__apply` of a derivative is");
         return None;
@@ -223,12 +213,8 @@ impl Body<'_, '_, '_> {
 }
 
 /// Builds the call operator of a pullback or pushforward of a function.
-pub(crate) fn build_half(
-    lw: &mut Lowerer<'_>,
-    types: &mut Types,
-    of: &HalfOf,
-    declared: &Declared,
-) -> Option<Function> {
+pub(crate) fn build_half(making: Making<'_, '_>, of: &HalfOf) -> Option<Function> {
+    let Making { lw, types, declared } = making;
     let f = lw.user_derivative(types, &of.func)?;
     let (mut body, bound) = Body::with_params(lw, types, declared);
     let mut bound = bound.into_iter();

@@ -17,6 +17,7 @@ use syntax::{DeclId, ExprId, Span, StmtId};
 
 use crate::Lowerer;
 use crate::exits::{Flag, Flow, Label, Target};
+use crate::flat::Making;
 use crate::functions::Declared;
 use crate::leaves::Layout;
 use crate::places::Place;
@@ -140,26 +141,13 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
     }
 
     /// Builds the body of a function of the source.
-    pub(crate) fn build_source(
-        lw: &'l mut Lowerer<'p>,
-        types: &'t mut Types,
-        f: &FuncRef,
-        declared: &Declared,
-    ) -> Option<Function> {
+    pub(crate) fn build_source(making: Making<'_, '_>, f: &FuncRef) -> Option<Function> {
+        let Making { lw, types, declared } = making;
         let decl = lw.program.ast.decls[f.decl].clone();
-        let body = match decl.kind {
-            DeclKind::Func { body, .. } | DeclKind::Init { body, .. } | DeclKind::Accessor { body, .. } => {
-                body
-            }
-            _ => None,
-        };
-        let Some(stmt) = body else {
+        let Some(stmt) = decl.kind.body() else {
             let name = lw.func_name(f);
-            let message = format!("`{name}` has no body");
-            lw.diagnostics.push(
-                syntax::Diagnostic::error("E0902", declared.span, message)
-                    .help("give it a body, or call only its derivatives if these are what it has"),
-            );
+            lw.error("E0902", declared.span, format!("`{name}` has no body"));
+            lw.help("give it a body, or call only its derivatives if these are what it has");
             return None;
         };
         let subst = lw.program.subst_of(f);
@@ -238,13 +226,9 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
     }
 
     /// Builds the function that computes the initial value of a thread-local global.
-    pub(crate) fn build_global_init(
-        lw: &'l mut Lowerer<'p>,
-        types: &'t mut Types,
-        of: &FuncRef,
-        declared: &Declared,
-    ) -> Option<Function> {
-        let DeclKind::Var { init, .. } = lw.program.ast.decls[of.decl].kind else { return None };
+    pub(crate) fn build_global_init(making: Making<'_, '_>, of: &FuncRef) -> Option<Function> {
+        let Making { lw, types, declared } = making;
+        let init = lw.program.ast.decls[of.decl].kind.init();
         let subst = lw.program.subst_of(of);
         let mut body = Body::new(lw, types, subst, declared.sig.ret);
         let values = match init {
@@ -317,20 +301,16 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         self.zeros(ty)
     }
 
-    /// Counts nesting. Reports an error and returns false if it is too deep.
-    pub(crate) fn enter(&mut self, span: Span) -> bool {
+    /// Lowers something one level of nesting deeper. Reports an error and returns `None` if that is too deep.
+    pub(crate) fn nested<R>(&mut self, span: Span, lower: impl FnOnce(&mut Self) -> R) -> Option<R> {
         self.open.depth += 1;
         if self.open.depth == MAX_DEPTH {
-            self.lw.diagnostics.push(
-                syntax::Diagnostic::error("E0903", span, "the program is nested too deeply here")
-                    .help("move a part of it into a function of its own"),
-            );
+            self.lw.error("E0903", span, "the program is nested too deeply here");
+            self.lw.help("move a part of it into a function of its own");
         }
-        self.open.depth < MAX_DEPTH
-    }
-
-    pub(crate) fn leave(&mut self) {
+        let result = if self.open.depth < MAX_DEPTH { Some(lower(self)) } else { None };
         self.open.depth -= 1;
+        result
     }
 
     // ---- values

@@ -12,8 +12,8 @@ use ir::{Op, Type, Value};
 use syntax::ast::DeclKind;
 use syntax::{DeclId, ExprId, Span};
 
-use crate::Lowerer;
 use crate::body::Body;
+use crate::flat::Making;
 use crate::functions::{Declared, FlatParam, Key, Variant};
 use crate::places::Place;
 
@@ -484,12 +484,8 @@ impl Body<'_, '_, '_> {
 
 /// Builds an adapter for a requirement of an interface: a call of the type's own function, which has another
 /// signature.
-pub(crate) fn build_adapter(
-    lw: &mut Lowerer<'_>,
-    types: &mut ir::Types,
-    own: &FuncRef,
-    declared: &Declared,
-) -> Option<ir::Function> {
+pub(crate) fn build_adapter(making: Making<'_, '_>, own: &FuncRef) -> Option<ir::Function> {
+    let Making { lw, types, declared } = making;
     let callee = lw.function(types, &Callable::Func(own.clone()));
     let (mut body, bound) = Body::with_params(lw, types, declared);
     let span = declared.span;
@@ -518,12 +514,8 @@ pub(crate) fn build_adapter(
 }
 
 /// Builds a wrapper that calls the function. The wrapper's own slots and witness determine its derivative.
-pub(crate) fn build_call(
-    lw: &mut Lowerer<'_>,
-    types: &mut ir::Types,
-    f: &FuncRef,
-    declared: &Declared,
-) -> Option<ir::Function> {
+pub(crate) fn build_call(making: Making<'_, '_>, f: &FuncRef) -> Option<ir::Function> {
+    let Making { lw, types, declared } = making;
     let callable = lw.canonical(Callable::Func(f.clone())).ok()?;
     let callee = lw.function(types, &callable);
     let (mut body, args) = Body::flat(lw, types, declared);

@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 
 use crate::apply::Half;
 use crate::body::Body;
+use crate::flat::Making;
 use crate::functions::{Declared, FlatParam, Key, Output};
 use crate::leaves::DiffMap;
 use crate::{Lowerer, Step};
@@ -86,12 +87,8 @@ pub(crate) fn tangent_slots(slots: &[Slot]) -> Vec<Slot> {
 }
 
 /// Builds `fwd_diff(inner)` as a function.
-pub(crate) fn build_fwd(
-    lw: &mut Lowerer<'_>,
-    types: &mut Types,
-    inner: &Callable,
-    declared: &Declared,
-) -> Option<Function> {
+pub(crate) fn build_fwd(making: Making<'_, '_>, inner: &Callable) -> Option<Function> {
+    let Making { lw, types, declared } = making;
     let f = lw.function(types, inner);
     let (mut body, bound) = Body::with_params(lw, types, declared);
     if bound.len() != f.sig.params.len() {
@@ -130,12 +127,8 @@ pub(crate) fn build_fwd(
 }
 
 /// Builds `bwd_diff(inner)` as a function.
-pub(crate) fn build_bwd(
-    lw: &mut Lowerer<'_>,
-    types: &mut Types,
-    inner: &Callable,
-    declared: &Declared,
-) -> Option<Function> {
+pub(crate) fn build_bwd(making: Making<'_, '_>, inner: &Callable) -> Option<Function> {
+    let Making { lw, types, declared } = making;
     let f = lw.function(types, inner);
     let (mut body, bound) = Body::with_params(lw, types, declared);
     let mut args = Vec::new();
@@ -252,13 +245,8 @@ pub(crate) fn vjp_slots(f: &Declared) -> (Vec<Slot>, Vec<Slot>) {
 }
 
 /// Builds the function that the last of some steps derives.
-pub(crate) fn build_derived(
-    lw: &mut Lowerer<'_>,
-    types: &mut Types,
-    callable: &Callable,
-    steps: &[Step],
-    declared: &Declared,
-) -> Option<Function> {
+pub(crate) fn build_derived(making: Making<'_, '_>, callable: &Callable, steps: &[Step]) -> Option<Function> {
+    let Making { lw, types, declared } = making;
     let (last, before) = steps.split_last()?;
     let f = lw.derived(types, callable, before);
     let asks = callable.function().map_or(ModuleId(0), |f| lw.program.asking(f.decl));

@@ -8,14 +8,14 @@
 use check::Resolved;
 use check::tables::{Callable, FuncRef};
 use check::types::{GenericArg, Ty, TyKind};
-use ir::{Function, Op, Type, Types, Value};
+use ir::{Function, Op, Type, Value};
 use syntax::ast::{AccessorKind, DeclKind};
 use syntax::{ExprId, Span};
 
 use crate::Lowerer;
 use crate::body::Body;
 use crate::existential::Existential;
-use crate::flat::take;
+use crate::flat::{Making, take};
 use crate::functions::Declared;
 
 /// Longer arrays are not converted element by element.
@@ -110,13 +110,8 @@ impl Lowerer<'_> {
 }
 
 /// Builds the body of a function that dispatches.
-pub(crate) fn build(
-    lw: &mut Lowerer<'_>,
-    types: &mut Types,
-    f: &FuncRef,
-    opening: Opening,
-    declared: &Declared,
-) -> Option<Function> {
+pub(crate) fn build(making: Making<'_, '_>, f: &FuncRef, opening: Opening) -> Option<Function> {
+    let Making { lw, types, declared } = making;
     let (mut body, bound) = Body::with_params(lw, types, declared);
     let object = match opening.object {
         Object::This => 0,
@@ -190,17 +185,22 @@ impl Body<'_, '_, '_> {
         hit
     }
 
-    /// Emits an assertion that a value is of the required type; a value without a type passes.
-    fn expect_tag(&mut self, tag: Value, wanted: u32, ty: Ty, span: Span) {
+    /// Emits an assertion that two tags are the same; `tag`, one of them, may also be of no type.
+    fn assert_same(&mut self, tags: [Value; 2], tag: Value, message: String, span: Span) {
         let outer = std::mem::replace(&mut self.b.span, crate::ir_span(span));
-        let wanted = self.b.u32(wanted);
         let none = self.b.u32(0);
-        let right = self.b.emit(Op::Eq, &[tag, wanted]);
+        let right = self.b.emit(Op::Eq, &tags);
         let empty = self.b.emit(Op::Eq, &[tag, none]);
         let fits = self.b.emit(Op::Or, &[right, empty]);
-        let name = self.lw.program.type_name(ty);
-        self.b.effect(Op::Assert(format!("the value is not of type `{name}`").into()), &[fits]);
+        self.b.effect(Op::Assert(message.into()), &[fits]);
         self.b.span = outer;
+    }
+
+    /// Emits an assertion that a value is of the required type.
+    fn expect_tag(&mut self, tag: Value, wanted: u32, ty: Ty, span: Span) {
+        let wanted = self.b.u32(wanted);
+        let message = format!("the value is not of type `{}`", self.lw.program.type_name(ty));
+        self.assert_same([tag, wanted], tag, message, span);
     }
 
     /// Emits an assertion that the differential of an existential value belongs to the type in it.
@@ -215,13 +215,8 @@ impl Body<'_, '_, '_> {
             return;
         }
         let (Some(&own), Some(&given)) = (primal.first(), differential.first()) else { return };
-        let outer = std::mem::replace(&mut self.b.span, crate::ir_span(span));
-        let none = self.b.u32(0);
-        let same = self.b.emit(Op::Eq, &[own, given]);
-        let null = self.b.emit(Op::Eq, &[given, none]);
-        let fits = self.b.emit(Op::Or, &[same, null]);
-        self.b.effect(Op::Assert("the differential is of another type than the value".into()), &[fits]);
-        self.b.span = outer;
+        let message = "the differential is of another type than the value".to_owned();
+        self.assert_same([own, given], given, message, span);
     }
 
     // ---- conversions

@@ -4,11 +4,12 @@ use check::Direction;
 use check::tables::{Callable, FuncRef};
 use check::types::{Ty, TyKind};
 use ir::{Builtin, Entry, Function, Op, Scalar, Type, Types, Value};
-use syntax::ast::{DeclKind, ExprKind};
+use syntax::ast::ExprKind;
 use syntax::{DeclId, Span, Symbol};
 
 use crate::body::Body;
-use crate::functions::{Declared, FlatParam, FlatSig, Key};
+use crate::flat::Making;
+use crate::functions::{FlatParam, FlatSig, Key};
 use crate::{FunctionInfo, Lowerer, ParamInfo, Request, Step};
 
 impl Lowerer<'_> {
@@ -37,24 +38,15 @@ impl Lowerer<'_> {
                 Some(v) => size[k] = v,
                 None => {
                     let span = self.program.ast.exprs[arg].span;
-                    self.diagnostics.push(syntax::Diagnostic::error(
-                        "E0907",
-                        span,
-                        "the size of a thread group must be a positive constant",
-                    ));
+                    self.error("E0907", span, "the size of a thread group must be a positive constant");
                 }
             }
         }
         let threads = size.iter().fold(1u64, |n, &s| n.saturating_mul(s as u64));
         if threads > 1024 {
-            self.diagnostics.push(
-                syntax::Diagnostic::error(
-                    "E0907",
-                    attribute.span,
-                    format!("a thread group of {threads} threads is larger than 1024"),
-                )
-                .help("make the group smaller and dispatch more groups"),
-            );
+            let message = format!("a thread group of {threads} threads is larger than 1024");
+            self.error("E0907", attribute.span, message);
+            self.help("make the group smaller and dispatch more groups");
             return [1; 3];
         }
         size
@@ -106,22 +98,15 @@ impl Lowerer<'_> {
 
 /// Builds the function of an entry point, which reads the thread's ids and the uniforms, and calls the
 /// target.
-pub(crate) fn build(
-    lw: &mut Lowerer<'_>,
-    types: &mut Types,
-    decl: DeclId,
-    declared: &Declared,
-) -> Option<Function> {
+pub(crate) fn build(making: Making<'_, '_>, decl: DeclId) -> Option<Function> {
+    let Making { lw, types, declared } = making;
     let f = FuncRef { decl, args: Vec::new(), self_ty: None };
     let target = lw.function(types, &Callable::Func(f));
     let (mut body, _) = Body::flat(lw, types, declared);
     let mut args = Vec::new();
     for param in target.sig.params.clone() {
         let Some(d) = param.decl else { continue };
-        let semantic = match body.lw.program.ast.decls[d].kind {
-            DeclKind::Param { semantic, .. } => semantic,
-            _ => None,
-        };
+        let semantic = body.lw.program.ast.decls[d].kind.semantic();
         if !param.is_input() {
             continue;
         }
@@ -167,10 +152,7 @@ impl Body<'_, '_, '_> {
         if matches!(self.lw.program.types[ty], TyKind::Struct(..)) && self.has_semantics(ty) {
             let mut values = Vec::new();
             for (field, field_ty, _) in self.lw.program.fields(ty) {
-                let semantic = match self.lw.program.ast.decls[field].kind {
-                    DeclKind::Var { semantic, .. } => semantic,
-                    _ => None,
-                };
+                let semantic = self.lw.program.ast.decls[field].kind.semantic();
                 values.extend(self.entry_input(field, field_ty, semantic, span));
             }
             return values;
@@ -193,9 +175,7 @@ impl Body<'_, '_, '_> {
 
     fn has_semantics(&mut self, ty: Ty) -> bool {
         let fields = self.lw.program.fields(ty);
-        fields.iter().any(|(field, ..)| {
-            matches!(self.lw.program.ast.decls[*field].kind, DeclKind::Var { semantic: Some(_), .. })
-        })
+        fields.iter().any(|(field, ..)| self.lw.program.ast.decls[*field].kind.semantic().is_some())
     }
 
     pub(crate) fn thread_input(&mut self, builtin: Builtin, ty: Ty) -> Vec<Value> {

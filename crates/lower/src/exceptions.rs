@@ -12,21 +12,8 @@ use syntax::ast::ExprKind;
 use syntax::{DeclId, ExprId, StmtId};
 
 use crate::Lowerer;
-use crate::body::{Body, Name, Slot};
+use crate::body::{Body, Name, Slot, Var};
 use crate::exits::{Flow, Label};
-
-/// A `catch` clause.
-#[derive(Clone, Copy)]
-struct Clause {
-    var: Option<DeclId>,
-    handler: StmtId,
-    /// The type of the error, if it is bound to a variable.
-    ty: Option<Ty>,
-    /// The slot with the number of the `catch` to run.
-    which: usize,
-    /// The first slot of the error.
-    start: Option<usize>,
-}
 
 impl Lowerer<'_> {
     /// The IR result type of a function that throws: its result and an optional error.
@@ -89,7 +76,8 @@ impl Body<'_, '_, '_> {
         let Some(thrown) = self.lw.program.tables.throws.get(&expr).copied() else { return };
         let first = if let Some((level, clause)) = thrown.target {
             let Some(label) = self.exits.labels.get(level as usize) else { return };
-            let Some(&(which, start)) = label.errors.get(clause as usize) else { return };
+            let Some(error) = label.errors.get(clause as usize) else { return };
+            let (which, start) = (label.slots.start, error.map(|var| var.start));
             self.env[which] = Slot::Value(self.b.u32(clause));
             start
         } else {
@@ -107,16 +95,14 @@ impl Body<'_, '_, '_> {
         let flag = self.new_flag(1);
         let none = self.b.u32(0);
         let which = self.new_slots([none]);
-        let mut errors = Vec::new();
-        let mut types = Vec::new();
+        let mut errors: Vec<Option<Var>> = Vec::new();
         for &(var, _) in catches {
             let ty = var.and_then(|var| self.lw.program.tables.decl_types[var]).map(|ty| self.ty(ty));
-            let start = ty.map(|ty| {
+            errors.push(ty.map(|ty| {
                 let zeros = self.zeros(ty);
-                self.new_slots(zeros)
-            });
-            errors.push((which, start));
-            types.push(ty);
+                let (len, start) = (zeros.len(), self.new_slots(zeros));
+                Var { start, len, ty }
+            }));
         }
         let slots = which..self.env.len();
         self.exits.labels.push(Label { flag, errors: errors.clone(), slots });
@@ -127,31 +113,25 @@ impl Body<'_, '_, '_> {
             return;
         }
         let Slot::Value(thrown) = self.env[flag.slot] else { return };
-        let clauses = catches.iter().zip(types).zip(errors);
-        let clauses: Vec<Clause> = clauses
-            .map(|((&(var, handler), ty), (which, start))| Clause { var, handler, ty, which, start })
-            .collect();
-        self.branch(thrown, |body| body.handlers(&clauses), |_| {});
+        self.branch(thrown, |body| body.handlers(catches, &errors, which), |_| {});
     }
 
-    /// Runs the `catch` that was recorded.
-    fn handlers(&mut self, clauses: &[Clause]) {
-        let Some(&Clause { var, handler, ty, which, start }) = clauses.last() else { return };
+    /// Runs the `catch` whose number is in the slot `which`.
+    fn handlers(&mut self, catches: &[(Option<DeclId>, StmtId)], errors: &[Option<Var>], which: usize) {
+        let Some((&(var, handler), others)) = catches.split_last() else { return };
         let run = |body: &mut Self| {
-            if let (Some(var), Some(ty), Some(start)) = (var, ty, start) {
-                let n = body.layout(ty).leaves.len();
-                let values = (start..start + n).map(|slot| body.read_slot(slot)).collect();
-                body.declare_var(Name::Decl(var), ty, values);
+            if let (Some(var), Some(error)) = (var, errors[others.len()]) {
+                let values = body.read_var(error);
+                body.declare_var(Name::Decl(var), error.ty, values);
             }
             body.list(&[handler]);
         };
-        let others = &clauses[..clauses.len() - 1];
         if others.is_empty() {
             return run(self);
         }
         let number = self.b.u32(others.len() as u32);
         let noted = self.read_slot(which);
         let hit = self.b.emit(Op::Eq, &[noted, number]);
-        self.branch(hit, run, |body| body.handlers(others));
+        self.branch(hit, run, |body| body.handlers(others, errors, which));
     }
 }

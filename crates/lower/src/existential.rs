@@ -329,7 +329,8 @@ impl Lowerer<'_> {
             "a value of type `{interface}` may hold a `{name}`, which contains a value of type `{interface}`, without end"
         );
         let note = "the circular reference through the interface has to go by a pointer or a buffer";
-        self.diagnostics.push(Diagnostic::error("E41003", span, message).help(note));
+        self.error("E41003", span, message);
+        self.help(note);
     }
 
     /// The location of a type's declaration.

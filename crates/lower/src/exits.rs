@@ -7,9 +7,9 @@
 
 use ir::{Op, Value};
 use syntax::ast::StmtKind;
-use syntax::{Diagnostic, ExprId, StmtId};
+use syntax::{ExprId, StmtId};
 
-use crate::body::{Body, Exits, Name, Slot};
+use crate::body::{Body, Exits, Name, Slot, Var};
 use crate::places::Place;
 
 /// How control can leave a statement.
@@ -71,9 +71,9 @@ pub(crate) struct Target {
 pub(crate) struct Label {
     /// The flag that control has jumped to its end.
     pub(crate) flag: Flag,
-    /// For each `catch`, the slot of its number, and the first slot of its error.
-    pub(crate) errors: Vec<(usize, Option<usize>)>,
-    /// The range of these slots.
+    /// For each `catch`, the slots of its error.
+    pub(crate) errors: Vec<Option<Var>>,
+    /// The slot of the number of the `catch` that runs, and those of the errors.
     pub(crate) slots: std::ops::Range<usize>,
 }
 
@@ -232,12 +232,7 @@ impl Body<'_, '_, '_> {
             }
             let rest = &stmts[k + 1..];
             let span = self.lw.program.ast.stmts[stmt].span;
-            if !self.enter(span) {
-                self.leave();
-                return;
-            }
-            self.with_rest(stmt, flow, rest);
-            self.leave();
+            self.nested(span, |body| body.with_rest(stmt, flow, rest));
             return;
         }
     }
@@ -246,18 +241,14 @@ impl Body<'_, '_, '_> {
     /// `body` runs.
     fn deferred(&mut self, body: StmtId, rest: &[StmtId]) {
         let span = self.lw.program.ast.stmts[body].span;
-        if !self.enter(span) {
-            self.leave();
-            return;
-        }
-        self.list(rest);
-        if self.flow(body).leaves() {
-            let message = "control cannot leave a 'defer' statement";
-            self.lw.diagnostics.push(Diagnostic::error("E30108", span, message));
-        } else {
-            self.list(&[body]);
-        }
-        self.leave();
+        self.nested(span, |b| {
+            b.list(rest);
+            if b.flow(body).leaves() {
+                b.lw.error("E30108", span, "control cannot leave a 'defer' statement");
+            } else {
+                b.list(&[body]);
+            }
+        });
     }
 
     /// Returns true if a list of statements has a `defer` of its own, so that it must end where its block

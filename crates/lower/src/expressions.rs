@@ -32,17 +32,15 @@ impl Body<'_, '_, '_> {
     /// The value of an expression in its own type.
     pub(crate) fn expr_raw(&mut self, e: ExprId) -> Vec<Value> {
         let span = self.span_of(e);
-        if !self.enter(span) {
-            self.leave();
-            let ty = self.raw_ty(e);
-            return self.zeros(ty);
-        }
         let outer = std::mem::replace(&mut self.b.span, crate::ir_span(span));
-        let values = self.value_raw(e);
-        let is_lost = self.lw.program.lost.contains(&e);
-        let values = if is_lost { self.detach(values) } else { values };
+        let mut values = self.nested(span, |body| body.value_raw(e)).unwrap_or_else(|| {
+            let ty = self.raw_ty(e);
+            self.zeros(ty)
+        });
+        if self.lw.program.lost.contains(&e) {
+            values = self.detach(values);
+        }
         self.b.span = outer;
-        self.leave();
         values
     }
 

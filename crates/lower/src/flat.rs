@@ -11,6 +11,13 @@ use crate::body::Body;
 use crate::functions::{Declared, FlatSig, Output};
 use crate::leaves::DiffMap;
 
+/// A function of the module whose body is being made.
+pub(crate) struct Making<'l, 'p> {
+    pub(crate) lw: &'l mut Lowerer<'p>,
+    pub(crate) types: &'l mut Types,
+    pub(crate) declared: &'l Declared,
+}
+
 /// Takes the first leaves of a list; none if there are too few.
 pub(crate) fn take<'v>(rest: &mut &'v [Value], n: usize) -> &'v [Value] {
     rest.split_off(..n).unwrap_or_default()

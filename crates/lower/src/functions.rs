@@ -15,9 +15,10 @@ use syntax::{DeclId, Span};
 
 use crate::apply::Half;
 use crate::body::Body;
+use crate::flat::Making;
 use crate::leaves::DiffMap;
 use crate::twins::Moves;
-use crate::{Lowerer, Step};
+use crate::{Lowerer, Step, apply, calls, derivatives, dispatch, entries, intrinsics, twins, uses, witness};
 
 /// Identifies a function of the module by the item that it is built from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -61,6 +62,24 @@ pub(crate) enum Variant {
 }
 
 impl Variant {
+    fn build(&self, making: Making<'_, '_>, f: &FuncRef) -> Option<Function> {
+        match self {
+            Variant::Jvp(Some(user)) => witness::build_jvp(making, f, user),
+            Variant::Jvp(None) => witness::build_zero_jvp(making, f),
+            Variant::Vjp(Some(user)) => witness::build_vjp(making, f, user),
+            Variant::Vjp(None) => witness::build_zero_vjp(making, f),
+            Variant::Apply(applied) => apply::build_apply(making, applied),
+            Variant::Propagate(applied) => apply::build_propagate(making, f, applied),
+            Variant::Twin => twins::build_twin(making, f),
+            Variant::Moved(by) => twins::build_moved(making, f, by),
+            Variant::Quiet => calls::build_call(making, f),
+            Variant::Use(_) => uses::build_use(making, f),
+            Variant::UseJvp(ty) => uses::build_use_jvp(making, f, *ty),
+            Variant::UseVjp(ty) => uses::build_use_vjp(making, f, *ty),
+            Variant::GlobalInit => Body::build_global_init(making, f),
+        }
+    }
+
     /// What names of such functions end with.
     fn name(&self) -> &'static str {
         match self {
@@ -319,7 +338,7 @@ impl Lowerer<'_> {
             DeclKind::Accessor { kind, .. } => {
                 let member = decl.parent.map(|p| self.program.ast.decls[p].name);
                 let member = member.map_or("", |n| self.program.ast.name(n));
-                let kind = kind.word();
+                let kind = kind.text();
                 if member.is_empty() { format!("__subscript.{kind}") } else { format!("{member}.{kind}") }
             }
             _ => own,
@@ -349,7 +368,7 @@ impl Lowerer<'_> {
     fn callable_name(&mut self, callable: &Callable) -> String {
         match callable {
             Callable::Func(f) => self.func_name(f),
-            Callable::Derived(op, c, _) => format!("{}({})", op.word(), self.callable_name(c)),
+            Callable::Derived(op, c, _) => format!("{}({})", op.text(), self.callable_name(c)),
             Callable::Synthesized(member, ty) => format!("{}.{}", self.program.type_name(*ty), member.name()),
         }
     }
@@ -392,35 +411,35 @@ impl Lowerer<'_> {
         let (key, declared) = self.declared.get_index(idx).expect("idx is in range");
         let (key, declared) = (key.clone(), declared.clone());
         let errors = self.diagnostics.len();
-        let mut function = match &key {
+        let (opening, of, own) = match &key {
             Key::Callable(Callable::Func(f)) => {
-                if let Some(of) = self.program.pullback_of(f) {
-                    crate::apply::build_half(self, types, &of, &declared)
-                } else if let Some(opening) = self.opening(f) {
-                    crate::dispatch::build(self, types, f, opening, &declared)
-                } else if let Some(own) = self.adapted(f) {
-                    crate::calls::build_adapter(self, types, &own, &declared)
-                } else if self.intrinsic_name(f.decl).is_some() {
-                    crate::intrinsics::build(self, types, f, &declared)
-                } else {
-                    Body::build_source(self, types, f, &declared)
-                }
+                (self.opening(f), self.program.pullback_of(f), self.adapted(f))
             }
+            _ => (None, None, None),
+        };
+        let is_adapter = own.is_some();
+        let making = Making { lw: self, types, declared: &declared };
+        let mut function = match &key {
+            Key::Callable(Callable::Func(f)) => match (of, opening, own) {
+                (Some(of), ..) => apply::build_half(making, &of),
+                (_, Some(opening), _) => dispatch::build(making, f, opening),
+                (.., Some(own)) => calls::build_adapter(making, &own),
+                _ if making.lw.intrinsic_name(f.decl).is_some() => intrinsics::build(making, f),
+                _ => Body::build_source(making, f),
+            },
             Key::Callable(Callable::Derived(op, inner, asks)) => match op {
-                DiffOp::Fwd => crate::derivatives::build_fwd(self, types, inner, &declared),
-                DiffOp::Bwd => crate::derivatives::build_bwd(self, types, inner, &declared),
-                DiffOp::Apply | DiffOp::Linearize => {
-                    let half = if *op == DiffOp::Apply { Half::Pullback } else { Half::Pushforward };
-                    crate::apply::build_value_and_half(self, types, inner, (*asks, half), &declared)
-                }
+                DiffOp::Fwd => derivatives::build_fwd(making, inner),
+                DiffOp::Bwd => derivatives::build_bwd(making, inner),
+                DiffOp::Apply => apply::build_value_and_half(making, inner, (*asks, Half::Pullback)),
+                DiffOp::Linearize => apply::build_value_and_half(making, inner, (*asks, Half::Pushforward)),
             },
             Key::Callable(Callable::Synthesized(..)) => {
                 self.unsupported(declared.span, "a derivative of `dzero` or `dadd` is");
                 None
             }
-            Key::Variant(f, variant) => self.build_variant(types, f, variant, &declared),
-            Key::Derived(c, steps) => crate::derivatives::build_derived(self, types, c, steps, &declared),
-            Key::Entry(d) => crate::entries::build(self, types, *d, &declared),
+            Key::Variant(f, variant) => variant.build(making, f),
+            Key::Derived(c, steps) => derivatives::build_derived(making, c, steps),
+            Key::Entry(d) => entries::build(making, *d),
         };
         if let Some(function) = &mut function {
             let slot = &mut self.module.funcs[declared.func];
@@ -428,9 +447,7 @@ impl Lowerer<'_> {
             function.span = slot.span;
             function.results.clone_from(&slot.results);
             match &key {
-                Key::Callable(Callable::Func(f)) if self.adapted(f).is_some() => {
-                    function.inline = Inline::Always
-                }
+                Key::Callable(Callable::Func(_)) if is_adapter => function.inline = Inline::Always,
                 Key::Callable(Callable::Func(f)) => self.set_attributes(f.decl, function),
                 Key::Derived(..) | Key::Variant(_, Variant::GlobalInit) => {}
                 Key::Callable(_) | Key::Variant(..) | Key::Entry(_) => function.inline = Inline::Always,
@@ -439,31 +456,6 @@ impl Lowerer<'_> {
             self.module.funcs[declared.func] = std::mem::take(function);
         } else if self.diagnostics.len() == errors && self.program.diagnostics.is_empty() {
             self.internal(declared.span, "a function got no body");
-        }
-    }
-
-    fn build_variant(
-        &mut self,
-        types: &mut Types,
-        f: &FuncRef,
-        variant: &Variant,
-        declared: &Declared,
-    ) -> Option<Function> {
-        use crate::{apply, calls, twins, uses, witness};
-        match variant {
-            Variant::Jvp(Some(user)) => witness::build_jvp(self, types, f, user, declared),
-            Variant::Jvp(None) => witness::build_zero_jvp(self, types, f, declared),
-            Variant::Vjp(Some(user)) => witness::build_vjp(self, types, f, user, declared),
-            Variant::Vjp(None) => witness::build_zero_vjp(self, types, f, declared),
-            Variant::Apply(applied) => apply::build_apply(self, types, applied, declared),
-            Variant::Propagate(applied) => apply::build_propagate(self, types, f, applied, declared),
-            Variant::Twin => twins::build_twin(self, types, f, declared),
-            Variant::Moved(by) => twins::build_moved(self, types, f, by, declared),
-            Variant::Quiet => calls::build_call(self, types, f, declared),
-            Variant::Use(_) => uses::build_use(self, types, f, declared),
-            Variant::UseJvp(ty) => uses::build_use_jvp(self, types, f, *ty, declared),
-            Variant::UseVjp(ty) => uses::build_use_vjp(self, types, f, *ty, declared),
-            Variant::GlobalInit => Body::build_global_init(self, types, f, declared),
         }
     }
 

@@ -51,7 +51,7 @@ impl Lowerer<'_> {
             return None;
         }
         let mem = self.mem_type(types, element);
-        let has_init = matches!(node.kind, DeclKind::Var { init: Some(_), .. });
+        let has_init = node.kind.init().is_some();
         // Zero-initialised memory would be read as a value of the first type.
         let is_open = space == Space::Private && self.layout(types, ty).leaves.iter().any(|leaf| leaf.is_tag);
         let init = if space == Space::Private && (has_init || is_open) {
@@ -120,9 +120,8 @@ impl Body<'_, '_, '_> {
             // Zeros would be a value that was never given.
             let name = self.lw.program.ast.name(node.name).to_owned();
             let message = format!("the value of `{name}` is given nowhere");
-            let help = format!("write one here, which others may replace: `{name} = …`");
-            let error = syntax::Diagnostic::error("E45001", node.name_span, message);
-            self.lw.diagnostics.push(error.help(help));
+            self.lw.error("E45001", node.name_span, message);
+            self.lw.help(format!("write one here, which others may replace: `{name} = …`"));
             return Place::value(ty, self.zeros(ty));
         }
         let is_shared = node.modifiers.has(Modifiers::GROUPSHARED);
@@ -197,12 +196,8 @@ impl Body<'_, '_, '_> {
     /// The value of a `static const`.
     fn constant(&mut self, decl: DeclId, init: ExprId, ty: Ty, span: Span) -> Vec<Value> {
         if self.open.constants.contains(&decl) || self.open.constants.len() > 64 {
-            let name = self.lw.program.ast.name(self.lw.program.ast.decls[decl].name).to_owned();
-            self.lw.diagnostics.push(syntax::Diagnostic::error(
-                "E0906",
-                span,
-                format!("the constant `{name}` is defined by itself"),
-            ));
+            let name = self.lw.program.ast.decl_name(decl);
+            self.lw.error("E0906", span, format!("the constant `{name}` is defined by itself"));
             return self.zeros(ty);
         }
         self.lw.program.body(decl);

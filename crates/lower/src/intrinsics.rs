@@ -6,14 +6,14 @@
 use check::signature::Direction;
 use check::tables::{Arg, FuncRef};
 use check::types::Ty;
-use ir::{AtomicOp, Builtin, Function, Math, Op, Rest, Scalar, Type, TypeData, Types, Value};
+use ir::{AtomicOp, Builtin, Function, Math, Op, Rest, Scalar, Type, TypeData, Value};
 use smallvec::SmallVec;
 use syntax::ast::{BinaryOp, ExprKind};
 use syntax::{DeclId, ExprId, Span};
 
 use crate::Lowerer;
 use crate::body::Body;
-use crate::functions::Declared;
+use crate::flat::Making;
 use crate::leaves::scalar_in;
 use crate::places::{Memory, Place, PlaceKind};
 
@@ -66,12 +66,8 @@ fn atomic_of(name: &str) -> Option<AtomicOp> {
 }
 
 /// Builds the function of an operation, for calls of the function and its derivatives.
-pub(crate) fn build(
-    lw: &mut Lowerer<'_>,
-    types: &mut Types,
-    f: &FuncRef,
-    declared: &Declared,
-) -> Option<Function> {
+pub(crate) fn build(making: Making<'_, '_>, f: &FuncRef) -> Option<Function> {
+    let Making { lw, types, declared } = making;
     let name = lw.intrinsic_name(f.decl)?;
     let (mut body, params) = Body::with_params(lw, types, declared);
     let ret = declared.sig.ret;
@@ -166,7 +162,7 @@ impl Body<'_, '_, '_> {
         let span = self.span_of(cond);
         let told = self.lw.program.diagnostics.iter().any(|d| d.primary.span == span);
         if !told {
-            self.lw.diagnostics.push(syntax::Diagnostic::error(code, span, message));
+            self.lw.error(code, span, message);
         }
     }
 
@@ -439,10 +435,7 @@ impl Body<'_, '_, '_> {
         ty: Ty,
         span: Span,
     ) -> Vec<Value> {
-        let (name, gives_new) = match name.strip_suffix("_new") {
-            Some(name) => (name, true),
-            None => (name, false),
-        };
+        let (gives_new, name) = (name.ends_with("_new"), name.trim_end_matches("_new"));
         let Some(op) = atomic_of(name) else { return Vec::new() };
         let sig = self.lw.program.func_signature(f);
         let mut inputs = Vec::new();
@@ -463,11 +456,7 @@ impl Body<'_, '_, '_> {
             let Some(field) = layout.parts.first() else { return self.zeros(ty) };
             place = self.part_place(place, 0, field.ty);
         }
-        let n_values = match name {
-            "atomic_compare_exchange" => 2,
-            "atomic_inc" | "atomic_dec" => 0,
-            _ => 1,
-        };
+        let n_values = if matches!(name, "atomic_inc" | "atomic_dec") { 0 } else { op.n_values() };
         let mut operands = Vec::new();
         for e in inputs.take(n_values) {
             operands.extend(self.expr_as(e, place.ty, span));

@@ -15,8 +15,8 @@ use syntax::{DeclId, Diagnostic};
 
 use crate::Lowerer;
 
-/// Structs nested deeper than this are taken to be recursive.
-const MAX_DEPTH: u32 = 64;
+/// Structs nested deeper than this are taken to be recursive, and their parts beyond are not looked at.
+pub(crate) const MAX_DEPTH: u32 = 64;
 
 /// A leaf of a type.
 #[derive(Clone, Debug)]

@@ -333,22 +333,27 @@ pub(crate) struct Pointers {
 }
 
 impl Lowerer<'_> {
+    /// Reports an error.
+    pub(crate) fn error(&mut self, code: &'static str, span: Span, message: impl Into<syntax::Message>) {
+        self.diagnostics.push(Diagnostic::error(code, span, message));
+    }
+
     /// Reports a feature of the language that this compiler does not support.
     pub(crate) fn unsupported(&mut self, span: Span, what: impl std::fmt::Display) {
-        self.diagnostics.push(Diagnostic::error("E0900", span, format!("{what} not supported yet")));
+        self.error("E0900", span, format!("{what} not supported yet"));
     }
 
     /// Adds a help text to the last diagnostic.
-    pub(crate) fn help(&mut self, help: &str) {
+    pub(crate) fn help(&mut self, help: impl Into<String>) {
         if let Some(reported) = self.diagnostics.last_mut() {
-            reported.help = Some(help.to_string());
+            reported.help = Some(help.into());
         }
     }
 
     /// Reports a field whose initial value contains the struct that the field belongs to.
     pub(crate) fn endless_default(&mut self, span: Span) {
         let message = "the initial value of this field makes the struct that it belongs to, without end";
-        self.diagnostics.push(Diagnostic::error("E0903", span, message));
+        self.error("E0903", span, message);
     }
 
     /// Reports a violated invariant of the compiler, instead of generating wrong code.
@@ -358,10 +363,8 @@ impl Lowerer<'_> {
         if self.too_large || self.has_errors() {
             return;
         }
-        let message = format!("internal compiler error: {what}");
-        self.diagnostics.push(
-            Diagnostic::error("E0999", span, message).help("this is a bug of the compiler; please report it"),
-        );
+        self.error("E0999", span, format!("internal compiler error: {what}"));
+        self.help("this is a bug of the compiler; please report it");
     }
 
     /// Returns true if the checker has found an error so far.
@@ -392,8 +395,7 @@ impl Lowerer<'_> {
                 }
                 if let Some(why) = self.endless(next) {
                     let span = self.declared[next].span;
-                    self.diagnostics.push(Diagnostic::error("E0901", span, why));
-                    return;
+                    return self.error("E0901", span, why);
                 }
             }
             if self.has_errors() || !self.request_witnesses(types) {

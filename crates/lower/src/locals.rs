@@ -12,7 +12,7 @@ use check::tables::{Callable, FuncRef, Meaning};
 use check::types::TyKind;
 use indexmap::IndexSet;
 use rustc_hash::{FxBuildHasher, FxHashSet};
-use syntax::ast::{DeclKind, StmtKind};
+use syntax::ast::StmtKind;
 use syntax::{DeclId, ExprId, StmtId};
 
 use crate::body::{Body, Name};
@@ -67,9 +67,8 @@ impl Body<'_, '_, '_> {
 
     fn scan_decl(&mut self, decl: DeclId, scan: &mut Scan) {
         scan.declared.insert(Name::Decl(decl));
-        if let DeclKind::Var { init: Some(init), .. } = self.lw.program.ast.decls[decl].kind {
-            self.scan_expr(init, scan);
-        }
+        let init = self.lw.program.ast.decls[decl].kind.init();
+        init.into_iter().for_each(|init| self.scan_expr(init, scan));
     }
 
     /// Scans an expression and its operands. There is no recursion, since operands may nest deeply.

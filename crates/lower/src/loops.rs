@@ -8,7 +8,7 @@
 use check::tables::Meaning;
 use check::types::TyKind;
 use ir::{LoopInfo, Op, Region, Scalar, Value};
-use syntax::ast::{BinaryOp, DeclKind, ExprKind, Modifiers, StmtKind};
+use syntax::ast::{Attribute, BinaryOp, DeclKind, ExprKind, Modifiers, StmtKind};
 use syntax::{DeclId, ExprId, StmtId};
 
 use crate::body::{Body, Name, Slot};
@@ -62,21 +62,18 @@ impl Body<'_, '_, '_> {
         let mut info = LoopInfo::default();
         for attribute in self.lw.program.ast.stmts[stmt].attributes.clone() {
             match self.lw.program.ast.name(attribute.name) {
-                "MaxIters" => {
-                    if let Some(&n) = attribute.args.first() {
-                        let n = self.lw.program.const_int(n, &self.subst);
-                        info.max_iters = n.and_then(|n| u32::try_from(n).ok());
-                    }
-                }
+                "MaxIters" => info.max_iters = self.number_in(&attribute),
                 "ForceUnroll" => info.unroll = true,
-                "Checkpoint" => {
-                    let n = attribute.args.first().and_then(|&n| self.lw.program.const_int(n, &self.subst));
-                    info.checkpoint = Some(n.and_then(|n| u32::try_from(n).ok()).unwrap_or(0));
-                }
+                "Checkpoint" => info.checkpoint = Some(self.number_in(&attribute).unwrap_or(0)),
                 _ => {}
             }
         }
         info
+    }
+
+    fn number_in(&mut self, attribute: &Attribute) -> Option<u32> {
+        let n = self.lw.program.const_int(*attribute.args.first()?, &self.subst)?;
+        u32::try_from(n).ok()
     }
 
     /// The slots that a loop must carry.
@@ -163,23 +160,23 @@ impl Body<'_, '_, '_> {
         if let Some(init) = init {
             self.stmt(init);
         }
-        self.general_loop(stmt, cond, body, step, false);
+        self.general_loop(stmt, [cond, None], body, step);
     }
 
-    /// Lowers a loop as `loop { if cond { body; step; again } else { stop } }`.
+    /// Lowers a loop as `loop { if first { body; step; last } else { stop } }`, with its conditions before and
+    /// after the body.
     pub(crate) fn general_loop(
         &mut self,
         stmt: StmtId,
-        cond: Option<ExprId>,
+        conditions: [Option<ExprId>; 2],
         body: StmtId,
         step: Option<ExprId>,
-        test_last: bool,
     ) {
         let info = self.loop_info(stmt);
-        let cond = cond.filter(|&c| !self.is_true(c));
+        let [first, last] = conditions.map(|cond| cond.filter(|&c| !self.is_true(c)));
         let flow = self.flow(body);
         let mut scan = Scan::default();
-        for e in cond.into_iter().chain(step) {
+        for e in first.into_iter().chain(last).chain(step) {
             self.scan_expr(e, &mut scan);
         }
         self.scan_stmt(body, &mut scan);
@@ -192,33 +189,23 @@ impl Body<'_, '_, '_> {
         self.observe(observed, 1);
 
         let open = self.open_loop(self.carried(&scan, flow), outer, None);
-        if test_last {
-            self.list(&[body]);
-            let left = self.left(Flow { continues: false, ..flow });
-            self.guard_again(left, again, |b| match cond {
-                Some(cond) => b.expr(cond).first().copied(),
-                None => Some(b.b.bool(true)),
-            });
-        } else {
-            let run = |b: &mut Self| {
-                b.list(&[body]);
-                let left = b.left(Flow { continues: false, ..flow });
-                b.guard_again(left, again, |b| {
-                    if let Some(step) = step {
-                        b.expr_raw(step);
-                    }
-                    Some(b.b.bool(true))
-                });
-            };
-            match cond {
-                Some(cond) => {
-                    let test = self.expr(cond).first().copied();
-                    if let Some(test) = test {
-                        self.branch(test, run, |_| {});
-                    }
+        let run = |b: &mut Self| {
+            b.list(&[body]);
+            let left = b.left(Flow { continues: false, ..flow });
+            b.guard_again(left, again, |b| {
+                if let Some(step) = step {
+                    b.expr_raw(step);
                 }
-                None => run(self),
-            }
+                match last {
+                    Some(last) => b.expr(last).first().copied(),
+                    None => Some(b.b.bool(true)),
+                }
+            });
+        };
+        match first.map(|first| self.expr(first).first().copied()) {
+            Some(Some(test)) => self.branch(test, run, |_| {}),
+            Some(None) => {}
+            None => run(self),
         }
         let again = self.read_slot(again);
         self.close_loop(stmt, open, Op::Loop(info), &[], &[again]);

@@ -91,16 +91,11 @@ impl Body<'_, '_, '_> {
 
     /// The place of an expression, before any conversion.
     pub(crate) fn place(&mut self, e: ExprId) -> Place {
-        let span = self.span_of(e);
-        if !self.enter(span) {
-            self.leave();
+        let place = self.nested(self.span_of(e), |body| body.place_inner(e));
+        place.unwrap_or_else(|| {
             let ty = self.raw_ty(e);
-            let zeros = self.zeros(ty);
-            return Place::value(ty, zeros);
-        }
-        let place = self.place_inner(e);
-        self.leave();
-        place
+            Place::value(ty, self.zeros(ty))
+        })
     }
 
     fn place_inner(&mut self, e: ExprId) -> Place {
@@ -321,7 +316,7 @@ impl Body<'_, '_, '_> {
                     memory.path.push(Step::Static(idx as u32));
                     Place { ty, kind: PlaceKind::Memory(memory) }
                 }
-                Proj::Row(index) if self.lies_in_columns(&memory) => {
+                Proj::Row(index) if memory.row.is_none() && self.lies_in_columns(&memory) => {
                     memory.row = Some((index, self.extent(base.ty)));
                     Place { ty, kind: PlaceKind::Memory(memory) }
                 }

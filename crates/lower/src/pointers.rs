@@ -11,7 +11,7 @@ use check::types::{Ty, TyKind};
 use ir::{Func, GlobalData, MemData, Op, Rest, Scalar, Space, Step, TypeData, Value};
 use rustc_hash::FxHashSet;
 use syntax::ast::BinaryOp;
-use syntax::{DeclId, Diagnostic, ExprId, Span};
+use syntax::{DeclId, ExprId};
 
 use crate::Lowerer;
 use crate::body::{Body, Name};
@@ -297,8 +297,7 @@ impl Lowerer<'_> {
     /// Reports a struct that contains a pointer to itself.
     pub(crate) fn points_to_itself(&mut self, ty: Ty) {
         let name = self.program.type_name(ty);
-        let span: Span = self.span_of_type(ty);
-        let message = format!("`{name}`, which contains a pointer to its own type, is not supported yet");
-        self.diagnostics.push(Diagnostic::error("E0900", span, message));
+        let what = format_args!("`{name}`, which contains a pointer to its own type, is");
+        self.unsupported(self.span_of_type(ty), what);
     }
 }

@@ -10,11 +10,10 @@
 //! end`.
 
 use ir::{
-    Func, Function, Inst, InstData, MemData, Module, Op, Path, Region, Rest, Scalar, Step, Type, TypeData,
+    Builder, Func, InstData, MemData, MemType, MemTypes, Module, Op, Path, Region, Rest, Scalar, Step, Type,
+    TypeData, Value,
 };
-use ir::{MemType, MemTypes, Value, ValueData};
 use rustc_hash::FxHashSet;
-use smallvec::SmallVec;
 
 /// Adds the checks to a module in which casts may leave a part of an element.
 pub(crate) fn check(module: &mut Module) {
@@ -26,37 +25,39 @@ pub(crate) fn check(module: &mut Module) {
     let bytes = module.types.buffer(byte);
     let all: Vec<Func> = module.funcs.keys().filter(|&f| module.funcs[f].has_body()).collect();
     for f in all {
-        let mut func = ir::build::take(module, f);
+        let func = ir::build::take(module, f);
         let body = func.body();
-        let whole = FxHashSet::default();
-        Checks { module, partial: &partial, bytes, whole, func: &mut func }.region(body);
+        let b = Builder::resume(&mut module.types, func);
+        let mut checks =
+            Checks { b, mem: &module.mem, partial: &partial, bytes, whole: FxHashSet::default() };
+        checks.region(body);
+        let func = checks.b.func;
         ir::build::put_back(module, f, func);
     }
 }
 
 struct Checks<'a> {
-    module: &'a Module,
+    b: Builder<'a>,
+    mem: &'a MemTypes,
     partial: &'a FxHashSet<MemType>,
     /// The type of a handle of bytes.
     bytes: Type,
     /// Handles whose memory holds only whole elements.
     whole: FxHashSet<Value>,
-    func: &'a mut Function,
 }
 
 impl Checks<'_> {
     fn region(&mut self, region: Region) {
-        let insts = std::mem::take(&mut self.func.regions[region].insts);
-        let mut checked = Vec::with_capacity(insts.len());
-        for inst in insts {
-            for nested in self.func.insts[inst].regions.clone() {
-                self.region(nested);
-            }
-            let data = self.func.insts[inst].clone();
+        let results = self.b.func.regions[region].results.clone();
+        self.b.reopen(region);
+        for inst in std::mem::take(&mut self.b.func.regions[region].insts) {
+            let data = self.b.func.insts[inst].clone();
+            data.regions.iter().for_each(|&nested| self.region(nested));
+            self.b.span = data.span;
             match &data.op {
-                Op::BufferLoad(path) => self.access(&data, path, 0, &mut checked),
-                Op::BufferStore(path) => self.access(&data, path, 1, &mut checked),
-                Op::Atomic(path, op) => self.access(&data, path, op.n_values(), &mut checked),
+                Op::BufferLoad(path) => self.access(&data, path, 0),
+                Op::BufferStore(path) => self.access(&data, path, 1),
+                Op::Atomic(path, op) => self.access(&data, path, op.n_values()),
                 _ => {}
             }
             match &data.op {
@@ -65,76 +66,53 @@ impl Checks<'_> {
                 Op::BufferOffset if self.whole.contains(&data.args[0]) => self.whole.extend(&data.results),
                 _ => {}
             }
-            checked.push(inst);
+            self.b.func.regions[region].insts.push(inst);
         }
-        self.func.regions[region].insts = checked;
+        self.b.close(results);
     }
 
     /// Emits a check that all memory of an access exists, if any of the element does.
-    fn access(&mut self, data: &InstData, path: &Path, n_values: usize, out: &mut Vec<Inst>) {
+    fn access(&mut self, data: &InstData, path: &Path, n_values: usize) {
         let (handle, element) = (data.args[0], data.args[1]);
-        let TypeData::Buffer(ty) = self.module.types[self.func.ty(handle)] else { return };
+        let TypeData::Buffer(ty) = self.b.types[self.b.func.ty(handle)] else { return };
         if !self.partial.contains(&ty) || self.whole.contains(&handle) {
             return;
         }
-        let size = self.module.mem.size(ty);
+        let size = self.mem.size(ty);
         let dynamic = &data.args[2..data.args.len() - n_values];
-        let mut put = Put { func: self.func, span: data.span, out };
-        let element = put.converted(self.module, element, Scalar::I64);
-        let handle_ty = put.func.ty(handle);
-        let at = put.op(Op::BufferOffset, &[handle, element], handle_ty);
-        let zero = put.op(Op::Const(0), &[], Scalar::I64.into());
-        let bytes = put.op(Op::BufferCast(Rest::Kept), &[at, zero], self.bytes);
-        let left = put.op(Op::BufferLen, &[bytes], Type::U32);
-        let none = put.op(Op::Const(0), &[], Type::U32);
-        let mut fits = put.op(Op::Eq, &[left, none], Type::BOOL);
-        let (strides, fixed, length) = strides(&self.module.mem, ty, &path.0);
-        let mut end = put.op(Op::Const((fixed + length).min(u32::MAX.into())), &[], Type::U32);
+        let element = self.converted(element, Scalar::I64);
+        let at = self.b.emit(Op::BufferOffset, &[handle, element]);
+        let zero = self.b.constant(Scalar::I64, 0);
+        let bytes = self.b.emit_typed(Op::BufferCast(Rest::Kept), &[at, zero], self.bytes);
+        let left = self.b.emit(Op::BufferLen, &[bytes]);
+        let none = self.b.u32(0);
+        let mut fits = self.b.emit(Op::Eq, &[left, none]);
+        let (strides, fixed, length) = strides(self.mem, ty, &path.0);
+        let mut end = self.b.constant(Scalar::U32, (fixed + length).min(u32::MAX.into()));
         for (&index, (stride, n)) in dynamic.iter().zip(strides) {
             // The comparison uses no more bits than the index has, since not all devices support 64.
-            let is_long = self.module.types.scalar_of(put.func.ty(index)).is_some_and(|s| s.bits() == 64);
+            let is_long = self.b.types.scalar_of(self.b.func.ty(index)).is_some_and(|s| s.bits() == 64);
             let unsigned = if is_long { Scalar::U64 } else { Scalar::U32 };
-            let index = put.converted(self.module, index, unsigned);
-            let n = put.op(Op::Const(n), &[], unsigned.into());
-            let outside = put.op(Op::Ge, &[index, n], Type::BOOL);
-            fits = put.op(Op::Or, &[fits, outside], Type::BOOL);
-            let index = put.converted(self.module, index, Scalar::U32);
-            let stride = put.op(Op::Const(stride.min(u32::MAX.into())), &[], Type::U32);
-            let by = put.op(Op::Mul, &[index, stride], Type::U32);
-            end = put.op(Op::Add, &[end, by], Type::U32);
+            let index = self.converted(index, unsigned);
+            let n = self.b.constant(unsigned, n);
+            let outside = self.b.emit(Op::Ge, &[index, n]);
+            fits = self.b.emit(Op::Or, &[fits, outside]);
+            let index = self.converted(index, Scalar::U32);
+            let stride = self.b.constant(Scalar::U32, stride.min(u32::MAX.into()));
+            let by = self.b.emit(Op::Mul, &[index, stride]);
+            end = self.b.emit(Op::Add, &[end, by]);
         }
-        let room = put.op(Op::Ge, &[left, end], Type::BOOL);
-        let fits = put.op(Op::Or, &[fits, room], Type::BOOL);
+        let room = self.b.emit(Op::Ge, &[left, end]);
+        let fits = self.b.emit(Op::Or, &[fits, room]);
         let message = format!("the memory behind this pointer ends within an element of {size} bytes");
-        put.inst(Op::Assert(message.into()), &[fits], SmallVec::new());
-    }
-}
-
-/// Emits instructions before an access.
-struct Put<'a> {
-    func: &'a mut Function,
-    span: ir::Span,
-    out: &'a mut Vec<Inst>,
-}
-
-impl Put<'_> {
-    fn inst(&mut self, op: Op, args: &[Value], results: SmallVec<[Value; 2]>) {
-        let args = args.iter().copied().collect();
-        let data = InstData { op, args, results, regions: SmallVec::new(), span: self.span };
-        self.out.push(self.func.insts.push(data));
-    }
-
-    fn op(&mut self, op: Op, args: &[Value], ty: Type) -> Value {
-        let result = self.func.values.push(ValueData::new(ty, false));
-        self.inst(op, args, [result].into_iter().collect());
-        result
+        self.b.effect(Op::Assert(message.into()), &[fits]);
     }
 
     /// Converts a number to another type.
-    fn converted(&mut self, module: &Module, v: Value, to: Scalar) -> Value {
-        match module.types[self.func.ty(v)] {
+    fn converted(&mut self, v: Value, to: Scalar) -> Value {
+        match self.b.types[self.b.func.ty(v)] {
             TypeData::Scalar(s) if s == to => v,
-            _ => self.op(Op::Convert, &[v], to.into()),
+            _ => self.b.emit_typed(Op::Convert, &[v], to.into()),
         }
     }
 }

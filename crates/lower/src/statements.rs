@@ -16,10 +16,11 @@ impl Body<'_, '_, '_> {
         let node = &self.lw.program.ast.stmts[stmt];
         let (kind, span) = (node.kind.clone(), node.span);
         self.b.span = crate::ir_span(span);
-        if !self.enter(span) {
-            self.leave();
-            return;
-        }
+        self.nested(span, |body| body.stmt_of_kind(stmt, kind));
+    }
+
+    fn stmt_of_kind(&mut self, stmt: StmtId, kind: StmtKind) {
+        let span = self.lw.program.ast.stmts[stmt].span;
         match kind {
             StmtKind::Empty | StmtKind::Error => {}
             StmtKind::Block(_) | StmtKind::If { .. } | StmtKind::IfLet { .. } | StmtKind::TargetSwitch(_) => {
@@ -34,8 +35,8 @@ impl Body<'_, '_, '_> {
                 }
             }
             StmtKind::For { init, cond, step, body } => self.for_loop(stmt, init, cond, step, body),
-            StmtKind::While { cond, body } => self.general_loop(stmt, Some(cond), body, None, false),
-            StmtKind::DoWhile { body, cond } => self.general_loop(stmt, Some(cond), body, None, true),
+            StmtKind::While { cond, body } => self.general_loop(stmt, [Some(cond), None], body, None),
+            StmtKind::DoWhile { body, cond } => self.general_loop(stmt, [None, Some(cond)], body, None),
             StmtKind::Switch { scrutinee, cases } => self.switch(scrutinee, &cases),
             StmtKind::Break
             | StmtKind::BreakTo { .. }
@@ -60,7 +61,6 @@ impl Body<'_, '_, '_> {
                 }
             }
         }
-        self.leave();
     }
 
     /// The value of a condition on types, which is known here. The branch not taken may not even be valid for
@@ -82,10 +82,7 @@ impl Body<'_, '_, '_> {
         }
         let span = node.name_span;
         let declared = self.lw.program.tables.decl_types[decl];
-        let mut ty = match declared {
-            Some(ty) => self.ty(ty),
-            None => Ty::ERROR,
-        };
+        let mut ty = declared.map_or(Ty::ERROR, |ty| self.ty(ty));
         let values = match init {
             Some(init) => {
                 let (values, from) = self.typed(init);
@@ -101,18 +98,14 @@ impl Body<'_, '_, '_> {
 
     /// The initialiser of `let x = e` in an `if let`: the flag for the presence of a value, and the value.
     pub(crate) fn optional_init(&mut self, var: DeclId) -> Option<(Value, Vec<Value>)> {
-        let DeclKind::Var { init: Some(init), .. } = self.lw.program.ast.decls[var].kind else { return None };
-        let mut values = self.expr(init);
+        let mut values = self.expr(self.lw.program.ast.decls[var].kind.init()?);
         let has = values.pop()?;
         Some((has, values))
     }
 
     pub(crate) fn bind_optional(&mut self, var: DeclId, values: Vec<Value>) {
         let ty = self.lw.program.tables.decl_types[var];
-        let mut ty = match ty {
-            Some(ty) => self.ty(ty),
-            None => Ty::ERROR,
-        };
+        let mut ty = ty.map_or(Ty::ERROR, |ty| self.ty(ty));
         if let TyKind::Optional(inner) = self.lw.program.types[ty]
             && self.layout(ty).leaves.len() == values.len() + 1
         {
@@ -133,12 +126,7 @@ impl Body<'_, '_, '_> {
         }
         let value = self.lw.program.const_int(e, &self.subst);
         if value.is_none() {
-            let span = self.span_of(e);
-            self.lw.diagnostics.push(syntax::Diagnostic::error(
-                "E39001",
-                span,
-                "a case has to be a constant",
-            ));
+            self.lw.error("E39001", self.span_of(e), "a case has to be a constant");
         }
         value
     }
@@ -155,11 +143,10 @@ impl Body<'_, '_, '_> {
         let scalar = self.b.types.scalar_of(self.b.func.ty(value)).unwrap_or(Scalar::I32);
         let broke = self.new_flag(0);
         self.exits.targets.push(Target { broke, ..Target::default() });
-        let mut tags: Vec<i64> = Vec::new();
+        // The labels, each with its group: the labels of one body.
+        let mut labels: Vec<(i64, usize)> = Vec::new();
         let mut bodies: Vec<Vec<StmtId>> = Vec::new();
         let mut default: Vec<StmtId> = Vec::new();
-        let mut several = false;
-        let mut labels: Vec<(i64, usize)> = Vec::new();
         for (k, case) in cases.iter().enumerate() {
             let mut body: Vec<StmtId> = Vec::new();
             for later in &cases[k..] {
@@ -172,17 +159,13 @@ impl Body<'_, '_, '_> {
                 default.clone_from(&body);
                 continue; // labels beside `default` are the default
             }
-            let group = bodies.len();
-            several |= case.labels.len() > 1;
             for &label in case.labels.iter().flatten() {
-                if let Some(tag) = self.label(label) {
-                    tags.push(tag);
-                    labels.push((tag, group));
-                }
+                labels.extend(self.label(label).map(|tag| (tag, bodies.len())));
             }
             bodies.push(body);
         }
-        let (tag, tags) = if several {
+        let several = cases.iter().any(|case| case.labels.len() > 1 && !case.labels.contains(&None));
+        let (tag, tags): (Value, Vec<i64>) = if several {
             // There is one number for each group of labels, so no body is lowered twice.
             let mut tag = self.b.u32(bodies.len() as u32);
             for (label, group) in labels {
@@ -193,16 +176,13 @@ impl Body<'_, '_, '_> {
             }
             (tag, (0..bodies.len() as i64).collect())
         } else {
-            (value, tags)
+            (value, labels.into_iter().map(|label| label.0).collect())
         };
         let span = self.b.span;
-        let mut arms = Vec::new();
-        for body in bodies.iter().chain(std::iter::once(&default)) {
-            arms.push(self.arm(|b| b.list(body)));
-        }
+        let bodies = bodies.iter().chain([&default]);
+        let arms: Vec<_> = bodies.map(|body| self.arm(|b| b.list(body))).collect();
         self.b.span = span;
-        let fit = arms.len() == tags.len() + 1;
-        if fit {
+        if arms.len() == tags.len() + 1 {
             self.join(Op::Switch(tags.into()), &[tag], &arms);
         }
         self.exits.targets.pop();

@@ -18,6 +18,7 @@ use syntax::{Diagnostic, Span};
 use crate::Lowerer;
 use crate::body::Body;
 use crate::derivatives::jvp_slots;
+use crate::flat::Making;
 use crate::functions::{Declared, Variant};
 
 /// How a function with a backward derivative moves pointers.
@@ -178,25 +179,16 @@ impl Lowerer<'_> {
 
 /// Builds `(params…) ↦ (results…)`, in which the resulting pointers carry the resulting pointers of the
 /// differentials.
-pub(crate) fn build_twin(
-    lw: &mut Lowerer<'_>,
-    types: &mut Types,
-    f: &FuncRef,
-    declared: &Declared,
-) -> Option<Function> {
+pub(crate) fn build_twin(making: Making<'_, '_>, f: &FuncRef) -> Option<Function> {
+    let Making { lw, types, declared } = making;
     let (mut body, all) = Body::flat(lw, types, declared);
     let results = body.call_with_twin(f, &all)?;
     body.finish(results, declared)
 }
 
 /// Builds the function that replaces `f` in reverse mode and returns the parameters after the results.
-pub(crate) fn build_moved(
-    lw: &mut Lowerer<'_>,
-    types: &mut Types,
-    f: &FuncRef,
-    by: &Moves,
-    declared: &Declared,
-) -> Option<Function> {
+pub(crate) fn build_moved(making: Making<'_, '_>, f: &FuncRef, by: &Moves) -> Option<Function> {
+    let Making { lw, types, declared } = making;
     let own = lw.function(types, &Callable::Func(f.clone()));
     let jvp = match by {
         Moves::By(user) => {

@@ -12,6 +12,7 @@ use syntax::{DeclId, Span};
 
 use crate::Lowerer;
 use crate::body::Body;
+use crate::leaves::MAX_DEPTH;
 
 /// Longer arrays of resources are rejected.
 const MAX_ARRAY: u32 = 256;
@@ -21,9 +22,6 @@ const RESOURCE: &str = ".__resource";
 
 /// The field of the texture in a texture with a sampler, which is dropped from names likewise.
 const TEXTURE: &str = ".__texture";
-
-/// Structs nested deeper than this are taken to be recursive.
-const MAX_DEPTH: u32 = 64;
 
 impl Lowerer<'_> {
     /// Returns true if a type is a struct or array that contains a buffer, or a constant buffer of one.

@@ -17,12 +17,11 @@ use ir::{Function, Types, Witness};
 use crate::Lowerer;
 use crate::body::Body;
 use crate::derivatives::{jvp_slots, vjp_slots};
+use crate::flat::Making;
 use crate::functions::{Declared, FlatParam, FlatSig, Key, Variant};
+use crate::leaves::MAX_DEPTH;
 use crate::places::{Place, PlaceKind};
 use crate::witness::{call_user, user_input};
-
-/// Structs nested deeper than this are not searched; layouts end at this depth, too.
-const MAX_DEPTH: u32 = 64;
 
 /// Leaves that are split together by a `use` function.
 #[derive(Clone, Debug)]
@@ -104,12 +103,8 @@ impl Lowerer<'_> {
 }
 
 /// Builds the body of [`Variant::Use`].
-pub(crate) fn build_use(
-    lw: &mut Lowerer<'_>,
-    types: &mut Types,
-    func: &FuncRef,
-    declared: &Declared,
-) -> Option<Function> {
+pub(crate) fn build_use(making: Making<'_, '_>, func: &FuncRef) -> Option<Function> {
+    let Making { lw, types, declared } = making;
     let user = lw.user_derivative(types, func)?;
     let (mut body, all) = Body::flat(lw, types, declared);
     let mut results = body.b.call_func(user.func, &user.results, &all);
@@ -118,13 +113,8 @@ pub(crate) fn build_use(
 }
 
 /// Builds `(x, ẋ) ↦ (x.use(), x, d use(x, ẋ), ẋ)`.
-pub(crate) fn build_use_jvp(
-    lw: &mut Lowerer<'_>,
-    types: &mut Types,
-    func: &FuncRef,
-    ty: Ty,
-    declared: &Declared,
-) -> Option<Function> {
+pub(crate) fn build_use_jvp(making: Making<'_, '_>, func: &FuncRef, ty: Ty) -> Option<Function> {
+    let Making { lw, types, declared } = making;
     let map = lw.diff_map(types, ty)?;
     let user = lw.use_derivatives(func).fwd;
     let user = user.map(|user| lw.user_derivative(types, &user));
@@ -148,13 +138,8 @@ pub(crate) fn build_use_jvp(
 
 /// Builds `(x, ȳ, x̄) ↦ x̄'` with the user's backward derivative, which receives the cotangent accumulated so
 /// far in its pair.
-pub(crate) fn build_use_vjp(
-    lw: &mut Lowerer<'_>,
-    types: &mut Types,
-    func: &FuncRef,
-    ty: Ty,
-    declared: &Declared,
-) -> Option<Function> {
+pub(crate) fn build_use_vjp(making: Making<'_, '_>, func: &FuncRef, ty: Ty) -> Option<Function> {
+    let Making { lw, types, declared } = making;
     let map = lw.diff_map(types, ty)?;
     let user = lw.use_derivatives(func).bwd?;
     let user = lw.user_derivative(types, &user)?;

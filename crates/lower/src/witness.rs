@@ -11,6 +11,7 @@ use syntax::{Diagnostic, Span};
 use crate::Lowerer;
 use crate::body::Body;
 use crate::derivatives::{jvp_slots, vjp_slots};
+use crate::flat::Making;
 use crate::functions::{Declared, Key, Output, Variant};
 use crate::leaves::DiffMap;
 
@@ -143,13 +144,8 @@ pub(crate) fn user_input(
 }
 
 /// Builds the jvp of `f` from the user's forward derivative.
-pub(crate) fn build_jvp(
-    lw: &mut Lowerer<'_>,
-    types: &mut Types,
-    f: &FuncRef,
-    user: &FuncRef,
-    declared: &Declared,
-) -> Option<Function> {
+pub(crate) fn build_jvp(making: Making<'_, '_>, f: &FuncRef, user: &FuncRef) -> Option<Function> {
+    let Making { lw, types, declared } = making;
     let user = lw.user_derivative(types, user)?;
     let own = lw.function(types, &Callable::Func(f.clone()));
     let (mut body, all) = Body::flat(lw, types, declared);
@@ -186,13 +182,8 @@ pub(crate) fn build_jvp(
 }
 
 /// Builds the vjp of `f` from the user's backward derivative.
-pub(crate) fn build_vjp(
-    lw: &mut Lowerer<'_>,
-    types: &mut Types,
-    f: &FuncRef,
-    user: &FuncRef,
-    declared: &Declared,
-) -> Option<Function> {
+pub(crate) fn build_vjp(making: Making<'_, '_>, f: &FuncRef, user: &FuncRef) -> Option<Function> {
+    let Making { lw, types, declared } = making;
     let user = lw.user_derivative(types, user)?;
     let own = lw.function(types, &Callable::Func(f.clone()));
     let (mut body, all) = Body::flat(lw, types, declared);
@@ -243,12 +234,8 @@ pub(crate) fn build_vjp(
 
 /// Builds the jvp of a `[TreatAsDifferentiable]` function: a call of the function, and the zeros of its
 /// result types.
-pub(crate) fn build_zero_jvp(
-    lw: &mut Lowerer<'_>,
-    types: &mut Types,
-    f: &FuncRef,
-    declared: &Declared,
-) -> Option<Function> {
+pub(crate) fn build_zero_jvp(making: Making<'_, '_>, f: &FuncRef) -> Option<Function> {
+    let Making { lw, types, declared } = making;
     let own = lw.function(types, &Callable::Func(f.clone()));
     let (mut body, all) = Body::flat(lw, types, declared);
     let mut results = body.b.call_func(own.func, &own.results, &all[..own.params.len()]);
@@ -259,12 +246,8 @@ pub(crate) fn build_zero_jvp(
 }
 
 /// Builds the vjp of a `[TreatAsDifferentiable]` function: the zeros of its parameter types.
-pub(crate) fn build_zero_vjp(
-    lw: &mut Lowerer<'_>,
-    types: &mut Types,
-    f: &FuncRef,
-    declared: &Declared,
-) -> Option<Function> {
+pub(crate) fn build_zero_vjp(making: Making<'_, '_>, f: &FuncRef) -> Option<Function> {
+    let Making { lw, types, declared } = making;
     let own = lw.function(types, &Callable::Func(f.clone()));
     let (mut body, _) = Body::flat(lw, types, declared);
     let mut results = Vec::new();

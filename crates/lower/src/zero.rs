@@ -13,9 +13,7 @@ use syntax::Span;
 
 use crate::Lowerer;
 use crate::body::Body;
-
-/// Types nested deeper than this have plain zeros; layouts end at this depth, too.
-const MAX_DEPTH: u32 = 64;
+use crate::leaves::MAX_DEPTH;
 
 impl Lowerer<'_> {
     /// The user-defined `dzero` or `dadd` of a type.

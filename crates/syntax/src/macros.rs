@@ -150,13 +150,13 @@ impl Preprocessor<'_> {
     fn use_macro(&mut self, reader: &mut Reader<'_>, name: Token, out: &mut Vec<Token>) -> bool {
         if name.symbol == kw::LINE {
             let line = self.shown_place(name.span).0;
-            let symbol = self.symbols.intern(&line.to_string());
+            let symbol = self.ast.symbols.intern(&line.to_string());
             out.push(Token { kind: TokenKind::Int, symbol, ..name });
             return true;
         }
         if name.symbol == kw::FILE {
             let path = self.shown_place(name.span).1;
-            let symbol = self.symbols.intern(&format!("{path:?}"));
+            let symbol = self.ast.symbols.intern(&format!("{path:?}"));
             out.push(Token { kind: TokenKind::String, symbol, ..name });
             return true;
         }
@@ -170,7 +170,7 @@ impl Preprocessor<'_> {
                 Some(found) => args = found,
                 None => {
                     // A token must stand here; otherwise, the parser would report an error as well.
-                    let symbol = self.symbols.intern("0");
+                    let symbol = self.ast.symbols.intern("0");
                     out.push(Token { kind: TokenKind::Int, symbol, ..name });
                     return true;
                 }
@@ -205,7 +205,7 @@ impl Preprocessor<'_> {
             let token = self.next(reader).filter(|t| t.kind != TokenKind::Eof);
             let directive = |t: &Token| in_base && t.kind == TokenKind::Hash && t.at_line_start();
             let Some(token) = token.filter(|t| !directive(t)) else {
-                let text = self.symbols.name(name.symbol).to_owned();
+                let text = self.ast.symbols.name(name.symbol).to_owned();
                 self.error("E0028", name.span, format!("the arguments of macro `{text}` have no end"));
                 reader.pos = reader.pos.saturating_sub(usize::from(in_base));
                 return None;
@@ -231,7 +231,7 @@ impl Preprocessor<'_> {
             args.push(Vec::new());
         }
         if args.len() != count {
-            let text = self.symbols.name(name.symbol).to_owned();
+            let text = self.ast.symbols.name(name.symbol).to_owned();
             let found = args.len();
             let defined = self.macros.get(&name.symbol).map_or(name.span, |m| m.span);
             let plural = if count == 1 { "" } else { "s" };
@@ -319,7 +319,7 @@ impl Preprocessor<'_> {
             if i > 0 && !token.joined() {
                 text.push(' ');
             }
-            let spelling = token.text(self.symbols);
+            let spelling = token.text(&self.ast.symbols);
             let literal = matches!(token.kind, TokenKind::String | TokenKind::Char);
             for c in spelling.chars() {
                 if c == '"' || (c == '\\' && literal) {
@@ -329,12 +329,12 @@ impl Preprocessor<'_> {
             }
         }
         text.push('"');
-        Token { kind: TokenKind::String, symbol: self.symbols.intern(&text), ..at }
+        Token { kind: TokenKind::String, symbol: self.ast.symbols.intern(&text), ..at }
     }
 
     fn paste(&mut self, left: Token, right: Token, span: Span) -> Vec<Token> {
-        let text = format!("{}{}", left.text(self.symbols), right.text(self.symbols));
-        let lexed = lex(self.symbols, span.file, &text);
+        let text = format!("{}{}", left.text(&self.ast.symbols), right.text(&self.ast.symbols));
+        let lexed = lex(&mut self.ast.symbols, span.file, &text);
         match lexed.tokens.as_slice() {
             [one, _eof] if !lexed.has_bad => vec![Token { span, flags: left.flags, ..*one }],
             _ => {

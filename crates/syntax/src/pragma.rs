@@ -44,7 +44,7 @@ impl Preprocessor<'_> {
             return None;
         }
         if let [word] = inner {
-            match word.text(self.symbols) {
+            match word.text(&self.ast.symbols) {
                 "push" => self.warnings_state.pushed.push((self.warnings_state.levels.clone(), span)),
                 "pop" => match self.warnings_state.pushed.pop() {
                     Some((levels, _)) => self.set_levels(levels, span.file, span.end),
@@ -65,8 +65,8 @@ impl Preprocessor<'_> {
                 [colon, codes @ ..] if colon.kind == TokenKind::Colon => codes,
                 codes => codes,
             };
-            let specifier = word.text(self.symbols).to_owned();
-            let number = self.warnings.number();
+            let specifier = word.text(&self.ast.symbols).to_owned();
+            let number = self.ast.warnings.number();
             let level = match specifier.as_str() {
                 "disable" => Some(Level::Disabled),
                 "default" => Some(Level::Default),
@@ -84,7 +84,7 @@ impl Preprocessor<'_> {
                 if token.kind != TokenKind::Int {
                     return None;
                 }
-                let code = crate::literal::int_value(self.symbols.name(token.symbol))?.0;
+                let code = crate::literal::int_value(self.ast.symbols.name(token.symbol))?.0;
                 let Ok(code) = u32::try_from(code) else { continue };
                 match level {
                     None => self.suppress(code, span),
@@ -105,19 +105,19 @@ impl Preprocessor<'_> {
         let next = file.line_starts.partition_point(|&s| s <= span.start);
         let end = file.text.len() as u32;
         let at = |line: usize| file.line_starts.get(line).copied().unwrap_or(end);
-        self.warnings.disable_in(Span { file: span.file, start: at(next), end: at(next + 1) }, code);
+        self.ast.warnings.disable_in(Span { file: span.file, start: at(next), end: at(next + 1) }, code);
     }
 
     fn set_levels(&mut self, levels: Levels, file: FileId, from: u32) {
         self.warnings_state.levels = levels.clone();
-        self.warnings.mark(file, from, levels);
+        self.ast.warnings.mark(file, from, levels);
     }
 
     /// Records that the current levels apply from a location on: at the begin of an included file, and where
     /// the text continues after it.
     pub(crate) fn keep_levels(&mut self, file: FileId, from: u32) {
         if !self.warnings_state.levels.is_empty() {
-            self.warnings.mark(file, from, self.warnings_state.levels.clone());
+            self.ast.warnings.mark(file, from, self.warnings_state.levels.clone());
         }
     }
 

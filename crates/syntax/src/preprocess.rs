@@ -8,16 +8,15 @@ use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::ast::{BinaryOp, Symbol, Symbols};
+use crate::ast::{Ast, BinaryOp, ExprId, ExprKind, Symbol, UnaryOp};
 use crate::diagnostic::Diagnostic;
-use crate::grammar::expressions::{SHIFT, infix};
 use crate::keywords as kw;
 use crate::macros::Macro;
+use crate::parser::parse_tokens;
 use crate::pragma::State;
 use crate::source::{FileId, Sources, Span};
 use crate::spelling::nearest;
 use crate::token::{Token, TokenKind, lex};
-use crate::warnings::WarningLevels;
 
 /// Finds the files that `#include` refers to. The driver has the search paths; this crate reads no files.
 pub trait IncludeLoader {
@@ -54,9 +53,8 @@ const MAX_ERRORS: usize = 200;
 
 /// The state of the preprocessor.
 pub(crate) struct Preprocessor<'a> {
-    pub(crate) symbols: &'a mut Symbols,
+    pub(crate) ast: &'a mut Ast,
     pub(crate) sources: &'a mut Sources,
-    pub(crate) warnings: &'a mut WarningLevels,
     pub(crate) warnings_state: State,
     diagnostics: &'a mut Vec<Diagnostic>,
     loader: &'a mut dyn IncludeLoader,
@@ -100,16 +98,14 @@ struct Conditional {
 
 impl<'a> Preprocessor<'a> {
     pub(crate) fn new(
-        symbols: &'a mut Symbols,
+        ast: &'a mut Ast,
         sources: &'a mut Sources,
-        warnings: &'a mut WarningLevels,
         diagnostics: &'a mut Vec<Diagnostic>,
         loader: &'a mut dyn IncludeLoader,
     ) -> Preprocessor<'a> {
         Preprocessor {
-            symbols,
+            ast,
             sources,
-            warnings,
             warnings_state: State::default(),
             diagnostics,
             loader,
@@ -129,7 +125,7 @@ impl<'a> Preprocessor<'a> {
     /// Defines a macro given on the command line: `NAME` or `NAME(args)`, and its body.
     pub(crate) fn predefine(&mut self, file: FileId, name: &str, value: &str) {
         let text = format!("{name} {value}");
-        let mut tokens = lex(self.symbols, file, &text).tokens;
+        let mut tokens = lex(&mut self.ast.symbols, file, &text).tokens;
         tokens.pop();
         let span = Span { file, start: 0, end: 0 };
         for token in &mut tokens {
@@ -226,7 +222,7 @@ impl<'a> Preprocessor<'a> {
             // The version of the language makes no difference.
             kw::VERSION | kw::LANGUAGE | kw::LANG | kw::EXTENSION => {}
             _ => {
-                let found = word.text(self.symbols).to_owned();
+                let found = word.text(&self.ast.symbols).to_owned();
                 let error = Diagnostic::error("E0020", span, format!("unknown directive `#{found}`"));
                 self.report(match nearest(&found, DIRECTIVES.into_iter()) {
                     Some(name) => error.help(format!("did you mean `#{name}`?")),
@@ -241,12 +237,12 @@ impl<'a> Preprocessor<'a> {
         let rest = self.expand_all(rest);
         let here = i64::from(self.sources.line_column(span.file, span.start).0);
         let number = rest.first().filter(|token| token.kind == TokenKind::Int);
-        let number = number.and_then(|token| token.text(self.symbols).parse::<i64>().ok());
+        let number = number.and_then(|token| token.text(&self.ast.symbols).parse::<i64>().ok());
         let (by, path) = match (number, &rest[..]) {
-            (_, [word]) if word.text(self.symbols) == "default" => (0, None),
+            (_, [word]) if word.text(&self.ast.symbols) == "default" => (0, None),
             (Some(line), [_]) => (line - here - 1, self.shift_at(span).and_then(|s| s.path.clone())),
             (Some(line), [_, path]) if path.kind == TokenKind::String => {
-                (line - here - 1, Some(path.text(self.symbols).trim_matches('"').to_owned()))
+                (line - here - 1, Some(path.text(&self.ast.symbols).trim_matches('"').to_owned()))
             }
             _ => return self.error("E0023", span, "`#line` takes a line's number and the name of a file"),
         };
@@ -314,7 +310,7 @@ impl<'a> Preprocessor<'a> {
             return self.error("E0023", span, "`#define` needs a name");
         };
         if name.kind != TokenKind::Ident || matches!(name.symbol, kw::DEFINED | kw::FILE | kw::LINE) {
-            let found = name.text(self.symbols).to_owned();
+            let found = name.text(&self.ast.symbols).to_owned();
             return self.error("E0023", name.span, format!("`{found}` cannot be a macro's name"));
         }
         let mut params = None;
@@ -335,7 +331,7 @@ impl<'a> Preprocessor<'a> {
             && !old.same(&new)
         {
             let old_span = old.span;
-            let text = self.symbols.name(name.symbol);
+            let text = self.ast.symbols.name(name.symbol);
             let message = format!("macro `{text}` gets another meaning");
             let warning = Diagnostic::warning("E15400", name.span, message).help("`#undef` it first");
             self.report(warning.note(old_span, "the meaning that it had"));
@@ -351,7 +347,9 @@ impl<'a> Preprocessor<'a> {
             line = &expanded;
         }
         let path = match line {
-            [only] if only.kind == TokenKind::String => only.text(self.symbols).trim_matches('"').to_owned(),
+            [only] if only.kind == TokenKind::String => {
+                only.text(&self.ast.symbols).trim_matches('"').to_owned()
+            }
             [first, .., last] if first.kind == TokenKind::Lt && last.kind == TokenKind::Gt => {
                 let file = self.sources.files.get(first.span.file.0 as usize);
                 let range = first.span.end as usize..last.span.start as usize;
@@ -382,7 +380,7 @@ impl<'a> Preprocessor<'a> {
             }
             return;
         }
-        let tokens = lex(self.symbols, file, &text).tokens;
+        let tokens = lex(&mut self.ast.symbols, file, &text).tokens;
         self.depth += 1;
         self.keep_levels(file, 0);
         self.file(&tokens);
@@ -414,21 +412,17 @@ impl<'a> Preprocessor<'a> {
             };
             pos += used;
             let value = if self.has_macro(name.symbol) { "1" } else { "0" };
-            let symbol = self.symbols.intern(value);
+            let symbol = self.ast.symbols.intern(value);
             line.push(Token { kind: TokenKind::Int, symbol, ..token });
         }
         let line = self.expand_all(&line);
-        let line = self.expanded_defined(line);
-        let mut condition = Condition { tokens: &line, pos: 0, symbols: self.symbols, depth: 0 };
-        let value = condition.ternary();
-        let complete = condition.pos == line.len();
-        match value {
-            Some(value) if complete => value != 0,
-            _ => {
-                self.error("E0030", span, "this condition is not an integer expression");
-                false
-            }
+        let mut line = self.expanded_defined(line);
+        line.push(Token { kind: TokenKind::Eof, flags: 0, symbol: kw::EMPTY, span });
+        let value = parse_tokens(self.ast, line).and_then(|condition| constant(self.ast, condition));
+        if value.is_none() {
+            self.error("E0030", span, "this condition is not an integer expression");
         }
+        value.is_some_and(|value| value != 0)
     }
 }
 
@@ -466,7 +460,7 @@ impl Preprocessor<'_> {
                 _ => true,
             };
             pos = end;
-            let symbol = self.symbols.intern(if is { "1" } else { "0" });
+            let symbol = self.ast.symbols.intern(if is { "1" } else { "0" });
             out.push(Token { kind: TokenKind::Int, symbol, ..token });
         }
         out
@@ -513,105 +507,53 @@ fn macro_params(tokens: &[Token]) -> Option<(Vec<Symbol>, bool, usize)> {
     }
 }
 
-/// Evaluates the expression of `#if`.
-struct Condition<'a> {
-    tokens: &'a [Token],
-    pos: usize,
-    symbols: &'a Symbols,
-    depth: usize,
-}
-
-impl Condition<'_> {
-    fn peek(&self) -> TokenKind {
-        self.tokens.get(self.pos).map_or(TokenKind::Eof, |t| t.kind)
+/// Evaluates the expression of `#if`, in which a name is 0.
+fn constant(ast: &Ast, expr: ExprId) -> Option<i64> {
+    // A chain of operators is as deep as it is long on the left.
+    let mut chain = Vec::new();
+    let mut left = expr;
+    while let ExprKind::Binary(op, a, b) = ast.exprs[left].kind {
+        chain.push((op, b));
+        left = a;
     }
-
-    fn ternary(&mut self) -> Option<i64> {
-        self.depth += 1;
-        if self.depth > 200 {
-            return None;
+    let mut value = match ast.exprs[left].kind {
+        ExprKind::Int { value, .. } => value as i64,
+        ExprKind::Bool(value) => i64::from(value),
+        ExprKind::Name(_) => 0,
+        ExprKind::Paren(inner) | ExprKind::Unary(UnaryOp::Plus, inner) => constant(ast, inner)?,
+        ExprKind::Unary(UnaryOp::Neg, inner) => constant(ast, inner)?.wrapping_neg(),
+        ExprKind::Unary(UnaryOp::Not, inner) => i64::from(constant(ast, inner)? == 0),
+        ExprKind::Unary(UnaryOp::BitNot, inner) => !constant(ast, inner)?,
+        ExprKind::Ternary(cond, then, otherwise) => {
+            let (then, otherwise) = (constant(ast, then)?, constant(ast, otherwise)?);
+            if constant(ast, cond)? != 0 { then } else { otherwise }
         }
-        let condition = self.binary(0)?;
-        let mut value = condition;
-        if self.peek() == TokenKind::Question {
-            self.pos += 1;
-            let then = self.ternary()?;
-            if self.peek() != TokenKind::Colon {
-                return None;
-            }
-            self.pos += 1;
-            let otherwise = self.ternary()?;
-            value = if condition != 0 { then } else { otherwise };
-        }
-        self.depth -= 1;
-        Some(value)
-    }
-
-    fn binary(&mut self, min: u8) -> Option<i64> {
-        let mut left = self.unary()?;
-        loop {
-            let is_gt = |token: &&Token| token.kind == TokenKind::Gt && token.joined();
-            let is_shr =
-                self.peek() == TokenKind::Gt && self.tokens.get(self.pos + 1).filter(is_gt).is_some();
-            let found = if is_shr { Some((BinaryOp::Shr, SHIFT)) } else { infix(self.peek()) };
-            let Some((op, level)) = found.filter(|&(_, level)| level > min) else { return Some(left) };
-            self.pos += 1 + usize::from(is_shr);
-            let right = self.binary(level)?;
-            left = match op {
-                BinaryOp::Or => i64::from(left != 0 || right != 0),
-                BinaryOp::And => i64::from(left != 0 && right != 0),
-                BinaryOp::BitOr => left | right,
-                BinaryOp::BitXor => left ^ right,
-                BinaryOp::BitAnd => left & right,
-                BinaryOp::Eq => i64::from(left == right),
-                BinaryOp::Ne => i64::from(left != right),
-                BinaryOp::Lt => i64::from(left < right),
-                BinaryOp::Le => i64::from(left <= right),
-                BinaryOp::Gt => i64::from(left > right),
-                BinaryOp::Ge => i64::from(left >= right),
-                BinaryOp::Shl => left.wrapping_shl(right as u32),
-                BinaryOp::Shr => left.wrapping_shr(right as u32),
-                BinaryOp::Add => left.wrapping_add(right),
-                BinaryOp::Sub => left.wrapping_sub(right),
-                BinaryOp::Mul => left.wrapping_mul(right),
-                // The untaken side of `defined(N) && 4 / N` is evaluated too, so division by zero is not an
-                // error.
-                BinaryOp::Div => left.checked_div(right).unwrap_or(0),
-                BinaryOp::Rem => left.checked_rem(right).unwrap_or(0),
-                BinaryOp::Comma => right,
-            };
-        }
-    }
-
-    fn unary(&mut self) -> Option<i64> {
-        let mut ops = Vec::new();
-        while matches!(self.peek(), TokenKind::Minus | TokenKind::Plus | TokenKind::Bang | TokenKind::Tilde) {
-            ops.push(self.peek());
-            self.pos += 1;
-        }
-        let token = *self.tokens.get(self.pos)?;
-        self.pos += 1;
-        let mut value = match token.kind {
-            TokenKind::Int => crate::literal::int_value(self.symbols.name(token.symbol))?.0 as i64,
-            TokenKind::Ident => i64::from(token.symbol == kw::TRUE),
-            TokenKind::LParen => {
-                let value = self.ternary()?;
-                if self.peek() != TokenKind::RParen {
-                    return None;
-                }
-                self.pos += 1;
-                value
-            }
-            _ => return None,
+        _ => return None,
+    };
+    for (op, right) in chain.into_iter().rev() {
+        let right = constant(ast, right)?;
+        value = match op {
+            BinaryOp::Or => i64::from(value != 0 || right != 0),
+            BinaryOp::And => i64::from(value != 0 && right != 0),
+            BinaryOp::BitOr => value | right,
+            BinaryOp::BitXor => value ^ right,
+            BinaryOp::BitAnd => value & right,
+            BinaryOp::Eq => i64::from(value == right),
+            BinaryOp::Ne => i64::from(value != right),
+            BinaryOp::Lt => i64::from(value < right),
+            BinaryOp::Le => i64::from(value <= right),
+            BinaryOp::Gt => i64::from(value > right),
+            BinaryOp::Ge => i64::from(value >= right),
+            BinaryOp::Shl => value.wrapping_shl(right as u32),
+            BinaryOp::Shr => value.wrapping_shr(right as u32),
+            BinaryOp::Add => value.wrapping_add(right),
+            BinaryOp::Sub => value.wrapping_sub(right),
+            BinaryOp::Mul => value.wrapping_mul(right),
+            // The untaken side of `defined(N) && 4 / N` is evaluated too, so division by zero is not an error.
+            BinaryOp::Div => value.checked_div(right).unwrap_or(0),
+            BinaryOp::Rem => value.checked_rem(right).unwrap_or(0),
+            BinaryOp::Comma => return None,
         };
-        for op in ops.into_iter().rev() {
-            value = match op {
-                TokenKind::Minus => value.wrapping_neg(),
-                TokenKind::Bang => i64::from(value == 0),
-                TokenKind::Tilde => !value,
-                _ => value,
-            };
-        }
-        Some(value)
     }
+    Some(value)
 }

@@ -7,6 +7,7 @@
 
 use crate::ast::{Symbol, Symbols};
 use crate::keywords as kw;
+use crate::print::expressions::quoted;
 use crate::source::{FileId, Span};
 
 macro_rules! tokens {
@@ -289,9 +290,7 @@ impl Lexer<'_> {
     fn ident(&mut self, first: u8) -> (TokenKind, Symbol) {
         let start = self.pos;
         self.pos += 1;
-        while CLASS[self.peek(0) as usize] & IDENT_CONTINUE != 0 {
-            self.pos += 1;
-        }
+        self.skip(IDENT_CONTINUE);
         if first == b'R' && self.pos == start + 1 && self.peek(0) == b'"' {
             return self.raw_string(start);
         }
@@ -306,7 +305,7 @@ impl Lexer<'_> {
         (TokenKind::Ident, symbol)
     }
 
-    /// `R"tag(…)tag"`, represented as an ordinary string token without escapes.
+    /// `R"tag(…)tag"`, represented as an ordinary string token.
     fn raw_string(&mut self, start: usize) -> (TokenKind, Symbol) {
         let rest = &self.text[self.pos + 1..];
         let found = rest.find('(').and_then(|open| {
@@ -318,19 +317,16 @@ impl Lexer<'_> {
             self.out.has_bad = true;
             return (TokenKind::BadString, self.symbols.intern(&self.text[start..start + 2]));
         };
-        let mut quoted = String::with_capacity(length + 2);
-        quoted.push('"');
-        for c in rest[open..open + length].chars() {
-            match c {
-                '"' | '\\' => quoted.extend(['\\', c]),
-                '\n' => quoted.push_str("\\n"),
-                '\r' => quoted.push_str("\\r"),
-                _ => quoted.push(c),
-            }
-        }
-        quoted.push('"');
+        let quoted = quoted(&rest[open..open + length]);
         self.pos += 1 + open + length + close;
         (TokenKind::String, self.symbols.intern(&quoted))
+    }
+
+    /// Skips bytes of a class.
+    fn skip(&mut self, class: u8) {
+        while CLASS[self.peek(0) as usize] & class != 0 {
+            self.pos += 1;
+        }
     }
 
     fn number(&mut self) -> (TokenKind, Symbol) {
@@ -352,24 +348,18 @@ impl Lexer<'_> {
             }
             return (kind, self.symbols.intern(&self.text[start..self.pos]));
         }
-        while self.peek(0).is_ascii_digit() {
-            self.pos += 1;
-        }
+        self.skip(DIGIT);
         if self.peek(0) == b'.' && self.fraction_follows() {
             kind = TokenKind::Float;
             self.pos += 1;
-            while self.peek(0).is_ascii_digit() {
-                self.pos += 1;
-            }
+            self.skip(DIGIT);
         }
         if self.peek(0) | 0x20 == b'e' {
             let sign = usize::from(matches!(self.peek(1), b'+' | b'-'));
             if self.peek(1 + sign).is_ascii_digit() {
                 kind = TokenKind::Float;
                 self.pos += 1 + sign;
-                while self.peek(0).is_ascii_digit() {
-                    self.pos += 1;
-                }
+                self.skip(DIGIT);
             }
         }
         if self.bytes[self.pos..].starts_with(b"#INF") {
@@ -377,9 +367,7 @@ impl Lexer<'_> {
             self.pos += 4;
         }
         let suffix = self.pos;
-        while CLASS[self.peek(0) as usize] & IDENT_CONTINUE != 0 {
-            self.pos += 1;
-        }
+        self.skip(IDENT_CONTINUE);
         if matches!(self.bytes.get(suffix).map(|b| b | 0x20), Some(b'f' | b'h')) {
             kind = TokenKind::Float;
         }

@@ -131,12 +131,7 @@ impl Program {
     }
 
     pub(crate) fn body_of(&self, decl: DeclId) -> Option<syntax::StmtId> {
-        match self.ast.decls[decl].kind {
-            DeclKind::Func { body, .. } | DeclKind::Init { body, .. } | DeclKind::Accessor { body, .. } => {
-                body
-            }
-            _ => None,
-        }
+        self.ast.decls[decl].kind.body()
     }
 
     /// Returns true if a module other than the function's own declares derivatives of functions of this name,

@@ -3,7 +3,7 @@
 //! The diagnostics are errors in a function as declared. In an instance of a generic function they are
 //! warnings, since there the derivative is zero according to the declarations.
 
-use syntax::ast::{AccessorKind, DeclKind};
+use syntax::ast::DeclKind;
 use syntax::{DeclId, Diagnostic, ExprId};
 
 use crate::flow::Flow;
@@ -76,11 +76,7 @@ impl Flow<'_> {
         match self.p.ast.decls[decl].kind {
             DeclKind::Init { .. } => "__init".to_string(),
             DeclKind::Accessor { kind, .. } => {
-                let kind = match kind {
-                    AccessorKind::Get => "get",
-                    AccessorKind::Set => "set",
-                    AccessorKind::Ref => "ref",
-                };
+                let kind = kind.text();
                 let member = self.p.ast.decls[decl].parent.map_or(String::new(), name);
                 let member = if member.is_empty() { "__subscript".to_string() } else { member };
                 format!("{member}.{kind}")

@@ -310,22 +310,32 @@ pub enum DeclKind {
     Empty,
 }
 
-/// The kind of an accessor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the keywords")]
-pub enum AccessorKind {
-    Get,
-    Set,
-    Ref,
-}
-
-impl AccessorKind {
-    /// The keyword.
-    pub fn word(self) -> &'static str {
-        match self {
-            AccessorKind::Get => "get",
-            AccessorKind::Set => "set",
-            AccessorKind::Ref => "ref",
+impl DeclKind {
+    /// The body of a function, constructor or accessor.
+    pub fn body(&self) -> Option<StmtId> {
+        match *self {
+            DeclKind::Func { body, .. } | DeclKind::Init { body, .. } | DeclKind::Accessor { body, .. } => {
+                body
+            }
+            _ => None,
         }
     }
+
+    /// The initial value of a variable.
+    pub fn init(&self) -> Option<ExprId> {
+        if let DeclKind::Var { init, .. } = self { *init } else { None }
+    }
+
+    /// The semantic of a variable or parameter.
+    pub fn semantic(&self) -> Option<Symbol> {
+        match *self {
+            DeclKind::Var { semantic, .. } | DeclKind::Param { semantic, .. } => semantic,
+            _ => None,
+        }
+    }
+}
+
+words! {
+    /// The kind of an accessor.
+    AccessorKind { Get = "get", Set = "set", Ref = "ref" }
 }

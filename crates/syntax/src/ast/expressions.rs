@@ -184,110 +184,57 @@ impl ExprKind {
     }
 }
 
-/// Prefix operators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum UnaryOp {
-    Plus,
-    Neg,
-    Not,
-    BitNot,
-    PreInc,
-    PreDec,
-    Deref,
-    AddressOf,
-}
+/// Declares an enum whose variants have a text in the language.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $variant:ident = $text:literal),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[allow(missing_docs, reason = "the texts say it")]
+        pub enum $name { $($(#[$of])* $variant),* }
 
-/// Infix operators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum BinaryOp {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Rem,
-    Shl,
-    Shr,
-    BitAnd,
-    BitOr,
-    BitXor,
-    And,
-    Or,
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Gt,
-    Ge,
-    Comma,
-}
-
-impl UnaryOp {
-    /// The operator as written.
-    pub fn text(self) -> &'static str {
-        match self {
-            UnaryOp::Plus => "+",
-            UnaryOp::Neg => "-",
-            UnaryOp::Not => "!",
-            UnaryOp::BitNot => "~",
-            UnaryOp::PreInc => "++",
-            UnaryOp::PreDec => "--",
-            UnaryOp::Deref => "*",
-            UnaryOp::AddressOf => "&",
+        impl $name {
+            /// The text in the language.
+            pub fn text(self) -> &'static str {
+                match self { $($name::$variant => $text),* }
+            }
         }
+    };
+}
+pub(super) use words;
+
+words! {
+    /// Prefix operators.
+    UnaryOp {
+        Plus = "+", Neg = "-", Not = "!", BitNot = "~", PreInc = "++", PreDec = "--", Deref = "*",
+        AddressOf = "&",
     }
 }
 
-impl BinaryOp {
-    /// The operator as written.
-    pub fn text(self) -> &'static str {
-        match self {
-            BinaryOp::Add => "+",
-            BinaryOp::Sub => "-",
-            BinaryOp::Mul => "*",
-            BinaryOp::Div => "/",
-            BinaryOp::Rem => "%",
-            BinaryOp::Shl => "<<",
-            BinaryOp::Shr => ">>",
-            BinaryOp::BitAnd => "&",
-            BinaryOp::BitOr => "|",
-            BinaryOp::BitXor => "^",
-            BinaryOp::And => "&&",
-            BinaryOp::Or => "||",
-            BinaryOp::Eq => "==",
-            BinaryOp::Ne => "!=",
-            BinaryOp::Lt => "<",
-            BinaryOp::Le => "<=",
-            BinaryOp::Gt => ">",
-            BinaryOp::Ge => ">=",
-            BinaryOp::Comma => ",",
-        }
+words! {
+    /// Infix operators.
+    BinaryOp {
+        Add = "+", Sub = "-", Mul = "*", Div = "/", Rem = "%", Shl = "<<", Shr = ">>", BitAnd = "&",
+        BitOr = "|", BitXor = "^", And = "&&", Or = "||", Eq = "==", Ne = "!=", Lt = "<", Le = "<=", Gt = ">",
+        Ge = ">=", Comma = ",",
     }
 }
 
-/// A derivative operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum DiffOp {
-    /// `fwd_diff`
-    Fwd,
-    /// `bwd_diff`
-    Bwd,
-    /// `__apply`; applies only to a function itself, not to another derivative.
-    Apply,
-    /// `__linearize`; applies only to a function itself, not to another derivative.
-    Linearize,
+words! {
+    /// A derivative operator.
+    DiffOp {
+        Fwd = "fwd_diff",
+        Bwd = "bwd_diff",
+        /// It applies only to a function itself, not to another derivative.
+        Apply = "__apply",
+        /// It applies only to a function itself, not to another derivative.
+        Linearize = "__linearize",
+    }
 }
 
 impl DiffOp {
     /// The operator's keyword in the language.
     pub fn word(self) -> &'static str {
-        match self {
-            DiffOp::Fwd => "fwd_diff",
-            DiffOp::Bwd => "bwd_diff",
-            DiffOp::Apply => "__apply",
-            DiffOp::Linearize => "__linearize",
-        }
+        self.text()
     }
 
     /// The operator runs in reverse mode.
@@ -296,11 +243,7 @@ impl DiffOp {
     }
 }
 
-/// A compile-time size query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum SizeOfKind {
-    SizeOf,
-    AlignOf,
-    CountOf,
+words! {
+    /// A compile-time size query.
+    SizeOfKind { SizeOf = "sizeof", AlignOf = "alignof", CountOf = "countof" }
 }

@@ -143,9 +143,7 @@ impl Ast {
         let mut open = Vec::new();
         kind.expressions(&mut open);
         for &decl in kind.declarations() {
-            if let DeclKind::Var { init, .. } = self.decls[decl].kind {
-                open.extend(init);
-            }
+            open.extend(self.decls[decl].kind.init());
         }
         // Visited from the last operand to the first, the outer before the inner.
         while let Some(expr) = open.pop() {

@@ -58,7 +58,7 @@ impl Parser<'_> {
             self.skip_statement();
             return list;
         }
-        self.inside(owner, |p| p.angled(false, |p| p.declarations(place, &mut list)));
+        self.inside(owner, |p| p.bracketed(|p| p.declarations(place, &mut list)));
         self.expect_close(T::RBrace, open);
         list
     }
@@ -251,7 +251,6 @@ impl Parser<'_> {
         name_span: Span,
         list: &mut Vec<DeclId>,
     ) {
-        let (modifiers, attributes) = (self.ast.decls[id].modifiers, self.ast.decls[id].attributes.clone());
         let (mut id, mut name, mut name_span) = (id, name, name_span);
         loop {
             self.name_decl(id, name, name_span);
@@ -271,12 +270,18 @@ impl Parser<'_> {
             }
             let token = self.bump();
             (name, name_span) = (token.symbol, token.span);
-            id = self.new_decl(name_span);
-            self.ast.decls[id].modifiers = modifiers;
-            self.ast.decls[id].attributes = attributes.clone();
-            list.push(id);
+            id = self.sibling(id, name_span, list);
         }
         self.expect_semi();
+    }
+
+    /// Another variable with the modifiers and attributes of one.
+    fn sibling(&mut self, of: DeclId, span: Span, list: &mut Vec<DeclId>) -> DeclId {
+        let id = self.new_decl(span);
+        self.ast.decls[id].modifiers = self.ast.decls[of].modifiers;
+        self.ast.decls[id].attributes = self.ast.decls[of].attributes.clone();
+        list.push(id);
+        id
     }
 
     /// Parses `: width` of a bit-field.
@@ -297,17 +302,13 @@ impl Parser<'_> {
         if self.bump().symbol == kw::LET {
             self.ast.decls[id].modifiers |= Modifiers::LET;
         }
-        let (modifiers, attributes) = (self.ast.decls[id].modifiers, self.ast.decls[id].attributes.clone());
         let mut id = id;
         loop {
             self.modern_variable(id, start);
             if !self.eat(T::Comma) {
                 break;
             }
-            id = self.new_decl(self.span());
-            self.ast.decls[id].modifiers = modifiers;
-            self.ast.decls[id].attributes = attributes.clone();
-            list.push(id);
+            id = self.sibling(id, self.span(), list);
         }
         self.expect_semi();
     }
@@ -317,7 +318,6 @@ impl Parser<'_> {
         if self.bump().symbol == kw::LET {
             self.ast.decls[id].modifiers |= Modifiers::LET;
         }
-        let (modifiers, attributes) = (self.ast.decls[id].modifiers, self.ast.decls[id].attributes.clone());
         let whole = self.ast.symbols.intern(&format!("$tuple{}", start.start));
         self.name_decl(id, whole, start);
         self.bump();
@@ -332,16 +332,13 @@ impl Parser<'_> {
         let init = self.initial_value();
         self.finish_var(id, start, None, init, None);
         for (k, (name, span)) in parts.into_iter().enumerate() {
-            let part = self.new_decl(span);
-            self.ast.decls[part].modifiers = modifiers;
-            self.ast.decls[part].attributes = attributes.clone();
+            let part = self.sibling(id, span, list);
             self.name_decl(part, name, span);
             let base = self.ast.exprs.push(Expr { kind: ExprKind::Name(whole), span });
             let field = self.ast.symbols.intern(&format!("_{k}"));
             let kind = ExprKind::Member { base, name: field, name_span: span, arrow: false };
             let init = self.ast.exprs.push(Expr { kind, span });
             self.finish_var(part, start, None, Some(init), None);
-            list.push(part);
         }
         self.expect_semi();
     }
@@ -366,12 +363,12 @@ impl Parser<'_> {
         if self.bump().symbol == kw::LET {
             self.ast.decls[id].modifiers |= Modifiers::LET;
         }
-        self.angled(false, |p| p.modern_variable(id, start));
+        self.bracketed(|p| p.modern_variable(id, start));
         id
     }
 
     fn initial_value(&mut self) -> Option<ExprId> {
-        self.eat(T::Eq).then(|| self.angled(false, Self::any_expr))
+        self.eat(T::Eq).then(|| self.bracketed(Self::any_expr))
     }
 
     fn finish_var(

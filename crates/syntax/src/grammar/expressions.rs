@@ -13,10 +13,10 @@ const LOWEST: u8 = 1;
 /// The level of `<` and the other comparisons, `is` and `as`.
 const RELATIONAL: u8 = 7;
 /// The level of `<<` and `>>`.
-pub(crate) const SHIFT: u8 = 8;
+const SHIFT: u8 = 8;
 
 /// The binary operator of a token and its level: a higher level binds tighter. `>>` is two tokens.
-pub(crate) fn infix(kind: T) -> Option<(BinaryOp, u8)> {
+fn infix(kind: T) -> Option<(BinaryOp, u8)> {
     Some(match kind {
         T::OrOr => (BinaryOp::Or, LOWEST),
         T::AndAnd => (BinaryOp::And, 2),
@@ -87,7 +87,7 @@ impl Parser<'_> {
             return cond;
         }
         self.bump();
-        let then = self.without_try(|p| p.angled(false, Self::any_expr));
+        let then = self.without_try(|p| p.bracketed(Self::any_expr));
         self.expect(T::Colon);
         let otherwise = self.without_try(Self::any_expr);
         self.leave();
@@ -302,7 +302,7 @@ impl Parser<'_> {
 
     fn cast(&mut self) -> ExprId {
         let start = self.bump().span;
-        let ty = self.angled(false, Self::ty);
+        let ty = self.bracketed(Self::ty);
         self.expect_close(T::RParen, start);
         let inner = self.unary_expr();
         self.expr(start, ExprKind::Cast(ty, inner))
@@ -383,7 +383,7 @@ impl Parser<'_> {
     pub(crate) fn call_args(&mut self) -> Vec<ExprId> {
         let close = self.partner(self.pos());
         let open = self.bump().span;
-        let args = self.angled(false, |p| p.arg_list(T::RParen));
+        let args = self.bracketed(|p| p.arg_list(T::RParen));
         if !self.expect_list_end(T::RParen, open)
             && let Some(close) = close.filter(|&close| close > self.pos())
         {
@@ -436,7 +436,7 @@ impl Parser<'_> {
                     return self.lambda();
                 }
                 self.bump();
-                let inner = self.angled(false, Self::comma_expr);
+                let inner = self.bracketed(Self::comma_expr);
                 self.expect_close(T::RParen, start);
                 ExprKind::Paren(inner)
             }
@@ -503,10 +503,10 @@ impl Parser<'_> {
         self.bump();
         let open = self.bump().span;
         let modifier = self.is_type_modifier(self.word()) && !matches!(self.word(), kw::EXPAND | kw::EACH);
-        let inner = self.angled(false, |p| if modifier { p.ty() } else { p.any_expr() });
+        let inner = self.bracketed(|p| if modifier { p.ty() } else { p.any_expr() });
         if self.eat(T::Comma) {
             // In `sizeof(T, layout)`, the layout is ignored: there is only one.
-            self.angled(false, Self::any_expr);
+            self.bracketed(Self::any_expr);
         }
         self.expect_close(T::RParen, open);
         inner
@@ -550,7 +550,7 @@ impl Parser<'_> {
     /// `{a, b}`
     fn init_list(&mut self) -> ExprId {
         let start = self.bump().span;
-        let items = self.angled(false, |p| p.arg_list(T::RBrace));
+        let items = self.bracketed(|p| p.arg_list(T::RBrace));
         if !self.expect_list_end(T::RBrace, start) && self.is(T::Semi) && self.nth(1) == T::RBrace {
             self.bump();
             self.bump();
@@ -564,7 +564,7 @@ impl Parser<'_> {
         let id = self.new_decl(start);
         let outer_labels = std::mem::take(&mut self.labels);
         let (params, body) = self.inside(id, |p| {
-            p.angled(false, |p| {
+            p.bracketed(|p| {
                 let params = p.params(id);
                 let arrow = p.bump().span;
                 let body = if p.is(T::LBrace) {

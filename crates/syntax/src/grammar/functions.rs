@@ -71,7 +71,7 @@ impl Parser<'_> {
             self.bump();
         }
         let ends = |kind| matches!(kind, T::RParen | T::LBrace | T::Semi);
-        let params = self.inside(owner, |p| p.angled(false, |p| p.separated(ends, Self::param)));
+        let params = self.inside(owner, |p| p.bracketed(|p| p.separated(ends, Self::param)));
         if !self.expect_list_end(T::RParen, open) {
             self.skip_past(T::RParen);
         }
@@ -165,19 +165,22 @@ impl Parser<'_> {
     /// `property T p { … }`, `property p : T { … }`
     pub(crate) fn property(&mut self, id: DeclId) {
         self.bump();
-        let (ty, name, span);
-        if self.is(T::Ident) && self.nth(1) == T::Colon {
-            (name, span) = self.expect_name("a name");
-            self.bump();
-            ty = self.inside(id, Self::ty);
-        } else {
-            let base = self.inside(id, Self::ty);
-            (name, span) = self.expect_name("the property's name");
-            ty = self.dimensions(base);
-        }
-        self.name_decl(id, name, span);
+        let base = self.typed_name(id, "the property's name");
+        let ty = self.dimensions(base);
         let accessors = self.accessors(id);
         self.ast.decls[id].kind = DeclKind::Property { ty, accessors };
+    }
+
+    /// `T x` or `x : T`: names the declaration and returns the type
+    pub(crate) fn typed_name(&mut self, id: DeclId, what: &str) -> ExprId {
+        let before = self.is(T::Ident) && self.nth(1) == T::Colon;
+        let ty = (!before).then(|| self.inside(id, Self::ty));
+        let (name, span) = self.expect_name(what);
+        self.name_decl(id, name, span);
+        ty.unwrap_or_else(|| {
+            self.bump();
+            self.inside(id, Self::ty)
+        })
     }
 
     /// `{ get { … } set(v); ref; }`; `;` alone is `{ get; }`
@@ -290,7 +293,7 @@ impl Parser<'_> {
         if !self.expect(T::LParen) {
             return self.skip_statement();
         }
-        let target = self.inside(id, |p| p.angled(false, Self::any_expr));
+        let target = self.inside(id, |p| p.bracketed(Self::any_expr));
         self.expect_close(T::RParen, open);
         let params = self.params(id);
         let result = self.result_type(id);

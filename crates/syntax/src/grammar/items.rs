@@ -86,11 +86,17 @@ impl Parser<'_> {
         let (name, span) = self.expect_name("the interface's name");
         self.name_decl(id, name, span);
         self.suffix_generics(id);
+        let (bases, members) = self.bases_and_members(id);
+        self.ast.decls[id].kind = DeclKind::Interface { bases, members };
+    }
+
+    /// `: A where … { … }`
+    fn bases_and_members(&mut self, id: DeclId) -> (Vec<ExprId>, Vec<DeclId>) {
         let bases = self.inside(id, Self::bases);
         self.where_clauses(id);
         let members = if self.eat(T::Semi) { Vec::new() } else { self.members(id, Place::Member) };
         self.eat(T::Semi);
-        self.ast.decls[id].kind = DeclKind::Interface { bases, members };
+        (bases, members)
     }
 
     /// `extension<T> X<T> : I where … { … }`
@@ -99,10 +105,7 @@ impl Parser<'_> {
         self.name_decl(id, kw::EMPTY, word.span);
         self.suffix_generics(id);
         let target = self.inside(id, Self::ty_conjunction);
-        let bases = self.inside(id, Self::bases);
-        self.where_clauses(id);
-        let members = if self.eat(T::Semi) { Vec::new() } else { self.members(id, Place::Member) };
-        self.eat(T::Semi);
+        let (bases, members) = self.bases_and_members(id);
         self.ast.decls[id].kind = DeclKind::Extension { target, bases, members };
     }
 
@@ -116,7 +119,7 @@ impl Parser<'_> {
         if !self.expect(T::LBrace) {
             return self.skip_statement();
         }
-        let case = |p: &mut Self| p.inside(id, |p| p.angled(false, Self::enum_case));
+        let case = |p: &mut Self| p.inside(id, |p| p.bracketed(Self::enum_case));
         let cases = self.separated(|kind| kind == T::RBrace, case);
         if !self.expect_list_end(T::RBrace, open) {
             while !matches!(self.kind(), T::RBrace | T::Eof) {

@@ -3,7 +3,7 @@
 
 pub(crate) mod attributes;
 mod declarations;
-pub(crate) mod expressions;
+mod expressions;
 mod functions;
 mod items;
 mod statements;

@@ -207,7 +207,7 @@ impl Parser<'_> {
     pub(crate) fn block_rest(&mut self, closed: bool) -> StmtId {
         let start = self.span_before();
         let ends = |p: &Self| matches!(p.kind(), T::RBrace | T::Eof) || !closed && p.at_margin();
-        let stmts = self.angled(false, |p| p.statements(ends));
+        let stmts = self.bracketed(|p| p.statements(ends));
         self.expect_close(T::RBrace, start);
         self.stmt(start, StmtKind::Block(stmts))
     }
@@ -231,7 +231,7 @@ impl Parser<'_> {
         if !self.expect(T::LParen) {
             return self.expr_at(open, ExprKind::Error);
         }
-        let cond = self.angled(false, Self::comma_expr);
+        let cond = self.bracketed(Self::comma_expr);
         self.close_header(open);
         cond
     }
@@ -268,7 +268,7 @@ impl Parser<'_> {
         self.bump();
         let open = self.span();
         self.expect(T::LParen);
-        let (init, cond, step) = self.angled(false, |p| {
+        let (init, cond, step) = self.bracketed(|p| {
             let init = match p.kind() {
                 T::Semi => {
                     p.bump();
@@ -330,18 +330,8 @@ impl Parser<'_> {
     fn catch_variable(&mut self) -> DeclId {
         let open = self.bump().span;
         let id = self.new_decl(open);
-        let ty;
-        let (name, span);
-        if self.is(T::Ident) && self.nth(1) == T::Colon {
-            (name, span) = self.expect_name("the error's name");
-            self.bump();
-            ty = self.inside(id, Self::ty);
-        } else {
-            ty = self.inside(id, Self::ty);
-            (name, span) = self.expect_name("the error's name");
-        }
+        let ty = self.typed_name(id, "the error's name");
         self.expect_close(T::RParen, open);
-        self.name_decl(id, name, span);
         self.ast.decls[id].kind = DeclKind::Var { ty: Some(ty), init: None, semantic: None };
         id
     }
@@ -353,52 +343,55 @@ impl Parser<'_> {
     fn switch_statement(&mut self) -> StmtKind {
         self.bump();
         let scrutinee = self.condition();
+        let label = |p: &mut Self| {
+            let default = p.bump().symbol == kw::DEFAULT;
+            (!default).then(|| p.bracketed(Self::ternary_expr))
+        };
+        let mut cases = self.cases(None, label);
+        // Statements before the first label are never reached.
+        cases.retain(|case| !case.0.is_empty());
+        let cases = cases.into_iter().map(|(labels, body, span)| Case { labels, body, span }).collect();
+        StmtKind::Switch { scrutinee, cases }
+    }
+
+    /// `{ case …: … default: … }`: labels, statements and the location of each case; `expected` are the
+    /// labels that every case must have
+    fn cases<L>(
+        &mut self,
+        expected: Option<&str>,
+        mut label: impl FnMut(&mut Self) -> L,
+    ) -> Vec<(Vec<L>, Vec<StmtId>, crate::Span)> {
         let open = self.span();
         let mut cases = Vec::new();
         if !self.expect(T::LBrace) {
-            return StmtKind::Switch { scrutinee, cases };
+            return cases;
         }
         while !matches!(self.kind(), T::RBrace | T::Eof) {
             let span = self.span();
             let mut labels = Vec::new();
             while self.at_label() {
-                let default = self.bump().symbol == kw::DEFAULT;
-                labels.push((!default).then(|| self.angled(false, Self::ternary_expr)));
+                labels.push(label(self));
                 self.expect(T::Colon);
             }
-            let body = self.statements(|p| p.at_label() || matches!(p.kind(), T::RBrace | T::Eof));
-            // Statements before the first label are never reached.
-            if !labels.is_empty() {
-                cases.push(Case { labels, body, span });
+            if let Some(expected) = expected.filter(|_| labels.is_empty()) {
+                self.expected(expected);
             }
+            let body = self.statements(|p| p.at_label() || matches!(p.kind(), T::RBrace | T::Eof));
+            cases.push((labels, body, span));
         }
         self.expect_close(T::RBrace, open);
-        StmtKind::Switch { scrutinee, cases }
+        cases
     }
 
     /// `__target_switch { case cpp: case cuda: …; default: …; }`
     fn target_switch(&mut self) -> StmtKind {
         self.bump();
-        let open = self.span();
-        let mut cases = Vec::new();
-        if !self.expect(T::LBrace) {
-            return StmtKind::TargetSwitch(cases);
-        }
-        while !matches!(self.kind(), T::RBrace | T::Eof) {
-            let mut names = Vec::new();
-            while self.at_label() {
-                let word = self.bump().symbol;
-                names.push(if word == kw::DEFAULT { word } else { self.expect_name("a target's name").0 });
-                self.expect(T::Colon);
-            }
-            if names.is_empty() {
-                self.expected("`case` or `default`");
-            }
-            let body = self.statements(|p| p.at_label() || matches!(p.kind(), T::RBrace | T::Eof));
-            cases.push((names, body));
-        }
-        self.expect_close(T::RBrace, open);
-        StmtKind::TargetSwitch(cases)
+        let label = |p: &mut Self| match p.bump().symbol {
+            kw::DEFAULT => kw::DEFAULT,
+            _ => p.expect_name("a target's name").0,
+        };
+        let cases = self.cases(Some("`case` or `default`"), label);
+        StmtKind::TargetSwitch(cases.into_iter().map(|(names, body, _)| (names, body)).collect())
     }
 
     fn declaration_statement(&mut self) -> StmtId {

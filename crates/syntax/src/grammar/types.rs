@@ -71,7 +71,7 @@ impl Parser<'_> {
         }
         if self.is(T::LParen) && self.partner(self.pos()).is_some() {
             self.bump();
-            let inner = self.angled(false, Self::ty_conjunction);
+            let inner = self.bracketed(Self::ty_conjunction);
             self.expect_close(T::RParen, start);
             return self.expr(start, ExprKind::Paren(inner));
         }
@@ -112,7 +112,7 @@ impl Parser<'_> {
     fn func_type(&mut self) -> ExprId {
         let start = self.bump().span;
         let open = self.bump().span;
-        let params = self.separated(|kind| kind == T::RParen, |p| p.angled(false, Self::ty));
+        let params = self.separated(|kind| kind == T::RParen, |p| p.bracketed(Self::ty));
         self.expect_close(T::RParen, open);
         self.expect(T::Arrow);
         let result = self.ty();
@@ -149,7 +149,7 @@ impl Parser<'_> {
     pub(crate) fn generic_args(&mut self) -> Vec<ExprId> {
         let open = self.bump().span;
         let ends = |kind| matches!(kind, T::Gt | T::Ge | T::ShrEq);
-        let args = self.separated(ends, |p| p.angled(true, Self::generic_arg));
+        let args = self.separated(ends, |p| p.angled(Self::generic_arg));
         self.expect_angle(open);
         args
     }
@@ -168,7 +168,7 @@ impl Parser<'_> {
     /// `[i, j]` at its bracket; `[]` is empty
     pub(crate) fn index_args(&mut self) -> Vec<ExprId> {
         let open = self.bump().span;
-        let args = self.angled(false, |p| p.arg_list(T::RBracket));
+        let args = self.bracketed(|p| p.arg_list(T::RBracket));
         self.expect_close(T::RBracket, open);
         args
     }
@@ -176,7 +176,7 @@ impl Parser<'_> {
     /// `<T : I, let N : int>` at its `<`; the parameters belong to `owner`
     pub(crate) fn generic_params(&mut self, owner: DeclId) -> Generics {
         let open = self.bump().span;
-        let param = |p: &mut Self| p.inside(owner, |p| p.angled(true, Self::generic_param));
+        let param = |p: &mut Self| p.inside(owner, |p| p.angled(Self::generic_param));
         let params = self.separated(|kind| kind == T::Gt, param);
         self.expect_angle(open);
         Generics { params, constraints: Vec::new() }

@@ -116,32 +116,12 @@ impl Parser<'_> {
 /// Returns true for tokens that never occur in generic arguments outside brackets.
 fn ends_angles(kind: TokenKind) -> bool {
     use TokenKind as T;
-    matches!(
-        kind,
-        T::AndAnd
-            | T::OrOr
-            | T::Question
-            | T::Colon
-            | T::Eq
-            | T::Le
-            | T::Ge
-            | T::PlusEq
-            | T::MinusEq
-            | T::StarEq
-            | T::SlashEq
-            | T::PercentEq
-            | T::AmpEq
-            | T::PipeEq
-            | T::CaretEq
-            | T::ShlEq
-            | T::ShrEq
-            | T::PlusPlus
-            | T::MinusMinus
-            | T::Hash
-            | T::At
-            | T::Dollar
-            | T::Backslash
-    )
+    match kind {
+        T::AndAnd | T::OrOr | T::Question | T::Colon | T::PlusPlus | T::MinusMinus => true,
+        T::Hash | T::At | T::Dollar | T::Backslash => true,
+        // Assignments, `<=` and `>=`.
+        _ => kind.text().ends_with('=') && !matches!(kind, T::EqEq | T::Ne),
+    }
 }
 
 /// Scans all tokens once: pairs brackets, and collects the names that are declared as types.

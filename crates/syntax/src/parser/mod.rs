@@ -75,6 +75,11 @@ pub fn parse_file(
 pub fn parse_expression(ast: &mut Ast, text: &str, span: Span) -> Option<ExprId> {
     let mut tokens = lex(&mut ast.symbols, span.file, text).tokens;
     tokens.iter_mut().for_each(|token| token.span = span);
+    parse_tokens(ast, tokens)
+}
+
+/// Parses tokens as an expression, or returns `None` if they are not one.
+pub(crate) fn parse_tokens(ast: &mut Ast, tokens: Vec<Token>) -> Option<ExprId> {
     let mut diagnostics = Vec::new();
     let mut parser = Parser::new(ast, tokens, Vec::new(), &mut diagnostics);
     let expr = parser.any_expr();
@@ -392,8 +397,17 @@ impl<'a> Parser<'a> {
         result
     }
 
-    /// Parses a part of the grammar in which `>` closes generic arguments (true) or is an operator (false).
-    pub(crate) fn angled<R>(&mut self, in_angle: bool, part: impl FnOnce(&mut Self) -> R) -> R {
+    /// Parses a part of the grammar in which `>` closes generic arguments.
+    pub(crate) fn angled<R>(&mut self, part: impl FnOnce(&mut Self) -> R) -> R {
+        self.with_angle(true, part)
+    }
+
+    /// Parses a part of the grammar in which `>` is an operator.
+    pub(crate) fn bracketed<R>(&mut self, part: impl FnOnce(&mut Self) -> R) -> R {
+        self.with_angle(false, part)
+    }
+
+    fn with_angle<R>(&mut self, in_angle: bool, part: impl FnOnce(&mut Self) -> R) -> R {
         let outer = std::mem::replace(&mut self.in_angle, in_angle);
         let result = part(self);
         self.in_angle = outer;

@@ -23,39 +23,31 @@ impl Parser<'_> {
 
     /// Like [`Parser::expect_close`] after the elements of a list.
     pub(crate) fn expect_list_end(&mut self, kind: TokenKind, open: Span) -> bool {
-        if self.eat(kind) {
-            return true;
-        }
-        self.report_open(&format!("`,` or `{}`", kind.text()), open);
-        false
+        self.eat(kind) || self.report_open(&format!("`,` or `{}`", kind.text()), open)
     }
 
     /// Consumes a closing bracket, or reports that it is missing and where the open bracket is.
     pub(crate) fn expect_close(&mut self, kind: TokenKind, open: Span) -> bool {
-        if self.eat(kind) {
-            return true;
-        }
-        self.report_open(&format!("`{}`", kind.text()), open);
-        false
+        self.eat(kind) || self.report_open(&format!("`{}`", kind.text()), open)
     }
 
     /// Reports an unclosed bracket: at the end of the previous line, if the current token starts a line.
-    fn report_open(&mut self, wanted: &str, open: Span) {
+    /// Returns false.
+    fn report_open(&mut self, wanted: &str, open: Span) -> bool {
         // The end of a block may be many lines further up.
-        let place = self.line_end().filter(|_| wanted != "`}`");
+        let is_next_line = self.current().at_line_start() && wanted != "`}`";
+        let place = self.last_character().filter(|_| is_next_line);
         let (message, span) = match place {
             Some(end) => (format!("expected {wanted} at the end of this line"), end),
             None => (format!("expected {wanted}, found {}", self.found()), self.span()),
         };
         self.report(Diagnostic::error("E0001", span, message).note(open, "to close this"));
+        false
     }
 
-    /// The last character of the previous line, if the current token starts a line.
-    fn line_end(&self) -> Option<Span> {
-        if !self.current().at_line_start() || self.pos == 0 {
-            return None;
-        }
-        let span = self.tokens[self.pos - 1].span;
+    /// The last character before the current token.
+    fn last_character(&self) -> Option<Span> {
+        let span = self.tokens[self.pos.checked_sub(1)?].span;
         Some(Span { start: span.end.saturating_sub(1).max(span.start), ..span })
     }
 
@@ -101,23 +93,20 @@ impl Parser<'_> {
         // An error has already been reported in this statement.
         let silent =
             self.reports.count > 0 && self.reports.last != usize::MAX && self.reports.last >= self.head;
-        let found = self.found();
-        let next_line = self.current().at_line_start() || matches!(self.kind(), TokenKind::RBrace);
-        let error = Diagnostic::error("E0001", self.span(), format!("expected `;`, found {found}"));
-        if next_line && self.pos > 0 {
-            let mut place = self.tokens[self.pos - 1].span;
-            place.start = place.end.saturating_sub(1).max(place.start);
-            let error = Diagnostic { message: "expected `;` at the end of this line".to_owned(), ..error };
-            let error = Diagnostic { primary: crate::Label { span: place, message: String::new() }, ..error };
-            if !silent {
-                self.report(error);
-            }
-            return;
-        }
+        let place = self.last_character();
+        let place = place.filter(|_| self.current().at_line_start() || self.is(TokenKind::RBrace));
         if !silent {
-            self.report(error);
+            self.report(match place {
+                Some(end) => Diagnostic::error("E0001", end, "expected `;` at the end of this line"),
+                None => {
+                    let message = format!("expected `;`, found {}", self.found());
+                    Diagnostic::error("E0001", self.span(), message)
+                }
+            });
         }
-        self.skip_statement();
+        if place.is_none() {
+            self.skip_statement();
+        }
     }
 
     /// The name of the current token in messages.

@@ -29,8 +29,7 @@ pub(super) fn tokens_of(
     let mut has_bad = lexed.has_bad;
     if lexed.needs_preprocessing || !defines.is_empty() {
         let eof = tokens[tokens.len() - 1];
-        let mut preprocessor =
-            Preprocessor::new(&mut ast.symbols, sources, &mut ast.warnings, diagnostics, loader);
+        let mut preprocessor = Preprocessor::new(ast, sources, diagnostics, loader);
         preprocessor.out.reserve(tokens.len());
         for (name, value) in PREDEFINED {
             if !defines.iter().any(|d| d.0 == name) {

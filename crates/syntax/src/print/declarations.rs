@@ -26,7 +26,7 @@ impl Piece for &[Attribute] {
     }
 }
 
-/// What follows a declaration's name: its generic parameters, or its constraints.
+/// The generic parameters, without the constraints.
 impl Piece for &Generics {
     fn print(self, printer: &mut Printer<'_>) {
         if self.params.is_empty() {
@@ -62,6 +62,46 @@ impl Piece for &[Constraint] {
     }
 }
 
+/// Parameters in parentheses.
+pub(super) struct Params<'a>(pub(super) &'a [DeclId]);
+
+impl Piece for Params<'_> {
+    fn print(self, printer: &mut Printer<'_>) {
+        put!(printer, "(");
+        printer.separated(self.0, |p, &param| {
+            let decl = &p.ast.decls[param];
+            put!(p, &decl.attributes[..], decl.modifiers);
+            p.param(param);
+        });
+        put!(printer, ")");
+    }
+}
+
+/// Members in braces.
+struct Members<'a>(&'a [DeclId]);
+
+impl Piece for Members<'_> {
+    fn print(self, printer: &mut Printer<'_>) {
+        if self.0.is_empty() {
+            return put!(printer, " {}");
+        }
+        put!(printer, " ");
+        printer.braces(|p| self.0.iter().for_each(|&member| p.decl(member)));
+    }
+}
+
+/// A function's body, or `;`.
+struct Body(Option<StmtId>);
+
+impl Piece for Body {
+    fn print(self, printer: &mut Printer<'_>) {
+        match self.0 {
+            Some(body) => put!(printer, " ", body),
+            None => put!(printer, ";"),
+        }
+    }
+}
+
 impl Printer<'_> {
     pub(super) fn decl(&mut self, decl: DeclId) {
         self.line();
@@ -90,45 +130,31 @@ impl Printer<'_> {
                     Some(result) => put!(self, result, " "),
                     None => put!(self, "func "),
                 }
-                put!(self, name, generics);
-                self.params(params);
-                put!(self, constraints);
-                self.body(*body);
+                put!(self, name, generics, Params(params), constraints, Body(*body));
             }
             DeclKind::Init { params, body } => {
-                put!(self, "__init", generics);
-                self.params(params);
-                put!(self, constraints);
-                self.body(*body);
+                put!(self, "__init", generics, Params(params), constraints, Body(*body));
             }
             DeclKind::Subscript { params, result, accessors } => {
-                put!(self, "__subscript", generics);
-                self.params(params);
-                put!(self, " -> ", result, constraints);
-                self.members(accessors);
+                put!(self, "__subscript", generics, Params(params), " -> ", result, constraints);
+                put!(self, Members(accessors));
             }
             DeclKind::Property { ty, accessors } => {
-                put!(self, "property ", ty, " ", name);
-                self.members(accessors);
+                put!(self, "property ", ty, " ", name, Members(accessors));
             }
             DeclKind::Accessor { kind, param, body } => {
-                put!(self, kind.word());
-                if let Some(param) = param {
-                    self.params(std::slice::from_ref(param));
-                }
-                self.body(*body);
+                let param = param.as_ref().map(|param| Params(std::slice::from_ref(param)));
+                put!(self, kind.text(), param, Body(*body));
             }
             DeclKind::Struct { bases, members } => {
-                put!(self, "struct ", name, generics, after_colon(bases), constraints);
-                self.members(members);
+                put!(self, "struct ", name, generics, after_colon(bases), constraints, Members(members));
             }
             DeclKind::Interface { bases, members } => {
-                put!(self, "interface ", name, generics, after_colon(bases), constraints);
-                self.members(members);
+                put!(self, "interface ", name, generics, after_colon(bases), constraints, Members(members));
             }
             DeclKind::Extension { target, bases, members } => {
                 put!(self, "extension", generics, " ", target, after_colon(bases), constraints);
-                self.members(members);
+                put!(self, Members(members));
             }
             DeclKind::Enum { tag, cases } => {
                 put!(self, "enum ", name, after_colon(tag.as_slice()), " ");
@@ -147,24 +173,16 @@ impl Printer<'_> {
             DeclKind::TypeAlias(target) => {
                 put!(self, "typealias ", name, generics, " = ", target, constraints, ";");
             }
-            DeclKind::Namespace { members } => {
-                put!(self, "namespace ", name);
-                self.members(members);
-            }
-            DeclKind::CBuffer { members } => {
-                put!(self, "cbuffer ", name);
-                self.members(members);
-            }
+            DeclKind::Namespace { members } => put!(self, "namespace ", name, Members(members)),
+            DeclKind::CBuffer { members } => put!(self, "cbuffer ", name, Members(members)),
             DeclKind::Import { path, quoted } => put!(self, "import ", module(path, *quoted), ";"),
             DeclKind::Include { path, quoted } => put!(self, "__include ", module(path, *quoted), ";"),
             DeclKind::Module(path) => put!(self, "module ", quoted(path), ";"),
             DeclKind::Implementing(path) => put!(self, "implementing ", quoted(path), ";"),
             DeclKind::Using(target) => put!(self, "using ", target, ";"),
             DeclKind::FuncExtension { op, target, params, result, body } => {
-                put!(self, "__func_extension", generics, " ", op, "(", target, ")");
-                self.params(params);
-                put!(self, result.map(|ty| (" -> ", ty)), constraints);
-                self.body(*body);
+                put!(self, "__func_extension", generics, " ", op, "(", target, ")", Params(params));
+                put!(self, result.map(|ty| (" -> ", ty)), constraints, Body(*body));
             }
             DeclKind::Unsupported(name) => put!(self, name, " ();"),
             DeclKind::Empty => put!(self, ";"),
@@ -185,31 +203,6 @@ impl Printer<'_> {
             _ => put!(self, if is_let { "let " } else { "var " }, node.name, ty.map(|ty| (" : ", ty))),
         }
         put!(self, semantic.map(|s| (" : ", s)), init.map(|e| (" = ", e)));
-    }
-
-    fn body(&mut self, body: Option<StmtId>) {
-        match body {
-            Some(body) => put!(self, " ", body),
-            None => put!(self, ";"),
-        }
-    }
-
-    fn members(&mut self, members: &[DeclId]) {
-        if members.is_empty() {
-            return put!(self, " {}");
-        }
-        put!(self, " ");
-        self.braces(|p| members.iter().for_each(|&member| p.decl(member)));
-    }
-
-    pub(super) fn params(&mut self, params: &[DeclId]) {
-        put!(self, "(");
-        self.separated(params, |p, &param| {
-            let decl = &p.ast.decls[param];
-            put!(p, &decl.attributes[..], decl.modifiers);
-            p.param(param);
-        });
-        put!(self, ")");
     }
 
     /// Prints a function or generic parameter after its modifiers.

@@ -5,6 +5,7 @@
 //! enclosing expression.
 
 use super::Printer;
+use super::declarations::Params;
 use crate::ast::*;
 use crate::keywords as kw;
 
@@ -85,17 +86,14 @@ impl Printer<'_> {
             ExprKind::InitList(items) => put!(self, "{", &items[..], "}"),
             ExprKind::NoDiff(inner) => put!(self, "no_diff ", inner),
             ExprKind::Try(inner) => put!(self, "try ", inner),
-            ExprKind::Derivative(op, inner) => put!(self, op.word(), "(", inner, ")"),
-            ExprKind::SizeOf(SizeOfKind::SizeOf, inner) => put!(self, "sizeof(", inner, ")"),
-            ExprKind::SizeOf(SizeOfKind::AlignOf, inner) => put!(self, "alignof(", inner, ")"),
-            ExprKind::SizeOf(SizeOfKind::CountOf, inner) => put!(self, "countof(", inner, ")"),
+            ExprKind::Derivative(op, inner) => put!(self, op.text(), "(", inner, ")"),
+            ExprKind::SizeOf(kind, inner) => put!(self, kind.text(), "(", inner, ")"),
             ExprKind::Expand(inner) => put!(self, "expand ", inner),
             ExprKind::Each(inner) => put!(self, "each ", inner),
             ExprKind::Modified(modifiers, inner) => put!(self, *modifiers, inner),
             ExprKind::Lambda(decl) => {
                 if let DeclKind::Func { params, body, .. } = &ast.decls[*decl].kind {
-                    self.params(params);
-                    put!(self, " => ", body);
+                    put!(self, Params(params), " => ", body);
                 }
             }
             ExprKind::FuncType(params, result) => put!(self, "functype(", &params[..], ") -> ", result),
@@ -106,7 +104,7 @@ impl Printer<'_> {
 }
 
 /// The literal of a string.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         match c {

@@ -9,7 +9,7 @@ macro_rules! put {
 }
 
 mod declarations;
-mod expressions;
+pub(crate) mod expressions;
 mod statements;
 
 use crate::ast::*;
