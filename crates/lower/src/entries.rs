@@ -186,10 +186,7 @@ impl Body<'_, '_, '_> {
             }
         };
         let value = self.b.emit_typed(Op::Builtin(builtin), &[], value_ty);
-        let layout = self.layout(ty);
-        match layout.leaves.first() {
-            Some(leaf) => vec![self.convert_leaf(value, leaf.ty)],
-            None => Vec::new(),
-        }
+        let leaf = self.leaf_types(ty).into_iter().next();
+        leaf.map(|leaf| self.convert_leaf(value, leaf)).into_iter().collect()
     }
 }

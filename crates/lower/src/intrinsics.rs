@@ -193,8 +193,7 @@ impl Body<'_, '_, '_> {
         }
         let sig = self.lw.program.func_signature(f);
         let Some(param) = sig.params.first() else { return false };
-        let layout = self.layout(param.ty);
-        layout.leaves.first().is_some_and(|l| self.b.types.is_differentiable(l.ty))
+        self.layout(param.ty).leaves.first().is_some_and(|l| self.b.types.is_differentiable(l.ty))
     }
 
     /// Emits an operation on values. Returns `None` if there is no operation of that name.
@@ -253,8 +252,7 @@ impl Body<'_, '_, '_> {
             "xor" => self.binary_leaf(BinaryOp::BitXor, leaf(0)?, leaf(1)?),
             "not" => self.map_leaf(leaf(0)?, |body, v| body.b.emit(Op::Not, &[v])),
             "bitcast" | "asint" | "asuint" | "asfloat" => {
-                let layout = self.layout(ty);
-                let to = layout.leaves.first()?.ty;
+                let to = self.layout(ty).leaves.first()?.ty;
                 let value = leaf(0)?;
                 let scalar = scalar_in(self.b.types, to);
                 self.map_leaf(value, |body, v| {
@@ -266,8 +264,7 @@ impl Body<'_, '_, '_> {
             "f32tof16" => self.half_to_word(leaf(0)?),
             "f16tof32" => self.word_to_half(leaf(0)?),
             "convert" | "splat" => {
-                let layout = self.layout(ty);
-                let to = layout.leaves.first()?.ty;
+                let to = self.layout(ty).leaves.first()?.ty;
                 self.convert_leaf(leaf(0)?, to)
             }
             "on_device" => self.b.emit(Op::OnDevice, &[]),
@@ -278,8 +275,7 @@ impl Body<'_, '_, '_> {
                 return Some(self.read(&place));
             }
             "buffer_cast" => {
-                let layout = self.layout(ty);
-                let to = layout.leaves.first()?.ty;
+                let to = self.layout(ty).leaves.first()?.ty;
                 let from = self.b.func.ty(leaf(0)?);
                 if !matches!(self.b.types[from], TypeData::Buffer(_)) {
                     return None;
@@ -290,8 +286,7 @@ impl Body<'_, '_, '_> {
             "wave_gather" => return self.wave_gather(args.first()?),
             "equal" => return self.equal(args.first()?, args.get(1)?),
             "greatest" | "least" => {
-                let layout = self.layout(ty);
-                let leaf = layout.leaves.first()?.ty;
+                let leaf = self.layout(ty).leaves.first()?.ty;
                 let scalar = scalar_in(self.b.types, leaf);
                 let bits = if name == "greatest" { greatest(scalar) } else { least(scalar) };
                 let value = self.b.constant(scalar, bits);
@@ -305,15 +300,13 @@ impl Body<'_, '_, '_> {
                 self.b.effect(Op::Assert("assertion failed".into()), &[leaf(0)?]);
                 return Some(Vec::new());
             }
-            "refuse_small_floats" => {
+            "refuse_small_floats" | "unreachable" => {
                 let no = self.b.bool(false);
-                let message = "components of this type are not supported in matrices of cooperative vectors";
+                let message = match name {
+                    "unreachable" => "unreachable code was reached",
+                    _ => "components of this type are not supported in matrices of cooperative vectors",
+                };
                 self.b.effect(Op::Assert(message.into()), &[no]);
-                return Some(Vec::new());
-            }
-            "unreachable" => {
-                let no = self.b.bool(false);
-                self.b.effect(Op::Assert("unreachable code was reached".into()), &[no]);
                 return Some(self.zeros(ty));
             }
             _ => return None,
@@ -351,8 +344,7 @@ impl Body<'_, '_, '_> {
 
     /// Converts a texel to a colour or back: lanes are converted, and missing ones are 0, 0, 1.
     fn texel(&mut self, value: Value, ty: Ty) -> Option<Value> {
-        let layout = self.layout(ty);
-        let to = layout.leaves.first()?.ty;
+        let to = self.layout(ty).leaves.first()?.ty;
         let scalar = scalar_in(self.b.types, to);
         let own = self.b.func.ty(value);
         let n = self.b.types.lanes(own);
@@ -504,8 +496,7 @@ impl Body<'_, '_, '_> {
     }
 
     fn atomic_memory(&mut self, op: AtomicOp, memory: &Memory, operands: &[Value], ty: Ty) -> Option<Value> {
-        let layout = self.layout(ty);
-        let leaf = layout.leaves.first()?.ty;
+        let leaf = self.layout(ty).leaves.first()?.ty;
         if let TypeData::Vector(s, _) = self.b.types[leaf] {
             // Each lane is updated atomically by itself.
             return Some(self.construct(leaf, |body, k| {

@@ -56,37 +56,24 @@ impl Printer<'_> {
             StmtKind::While { cond, body } => put!(self, "while (", cond, ") ", body),
             StmtKind::DoWhile { body, cond } => put!(self, "do ", body, " while (", cond, ");"),
             StmtKind::Switch { scrutinee, cases } => {
-                put!(self, "switch (", scrutinee, ") {\n");
-                for case in cases {
-                    self.line();
-                    for &label in &case.labels {
-                        match label {
-                            Some(value) => put!(self, "case ", value, ": "),
-                            None => put!(self, "default: "),
-                        }
-                    }
-                    put!(self, "\n");
-                    self.stmts(&case.body);
-                }
-                self.line();
-                put!(self, "}");
+                put!(self, "switch (", scrutinee, ") ");
+                self.cases(
+                    cases.iter().map(|case| (&case.labels[..], &case.body[..])),
+                    |p, label| match label {
+                        Some(value) => put!(p, "case ", value, ": "),
+                        None => put!(p, "default: "),
+                    },
+                );
             }
             StmtKind::Break => put!(self, "break;"),
             StmtKind::Continue => put!(self, "continue;"),
             StmtKind::Return(value) => put!(self, "return", value.map(|e| (" ", e)), ";"),
             StmtKind::Discard => put!(self, "discard;"),
             StmtKind::TargetSwitch(cases) => {
-                put!(self, "__target_switch {\n");
-                for (names, body) in cases {
-                    self.line();
-                    for &name in names {
-                        put!(self, if name == kw::DEFAULT { "" } else { "case " }, name, ": ");
-                    }
-                    put!(self, "\n");
-                    self.stmts(body);
-                }
-                self.line();
-                put!(self, "}");
+                put!(self, "__target_switch ");
+                self.cases(cases.iter().map(|(names, body)| (&names[..], &body[..])), |p, &name| {
+                    put!(p, (name != kw::DEFAULT).then_some("case "), name, ": ");
+                });
             }
             StmtKind::IntrinsicAsm(text) => put!(self, "__intrinsic_asm ", quoted(text), ";"),
             StmtKind::Defer(body) => put!(self, "defer ", body),
@@ -112,10 +99,23 @@ impl Printer<'_> {
         }
     }
 
-    fn stmts(&mut self, stmts: &[StmtId]) {
-        self.indent += 1;
-        stmts.iter().for_each(|&stmt| self.stmt(stmt));
-        self.indent -= 1;
+    /// Prints the labels of each case on a line, and its statements on further ones.
+    fn cases<'c, L: 'c>(
+        &mut self,
+        cases: impl Iterator<Item = (&'c [L], &'c [StmtId])>,
+        mut label: impl FnMut(&mut Self, &L),
+    ) {
+        put!(self, "{\n");
+        for (labels, body) in cases {
+            self.line();
+            labels.iter().for_each(|one| label(self, one));
+            put!(self, "\n");
+            self.indent += 1;
+            body.iter().for_each(|&stmt| self.stmt(stmt));
+            self.indent -= 1;
+        }
+        self.line();
+        put!(self, "}");
     }
 
     /// Prints a statement that follows something else on the same line.
