@@ -25,8 +25,10 @@ macro_rules! tokens {
             }
         }
 
-        /// All punctuation: marks that start with the same byte stand together, the longer ones first.
-        const PUNCTUATION: &[(TokenKind, &str)] = &[$((TokenKind::$mark, $text)),*];
+        /// All punctuation: marks that start with the same byte stand together, the longer ones first and the
+        /// byte alone last.
+        const PUNCTUATION: &[(TokenKind, usize, [u32; 2])] =
+            &[$((TokenKind::$mark, $text.len(), pattern($text))),*];
     };
 }
 
@@ -57,13 +59,23 @@ tokens! {
     ShlEq = "<<=", Shl = "<<", Le = "<=", Lt = "<", ShrEq = ">>=", Ge = ">=", Gt = ">",
 }
 
+/// The bytes of a mark in a number of three bytes, and their mask.
+const fn pattern(mark: &str) -> [u32; 2] {
+    match *mark.as_bytes() {
+        [a] => [a as u32, 0xFF],
+        [a, b] => [u32::from_le_bytes([a, b, 0, 0]), 0xFFFF],
+        [a, b, c] => [u32::from_le_bytes([a, b, c, 0]), 0xFF_FFFF],
+        _ => panic!("marks have at most three bytes"),
+    }
+}
+
 /// For each byte, the position of the first punctuation that starts with it.
 const STARTS: [u8; 256] = {
     let mut table = [PUNCTUATION.len() as u8; 256];
     let mut at = PUNCTUATION.len();
     while at > 0 {
         at -= 1;
-        table[PUNCTUATION[at].1.as_bytes()[0] as usize] = at as u8;
+        table[(PUNCTUATION[at].2[0] & 0xFF) as usize] = at as u8;
     }
     table
 };
@@ -415,10 +427,9 @@ impl Lexer<'_> {
     }
 
     fn punctuation(&self, first: u8) -> (TokenKind, usize) {
-        let rest = &self.bytes[self.pos..];
-        let marks = PUNCTUATION[STARTS[first as usize] as usize..].iter();
-        let mut marks = marks.take_while(|(_, text)| text.as_bytes()[0] == first);
-        let found = marks.find(|(_, text)| rest.starts_with(text.as_bytes()));
-        found.map_or((TokenKind::BadChar, 1), |(kind, text)| (*kind, text.len()))
+        let next = u32::from_le_bytes([first, self.peek(1), self.peek(2), 0]);
+        let marks = &PUNCTUATION[STARTS[first as usize] as usize..];
+        let found = marks.iter().find(|(_, _, [bytes, mask])| next & mask == *bytes);
+        found.map_or((TokenKind::BadChar, 1), |&(kind, length, _)| (kind, length))
     }
 }
