@@ -163,9 +163,9 @@ impl Body<'_, '_, '_> {
                     let own = field.decl.and_then(|d| self.lw.program.ast.decls[d].kind.init());
                     let own = own.filter(|own| matches!(part, Initializer::Expr(e) if e == own));
                     if own.is_some_and(|e| self.open.defaults.contains(&e)) {
-                        self.lw.endless_default(
-                            field.decl.map_or(span, |d| self.lw.program.ast.decls[d].name_span),
-                        );
+                        let place = field.decl.map_or(span, |d| self.lw.program.ast.decls[d].name_span);
+                        let message = "the initial value of this field makes the struct that it belongs to, without end";
+                        self.lw.error("E0903", place, message);
                         values.extend(self.zeros(field.ty));
                         continue;
                     }

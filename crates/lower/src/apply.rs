@@ -44,11 +44,11 @@ impl Lowerer<'_> {
         let mut results = declared.results.clone();
         results.extend(context.iter().cloned());
         let variant = Variant::Apply(applied.clone());
-        let apply = self.variant(f, variant, declared, declared.params.clone(), results);
+        let apply = self.variant(f, variant, declared, (declared.params.clone(), results));
         let (all, cotangents) = vjp_slots(declared);
         let params = context.into_iter().chain(all[declared.params.len()..].iter().cloned()).collect();
         let variant = Variant::Propagate(applied.clone());
-        let propagate = self.variant(f, variant, declared, params, cotangents);
+        let propagate = self.variant(f, variant, declared, (params, cotangents));
         (Some(apply), Some(propagate))
     }
 

@@ -75,7 +75,6 @@ pub(crate) struct Body<'l, 'p, 't> {
     pub(crate) splits: bool,
     /// Maps words to the halves whose bits they hold.
     pub(crate) halves: FxHashMap<Value, Value>,
-    failed: bool,
 }
 
 /// The variables of a function.
@@ -136,7 +135,6 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
             differentiable: false,
             splits: false,
             halves: FxHashMap::default(),
-            failed: false,
         }
     }
 
@@ -290,7 +288,6 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
     /// Reports an unsupported feature, and returns zeros so that lowering can continue.
     pub(crate) fn unsupported(&mut self, span: Span, what: impl std::fmt::Display, ty: Ty) -> Vec<Value> {
         self.lw.unsupported(span, what);
-        self.failed = true;
         self.zeros(ty)
     }
 

@@ -65,12 +65,12 @@ impl Body<'_, '_, '_> {
         };
         match &callable {
             Callable::Synthesized(member, of) => return self.synthesized(*member, *of, args, span),
-            Callable::Func(f) if self.lw.intrinsic_name(f.decl).is_some() => {
+            Callable::Func(f) => {
                 if let Some(values) = self.intrinsic_call(f, base, args, ty, span) {
                     return values;
                 }
             }
-            Callable::Func(_) | Callable::Derived(..) => {}
+            Callable::Derived(..) => {}
         }
         let mut declared = self.lw.function(self.b.types, &callable);
         if let Callable::Func(named) = &named {
@@ -166,7 +166,6 @@ impl Body<'_, '_, '_> {
         span: Span,
     ) -> Vec<Value> {
         if let Callable::Func(f) = callable
-            && self.lw.intrinsic_name(f.decl).is_some()
             && let Some(values) = self.intrinsic_values(f, &inputs, span)
         {
             return values;
@@ -288,8 +287,8 @@ impl Body<'_, '_, '_> {
         if moves || self.lw.program.is_core(f.decl) {
             return declared.func;
         }
-        let (params, results) = (declared.params.clone(), declared.results.clone());
-        self.lw.variant(&f, Variant::Quiet, declared, params, results)
+        let slots = (declared.params.clone(), declared.results.clone());
+        self.lw.variant(&f, Variant::Quiet, declared, slots)
     }
 
     /// Calls an `__init`, a function that returns the new value.

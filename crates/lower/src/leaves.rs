@@ -389,7 +389,9 @@ impl Lowerer<'_> {
             TyKind::Void => MemData::Scalar(Scalar::U8),
             _ => {
                 if self.types.pointing.contains(&ty) {
-                    self.points_to_itself(ty);
+                    let name = self.program.type_name(ty);
+                    let what = format_args!("`{name}`, which contains a pointer to its own type, is");
+                    self.unsupported(self.span_of_type(ty), what);
                 }
                 let layout = self.layout_at(types, ty, depth + 1);
                 let fields = layout.parts.iter().filter(|p| !p.is_shadow);

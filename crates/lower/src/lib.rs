@@ -350,12 +350,6 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Reports a field whose initial value contains the struct that the field belongs to.
-    pub(crate) fn endless_default(&mut self, span: Span) {
-        let message = "the initial value of this field makes the struct that it belongs to, without end";
-        self.error("E0903", span, message);
-    }
-
     /// Reports a violated invariant of the compiler, instead of generating wrong code.
     pub(crate) fn internal(&mut self, span: Span, what: impl std::fmt::Display) {
         // Types with too many leaves and code that the checker rejected do not fit anywhere; both have been
@@ -403,9 +397,7 @@ impl Lowerer<'_> {
             }
         }
     }
-}
 
-impl Lowerer<'_> {
     /// The reason why the program is taken to be endless after building this function of the worklist.
     fn endless(&mut self, at: usize) -> Option<&'static str> {
         if self.too_large {

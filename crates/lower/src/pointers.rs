@@ -293,11 +293,4 @@ impl Lowerer<'_> {
         }
         false
     }
-
-    /// Reports a struct that contains a pointer to itself.
-    pub(crate) fn points_to_itself(&mut self, ty: Ty) {
-        let name = self.program.type_name(ty);
-        let what = format_args!("`{name}`, which contains a pointer to its own type, is");
-        self.unsupported(self.span_of_type(ty), what);
-    }
 }

@@ -73,11 +73,9 @@ impl Body<'_, '_, '_> {
         let node = &self.lw.program.ast.decls[decl];
         let DeclKind::Var { init, .. } = node.kind else { return };
         let modifiers = node.modifiers;
-        if modifiers.has(Modifiers::STATIC) && !modifiers.has(Modifiers::CONST) {
-            // It is a global that only this function sees, and is looked up by name when it is used.
-            return;
-        }
-        if modifiers.has(Modifiers::GROUPSHARED) {
+        let is_global = modifiers.has(Modifiers::STATIC) && !modifiers.has(Modifiers::CONST);
+        if is_global || modifiers.has(Modifiers::GROUPSHARED) {
+            // Only this function sees it, and it is looked up by name when it is used.
             return;
         }
         let span = node.name_span;

@@ -59,8 +59,7 @@ impl Lowerer<'_> {
         if !self.has_twin(types, f, declared, is_map) {
             return None;
         }
-        let (params, results) = jvp_slots(declared);
-        Some(self.variant(f, Variant::Twin, declared, params, results))
+        Some(self.variant(f, Variant::Twin, declared, jvp_slots(declared)))
     }
 
     /// Declares `(params…) -> (results…, params…)`, which reverse mode calls in place of a function that
@@ -87,7 +86,7 @@ impl Lowerer<'_> {
         let is_same = !matches!(by, Moves::By(_));
         let params = declared.params.clone();
         let results = declared.results.iter().chain(&params).cloned().collect();
-        (Some(self.variant(f, Variant::Moved(by), declared, params, results)), is_same)
+        (Some(self.variant(f, Variant::Moved(by), declared, (params, results))), is_same)
     }
 
     /// Returns true if the differentials of the pointers that a function returns are what the function
@@ -194,7 +193,7 @@ pub(crate) fn build_moved(making: Making<'_, '_>, f: &FuncRef, by: &Moves) -> Op
         Moves::By(user) => {
             let (params, results) = jvp_slots(&own);
             let variant = Variant::Jvp(Some(user.clone()));
-            Some((lw.variant(f, variant, &own, params.clone(), results.clone()), params, results))
+            Some((lw.variant(f, variant, &own, jvp_slots(&own)), params, results))
         }
         Moves::Both | Moves::Not => None,
     };

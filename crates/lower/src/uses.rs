@@ -85,12 +85,10 @@ impl Lowerer<'_> {
 
     /// Declares the derivatives of such a function.
     pub(crate) fn request_use(&mut self, func: &FuncRef, ty: Ty, declared: &Declared) -> Witness {
-        let (params, results) = jvp_slots(declared);
-        let jvp = self.variant(func, Variant::UseJvp(ty), declared, params, results);
+        let jvp = self.variant(func, Variant::UseJvp(ty), declared, jvp_slots(declared));
         let mut witness = Witness { jvp: Some(jvp), ..Witness::default() };
         if self.use_derivatives(func).bwd.is_some() {
-            let (params, results) = vjp_slots(declared);
-            witness.vjp = Some(self.variant(func, Variant::UseVjp(ty), declared, params, results));
+            witness.vjp = Some(self.variant(func, Variant::UseVjp(ty), declared, vjp_slots(declared)));
         }
         witness
     }

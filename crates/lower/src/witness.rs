@@ -33,14 +33,12 @@ impl Lowerer<'_> {
         let mut with_diff = params.chain(sig.ret_diff.is_some().then_some(sig.ret));
         let own_zero = derivatives.treat_as_differentiable && with_diff.any(|ty| self.has_user_zero(ty));
         if derivatives.fwd.is_some() || own_zero {
-            let (params, results) = jvp_slots(declared);
             let variant = Variant::Jvp(derivatives.fwd.clone());
-            witness.jvp = Some(self.variant(f, variant, declared, params, results));
+            witness.jvp = Some(self.variant(f, variant, declared, jvp_slots(declared)));
         }
         if derivatives.bwd.is_some() || own_zero {
-            let (params, results) = vjp_slots(declared);
             let variant = Variant::Vjp(derivatives.bwd.clone());
-            witness.vjp = Some(self.variant(f, variant, declared, params, results));
+            witness.vjp = Some(self.variant(f, variant, declared, vjp_slots(declared)));
         }
         if let (None, Some(applied)) = (witness.vjp, &derivatives.apply) {
             (witness.apply, witness.vjp) = self.request_apply(types, f, applied, declared);
@@ -78,20 +76,19 @@ impl Lowerer<'_> {
             && let Ok(Callable::Func(substitute)) = self.canonical(Callable::Func(substitute))
         {
             let declared = self.function(types, &Callable::Func(substitute.clone()));
-            let (params, results) = (declared.params.clone(), declared.results.clone());
-            witness.substitute = Some(self.variant(&substitute, Variant::Quiet, &declared, params, results));
+            let slots = (declared.params.clone(), declared.results.clone());
+            witness.substitute = Some(self.variant(&substitute, Variant::Quiet, &declared, slots));
         }
         witness
     }
 
-    /// Declares a variant of a function if it is new.
+    /// Declares a variant of a function, with parameters and results, if it is new.
     pub(crate) fn variant(
         &mut self,
         f: &FuncRef,
         variant: Variant,
         of: &Declared,
-        params: Vec<Slot>,
-        results: Vec<Slot>,
+        (params, results): (Vec<Slot>, Vec<Slot>),
     ) -> Func {
         let key = Key::Variant(f.clone(), variant);
         match self.declared.get(&key) {
