@@ -4,7 +4,7 @@ use ir::{InstData, Math, Op, Scalar, TypeData, Value};
 
 use crate::statement::Writer;
 use crate::types::{literal, name};
-use crate::{Unsupported, unsupported};
+use crate::unsupported::{Unsupported, unsupported};
 
 /// A text with its operator precedence: a higher level binds tighter.
 #[derive(Clone, Debug)]

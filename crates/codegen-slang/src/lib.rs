@@ -16,34 +16,16 @@ mod memory;
 mod names;
 mod statement;
 mod types;
+mod unsupported;
 
-use ir::{Func, Module, Op, Span};
+use ir::{Func, Module};
 use rustc_hash::FxHashMap;
 
+use crate::unsupported::refused;
+
+pub use statement::Printed;
 pub use types::scalar as scalar_name;
-
-/// An error for a construct that cannot be written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unsupported {
-    /// The source location of the construct.
-    pub span: Span,
-    /// A description of the construct.
-    pub message: String,
-}
-
-/// A function to be written, with the names to use for it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Printed {
-    /// Its name.
-    pub name: String,
-    /// The names of its parameters; parameters without an entry keep their own names.
-    pub params: Vec<String>,
-    /// The names of its results; results without an entry keep their own names.
-    pub results: Vec<String>,
-    /// For each parameter, the result of a previously written function that is passed for it; a stack
-    /// parameter has the bounds of that result.
-    pub sources: Vec<Option<(Func, usize)>>,
-}
+pub use unsupported::Unsupported;
 
 /// Writes functions and their callees. Arrays that hold stacks have the bounds determined by the function
 /// that makes them, so a function that takes a stack must come after that function.
@@ -89,25 +71,4 @@ pub fn print(module: &Module, funcs: &[(Func, Printed)]) -> Result<String, Unsup
         text += &statement::function(module, func, &names, given, &memory, &mut bounds)?;
     }
     Ok(text)
-}
-
-/// The error for a construct that has no textual form.
-fn refused(span: Span, what: impl Into<String>) -> Unsupported {
-    Unsupported { span, message: what.into() }
-}
-
-/// The error for a pointer.
-fn pointer(span: Span) -> Unsupported {
-    refused(span, "a pointer to memory of the host")
-}
-
-/// The error for an operation that has no textual form.
-fn unsupported(op: &Op, span: Span) -> Unsupported {
-    match op {
-        Op::BufferOffset | Op::BufferCast(_) | Op::BufferAddress => pointer(span),
-        Op::Barrier | Op::WaveGather | Op::Builtin(_) | Op::OnDevice => {
-            refused(span, "what a thread knows of its group")
-        }
-        other => refused(span, format!("the operation `{}`", ir::print::op_name(other))),
-    }
 }

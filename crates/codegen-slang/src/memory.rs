@@ -14,7 +14,7 @@ use crate::expression::{Text, lane};
 use crate::names::Names;
 use crate::statement::Writer;
 use crate::types::{scalar, vector};
-use crate::{Unsupported, pointer, refused, unsupported};
+use crate::unsupported::{Unsupported, pointer, refused, unsupported};
 
 /// The names of globals and structs, and their declarations.
 #[derive(Debug, Default)]

@@ -10,7 +10,21 @@ use crate::expression::{Text, lane};
 use crate::memory::Memory;
 use crate::names::Names;
 use crate::types::{Bounds, StackBounds, declarator};
-use crate::{Printed, Unsupported, refused, unsupported};
+use crate::unsupported::{Unsupported, refused, unsupported};
+
+/// A function to be written, with the names to use for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Printed {
+    /// Its name.
+    pub name: String,
+    /// The names of its parameters; parameters without an entry keep their own names.
+    pub params: Vec<String>,
+    /// The names of its results; results without an entry keep their own names.
+    pub results: Vec<String>,
+    /// For each parameter, the result of a previously written function that is passed for it; a stack
+    /// parameter has the bounds of that result.
+    pub sources: Vec<Option<(Func, usize)>>,
+}
 
 /// An expression with more operators than this is given a name.
 const MAX_SIZE: u32 = 6;

@@ -3,7 +3,7 @@
 use ir::{Func, Scalar, Span, Type, TypeData, Types};
 use rustc_hash::FxHashMap;
 
-use crate::{Unsupported, refused};
+use crate::unsupported::{Unsupported, refused};
 
 /// The bounds of a stack and of the stacks nested in it, outermost first.
 pub(crate) type Bounds = Vec<u32>;

@@ -2,29 +2,16 @@
 
 use std::rc::Rc;
 
+use check::Resolved;
 use check::tables::{Arg, Callable, FuncRef};
 use check::types::Ty;
-use check::{Accessors, Resolved};
 use ir::Value;
 use syntax::ast::{DeclKind, StmtKind};
 use syntax::{ExprId, StmtId};
 
 use crate::body::{Body, Name};
-use crate::functions::Declared;
-use crate::places::{Place, PlaceKind};
-
-/// A property or subscript of a place.
-#[derive(Clone, Debug)]
-pub(crate) struct Accessor {
-    /// The receiver; `None` for static accessors.
-    pub(crate) base: Option<Place>,
-    pub(crate) accessors: Accessors,
-    /// The accessors of the interface, if the expression names one of those.
-    named: Accessors,
-    /// The values of the subscript's arguments, in their own types.
-    pub(crate) args: Vec<(Vec<Value>, Ty)>,
-    pub(crate) span: syntax::Span,
-}
+use crate::declared::Declared;
+use crate::places::{Accessor, Place, PlaceKind};
 
 impl Body<'_, '_, '_> {
     /// The place of a property or user-defined subscript.

@@ -14,9 +14,10 @@ use ir::{MemData, Op, Scalar, Step, Type, Value};
 use smallvec::SmallVec;
 use syntax::Span;
 
-use crate::Lowerer;
 use crate::body::Body;
-use crate::leaves::{MAX_DEPTH, scalar_in};
+use crate::layout::MAX_DEPTH;
+use crate::leaves::scalar_in;
+use crate::lowerer::Lowerer;
 use crate::places::Memory;
 
 /// The bytes before the value: run-time type information and the number of the type.

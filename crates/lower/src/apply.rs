@@ -13,20 +13,11 @@ use check::{Applied, Direction, HalfOf, ModuleId, View};
 use ir::{DerivativeOp, Func, Function, Residuals, Slot, Types, Value};
 use rustc_hash::FxHashMap;
 
-use crate::Lowerer;
 use crate::body::Body;
+use crate::declared::{Declared, Half, Output, Variant};
 use crate::derivatives::{jvp_slots, tangent_slots, vjp_slots};
-use crate::flat::{Making, take};
-use crate::functions::{Declared, Output, Variant};
-
-/// The linear half of a derivative.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Half {
-    /// In reverse, by `__apply`.
-    Pullback,
-    /// Forward, by `__linearize`.
-    Pushforward,
-}
+use crate::flat::take;
+use crate::lowerer::{Lowerer, Making, ir_span};
 
 impl Lowerer<'_> {
     /// Declares both functions.
@@ -79,7 +70,7 @@ pub(crate) fn build_apply(making: Making<'_, '_>, applied: &Applied) -> Option<F
     let Making { lw, types, declared } = making;
     let user = lw.user_derivative(types, &applied.apply)?;
     let (mut body, args) = Body::flat(lw, types, declared);
-    body.b.span = crate::ir_span(user.span);
+    body.b.span = ir_span(user.span);
     let results = body.b.call_func(user.func, &user.results, &args);
     // The results are the returned value, the context, and the written parameters.
     let mut written = &results[..];
@@ -94,7 +85,7 @@ pub(crate) fn build_propagate(making: Making<'_, '_>, f: &FuncRef, applied: &App
     let user = lw.user_derivative(types, &applied.propagate)?;
     let own = lw.function(types, &Callable::Func(f.clone()));
     let (mut body, all) = Body::flat(lw, types, declared);
-    body.b.span = crate::ir_span(user.span);
+    body.b.span = ir_span(user.span);
     let mut cotangents = &all[..];
     let this = user.sig.params.first()?.ty;
     let mut args = take(&mut cotangents, body.n_leaves(this)).to_vec();

@@ -15,11 +15,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use syntax::ast::DeclKind;
 use syntax::{DeclId, ExprId, Span, StmtId};
 
-use crate::Lowerer;
-use crate::exits::{Flag, Flow, Label, Target};
-use crate::flat::Making;
-use crate::functions::Declared;
-use crate::leaves::Layout;
+use crate::declared::Declared;
+use crate::layout::Layout;
+use crate::lowerer::{Lowerer, Making, ir_span};
 use crate::places::Place;
 
 /// The maximum nesting of statements and expressions; the stack of the driver's thread is large enough for
@@ -106,6 +104,48 @@ pub(crate) struct Exits {
     pub(crate) flows: FxHashMap<StmtId, Flow>,
 }
 
+/// How control can leave a statement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Flow {
+    /// Control continues with the next statement.
+    pub(crate) falls: bool,
+    pub(crate) breaks: bool,
+    pub(crate) continues: bool,
+    pub(crate) returns: bool,
+    /// Control jumps to the ends of labelled statements, a bit for each level.
+    pub(crate) labels: u32,
+}
+
+/// A flag that is set where control leaves.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Flag {
+    /// The slot of its value.
+    pub(crate) slot: usize,
+    /// The number of constructs that read it; it is set only if there are any.
+    pub(crate) readers: u32,
+}
+
+/// A loop or a switch.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Target {
+    pub(crate) is_loop: bool,
+    /// The flag of `break`.
+    pub(crate) broke: Flag,
+    /// The flag of `continue`; for loops only.
+    pub(crate) continued: Flag,
+}
+
+/// A statement that a `break` can name, or that catches errors.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Label {
+    /// The flag that control has jumped to its end.
+    pub(crate) flag: Flag,
+    /// For each `catch`, the slots of its error.
+    pub(crate) errors: Vec<Option<Var>>,
+    /// The slot of the number of the `catch` that runs, and those of the errors.
+    pub(crate) slots: std::ops::Range<usize>,
+}
+
 /// The constructs that are being lowered, to detect cycles and to bound nesting.
 #[derive(Default)]
 pub(crate) struct Open {
@@ -150,7 +190,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         };
         let subst = lw.program.subst_of(f);
         let mut body = Body::new(lw, types, subst, declared.sig.ret);
-        body.b.span = crate::ir_span(declared.span);
+        body.b.span = ir_span(declared.span);
         body.find_celled(stmt);
         body.func = Some(declared.func);
         if body.lw.program.error_of(f).is_some()

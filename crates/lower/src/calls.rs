@@ -13,8 +13,8 @@ use syntax::ast::DeclKind;
 use syntax::{DeclId, ExprId, Span};
 
 use crate::body::Body;
-use crate::flat::Making;
-use crate::functions::{Declared, FlatParam, Key, Variant};
+use crate::declared::{Declared, FlatParam, Key, Variant};
+use crate::lowerer::{Making, ir_span};
 use crate::places::Place;
 
 /// The arguments of a call that have been evaluated: the values of each and their type, and the place to
@@ -109,7 +109,7 @@ impl Body<'_, '_, '_> {
         if params.next().is_some() || inputs.values.len() != declared.sig.params.len() {
             return self.internal(span, "a call has too few arguments", ty);
         }
-        self.b.span = crate::ir_span(span);
+        self.b.span = ir_span(span);
         let mut values = self.invoke(&declared, inputs.values, &inputs.places, span);
         let mut ret = declared.sig.ret;
         if let Callable::Func(f) = &callable
@@ -300,7 +300,7 @@ impl Body<'_, '_, '_> {
             _ => None,
         };
         self.arguments(args, default_owner, &mut declared.sig.params.iter(), &mut inputs);
-        self.b.span = crate::ir_span(span);
+        self.b.span = ir_span(span);
         let returned = self.invoke(&declared, inputs.values, &inputs.places, span);
         self.convert(returned, declared.sig.ret, ty, span)
     }
@@ -322,7 +322,7 @@ impl Body<'_, '_, '_> {
             Err(name) => return self.internal(span, format_args!("`{name}` is not resolved"), place.ty),
         };
         let left = self.read(&place);
-        self.b.span = crate::ir_span(span);
+        self.b.span = ir_span(span);
         let declared = self.lw.function(self.b.types, &callable);
         let writes = declared.sig.params.first().is_some_and(|p| p.is_output());
         let inputs = vec![(left, place.ty), right];

@@ -5,6 +5,7 @@ use ir::{Op, Scalar, Type, TypeData, Value};
 use syntax::Span;
 
 use crate::body::Body;
+use crate::leaves::scalar_in;
 
 impl Body<'_, '_, '_> {
     /// Converts a value from one type to another.
@@ -179,7 +180,7 @@ impl Body<'_, '_, '_> {
         if from == Type::from(to) {
             return value;
         }
-        let own = crate::leaves::scalar_in(self.b.types, from);
+        let own = scalar_in(self.b.types, from);
         if let Some(bits) = self.constant_of(value) {
             let bits = ir::scalar::convert(own, to, bits);
             return self.b.constant(to, bits);

@@ -2,7 +2,7 @@
 //!
 //! Their bodies split pairs, apply [`DerivativeOp::Fwd`] or [`DerivativeOp::Bwd`] to the flat leaves, and make pairs
 //! again. As they are functions, they can be operands of further operators. The only convention is the order
-//! of a function's leaves: see [`FlatSig`](crate::functions::FlatSig).
+//! of a function's leaves: see [`FlatSig`](crate::declared::FlatSig).
 
 use std::rc::Rc;
 
@@ -12,12 +12,11 @@ use check::{Direction, ModuleId};
 use ir::{DerivativeOp, Function, Op, Slot, Type, TypeData, Types, Value};
 use rustc_hash::FxHashMap;
 
-use crate::apply::Half;
 use crate::body::Body;
-use crate::flat::Making;
-use crate::functions::{Declared, FlatParam, Key, Output};
-use crate::leaves::DiffMap;
-use crate::{Lowerer, Step};
+use crate::declared::{Declared, FlatParam, Half, Key, Output};
+use crate::layout::DiffMap;
+use crate::lowerer::{Lowerer, Making};
+use crate::request::Step;
 
 impl Body<'_, '_, '_> {
     /// Reports a pointer inside a differentiable value: once the value is split, its gradients would be lost.

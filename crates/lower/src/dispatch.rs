@@ -12,11 +12,11 @@ use ir::{Function, Op, Type, Value};
 use syntax::ast::{AccessorKind, DeclKind};
 use syntax::{ExprId, Span};
 
-use crate::Lowerer;
 use crate::body::Body;
+use crate::declared::Declared;
 use crate::existential::Existential;
-use crate::flat::{Making, take};
-use crate::functions::Declared;
+use crate::flat::take;
+use crate::lowerer::{Lowerer, Making, ir_span};
 
 /// Longer arrays are not converted element by element.
 const MAX_ELEMENTS: u32 = 64;
@@ -187,7 +187,7 @@ impl Body<'_, '_, '_> {
 
     /// Emits an assertion that two tags are the same; `tag`, one of them, may also be of no type.
     fn assert_same(&mut self, tags: [Value; 2], tag: Value, message: String, span: Span) {
-        let outer = std::mem::replace(&mut self.b.span, crate::ir_span(span));
+        let outer = std::mem::replace(&mut self.b.span, ir_span(span));
         let none = self.b.u32(0);
         let right = self.b.emit(Op::Eq, &tags);
         let empty = self.b.emit(Op::Eq, &[tag, none]);

@@ -8,9 +8,9 @@ use syntax::ast::ExprKind;
 use syntax::{DeclId, Span, Symbol};
 
 use crate::body::Body;
-use crate::flat::Making;
-use crate::functions::{FlatParam, FlatSig, Key};
-use crate::{FunctionInfo, Lowerer, ParamInfo, Request, Step};
+use crate::declared::{FlatParam, FlatSig, Key};
+use crate::lowerer::{Lowerer, Making};
+use crate::request::{FunctionInfo, ParamInfo, Request, Step};
 
 impl Lowerer<'_> {
     /// Declares an entry point.

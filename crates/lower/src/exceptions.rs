@@ -11,9 +11,8 @@ use ir::{Op, Value};
 use syntax::ast::ExprKind;
 use syntax::{DeclId, ExprId, StmtId};
 
-use crate::Lowerer;
-use crate::body::{Body, Name, Slot, Var};
-use crate::exits::{Flow, Label};
+use crate::body::{Body, Flow, Label, Name, Slot, Var};
+use crate::lowerer::{Lowerer, ir_span};
 
 impl Lowerer<'_> {
     /// The IR result type of a function that throws: its result and an optional error.
@@ -60,7 +59,7 @@ impl Body<'_, '_, '_> {
     /// Lowers a `try`, and then the statements from the one that contains it on.
     pub(crate) fn try_call(&mut self, expr: ExprId, rest: &[StmtId]) {
         let ExprKind::Try(call) = self.lw.program.ast.exprs[expr].kind else { return };
-        self.b.span = crate::ir_span(self.lw.program.ast.exprs[expr].span);
+        self.b.span = ir_span(self.lw.program.ast.exprs[expr].span);
         self.exits.tried.push(expr);
         self.exits.error.clear();
         let (values, ty) = self.typed(call);

@@ -23,8 +23,8 @@ use ir::{Type, Types};
 use rustc_hash::FxBuildHasher;
 use syntax::{Diagnostic, Span};
 
-use crate::leaves::{DiffMap, Layout, Leaf};
-use crate::{FxIndexMap, Lowerer};
+use crate::layout::{DiffMap, Layout, Leaf};
+use crate::lowerer::{FxIndexMap, Lowerer};
 
 /// The maximum number of rounds. More rounds mean that each one finds a type built from the types of the one
 /// before.
@@ -348,7 +348,7 @@ fn span_of_type(program: &Program, ty: Ty) -> Span {
                 return program.name_span(decl);
             }
             TyKind::Assoc(base, _) | TyKind::SynthDiff(base) => at = base,
-            _ => return crate::NOWHERE,
+            _ => return crate::lowerer::NOWHERE,
         }
     }
 }

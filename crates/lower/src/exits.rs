@@ -9,20 +9,9 @@ use ir::{Op, Value};
 use syntax::ast::StmtKind;
 use syntax::{ExprId, StmtId};
 
-use crate::body::{Body, Exits, Name, Slot, Var};
+use crate::body::{Body, Exits, Flag, Flow, Name, Slot};
+use crate::lowerer::ir_span;
 use crate::places::Place;
-
-/// How control can leave a statement.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Flow {
-    /// Control continues with the next statement.
-    pub(crate) falls: bool,
-    pub(crate) breaks: bool,
-    pub(crate) continues: bool,
-    pub(crate) returns: bool,
-    /// Control jumps to the ends of labelled statements, a bit for each level.
-    pub(crate) labels: u32,
-}
 
 impl Flow {
     pub(crate) const FALLS: Flow =
@@ -45,36 +34,6 @@ impl Flow {
     fn then(self, next: Flow) -> Flow {
         if self.falls { Flow { falls: next.falls, ..self.or(next) } } else { self }
     }
-}
-
-/// A flag that is set where control leaves.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Flag {
-    /// The slot of its value.
-    pub(crate) slot: usize,
-    /// The number of constructs that read it; it is set only if there are any.
-    pub(crate) readers: u32,
-}
-
-/// A loop or a switch.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Target {
-    pub(crate) is_loop: bool,
-    /// The flag of `break`.
-    pub(crate) broke: Flag,
-    /// The flag of `continue`; for loops only.
-    pub(crate) continued: Flag,
-}
-
-/// A statement that a `break` can name, or that catches errors.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Label {
-    /// The flag that control has jumped to its end.
-    pub(crate) flag: Flag,
-    /// For each `catch`, the slots of its error.
-    pub(crate) errors: Vec<Option<Var>>,
-    /// The slot of the number of the `catch` that runs, and those of the errors.
-    pub(crate) slots: std::ops::Range<usize>,
 }
 
 impl Exits {
@@ -260,7 +219,7 @@ impl Body<'_, '_, '_> {
     /// Lowers a statement, and the rest of its list if it may leave.
     pub(crate) fn with_rest(&mut self, stmt: StmtId, flow: Flow, rest: &[StmtId]) {
         let node = &self.lw.program.ast.stmts[stmt];
-        self.b.span = crate::ir_span(node.span);
+        self.b.span = ir_span(node.span);
         match node.kind.clone() {
             StmtKind::Return(value) => self.exit_return(value),
             StmtKind::Break | StmtKind::BreakTo { .. } | StmtKind::Continue => self.set_flags(flow),

@@ -9,6 +9,7 @@ use syntax::{ExprId, Span};
 
 use crate::body::{Body, Name};
 use crate::leaves::scalar_in;
+use crate::lowerer::ir_span;
 use crate::statements::truncate;
 
 impl Body<'_, '_, '_> {
@@ -20,7 +21,7 @@ impl Body<'_, '_, '_> {
             return values;
         }
         let span = self.span_of(e);
-        self.b.span = crate::ir_span(span);
+        self.b.span = ir_span(span);
         self.convert(values, own, seen, span)
     }
 
@@ -32,7 +33,7 @@ impl Body<'_, '_, '_> {
     /// The value of an expression in its own type.
     pub(crate) fn expr_raw(&mut self, e: ExprId) -> Vec<Value> {
         let span = self.span_of(e);
-        let outer = std::mem::replace(&mut self.b.span, crate::ir_span(span));
+        let outer = std::mem::replace(&mut self.b.span, ir_span(span));
         let mut values = self.nested(span, |body| body.value_raw(e)).unwrap_or_else(|| {
             let ty = self.raw_ty(e);
             self.zeros(ty)
@@ -151,7 +152,7 @@ impl Body<'_, '_, '_> {
             | Meaning::Property { .. }
             | Meaning::Subscript { .. } => {
                 let place = self.place(e);
-                self.b.span = crate::ir_span(span);
+                self.b.span = ir_span(span);
                 self.read_used(&place)
             }
         }

@@ -6,17 +6,10 @@ use check::types::Ty;
 use ir::{Slot, Types, Value};
 use rustc_hash::FxHashMap;
 
-use crate::Lowerer;
 use crate::body::Body;
-use crate::functions::{Declared, FlatSig, Output};
-use crate::leaves::DiffMap;
-
-/// A function of the module whose body is being made.
-pub(crate) struct Making<'l, 'p> {
-    pub(crate) lw: &'l mut Lowerer<'p>,
-    pub(crate) types: &'l mut Types,
-    pub(crate) declared: &'l Declared,
-}
+use crate::declared::{Declared, FlatSig, Output};
+use crate::layout::DiffMap;
+use crate::lowerer::{Lowerer, ir_span};
 
 /// Takes the first leaves of a list; none if there are too few.
 pub(crate) fn take<'v>(rest: &mut &'v [Value], n: usize) -> &'v [Value] {
@@ -31,7 +24,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         declared: &Declared,
     ) -> (Self, Vec<Value>) {
         let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
-        body.b.span = crate::ir_span(declared.span);
+        body.b.span = ir_span(declared.span);
         let all = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
         (body, all)
     }
@@ -54,7 +47,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
 
     /// Takes the leaves of each parameter; there are none for an `out` parameter.
     pub(crate) fn by_param(&mut self, sig: &FlatSig, rest: &mut &[Value]) -> Vec<Vec<Value>> {
-        let leaves = |p: &crate::functions::FlatParam| {
+        let leaves = |p: &crate::declared::FlatParam| {
             let n = if p.is_input() { self.n_leaves(p.ty) } else { 0 };
             take(rest, n).to_vec()
         };

@@ -7,10 +7,10 @@ use ir::{Global, GlobalData, Op, Space, Types, Value};
 use syntax::ast::{DeclKind, Modifiers};
 use syntax::{DeclId, ExprId, Span};
 
-use crate::Lowerer;
 use crate::body::Body;
+use crate::declared::{FlatSig, Key, Variant};
 use crate::entries::builtin_of;
-use crate::functions::{FlatSig, Key, Variant};
+use crate::lowerer::{Lowerer, ir_span};
 use crate::places::Place;
 
 impl Lowerer<'_> {
@@ -67,7 +67,7 @@ impl Lowerer<'_> {
             None
         };
         let name = self.program.ast.name(node.name).to_owned();
-        let span = crate::ir_span(span);
+        let span = ir_span(span);
         Some(self.module.globals.push(GlobalData { name, space, ty: mem, init, span }))
     }
 
@@ -174,7 +174,7 @@ impl Body<'_, '_, '_> {
             return Place::value(ty, values);
         };
         let space = self.lw.module.globals[global].space;
-        self.b.span = crate::ir_span(span);
+        self.b.span = ir_span(span);
         let handle = self.global_handle(global);
         let is_handle = matches!(space, Space::ReadWrite | Space::ReadOnly)
             || matches!(

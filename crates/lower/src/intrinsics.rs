@@ -11,10 +11,9 @@ use smallvec::SmallVec;
 use syntax::ast::{BinaryOp, ExprKind};
 use syntax::{DeclId, ExprId, Span};
 
-use crate::Lowerer;
 use crate::body::Body;
-use crate::flat::Making;
 use crate::leaves::scalar_in;
+use crate::lowerer::{Lowerer, Making, ir_span};
 use crate::places::{Memory, Place, PlaceKind};
 
 impl Lowerer<'_> {
@@ -97,7 +96,7 @@ impl Body<'_, '_, '_> {
         // As in WGSL, all threads have written before the load, and have loaded before they continue.
         if let ("uniform_load", Some(&Arg::Expr(e))) = (&*name, args.first()) {
             let place = self.place_as_context(e);
-            self.b.span = crate::ir_span(span);
+            self.b.span = ir_span(span);
             self.b.effect(Op::Barrier, &[]);
             let values = self.read(&place);
             self.b.effect(Op::Barrier, &[]);
@@ -130,7 +129,7 @@ impl Body<'_, '_, '_> {
                 }
             }
         }
-        self.b.span = crate::ir_span(span);
+        self.b.span = ir_span(span);
         if let ("create_dynamic_object", [id, value], [_, param]) = (&*name, &values[..], &sig.params[..]) {
             let &id = id.first()?;
             let value = if self.detached { self.detach(value.clone()) } else { value.clone() };
@@ -461,7 +460,7 @@ impl Body<'_, '_, '_> {
             operands = operands.iter().map(|&v| self.b.emit(Op::Neg, &[v])).collect();
         }
         let out = out.map(|e| self.place(e));
-        self.b.span = crate::ir_span(span);
+        self.b.span = ir_span(span);
         let PlaceKind::Memory(memory) = &place.kind else {
             return self.unsupported(span, "an atomic operation on what is not memory is", ty);
         };

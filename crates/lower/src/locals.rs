@@ -16,13 +16,7 @@ use syntax::ast::StmtKind;
 use syntax::{DeclId, ExprId, StmtId};
 
 use crate::body::{Body, Name};
-
-/// The arguments that a call writes, and whether it writes the receiver.
-#[derive(Debug, Default)]
-pub(crate) struct Written {
-    pub(crate) args: Vec<bool>,
-    pub(crate) base: bool,
-}
+use crate::declared::Written;
 
 /// The result of a scan.
 #[derive(Default)]

@@ -11,9 +11,9 @@ use ir::{LoopInfo, Op, Region, Scalar, Value};
 use syntax::ast::{Attribute, BinaryOp, DeclKind, ExprKind, Modifiers, StmtKind};
 use syntax::{DeclId, ExprId, StmtId};
 
-use crate::body::{Body, Name, Slot};
-use crate::exits::{Flow, Target};
+use crate::body::{Body, Flow, Name, Slot, Target};
 use crate::locals::Scan;
+use crate::lowerer::ir_span;
 use crate::statements::truncate;
 
 /// A counted loop.
@@ -127,7 +127,7 @@ impl Body<'_, '_, '_> {
         self.b.close(results);
         self.env.truncate(before.len());
         self.check_carried(&before[..outer], &carried, stmt);
-        self.b.span = crate::ir_span(self.lw.program.ast.stmts[stmt].span);
+        self.b.span = ir_span(self.lw.program.ast.stmts[stmt].span);
         let values = self.b.nest(op, &[args, &inits].concat(), &[region]);
         self.env = before;
         for ((&slot, value), old) in carried.iter().zip(values).zip(inits) {

@@ -12,7 +12,8 @@ use ir::{LoopInfo, Op, Path, Step, Type, TypeData, Value};
 use smallvec::SmallVec;
 
 use crate::body::Body;
-use crate::leaves::{Layout, Part};
+use crate::layout::{Layout, Part};
+use crate::lowerer::source_span;
 use crate::places::Memory;
 
 /// Arrays of structs up to this length are accessed without a loop.
@@ -51,7 +52,7 @@ impl Memory {
 impl Body<'_, '_, '_> {
     /// The source location of the instructions being emitted.
     fn source_span(&self) -> syntax::Span {
-        crate::source_span(self.b.span)
+        source_span(self.b.span)
     }
 
     /// The place of an element, row or lane; `n` is their number.

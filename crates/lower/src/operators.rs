@@ -11,7 +11,8 @@ use syntax::ExprId;
 use syntax::ast::{BinaryOp, UnaryOp};
 
 use crate::body::Body;
-use crate::leaves::rows;
+use crate::leaves::{rows, scalar_in};
+use crate::lowerer::ir_span;
 
 impl Body<'_, '_, '_> {
     /// Lowers a binary expression. A left-deep chain of operators is lowered without recursion.
@@ -33,7 +34,7 @@ impl Body<'_, '_, '_> {
             // `values` is `a`, already converted.
             debug_assert_eq!(self.expr_ty(a), from);
             let right = self.typed(b);
-            self.b.span = crate::ir_span(self.span_of(node));
+            self.b.span = ir_span(self.span_of(node));
             values = self.binary(node, op, (values, from), right);
             let (own, seen) = (self.raw_ty(node), self.expr_ty(node));
             from = own;
@@ -226,7 +227,7 @@ impl Body<'_, '_, '_> {
         vec![self.map_leaf(value, |body, v| {
             if let (Op::Neg, Some(bits)) = (&ir, body.constant_of(v)) {
                 // Fold `-1` into a constant.
-                let scalar = crate::leaves::scalar_in(body.b.types, body.b.func.ty(v));
+                let scalar = scalar_in(body.b.types, body.b.func.ty(v));
                 if let Some(bits) = ir::scalar::unary(&Op::Neg, scalar, bits) {
                     return body.b.constant(scalar, bits);
                 }
@@ -354,7 +355,7 @@ impl Body<'_, '_, '_> {
             Some(op) => {
                 let (right, right_ty) = self.typed(value);
                 let old = self.read(&place);
-                self.b.span = crate::ir_span(span);
+                self.b.span = ir_span(span);
                 let shift = matches!(op, BinaryOp::Shl | BinaryOp::Shr);
                 if !self.is_builtin(place.ty) {
                     let func = self.lw.program.operator_of(op, place.ty);
@@ -376,7 +377,7 @@ impl Body<'_, '_, '_> {
                 }
             }
         };
-        self.b.span = crate::ir_span(span);
+        self.b.span = ir_span(span);
         self.write(&place, new.clone());
         new
     }
@@ -412,7 +413,7 @@ impl Body<'_, '_, '_> {
 
     /// Emits 1 in a scalar or vector type.
     fn one(&mut self, ty: ir::Type) -> Value {
-        let scalar = crate::leaves::scalar_in(self.b.types, ty);
+        let scalar = scalar_in(self.b.types, ty);
         let one = self.b.constant(scalar, ir::scalar::one(scalar));
         if self.b.types.lanes(ty).is_some() { self.b.emit_typed(Op::Splat, &[one], ty) } else { one }
     }

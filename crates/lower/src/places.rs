@@ -4,15 +4,15 @@
 //! Parts of locals and of memory are places of their own; a part of anything else is written by reading the
 //! whole, replacing the part, and writing the whole back.
 
+use check::Accessors;
 use check::tables::Meaning;
 use check::types::{BufferKind, Ty, TyKind};
 use ir::{Op, Step, TypeData, Value};
 use smallvec::SmallVec;
 use syntax::ExprId;
 
-use crate::accessors::Accessor;
 use crate::body::{Body, Name, Slot, Var};
-use crate::twins::Stale;
+use crate::leaves::scalar_in;
 
 /// A place and its type.
 #[derive(Clone, Debug)]
@@ -62,6 +62,27 @@ pub(crate) enum Proj {
     /// Lanes of a vector (a scalar counts as a vector with one lane), or entries of a matrix, each given by its
     /// row and its column; a single one gives a scalar.
     Scalars(SmallVec<[SmallVec<[u8; 2]>; 4]>),
+}
+
+/// The shadow of a local that is a pointer: its slots, and how many of a place's indices apply to them.
+#[derive(Clone, Debug)]
+pub(crate) struct Stale {
+    pub(crate) start: usize,
+    pub(crate) len: usize,
+    pub(crate) n_indices: usize,
+}
+
+/// A property or subscript of a place.
+#[derive(Clone, Debug)]
+pub(crate) struct Accessor {
+    /// The receiver; `None` for static accessors.
+    pub(crate) base: Option<Place>,
+    pub(crate) accessors: Accessors,
+    /// The accessors of the interface, if the expression names one of those.
+    pub(crate) named: Accessors,
+    /// The values of the subscript's arguments, in their own types.
+    pub(crate) args: Vec<(Vec<Value>, Ty)>,
+    pub(crate) span: syntax::Span,
 }
 
 impl Place {
@@ -559,7 +580,7 @@ impl Body<'_, '_, '_> {
         index: Value,
         mut new: impl FnMut(&mut Self, Value) -> Value,
     ) -> Value {
-        let scalar = crate::leaves::scalar_in(self.b.types, self.b.func.ty(index));
+        let scalar = scalar_in(self.b.types, self.b.func.ty(index));
         self.construct(self.b.func.ty(old), |body, k| {
             let before = body.b.emit(Op::Extract(k), &[old]);
             let new = new(body, before);

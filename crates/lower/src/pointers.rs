@@ -13,10 +13,11 @@ use rustc_hash::FxHashSet;
 use syntax::ast::BinaryOp;
 use syntax::{DeclId, ExprId};
 
-use crate::Lowerer;
 use crate::body::{Body, Name};
 use crate::locals::Scan;
+use crate::lowerer::{Lowerer, ir_span};
 use crate::places::{Memory, Place, PlaceKind};
+use crate::room::strides;
 
 impl Body<'_, '_, '_> {
     /// Records the variable whose address an expression takes.
@@ -60,8 +61,7 @@ impl Body<'_, '_, '_> {
             self.lw.unsupported(span, "the address of a variable that holds a buffer or a pointer is");
         }
         let mem = self.lw.mem_type(self.b.types, ty);
-        let data =
-            GlobalData { name, space: Space::Private, ty: mem, init: None, span: crate::ir_span(span) };
+        let data = GlobalData { name, space: Space::Private, ty: mem, init: None, span: ir_span(span) };
         let global = self.lw.module.globals.push(data);
         let handle = self.global_handle(global);
         let place = self.content_place(ty, handle);
@@ -169,7 +169,7 @@ impl Body<'_, '_, '_> {
             return self.b.constant(Scalar::I64, 0);
         };
         let mem = &self.lw.mem;
-        let (strides, fixed, _) = crate::room::strides(mem, element, &memory.path);
+        let (strides, fixed, _) = strides(mem, element, &memory.path);
         let strides = strides.into_iter().map(|(stride, _)| stride);
         let mut terms = vec![(memory.element, mem.size(element))];
         terms.extend(memory.dynamic.iter().copied().zip(strides));

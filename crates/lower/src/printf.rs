@@ -10,8 +10,8 @@ use ir::{Op, Scalar, Type, TypeData, Value};
 use syntax::ast::ExprKind;
 use syntax::{ExprId, Span};
 
-use crate::Lowerer;
 use crate::body::Body;
+use crate::lowerer::{Lowerer, ir_span};
 
 impl Lowerer<'_> {
     /// The index of a text in the table. The first text is empty: it is the value of a string that was never
@@ -71,7 +71,7 @@ impl Body<'_, '_, '_> {
                 self.printf_operand(value, &mut operands);
             }
         }
-        self.b.span = crate::ir_span(span);
+        self.b.span = ir_span(span);
         self.b.effect(Op::Printf(format.into()), &operands);
         Vec::new()
     }

@@ -4,6 +4,7 @@
 //! group that runs in parallel. A variable that exceeds the limit is rejected where it is declared, before
 //! anything is allocated; data of that size belongs in a buffer.
 
+use crate::lowerer::source_span;
 use cranelift_entity::EntitySet;
 use ir::{Module, Space, TypeData};
 use syntax::Diagnostic;
@@ -16,8 +17,7 @@ pub(crate) fn check(module: &Module, diagnostics: &mut Vec<Diagnostic>) {
     let mut report = |span: ir::Span, bytes: u64| {
         let message =
             format!("a variable of {bytes} bytes: at most {MOST} can be a thread's or a group's own");
-        diagnostics
-            .push(Diagnostic::error("E0909", crate::source_span(span), message).help("keep it in a buffer"));
+        diagnostics.push(Diagnostic::error("E0909", source_span(span), message).help("keep it in a buffer"));
     };
     for global in module.globals.values().filter(|g| matches!(g.space, Space::GroupShared | Space::Private)) {
         let bytes = module.mem.size(global.ty);

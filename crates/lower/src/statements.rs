@@ -6,8 +6,8 @@ use ir::{Op, Scalar, Value};
 use syntax::ast::{Case, DeclKind, Modifiers, StmtKind};
 use syntax::{DeclId, ExprId, StmtId};
 
-use crate::body::{Body, Name};
-use crate::exits::{Flow, Label, Target};
+use crate::body::{Body, Flow, Label, Name, Target};
+use crate::lowerer::ir_span;
 
 impl Body<'_, '_, '_> {
     /// Lowers a statement after which control falls through to the next one (or that leaves and has no
@@ -15,7 +15,7 @@ impl Body<'_, '_, '_> {
     pub(crate) fn stmt(&mut self, stmt: StmtId) {
         let node = &self.lw.program.ast.stmts[stmt];
         let (kind, span) = (node.kind.clone(), node.span);
-        self.b.span = crate::ir_span(span);
+        self.b.span = ir_span(span);
         self.nested(span, |body| body.stmt_of_kind(stmt, kind));
     }
 

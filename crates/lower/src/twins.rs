@@ -1,6 +1,6 @@
 //! Differentials of pointers that are built from parts: `f : (p, i) ↦ q` gives the pair `(f(p, i), f(d, i))`.
 //!
-//! A pointer-like value carries its differential along (see [`crate::leaves::Part::is_shadow`]). Built from
+//! A pointer-like value carries its differential along (see [`crate::layout::Part::is_shadow`]). Built from
 //! parts, as in `DPtr at(uint o) { return { buffer, offset + o }; }`, it has none. A function that takes a
 //! pointer and returns one, and does nothing else, is a map of pointers: the differential of its result is
 //! the same function of the differential of its argument, which is how its forward derivative would be
@@ -15,30 +15,11 @@ use ir::{Func, Function, Op, Region, Types, Value};
 use rustc_hash::FxHashSet;
 use syntax::{Diagnostic, Span};
 
-use crate::Lowerer;
 use crate::body::Body;
+use crate::declared::{Declared, Moves, Variant};
 use crate::derivatives::jvp_slots;
-use crate::flat::Making;
-use crate::functions::{Declared, Variant};
-
-/// How a function with a backward derivative moves pointers.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Moves {
-    /// It returns no pointers.
-    Not,
-    /// As this forward derivative does.
-    By(FuncRef),
-    /// The function itself maps both the pointers and their differentials.
-    Both,
-}
-
-/// The shadow of a local that is a pointer: its slots, and how many of a place's indices apply to them.
-#[derive(Clone, Debug)]
-pub(crate) struct Stale {
-    start: usize,
-    len: usize,
-    n_indices: usize,
-}
+use crate::lowerer::{Lowerer, Making, source_span};
+use crate::places::Stale;
 
 impl Lowerer<'_> {
     /// Records that a pointer-like value without a differential was built. `shadow` is the first leaf of its
@@ -138,7 +119,7 @@ impl Lowerer<'_> {
             };
             let made = |v: Value| function.insts.values().find(|i| i.results.contains(&v));
             if let Some(inst) = bare.iter().filter(|v| is_used(v)).find_map(|&v| made(v)) {
-                return Some(crate::source_span(inst.span));
+                return Some(source_span(inst.span));
             }
         }
         let calls = function.insts.values().filter_map(|i| match i.op {
@@ -147,7 +128,7 @@ impl Lowerer<'_> {
         });
         for (callee, span) in calls {
             if self.pointers.makers.contains(&callee) && self.makes_bare_pointers(callee, seen).is_some() {
-                return Some(crate::source_span(span));
+                return Some(source_span(span));
             }
         }
         None

@@ -10,9 +10,9 @@ use check::types::{BufferKind, Ty, TyKind};
 use ir::{Global, GlobalData, Types, Value};
 use syntax::{DeclId, Span};
 
-use crate::Lowerer;
 use crate::body::Body;
-use crate::leaves::MAX_DEPTH;
+use crate::layout::MAX_DEPTH;
+use crate::lowerer::{Lowerer, ir_span};
 
 /// Longer arrays of resources are rejected.
 const MAX_ARRAY: u32 = 256;
@@ -65,7 +65,7 @@ impl Lowerer<'_> {
             self.program.ast.name(node.name),
             path.replace(RESOURCE, "").replace(TEXTURE, "")
         );
-        let span = crate::ir_span(node.name_span);
+        let span = ir_span(node.name_span);
         let ty = self.mem_type(types, element);
         let global = self.module.globals.push(GlobalData { name, space, ty, init: None, span });
         self.uniform_parts.insert((root, path), global);
@@ -105,7 +105,7 @@ impl Body<'_, '_, '_> {
             return Vec::new();
         }
         let global = self.lw.part_global(self.b.types, path.to_owned(), root, ty);
-        self.b.span = crate::ir_span(span);
+        self.b.span = ir_span(span);
         let handle = self.global_handle(global);
         if let TyKind::Buffer(..) = self.lw.program.types[ty] {
             return vec![handle];

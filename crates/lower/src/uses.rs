@@ -14,22 +14,13 @@ use check::types::{Ty, TyKind};
 use check::{Derivatives, Direction, View};
 use ir::{Function, Types, Witness};
 
-use crate::Lowerer;
 use crate::body::Body;
+use crate::declared::{Declared, FlatParam, FlatSig, Key, Variant};
 use crate::derivatives::{jvp_slots, vjp_slots};
-use crate::flat::Making;
-use crate::functions::{Declared, FlatParam, FlatSig, Key, Variant};
-use crate::leaves::MAX_DEPTH;
+use crate::layout::{MAX_DEPTH, UsePart};
+use crate::lowerer::{Lowerer, Making};
 use crate::places::{Place, PlaceKind};
 use crate::witness::{call_user, user_input};
-
-/// Leaves that are split together by a `use` function.
-#[derive(Clone, Debug)]
-pub(crate) struct UsePart {
-    offset: usize,
-    len: usize,
-    func: FuncRef,
-}
 
 impl Lowerer<'_> {
     /// The parts of a type that have a custom `use`.

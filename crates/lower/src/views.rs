@@ -17,28 +17,11 @@ use check::{ModuleId, View};
 use ir::{DerivativeOp, Func, Op, Span, Types, Witness};
 use rustc_hash::FxHashMap;
 
-use crate::functions::{Key, Variant};
-use crate::{FxIndexMap, Lowerer};
+use crate::declared::{Key, Variant};
+use crate::lowerer::{FxIndexMap, Lowerer, Node, source_span};
 
 /// The limit on levels: no program needs custom derivatives for derivatives of a higher order.
 const MAX_LEVEL: u8 = 5;
-
-/// A function that is differentiated, and the view it is differentiated in.
-pub(crate) type Node = (Func, View);
-
-/// Facts about a [`Node`].
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Wanted {
-    /// The order to which it is differentiated.
-    level: u8,
-    /// It is differentiated in forward mode, and in reverse mode.
-    modes: [bool; 2],
-    /// Its witness has been requested.
-    known: bool,
-    pub(crate) witness: Witness,
-    /// A call of the function that needs its derivative.
-    pub(crate) call: Option<(Func, Span)>,
-}
 
 /// The key that distinguishes nodes: the function, its derivatives, its previous class, and the classes of
 /// the nodes that it reaches.
@@ -81,7 +64,7 @@ impl Lowerer<'_> {
             };
             if let (Key::Callable(Callable::Func(f)), Some((_, span))) = (key, call) {
                 let derivatives = self.program.derivatives_of(&f, view);
-                let span = crate::source_span(span);
+                let span = source_span(span);
                 for (backward, _) in [false, true].into_iter().zip(modes).filter(|m| m.1) {
                     self.program.report_ambiguity(&f, &derivatives, backward, span);
                 }

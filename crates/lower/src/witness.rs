@@ -8,12 +8,11 @@ use check::{Direction, Level, View};
 use ir::{Func, Function, Slot, Types, Value, Witness};
 use syntax::{Diagnostic, Span};
 
-use crate::Lowerer;
 use crate::body::Body;
+use crate::declared::{Declared, Key, Output, Variant};
 use crate::derivatives::{jvp_slots, vjp_slots};
-use crate::flat::Making;
-use crate::functions::{Declared, Key, Output, Variant};
-use crate::leaves::DiffMap;
+use crate::layout::DiffMap;
+use crate::lowerer::{Lowerer, Making, ir_span};
 
 impl Lowerer<'_> {
     /// Declares the custom derivatives of a function for one view.
@@ -146,7 +145,7 @@ pub(crate) fn build_jvp(making: Making<'_, '_>, f: &FuncRef, user: &FuncRef) -> 
     let user = lw.user_derivative(types, user)?;
     let own = lw.function(types, &Callable::Func(f.clone()));
     let (mut body, all) = Body::flat(lw, types, declared);
-    body.b.span = crate::ir_span(user.span);
+    body.b.span = ir_span(user.span);
     let mut tangents = &all[..];
     let inputs = body.by_param(&own.sig, &mut tangents);
     if user.sig.params.len() != own.sig.params.len() {
@@ -184,7 +183,7 @@ pub(crate) fn build_vjp(making: Making<'_, '_>, f: &FuncRef, user: &FuncRef) -> 
     let user = lw.user_derivative(types, user)?;
     let own = lw.function(types, &Callable::Func(f.clone()));
     let (mut body, all) = Body::flat(lw, types, declared);
-    body.b.span = crate::ir_span(user.span);
+    body.b.span = ir_span(user.span);
     let mut cotangents = &all[..];
     let inputs = body.by_param(&own.sig, &mut cotangents);
     let primals = primals_for_differentials(&mut body, &own, &all);

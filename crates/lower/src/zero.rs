@@ -11,9 +11,9 @@ use check::types::{Ty, TyKind};
 use ir::{Op, Value};
 use syntax::Span;
 
-use crate::Lowerer;
 use crate::body::Body;
-use crate::leaves::MAX_DEPTH;
+use crate::layout::MAX_DEPTH;
+use crate::lowerer::Lowerer;
 
 impl Lowerer<'_> {
     /// The user-defined `dzero` or `dadd` of a type.

@@ -161,6 +161,22 @@ fn rounded(bits: u64, scale: i32, sticky: bool, digits: u32, least: i32) -> f64 
     kept as f64 * f64::from(scale / 2).exp2() * f64::from(scale - scale / 2).exp2()
 }
 
+/// The literal of a string.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '\n' => out += "\\n",
+            '\t' => out += "\\t",
+            '\r' => out += "\\r",
+            '\0'..='\x1f' => out += &format!("\\{:03o}", u32::from(c)),
+            _ => out.push(c),
+        }
+    }
+    out + "\""
+}
+
 /// The text of a quoted literal; `None` if an escape is unknown. `\x` and octal escapes denote bytes of
 /// UTF-8.
 pub(crate) fn unescape(quoted: &str) -> Option<String> {

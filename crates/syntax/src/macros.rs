@@ -9,32 +9,9 @@ use std::rc::Rc;
 use crate::ast::Symbol;
 use crate::diagnostic::Diagnostic;
 use crate::keywords as kw;
-use crate::preprocess::{MAX_TOKENS, Preprocessor};
+use crate::preprocess::{MAX_TOKENS, Macro, Preprocessor};
 use crate::source::Span;
 use crate::token::{Token, TokenKind, lex};
-
-/// A macro's definition.
-#[derive(Debug)]
-pub(crate) struct Macro {
-    /// Its parameters (the last is `__VA_ARGS__` if `variadic`); an object-like macro has none.
-    pub(crate) params: Option<Vec<Symbol>>,
-    /// Takes any number of arguments.
-    pub(crate) variadic: bool,
-    /// The tokens that replace the macro.
-    pub(crate) body: Vec<Token>,
-    /// The location of the definition.
-    pub(crate) span: Span,
-}
-
-impl Macro {
-    /// Returns true if two definitions are equivalent.
-    pub(crate) fn same(&self, other: &Macro) -> bool {
-        self.params == other.params
-            && self.variadic == other.variadic
-            && self.body.len() == other.body.len()
-            && self.body.iter().zip(&other.body).all(|(a, b)| a.kind == b.kind && a.symbol == b.symbol)
-    }
-}
 
 /// A token list that is being read.
 struct Frame {

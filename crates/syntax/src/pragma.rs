@@ -13,14 +13,6 @@ use crate::source::{FileId, Span};
 use crate::token::{Token, TokenKind};
 use crate::warnings::{Level, Levels};
 
-/// The levels at the current location.
-#[derive(Default)]
-pub(crate) struct State {
-    levels: Levels,
-    /// The levels saved by each open `push`, with its location.
-    pushed: Vec<(Levels, Span)>,
-}
-
 impl Preprocessor<'_> {
     /// Processes the rest of a `#pragma` directive.
     pub(crate) fn pragma(&mut self, rest: &[Token], span: Span) {

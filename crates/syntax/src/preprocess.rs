@@ -11,12 +11,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::ast::{Ast, BinaryOp, ExprId, ExprKind, Symbol, UnaryOp};
 use crate::diagnostic::Diagnostic;
 use crate::keywords as kw;
-use crate::macros::Macro;
 use crate::parser::parse_tokens;
-use crate::pragma::State;
 use crate::source::{FileId, Sources, Span};
 use crate::spelling::nearest;
 use crate::token::{Token, TokenKind, lex};
+use crate::warnings::Levels;
 
 /// Finds the files that `#include` refers to. The driver has the search paths; this crate reads no files.
 pub trait IncludeLoader {
@@ -51,11 +50,42 @@ pub(crate) const MAX_TOKENS: usize = 1 << 21;
 /// The maximum number of preprocessor errors that are reported in one file.
 const MAX_ERRORS: usize = 200;
 
+/// A macro's definition.
+#[derive(Debug)]
+pub(crate) struct Macro {
+    /// Its parameters (the last is `__VA_ARGS__` if `variadic`); an object-like macro has none.
+    pub(crate) params: Option<Vec<Symbol>>,
+    /// Takes any number of arguments.
+    pub(crate) variadic: bool,
+    /// The tokens that replace the macro.
+    pub(crate) body: Vec<Token>,
+    /// The location of the definition.
+    pub(crate) span: Span,
+}
+
+impl Macro {
+    /// Returns true if two definitions are equivalent.
+    pub(crate) fn same(&self, other: &Macro) -> bool {
+        self.params == other.params
+            && self.variadic == other.variadic
+            && self.body.len() == other.body.len()
+            && self.body.iter().zip(&other.body).all(|(a, b)| a.kind == b.kind && a.symbol == b.symbol)
+    }
+}
+
+/// The levels of warnings at the current location.
+#[derive(Default)]
+pub(crate) struct WarningState {
+    pub(crate) levels: Levels,
+    /// The levels saved by each open `push`, with its location.
+    pub(crate) pushed: Vec<(Levels, Span)>,
+}
+
 /// The state of the preprocessor.
 pub(crate) struct Preprocessor<'a> {
     pub(crate) ast: &'a mut Ast,
     pub(crate) sources: &'a mut Sources,
-    pub(crate) warnings_state: State,
+    pub(crate) warnings_state: WarningState,
     diagnostics: &'a mut Vec<Diagnostic>,
     loader: &'a mut dyn IncludeLoader,
     pub(crate) macros: FxHashMap<Symbol, Rc<Macro>>,
@@ -106,7 +136,7 @@ impl<'a> Preprocessor<'a> {
         Preprocessor {
             ast,
             sources,
-            warnings_state: State::default(),
+            warnings_state: WarningState::default(),
             diagnostics,
             loader,
             macros: FxHashMap::default(),

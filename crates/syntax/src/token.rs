@@ -7,7 +7,7 @@
 
 use crate::ast::{Symbol, Symbols};
 use crate::keywords as kw;
-use crate::print::expressions::quoted;
+use crate::literal::quoted;
 use crate::source::{FileId, Span};
 
 macro_rules! tokens {
@@ -427,9 +427,14 @@ impl Lexer<'_> {
     }
 
     fn punctuation(&self, first: u8) -> (TokenKind, usize) {
-        let next = u32::from_le_bytes([first, self.peek(1), self.peek(2), 0]);
-        let marks = &PUNCTUATION[STARTS[first as usize] as usize..];
-        let found = marks.iter().find(|(_, _, [bytes, mask])| next & mask == *bytes);
-        found.map_or((TokenKind::BadChar, 1), |&(kind, length, _)| (kind, length))
+        let mut at = STARTS[first as usize] as usize;
+        while let Some(&(kind, length, [bytes, mask])) = PUNCTUATION.get(at) {
+            let next = || u32::from_le_bytes([first, self.peek(1), self.peek(2), 0]);
+            if length == 1 || next() & mask == bytes {
+                return (kind, length);
+            }
+            at += 1;
+        }
+        (TokenKind::BadChar, 1)
     }
 }

@@ -1,10 +1,10 @@
 //! Prints declarations: attributes and modifiers, then the kind of declaration, then its members or its body.
 
-use super::expressions::quoted;
 use super::{Piece, Printer};
 use crate::ast::*;
 use crate::grammar::attributes::is_word_attribute;
 use crate::keywords as kw;
+use crate::literal::quoted;
 
 impl Piece for Modifiers {
     fn print(self, printer: &mut Printer<'_>) {

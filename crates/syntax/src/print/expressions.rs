@@ -8,6 +8,7 @@ use super::Printer;
 use super::declarations::Params;
 use crate::ast::*;
 use crate::keywords as kw;
+use crate::literal::quoted;
 
 impl Printer<'_> {
     pub(super) fn expr(&mut self, expr: ExprId) {
@@ -101,20 +102,4 @@ impl Printer<'_> {
             _ => put!(self, "<error>"),
         }
     }
-}
-
-/// The literal of a string.
-pub(crate) fn quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            '\n' => out += "\\n",
-            '\t' => out += "\\t",
-            '\r' => out += "\\r",
-            '\0'..='\x1f' => out += &format!("\\{:03o}", u32::from(c)),
-            _ => out.push(c),
-        }
-    }
-    out + "\""
 }

@@ -1,9 +1,9 @@
 //! Prints statements: each on its own line, with nested blocks indented.
 
 use super::Printer;
-use super::expressions::quoted;
 use crate::ast::*;
 use crate::keywords as kw;
+use crate::literal::quoted;
 
 impl Printer<'_> {
     pub(super) fn stmt(&mut self, stmt: StmtId) {

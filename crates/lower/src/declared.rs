@@ -1,0 +1,155 @@
+//! The keys and signatures of the functions of the module, as data.
+
+use std::rc::Rc;
+
+use check::tables::{Callable, FuncRef};
+use check::types::Ty;
+use check::{Applied, Direction};
+use ir::{Func, Slot};
+use syntax::{DeclId, Span};
+
+use crate::layout::DiffMap;
+use crate::request::Step;
+
+/// Identifies a function of the module by the item that it is built from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Key {
+    /// A function of the source, or a derivative operator as a function with the operator's signature.
+    Callable(Callable),
+    /// A function that is made from one of the source.
+    Variant(FuncRef, Variant),
+    /// A function requested by the host: the result of applying these steps in order.
+    Derived(Callable, Vec<Step>),
+    /// The wrapper of an entry point.
+    Entry(DeclId),
+}
+
+/// What is made from a function of the source.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Variant {
+    /// `(params…, tangents…) -> (results…, tangents…)`, in terms of the user's forward derivative of the
+    /// function; zeros if there is none.
+    Jvp(Option<FuncRef>),
+    /// `(params…, cotangents…) -> (cotangents…)`, in terms of the user's backward derivative of the function;
+    /// zeros if there is none.
+    Vjp(Option<FuncRef>),
+    /// `(params…, tangents…) -> (results…)` of a function of pointers (see [`crate::twins`]).
+    Twin,
+    /// The function as called under `no_diff`: it has no derivative, so no backward derivatives in it are
+    /// run.
+    Quiet,
+    /// `(params…) -> (results…, params…)`: called by reverse mode in place of a function of pointers.
+    Moved(Moves),
+    /// `(x) -> (x.use(), x)`, and its derivatives (see [`crate::uses`]).
+    Use(Ty),
+    UseJvp(Ty),
+    UseVjp(Ty),
+    /// `(params…) -> (results…, context…)`, in terms of the user's `__apply`.
+    Apply(Applied),
+    /// `(context…, cotangents…) -> (cotangents…)`, in terms of the call operator of the context.
+    Propagate(Applied),
+    /// Computes the initial value of a thread-local global.
+    GlobalInit,
+}
+
+/// How a function with a backward derivative moves pointers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Moves {
+    /// It returns no pointers.
+    Not,
+    /// As this forward derivative does.
+    By(FuncRef),
+    /// The function itself maps both the pointers and their differentials.
+    Both,
+}
+
+/// The linear half of a derivative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Half {
+    /// In reverse, by `__apply`.
+    Pullback,
+    /// Forward, by `__linearize`.
+    Pushforward,
+}
+
+/// A parameter of a function; the receiver is one, too.
+#[derive(Clone, Debug)]
+pub(crate) struct FlatParam {
+    pub(crate) name: String,
+    pub(crate) decl: Option<DeclId>,
+    pub(crate) ty: Ty,
+    pub(crate) dir: Direction,
+    /// The map of its tangents, if it is declared differentiable.
+    pub(crate) diff: Option<Rc<DiffMap>>,
+    /// The parameter is an element of the pack that `decl` declares.
+    pub(crate) in_pack: bool,
+}
+
+impl FlatParam {
+    /// A parameter without a declaration and a differential.
+    pub(crate) fn new(name: &str, ty: Ty, dir: Direction) -> FlatParam {
+        FlatParam { name: name.to_owned(), decl: None, ty, dir, diff: None, in_pack: false }
+    }
+
+    /// Returns true if its leaves are parameters of the IR function.
+    pub(crate) fn is_input(&self) -> bool {
+        self.dir != Direction::Out
+    }
+
+    /// Returns true if its leaves are results of the IR function.
+    pub(crate) fn is_output(&self) -> bool {
+        self.dir.is_written()
+    }
+}
+
+/// The signature of a function with flat parameters. The receiver is the first parameter.
+#[derive(Clone, Debug)]
+pub(crate) struct FlatSig {
+    pub(crate) params: Vec<FlatParam>,
+    pub(crate) has_this: bool,
+    /// The first parameter is a value of existential type that determines which static member is called.
+    pub(crate) has_object: bool,
+    pub(crate) ret: Ty,
+    pub(crate) ret_diff: Option<Rc<DiffMap>>,
+}
+
+/// A group of results of the IR function: the returned value, or a parameter that is written.
+pub(crate) struct Output {
+    /// The index of the parameter; `None` for the returned value.
+    pub(crate) param: Option<usize>,
+    pub(crate) ty: Ty,
+    pub(crate) diff: Option<Rc<DiffMap>>,
+}
+
+impl FlatSig {
+    /// The signature of a function without parameters.
+    pub(crate) fn returning(ret: Ty) -> FlatSig {
+        FlatSig { params: Vec::new(), has_this: false, has_object: false, ret, ret_diff: None }
+    }
+
+    /// The groups of results, in order.
+    pub(crate) fn outputs(&self) -> Vec<Output> {
+        let ret = Output { param: None, ty: self.ret, diff: self.ret_diff.clone() };
+        let written = self.params.iter().enumerate().filter(|p| p.1.is_output());
+        std::iter::once(ret)
+            .chain(written.map(|(k, p)| Output { param: Some(k), ty: p.ty, diff: p.diff.clone() }))
+            .collect()
+    }
+}
+
+/// A declared function.
+#[derive(Debug)]
+pub(crate) struct Declared {
+    pub(crate) func: Func,
+    pub(crate) sig: FlatSig,
+    pub(crate) params: Vec<Slot>,
+    pub(crate) results: Vec<Slot>,
+    pub(crate) span: Span,
+}
+
+/// The arguments that a call writes, and whether it writes the receiver.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    pub(crate) args: Vec<bool>,
+    pub(crate) base: bool,
+}

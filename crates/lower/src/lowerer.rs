@@ -1,0 +1,157 @@
+//! The state of lowering a program, which all files of this crate share.
+
+use std::rc::Rc;
+
+use check::tables::FuncRef;
+use check::types::Ty;
+use check::{Program, View};
+use indexmap::{IndexMap, IndexSet};
+use ir::{Func, Global, MemTypes, Module, Types, Value, Witness};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
+use syntax::{DeclId, Diagnostic, ExprId, Span};
+
+use crate::declared::{Declared, Key, Written};
+use crate::existential::{Conformances, Existential};
+use crate::layout::{DiffMap, Layout, UsePart};
+
+pub(crate) type FxIndexMap<K, V> = IndexMap<K, V, FxBuildHasher>;
+
+/// The state of lowering. The types are passed separately, since the builder of the current function borrows
+/// them.
+pub(crate) struct Lowerer<'p> {
+    pub(crate) program: &'p mut Program,
+    pub(crate) mem: MemTypes,
+    pub(crate) module: Module,
+    /// All functions requested so far, in order; also the worklist.
+    pub(crate) declared: FxIndexMap<Key, Rc<Declared>>,
+    /// The index of the first function in `declared` without a body.
+    pub(crate) next: usize,
+    /// The functions whose pullbacks are values, and the modules that request their derivatives. The indices
+    /// are those of [`ir::Module::residuals`].
+    pub(crate) residuals: FxIndexMap<(ir::Residuals, check::ModuleId), ()>,
+    pub(crate) types: KnownTypes,
+    pub(crate) pointers: Pointers,
+    pub(crate) conformances: Conformances,
+    pub(crate) globals: FxIndexMap<FuncRef, Option<Global>>,
+    /// The globals of uniforms that hold buffers, by the uniform and the path of the field.
+    pub(crate) uniform_parts: FxHashMap<(DeclId, String), Global>,
+    /// The thread group of entry points without `[numthreads]`.
+    pub(crate) default_group_size: [u32; 3],
+    /// The arguments that each call writes.
+    pub(crate) written: FxHashMap<ExprId, Rc<Written>>,
+    /// The number of uses of each function name.
+    pub(crate) names: FxHashMap<String, u32>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+    /// A type has too many leaves to be split.
+    pub(crate) too_large: bool,
+    /// The functions to be differentiated.
+    pub(crate) wanted: FxIndexMap<Node, Wanted>,
+    /// The texts of strings; a string is an index into this table (`printf`).
+    pub(crate) texts: IndexSet<String, FxBuildHasher>,
+}
+
+/// Facts about types.
+#[derive(Default)]
+pub(crate) struct KnownTypes {
+    pub(crate) layouts: FxHashMap<Ty, Rc<Layout>>,
+    pub(crate) diff_maps: FxHashMap<Ty, Option<Rc<DiffMap>>>,
+    pub(crate) existentials: FxHashMap<Ty, Rc<Existential>>,
+    /// The types whose layouts are being computed.
+    pub(crate) open: Vec<Ty>,
+    /// The types whose layouts are being computed, and from which a pointer leads to the type that is being
+    /// laid out.
+    pub(crate) pointing: Vec<Ty>,
+    /// The size in bytes of the values of existential types in memory.
+    pub(crate) payloads: FxHashMap<Ty, u32>,
+    /// The parts of each type that have a custom `use`.
+    pub(crate) uses: FxHashMap<Ty, Rc<[UsePart]>>,
+}
+
+/// The functions that work with pointers, which differentiation treats apart.
+#[derive(Default)]
+pub(crate) struct Pointers {
+    /// The functions with a variable whose address is taken, and the location of the variable.
+    pub(crate) addressing: Vec<(Func, Span)>,
+    /// For each function, the first leaves of the shadows of pointer-like values that it builds from parts.
+    pub(crate) bare: FxHashMap<Func, Vec<Value>>,
+    /// Functions that return pointer-like values without taking any.
+    pub(crate) makers: FxHashSet<Func>,
+}
+
+/// A function of the module whose body is being made.
+pub(crate) struct Making<'l, 'p> {
+    pub(crate) lw: &'l mut Lowerer<'p>,
+    pub(crate) types: &'l mut Types,
+    pub(crate) declared: &'l Declared,
+}
+
+/// A function that is differentiated, and the view it is differentiated in.
+pub(crate) type Node = (Func, View);
+
+/// Facts about a [`Node`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wanted {
+    /// The order to which it is differentiated.
+    pub(crate) level: u8,
+    /// It is differentiated in forward mode, and in reverse mode.
+    pub(crate) modes: [bool; 2],
+    /// Its witness has been requested.
+    pub(crate) known: bool,
+    pub(crate) witness: Witness,
+    /// A call of the function that needs its derivative.
+    pub(crate) call: Option<(Func, ir::Span)>,
+}
+
+impl Lowerer<'_> {
+    /// Reports an error.
+    pub(crate) fn error(&mut self, code: &'static str, span: Span, message: impl Into<syntax::Message>) {
+        self.diagnostics.push(Diagnostic::error(code, span, message));
+    }
+
+    /// Reports a feature of the language that this compiler does not support.
+    pub(crate) fn unsupported(&mut self, span: Span, what: impl std::fmt::Display) {
+        self.error("E0900", span, format!("{what} not supported yet"));
+    }
+
+    /// Adds a help text to the last diagnostic.
+    pub(crate) fn help(&mut self, help: impl Into<String>) {
+        if let Some(reported) = self.diagnostics.last_mut() {
+            reported.help = Some(help.into());
+        }
+    }
+
+    /// Reports a violated invariant of the compiler, instead of generating wrong code.
+    pub(crate) fn internal(&mut self, span: Span, what: impl std::fmt::Display) {
+        // Types with too many leaves and code that the checker rejected do not fit anywhere; both have been
+        // reported.
+        if self.too_large || self.has_errors() {
+            return;
+        }
+        self.error("E0999", span, format!("internal compiler error: {what}"));
+        self.help("this is a bug of the compiler; please report it");
+    }
+
+    /// Returns true if the checker has found an error so far.
+    pub(crate) fn has_errors(&self) -> bool {
+        self.program.has_errors()
+    }
+
+    /// A name that no function has yet.
+    pub(crate) fn unique_name(&mut self, name: String) -> String {
+        let count = self.names.entry(name.clone()).or_insert(0);
+        *count += 1;
+        if *count == 1 { name } else { format!("{name}#{count}") }
+    }
+}
+
+/// The location of what is not in the source.
+pub(crate) const NOWHERE: Span = Span { file: syntax::FileId(u32::MAX), start: 0, end: 0 };
+
+/// The source span of an IR span.
+pub(crate) fn source_span(span: ir::Span) -> Span {
+    Span { file: syntax::FileId(span.file), start: span.start, end: span.end }
+}
+
+pub(crate) fn ir_span(span: Span) -> ir::Span {
+    ir::Span { file: span.file.0, start: span.start, end: span.end }
+}
