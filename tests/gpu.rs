@@ -10,7 +10,7 @@ use std::path::Path;
 
 use driver::fit::items::Items;
 use driver::fit::{Fit, Setup};
-use driver::launch::{Backend, CodeOptions, Limits};
+use driver::launch::{Backend, CodeOptions, Execution};
 use driver::pipeline::Options;
 use driver::session::{FileOptions, Session};
 use pullback_tests::commands::slang::{Outcome, has_transcendental, outcome, outcome_with};
@@ -250,11 +250,7 @@ fn fit(path: &Path, defines: &[(&str, &str)], items: Items, backend: Backend) ->
         render: None,
         inits: Vec::new(),
         memory: Default::default(),
-        backend,
-        lanes: None,
-        limits: Limits::default(),
-        threads: 2,
-        options: Options::default(),
+        execution: Execution { backend, threads: 2, ..Execution::default() },
         seed: 1,
     };
     let Ok(fit) = Fit::new(&mut session, &setup, items) else { panic!("{} fits", path.display()) };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use array::reflect::Question;
 use array::{Conformance, Library, Options, Wanted};
-use driver::launch::Backend;
+use driver::launch::{Backend, CodeOptions, Execution};
 use driver::session::FileOptions;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -41,19 +41,18 @@ impl Program {
         fast_math: bool,
         cache: bool,
     ) -> PyResult<Program> {
-        let mut options = Options { threads, ..Options::default() };
-        options.files = FileOptions { defines, include_dirs: include, ..FileOptions::default() };
+        let files = FileOptions { defines, include_dirs: include, ..FileOptions::default() };
+        let code = CodeOptions { fast_math, deterministic, cache, ..CodeOptions::default() };
+        let mut execution = Execution { code, threads, ..Execution::default() };
         if let Some(level) = level {
-            options.compile.optimise.level = level;
+            execution.compile.optimise.level = level;
         }
         if let Some(name) = backend {
-            options.backend = Backend::named(name)
+            execution.backend = Backend::named(name)
                 .ok_or_else(|| PyValueError::new_err(format!("there is no backend `{name}`")))?;
         }
-        options.compile.optimise.fast_math = fast_math;
-        options.code.fast_math = fast_math;
-        options.code.deterministic = deterministic;
-        options.code.cache = cache;
+        execution.compile.optimise.fast_math = fast_math;
+        let options = Options { files, execution };
         let read = py.detach(|| match text {
             None => array::Program::from_file(&path, options),
             Some(text) => {

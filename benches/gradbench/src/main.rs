@@ -12,8 +12,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use driver::launch::Backend;
-use driver::module::{Kernel, Module, Options};
+use driver::launch::{Backend, CodeOptions, Execution};
+use driver::module::{Kernel, Module};
 use driver::pipeline::Failure;
 use driver::session::{FileOptions, Session};
 use driver::{on_large_stack, render};
@@ -26,7 +26,6 @@ struct Args {
     #[arg(long, value_parser = backend, default_value = Backend::fastest().name())]
     backend: Backend,
     /// Threads that run in lanes [default: a number that suits machine and program; 1: none]
-    #[cfg(feature = "llvm")]
     #[arg(long, value_name = "N")]
     lanes: Option<u32>,
     /// Worker threads; 0: one for each core
@@ -69,15 +68,9 @@ struct Defined {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let options = Options {
-        backend: args.backend,
-        #[cfg(feature = "llvm")]
-        lanes: args.lanes,
-        threads: args.threads,
-        flush_subnormals: true,
-        ..Options::default()
-    };
-    match on_large_stack(move || serve(&options)) {
+    let code = CodeOptions { lanes: args.lanes, flush_subnormals: true, ..CodeOptions::default() };
+    let execution = Execution { backend: args.backend, code, threads: args.threads, ..Execution::default() };
+    match on_large_stack(move || serve(&execution)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             let _ = writeln!(std::io::stderr(), "error: {message}");
@@ -87,7 +80,7 @@ fn main() -> ExitCode {
 }
 
 /// Answers messages until there are no more.
-fn serve(options: &Options) -> Result<(), String> {
+fn serve(execution: &Execution) -> Result<(), String> {
     let mut defined = None;
     let mut stdout = stdout().lock();
     for line in stdin().lock().lines() {
@@ -97,20 +90,20 @@ fn serve(options: &Options) -> Result<(), String> {
         }
         let message =
             serde_json::from_str(&line).map_err(|error| format!("a message is not JSON: {error}"))?;
-        let reply = answer(&message, &mut defined, options);
+        let reply = answer(&message, &mut defined, execution);
         let written = writeln!(stdout, "{reply}").and_then(|()| stdout.flush());
         written.map_err(|error| format!("cannot write a reply: {error}"))?;
     }
     Ok(())
 }
 
-fn answer(message: &Json, defined: &mut Option<Defined>, options: &Options) -> Json {
+fn answer(message: &Json, defined: &mut Option<Defined>, execution: &Execution) -> Json {
     let id = message.get("id").cloned().unwrap_or(Json::Null);
     let text = |key: &str| message.get(key).and_then(Json::as_str).unwrap_or_default();
     let failed = |error: String| json!({ "id": id, "success": false, "error": error });
     match text("kind") {
         "start" => json!({ "id": id, "tool": "pullback" }),
-        "define" => match define(text("module"), options) {
+        "define" => match define(text("module"), execution) {
             Ok(program) => {
                 *defined = Some(program);
                 json!({ "id": id, "success": true })
@@ -135,12 +128,12 @@ fn answer(message: &Json, defined: &mut Option<Defined>, options: &Options) -> J
     }
 }
 
-fn define(name: &str, options: &Options) -> Result<Defined, String> {
+fn define(name: &str, execution: &Execution) -> Result<Defined, String> {
     let eval = evals::EVALS.iter().find(|e| e.name == name);
     let eval = eval.ok_or_else(|| format!("there is no program for the eval `{name}`"))?;
     let mut session = Session::new(FileOptions::default());
     let file = format!("{name}.slang");
-    let module = Module::from_text(&mut session, &file, eval.source, options);
+    let module = Module::from_text(&mut session, &file, eval.source, execution);
     let module = module.map_err(|failure| match failure {
         Failure::Program(diagnostics) => render::all_to_text(&session.sources, &diagnostics, false),
         Failure::Other(error) => error.to_string(),

@@ -4,11 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use driver::dump::Stage;
-use driver::launch::{Backend, Limits};
+use driver::launch::{Backend, CodeOptions};
 
-#[cfg(feature = "llvm")]
-use crate::values::lanes;
-use crate::values::{amount, backend, bytes, choice, code, count, lint, seconds};
+use crate::values::{amount, backend, bytes, choice, code, count, lanes, lint, seconds};
 
 /// Compiler for differentiable kernels: reads Slang, differentiates it, runs it on the CPU.
 #[derive(Debug, Parser)]
@@ -150,19 +148,8 @@ pub(crate) struct CompileArgs {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LanesArgs {
     /// Threads that run side by side in lanes [default: chosen for the machine and the program; 1: none]
-    #[cfg(feature = "llvm")]
     #[arg(long, value_name = "N", value_parser = lanes)]
-    lanes: Option<u32>,
-}
-
-impl LanesArgs {
-    /// Lanes, where there are any.
-    pub(crate) fn lanes(&self) -> Option<u32> {
-        #[cfg(feature = "llvm")]
-        return self.lanes;
-        #[cfg(not(feature = "llvm"))]
-        None
-    }
+    pub(crate) lanes: Option<u32>,
 }
 
 /// The memory that the program reaches.
@@ -184,8 +171,9 @@ pub(crate) struct MemoryLimitArgs {
 impl MemoryLimitArgs {
     /// The limits of a command whose `--seconds` say how long it goes on. A launch may take as long, and at least as long as
     /// elsewhere: only one that does not end at all is stopped.
-    pub(crate) fn limits(&self, seconds: Option<f64>) -> Limits {
-        Limits { memory: self.memory, seconds: Some(seconds.unwrap_or(0.0).max(SECONDS)) }
+    pub(crate) fn limits(&self, seconds: Option<f64>) -> CodeOptions {
+        let seconds = Some(seconds.unwrap_or(0.0).max(SECONDS));
+        CodeOptions { memory: self.memory, seconds, ..CodeOptions::default() }
     }
 }
 
@@ -205,13 +193,14 @@ pub(crate) struct LimitArgs {
 }
 
 impl LimitArgs {
-    pub(crate) fn limits(&self) -> Limits {
-        Limits { memory: self.memory.memory, seconds: Some(self.seconds.unwrap_or(SECONDS)) }
+    pub(crate) fn limits(&self) -> CodeOptions {
+        let seconds = Some(self.seconds.unwrap_or(SECONDS));
+        CodeOptions { memory: self.memory.memory, seconds, ..CodeOptions::default() }
     }
 
     /// The limits of calls of single functions, of which there are many.
-    pub(crate) fn limits_of_calls(&self) -> Limits {
-        Limits { seconds: Some(self.seconds.unwrap_or(SECONDS_OF_CALLS)), ..self.limits() }
+    pub(crate) fn limits_of_calls(&self) -> CodeOptions {
+        CodeOptions { seconds: Some(self.seconds.unwrap_or(SECONDS_OF_CALLS)), ..self.limits() }
     }
 }
 

@@ -14,18 +14,12 @@ use crate::report::{self, Stop};
 pub(crate) fn bench(args: &BenchArgs) -> u8 {
     report::finish(&args.source, args.json, |session| {
         let at = parse_arguments("--at", &args.at).map_err(|e| Stop::Usage(e.to_string()))?;
-        let options = Options {
-            backend: args.backend,
-            lanes: args.lanes.lanes(),
-            limits: args.limits.limits(Some(args.seconds)),
-            memory: report::binds(&args.memory)?,
-            compile: report::options(&args.compile),
-            at,
-            threads: args.count,
-            workers: args.threads,
-            flush_subnormals: args.flush_subnormals,
-            seconds: args.seconds,
-        };
+        let limits = args.limits.limits(Some(args.seconds));
+        let mut execution = report::execution(&args.compile, (args.backend, &args.lanes), limits);
+        execution.threads = args.threads;
+        execution.code.flush_subnormals = args.flush_subnormals;
+        let memory = report::binds(&args.memory)?;
+        let options = Options { execution, memory, at, threads: args.count, seconds: args.seconds };
         let names = match &args.function[..] {
             [] => {
                 let mut loaded = pipeline::load(session, &args.source.file)?;

@@ -172,9 +172,9 @@ fn callee(
     let compiled = loaded.compile(&request, options)?;
     report::warn(session, &compiled.warnings);
     let code = CodeOptions {
-        lanes: args.lanes.lanes(),
+        lanes: args.lanes.lanes,
         fast_math: options.optimise.fast_math,
-        ..args.limits.limits().options()
+        ..args.limits.limits()
     };
     let mut callee = match direction {
         Some(direction) => Callee::for_points(compiled, backend, &code, &memory, direction)?,

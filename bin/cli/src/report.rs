@@ -4,13 +4,13 @@ use std::io::{self, IsTerminal, Write, stderr, stdout};
 use std::sync::OnceLock;
 
 use driver::bind::{Bind, parse_bind};
-use driver::launch::Console;
+use driver::launch::{Backend, CodeOptions, Console, Execution};
 use driver::pipeline::Failure;
 use driver::session::{FileOptions, Session};
 use driver::{Error, render};
 use syntax::{Diagnostic, Sources};
 
-use crate::args::{CompileArgs, Layout, MemoryArgs, SourceArgs};
+use crate::args::{CompileArgs, LanesArgs, Layout, MemoryArgs, SourceArgs};
 
 /// The reason why a command stops.
 #[derive(Debug)]
@@ -211,6 +211,16 @@ pub(crate) fn range(text: &str) -> Option<(f64, f64)> {
     let (low, high): (f64, f64) = (low.trim().parse().ok()?, high.trim().parse().ok()?);
     // The difference between the bounds must be finite, too.
     (low <= high && (high - low).is_finite()).then_some((low, high))
+}
+
+/// How a program is compiled and run, as given on the command line; `limits` are those of each launch.
+pub(crate) fn execution(
+    compile: &CompileArgs,
+    (backend, lanes): (Backend, &LanesArgs),
+    limits: CodeOptions,
+) -> Execution {
+    let code = CodeOptions { lanes: lanes.lanes, fast_math: compile.fast_math, ..limits };
+    Execution { compile: options(compile), backend, code, threads: 0 }
 }
 
 /// The compiler's options, as given on the command line.

@@ -57,12 +57,12 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
         }
         let options = CodeOptions {
             trap: args.trap,
-            lanes: args.lanes.lanes(),
+            lanes: args.lanes.lanes,
             deterministic: args.deterministic,
             flush_subnormals: args.flush_subnormals,
             fast_math: args.compile.fast_math,
             cache: !args.no_cache,
-            ..args.limits.limits().options()
+            ..args.limits.limits()
         };
         let threads = compiled.module.entries.first().map_or([1; 3], |e| e.group_size);
         check_groups(groups, threads)?;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use driver::Error;
 use driver::call::parse_arguments;
 use driver::gradcheck::{self, Entry, Verdict};
-use driver::launch::Backend;
+use driver::launch::{Backend, CodeOptions};
 use driver::verify::{self, Checked, Found, Numbers, Options, Row};
 use serde_json::{Value as Json, json};
 use syntax::Sources;
@@ -38,8 +38,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> u8 {
             memory: report::binds(&args.memory)?,
             backends,
             levels,
-            lanes: args.lanes.lanes(),
-            limits: args.limits.limits_of_calls(),
+            code: CodeOptions { lanes: args.lanes.lanes, ..args.limits.limits_of_calls() },
         };
         let verified = verify::verify(session, &args.source.file, &options)?;
         report::warn(session, &verified.warnings);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use driver::around::Wanted;
 use driver::cache;
-use driver::launch::{Backend, Runner, fork};
+use driver::launch::{Backend, Execution, Runner, fork};
 use driver::pipeline::Failure;
 use driver::wrap;
 use ir::print::print_module;
@@ -166,8 +166,8 @@ impl Function {
     /// A name that two functions share only if they behave identically. The name is stable across processes,
     /// so that entries that a host has stored can be found again.
     pub fn fingerprint(&self) -> String {
-        let options = self.program.options();
-        let how = format!("{:?} {:?} {} {:?}", options.backend, options.code, options.threads, self.steps);
+        let Execution { backend, code, threads, .. } = self.program.execution();
+        let how = format!("{backend:?} {code:?} {threads} {:?}", self.steps);
         let text = print_module(&self.module);
         let func = self.func.as_u32().to_le_bytes();
         let key = cache::Key::new(&[how.as_bytes(), text.as_bytes(), &func]);
@@ -272,7 +272,7 @@ impl Function {
         if let Some(global) = runner.unbound() {
             return Err(launch::not_given(&self.name, runner, global));
         }
-        let threads = self.program.options().threads;
+        let threads = self.program.execution().threads;
         runner.set_stop(stop.cloned());
         let done = runner.dispatch_entry(0, [ready.groups, 1, 1], threads, None);
         runner.set_stop(None);
@@ -341,8 +341,8 @@ impl Function {
         let mut module = self.module.clone();
         let places = kernel::build(&mut module, self.func, key);
         opt::prune(&mut module, &[]);
-        let options = self.program.options();
-        let runner = Runner::with_options(module, options.backend, &options.code)
+        let Execution { backend, code, .. } = self.program.execution();
+        let runner = Runner::with_options(module, *backend, code)
             .map_err(|failure| Error::of(&self.sources, failure))?;
         let kernel = Arc::new(Kernel { places, runner });
         Ok(locked(&self.kernels).entry(key.clone()).or_insert(kernel).clone())
@@ -372,39 +372,30 @@ fn cotangents_of(function: &ir::Function, steps: &[Step]) -> Vec<Option<usize>> 
     let mut inputs: Vec<bool> = function.params.iter().map(|slot| slot.diff).collect();
     let mut outputs: Vec<(bool, Option<usize>)> = function.results.iter().map(|s| (s.diff, None)).collect();
     for step in steps {
-        let diff_outputs: Vec<_> = outputs.iter().copied().filter(|o| o.0).collect();
-        let diff_inputs: Vec<usize> = (0..inputs.len()).filter(|&k| inputs[k]).collect();
-        let cotangents = diff_inputs.iter().map(|&k| (true, Some(k)));
-        match step {
+        let (is_vjp, keeps_outputs, chosen) = match step {
             Step::Only(chosen) => {
                 let chosen = chosen.iter().copied().chain(std::iter::repeat(false));
                 inputs.iter_mut().zip(chosen).for_each(|(diff, chosen)| *diff &= chosen);
+                continue;
             }
-            Step::Jvp | Step::SparseJvp => {
-                inputs.extend(diff_inputs.iter().map(|_| true));
-                outputs.extend(diff_outputs);
-            }
-            Step::JvpBy(chosen) => {
-                inputs.extend(diff_inputs.iter().filter(|&&k| chosen.get(k) == Some(&true)).map(|_| true));
-                outputs = diff_outputs;
-            }
-            Step::VjpBy(chosen) => {
-                outputs = diff_inputs
-                    .iter()
-                    .filter(|&&k| chosen.get(k) == Some(&true))
-                    .map(|&k| (true, Some(k)))
-                    .collect();
-                inputs.extend(diff_outputs.iter().map(|_| true));
-            }
-            Step::Vjp | Step::SparseVjp => {
-                outputs = cotangents.collect();
-                inputs.extend(diff_outputs.iter().map(|_| true));
-            }
-            Step::ValueAndVjp => {
-                outputs.extend(cotangents);
-                inputs.extend(diff_outputs.iter().map(|_| true));
-            }
+            Step::Jvp | Step::SparseJvp => (false, true, None),
+            Step::JvpBy(chosen) => (false, false, Some(chosen)),
+            Step::Vjp | Step::SparseVjp => (true, false, None),
+            Step::VjpBy(chosen) => (true, false, Some(chosen)),
+            Step::ValueAndVjp => (true, true, None),
+        };
+        let is_chosen = |k: &usize| inputs[*k] && chosen.is_none_or(|c| c.get(*k) == Some(&true));
+        let by: Vec<usize> = (0..inputs.len()).filter(is_chosen).collect();
+        let diff_outputs: Vec<_> = outputs.iter().copied().filter(|o| o.0).collect();
+        if !keeps_outputs {
+            outputs.clear();
         }
+        let n = if is_vjp { diff_outputs.len() } else { by.len() };
+        match is_vjp {
+            true => outputs.extend(by.into_iter().map(|k| (true, Some(k)))),
+            false => outputs.extend(diff_outputs),
+        }
+        inputs.extend(std::iter::repeat_n(true, n));
     }
     outputs.into_iter().map(|o| o.1).collect()
 }

@@ -70,7 +70,7 @@ impl Function {
                 let name = if is_param { own } else { name.clone() };
                 memory.push(Bind { name, value: BindValue::Json(value.clone()) });
             }
-            let options = &self.program().options().code;
+            let options = &self.program().execution().code;
             let mut callee = Callee::new(compiled.clone(), Backend::CRANELIFT, options, &memory)?;
             callee.bind(loaded, &memory)?;
             let dual = (loaded, &request, &memory[..]);
@@ -87,7 +87,7 @@ impl Function {
 
     /// The function after each pass of differentiation, as `pullback explain` prints it.
     pub fn explain(&self) -> Result<String, Error> {
-        let options = &self.program().options().compile;
+        let options = &self.program().execution().compile;
         let done = self.program().with(|session, loaded| {
             loaded.errors()?;
             let (function, _) = plain(session, loaded, self.wanted())?;
@@ -117,7 +117,7 @@ impl Program {
         let done = self.with(|_, loaded| {
             loaded.errors()?;
             let options = build::Options {
-                compile: self.options().compile.clone(),
+                compile: self.execution().compile.clone(),
                 functions: library.functions.clone(),
                 kernels: library.kernels.clone(),
                 native: library.native,

@@ -7,8 +7,9 @@ use std::sync::atomic::AtomicBool;
 
 use driver::around::MEMORY;
 use driver::bind::{self, BindValue};
-use driver::launch::{Foreign, Runner, fork};
-use ir::{Func, Global, Module, Op, Scalar};
+use driver::launch::{Execution, Foreign, Runner, fork};
+use ir::analysis::Cycles;
+use ir::{Func, Global, Module, Op, Scalar, walk};
 use rustc_hash::FxHashSet;
 use syntax::Sources;
 
@@ -83,10 +84,10 @@ impl Kernel {
     ) -> Result<Kernel, Error> {
         let _work = fork::at_work();
         let group = module.entries.first().map_or([1; 3], |entry| entry.group_size);
-        let options = program.options();
+        let Execution { backend, code, .. } = program.execution();
         let written = written(&module);
-        let runner = Runner::with_options(module, options.backend, &options.code)
-            .map_err(|failure| Error::of(&sources, failure))?;
+        let runner =
+            Runner::with_options(module, *backend, code).map_err(|failure| Error::of(&sources, failure))?;
         let places = places(&runner, &written);
         Ok(Kernel { program, name: name.to_string(), sources, group, places, runner })
     }
@@ -136,7 +137,7 @@ impl Kernel {
         if let Some(global) = runner.unbound() {
             return Err(not_given(&self.name, &runner, global));
         }
-        let threads = self.program.options().threads;
+        let threads = self.program.execution().threads;
         runner.set_stop(stop.cloned());
         let done = runner.dispatch_entry(0, groups, threads, None);
         done.map(|output| output.stdout).map_err(|error| Error::of(&self.sources, error.into()))
@@ -145,25 +146,9 @@ impl Kernel {
 
 /// Returns true if the work of a function is not bounded by its text: it contains loops or recursion.
 pub(crate) fn may_be_long(module: &Module, func: Func) -> bool {
-    // In `state`, 1 marks functions that are being visited, and 2 those that are done.
-    fn visit(module: &Module, func: Func, state: &mut [u8]) -> bool {
-        let at = func.as_u32() as usize;
-        if state[at] != 0 || !module.funcs[func].has_body() {
-            return state[at] == 1;
-        }
-        state[at] = 1;
-        let (mut is_long, mut callees) = (false, Vec::new());
-        let f = &module.funcs[func];
-        f.walk(f.body(), &mut |inst| {
-            let op = &f.insts[inst].op;
-            is_long |= matches!(op, Op::Loop(_));
-            callees.extend(op.callee());
-        });
-        is_long |= callees.into_iter().any(|callee| visit(module, callee, state));
-        state[at] = 2;
-        is_long
-    }
-    visit(module, func, &mut vec![0; module.funcs.len()])
+    let mut cycles = Cycles::default();
+    walk::reaches(module, func, |op| matches!(op, Op::Loop(_)))
+        || walk::reachable(module, &[func]).into_iter().any(|func| cycles.is_recursive(module, func))
 }
 
 /// The memory of a runner's module that belongs to the user. A parameter that became a global has its own

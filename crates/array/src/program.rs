@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use check::tables::FuncRef;
 use driver::around::{Generics, Wanted};
 use driver::bind::Conformance;
-use driver::launch::{Backend, CodeOptions, Foreign, fork};
+use driver::launch::{Execution, Foreign, fork};
 use driver::pipeline::{self, Compiled, Failure, Loaded, on_large_stack};
 use driver::session::{FileOptions, Session};
 use driver::{Request, render, texture, wrap};
@@ -24,14 +24,8 @@ use crate::reflect::{Asked, Question};
 pub struct Options {
     /// Definitions, search folders and warnings.
     pub files: FileOptions,
-    /// Options of the compiler pipeline.
-    pub compile: pipeline::Options,
-    /// The backend that runs the program.
-    pub backend: Backend,
-    /// Options of code generation, such as the number of lanes.
-    pub code: CodeOptions,
-    /// The number of worker threads of a call; 0 selects one per core.
-    pub threads: usize,
+    /// How the program is compiled and run.
+    pub execution: Execution,
 }
 
 /// The source of the program's text.
@@ -90,7 +84,7 @@ impl Program {
     }
 
     fn new(origin: Origin, options: Options) -> Result<Arc<Program>, Error> {
-        options.backend.find().map_err(|error| Error::Machine(error.to_string()))?;
+        options.execution.backend.find().map_err(|error| Error::Machine(error.to_string()))?;
         let mut program = Program {
             origin,
             files: options.files.clone(),
@@ -117,9 +111,9 @@ impl Program {
         self.files.open[self.options.files.open.len()..].iter().map(|(path, text)| (&**path, &**text))
     }
 
-    /// The options for compiling and running the program.
-    pub fn options(&self) -> &Options {
-        &self.options
+    /// How the program is compiled and run.
+    pub fn execution(&self) -> &Execution {
+        &self.options.execution
     }
 
     /// Finds a function by name; members are named `Type.name`.
@@ -163,7 +157,7 @@ impl Program {
         addition: Option<&str>,
         conformances: &[Conformance],
     ) -> Result<Kernel, Error> {
-        let options = &self.compile_options();
+        let options = &self.options.execution.compile_options();
         let (compiled, sources) = self.with(|session, loaded| {
             if let Some(text) = addition {
                 let index = session.parse_text(&mut loaded.program, "the kernel of a call", text.to_string());
@@ -182,15 +176,11 @@ impl Program {
 
     /// Returns an error if an argument's memory is not accessible where the program runs.
     pub(crate) fn reaches(&self, name: &str, memory: Foreign) -> Result<(), Error> {
-        if memory.is_on_device() && self.options.backend.name() != "cuda" {
+        if memory.is_on_device() && self.options.execution.backend.name() != "cuda" {
             let what = "is on a CUDA device, and the program runs elsewhere: load it with `device=\"cuda\"`";
             return Err(Error::Kind(format!("`{name}` {what}")));
         }
         Ok(())
-    }
-
-    fn compile_options(&self) -> pipeline::Options {
-        self.options.compile.on_device(self.options.backend.is_device())
     }
 
     /// Checks the whole file, compiles its entry points, and describes as JSON the interface that a host may
@@ -200,7 +190,8 @@ impl Program {
             loaded.program.check_file(loaded.file);
             loaded.errors()?;
             let request = Request { entries: loaded.program.entry_points(loaded.file), ..Request::default() };
-            let options = pipeline::Options { only_diagnostics: true, ..self.compile_options() };
+            let options =
+                pipeline::Options { only_diagnostics: true, ..self.options.execution.compile_options() };
             let compiled = loaded.compile(&request, &options)?;
             let described = interface::describe(&mut loaded.program, &session.sources, loaded.file);
             Ok((compiled, described.to_string()))
@@ -231,7 +222,7 @@ impl Program {
 
     /// Compiles a function with derivation steps applied. Parameters that are memory become globals.
     pub(crate) fn compile(&self, wanted: &Wanted, steps: &[Step]) -> Result<Made, Error> {
-        let options = &self.compile_options();
+        let options = &self.options.execution.compile_options();
         let ((compiled, order), sources) = self.with(|session, loaded| {
             loaded.errors()?;
             let (function, order) = plain(session, loaded, wanted)?;

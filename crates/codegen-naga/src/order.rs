@@ -5,7 +5,6 @@
 //! groups concurrently. A host therefore dispatches such a kernel twice, and this module finds the kernels
 //! concerned: those that have a barrier and read memory which they also write.
 
-use cranelift_entity::EntitySet;
 use ir::{Func, Module, Op, Space};
 
 use crate::plan::{Base, Plan};
@@ -17,23 +16,6 @@ pub(crate) fn reads_of_others(module: &Module, entry: Func, plan: &Plan) -> bool
         Base::Pointee(_) => true,
         Base::Global(g) => !matches!(module.globals[g].space, Space::GroupShared | Space::Private),
     };
-    waits(module, entry)
+    ir::walk::reaches(module, entry, |op| matches!(op, Op::Barrier))
         && plan.uses.iter().any(|(base, usage)| is_shared(base) && usage.read && usage.written)
-}
-
-/// Returns true if a function, or any function that it calls, contains a barrier.
-fn waits(module: &Module, entry: Func) -> bool {
-    let (mut open, mut seen, mut found) = (vec![entry], EntitySet::new(), false);
-    while let Some(func) = open.pop() {
-        let f = &module.funcs[func];
-        if !seen.insert(func) || !f.has_body() {
-            continue;
-        }
-        f.walk(f.body(), &mut |inst| match f.insts[inst].op {
-            Op::Barrier => found = true,
-            Op::Call(callee) => open.push(callee),
-            _ => {}
-        });
-    }
-    found
 }

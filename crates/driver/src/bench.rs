@@ -16,7 +16,7 @@ use crate::call;
 use crate::error::Error;
 use crate::files;
 use crate::inputs;
-use crate::launch::{Backend, CodeOptions, Limits, Runner};
+use crate::launch::{Execution, Runner};
 use crate::pipeline::{self, Failure, Loaded};
 use crate::wrap::{self, Kernel, Row, Tables, is_number};
 
@@ -28,24 +28,14 @@ const WARM_UP: usize = 3;
 /// The options of a measurement.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The backend that runs the kernels.
-    pub backend: Backend,
-    /// Lanes, for backends that have them; `None` to choose automatically.
-    pub lanes: Option<u32>,
-    /// Limits of memory and time for each launch.
-    pub limits: Limits,
-    /// Options of the compiler.
-    pub compile: pipeline::Options,
+    /// How the kernels are compiled and run.
+    pub execution: Execution,
     /// Values of parameters; all other floats are numbers between 0.25 and 0.75, other integers are 4.
     pub at: Vec<(String, serde_json::Value)>,
     /// The memory that functions reach, and its content.
     pub memory: Vec<Bind>,
     /// Threads per dispatch; rounded up to whole groups.
     pub threads: u32,
-    /// Worker threads of the machine.
-    pub workers: usize,
-    /// Compiled code may flush subnormal numbers to zero.
-    pub flush_subnormals: bool,
     /// The duration of the measurement of each kernel.
     pub seconds: f64,
 }
@@ -88,8 +78,8 @@ pub struct Measured {
 pub fn measure(loaded: &mut Loaded, name: &str, options: &Options) -> Result<Measured, Failure> {
     let function = loaded.function(name)?;
     let request = Request { functions: vec![function], derivatives: true, ..Request::default() };
-    let asked =
-        pipeline::Options { measure_memory: true, ..options.compile.on_device(options.backend.is_device()) };
+    let execution = &options.execution;
+    let asked = pipeline::Options { measure_memory: true, ..execution.compile_options() };
     let compiled = loaded.compile(&request, &asked)?;
     let memory = compiled.memory.first().copied().flatten();
     let (mut module, info) = (compiled.module, &compiled.functions[0]);
@@ -123,17 +113,11 @@ pub fn measure(loaded: &mut Loaded, name: &str, options: &Options) -> Result<Mea
         })
         .collect();
     pipeline::verify(&module, "bench")?;
-    opt::after_ad(&mut module, &options.compile.optimise, &kernels);
+    opt::after_ad(&mut module, &execution.compile.optimise, &kernels);
     opt::prune(&mut module, &kernels);
     pipeline::verify(&module, "opt::after_ad")?;
 
-    let code = CodeOptions {
-        lanes: options.lanes,
-        fast_math: options.compile.optimise.fast_math,
-        flush_subnormals: options.flush_subnormals,
-        ..options.limits.options()
-    };
-    let mut runner = Runner::with_pointers(module, &options.memory, options.backend, &code)?;
+    let mut runner = Runner::with_pointers(module, &options.memory, execution.backend, &execution.code)?;
     for (global, bytes) in row.to_bytes(&tables, &[&numbers]) {
         runner.bind_global(global, &bytes);
     }
@@ -258,7 +242,7 @@ fn time(runner: &mut Runner, entry: usize, groups: u32, options: &Options) -> Re
     let mut arena_bytes = 0;
     let mut total = 0.0;
     for k in 0.. {
-        let done = runner.dispatch_entry(entry, [groups, 1, 1], options.workers, None)?;
+        let done = runner.dispatch_entry(entry, [groups, 1, 1], options.execution.threads, None)?;
         arena_bytes = done.cost.arena_bytes;
         if k >= WARM_UP {
             seconds.push(done.seconds * 1e9 / threads);

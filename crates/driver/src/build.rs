@@ -16,6 +16,7 @@ use crate::c_names;
 use crate::error::Error;
 use crate::files;
 use crate::pipeline::{self, Failure, Loaded, source_span};
+use crate::wrap::is_number;
 
 /// The options of a build.
 #[derive(Clone, Debug, Default)]
@@ -86,7 +87,7 @@ pub fn build(loaded: &mut Loaded, options: &Options) -> Result<Built, Failure> {
             let Some(func) = func else { continue };
             let span = source_span(module.funcs[info.func].span);
             if suffix.is_empty() && !is_plain(&module, func) {
-                let is_odd = |p: &&lower::ParamInfo| p.leaves.iter().any(|l| !is_number(&module, l.1));
+                let is_odd = |p: &&lower::ParamInfo| p.leaves.iter().any(|l| !is_number(&module.types, l.1));
                 let message = match info.params.iter().find(is_odd) {
                     Some(param) => format!("`{}` takes `{}`, which is no number", info.name, param.name),
                     None => format!("the result of `{}` is no number", info.name),
@@ -182,12 +183,7 @@ fn c_name(name: &str) -> String {
 /// Returns true if a function's parameters and results consist of numbers.
 fn is_plain(module: &Module, func: Func) -> bool {
     let f = &module.funcs[func];
-    f.params.iter().chain(&f.results).all(|slot| is_number(module, slot.ty))
-}
-
-/// Returns true if a type consists of numbers.
-fn is_number(module: &Module, ty: ir::Type) -> bool {
-    module.types.scalar_of(ty).is_some() && !module.types.has_stack(ty)
+    f.params.iter().chain(&f.results).all(|slot| is_number(&module.types, slot.ty))
 }
 
 /// Removes repeated items from a list.

@@ -74,42 +74,29 @@ pub fn source(loaded: &mut Loaded, function: FuncRef, what: Derivative) -> Resul
     let prefixed = |names: &[String]| -> Vec<String> { names.iter().map(|n| format!("d_{n}")).collect() };
     let diff_params = differentials(&own_params, &module.funcs[info.func].params);
     let diff_results = differentials(&returned(&module, "d_"), &module.funcs[info.func].results);
+    let own_results = returned(&module, "");
+    let gradients = prefixed(&diff_params);
+    let printed = |suffix: &str, params: [&[String]; 2], results: [&[String]; 2]| Printed {
+        name: format!("{name}_{suffix}"),
+        params: params.concat(),
+        results: results.concat(),
+        ..Printed::default()
+    };
+    let vjp = || info.vjp.ok_or_else(|| missing("backward"));
     let (funcs, meaning): (Vec<(Func, Printed)>, &str) = match what {
         Derivative::Forward => {
             let func = info.jvp.ok_or_else(|| missing("forward"))?;
-            let printed = Printed {
-                name: format!("{name}_fwd"),
-                params: [own_params, prefixed(&diff_params)].concat(),
-                results: [returned(&module, ""), diff_results].concat(),
-                ..Printed::default()
-            };
+            let printed = printed("fwd", [&own_params, &gradients], [&own_results, &diff_results]);
             (vec![(func, printed)], "the value and its tangent")
         }
         Derivative::Backward => {
-            let func = info.vjp.ok_or_else(|| missing("backward"))?;
-            let printed = Printed {
-                name: format!("{name}_bwd"),
-                params: [own_params, diff_results].concat(),
-                results: prefixed(&diff_params),
-                ..Printed::default()
-            };
-            (vec![(func, printed)], "the gradient, given that of the result")
+            let printed = printed("bwd", [&own_params, &diff_results], [&gradients, &[]]);
+            (vec![(vjp()?, printed)], "the gradient, given that of the result")
         }
         Derivative::Apply if stages.is_none() => {
-            let func = info.vjp.ok_or_else(|| missing("backward"))?;
-            let apply = Printed {
-                name: format!("{name}_apply"),
-                params: own_params.clone(),
-                results: returned(&module, ""),
-                ..Printed::default()
-            };
-            let pullback = Printed {
-                name: format!("{name}_pullback"),
-                params: [own_params, diff_results].concat(),
-                results: prefixed(&diff_params),
-                ..Printed::default()
-            };
-            (vec![(info.func, apply), (func, pullback)], "the value, and the backward pass")
+            let apply = printed("apply", [&own_params, &[]], [&own_results, &[]]);
+            let pullback = printed("pullback", [&own_params, &diff_results], [&gradients, &[]]);
+            (vec![(info.func, apply), (vjp()?, pullback)], "the value, and the backward pass")
         }
         Derivative::Apply => {
             let stages = stages.ok_or_else(not_lowered)?;
@@ -119,36 +106,29 @@ pub fn source(loaded: &mut Loaded, function: FuncRef, what: Derivative) -> Resul
                 func.params.iter_mut().chain(&mut func.results).for_each(|slot| slot.linear = false);
             }
             opt::after_ad(&mut module, &options.optimise, &roots);
-            let own_results = returned(&module, "");
             // A result of the original function may also be a residual, as for `exp`.
             let kept = |k: usize| match own_results.get(k) {
                 Some(name) => name.clone(),
                 None => format!("kept{}", k - own_results.len()),
             };
-            let residuals = stages.residuals.iter().map(|r| match *r {
-                Residual::Param(k) => own_params.get(k).cloned().unwrap_or_default(),
-                Residual::Result(k) => kept(k),
-            });
+            let residuals: Vec<String> = stages
+                .residuals
+                .iter()
+                .map(|r| match *r {
+                    Residual::Param(k) => own_params.get(k).cloned().unwrap_or_default(),
+                    Residual::Result(k) => kept(k),
+                })
+                .collect();
             let sources = stages.residuals.iter().map(|r| match *r {
                 Residual::Param(_) => None,
                 Residual::Result(k) => Some((stages.primal, k)),
             });
             let n_results = module.funcs[stages.primal].results.len();
-            let apply = Printed {
-                name: format!("{name}_apply"),
-                params: own_params.clone(),
-                results: own_results
-                    .iter()
-                    .cloned()
-                    .chain((own_results.len()..n_results).map(kept))
-                    .collect(),
-                ..Printed::default()
-            };
+            let more: Vec<String> = (own_results.len()..n_results).map(kept).collect();
+            let apply = printed("apply", [&own_params, &[]], [&own_results, &more]);
             let pullback = Printed {
-                name: format!("{name}_pullback"),
-                params: residuals.chain(diff_results).collect(),
-                results: prefixed(&diff_params),
                 sources: sources.collect(),
+                ..printed("pullback", [&residuals, &diff_results], [&gradients, &[]])
             };
             let meaning = "the value with what the backward pass needs, and the backward pass";
             (vec![(roots[0], apply), (roots[1], pullback)], meaning)

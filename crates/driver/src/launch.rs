@@ -10,7 +10,7 @@ use crate::behind::{self, Behind};
 use crate::bind::{self, Bind, BindValue};
 use crate::device::Program;
 use crate::error::Error;
-use crate::pipeline::{Failure, source_span};
+use crate::pipeline::{self, Failure, source_span};
 use crate::tensor::{self, Tensor};
 use crate::texture::is_sampler;
 use crate::watch;
@@ -35,19 +35,23 @@ pub fn end(status: u8) -> ! {
     std::process::exit(i32::from(status))
 }
 
-/// Limits of the memory and time of a program.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Limits {
-    /// [`CodeOptions::memory`].
-    pub memory: Option<u64>,
-    /// [`CodeOptions::seconds`].
-    pub seconds: Option<f64>,
+/// How a program is compiled and run.
+#[derive(Clone, Debug, Default)]
+pub struct Execution {
+    /// Options of the compiler.
+    pub compile: pipeline::Options,
+    /// The backend that runs the program.
+    pub backend: Backend,
+    /// Options of code generation, and the limits of memory and time of each launch.
+    pub code: CodeOptions,
+    /// Worker threads of a dispatch; 0 for one per core.
+    pub threads: usize,
 }
 
-impl Limits {
-    /// Default options with these limits.
-    pub fn options(self) -> CodeOptions {
-        CodeOptions { memory: self.memory, seconds: self.seconds, ..CodeOptions::default() }
+impl Execution {
+    /// The compiler's options for the kind of device that the backend uses.
+    pub fn compile_options(&self) -> pipeline::Options {
+        self.compile.on_device(self.backend.is_device())
     }
 }
 

@@ -4,7 +4,8 @@
 //! from dispatch to dispatch, so a kernel and its gradient can run many times without further overhead.
 //!
 //! ```
-//! use pullback_driver::module::{Module, Options};
+//! use pullback_driver::launch::Execution;
+//! use pullback_driver::module::Module;
 //! use pullback_driver::session::{FileOptions, Session};
 //!
 //! let text = "
@@ -19,7 +20,7 @@
 //!         slopes[id.x] = p.d;
 //!     }";
 //! let mut session = Session::new(FileOptions::default());
-//! let mut module = Module::from_text(&mut session, "cube.slang", text, &Options::default()).expect("compiles");
+//! let mut module = Module::from_text(&mut session, "cube.slang", text, &Execution::default()).expect("compiles");
 //! module.write("x", &[1.0, 2.0]).expect("a buffer of doubles");
 //! module.allocate("slopes", 2).expect("a buffer");
 //! let slope = module.kernel("slope").expect("a kernel");
@@ -36,29 +37,10 @@ use syntax::Diagnostic;
 use crate::bind::BindValue;
 use crate::error::Error;
 use crate::files;
-use crate::launch::{Backend, CodeOptions, Output, Runner};
+use crate::launch::{Execution, Output, Runner};
 use crate::npy;
 use crate::pipeline::{self, Failure, Loaded};
 use crate::session::Session;
-
-/// Options for compiling and running a module.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Options of the compiler.
-    pub compile: pipeline::Options,
-    /// The backend that executes the kernels.
-    pub backend: Backend,
-    /// Threads that run in lanes, if the backend has them; `None` to choose automatically.
-    pub lanes: Option<u32>,
-    /// Worker threads of a dispatch; 0 for one per core.
-    pub threads: usize,
-    /// Produce the same bits in every run and with any number of threads.
-    pub deterministic: bool,
-    /// Compiled code may flush subnormal numbers to zero.
-    pub flush_subnormals: bool,
-    /// Look up compiled kernels in the user's cache, and store them there.
-    pub cache: bool,
-}
 
 /// A program with its memory and all its kernels compiled.
 pub struct Module {
@@ -115,9 +97,9 @@ numbers!(f32 => F32, f64 => F64, i32 => I32, u32 => U32, i64 => I64, u64 => U64)
 
 impl Module {
     /// Compiles a file and what it imports.
-    pub fn from_file(session: &mut Session, path: &Path, options: &Options) -> Result<Module, Failure> {
+    pub fn from_file(session: &mut Session, path: &Path, execution: &Execution) -> Result<Module, Failure> {
         let loaded = pipeline::load(session, path)?;
-        Module::compile(loaded, options)
+        Module::compile(loaded, execution)
     }
 
     /// Compiles a source text; diagnostics show `name` as its file name.
@@ -125,31 +107,23 @@ impl Module {
         session: &mut Session,
         name: &str,
         text: &str,
-        options: &Options,
+        execution: &Execution,
     ) -> Result<Module, Failure> {
         let mut program = session.program();
         let file = session.load_text(&mut program, name, text.to_string(), Path::new(""));
-        Module::compile(Loaded::new(program, file), options)
+        Module::compile(Loaded::new(program, file), execution)
     }
 
-    fn compile(mut loaded: Loaded, options: &Options) -> Result<Module, Failure> {
+    fn compile(mut loaded: Loaded, execution: &Execution) -> Result<Module, Failure> {
         loaded.errors()?;
         let entries = loaded.program.entry_points(loaded.file);
         if entries.is_empty() {
             loaded.entry(None)?;
         }
         let request = Request { entries, ..Request::default() };
-        let compiled = loaded.compile(&request, &options.compile.on_device(options.backend.is_device()))?;
-        let code = CodeOptions {
-            lanes: options.lanes,
-            fast_math: options.compile.optimise.fast_math,
-            deterministic: options.deterministic,
-            flush_subnormals: options.flush_subnormals,
-            cache: options.cache,
-            ..CodeOptions::default()
-        };
-        let runner = Runner::with_pointers(compiled.module, &[], options.backend, &code)?;
-        Ok(Module { runner, threads: options.threads, warnings: loaded.warned })
+        let compiled = loaded.compile(&request, &execution.compile_options())?;
+        let runner = Runner::with_pointers(compiled.module, &[], execution.backend, &execution.code)?;
+        Ok(Module { runner, threads: execution.threads, warnings: loaded.warned })
     }
 
     /// Warnings for the program's author, above all about derivatives that are lost.

@@ -121,15 +121,7 @@ impl Session {
         let mut diagnostics = Vec::new();
         let mut indices = Vec::new();
         for (path, text) in CORE {
-            let file = self.disk.add(&mut self.sources, path, PathBuf::new(), text.into());
-            indices.push(syntax::parse_file(
-                &mut ast,
-                &mut self.sources,
-                file,
-                &mut self.disk,
-                &[],
-                &mut diagnostics,
-            ));
+            indices.push(self.parse_library(path, text, &mut ast, &mut diagnostics));
         }
         let mut program = Program::new(ast, &indices);
         program.host_has_columns = self.options.matrices_in_columns;
@@ -186,28 +178,30 @@ impl Session {
 
     /// Reads the parts of the library whose words occur in the program.
     fn read_parts(&mut self, program: &mut Program) {
-        for ((path, text), has) in PARTS.into_iter().zip(&mut self.has_part) {
+        for (k, (path, text)) in PARTS.into_iter().enumerate() {
             let symbols = &program.ast.symbols;
             let is_met = |word: &str| match word.strip_suffix('*') {
                 Some(start) => symbols.has_prefix(start),
                 None => symbols.find(word).is_some(),
             };
-            if *has || !words(text).any(is_met) {
+            if self.has_part[k] || !words(text).any(is_met) {
                 continue;
             }
-            *has = true;
-            let file = self.disk.add(&mut self.sources, path, PathBuf::new(), text.into());
-            let diagnostics = &mut program.diagnostics;
-            let index = syntax::parse_file(
-                &mut program.ast,
-                &mut self.sources,
-                file,
-                &mut self.disk,
-                &[],
-                diagnostics,
-            );
+            self.has_part[k] = true;
+            let index = self.parse_library(path, text, &mut program.ast, &mut program.diagnostics);
             program.add_library(index);
         }
+    }
+
+    fn parse_library(
+        &mut self,
+        path: &str,
+        text: &str,
+        ast: &mut Ast,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> usize {
+        let file = self.disk.add(&mut self.sources, path, PathBuf::new(), text.into());
+        syntax::parse_file(ast, &mut self.sources, file, &mut self.disk, &[], diagnostics)
     }
 }
 

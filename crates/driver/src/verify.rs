@@ -16,7 +16,7 @@ use crate::bind::Bind;
 use crate::call::{Callee, Point};
 use crate::error::Error;
 use crate::gradcheck::{self, Entry, Random, Reference, Verdict};
-use crate::launch::{Backend, CodeOptions, Limits};
+use crate::launch::{Backend, CodeOptions};
 use crate::oracle::Oracle;
 use crate::pipeline::{self, Compiled, Failure, Listed, Loaded};
 use crate::session::Session;
@@ -42,10 +42,8 @@ pub struct Options {
     pub backends: Vec<Backend>,
     /// The levels of optimisation to check.
     pub levels: Vec<u8>,
-    /// Lanes, for backends that have them; `None` to choose automatically.
-    pub lanes: Option<u32>,
-    /// Limits of memory and time for each launch.
-    pub limits: Limits,
+    /// Options of code generation, and the limits of memory and time of each launch.
+    pub code: CodeOptions,
 }
 
 /// The number types that a function is evaluated in.
@@ -235,10 +233,27 @@ impl Check<'_> {
     }
 
     fn callee(&mut self, compiled: Compiled, backend: Backend) -> Result<Callee, Failure> {
-        let code = CodeOptions { lanes: self.options.lanes, ..self.options.limits.options() };
-        let mut callee = Callee::new(compiled, backend, &code, &self.options.memory)?;
+        let mut callee = Callee::new(compiled, backend, &self.options.code, &self.options.memory)?;
         callee.bind(&mut self.loaded, &self.options.memory)?;
         Ok(callee)
+    }
+
+    /// Runs a compiled function on a backend, and has `judge` compare the results at each point.
+    fn row(
+        &mut self,
+        compiled: &Compiled,
+        (backend, level, numbers): (Backend, u8, Numbers),
+        judge: impl FnOnce(&mut Callee, &mut Found),
+    ) -> Result<Row, Failure> {
+        let mut found = Found::default();
+        let found = match self.callee(compiled.clone(), backend) {
+            Ok(mut callee) => {
+                judge(&mut callee, &mut found);
+                Ok(found)
+            }
+            Err(failure) => Err(refused(failure)?),
+        };
+        Ok(Row { backend, level, numbers, found })
     }
 
     /// Checks in double precision, against dual numbers and finite differences.
@@ -246,30 +261,19 @@ impl Check<'_> {
         let compiled = self.compile(level, Numbers::Double)?;
         let options = self.options;
         for &backend in options.backends.iter().filter(|&&b| !b.is_device()) {
-            let mut found = Found::default();
-            let refused = match self.callee(compiled.clone(), backend) {
-                Ok(mut callee) => {
-                    for (k, (point, reference)) in points.iter().enumerate() {
-                        match Outcome::of(&mut callee, point) {
-                            Ok(o) => {
-                                let tolerance = options.tolerance;
-                                let entries =
-                                    gradcheck::entries(&callee, &o.forward, &o.reverse, reference, tolerance);
-                                found.entries.extend(entries.into_iter().map(|e| (k, e)));
-                            }
-                            Err(error) => found.others.push((k, format!("it stops: {error}"))),
+            rows.push(self.row(&compiled, (backend, level, Numbers::Double), |callee, found| {
+                for (k, (point, reference)) in points.iter().enumerate() {
+                    match Outcome::of(callee, point) {
+                        Ok(o) => {
+                            let tolerance = options.tolerance;
+                            let entries =
+                                gradcheck::entries(callee, &o.forward, &o.reverse, reference, tolerance);
+                            found.entries.extend(entries.into_iter().map(|e| (k, e)));
                         }
+                        Err(error) => found.others.push((k, format!("it stops: {error}"))),
                     }
-                    None
                 }
-                Err(failure) => Some(refused(failure)?),
-            };
-            rows.push(Row {
-                backend,
-                level,
-                numbers: Numbers::Double,
-                found: refused.map_or(Ok(found), Err),
-            });
+            })?);
         }
         Ok(())
     }
@@ -289,31 +293,12 @@ impl Check<'_> {
             narrowed.push((point, exact));
         }
         for &backend in &self.options.backends {
-            let mut found = Found::default();
-            let mut all = |callee: &Callee, k: usize, given: &Result<Outcome, Error>| {
-                compare(callee, (given, &narrowed[k].1), (k, &points[k].1), backend.is_device(), &mut found);
-            };
-            let refused = if backend == Backend::INTERP {
-                (0..points.len()).for_each(|k| all(&interpreter, k, &narrowed[k].1));
-                None
-            } else {
-                match self.callee(compiled.clone(), backend) {
-                    Ok(mut callee) => {
-                        for (k, (point, _)) in narrowed.iter().enumerate() {
-                            let given = Outcome::of(&mut callee, point);
-                            all(&callee, k, &given);
-                        }
-                        None
-                    }
-                    Err(failure) => Some(refused(failure)?),
+            rows.push(self.row(&compiled, (backend, level, Numbers::Declared), |callee, found| {
+                for (k, ((point, exact), (_, reference))) in narrowed.iter().zip(points).enumerate() {
+                    let own = (backend != Backend::INTERP).then(|| Outcome::of(callee, point));
+                    compare(callee, (own.as_ref().unwrap_or(exact), exact), (k, reference), backend.is_device(), found);
                 }
-            };
-            rows.push(Row {
-                backend,
-                level,
-                numbers: Numbers::Declared,
-                found: refused.map_or(Ok(found), Err),
-            });
+            })?);
         }
         Ok(())
     }

@@ -84,16 +84,10 @@ impl Drop for Launch {
 /// may be the cause.
 pub(crate) fn overdue(module: &Module, entry: Func, seconds: f64) -> Diagnostic {
     let (mut loops, mut first) = (Vec::new(), None);
-    let mut seen = vec![false; module.funcs.len()];
-    let mut open = vec![entry];
-    while let Some(func) = open.pop() {
+    for func in ir::walk::reachable(module, &[entry]) {
         let f = &module.funcs[func];
-        if std::mem::replace(&mut seen[cranelift_entity::EntityRef::index(func)], true) || !f.has_body() {
-            continue;
-        }
         f.walk(f.body(), &mut |inst| {
             let data = &f.insts[inst];
-            open.extend(data.op.callee());
             if data.span == ir::Span::NONE || module.is_library(data.span) {
                 return;
             }

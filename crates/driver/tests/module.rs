@@ -1,6 +1,7 @@
 //! Writes of a host program take effect, or fail with an error that gives the reason.
 
-use pullback_driver::module::{Module, Options};
+use pullback_driver::launch::Execution;
+use pullback_driver::module::Module;
 use pullback_driver::session::{FileOptions, Session};
 
 const PROGRAM: &str = "
@@ -28,7 +29,7 @@ RWStructuredBuffer<float> o;
 
 fn module() -> Module {
     let mut session = Session::new(FileOptions::default());
-    Module::from_text(&mut session, "textures.slang", PROGRAM, &Options::default()).expect("compiles")
+    Module::from_text(&mut session, "textures.slang", PROGRAM, &Execution::default()).expect("compiles")
 }
 
 #[test]
@@ -84,7 +85,7 @@ uniform Layer layer;
 ";
     let mut session = Session::new(FileOptions::default());
     let mut module =
-        Module::from_text(&mut session, "pointers.slang", text, &Options::default()).expect("compiles");
+        Module::from_text(&mut session, "pointers.slang", text, &Execution::default()).expect("compiles");
     let kernel = module.kernel("k").expect("a kernel");
     let why = module.dispatch(kernel, [1, 1, 1]).expect_err("nothing is there").to_string();
     assert!(why.contains("`layer.weights` has no content yet"), "{why}");

@@ -1,6 +1,7 @@
 //! A session can have any number of programs.
 
-use pullback_driver::module::{Module, Options};
+use pullback_driver::launch::Execution;
+use pullback_driver::module::Module;
 use pullback_driver::pipeline;
 use pullback_driver::session::{FileOptions, Session};
 
@@ -35,7 +36,8 @@ void main()
     found[0] = y.d;
 }";
     let mut session = Session::new(FileOptions::default());
-    let module = Module::from_text(&mut session, "scale.slang", text, &Options::default()).expect("compiles");
+    let module =
+        Module::from_text(&mut session, "scale.slang", text, &Execution::default()).expect("compiles");
     let codes: Vec<&str> = module.warnings().iter().map(|w| w.code).collect();
     // The struct keeps no derivative; that the method ignores its field for this reason is not reported
     // again.

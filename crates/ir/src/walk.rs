@@ -10,6 +10,8 @@ use cranelift_entity::{EntitySet, SecondaryMap};
 use crate::build::Builder;
 use crate::entities::{Func, Inst, Region, Value};
 use crate::function::Function;
+use crate::module::Module;
+use crate::ops::Op;
 
 /// Maps each value of one function to a value of another function (or of the same one).
 #[derive(Clone, Debug, Default)]
@@ -131,6 +133,28 @@ pub fn callees(f: &Function) -> Vec<Func> {
         });
     }
     list
+}
+
+/// The functions with bodies that the roots reach by any kind of call, the roots included.
+pub fn reachable(module: &Module, roots: &[Func]) -> Vec<Func> {
+    let (mut seen, mut found, mut open) = (EntitySet::new(), Vec::new(), roots.to_vec());
+    while let Some(func) = open.pop() {
+        let f = &module.funcs[func];
+        if f.has_body() && seen.insert(func) {
+            found.push(func);
+            open.extend(callees(f));
+        }
+    }
+    found
+}
+
+/// Returns true if a function, or one that it reaches, has an op that `is` accepts.
+pub fn reaches(module: &Module, func: Func, is: impl Fn(&Op) -> bool) -> bool {
+    reachable(module, &[func]).into_iter().any(|func| {
+        let (f, mut found) = (&module.funcs[func], false);
+        f.walk(f.body(), &mut |inst| found |= is(&f.insts[inst].op));
+        found
+    })
 }
 
 /// Copies the instructions of `region` (not its parameters) to the open region of `to`. `map` gives the

@@ -3,7 +3,7 @@
 
 use cranelift_entity::EntityRef;
 use ir::interp::{self, Access, AccessKind, Deadline, Host, Limits, Machine, RunError, Step};
-use ir::{Builtin, Func, Global, MemData, Module, Space};
+use ir::{Builtin, Global, MemData, Module, Op, Space};
 
 use crate::buffers::Buffers;
 use crate::printed::{Place as Turn, Printed};
@@ -163,7 +163,8 @@ pub(crate) fn dispatch(
     let mut cost = Cost::default();
     let mut result = Ok(());
     let out = Out { printed, turn: Turn::new(false) };
-    'phases: for range in phases(n, waits(module, entry.func)) {
+    let has_barrier = ir::walk::reaches(module, entry.func, |op| matches!(op, Op::Barrier));
+    'phases: for range in phases(n, has_barrier) {
         for k in range {
             if options.is_stopped() {
                 result = Err(interrupted());
@@ -202,25 +203,6 @@ pub(crate) fn place(module: &Module, buffers: &Buffers, buffer: u32) -> (Option<
         _ => data.ty,
     };
     (Some(global), module.mem.size(ty))
-}
-
-/// Returns true if a barrier is reachable from a function.
-fn waits(module: &Module, func: Func) -> bool {
-    let mut seen = vec![false; module.funcs.len()];
-    let mut open = vec![func];
-    let mut found = false;
-    while let Some(func) = open.pop() {
-        let f = &module.funcs[func];
-        if std::mem::replace(&mut seen[func.index()], true) || !f.has_body() {
-            continue;
-        }
-        f.walk(f.body(), &mut |inst| {
-            let op = &f.insts[inst].op;
-            found |= matches!(op, ir::Op::Barrier);
-            open.extend(op.callee());
-        });
-    }
-    found
 }
 
 /// Runs one group; returns the number of steps.

@@ -34,8 +34,10 @@ pub(crate) fn fit(args: &FitArgs) -> u8 {
     report::finish(&args.source, false, |session| {
         let folder = args.source.file.parent().map_or_else(PathBuf::new, Path::to_path_buf);
         let (items, target) = read_items(args, &folder)?;
-        let threads =
-            args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
+        let limits = args.limits.limits(args.seconds);
+        let mut execution = report::execution(&args.compile, (args.backend, &args.lanes), limits);
+        let cores = || std::thread::available_parallelism().map_or(1, |n| n.get());
+        execution.threads = args.threads.unwrap_or_else(cores);
         let inits: Result<Vec<_>, Stop> = args.param.iter().map(|p| parse_init(p, &folder)).collect();
         let setup = Setup {
             path: args.source.file.clone(),
@@ -43,11 +45,7 @@ pub(crate) fn fit(args: &FitArgs) -> u8 {
             render: args.render.clone(),
             inits: inits?,
             memory: report::binds(&args.memory)?,
-            backend: args.backend,
-            lanes: args.lanes.lanes(),
-            limits: args.limits.limits(args.seconds),
-            threads,
-            options: report::options(&args.compile),
+            execution,
             seed: args.seed,
         };
         let out = args.out.clone().unwrap_or_else(|| PathBuf::from("target").join("fit"));

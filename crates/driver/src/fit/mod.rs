@@ -19,9 +19,9 @@ use crate::bind::{self, Bind, BindValue};
 use crate::error::Error;
 use crate::gradcheck::Random;
 use crate::inputs;
-use crate::launch::{Backend, CodeOptions, Limits, Runner};
+use crate::launch::{Execution, Runner};
 use crate::npy;
-use crate::pipeline::{self, Failure, Options};
+use crate::pipeline::{self, Failure};
 use crate::session::Session;
 use items::Items;
 use kernel::{Argument, Fitted, Function, Kernel};
@@ -53,16 +53,8 @@ pub struct Setup {
     pub inits: Vec<(String, Init)>,
     /// The memory that the functions reach, and its content.
     pub memory: Vec<Bind>,
-    /// The backend that runs the fit.
-    pub backend: Backend,
-    /// Lanes, for backends that have them; `None` to choose automatically.
-    pub lanes: Option<u32>,
-    /// Limits of memory and time for each launch.
-    pub limits: Limits,
-    /// Worker threads.
-    pub threads: usize,
-    /// Options of the compiler.
-    pub options: Options,
+    /// How the kernels are compiled and run; `threads` is not 0.
+    pub execution: Execution,
     /// The seed of all random numbers.
     pub seed: u64,
 }
@@ -141,17 +133,12 @@ impl Fit {
             }
         }
         let request = Request { entries, ..Request::default() };
-        let compiled = loaded.compile(&request, &setup.options.on_device(setup.backend.is_device()))?;
+        let Execution { backend, code, threads, .. } = &setup.execution;
+        let compiled = loaded.compile(&request, &setup.execution.compile_options())?;
         // Warnings about generated code are dropped, since the user cannot change that code.
         let generated = loaded.program.ast.files[file].file;
         let warnings = loaded.warned.iter().filter(|w| w.primary.span.file != generated).cloned().collect();
-        let code = CodeOptions {
-            lanes: setup.lanes,
-            fast_math: setup.options.optimise.fast_math,
-            ..setup.limits.options()
-        };
-        let mut runner = Runner::with_pointers(compiled.module, &setup.memory, setup.backend, &code)?;
-
+        let mut runner = Runner::with_pointers(compiled.module, &setup.memory, *backend, code)?;
         for (name, ty) in kernel.columns() {
             let buffer = kernel.column_buffer(&name, &ty);
             let Some(element) = runner.element(&buffer) else { continue };
@@ -168,7 +155,7 @@ impl Fit {
             shares: Vec::new(),
             workers: 1,
             per_dispatch: usize::MAX,
-            threads: setup.threads,
+            threads: *threads,
             start: Vec::new(),
             warnings,
         };
@@ -177,7 +164,7 @@ impl Fit {
         let most = if fit.kernel.sums() {
             fit.runner.device_threads().unwrap_or(MOST_WORKERS).min(MOST_BYTES / bytes.max(1))
         } else {
-            setup.threads.saturating_mul(4)
+            threads.saturating_mul(4)
         };
         fit.workers = most.clamp(1, fit.items.n);
         if fit.kernel.sums() {
@@ -475,7 +462,7 @@ fn plan(session: &mut Session, setup: &Setup, items: &Items) -> Result<Kernel, F
     };
     loaded.errors()?;
     let include = setup.path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
-    let block = if setup.backend.is_device() { BLOCK } else { 1 };
+    let block = if setup.execution.backend.is_device() { BLOCK } else { 1 };
     Ok(Kernel { include, fitted, loss, render, block, items: MOST_ITEMS })
 }
 

@@ -70,15 +70,8 @@ impl<'m> Search<'m> {
     /// Computes the dependences of every value in the reached functions: bits are only added, until a
     /// fixpoint is reached.
     fn settle(&mut self, entry: Func) {
-        let mut reached = EntitySet::new();
-        let (mut order, mut open) = (Vec::new(), vec![entry]);
-        while let Some(func) = open.pop() {
-            let f = &self.module.funcs[func];
-            if f.has_body() && reached.insert(func) {
-                order.push((func, Defs::of(f)));
-                open.extend(crate::walk::callees(f));
-            }
-        }
+        let reached = crate::walk::reachable(self.module, &[entry]).into_iter();
+        let order: Vec<(Func, Defs)> = reached.map(|f| (f, Defs::of(&self.module.funcs[f]))).collect();
         let mut params: SecondaryMap<Func, Vec<u8>> = SecondaryMap::new();
         loop {
             let before = (params.clone(), self.results.clone());
