@@ -4,6 +4,8 @@ use std::path::Path;
 
 use driver::fit::items::MOST_ITEMS;
 use driver::{Error, files};
+use embedded_graphics::pixelcolor::Rgb888;
+use embedded_graphics::prelude::*;
 
 /// Eight-bit RGB, row by row from the top.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,17 +77,25 @@ impl Picture {
             self.rgb[to..to + n].copy_from_slice(&other.rgb[from..from + n]);
         }
     }
+}
 
-    /// Mixes a colour into a pixel.
-    pub(crate) fn blend(&mut self, x: i64, y: i64, colour: [u8; 3], share: f64) {
-        if x < 0 || y < 0 || x >= self.width as i64 || y >= self.height as i64 {
-            return;
+impl OriginDimensions for Picture {
+    fn size(&self) -> Size {
+        Size::new(self.width as u32, self.height as u32)
+    }
+}
+
+impl DrawTarget for Picture {
+    type Color = Rgb888;
+    type Error = std::convert::Infallible;
+
+    fn draw_iter<I: IntoIterator<Item = Pixel<Rgb888>>>(&mut self, pixels: I) -> Result<(), Self::Error> {
+        let bounds = self.bounding_box();
+        for Pixel(at, colour) in pixels.into_iter().filter(|pixel| bounds.contains(pixel.0)) {
+            let at = (at.y as usize * self.width + at.x as usize) * 3;
+            self.rgb[at..at + 3].copy_from_slice(&[colour.r(), colour.g(), colour.b()]);
         }
-        let at = (y as usize * self.width + x as usize) * 3;
-        for (c, &new) in colour.iter().enumerate() {
-            let old = self.rgb[at + c] as f64;
-            self.rgb[at + c] = (old + (new as f64 - old) * share.clamp(0.0, 1.0)).round() as u8;
-        }
+        Ok(())
     }
 }
 
@@ -123,7 +133,7 @@ mod tests {
     #[test]
     fn png_reads_back() {
         let mut picture = Picture::new(3, 2, [1, 2, 3]);
-        picture.blend(1, 1, [200, 100, 0], 1.0);
+        let Ok(()) = Pixel(Point::new(1, 1), Rgb888::new(200, 100, 0)).draw(&mut picture);
         let path = std::env::temp_dir().join(format!("pullback-picture-{}.png", std::process::id()));
         picture.write(&path).expect("writes");
         let read = Picture::read(&path).expect("reads");
