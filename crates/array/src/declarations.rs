@@ -8,7 +8,7 @@ use syntax::DeclId;
 use syntax::ast::{Attribute, DeclKind, Modifiers};
 use syntax::print::{print_decl, print_expr};
 
-use crate::interface::name_of;
+use crate::reflect::name_of;
 
 const MODIFIERS: [(Modifiers, &str); 9] = [
     (Modifiers::NO_DIFF, "no_diff"),

@@ -14,7 +14,7 @@ use syntax::ast::{DeclKind, ExprKind, Modifiers, StmtKind};
 use syntax::print::print_expr;
 use syntax::{DeclId, ExprId, Sources, Span, StmtId};
 
-use crate::interface::{name_of, params, ty};
+use crate::reflect::{describe as ty, name_of, params};
 
 /// Describes functions and their callees, each once.
 pub(crate) struct Host<'a> {
@@ -43,8 +43,9 @@ impl<'a> Host<'a> {
         let mut found = Vec::new();
         while let Some(&decl) = self.named.get(found.len()) {
             self.program.body(decl);
-            let signature = self.program.func_signature(&FuncRef { decl, args: Vec::new(), self_ty: None });
-            let mut list = params(self.program, decl);
+            let func = FuncRef { decl, args: Vec::new(), self_ty: None };
+            let signature = self.program.func_signature(&func);
+            let mut list = params(self.program, &func);
             for (json, param) in list.iter_mut().zip(&signature.params) {
                 json["id"] = param.decl.map_or(Value::Null, |d| self.id(d));
             }
@@ -296,7 +297,7 @@ impl<'a> Host<'a> {
                 self.refused(&format!("a dispatch of `{text}`"), self.program.ast.exprs[kernel].span),
             );
         }
-        let params = params(self.program, func.decl);
+        let params = params(self.program, func);
         let sizes = self.exprs(&[groups, block]);
         Some(json!({
             "is": "dispatch", "entry": entry, "params": params, "sizes": sizes, "args": self.exprs(args),

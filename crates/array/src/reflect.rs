@@ -5,9 +5,12 @@
 //! do in the module. A separate thread keeps the checked program and ends with its owner, because the checker
 //! is single-threaded and needs a large stack.
 //!
-//! Types are objects as in [`crate::interface`], with these differences: each has its `name` as Slang's
-//! reflection writes it (`vector<float,3>`), structs have their generic `args`, a type that depends on a
-//! generic parameter is `generic`, and a number that depends on one is `null`.
+//! A type is an object with its `kind`, its `name` as Slang's reflection writes it (`vector<float,3>`), and the name
+//! of its `differential`. `scalar` and `enum` have a `scalar`; `vector`, `matrix` and `array` an `element` and their
+//! lengths (0 for an array without one); `tuple` has `parts`; `struct`, `interface` and `opaque` (types of the library)
+//! have a `base`, which is the name without arguments, and generic `args`; structs have `fields`, and the name under
+//! which they are `exported`. A type that depends on a generic parameter is `generic`, and a number that depends on one
+//! is `null`.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
@@ -24,7 +27,6 @@ use syntax::{DeclId, ExprId};
 
 use crate::declarations;
 use crate::error::Error;
-use crate::interface::{composite, name_of, number};
 
 /// A question about a program.
 #[derive(Clone, Debug)]
@@ -267,10 +269,9 @@ fn only_expression(program: &Program, decl: DeclId) -> Option<ExprId> {
     Some(at)
 }
 
-/// Describes a function with arguments for its generic parameters, or with the parameters themselves.
-fn function(program: &mut Program, func: &FuncRef) -> Value {
+/// The parameters of a function.
+pub(crate) fn params(program: &mut Program, func: &FuncRef) -> Vec<Value> {
     let signature = program.func_signature(func);
-    let derivatives = program.derivatives_of(func, View::default());
     let mut params = Vec::new();
     for param in &signature.params {
         let (name, default) = param.decl.map_or((String::new(), false), |d| {
@@ -291,6 +292,13 @@ fn function(program: &mut Program, func: &FuncRef) -> Value {
             "default": default,
         }));
     }
+    params
+}
+
+/// Describes a function with arguments for its generic parameters, or with the parameters themselves.
+fn function(program: &mut Program, func: &FuncRef) -> Value {
+    let signature = program.func_signature(func);
+    let derivatives = program.derivatives_of(func, View::default());
     let args: Vec<Value> = func.args.iter().map(|arg| argument(program, arg)).collect();
     let is_generic = func.args.iter().any(|arg| match arg {
         GenericArg::Type(ty) => mentions_parameter(program, *ty),
@@ -302,7 +310,7 @@ fn function(program: &mut Program, func: &FuncRef) -> Value {
         "name": name_of(program, func.decl),
         "args": args,
         "generic": is_generic,
-        "params": params,
+        "params": params(program, func),
         "result": describe(program, signature.ret),
         "result_differentiable": signature.ret_differentiable,
         "of": this.map_or(Value::Null, |ty| describe(program, ty)),
@@ -330,6 +338,14 @@ fn is_generic(of: &Value) -> bool {
         Value::Array(parts) => parts.iter().any(is_generic),
         _ => false,
     }
+}
+
+pub(crate) fn name_of(program: &Program, decl: DeclId) -> String {
+    program.ast.name(program.ast.decls[decl].name).to_string()
+}
+
+fn number(program: &Program, val: &Val) -> Value {
+    program.val_int(val, &Subst::default()).map_or(Value::Null, Value::from)
 }
 
 fn argument(program: &mut Program, arg: &GenericArg) -> Value {
@@ -403,10 +419,21 @@ pub(crate) fn describe(program: &mut Program, of: Ty) -> Value {
 }
 
 fn kind(program: &mut Program, of: Ty) -> Value {
-    if let Some(found) = composite(program, of, describe) {
-        return found;
-    }
     match program.types[of].clone() {
+        TyKind::Void => json!({ "kind": "void" }),
+        TyKind::Vector(element, n) => {
+            json!({ "kind": "vector", "element": describe(program, element), "n": number(program, &n) })
+        }
+        TyKind::Matrix(element, rows, columns, _) => json!({
+            "kind": "matrix",
+            "element": describe(program, element),
+            "rows": number(program, &rows),
+            "columns": number(program, &columns),
+        }),
+        TyKind::Tuple(parts) => {
+            let parts: Vec<Value> = parts.into_iter().map(|of| describe(program, of)).collect();
+            json!({ "kind": "tuple", "parts": parts })
+        }
         TyKind::Scalar(scalar) => json!({ "kind": "scalar", "scalar": scalar.name() }),
         TyKind::Enum(decl) => {
             let tag = program.enum_tag(decl);
@@ -416,8 +443,9 @@ fn kind(program: &mut Program, of: Ty) -> Value {
             };
             json!({ "kind": "enum", "scalar": scalar.name() })
         }
-        TyKind::Array(element, None) => {
-            json!({ "kind": "array", "element": describe(program, element), "n": 0 })
+        TyKind::Array(element, n) => {
+            let n = n.map_or(json!(0), |n| number(program, &n));
+            json!({ "kind": "array", "element": describe(program, element), "n": n })
         }
         TyKind::Param(decl) => json!({ "kind": "generic", "parameter": name_of(program, decl) }),
         // The target is not described, since a struct may contain a pointer to itself.
@@ -434,12 +462,21 @@ fn kind(program: &mut Program, of: Ty) -> Value {
         TyKind::Struct(decl, args) => {
             let mut found = named(program, "struct", decl, &args);
             found["fields"] = fields(program, of);
+            found["exported"] = exported_name(program, decl).into();
             found
         }
         TyKind::SynthDiff(_) => {
             json!({ "kind": "struct", "base": program.type_name(of), "args": [], "fields": fields(program, of) })
         }
         _ => json!({ "kind": "other" }),
+    }
+}
+
+/// The name given by `[PyExport("name")]`.
+fn exported_name(program: &Program, decl: DeclId) -> Option<String> {
+    match &program.ast.exprs[*program.attribute(decl, "PyExport")?.args.first()?].kind {
+        ExprKind::String(name) => Some(name.clone()),
+        _ => None,
     }
 }
 

@@ -262,7 +262,7 @@ class _Frame:
         frame = _Frame(self.functions, self.launch, function, self.values(node["args"]), this)
         found = frame.run()
         for param, arg in zip(function["params"], node["args"]):
-            if param["out"]:
+            if param["direction"] != "in":
                 self.put(arg, frame.locals[param["id"]])
         return found
 

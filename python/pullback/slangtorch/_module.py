@@ -14,7 +14,7 @@ from .._kernel import Kernel
 from .._module import Module as Program
 from .._module import _options
 from ._host import HostFunction
-from ._types import Wrappers, places
+from ._types import Wrappers, described, places
 from .util.wrapper import Size, WrappedFunction
 
 
@@ -131,7 +131,7 @@ def loadModule(
     program = on("cpu")
     interface = program._program.interface()
     program._warn()
-    return Module(on, json.loads(interface))
+    return Module(on, json.loads(interface, object_hook=described))
 
 
 def clearSessionShaderCache() -> None:

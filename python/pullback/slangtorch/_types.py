@@ -31,6 +31,26 @@ _DTYPES: dict[str, Any] = {
 }
 
 
+_TENSORS = {"TensorView": "tensor", "TorchTensor": "tensor", "DiffTensorView": "diff tensor"}
+_MADE = ("scalar", "vector", "matrix", "array", "struct", "tuple", "void", *_TENSORS.values())
+
+
+def described(node: dict[str, Any]) -> dict[str, Any]:
+    """Return a type of the core with the names and kinds of slangtorch, and any other object as it is."""
+    kind = node.get("kind")
+    if kind in ("scalar", "enum"):
+        node |= {"kind": "scalar", "name": node["scalar"]}
+    elif kind == "struct":
+        fields = [(field["name"], field["type"]) for field in node["fields"]]
+        node |= {"name": node.get("exported") or node["base"], "fields": fields}
+    elif kind == "opaque" and node["base"] in _TENSORS:
+        element = node["args"][0] if node["args"] else {"kind": "scalar", "name": "float"}
+        node |= {"kind": _TENSORS[node["base"]], "element": element, "host": node["base"] == "TorchTensor"}
+    elif kind is not None and (kind not in _MADE or kind == "array" and not node["n"]):
+        node["kind"] = "other"
+    return node
+
+
 def scalar(name: str, value: Any) -> Any:
     """Return a number converted to a scalar type, as Slang does."""
     if name == "bool":
