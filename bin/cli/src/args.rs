@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use driver::derive::Derivative;
 use driver::dump::Stage;
 use driver::launch::{Backend, CodeOptions};
 
@@ -394,17 +395,6 @@ pub(crate) struct ExplainArgs {
     pub(crate) witnesses: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Derivative {
-    /// Value and tangent
-    Fwd,
-    /// Gradient
-    #[default]
-    Bwd,
-    /// Two functions: the value with what the backward pass needs, and the backward pass
-    Apply,
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct DeriveArgs {
     #[command(flatten)]
@@ -413,7 +403,7 @@ pub(crate) struct DeriveArgs {
     #[arg(value_name = "FUNCTION")]
     pub(crate) function: String,
     /// Which derivative
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_parser = choice(Derivative::ALL), default_value = "bwd")]
     pub(crate) mode: Derivative,
     /// Print one JSON object: the source, or diagnostics
     #[arg(long)]
@@ -539,6 +529,23 @@ pub(crate) enum Optimizer {
     Lbfgs,
 }
 
+/// The results of a fit.
+#[derive(Debug, Args)]
+pub(crate) struct ResultArgs {
+    /// The function that makes the picture [default: `render` if there is one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) render: Option<String>,
+    /// Folder for results [default: target/fit or the file's name in the current folder]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Save the state here at the end and every few seconds
+    #[arg(long, value_name = "FILE")]
+    pub(crate) checkpoint: Option<PathBuf>,
+    /// Go on from the checkpoint
+    #[arg(long, requires = "checkpoint")]
+    pub(crate) resume: bool,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct FitArgs {
     #[command(flatten)]
@@ -579,18 +586,8 @@ pub(crate) struct FitArgs {
     /// Stop after so much time, even if there are steps left
     #[arg(long, value_name = "S", value_parser = amount)]
     pub(crate) seconds: Option<f64>,
-    /// The function that makes the picture [default: `render` if there is one]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) render: Option<String>,
-    /// Folder for results [default: target/fit or the file's name in the current folder]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
-    /// Save the state here at the end and every few seconds
-    #[arg(long, value_name = "FILE")]
-    pub(crate) checkpoint: Option<PathBuf>,
-    /// Go on from the checkpoint
-    #[arg(long, requires = "checkpoint")]
-    pub(crate) resume: bool,
+    #[command(flatten)]
+    pub(crate) results: ResultArgs,
     /// Worker threads [default: all cores]
     #[arg(long, value_name = "N", value_parser = count)]
     pub(crate) threads: Option<usize>,

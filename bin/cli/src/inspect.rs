@@ -3,7 +3,7 @@
 use driver::launch::Backend;
 use driver::{checkpoints, dump, pipeline, render};
 
-use crate::args::{CheckArgs, Derivative, DeriveArgs, DevicesArgs, EmitArgs, ExplainArgs};
+use crate::args::{CheckArgs, DeriveArgs, DevicesArgs, EmitArgs, ExplainArgs};
 use crate::report::{self, Stop};
 
 pub(crate) fn check(args: &CheckArgs) -> u8 {
@@ -81,12 +81,7 @@ pub(crate) fn derive(args: &DeriveArgs) -> u8 {
         let mut loaded = pipeline::load(session, &args.source.file)?;
         loaded.errors()?;
         let function = loaded.function(&args.function)?;
-        let mode = match args.mode {
-            Derivative::Fwd => driver::derive::Derivative::Forward,
-            Derivative::Bwd => driver::derive::Derivative::Backward,
-            Derivative::Apply => driver::derive::Derivative::Apply,
-        };
-        let text = driver::derive::source(&mut loaded, function, mode)?;
+        let text = driver::derive::source(&mut loaded, function, args.mode)?;
         if args.json {
             report::out(&(serde_json::json!({ "source": text }).to_string() + "\n"));
         } else {

@@ -20,6 +20,19 @@ pub enum Derivative {
     Apply,
 }
 
+impl Derivative {
+    /// The derivatives, each with its name and a line of help.
+    pub const ALL: &'static [(Derivative, &'static str, &'static str)] = &[
+        (Derivative::Forward, "fwd", "Value and tangent"),
+        (Derivative::Backward, "bwd", "Gradient"),
+        (
+            Derivative::Apply,
+            "apply",
+            "Two functions: the value with what the backward pass needs, and the backward pass",
+        ),
+    ];
+}
+
 /// The text, ready to be compiled: parameters and results are the leaves of the function's own parameters and
 /// results, with their names.
 pub fn source(loaded: &mut Loaded, function: FuncRef, what: Derivative) -> Result<String, Failure> {

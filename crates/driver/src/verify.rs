@@ -296,7 +296,13 @@ impl Check<'_> {
             rows.push(self.row(&compiled, (backend, level, Numbers::Declared), |callee, found| {
                 for (k, ((point, exact), (_, reference))) in narrowed.iter().zip(points).enumerate() {
                     let own = (backend != Backend::INTERP).then(|| Outcome::of(callee, point));
-                    compare(callee, (own.as_ref().unwrap_or(exact), exact), (k, reference), backend.is_device(), found);
+                    compare(
+                        callee,
+                        (own.as_ref().unwrap_or(exact), exact),
+                        (k, reference),
+                        backend.is_device(),
+                        found,
+                    );
                 }
             })?);
         }

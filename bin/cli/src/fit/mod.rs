@@ -7,7 +7,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use clap::Parser;
+use clap::{CommandFactory as _, FromArgMatches as _};
 use driver::fit::items::Items;
 use driver::fit::optimise::{Adam, Objective};
 use driver::fit::state::State;
@@ -42,20 +42,20 @@ pub(crate) fn fit(args: &FitArgs) -> u8 {
         let setup = Setup {
             path: args.source.file.clone(),
             loss: args.loss.clone(),
-            render: args.render.clone(),
+            render: args.results.render.clone(),
             inits: inits?,
             memory: report::binds(&args.memory)?,
             execution,
             seed: args.seed,
         };
-        let out = args.out.clone().unwrap_or_else(|| PathBuf::from("target").join("fit"));
+        let out = args.results.out.clone().unwrap_or_else(|| PathBuf::from("target").join("fit"));
         if !args.show_kernel {
             // Report outputs that cannot be written before time is spent on the fit.
             files::prepare_folder(&out)?;
-            if let Some(path) = args.checkpoint.as_ref().filter(|path| path.is_dir()) {
+            if let Some(path) = args.results.checkpoint.as_ref().filter(|path| path.is_dir()) {
                 return Err(Error::write(path, "it is a directory").into());
             }
-            if let Some(folder) = args.checkpoint.as_ref().and_then(|c| c.parent()) {
+            if let Some(folder) = args.results.checkpoint.as_ref().and_then(|c| c.parent()) {
                 files::prepare_folder(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })?;
             }
         }
@@ -68,7 +68,7 @@ pub(crate) fn fit(args: &FitArgs) -> u8 {
         let rates = rates(args, &fit)?;
         let n = fit.start.len();
         let mut state = State { x: fit.start.clone(), adam: Adam::new(n), ..State::default() };
-        if let (true, Some(path)) = (args.resume, &args.checkpoint) {
+        if let (true, Some(path)) = (args.results.resume, &args.results.checkpoint) {
             if path.exists() {
                 state = State::load(path, n)?;
             } else {
@@ -95,7 +95,7 @@ pub(crate) fn fit(args: &FitArgs) -> u8 {
             Err(Stopped::Diverged(why)) => return Err(diverged(args, &out, &mut fit, &fate, &why)?.into()),
             Err(Stopped::Error(error)) => return Err(error.into()),
         };
-        if let Some(path) = &args.checkpoint {
+        if let Some(path) = &args.results.checkpoint {
             state.save(path)?;
         }
         finish(args, &out, &mut fit, (&state, loss), target.as_ref())?;
@@ -115,18 +115,11 @@ fn with_file_options(args: &FitArgs) -> Result<Option<FitArgs>, u8> {
     if words.is_empty() {
         return Ok(None);
     }
+    let given = std::env::args().skip_while(|a| a != "fit").skip(1);
+    let all = ["pullback", "fit"].map(String::from).into_iter().chain(words).chain(given);
     // If an option is given twice, the later value is used, so the command line goes last.
-    let given: Vec<String> = std::env::args().skip_while(|a| a != "fit").skip(1).collect();
-    let mut all = vec!["pullback".to_string(), "fit".to_string()];
-    all.extend(words.iter().enumerate().filter_map(|(k, word)| {
-        let option = words[..=k].iter().rev().find(|w| w.starts_with("--"))?;
-        let name = option.split('=').next().unwrap_or(option);
-        let overridden =
-            !is_list(name) && given.iter().any(|g| g == name || g.starts_with(&format!("{name}=")));
-        (!overridden).then(|| word.clone())
-    }));
-    all.extend(given);
-    match Cli::try_parse_from(all) {
+    let command = Cli::command().mut_subcommand("fit", |fit| fit.args_override_self(true));
+    match command.try_get_matches_from(all).and_then(|found| Cli::from_arg_matches(&found)) {
         Ok(Cli { command: Command::Fit(args) }) => Ok(Some(args)),
         Ok(_) => Ok(None),
         Err(error) => {
@@ -134,11 +127,6 @@ fn with_file_options(args: &FitArgs) -> Result<Option<FitArgs>, u8> {
             Err(2)
         }
     }
-}
-
-/// Returns true if the option can be given several times.
-fn is_list(name: &str) -> bool {
-    matches!(name, "--param" | "--rate" | "--define" | "--bind")
 }
 
 fn read_items(args: &FitArgs, folder: &Path) -> Result<(Items, Option<Picture>), Stop> {
@@ -282,7 +270,9 @@ impl<'a> Reporter<'a> {
                 state.step
             ));
         }
-        if let Some(path) = self.args.checkpoint.as_ref().filter(|_| elapsed - self.last_save >= SAVE_EVERY) {
+        if let Some(path) =
+            self.args.results.checkpoint.as_ref().filter(|_| elapsed - self.last_save >= SAVE_EVERY)
+        {
             self.last_save = elapsed;
             state.save(path)?;
         }
