@@ -267,9 +267,9 @@ fn run(file: &File, read: &mut Read, compiled: &Compiled, on: On) -> Result<Foun
     let mut runner = Runner::with_options(compiled.module.clone(), backend, &options)?;
     let mut all = Vec::new();
     for &k in &read.numbers {
-        runner.bind("given", to_bytes(ty, &file.given))?;
-        runner.bind("found", vec![0; THREADS * FOUND * size(ty)])?;
-        runner.bind("count", vec![0; 4 * BATCH])?;
+        runner.bind("given", &to_bytes(ty, &file.given));
+        runner.bind("found", &vec![0; THREADS * FOUND * size(ty)]);
+        runner.bind("count", &[0; 4 * BATCH]);
         runner.dispatch(&format!("k{k}"), [1, 1, 1], 1)?;
         let count = runner.bytes("count").map(<[u8]>::to_vec).unwrap_or_default();
         all.push((to_numbers(ty, runner.bytes("found")?), count));

@@ -244,7 +244,7 @@ fn shared_memory(text: &str, backend: Backend, lanes: Option<u32>) -> Result<(Ve
         let given = [floats(n), floats(n), floats(n), floats(3 * n), vec![0; 4 * n]];
         let fixed = [("x", floats(16)), ("k", ints), ("n", vec![3, 0, 0, 0])];
         for (name, content) in names.iter().copied().zip(given).chain(fixed) {
-            runner.bind(name, content)?;
+            runner.bind(name, &content);
         }
         runner.dispatch("main", [GROUPS, 1, 1], 1)?;
         let found =
@@ -384,7 +384,7 @@ fn left(
             let mut runner = Runner::with_options(compiled.module, backend, options)?;
             let mut all = Vec::new();
             for k in 0..dispatches {
-                runner.bind("found", vec![0; bytes])?;
+                runner.bind("found", &vec![0; bytes]);
                 runner.dispatch("main", [groups, 1, 1], 1 + k % 2)?;
                 all.push(runner.bytes("found")?.to_vec());
             }

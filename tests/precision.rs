@@ -220,8 +220,8 @@ fn run(
         for (k, function) in functions.iter().enumerate() {
             let given = function.points.iter().flat_map(|p| p.args.iter().flat_map(|&x| ty.bytes(x)));
             let n = function.points.len();
-            runner.bind("given", given.collect())?;
-            runner.bind("found", vec![0; n * function.results() * ty.format().0])?;
+            runner.bind("given", &given.collect::<Vec<u8>>());
+            runner.bind("found", &vec![0; n * function.results() * ty.format().0]);
             runner.dispatch(&format!("k{k}"), [n as u32, 1, 1], 1)?;
             all.push(runner.bytes("found")?.chunks(ty.format().0).map(|b| ty.number(b)).collect());
         }

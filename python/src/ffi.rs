@@ -216,8 +216,8 @@ unsafe fn answered(frame: &Frame) -> Result<(), Failure> {
         let Some(function) = find(name) else {
             return invalid(format!("there is no function `{name}` in this process"));
         };
-        let inputs = arrays(&frame.arguments, function.inputs())?;
-        let outputs = arrays(&frame.results, function.outputs())?;
+        let inputs = arrays(&frame.arguments, &function.inputs)?;
+        let outputs = arrays(&frame.results, &function.outputs)?;
         run(&function, &inputs, &outputs)
     }
 }
@@ -341,7 +341,7 @@ unsafe fn run(function: &array::Function, inputs: &[Array], outputs: &[Array]) -
         Error::Program(report) => (ABORTED, report.text),
     };
     let shape = function.shape(inputs.iter()).map_err(failure)?;
-    for (leaf, output) in function.outputs().iter().zip(outputs) {
+    for (leaf, output) in function.outputs.iter().zip(outputs) {
         let lead = &output.shape()[..output.shape().len().saturating_sub(leaf.dims.len())];
         if lead == shape && leaf.cotangent_of.is_none() {
             continue;

@@ -61,14 +61,14 @@ impl Function {
     /// The name of the function in the source.
     #[getter]
     fn name(&self) -> &str {
-        self.inner.name()
+        &self.inner.name
     }
 
     /// Makes the function, which must not reach memory, callable from compiled programs of XLA under the
     /// returned name.
     fn register(&self, py: Python<'_>) -> PyResult<String> {
-        if !self.inner.memory().is_empty() {
-            let name = self.inner.name();
+        if !self.inner.memory.is_empty() {
+            let name = &self.inner.name;
             return Err(PyTypeError::new_err(format!("`{name}` reaches memory, which XLA does not pass")));
         }
         py.detach(|| {
@@ -81,25 +81,25 @@ impl Function {
     /// The parameters that the source declares.
     #[getter]
     fn params(&self) -> Vec<ParameterInfo> {
-        self.inner.params().iter().map(parameter_info).collect()
+        self.inner.params.iter().map(parameter_info).collect()
     }
 
     /// The result of the function.
     #[getter]
     fn result(&self) -> ParameterInfo {
-        parameter_info(self.inner.result())
+        parameter_info(&self.inner.result)
     }
 
     /// The leaves of the inputs.
     #[getter]
     fn inputs(&self) -> Vec<LeafInfo> {
-        self.inner.inputs().iter().map(leaf_info).collect()
+        self.inner.inputs.iter().map(leaf_info).collect()
     }
 
     /// The leaves of the outputs, each with the index of the input whose cotangent it is.
     #[getter]
     fn outputs(&self) -> Vec<(LeafInfo, Option<usize>)> {
-        self.inner.outputs().iter().map(|leaf| (leaf_info(leaf), leaf.cotangent_of)).collect()
+        self.inner.outputs.iter().map(|leaf| (leaf_info(leaf), leaf.cotangent_of)).collect()
     }
 
     /// The function that results from a list of steps, applied in order: `jvp`, `vjp`, `value_and_vjp`, or a
@@ -136,13 +136,13 @@ impl Function {
     /// The names of all parameters, including those that are memory.
     #[getter]
     fn order(&self) -> Vec<String> {
-        self.inner.order().to_vec()
+        self.inner.order.clone()
     }
 
     /// The parameters that take values of interface type.
     #[getter]
     fn dynamic(&self) -> Vec<String> {
-        self.inner.params().iter().filter(|p| p.is_dynamic).map(|p| p.name.clone()).collect()
+        self.inner.params.iter().filter(|p| p.is_dynamic).map(|p| p.name.clone()).collect()
     }
 
     /// Compares forward mode, reverse mode and finite differences at points, and returns JSON; each point has
@@ -194,7 +194,7 @@ impl Function {
     /// The memory that the function reaches.
     #[getter]
     fn places(&self) -> Vec<PlaceInfo> {
-        self.inner.memory().iter().map(place_info).collect()
+        self.inner.memory.iter().map(place_info).collect()
     }
 
     /// Calls the function with a number or array for each input, and memory by name; returns a NumPy array
@@ -217,12 +217,12 @@ impl Function {
             let place = f.place(&name).map_err(|error| raised(py, error))?;
             bound.push((place, argument(place, &value)?));
         }
-        if args.len() != f.inputs().len() {
-            let (name, n) = (f.name(), f.inputs().len());
+        if args.len() != f.inputs.len() {
+            let (name, n) = (&f.name, f.inputs.len());
             return Err(PyTypeError::new_err(format!("`{name}` takes {n} arrays, not {}", args.len())));
         }
-        let mut inputs = Inputs::new(f.name(), f.inputs().len());
-        for (leaf, arg) in f.inputs().iter().zip(args.iter_borrowed()) {
+        let mut inputs = Inputs::new(&f.name, f.inputs.len());
+        for (leaf, arg) in f.inputs.iter().zip(args.iter_borrowed()) {
             inputs.push(py, leaf, &arg)?;
         }
         let inputs = inputs;
@@ -233,13 +233,13 @@ impl Function {
         };
         let any_on_device =
             inputs.arrays.iter().any(|a| a.memory().is_on_device()) || bound.iter().any(is_on_device);
-        let mut results = Vec::with_capacity(f.outputs().len());
-        let mut outputs: Vec<Array> = Vec::with_capacity(f.outputs().len());
-        for leaf in f.outputs() {
+        let mut results = Vec::with_capacity(f.outputs.len());
+        let mut outputs: Vec<Array> = Vec::with_capacity(f.outputs.len());
+        for leaf in &f.outputs {
             // A cotangent has the shape and kind of the input that it belongs to.
             let (kind, lead) = match leaf.cotangent_of.and_then(|k| inputs.arrays.get(k).map(|a| (k, a))) {
                 Some((k, array)) => {
-                    let n = array.shape().len() - f.inputs()[k].dims.len();
+                    let n = array.shape().len() - f.inputs[k].dims.len();
                     let kind = if array.kind().is_float() { array.kind() } else { leaf.kind };
                     (kind, &array.shape()[..n])
                 }
@@ -267,7 +267,7 @@ impl Function {
             outputs.push(array);
         }
         let places = shape.iter().fold(1u64, |n, &length| n.saturating_mul(length as u64));
-        let is_long = f.may_be_long() || places > MANY;
+        let is_long = f.may_be_long || places > MANY;
         let (arrays, numbers, held) = inputs.apart();
         let values = memory.map(|memory| memory.values());
         let kept = || {

@@ -41,19 +41,19 @@ pub(crate) fn place_info(p: &Place) -> PlaceInfo {
 impl Kernel {
     #[getter]
     fn name(&self) -> &str {
-        self.inner.name()
+        &self.inner.name
     }
 
     /// The number of threads per group, by dimension.
     #[getter]
     fn group(&self) -> [u32; 3] {
-        self.inner.group()
+        self.inner.group
     }
 
     /// The memory that the kernel uses.
     #[getter]
     fn places(&self) -> Vec<PlaceInfo> {
-        self.inner.places().iter().map(place_info).collect()
+        self.inner.places.iter().map(place_info).collect()
     }
 
     /// Runs thread groups on arrays and values bound by name; returns the printed text.
@@ -64,7 +64,7 @@ impl Kernel {
             let place = self.inner.place(&name).map_err(|error| raised(py, error))?;
             arguments.push((place.clone(), argument(place, &value)?));
         }
-        let threads = groups.iter().chain(&self.inner.group()).fold(1u64, |n, &m| n.saturating_mul(m.into()));
+        let threads = groups.iter().chain(&self.inner.group).fold(1u64, |n, &m| n.saturating_mul(m.into()));
         let is_long = self.inner.may_be_long() || threads > MANY;
         let (kernel, kept) = (self.inner.clone(), vec![bound.values().into_any().unbind()]);
         let done = run(

@@ -117,7 +117,7 @@ impl Program {
     /// The names of its entry points.
     #[getter]
     fn entries(&self) -> Vec<String> {
-        self.inner.entries().to_vec()
+        self.inner.entries.clone()
     }
 
     /// The entry point of that name, or its derivative as `bwd_diff(name)`; `group` is its thread group size,

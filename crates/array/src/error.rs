@@ -10,25 +10,18 @@ pub struct Report {
 }
 
 /// An error of this crate.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// An argument has the wrong kind.
+    #[error("{0}")]
     Kind(String),
     /// An argument has the right kind, but an unsuitable value or shape.
+    #[error("{0}")]
     Value(String),
     /// This machine lacks what the requested backend needs.
+    #[error("{0}")]
     Machine(String),
     /// The program has errors, or stopped while running.
+    #[error("{}", .0.text)]
     Program(Report),
 }
-
-impl std::fmt::Display for Error {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Error::Kind(message) | Error::Value(message) | Error::Machine(message) => f.write_str(message),
-            Error::Program(report) => f.write_str(&report.text),
-        }
-    }
-}
-
-impl std::error::Error for Error {}

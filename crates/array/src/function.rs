@@ -59,20 +59,30 @@ pub struct Parameter {
 /// A function that is called with an array for each of [`Function::inputs`], and fills one for each of
 /// [`Function::outputs`].
 pub struct Function {
-    program: Arc<Program>,
-    wanted: Wanted,
+    pub(crate) program: Arc<Program>,
+    /// The function that was requested.
+    pub wanted: Wanted,
     /// The name as requested, with generic arguments.
-    name: String,
+    pub name: String,
     steps: Vec<Step>,
-    params: Arc<[Parameter]>,
-    result: Arc<Parameter>,
-    inputs: Vec<Leaf>,
-    outputs: Vec<Leaf>,
-    order: Vec<String>,
-    memory: Vec<Place>,
+    /// The parameters that the source declares, regardless of derivation steps.
+    pub params: Vec<Parameter>,
+    /// The returned value.
+    pub result: Parameter,
+    /// The leaves of all parameters that are passed in, in order, then the inputs added by steps.
+    pub inputs: Vec<Leaf>,
+    /// The outputs. For the function itself: the leaves of the returned value, then those of parameters that
+    /// are written; for derived functions, as [`Step`] specifies.
+    pub outputs: Vec<Leaf>,
+    /// The names of all parameters in the order of their declaration, including those that are memory.
+    pub order: Vec<String>,
+    /// The memory that the function accesses: parameters that are memory, and global variables.
+    pub memory: Vec<Place>,
     module: Module,
     func: Func,
-    may_be_long: bool,
+    /// The duration of a call is not bounded by the number of its threads: the function contains loops or
+    /// recursion.
+    pub may_be_long: bool,
     sources: Sources,
     kernels: Mutex<FxHashMap<Key, Arc<Kernel>>>,
     /// Kernels prepared for the next calls, the most recently used last.
@@ -137,8 +147,8 @@ impl Function {
             wanted: wanted.clone(),
             name,
             steps,
-            params: params.into(),
-            result: Arc::new(result),
+            params,
+            result,
             inputs,
             outputs,
             order: made.order,
@@ -158,15 +168,10 @@ impl Function {
         Function::made(self.program.clone(), &self.wanted, steps)
     }
 
-    /// The name in the source.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// A name that two functions share only if they behave identically. The name is stable across processes,
     /// so that entries that a host has stored can be found again.
     pub fn fingerprint(&self) -> String {
-        let Execution { backend, code, threads, .. } = self.program.execution();
+        let Execution { backend, code, threads, .. } = &self.program.options.execution;
         let how = format!("{backend:?} {code:?} {threads} {:?}", self.steps);
         let text = print_module(&self.module);
         let func = self.func.as_u32().to_le_bytes();
@@ -174,51 +179,9 @@ impl Function {
         format!("{}#{}", self.name, key.digits())
     }
 
-    /// The function that was requested.
-    pub fn wanted(&self) -> &Wanted {
-        &self.wanted
-    }
-
-    /// The program that contains the function.
-    pub fn program(&self) -> &Arc<Program> {
-        &self.program
-    }
-
-    /// The parameters that the source declares, regardless of derivation steps.
-    pub fn params(&self) -> &[Parameter] {
-        &self.params
-    }
-
-    /// The returned value.
-    pub fn result(&self) -> &Parameter {
-        &self.result
-    }
-
-    /// The names of all parameters in the order of their declaration, including those that are memory.
-    pub fn order(&self) -> &[String] {
-        &self.order
-    }
-
-    /// The memory that the function accesses: parameters that are memory, and global variables.
-    pub fn memory(&self) -> &[Place] {
-        &self.memory
-    }
-
     /// Finds a place of the function's memory by name.
     pub fn place(&self, name: &str) -> Result<&Place, Error> {
         launch::place(&self.memory, name, &self.name)
-    }
-
-    /// The inputs. The leaves of all parameters that are passed in come first, in order; the inputs added by
-    /// steps follow.
-    pub fn inputs(&self) -> &[Leaf] {
-        &self.inputs
-    }
-
-    /// The outputs. For the function itself: the leaves of the returned value, then those of parameters that
-    /// are written; for derived functions, as [`Step`] specifies.
-    pub fn outputs(&self) -> &[Leaf] {
-        &self.outputs
     }
 
     /// The shape of a call: the leading dimensions of the arrays, broadcast together.
@@ -272,7 +235,7 @@ impl Function {
         if let Some(global) = runner.unbound() {
             return Err(launch::not_given(&self.name, runner, global));
         }
-        let threads = self.program.execution().threads;
+        let threads = self.program.options.execution.threads;
         runner.set_stop(stop.cloned());
         let done = runner.dispatch_entry(0, [ready.groups, 1, 1], threads, None);
         runner.set_stop(None);
@@ -327,12 +290,6 @@ impl Function {
         Ok(Some(Ready { layout, kernel, runner, groups: mapping.n.div_ceil(GROUP) }))
     }
 
-    /// Returns true if the duration of a call is not bounded by the number of its threads: the function
-    /// contains loops or recursion.
-    pub fn may_be_long(&self) -> bool {
-        self.may_be_long
-    }
-
     fn kernel(&self, key: &Key) -> Result<Arc<Kernel>, Error> {
         let _work = fork::at_work();
         if let Some(kernel) = locked(&self.kernels).get(key) {
@@ -341,7 +298,7 @@ impl Function {
         let mut module = self.module.clone();
         let places = kernel::build(&mut module, self.func, key);
         opt::prune(&mut module, &[]);
-        let Execution { backend, code, .. } = self.program.execution();
+        let Execution { backend, code, .. } = &self.program.options.execution;
         let runner = Runner::with_options(module, *backend, code)
             .map_err(|failure| Error::of(&self.sources, failure))?;
         let kernel = Arc::new(Kernel { places, runner });

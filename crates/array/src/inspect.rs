@@ -54,9 +54,9 @@ impl Function {
     /// JSON: `{"entries":[…]}`, each with its point, output, input, the three numbers, their error and a
     /// verdict.
     pub fn check(&self, check: &Check) -> Result<String, Error> {
-        let done = self.program().with(|session, loaded| {
+        let done = self.program.with(|session, loaded| {
             loaded.errors()?;
-            let (function, _) = plain(session, loaded, self.wanted())?;
+            let (function, _) = plain(session, loaded, &self.wanted)?;
             let request =
                 Request { functions: vec![function], derivatives: true, sparse: true, ..Request::default() };
             let options = pipeline::Options { widen: true, ..pipeline::Options::default() };
@@ -70,7 +70,7 @@ impl Function {
                 let name = if is_param { own } else { name.clone() };
                 memory.push(Bind { name, value: BindValue::Json(value.clone()) });
             }
-            let options = &self.program().execution().code;
+            let options = &self.program.options.execution.code;
             let mut callee = Callee::new(compiled.clone(), Backend::CRANELIFT, options, &memory)?;
             callee.bind(loaded, &memory)?;
             let dual = (loaded, &request, &memory[..]);
@@ -80,17 +80,17 @@ impl Function {
             Ok((compiled, entries))
         });
         let ((compiled, entries), sources) = done?;
-        self.program().warn(&compiled, &sources);
+        self.program.warn(&compiled, &sources);
         let entries: Vec<Value> = entries.iter().map(|(k, entry)| entry.to_json(&sources, *k)).collect();
         Ok(json!({ "entries": entries }).to_string())
     }
 
     /// The function after each pass of differentiation, as `pullback explain` prints it.
     pub fn explain(&self) -> Result<String, Error> {
-        let options = &self.program().execution().compile;
-        let done = self.program().with(|session, loaded| {
+        let options = &self.program.options.execution.compile;
+        let done = self.program.with(|session, loaded| {
             loaded.errors()?;
-            let (function, _) = plain(session, loaded, self.wanted())?;
+            let (function, _) = plain(session, loaded, &self.wanted)?;
             dump::explain(loaded, function, options)
         });
         done.map(|found| found.0)
@@ -98,9 +98,9 @@ impl Function {
 
     /// The source of a derivative of the function, as `pullback derive` prints it.
     pub fn derivative_source(&self, what: derive::Derivative) -> Result<String, Error> {
-        let done = self.program().with(|session, loaded| {
+        let done = self.program.with(|session, loaded| {
             loaded.errors()?;
-            let (function, _) = plain(session, loaded, self.wanted())?;
+            let (function, _) = plain(session, loaded, &self.wanted)?;
             derive::source(loaded, function, what)
         });
         done.map(|found| found.0)
@@ -117,7 +117,7 @@ impl Program {
         let done = self.with(|_, loaded| {
             loaded.errors()?;
             let options = build::Options {
-                compile: self.execution().compile.clone(),
+                compile: self.options.execution.compile.clone(),
                 functions: library.functions.clone(),
                 kernels: library.kernels.clone(),
                 native: library.native,

@@ -68,10 +68,13 @@ pub enum Argument {
 /// A compiled entry point.
 pub struct Kernel {
     program: Arc<Program>,
-    name: String,
+    /// Its name.
+    pub name: String,
     sources: Sources,
-    group: [u32; 3],
-    places: Vec<Place>,
+    /// The size of a thread group.
+    pub group: [u32; 3],
+    /// The memory that the kernel uses.
+    pub places: Vec<Place>,
     runner: Runner,
 }
 
@@ -84,7 +87,7 @@ impl Kernel {
     ) -> Result<Kernel, Error> {
         let _work = fork::at_work();
         let group = module.entries.first().map_or([1; 3], |entry| entry.group_size);
-        let Execution { backend, code, .. } = program.execution();
+        let Execution { backend, code, .. } = &program.options.execution;
         let written = written(&module);
         let runner =
             Runner::with_options(module, *backend, code).map_err(|failure| Error::of(&sources, failure))?;
@@ -92,25 +95,10 @@ impl Kernel {
         Ok(Kernel { program, name: name.to_string(), sources, group, places, runner })
     }
 
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The size of a thread group.
-    pub fn group(&self) -> [u32; 3] {
-        self.group
-    }
-
     /// Returns true if the duration of a launch is not bounded by the number of its threads.
     pub fn may_be_long(&self) -> bool {
         let module = self.runner.module();
         module.entries.first().is_some_and(|entry| may_be_long(module, entry.func))
-    }
-
-    /// The memory that the kernel uses.
-    pub fn places(&self) -> &[Place] {
-        &self.places
     }
 
     /// Finds a place of the kernel's memory by name.
@@ -137,7 +125,7 @@ impl Kernel {
         if let Some(global) = runner.unbound() {
             return Err(not_given(&self.name, &runner, global));
         }
-        let threads = self.program.execution().threads;
+        let threads = self.program.options.execution.threads;
         runner.set_stop(stop.cloned());
         let done = runner.dispatch_entry(0, groups, threads, None);
         done.map(|output| output.stdout).map_err(|error| Error::of(&self.sources, error.into()))

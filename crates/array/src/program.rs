@@ -52,11 +52,11 @@ impl Origin {
 #[derive(Debug)]
 pub struct Program {
     origin: Origin,
-    options: Options,
+    pub(crate) options: Options,
     /// The texts of all files that were read, so that every compilation sees the same text.
     files: FileOptions,
     /// The names of the entry points.
-    entries: Vec<String>,
+    pub entries: Vec<String>,
     warnings: Mutex<Vec<String>>,
     asked: OnceLock<Asked>,
 }
@@ -111,11 +111,6 @@ impl Program {
         self.files.open[self.options.files.open.len()..].iter().map(|(path, text)| (&**path, &**text))
     }
 
-    /// How the program is compiled and run.
-    pub fn execution(&self) -> &Execution {
-        &self.options.execution
-    }
-
     /// Finds a function by name; members are named `Type.name`.
     pub fn function(self: &Arc<Program>, name: &str) -> Result<Function, Error> {
         self.specialised(&Wanted { name: name.to_string(), ..Wanted::default() })
@@ -135,11 +130,6 @@ impl Program {
     /// such function.
     pub fn generics_of(&self, name: &str) -> Result<Option<Generics>, Error> {
         self.with(|_, loaded| Ok(loaded.generics_of(name))).map(|found| found.0)
-    }
-
-    /// The names of the entry points.
-    pub fn entries(&self) -> &[String] {
-        &self.entries
     }
 
     /// The entry point with that name, or its derivative as `bwd_diff(name)` or `fwd_diff(name)`. `group` is

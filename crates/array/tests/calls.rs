@@ -66,7 +66,7 @@ fn strides_may_be_any() {
 #[test]
 fn gradients_of_what_is_broadcast_are_added() {
     let f = function(PRODUCT).derive(&[Step::ValueAndVjp]).expect("it has a derivative");
-    let names: Vec<&str> = f.inputs().iter().map(|l| &l.path[..]).collect();
+    let names: Vec<&str> = f.inputs.iter().map(|l| &l.path[..]).collect();
     assert_eq!(names, ["x", "y", ""]);
     let (mut x, mut y, mut one) = ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [10.0, 100.0, 1000.0], [1.0]);
     let (mut out, mut dx, mut dy) = ([0.0; 6], [0.0; 6], [0.0; 3]);
@@ -113,11 +113,11 @@ fn steps_follow_each_other_to_any_order() {
     let one = dense(&mut one, &[]);
     // The function 6 x y, differentiated by x alone, with reverse over reverse and forward over reverse.
     let first = f.derive(&[only(), Step::Vjp]).expect("a gradient");
-    assert_eq!(first.outputs().len(), 1);
+    assert_eq!(first.outputs.len(), 1);
     for (step, n) in [(Step::Vjp, 2), (Step::Jvp, 2)] {
         let second = first.derive(&[only(), step.clone()]).expect("a second derivative");
         let mut out = [0.0; 2];
-        let outputs: Vec<Array> = (0..second.outputs().len()).map(|k| view(&mut out, k, &[], &[])).collect();
+        let outputs: Vec<Array> = (0..second.outputs.len()).map(|k| view(&mut out, k, &[], &[])).collect();
         let inputs = [x.clone(), y.clone(), one.clone(), one.clone()];
         second.call(&[], &inputs, &outputs, &[], None).expect("it runs");
         assert!(outputs.len() <= n && out[outputs.len() - 1] == 60.0, "{step:?}: {out:?}");
@@ -134,7 +134,7 @@ fn what_a_step_leaves_out_may_have_derivatives_later() {
     for first in [Step::JvpBy(vec![true, false]), Step::VjpBy(vec![true, false])] {
         for second in [Step::JvpBy(vec![false, true]), Step::VjpBy(vec![false, true])] {
             let derived = f.derive(&[first.clone(), second.clone()]).expect("a second derivative");
-            assert_eq!((derived.inputs().len(), derived.outputs().len()), (4, 1));
+            assert_eq!((derived.inputs.len(), derived.outputs.len()), (4, 1));
             let mut out = [0.0];
             let output = dense(&mut out, &[]);
             let inputs = [x.clone(), y.clone(), one.clone(), one.clone()];
@@ -172,7 +172,7 @@ fn structs_are_leaves_and_arrays_of_them_have_dimensions() {
             return sum;
         }",
     );
-    let leaves: Vec<_> = f.inputs().iter().map(|l| (&l.path[..], &l.dims[..], l.kind, l.diff)).collect();
+    let leaves: Vec<_> = f.inputs.iter().map(|l| (&l.path[..], &l.dims[..], l.kind, l.diff)).collect();
     assert_eq!(leaves.len(), 3);
     assert_eq!(leaves[0].1, [2, 3]);
     assert_eq!((leaves[1].1, leaves[1].2, leaves[1].3), (&[2][..], Scalar::I32, false));
@@ -239,8 +239,8 @@ fn memory_is_bound_by_name() {
             return w[i] * x * x + t[i];
         }",
     );
-    assert_eq!(f.order(), ["w", "x", "i", "t"]);
-    let names: Vec<&str> = f.memory().iter().map(|place| &place.name[..]).collect();
+    assert_eq!(f.order, ["w", "x", "i", "t"]);
+    let names: Vec<&str> = f.memory.iter().map(|place| &place.name[..]).collect();
     assert_eq!(names, ["w", "t", "t.grad", "seen"]);
     let (mut w, mut seen, mut t) = ([1.0, 10.0, 100.0], [0.0; 3], [0.5; 3]);
     let (mut x, mut i) = ([1.0, 2.0, 3.0], [2i32, 1, 0]);

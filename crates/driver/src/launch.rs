@@ -294,11 +294,10 @@ impl Runner {
     }
 
     /// Binds the content of a global by name. The name of a global that the program does not use is ignored.
-    pub fn bind(&mut self, name: &str, bytes: Vec<u8>) -> Result<(), Error> {
+    pub fn bind(&mut self, name: &str, bytes: &[u8]) {
         if let Some(global) = self.find(name) {
-            self.bind_global(global, &bytes);
+            self.bind_global(global, bytes);
         }
-        Ok(())
     }
 
     /// Binds the content of a global.

@@ -30,11 +30,12 @@
 
 use std::path::Path;
 
-use ir::{Global, MemData, MemType, Scalar};
+use ir::{Global, Scalar};
 use lower::Request;
 use syntax::Diagnostic;
 
-use crate::bind::BindValue;
+use crate::behind::pointers;
+use crate::bind::{self, BindValue};
 use crate::error::Error;
 use crate::files;
 use crate::launch::{Execution, Output, Runner};
@@ -262,19 +263,12 @@ impl Module {
     fn buffer<T: Number>(&self, name: &str) -> Result<(Global, usize), Error> {
         let global = self.find(name)?;
         let element = self.runner.element_of(global);
-        if !self.consists_of(element, T::SCALAR) {
+        let mem = self.runner.mem();
+        let is_number = |leaf: &(usize, Scalar)| leaf.1 == T::SCALAR;
+        if !pointers(mem, element).is_empty() || !bind::scalars(mem, element).iter().all(is_number) {
             let message = format!("`{name}` does not consist of numbers of type {}", T::SCALAR.name());
             return Err(Error::input(message));
         }
-        Ok((global, self.runner.mem().size(element).max(1) as usize))
-    }
-
-    fn consists_of(&self, ty: MemType, scalar: Scalar) -> bool {
-        match &self.runner.mem()[ty] {
-            MemData::Scalar(s) | MemData::Vector(s, _) | MemData::Matrix(s, ..) => *s == scalar,
-            MemData::Array(element, _) => self.consists_of(*element, scalar),
-            MemData::Struct { fields, .. } => fields.iter().all(|f| self.consists_of(f.1, scalar)),
-            MemData::Handle(_) => false,
-        }
+        Ok((global, mem.size(element).max(1) as usize))
     }
 }

@@ -18,7 +18,7 @@ fn steps(name: &str, text: &str, entry: &str) -> u64 {
     let request = Request { entries: vec![entry_point], ..Request::default() };
     let compiled = loaded.compile(&request, &Options::default()).expect("compiles");
     let mut runner = Runner::new(compiled.module, Backend::INTERP).expect("runs");
-    runner.bind("out", vec![0; 64]).expect("is bound");
+    runner.bind("out", &[0; 64]);
     runner.dispatch(entry, [1, 1, 1], 1).expect("runs").cost.steps
 }
 

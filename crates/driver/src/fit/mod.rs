@@ -143,7 +143,7 @@ impl Fit {
             let buffer = kernel.column_buffer(&name, &ty);
             let Some(element) = runner.element(&buffer) else { continue };
             let bytes = column_bytes(runner.mem(), element, &name, &items)?;
-            runner.bind(&buffer, bytes)?;
+            runner.bind(&buffer, &bytes);
         }
         let mut fit = Fit {
             runner,
@@ -170,7 +170,7 @@ impl Fit {
         if fit.kernel.sums() {
             fit.per_dispatch = fit.workers * MOST_ITEMS;
         }
-        fit.bind_rest()?;
+        fit.bind_rest();
         inputs::bind(&mut loaded, &mut fit.runner, &setup.memory)?;
         let mut random = Random::new(setup.seed);
         fit.initialise(setup, &mut random)?;
@@ -185,9 +185,9 @@ impl Fit {
         wants_loss: bool,
         gradient: &mut [f64],
     ) -> Result<f64, Error> {
-        self.put(x)?;
-        self.runner.bind("fit_wants_loss", u32::from(wants_loss).to_le_bytes().to_vec())?;
-        self.weigh(order.len())?;
+        self.put(x);
+        self.runner.bind("fit_wants_loss", &u32::from(wants_loss).to_le_bytes());
+        self.weigh(order.len());
         gradient.fill(0.0);
         let mut loss = 0.0;
         for part in order.chunks(self.per_dispatch) {
@@ -198,12 +198,12 @@ impl Fit {
 
     /// The value over all items.
     pub fn loss(&mut self, x: &[f64]) -> Result<f64, Error> {
-        self.put(x)?;
-        self.weigh(self.items.n)?;
+        self.put(x);
+        self.weigh(self.items.n);
         let order: Vec<u32> = (0..self.items.n as u32).collect();
         let mut loss = 0.0;
         for part in order.chunks(self.per_dispatch) {
-            self.choose(part)?;
+            self.choose(part);
             self.dispatch("fit_value", self.workers, None)?;
             loss += self.found_loss()?;
         }
@@ -211,15 +211,15 @@ impl Fit {
     }
 
     /// Sets the weight of each item for a mean over `n` items.
-    fn weigh(&mut self, n: usize) -> Result<(), Error> {
+    fn weigh(&mut self, n: usize) {
         let real = self.uniform_scalar("fit_weight");
-        self.runner.bind("fit_weight", number_bytes(real, 1.0 / n.max(1) as f64))
+        self.runner.bind("fit_weight", &number_bytes(real, 1.0 / n.max(1) as f64));
     }
 
     /// Selects the items of a dispatch.
-    fn choose(&mut self, order: &[u32]) -> Result<(), Error> {
-        self.runner.bind("fit_order", order.iter().flat_map(|i| i.to_le_bytes()).collect())?;
-        self.runner.bind("fit_count", (order.len() as u32).to_le_bytes().to_vec())
+    fn choose(&mut self, order: &[u32]) {
+        self.runner.bind("fit_order", &order.iter().flat_map(|i| i.to_le_bytes()).collect::<Vec<u8>>());
+        self.runner.bind("fit_count", &(order.len() as u32).to_le_bytes());
     }
 
     /// The sum of the workers' losses after a dispatch.
@@ -232,7 +232,7 @@ impl Fit {
 
     /// Adds the gradient over the items of one dispatch to `gradient`, and returns their loss.
     fn add_up(&mut self, order: &[u32], wants_loss: bool, gradient: &mut [f64]) -> Result<f64, Error> {
-        self.choose(order)?;
+        self.choose(order);
         let sums = self.kernel.sums();
         let loss = self.runner.find("fit_loss").map(|loss| (loss, usize::MAX));
         self.dispatch("fit_gradient", self.workers, if sums { Some(loss.as_slice()) } else { None })?;
@@ -260,12 +260,12 @@ impl Fit {
         if self.kernel.render.is_none() {
             return Ok(None);
         }
-        self.put(x)?;
+        self.put(x);
         let n = self.items.n;
         for first in (0..n).step_by(self.per_dispatch) {
             let end = first.saturating_add(self.per_dispatch).min(n);
-            self.runner.bind("fit_first", (first as u32).to_le_bytes().to_vec())?;
-            self.runner.bind("fit_count", (end as u32).to_le_bytes().to_vec())?;
+            self.runner.bind("fit_first", &(first as u32).to_le_bytes());
+            self.runner.bind("fit_count", &(end as u32).to_le_bytes());
             let reads: Option<&[_]> = if end < n { Some(&[]) } else { None };
             self.dispatch("fit_render", self.workers, reads)?;
         }
@@ -282,7 +282,7 @@ impl Fit {
 
     /// Each fitted parameter as an array, to be written to a file.
     pub fn arrays(&mut self, x: &[f64]) -> Result<Vec<(String, npy::Array)>, Error> {
-        self.put(x)?;
+        self.put(x);
         let mut out = Vec::new();
         for (k, f) in self.kernel.fitted.iter().enumerate() {
             let Some(element) = self.value_element(f) else { continue };
@@ -317,14 +317,13 @@ impl Fit {
     }
 
     /// Writes the point `x` into the parameters' buffers.
-    fn put(&mut self, x: &[f64]) -> Result<(), Error> {
+    fn put(&mut self, x: &[f64]) {
         for (place, &x) in self.places.iter().zip(x) {
             put_number(&mut self.values[place.param], place.at, place.scalar, x);
         }
         for (k, f) in self.kernel.fitted.iter().enumerate() {
-            self.runner.bind(&format!("fit_value_{}", f.name), self.values[k].clone())?;
+            self.runner.bind(&format!("fit_value_{}", f.name), &self.values[k]);
         }
-        Ok(())
     }
 
     fn uniform_scalar(&self, name: &str) -> Scalar {
@@ -366,29 +365,28 @@ impl Fit {
         Ok(())
     }
 
-    fn bind_rest(&mut self) -> Result<(), Error> {
+    fn bind_rest(&mut self) {
         let n = self.workers;
-        for k in 0..self.kernel.fitted.len() {
-            let name = self.kernel.fitted[k].name.clone();
-            self.runner.bind(&format!("fit_value_{name}"), self.values[k].clone())?;
-            self.runner.bind(&format!("fit_gradient_{name}"), vec![0; self.shares[k] * n])?;
-            if self.kernel.fitted[k].initial.is_some() {
-                self.runner.bind(&format!("fit_start_{name}"), self.values[k].clone())?;
+        for (k, Fitted { name, initial, .. }) in self.kernel.fitted.iter().enumerate() {
+            self.runner.bind(&format!("fit_value_{name}"), &self.values[k]);
+            self.runner.bind(&format!("fit_gradient_{name}"), &vec![0; self.shares[k] * n]);
+            if initial.is_some() {
+                self.runner.bind(&format!("fit_start_{name}"), &self.values[k]);
             }
         }
         let real = self.uniform_scalar("fit_weight");
-        self.runner.bind("fit_loss", vec![0; n * real.bytes() as usize])?;
-        self.runner.bind("fit_order", Vec::new())?;
-        self.runner.bind("fit_first", 0u32.to_le_bytes().to_vec())?;
-        self.runner.bind("fit_count", 0u32.to_le_bytes().to_vec())?;
-        self.runner.bind("fit_workers", (n as u32).to_le_bytes().to_vec())?;
-        self.runner.bind("fit_wants_loss", 0u32.to_le_bytes().to_vec())?;
-        self.runner.bind("fit_weight", number_bytes(real, 0.0))?;
+        self.runner.bind("fit_loss", &vec![0; n * real.bytes() as usize]);
+        self.runner.bind("fit_order", &[]);
+        for (name, word) in
+            [("fit_first", 0), ("fit_count", 0), ("fit_workers", n as u32), ("fit_wants_loss", 0)]
+        {
+            self.runner.bind(name, &word.to_le_bytes());
+        }
+        self.runner.bind("fit_weight", &number_bytes(real, 0.0));
         if let Some(element) = self.runner.element("fit_image") {
             let size = self.runner.mem().size(element) as usize * self.items.n;
-            self.runner.bind("fit_image", vec![0; size])?;
+            self.runner.bind("fit_image", &vec![0; size]);
         }
-        Ok(())
     }
 
     fn initialise(&mut self, setup: &Setup, random: &mut Random) -> Result<(), Error> {
@@ -397,7 +395,7 @@ impl Fit {
             let init = setup.inits.iter().rev().find(|i| i.0 == f.name).map_or(&Init::Default, |i| &i.1);
             if f.initial.is_some() {
                 let order: Vec<u32> = (0..f.n()).map(|i| spread(&self.items, i, f.n(), random)).collect();
-                self.runner.bind("fit_order", order.iter().flat_map(|i| i.to_le_bytes()).collect())?;
+                self.choose(&order);
                 let (entry, threads) = (format!("fit_initial_{}", f.name), self.threads);
                 self.threads = 1;
                 self.dispatch(&entry, f.n(), None)?;
