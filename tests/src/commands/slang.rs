@@ -317,8 +317,8 @@ pub(super) fn check(file: &TestFile) -> Result<(), String> {
 fn variable(program: &mut check::Program, line: &str) -> Result<(), String> {
     let (name, wanted) = line.split_once(' ').ok_or("expected '// type: NAME TYPE'")?;
     let symbol = program.ast.symbols.find(name);
-    let found = program.ast.decls.iter().filter(|d| Some(d.1.name) == symbol).map(|d| d.0);
-    let decl = found.last().ok_or_else(|| format!("there is no variable '{name}'"))?;
+    let mut found = program.ast.decls.iter().filter(|d| Some(d.1.name) == symbol).map(|d| d.0);
+    let decl = found.next_back().ok_or_else(|| format!("there is no variable '{name}'"))?;
     let ty = program.decl_type(decl);
     match program.type_name(ty) {
         found if found == wanted => Ok(()),
