@@ -60,7 +60,7 @@ fn words(extension: &str, command: &str) -> Option<&'static [&'static str]> {
         }
         ("ir", "uniform") => &["rows", "packed"],
         ("ir", "dispatch") => &["trap"],
-        ("ir", "parse" | "verify" | "run" | "grad" | "differentiate") => &[],
+        ("ir", "parse" | "verify" | "reads" | "run" | "grad" | "differentiate") => &[],
         _ => return None,
     })
 }

@@ -5,7 +5,7 @@
 //! may be infinite. This holds for zeros written in the source. They are replaced right after lowering and
 //! before any optimisation, so the result is the same at every optimisation level.
 
-use ir::{Defs, DerivativeOp, Func, Function, Inst, InstData, Module, Op, Span, Value, ValueData};
+use ir::{Defs, DerivativeOp, Func, Function, Inst, Module, Op, Span, Value, ValueData};
 use smallvec::SmallVec;
 
 /// The maximum depth of calls looked through to find the origin of a value.
@@ -39,24 +39,18 @@ pub fn enter(module: &mut Module) {
 
 fn directions(module: &Module, func: &mut Function, calls: &[(Inst, usize)]) {
     let defs = Defs::of(func);
-    let regions: Vec<ir::Region> = func.regions.keys().collect();
-    for region in regions {
-        let old = std::mem::take(&mut func.regions[region].insts);
-        let mut new = Vec::with_capacity(old.len());
-        for inst in old {
-            if let Some(&(_, first)) = calls.iter().find(|call| call.0 == inst) {
-                let span = func.insts[inst].span;
-                for k in first..func.insts[inst].args.len() {
-                    let given = func.insts[inst].args[k];
-                    if let Some(found) = absent(module, func, &defs, given, span, &mut new) {
-                        func.insts[inst].args[k] = found;
-                    }
+    func.rebuild(|func, inst, out| {
+        if let Some(&(_, first)) = calls.iter().find(|call| call.0 == inst) {
+            let span = func.insts[inst].span;
+            for k in first..func.insts[inst].args.len() {
+                let given = func.insts[inst].args[k];
+                if let Some(found) = absent(module, func, &defs, given, span, out) {
+                    func.insts[inst].args[k] = found;
                 }
             }
-            new.push(inst);
         }
-        func.regions[region].insts = new;
-    }
+        out.push(inst);
+    });
 }
 
 /// Makes the replacement for a differential of which all numbers, or some, are written as zero. Returns
@@ -100,9 +94,8 @@ fn absent(
 }
 
 fn push(func: &mut Function, op: Op, args: &[Value], like: Value, span: Span, out: &mut Vec<Inst>) -> Value {
-    let v = func.values.push(ValueData::new(func.ty(like), false));
-    let (args, results) = (args.iter().copied().collect(), [v].into_iter().collect());
-    out.push(func.insts.push(InstData { op, args, results, regions: SmallVec::new(), span }));
+    let (inst, v) = func.make_value(op, args, ValueData::new(func.ty(like), false), span);
+    out.push(inst);
     v
 }
 

@@ -3,8 +3,8 @@
 //! Each pass is a memoised method `Engine::pass(func) -> Func`. A pass works in two steps, so that the module
 //! can grow while it is read: it first requests the derivatives of all callees, then builds the result.
 
-use cranelift_entity::EntitySet;
-use ir::{Cycles, Func, Function, Inst, Module, Slot, Span};
+use cranelift_entity::{EntitySet, PrimaryMap};
+use ir::{Builder, Cycles, Func, Function, Inst, Module, Op, Slot, Span, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::Options;
@@ -91,6 +91,13 @@ pub(crate) struct Roles {
     pub(crate) wholes: FxHashMap<Func, Func>,
 }
 
+impl Roles {
+    /// The user function that a function derives from.
+    pub(crate) fn origin(&self, func: Func) -> Func {
+        self.origins.get(&func).copied().unwrap_or(func)
+    }
+}
+
 /// The results of analyses, by function.
 #[derive(Default)]
 pub(crate) struct Facts {
@@ -148,13 +155,13 @@ impl<'m> Engine<'m> {
 
     /// Records the function that `made` derives from.
     pub(crate) fn inherit_origin(&mut self, made: Func, from: Func) {
-        let origin = self.roles.origins.get(&from).copied().unwrap_or(from);
+        let origin = self.roles.origin(from);
         self.roles.origins.insert(made, origin);
     }
 
     /// The name of the user function that `func` derives from.
     pub(crate) fn origin_name(&self, func: Func) -> &str {
-        let origin = self.roles.origins.get(&func).copied().unwrap_or(func);
+        let origin = self.roles.origin(func);
         &self.module.funcs[origin].name
     }
 
@@ -182,7 +189,7 @@ impl<'m> Engine<'m> {
         results: Vec<Slot>,
     ) -> Func {
         let name = self.unique(name);
-        let origin = self.roles.origins.get(&like).copied().unwrap_or(like);
+        let origin = self.roles.origin(like);
         let like = &self.module.funcs[like];
         let declared = Function {
             name,
@@ -207,6 +214,53 @@ impl<'m> Engine<'m> {
         declared.values = body.values;
         declared.insts = body.insts;
         declared.regions = body.regions;
+    }
+
+    /// Gives a declared function a body: `build` makes it from the parameters and returns the results.
+    pub(crate) fn wrap(
+        &mut self,
+        made: Func,
+        build: impl FnOnce(&mut Builder, &PrimaryMap<Func, Function>, &[Value]) -> Vec<Value>,
+    ) -> Func {
+        let Function { params, results, span, .. } = self.module.funcs[made].clone();
+        let Module { types, funcs, .. } = &mut *self.module;
+        let mut b = Builder::new(types, String::new());
+        b.span = span;
+        let args: Vec<Value> = params.into_iter().map(|slot| b.param(slot)).collect();
+        let values = build(&mut b, funcs, &args);
+        let body = b.finish(values, results);
+        self.define(made, body);
+        made
+    }
+
+    /// Copies a function for which `is_copied` is true, along with such functions that it calls, directly or
+    /// through others, and changes the copies.
+    pub(crate) fn copy_with_callees(
+        &mut self,
+        func: Func,
+        suffix: &str,
+        copies: &mut FxHashMap<Func, Func>,
+        is_copied: &dyn Fn(&Function) -> bool,
+        change: &dyn Fn(&mut Function),
+    ) -> Func {
+        if !is_copied(&self.module.funcs[func]) {
+            return func;
+        }
+        if let Some(&known) = copies.get(&func) {
+            return known;
+        }
+        let mut copy = self.module.funcs[func].clone();
+        for data in copy.insts.values_mut() {
+            if let Op::Call(callee) = data.op {
+                data.op = Op::Call(self.copy_with_callees(callee, suffix, copies, is_copied, change));
+            }
+        }
+        change(&mut copy);
+        copy.name = self.unique(format!("{}_{suffix}", copy.name));
+        let made = self.module.funcs.push(copy);
+        self.inherit_origin(made, func);
+        copies.insert(func, made);
+        made
     }
 
     pub(crate) fn problem(&mut self, span: Span, code: &'static str, message: impl Into<String>) {

@@ -32,11 +32,9 @@ enum Plan {
     /// active…)`. With `in_numbers`, the function is not linear, and takes and returns its tangents as
     /// numbers.
     Forward { func: Func, mask: Mask, active: Mask, in_numbers: bool },
-    /// The primal call is copied, and the linear part is the transpose of `vjp`.
-    Transposed { vjp: Func, mask: Mask, active: Mask },
-    /// The primal is `apply`, which also returns a context, and the linear part is the transpose of `vjp`,
-    /// which takes that context.
-    Applied { apply: Func, vjp: Func, context: Vec<Type>, mask: Mask, active: Mask },
+    /// `primal` is called, and the linear part is the transpose of `vjp`. With a context, the primal also
+    /// returns it, and `vjp` takes it in place of the parameters.
+    Transposed { primal: Func, vjp: Func, context: Option<Vec<Type>>, mask: Mask, active: Mask },
 }
 
 impl Engine<'_> {
@@ -119,13 +117,14 @@ impl Engine<'_> {
             let slots = &self.module.funcs[callee];
             plans[inst] = match source(self.module, callee, mode) {
                 Source::Vjp(vjp) => {
-                    Plan::Transposed { vjp, mask: slots.params.iter().map(|s| s.diff).collect(), active }
+                    let mask = slots.params.iter().map(|s| s.diff).collect();
+                    Plan::Transposed { primal: callee, vjp, context: None, mask, active }
                 }
                 Source::Applied { apply, vjp } => {
                     let given = &self.module.funcs[apply].results[slots.results.len()..];
-                    let context = given.iter().map(|s| s.ty).collect();
+                    let context = Some(given.iter().map(|s| s.ty).collect());
                     let mask = slots.params.iter().map(|s| s.diff).collect();
-                    Plan::Applied { apply, vjp, context, mask, active }
+                    Plan::Transposed { primal: apply, vjp, context, mask, active }
                 }
                 Source::Jvp(jvp) if active.iter().any(|&a| a) || makes_more_than_numbers(slots) => {
                     let mask: Mask = slots.params.iter().map(|s| s.diff).collect();
@@ -172,7 +171,7 @@ impl Engine<'_> {
         let slots = &self.module.funcs[callee];
         let mask = slots.params.iter().map(|s| s.diff).collect();
         let active = slots.results.iter().map(|s| s.diff).collect();
-        Plan::Transposed { vjp, mask, active }
+        Plan::Transposed { primal: callee, vjp, context: None, mask, active }
     }
 }
 
@@ -249,23 +248,20 @@ impl Linearize<'_> {
         }
     }
 
+    fn copies(&mut self, sources: &[Value]) -> Vec<Value> {
+        let copy = |&v: &Value| {
+            let copy = like(&mut self.b, self.src, v, false);
+            self.primal.set(v, copy);
+            copy
+        };
+        sources.iter().map(copy).collect()
+    }
+
     /// Defines the results of an instruction: copies of `sources`, then tangents of the active ones.
     fn define(&mut self, sources: &[Value], all: &mut Vec<Value>) {
-        let src = self.src;
-        for &v in sources {
-            let copy = like(&mut self.b, src, v, false);
-            self.primal.set(v, copy);
-            all.push(copy);
-        }
-        for &v in sources {
-            if !self.active.contains(v) {
-                continue;
-            }
-            let tangent = self.b.value(src.ty(v), false);
-            self.name_tangent(v, tangent);
-            self.tangents.set(v, tangent);
-            all.push(tangent);
-        }
+        all.extend(self.copies(sources));
+        let active: Vec<bool> = sources.iter().map(|&v| self.active.contains(v)).collect();
+        all.extend(self.tangent_results(sources, &active));
     }
 
     fn branch(&mut self, inst: Inst) {
@@ -356,12 +352,7 @@ impl Linearize<'_> {
                     let tangent = self.tangent_or_absent(v);
                     args.push(if in_numbers { self.b.emit(Op::Present, &[tangent]) } else { tangent });
                 }
-                let mut results = Vec::new();
-                for &v in &data.results {
-                    let copy = like(&mut self.b, src, v, false);
-                    self.primal.set(v, copy);
-                    results.push(copy);
-                }
+                let mut results = self.copies(&data.results);
                 results.extend(self.tangent_results(&data.results, &active));
                 let call = self.b.push(Op::Call(func), &args, &results, &[]);
                 self.derivative_calls.push(call);
@@ -372,26 +363,13 @@ impl Linearize<'_> {
                     self.tangents.set(v, tangent);
                 }
             }
-            Plan::Transposed { vjp, mask, active } => {
-                copy_inst(&mut self.b, src, inst, &mut self.primal);
-                let mut args = self.primal.all(&data.args);
-                for &v in select(&data.args, &mask) {
-                    args.push(self.tangent_or_absent(v));
-                }
-                let results = self.tangent_results(&data.results, &active);
-                self.b.push(Op::CallTransposeOf(vjp), &args, &results, &[]);
-            }
-            Plan::Applied { apply, vjp, context, mask, active } => {
+            Plan::Transposed { primal, vjp, context, mask, active } => {
                 let args = self.primal.all(&data.args);
-                let mut results = Vec::new();
-                for &v in &data.results {
-                    let copy = like(&mut self.b, src, v, false);
-                    self.primal.set(v, copy);
-                    results.push(copy);
-                }
-                let mut operands = fresh(&mut self.b, context, false);
-                results.extend_from_slice(&operands);
-                self.b.push(Op::Call(apply), &args, &results, &[]);
+                let mut results = self.copies(&data.results);
+                let context = context.map(|types| fresh(&mut self.b, types, false));
+                results.extend(context.iter().flatten());
+                let mut operands = context.unwrap_or_else(|| args.clone());
+                self.b.push(Op::Call(primal), &args, &results, &[]);
                 for &v in select(&data.args, &mask) {
                     operands.push(self.tangent_or_absent(v));
                 }

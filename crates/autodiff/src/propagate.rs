@@ -13,6 +13,7 @@
 //! A callee is marked for the operands that are linear at the call: there is one variant for each such set.
 
 use cranelift_entity::EntitySet;
+use ir::analysis::flow::{Direction, Flow};
 use ir::build::float_bits;
 use ir::{
     Defs, Func, Function, Inst, InstData, Linearity, Module, Op, Region, Span, TypeData, Value, ValueData,
@@ -165,25 +166,43 @@ pub(crate) fn n_transposed_params(module: &Module, vjp: Func, n_args: usize) -> 
 impl Marks {
     fn values(&mut self, ctx: &Context, func: Func, tangents: &[bool]) -> EntitySet<Value> {
         let src = &ctx.module.funcs[func];
-        let mut flow = Flow {
-            marks: self,
-            ctx,
-            func,
-            src,
-            defs: Defs::of(src),
-            linear: EntitySet::new(),
-            changed: true,
-        };
-        for (&v, &tangent) in params(src).iter().zip(tangents) {
-            if tangent {
-                flow.mark(v);
+        let defs = Defs::of(src);
+        let mut flow = Flow::new(src, &|_| true);
+        params(src).iter().zip(tangents).for_each(|(&v, tangent)| flow.join(v, tangent));
+        flow.settle(Direction::Forward, &mut |flow, inst| self.transfer(ctx, func, &defs, flow, inst));
+        let facts = flow.into_facts();
+        let mut linear = EntitySet::with_capacity(src.values.len());
+        linear.extend(src.values.keys().filter(|&v| facts[v]));
+        linear
+    }
+
+    /// Marks the results of an instruction with linear operands. Control passes marks on by itself.
+    fn transfer(&mut self, ctx: &Context, func: Func, defs: &Defs, flow: &mut Flow<bool>, inst: Inst) {
+        let src = &ctx.module.funcs[func];
+        let data = &src.insts[inst];
+        let args = &data.args[..];
+        match (data.op.linearity(), &data.op) {
+            (Linearity::All | Linearity::Either, _) => flow.copy_all(args, data.results[0]),
+            (Linearity::Only(k), _) => flow.copy(args[k], data.results[0]),
+            (Linearity::AllButFirst, _) => flow.copy_all(&args[1..], data.results[0]),
+            (_, Op::Store | Op::AddTo) => flow.copy(args[args.len() - 1], args[0]),
+            (Linearity::Cell, _) | (_, Op::Detach) => {
+                flow.copy(args[0], data.results[0]);
+                if data.op == Op::SubCell {
+                    flow.copy(data.results[0], args[0]);
+                }
             }
+            (_, Op::Call(callee)) => {
+                let zero = |v| is_zero(src, defs, ctx.shapes, v);
+                let (mask, needed) = self.call(ctx, func, inst, data, &|v| *flow.get(v), &zero);
+                if needed {
+                    let results = self.call_results(ctx, func, inst, *callee, &mask);
+                    data.results.iter().zip(&results).for_each(|(&v, linear)| flow.join(v, linear));
+                }
+            }
+            (_, Op::CallTransposeOf(_)) => data.results.iter().for_each(|&v| flow.join(v, &true)),
+            (Linearity::Structure | Linearity::Source | Linearity::Never, _) => (),
         }
-        while flow.changed {
-            flow.changed = false;
-            flow.region(src.body());
-        }
-        flow.linear
     }
 
     fn results(&mut self, ctx: &Context, func: Func, tangents: &[bool]) -> Mask {
@@ -262,108 +281,6 @@ impl Marks {
     }
 }
 
-struct Flow<'a> {
-    marks: &'a mut Marks,
-    ctx: &'a Context<'a>,
-    func: Func,
-    src: &'a Function,
-    defs: Defs,
-    linear: EntitySet<Value>,
-    changed: bool,
-}
-
-impl Flow<'_> {
-    fn mark(&mut self, v: Value) {
-        self.changed |= self.linear.insert(v);
-    }
-
-    fn flow(&mut self, from: &[Value], to: &[Value]) {
-        for (&from, &to) in from.iter().zip(to) {
-            if self.linear.contains(from) {
-                self.mark(to);
-            }
-        }
-    }
-
-    fn region(&mut self, region: Region) {
-        for &inst in &self.src.regions[region].insts {
-            self.inst(inst);
-        }
-    }
-
-    fn inst(&mut self, inst: Inst) {
-        let src = self.src;
-        let data = &src.insts[inst];
-        let at = |k: usize| data.args.get(k).is_some_and(|&v| self.linear.contains(v));
-        let any = data.args.iter().any(|&v| self.linear.contains(v));
-        match data.op.linearity() {
-            Linearity::All | Linearity::Either if any => self.mark(data.results[0]),
-            Linearity::Only(k) if at(k) => self.mark(data.results[0]),
-            Linearity::AllButFirst if at(1) || at(2) => self.mark(data.results[0]),
-            Linearity::Cell => match data.op {
-                Op::Store | Op::AddTo => {
-                    if self.linear.contains(data.args[data.args.len() - 1]) {
-                        self.mark(data.args[0]);
-                    }
-                }
-                Op::SubCell => {
-                    self.flow(&data.args[..1], &data.results);
-                    self.flow(&data.results, &data.args[..1]);
-                }
-                _ => self.flow(&data.args[..1], &data.results),
-            },
-            Linearity::Structure => self.structure(inst),
-            Linearity::Never if matches!(data.op, Op::Detach) => self.flow(&data.args, &data.results),
-            Linearity::All
-            | Linearity::Either
-            | Linearity::Only(_)
-            | Linearity::AllButFirst
-            | Linearity::Source
-            | Linearity::Never => (),
-        }
-    }
-
-    fn structure(&mut self, inst: Inst) {
-        let src = self.src;
-        let data = &src.insts[inst];
-        match &data.op {
-            Op::If | Op::Switch(_) => {
-                for &arm in &data.regions {
-                    self.region(arm);
-                    self.flow(&src.regions[arm].results, &data.results);
-                }
-            }
-            Op::For(_) | Op::Loop(_) => {
-                let body = &src.regions[data.regions[0]];
-                let lead = usize::from(matches!(data.op, Op::For(_)));
-                let params = &body.params[lead..];
-                let results = &body.results[1 - lead..];
-                self.flow(&data.args[lead..], params);
-                self.region(data.regions[0]);
-                self.flow(results, params);
-                self.flow(params, &data.results);
-                self.flow(&results[params.len()..], &data.results[params.len()..]);
-            }
-            Op::Call(callee) => {
-                let linear = &self.linear;
-                let zero = |v| is_zero(src, &self.defs, self.ctx.shapes, v);
-                let (mask, needed) =
-                    self.marks.call(self.ctx, self.func, inst, data, &|v| linear.contains(v), &zero);
-                if needed {
-                    let results = self.marks.call_results(self.ctx, self.func, inst, *callee, &mask);
-                    for (&v, &linear) in data.results.iter().zip(&results) {
-                        if linear {
-                            self.mark(v);
-                        }
-                    }
-                }
-            }
-            Op::CallTransposeOf(_) => data.results.iter().for_each(|&v| self.mark(v)),
-            _ => (),
-        }
-    }
-}
-
 /// Checks every use in the marked copy, and inserts linear zeros where they are required.
 struct Check<'a, 'm> {
     engine: &'a mut Engine<'m>,
@@ -412,15 +329,7 @@ impl Check<'_, '_> {
             }
         }
         let ty = self.dst.ty(v);
-        let absent = self.dst.values.push(ValueData::new(ty, true));
-        let results = [absent].into_iter().collect();
-        let inst = self.dst.insts.push(InstData {
-            op: Op::Absent,
-            args: Default::default(),
-            results,
-            regions: Default::default(),
-            span,
-        });
+        let (inst, absent) = self.dst.make_value(Op::Absent, &[], ValueData::new(ty, true), span);
         before.push(inst);
         self.defs.add(&self.dst, inst);
         absent
@@ -542,11 +451,8 @@ impl Check<'_, '_> {
         linear: bool,
         before: &mut Vec<Inst>,
     ) -> Value {
-        let differential = linear;
-        let v = self.dst.values.push(ValueData { differential, ..ValueData::new(ty, linear) });
-        let (results, span) = ([v].into_iter().collect(), self.dst.insts[like].span);
-        let args = args.iter().copied().collect();
-        let inst = self.dst.insts.push(InstData { op, args, results, regions: Default::default(), span });
+        let span = self.dst.insts[like].span;
+        let (inst, v) = self.dst.make_value(op, args, ValueData::new(ty, linear), span);
         before.push(inst);
         self.defs.add(&self.dst, inst);
         v

@@ -15,7 +15,8 @@
 //! neither write to memory nor read memory that the program writes; its own cells are fine. Custom backward
 //! derivatives run once per call, in reverse order: the second run of the primal does not call them.
 
-use ir::analysis::points_to::{PointsTo, may_alias};
+use ir::analysis::points_to::{PointsTo, may_alias, root_global};
+use ir::analysis::post_order_of;
 use ir::{Defs, Func, Function, Op, Prefer, Space, Span, Type, TypeData, Value};
 
 use crate::engine::Engine;
@@ -147,35 +148,19 @@ impl Engine<'_> {
 
     /// The number of instructions of a function, including those of its callees once per call.
     fn tree(&mut self, func: Func) -> u64 {
-        let mut work = vec![func];
-        while let Some(&at) = work.last() {
-            if self.facts.trees.contains_key(&at) {
-                work.pop();
-                continue;
-            }
-            let src = &self.module.funcs[at];
-            let mut size = 0u64;
-            let mut missing = Vec::new();
+        let trees = &mut self.facts.trees;
+        for at in post_order_of(self.module, [func], &|f| trees.contains_key(&f)) {
+            let (src, mut size) = (&self.module.funcs[at], 0u64);
             if src.has_body() {
                 src.walk(src.body(), &mut |inst| {
-                    size = size.saturating_add(1);
-                    if let Some(callee) = src.insts[inst].op.callee() {
-                        match self.facts.trees.get(&callee) {
-                            Some(&known) => size = size.saturating_add(known),
-                            None => missing.push(callee),
-                        }
-                    }
+                    // The residuals of a recursive callee are handled separately.
+                    let callee = src.insts[inst].op.callee().and_then(|callee| trees.get(&callee));
+                    size = size.saturating_add(1).saturating_add(callee.copied().unwrap_or(0));
                 });
             }
-            // A callee that is still on the stack is recursive, and its residuals are handled separately.
-            missing.retain(|callee| !work.contains(callee));
-            if missing.is_empty() {
-                self.facts.trees.insert(at, size);
-            } else {
-                work.extend(missing);
-            }
+            trees.insert(at, size);
         }
-        self.facts.trees.get(&func).copied().unwrap_or(0)
+        self.facts.trees[&func]
     }
 
     /// Returns the reason why a function cannot be run again, if there is one.
@@ -229,19 +214,9 @@ impl Engine<'_> {
 
     /// The memory behind a handle; `None` if it is read-only.
     fn place(&self, src: &Function, defs: &Defs, handle: Value) -> Option<Place> {
-        let mut at = handle;
-        while let Some(inst) = defs.inst(at) {
-            match src.insts[inst].op {
-                Op::BufferOffset | Op::BufferCast(_) => at = src.insts[inst].args[0],
-                Op::GlobalRef(global) => {
-                    let read_only =
-                        matches!(self.module.globals[global].space, Space::ReadOnly | Space::Uniform);
-                    return (!read_only).then_some(Place::Global(global));
-                }
-                _ => break,
-            }
-        }
-        Some(Place::Handle(src.ty(at)))
+        let Some(global) = root_global(src, defs, handle) else { return Some(Place::Handle(src.ty(handle))) };
+        let is_read_only = matches!(self.module.globals[global].space, Space::ReadOnly | Space::Uniform);
+        (!is_read_only).then_some(Place::Global(global))
     }
 
     /// All memory that any function of the module writes.

@@ -5,9 +5,10 @@
 //! `linearize`; reverse mode is `x̄ = transpose(linear)(r, ȳ)` where `(y, r) = primal(x)`.
 
 use cranelift_entity::EntitySet;
-use ir::{Builder, Defs, DerivativeOp, Func, Function, Inst, InstData, Op, Slot, Span, Value, ValueData};
+use ir::analysis::reach;
+use ir::walk::callees;
+use ir::{Defs, DerivativeOp, Func, Function, Inst, Op, Slot, Span, Value, ValueData};
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 
 use crate::Stages;
 use crate::copy::fresh;
@@ -80,17 +81,8 @@ impl Engine<'_> {
 
     /// The functions that the roots reach without going through the functions in `without`.
     fn reachable_but(&self, roots: &[Func], without: &EntitySet<Func>) -> EntitySet<Func> {
-        let mut reached = EntitySet::new();
-        let mut left: Vec<Func> = roots.to_vec();
-        while let Some(func) = left.pop() {
-            if !without.contains(func) && reached.insert(func) {
-                let src = &self.module.funcs[func];
-                if src.has_body() {
-                    src.walk(src.body(), &mut |inst| left.extend(src.insts[inst].op.callee()));
-                }
-            }
-        }
-        reached
+        let others = |all: Vec<Func>| all.into_iter().filter(move |&func| !without.contains(func));
+        reach(others(roots.to_vec()), |func| others(callees(&self.module.funcs[func])))
     }
 
     pub(crate) fn resolve(&mut self, func: Func) {
@@ -162,41 +154,32 @@ impl Engine<'_> {
         let types = &self.module.types;
         let dst = &mut self.module.funcs[func];
         let defs = Defs::of(dst);
-        let regions: Vec<ir::Region> = dst.regions.keys().collect();
-        for region in regions {
-            let old = std::mem::take(&mut dst.regions[region].insts);
-            let mut new = Vec::with_capacity(old.len());
-            for inst in old {
-                let Some(&(_, shape, by_hand)) = calls.iter().find(|call| call.0 == inst) else {
-                    new.push(inst);
-                    continue;
-                };
-                let span = dst.insts[inst].span;
-                for k in shape.params..dst.insts[inst].args.len() {
-                    let given = dst.insts[inst].args[k];
-                    let as_number = by_hand == has_absent(dst, &defs, given);
-                    if as_number && types.is_differentiable(dst.ty(given)) {
-                        let (number, present) = one(dst, Op::Present, &[given], given, span);
-                        new.push(present);
-                        dst.insts[inst].args[k] = number;
-                    }
-                }
-                new.push(inst);
-                for k in shape.results..dst.insts[inst].results.len() {
-                    if by_hand {
-                        break;
-                    }
-                    let number = dst.insts[inst].results[k];
-                    let data = dst.values[number].clone();
-                    let made = dst.values.push(data);
-                    dst.insts[inst].results[k] = made;
-                    let (args, results) = ([made].into_iter().collect(), [number].into_iter().collect());
-                    let regions = SmallVec::new();
-                    new.push(dst.insts.push(InstData { op: Op::Present, args, results, regions, span }));
+        dst.rebuild(|dst, inst, out| {
+            let Some(&(_, shape, by_hand)) = calls.iter().find(|call| call.0 == inst) else {
+                return out.push(inst);
+            };
+            let span = dst.insts[inst].span;
+            for k in shape.params..dst.insts[inst].args.len() {
+                let given = dst.insts[inst].args[k];
+                let as_number = by_hand == has_absent(dst, &defs, given);
+                if as_number && types.is_differentiable(dst.ty(given)) {
+                    let data = ValueData::new(dst.ty(given), false);
+                    let (present, number) = dst.make_value(Op::Present, &[given], data, span);
+                    out.push(present);
+                    dst.insts[inst].args[k] = number;
                 }
             }
-            dst.regions[region].insts = new;
-        }
+            out.push(inst);
+            for k in shape.results..dst.insts[inst].results.len() {
+                if by_hand {
+                    break;
+                }
+                let number = dst.insts[inst].results[k];
+                let made = dst.value_like(number);
+                dst.insts[inst].results[k] = made;
+                out.push(dst.make(Op::Present, &[made], &[number], span));
+            }
+        });
     }
 
     pub(crate) fn resolve_witnesses(&mut self, func: Func) {
@@ -216,29 +199,15 @@ impl Engine<'_> {
 
     /// Replaces instructions by zeros for their results, so that the module stays well-formed.
     fn zero_results(&mut self, func: Func, insts: &[Inst]) {
-        let dst = &mut self.module.funcs[func];
-        let regions: Vec<ir::Region> = dst.regions.keys().collect();
-        for region in regions {
-            let old = std::mem::take(&mut dst.regions[region].insts);
-            let mut new = Vec::with_capacity(old.len());
-            for inst in old {
-                if !insts.contains(&inst) {
-                    new.push(inst);
-                    continue;
-                }
-                let span = dst.insts[inst].span;
-                for v in std::mem::take(&mut dst.insts[inst].results) {
-                    new.push(dst.insts.push(InstData {
-                        op: Op::Zero,
-                        args: SmallVec::new(),
-                        results: [v].into_iter().collect(),
-                        regions: SmallVec::new(),
-                        span,
-                    }));
-                }
+        self.module.funcs[func].rebuild(|dst, inst, out| {
+            if !insts.contains(&inst) {
+                return out.push(inst);
             }
-            dst.regions[region].insts = new;
-        }
+            let span = dst.insts[inst].span;
+            for v in std::mem::take(&mut dst.insts[inst].results) {
+                out.push(dst.make(Op::Zero, &[], &[v], span));
+            }
+        });
     }
 
     /// Returns true if `func` may be differentiated now: no request is left in it or in its callees. A
@@ -255,27 +224,16 @@ impl Engine<'_> {
             }
             return false;
         }
-        let mut visited = EntitySet::new();
-        let mut left = vec![func];
-        while let Some(at) = left.pop() {
-            if self.facts.without_requests.contains(at) || !visited.insert(at) {
-                continue;
-            }
-            let src = &self.module.funcs[at];
-            let mut requests = false;
-            if src.has_body() {
-                src.walk(src.body(), &mut |inst| match src.insts[inst].op {
-                    Op::Call(callee) => left.push(callee),
-                    Op::CallDerivative(..) => requests = true,
-                    _ => (),
-                });
-            }
-            if requests {
-                let name = self.origin_name(func);
-                let message = format!("'{name}' needs a derivative of itself, of ever higher order");
-                self.problem(span, "E0911", message);
-                return false;
-            }
+        let (module, known) = (&*self.module, &self.facts.without_requests);
+        let visited = reach([func], |at| {
+            callees(&module.funcs[at]).into_iter().filter(move |&callee| !known.contains(callee))
+        });
+        let has_request = |at: Func| module.funcs[at].contains(|op| matches!(op, Op::CallDerivative(..)));
+        if visited.iter().any(has_request) {
+            let name = self.origin_name(func);
+            let message = format!("'{name}' needs a derivative of itself, of ever higher order");
+            self.problem(span, "E0911", message);
+            return false;
         }
         self.facts.without_requests.extend(visited.iter());
         true
@@ -331,34 +289,25 @@ impl Engine<'_> {
         params.extend(src.params.iter().filter(|s| s.diff).map(|s| tangent_slot(s, false)));
         let mut results = src.results.clone();
         results.extend(src.results.iter().filter(|s| s.diff).map(|s| tangent_slot(s, false)));
-        let made = self.declare(format!("{}_fwd", src.name), func, params.clone(), results.clone());
-        let module = &mut *self.module;
-        let src = &module.funcs[func];
-        let mut b = Builder::new(&mut module.types, String::new());
-        b.span = src.span;
-        let args: Vec<Value> = params.iter().map(|slot| b.param(slot.clone())).collect();
-        let n_results = src.results.len();
-        let (callee, args, active) = match derivative {
-            Some((callee, active)) => (callee, &args[..], active),
-            None => (func, &args[..src.params.len()], src.results.iter().map(|_| false).collect()),
-        };
-        let mut types: Vec<ir::Type> = src.results.iter().map(|s| s.ty).collect();
-        types.extend(select(&src.results, &active).map(|s| s.ty));
-        let called = fresh(&mut b, types, false);
-        b.push(Op::Call(callee), args, &called, &[]);
-        let mut values = called[..n_results].to_vec();
-        let mut tangents = called[n_results..].iter();
-        for (slot, &active) in src.results.iter().zip(&active) {
-            if slot.diff {
-                values.push(match tangents.next_if_active(active) {
-                    Some(&tangent) => tangent,
-                    None => b.absent(slot.ty, false),
-                });
+        let made = self.declare(format!("{}_fwd", src.name), func, params, results);
+        self.wrap(made, |b, funcs, args| {
+            let src = &funcs[func];
+            let (callee, args, active) = match derivative {
+                Some((callee, active)) => (callee, args, active),
+                None => (func, &args[..src.params.len()], src.results.iter().map(|_| false).collect()),
+            };
+            let mut types: Vec<ir::Type> = src.results.iter().map(|s| s.ty).collect();
+            types.extend(select(&src.results, &active).map(|s| s.ty));
+            let called = fresh(b, types, false);
+            b.push(Op::Call(callee), args, &called, &[]);
+            let (values, tangents) = called.split_at(src.results.len());
+            let (mut values, mut tangents) = (values.to_vec(), tangents.iter());
+            for (slot, &active) in src.results.iter().zip(&active).filter(|(slot, _)| slot.diff) {
+                let tangent = if active { tangents.next().copied() } else { None };
+                values.push(tangent.unwrap_or_else(|| b.absent(slot.ty, false)));
             }
-        }
-        let body = b.finish(values, results);
-        self.define(made, body);
-        made
+            values
+        })
     }
 
     /// Makes `(params…, cotangents of diff results…) -> (cotangents of diff params…)`.
@@ -448,19 +397,12 @@ impl Engine<'_> {
     /// Makes a wrapper that calls the custom primal, and the vjp with its context.
     fn applied_wrapper(&mut self, func: Func, apply: Func, vjp: Func) -> Func {
         let made = self.declare_backward(func);
-        let Function { params, results, .. } = self.module.funcs[made].clone();
-        let module = &mut *self.module;
-        let src = &module.funcs[func];
-        let mut b = Builder::new(&mut module.types, String::new());
-        b.span = src.span;
-        let all: Vec<Value> = params.iter().map(|slot| b.param(slot.clone())).collect();
-        let (args, cotangents) = all.split_at(src.params.len());
-        let called = b.call_func(apply, &module.funcs[apply].results, args);
-        let operands: Vec<Value> = called[src.results.len()..].iter().chain(cotangents).copied().collect();
-        let values = b.call_func(vjp, &module.funcs[vjp].results, &operands);
-        let body = b.finish(values, results);
-        self.define(made, body);
-        made
+        self.wrap(made, |b, funcs, args| {
+            let (args, cotangents) = args.split_at(funcs[func].params.len());
+            let called = b.call_func(apply, &funcs[apply].results, args);
+            let context = &called[funcs[func].results.len()..];
+            b.call_func(vjp, &funcs[vjp].results, &[context, cotangents].concat())
+        })
     }
 
     /// Declares a function with the signature of `call_bwd`.
@@ -476,30 +418,21 @@ impl Engine<'_> {
     /// Makes a wrapper that calls the primal half, then the transposed one; or only the primal function, with
     /// zero cotangents.
     fn backward_wrapper(&mut self, func: Func, made: Func, halves: Option<&Halves>) -> Func {
-        let Function { params, results, .. } = self.module.funcs[made].clone();
-        let module = &mut *self.module;
-        let src = &module.funcs[func];
-        let mut b = Builder::new(&mut module.types, String::new());
-        b.span = src.span;
-        let all: Vec<Value> = params.iter().map(|slot| b.param(slot.clone())).collect();
-        let (args, cotangents) = all.split_at(src.params.len());
-        let primal = halves.map_or(func, |halves| halves.primal);
-        let called = b.call_func(primal, &module.funcs[primal].results, args);
-        let values = match halves {
-            Some(Halves { residuals, transposed, active, .. }) => {
-                let mut operands: Vec<Value> = residuals.iter().map(|r| r.of(args, &called)).collect();
-                let diff = src.results.iter().zip(active.iter()).filter(|(slot, _)| slot.diff);
-                operands.extend(diff.zip(cotangents).filter(|((_, active), _)| **active).map(|(_, &v)| v));
-                let types = results.iter().map(|s| s.ty);
-                let made = fresh(&mut b, types, false);
-                b.push(Op::Call(*transposed), &operands, &made, &[]);
-                made
-            }
-            None => results.iter().map(|slot| b.absent(slot.ty, false)).collect(),
-        };
-        let body = b.finish(values, results);
-        self.define(made, body);
-        made
+        self.wrap(made, |b, funcs, args| {
+            let (src, results) = (&funcs[func], funcs[made].results.iter());
+            let (args, cotangents) = args.split_at(src.params.len());
+            let primal = halves.map_or(func, |halves| halves.primal);
+            let called = b.call_func(primal, &funcs[primal].results, args);
+            let Some(Halves { residuals, transposed, active, .. }) = halves else {
+                return results.map(|slot| b.absent(slot.ty, false)).collect();
+            };
+            let mut operands: Vec<Value> = residuals.iter().map(|r| r.of(args, &called)).collect();
+            let diff = src.results.iter().zip(active.iter()).filter(|(slot, _)| slot.diff);
+            operands.extend(diff.zip(cotangents).filter(|((_, active), _)| **active).map(|(_, &v)| v));
+            let values = fresh(b, results.map(|s| s.ty), false);
+            b.push(Op::Call(*transposed), &operands, &values, &[]);
+            values
+        })
     }
 
     /// See [`crate::stages`].
@@ -512,7 +445,10 @@ impl Engine<'_> {
         let propagated = self.mark_tangents(&linearized)?;
         let unzipped = self.unzip(propagated)?;
         let transposed = self.transpose(unzipped.linear);
-        let shown = self.with_marks(transposed, &mut FxHashMap::default());
+        // Copies keep their marks.
+        let has_marks = |src: &Function| src.params.iter().chain(&src.results).any(|slot| slot.linear);
+        let shown =
+            self.copy_with_callees(transposed, "shown", &mut FxHashMap::default(), &has_marks, &|_| ());
         let backward = self.backward(func, Span::NONE)?;
         Some(Stages {
             linearized: linearized.func,
@@ -523,41 +459,6 @@ impl Engine<'_> {
             residuals: unzipped.residuals,
             backward,
         })
-    }
-}
-
-impl Engine<'_> {
-    /// Copies a transposed function and its callees, so that the copies keep their marks.
-    fn with_marks(&mut self, func: Func, copies: &mut FxHashMap<Func, Func>) -> Func {
-        let src = &self.module.funcs[func];
-        if !src.params.iter().chain(&src.results).any(|slot| slot.linear) {
-            return func;
-        }
-        if let Some(&known) = copies.get(&func) {
-            return known;
-        }
-        let mut copy = src.clone();
-        let calls: Vec<Inst> =
-            copy.insts.keys().filter(|&i| matches!(copy.insts[i].op, Op::Call(_))).collect();
-        for inst in calls {
-            if let Op::Call(callee) = copy.insts[inst].op {
-                copy.insts[inst].op = Op::Call(self.with_marks(callee, copies));
-            }
-        }
-        copy.name = self.unique(format!("{}_shown", copy.name));
-        let made = self.module.funcs.push(copy);
-        copies.insert(func, made);
-        made
-    }
-}
-
-trait NextIfActive: Iterator {
-    fn next_if_active(&mut self, active: bool) -> Option<Self::Item>;
-}
-
-impl<I: Iterator> NextIfActive for I {
-    fn next_if_active(&mut self, active: bool) -> Option<Self::Item> {
-        if active { self.next() } else { None }
     }
 }
 
@@ -573,11 +474,4 @@ fn has_absent(func: &Function, defs: &Defs, v: Value) -> bool {
         Op::Splat | Op::Construct => data.args.iter().any(|&part| has_absent(func, defs, part)),
         _ => false,
     }
-}
-
-/// Makes an instruction with one result, which has the type of `like`.
-fn one(func: &mut Function, op: Op, args: &[Value], like: Value, span: Span) -> (Value, Inst) {
-    let v = func.values.push(ValueData::new(func.ty(like), false));
-    let (args, results) = (args.iter().copied().collect(), [v].into_iter().collect());
-    (v, func.insts.push(InstData { op, args, results, regions: SmallVec::new(), span }))
 }

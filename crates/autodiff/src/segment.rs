@@ -23,11 +23,12 @@
 
 use ir::walk::{ValueMap, copy_insts, free_values};
 use ir::{
-    Builder, Defs, Func, Function, Inst, LoopInfo, Math, Op, Prefer, Region, Slot, Type, TypeData, Types,
-    Value,
+    Builder, Defs, Func, Function, Inst, LoopInfo, Math, Module, Op, Prefer, Region, Slot, Type, TypeData,
+    Types, Value,
 };
 use rustc_hash::FxHashMap;
 
+use crate::copy::fresh;
 use crate::engine::Engine;
 use crate::shape::plain_slot;
 
@@ -58,25 +59,21 @@ impl Engine<'_> {
         let src = src.clone();
         let mut found = Vec::new();
         loops(&src, src.body(), &mut found);
-        let mut segments = FxHashMap::default();
-        for inst in found {
-            if let Some(segment) = self.outline(func, &src, inst) {
-                segments.insert(inst, segment);
-            }
+        let segments: Vec<(Inst, Segment)> =
+            found.into_iter().filter_map(|inst| Some((inst, self.outline(func, &src, inst)?))).collect();
+        let Module { types, funcs, .. } = &mut *self.module;
+        let mut b = Builder::resume(types, src.clone());
+        let mut replaced: FxHashMap<Inst, Region> = FxHashMap::default();
+        for (inst, segment) in &segments {
+            replaced.insert(*inst, b.open());
+            repeat(&mut b, &src, *inst, segment, &funcs[segment.func].results);
+            b.close(Vec::new());
         }
-        let module = &mut *self.module;
-        let slots: FxHashMap<Func, Vec<Slot>> =
-            segments.values().map(|s| (s.func, module.funcs[s.func].results.clone())).collect();
-        let mut b = Builder::new(&mut module.types, String::new());
-        let mut map = ValueMap::new();
-        for (slot, &v) in src.params.iter().zip(&src.regions[src.body()].params) {
-            let param = b.param(slot.clone());
-            b.func.values[param] = src.values[v].clone();
-            map.set(v, param);
-        }
-        let mut pass = Rebuild { src: &src, b, map, segments, slots };
-        let results = pass.insts(src.body());
-        let body = pass.b.finish(results, src.results.clone());
+        let mut body = b.func;
+        body.rebuild(|body, inst, out| match replaced.get(&inst) {
+            Some(&region) => out.append(&mut body.regions[region].insts),
+            None => out.push(inst),
+        });
         self.define(func, body);
     }
 
@@ -319,160 +316,88 @@ fn longest(b: &mut Builder, n: Value) -> Value {
     b.emit(Op::Math(Math::Max), &[m, least])
 }
 
-/// Copies a function, replacing loops by calls of their segments.
-struct Rebuild<'a> {
-    src: &'a Function,
-    b: Builder<'a>,
-    map: ValueMap,
-    segments: FxHashMap<Inst, Segment>,
-    slots: FxHashMap<Func, Vec<Slot>>,
-}
-
-impl Rebuild<'_> {
-    fn insts(&mut self, region: Region) -> Vec<Value> {
-        let src = self.src;
-        for &inst in &src.regions[region].insts {
-            let data = &src.insts[inst];
-            if let Some(segment) = self.segments.remove(&inst) {
-                self.repeat(inst, &segment);
-            } else if data.regions.is_empty() {
-                ir::walk::copy_inst(src, inst, &mut self.b, &mut self.map);
-            } else {
-                self.nest(inst);
-            }
-        }
-        self.map.map_all(&src.regions[region].results)
+/// Emits the loop over segments in place of a loop. `slots` are the results of the segment.
+fn repeat(b: &mut Builder, src: &Function, inst: Inst, segment: &Segment, slots: &[Slot]) {
+    let data = &src.insts[inst];
+    let counted = matches!(data.op, Op::For(_));
+    let length = checkpoint(&data.op).unwrap_or(0);
+    let trip = if counted { unsigned(src.ty(data.args[0])) } else { Type::U32 };
+    let (count, carried) = data.args.split_at(lead(&data.op));
+    b.span = data.span;
+    let count = count.first().map(|&n| convert(b, n, trip));
+    // `[MaxIters]` is checked before each segment, so the bounds on segments and on their number hold.
+    let most = match data.op {
+        Op::For(info) | Op::Loop(info) => info.max_iters,
+        _ => None,
+    };
+    if let (Some(most), Some(count)) = (most, count) {
+        promise(b, count, most);
     }
-
-    fn nest(&mut self, inst: Inst) {
-        let src = self.src;
-        let data = &src.insts[inst];
-        let args = self.map.map_all(&data.args);
-        let mut regions = Vec::new();
-        for &nested in &data.regions {
-            let region = self.b.open();
-            for &v in &src.regions[nested].params {
-                let copy = self.b.region_param(src.ty(v), src.is_linear(v));
-                self.b.func.values[copy] = src.values[v].clone();
-                self.map.set(v, copy);
-            }
-            let results = self.insts(nested);
-            self.b.close(results);
-            regions.push(region);
-        }
-        let mut results = Vec::new();
-        for &v in &data.results {
-            let copy = self.b.func.values.push(src.values[v].clone());
-            self.map.set(v, copy);
-            results.push(copy);
-        }
-        self.b.span = data.span;
-        self.b.push(data.op.clone(), &args, &results, &regions);
+    let fixed: Vec<Value> = segment.read.iter().map(|&cell| b.emit(Op::Load, &[cell])).collect();
+    let one = number(b, trip, 1);
+    let mut init = Vec::new();
+    if counted {
+        init.push(number(b, trip, 0));
     }
+    init.push(match (length, count) {
+        (0, Some(count)) => longest(b, count),
+        (0, None) => one,
+        _ => number(b, trip, u64::from(length)),
+    });
+    init.extend(carried);
 
-    /// Emits the loop over segments.
-    fn repeat(&mut self, inst: Inst, segment: &Segment) {
-        let src = self.src;
-        let data = &src.insts[inst];
-        let counted = matches!(data.op, Op::For(_));
-        let length = checkpoint(&data.op).unwrap_or(0);
-        let trip = if counted { unsigned(src.ty(data.args[0])) } else { Type::U32 };
-        let args = self.map.map_all(&data.args);
-        let (count, carried) = args.split_at(lead(&data.op));
-        let b = &mut self.b;
-        b.span = data.span;
-        let count = count.first().map(|&n| convert(b, n, trip));
-        // `[MaxIters]` is checked before each segment, so the bounds on segments and on their number hold.
-        let most = match data.op {
-            Op::For(info) | Op::Loop(info) => info.max_iters,
-            _ => None,
-        };
-        if let (Some(most), Some(count)) = (most, count) {
-            promise(b, count, most);
-        }
-        let fixed: Vec<Value> = segment
-            .read
-            .iter()
-            .map(|&cell| {
-                let cell = self.map.get_or_same(cell);
-                b.emit(Op::Load, &[cell])
-            })
-            .collect();
-        let one = number(b, trip, 1);
-        let mut init = Vec::new();
-        if counted {
-            init.push(number(b, trip, 0));
-        }
-        init.push(match (length, count) {
-            (0, Some(count)) => longest(b, count),
-            (0, None) => one,
-            _ => number(b, trip, u64::from(length)),
-        });
-        init.extend(carried);
-
-        let total = most.filter(|_| !counted);
-        if total.is_some() {
-            init.insert(0, number(b, trip, 0));
-        }
-        let region = b.open();
-        let start = (counted || total.is_some()).then(|| b.region_param(trip, false));
-        let step = b.region_param(trip, false);
-        let state: Vec<Value> = carried
-            .iter()
-            .map(|&v| b.func.ty(v))
-            .collect::<Vec<_>>()
-            .into_iter()
-            .map(|ty| b.region_param(ty, false))
-            .collect();
-        let mut operands = Vec::new();
-        let mut made = step;
-        if let (Some(start), Some(count)) = (start, count) {
-            let left = b.emit(Op::Sub, &[count, start]);
-            made = b.emit(Op::Math(Math::Min), &[step, left]);
-            operands.push(start);
-        }
-        if let (Some(most), Some(start)) = (total, start) {
-            promise(b, start, most);
-        }
-        operands.push(made);
-        operands.extend(state);
-        operands.extend(self.map.map_all(&segment.values));
-        operands.extend(fixed);
-        let cells = self.map.map_all(&segment.written);
-        for &cell in &cells {
-            let content = b.emit(Op::Load, &[cell]);
-            operands.push(content);
-        }
-        let mut out = b.call_func(segment.func, &self.slots[&segment.func], &operands);
-        let contents = out.split_off(out.len() - cells.len());
-        for (&cell, &content) in cells.iter().zip(&contents) {
-            b.effect(Op::Store, &[cell, content]);
-        }
-        let next_step = match (length, counted) {
-            (0, true) => {
-                let less = b.emit(Op::Sub, &[step, one]);
-                b.emit(Op::Math(Math::Max), &[less, one])
-            }
-            (0, false) => b.emit(Op::Add, &[step, one]),
-            _ => step,
-        };
-        let mut results = Vec::new();
-        if let (Some(start), Some(count)) = (start, count) {
-            let next = b.emit(Op::Add, &[start, made]);
-            results.extend([b.emit(Op::Lt, &[next, count]), next]);
-        } else {
-            results.push(out.remove(0));
-            results.extend(start.map(|start| b.emit(Op::Add, &[start, made])));
-        }
-        results.push(next_step);
-        results.extend(out);
-        b.close(results);
-        let info = LoopInfo { max_iters: segment.bound, ..LoopInfo::default() };
-        let out = b.nest(Op::Loop(info), &init, &[region]);
-        let skip = init.len() - carried.len();
-        for (&v, &copy) in data.results.iter().zip(&out[skip..]) {
-            b.func.values[copy].name = src.values[v].name.clone();
-            self.map.set(v, copy);
-        }
+    let total = most.filter(|_| !counted);
+    if total.is_some() {
+        init.insert(0, number(b, trip, 0));
     }
+    let region = b.open();
+    let start = (counted || total.is_some()).then(|| b.region_param(trip, false));
+    let step = b.region_param(trip, false);
+    let state: Vec<Value> = carried.iter().map(|&v| b.region_param(src.ty(v), false)).collect();
+    let mut operands = Vec::new();
+    let mut made = step;
+    if let (Some(start), Some(count)) = (start, count) {
+        let left = b.emit(Op::Sub, &[count, start]);
+        made = b.emit(Op::Math(Math::Min), &[step, left]);
+        operands.push(start);
+    }
+    if let (Some(most), Some(start)) = (total, start) {
+        promise(b, start, most);
+    }
+    operands.push(made);
+    operands.extend(state);
+    operands.extend(&segment.values);
+    operands.extend(fixed);
+    let cells = &segment.written;
+    operands.extend(cells.iter().map(|&cell| b.emit(Op::Load, &[cell])));
+    let mut out = b.call_func(segment.func, slots, &operands);
+    let contents = out.split_off(out.len() - cells.len());
+    for (&cell, &content) in cells.iter().zip(&contents) {
+        b.effect(Op::Store, &[cell, content]);
+    }
+    let next_step = match (length, counted) {
+        (0, true) => {
+            let less = b.emit(Op::Sub, &[step, one]);
+            b.emit(Op::Math(Math::Max), &[less, one])
+        }
+        (0, false) => b.emit(Op::Add, &[step, one]),
+        _ => step,
+    };
+    let mut results = Vec::new();
+    if let (Some(start), Some(count)) = (start, count) {
+        let next = b.emit(Op::Add, &[start, made]);
+        results.extend([b.emit(Op::Lt, &[next, count]), next]);
+    } else {
+        results.push(out.remove(0));
+        results.extend(start.map(|start| b.emit(Op::Add, &[start, made])));
+    }
+    results.push(next_step);
+    results.extend(out);
+    b.close(results);
+    let info = LoopInfo { max_iters: segment.bound, ..LoopInfo::default() };
+    // The results of the loop that is replaced are the last ones.
+    let extra = &init[..init.len() - carried.len()];
+    let mut results = fresh(b, extra.iter().map(|&v| b.func.ty(v)).collect::<Vec<_>>(), false);
+    results.extend(&data.results);
+    b.push(Op::Loop(info), &init, &results, &[region]);
 }

@@ -9,50 +9,22 @@
 //! Each of these reads sees the content from before the loop, so no value changes. The copy is made only
 //! where it is not larger than what it saves: outside of all loops, or for small arrays.
 
-use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
-use ir::{Defs, Function, Inst, InstData, Op, Region, Type, TypeData, Types, Value, ValueData};
-use rustc_hash::{FxHashMap, FxHashSet};
-use smallvec::SmallVec;
+use ir::analysis::{Analyses, Tree, Use};
+use ir::{Function, Inst, Op, Region, Type, TypeData, Types, Value, ValueData};
+use rustc_hash::FxHashMap;
 
 /// The maximum length of a row that may be read as a whole to get one of its elements.
 const MAX_ROW: u64 = 16;
 /// The maximum length of an array that may always be copied in each trip of an outer loop.
 const ALWAYS: u64 = 8;
 
-struct Survey<'a> {
-    src: &'a Function,
-    region_of: SecondaryMap<Inst, PackedOption<Region>>,
-    holder: SecondaryMap<Region, PackedOption<Inst>>,
-    depth: SecondaryMap<Region, u32>,
-    loops: Vec<Inst>,
-    /// The cells that each loop writes.
-    written: FxHashSet<(Inst, Value)>,
-    refused: EntitySet<Value>,
-}
-
 /// Rewrites those reads of cells whose results are in `stored`. Returns true if anything changed.
 pub(crate) fn snapshot(types: &Types, src: &mut Function, stored: &EntitySet<Value>) -> bool {
-    let mut survey = Survey {
-        src,
-        region_of: SecondaryMap::new(),
-        holder: SecondaryMap::new(),
-        depth: SecondaryMap::new(),
-        loops: Vec::new(),
-        written: FxHashSet::default(),
-        refused: EntitySet::new(),
-    };
-    survey.region(src.body());
-    let defs = Defs::of(src);
-    let mut found: Vec<(Inst, Inst)> = Vec::new();
-    for v in stored.iter() {
-        let Some(load) = defs.inst(v) else { continue };
-        if matches!(src.insts[load].op, Op::Load)
-            && let Some(outside) = survey.hoist(types, load, &defs)
-        {
-            found.push((load, outside));
-        }
-    }
+    let all = Analyses::of(types, src);
+    let load = |v: Value| all.inst(v).filter(|&inst| src.insts[inst].op == Op::Load);
+    let found: Vec<(Inst, Inst)> =
+        stored.iter().filter_map(|v| load(v).and_then(|load| Some((load, hoist(&all, load)?)))).collect();
     if found.is_empty() {
         return false;
     }
@@ -63,7 +35,7 @@ pub(crate) fn snapshot(types: &Types, src: &mut Function, stored: &EntitySet<Val
         let copy = *copies.entry((cell, outside)).or_insert_with(|| {
             let content = types.content(src.ty(cell)).expect("a cell");
             let span = src.insts[outside].span;
-            let (inst, v) = make(src, Op::Load, &[cell], content, span);
+            let (inst, v) = src.make_value(Op::Load, &[cell], ValueData::new(content, false), span);
             before[outside].push(inst);
             v
         });
@@ -73,36 +45,18 @@ pub(crate) fn snapshot(types: &Types, src: &mut Function, stored: &EntitySet<Val
         for &idx in rows {
             let ty = types.element(src.ty(at)).expect("an array");
             let span = src.insts[load].span;
-            let (inst, v) = make(src, Op::Index, &[at, idx], ty, span);
+            let (inst, v) = src.make_value(Op::Index, &[at, idx], ValueData::new(ty, false), span);
             before[load].push(inst);
             at = v;
         }
         src.insts[load].op = Op::Index;
         src.insts[load].args = [at, *last].into_iter().collect();
     }
-    let regions: Vec<Region> = src.regions.keys().collect();
-    for region in regions {
-        let insts = std::mem::take(&mut src.regions[region].insts);
-        let mut all = Vec::with_capacity(insts.len());
-        for inst in insts {
-            all.append(&mut before[inst]);
-            all.push(inst);
-        }
-        src.regions[region].insts = all;
-    }
-    true
-}
-
-fn make(src: &mut Function, op: Op, args: &[Value], ty: Type, span: ir::Span) -> (Inst, Value) {
-    let v = src.values.push(ValueData::new(ty, false));
-    let inst = src.insts.push(InstData {
-        op,
-        args: args.into(),
-        results: [v].into_iter().collect(),
-        regions: SmallVec::new(),
-        span,
+    src.rebuild(|_, inst, out| {
+        out.append(&mut before[inst]);
+        out.push(inst);
     });
-    (inst, v)
+    true
 }
 
 /// The number of scalars and vectors in a type; `None` if it contains a stack.
@@ -114,87 +68,56 @@ fn elements(types: &Types, ty: Type) -> Option<u64> {
     }
 }
 
-impl Survey<'_> {
-    fn region(&mut self, region: Region) {
-        for &inst in &self.src.regions[region].insts {
-            let data = &self.src.insts[inst];
-            self.region_of[inst] = Some(region).into();
-            match data.op {
-                Op::Store | Op::AddTo => {
-                    for &outer in &self.loops {
-                        self.written.insert((outer, data.args[0]));
-                    }
-                }
-                Op::SubCell => {
-                    self.refused.insert(data.args[0]);
-                }
-                _ => (),
-            }
-            let is_loop = matches!(data.op, Op::For(_) | Op::Loop(_));
-            if is_loop {
-                self.loops.push(inst);
-            }
-            for &nested in &data.regions {
-                self.holder[nested] = Some(inst).into();
-                self.depth[nested] = self.depth[region] + u32::from(is_loop);
-                self.region(nested);
-            }
-            if is_loop {
-                self.loops.pop();
-            }
-        }
+/// Finds the outermost loop around a read that lies within the cell's scope and does not write the cell, if a
+/// copy before that loop is worthwhile.
+fn hoist(all: &Analyses, load: Inst) -> Option<Inst> {
+    let (types, src, tree) = (all.types, all.func, all.tree());
+    let data = &src.insts[load];
+    let cell = data.args[0];
+    let local = all.inst(cell)?;
+    let of_cell = |is: fn(&Op) -> bool| {
+        all.uses().of_value(cell).iter().filter_map(move |at| match *at {
+            Use::Operand(inst, 0) if is(&src.insts[inst].op) => all.home(inst),
+            Use::Operand(..) | Use::Result(..) => None,
+        })
+    };
+    let is_refused = of_cell(|op| *op == Op::SubCell).next().is_some();
+    if data.args.len() < 2 || is_refused || src.insts[local].op != Op::Local {
+        return None;
     }
-
-    /// Finds the outermost loop around a read that lies within the cell's scope and does not write the cell,
-    /// if a copy before that loop is worthwhile.
-    fn hoist(&self, types: &Types, load: Inst, defs: &Defs) -> Option<Inst> {
-        let data = &self.src.insts[load];
-        let cell = data.args[0];
-        let local = defs.inst(cell)?;
-        if data.args.len() < 2
-            || self.refused.contains(cell)
-            || !matches!(self.src.insts[local].op, Op::Local)
-        {
+    let mut row = types.content(src.ty(cell))?;
+    let size = elements(types, row)?;
+    for _ in &data.args[2..] {
+        row = types.element(row)?;
+        if elements(types, row)? > MAX_ROW {
             return None;
         }
-        let mut row = types.content(self.src.ty(cell))?;
-        let size = elements(types, row)?;
-        for _ in &data.args[2..] {
-            row = types.element(row)?;
-            if elements(types, row)? > MAX_ROW {
-                return None;
-            }
-        }
-        let home = self.region_of[local].expand()?;
-        let mut region = self.region_of[load].expand()?;
-        let mut best = None;
-        let mut trips = 1u64;
-        while region != home {
-            let holder = self.holder[region].expand()?;
-            if matches!(self.src.insts[holder].op, Op::For(_) | Op::Loop(_)) {
-                if self.written.contains(&(holder, cell)) {
-                    break;
-                }
-                trips = trips.saturating_mul(self.known_trips(holder, defs).unwrap_or(1));
-                let depth = self.depth[self.region_of[holder].expand()?];
-                if depth == 0 || size <= ALWAYS.max(trips) {
-                    best = Some(holder);
-                }
-            }
-            region = self.region_of[holder].expand()?;
-        }
-        best
     }
+    let home = tree.home(local)?;
+    let mut region = tree.home(load)?;
+    let mut best = None;
+    let mut trips = 1u64;
+    while region != home {
+        let holder = tree.holder(region)?;
+        let outer = tree.home(holder)?;
+        if tree.is_loop(region) {
+            if of_cell(|op| matches!(op, Op::Store | Op::AddTo)).any(|at| tree.contains(region, at)) {
+                break;
+            }
+            let known = match src.insts[holder].op {
+                Op::For(_) => all.constant(src.insts[holder].args[0]),
+                _ => None,
+            };
+            trips = trips.saturating_mul(known.unwrap_or(1));
+            if !is_in_loop(tree, outer) || size <= ALWAYS.max(trips) {
+                best = Some(holder);
+            }
+        }
+        region = outer;
+    }
+    best
+}
 
-    fn known_trips(&self, inst: Inst, defs: &Defs) -> Option<u64> {
-        let data = &self.src.insts[inst];
-        let count = match data.op {
-            Op::For(_) => defs.inst(data.args[0])?,
-            _ => return None,
-        };
-        match self.src.insts[count].op {
-            Op::Const(n) => Some(n),
-            _ => None,
-        }
-    }
+fn is_in_loop(tree: &Tree, region: Region) -> bool {
+    tree.is_loop(region) || tree.parent(region).is_some_and(|parent| is_in_loop(tree, parent))
 }

@@ -7,8 +7,9 @@
 //! substitute that calls its original is simply recursive. The body of a function that has a custom
 //! derivative, or no derivative, runs unchanged.
 
-use cranelift_entity::EntitySet;
-use ir::{Builder, Func, Inst, Op, Value};
+use ir::analysis::reach;
+use ir::walk::callees;
+use ir::{Func, Inst, Op};
 
 use crate::engine::Engine;
 use crate::shape::Mode;
@@ -84,26 +85,12 @@ impl Engine<'_> {
 
     /// Returns true if the derivative of a function's body would run a function that has a substitute.
     fn reaches_substitute(&self, func: Func, mode: Mode) -> bool {
-        let mut seen = EntitySet::new();
-        let mut left = vec![func];
-        while let Some(at) = left.pop() {
-            let src = &self.module.funcs[at];
-            let by_body = src.has_body() && source(self.module, at, mode) == Source::Body(at);
-            if !seen.insert(at) || !by_body {
-                continue;
-            }
-            let mut found = false;
-            src.walk(src.body(), &mut |inst| {
-                if let Op::Call(callee) = src.insts[inst].op {
-                    found |= self.substitute(callee, mode) != callee;
-                    left.push(callee);
-                }
-            });
-            if found {
-                return true;
-            }
-        }
-        false
+        let by_body = |at: &Func| {
+            self.module.funcs[*at].has_body() && source(self.module, *at, mode) == Source::Body(*at)
+        };
+        let called = |at: Func| callees(&self.module.funcs[at]);
+        let reached = reach([func].into_iter().filter(by_body), |at| called(at).into_iter().filter(by_body));
+        reached.iter().any(|at| called(at).into_iter().any(|callee| self.substitute(callee, mode) != callee))
     }
 
     /// Makes a wrapper of `callee` with the signature of `func`, for a substitute whose slots differ in what
@@ -111,14 +98,7 @@ impl Engine<'_> {
     fn call_of(&mut self, func: Func, callee: Func) -> Func {
         let src = &self.module.funcs[func];
         let (name, params, results) = (src.name.clone(), src.params.clone(), src.results.clone());
-        let made = self.declare(name, func, params.clone(), results.clone());
-        let module = &mut *self.module;
-        let mut b = Builder::new(&mut module.types, String::new());
-        b.span = module.funcs[func].span;
-        let args: Vec<Value> = params.into_iter().map(|slot| b.param(slot)).collect();
-        let values = b.call_func(callee, &module.funcs[callee].results, &args);
-        let body = b.finish(values, results);
-        self.define(made, body);
-        made
+        let made = self.declare(name, func, params, results);
+        self.wrap(made, |b, funcs, args| b.call_func(callee, &funcs[callee].results, args))
     }
 }

@@ -22,6 +22,7 @@
 //! the absent cotangent.
 
 use cranelift_entity::{EntitySet, SecondaryMap};
+use ir::analysis::{Analyses, Use};
 use ir::{Builder, Func, Function, Inst, LoopInfo, Op, Region, Scalar, Slot, Type, TypeData, Value};
 use rustc_hash::FxHashMap;
 
@@ -63,14 +64,14 @@ impl Engine<'_> {
         let module = &mut *self.module;
         let (types, funcs) = (&mut module.types, &module.funcs);
         let src = &funcs[linear];
-        let uses = Uses::new(types, src);
+        let in_cells = in_cells(types, src);
         let mut pass = Transpose {
             src,
             funcs,
             transposed: &self.made.transposed,
             linear_halves: &self.roles.linear_halves,
             rules,
-            uses,
+            in_cells,
             b: Builder::new(types, String::new()),
             map: Renaming::default(),
             cotangents: Renaming::default(),
@@ -124,65 +125,25 @@ fn cotangent_slot(of: &Slot) -> Slot {
     }
 }
 
-/// How the linear arrays and stacks of a function are used.
-struct Uses {
-    /// The values that need a shadow cell of their own.
-    in_cells: EntitySet<Value>,
-}
-
-impl Uses {
-    /// Surveys a function. A value that is used once, as a whole, in the region that defines it, needs no
-    /// shadow.
-    fn new(types: &ir::Types, src: &Function) -> Uses {
-        let mut survey = Survey { types, src, counts: SecondaryMap::new(), region_of: FxHashMap::default() };
-        survey.region(src.body());
-        let mut in_cells = EntitySet::new();
-        for (v, data) in &src.values {
-            if data.linear && is_big(types, data.ty) && survey.counts[v] > 1 {
-                in_cells.insert(v);
-            }
+/// The linear arrays and stacks that need a shadow cell of their own: all but those that are used once, as a
+/// whole, in the region that defines them.
+fn in_cells(types: &ir::Types, src: &Function) -> EntitySet<Value> {
+    let all = Analyses::of(types, src);
+    let is_whole = |v: Value, at: &Use| match *at {
+        Use::Operand(inst, _) => {
+            !matches!(src.insts[inst].op, Op::Index | Op::Extract(_)) && all.home(inst) == all.home_of(v)
         }
-        Uses { in_cells }
-    }
-}
-
-struct Survey<'a> {
-    types: &'a ir::Types,
-    src: &'a Function,
-    /// The number of uses; a use that needs a shadow counts as two.
-    counts: SecondaryMap<Value, u32>,
-    region_of: FxHashMap<Value, Region>,
-}
-
-impl Survey<'_> {
-    fn define(&mut self, values: &[Value], region: Region) {
-        for &v in values {
-            if self.src.is_linear(v) && is_big(self.types, self.src.ty(v)) {
-                self.region_of.insert(v, region);
-            }
-        }
-    }
-
-    fn use_of(&mut self, v: Value, region: Region, in_part: bool) {
-        if let Some(&home) = self.region_of.get(&v) {
-            self.counts[v] += if in_part || home != region { 2 } else { 1 };
-        }
-    }
-
-    fn region(&mut self, region: Region) {
-        let src = self.src;
-        self.define(&src.regions[region].params, region);
-        for &inst in &src.regions[region].insts {
-            let data = &src.insts[inst];
-            let in_part = matches!(data.op, Op::Index | Op::Extract(_));
-            data.args.iter().for_each(|&v| self.use_of(v, region, in_part));
-            for &nested in &data.regions {
-                self.region(nested);
-            }
-            self.define(&data.results, region);
-        }
-        src.regions[region].results.iter().for_each(|&v| self.use_of(v, region, false));
-    }
+        Use::Result(region, _) => Some(region) == all.home_of(v),
+    };
+    let needs_cell = |v: Value| match all.uses().of_value(v) {
+        [] => false,
+        [at] => !is_whole(v, at),
+        _ => true,
+    };
+    let is_linear = |v: &Value| src.is_linear(*v) && is_big(types, src.ty(*v));
+    let mut found = EntitySet::new();
+    found.extend(src.values.keys().filter(is_linear).filter(|&v| needs_cell(v)));
+    found
 }
 
 /// Returns true if a call in a linear half is a call of another linear half, not one that recomputes a value
@@ -210,7 +171,8 @@ struct Transpose<'a> {
     transposed: &'a FxHashMap<Func, Func>,
     linear_halves: &'a EntitySet<Func>,
     rules: FxHashMap<Func, Rule>,
-    uses: Uses,
+    /// See [`in_cells`].
+    in_cells: EntitySet<Value>,
     b: Builder<'a>,
     map: Renaming,
     /// The cotangents of scalars and vectors, and of arrays and stacks without a shadow.
@@ -340,7 +302,7 @@ impl Transpose<'_> {
     }
 
     fn make_shadow(&mut self, v: Value) {
-        if self.uses.in_cells.contains(v) {
+        if self.in_cells.contains(v) {
             self.new_shadow(v, self.src.ty(v));
         }
     }

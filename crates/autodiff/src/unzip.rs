@@ -55,7 +55,7 @@ impl Engine<'_> {
         let sides = Sides::new(&src, &linear_calls);
         let inductions = inductions(&self.module.types, &mut src, &sides);
         let in_loop = self.is_called_in_loop(func);
-        let origin = self.roles.origins.get(&func).copied().unwrap_or(func);
+        let origin = self.roles.origin(func);
         self.price_calls(&src);
         let policy = Policy {
             calls: &self.facts.call_costs,
@@ -238,37 +238,24 @@ fn builder(types: &mut Types) -> Builder<'_> {
 /// Adds to each `loop` with a linear part a carried `u32` that counts its trips.
 fn count_trips(src: &mut Function, linear_calls: &EntitySet<Inst>) {
     let sides = Sides::new(src, linear_calls);
-    let regions: Vec<Region> = src.regions.keys().collect();
-    for region in regions {
-        let insts = std::mem::take(&mut src.regions[region].insts);
-        let mut counted = Vec::with_capacity(insts.len());
-        for inst in insts {
-            if matches!(src.insts[inst].op, Op::Loop(_)) && sides.mixed.contains(inst) {
-                let span = src.insts[inst].span;
-                let mut number = || src.values.push(ValueData::new(Type::U32, false));
-                let (zero, one, param, next, count) = (number(), number(), number(), number(), number());
-                let make = |op: Op, args: &[Value], result: Value| InstData {
-                    op,
-                    args: args.into(),
-                    results: [result].into_iter().collect(),
-                    regions: SmallVec::new(),
-                    span,
-                };
-                counted.push(src.insts.push(make(Op::Const(0), &[], zero)));
-                let one_inst = src.insts.push(make(Op::Const(1), &[], one));
-                let add_inst = src.insts.push(make(Op::Add, &[param, one], next));
-                let n_carried = src.insts[inst].args.len();
-                src.insts[inst].args.push(zero);
-                src.insts[inst].results.insert(n_carried, count);
-                let body = src.insts[inst].regions[0];
-                src.regions[body].params.push(param);
-                src.regions[body].insts.extend([one_inst, add_inst]);
-                src.regions[body].results.insert(1 + n_carried, next);
-            }
-            counted.push(inst);
+    src.rebuild(|src, inst, out| {
+        if matches!(src.insts[inst].op, Op::Loop(_)) && sides.mixed.contains(inst) {
+            let span = src.insts[inst].span;
+            let [zero, one, param, next, count] =
+                [(); 5].map(|()| src.values.push(ValueData::new(Type::U32, false)));
+            out.push(src.make(Op::Const(0), &[], &[zero], span));
+            let one_inst = src.make(Op::Const(1), &[], &[one], span);
+            let add_inst = src.make(Op::Add, &[param, one], &[next], span);
+            let n_carried = src.insts[inst].args.len();
+            src.insts[inst].args.push(zero);
+            src.insts[inst].results.insert(n_carried, count);
+            let body = &mut src.regions[src.insts[inst].regions[0]];
+            body.params.push(param);
+            body.insts.extend([one_inst, add_inst]);
+            body.results.insert(1 + n_carried, next);
         }
-        src.regions[region].insts = counted;
-    }
+        out.push(inst);
+    });
 }
 
 /// The trip count of a loop that `count_trips` has prepared.

@@ -4,8 +4,7 @@
 //! down`. Loops are reversed by their trips, so no other pass has to support both directions; afterwards the
 //! optimiser makes reversed loops count down where it can.
 
-use ir::{Function, Inst, InstData, Module, Op, ValueData};
-use smallvec::{SmallVec, smallvec};
+use ir::{Function, Inst, Module, Op, ValueData};
 
 /// Rewrites the loops that count down in all functions with a body.
 pub(crate) fn run(module: &mut Module) {
@@ -29,13 +28,10 @@ fn turn(func: &mut Function, inst: Inst) {
     let ty = func.ty(n);
     let [k, one, last] = [(); 3].map(|()| func.values.push(ValueData::new(ty, false)));
     let i = std::mem::replace(&mut func.regions[body].params[0], k);
-    let mut made = |op: Op, args: SmallVec<[ir::Value; 4]>, result: ir::Value| {
-        func.insts.push(InstData { op, args, results: smallvec![result], regions: SmallVec::new(), span })
-    };
     let first = [
-        made(Op::Const(1), smallvec![], one),
-        made(Op::Sub, smallvec![n, one], last),
-        made(Op::Sub, smallvec![last, k], i),
+        func.make(Op::Const(1), &[], &[one], span),
+        func.make(Op::Sub, &[n, one], &[last], span),
+        func.make(Op::Sub, &[last, k], &[i], span),
     ];
     func.regions[body].insts.splice(0..0, first);
 }

@@ -4,7 +4,6 @@
 //! derivative from rounding. Memory keeps its types: a value is converted where it is loaded or stored. The
 //! pass runs before differentiation, so that derivatives are those of `f₆₄`.
 
-use ir::InstData;
 use ir::{Func, Function, Module, Op, Scalar, Span, Type, TypeData, Types, Value, scalar};
 use lower::FunctionInfo;
 
@@ -110,14 +109,7 @@ fn push(
     span: Span,
     insts: &mut Vec<ir::Inst>,
 ) {
-    let data = InstData {
-        op,
-        args: args.into(),
-        results: [result].into_iter().collect(),
-        regions: Default::default(),
-        span,
-    };
-    insts.push(function.insts.push(data));
+    insts.push(function.make(op, args, &[result], span));
 }
 
 /// Creates a new value: `from` with its numbers converted to give a value of type `to`.

@@ -210,6 +210,34 @@ impl Function {
             .any(|&inst| is(inst) || self.insts[inst].regions.iter().any(|&nested| self.any(nested, is)))
     }
 
+    /// Makes an instruction without regions; the caller lists it in a region.
+    pub fn make(&mut self, op: Op, args: &[Value], results: &[Value], span: Span) -> Inst {
+        let (args, results) = (args.into(), results.into());
+        self.insts.push(InstData { op, args, results, regions: SmallVec::new(), span })
+    }
+
+    /// Makes an instruction with one new result; the caller lists it in a region.
+    pub fn make_value(&mut self, op: Op, args: &[Value], result: ValueData, span: Span) -> (Inst, Value) {
+        let v = self.values.push(result);
+        (self.make(op, args, &[v], span), v)
+    }
+
+    /// Makes a value with the type, marks and name of another one.
+    pub fn value_like(&mut self, v: Value) -> Value {
+        let data = self.values[v].clone();
+        self.values.push(data)
+    }
+
+    /// Rebuilds the lists of instructions of all regions: `replace` appends what takes an instruction's place.
+    pub fn rebuild(&mut self, mut replace: impl FnMut(&mut Function, Inst, &mut Vec<Inst>)) {
+        for region in self.regions.keys() {
+            let old = std::mem::take(&mut self.regions[region].insts);
+            let mut new = Vec::with_capacity(old.len());
+            old.into_iter().for_each(|inst| replace(self, inst, &mut new));
+            self.regions[region].insts = new;
+        }
+    }
+
     /// Calls `visit` for the instructions of `region` in order, an instruction before its regions.
     pub fn walk(&self, region: Region, visit: &mut dyn FnMut(Inst)) {
         for &inst in &self.regions[region].insts {

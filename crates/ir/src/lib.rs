@@ -18,6 +18,7 @@ pub mod interp;
 pub mod library;
 pub mod memory;
 pub mod module;
+mod names;
 pub mod ops;
 pub mod parse;
 pub mod print;

@@ -28,6 +28,7 @@
 //! dropped.
 
 use crate::entities::{Func, Global};
+use crate::names::named;
 
 /// The operation that an instruction performs. `a`, `b`, … are its operands in order, `r` its result.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -199,51 +200,31 @@ pub enum Op {
     Loop(LoopInfo),
 }
 
-/// A derivative operator: which derivative of a function a call asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum DerivativeOp {
-    /// `fwd_diff(f)`: operands are the parameters, then the tangent of each `diff` parameter; results are the
-    /// results, then the tangent of each `diff` result.
-    Fwd,
-    /// `bwd_diff(f)`: operands are the parameters, then the cotangent of each `diff` result; results are the
-    /// cotangents of the `diff` parameters.
-    Bwd,
-    /// `(params…) -> (results…, residuals)`. The residuals are the state that reverse mode keeps of this run,
-    /// as a value of the type [`crate::TypeData::Residuals`].
-    Apply,
-    /// `(params…, residuals, cotangents of diff results…) -> (cotangents of diff params…)`, where the
-    /// parameters are those of the run that gave the residuals.
-    Pullback,
-    /// Like `Apply`, but the residuals are those that forward mode reads of this run.
-    Linearize,
-    /// `(params…, residuals, tangents of diff params…) -> (tangents of diff results…)`, where the parameters
-    /// are those of the run that gave the residuals.
-    Pushforward,
+named! {
+    /// A derivative operator: which derivative of a function a call asks for.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum DerivativeOp {
+        /// `fwd_diff(f)`: operands are the parameters, then the tangent of each `diff` parameter; results are the
+        /// results, then the tangent of each `diff` result.
+        Fwd = "call_fwd",
+        /// `bwd_diff(f)`: operands are the parameters, then the cotangent of each `diff` result; results are the
+        /// cotangents of the `diff` parameters.
+        Bwd = "call_bwd",
+        /// `(params…) -> (results…, residuals)`. The residuals are the state that reverse mode keeps of this run,
+        /// as a value of the type [`crate::TypeData::Residuals`].
+        Apply = "call_apply",
+        /// `(params…, residuals, cotangents of diff results…) -> (cotangents of diff params…)`, where the
+        /// parameters are those of the run that gave the residuals.
+        Pullback = "call_pullback",
+        /// Like `Apply`, but the residuals are those that forward mode reads of this run.
+        Linearize = "call_linearize",
+        /// `(params…, residuals, tangents of diff params…) -> (tangents of diff results…)`, where the parameters
+        /// are those of the run that gave the residuals.
+        Pushforward = "call_pushforward",
+    }
 }
 
 impl DerivativeOp {
-    /// Every operator, for tables.
-    pub const ALL: [DerivativeOp; 6] = [
-        DerivativeOp::Fwd,
-        DerivativeOp::Bwd,
-        DerivativeOp::Apply,
-        DerivativeOp::Pullback,
-        DerivativeOp::Linearize,
-        DerivativeOp::Pushforward,
-    ];
-
-    /// The name of a call in the textual IR.
-    pub fn name(self) -> &'static str {
-        match self {
-            DerivativeOp::Fwd => "call_fwd",
-            DerivativeOp::Bwd => "call_bwd",
-            DerivativeOp::Apply => "call_apply",
-            DerivativeOp::Pullback => "call_pullback",
-            DerivativeOp::Linearize => "call_linearize",
-            DerivativeOp::Pushforward => "call_pushforward",
-        }
-    }
-
     /// Returns true for the operators of forward mode, and false for those of reverse mode.
     pub fn is_forward(self) -> bool {
         matches!(self, DerivativeOp::Fwd | DerivativeOp::Linearize | DerivativeOp::Pushforward)
@@ -288,37 +269,17 @@ pub enum Step {
 /// Threads of a group that form a wave: 32 in the order of [`Builtin::GroupIndex`].
 pub const WAVE_LANES: u32 = 32;
 
-/// A built-in input that identifies a thread or its group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names of the semantics")]
-pub enum Builtin {
-    DispatchThreadId,
-    GroupId,
-    GroupThreadId,
-    GroupIndex,
-    /// The number of threads of a group along each axis.
-    GroupSize,
-}
-
-impl Builtin {
-    /// Every input, for tables.
-    pub const ALL: [Builtin; 5] = [
-        Builtin::DispatchThreadId,
-        Builtin::GroupId,
-        Builtin::GroupThreadId,
-        Builtin::GroupIndex,
-        Builtin::GroupSize,
-    ];
-
-    /// The name in the textual IR.
-    pub fn name(self) -> &'static str {
-        match self {
-            Builtin::DispatchThreadId => "dispatch_thread_id",
-            Builtin::GroupId => "group_id",
-            Builtin::GroupThreadId => "group_thread_id",
-            Builtin::GroupIndex => "group_index",
-            Builtin::GroupSize => "group_size",
-        }
+named! {
+    /// A built-in input that identifies a thread or its group.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[expect(missing_docs, reason = "the names of the semantics")]
+    pub enum Builtin {
+        DispatchThreadId = "dispatch_thread_id",
+        GroupId = "group_id",
+        GroupThreadId = "group_thread_id",
+        GroupIndex = "group_index",
+        /// The number of threads of a group along each axis.
+        GroupSize = "group_size",
     }
 }
 
@@ -331,185 +292,85 @@ pub enum Rest {
     Dropped,
 }
 
-/// Atomic read-modify-write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum AtomicOp {
-    Add,
-    Min,
-    Max,
-    And,
-    Or,
-    Xor,
-    Exchange,
-    CompareExchange,
+named! {
+    /// Atomic read-modify-write.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[expect(missing_docs, reason = "the names say it")]
+    pub enum AtomicOp {
+        Add = "add",
+        Min = "min",
+        Max = "max",
+        And = "and",
+        Or = "or",
+        Xor = "xor",
+        Exchange = "exchange",
+        CompareExchange = "compare_exchange",
+    }
 }
 
 impl AtomicOp {
-    /// Every operation, for tables.
-    pub const ALL: [AtomicOp; 8] = [
-        AtomicOp::Add,
-        AtomicOp::Min,
-        AtomicOp::Max,
-        AtomicOp::And,
-        AtomicOp::Or,
-        AtomicOp::Xor,
-        AtomicOp::Exchange,
-        AtomicOp::CompareExchange,
-    ];
-
-    /// The name, which follows `atomic.` in the textual IR.
-    pub fn name(self) -> &'static str {
-        match self {
-            AtomicOp::Add => "add",
-            AtomicOp::Min => "min",
-            AtomicOp::Max => "max",
-            AtomicOp::And => "and",
-            AtomicOp::Or => "or",
-            AtomicOp::Xor => "xor",
-            AtomicOp::Exchange => "exchange",
-            AtomicOp::CompareExchange => "compare_exchange",
-        }
-    }
-
     /// The number of value operands that follow the place in memory.
     pub fn n_values(self) -> usize {
         if self == AtomicOp::CompareExchange { 2 } else { 1 }
     }
 }
 
-/// Mathematical functions that a backend knows. Their derivatives are written in the library's source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum Math {
-    Sin,
-    Cos,
-    Tan,
-    Asin,
-    Acos,
-    Atan,
-    Atan2,
-    Sinh,
-    Cosh,
-    Tanh,
-    Asinh,
-    Acosh,
-    Atanh,
-    Exp,
-    Exp2,
-    Log,
-    Log2,
-    Log10,
-    /// `a` to the power `b`, as C's `pow`.
-    Pow,
-    Sqrt,
-    Floor,
-    Ceil,
-    /// Rounds to nearest, ties to even.
-    Round,
-    Trunc,
-    /// Gives the other operand if one is NaN; also for integers.
-    Min,
-    /// Gives the other operand if one is NaN; also for integers.
-    Max,
-    /// Also for integers (wrapping).
-    Abs,
-    /// `a * b + c`, rounded once.
-    Fma,
-    /// Result `bool`.
-    IsNan,
-    /// Result `bool`.
-    IsInf,
-    /// Integers: number of bits set; result of the operand's type.
-    CountBits,
-    /// Integers: bits in reverse order.
-    ReverseBits,
-    /// Integers: index of the lowest bit set; all ones if none.
-    FirstBitLow,
-    /// Integers: index of the highest bit set (signed: the highest bit that differs from the sign); all ones
-    /// if none.
-    FirstBitHigh,
+named! {
+    /// Mathematical functions that a backend knows. Their derivatives are written in the library's source.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    #[expect(missing_docs, reason = "the names say it")]
+    pub enum Math {
+        Sin = "sin",
+        Cos = "cos",
+        Tan = "tan",
+        Asin = "asin",
+        Acos = "acos",
+        Atan = "atan",
+        Atan2 = "atan2",
+        Sinh = "sinh",
+        Cosh = "cosh",
+        Tanh = "tanh",
+        Asinh = "asinh",
+        Acosh = "acosh",
+        Atanh = "atanh",
+        Exp = "exp",
+        Exp2 = "exp2",
+        Log = "log",
+        Log2 = "log2",
+        Log10 = "log10",
+        /// `a` to the power `b`, as C's `pow`.
+        Pow = "pow",
+        Sqrt = "sqrt",
+        Floor = "floor",
+        Ceil = "ceil",
+        /// Rounds to nearest, ties to even.
+        Round = "round",
+        Trunc = "trunc",
+        /// Gives the other operand if one is NaN; also for integers.
+        Min = "min",
+        /// Gives the other operand if one is NaN; also for integers.
+        Max = "max",
+        /// Also for integers (wrapping).
+        Abs = "abs",
+        /// `a * b + c`, rounded once.
+        Fma = "fma",
+        /// Result `bool`.
+        IsNan = "is_nan",
+        /// Result `bool`.
+        IsInf = "is_inf",
+        /// Integers: number of bits set; result of the operand's type.
+        CountBits = "count_bits",
+        /// Integers: bits in reverse order.
+        ReverseBits = "reverse_bits",
+        /// Integers: index of the lowest bit set; all ones if none.
+        FirstBitLow = "first_bit_low",
+        /// Integers: index of the highest bit set (signed: the highest bit that differs from the sign); all ones
+        /// if none.
+        FirstBitHigh = "first_bit_high",
+    }
 }
 
 impl Math {
-    /// Every function, for tables.
-    pub const ALL: [Math; 34] = [
-        Math::Sin,
-        Math::Cos,
-        Math::Tan,
-        Math::Asin,
-        Math::Acos,
-        Math::Atan,
-        Math::Atan2,
-        Math::Sinh,
-        Math::Cosh,
-        Math::Tanh,
-        Math::Asinh,
-        Math::Acosh,
-        Math::Atanh,
-        Math::Exp,
-        Math::Exp2,
-        Math::Log,
-        Math::Log2,
-        Math::Log10,
-        Math::Pow,
-        Math::Sqrt,
-        Math::Floor,
-        Math::Ceil,
-        Math::Round,
-        Math::Trunc,
-        Math::Min,
-        Math::Max,
-        Math::Abs,
-        Math::Fma,
-        Math::IsNan,
-        Math::IsInf,
-        Math::CountBits,
-        Math::ReverseBits,
-        Math::FirstBitLow,
-        Math::FirstBitHigh,
-    ];
-
-    /// The name in the textual IR and in `core/` (`__intrinsic_op(sin)`).
-    pub fn name(self) -> &'static str {
-        match self {
-            Math::Sin => "sin",
-            Math::Cos => "cos",
-            Math::Tan => "tan",
-            Math::Asin => "asin",
-            Math::Acos => "acos",
-            Math::Atan => "atan",
-            Math::Atan2 => "atan2",
-            Math::Sinh => "sinh",
-            Math::Cosh => "cosh",
-            Math::Tanh => "tanh",
-            Math::Asinh => "asinh",
-            Math::Acosh => "acosh",
-            Math::Atanh => "atanh",
-            Math::Exp => "exp",
-            Math::Exp2 => "exp2",
-            Math::Log => "log",
-            Math::Log2 => "log2",
-            Math::Log10 => "log10",
-            Math::Pow => "pow",
-            Math::Sqrt => "sqrt",
-            Math::Floor => "floor",
-            Math::Ceil => "ceil",
-            Math::Round => "round",
-            Math::Trunc => "trunc",
-            Math::Min => "min",
-            Math::Max => "max",
-            Math::Abs => "abs",
-            Math::Fma => "fma",
-            Math::IsNan => "is_nan",
-            Math::IsInf => "is_inf",
-            Math::CountBits => "count_bits",
-            Math::ReverseBits => "reverse_bits",
-            Math::FirstBitLow => "first_bit_low",
-            Math::FirstBitHigh => "first_bit_high",
-        }
-    }
-
     /// The number of operands.
     pub fn arity(self) -> usize {
         match self {

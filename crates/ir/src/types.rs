@@ -10,43 +10,30 @@ use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
 use crate::entities::MemType;
+use crate::names::named;
 
-/// The kinds of numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum Scalar {
-    Bool,
-    I8,
-    I16,
-    I32,
-    I64,
-    U8,
-    U16,
-    U32,
-    U64,
-    F16,
-    F32,
-    F64,
+named! {
+    /// The kinds of numbers.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    #[repr(u8)]
+    #[expect(missing_docs, reason = "the names say it")]
+    pub enum Scalar {
+        Bool = "bool",
+        I8 = "i8",
+        I16 = "i16",
+        I32 = "i32",
+        I64 = "i64",
+        U8 = "u8",
+        U16 = "u16",
+        U32 = "u32",
+        U64 = "u64",
+        F16 = "f16",
+        F32 = "f32",
+        F64 = "f64",
+    }
 }
 
 impl Scalar {
-    /// Every scalar, in the order of the discriminants.
-    pub const ALL: [Scalar; 12] = [
-        Scalar::Bool,
-        Scalar::I8,
-        Scalar::I16,
-        Scalar::I32,
-        Scalar::I64,
-        Scalar::U8,
-        Scalar::U16,
-        Scalar::U32,
-        Scalar::U64,
-        Scalar::F16,
-        Scalar::F32,
-        Scalar::F64,
-    ];
-
     /// Returns true for a floating-point type; only these have tangents.
     pub fn is_float(self) -> bool {
         matches!(self, Scalar::F16 | Scalar::F32 | Scalar::F64)
@@ -75,24 +62,6 @@ impl Scalar {
     /// The width in bits.
     pub fn bits(self) -> u32 {
         self.bytes() * 8
-    }
-
-    /// The name in the textual IR.
-    pub fn name(self) -> &'static str {
-        match self {
-            Scalar::Bool => "bool",
-            Scalar::I8 => "i8",
-            Scalar::I16 => "i16",
-            Scalar::I32 => "i32",
-            Scalar::I64 => "i64",
-            Scalar::U8 => "u8",
-            Scalar::U16 => "u16",
-            Scalar::U32 => "u32",
-            Scalar::U64 => "u64",
-            Scalar::F16 => "f16",
-            Scalar::F32 => "f32",
-            Scalar::F64 => "f64",
-        }
     }
 }
 

@@ -7,9 +7,11 @@
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
 
+use rustc_hash::FxHashMap;
+
 use crate::build::Builder;
 use crate::entities::{Func, Inst, Region, Value};
-use crate::function::Function;
+use crate::function::{Function, RegionData};
 use crate::module::Module;
 use crate::ops::Op;
 
@@ -58,6 +60,34 @@ impl ValueMap {
     /// Applies [`Self::get_or_same`] to each value.
     pub fn map_all(&self, values: &[Value]) -> Vec<Value> {
         values.iter().map(|&v| self.get_or_same(v)).collect()
+    }
+}
+
+/// A map of values to their copies: [`ValueMap`] where most values are copied, a hash map where few are.
+pub trait Renames {
+    /// The copy of a value, or the value itself.
+    fn renamed(&self, v: Value) -> Value;
+    /// Maps a value to its copy.
+    fn rename(&mut self, v: Value, copy: Value);
+}
+
+impl Renames for ValueMap {
+    fn renamed(&self, v: Value) -> Value {
+        self.get_or_same(v)
+    }
+
+    fn rename(&mut self, v: Value, copy: Value) {
+        self.set(v, copy);
+    }
+}
+
+impl Renames for FxHashMap<Value, Value> {
+    fn renamed(&self, v: Value) -> Value {
+        self.get(&v).copied().unwrap_or(v)
+    }
+
+    fn rename(&mut self, v: Value, copy: Value) {
+        self.insert(v, copy);
     }
 }
 
@@ -169,33 +199,55 @@ pub fn copy_insts(from: &Function, region: Region, to: &mut Builder, map: &mut V
 
 /// Copies one instruction with its regions to the open region of `to`, as [`copy_insts`] does.
 pub fn copy_inst(from: &Function, inst: Inst, to: &mut Builder, map: &mut ValueMap) -> Inst {
-    let data = &from.insts[inst];
-    let args = map.map_all(&data.args);
-    let regions: Vec<Region> = data.regions.iter().map(|&r| copy_region(from, r, to, map)).collect();
-    let results: Vec<Value> = data.results.iter().map(|&v| copy_value(from, v, to, map)).collect();
-    let span = std::mem::replace(&mut to.span, data.span);
-    let copy = to.push(data.op.clone(), &args, &results, &regions);
-    to.span = span;
+    let copy = copy_one(&mut to.func, Some(from), inst, map);
+    let region = to.region();
+    to.func.regions[region].insts.push(copy);
     copy
 }
 
-/// Copies a region with its parameters and nested regions. The copy is closed, to be attached to an
-/// instruction of `to`.
-pub fn copy_region(from: &Function, region: Region, to: &mut Builder, map: &mut ValueMap) -> Region {
-    let copy = to.open();
-    for &param in &from.regions[region].params {
-        let v = copy_value(from, param, to, map);
-        to.func.regions[copy].params.push(v);
+/// Appends copies of the instructions of `region` to `out`, as [`copy_insts`] does. They are read from the
+/// function `from`, or from `to` itself.
+pub fn copy_list(
+    to: &mut Function,
+    from: Option<&Function>,
+    region: Region,
+    map: &mut impl Renames,
+    out: &mut Vec<Inst>,
+) {
+    for at in 0..from.unwrap_or(to).regions[region].insts.len() {
+        let inst = from.unwrap_or(to).regions[region].insts[at];
+        out.push(copy_one(to, from, inst, map));
     }
-    let results = copy_insts(from, region, to, map);
-    to.close(results);
+}
+
+fn copy_one(to: &mut Function, from: Option<&Function>, inst: Inst, map: &mut impl Renames) -> Inst {
+    let mut data = from.unwrap_or(to).insts[inst].clone();
+    data.args.iter_mut().for_each(|arg| *arg = map.renamed(*arg));
+    for nested in &mut data.regions {
+        *nested = copy_region(to, from, *nested, map);
+    }
+    copy_values(to, from, &mut data.results, map);
+    to.insts.push(data)
+}
+
+fn copy_region(to: &mut Function, from: Option<&Function>, region: Region, map: &mut impl Renames) -> Region {
+    let copy = to.regions.push(RegionData::default());
+    let mut params = from.unwrap_or(to).regions[region].params.clone();
+    copy_values(to, from, &mut params, map);
+    let mut insts = Vec::new();
+    copy_list(to, from, region, map, &mut insts);
+    let results = from.unwrap_or(to).regions[region].results.iter().map(|&v| map.renamed(v)).collect();
+    to.regions[copy] = RegionData { params, insts, results };
     copy
 }
 
-fn copy_value(from: &Function, v: Value, to: &mut Builder, map: &mut ValueMap) -> Value {
-    let copy = to.func.values.push(from.values[v].clone());
-    map.set(v, copy);
-    copy
+fn copy_values(to: &mut Function, from: Option<&Function>, values: &mut [Value], map: &mut impl Renames) {
+    for v in values {
+        let data = from.unwrap_or(to).values[*v].clone();
+        let copy = to.values.push(data);
+        map.rename(*v, copy);
+        *v = copy;
+    }
 }
 
 #[cfg(test)]

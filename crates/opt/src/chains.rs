@@ -27,9 +27,8 @@
 
 use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 
-use ir::{Function, Inst, InstData, Op, Region, RegionData, Span, Type, TypeData, Types, Value};
+use ir::{Function, Inst, Op, Region, RegionData, Span, Type, TypeData, Types, Value};
 
 use crate::util::make;
 
@@ -239,39 +238,34 @@ impl Chains<'_> {
         }
 
         // Outside, the values of earlier arms are results of the first `if`.
-        let inside: FxHashMap<Value, Value> = live.iter().map(|&(_, v)| (v, self.like(v))).collect();
+        let inside: FxHashMap<Value, Value> =
+            live.iter().map(|&(_, v)| (v, self.func.value_like(v))).collect();
         self.rename(part[0].arm, &inside);
         for &(depth, v) in live {
             let zero = before.zero(self.func, v);
             self.hand_out(part, depth, part[depth].arm, inside[&v], zero, v);
         }
         let [no, yes] = before.flags(self.func);
-        let reached = self.like(no);
+        let reached = self.func.value_like(no);
         self.hand_out(part, part.len() - 1, stub, yes, no, reached);
 
-        let mut data = InstData {
-            op: Op::If,
-            args: [reached].into_iter().collect(),
-            results: SmallVec::new(),
-            regions: SmallVec::new(),
-            span: self.func.insts[last.inst].span,
-        };
+        let made = self.func.make(Op::If, &[reached], &[], self.func.insts[last.inst].span);
         let (mut taken, mut not) = (Vec::new(), Vec::new());
         for (number, from) in traced {
             let result = self.func.insts[first].results[number];
-            let own = self.like(result);
+            let own = self.func.value_like(result);
             self.func.insts[first].results[number] = own;
-            data.results.push(result);
+            self.func.insts[made].results.push(result);
             taken.push(moved[from]);
             not.push(own);
         }
         self.func.regions[last.arm].results = taken;
         let other = self.func.regions.push(RegionData { results: not, ..RegionData::default() });
-        data.regions = [last.arm, other].into();
+        self.func.insts[made].regions = [last.arm, other].into();
         for (left, link) in part[..part.len() - 1].iter().enumerate() {
             self.length[link.arm] = part.len() - 1 - left;
         }
-        Link { inst: self.func.insts.push(data), arm: last.arm, other }
+        Link { inst: made, arm: last.arm, other }
     }
 
     /// The value, never read, to yield where another arm yields `v`: `v` itself, if it is visible there,
@@ -305,7 +299,7 @@ impl Chains<'_> {
     fn hand_out(&mut self, part: &[Link], depth: usize, arm: Region, value: Value, zero: Value, out: Value) {
         let (mut arm, mut value) = (arm, value);
         for (at, link) in part[..=depth].iter().enumerate().rev() {
-            let result = if at == 0 { out } else { self.like(out) };
+            let result = if at == 0 { out } else { self.func.value_like(out) };
             self.func.regions[arm].results.push(value);
             self.func.regions[link.other].results.push(zero);
             self.func.insts[link.inst].results.push(result);
@@ -327,12 +321,6 @@ impl Chains<'_> {
             }
         }
         self.func.regions[region].results.iter_mut().for_each(new);
-    }
-
-    /// A new value with the type and marks of another.
-    fn like(&mut self, v: Value) -> Value {
-        let data = self.func.values[v].clone();
-        self.func.values.push(data)
     }
 }
 

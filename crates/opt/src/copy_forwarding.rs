@@ -71,21 +71,16 @@ pub(crate) fn run(types: &mut Types, func: &mut Function, summaries: &Summaries)
     }
     let mut subst = Subst::default();
     let mut changed = false;
-    for region in func.regions.keys().collect::<Vec<_>>() {
-        let insts = std::mem::take(&mut func.regions[region].insts);
-        let mut kept = Vec::with_capacity(insts.len());
-        for inst in insts {
-            match reads.get(&inst).and_then(|&(copy, known)| read(types, func, copy, inst, known)) {
-                Some((made, value)) => {
-                    kept.extend(made);
-                    subst.set(func.result(inst), value);
-                    changed = true;
-                }
-                None => kept.push(inst),
+    func.rebuild(|func, inst, out| {
+        match reads.get(&inst).and_then(|&(copy, known)| read(types, func, copy, inst, known)) {
+            Some((made, value)) => {
+                out.extend(made);
+                subst.set(func.result(inst), value);
+                changed = true;
             }
+            None => out.push(inst),
         }
-        func.regions[region].insts = kept;
-    }
+    });
     subst.apply_everywhere(func);
     changed
 }

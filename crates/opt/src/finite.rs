@@ -13,7 +13,7 @@
 
 use cranelift_entity::EntitySet;
 use ir::analysis::{Defs, Tree};
-use ir::{Func, Function, Inline, Inst, InstData, Module, Op, Region, Value, ValueData};
+use ir::{Func, Function, Inline, Inst, Module, Op, Value, ValueData};
 use smallvec::SmallVec;
 
 /// Prepares a module: functions of the library are inlined, so that the user's line is known. Returns the
@@ -39,12 +39,14 @@ pub(crate) fn run(module: &mut Module, f: Func, plain: &EntitySet<Func>) {
     if !module.funcs[f].has_body() {
         return;
     }
-    let func = ir::build::take(module, f);
-    let needed = needed(&func);
-    let mut checks = Checks { module, plain, needed, func };
-    let body = checks.func.body();
-    checks.region(body);
-    let func = checks.func;
+    let mut func = ir::build::take(module, f);
+    let checks = Checks { module, plain, needed: needed(&func) };
+    func.rebuild(|func, inst, out| {
+        out.push(inst);
+        for k in 0..func.insts[inst].results.len() {
+            out.extend(checks.check(func, inst, k));
+        }
+    });
     ir::build::put_back(module, f, func);
 }
 
@@ -84,32 +86,16 @@ struct Checks<'a> {
     module: &'a Module,
     plain: &'a EntitySet<Func>,
     needed: EntitySet<Value>,
-    func: Function,
 }
 
 impl Checks<'_> {
-    fn region(&mut self, region: Region) {
-        let insts = std::mem::take(&mut self.func.regions[region].insts);
-        let mut checked = Vec::with_capacity(insts.len() * 2);
-        for inst in insts {
-            for nested in self.func.insts[inst].regions.clone() {
-                self.region(nested);
-            }
-            checked.push(inst);
-            for k in 0..self.func.insts[inst].results.len() {
-                checked.extend(self.check(inst, k));
-            }
-        }
-        self.func.regions[region].insts = checked;
-    }
-
     /// Makes the check of a result, if it needs one; the instruction gets a new result in its place.
-    fn check(&mut self, inst: Inst, k: usize) -> Option<Inst> {
-        let data = &self.func.insts[inst];
+    fn check(&self, func: &mut Function, inst: Inst, k: usize) -> Option<Inst> {
+        let data = &func.insts[inst];
         let v = data.results[k];
-        let ValueData { ty, differential, .. } = self.func.values[v];
+        let ValueData { ty, differential, .. } = func.values[v];
         let types = &self.module.types;
-        let is_shown = |v: &Value| types.is_numeric(self.func.ty(*v));
+        let is_shown = |v: &Value| types.is_numeric(func.ty(*v));
         if !differential || !types.is_differentiable(ty) || !is_shown(&v) || !self.needed.contains(v) {
             return None;
         }
@@ -142,11 +128,9 @@ impl Checks<'_> {
         let operands = data.args.iter().copied().filter(|v| shows && is_shown(v));
         let operands: SmallVec<[Value; 4]> = operands.collect();
         let span = data.span;
-        let raw = self.func.values.push(ValueData::new(ty, false));
-        let args = std::iter::once(raw).chain(operands).collect();
-        self.func.insts[inst].results[k] = raw;
-        let results = [v].into_iter().collect();
-        let op = Op::CheckFinite(what.into());
-        Some(self.func.insts.push(InstData { op, args, results, regions: SmallVec::new(), span }))
+        let raw = func.values.push(ValueData::new(ty, false));
+        let args: SmallVec<[Value; 4]> = std::iter::once(raw).chain(operands).collect();
+        func.insts[inst].results[k] = raw;
+        Some(func.make(Op::CheckFinite(what.into()), &args, &[v], span))
     }
 }

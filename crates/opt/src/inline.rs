@@ -21,11 +21,11 @@ use smallvec::SmallVec;
 
 use ir::analysis::{Stage, post_order};
 use ir::build::{put_back, take};
-use ir::walk::function_size;
+use ir::walk::{copy_list, function_size};
 use ir::{CheckpointPolicy, Cycles, Func, Function, Inline, Inst, Module, Op, Region, Types, Value};
 
 use crate::Options;
-use crate::util::{Subst, ValueMap, copy_insts, make};
+use crate::util::{Subst, ValueMap, make};
 
 /// Bodies of at most this many instructions are always copied.
 const SMALL: usize = 40;
@@ -322,7 +322,7 @@ impl Inliner<'_> {
         }
         let first_copy = self.func.insts.len();
         let mut copied = Vec::new();
-        copy_insts(&mut self.func, Some(callee), body, &mut map, &mut copied);
+        copy_list(&mut self.func, Some(callee), body, &mut map, &mut copied);
         for at in first_copy..self.func.insts.len() {
             let copy = &mut self.func.insts[Inst::new(at)];
             if self.module.is_library(copy.span) {
@@ -353,24 +353,12 @@ impl Inliner<'_> {
 pub(crate) fn strip_detach(func: &mut Function) -> bool {
     let any = func.contains(|op| *op == Op::Detach);
     if any {
-        strip(func, func.body(), &mut Subst::default());
+        let mut subst = Subst::default();
+        func.rebuild(|func, inst, out| match func.insts[inst].op {
+            Op::Detach => subst.set(func.result(inst), func.insts[inst].args[0]),
+            _ => out.push(inst),
+        });
+        subst.apply_everywhere(func);
     }
     any
-}
-
-fn strip(func: &mut Function, region: Region, subst: &mut Subst) {
-    let mut insts = std::mem::take(&mut func.regions[region].insts);
-    insts.retain(|&inst| {
-        subst.apply(func, inst);
-        if func.insts[inst].op == Op::Detach {
-            subst.set(func.result(inst), func.insts[inst].args[0]);
-            return false;
-        }
-        for nested in func.insts[inst].regions.clone() {
-            strip(func, nested, subst);
-        }
-        true
-    });
-    func.regions[region].insts = insts;
-    subst.apply_results(func, region);
 }

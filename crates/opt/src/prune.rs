@@ -5,8 +5,9 @@
 //! global names it; while derivatives are still to be made, the functions in the witness of a reachable
 //! function are reachable, too.
 
-use cranelift_entity::EntityRef;
-use ir::{Func, Module};
+use ir::analysis::reach;
+use ir::walk::callees;
+use ir::{Func, Module, Witness};
 
 use crate::has_derivative_ops;
 
@@ -14,33 +15,23 @@ use crate::has_derivative_ops;
 /// globals; returns true if any was removed.
 pub fn prune(module: &mut Module, roots: &[Func]) -> bool {
     let open = module.funcs.values().any(has_derivative_ops);
-    let mut seen = vec![false; module.funcs.len()];
-    let mut todo: Vec<Func> = roots.to_vec();
-    todo.extend(module.entries.iter().map(|e| e.func));
-    todo.extend(module.globals.values().filter_map(|g| g.init));
-    while let Some(f) = todo.pop() {
-        if std::mem::replace(&mut seen[f.index()], true) {
-            continue;
-        }
-        if open {
-            let witness = module.witness(f);
-            let parts = [witness.jvp, witness.vjp, witness.apply, witness.substitute];
-            todo.extend(parts.into_iter().flatten());
-        }
-        let func = &module.funcs[f];
-        if func.has_body() {
-            func.walk(func.body(), &mut |inst| todo.extend(func.insts[inst].op.callee()));
-        }
-    }
+    let mut all = roots.to_vec();
+    all.extend(module.entries.iter().map(|e| e.func));
+    all.extend(module.globals.values().filter_map(|g| g.init));
+    let seen = reach(all, |f| {
+        let witness = if open { module.witness(f) } else { Witness::default() };
+        let parts = [witness.jvp, witness.vjp, witness.apply, witness.substitute];
+        [callees(&module.funcs[f]), parts.into_iter().flatten().collect()].concat()
+    });
     let mut changed = false;
     for (f, func) in module.funcs.iter_mut() {
-        if !seen[f.index()] && func.has_body() {
+        if !seen.contains(f) && func.has_body() {
             func.values.clear();
             func.insts.clear();
             func.regions.clear();
             changed = true;
         }
     }
-    module.witnesses.retain(|f, _| seen[f.index()]);
+    module.witnesses.retain(|f, _| seen.contains(*f));
     changed
 }

@@ -61,19 +61,11 @@ pub(crate) fn run(types: &Types, func: &mut Function, summaries: &Summaries) -> 
     }
     let mut at: FxHashMap<Inst, usize> = FxHashMap::default();
     at.extend(list.iter().enumerate().map(|(n, plan)| (plan.index, n)));
-    let regions: Vec<Region> = func.regions.keys().collect();
-    for region in regions {
-        let insts = std::mem::take(&mut func.regions[region].insts);
-        let mut kept = Vec::with_capacity(insts.len());
-        for inst in insts {
-            match at.get(&inst) {
-                Some(&n) if list[n].arm.is_none() => kept.append(&mut list[n].copies),
-                Some(_) => {}
-                None => kept.push(inst),
-            }
-        }
-        func.regions[region].insts = kept;
-    }
+    func.rebuild(|_, inst, out| match at.get(&inst) {
+        Some(&n) if list[n].arm.is_none() => out.append(&mut list[n].copies),
+        Some(_) => {}
+        None => out.push(inst),
+    });
     for plan in &mut list {
         if let Some(arm) = plan.arm {
             let mut insts = std::mem::take(&mut plan.copies);

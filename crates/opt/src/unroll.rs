@@ -8,10 +8,11 @@
 
 use cranelift_entity::SecondaryMap;
 use ir::analysis::Defs;
+use ir::walk::copy_list;
 use ir::{Function, Inst, Op, Region, Type, TypeData, Types, Value};
 use smallvec::SmallVec;
 
-use crate::util::{Subst, ValueMap, copy_insts, make};
+use crate::util::{Subst, ValueMap, make};
 
 /// The maximum number of instruction copies in an unrolled loop.
 const SMALL: u64 = 64;
@@ -169,7 +170,7 @@ impl Unroll<'_> {
             map.insert(params[0], i);
             map.extend(params[1..].iter().copied().zip(state.iter().copied()));
             let first = out.len();
-            copy_insts(self.func, None, body, &mut map, out);
+            copy_list(self.func, None, body, &mut map, out);
             for &copy in &out[first..] {
                 self.defs.add(self.func, copy);
             }

@@ -10,7 +10,7 @@ use cranelift_entity::packed_option::PackedOption;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use ir::{Function, Inst, InstData, Op, Region, RegionData, Span, Type, TypeData, Types, Value};
+use ir::{Function, Inst, Op, Region, Span, Type, TypeData, Types, Value};
 
 /// A substitution of values by others.
 #[derive(Default)]
@@ -104,64 +104,8 @@ pub(crate) fn make(
     linear: bool,
     span: Span,
 ) -> (Inst, Value) {
-    let v = func.values.push(ir::ValueData::new(ty, linear));
-    let inst = func.insts.push(InstData {
-        op,
-        args: args.into(),
-        results: SmallVec::from_elem(v, 1),
-        regions: SmallVec::new(),
-        span,
-    });
-    (inst, v)
+    func.make_value(op, args, ir::ValueData::new(ty, linear), span)
 }
 
 /// Maps values to their copies; a value that is not in the map stands for itself.
 pub(crate) type ValueMap = FxHashMap<Value, Value>;
-
-/// Appends copies of the instructions of a region to `out`. They are read from the function `src`, or from
-/// `dst` itself if `src` is `None`. The region's parameters must already be in `map`; all values that the
-/// copied instructions define are added to it.
-pub(crate) fn copy_insts(
-    dst: &mut Function,
-    src: Option<&Function>,
-    region: Region,
-    map: &mut ValueMap,
-    out: &mut Vec<Inst>,
-) {
-    let len = src.unwrap_or(dst).regions[region].insts.len();
-    for at in 0..len {
-        let inst = src.unwrap_or(dst).regions[region].insts[at];
-        let mut data = src.unwrap_or(dst).insts[inst].clone();
-        for arg in &mut data.args {
-            *arg = map.get(arg).copied().unwrap_or(*arg);
-        }
-        for nested in &mut data.regions {
-            *nested = copy_region(dst, src, *nested, map);
-        }
-        for r in &mut data.results {
-            *r = copy_value(dst, src, *r, map);
-        }
-        out.push(dst.insts.push(data));
-    }
-}
-
-fn copy_region(dst: &mut Function, src: Option<&Function>, region: Region, map: &mut ValueMap) -> Region {
-    let mut params = src.unwrap_or(dst).regions[region].params.clone();
-    for p in &mut params {
-        *p = copy_value(dst, src, *p, map);
-    }
-    let mut insts = Vec::new();
-    copy_insts(dst, src, region, map, &mut insts);
-    let mut results = src.unwrap_or(dst).regions[region].results.clone();
-    for r in &mut results {
-        *r = map.get(r).copied().unwrap_or(*r);
-    }
-    dst.regions.push(RegionData { params, insts, results })
-}
-
-fn copy_value(dst: &mut Function, src: Option<&Function>, v: Value, map: &mut ValueMap) -> Value {
-    let data = src.unwrap_or(dst).values[v].clone();
-    let copy = dst.values.push(data);
-    map.insert(v, copy);
-    copy
-}

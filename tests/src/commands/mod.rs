@@ -6,6 +6,7 @@ pub mod emit;
 mod grad;
 mod parse;
 mod pass;
+mod reads;
 mod run;
 pub mod slang;
 mod uniform;
@@ -41,6 +42,7 @@ pub fn run(file: &TestFile) -> Result<(), String> {
         "dispatch" => dispatch::run(file),
         "grad" => grad::run(file),
         "uniform" => uniform::run(file),
+        "reads" => reads::run(file),
         "linearize" | "propagate" | "unzip" | "transpose" | "forward" | "backward" | "differentiate" => {
             ad::run(file)
         }

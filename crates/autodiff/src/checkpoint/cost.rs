@@ -4,6 +4,7 @@
 //! written to a stack and read from it, which costs some bookkeeping, and traffic that grows with its bytes.
 //! The figures depend on the processor and need not be exact: every choice gives the same derivative.
 
+use ir::analysis::post_order_of;
 use ir::{Defs, Func, Function, Inst, Math, Module, Op, Space, Type, TypeData, Types};
 
 use crate::engine::Engine;
@@ -80,35 +81,11 @@ pub(crate) fn again(module: &Module, src: &Function, defs: &Defs, inst: Inst) ->
 impl Engine<'_> {
     /// Computes the costs of calling again the functions that `src` calls.
     pub(crate) fn price_calls(&mut self, src: &Function) {
-        let mut work = Vec::new();
-        src.walk(src.body(), &mut |inst| {
-            if let Op::Call(callee) = src.insts[inst].op {
-                work.push(callee);
-            }
-        });
-        // Callees come first; a function that is met again before its cost is known is recursive.
-        while let Some(&func) = work.last() {
-            if self.facts.call_costs.contains_key(&func) {
-                work.pop();
-                continue;
-            }
-            let body = &self.module.funcs[func];
-            let mut missing = Vec::new();
-            if body.has_body() {
-                body.walk(body.body(), &mut |inst| {
-                    if let Op::Call(callee) = body.insts[inst].op
-                        && !self.facts.call_costs.contains_key(&callee)
-                    {
-                        missing.push(callee);
-                    }
-                });
-            }
-            if missing.is_empty() || missing.iter().any(|callee| work.contains(callee)) {
-                let cost = self.price(func);
-                self.facts.call_costs.insert(func, cost);
-            } else {
-                work.extend(missing);
-            }
+        // Callees come first; a function whose cost is not known yet when it is called is recursive.
+        let costs = &self.facts.call_costs;
+        for func in post_order_of(self.module, ir::walk::callees(src), &|f| costs.contains_key(&f)) {
+            let cost = self.price(func);
+            self.facts.call_costs.insert(func, cost);
         }
     }
 

@@ -125,7 +125,7 @@ impl Plan<'_> {
         }
         let cost = cost::keep(&self.module.types, ty).saturating_mul(self.policy.thrift);
         // A parameter belongs to the caller, which may have kept it anyway.
-        if self.defs.inst(v).is_none() && place.holder.is_none() { cost / 2 } else { cost }
+        if self.home(v) == self.src.body() && self.defs.inst(v).is_none() { cost / 2 } else { cost }
     }
 
     fn again(&self, v: Value) -> Option<u64> {

@@ -1,6 +1,7 @@
 //! Finds the functions that are called in loops, whose residuals are kept for each trip.
 
 use cranelift_entity::EntitySet;
+use ir::analysis::reach;
 use ir::{Func, Function, Op, Region};
 use rustc_hash::FxHashMap;
 
@@ -9,7 +10,7 @@ use crate::engine::Engine;
 impl Engine<'_> {
     /// Returns true if a function, or the user function that it derives from, is called in a loop somewhere.
     pub(crate) fn is_called_in_loop(&mut self, func: Func) -> bool {
-        let origin = self.roles.origins.get(&func).copied().unwrap_or(func);
+        let origin = self.roles.origin(func);
         if self.facts.called_in_loops.is_none() {
             self.facts.called_in_loops = Some(self.find_called_in_loops());
         }
@@ -20,11 +21,11 @@ impl Engine<'_> {
         let mut work = Vec::new();
         let mut callees: FxHashMap<Func, Vec<Func>> = FxHashMap::default();
         for (caller, src) in self.module.funcs.iter().filter(|(_, f)| f.has_body()) {
-            let caller = self.roles.origins.get(&caller).copied().unwrap_or(caller);
+            let caller = self.roles.origin(caller);
             let mut found = Vec::new();
             calls(src, src.body(), false, &mut found);
             for (callee, in_loop) in found {
-                let callee = self.roles.origins.get(&callee).copied().unwrap_or(callee);
+                let callee = self.roles.origin(callee);
                 if in_loop {
                     work.push(callee);
                 } else {
@@ -32,13 +33,7 @@ impl Engine<'_> {
                 }
             }
         }
-        let mut set = EntitySet::new();
-        while let Some(func) = work.pop() {
-            if set.insert(func) {
-                work.extend(callees.get(&func).into_iter().flatten());
-            }
-        }
-        set
+        reach(work, |func| callees.get(&func).into_iter().flatten().copied())
     }
 }
 

@@ -11,7 +11,7 @@
 
 use cranelift_entity::EntitySet;
 use ir::analysis::implied::{Implied, step};
-use ir::{Defs, Function, Inst, InstData, Op, Scalar, TypeData, Types, Value, ValueData};
+use ir::{Defs, Function, Inst, Op, Scalar, TypeData, Types, Value, ValueData};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -97,13 +97,7 @@ fn build(
     let mut insts = Vec::new();
     let mut emit = |src: &mut Function, op: Op, args: &[Value], result: Option<Value>| {
         let v = result.unwrap_or_else(|| src.values.push(ValueData::new(ty, false)));
-        insts.push(src.insts.push(InstData {
-            op,
-            args: args.into(),
-            results: [v].into_iter().collect(),
-            regions: SmallVec::new(),
-            span,
-        }));
+        insts.push(src.make(op, args, &[v], span));
         v
     };
     let mut operands: SmallVec<[Value; 3]> = [init, counter].into_iter().collect();

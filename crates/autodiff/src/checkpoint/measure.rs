@@ -30,8 +30,7 @@ impl Engine<'_> {
         };
         let plan = Plan::new(self.module, src, sides, &policy);
         let mut footprint = Footprint::default();
-        let mut around: Vec<(Inst, Option<u64>)> = Vec::new();
-        let origin = self.roles.origins.get(&func).copied().unwrap_or(func);
+        let origin = self.roles.origin(func);
         let part = |what: What, around: &[(Inst, Option<u64>)]| Part {
             what,
             trips: around.iter().try_fold(1u64, |n, &(_, trips)| Some(n.saturating_mul(trips?))),
@@ -39,14 +38,7 @@ impl Engine<'_> {
             around: around.first().map(|&(inst, _)| src.insts[inst].span),
         };
         for v in kept.stored.iter() {
-            around.clear();
-            let mut place = plan.place(v);
-            while let (Some(holder), Some(outer)) = (place.holder.expand(), place.outer.expand()) {
-                if matches!(src.insts[holder].op, Op::For(_) | Op::Loop(_)) {
-                    around.push((holder, plan.known_trips(holder)));
-                }
-                place = plan.places[outer];
-            }
+            let mut around: Vec<_> = plan.loops_around(v).map(|at| (at, plan.known_trips(at))).collect();
             around.reverse();
             footprint.parts.push(part(What::Bytes(self.module.types.bytes(src.ty(v))), &around));
         }
@@ -56,7 +48,7 @@ impl Engine<'_> {
                 let data = &src.insts[inst];
                 match data.op {
                     Op::Call(callee) => {
-                        let origin = self.roles.origins.get(&callee).copied().unwrap_or(callee);
+                        let origin = self.roles.origin(callee);
                         if self.roles.segments.contains(origin) {
                             footprint.segments.push(origin);
                         } else if !sides.linear.contains(inst) {

@@ -25,8 +25,8 @@ mod induction;
 pub(crate) mod measure;
 pub(crate) mod sides;
 
-use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
+use ir::analysis::Tree;
 use ir::{Defs, Func, Function, Inst, Module, Op, Region, Value};
 use rustc_hash::FxHashMap;
 
@@ -63,11 +63,9 @@ pub(crate) struct Policy<'a> {
     pub(crate) thrift: u64,
 }
 
-/// The surroundings of a region.
+/// The loops around a region.
 #[derive(Clone, Copy, Default)]
 struct Place {
-    holder: PackedOption<Inst>,
-    outer: PackedOption<Region>,
     depth: u32,
     /// An estimate of how often the region is run.
     trips: u64,
@@ -79,7 +77,7 @@ struct Plan<'a> {
     sides: &'a Sides,
     policy: &'a Policy<'a>,
     defs: Defs,
-    region_of: SecondaryMap<Value, PackedOption<Region>>,
+    tree: Tree,
     /// The index of each value in the order of definition.
     position: SecondaryMap<Value, u32>,
     places: SecondaryMap<Region, Place>,
@@ -110,7 +108,7 @@ impl<'a> Plan<'a> {
             sides,
             policy,
             defs: Defs::of(src),
-            region_of: SecondaryMap::new(),
+            tree: Tree::of(src),
             position: SecondaryMap::new(),
             places: SecondaryMap::new(),
             counters: EntitySet::new(),
@@ -123,10 +121,11 @@ impl<'a> Plan<'a> {
         plan
     }
 
-    fn define(&mut self, v: Value, region: Region) {
-        self.region_of[v] = Some(region).into();
-        self.position[v] = self.next_position;
-        self.next_position += 1;
+    fn define(&mut self, values: &[Value]) {
+        for &v in values {
+            self.position[v] = self.next_position;
+            self.next_position += 1;
+        }
     }
 
     /// Notes that a linear instruction reads `v`.
@@ -140,9 +139,7 @@ impl<'a> Plan<'a> {
     /// Notes where each value is defined and which values the linear side reads.
     fn survey(&mut self, region: Region) {
         let src = self.src;
-        for &v in &src.regions[region].params {
-            self.define(v, region);
-        }
+        self.define(&src.regions[region].params);
         for &inst in &src.regions[region].insts {
             let data = &src.insts[inst];
             let mixed = self.sides.mixed.contains(inst);
@@ -156,8 +153,6 @@ impl<'a> Plan<'a> {
             for &nested in &data.regions {
                 let outer = self.places[region];
                 self.places[nested] = Place {
-                    holder: Some(inst).into(),
-                    outer: Some(region).into(),
                     depth: outer.depth + u32::from(is_loop),
                     trips: outer.trips.saturating_mul(trips).min(MAX_TRIPS),
                 };
@@ -172,15 +167,24 @@ impl<'a> Plan<'a> {
             if mixed && is_loop {
                 self.read(trip_count(src, inst), inst);
             }
-            for &v in &data.results {
-                self.define(v, region);
-            }
+            self.define(&data.results);
         }
     }
 
+    /// The region that defines a value.
+    fn home(&self, v: Value) -> Region {
+        let of_inst = || self.tree.home(self.defs.inst(v)?);
+        self.tree.param(v).map(|param| param.0).or_else(of_inst).expect("a value is defined somewhere")
+    }
+
     fn place(&self, v: Value) -> Place {
-        let region = self.region_of[v].expand().expect("a value is defined somewhere");
-        self.places[region]
+        self.places[self.home(v)]
+    }
+
+    /// The loops around the definition of a value, innermost first.
+    fn loops_around(&self, v: Value) -> impl Iterator<Item = Inst> {
+        let regions = std::iter::successors(Some(self.home(v)), |&region| self.tree.parent(region));
+        regions.filter(|&region| self.tree.is_loop(region)).filter_map(|region| self.tree.holder(region))
     }
 
     /// The maximum number of trips of a loop, if there is a bound.
@@ -207,22 +211,14 @@ impl<'a> Plan<'a> {
         };
         let stored: Vec<Value> = kept.stored.iter().collect();
         for v in stored {
-            let region = self.region_of[v].expand().expect("a value is defined somewhere");
-            kept.stored_in[region].push(v);
-            let mut place = self.places[region];
-            while let (Some(holder), Some(outer)) = (place.holder.expand(), place.outer.expand()) {
-                if matches!(self.src.insts[holder].op, Op::For(_) | Op::Loop(_)) {
-                    kept.through[holder].push(v);
-                }
-                place = self.places[outer];
-            }
+            kept.stored_in[self.home(v)].push(v);
+            self.loops_around(v).for_each(|around| kept.through[around].push(v));
         }
         let mut recomputed = decision.recomputed;
         let mut done = EntitySet::new();
         recomputed.sort_by_key(|&v| self.position[v]);
         for v in recomputed {
-            let region = self.region_of[v].expand().expect("a value is defined somewhere");
-            let insts = &mut kept.recomputed_in[region];
+            let insts = &mut kept.recomputed_in[self.home(v)];
             match self.policy.inductions.get(&v) {
                 Some(induction) => insts.extend(&induction.insts),
                 None => {

@@ -4,10 +4,7 @@
 //! replacement. An array, cell or stack of residuals becomes one array, cell or stack per kept value.
 
 use cranelift_entity::SecondaryMap;
-use ir::{
-    DerivativeOp, Function, Inst, InstData, Op, Region, Slot, Span, Type, TypeData, Types, Value, ValueData,
-};
-use smallvec::SmallVec;
+use ir::{DerivativeOp, Function, Inst, InstData, Op, Slot, Type, TypeData, Types, Value, ValueData};
 
 use super::Split;
 
@@ -105,7 +102,7 @@ impl Expansion<'_> {
         };
         if let Some(Op::Zero) = called {
             let (results, span) = (flat(parts, &data.results), data.span);
-            into.extend(results.into_iter().map(|v| function.insts.push(zero(v, span))));
+            into.extend(results.into_iter().map(|v| function.make(Op::Zero, &[], &[v], span)));
             return;
         }
         if let Some(op) = called {
@@ -146,9 +143,4 @@ fn flat(parts: &Parts, values: &[Value]) -> Vec<Value> {
         }
     }
     all
-}
-
-fn zero(v: Value, span: Span) -> InstData {
-    let (args, regions): (SmallVec<[Value; 4]>, SmallVec<[Region; 2]>) = Default::default();
-    InstData { op: Op::Zero, args, results: [v].into_iter().collect(), regions, span }
 }

@@ -20,8 +20,8 @@
 
 mod expand;
 
-use cranelift_entity::EntitySet;
-use ir::{Builder, Func, Function, Inst, Op, Residuals, Slot, Type, TypeData, Value, Witness};
+use ir::analysis::reach;
+use ir::{Builder, Func, Function, Op, Residuals, Slot, Type, TypeData, Value, Witness};
 use rustc_hash::FxHashMap;
 
 use crate::copy::fresh;
@@ -87,21 +87,15 @@ impl Engine<'_> {
 
     /// Returns true if a function, or a function that it needs, has a value of type [`TypeData::Residuals`].
     fn makes_pullbacks(&self, func: Func) -> bool {
-        let mut seen = EntitySet::new();
-        let mut left = vec![func];
-        while let Some(func) = left.pop() {
-            let function = &self.module.funcs[func];
-            if !function.has_body() || !seen.insert(func) {
-                continue;
-            }
-            if function.values.values().any(|v| holds(&self.module.types, v.ty, None)) {
-                return true;
-            }
-            function.walk(function.body(), &mut |inst| left.extend(function.insts[inst].op.callee()));
-            let Witness { jvp, vjp, apply, substitute, .. } = self.module.witness(func);
-            left.extend([jvp, vjp, apply, substitute].into_iter().flatten());
-        }
-        false
+        let module = &*self.module;
+        let reached = reach([func], |func| {
+            let Witness { jvp, vjp, apply, substitute, .. } = module.witness(func);
+            let custom = [jvp, vjp, apply, substitute].into_iter().flatten();
+            let callees = ir::walk::callees(&module.funcs[func]);
+            callees.into_iter().chain(custom.filter(|_| module.funcs[func].has_body())).collect::<Vec<_>>()
+        });
+        let mut values = reached.iter().flat_map(|func| module.funcs[func].values.values());
+        values.any(|v| holds(&module.types, v.ty, None))
     }
 
     fn split(&mut self, number: u32, of: Residuals) -> Option<Split> {
@@ -252,15 +246,8 @@ impl Engine<'_> {
         let name = format!("{}_{}", src.name, if of.forward { "linearized" } else { "apply" });
         let (params, mut results) = (src.params.clone(), src.results.clone());
         results.extend(kept.iter().map(|&ty| Slot { ty, diff: false, linear: false, name: None }));
-        let made = self.declare(name, of.func, params.clone(), results.clone());
-        let module = &mut *self.module;
-        let mut b = Builder::new(&mut module.types, String::new());
-        b.span = module.funcs[of.func].span;
-        let args: Vec<Value> = params.into_iter().map(|slot| b.param(slot)).collect();
-        let values = make(&mut b, &module.funcs, &args);
-        let body = b.finish(values, results);
-        self.define(made, body);
-        made
+        let made = self.declare(name, of.func, params, results);
+        self.wrap(made, make)
     }
 
     /// Makes the second half. `make` receives the slots of the differentials given and wanted, and all
@@ -284,19 +271,15 @@ impl Engine<'_> {
         params.extend(differentials(given));
         let results = differentials(wanted);
         let name = format!("{}_{}", src.name, if of.forward { "pushforward" } else { "pullback" });
-        let made = self.declare(name, of.func, params.clone(), results.clone());
-        let mut b = Builder::new(&mut self.module.types, String::new());
-        b.span = src.span;
-        let all: Vec<Value> = params.into_iter().map(|slot| b.param(slot)).collect();
-        let (args, rest) = all.split_at(src.params.len());
-        let (values, differentials) = rest.split_at(kept.len());
-        // The program's numbers become differentials here, and the results become numbers again.
-        let differentials = present_all(&mut b, differentials);
-        let values = make(&mut b, (given, wanted), args, values, &differentials);
-        let values = present_all(&mut b, &values);
-        let body = b.finish(values, results);
-        self.define(made, body);
-        made
+        let made = self.declare(name, of.func, params, results);
+        self.wrap(made, |b, _, args| {
+            let (args, rest) = args.split_at(src.params.len());
+            let (values, differentials) = rest.split_at(kept.len());
+            // The program's numbers become differentials here, and the results become numbers again.
+            let differentials = present_all(b, differentials);
+            let values = make(b, (given, wanted), args, values, &differentials);
+            present_all(b, &values)
+        })
     }
 
     /// Makes the derivatives of the second half those of the whole derivative at the same arguments.
@@ -304,17 +287,13 @@ impl Engine<'_> {
         let Function { params, results, name, .. } = self.module.funcs[second].clone();
         let n_params = self.module.funcs[of.func].params.len();
         let n_primals = if of.forward { self.module.funcs[of.func].results.len() } else { 0 };
-        let made = self.declare(format!("{name}_whole"), of.func, params.clone(), results.clone());
-        let module = &mut *self.module;
-        let mut b = Builder::new(&mut module.types, String::new());
-        b.span = module.funcs[of.func].span;
-        let all: Vec<Value> = params.into_iter().map(|slot| b.param(slot)).collect();
-        let differentials = present_all(&mut b, &all[n_params + n_kept..]);
-        let operands = [&all[..n_params], &differentials].concat();
-        let values = b.call_func(whole, &module.funcs[whole].results, &operands).split_off(n_primals);
-        let values = present_all(&mut b, &values);
-        let body = b.finish(values, results);
-        self.define(made, body);
+        let made = self.declare(format!("{name}_whole"), of.func, params, results);
+        self.wrap(made, |b, funcs, args| {
+            let differentials = present_all(b, &args[n_params + n_kept..]);
+            let operands = [&args[..n_params], &differentials].concat();
+            let values = b.call_func(whole, &funcs[whole].results, &operands).split_off(n_primals);
+            present_all(b, &values)
+        });
         let witness = Witness { substitute: Some(made), is_same: true, ..Witness::default() };
         self.module.witnesses.insert(second, witness);
         self.roles.wholes.insert(made, of.func);
@@ -322,27 +301,8 @@ impl Engine<'_> {
 
     /// Copies a linear function and its callees without marks; reverse mode may still need the originals.
     pub(crate) fn without_marks(&mut self, func: Func, copies: &mut FxHashMap<Func, Func>) -> Func {
-        let src = &self.module.funcs[func];
-        if !src.values.values().any(|v| v.linear) {
-            return func;
-        }
-        if let Some(&known) = copies.get(&func) {
-            return known;
-        }
-        let mut copy = src.clone();
-        let calls: Vec<Inst> =
-            copy.insts.keys().filter(|&i| matches!(copy.insts[i].op, Op::Call(_))).collect();
-        for inst in calls {
-            if let Op::Call(callee) = copy.insts[inst].op {
-                copy.insts[inst].op = Op::Call(self.without_marks(callee, copies));
-            }
-        }
-        forget(&mut copy);
-        copy.name = self.unique(format!("{}_map", copy.name));
-        let made = self.module.funcs.push(copy);
-        self.inherit_origin(made, func);
-        copies.insert(func, made);
-        made
+        let is_linear = |src: &Function| src.values.values().any(|v| v.linear);
+        self.copy_with_callees(func, "map", copies, &is_linear, &forget)
     }
 }
 

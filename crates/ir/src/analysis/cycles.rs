@@ -6,7 +6,7 @@
 //! function that has a body do not change; a function without a body gets no component and is visited again
 //! when it is queried later.
 
-use cranelift_entity::{EntityRef, EntitySet};
+use cranelift_entity::EntitySet;
 use rustc_hash::FxHashMap;
 
 use crate::{Func, Module};
@@ -107,30 +107,52 @@ fn lower(marks: &mut FxHashMap<Func, Mark>, func: Func, to: u32) {
     }
 }
 
-/// All functions, callees before callers where there is no recursion. Computed without recursion in Rust.
+/// All functions, callees before callers where there is no recursion.
 pub fn post_order(module: &Module) -> Vec<Func> {
-    let callees: Vec<Vec<Func>> = module.funcs.values().map(crate::walk::callees).collect();
-    let mut order = Vec::with_capacity(callees.len());
-    let mut seen: EntitySet<Func> = EntitySet::new();
-    let mut stack: Vec<(Func, usize)> = Vec::new();
-    for root in module.funcs.keys() {
-        if !seen.insert(root) {
-            continue;
+    post_order_of(module, module.funcs.keys(), &|_| false)
+}
+
+/// The roots and the functions that they reach, callees before callers where there is no recursion, without
+/// those for which `is_known` is true. Computed without recursion in Rust.
+pub fn post_order_of(
+    module: &Module,
+    roots: impl IntoIterator<Item = Func>,
+    is_known: &dyn Fn(Func) -> bool,
+) -> Vec<Func> {
+    let (mut order, mut seen) = (Vec::new(), EntitySet::new());
+    let mut stack: Vec<(Func, std::vec::IntoIter<Func>)> = Vec::new();
+    let start = |f: Func| (f, crate::walk::callees(&module.funcs[f]).into_iter());
+    for root in roots {
+        if !is_known(root) && seen.insert(root) {
+            stack.push(start(root));
         }
-        stack.push((root, 0));
-        while let Some((f, at)) = stack.last_mut() {
-            if let Some(&callee) = callees[f.index()].get(*at) {
-                *at += 1;
-                if seen.insert(callee) {
-                    stack.push((callee, 0));
+        while let Some((f, callees)) = stack.last_mut() {
+            match callees.next() {
+                Some(callee) if !is_known(callee) && seen.insert(callee) => stack.push(start(callee)),
+                Some(_) => {}
+                None => {
+                    order.push(*f);
+                    stack.pop();
                 }
-            } else {
-                order.push(*f);
-                stack.pop();
             }
         }
     }
     order
+}
+
+/// The roots and the functions that they lead to, where `next` lists those that one function leads to.
+pub fn reach<I: IntoIterator<Item = Func>>(
+    roots: impl IntoIterator<Item = Func>,
+    mut next: impl FnMut(Func) -> I,
+) -> EntitySet<Func> {
+    let mut reached = EntitySet::new();
+    let mut left: Vec<Func> = roots.into_iter().collect();
+    while let Some(func) = left.pop() {
+        if reached.insert(func) {
+            left.extend(next(func));
+        }
+    }
+    reached
 }
 
 #[cfg(test)]

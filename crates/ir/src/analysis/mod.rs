@@ -11,7 +11,7 @@
 //! | What follows from a condition? | [`implied`] |
 //! | What does an instruction read or write? | [`Effects`], [`Summaries`], [`Writes`] |
 //! | Which cell or global does a value refer to? | [`points_to`] |
-//! | Which functions call each other? | [`Cycles`], [`post_order`] |
+//! | Which functions call each other, or reach each other? | [`Cycles`], [`post_order`], [`reach`] |
 //! | Does memory end within an element? | [`room`] |
 //! | What flows from value to value through regions? | [`flow`] |
 //!
@@ -37,7 +37,7 @@ use std::cell::OnceCell;
 
 pub use bounds::Bounds;
 use cranelift_entity::{EntityRef, SecondaryMap};
-pub use cycles::{Cycles, post_order};
+pub use cycles::{Cycles, post_order, post_order_of, reach};
 pub use defs::{Defs, Lanes};
 pub use effects::{Effects, Stage, Summaries, Writes};
 pub use tree::Tree;

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::access::{Access, Accesses, Around, Kind, Root};
 use super::form::{Atom, Form};
 use super::{Conflict, Lanes};
-use crate::analysis::Defs;
+use crate::analysis::{Defs, reach};
 use crate::entities::{Func, Global, Inst, MemType, Region, Value};
 use crate::function::{Function, InstData};
 use crate::memory::MemData;
@@ -106,43 +106,25 @@ pub(super) fn accesses(module: &Module, entry: Func, lanes: Lanes) -> Result<Acc
 /// Those of the reached functions that have effects or depend on memory, buffers or built-in inputs.
 fn touching(module: &Module, roots: &[Func]) -> EntitySet<Func> {
     let mut callers: SecondaryMap<Func, Vec<Func>> = SecondaryMap::new();
-    let mut seen = EntitySet::new();
-    let mut open = roots.to_vec();
-    let mut work = Vec::new();
-    while let Some(func) = open.pop() {
-        let f = &module.funcs[func];
-        if !seen.insert(func) || !f.has_body() {
-            continue;
-        }
-        let mut own = false;
-        f.walk(f.body(), &mut |inst| {
-            let op = &f.insts[inst].op;
-            own |= matches!(
-                op,
-                Op::BufferLoad(_)
-                    | Op::BufferStore(_)
-                    | Op::Atomic(..)
-                    | Op::Barrier
-                    | Op::WaveGather
-                    | Op::GlobalRef(_)
-                    | Op::Builtin(_)
-            );
-            if let Some(callee) = op.callee() {
-                callers[callee].push(func);
-                open.push(callee);
-            }
-        });
-        if own {
-            work.push(func);
-        }
-    }
-    let mut touches = EntitySet::new();
-    while let Some(func) = work.pop() {
-        if touches.insert(func) {
-            work.extend(&callers[func]);
-        }
-    }
-    touches
+    let reached = reach(roots.iter().copied(), |func| {
+        let callees = crate::walk::callees(&module.funcs[func]);
+        callees.iter().for_each(|&callee| callers[callee].push(func));
+        callees
+    });
+    let touches = |op: &Op| {
+        matches!(
+            op,
+            Op::BufferLoad(_)
+                | Op::BufferStore(_)
+                | Op::Atomic(..)
+                | Op::Barrier
+                | Op::WaveGather
+                | Op::GlobalRef(_)
+                | Op::Builtin(_)
+        )
+    };
+    let own = reached.iter().filter(|&func| module.funcs[func].contains(touches));
+    reach(own, |func| callers[func].iter().copied())
 }
 
 /// The scalar type and the number of lanes of a scalar or short vector.
@@ -444,7 +426,8 @@ impl<'m> Walk<'m> {
                     }
                 },
             };
-            let by = match (*step, args.next_if_dynamic(step)) {
+            let index = if *step == Step::Dynamic { args.next() } else { None };
+            let by = match (*step, index) {
                 (Step::Static(k), _) => Form::constant(k.into()),
                 (Step::Dynamic, Some(&v)) => {
                     let by = self.number(values, v);
@@ -601,17 +584,6 @@ impl<'m> Walk<'m> {
         });
         let numbers = numbers.collect();
         Known { numbers, handle: None, truth }
-    }
-}
-
-/// Returns the next argument if a step needs one.
-trait NextIfDynamic<'a> {
-    fn next_if_dynamic(&mut self, step: &Step) -> Option<&'a Value>;
-}
-
-impl<'a> NextIfDynamic<'a> for std::slice::Iter<'a, Value> {
-    fn next_if_dynamic(&mut self, step: &Step) -> Option<&'a Value> {
-        if *step == Step::Dynamic { self.next() } else { None }
     }
 }
 

@@ -312,9 +312,7 @@ impl Lower<'_> {
         let of = self.types.cell(ty);
         let cell = self.emit(Op::Local, &[zero], of);
         let span = self.func.insts[inst].span;
-        let (args, results, regions) = ([cell, d].into_iter().collect(), SmallVec::new(), SmallVec::new());
-        let add = self.func.insts.push(ir::InstData { op: Op::AddTo, args, results, regions, span });
-        self.out.push(add);
+        self.out.push(self.func.make(Op::AddTo, &[cell, d], &[], span));
         let data = &mut self.func.insts[inst];
         data.op = Op::Load;
         data.args = SmallVec::from_elem(cell, 1);
@@ -409,18 +407,15 @@ impl Lower<'_> {
         if !self.is_asked(r) {
             return self.settle(inst);
         }
-        let data = self.func.values[r].clone();
-        let ty = data.ty;
-        let read = self.func.values.push(data);
+        let (ty, read) = (self.func.ty(r), self.func.value_like(r));
         self.func.insts[inst].results[0] = read;
         self.settle(inst);
         let zero = self.emit(Op::Zero, &[], ty);
         let bools = self.types.with_scalar(ty, Scalar::Bool);
         let condition = self.emit(Op::Ne, &[read, zero], bools);
         let nothing = self.nothing(r);
-        let (args, results) = ([condition, read, nothing].into_iter().collect(), SmallVec::from_elem(r, 1));
-        let (span, regions) = (self.func.insts[inst].span, SmallVec::new());
-        let select = self.func.insts.push(ir::InstData { op: Op::Select, args, results, regions, span });
+        let span = self.func.insts[inst].span;
+        let select = self.func.make(Op::Select, &[condition, read, nothing], &[r], span);
         self.defs.add(self.func, select);
         self.out.push(select);
     }

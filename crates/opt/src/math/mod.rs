@@ -13,11 +13,12 @@ mod remainder;
 use std::cell::RefCell;
 
 use indexmap::IndexMap;
+use ir::analysis::post_order_of;
 use ir::build::Builder;
-use ir::{
-    Func, Function, InstData, Math, Module, Op, Region, Scalar, Slot, Span, Type, TypeData, Types, library,
-};
+use ir::{Func, Function, InstData, Math, Module, Op, Scalar, Slot, Types, library};
 use rustc_hash::{FxBuildHasher, FxHashMap};
+
+use crate::util::make;
 
 /// The set of functions to expand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,30 +96,17 @@ pub fn expand(module: &Module, wanted: Wanted) -> Option<Module> {
 /// recursive call counts as one.
 pub fn inlined_size(module: &Module, func: Func) -> u64 {
     let mut known: FxHashMap<Func, u64> = FxHashMap::default();
-    let mut open = vec![(func, false)];
-    while let Some((func, called)) = open.pop() {
-        let f = &module.funcs[func];
-        if !f.has_body() || !called && known.contains_key(&func) {
-            continue;
+    for at in post_order_of(module, [func], &|_| false) {
+        let (f, mut size) = (&module.funcs[at], 0u64);
+        if f.has_body() {
+            f.walk(f.body(), &mut |inst| {
+                let callee = f.insts[inst].op.callee().and_then(|callee| known.get(&callee));
+                size = size.saturating_add(1).saturating_add(callee.copied().unwrap_or(0));
+            });
         }
-        let (mut all, mut callees) = (0u64, Vec::new());
-        f.walk(f.body(), &mut |inst| {
-            all += 1;
-            if let Op::Call(callee) = f.insts[inst].op {
-                callees.push(callee);
-            }
-        });
-        if called {
-            let of = |callee: &Func| known.get(callee).copied().unwrap_or(0);
-            let size = callees.iter().map(of).fold(all, u64::saturating_add);
-            known.insert(func, size);
-        } else {
-            known.insert(func, 0);
-            open.push((func, true));
-            open.extend(callees.into_iter().map(|callee| (callee, false)));
-        }
+        known.insert(at, size);
     }
-    known.get(&func).copied().unwrap_or(0)
+    known[&func]
 }
 
 /// The expanded function that computes an instruction, if any.
@@ -157,68 +145,36 @@ fn define(types: &mut Types, made: Made, fused: bool) -> Function {
 
 /// Replaces the functions by calls.
 fn rewrite(types: &mut Types, f: &mut Function, wanted: Wanted, func: &dyn Fn(Made) -> Option<Func>) {
-    let regions: Vec<Region> = f.regions.keys().collect();
-    for region in regions {
-        let old = std::mem::take(&mut f.regions[region].insts);
-        let mut new = Vec::with_capacity(old.len());
-        for inst in old {
-            let data = f.insts[inst].clone();
-            let Some((made, callee)) =
-                made(types, f, &data, wanted).and_then(|made| Some((made, func(made)?)))
-            else {
-                new.push(inst);
-                continue;
-            };
-            let held: Type = made.scalar().into();
-            let mut add = |f: &mut Function, op: Op, args: &[ir::Value], result: ir::Value, span: Span| {
-                let data = InstData {
-                    op,
-                    args: args.into(),
-                    results: [result].into_iter().collect(),
-                    regions: Default::default(),
-                    span,
-                };
-                new.push(f.insts.push(data));
-            };
-            let fresh = |f: &mut Function, ty: Type| f.values.push(ir::ValueData::new(ty, false));
-            let result = data.results[0];
-            let s = types.scalar_of(f.ty(result)).unwrap_or(Scalar::F64);
-            let lanes = match types[f.ty(result)] {
-                TypeData::Vector(_, n) => Some(n),
-                _ => None,
-            };
-            let mut parts = Vec::new();
-            for k in 0..lanes.unwrap_or(1) {
-                let mut args = Vec::new();
-                for &arg in &data.args {
-                    let mut x = arg;
-                    if lanes.is_some() {
-                        x = fresh(f, s.into());
-                        add(f, Op::Extract(k), &[arg], x, data.span);
-                    }
-                    if s != made.scalar() {
-                        let wide = fresh(f, held);
-                        add(f, Op::Convert, &[x], wide, data.span);
-                        x = wide;
-                    }
-                    args.push(x);
-                }
-                let part = if lanes.is_none() { result } else { fresh(f, s.into()) };
-                if s == made.scalar() {
-                    add(f, Op::Call(callee), &args, part, data.span);
-                } else {
-                    let wide = fresh(f, held);
-                    add(f, Op::Call(callee), &args, wide, data.span);
-                    add(f, Op::Convert, &[wide], part, data.span);
-                }
-                parts.push(part);
+    f.rebuild(|f, inst, out| {
+        let InstData { args, results, span, .. } = f.insts[inst].clone();
+        let made = made(types, f, &f.insts[inst], wanted);
+        let Some((made, callee)) = made.and_then(|made| Some((made, func(made)?))) else {
+            return out.push(inst);
+        };
+        let result = results[0];
+        let s = types.scalar_of(f.ty(result)).unwrap_or(Scalar::F64);
+        let lanes = types.lanes(f.ty(result));
+        let mut emit = |f: &mut Function, op: Op, args: &[ir::Value], ty: Scalar| {
+            let (inst, v) = make(f, op, args, ty.into(), false, span);
+            out.push(inst);
+            v
+        };
+        let mut parts = Vec::new();
+        for k in 0..lanes.unwrap_or(1) {
+            let mut operands = Vec::new();
+            for &arg in &args {
+                let x = if lanes.is_some() { emit(f, Op::Extract(k), &[arg], s) } else { arg };
+                operands.push(if s == made.scalar() { x } else { emit(f, Op::Convert, &[x], made.scalar()) });
             }
-            if lanes.is_some() {
-                add(f, Op::Construct, &parts, result, data.span);
-            }
+            let part = emit(f, Op::Call(callee), &operands, made.scalar());
+            parts.push(if s == made.scalar() { part } else { emit(f, Op::Convert, &[part], s) });
         }
-        f.regions[region].insts = new;
-    }
+        if lanes.is_some() {
+            out.push(f.make(Op::Construct, &parts, &[result], span));
+        } else if let Some(&last) = out.last() {
+            f.insts[last].results[0] = result;
+        }
+    });
 }
 
 #[cfg(test)]

@@ -136,9 +136,7 @@ impl Arrays<'_> {
             let cell = self.emit(Op::Local, &[init], of, inst, linear, out);
             for &region in &regions {
                 let yielded = self.func.regions[region].results[yields + k];
-                let args = [cell, yielded].into_iter().collect();
-                let (results, regions) = (SmallVec::new(), SmallVec::new());
-                let store = self.func.insts.push(InstData { op: Op::Store, args, results, regions, span });
+                let store = self.func.make(Op::Store, &[cell, yielded], &[], span);
                 self.func.regions[region].insts.push(store);
             }
             if op.is_loop() {

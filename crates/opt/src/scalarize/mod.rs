@@ -421,11 +421,6 @@ impl Scalarize<'_> {
         leaves
     }
 
-    fn like(&mut self, v: Value) -> Value {
-        let data = self.func.values[v].clone();
-        self.func.values.push(data)
-    }
-
     fn arms(&mut self, inst: Inst) {
         let regions: SmallVec<[Region; 2]> = self.func.insts[inst].regions.clone();
         let leaves = self.crossing(&regions);
@@ -442,7 +437,7 @@ impl Scalarize<'_> {
         }
         for &l in &leaves {
             let v = self.leaf(l);
-            let r = self.like(v);
+            let r = self.func.value_like(v);
             self.func.insts[inst].results.push(r);
             self.state[l as usize] = Some(r);
         }
@@ -457,7 +452,7 @@ impl Scalarize<'_> {
         let n_carried = self.func.insts[inst].n_carried();
         for (k, &l) in leaves.iter().enumerate() {
             let v = self.leaf(l);
-            let p = self.like(v);
+            let p = self.func.value_like(v);
             self.func.insts[inst].args.push(v);
             self.func.regions[body].params.insert(params + n_carried + k, p);
             self.state[l as usize] = Some(p);
@@ -466,7 +461,7 @@ impl Scalarize<'_> {
         for (k, &l) in leaves.iter().enumerate() {
             let v = self.leaf(l);
             self.func.regions[body].results.insert(yields + n_carried + k, v);
-            let r = self.like(v);
+            let r = self.func.value_like(v);
             self.func.insts[inst].results.insert(n_carried + k, r);
             self.state[l as usize] = Some(r);
         }
