@@ -91,13 +91,19 @@ impl Engine<'_> {
         }
         self.segment(func);
         let mut first: Vec<Func> = Vec::new();
-        let mut requests: Vec<(Inst, Op, Span)> = Vec::new();
+        let mut requests: Vec<(Inst, Mode, Func, Span)> = Vec::new();
         let src = &self.module.funcs[func];
         src.walk(src.body(), &mut |inst| {
             let data = &src.insts[inst];
             first.extend(data.op.callee());
-            if matches!(data.op, Op::CallDerivative(DerivativeOp::Fwd | DerivativeOp::Bwd, _)) {
-                requests.push((inst, data.op.clone(), data.span));
+            match data.op {
+                Op::CallDerivative(DerivativeOp::Fwd, f) => {
+                    requests.push((inst, Mode::Forward, f, data.span))
+                }
+                Op::CallDerivative(DerivativeOp::Bwd, f) => {
+                    requests.push((inst, Mode::Reverse, f, data.span))
+                }
+                _ => (),
             }
         });
         for callee in first {
@@ -108,35 +114,27 @@ impl Engine<'_> {
         let mut failed = Vec::new();
         let mut calls: Vec<(Inst, Shape, bool)> = Vec::new();
         let reruns = self.module.funcs[func].reruns;
-        for (inst, op, span) in requests {
-            if let Some(callee) = op.callee().filter(|_| reruns) {
+        for (inst, mode, callee, span) in requests {
+            if reruns {
                 self.check_twice(callee);
             }
-            let made = match op {
-                Op::CallDerivative(DerivativeOp::Fwd, callee) => self.forward(callee, span),
-                Op::CallDerivative(DerivativeOp::Bwd, callee) => self.backward(callee, span),
-                _ => None,
+            let made = match mode {
+                Mode::Forward => self.forward(callee, span),
+                Mode::Reverse => self.backward(callee, span),
             };
-            if let Some(callee) = op.callee()
-                && made.is_some()
-            {
-                let mode = if op == Op::CallDerivative(DerivativeOp::Fwd, callee) {
-                    Mode::Forward
-                } else {
-                    Mode::Reverse
-                };
-                let differentiated = self.stand_in(callee, mode);
-                let witness = self.module.witness(differentiated);
-                let by_hand = if mode == Mode::Forward { witness.jvp } else { witness.vjp };
-                let slots = &self.module.funcs[callee];
-                let n_results = if mode == Mode::Forward { slots.results.len() } else { 0 };
-                let shape = Shape { params: slots.params.len(), results: n_results };
-                calls.push((inst, shape, by_hand == made));
-            }
-            match made {
-                Some(made) => self.module.funcs[func].insts[inst].op = Op::Call(made),
-                None => failed.push(inst),
-            }
+            let Some(made) = made else {
+                failed.push(inst);
+                continue;
+            };
+            let differentiated = self.stand_in(callee, mode);
+            let witness = self.module.witness(differentiated);
+            let slots = &self.module.funcs[callee];
+            let (by_hand, results) = match mode {
+                Mode::Forward => (witness.jvp, slots.results.len()),
+                Mode::Reverse => (witness.vjp, 0),
+            };
+            calls.push((inst, Shape { params: slots.params.len(), results }, by_hand == Some(made)));
+            self.module.funcs[func].insts[inst].op = Op::Call(made);
         }
         if !failed.is_empty() {
             self.zero_results(func, &failed);

@@ -23,6 +23,7 @@
 
 use cranelift_entity::{EntitySet, SecondaryMap};
 use ir::analysis::{Analyses, Use};
+use ir::walk::free_values;
 use ir::{Builder, Func, Function, Inst, LoopInfo, Op, Region, Scalar, Slot, Type, TypeData, Value};
 use rustc_hash::FxHashMap;
 
@@ -345,30 +346,10 @@ impl Transpose<'_> {
 
     /// The linear scalars and vectors that regions read from outside, in order of first use.
     fn free(&self, regions: &[Region]) -> Vec<Value> {
-        let src = self.src;
-        let mut inside: EntitySet<Value> = EntitySet::new();
-        let mut used: Vec<Value> = Vec::new();
-        for &region in regions {
-            inside.extend(src.regions[region].params.iter().copied());
-            src.walk(region, &mut |inst| {
-                let data = &src.insts[inst];
-                inside.extend(data.results.iter().copied());
-                used.extend(&data.args);
-                for &nested in &data.regions {
-                    inside.extend(src.regions[nested].params.iter().copied());
-                    used.extend(&src.regions[nested].results);
-                }
-            });
-            used.extend(&src.regions[region].results);
-        }
-        let mut seen: EntitySet<Value> = EntitySet::new();
-        used.retain(|&v| {
-            src.is_linear(v)
-                && !inside.contains(v)
-                && !self.is_cell(v)
-                && !is_big(self.b.types, src.ty(v))
-                && seen.insert(v)
-        });
+        let (src, mut seen) = (self.src, EntitySet::new());
+        let mut used: Vec<Value> = regions.iter().flat_map(|&region| free_values(src, region)).collect();
+        let is_number = |v: Value| !self.is_cell(v) && !is_big(self.b.types, src.ty(v));
+        used.retain(|&v| src.is_linear(v) && is_number(v) && seen.insert(v));
         used
     }
 

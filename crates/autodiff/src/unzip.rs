@@ -290,7 +290,7 @@ impl Primal<'_> {
             }
             if self.sides.mixed.contains(inst) {
                 match data.op {
-                    Op::For(info) | Op::Loop(info) => self.repeat(inst, info, &mut kept),
+                    Op::For(_) | Op::Loop(_) => self.repeat(inst, &mut kept),
                     _ => self.branch(inst, &mut kept),
                 }
             } else {
@@ -372,7 +372,7 @@ impl Primal<'_> {
         self.b.push(data.op.clone(), &args, &results, &regions);
     }
 
-    fn repeat(&mut self, inst: Inst, info: LoopInfo, kept: &mut Vec<(Value, Value)>) {
+    fn repeat(&mut self, inst: Inst, kept: &mut Vec<(Value, Value)>) {
         let src = self.src;
         let data = &src.insts[inst];
         let body = data.regions[0];
@@ -397,11 +397,7 @@ impl Primal<'_> {
         let stack = |out: &Value| results[first + pushed.get_index_of(out).expect("it is pushed")];
         kept.extend(inner.iter().map(|(v, out)| (*v, stack(out))));
         self.b.span = data.span;
-        let op = match data.op {
-            Op::For(_) => Op::For(info),
-            _ => Op::Loop(info),
-        };
-        self.b.push(op, &args, &results, &[region]);
+        self.b.push(data.op.clone(), &args, &results, &[region]);
     }
 }
 

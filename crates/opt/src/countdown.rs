@@ -8,9 +8,7 @@
 //! (`autodiff/upward`). Loops that stack values are left alone, since their stacks are ordered by trip, not
 //! by counter.
 
-use cranelift_entity::SecondaryMap;
-
-use ir::analysis::{Defs, is_last_trip};
+use ir::analysis::{Analyses, Use, is_last_trip};
 use ir::{Function, Inst, Op, Types, Value};
 
 use crate::util::Subst;
@@ -21,46 +19,33 @@ pub(crate) fn run(types: &Types, func: &mut Function) -> bool {
     if !func.has_body() {
         return false;
     }
-    let mut counters: SecondaryMap<Value, Option<Inst>> = SecondaryMap::new();
+    let all = Analyses::of(types, func);
+    // The loops, each with the values that its counter is only used for.
+    let mut found: Vec<(Inst, Value, Vec<Value>)> = Vec::new();
     func.walk(func.body(), &mut |inst| {
         let data = &func.insts[inst];
-        if let Op::For(info) = data.op
-            && !info.down
-            && data.results.len() < data.args.len()
-        {
-            counters[func.regions[data.regions[0]].params[0]] = Some(inst);
-        }
-    });
-    if counters.is_empty() {
-        return false;
-    }
-    let defs = Defs::of(func);
-    let mut mirrored: Vec<(Value, Value)> = Vec::new();
-    func.walk(func.body(), &mut |inst| {
-        let data = &func.insts[inst];
-        for (k, &i) in data.args.iter().enumerate() {
-            let Some(of) = counters[i] else { continue };
-            let n = func.insts[of].args[0];
-            if k == 1 && data.op == Op::Sub && is_last_trip(types, func, &defs, data.args[0], n) {
-                mirrored.push((data.results[0], i));
-            } else {
-                counters[i] = None;
+        let Op::For(info) = data.op else { return };
+        let counter = func.regions[data.regions[0]].params[0];
+        let mirror = |at: &Use| match *at {
+            Use::Operand(by, 1) if func.insts[by].op == Op::Sub => {
+                let last = func.insts[by].args[0];
+                is_last_trip(types, func, all.defs(), last, data.args[0]).then(|| func.result(by))
             }
-        }
-        for &region in &data.regions {
-            for &v in &func.regions[region].results {
-                counters[v] = None;
-            }
-        }
+            Use::Operand(..) | Use::Result(..) => None,
+        };
+        let mirrors: Option<Vec<Value>> = all.uses().of_value(counter).iter().map(mirror).collect();
+        let turns = |mirrors: &Vec<Value>| {
+            !info.down && data.n_carried() == data.results.len() && !mirrors.is_empty()
+        };
+        found.extend(mirrors.filter(turns).map(|mirrors| (inst, counter, mirrors)));
     });
-    mirrored.retain(|&(_, i)| counters[i].is_some());
-    if mirrored.is_empty() {
+    if found.is_empty() {
         return false;
     }
     let mut subst = Subst::default();
-    for (mirror, i) in mirrored {
-        subst.set(mirror, i);
-        if let Some(Op::For(info)) = counters[i].map(|inst| &mut func.insts[inst].op) {
+    for (inst, counter, mirrors) in &found {
+        mirrors.iter().for_each(|&mirror| subst.set(mirror, *counter));
+        if let Op::For(info) = &mut func.insts[*inst].op {
             info.down = true;
         }
     }

@@ -6,8 +6,8 @@
 //! end. Inner loops are unrolled first. A loop that the user wants unrolled has a high limit; other loops are
 //! unrolled only if the copies are few, since the benefit of unrolling is constant counters.
 
-use cranelift_entity::SecondaryMap;
-use ir::analysis::Defs;
+use cranelift_entity::{EntitySet, SecondaryMap};
+use ir::analysis::{Defs, Use, Uses};
 use ir::walk::copy_list;
 use ir::{Function, Inst, Op, Region, Type, TypeData, Types, Value};
 use smallvec::SmallVec;
@@ -51,29 +51,18 @@ pub(crate) fn run(types: &mut Types, func: &mut Function, forced_only: bool) -> 
     unroll.changed
 }
 
-/// Finds stacks that have uses other than `index` with a constant.
-fn open_stacks(types: &Types, func: &Function, defs: &Defs) -> SecondaryMap<Value, bool> {
-    let mut open = SecondaryMap::new();
+/// The stacks that have uses other than `index` with a constant.
+fn open_stacks(types: &Types, func: &Function, defs: &Defs) -> EntitySet<Value> {
+    let uses = Uses::of(func);
     let is_stack = |v: Value| matches!(types[func.ty(v)], TypeData::Stack(_));
-    func.walk(func.body(), &mut |inst| {
-        let data = &func.insts[inst];
-        for (n, &a) in data.args.iter().enumerate() {
-            let fine = data.op == Op::Index && n == 0 && defs.scalar(types, func, data.args[1]).is_some();
-            if !fine && is_stack(a) {
-                open[a] = true;
-            }
+    let is_fixed = |at: &Use| match *at {
+        Use::Operand(inst, 0) if func.insts[inst].op == Op::Index => {
+            defs.scalar(types, func, func.insts[inst].args[1]).is_some()
         }
-        for &region in &data.regions {
-            for &v in &func.regions[region].results {
-                if is_stack(v) {
-                    open[v] = true;
-                }
-            }
-        }
-    });
-    for &v in &func.regions[func.body()].results {
-        open[v] = true;
-    }
+        Use::Operand(..) | Use::Result(..) => false,
+    };
+    let mut open = EntitySet::new();
+    open.extend(func.values.keys().filter(|&v| is_stack(v) && !uses.of_value(v).iter().all(is_fixed)));
     open
 }
 
@@ -81,7 +70,7 @@ struct Unroll<'a> {
     types: &'a mut Types,
     func: &'a mut Function,
     defs: Defs,
-    open: SecondaryMap<Value, bool>,
+    open: EntitySet<Value>,
     forced_only: bool,
     subst: Subst,
     /// For each stack of an unrolled loop, the values that the trips yielded.
@@ -123,7 +112,7 @@ impl Unroll<'_> {
         }
         let (_, n) = self.defs.scalar(self.types, self.func, data.args[0])?;
         let stacked = &data.results[self.func.insts[inst].n_carried()..];
-        if stacked.iter().any(|&s| self.open[s]) {
+        if stacked.iter().any(|&s| self.open.contains(s)) {
             return None;
         }
         // A loop with stacks that exceeds its bound is an error, so the loop must stay to report it.
