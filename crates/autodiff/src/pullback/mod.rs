@@ -198,11 +198,8 @@ impl Engine<'_> {
             let made = fresh(b, gives().filter(|(_, given)| **given).map(|(s, _)| s.ty), false);
             b.push(Op::Call(half.linear), &operands, &made, &[]);
             let mut made = made.into_iter();
-            let all = gives().map(|(slot, &given)| match made.next().filter(|_| given) {
-                Some(v) => v,
-                None => b.zero(slot.ty, false),
-            });
-            all.collect()
+            let mut tangent = |given: bool| if given { made.next() } else { None };
+            gives().map(|(slot, &given)| tangent(given).unwrap_or_else(|| b.zero(slot.ty, false))).collect()
         });
         self.differentiate_as_whole(of, whole, second, types.len());
         Some(Split { first, second, kept: types })
