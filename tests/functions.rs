@@ -463,7 +463,7 @@ fn check(seed: u64, size: usize) -> Option<f64> {
     let (primal, tangents) = out.split_at(value.len());
     let outcome = |results: &[Value]| (Ok(results.to_vec()), Vec::new(), String::new());
     if !same(&case.module, f, &outcome(&value), &outcome(primal)) {
-        case.fail("forward mode changes the primal");
+        case.fail(&format!("forward mode changes the primal {value:?} to {primal:?}"));
     }
     let expected = by_dual(&original, f, &case.x, &case.spread(&case.v))?;
     if !all_close(tangents, &expected, 1e-8) {

@@ -28,7 +28,7 @@ use ir::analysis::{Analyses, Use};
 use ir::{AtomicOp, Function, Global, Inst, Op, Path, Region, Scalar, Span, Type, TypeData, Types, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::util::make;
+use crate::util::make_number;
 
 /// The maximum number of arrays that are delivered in a function, since the code in between is scanned for
 /// each array.
@@ -255,7 +255,7 @@ impl Delivery {
         let ty = func.ty(self.index);
         let mut new: Vec<Inst> = Vec::new();
         let mut emit = |op: Op, args: &[Value], ty: Type| {
-            let (inst, v) = make(func, op, args, ty, false, self.span);
+            let (inst, v) = make_number(func, op, args, ty, self.span);
             new.push(inst);
             v
         };

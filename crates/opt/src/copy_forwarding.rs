@@ -15,7 +15,7 @@ use ir::{Function, Inst, InstData, Op, Scalar, Type, TypeData, Types, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::util::{Subst, make};
+use crate::util::{Subst, make_number};
 
 /// The minimum length of an array whose copy is worth replacing.
 const LEAST: u32 = 8;
@@ -139,7 +139,7 @@ fn read(
     let mut load = func.insts[copy.load].clone();
     load.args[copy.at] = index;
     let mut emit = |op: Op, args: &[Value], ty: Type| {
-        let (inst, v) = make(func, op, args, ty, false, span);
+        let (inst, v) = make_number(func, op, args, ty, span);
         list.push(inst);
         v
     };

@@ -25,7 +25,7 @@ use ir::walk::{copy_list, function_size};
 use ir::{CheckpointPolicy, Cycles, Func, Function, Inline, Inst, Module, Op, Region, Types, Value};
 
 use crate::Options;
-use crate::util::{Subst, ValueMap, make};
+use crate::util::{Subst, ValueMap, make_number};
 
 /// Bodies of at most this many instructions are always copied.
 const SMALL: usize = 40;
@@ -310,7 +310,7 @@ impl Inliner<'_> {
                 return v;
             }
             let ty = func.ty(v);
-            let (inst, cut) = make(func, Op::Detach, &[v], ty, false, data.span);
+            let (inst, cut) = make_number(func, Op::Detach, &[v], ty, data.span);
             out.push(inst);
             cut
         };

@@ -12,7 +12,7 @@ use ir::walk::copy_list;
 use ir::{Function, Inst, Op, Region, Type, TypeData, Types, Value};
 use smallvec::SmallVec;
 
-use crate::util::{Subst, ValueMap, make};
+use crate::util::{Subst, ValueMap, make, make_number};
 
 /// The maximum number of instruction copies in an unrolled loop.
 const SMALL: u64 = 64;
@@ -152,7 +152,7 @@ impl Unroll<'_> {
         let is_down = matches!(data.op, Op::For(info) if info.down);
         for trip in 0..n {
             let at = if is_down { n - 1 - trip } else { trip };
-            let (c, i) = make(self.func, Op::Const(at), &[], counter, false, data.span);
+            let (c, i) = make_number(self.func, Op::Const(at), &[], counter, data.span);
             self.defs.add(self.func, c);
             out.push(c);
             let mut map = ValueMap::default();

@@ -95,6 +95,17 @@ pub(crate) fn keep_results(func: &mut Function, inst: Inst, keep: &[bool]) {
     }
 }
 
+/// Makes an instruction with one result that is not linear; the caller inserts it.
+pub(crate) fn make_number(
+    func: &mut Function,
+    op: Op,
+    args: &[Value],
+    ty: Type,
+    span: Span,
+) -> (Inst, Value) {
+    func.make_value(op, args, ir::ValueData::new(ty, false), span)
+}
+
 /// Makes an instruction with one result; the caller inserts it.
 pub(crate) fn make(
     func: &mut Function,

@@ -30,7 +30,7 @@ use ir::{Function, Inst, Op, Region, Scalar, Type, TypeData, Types, Value};
 use smallvec::SmallVec;
 
 use crate::Options;
-use crate::util::{Subst, make};
+use crate::util::{Subst, make_number};
 pub(crate) use facts::Border;
 use facts::{Facts, is_sparse};
 use guard::{Guard, GuardId, Guards};
@@ -467,7 +467,7 @@ impl Lower<'_> {
         let guards = std::mem::take(&mut self.guards);
         let (func, out, defs) = (&mut *self.func, &mut self.out, &mut self.defs);
         let mut emit = |op: Op, args: &[Value], ty: Type| {
-            let (inst, v) = make(func, op, args, ty, false, span);
+            let (inst, v) = make_number(func, op, args, ty, span);
             defs.add(func, inst);
             out.push(inst);
             v
@@ -486,7 +486,7 @@ impl Lower<'_> {
 
     fn emit(&mut self, op: Op, args: &[Value], ty: Type) -> Value {
         let span = self.out.last().map_or(self.func.span, |&inst| self.func.insts[inst].span);
-        let (inst, v) = make(self.func, op, args, ty, false, span);
+        let (inst, v) = make_number(self.func, op, args, ty, span);
         self.defs.add(self.func, inst);
         self.out.push(inst);
         debug_assert!(!matches!(self.types[ty], TypeData::Residuals(_)));

@@ -18,7 +18,7 @@ use ir::build::Builder;
 use ir::{Func, Function, InstData, Math, Module, Op, Scalar, Slot, Types, library};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
-use crate::util::make;
+use crate::util::make_number;
 
 /// The set of functions to expand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +155,7 @@ fn rewrite(types: &mut Types, f: &mut Function, wanted: Wanted, func: &dyn Fn(Ma
         let s = types.scalar_of(f.ty(result)).unwrap_or(Scalar::F64);
         let lanes = types.lanes(f.ty(result));
         let mut emit = |f: &mut Function, op: Op, args: &[ir::Value], ty: Scalar| {
-            let (inst, v) = make(f, op, args, ty.into(), false, span);
+            let (inst, v) = make_number(f, op, args, ty.into(), span);
             out.push(inst);
             v
         };

@@ -9,7 +9,7 @@
 use ir::{Inst, Op, Region, Scalar, Value};
 
 use super::Simplify;
-use crate::util::make;
+use crate::util::make_number;
 
 impl Simplify<'_> {
     /// Moves each `not` that applies to an `if`'s result, and that gives a region's result number `slot`,
@@ -72,7 +72,7 @@ impl Simplify<'_> {
     }
 
     fn at_end(&mut self, region: Region, op: Op, args: &[Value]) -> Value {
-        let (inst, v) = make(self.func, op, args, Scalar::Bool.into(), false, self.span);
+        let (inst, v) = make_number(self.func, op, args, Scalar::Bool.into(), self.span);
         self.defs.add(self.func, inst);
         self.func.regions[region].insts.push(inst);
         v
