@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 use syntax::ast::{Attribute, DeclKind, ExprKind, Modifiers};
-use syntax::{DeclId, Diagnostic, ExprId, Symbol};
+use syntax::{DeclId, Diagnostic, ExprId, Symbol, keywords as kw};
 
 use crate::derivatives::precedence::View;
 use crate::program::Program;
@@ -52,7 +52,7 @@ impl Program {
                 functions.entry(d.name).or_insert(decl);
                 continue;
             }
-            if !single && !is_function || d.name == self.words.empty {
+            if !single && !is_function || d.name == kw::EMPTY {
                 continue;
             }
             if let Some(first) = of_function.or(seen.get(&d.name).copied()) {
@@ -78,8 +78,8 @@ impl Program {
         let mut by_name: FxHashMap<Symbol, Vec<DeclId>> = FxHashMap::default();
         for &decl in decls {
             let d = &self.ast.decls[decl];
-            let is_named = !self.ast.name(d.name).starts_with('$');
-            if !matches!(d.kind, DeclKind::Func { body: Some(_), .. }) || !is_named {
+            let is_extension = self.ast.extensions.contains_key(&decl);
+            if !matches!(d.kind, DeclKind::Func { body: Some(_), .. }) || is_extension {
                 continue;
             }
             let name = d.name;
@@ -242,7 +242,6 @@ impl Program {
             | DeclKind::Include { .. }
             | DeclKind::Module(_)
             | DeclKind::Implementing(_)
-            | DeclKind::FuncExtension { .. }
             | DeclKind::Unsupported(_)
             | DeclKind::Empty => {}
         }
@@ -290,7 +289,7 @@ impl Program {
             "dispatch",
             "node",
         ];
-        if self.ast.name(attribute.name) != "shader" {
+        if !self.ast.name(attribute.name).eq_ignore_ascii_case("shader") {
             return;
         }
         let Some(&arg) = attribute.args.first() else { return };
@@ -307,7 +306,7 @@ impl Program {
     /// its type's values.
     fn check_field_place(&mut self, decl: DeclId) {
         let d = &self.ast.decls[decl];
-        if d.modifiers.has(Modifiers::STATIC) || d.name == self.words.empty {
+        if d.modifiers.has(Modifiers::STATIC) || d.name == kw::EMPTY {
             return;
         }
         let (message, help) = match d.parent.map(|p| &self.ast.decls[p].kind) {
@@ -363,8 +362,7 @@ impl Program {
                 || !matches!(self.types[base], TyKind::Struct(..) | TyKind::Enum(_) | TyKind::Error)
             {
                 let span = self.base_span(decl, base);
-                let message = text!("'{}' is not an interface", self.shown(base));
-                self.error("E30810", span, message);
+                self.error("E30810", span, text!("'{}' is not an interface", self.shown(base)));
             }
         }
         // An extension does not have to fulfil the constraints that its parameter's bounds put on associated
@@ -375,14 +373,13 @@ impl Program {
         };
         let broken = conforms.into_iter().find(|&(subject, bound)| !self.conforms(subject, bound));
         if let Some((subject, bound)) = broken.or_else(|| equal.into_iter().find(|&(a, b)| a != b)) {
-            let span = self.ast.decls[decl].name_span;
             let relation = self.relation(bound);
             let message = text!(
                 "type '{}' {relation} '{}', as an interface requires",
                 self.shown(subject),
                 self.shown(bound)
             );
-            self.error("E38029", span, message);
+            self.error("E38029", self.ast.decls[decl].name_span, message);
         }
         for interface in interfaces {
             let TyKind::Interface(idecl, args) = self.types[interface].clone() else { continue };
@@ -419,7 +416,7 @@ impl Program {
         let name = self.ast.decls[member].name;
         let func = self.required_ref(member, &args, ty);
         let is_fulfilled = match self.ast.decls[member].kind {
-            DeclKind::AssociatedType { .. } if name == self.words.empty => true,
+            DeclKind::AssociatedType { .. } if name == kw::EMPTY => true,
             DeclKind::AssociatedType { .. } => {
                 // The members of an extension of all types that conform to an interface are not members of
                 // its type parameter.
@@ -497,12 +494,10 @@ impl Program {
             return;
         };
         let name = self.ast.decl_name(member).to_string();
-        let span = self.ast.decls[found.decl].name_span;
-        let wanted = self.ast.decls[member].name_span;
         let message = format!("'{name}' is not {mode}-differentiable, as its interface requires");
         self.report(
-            Diagnostic::error("E38110", span, message)
-                .note(wanted, "required here")
+            Diagnostic::error("E38110", self.ast.decls[found.decl].name_span, message)
+                .note(self.ast.decls[member].name_span, "required here")
                 .help("mark it '[Differentiable]', or give it the derivative that is missing"),
         );
     }
@@ -534,8 +529,7 @@ impl Program {
 
     /// The span at which a declaration states its differential.
     pub(crate) fn differential_span(&mut self, decl: DeclId) -> Option<syntax::Span> {
-        let name = self.words.differential;
-        let &declared = self.named(decl, name).first()?;
+        let &declared = self.named(decl, kw::DIFFERENTIAL).first()?;
         Some(self.ast.decls[declared].name_span)
     }
 
@@ -687,13 +681,14 @@ impl Program {
         found
     }
 
-    /// Returns the attribute of this name on a declaration, if it has one.
-    pub fn attribute(&self, decl: DeclId, name: &str) -> Option<&syntax::ast::Attribute> {
-        if self.ast.decls[decl].attributes.is_empty() {
-            return None;
-        }
-        let symbol = self.ast.symbols.find(name)?;
-        self.ast.decls[decl].attributes.iter().find(|a| a.name == symbol)
+    /// Returns the attribute of this name on a declaration, if it has one. `[NumThreads(…)]` and `[Shader(…)]`
+    /// are recognised in any letter case.
+    pub fn attribute(&self, decl: DeclId, name: &str) -> Option<&Attribute> {
+        let in_any_case = ["numthreads", "shader"].contains(&name);
+        self.ast.decls[decl].attributes.iter().find(|attribute| {
+            let own = self.ast.name(attribute.name);
+            own == name || in_any_case && own.eq_ignore_ascii_case(name)
+        })
     }
 
     /// The span of a declaration's name.

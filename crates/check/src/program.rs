@@ -44,8 +44,6 @@ pub struct Program {
     pub(crate) has_constraints: bool,
     /// Expressions whose derivative is lost, which has been reported as an error or a warning.
     pub lost: FxHashSet<ExprId>,
-    /// Interned words of the language that are looked up often.
-    pub(crate) words: Words,
 }
 
 /// Interfaces that the checker knows by name.
@@ -79,9 +77,9 @@ pub(crate) struct Opened {
 pub(crate) struct Registry {
     /// Targets of generic `__func_extension`s.
     pub(crate) late_names: FxHashSet<Symbol>,
-    /// `…Of` attributes by the last name of their argument: the derivative, and the index of the attribute on
-    /// it.
-    pub(crate) derivative_of: FxHashMap<Symbol, Vec<(DeclId, usize)>>,
+    /// The functions that say what they are a derivative of, by the last name of that function (see
+    /// [`Program::derivative_targets`]).
+    pub(crate) derivative_of: FxHashMap<Symbol, Vec<(DeclId, Role, ExprId)>>,
     /// The program's own declarations in `derivative_of`, in order, until their targets have been checked.
     pub(crate) unchecked_targets: Vec<DeclId>,
     /// The program declares derivatives that may be those of another module's functions.
@@ -124,57 +122,11 @@ pub(crate) struct Search {
     pub(crate) endless: Option<Diagnostic>,
 }
 
-/// Interned words.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Words {
-    pub(crate) differential: Symbol,
-    pub(crate) init: Symbol,
-    pub(crate) call: Symbol,
-    pub(crate) empty: Symbol,
-    pub(crate) new_value: Symbol,
-    pub(crate) forward_derivative_of: Symbol,
-    pub(crate) backward_derivative_of: Symbol,
-    pub(crate) primal_substitute_of: Symbol,
-    /// The attribute that marks the declaration of an `__apply` extension.
-    pub(crate) apply_of: Symbol,
-}
-
-impl Words {
-    /// The role in which an attribute names the function that a derivative belongs to.
-    pub(crate) fn role(&self, attribute: Symbol) -> Option<Role> {
-        [
-            (self.forward_derivative_of, Role::Forward),
-            (self.backward_derivative_of, Role::Backward),
-            (self.primal_substitute_of, Role::Substitute),
-            (self.apply_of, Role::Apply),
-        ]
-        .into_iter()
-        .find(|known| known.0 == attribute)
-        .map(|known| known.1)
-    }
-
-    fn new(ast: &mut Ast) -> Words {
-        let mut word = |s: &str| ast.symbols.intern(s);
-        Words {
-            differential: word("Differential"),
-            init: word("$init"),
-            call: word("operator()"),
-            empty: word(""),
-            new_value: word("newValue"),
-            forward_derivative_of: word("ForwardDerivativeOf"),
-            backward_derivative_of: word("BackwardDerivativeOf"),
-            primal_substitute_of: word("PrimalSubstituteOf"),
-            apply_of: word("$ApplyOf"),
-        }
-    }
-}
-
 impl Program {
     /// Creates a program that consists of the library only. `core` are the indices of its files in
     /// `ast.files`.
-    pub fn new(mut ast: Ast, core: &[usize]) -> Program {
-        let words = Words::new(&mut ast);
-        let mut program = Program { ast, words, ..Program::default() };
+    pub fn new(ast: Ast, core: &[usize]) -> Program {
+        let mut program = Program { ast, ..Program::default() };
         program.modules.all.push(Module::default());
         let mut imports = Vec::new();
         for &file in core {

@@ -4,7 +4,7 @@
 //! without an `IDifferentiable` constraint stays non-differentiable even when `T` is `float` at the call.
 
 use syntax::ast::{AccessorKind, Modifiers};
-use syntax::{DeclId, ExprId, Span};
+use syntax::{DeclId, ExprId, Span, Symbol, keywords as kw};
 
 use crate::tables::{Arg, FuncRef, SynthesizedMember};
 use crate::types::{GenericArg, Ty};
@@ -212,6 +212,18 @@ pub enum Role {
     Substitute,
     /// Computes the value and a context for the backward derivative.
     Apply,
+}
+
+impl Role {
+    /// The role in which an attribute names the function that a derivative belongs to.
+    pub(crate) fn of(attribute: Symbol) -> Option<Role> {
+        match attribute {
+            kw::FORWARD_DERIVATIVE_OF => Some(Role::Forward),
+            kw::BACKWARD_DERIVATIVE_OF => Some(Role::Backward),
+            kw::PRIMAL_SUBSTITUTE_OF => Some(Role::Substitute),
+            _ => None,
+        }
+    }
 }
 
 impl Derivatives {

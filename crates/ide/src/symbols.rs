@@ -58,7 +58,7 @@ impl Analysis {
         let none: &[DeclId] = &[];
         let (kind, inside) = match &d.kind {
             DeclKind::Func { .. } if member => (SymbolKind::Method, none),
-            DeclKind::Func { .. } | DeclKind::FuncExtension { .. } => (SymbolKind::Function, none),
+            DeclKind::Func { .. } => (SymbolKind::Function, none),
             DeclKind::Init { .. } => (SymbolKind::Constructor, none),
             DeclKind::Struct { members, .. } | DeclKind::Extension { members, .. } => {
                 (SymbolKind::Struct, &members[..])

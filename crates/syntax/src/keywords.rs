@@ -12,7 +12,7 @@ macro_rules! words {
         /// All words, by symbol number.
         pub(crate) const NAMES: &[&str] = &[$($text),*];
 
-        $(pub(crate) const $constant: crate::ast::Symbol = crate::ast::Symbol::new(Number::$constant as u32);)*
+        $(#[doc = concat!("`", $text, "`")] pub const $constant: crate::ast::Symbol = crate::ast::Symbol::new(Number::$constant as u32);)*
     };
 }
 
@@ -73,4 +73,8 @@ words! {
     // Suffixes of numbers.
     U = "u", L = "l", UL = "ul", LL = "ll", ULL = "ull", Z = "z", UZ = "uz",
     F = "f", H = "h", LF = "lf",
+    // Names with a meaning for the checker; `$init` is the name under which constructors are found.
+    DIFFERENTIAL = "Differential", CONSTRUCTOR = "$init", CALL_OPERATOR = "operator()",
+    FORWARD_DERIVATIVE_OF = "ForwardDerivativeOf", BACKWARD_DERIVATIVE_OF = "BackwardDerivativeOf",
+    PRIMAL_SUBSTITUTE_OF = "PrimalSubstituteOf",
 }

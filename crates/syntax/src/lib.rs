@@ -6,7 +6,7 @@
 pub mod ast;
 pub mod diagnostic;
 mod grammar;
-mod keywords;
+pub mod keywords;
 mod literal;
 mod macros;
 pub mod parser;

@@ -5,7 +5,7 @@
 //! derivative. Its parameters are, for each differentiable parameter in order, the differential: `out` for an
 //! `in` parameter, `inout` for an `inout` one, `in` for an `out` one; then the differential of the result.
 
-use syntax::{DeclId, Diagnostic, ExprId, Message};
+use syntax::{DeclId, Diagnostic, ExprId, Message, keywords as kw};
 
 use crate::generics::conformance::FacetKind;
 use crate::program::Program;
@@ -17,8 +17,8 @@ use crate::types::{Ty, TyKind};
 impl Program {
     /// The function that an `__apply` extension extends, as named in the extension.
     pub(crate) fn apply_target(&self, decl: DeclId) -> Option<ExprId> {
-        let attribute = self.ast.decls[decl].attributes.iter().find(|a| a.name == self.words.apply_of)?;
-        attribute.args.first().copied()
+        let extension = self.ast.extensions.get(&decl)?;
+        (extension.op == kw::APPLY).then_some(extension.target)
     }
 
     /// The receiver seen by the body of an `__apply` extension: that of the method with as many parameters.
@@ -101,9 +101,8 @@ impl Program {
     /// The call operator of a context that has the parameters of a backward derivative.
     fn propagate_of(&mut self, context: Ty, func: &FuncRef, decl: DeclId) -> Option<FuncRef> {
         let wanted = self.propagate_params(func);
-        let name = self.words.call;
         for facet in self.facets(context).iter().filter(|f| f.kind != FacetKind::Interface) {
-            for operator in self.named(facet.container, name) {
+            for operator in self.named(facet.container, kw::CALL_OPERATOR) {
                 if self.is_static(operator) || self.ast.decls[operator].generics.is_some() {
                     continue;
                 }
@@ -116,9 +115,8 @@ impl Program {
                 }
             }
         }
-        let message = text!("'{}' is no context of this function", self.shown(context));
         let help = text!("it needs 'void operator()({})'", self.shown_params(wanted));
-        self.bad_apply(decl, message, help);
+        self.bad_apply(decl, text!("'{}' is no context of this function", self.shown(context)), help);
         None
     }
 

@@ -4,7 +4,7 @@
 //! author meant.
 
 use syntax::ast::{DeclKind, Modifiers};
-use syntax::{DeclId, Diagnostic, Span};
+use syntax::{DeclId, Diagnostic, Span, keywords as kw};
 
 use crate::derivatives::precedence::View;
 use crate::program::Program;
@@ -32,8 +32,7 @@ impl Program {
     /// Returns true if a function's attributes describe its derivatives, or make it a derivative itself.
     fn is_about_derivatives(&self, decl: DeclId) -> bool {
         let has = |d: DeclId| {
-            MARKS.iter().any(|word| self.attribute(d, word).is_some())
-                || self.ast.decls[d].attributes.iter().any(|a| a.name == self.words.apply_of)
+            MARKS.iter().any(|word| self.attribute(d, word).is_some()) || self.ast.extensions.contains_key(&d)
         };
         let is_accessor = matches!(self.ast.decls[decl].kind, DeclKind::Accessor { .. });
         has(decl) || is_accessor && self.ast.decls[decl].parent.is_some_and(has)
@@ -64,16 +63,17 @@ impl Program {
                 }
             }
         }
-        for attribute in self.ast.decls[decl].attributes.clone() {
-            let is_of = self.words.role(attribute.name).is_some_and(|role| role != Role::Apply);
-            let Some(&target) = attribute.args.first().filter(|_| is_of) else { continue };
+        for (role, target) in self.derivative_targets(decl) {
+            if role == Role::Apply {
+                continue;
+            }
             let found = self.named_functions(decl, target);
             let span = self.span(target);
             if !found.is_empty() && found.iter().all(|f| self.is_requirement(f.decl)) {
                 self.error("E31152", span, "what an interface requires has no derivative of its own");
             } else if self.is_requirement(decl) {
                 self.error("E31153", span, "what an interface requires is no derivative");
-            } else if attribute.name == self.words.primal_substitute_of {
+            } else if role == Role::Substitute {
                 for original in found {
                     self.check_substitute(original.decl, decl, span);
                 }
@@ -105,10 +105,9 @@ impl Program {
         for param in self.raw_signature(decl).params.clone() {
             let Some(p) = param.decl.filter(|_| param.differentiable) else { continue };
             if self.ast.decls[p].modifiers.has(Modifiers::CONSTREF) {
-                let span = self.ast.decls[p].name_span;
                 let message = "a differentiable parameter cannot be '__constref'";
                 let help = "write 'in', or 'no_diff' if it has no derivative";
-                self.report(Diagnostic::error("E38034", span, message).help(help));
+                self.report(Diagnostic::error("E38034", self.ast.decls[p].name_span, message).help(help));
             }
         }
         let this = self.raw_signature(decl).this.clone();
@@ -121,7 +120,7 @@ impl Program {
     /// Reports `no_diff` where no derivatives are computed.
     pub(crate) fn check_no_diff(&mut self, scope: DeclId, span: Span) {
         let Some(decl) = self.ast.enclosing(scope).find(|&d| self.is_function(d)) else { return };
-        let in_lambda = self.ast.decls[decl].name == self.words.call
+        let in_lambda = self.ast.decls[decl].name == kw::CALL_OPERATOR
             && self.container_of(decl).is_some_and(|c| self.ast.decl_name(c) == "$lambda");
         if !in_lambda && !self.is_core(decl) && !self.is_about_derivatives(decl) {
             let message = "'no_diff' has no meaning in a function that is not differentiable";
@@ -154,8 +153,7 @@ impl Program {
         let field = self.decl_type(decl);
         if self.differential(field).is_none() {
             if field != Ty::ERROR {
-                let message = text!("the type '{}' is not differentiable", self.shown(field));
-                self.error("E30310", span, message);
+                self.error("E30310", span, text!("the type '{}' is not differentiable", self.shown(field)));
             }
         } else if self.derivative_member(decl).is_none() {
             let message = text!("this names no field of the differential '{}'", self.shown(differential));
@@ -169,27 +167,25 @@ impl Program {
             p.magic_type(magic).is_some_and(|interface| p.is_conforming(ty, interface))
         };
         if conforms(self, Magic::Differentiable) && conforms(self, Magic::DifferentiablePtr) {
-            let span = self.ast.decls[decl].name_span;
             let message = text!(
                 "type '{}' conforms to both 'IDifferentiable' and 'IDifferentiablePtrType'",
                 self.shown(ty)
             );
             let help =
                 "a value has a differential, a pointer is paired with another one: it is one or the other";
-            self.report(Diagnostic::error("E30311", span, message).help(help));
+            self.report(Diagnostic::error("E30311", self.ast.decls[decl].name_span, message).help(help));
             return;
         }
         if let Some(differential) = self.differential(ty)
             && let Some(second) = self.differential(differential)
             && second != differential
         {
-            let span = self.ast.decls[decl].name_span;
             let message = text!(
                 "the differential '{}' is not its own differential: that is '{}'",
                 self.shown(differential),
                 self.shown(second)
             );
-            self.error("E30096", span, message);
+            self.error("E30096", self.ast.decls[decl].name_span, message);
         }
     }
 

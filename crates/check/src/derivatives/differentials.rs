@@ -6,7 +6,7 @@
 //! struct's own fields, the struct is its own differential.
 
 use syntax::ast::{DeclKind, Modifiers};
-use syntax::{DeclId, ExprId};
+use syntax::{DeclId, ExprId, keywords as kw};
 
 use crate::exprs::infer::Checker;
 use crate::names::enter::last_name;
@@ -113,13 +113,12 @@ impl Program {
         if !self.interfaces_of(ty).contains(&interface) {
             return None;
         }
-        let assoc = self.named(self.magic_decl(magic)?, self.words.differential).first().copied()?;
+        let assoc = self.named(self.magic_decl(magic)?, kw::DIFFERENTIAL).first().copied()?;
         Some(self.project(ty, assoc))
     }
 
     fn struct_differential(&mut self, ty: Ty, decl: DeclId) -> Ty {
-        let name = self.words.differential;
-        if let Some(named) = self.type_member(ty, name) {
+        if let Some(named) = self.type_member(ty, kw::DIFFERENTIAL) {
             return named;
         }
         let generic = self.self_type(decl);

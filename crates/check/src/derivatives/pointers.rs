@@ -3,7 +3,7 @@
 //! The differential of a pointer is the pointer through which gradients are accumulated. The two form a
 //! `DifferentialPtrPair`; a derivative is never computed of the pointer itself.
 
-use syntax::{DeclId, Diagnostic};
+use syntax::{DeclId, Diagnostic, keywords as kw};
 
 use crate::program::Program;
 use crate::signature::Subst;
@@ -20,8 +20,7 @@ impl Program {
                 if !self.declares(ty, Magic::DifferentiablePtr) {
                     return None;
                 }
-                let name = self.words.differential;
-                Some(self.type_member(ty, name).unwrap_or(ty))
+                Some(self.type_member(ty, kw::DIFFERENTIAL).unwrap_or(ty))
             }
             TyKind::Param(_)
             | TyKind::This(_)
@@ -49,11 +48,10 @@ impl Program {
         if !self.queries.conformances.begin(&(ty, interface)) {
             return None;
         }
-        let name = self.words.differential;
         let mut found = None;
-        for facet in self.blanket_facets_with(ty, name) {
+        for facet in self.blanket_facets_with(ty, kw::DIFFERENTIAL) {
             if self.bases_of(facet.container).contains(&interface)
-                && let Some(&decl) = self.named(facet.container, name).first()
+                && let Some(&decl) = self.named(facet.container, kw::DIFFERENTIAL).first()
             {
                 let declared = self.decl_type(decl);
                 found = Some(self.substitute(declared, &facet.env));
@@ -111,9 +109,8 @@ impl Program {
 
     /// Reports a pointer type whose differential is not named or is not a pointer.
     pub(crate) fn check_pointer_type(&mut self, decl: DeclId, ty: Ty, interface: Ty) {
-        let name = self.words.differential;
-        let is_own = self.declares_name(decl, name);
-        if !is_own && self.type_member(ty, name).is_none() && self.differential(ty).is_none() {
+        let is_own = self.declares_name(decl, kw::DIFFERENTIAL);
+        if !is_own && self.type_member(ty, kw::DIFFERENTIAL).is_none() && self.differential(ty).is_none() {
             let message = text!(
                 "type '{}' does not name the 'Differential' that 'IDifferentiablePtrType' requires",
                 self.shown(ty)

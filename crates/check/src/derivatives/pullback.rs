@@ -14,8 +14,8 @@
 
 use std::rc::Rc;
 
-use syntax::DeclId;
 use syntax::ast::{DeclKind, Modifiers};
+use syntax::{DeclId, keywords as kw};
 
 use crate::derivatives::precedence::{ModuleId, View};
 use crate::names::enter::Names;
@@ -108,8 +108,7 @@ impl Program {
             self.tables.decl_types[field] = Some(input.ty);
             members.push(field);
         }
-        let call = self.words.call;
-        let operator = self.ast.new_decl(DeclKind::Empty, call, span, Some(context));
+        let operator = self.ast.new_decl(DeclKind::Empty, kw::CALL_OPERATOR, span, Some(context));
         let func = self.own_ref(of);
         let mut params = Vec::new();
         let wanted = if forward { self.push_params(&func) } else { self.propagate_params(&func) };
@@ -131,7 +130,7 @@ impl Program {
         self.mark_differentiable(operator);
         members.push(operator);
         let mut names = Names::default();
-        names.entry(call).or_default().push(operator);
+        names.entry(kw::CALL_OPERATOR).or_default().push(operator);
         self.ast.decls[context].kind = DeclKind::Struct { bases: Vec::new(), members };
         self.scopes.members.insert(context, Rc::new(names));
         let bases: Vec<Ty> = self.magic_type(Magic::Differentiable).into_iter().collect();

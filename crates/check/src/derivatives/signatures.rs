@@ -101,7 +101,6 @@ impl Program {
             | DeclKind::Module(_)
             | DeclKind::Implementing(_)
             | DeclKind::Using(_)
-            | DeclKind::FuncExtension { .. }
             | DeclKind::Unsupported(_)
             | DeclKind::Empty => Ty::ERROR,
         };

@@ -8,7 +8,7 @@
 use std::rc::Rc;
 
 use syntax::ast::{AccessorKind, Attribute, DeclKind, ExprKind};
-use syntax::{DeclId, Diagnostic, Span, Symbol};
+use syntax::{DeclId, Diagnostic, ExprId, Span, Symbol, keywords as kw};
 
 use crate::derivatives::precedence::{Place, Rank, View};
 use crate::exprs::infer::Checker;
@@ -144,20 +144,31 @@ impl Program {
             |p| {
                 let home = p.module_of(decl);
                 let name = p.registered_name(decl);
-                let is_elsewhere = |&(d, _): &(DeclId, usize)| ![0, home].contains(&p.module_of(d));
+                let is_elsewhere = |of: &(DeclId, Role, ExprId)| ![0, home].contains(&p.module_of(of.0));
                 p.registry.derivative_of.get(&name).is_some_and(|found| found.iter().any(is_elsewhere))
                     || p.redeclarations(decl).iter().any(|&d| p.module_of(d) != home)
             },
         )
     }
 
+    /// The functions that a declaration says it is a derivative of, by `…Of` attributes or as a
+    /// `__func_extension`, and its role for each.
+    pub(crate) fn derivative_targets(&self, decl: DeclId) -> Vec<(Role, ExprId)> {
+        let attributes = self.ast.decls[decl].attributes.iter();
+        let named = attributes.filter_map(|a| Some((Role::of(a.name)?, *a.args.first()?)));
+        let extended = self.ast.extensions.get(&decl).map(|extension| match extension.op {
+            kw::FWD_DIFF => (Role::Forward, extension.target),
+            kw::BWD_DIFF => (Role::Backward, extension.target),
+            _ => (Role::Apply, extension.target),
+        });
+        named.chain(extended).collect()
+    }
+
     /// The name by which `…Of` attributes refer to a function. An accessor is named by its kind:
     /// `S::__subscript::get`.
-    pub(crate) fn registered_name(&mut self, decl: DeclId) -> Symbol {
+    pub(crate) fn registered_name(&self, decl: DeclId) -> Symbol {
         match self.ast.decls[decl].kind {
-            DeclKind::Accessor { kind: AccessorKind::Get, .. } => self.ast.symbols.intern("get"),
-            DeclKind::Accessor { kind: AccessorKind::Set, .. } => self.ast.symbols.intern("set"),
-            DeclKind::Accessor { kind: AccessorKind::Ref, .. } => self.ast.symbols.intern("ref"),
+            DeclKind::Accessor { kind, .. } => kind.word(),
             _ => self.ast.decls[decl].name,
         }
     }
@@ -183,13 +194,11 @@ impl Program {
             }
         }
         let name = self.registered_name(func.decl);
-        for (derivative, idx) in self.registry.derivative_of.get(&name).cloned().unwrap_or_default() {
-            let attribute = self.ast.decls[derivative].attributes[idx].clone();
-            let Some(&target) = attribute.args.first() else { continue };
-            let found = if let Some(Role::Apply) = self.words.role(attribute.name) {
+        for (derivative, role, target) in self.registry.derivative_of.get(&name).cloned().unwrap_or_default()
+        {
+            let found = if role == Role::Apply {
                 self.fit_apply(func, derivative, target).map(Found::Apply)
             } else {
-                let role = self.words.role(attribute.name).unwrap_or(Role::Substitute);
                 if derivative == func.decl || !self.targets(derivative, target, func, role) {
                     continue;
                 }
@@ -415,10 +424,8 @@ impl Program {
     /// Reports a derivative (`[ForwardDerivativeOf(f)]`, `__func_extension`) that does not name a function
     /// which it fits.
     fn check_derivative_target(&mut self, decl: DeclId) {
-        for attribute in self.ast.decls[decl].attributes.clone() {
-            let Some(role) = self.words.role(attribute.name) else { continue };
+        for (role, target) in self.derivative_targets(decl) {
             let role = Some(role).filter(|&role| role != Role::Apply);
-            let Some(&target) = attribute.args.first() else { continue };
             let span = self.span(target);
             let found = Checker::new(self, decl).resolve(target);
             let candidates = match found {

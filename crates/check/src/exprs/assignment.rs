@@ -62,8 +62,7 @@ impl Checker<'_> {
             Meaning::PairField { .. } => Some("make a new pair: 'p = diffPair(p.p, d)'".to_string()),
             _ => None,
         };
-        let span = self.span(expr);
-        let mut diagnostic = Diagnostic::error("E30011", span, "left of '=' is not an l-value")
+        let mut diagnostic = Diagnostic::error("E30011", self.span(expr), "left of '=' is not an l-value")
             .label("this cannot be assigned to");
         if let Some(help) = help {
             diagnostic = diagnostic.help(help);

@@ -2,7 +2,7 @@
 //! [`crate::exprs::construct`] handles calls that construct a value of a type.
 
 use syntax::ast::{DeclKind, ExprKind};
-use syntax::{DeclId, ExprId};
+use syntax::{DeclId, ExprId, keywords as kw};
 
 use crate::exprs::infer::Checker;
 use crate::exprs::overload::{Argument, Chosen};
@@ -47,8 +47,7 @@ impl Checker<'_> {
         if let ExprKind::Generic { base, args: generic } = self.p.ast.exprs[callee].kind.clone()
             && let Some(native) = self.native_function(base)
         {
-            let span = self.span(callee);
-            let ty = self.native_generic(native, &generic, span);
+            let ty = self.native_generic(native, &generic, self.span(callee));
             return self.construct(expr, ty, args);
         }
         if let Some(dispatch) = self.dispatch_of(callee) {
@@ -186,8 +185,7 @@ impl Checker<'_> {
         }
         self.check_tried(expr, &chosen.callable);
         if let Callable::Func(func) = &chosen.callable {
-            let span = self.p.span(expr);
-            self.note_instance(func, span);
+            self.note_instance(func, self.p.span(expr));
         }
         let ty = chosen.signature.ret;
         // The value selects the implementation of a static requirement if its type is only known at run time.
@@ -252,8 +250,7 @@ impl Checker<'_> {
                     if !bare {
                         self.error("E30100", span, "this method needs an object: it is not static");
                     } else if self.this_is_pair() {
-                        let name = self.p.ast.decl_name(chosen.decl).to_string();
-                        self.half_is_missing(&name, span);
+                        self.half_is_missing(&self.p.ast.decl_name(chosen.decl).to_string(), span);
                     } else if mutating && !lvalue {
                         self.error(
                             "E30050",
@@ -326,9 +323,8 @@ impl Checker<'_> {
 
     /// `value(args)`: calls the call operator of a value.
     fn call_value(&mut self, expr: ExprId, callee: ExprId, ty: Ty, args: &[ExprId]) -> Ty {
-        let name = self.p.words.call;
         let lvalue = self.p.tables.exprs[callee].lvalue;
-        match self.declared_member(ty, name, Base::Value(callee, lvalue)) {
+        match self.declared_member(ty, kw::CALL_OPERATOR, Base::Value(callee, lvalue)) {
             Ref::Funcs(candidates, base) => {
                 let info = self.p.tables.exprs[callee].clone();
                 let ty = self.call_functions(expr, callee, &candidates, base, args);

@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use syntax::ast::DeclKind;
-use syntax::{DeclId, ExprId, Span};
+use syntax::{DeclId, ExprId, Span, keywords as kw};
 
 use crate::exprs::infer::Checker;
 use crate::generics::conformance::FacetKind;
@@ -105,10 +105,8 @@ impl Checker<'_> {
         if let DeclKind::Struct { .. } = self.p.ast.decls[decl].kind {
             let arguments = self.arguments(args);
             let params = self.p.ast.decls[decl].generics.clone().map_or(Vec::new(), |g| g.params);
-            let init = self.p.words.init;
-            let inits = self.p.named(decl, init);
             let mut patterns: Vec<Vec<Ty>> = Vec::new();
-            for init in inits {
+            for init in self.p.named(decl, kw::CONSTRUCTOR) {
                 patterns.push(self.p.raw_signature(init).params.iter().map(|p| p.ty).collect());
             }
             if patterns.is_empty() {
@@ -262,7 +260,6 @@ impl Checker<'_> {
 
     /// The constructors that a type declares or that its interfaces promise.
     pub(crate) fn constructors(&mut self, ty: Ty) -> Vec<Candidate> {
-        let name = self.p.words.init;
         let mut out = Vec::new();
         for facet in self.p.facets(ty).iter() {
             if facet.kind == FacetKind::Base || facet.kind == FacetKind::Interface && !out.is_empty() {
@@ -272,7 +269,8 @@ impl Checker<'_> {
             if facet.kind == FacetKind::Interface && !unknown {
                 continue;
             }
-            let Some(decls) = self.p.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else {
+            let Some(decls) = self.p.names_in(facet.container).and_then(|n| n.get(&kw::CONSTRUCTOR)).cloned()
+            else {
                 continue;
             };
             out.extend(decls.iter().map(|&decl| Candidate::member(decl, facet)));
@@ -299,7 +297,6 @@ impl Checker<'_> {
             }
             return self.aggregate(expr, ty, args);
         }
-        let span = self.span(expr);
         let arguments = self.arguments(args);
         if let [arg] = &arguments[..]
             && arg.ty == Some(ty)
@@ -310,7 +307,7 @@ impl Checker<'_> {
             let initializer = self.p.fields_default_of(ty);
             return self.set_value(expr, ty, Meaning::Aggregate(initializer));
         }
-        let Some(chosen) = self.choose(&constructors, &arguments, span) else {
+        let Some(chosen) = self.choose(&constructors, &arguments, self.span(expr)) else {
             return self.set_value(expr, ty, Meaning::Error);
         };
         let args = self.fit_arguments(&chosen, &arguments);

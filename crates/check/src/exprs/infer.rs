@@ -113,8 +113,7 @@ impl<'p> Checker<'p> {
     }
 
     pub(crate) fn unsupported_type(&mut self, name: syntax::Symbol, span: Span) {
-        let what = format!("the type '{}' is", self.p.ast.name(name));
-        self.unsupported(span, &what);
+        self.unsupported(span, &format!("the type '{}' is", self.p.ast.name(name)));
     }
 
     pub(crate) fn name(&self, ty: Ty) -> Message {
@@ -131,8 +130,7 @@ impl<'p> Checker<'p> {
         }
         let ty = info.ty;
         if self.p.extent(ty).parts > MAX_PARTS {
-            let span = self.span(expr);
-            self.error("E0901", span, "the type of this has more than 8,192 parts");
+            self.error("E0901", self.span(expr), "the type of this has more than 8,192 parts");
             self.p.tables.exprs[expr] = ExprInfo::default();
             return Ty::ERROR;
         }
@@ -172,8 +170,7 @@ impl<'p> Checker<'p> {
 
     /// Reports an error at an expression.
     pub(crate) fn error_in(&mut self, expr: ExprId, code: &'static str, message: impl Into<Message>) {
-        let span = self.span(expr);
-        self.error(code, span, message);
+        self.error(code, self.span(expr), message);
     }
 
     // ---- expressions
@@ -183,8 +180,7 @@ impl<'p> Checker<'p> {
         let ty = self.infer_any(expr, expected);
         match self.p.tables.exprs[expr].meaning {
             Meaning::Type(_) => {
-                let message = text!("expected a value, found the type '{}'", self.name(ty));
-                self.fail(expr, "E30060", message)
+                self.fail(expr, "E30060", text!("expected a value, found the type '{}'", self.name(ty)))
             }
             Meaning::Func { .. } => {
                 if let Some(ty) = self.function_value(expr) {
@@ -204,8 +200,7 @@ impl<'p> Checker<'p> {
     pub(crate) fn infer_any(&mut self, expr: ExprId, expected: Option<Ty>) -> Ty {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            let span = self.span(expr);
-            self.error("E0901", span, "this expression is nested too deeply");
+            self.error("E0901", self.span(expr), "this expression is nested too deeply");
             self.depth -= 1;
             return self.set_error(expr);
         }
@@ -350,8 +345,7 @@ impl<'p> Checker<'p> {
             ExprKind::Lambda(func) => self.infer_lambda(expr, func),
             ExprKind::FuncType(params, result) => self.infer_function_type(expr, &params, result),
             ExprKind::Opaque(word) => {
-                let message = format!("'{}' is", self.p.ast.name(word));
-                self.unsupported(span, &message);
+                self.unsupported(span, &format!("'{}' is", self.p.ast.name(word)));
                 self.set_error(expr)
             }
             ExprKind::Error => self.set_error(expr),
@@ -377,8 +371,7 @@ impl<'p> Checker<'p> {
             }
             Ref::Type(ty) => self.set_type(expr, ty),
             Ref::Native(NativeGeneric::Unsupported(name)) => {
-                let span = self.span(expr);
-                self.unsupported_type(name, span);
+                self.unsupported_type(name, self.span(expr));
                 self.set_error(expr)
             }
             Ref::Native(native) => match self.p.native_default(native) {
@@ -387,13 +380,12 @@ impl<'p> Checker<'p> {
             },
             Ref::Generic(decl, outer) => {
                 // The parameters may all have defaults.
-                let span = self.span(expr);
                 // Inside a generic type, its bare name means the type itself.
                 if self.p.ast.enclosing(self.scope).any(|d| d == decl) {
                     let ty = self.p.decl_type(decl);
                     return self.set_type(expr, ty);
                 }
-                let ty = self.apply_generic(decl, &outer, Vec::new(), span);
+                let ty = self.apply_generic(decl, &outer, Vec::new(), self.span(expr));
                 self.set_type(expr, ty)
             }
             Ref::Namespace(decl) => self.set_value(expr, Ty::ERROR, Meaning::Namespace(decl)),
@@ -519,9 +511,8 @@ impl<'p> Checker<'p> {
             let is_vector = matches!(self.p.types[ty], TyKind::Vector(_, Val::Int(2..)) | TyKind::Matrix(..));
             let float = self.p.has_operators(ty) && self.p.may_be_float(ty);
             if float || is_vector {
-                let span = self.span(index);
                 let message = text!("an index has to be an integer, got '{}'", self.name(ty));
-                let mut diagnostic = Diagnostic::error("E30019", span, message);
+                let mut diagnostic = Diagnostic::error("E30019", self.span(index), message);
                 if let TyKind::Vector(..) = self.p.types[ty] {
                     diagnostic = diagnostic.help("take a component of it: '.x'");
                 }
@@ -558,9 +549,8 @@ impl<'p> Checker<'p> {
             self.p.tables.exprs[expr].coerce = Some(to);
             return true;
         }
-        let span = self.span(expr);
         let message = text!("expected an expression of type '{}', got '{}'", self.name(to), self.name(from));
-        let mut diagnostic = Diagnostic::error("E30019", span, message);
+        let mut diagnostic = Diagnostic::error("E30019", self.span(expr), message);
         let explicit = Source { explicit: true, ..source };
         if self.p.conversion(from, to, explicit).is_some() {
             diagnostic = diagnostic.help(text!("convert it explicitly: '({})…'", self.name(to)));

@@ -6,7 +6,7 @@
 //! default values.
 
 use syntax::ast::{DeclKind, ExprKind};
-use syntax::{DeclId, Diagnostic, ExprId};
+use syntax::{DeclId, Diagnostic, ExprId, keywords as kw};
 
 use crate::exprs::infer::Checker;
 use crate::program::Program;
@@ -38,8 +38,7 @@ impl Program {
             if inside.contains(&decl) {
                 return Initializer::Default(ty);
             }
-            let name = self.words.init;
-            let inits = self.named(decl, name);
+            let inits = self.named(decl, kw::CONSTRUCTOR);
             for init in inits {
                 if self.params_of(init).is_empty() && self.ast.decls[init].generics.is_none() {
                     let func = crate::tables::FuncRef { decl: init, args, self_ty: Some(ty) };
@@ -224,8 +223,7 @@ impl Checker<'_> {
         if at < items.len() {
             let n = items.len();
             let message = text!("too many elements for '{}': {n} are given, {at} are used", self.name(ty));
-            let span = self.span(items[at]);
-            self.error("E30523", span, message);
+            self.error("E30523", self.span(items[at]), message);
             self.skip_args(&items[at..]);
         }
         self.set_value(expr, ty, Meaning::Aggregate(initializer))
@@ -377,10 +375,9 @@ impl Checker<'_> {
             };
             let source = Source { explicit: true, ..self.source_of(arg) };
             if self.p.conversion(component, element, source).is_none() {
-                let span = self.span(arg);
                 let message =
                     text!("a component of '{}' cannot be made from '{}'", self.name(ty), self.name(from));
-                self.error("E30019", span, message);
+                self.error("E30019", self.span(arg), message);
                 failed = true;
             }
             total = total.zip(self.n_components(from)).map(|(a, b)| a + b);
@@ -453,8 +450,7 @@ impl Checker<'_> {
                 self.set_value(expr, ty, Meaning::Aggregate(Initializer::Default(ty)))
             }
             TyKind::Struct(..) | TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_) => {
-                let span = self.span(expr);
-                if let Some((init, args)) = self.constructor_for(ty, &[inner], span) {
+                if let Some((init, args)) = self.constructor_for(ty, &[inner], self.span(expr)) {
                     return self.set_value(expr, ty, Meaning::Init { init, args });
                 }
                 if self.p.int_literal(inner) == Some(0) {
@@ -478,10 +474,9 @@ impl Checker<'_> {
     }
 
     fn cast_error(&mut self, expr: ExprId, from: Ty, to: Ty) -> Ty {
-        let span = self.span(expr);
         let message =
             text!("a value of type '{}' cannot be converted to '{}'", self.name(from), self.name(to));
-        self.p.report(Diagnostic::error("E30019", span, message));
+        self.p.report(Diagnostic::error("E30019", self.span(expr), message));
         self.set(expr, ExprInfo { ty: to, ..ExprInfo::default() })
     }
 }

@@ -9,7 +9,7 @@
 use std::rc::Rc;
 
 use syntax::ast::{DeclKind, Expr, ExprKind, Modifiers, Stmt, StmtKind};
-use syntax::{DeclId, ExprId, Symbol};
+use syntax::{DeclId, ExprId, Symbol, keywords as kw};
 
 use crate::exprs::infer::Checker;
 use crate::names::enter::Names;
@@ -104,11 +104,10 @@ impl Checker<'_> {
         let name = self.p.ast.symbols.intern("$lambda");
         let kind = DeclKind::Struct { bases: Vec::new(), members: vec![func] };
         let lambda = self.p.ast.new_decl(kind, name, span, Some(self.scope));
-        let call = self.p.words.call;
         self.p.ast.decls[func].parent = Some(lambda);
-        self.p.ast.decls[func].name = call;
+        self.p.ast.decls[func].name = kw::CALL_OPERATOR;
         let mut names = Names::default();
-        names.entry(call).or_default().push(func);
+        names.entry(kw::CALL_OPERATOR).or_default().push(func);
         self.p.scopes.members.insert(lambda, Rc::new(names));
         self.p.queries.bases.insert(lambda, Rc::from([]));
         self.p.queries.bodies.insert(func, ());
@@ -284,9 +283,8 @@ impl Checker<'_> {
             return found.1;
         }
         let lambda = capture.lambda;
-        let span = self.p.ast.decls[lambda].span;
         let kind = DeclKind::Var { ty: None, init: None, semantic: None };
-        let field = self.p.ast.new_decl(kind, name, span, Some(lambda));
+        let field = self.p.ast.new_decl(kind, name, self.p.ast.decls[lambda].span, Some(lambda));
         self.p.tables.decl_types[field] = Some(ty);
         self.p.queries.bodies.insert(field, ());
         if let Some(capture) = &mut self.capture {
@@ -343,7 +341,7 @@ impl Checker<'_> {
         let callee = self.p.ast.exprs[expr].clone();
         let callee = self.p.ast.exprs.push(callee);
         let level = self.p.level(candidate.decl);
-        let func = self.p.ast.new_decl(DeclKind::Empty, self.p.words.empty, span, Some(self.scope));
+        let func = self.p.ast.new_decl(DeclKind::Empty, kw::EMPTY, span, Some(self.scope));
         let (mut params, mut args) = (Vec::new(), Vec::new());
         for (idx, given) in signature.params.iter().enumerate() {
             let name = self.p.ast.symbols.intern(&format!("a{idx}"));

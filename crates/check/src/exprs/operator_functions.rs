@@ -151,8 +151,7 @@ impl Checker<'_> {
         let arguments = [self.argument(left), self.argument(right)];
         if !candidates.is_empty() {
             let before = self.p.diagnostics.len();
-            let span = self.span(expr);
-            if let Some(chosen) = self.choose(&candidates, &arguments, span) {
+            if let Some(chosen) = self.choose(&candidates, &arguments, self.span(expr)) {
                 let args = self.fit_arguments(&chosen, &arguments);
                 let ty = chosen.signature.ret;
                 return self.set_value(expr, ty, Meaning::Call { func: chosen.callable, base: None, args });
@@ -177,13 +176,11 @@ impl Checker<'_> {
             }
         }
         // Try a member operator, or the method that an interface provides for the operator.
-        let name = format!("operator{}", op.text());
-        if let Some(symbol) = self.p.ast.symbols.find(&name)
+        if let Some(symbol) = self.p.ast.symbols.find(&format!("operator{}", op.text()))
             && let Ref::Funcs(candidates, _) = self.declared_member(a, symbol, Base::Value(left, false))
         {
-            let span = self.span(expr);
             let arguments = [self.argument(right)];
-            if let Some(chosen) = self.choose(&candidates, &arguments, span) {
+            if let Some(chosen) = self.choose(&candidates, &arguments, self.span(expr)) {
                 let args = self.fit_arguments(&chosen, &arguments);
                 let ty = chosen.signature.ret;
                 let meaning = Meaning::Call { func: chosen.callable, base: Some(left), args };

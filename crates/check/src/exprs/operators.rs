@@ -159,16 +159,14 @@ impl Checker<'_> {
         if matches!(self.p.types[element], TyKind::Scalar(s) if s.is_int())
             && self.p.int_literal(right) == Some(0)
         {
-            let span = self.span(right);
             let what = if op == BinaryOp::Div { "division" } else { "remainder" };
-            self.error("E30002", span, format!("{what} by zero"));
+            self.error("E30002", self.span(right), format!("{what} by zero"));
         }
     }
 
     pub(crate) fn operand_error(&mut self, expr: ExprId, op: &str, a: Ty, b: Ty) -> Ty {
-        let span = self.span(expr);
         let message = text!("no operator '{op}' for '{}' and '{}'", self.name(a), self.name(b));
-        self.p.report(Diagnostic::error("E39999", span, message));
+        self.p.report(Diagnostic::error("E39999", self.span(expr), message));
         self.set_error(expr)
     }
 
@@ -274,8 +272,7 @@ impl Checker<'_> {
                 return self.set_value(expr, signature.ret, meaning);
             }
             let text = op.text();
-            let message = text!("no operator '{text}' for '{}'", self.name(ty));
-            return self.fail(expr, "E39999", message);
+            return self.fail(expr, "E39999", text!("no operator '{text}' for '{}'", self.name(ty)));
         }
         let ty = match self.p.types[ty] {
             TyKind::Enum(decl) => self.p.enum_tag(decl),
@@ -290,8 +287,7 @@ impl Checker<'_> {
             _ => ty,
         };
         if op == UnaryOp::BitNot && self.p.may_be_float(element) {
-            let message = text!("no operator '~' for '{}'", self.name(ty));
-            return self.fail(expr, "E39999", message);
+            return self.fail(expr, "E39999", text!("no operator '~' for '{}'", self.name(ty)));
         }
         self.coerce(inner, result);
         let meaning = if op == UnaryOp::Plus { Meaning::Same(inner) } else { Meaning::Unary(op, inner) };
@@ -385,8 +381,7 @@ impl Checker<'_> {
                 self.coerce(cond, Ty::BOOL);
             }
         } else {
-            let message = text!("a condition has to be a 'bool', got '{}'", self.name(ty));
-            self.error_in(cond, "E30019", message);
+            self.error_in(cond, "E30019", text!("a condition has to be a 'bool', got '{}'", self.name(ty)));
         }
     }
 }

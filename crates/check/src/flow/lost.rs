@@ -14,7 +14,6 @@ impl Flow<'_> {
     /// Reports a field whose type has derivatives in an object whose type has none.
     pub(crate) fn check_field_of_this(&mut self, expr: ExprId, field: DeclId) {
         let ty = self.p.tables.exprs[expr].ty;
-        let span = self.p.ast.exprs[expr].span;
         if self.p.differential(ty).is_none() {
             return;
         }
@@ -22,7 +21,7 @@ impl Flow<'_> {
         let message = format!("'{name}' has no derivative here: the type of 'this' is not differentiable");
         let help =
             "write '[NoDiffThis]' before the function if this is meant, or make the type 'IDifferentiable'";
-        self.report(Diagnostic::warning("E31159", span, message).help(help));
+        self.report(Diagnostic::warning("E31159", self.p.ast.exprs[expr].span, message).help(help));
     }
 
     /// Checks a place that is passed for a differentiable output.
@@ -31,11 +30,10 @@ impl Flow<'_> {
         let variable = self.place(arg).map(|place| place.key.0).filter(|&decl| decl != self.decl);
         let is_plain_param = variable.is_some_and(|decl| self.p.is_no_diff(decl));
         if is_plain_param || !self.has_tangent(arg) {
-            let span = self.p.ast.exprs[arg].span;
             let message =
                 "the derivative is lost: this place has none, and is passed for a differentiable output";
             let help = "pass a local variable, and assign 'detach' of it";
-            self.report(Diagnostic::error("E41025", span, message).help(help));
+            self.report(Diagnostic::error("E41025", self.p.ast.exprs[arg].span, message).help(help));
         }
     }
 
@@ -48,11 +46,10 @@ impl Flow<'_> {
         self.p.lost.insert(expr);
         let name = self.callee_name(decl);
         let mode = if self.level == Level::Backward { "backward" } else { "forward" };
-        let span = self.p.ast.exprs[expr].span;
         let declared = self.p.ast.decls[decl].name_span;
         let mut diagnostic = Diagnostic::error(
             "E41022",
-            span,
+            self.p.ast.exprs[expr].span,
             format!("the derivative is lost in this call: '{name}' is not {mode}-differentiable"),
         )
         .help("write 'no_diff' before the call if this is meant, or mark the function '[Differentiable]'");
@@ -65,10 +62,9 @@ impl Flow<'_> {
     /// Reports a lambda with captures that carry a derivative, passed where only its arguments have one.
     pub(crate) fn lost_by_capture(&mut self, lambda: ExprId) {
         self.p.lost.insert(lambda);
-        let span = self.p.ast.exprs[lambda].span;
         let message = "the derivative by what this lambda captures is lost in this call";
         let help = "pass it as an argument of the lambda, or capture 'detach' of it if this is meant";
-        self.report(Diagnostic::error("E41022", span, message).help(help));
+        self.report(Diagnostic::error("E41022", self.p.ast.exprs[lambda].span, message).help(help));
     }
 
     fn callee_name(&self, decl: DeclId) -> String {
@@ -107,8 +103,7 @@ impl Flow<'_> {
         };
         let message =
             format!("the derivative is zero here: {what} has none for the types that it is declared with");
-        let help = "declare it with types that are 'IDifferentiable', or write 'detach' or 'no_diff' if zero is meant";
         let declared = self.p.ast.decls[at].name_span;
-        self.report(Diagnostic::warning("E41033", span, message).note(declared, "declared here").help(help));
+        self.report(Diagnostic::warning("E41033", span, message).note(declared, "declared here").help("declare it with types that are 'IDifferentiable', or write 'detach' or 'no_diff' if zero is meant"));
     }
 }

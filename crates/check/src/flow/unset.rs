@@ -217,9 +217,8 @@ impl Flow<'_> {
             } else {
                 ("E41016", format!("'{name}' is used before anything is assigned to it"))
             };
-            let help = "give it a value where it is declared: without one it is zero here, and may be anything elsewhere";
             self.p.report_once(
-                Diagnostic::warning(code, span, message).note(declared, "declared here").help(help),
+                Diagnostic::warning(code, span, message).note(declared, "declared here").help("give it a value where it is declared: without one it is zero here, and may be anything elsewhere"),
             );
         }
     }

@@ -117,9 +117,8 @@ impl Program {
         self.queries.bases.finish(&decl, types.clone());
         let fine: Rc<[Ty]> = types.iter().copied().filter(|&base| !self.inherits(base, decl)).collect();
         if fine.len() < types.len() {
-            let span = self.ast.decls[decl].name_span;
             let name = self.ast.decl_name(decl).to_string();
-            self.error("E39999", span, format!("'{name}' inherits from itself"));
+            self.error("E39999", self.ast.decls[decl].name_span, format!("'{name}' inherits from itself"));
             // Without this, walks over the bases would not terminate.
             self.queries.bases.insert(decl, fine.clone());
         }

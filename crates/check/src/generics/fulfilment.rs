@@ -356,7 +356,6 @@ impl Program {
         let ty = required.self_ty.unwrap_or(Ty::ERROR);
         let name = self.member_name(required.decl);
         let what = self.displayed_name(required.decl);
-        let at = self.ast.decls[required.decl].name_span;
         let interface = self.shown(interface);
         let mut differences: Vec<(Span, Difference)> = Vec::new();
         for (member, own) in self.members_for(required, ty, name) {
@@ -381,6 +380,6 @@ impl Program {
                 Diagnostic::error("E38100", self.ast.decls[decl].name_span, message)
             }
         };
-        self.report(diagnostic.note(at, "required here"));
+        self.report(diagnostic.note(self.ast.decls[required.decl].name_span, "required here"));
     }
 }

@@ -1,7 +1,7 @@
 //! Resolves requirements of an interface to the members that fulfil them for a known type.
 
 use syntax::ast::DeclKind;
-use syntax::{DeclId, Symbol};
+use syntax::{DeclId, Symbol, keywords as kw};
 
 use crate::exprs::infer::Checker;
 use crate::generics::conformance::FacetKind;
@@ -107,7 +107,7 @@ impl Program {
     /// The name under which a member is found in its type.
     pub(crate) fn member_name(&mut self, decl: DeclId) -> Symbol {
         match self.ast.decls[decl].kind {
-            DeclKind::Init { .. } => self.words.init,
+            DeclKind::Init { .. } => kw::CONSTRUCTOR,
             DeclKind::Subscript { .. } => self.ast.symbols.intern("__subscript"),
             _ => self.ast.decls[decl].name,
         }

@@ -4,8 +4,8 @@
 //! an equality constraint names by the other side of the constraint. It also recomputes a synthesised
 //! differential, since the substituted type may have another one.
 
-use syntax::DeclId;
 use syntax::ast::{BinaryOp, DeclKind, UnaryOp};
+use syntax::{DeclId, keywords as kw};
 
 use crate::generics::conformance::{Facet, FacetKind};
 use crate::program::Program;
@@ -428,7 +428,7 @@ impl Program {
         let (outer, own) = args.split_at(args.len().saturating_sub(own));
         let name = format!("{}{}", self.shown_name(decl), self.args_name(own));
         let parent = self.ast.decls[decl].parent.filter(|&parent| {
-            let is_named = self.ast.decls[parent].name != self.words.empty;
+            let is_named = self.ast.decls[parent].name != kw::EMPTY;
             let kind = &self.ast.decls[parent].kind;
             is_named
                 && matches!(

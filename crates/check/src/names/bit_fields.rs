@@ -5,16 +5,21 @@
 //! bits, or a non-static variable that is not a bit-field, ends the word. The word is private, so initialiser
 //! lists skip it, as they skip the bit-fields themselves.
 
-use syntax::ast::{AccessorKind, BinaryOp, DeclKind, Expr, ExprKind, Modifiers, Stmt, StmtKind};
-use syntax::{DeclId, ExprId, Span, StmtId, Symbol};
+use syntax::ast::{AccessorKind, DeclKind, ExprKind, Modifiers, Stmt, StmtKind};
+use syntax::{DeclId, ExprId, Span, StmtId, Symbol, keywords as kw};
 
 use crate::program::Program;
+
+/// The beginning of the names of words.
+pub(crate) const WORD: &str = "__bits";
 
 /// A bit-field that has yet to be turned into a property.
 #[derive(Clone, Copy, Debug)]
 struct BitField {
     decl: DeclId,
     ty: ExprId,
+    /// The name that the type is written with.
+    ty_name: Symbol,
     width: u32,
     /// The number of bits of the type, and below, whether it is signed.
     bits: u32,
@@ -43,10 +48,12 @@ impl Program {
         let DeclKind::Var { ty: Some(ty), .. } = self.ast.decls[member].kind else { return None };
         let ExprKind::Int { value, .. } = self.ast.exprs[width].kind else { return None };
         let name = match self.ast.exprs[ty].kind {
-            ExprKind::Name(name) => self.integer_alias(name, self.ast.exprs[ty].span),
+            ExprKind::Name(name) => {
+                self.integer_alias(name, self.ast.exprs[ty].span).map(|found| (name, found))
+            }
             _ => None,
         };
-        let Some((bits, signed)) = name else {
+        let Some((ty_name, (bits, signed))) = name else {
             self.error("E31301", self.span(ty), "a bit-field has to be of an integer type");
             return None;
         };
@@ -55,7 +62,7 @@ impl Program {
             self.error("E31300", self.span(width), message);
             return None;
         }
-        Some(BitField { decl: member, ty, width: value as u32, bits, signed })
+        Some(BitField { decl: member, ty, ty_name, width: value as u32, bits, signed })
     }
 
     /// The integer type that a name stands for in this file, either directly or through `typedef` and
@@ -104,7 +111,11 @@ impl Program {
             }
             match field {
                 None => out.push(member),
-                Some(f) if f.width == 0 => self.empty_bit_field(&f, &mut out),
+                // A field of zero bits is always zero.
+                Some(f) if f.width == 0 => {
+                    self.bit_property(&f, &format!("{}(0)", self.ast.name(f.ty_name)), None);
+                    out.push(member);
+                }
                 Some(f) => {
                     used += f.width;
                     bits = bits.max(f.bits);
@@ -116,82 +127,60 @@ impl Program {
         self.ast.decls[id].kind = DeclKind::Struct { bases, members: out };
     }
 
-    /// Creates the hidden field of a word and the properties over it.
+    /// Creates the hidden field of a word and the properties over it, whose accessors are written as text.
     fn close_word(
         &mut self,
         id: DeclId,
-        word: &mut Vec<BitField>,
+        fields: &mut Vec<BitField>,
         bits: u32,
         n_words: &mut u32,
         out: &mut Vec<DeclId>,
     ) {
-        let Some(first) = word.first() else { return };
+        let Some(first) = fields.first() else { return };
         let span = self.ast.decls[first.decl].name_span;
-        let name = self.ast.symbols.intern(&format!("$bits{n_words}"));
+        let (word, whole) = (format!("{WORD}{n_words}"), format!("uint{bits}_t"));
         *n_words += 1;
-        let ty = self.type_named(&format!("uint{bits}_t"), span);
-        let zero = self.number(0, span);
-        let kind = DeclKind::Var { ty: Some(ty), init: Some(zero), semantic: None };
-        let hidden = self.ast.new_decl(kind, name, span, Some(id));
+        let ty = syntax::parse_expression(&mut self.ast, &whole, span);
+        let init = syntax::parse_expression(&mut self.ast, "0", span);
+        let name = self.ast.symbols.intern(&word);
+        let hidden = self.ast.new_decl(DeclKind::Var { ty, init, semantic: None }, name, span, Some(id));
         self.ast.decls[hidden].modifiers = Modifiers::PRIVATE;
         out.push(hidden);
         let mut offset = 0;
-        for field in word.drain(..) {
-            let span = self.ast.decls[field.decl].name_span;
-            // `get`: shifts the field's bits to the top and back down, which extends the sign.
-            let whole = self.name_expr(name, span);
-            let up = self.shift(BinaryOp::Shl, whole, bits - offset - field.width, span);
+        for field in fields.drain(..) {
+            // `get` shifts the field's bits to the top and back down, which extends the sign; `set` combines the
+            // other bits with those of the new value.
+            let (up, down) = (bits - offset - field.width, bits - field.width);
             let sign = if field.signed { "" } else { "u" };
-            let up = self.cast_to(&format!("{sign}int{bits}_t"), up, span);
-            let down = self.shift(BinaryOp::Shr, up, bits - field.width, span);
-            let value = self.ast.exprs.push(Expr { kind: ExprKind::Cast(field.ty, down), span });
-            let get = self.made_stmt(StmtKind::Return(Some(value)), span);
-            // `set`: combines the other bits with those of the new value.
             let own = u64::MAX >> (64 - field.width);
-            let whole = self.name_expr(name, span);
-            let others = self.number(!(own << offset) & (u64::MAX >> (64 - bits)), span);
-            let others = self.cast_to(&format!("uint{bits}_t"), others, span);
-            let others = self.binary(BinaryOp::BitAnd, whole, others, span);
-            let value = self.name_expr(self.words.new_value, span);
-            let value = self.cast_to(&format!("uint{bits}_t"), value, span);
-            let own = self.number(own, span);
-            let own = self.cast_to(&format!("uint{bits}_t"), own, span);
-            let value = self.binary(BinaryOp::BitAnd, value, own, span);
-            let value = self.shift(BinaryOp::Shl, value, offset, span);
-            let value = self.binary(BinaryOp::BitOr, others, value, span);
-            let value = self.cast_to(&format!("uint{bits}_t"), value, span);
-            let whole = self.name_expr(name, span);
-            let set = self.ast.exprs.push(Expr { kind: ExprKind::Assign(None, whole, value), span });
-            let set = self.made_stmt(StmtKind::Expr(set), span);
-            self.bit_property(&field, get, set);
+            let others = !(own << offset) & (u64::MAX >> (64 - bits));
+            let get =
+                format!("{}({sign}int{bits}_t({word} << {up}) >> {down})", self.ast.name(field.ty_name));
+            let of_field = format!("({whole}(newValue) & {whole}({own}ull)) << {offset}");
+            let set = format!("{word} = {whole}({word} & {whole}({others}ull) | {of_field})");
+            self.bit_property(&field, &get, Some(&set));
             out.push(field.decl);
             offset += field.width;
         }
     }
 
-    /// A field of zero bits is always zero.
-    fn empty_bit_field(&mut self, field: &BitField, out: &mut Vec<DeclId>) {
+    /// Turns a bit-field into a property with these expressions as accessors.
+    fn bit_property(&mut self, field: &BitField, get: &str, set: Option<&str>) {
         let span = self.ast.decls[field.decl].name_span;
-        let zero = self.number(0, span);
-        let zero = self.ast.exprs.push(Expr { kind: ExprKind::Cast(field.ty, zero), span });
-        let get = self.made_stmt(StmtKind::Return(Some(zero)), span);
-        let set = self.made_stmt(StmtKind::Empty, span);
-        self.bit_property(field, get, set);
-        out.push(field.decl);
-    }
-
-    fn bit_property(&mut self, field: &BitField, get: StmtId, set: StmtId) {
-        let span = self.ast.decls[field.decl].name_span;
+        let get = StmtKind::Return(syntax::parse_expression(&mut self.ast, get, span));
+        let set = set.and_then(|set| syntax::parse_expression(&mut self.ast, set, span));
         let mut accessors = Vec::new();
-        for (kind, name, body) in [(AccessorKind::Get, "get", get), (AccessorKind::Set, "set", set)] {
-            let body = self.made_stmt(StmtKind::Block(vec![body]), span);
-            let name = self.ast.symbols.intern(name);
-            let id = self.ast.new_decl(DeclKind::Empty, name, span, Some(field.decl));
+        for (kind, body) in
+            [(AccessorKind::Get, get), (AccessorKind::Set, set.map_or(StmtKind::Empty, StmtKind::Expr))]
+        {
+            let body = self.made_stmt(body, span);
+            let body = Some(self.made_stmt(StmtKind::Block(vec![body]), span));
+            let id = self.ast.new_decl(DeclKind::Empty, kind.word(), span, Some(field.decl));
             let param = (kind == AccessorKind::Set).then(|| {
                 let kind = DeclKind::Param { ty: None, default: None, semantic: None };
-                self.ast.new_decl(kind, self.words.new_value, span, Some(id))
+                self.ast.new_decl(kind, kw::NEW_VALUE, span, Some(id))
             });
-            self.ast.decls[id].kind = DeclKind::Accessor { kind, param, body: Some(body) };
+            self.ast.decls[id].kind = DeclKind::Accessor { kind, param, body };
             accessors.push(id);
         }
         self.ast.decls[field.decl].kind = DeclKind::Property { ty: field.ty, accessors };
@@ -199,33 +188,5 @@ impl Program {
 
     fn made_stmt(&mut self, kind: StmtKind, span: Span) -> StmtId {
         self.ast.stmts.push(Stmt { kind, attributes: Vec::new(), span })
-    }
-
-    fn name_expr(&mut self, name: Symbol, span: Span) -> ExprId {
-        self.ast.exprs.push(Expr { kind: ExprKind::Name(name), span })
-    }
-
-    fn type_named(&mut self, name: &str, span: Span) -> ExprId {
-        let name = self.ast.symbols.intern(name);
-        self.name_expr(name, span)
-    }
-
-    fn number(&mut self, value: u64, span: Span) -> ExprId {
-        let suffix = self.ast.symbols.intern(if value <= i32::MAX as u64 { "" } else { "ull" });
-        self.ast.exprs.push(Expr { kind: ExprKind::Int { value, suffix }, span })
-    }
-
-    fn binary(&mut self, op: BinaryOp, a: ExprId, b: ExprId, span: Span) -> ExprId {
-        self.ast.exprs.push(Expr { kind: ExprKind::Binary(op, a, b), span })
-    }
-
-    fn shift(&mut self, op: BinaryOp, a: ExprId, by: u32, span: Span) -> ExprId {
-        let by = self.number(u64::from(by), span);
-        self.binary(op, a, by, span)
-    }
-
-    fn cast_to(&mut self, ty: &str, e: ExprId, span: Span) -> ExprId {
-        let ty = self.type_named(ty, span);
-        self.ast.exprs.push(Expr { kind: ExprKind::Cast(ty, e), span })
     }
 }

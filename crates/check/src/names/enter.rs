@@ -5,8 +5,9 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use syntax::ast::{Ast, DeclKind, ExprKind, Modifiers};
-use syntax::{DeclId, ExprId, Symbol};
+use syntax::{DeclId, ExprId, Symbol, keywords as kw};
 
+use crate::names::bit_fields::WORD;
 use crate::program::Program;
 use crate::types::builtin::Magic;
 
@@ -29,54 +30,16 @@ pub(crate) struct Scopes {
 }
 
 impl Program {
-    /// Rewrites `__func_extension fwd_diff(f)(…) { … }` to a function with `[ForwardDerivativeOf(f)]`; other
-    /// operators likewise.
-    fn desugar_extension(&mut self, id: DeclId) {
-        let DeclKind::FuncExtension { op, target, params, result, body } = self.ast.decls[id].kind.clone()
-        else {
-            return;
-        };
-        let span = self.ast.decls[id].span;
-        let name = match self.ast.name(op) {
-            "fwd_diff" | "__fwd_diff" => self.words.forward_derivative_of,
-            "bwd_diff" | "__bwd_diff" => self.words.backward_derivative_of,
-            _ => self.words.apply_of,
-        };
-        let generic = matches!(self.ast.exprs[target].kind, ExprKind::Generic { .. });
-        if (generic || self.ast.decls[id].generics.is_some())
-            && let Some(name) = last_name(&self.ast, target)
-        {
-            self.registry.late_names.insert(name);
-        }
-        self.ast.decls[id].kind = DeclKind::Func { params, result, body };
-        self.ast.decls[id].name = self.ast.symbols.intern("$extension");
-        self.ast.decls[id].attributes.push(syntax::ast::Attribute { name, args: vec![target], span });
-    }
-
-    /// Normalises the spelling of `[NumThreads(…)]` and `[Shader(…)]`, which are recognised in any letter
-    /// case.
-    fn spell_attributes(&mut self, id: DeclId) {
-        for idx in 0..self.ast.decls[id].attributes.len() {
-            let name = self.ast.name(self.ast.decls[id].attributes[idx].name);
-            let known = ["numthreads", "shader"].into_iter().find(|k| name.eq_ignore_ascii_case(k));
-            if let Some(known) = known.filter(|&k| k != name) {
-                self.ast.decls[id].attributes[idx].name = self.ast.symbols.intern(known);
-            }
-        }
-    }
-
     /// Enters a declaration into the names of its scope, and the declarations inside it into the indices.
     pub(crate) fn enter(&mut self, id: DeclId, module: usize, names: &mut Names) {
-        self.desugar_extension(id);
         if module != 0 && matches!(self.ast.decls[id].kind, DeclKind::Func { .. } | DeclKind::Init { .. }) {
             self.opened.functions.push(id);
         }
-        self.spell_attributes(id);
         self.pack_bit_fields(id);
         let decl = &self.ast.decls[id];
         let name = decl.name;
         let any = Modifiers(Modifiers::PUBLIC.0 | Modifiers::INTERNAL.0 | Modifiers::PRIVATE.0);
-        if decl.modifiers.has(any) && !self.ast.name(name).starts_with('$') {
+        if decl.modifiers.has(any) && !self.ast.name(name).starts_with(WORD) {
             self.modules.all[module].has_visibility = true;
         }
         // A file that is `#include`d belongs to the module that includes it.
@@ -86,16 +49,16 @@ impl Program {
                 self.scopes.param_owner.insert(param, id);
             }
         }
-        for (idx, attribute) in decl.attributes.iter().enumerate() {
-            if self.words.role(attribute.name).is_some()
-                && let Some(&arg) = attribute.args.first()
-                && let Some(target) = last_name(&self.ast, arg)
-            {
-                self.registry.derivative_of.entry(target).or_default().push((id, idx));
-                if module != 0 {
-                    self.registry.unchecked_targets.push(id);
-                    self.registry.is_used = true;
-                }
+        for (role, target) in self.derivative_targets(id) {
+            let Some(name) = last_name(&self.ast, target) else { continue };
+            self.registry.derivative_of.entry(name).or_default().push((id, role, target));
+            if module != 0 {
+                self.registry.unchecked_targets.push(id);
+                self.registry.is_used = true;
+            }
+            let is_generic = matches!(self.ast.exprs[target].kind, ExprKind::Generic { .. });
+            if self.ast.extensions.contains_key(&id) && (is_generic || decl.generics.is_some()) {
+                self.registry.late_names.insert(name);
             }
         }
         let is_prototype = matches!(decl.kind, DeclKind::Func { body: None, .. });
@@ -124,7 +87,7 @@ impl Program {
                     is_enum && decl.attributes.iter().any(|a| self.ast.name(a.name) == "UnscopedEnum");
                 if is_extension {
                     self.extensions.pending.push(id);
-                } else if name != self.words.empty {
+                } else if name != kw::EMPTY {
                     names.entry(name).or_default().push(id);
                 }
                 if is_interface && module != 0 {
@@ -154,7 +117,7 @@ impl Program {
                 }
             }
             DeclKind::Using(_) => self.modules.all[module].using.push(id),
-            DeclKind::Init { .. } => names.entry(self.words.init).or_default().push(id),
+            DeclKind::Init { .. } => names.entry(kw::CONSTRUCTOR).or_default().push(id),
             DeclKind::Property { accessors, .. } | DeclKind::Subscript { accessors, .. } => {
                 let accessors = accessors.clone();
                 let is_property = matches!(decl.kind, DeclKind::Property { .. });
@@ -167,17 +130,16 @@ impl Program {
             }
             DeclKind::Unsupported(word) => {
                 let (word, span) = (*word, decl.span);
-                let message = format!("'{}' is not supported yet", self.ast.name(word));
-                self.error("E0900", span, message);
+                self.error("E0900", span, format!("'{}' is not supported yet", self.ast.name(word)));
             }
             DeclKind::Empty
-            | DeclKind::FuncExtension { .. }
             | DeclKind::Import { .. }
             | DeclKind::Include { .. }
             | DeclKind::Module(_)
             | DeclKind::Implementing(_) => {}
+            DeclKind::Func { .. } if self.ast.extensions.contains_key(&id) => {}
             DeclKind::AssociatedType { .. } if decl.generics.is_some() => {
-                if name != self.words.empty {
+                if name != kw::EMPTY {
                     names.entry(name).or_default().push(id);
                 }
                 self.has_constraints = true;
@@ -191,7 +153,7 @@ impl Program {
             | DeclKind::TypeAlias(_)
             | DeclKind::TypeParam { .. }
             | DeclKind::ValueParam { .. } => {
-                if name != self.words.empty {
+                if name != kw::EMPTY {
                     names.entry(name).or_default().push(id);
                 }
             }

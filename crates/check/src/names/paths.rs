@@ -43,14 +43,10 @@ impl Checker<'_> {
                 self.resolve_member(base, name)
             }
             ExprKind::Generic { base, args } => match self.resolve(base) {
-                Ref::Native(native) => {
-                    let span = self.span(expr);
-                    Ref::Type(self.native_generic(native, &args, span))
-                }
+                Ref::Native(native) => Ref::Type(self.native_generic(native, &args, self.span(expr))),
                 Ref::Generic(decl, outer) => {
                     let args = args.iter().map(|&a| self.generic_arg(a)).collect();
-                    let span = self.span(expr);
-                    Ref::Type(self.apply_generic(decl, &outer, args, span))
+                    Ref::Type(self.apply_generic(decl, &outer, args, self.span(expr)))
                 }
                 Ref::Funcs(mut funcs, base) => {
                     let args: Vec<GenericArg> = args.iter().map(|&a| self.generic_arg(a)).collect();
@@ -61,11 +57,10 @@ impl Checker<'_> {
                         })
                     });
                     if funcs.is_empty() {
-                        let span = self.span(expr);
                         let name = first.map_or("", |decl| self.p.ast.decl_name(decl));
                         let arguments = if args.len() == 1 { "argument" } else { "arguments" };
                         let message = format!("no '{name}' takes {} generic {arguments}", args.len());
-                        self.error("E30075", span, message);
+                        self.error("E30075", self.span(expr), message);
                         return Ref::Error;
                     }
                     funcs.iter_mut().for_each(|c| c.explicit.clone_from(&args));
@@ -77,8 +72,7 @@ impl Checker<'_> {
                     Ref::Error
                 }
                 Ref::Type(_) | Ref::Namespace(_) | Ref::Value(_) => {
-                    let span = self.span(base);
-                    self.error("E30075", span, "this takes no generic arguments");
+                    self.error("E30075", self.span(base), "this takes no generic arguments");
                     Ref::Error
                 }
             },
@@ -217,7 +211,6 @@ impl Checker<'_> {
                 Ref::Error
             }
             Ref::Type(_) | Ref::Native(_) | Ref::Generic(..) | Ref::Namespace(_) | Ref::Value(_) => {
-                let span = self.span(inner);
                 let word = op.word();
                 let found = match &result {
                     Ref::Type(ty) => text!("the type '{}'", self.name(*ty)),
@@ -225,7 +218,7 @@ impl Checker<'_> {
                     Ref::Namespace(_) => "a namespace".into(),
                     _ => "a generic type".into(),
                 };
-                self.error("E38030", span, text!("'{word}' takes a function, found {}", found));
+                self.error("E38030", self.span(inner), text!("'{word}' takes a function, found {}", found));
                 Ref::Error
             }
         }
@@ -316,7 +309,6 @@ impl Checker<'_> {
                     self.through_value(base, ty, found)
                 }
                 Ref::Native(_) => {
-                    let span = self.span(base);
                     let text = match self.p.ast.exprs[base].kind {
                         ExprKind::Name(n) => self.p.ast.name(n).to_string(),
                         _ => String::new(),
@@ -324,7 +316,7 @@ impl Checker<'_> {
                     match self.p.native_type(&text) {
                         Some(ty) => self.static_member(ty, name),
                         None => {
-                            self.error("E30075", span, "generic arguments are missing");
+                            self.error("E30075", self.span(base), "generic arguments are missing");
                             Ref::Error
                         }
                     }
@@ -339,9 +331,8 @@ impl Checker<'_> {
                         "fwd_diff" => DiffOp::Fwd,
                         "bwd_diff" => DiffOp::Bwd,
                         _ => {
-                            let span = self.span(base);
                             let message = format!("a function has no member '{}'", self.p.ast.name(name));
-                            self.error("E30027", span, message);
+                            self.error("E30027", self.span(base), message);
                             return Ref::Error;
                         }
                     };
@@ -349,8 +340,7 @@ impl Checker<'_> {
                 }
                 Ref::Generic(decl, outer) => {
                     // The parameters may all have defaults.
-                    let span = self.span(base);
-                    let ty = self.apply_generic(decl, &outer, Vec::new(), span);
+                    let ty = self.apply_generic(decl, &outer, Vec::new(), self.span(base));
                     if ty == Ty::ERROR {
                         return Ref::Error;
                     }
@@ -395,8 +385,7 @@ impl Checker<'_> {
                     return;
                 }
                 if self.native_function(expr).is_some() {
-                    let message = format!("expected a value, found the function '{text}'");
-                    self.error("E30060", span, message);
+                    self.error("E30060", span, format!("expected a value, found the function '{text}'"));
                     return;
                 }
                 let diagnostic = Diagnostic::error("E30015", span, format!("undefined identifier '{text}'"));

@@ -102,7 +102,8 @@ impl Program {
     /// Warns about an unknown attribute that is spelt like a known one: unknown attributes have no effect.
     pub(crate) fn check_attribute(&mut self, attribute: &Attribute) {
         let name = self.ast.name(attribute.name);
-        if name.starts_with("__") || ATTRIBUTES.contains(&name) || OTHERS.contains(&name) {
+        let in_any_case = ["numthreads", "shader"].iter().any(|known| name.eq_ignore_ascii_case(known));
+        if in_any_case || name.starts_with("__") || ATTRIBUTES.contains(&name) || OTHERS.contains(&name) {
             return;
         }
         // `[Speed]` is an attribute if the user declares a struct `SpeedAttribute`.

@@ -70,8 +70,7 @@ impl Checker<'_> {
     /// Checks `throw e;`.
     pub(crate) fn throw(&mut self, value: ExprId) {
         let ty = self.infer(value, None);
-        let span = self.span(value);
-        self.thrown(value, ty, span);
+        self.thrown(value, ty, self.span(value));
     }
 
     /// Checks `try f(…)`.

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use syntax::ast::{AccessorKind, Case, DeclKind, ExprKind, Stmt, StmtKind};
-use syntax::{DeclId, Diagnostic, ExprId, StmtId};
+use syntax::{DeclId, Diagnostic, ExprId, StmtId, keywords as kw};
 
 use crate::exprs::infer::Checker;
 use crate::program::Program;
@@ -98,8 +98,7 @@ impl Program {
 
     fn check_param(&mut self, param: DeclId) {
         let ty = self.decl_type(param);
-        let span = self.ast.decls[param].name_span;
-        self.check_value_type(ty, span);
+        self.check_value_type(ty, self.ast.decls[param].name_span);
     }
 
     /// Reports a type that has no values.
@@ -140,9 +139,7 @@ impl Program {
         }
         for &param in &params {
             let name = checker.p.ast.decls[param].name;
-            if checker.locals.iter().any(|l| l.0 == name && params.contains(&l.1))
-                && name != checker.p.words.empty
-            {
+            if checker.locals.iter().any(|l| l.0 == name && params.contains(&l.1)) && name != kw::EMPTY {
                 let span = checker.p.ast.decls[param].name_span;
                 let text = checker.p.ast.name(name).to_string();
                 checker.error("E30200", span, format!("the name '{text}' is declared twice"));
@@ -154,11 +151,10 @@ impl Program {
         let by_ref =
             matches!(checker.p.ast.decls[decl].kind, DeclKind::Accessor { kind: AccessorKind::Ref, .. });
         if flow == Flow::Falls && returns_value && !by_ref && !checker.p.is_core(decl) {
-            let span = checker.p.ast.decls[decl].name_span;
             checker.p.report(
                 Diagnostic::warning(
                     "E41010",
-                    span,
+                    checker.p.ast.decls[decl].name_span,
                     "control flow may reach the end of this function without a return",
                 )
                 .help("the result is zero there: return a value on every path"),
@@ -203,8 +199,7 @@ impl Checker<'_> {
     fn statement_in(&mut self, id: StmtId, scope: usize) -> Flow {
         self.depth += 1;
         if self.depth > 1500 {
-            let span = self.p.ast.stmts[id].span;
-            self.error("E0901", span, "statements are nested too deeply");
+            self.error("E0901", self.p.ast.stmts[id].span, "statements are nested too deeply");
             self.depth -= 1;
             return Flow::Falls;
         }
@@ -333,8 +328,7 @@ impl Checker<'_> {
                 Flow::Leaves
             }
             StmtKind::Unsupported(word) => {
-                let message = format!("'{}' is", self.p.ast.name(word));
-                self.unsupported(span, &message);
+                self.unsupported(span, &format!("'{}' is", self.p.ast.name(word)));
                 Flow::Falls
             }
         };
@@ -404,9 +398,8 @@ impl Checker<'_> {
         self.infer(expr, None);
         // The left side of a comma is a statement of its own.
         if let Meaning::Binary(syntax::ast::BinaryOp::Eq, ..) = self.p.tables.exprs[expr].meaning {
-            let span = self.span(expr);
             self.p.report(
-                Diagnostic::warning("E30058", span, "the result of '==' is not used")
+                Diagnostic::warning("E30058", self.span(expr), "the result of '==' is not used")
                     .help("did you mean '='?"),
             );
         }
@@ -451,8 +444,7 @@ impl Checker<'_> {
             Some(value) => self.check(value, ret),
             None => {
                 if ret != Ty::VOID && ret != Ty::ERROR && !self.is_init() {
-                    let message = text!("'return' needs a value of type '{}'", self.name(ret));
-                    self.error("E30006", span, message);
+                    self.error("E30006", span, text!("'return' needs a value of type '{}'", self.name(ret)));
                 }
             }
         }
@@ -465,9 +457,8 @@ impl Checker<'_> {
             TyKind::Optional(inner) => inner,
             TyKind::Error => Ty::ERROR,
             _ => {
-                let span = self.span(init);
                 let message = text!("'if (let …)' needs an optional, got '{}'", self.name(ty));
-                self.error("E30019", span, message);
+                self.error("E30019", self.span(init), message);
                 Ty::ERROR
             }
         };
@@ -489,21 +480,19 @@ impl Checker<'_> {
     /// Checks a declaration in a body.
     pub(crate) fn local(&mut self, decl: DeclId, scope: usize) {
         let name = self.p.ast.decls[decl].name;
-        if name != self.p.words.empty
+        if name != kw::EMPTY
             && let Some(other) = self.locals.first_since(name, scope)
             && !matches!(self.p.ast.decls[decl].kind, DeclKind::Func { .. })
             && !self.is_of_unknown_type(decl)
         {
             let text = self.p.ast.name(name).to_string();
-            let span = self.p.ast.decls[decl].name_span;
-            let before = self.p.ast.decls[other].name_span;
             self.p.report(
                 Diagnostic::error(
                     "E30200",
-                    span,
+                    self.p.ast.decls[decl].name_span,
                     format!("the name '{text}' is declared twice in this block"),
                 )
-                .note(before, "first here"),
+                .note(self.p.ast.decls[other].name_span, "first here"),
             );
         }
         match self.p.ast.decls[decl].kind.clone() {

@@ -6,7 +6,7 @@
 //! tree, it becomes a `return` of that expression.
 
 use syntax::ast::{DeclKind, ExprKind, StmtKind};
-use syntax::{DeclId, ExprId, Span, StmtId, Symbol};
+use syntax::{DeclId, ExprId, Span, StmtId, Symbol, keywords as kw};
 
 use crate::exprs::infer::Checker;
 use crate::program::Program;
@@ -29,7 +29,7 @@ impl Checker<'_> {
     pub(crate) fn intrinsic_asm(&mut self, stmt: StmtId, text: &str, span: Span) {
         let params = self.p.params_of(self.scope);
         for (k, &param) in params.iter().enumerate() {
-            if self.p.ast.decls[param].name == self.p.words.empty {
+            if self.p.ast.decls[param].name == kw::EMPTY {
                 let name = self.p.ast.symbols.intern(&format!("__parameter{k}"));
                 self.p.ast.decls[param].name = name;
                 self.locals.push((name, param));
@@ -91,8 +91,7 @@ impl Checker<'_> {
     }
 
     fn unknown_asm(&mut self, text: &str, span: Span) {
-        let message = format!("'__intrinsic_asm' with the text \"{text}\" is");
-        self.unsupported(span, &message);
+        self.unsupported(span, &format!("'__intrinsic_asm' with the text \"{text}\" is"));
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! The costs use Slang's scale, so that the same candidate wins.
 
-use syntax::ExprId;
+use syntax::{ExprId, keywords as kw};
 
 use crate::exprs::infer::Checker;
 use crate::program::Program;
@@ -203,11 +203,10 @@ impl Program {
     /// The constructor of a struct that takes a single value of this type; otherwise the constructor that is
     /// marked as an implicit conversion and takes a number to which this type converts.
     pub fn converting_init(&mut self, from: Ty, to: Ty) -> Option<FuncRef> {
-        let name = self.words.init;
         let TyKind::Struct(..) = self.types[to] else { return None };
         let mut by_number = None;
         for facet in self.facets(to).iter() {
-            for decl in self.named(facet.container, name) {
+            for decl in self.named(facet.container, kw::CONSTRUCTOR) {
                 if self.params_of(decl).len() != 1 || self.ast.decls[decl].generics.is_some() {
                     continue;
                 }

@@ -246,8 +246,7 @@ impl Checker<'_> {
 
     pub(crate) fn constraint_error(&mut self, subject: Ty, bound: Ty, span: Span) {
         let relation = self.p.relation(bound);
-        let message = text!("type '{}' {relation} '{}'", self.name(subject), self.name(bound));
-        self.error("E38029", span, message);
+        self.error("E38029", span, text!("type '{}' {relation} '{}'", self.name(subject), self.name(bound)));
     }
 
     fn fits_param(&mut self, param: DeclId, arg: &GenericArg, span: Span) -> bool {

@@ -96,12 +96,11 @@ impl Program {
         let deepest = self.extent(ty).nesting + MAX_NESTING;
         let mut count = Count { deepest, seen: FxHashMap::default(), open: Vec::new() };
         let is_too_large = self.leaves(ty, &mut count).0 > MAX_LEAVES;
-        let span = self.ast.decls[decl].name_span;
         if is_too_large {
             let message = text!("a value of type `{}` has more than 8,192 parts", self.shown(ty));
             let help = "an array counts as one of its elements: put what is alike in arrays";
             // There is no separate record of the report, since diagnostics of a failed attempt are taken back.
-            self.report_once(Diagnostic::error("E0901", span, message).help(help));
+            self.report_once(Diagnostic::error("E0901", self.ast.decls[decl].name_span, message).help(help));
         }
         is_too_large
     }

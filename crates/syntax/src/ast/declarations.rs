@@ -291,19 +291,6 @@ pub enum DeclKind {
     Implementing(String),
     /// `using namespace n;`
     Using(ExprId),
-    /// `__func_extension op(f)(params) -> T { … }`
-    FuncExtension {
-        /// `fwd_diff`, `bwd_diff` or `__apply`.
-        op: Symbol,
-        /// The extended function.
-        target: ExprId,
-        /// [`DeclKind::Param`]s.
-        params: Vec<DeclId>,
-        /// The return type.
-        result: Option<ExprId>,
-        /// The body.
-        body: Option<StmtId>,
-    },
     /// A construct that is parsed but not supported, by name (`__magic…`, `attribute_syntax`, `union`, …).
     Unsupported(Symbol),
     /// `;`, or an erroneous declaration, already diagnosed.
@@ -338,4 +325,27 @@ impl DeclKind {
 words! {
     /// The kind of an accessor.
     AccessorKind { Get = "get", Set = "set", Ref = "ref" }
+}
+
+impl AccessorKind {
+    /// All kinds.
+    pub const ALL: [AccessorKind; 3] = [AccessorKind::Get, AccessorKind::Set, AccessorKind::Ref];
+
+    /// The keyword.
+    pub fn word(self) -> Symbol {
+        match self {
+            AccessorKind::Get => kw::GET,
+            AccessorKind::Set => kw::SET,
+            AccessorKind::Ref => kw::REF_ACCESSOR,
+        }
+    }
+}
+
+/// The head of `__func_extension op(f)(params) -> T { … }`; the rest is a function.
+#[derive(Clone, Copy, Debug)]
+pub struct FuncExtension {
+    /// `fwd_diff`, `bwd_diff` or `__apply`.
+    pub op: Symbol,
+    /// The extended function.
+    pub target: ExprId,
 }

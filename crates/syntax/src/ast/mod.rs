@@ -108,6 +108,8 @@ pub struct Ast {
     pub throws: FxHashMap<DeclId, ExprId>,
     /// The widths of bit-fields; used only for lookups.
     pub bit_widths: FxHashMap<DeclId, ExprId>,
+    /// The heads of the functions that are declared by `__func_extension`; used only for lookups.
+    pub extensions: FxHashMap<DeclId, FuncExtension>,
     /// Some expression is a `try`.
     pub has_try: bool,
 }

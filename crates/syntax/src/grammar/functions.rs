@@ -299,6 +299,7 @@ impl Parser<'_> {
         let result = self.result_type(id);
         self.where_clauses(id);
         let body = self.body(id);
-        self.ast.decls[id].kind = DeclKind::FuncExtension { op, target, params, result, body };
+        self.ast.decls[id].kind = DeclKind::Func { params, result, body };
+        self.ast.extensions.insert(id, FuncExtension { op, target });
     }
 }

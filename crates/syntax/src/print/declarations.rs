@@ -126,6 +126,11 @@ impl Printer<'_> {
                 self.param(decl);
             }
             DeclKind::Func { params, result, body } => {
+                if let Some(extension) = ast.extensions.get(&decl) {
+                    put!(self, "__func_extension", generics, " ", extension.op, "(", extension.target, ")");
+                    put!(self, Params(params), result.map(|ty| (" -> ", ty)), constraints, Body(*body));
+                    return;
+                }
                 match result {
                     Some(result) => put!(self, result, " "),
                     None => put!(self, "func "),
@@ -180,10 +185,6 @@ impl Printer<'_> {
             DeclKind::Module(path) => put!(self, "module ", quoted(path), ";"),
             DeclKind::Implementing(path) => put!(self, "implementing ", quoted(path), ";"),
             DeclKind::Using(target) => put!(self, "using ", target, ";"),
-            DeclKind::FuncExtension { op, target, params, result, body } => {
-                put!(self, "__func_extension", generics, " ", op, "(", target, ")", Params(params));
-                put!(self, result.map(|ty| (" -> ", ty)), constraints, Body(*body));
-            }
             DeclKind::Unsupported(name) => put!(self, name, " ();"),
             DeclKind::Empty => put!(self, ";"),
         }
