@@ -122,25 +122,16 @@ impl Program {
     /// Maps the generic parameters of one function to those of another if they agree in kind and constraints,
     /// in which case no generic arguments distinguish the functions.
     fn same_generics(&mut self, a: DeclId, b: DeclId) -> Option<Subst> {
-        let params = |p: &Program, decl: DeclId| {
-            p.ast.decls[decl].generics.as_ref().map_or(Vec::new(), |generics| generics.params.clone())
-        };
-        let (own, other) = (params(self, a), params(self, b));
+        let (own, other) = (self.own_params(a), self.own_params(b));
         let mut subst = Subst::default();
         if own.len() != other.len() {
             return None;
         }
         for (&own, &other) in own.iter().zip(&other) {
-            let arg = match (&self.ast.decls[own].kind, &self.ast.decls[other].kind) {
-                (DeclKind::TypeParam { .. }, DeclKind::TypeParam { .. }) => {
-                    GenericArg::Type(self.types.intern(TyKind::Param(other)))
-                }
-                (DeclKind::ValueParam { .. }, DeclKind::ValueParam { .. }) => {
-                    GenericArg::Val(crate::types::Val::Param(other))
-                }
-                _ => return None,
-            };
-            subst.map.push((own, arg));
+            if self.is_value_param(own) != self.is_value_param(other) {
+                return None;
+            }
+            subst.map.push((own, self.param_arg(other)));
         }
         let (one, two) = (self.constraints_of(a), self.constraints_of(b));
         let conforms: Vec<(Ty, Ty)> = one
@@ -182,21 +173,19 @@ impl Program {
                     self.check_function(accessor);
                 }
             }
-            DeclKind::Struct { members, .. } | DeclKind::Extension { members, .. } => {
+            DeclKind::Struct { members, .. }
+            | DeclKind::Extension { members, .. }
+            | DeclKind::Interface { members, .. } => {
+                let is_interface = matches!(self.ast.decls[decl].kind, DeclKind::Interface { .. });
                 self.bases_of(decl);
                 self.check_names(&members);
-                self.check_signatures(&members);
-                for &member in &members {
-                    self.check_decl(member);
+                if !is_interface {
+                    self.check_signatures(&members);
                 }
-                self.check_conformance(decl);
-                self.check_size(decl);
-            }
-            DeclKind::Interface { members, .. } => {
-                self.bases_of(decl);
-                self.check_names(&members);
-                for member in members {
-                    self.check_decl(member);
+                members.iter().for_each(|&member| self.check_decl(member));
+                if !is_interface {
+                    self.check_conformance(decl);
+                    self.check_size(decl);
                 }
             }
             DeclKind::Namespace { members } | DeclKind::CBuffer { members } => {
@@ -206,17 +195,12 @@ impl Program {
                     _ => vec![decl],
                 };
                 if parts.first() == Some(&decl) {
-                    let of = |&part: &DeclId| match &self.ast.decls[part].kind {
-                        DeclKind::Namespace { members } | DeclKind::CBuffer { members } => members.clone(),
-                        _ => Vec::new(),
-                    };
-                    let all: Vec<DeclId> = parts.iter().flat_map(of).collect();
+                    let all: Vec<DeclId> =
+                        parts.iter().flat_map(|&part| self.ast.decls[part].kind.members()).copied().collect();
                     self.check_names(&all);
                     self.check_signatures(&all);
                 }
-                for member in members {
-                    self.check_decl(member);
-                }
+                members.into_iter().for_each(|member| self.check_decl(member));
             }
             DeclKind::Enum { cases, .. } => {
                 self.check_names(&cases);
@@ -250,18 +234,16 @@ impl Program {
     /// Reports a `using` whose name is not a namespace of any module.
     fn check_using(&mut self, expr: ExprId) {
         let ExprKind::Name(name) = self.ast.exprs[expr].kind else { return };
-        let declared = self.modules.all.iter().filter_map(|module| module.names.get(&name)).flatten();
-        let is_namespace = |&&decl: &&DeclId| matches!(self.ast.decls[decl].kind, DeclKind::Namespace { .. });
-        if declared.clone().any(|decl| is_namespace(&decl)) {
+        let declared = self.declared_anywhere(name);
+        if declared.iter().any(|&d| matches!(self.ast.decls[d].kind, DeclKind::Namespace { .. })) {
             return;
         }
         let text = self.ast.name(name);
-        let message = match declared.clone().next() {
-            Some(_) => format!("'{text}' is no namespace"),
-            None => format!("undefined identifier '{text}'"),
+        let (code, message) = match declared.is_empty() {
+            true => ("E30015", format!("undefined identifier '{text}'")),
+            false => ("E30061", format!("'{text}' is no namespace")),
         };
-        let code = if declared.clone().next().is_some() { "E30061" } else { "E30015" };
-        self.error(code, self.ast.exprs[expr].span, message);
+        self.error(code, self.span(expr), message);
     }
 
     /// Reports a `[shader("…")]` that names an unknown stage.
@@ -383,29 +365,21 @@ impl Program {
         }
         for interface in interfaces {
             let TyKind::Interface(idecl, args) = self.types[interface].clone() else { continue };
-            let magic = self.magics.of.get(&idecl).copied();
-            if magic == Some(Magic::Differentiable) {
-                self.check_differential(decl, ty);
-                self.check_differentiable_type(decl, ty);
-                let DeclKind::Interface { members, .. } = self.ast.decls[idecl].kind.clone() else {
-                    continue;
-                };
-                for member in members {
-                    self.check_own_sum(ty, member, interface);
+            let members = self.ast.decls[idecl].kind.members().to_vec();
+            match self.magic_of(idecl) {
+                Some(Magic::Differentiable) => {
+                    self.check_differential(decl, ty);
+                    self.check_differentiable_type(decl, ty);
+                    members.into_iter().for_each(|member| self.check_own_sum(ty, member));
                 }
-                continue;
-            }
-            if magic == Some(Magic::DifferentiablePtr) {
-                self.check_pointer_type(decl, ty, interface);
-                continue;
-            }
-            if magic.is_some() {
-                continue;
-            }
-            let DeclKind::Interface { members, .. } = self.ast.decls[idecl].kind.clone() else { continue };
-            for member in members {
-                self.check_required_derivatives(ty, member, &args);
-                self.check_fulfilment(decl, ty, member, interface);
+                Some(Magic::DifferentiablePtr) => self.check_pointer_type(decl, ty, interface),
+                Some(_) => {}
+                None => {
+                    for member in members {
+                        self.check_required_derivatives(ty, member, &args);
+                        self.check_fulfilment(decl, ty, member, interface);
+                    }
+                }
             }
         }
     }
@@ -481,7 +455,7 @@ impl Program {
         let signature = self.func_signature(&found);
         let has_tangents = signature.ret_differentiable
             || signature.params.iter().any(|p| p.differentiable)
-            || signature.this.as_ref().is_some_and(|t| t.differentiable);
+            || signature.has_differentiable_this();
         if found.decl == member || !has_tangents {
             return;
         }
@@ -645,13 +619,10 @@ impl Program {
         let mut out = Vec::new();
         let mut stack: Vec<DeclId> = self.ast.files[file].decls.iter().rev().copied().collect();
         while let Some(decl) = stack.pop() {
+            let marks = ["shader", "numthreads", "CUDAKernel", "CudaKernel"];
             match &self.ast.decls[decl].kind {
-                DeclKind::Func { body: Some(_), .. }
-                    if ["shader", "numthreads", "CUDAKernel", "CudaKernel"]
-                        .iter()
-                        .any(|a| self.attribute(decl, a).is_some()) =>
-                {
-                    out.push(decl);
+                DeclKind::Func { body: Some(_), .. } => {
+                    out.extend(marks.iter().any(|mark| self.attribute(decl, mark).is_some()).then_some(decl));
                 }
                 DeclKind::Namespace { members } => stack.extend(members.iter().rev().copied()),
                 _ => {}
@@ -666,12 +637,10 @@ impl Program {
         let name = name.replace("::", ".");
         let mut parts = name.split('.');
         let Some(first) = parts.next().and_then(|p| self.ast.symbols.find(p)) else { return Vec::new() };
-        let mut found: Vec<DeclId> =
-            self.modules.all[module].names.get(&first).map(|d| d.to_vec()).unwrap_or_default();
+        let mut found = self.modules.named(module, first).to_vec();
         if found.is_empty() {
-            for &import in &self.modules.all[module].imports {
-                found.extend(self.modules.all[import].names.get(&first).into_iter().flatten());
-            }
+            let imports = self.modules.all[module].imports.iter();
+            found.extend(imports.flat_map(|&import| self.modules.named(import, first)));
         }
         for part in parts {
             let Some(symbol) = self.ast.symbols.find(part) else { return Vec::new() };

@@ -148,6 +148,14 @@ impl Program {
         self.diagnostics.push(diagnostic);
     }
 
+    /// Adds a note that names the place of a declaration, unless the library has it.
+    pub(crate) fn declared(&self, decl: DeclId, diagnostic: Diagnostic) -> Diagnostic {
+        match self.is_core(decl) {
+            true => diagnostic,
+            false => diagnostic.note(self.ast.decls[decl].name_span, "declared here"),
+        }
+    }
+
     /// Returns true if an error has been found, other than those that the user wants as warnings.
     pub fn has_errors(&self) -> bool {
         self.diagnostics.iter().any(|d| self.ast.warnings.is_error(d))

@@ -123,6 +123,22 @@ impl Signature {
         Some(ParamSig::input(None, this.ty, dir, this.differentiable, this.pointer_like))
     }
 
+    /// Returns true for a method that changes its object.
+    pub fn is_mutating(&self) -> bool {
+        self.this.as_ref().is_some_and(|this| this.mutating)
+    }
+
+    /// Returns true for a method whose object has a tangent.
+    pub fn has_differentiable_this(&self) -> bool {
+        self.this.as_ref().is_some_and(|this| this.differentiable)
+    }
+
+    /// Returns true if another function has the same parameters.
+    pub(crate) fn takes_the_same(&self, other: &Signature) -> bool {
+        let params = |s: &Signature| s.params.iter().map(|p| (p.ty, p.dir)).collect::<Vec<_>>();
+        params(self) == params(other)
+    }
+
     /// The receiver and the parameters.
     pub(crate) fn inputs(&self) -> Vec<ParamSig> {
         self.receiver().into_iter().chain(self.params.iter().cloned()).collect()
@@ -164,6 +180,16 @@ pub enum Resolved {
     Builtin(String),
     /// Unknown because the type is not known, or already diagnosed.
     Unresolved,
+}
+
+impl Resolved {
+    /// The function, if there is one.
+    pub(crate) fn func(self) -> Option<FuncRef> {
+        match self {
+            Resolved::Func(func) => Some(func),
+            Resolved::Synthesized(..) | Resolved::Builtin(_) | Resolved::Unresolved => None,
+        }
+    }
 }
 
 /// The degree to which a function's attributes make it differentiable.
@@ -237,6 +263,17 @@ impl Derivatives {
             () if self.substitute.is_some() => Some(Role::Substitute),
             () => None,
         }
+    }
+
+    /// The user's derivative of this role, and the span at which it names its target.
+    pub(crate) fn of_role(&self, role: Role) -> Option<(&FuncRef, Span)> {
+        let (func, span) = match role {
+            Role::Forward => (self.fwd.as_ref(), self.spans.fwd),
+            Role::Backward => (self.bwd.as_ref(), self.spans.bwd),
+            Role::Substitute => (self.substitute.as_ref(), self.spans.substitute),
+            Role::Apply => (self.apply.as_ref().map(|applied| &applied.apply), self.spans.apply),
+        };
+        func.zip(span)
     }
 
     /// The spans of two derivatives for a mode of which neither is nearer.

@@ -392,7 +392,7 @@ impl Loaded {
                 let interface = self.program.type_name(interface);
                 return Err(Error::input(format!("`{name}`: `{interface}` is no interface")).into());
             }
-            if !self.program.is_conforming(ty, interface) || self.program.is_existential(ty) {
+            if !self.program.conforms(ty, interface) || self.program.is_existential(ty) {
                 let (ty, interface) = (self.program.type_name(ty), self.program.type_name(interface));
                 return Err(
                     Error::input(format!("`{name}`: `{ty}` does not conform to `{interface}`")).into()

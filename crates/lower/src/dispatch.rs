@@ -281,7 +281,7 @@ impl Body<'_, '_, '_> {
         let (values, from) = self.typed(value);
         let is_interface = matches!(self.lw.program.types[to], TyKind::Interface(..));
         if !self.lw.program.is_existential(from) {
-            let fits = from == to || is_interface && self.lw.program.is_conforming(from, to);
+            let fits = from == to || is_interface && self.lw.program.conforms(from, to);
             let mut result = match (cast, fits) {
                 (true, true) => self.convert(values, from, to, span),
                 (true, false) => self.zeros(to),
@@ -295,7 +295,7 @@ impl Body<'_, '_, '_> {
         let fits: Vec<bool> = shared
             .types
             .iter()
-            .map(|t| t.ty == to || is_interface && self.lw.program.is_conforming(t.ty, to))
+            .map(|t| t.ty == to || is_interface && self.lw.program.conforms(t.ty, to))
             .collect();
         let mut result = if cast {
             let results = self.leaf_types(to);

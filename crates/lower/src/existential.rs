@@ -152,7 +152,7 @@ impl Lowerer<'_> {
             TyKind::Assoc(base, assoc) => {
                 let mut found = self.implementations(base);
                 for implementation in &mut found {
-                    implementation.ty = self.program.associated(implementation.ty, assoc);
+                    implementation.ty = self.program.project(implementation.ty, assoc);
                 }
                 found.retain(|i| i.ty != Ty::ERROR);
                 found

@@ -134,4 +134,12 @@ impl Diagnostic {
         self.is_follow_up |= is_follow_up;
         self
     }
+
+    /// Adds advice, if there is any.
+    pub fn help_if(self, help: Option<impl Into<Message>>) -> Diagnostic {
+        match help {
+            Some(help) => self.help(help),
+            None => self,
+        }
+    }
 }

@@ -73,14 +73,12 @@ impl Program {
                 return None;
             }
         }
-        if own.iter().any(|&p| env.get(p).is_none()) || !self.satisfies(decl, &env) {
+        if !self.is_solved(decl, own, &env) {
             return None;
         }
-        let args = own.iter().filter_map(|&p| env.get(p).cloned()).collect();
-        let apply = FuncRef { decl, args, self_ty: None };
+        let apply = FuncRef { decl, args: self.known_args(decl, &env), self_ty: None };
         let signature = self.func_signature(&apply);
-        let fits = signature.params.iter().zip(&wanted.params).all(|(a, b)| a.ty == b.ty);
-        if !fits {
+        if !signature.params.iter().zip(&wanted.params).all(|(a, b)| a.ty == b.ty) {
             return None;
         }
         let context = match self.types[signature.ret].clone() {

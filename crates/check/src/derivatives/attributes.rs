@@ -47,11 +47,8 @@ impl Program {
             let Some(attribute) = self.attribute(decl, word).cloned() else { continue };
             let Some(&target) = attribute.args.first() else { continue };
             if self.is_requirement(decl) {
-                self.error(
-                    "E31152",
-                    attribute.span,
-                    "what an interface requires has no derivative of its own",
-                );
+                let message = "what an interface requires has no derivative of its own";
+                self.error("E31152", attribute.span, message);
                 continue;
             }
             let found = self.named_functions(decl, target);
@@ -163,9 +160,8 @@ impl Program {
 
     /// Checks the rules for types that declare themselves differentiable.
     pub(crate) fn check_differentiable_type(&mut self, decl: DeclId, ty: Ty) {
-        let conforms = |p: &mut Program, magic| {
-            p.magic_type(magic).is_some_and(|interface| p.is_conforming(ty, interface))
-        };
+        let conforms =
+            |p: &mut Program, magic| p.magic_type(magic).is_some_and(|interface| p.conforms(ty, interface));
         if conforms(self, Magic::Differentiable) && conforms(self, Magic::DifferentiablePtr) {
             let message = text!(
                 "type '{}' conforms to both 'IDifferentiable' and 'IDifferentiablePtrType'",
@@ -190,10 +186,8 @@ impl Program {
     }
 
     /// Reports `dzero` and `dadd` functions of the user's that are not differentiable: derivatives call them.
-    pub(crate) fn check_own_sum(&mut self, ty: Ty, member: DeclId, interface: Ty) {
-        if self.magic_type(Magic::Differentiable) != Some(interface)
-            || !matches!(self.ast.decls[member].kind, DeclKind::Func { .. })
-        {
+    pub(crate) fn check_own_sum(&mut self, ty: Ty, member: DeclId) {
+        if !matches!(self.ast.decls[member].kind, DeclKind::Func { .. }) {
             return;
         }
         let func = FuncRef { decl: member, args: Vec::new(), self_ty: Some(ty) };

@@ -27,32 +27,19 @@ impl Program {
             TyKind::Vector(element, _) | TyKind::Matrix(element, ..) => {
                 (self.differential(element) == Some(element)).then_some(ty)
             }
-            TyKind::Array(element, n) => {
-                let element = self.differential(element)?;
-                Some(self.types.intern(TyKind::Array(element, n)))
-            }
-            TyKind::Tuple(parts) => {
-                let parts: Option<Vec<Ty>> = parts.into_iter().map(|t| self.differential(t)).collect();
-                parts.map(|parts| self.tuple_of(parts))
-            }
-            TyKind::Optional(inner) => {
-                let inner = self.differential(inner)?;
-                Some(self.types.intern(TyKind::Optional(inner)))
-            }
-            TyKind::DiffPair(primal) => {
-                let differential = self.differential(primal)?;
-                Some(self.types.intern(TyKind::DiffPair(differential)))
+            kind @ (TyKind::Array(part, _) | TyKind::Optional(part) | TyKind::DiffPair(part)) => {
+                let differential = self.differential(part)?;
+                let rest = kind.parts().into_iter().skip(1);
+                let parts = std::iter::once(GenericArg::Type(differential)).chain(rest).collect();
+                Some(self.types.intern(kind.with_parts(parts)))
             }
             TyKind::SynthDiff(_) => Some(ty),
             TyKind::Struct(decl, _) => {
                 // A struct may be part of its own differential: during the computation it counts as its own
                 // differential.
                 self.queries.differentials.begin_as(&ty, Some(ty));
-                let result = if self.declares(ty, Magic::Differentiable) {
-                    Some(self.struct_differential(ty, decl))
-                } else {
-                    None
-                };
+                let is_declared = self.declares(ty, Magic::Differentiable);
+                let result = is_declared.then(|| self.struct_differential(ty, decl));
                 if self.queries.facets.open().len() > 0 {
                     self.queries.differentials.end(&ty);
                     self.queries.differentials.forget(&ty);
@@ -70,16 +57,18 @@ impl Program {
                 let element = self.differential(pattern)?;
                 Some(self.expand_of(element, &shape))
             }
-            TyKind::Pack(parts) => {
-                let parts: Option<Vec<Ty>> = parts.into_iter().map(|t| self.differential(t)).collect();
-                parts.map(|parts| self.pack_of(parts))
+            ref kind @ (TyKind::Tuple(ref parts) | TyKind::Pack(ref parts)) => {
+                let parts = parts.iter().map(|&t| self.differential(t)).collect::<Option<Vec<Ty>>>()?;
+                let is_tuple = matches!(kind, TyKind::Tuple(_));
+                Some(if is_tuple { self.tuple_of(parts) } else { self.pack_of(parts) })
             }
             TyKind::Param(_)
             | TyKind::This(_)
             | TyKind::Assoc(..)
             | TyKind::Interface(..)
             | TyKind::Each(_) => {
-                return self.unknown_differential(ty);
+                let promised = |p: &mut Program| p.promised_differential(ty, Magic::Differentiable);
+                return if self.is_float_kind(ty) { Some(ty) } else { promised(self) };
             }
             TyKind::Error => return Some(ty),
             TyKind::Void
@@ -98,13 +87,6 @@ impl Program {
             self.queries.differentials.insert(ty, result);
         }
         result
-    }
-
-    fn unknown_differential(&mut self, ty: Ty) -> Option<Ty> {
-        if self.is_float_kind(ty) {
-            return Some(ty);
-        }
-        self.promised_differential(ty, Magic::Differentiable)
     }
 
     /// The `Differential` that an interface promises for a type that is not known.

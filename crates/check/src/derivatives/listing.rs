@@ -11,7 +11,7 @@ use syntax::{DeclId, ExprId, Span};
 
 use crate::derivatives::precedence::View;
 use crate::program::Program;
-use crate::signature::{Level, Resolved, Subst};
+use crate::signature::{Level, Subst};
 use crate::tables::{Callable, FuncRef, Meaning};
 use crate::types::GenericArg;
 
@@ -217,10 +217,7 @@ impl Listing<'_> {
 
     /// The function that fulfils a requirement, if it is known.
     fn resolved(&mut self, func: &FuncRef) -> FuncRef {
-        match self.p.resolve_requirement(func) {
-            Resolved::Func(func) => func,
-            Resolved::Synthesized(..) | Resolved::Builtin(_) | Resolved::Unresolved => func.clone(),
-        }
+        self.p.resolve_requirement(func).func().unwrap_or_else(|| func.clone())
     }
 
     fn call(&mut self, depth: usize, call: Span, name: &str, func: &FuncRef, backward: bool, view: View) {

@@ -452,10 +452,7 @@ impl Program {
 
     /// The accessors of a property or subscript (`decl` of the [`FuncRef`] is the property or subscript).
     pub fn accessors(&mut self, member: &FuncRef) -> Accessors {
-        let member = match self.resolve_requirement(member) {
-            crate::signature::Resolved::Func(func) => func,
-            _ => member.clone(),
-        };
+        let member = self.resolve_requirement(member).func().unwrap_or_else(|| member.clone());
         self.declared_accessors(&member)
     }
 

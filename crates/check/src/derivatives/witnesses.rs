@@ -16,6 +16,7 @@ use crate::names::lookup::Ref;
 use crate::program::Program;
 use crate::signature::{Applied, Derivatives, Level, Role};
 use crate::tables::{DiffOp, FuncRef};
+use crate::types::builtin::Magic;
 
 /// A derivative that the program declares for a function.
 #[derive(Clone, Debug)]
@@ -87,16 +88,12 @@ impl Program {
         let nearer = |a: Option<Rank>, b: Option<Rank>| a.is_some() && b.is_some() && a < b;
         let [fwd, bwd, substitute, apply] = ranks;
         let overrides = |custom: Option<Rank>| substitute.is_some() && !nearer(custom, substitute);
-        let mut overridden = Vec::new();
-        if overrides(fwd) && out.fwd.take().is_some() {
-            overridden.push((fwd, out.spans.fwd));
-        }
-        if overrides(bwd) && out.bwd.take().is_some() {
-            overridden.push((bwd, out.spans.bwd));
-        }
-        if overrides(apply) && out.apply.take().is_some() {
-            overridden.push((apply, out.spans.apply));
-        }
+        let spans = out.spans;
+        let overridden = [
+            (fwd, spans.fwd.filter(|_| overrides(fwd) && out.fwd.take().is_some())),
+            (bwd, spans.bwd.filter(|_| overrides(bwd) && out.bwd.take().is_some())),
+            (apply, spans.apply.filter(|_| overrides(apply) && out.apply.take().is_some())),
+        ];
         if nearer(apply, bwd) {
             out.bwd = None;
         }
@@ -297,12 +294,7 @@ impl Program {
 
     /// The degree to which a declaration is marked differentiable.
     pub(crate) fn level(&self, decl: DeclId) -> Level {
-        let has = |d: DeclId, name: &str| self.attribute(d, name).is_some();
-        let parent = match self.ast.decls[decl].kind {
-            DeclKind::Accessor { .. } => self.ast.decls[decl].parent,
-            _ => None,
-        };
-        let any = |name: &str| has(decl, name) || parent.is_some_and(|p| has(p, name));
+        let any = |name: &str| self.has_mark(decl, name);
         if any("Differentiable") || any("BackwardDifferentiable") {
             Level::Backward
         } else if any("ForwardDifferentiable") {
@@ -310,6 +302,13 @@ impl Program {
         } else {
             Level::None
         }
+    }
+
+    /// Returns true if a function has an attribute; an accessor has those of its property or subscript, too.
+    pub(crate) fn has_mark(&self, decl: DeclId, name: &str) -> bool {
+        let d = &self.ast.decls[decl];
+        let parent = d.parent.filter(|_| matches!(d.kind, DeclKind::Accessor { .. }));
+        std::iter::once(decl).chain(parent).any(|decl| self.attribute(decl, name).is_some())
     }
 
     /// Marks a function that the compiler makes as `[Differentiable]`.
@@ -327,33 +326,20 @@ impl Program {
         }
         let name = self.ast.decls[decl].name;
         let module = self.module_of(decl);
-        let mut others: Vec<DeclId> = Vec::new();
-        for m in 0..self.modules.all.len() {
-            if m == module
-                || self.modules.all[m].imports.contains(&module)
-                || self.modules.all[module].imports.contains(&m)
-            {
-                others.extend(self.modules.all[m].names.get(&name).into_iter().flatten().copied());
-            }
-        }
+        let imports = |a: usize, b: usize| a == b || self.modules.all[a].imports.contains(&b);
+        let near = (0..self.modules.all.len()).filter(|&m| imports(m, module) || imports(module, m));
+        let others: Vec<DeclId> = near.flat_map(|m| self.modules.named(m, name)).copied().collect();
         let own = self.raw_signature(decl);
         let generic = self.ast.decls[decl].generics.is_some();
         for other in others {
-            if other == decl || generic || self.ast.decls[other].generics.is_some() {
+            let is_function = matches!(self.ast.decls[other].kind, DeclKind::Func { .. });
+            if other == decl || !is_function || generic || self.ast.decls[other].generics.is_some() {
                 continue;
             }
-            let (DeclKind::Func { body: a, .. }, DeclKind::Func { body: b, .. }) =
-                (&self.ast.decls[decl].kind, &self.ast.decls[other].kind)
-            else {
-                continue;
-            };
-            if a.is_some() && b.is_some() {
+            if self.body_of(decl).is_some() && self.body_of(other).is_some() {
                 continue;
             }
-            let signature = self.raw_signature(other);
-            let same = signature.params.len() == own.params.len()
-                && signature.params.iter().zip(&own.params).all(|(a, b)| a.ty == b.ty && a.dir == b.dir);
-            if same {
+            if self.raw_signature(other).takes_the_same(&own) {
                 out.push(other);
             }
         }
@@ -367,10 +353,7 @@ impl Program {
             return Level::Backward;
         }
         // `dzero` and `dadd` are differentiable.
-        let container = self.container_of(func.decl);
-        if container
-            .is_some_and(|c| self.magics.of.get(&c) == Some(&crate::types::builtin::Magic::Differentiable))
-        {
+        if self.container_of(func.decl).and_then(|c| self.magic_of(c)) == Some(Magic::Differentiable) {
             return Level::Backward;
         }
         let mut level = derivatives.level;
@@ -383,12 +366,11 @@ impl Program {
         {
             level = level.max(self.differentiable_level(&substitute, view));
         }
-        if let Some(name) = self.intrinsic(func.decl)
-            && matches!(name.as_str(), "detach" | "same" | "select" | "sum" | "create_dynamic_object")
-        {
-            level = Level::Backward;
+        let linear = ["detach", "same", "select", "sum", "create_dynamic_object"];
+        match self.intrinsic(func.decl) {
+            Some(name) if linear.contains(&&name[..]) => Level::Backward,
+            _ => level,
         }
-        level
     }
 
     /// Returns true if a derivative operator can be applied to a function.

@@ -4,12 +4,13 @@
 //! `op=` cannot assign a vector to a scalar. On types other than numbers the user's function returns the
 //! value, or operates on the place.
 
-use syntax::ast::{BinaryOp, DeclKind};
+use syntax::ast::{BinaryOp, DeclKind, Modifiers};
 use syntax::{Diagnostic, ExprId};
 
 use crate::exprs::infer::Checker;
 use crate::signature::Direction;
-use crate::tables::{Arg, Callable, ExprInfo, Meaning};
+use crate::tables::{Callable, ExprInfo, Meaning};
+use crate::types::conversion::Source;
 use crate::types::follow_up::text;
 use crate::types::{Ty, TyKind};
 
@@ -22,9 +23,7 @@ impl Checker<'_> {
         }
         self.need_place(inner);
         if let Some(func) = self.counting_function(expr, ty) {
-            let ret = self.p.func_signature(&func).ret;
-            let args = vec![Arg::Expr(inner)];
-            return self.set_value(expr, ret, Meaning::Call { func: Callable::Func(func), base: None, args });
+            return self.call_operator(expr, func, inner, None);
         }
         let is_pointer = matches!(self.p.types[ty], TyKind::Pointer(_));
         if !is_pointer && (!self.p.has_operators(ty) || self.p.element(ty) == Ty::BOOL) {
@@ -45,12 +44,9 @@ impl Checker<'_> {
             Meaning::Var(decl) => {
                 let modifiers = self.p.ast.decls[decl].modifiers;
                 let name = self.p.ast.decl_name(decl).to_string();
-                if modifiers.has(syntax::ast::Modifiers::LET) {
-                    Some(format!("'{name}' is declared with 'let': use 'var'"))
-                } else if modifiers.has(syntax::ast::Modifiers::CONST) {
-                    Some(format!("'{name}' is constant"))
-                } else {
-                    None
+                match modifiers.has(Modifiers::LET) {
+                    true => Some(format!("'{name}' is declared with 'let': use 'var'")),
+                    false => modifiers.has(Modifiers::CONST).then(|| format!("'{name}' is constant")),
                 }
             }
             Meaning::This | Meaning::Field { base: None, .. } if self.capture.is_some() => {
@@ -62,12 +58,8 @@ impl Checker<'_> {
             Meaning::PairField { .. } => Some("make a new pair: 'p = diffPair(p.p, d)'".to_string()),
             _ => None,
         };
-        let mut diagnostic = Diagnostic::error("E30011", self.span(expr), "left of '=' is not an l-value")
-            .label("this cannot be assigned to");
-        if let Some(help) = help {
-            diagnostic = diagnostic.help(help);
-        }
-        self.p.report(diagnostic);
+        let error = Diagnostic::error("E30011", self.span(expr), "left of '=' is not an l-value");
+        self.p.report(error.label("this cannot be assigned to").help_if(help));
         false
     }
 
@@ -96,19 +88,17 @@ impl Checker<'_> {
         value: ExprId,
     ) -> Ty {
         let ty = self.infer(target, None);
-        let span = self.span(expr);
         if ty == Ty::ERROR {
             if !self.is_list(value) {
                 self.infer(value, None);
             }
             return self.set_error(expr);
         }
-        let is_place = self.need_place(target);
-        let lvalue = is_place;
+        let lvalue = self.need_place(target);
+        let assign = ExprInfo::new(ty, Meaning::Assign { op, target, value }, lvalue);
         let Some(op) = op else {
             self.check(value, ty);
-            let meaning = Meaning::Assign { op: None, target, value };
-            return self.set(expr, ExprInfo::new(ty, meaning, lvalue));
+            return self.set(expr, assign);
         };
         self.infer(value, None);
         let b = self.load(value);
@@ -119,48 +109,31 @@ impl Checker<'_> {
             let types = self.binary_types(op, ty, b);
             let Some((_, y, result)) = types else { return self.operand_error(expr, op.text(), ty, b) };
             // The result has to convert back to the target's shape.
-            if self
-                .p
-                .conversion(result, ty, crate::types::conversion::Source { explicit: true, literal: None })
-                .is_none()
-                || self.truncates(result, ty)
-            {
+            if self.p.conversion(result, ty, Source::EXPLICIT).is_none() || self.truncates(result, ty) {
                 return self.operand_error(expr, &format!("{}=", op.text()), ty, b);
             }
             self.coerce(value, y);
-            let meaning = Meaning::Assign { op: Some(op), target, value };
-            return self.set(expr, ExprInfo::new(ty, meaning, lvalue));
+            return self.set(expr, assign);
         }
         if matches!(self.p.types[ty], TyKind::Pointer(_))
             && matches!(self.p.types[b], TyKind::Scalar(s) if s.is_int())
             && matches!(op, BinaryOp::Add | BinaryOp::Sub)
         {
-            let meaning = Meaning::Assign { op: Some(op), target, value };
-            return self.set(expr, ExprInfo::new(ty, meaning, lvalue));
+            return self.set(expr, assign);
         }
         let arguments = [self.argument(target), self.argument(value)];
         for name in [format!("operator{}=", op.text()), format!("operator{}", op.text())] {
-            let candidates = self.operator_candidates(&name);
-            if candidates.is_empty() {
-                continue;
-            }
-            let before = self.p.diagnostics.len();
-            if let Some(chosen) = self.choose(&candidates, &arguments, span)
-                && let Callable::Func(func) = &chosen.callable
+            if let Some(chosen) = self.visible_operator(expr, &name, &arguments)
+                && let Callable::Func(func) = chosen.callable.clone()
             {
-                let func = func.clone();
                 self.fit_arguments(&chosen, &arguments);
-                let signature = self.p.func_signature(&func);
-                if signature.params.first().is_some_and(|p| p.dir == Direction::Ref) {
+                if chosen.signature.params.first().is_some_and(|p| p.dir == Direction::Ref) {
                     // The function operates on the place, and nothing is assigned.
-                    let args = vec![Arg::Expr(target), Arg::Expr(value)];
-                    let meaning = Meaning::Call { func: Callable::Func(func), base: None, args };
-                    return self.set_value(expr, signature.ret, meaning);
+                    return self.call_operator(expr, func, target, Some(value));
                 }
                 let meaning = Meaning::AssignCall { func, target, value };
                 return self.set(expr, ExprInfo::new(ty, meaning, lvalue));
             }
-            self.p.diagnostics.truncate(before);
         }
         if ty == b
             && let Some(func) = self.p.operator_of(op, ty)

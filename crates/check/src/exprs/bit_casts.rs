@@ -10,6 +10,7 @@ use syntax::{DeclId, Diagnostic, Span};
 use crate::Program;
 use crate::exprs::infer::Checker;
 use crate::tables::FuncRef;
+use crate::types::constants::round_up;
 use crate::types::follow_up::text;
 use crate::types::{GenericArg, Ty};
 
@@ -66,8 +67,7 @@ impl Program {
         let (Some((a, x)), Some((b, y))) = (self.layout_with(from, 4), self.layout_with(to, 4)) else {
             return;
         };
-        let round = |size: i64, align: i64| (size + align - 1) / align.max(1) * align.max(1);
-        if a != b && round(a, x) != round(b, y) {
+        if a != b && round_up(a, x) != round_up(b, y) {
             let found = self.bit_cast_error((from, a as u64), (to, b as u64), span);
             let is_known = |d: &Diagnostic| d.primary.span == span && d.message == found.message;
             if !self.diagnostics.iter().any(is_known) {

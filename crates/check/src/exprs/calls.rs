@@ -6,7 +6,6 @@ use syntax::{DeclId, ExprId, keywords as kw};
 
 use crate::exprs::infer::Checker;
 use crate::exprs::overload::{Argument, Chosen};
-use crate::generics::conformance::FacetKind;
 use crate::names::lookup::{Base, Candidate, Ref};
 use crate::program::Program;
 use crate::tables::{Arg, Callable, ExprInfo, Meaning};
@@ -133,7 +132,7 @@ impl Checker<'_> {
 
     /// Infers the arguments of a call that cannot be checked.
     pub(crate) fn skip_args(&mut self, args: &[ExprId]) {
-        for &arg in args {
+        for &arg in args.iter() {
             if !self.is_list(arg) {
                 self.infer(arg, None);
             }
@@ -153,16 +152,15 @@ impl Checker<'_> {
         let Some(chosen) = self.choose(candidates, &arguments, span) else {
             // The type of the result is known nevertheless if there is only one candidate and it is not
             // generic.
-            if let [only] = candidates
-                && self.p.ast.decls[only.decl].generics.is_none()
-            {
-                let callable = self.callable_of(only);
-                let ty = self.p.callable_signature(&callable).ret;
-                self.set_error(callee);
-                return self.set_value(expr, ty, Meaning::Error);
-            }
+            let ty = match candidates {
+                [only] if self.p.ast.decls[only.decl].generics.is_none() => {
+                    let callable = self.callable_of(only);
+                    self.p.callable_signature(&callable).ret
+                }
+                _ => Ty::ERROR,
+            };
             self.set_error(callee);
-            return self.set_error(expr);
+            return self.set_value(expr, ty, Meaning::Error);
         };
         let callee_span = self.span(callee);
         if !self.check_operators(&chosen, callee_span) {
@@ -203,11 +201,8 @@ impl Checker<'_> {
         match self.p.constant(cond, 0) {
             Some(Val::Int(0)) => self.error("E41400", span, "this static assertion does not hold"),
             None if self.p.all_generic_params(self.scope).is_empty() && self.ty_of(cond) != Ty::ERROR => {
-                self.error(
-                    "E41402",
-                    span,
-                    "a static assertion needs a condition that is known while compiling",
-                );
+                let message = "a static assertion needs a condition that is known while compiling";
+                self.error("E41402", span, message);
             }
             _ => {}
         }
@@ -215,7 +210,7 @@ impl Checker<'_> {
 
     /// Checks that the receiver of a method exists, and that it is a place if the method modifies it.
     fn check_this(&mut self, chosen: &Chosen, base: Option<ExprId>, callee: ExprId) {
-        let mutating = chosen.signature.this.as_ref().is_some_and(|t| t.mutating);
+        let mutating = chosen.signature.is_mutating();
         let span = self.span(callee);
         match base {
             Some(base) => {
@@ -232,33 +227,20 @@ impl Checker<'_> {
                     self.p.report(error.help("copy the object into a variable first"));
                 }
             }
-            None => match self.this {
-                None => {
-                    let bare = matches!(self.p.ast.exprs[callee].kind, ExprKind::Name(_));
-                    let message = if bare {
-                        "this method needs an object: there is no 'this' here"
-                    } else {
-                        "this method needs an object: it is not static"
-                    };
-                    self.error("E30100", span, message);
+            None => match (&self.p.ast.exprs[callee].kind, self.this) {
+                (ExprKind::Name(_), None) => {
+                    self.error("E30100", span, "this method needs an object: there is no 'this' here");
                 }
-                Some((_, lvalue)) => {
-                    let bare = matches!(
-                        self.p.ast.exprs[callee].kind,
-                        ExprKind::Name(_) | ExprKind::Generic { .. } | ExprKind::OperatorName(_)
-                    );
-                    if !bare {
-                        self.error("E30100", span, "this method needs an object: it is not static");
-                    } else if self.this_is_pair() {
+                (ExprKind::Name(_) | ExprKind::Generic { .. } | ExprKind::OperatorName(_), Some(this)) => {
+                    let message =
+                        "a method that changes 'this' can only be called from one marked '[mutating]'";
+                    if self.this_is_pair() {
                         self.half_is_missing(&self.p.ast.decl_name(chosen.decl).to_string(), span);
-                    } else if mutating && !lvalue {
-                        self.error(
-                            "E30050",
-                            span,
-                            "a method that changes 'this' can only be called from one marked '[mutating]'",
-                        );
+                    } else if mutating && !this.1 {
+                        self.error("E30050", span, message);
                     }
                 }
+                _ => self.error("E30100", span, "this method needs an object: it is not static"),
             },
         }
     }
@@ -269,23 +251,19 @@ impl Checker<'_> {
         let arguments = &object.into_iter().chain(arguments.iter().copied()).collect::<Vec<_>>()[..];
         let mut out = Vec::new();
         for (idx, param) in chosen.signature.params.iter().enumerate() {
-            if self.p.is_pack(param.ty)
-                && let Some(groups) = &chosen.groups
-            {
-                let given =
-                    groups.get(idx).map_or(&arguments[..0], |&(first, len)| &arguments[first..first + len]);
-                let elements = self.p.elements(param.ty);
-                for (arg, element) in given.iter().zip(elements) {
+            let given = match &chosen.groups {
+                Some(groups) => groups.get(idx).map(|&(first, len)| &arguments[first..first + len]),
+                None => arguments.get(idx..idx + 1),
+            };
+            let given = given.unwrap_or_default();
+            if self.p.is_pack(param.ty) && chosen.groups.is_some() {
+                for (arg, element) in given.iter().zip(self.p.elements(param.ty)) {
                     self.fit_argument(arg, element, param.dir);
                 }
                 out.push(Arg::Pack(given.iter().map(|a| a.expr).collect()));
                 continue;
             }
-            let at = match &chosen.groups {
-                Some(groups) => groups.get(idx).map(|g| g.0),
-                None => Some(idx),
-            };
-            match at.and_then(|at| arguments.get(at)) {
+            match given.first() {
                 Some(arg) => {
                     self.fit_argument(arg, param.ty, param.dir);
                     out.push(Arg::Expr(arg.expr));
@@ -365,52 +343,30 @@ impl Checker<'_> {
     /// `base[args]` with a `__subscript` of the user's.
     pub(crate) fn infer_subscript(&mut self, expr: ExprId, base: ExprId, args: &[ExprId]) -> Ty {
         let span = self.span(expr);
-        let ty = self.ty_of(base);
-        let name = self.p.ast.symbols.intern("__subscript");
-        let mut candidates = Vec::new();
-        let mut concrete = false;
-        for facet in self.p.facets(ty).iter() {
-            if facet.kind == FacetKind::Interface && concrete {
-                continue;
-            }
-            for decl in self.p.named(facet.container, name) {
-                concrete |= facet.kind != FacetKind::Interface;
-                candidates.push(Candidate::member(decl, facet));
-            }
-        }
-        // Among extensions of all types that conform to an interface, use the subscripts with the most
-        // accessors.
-        let blanket = self.p.blanket_facets_with(ty, name);
-        let mut found = Vec::new();
-        for facet in blanket {
-            for decl in self.p.named(facet.container, name) {
-                if let DeclKind::Subscript { accessors, .. } = &self.p.ast.decls[decl].kind {
-                    found.push((decl, accessors.len(), facet.clone()));
-                }
-            }
-        }
-        let most = found.iter().map(|f| f.1).max();
-        for (decl, _, facet) in found.into_iter().filter(|f| Some(f.1) == most) {
-            candidates.push(Candidate { required: true, ..Candidate::member(decl, &facet) });
-        }
-        if candidates.is_empty() {
+        let (ty, place) = (self.ty_of(base), self.p.tables.exprs[base].lvalue);
+        let Ref::Funcs(mut candidates, _) = self.declared_member(ty, kw::SUBSCRIPT, Base::Value(base, place))
+        else {
             if ty != Ty::ERROR {
                 let message = text!("a value of type '{}' cannot be subscripted", self.name(ty));
                 self.error("E30013", span, message);
             }
             self.skip_args(args);
             return self.set_error(expr);
-        }
+        };
+        // Among extensions of all types that conform to an interface, use the subscripts with the most
+        // accessors.
+        let n_accessors = |c: &Candidate| match &self.p.ast.decls[c.decl].kind {
+            DeclKind::Subscript { accessors, .. } if self.p.is_of_blanket(c.decl) => Some(accessors.len()),
+            _ => None,
+        };
+        let most = candidates.iter().filter_map(n_accessors).max();
+        candidates.retain(|c| n_accessors(c).is_none_or(|n| Some(n) == most));
         let arguments = self.arguments(args);
         let Some(chosen) = self.choose(&candidates, &arguments, span) else { return self.set_error(expr) };
         let args = self.fit_arguments(&chosen, &arguments);
         let Callable::Func(func) = chosen.callable else { return self.set_error(expr) };
         let accessors = self.p.accessors(&func);
-        let place = self.p.tables.exprs[base].lvalue;
-        let lvalue = accessors.by_ref.or(accessors.set).is_some_and(|writer| {
-            let raw = self.p.raw_signature(writer.decl);
-            place || raw.this.as_ref().is_none_or(|t| !t.mutating)
-        });
+        let lvalue = self.is_written_through(accessors, place);
         let self_ty = func.self_ty.unwrap_or(ty);
         if self_ty != ty {
             self.p.tables.exprs[base].coerce = Some(self_ty);

@@ -41,8 +41,7 @@ impl Checker<'_> {
             }
         };
         if self.is_list(primal) {
-            if let Some(TyKind::DiffPair(_)) = expected.map(|t| self.p.types[t].clone()) {
-                let ty = expected.expect("just matched");
+            if let Some(ty) = expected.filter(|&ty| matches!(self.p.types[ty], TyKind::DiffPair(_))) {
                 return self.construct(expr, ty, args);
             }
             return self.fail(expr, "E39999", "the type of this pair cannot be inferred from a brace list");
@@ -67,15 +66,13 @@ impl Checker<'_> {
                 None => Ty::FLOAT,
             };
         }
-        if self.p.differential(ty).is_none() && self.p.pointer_differential(ty).is_some() {
-            let pair = self.p.types.intern(TyKind::DiffPtrPair(ty));
-            return self.pair_parts(expr, pair, primal, differential);
-        }
-        if self.p.differential(ty).is_none() {
+        let (has_tangent, pointer_like) = self.p.differentiability(ty, false);
+        if !has_tangent {
             self.not_differentiable(ty, span);
             return self.set_error(expr);
         }
-        let pair = self.p.types.intern(TyKind::DiffPair(ty));
+        let kind = if pointer_like { TyKind::DiffPtrPair(ty) } else { TyKind::DiffPair(ty) };
+        let pair = self.p.types.intern(kind);
         self.pair_parts(expr, pair, primal, differential)
     }
 
@@ -104,7 +101,7 @@ impl Checker<'_> {
         let span = self.span(expr);
         if let DeclKind::Struct { .. } = self.p.ast.decls[decl].kind {
             let arguments = self.arguments(args);
-            let params = self.p.ast.decls[decl].generics.clone().map_or(Vec::new(), |g| g.params);
+            let params = self.p.own_params(decl);
             let mut patterns: Vec<Vec<Ty>> = Vec::new();
             for init in self.p.named(decl, kw::CONSTRUCTOR) {
                 patterns.push(self.p.raw_signature(init).params.iter().map(|p| p.ty).collect());
@@ -163,12 +160,7 @@ impl Checker<'_> {
             }
             TyKind::DiffPair(_) | TyKind::DiffPtrPair(_) => match *args {
                 [] => self.default_value(expr, ty),
-                [primal]
-                    if !self.is_list(primal) && {
-                        let from = self.infer(primal, None);
-                        from == ty
-                    } =>
-                {
+                [primal] if !self.is_list(primal) && self.infer(primal, None) == ty => {
                     self.set_value(expr, ty, Meaning::Cast(primal))
                 }
                 [primal] => self.pair_parts(expr, ty, primal, None),
@@ -262,18 +254,15 @@ impl Checker<'_> {
     pub(crate) fn constructors(&mut self, ty: Ty) -> Vec<Candidate> {
         let mut out = Vec::new();
         for facet in self.p.facets(ty).iter() {
-            if facet.kind == FacetKind::Base || facet.kind == FacetKind::Interface && !out.is_empty() {
-                continue;
-            }
-            let unknown = self.p.types.is_abstract(ty);
-            if facet.kind == FacetKind::Interface && !unknown {
-                continue;
-            }
-            let Some(decls) = self.p.names_in(facet.container).and_then(|n| n.get(&kw::CONSTRUCTOR)).cloned()
-            else {
-                continue;
+            let is_skipped = match facet.kind {
+                FacetKind::Base => true,
+                FacetKind::Interface => !out.is_empty() || !self.p.types.is_abstract(ty),
+                FacetKind::Own | FacetKind::Extension | FacetKind::InterfaceExtension => false,
             };
-            out.extend(decls.iter().map(|&decl| Candidate::member(decl, facet)));
+            if !is_skipped {
+                let inits = self.p.named(facet.container, kw::CONSTRUCTOR).into_iter();
+                out.extend(inits.map(|decl| Candidate::member(decl, facet)));
+            }
         }
         out
     }
@@ -285,7 +274,8 @@ impl Checker<'_> {
                 && !self.is_list(arg)
             {
                 let from = self.infer(arg, None);
-                if from == ty || self.is_conversion(from, ty) {
+                let is_struct = matches!(self.p.types[from], TyKind::Struct(..));
+                if from == ty || is_struct && self.p.conversion(from, ty, Source::default()).is_some() {
                     self.coerce(arg, ty);
                     return self.set_value(expr, ty, Meaning::Cast(arg));
                 }
@@ -303,7 +293,8 @@ impl Checker<'_> {
         {
             return self.set_value(expr, ty, Meaning::Cast(arg.expr));
         }
-        if args.is_empty() && !constructors.iter().any(|c| self.takes_nothing(c.decl)) {
+        let takes_nothing = |c: &Candidate| self.p.params_of(c.decl).iter().all(|&p| self.p.has_default(p));
+        if args.is_empty() && !constructors.iter().any(takes_nothing) {
             let initializer = self.p.fields_default_of(ty);
             return self.set_value(expr, ty, Meaning::Aggregate(initializer));
         }
@@ -313,18 +304,6 @@ impl Checker<'_> {
         let args = self.fit_arguments(&chosen, &arguments);
         let Callable::Func(init) = chosen.callable else { return self.set_error(expr) };
         self.set_value(expr, ty, Meaning::Init { init, args })
-    }
-
-    fn is_conversion(&mut self, from: Ty, to: Ty) -> bool {
-        matches!(self.p.types[from], TyKind::Struct(..))
-            && self.p.conversion(from, to, Source::default()).is_some()
-    }
-
-    fn takes_nothing(&self, decl: DeclId) -> bool {
-        self.p
-            .params_of(decl)
-            .iter()
-            .all(|&p| matches!(self.p.ast.decls[p].kind, DeclKind::Param { default: Some(_), .. }))
     }
 
     /// Finds a constructor that fits these arguments (for brace lists); reports no diagnostics.
@@ -339,10 +318,7 @@ impl Checker<'_> {
             return None;
         }
         let arguments = self.arguments(args);
-        let before = self.p.diagnostics.len();
-        let chosen = self.choose(&constructors, &arguments, span);
-        self.p.diagnostics.truncate(before);
-        let chosen = chosen?;
+        let chosen = self.attempt(|c| c.choose(&constructors, &arguments, span))?;
         let args = self.fit_arguments(&chosen, &arguments);
         let Callable::Func(init) = chosen.callable else { return None };
         Some((init, args))

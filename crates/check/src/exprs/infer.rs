@@ -173,6 +173,16 @@ impl<'p> Checker<'p> {
         self.error(code, self.span(expr), message);
     }
 
+    /// Runs a search whose diagnostics are of no interest if it finds nothing.
+    pub(crate) fn attempt<T>(&mut self, search: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        let before = self.p.diagnostics.len();
+        let found = search(self);
+        if found.is_none() {
+            self.p.diagnostics.truncate(before);
+        }
+        found
+    }
+
     // ---- expressions
 
     /// Infers an expression that has to be a value.
@@ -236,20 +246,22 @@ impl<'p> Checker<'p> {
             | ExprKind::Static { .. }
             | ExprKind::Generic { .. }
             | ExprKind::Derivative(..) => self.infer_path(expr),
-            ExprKind::This if self.capture.is_some() => match self.captured_this() {
-                Some(info) => self.set(expr, info),
-                None => self.fail(expr, "E38101", "'this' is only known inside methods"),
-            },
-            ExprKind::This => match self.this {
-                Some((ty, lvalue)) => self.set(expr, ExprInfo::new(ty, Meaning::This, lvalue)),
-                None => self.fail(expr, "E38101", "'this' is only known inside methods"),
-            },
+            ExprKind::This => {
+                let info = match self.capture {
+                    Some(_) => self.captured_this(),
+                    None => self.this.map(|(ty, lvalue)| ExprInfo::new(ty, Meaning::This, lvalue)),
+                };
+                match info {
+                    Some(info) => self.set(expr, info),
+                    None => self.fail(expr, "E38101", "'this' is only known inside methods"),
+                }
+            }
             ExprKind::ThisType => {
                 let ty = self.this_type();
                 if ty == Ty::ERROR {
                     self.error("E30015", span, "'This' is only known inside a type");
                 }
-                self.set_value(expr, ty, if ty == Ty::ERROR { Meaning::Error } else { Meaning::Type(ty) })
+                self.set_type(expr, ty)
             }
             ExprKind::Index { base, args } => self.infer_index(expr, base, &args),
             ExprKind::Call { callee, args } => self.infer_call(expr, callee, &args, expected),
@@ -312,15 +324,12 @@ impl<'p> Checker<'p> {
                 self.infer_any(inner, None);
                 let ty = self.p.tables.exprs[inner].ty;
                 let result = if kind == SizeOfKind::CountOf { Ty::INT } else { Ty::UINT };
-                if let (SizeOfKind::CountOf, Meaning::Value(val)) =
-                    (kind, self.p.tables.exprs[inner].meaning.clone())
-                    && self.p.is_val_pack(&val)
-                {
-                    let count = self.p.count_of(&GenericArg::Val(val));
-                    return self.set_value(expr, Ty::INT, Meaning::Value(count));
-                }
-                if kind == SizeOfKind::CountOf && self.p.is_pack(ty) {
-                    let count = self.p.count_of(&GenericArg::Type(ty));
+                let pack = match self.p.tables.exprs[inner].meaning.clone() {
+                    Meaning::Value(val) if self.p.is_val_pack(&val) => Some(GenericArg::Val(val)),
+                    _ => self.p.is_pack(ty).then_some(GenericArg::Type(ty)),
+                };
+                if let Some(pack) = pack.filter(|_| kind == SizeOfKind::CountOf) {
+                    let count = self.p.count_of(&pack);
                     return self.set_value(expr, Ty::INT, Meaning::Value(count));
                 }
                 let meaning = match self.p.measure(kind, ty) {
@@ -363,31 +372,21 @@ impl<'p> Checker<'p> {
     }
 
     fn infer_path(&mut self, expr: ExprId) -> Ty {
-        match self.resolve(expr) {
+        let found = match self.resolve(expr) {
+            Ref::Native(NativeGeneric::Unsupported(name)) => {
+                let span = self.span(expr);
+                self.unsupported_type(name, span);
+                Ref::Error
+            }
+            found => self.completed(expr, found),
+        };
+        match found {
             Ref::Value(info) => {
                 // Naming a type's field without a value makes no sense outside of attributes.
                 self.check_receiver(expr, &info);
                 self.set(expr, info)
             }
             Ref::Type(ty) => self.set_type(expr, ty),
-            Ref::Native(NativeGeneric::Unsupported(name)) => {
-                self.unsupported_type(name, self.span(expr));
-                self.set_error(expr)
-            }
-            Ref::Native(native) => match self.p.native_default(native) {
-                Some(ty) => self.set_type(expr, ty),
-                None => self.fail(expr, "E30075", "generic arguments are missing"),
-            },
-            Ref::Generic(decl, outer) => {
-                // The parameters may all have defaults.
-                // Inside a generic type, its bare name means the type itself.
-                if self.p.ast.enclosing(self.scope).any(|d| d == decl) {
-                    let ty = self.p.decl_type(decl);
-                    return self.set_type(expr, ty);
-                }
-                let ty = self.apply_generic(decl, &outer, Vec::new(), self.span(expr));
-                self.set_type(expr, ty)
-            }
             Ref::Namespace(decl) => self.set_value(expr, Ty::ERROR, Meaning::Namespace(decl)),
             Ref::Funcs(funcs, base) => {
                 let candidate = &funcs[0];
@@ -400,7 +399,7 @@ impl<'p> Checker<'p> {
                 self.not_found(expr);
                 self.set_error(expr)
             }
-            Ref::Error => self.set_error(expr),
+            Ref::Native(_) | Ref::Generic(..) | Ref::Error => self.set_error(expr),
         }
     }
 
@@ -425,8 +424,7 @@ impl<'p> Checker<'p> {
     fn may_be_no_diff(&self, expr: ExprId) -> bool {
         match &self.p.ast.exprs[expr].kind {
             ExprKind::Paren(inner) => self.may_be_no_diff(*inner),
-            ExprKind::Call { .. } | ExprKind::Index { .. } => true,
-            ExprKind::Error => true,
+            ExprKind::Call { .. } | ExprKind::Index { .. } | ExprKind::Error => true,
             // Accessing a property is a call too.
             _ => matches!(
                 self.p.tables.exprs[expr].meaning,
@@ -455,9 +453,7 @@ impl<'p> Checker<'p> {
             return self.set_type(expr, ty);
         }
         if matches!(info.meaning, Meaning::Error) {
-            for &arg in args {
-                self.infer(arg, None);
-            }
+            args.iter().for_each(|&arg| _ = self.infer(arg, None));
             return self.set_error(expr);
         }
         if matches!(info.meaning, Meaning::Func { .. } | Meaning::Namespace(_)) {
@@ -502,21 +498,15 @@ impl<'p> Checker<'p> {
     /// Infers an index, which has to be an integer (or a bool or enumeration, which convert to `int`).
     fn index_value(&mut self, index: ExprId) {
         let ty = self.infer(index, None);
-        let is_int = match &self.p.types[ty] {
-            TyKind::Scalar(scalar) => scalar.is_int(),
-            TyKind::Error => true,
-            _ => false,
-        };
+        let is_int = ty == Ty::ERROR || matches!(self.p.types[ty], TyKind::Scalar(scalar) if scalar.is_int());
         if !is_int {
             let is_vector = matches!(self.p.types[ty], TyKind::Vector(_, Val::Int(2..)) | TyKind::Matrix(..));
             let float = self.p.has_operators(ty) && self.p.may_be_float(ty);
             if float || is_vector {
                 let message = text!("an index has to be an integer, got '{}'", self.name(ty));
-                let mut diagnostic = Diagnostic::error("E30019", self.span(index), message);
-                if let TyKind::Vector(..) = self.p.types[ty] {
-                    diagnostic = diagnostic.help("take a component of it: '.x'");
-                }
-                self.p.report(diagnostic);
+                let is_vector = matches!(self.p.types[ty], TyKind::Vector(..));
+                let help = is_vector.then_some("take a component of it: '.x'");
+                self.p.report(Diagnostic::error("E30019", self.span(index), message).help_if(help));
             } else if matches!(self.p.types[ty], TyKind::Vector(..) | TyKind::Scalar(_) | TyKind::Enum(_))
                 // Other types with operators are type parameters bounded to be integers.
                 || !self.p.has_operators(ty)
@@ -550,12 +540,9 @@ impl<'p> Checker<'p> {
             return true;
         }
         let message = text!("expected an expression of type '{}', got '{}'", self.name(to), self.name(from));
-        let mut diagnostic = Diagnostic::error("E30019", self.span(expr), message);
-        let explicit = Source { explicit: true, ..source };
-        if self.p.conversion(from, to, explicit).is_some() {
-            diagnostic = diagnostic.help(text!("convert it explicitly: '({})…'", self.name(to)));
-        }
-        self.p.report(diagnostic);
+        let explicit = self.p.conversion(from, to, Source { explicit: true, ..source });
+        let help = explicit.map(|_| text!("convert it explicitly: '({})…'", self.name(to)));
+        self.p.report(Diagnostic::error("E30019", self.span(expr), message).help_if(help));
         false
     }
 

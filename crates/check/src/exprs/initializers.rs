@@ -38,8 +38,7 @@ impl Program {
             if inside.contains(&decl) {
                 return Initializer::Default(ty);
             }
-            let inits = self.named(decl, kw::CONSTRUCTOR);
-            for init in inits {
+            for init in self.named(decl, kw::CONSTRUCTOR) {
                 if self.params_of(init).is_empty() && self.ast.decls[init].generics.is_none() {
                     let func = crate::tables::FuncRef { decl: init, args, self_ty: Some(ty) };
                     return Initializer::Init(ty, func, Vec::new());
@@ -58,13 +57,8 @@ impl Program {
                 let mut plain = true;
                 inside.push(decl);
                 for (field, field_ty, _) in self.fields(ty) {
-                    let part = match self.ast.decls[field].kind {
-                        DeclKind::Var { init: Some(init), .. } => {
-                            self.body(field);
-                            Initializer::Expr(init)
-                        }
-                        _ => self.default_within(field_ty, inside),
-                    };
+                    let initial = self.initial_value(field);
+                    let part = initial.unwrap_or_else(|| self.default_within(field_ty, inside));
                     plain &= matches!(part, Initializer::Default(_));
                     parts.push(part);
                 }
@@ -79,6 +73,13 @@ impl Program {
             }
             _ => Initializer::Default(ty),
         }
+    }
+
+    /// The value that a field has where it is declared.
+    fn initial_value(&mut self, field: DeclId) -> Option<Initializer> {
+        let DeclKind::Var { init: Some(init), .. } = self.ast.decls[field].kind else { return None };
+        self.body(field);
+        Some(Initializer::Expr(init))
     }
 
     /// Returns true if a struct inherits from another.
@@ -126,13 +127,14 @@ impl Checker<'_> {
         if items.is_empty() {
             return self.default_value(expr, ty);
         }
-        match self.p.types[ty].clone() {
-            TyKind::Struct(..) => {
-                if let Some((init, args)) = self.constructor_for(ty, &items, span) {
-                    return self.set_value(expr, ty, Meaning::Init { init, args });
-                }
-                self.aggregate(expr, ty, &items)
-            }
+        let kind = self.p.types[ty].clone();
+        let is_single = matches!(kind, TyKind::Scalar(_) | TyKind::Enum(_)) || self.p.types.is_abstract(ty);
+        if (is_single || matches!(kind, TyKind::Struct(..)))
+            && let Some((init, args)) = self.constructor_for(ty, &items, span)
+        {
+            return self.set_value(expr, ty, Meaning::Init { init, args });
+        }
+        match kind {
             TyKind::Vector(..) | TyKind::Matrix(..) => {
                 let nested = items.iter().any(|&i| self.is_list(i));
                 if nested { self.aggregate(expr, ty, &items) } else { self.list_components(expr, ty, &items) }
@@ -147,19 +149,11 @@ impl Checker<'_> {
                 self.p.tables.exprs[expr].coerce = Some(ty);
                 ty
             }
-            TyKind::Scalar(_)
-            | TyKind::Enum(_)
-            | TyKind::Param(_)
-            | TyKind::This(_)
-            | TyKind::Assoc(..)
-            | TyKind::Each(_) => {
-                if let Some((init, args)) = self.constructor_for(ty, &items, span) {
-                    return self.set_value(expr, ty, Meaning::Init { init, args });
-                }
-                if let [item] = items[..] {
-                    self.check(item, ty);
-                    return self.set_value(expr, ty, Meaning::Aggregate(Initializer::Expr(item)));
-                }
+            _ if is_single && items.len() == 1 => {
+                self.check(items[0], ty);
+                self.set_value(expr, ty, Meaning::Aggregate(Initializer::Expr(items[0])))
+            }
+            _ if is_single => {
                 let message =
                     text!("a value of type '{}' is made of one element, got {}", self.name(ty), items.len());
                 self.fail_as(expr, ty, "E30500", message)
@@ -245,43 +239,26 @@ impl Checker<'_> {
         for (idx, part) in parts.into_iter().enumerate() {
             let hidden = fields.get(idx).is_some_and(|f| self.p.is_hidden_from_lists(f.0));
             if *at >= items.len() || inside.len() > 100 || hidden {
-                let init = fields.get(idx).and_then(|f| match self.p.ast.decls[f.0].kind {
-                    DeclKind::Var { init, .. } => init.map(|init| (f.0, init)),
-                    _ => None,
-                });
-                out.push(match init {
-                    Some((field, init)) => {
-                        self.p.body(field);
-                        Initializer::Expr(init)
-                    }
-                    None => self.p.default_of(part),
-                });
+                let initial = fields.get(idx).and_then(|field| self.p.initial_value(field.0));
+                out.push(initial.unwrap_or_else(|| self.p.default_of(part)));
                 continue;
             }
             let item = items[*at];
             if self.is_list(item) {
                 self.init_list(item, part);
-                *at += 1;
-                out.push(Initializer::Expr(item));
-                continue;
-            }
-            let from = self.infer(item, Some(part));
-            let source = self.source_of(item);
-            if self.p.conversion(from, part, source).is_some() && !self.splits(from, part, items.len() - *at)
-            {
-                self.coerce(item, part);
-                *at += 1;
-                out.push(Initializer::Expr(item));
-                continue;
-            }
-            // Scalars and types that are not known have no parts.
-            if self.p.parts_of(part).is_some() {
-                out.push(self.fill(part, items, at, inside));
             } else {
+                let from = self.infer(item, Some(part));
+                let fits = self.p.conversion(from, part, self.source_of(item)).is_some()
+                    && !self.splits(from, part, items.len() - *at);
+                // Scalars and types that are not known have no parts.
+                if !fits && self.p.parts_of(part).is_some() {
+                    out.push(self.fill(part, items, at, inside));
+                    continue;
+                }
                 self.coerce(item, part);
-                *at += 1;
-                out.push(Initializer::Expr(item));
             }
+            *at += 1;
+            out.push(Initializer::Expr(item));
         }
         inside.pop();
         Initializer::Parts(ty, out)
@@ -449,7 +426,7 @@ impl Checker<'_> {
             {
                 self.set_value(expr, ty, Meaning::Aggregate(Initializer::Default(ty)))
             }
-            TyKind::Struct(..) | TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_) => {
+            kind if matches!(kind, TyKind::Struct(..)) || self.p.types.is_abstract(ty) => {
                 if let Some((init, args)) = self.constructor_for(ty, &[inner], self.span(expr)) {
                     return self.set_value(expr, ty, Meaning::Init { init, args });
                 }

@@ -214,7 +214,7 @@ impl Checker<'_> {
         for e in returned {
             self.coerce(e, result);
         }
-        let differentiable = signature.this.as_ref().is_some_and(|t| t.differentiable);
+        let differentiable = signature.has_differentiable_this();
         let interfaces: Vec<Ty> = self.p.bases_of(lambda).iter().copied().collect();
         let bases = interfaces.into_iter().map(|base| match self.p.types[base].clone() {
             TyKind::Interface(decl, args) if args.len() == 2 => {

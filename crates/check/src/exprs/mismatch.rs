@@ -114,11 +114,8 @@ impl Checker<'_> {
                     let name = if ops.is_empty() { name } else { self.name_within_operators(&candidates[0]) };
                     let called = ops.iter().rfold(name, |f, op| text!("{}({})", op.word(), f));
                     let message = text!("'{}' takes {wanted} argument{plural}, got {}", called, args.len());
-                    let diagnostic = Diagnostic::error("E39999", span, message);
-                    match self.arguments_of_operator(&candidates[0]) {
-                        Some(help) => diagnostic.help(help),
-                        None => diagnostic,
-                    }
+                    let help = self.arguments_of_operator(&candidates[0]);
+                    Diagnostic::error("E39999", span, message).help_if(help)
                 }
                 Failure::Type { arg, from, to } => {
                     let message = text!(
@@ -126,11 +123,8 @@ impl Checker<'_> {
                         self.name(*to),
                         self.name(*from)
                     );
-                    let diagnostic = Diagnostic::error("E30019", self.span(*arg), message);
-                    match self.pair_wanted(*arg, *from, *to) {
-                        Some(help) => diagnostic.help(help),
-                        None => diagnostic,
-                    }
+                    let help = self.pair_wanted(*arg, *from, *to);
+                    Diagnostic::error("E30019", self.span(*arg), message).help_if(help)
                 }
                 Failure::NotAnInterface { arg, from, to } => {
                     let message = text!(

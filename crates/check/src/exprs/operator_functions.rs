@@ -5,18 +5,16 @@
 //! `operator+`, and the method that an interface provides for the operator (`add`). Later stages query
 //! [`Program::operator_of`] for the arguments of an instance.
 
-use smallvec::SmallVec;
 use syntax::ExprId;
 use syntax::ast::{BinaryOp, DeclKind, ExprKind, UnaryOp};
 
 use crate::exprs::infer::Checker;
-use crate::exprs::operators::is_comparison;
-use crate::exprs::overload::Argument;
+use crate::exprs::overload::{Argument, Chosen};
 use crate::generics::substitution::unary_method;
-use crate::names::lookup::{Base, Candidate, Ref};
+use crate::names::lookup::{Base, Ref};
 use crate::program::Program;
 use crate::tables::{Arg, Callable, FuncRef, Meaning};
-use crate::types::{Ty, TyKind};
+use crate::types::{Scalar, Ty, TyKind};
 
 impl Program {
     /// The user's function for a binary operator on two values of a type; `None` for built-in numbers.
@@ -58,26 +56,15 @@ impl Program {
     /// Finds `operator+(T, T)` in any of the program's modules.
     fn operator_function(&mut self, name: &str, ty: Ty, n_params: usize) -> Option<FuncRef> {
         let symbol = self.ast.symbols.find(name)?;
-        for module in 0..self.modules.all.len() {
-            let decls: SmallVec<[syntax::DeclId; 4]> = self.modules.all[module]
-                .names
-                .get(&symbol)
-                .map(|d| d.iter().copied().collect())
-                .unwrap_or_default();
-            for decl in decls {
-                let signature = self.raw_signature(decl);
-                if signature.params.len() != n_params {
-                    continue;
-                }
-                let params = self.all_generic_params(decl);
-                let mut env = crate::Subst::default();
-                if signature.params.iter().all(|p| self.unify(p.ty, ty, &params, &mut env))
-                    && params.iter().all(|&p| env.get(p).is_some())
-                    && self.satisfies(decl, &env)
-                {
-                    let args = params.iter().filter_map(|&p| env.get(p).cloned()).collect();
-                    return Some(FuncRef { decl, args, self_ty: None });
-                }
+        for decl in self.declared_anywhere(symbol) {
+            let signature = self.raw_signature(decl);
+            let params = self.all_generic_params(decl);
+            let mut env = crate::Subst::default();
+            if signature.params.len() == n_params
+                && self.unify_all(signature.params.iter().map(|p| (p.ty, ty)), &params, &mut env)
+                && self.is_solved(decl, &params, &env)
+            {
+                return Some(FuncRef { decl, args: self.known_args(decl, &env), self_ty: None });
             }
         }
         None
@@ -92,10 +79,7 @@ impl Program {
                     && self.ast.decls[decl].generics.is_none()
                 {
                     let func = self.member_ref(decl, facet);
-                    return match self.resolve_requirement(&func) {
-                        crate::Resolved::Func(func) => Some(func),
-                        _ => None,
-                    };
+                    return self.resolve_requirement(&func).func();
                 }
             }
         }
@@ -104,12 +88,17 @@ impl Program {
 }
 
 impl Checker<'_> {
-    pub(crate) fn operator_candidates(&mut self, name: &str) -> Vec<Candidate> {
-        let Some(symbol) = self.p.ast.symbols.find(name) else { return Vec::new() };
-        match self.lookup(symbol) {
-            Ref::Funcs(candidates, _) => candidates,
-            _ => Vec::new(),
-        }
+    /// The function of this name that is visible here and fits best.
+    pub(crate) fn visible_operator(
+        &mut self,
+        expr: ExprId,
+        name: &str,
+        arguments: &[Argument],
+    ) -> Option<Chosen> {
+        let symbol = self.p.ast.symbols.find(name)?;
+        let Ref::Funcs(candidates, _) = self.lookup(symbol) else { return None };
+        let span = self.span(expr);
+        self.attempt(|c| c.choose(&candidates, arguments, span))
     }
 
     pub(crate) fn argument(&self, expr: ExprId) -> Argument {
@@ -124,19 +113,17 @@ impl Checker<'_> {
     /// Infers arithmetic and comparisons on pointers.
     fn pointer_binary(&mut self, expr: ExprId, op: BinaryOp, left: ExprId, right: ExprId) -> Option<Ty> {
         let (a, b) = (self.ty_of(left), self.ty_of(right));
-        let is_pointer = |checker: &Self, ty: Ty| matches!(checker.p.types[ty], TyKind::Pointer(_));
-        let is_int = |checker: &Self, ty: Ty| match checker.p.types[ty] {
+        let is_pointer = |ty: Ty| matches!(self.p.types[ty], TyKind::Pointer(_));
+        let is_int = |ty: Ty| match self.p.types[ty] {
             TyKind::Scalar(s) => s.is_int(),
             TyKind::Enum(_) => true,
             _ => false,
         };
         let result = match op {
-            BinaryOp::Add | BinaryOp::Sub if is_pointer(self, a) && is_int(self, b) => a,
-            BinaryOp::Add if is_int(self, a) && is_pointer(self, b) => b,
-            BinaryOp::Sub if is_pointer(self, a) && a == b => {
-                self.p.types.intern(TyKind::Scalar(crate::types::Scalar::Int64))
-            }
-            _ if is_comparison(op) && is_pointer(self, a) && a == b => Ty::BOOL,
+            BinaryOp::Add | BinaryOp::Sub if is_pointer(a) && is_int(b) => a,
+            BinaryOp::Add if is_int(a) && is_pointer(b) => b,
+            BinaryOp::Sub if is_pointer(a) && a == b => self.p.types.scalar(Scalar::Int64),
+            _ if op.is_comparison() && is_pointer(a) && a == b => Ty::BOOL,
             _ => return None,
         };
         Some(self.set_value(expr, result, Meaning::Binary(op, left, right)))
@@ -147,27 +134,22 @@ impl Checker<'_> {
         if let Some(ty) = self.pointer_binary(expr, op, left, right) {
             return ty;
         }
-        let candidates = self.operator_candidates(&format!("operator{}", op.text()));
+        let name = format!("operator{}", op.text());
         let arguments = [self.argument(left), self.argument(right)];
-        if !candidates.is_empty() {
-            let before = self.p.diagnostics.len();
-            if let Some(chosen) = self.choose(&candidates, &arguments, self.span(expr)) {
-                let args = self.fit_arguments(&chosen, &arguments);
-                let ty = chosen.signature.ret;
-                return self.set_value(expr, ty, Meaning::Call { func: chosen.callable, base: None, args });
-            }
-            self.p.diagnostics.truncate(before);
+        if let Some(chosen) = self.visible_operator(expr, &name, &arguments) {
+            let args = self.fit_arguments(&chosen, &arguments);
+            let ty = chosen.signature.ret;
+            return self.set_value(expr, ty, Meaning::Call { func: chosen.callable, base: None, args });
         }
         // Pointers, optionals and the like can be compared with their empty value.
         if matches!(op, BinaryOp::Eq | BinaryOp::Ne) {
-            let comparable = |checker: &Self, ty: Ty| {
+            let comparable = |ty: &Ty| {
                 matches!(
-                    checker.p.types[ty],
+                    self.p.types[*ty],
                     TyKind::Optional(_) | TyKind::NoneLiteral | TyKind::Pointer(_) | TyKind::NullPtr
                 )
             };
-            if comparable(self, a)
-                && comparable(self, b)
+            if [a, b].iter().all(comparable)
                 && let Some(ty) = self.p.join(a, b)
             {
                 self.coerce(left, ty);
@@ -191,19 +173,23 @@ impl Checker<'_> {
         if a == b
             && let Some(func) = self.p.operator_of(op, a)
         {
-            let signature = self.p.func_signature(&func);
-            let meaning = if signature.this.is_some() {
-                Meaning::Call { func: Callable::Func(func), base: Some(left), args: vec![Arg::Expr(right)] }
-            } else {
-                Meaning::Call {
-                    func: Callable::Func(func),
-                    base: None,
-                    args: vec![Arg::Expr(left), Arg::Expr(right)],
-                }
-            };
-            return self.set_value(expr, signature.ret, meaning);
+            return self.call_operator(expr, func, left, Some(right));
         }
         self.operand_error(expr, op.text(), a, b)
+    }
+
+    /// Makes an expression the call of a function for its operator; the first operand is the object of a method.
+    pub(crate) fn call_operator(
+        &mut self,
+        expr: ExprId,
+        func: FuncRef,
+        first: ExprId,
+        second: Option<ExprId>,
+    ) -> Ty {
+        let signature = self.p.func_signature(&func);
+        let (base, first) = if signature.this.is_some() { (Some(first), None) } else { (None, Some(first)) };
+        let args = first.into_iter().chain(second).map(Arg::Expr).collect();
+        self.set_value(expr, signature.ret, Meaning::Call { func: Callable::Func(func), base, args })
     }
 
     /// The function for `++` or `--` on a struct.

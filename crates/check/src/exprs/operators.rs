@@ -6,13 +6,9 @@ use syntax::{Diagnostic, ExprId};
 
 use crate::exprs::infer::Checker;
 use crate::program::Program;
-use crate::tables::{Arg, Callable, ExprInfo, Meaning};
+use crate::tables::{ExprInfo, Meaning};
 use crate::types::follow_up::text;
 use crate::types::{Ty, TyKind};
-
-pub(crate) fn is_comparison(op: BinaryOp) -> bool {
-    matches!(op, BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge)
-}
 
 fn is_bitwise(op: BinaryOp) -> bool {
     matches!(op, BinaryOp::BitAnd | BinaryOp::BitOr | BinaryOp::BitXor | BinaryOp::Shl | BinaryOp::Shr)
@@ -24,6 +20,14 @@ impl Program {
             TyKind::Vector(_, n) => self.types.intern(TyKind::Vector(element, n)),
             TyKind::Matrix(_, r, c, order) => self.types.intern(TyKind::Matrix(element, r, c, order)),
             _ => element,
+        }
+    }
+
+    /// The integer type of an enumeration; any other type is returned as it is.
+    pub(crate) fn untagged(&mut self, ty: Ty) -> Ty {
+        match self.types[ty] {
+            TyKind::Enum(decl) => self.enum_tag(decl),
+            _ => ty,
         }
     }
 
@@ -81,28 +85,21 @@ impl Checker<'_> {
     /// `A & B` of interfaces, kept as the list of them. Infers the first operand even if the chain is not a
     /// conjunction.
     fn conjunction(&mut self, chain: &[ExprId], first: ExprId) -> Option<Ty> {
-        let ops = |checker: &Self, &node: &ExprId| match checker.p.ast.exprs[node].kind {
+        let operand = |&node: &ExprId| match self.p.ast.exprs[node].kind {
             ExprKind::Binary(BinaryOp::BitAnd, _, right) => Some(right),
             _ => None,
         };
-        let rest: Option<Vec<ExprId>> = chain.iter().rev().map(|node| ops(self, node)).collect();
-        let Some(rest) = rest else {
-            self.infer(first, None);
-            return None;
-        };
-        self.infer_any(first, None);
-        let Meaning::Type(ty) = self.p.tables.exprs[first].meaning else {
-            self.infer(first, None);
-            return None;
-        };
-        let mut parts = Vec::new();
-        for part in std::iter::once(ty).chain(rest.into_iter().map(|e| self.type_expr(e)).collect::<Vec<_>>())
-        {
-            match self.p.types[part].clone() {
-                TyKind::Pack(inner) => parts.extend(inner),
-                _ => parts.push(part),
-            }
+        let rest: Option<Vec<ExprId>> = chain.iter().rev().map(operand).collect();
+        if rest.is_some() {
+            self.infer_any(first, None);
         }
+        let (Some(rest), Meaning::Type(ty)) = (rest, &self.p.tables.exprs[first].meaning) else {
+            self.infer(first, None);
+            return None;
+        };
+        let mut parts = vec![*ty];
+        parts.extend(rest.into_iter().map(|part| self.type_expr(part)));
+        let parts = self.p.spliced(parts);
         Some(self.p.types.intern(TyKind::Pack(parts)))
     }
 
@@ -117,27 +114,17 @@ impl Checker<'_> {
         let b = self.load(right);
         if a == Ty::ERROR || b == Ty::ERROR {
             // The result type of a comparison is known nevertheless.
-            let ty = if is_comparison(op) { Ty::BOOL } else { Ty::ERROR };
+            let ty = if op.is_comparison() { Ty::BOOL } else { Ty::ERROR };
             return self.set_value(expr, ty, Meaning::Error);
         }
-        if matches!(op, BinaryOp::And | BinaryOp::Or) {
-            // A pointer is true if it is not null.
-            for (side, ty) in [(left, a), (right, b)] {
-                if matches!(self.p.types[ty], TyKind::Pointer(_)) {
-                    self.coerce(side, Ty::BOOL);
-                }
+        // A pointer is true if it is not null.
+        let [a, b] = [(left, a), (right, b)].map(|(side, ty)| match self.p.types[ty] {
+            TyKind::Pointer(_) if op.is_logical() => {
+                self.coerce(side, Ty::BOOL);
+                Ty::BOOL
             }
-        }
-        let (a, b) = match op {
-            BinaryOp::And | BinaryOp::Or => {
-                let seen = |checker: &Self, ty: Ty| match checker.p.types[ty] {
-                    TyKind::Pointer(_) => Ty::BOOL,
-                    _ => ty,
-                };
-                (seen(self, a), seen(self, b))
-            }
-            _ => (a, b),
-        };
+            _ => ty,
+        });
         if !self.numbers(a) || !self.numbers(b) {
             return self.user_binary(expr, op, left, right);
         }
@@ -172,18 +159,15 @@ impl Checker<'_> {
 
     /// The types that the operands are converted to, and the type of the result.
     pub(crate) fn binary_types(&mut self, op: BinaryOp, a: Ty, b: Ty) -> Option<(Ty, Ty, Ty)> {
-        if matches!(op, BinaryOp::Eq | BinaryOp::Ne) && a == b && matches!(self.p.types[a], TyKind::Enum(_)) {
-            return Some((a, a, Ty::BOOL));
+        if a == b && matches!(self.p.types[a], TyKind::Enum(_)) {
+            match op {
+                BinaryOp::Eq | BinaryOp::Ne => return Some((a, a, Ty::BOOL)),
+                _ if is_bitwise(op) => return Some((a, a, a)),
+                _ => {}
+            }
         }
-        if is_bitwise(op) && a == b && matches!(self.p.types[a], TyKind::Enum(_)) {
-            return Some((a, a, a));
-        }
-        let untag = |checker: &mut Self, ty: Ty| match checker.p.types[ty] {
-            TyKind::Enum(decl) => checker.p.enum_tag(decl),
-            _ => ty,
-        };
-        let (a, b) = (untag(self, a), untag(self, b));
-        if matches!(op, BinaryOp::And | BinaryOp::Or) {
+        let [a, b] = [a, b].map(|ty| self.p.untagged(ty));
+        if op.is_logical() {
             let shape = self.p.join(a, b)?;
             let ty = self.p.with_element(shape, Ty::BOOL);
             return Some((ty, ty, ty));
@@ -208,7 +192,7 @@ impl Checker<'_> {
             return Some((a, a, a));
         }
         let mut ty = self.p.join(a, b)?;
-        if is_comparison(op) {
+        if op.is_comparison() {
             let result = self.p.with_element(ty, Ty::BOOL);
             return Some((ty, ty, result));
         }
@@ -257,27 +241,21 @@ impl Checker<'_> {
                 let pointer = self.p.types.intern(TyKind::Pointer(own));
                 return self.set_value(expr, pointer, Meaning::AddressOf(inner));
             }
-            UnaryOp::Plus | UnaryOp::Neg | UnaryOp::Not | UnaryOp::BitNot => {}
-            UnaryOp::PreInc | UnaryOp::PreDec => {}
+            UnaryOp::Plus
+            | UnaryOp::Neg
+            | UnaryOp::Not
+            | UnaryOp::BitNot
+            | UnaryOp::PreInc
+            | UnaryOp::PreDec => {}
         }
         if !self.numbers(ty) {
             if let Some(func) = self.p.unary_operator_of(op, ty) {
-                let signature = self.p.func_signature(&func);
-                let (base, args) = if signature.this.is_some() {
-                    (Some(inner), Vec::new())
-                } else {
-                    (None, vec![Arg::Expr(inner)])
-                };
-                let meaning = Meaning::Call { func: Callable::Func(func), base, args };
-                return self.set_value(expr, signature.ret, meaning);
+                return self.call_operator(expr, func, inner, None);
             }
             let text = op.text();
             return self.fail(expr, "E39999", text!("no operator '{text}' for '{}'", self.name(ty)));
         }
-        let ty = match self.p.types[ty] {
-            TyKind::Enum(decl) => self.p.enum_tag(decl),
-            _ => ty,
-        };
+        let ty = self.p.untagged(ty);
         let element = self.p.element(ty);
         let result = match op {
             UnaryOp::Not => self.p.with_element(ty, Ty::BOOL),
@@ -368,9 +346,8 @@ impl Checker<'_> {
         let ty = self.ty_of(cond);
         let loaded = self.p.loaded(ty);
         let fits = match &self.p.types[loaded] {
-            TyKind::Scalar(_) | TyKind::Error | TyKind::Pointer(_) => true,
+            TyKind::Scalar(_) | TyKind::Error | TyKind::Pointer(_) | TyKind::Enum(_) => true,
             TyKind::Vector(_, n) => *n == crate::types::Val::Int(1),
-            TyKind::Enum(_) => true,
             TyKind::Matrix(..) => false,
             _ => self.p.has_operators(loaded),
         };

@@ -11,10 +11,11 @@ use syntax::{DeclId, Diagnostic, ExprId, Span};
 use crate::derivatives::precedence::View;
 use crate::exprs::infer::Checker;
 use crate::exprs::mismatch::Failure;
+use crate::names::enter::last_name;
 use crate::names::lookup::Candidate;
 use crate::program::Program;
-use crate::signature::{Direction, Role, Signature};
-use crate::tables::{Callable, DiffOp};
+use crate::signature::{Direction, ParamSig, Role, Signature};
+use crate::tables::{Callable, DiffOp, FuncRef};
 use crate::types::conversion::Source;
 use crate::types::packs::Groups;
 use crate::types::{Ty, TyKind, Val};
@@ -59,35 +60,26 @@ impl Program {
     /// Returns true if a place of one type can be passed for a written parameter of another type: the value
     /// is written back without conversion.
     pub(crate) fn fits_place(&mut self, from: Ty, to: Ty, dir: Direction) -> bool {
+        let is_scalar = |ty: Ty| matches!(self.types[ty], TyKind::Scalar(_));
+        // `float1` and `float` denote the same place.
+        let is_single =
+            |whole: Ty, part: Ty| matches!(self.types[whole], TyKind::Vector(e, Val::Int(1)) if e == part);
         from == to
-            || self.same_shape(from, to)
-            || dir != Direction::Ref && self.same_but_sign(from, to)
+            || is_single(from, to)
+            || is_single(to, from)
+            || (dir != Direction::Ref || is_scalar(from)) && self.same_but_sign(from, to)
             || self.conversion(from, to, Source::default()).is_some_and(|c| c <= 30)
     }
 
-    /// Returns true for `int` and `uint` and equal shapes of these, whose representations agree.
+    /// Returns true for `int` and `uint` and equal shapes of these, whose representations agree: they are
+    /// converted on the way in and back.
     fn same_but_sign(&self, a: Ty, b: Ty) -> bool {
         match (&self.types[a], &self.types[b]) {
-            (TyKind::Scalar(a), TyKind::Scalar(b)) => {
-                use crate::types::Scalar::{Int, Int8, Int16, Int64, UInt, UInt8, UInt16, UInt64};
-                let signs = [(Int8, UInt8), (Int16, UInt16), (Int, UInt), (Int64, UInt64)];
-                signs.contains(&(*a, *b)) || signs.contains(&(*b, *a))
-            }
+            (TyKind::Scalar(a), TyKind::Scalar(b)) => a.is_int() && b.is_int() && a.size() == b.size(),
             (TyKind::Vector(a, n), TyKind::Vector(b, m)) => n == m && self.same_but_sign(*a, *b),
             (TyKind::Matrix(a, r, c, _), TyKind::Matrix(b, s, d, _)) => {
                 r == s && c == d && self.same_but_sign(*a, *b)
             }
-            _ => false,
-        }
-    }
-
-    /// Returns true for `float1` and `float`, which denote the same place.
-    fn same_shape(&self, a: Ty, b: Ty) -> bool {
-        match (&self.types[a], &self.types[b]) {
-            // `int` and `uint` are converted on the way in and back.
-            (TyKind::Scalar(x), TyKind::Scalar(y)) => x.is_int() && y.is_int() && x.size() == y.size(),
-            (TyKind::Vector(e, Val::Int(1)), _) => *e == b,
-            (_, TyKind::Vector(e, Val::Int(1))) => *e == a,
             _ => false,
         }
     }
@@ -146,12 +138,9 @@ impl Checker<'_> {
         if winners.len() > 1 {
             // Redeclarations of one function denote the same function.
             let first = winners[0].chosen.signature.clone();
-            let same = winners.iter().all(|w| {
-                let s = &w.chosen.signature;
-                s.ret == first.ret
-                    && s.params.len() == first.params.len()
-                    && s.params.iter().zip(&first.params).all(|(a, b)| a.ty == b.ty && a.dir == b.dir)
-            });
+            let same = winners
+                .iter()
+                .all(|w| w.chosen.signature.ret == first.ret && w.chosen.signature.takes_the_same(&first));
             let prototypes = winners.iter().filter(|w| !w.has_body).count();
             let by_handle = winners.iter().filter(|w| self.takes_handle(w.chosen.decl)).count();
             if !(same && prototypes.max(by_handle) + 1 >= winners.len()) {
@@ -172,11 +161,9 @@ impl Checker<'_> {
     /// here; the function is then a variant of the one that takes the resource.
     fn takes_handle(&self, decl: DeclId) -> bool {
         self.p.params_of(decl).into_iter().any(|param| {
-            let syntax::ast::DeclKind::Param { ty: Some(ty), .. } = self.p.ast.decls[param].kind else {
-                return false;
-            };
-            crate::names::enter::last_name(&self.p.ast, ty)
-                .is_some_and(|name| matches!(self.p.ast.name(name), "Handle" | "DescriptorHandle"))
+            let DeclKind::Param { ty: Some(ty), .. } = self.p.ast.decls[param].kind else { return false };
+            let name = last_name(&self.p.ast, ty).map(|name| self.p.ast.name(name));
+            matches!(name, Some("Handle" | "DescriptorHandle"))
         })
     }
 
@@ -219,15 +206,11 @@ impl Checker<'_> {
         let backward = innermost.is_backward();
         self.p.report_ambiguity(&func, &derivatives, backward, span);
         // The author of a function may restrict its derivative to the declaring module.
-        let (user, place) = match derivatives.role(backward) {
-            Some(Role::Forward) => (derivatives.fwd, derivatives.spans.fwd),
-            Some(Role::Backward) => (derivatives.bwd, derivatives.spans.bwd),
-            Some(Role::Apply) => (derivatives.apply.map(|a| a.apply), derivatives.spans.apply),
-            Some(Role::Substitute) | None => (None, None),
-        };
-        let hidden = user
-            .is_some_and(|f| self.p.module_of(f.decl) != self.module && !self.p.is_visible_outside(f.decl));
-        if let Some(place) = place.filter(|_| hidden) {
+        let user = derivatives.role(backward).filter(|&role| role != Role::Substitute);
+        let user = user.and_then(|role| derivatives.of_role(role));
+        let is_hidden =
+            |f: &FuncRef| self.p.module_of(f.decl) != self.module && !self.p.is_visible_outside(f.decl);
+        if let Some((_, place)) = user.filter(|user| is_hidden(user.0)) {
             let name = self.p.ast.decl_name(func.decl).to_string();
             let message = format!("'{}' of '{name}' is not accessible here", innermost.word());
             let diagnostic = Diagnostic::error("E30600", span, message);
@@ -241,13 +224,9 @@ impl Checker<'_> {
                 false => ("forward", "mark it '[ForwardDifferentiable]' or '[Differentiable]'"),
                 true => ("backward", "mark it '[Differentiable]'"),
             };
-            let declared = self.p.ast.decls[func.decl].name_span;
             let message = format!("'{name}' is not {mode}-differentiable: it has no '{word}'");
-            let mut diagnostic = Diagnostic::error("E30027", span, message).help(help);
-            if !self.p.is_core(func.decl) {
-                diagnostic = diagnostic.note(declared, "declared here");
-            }
-            self.p.report(diagnostic);
+            let diagnostic = Diagnostic::error("E30027", span, message).help(help);
+            self.p.report(self.p.declared(func.decl, diagnostic));
         }
         exists
     }
@@ -260,9 +239,7 @@ impl Checker<'_> {
         if candidate.ops.is_empty() {
             while least > 0 {
                 let Some(param) = pattern.params[least - 1].decl else { break };
-                let has_default =
-                    matches!(self.p.ast.decls[param].kind, DeclKind::Param { default: Some(_), .. });
-                if !has_default {
+                if !self.p.has_default(param) {
                     break;
                 }
                 least -= 1;
@@ -288,24 +265,15 @@ impl Checker<'_> {
         let callable = Callable::of(func, &candidate.ops, self.p.asking_module(self.module));
         let signature = self.p.callable_signature(&callable);
         let mut cost = 0;
-        match &groups {
-            None => {
-                for (arg, param) in args.iter().zip(&signature.params) {
-                    cost += self.argument_cost(arg, param.ty, param.dir)?;
-                }
+        let singles = || (0..args.len()).map(|idx| (idx, 1)).collect();
+        for (&(first, len), param) in groups.as_ref().unwrap_or(&singles()).iter().zip(&signature.params) {
+            let is_pack = groups.is_some() && self.p.is_pack(param.ty);
+            let elements = if is_pack { self.p.elements(param.ty) } else { vec![param.ty] };
+            if elements.len() != len {
+                return Err(Failure::Count { least, most: usize::MAX });
             }
-            Some(groups) => {
-                for (&(first, len), param) in groups.iter().zip(&signature.params) {
-                    let given = &args[first..first + len];
-                    let elements =
-                        if self.p.is_pack(param.ty) { self.p.elements(param.ty) } else { vec![param.ty] };
-                    if elements.len() != len {
-                        return Err(Failure::Count { least, most: usize::MAX });
-                    }
-                    for (arg, element) in given.iter().zip(elements) {
-                        cost += self.argument_cost(arg, element, param.dir)?;
-                    }
-                }
+            for (arg, element) in args[first..first + len].iter().zip(elements) {
+                cost += self.argument_cost(arg, element, param.dir)?;
             }
         }
         let has_body = match self.p.ast.decls[candidate.decl].kind {
@@ -313,19 +281,15 @@ impl Checker<'_> {
             DeclKind::Subscript { .. } => !candidate.required,
             _ => true,
         };
-        let mut specificity = 0;
-        for param in &pattern.params {
-            // A bare parameter is more general than a shape of one, and that is more general than a known
-            // type.
+        // A bare parameter is more general than a shape of one, and that is more general than a known type.
+        let generality = |param: &ParamSig| {
             let mut mentioned = Vec::new();
             self.p.params_in(param.ty, &mut mentioned);
-            specificity += u32::from(matches!(self.p.types[param.ty], TyKind::Param(_))) * 2;
-            specificity += mentioned.len() as u32;
-        }
-        let mut constraints = 0;
-        for &(_, bound) in &self.p.constraints_of(candidate.decl).conforms {
-            constraints += self.p.interfaces_of(bound).len();
-        }
+            u32::from(matches!(self.p.types[param.ty], TyKind::Param(_))) * 2 + mentioned.len() as u32
+        };
+        let specificity = pattern.params.iter().map(generality).sum();
+        let bounds = self.p.constraints_of(candidate.decl);
+        let constraints = bounds.conforms.iter().map(|&(_, bound)| self.p.interfaces_of(bound).len()).sum();
         Ok(Applicable {
             chosen: Chosen {
                 callable,

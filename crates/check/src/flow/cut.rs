@@ -177,7 +177,7 @@ impl Flow<'_> {
         }
         let written = args.iter().zip(&signature.params).filter(|(_, p)| p.dir.is_written() && !p.no_diff);
         let mut written: Vec<ExprId> = written.flat_map(|(arg, _)| arg.exprs()).collect();
-        written.extend(base.filter(|_| signature.this.as_ref().is_some_and(|this| this.mutating)));
+        written.extend(base.filter(|_| signature.is_mutating()));
         for place in written {
             let ty = self.p.tables.exprs[place].ty;
             if !self.has_differential(ty) && cuts(self, ty).is_some() {

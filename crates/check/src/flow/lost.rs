@@ -46,17 +46,13 @@ impl Flow<'_> {
         self.p.lost.insert(expr);
         let name = self.callee_name(decl);
         let mode = if self.level == Level::Backward { "backward" } else { "forward" };
-        let declared = self.p.ast.decls[decl].name_span;
-        let mut diagnostic = Diagnostic::error(
+        let diagnostic = Diagnostic::error(
             "E41022",
             self.p.ast.exprs[expr].span,
             format!("the derivative is lost in this call: '{name}' is not {mode}-differentiable"),
         )
         .help("write 'no_diff' before the call if this is meant, or mark the function '[Differentiable]'");
-        if !self.p.is_core(decl) {
-            diagnostic = diagnostic.note(declared, "declared here");
-        }
-        self.report(diagnostic);
+        self.report(self.p.declared(decl, diagnostic));
     }
 
     /// Reports a lambda with captures that carry a derivative, passed where only its arguments have one.

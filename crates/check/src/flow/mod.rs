@@ -260,7 +260,7 @@ impl<'p> Flow<'p> {
                 p.differentiability(this.ty, false) == (false, false) && !p.says_no_diff_this(decl);
         }
         if purpose == Purpose::Derivatives {
-            if signature.this.as_ref().is_some_and(|this| this.differentiable) {
+            if signature.has_differentiable_this() {
                 flow.places.insert((Mark::Derivative, decl, None));
             }
             if flow.this_returns {
@@ -305,7 +305,7 @@ impl Program {
             Meaning::TypeIs(subject, ty) => {
                 let (subject, ty) = (self.substitute(subject, subst), self.substitute(ty, subst));
                 Some(match self.types[ty] {
-                    TyKind::Interface(..) => self.is_conforming(subject, ty),
+                    TyKind::Interface(..) => self.conforms(subject, ty),
                     _ => subject == ty,
                 })
             }

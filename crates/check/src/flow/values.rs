@@ -249,18 +249,7 @@ impl Flow<'_> {
             let Meaning::Binary(_, left, right) = self.p.tables.exprs[at].meaning else {
                 return self.expr(at, needed) || carried;
             };
-            let compares = matches!(
-                op,
-                BinaryOp::Eq
-                    | BinaryOp::Ne
-                    | BinaryOp::Lt
-                    | BinaryOp::Le
-                    | BinaryOp::Gt
-                    | BinaryOp::Ge
-                    | BinaryOp::And
-                    | BinaryOp::Or
-            );
-            needed &= !compares;
+            needed &= !op.is_comparison() && !op.is_logical();
             carried |= self.expr(right, needed);
             match self.p.tables.exprs[left].meaning {
                 Meaning::Binary(inner, ..) => {
@@ -333,7 +322,7 @@ impl Flow<'_> {
             Callable::Derived(..) | Callable::Synthesized(..) => Level::Backward,
         };
         let differentiable = level >= self.level;
-        let mutates = signature.this.as_ref().is_some_and(|t| t.mutating);
+        let mutates = signature.is_mutating();
         let writes = signature.params.iter().any(|p| p.dir.is_written()) || mutates;
         // The places that are written, with flags for whether they get a derivative and whether they are
         // needed afterwards.
@@ -419,7 +408,7 @@ impl Flow<'_> {
         // A user-defined derivative of a function without differentiable inputs is the derivative of the
         // variables that it reads.
         let has_inputs = signature.params.iter().any(|p| p.differentiable && p.dir != crate::Direction::Out)
-            || signature.this.as_ref().is_some_and(|t| t.differentiable);
+            || signature.has_differentiable_this();
         if let (Callable::Func(f), false) = (func, has_inputs)
             && !self.p.is_core(f.decl)
         {

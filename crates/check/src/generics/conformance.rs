@@ -64,9 +64,9 @@ impl Program {
 
     /// A generic parameter as an argument.
     pub(crate) fn param_arg(&mut self, param: DeclId) -> GenericArg {
-        match self.ast.decls[param].kind {
-            DeclKind::ValueParam { .. } => GenericArg::Val(Val::Param(param)),
-            _ => GenericArg::Type(self.types.intern(TyKind::Param(param))),
+        match self.is_value_param(param) {
+            true => GenericArg::Val(Val::Param(param)),
+            false => GenericArg::Type(self.types.intern(TyKind::Param(param))),
         }
     }
 
@@ -81,15 +81,14 @@ impl Program {
             DeclKind::Interface { .. } => self.types.intern(TyKind::This(container)),
             DeclKind::Extension { .. } => {
                 self.resolve_extensions();
-                if let Some(info) = self.extensions.known.iter().find(|e| e.decl == container) {
-                    let target = info.target;
-                    // Within an extension of an interface, `this` has some conforming type.
-                    if let TyKind::Interface(decl, _) = self.types[target] {
-                        return self.types.intern(TyKind::This(decl));
-                    }
-                    return target;
+                let info = self.extensions.known.iter().find(|e| e.decl == container);
+                // While its target is being resolved, an extension has none.
+                let Some(target) = info.map(|info| info.target) else { return Ty::ERROR };
+                // Within an extension of an interface, `this` has some conforming type.
+                match self.interface_decl(target) {
+                    Some(decl) => self.types.intern(TyKind::This(decl)),
+                    None => target,
                 }
-                Ty::ERROR
             }
             _ => Ty::ERROR,
         }
@@ -109,11 +108,7 @@ impl Program {
             _ => Vec::new(),
         };
         self.queries.bases.begin_as(&decl, Rc::from([]));
-        let mut types = Vec::new();
-        for expr in exprs {
-            self.base_types(expr, decl, &mut types);
-        }
-        let types: Rc<[Ty]> = types.into();
+        let types: Rc<[Ty]> = self.types_of_bases(&exprs, decl).into();
         self.queries.bases.finish(&decl, types.clone());
         let fine: Rc<[Ty]> = types.iter().copied().filter(|&base| !self.inherits(base, decl)).collect();
         if fine.len() < types.len() {
@@ -142,7 +137,14 @@ impl Program {
         false
     }
 
-    pub(crate) fn base_types(&mut self, expr: syntax::ExprId, scope: DeclId, out: &mut Vec<Ty>) {
+    /// The types that a list of bases or bounds names.
+    pub(crate) fn types_of_bases(&mut self, bases: &[syntax::ExprId], scope: DeclId) -> Vec<Ty> {
+        let mut out = Vec::new();
+        bases.iter().for_each(|&base| self.base_types(base, scope, &mut out));
+        out
+    }
+
+    fn base_types(&mut self, expr: syntax::ExprId, scope: DeclId, out: &mut Vec<Ty>) {
         if let ExprKind::Binary(BinaryOp::BitAnd, a, b) = self.ast.exprs[expr].kind {
             self.base_types(a, scope, out);
             self.base_types(b, scope, out);
@@ -229,13 +231,9 @@ impl Program {
             | TyKind::Pointer(_)
             | TyKind::Buffer(..)
             | TyKind::Optional(_) => {
-                for facet in self.facets(ty).iter() {
-                    if facet.kind == FacetKind::Interface {
-                        let params = self.all_generic_params(facet.container);
-                        let args = params.iter().filter_map(|&p| facet.env.get(p).cloned()).collect();
-                        let interface = self.types.intern(TyKind::Interface(facet.container, args));
-                        out.push(interface);
-                    }
+                for facet in self.facets(ty).iter().filter(|facet| facet.kind == FacetKind::Interface) {
+                    let args = self.known_args(facet.container, &facet.env);
+                    out.push(self.types.intern(TyKind::Interface(facet.container, args)));
                 }
             }
             _ => {}
@@ -244,18 +242,13 @@ impl Program {
     }
 
     fn env_of_assoc(&mut self, base: Ty, assoc: DeclId) -> Subst {
-        if let Some(container) = self.container_of(assoc)
-            && self.ast.decls[container].generics.is_some()
-        {
-            for interface in self.interfaces_of(base) {
-                if let TyKind::Interface(decl, args) = self.types[interface].clone()
-                    && decl == container
-                {
-                    return self.subst(decl, &args, Some(base));
-                }
-            }
+        let container = self.container_of(assoc).filter(|&c| self.ast.decls[c].generics.is_some());
+        let interfaces = container.map_or(Vec::new(), |_| self.interfaces_of(base));
+        let found = interfaces.into_iter().find(|&interface| self.interface_decl(interface) == container);
+        match found.map(|interface| &self.types[interface]) {
+            Some(TyKind::Interface(decl, args)) => self.subst(*decl, args, Some(base)),
+            _ => Subst { this: Some(base), ..Subst::default() },
         }
-        Subst { this: Some(base), ..Subst::default() }
     }
 
     pub(crate) fn add_interface(&mut self, interface: Ty, this: Ty, out: &mut Vec<Ty>) {
@@ -296,10 +289,29 @@ impl Program {
             return None;
         }
         self.infer_from_constraints(decl, &params, &mut env);
-        let is_known = params.iter().all(|&p| env.get(p).is_some());
-        let applies = is_known && self.satisfies(decl, &env);
+        let applies = self.is_solved(decl, &params, &env);
         self.end_search();
         applies.then_some(env)
+    }
+
+    /// Returns true if arguments for all parameters are known and fulfil the constraints of a declaration.
+    pub(crate) fn is_solved(&mut self, decl: DeclId, params: &[DeclId], env: &Subst) -> bool {
+        params.iter().all(|&param| env.get(param).is_some()) && self.satisfies(decl, env)
+    }
+
+    /// The arguments that a substitution has for a declaration's generic parameters.
+    pub(crate) fn known_args(&self, decl: DeclId, env: &Subst) -> Args {
+        self.all_generic_params(decl).into_iter().filter_map(|param| env.get(param).cloned()).collect()
+    }
+
+    /// Unifies each type with its pattern.
+    pub(crate) fn unify_all(
+        &mut self,
+        mut pairs: impl Iterator<Item = (Ty, Ty)>,
+        params: &[DeclId],
+        env: &mut Subst,
+    ) -> bool {
+        pairs.all(|(pattern, ty)| self.unify(pattern, ty, params, env))
     }
 
     /// Unifies a type with a pattern over parameters, without conversions.
@@ -338,31 +350,7 @@ impl Program {
             return true;
         }
         match (self.types[pattern].clone(), self.types[ty].clone()) {
-            (TyKind::Vector(a, n), TyKind::Vector(b, m)) => {
-                self.unify(a, b, params, env) && self.unify_val(&n, &m, params, env)
-            }
-            (TyKind::Matrix(a, r, c, order), TyKind::Matrix(b, s, d, other)) => {
-                self.unify(a, b, params, env)
-                    && self.unify_val(&r, &s, params, env)
-                    && self.unify_val(&c, &d, params, env)
-                    && self.unify_val(&order, &other, params, env)
-            }
-            (TyKind::Array(a, Some(n)), TyKind::Array(b, Some(m))) => {
-                self.unify(a, b, params, env) && self.unify_val(&n, &m, params, env)
-            }
             (TyKind::Array(a, None), TyKind::Array(b, _)) => self.unify(a, b, params, env),
-            (TyKind::Struct(a, x), TyKind::Struct(b, y))
-            | (TyKind::Interface(a, x), TyKind::Interface(b, y)) => {
-                a == b
-                    && x.len() == y.len()
-                    && x.iter().zip(&y).all(|(x, y)| self.unify_arg(x, y, params, env))
-            }
-            (TyKind::DiffPair(a), TyKind::DiffPair(b))
-            | (TyKind::DiffPtrPair(a), TyKind::DiffPtrPair(b))
-            | (TyKind::SynthDiff(a), TyKind::SynthDiff(b))
-            | (TyKind::Optional(a), TyKind::Optional(b))
-            | (TyKind::Pointer(a), TyKind::Pointer(b)) => self.unify(a, b, params, env),
-            (TyKind::Buffer(k, a), TyKind::Buffer(l, b)) => k == l && self.unify(a, b, params, env),
             (TyKind::Tuple(a), TyKind::Tuple(b)) | (TyKind::Pack(a), TyKind::Pack(b)) => {
                 self.unify_list(&a, &b, params, env)
             }
@@ -374,6 +362,13 @@ impl Program {
                 // Not a pattern; it is compared once its base is known.
                 let known = self.substitute(pattern, &env.clone());
                 known == ty || matches!(self.types[known], TyKind::Assoc(..))
+            }
+            // Types of one kind, part by part.
+            (a, b) if std::mem::discriminant(&a) == std::mem::discriminant(&b) => {
+                let (x, y) = (a.parts(), b.parts());
+                x.len() == y.len()
+                    && a.with_parts(y.clone()) == b
+                    && x.iter().zip(&y).all(|(x, y)| self.unify_arg(x, y, params, env))
             }
             _ => false,
         }
@@ -441,56 +436,41 @@ impl Program {
         }
         let mut out = Vec::new();
         let kind = self.types[ty].clone();
-        let own = match &kind {
-            TyKind::Struct(decl, args) => Some((*decl, args.clone())),
-            TyKind::Enum(decl) => Some((*decl, Vec::new())),
-            _ => None,
+        let (own, env) = match &kind {
+            TyKind::Struct(decl, args) => (Some(*decl), self.subst(*decl, args, None)),
+            TyKind::Enum(decl) => (Some(*decl), Subst::default()),
+            _ => (None, Subst::default()),
         };
-        let env = own.as_ref().map_or(Subst::default(), |(decl, args)| self.subst(*decl, args, None));
-        if let Some((decl, _)) = own {
+        if let Some(container) = own {
             let env = Rc::new(env.clone());
-            out.push(Facet { container: decl, kind: FacetKind::Own, env, self_ty: ty, rank: 0 });
+            out.push(Facet { container, kind: FacetKind::Own, env, self_ty: ty, rank: 0 });
         }
         self.queries.facets.begin_as(&ty, out.clone().into());
         self.resolve_extensions();
         let mut interfaces = Vec::new();
         if !self.types.is_abstract(ty) && !matches!(kind, TyKind::Interface(..)) {
-            for idx in 0..self.extensions.known.len() {
-                if matches!(self.types[self.extensions.known[idx].target], TyKind::Param(_)) {
-                    continue;
-                }
-                let Some(env) = self.match_extension(idx, ty) else { continue };
-                let container = self.extensions.known[idx].decl;
-                for &base in self.bases_of(container).iter() {
-                    let base = self.substitute(base, &env);
-                    self.add_interface(base, ty, &mut interfaces);
-                }
-                let kind = FacetKind::Extension;
-                out.push(Facet { container, kind, env: Rc::new(env), self_ty: ty, rank: 1 });
+            for facet in self.extension_facets(FacetKind::Extension, ty, |p, e| !p.is_blanket(e)) {
+                self.interfaces_added_by(&facet, &mut interfaces);
+                out.push(facet);
             }
         }
-        if let Some((decl, _)) = own {
+        if let Some(decl) = own {
             for &base in self.bases_of(decl).iter() {
                 let base = self.substitute(base, &env);
                 if matches!(self.types[base], TyKind::Interface(..)) {
                     self.add_interface(base, ty, &mut interfaces);
                 } else if base != ty && out.len() < 500 {
                     for facet in self.facets(base).iter() {
-                        let kind = match facet.kind {
-                            FacetKind::Own => FacetKind::Base,
-                            other => other,
-                        };
+                        let is_own = facet.kind == FacetKind::Own;
+                        let kind = if is_own { FacetKind::Base } else { facet.kind };
                         // The conformance of a base also holds for the derived struct.
                         out.push(Facet { kind, rank: facet.rank + 2, ..facet.clone() });
                     }
                 }
             }
         } else {
-            for interface in self.interfaces_of(ty) {
-                if !interfaces.contains(&interface) {
-                    interfaces.push(interface);
-                }
-            }
+            let more = self.interfaces_of(ty).into_iter().filter(|i| !interfaces.contains(i));
+            interfaces.extend(more.collect::<Vec<Ty>>());
         }
         for idx in 0..self.magics.decls.len() {
             let (magic, decl) = self.magics.decls[idx];
@@ -512,17 +492,10 @@ impl Program {
             let TyKind::Interface(decl, args) = self.types[interface].clone() else { continue };
             let env = Rc::new(self.subst(decl, &args, Some(ty)));
             out.push(Facet { container: decl, kind: FacetKind::Interface, env, self_ty: ty, rank: 0 });
-            for idx in 0..self.extensions.known.len() {
-                if !matches!(self.types[self.extensions.known[idx].target], TyKind::Interface(d, _) if d == decl)
-                {
-                    continue;
-                }
-                if let Some(mut env) = self.match_extension(idx, interface) {
-                    env.this = Some(ty);
-                    let container = self.extensions.known[idx].decl;
-                    let kind = FacetKind::InterfaceExtension;
-                    out.push(Facet { container, kind, env: Rc::new(env), self_ty: ty, rank: 1 });
-                }
+            let of_it = |p: &Program, e: &ExtensionInfo| p.interface_decl(e.target) == Some(decl);
+            for facet in self.extension_facets(FacetKind::InterfaceExtension, interface, of_it) {
+                let env = Rc::new(Subst { this: Some(ty), ..(*facet.env).clone() });
+                out.push(Facet { env, self_ty: ty, ..facet });
             }
         }
         let facets: Rc<[Facet]> = out.into();
@@ -530,28 +503,49 @@ impl Program {
         facets
     }
 
-    /// Facets for the extensions of all types that conform to an interface (`extension<T : I> T`), if they
-    /// extend this type.
-    pub(crate) fn blanket_facets(
+    /// Facets for the extensions of a type among those that are wanted.
+    fn extension_facets(
         &mut self,
-        ty: Ty,
-        mut wanted: impl FnMut(&Program, DeclId) -> bool,
+        kind: FacetKind,
+        self_ty: Ty,
+        wanted: impl Fn(&Program, &ExtensionInfo) -> bool,
     ) -> Vec<Facet> {
-        self.resolve_extensions();
         let mut out = Vec::new();
         for idx in 0..self.extensions.known.len() {
             let container = self.extensions.known[idx].decl;
-            if !matches!(self.types[self.extensions.known[idx].target], TyKind::Param(_))
-                || !wanted(self, container)
+            if wanted(self, &self.extensions.known[idx])
+                && let Some(env) = self.match_extension(idx, self_ty)
             {
-                continue;
-            }
-            if let Some(env) = self.match_extension(idx, ty) {
-                let kind = FacetKind::InterfaceExtension;
-                out.push(Facet { container, kind, env: Rc::new(env), self_ty: ty, rank: 1 });
+                out.push(Facet { container, kind, env: Rc::new(env), self_ty, rank: 1 });
             }
         }
         out
+    }
+
+    /// Adds the interfaces that an extension adds to its type.
+    fn interfaces_added_by(&mut self, extension: &Facet, out: &mut Vec<Ty>) {
+        for &base in self.bases_of(extension.container).iter() {
+            let base = self.substitute(base, &extension.env);
+            self.add_interface(base, extension.self_ty, out);
+        }
+    }
+
+    /// Returns true for an extension of all types that conform to an interface.
+    fn is_blanket(&self, extension: &ExtensionInfo) -> bool {
+        matches!(self.types[extension.target], TyKind::Param(_))
+    }
+
+    /// Returns true for a member of such an extension.
+    pub(crate) fn is_of_blanket(&self, decl: DeclId) -> bool {
+        let container = self.container_of(decl);
+        self.extensions.known.iter().any(|e| Some(e.decl) == container && self.is_blanket(e))
+    }
+
+    /// Facets for the extensions of all types that conform to an interface (`extension<T : I> T`), if they
+    /// extend this type.
+    pub(crate) fn blanket_facets(&mut self, ty: Ty, wanted: impl Fn(&Program, DeclId) -> bool) -> Vec<Facet> {
+        self.resolve_extensions();
+        self.extension_facets(FacetKind::InterfaceExtension, ty, |p, e| p.is_blanket(e) && wanted(p, e.decl))
     }
 
     /// The facets of such extensions that declare a member of this name.
@@ -564,35 +558,29 @@ impl Program {
     /// check queries interfaces itself, so that the queries would multiply.
     pub(crate) fn blanket_interfaces(&mut self, ty: Ty, interface: DeclId) -> Vec<Ty> {
         self.resolve_extensions();
+        let blanket: Vec<DeclId> =
+            self.extensions.known.iter().filter(|e| self.is_blanket(e)).map(|e| e.decl).collect();
         let mut offering = Vec::new();
-        for idx in 0..self.extensions.known.len() {
-            let (container, target) = (self.extensions.known[idx].decl, self.extensions.known[idx].target);
-            if !matches!(self.types[target], TyKind::Param(_)) {
-                continue;
-            }
+        for container in blanket {
             let mut all = Vec::new();
             for &base in self.bases_of(container).iter() {
                 self.add_interface(base, ty, &mut all);
             }
-            if all.iter().any(|&i| matches!(self.types[i], TyKind::Interface(d, _) if d == interface)) {
+            if all.iter().any(|&i| self.interface_decl(i) == Some(interface)) {
                 offering.push(container);
             }
         }
         let mut all = Vec::new();
-        if offering.is_empty() {
-            return all;
-        }
-        for facet in self.blanket_facets(ty, |_, ext| offering.contains(&ext)) {
-            for &base in self.bases_of(facet.container).iter() {
-                let base = self.substitute(base, &facet.env);
-                self.add_interface(base, ty, &mut all);
+        if !offering.is_empty() {
+            for facet in self.blanket_facets(ty, |_, extension| offering.contains(&extension)) {
+                self.interfaces_added_by(&facet, &mut all);
             }
         }
         all
     }
 
     /// Returns true if a type conforms to an interface (or is derived from a struct).
-    pub(crate) fn conforms(&mut self, ty: Ty, bound: Ty) -> bool {
+    pub fn conforms(&mut self, ty: Ty, bound: Ty) -> bool {
         if ty == bound || ty == Ty::ERROR || bound == Ty::ERROR {
             return true;
         }
@@ -612,18 +600,13 @@ impl Program {
             }
             _ => return false,
         };
-        if let Some(&magic) = self.magics.of.get(&decl) {
-            match magic {
-                Magic::Differentiable => return self.differential(ty).is_some(),
-                Magic::DifferentiablePtr => return self.pointer_differential(ty).is_some(),
-                Magic::DefaultInitializable => return true,
-                Magic::OpaqueDescriptor if matches!(self.types[ty], TyKind::Buffer(..)) => return true,
-                _ => {
-                    if self.conforms_natively(ty, magic) {
-                        return true;
-                    }
-                }
-            }
+        match self.magic_of(decl) {
+            Some(Magic::Differentiable) => return self.differential(ty).is_some(),
+            Some(Magic::DifferentiablePtr) => return self.pointer_differential(ty).is_some(),
+            Some(Magic::DefaultInitializable) => return true,
+            Some(Magic::OpaqueDescriptor) if matches!(self.types[ty], TyKind::Buffer(..)) => return true,
+            Some(magic) if self.conforms_natively(ty, magic) => return true,
+            _ => {}
         }
         if self.has_interface(ty, decl, &args) || self.is_given(ty, bound) {
             return true;

@@ -56,7 +56,7 @@ impl Program {
         let mut known = Constraints::default();
         self.queries.constraints.begin_as(&owner, Rc::default());
         for &param in &generics.params {
-            if !matches!(self.ast.decls[param].kind, DeclKind::TypeParam { .. }) {
+            if self.is_value_param(param) {
                 continue;
             }
             let ty = self.types.intern(TyKind::Param(param));
@@ -68,39 +68,20 @@ impl Program {
         for constraint in &generics.constraints {
             match constraint {
                 Constraint::Conforms(expr, bases) => {
-                    let mut checker = Checker::outside(self, owner);
-                    checker.expanding.push(Vec::new());
-                    let ty = checker.type_expr(*expr);
-                    let ty = match self.types[ty] {
-                        // `each T : I` constrains the whole pack.
-                        TyKind::Each(pack) => pack,
-                        _ => ty,
-                    };
-                    let mut types = Vec::new();
-                    for &base in bases {
-                        self.base_types(base, owner, &mut types);
-                    }
+                    let ty = self.constrained_type(owner, *expr);
+                    let types = self.types_of_bases(bases, owner);
                     known.conforms.extend(types.into_iter().map(|base| (ty, base)));
                 }
                 Constraint::Equal(a, b) if self.is_value(*a) || self.is_value(*b) => {
-                    let values = [*a, *b].map(|side| {
+                    let [a, b] = [*a, *b].map(|side| {
                         let mut checker = Checker::outside(self, owner);
                         checker.infer(side, None);
                         checker.val_of(side)
                     });
-                    let [a, b] = values;
                     known.equal_values.push((a, b));
                 }
                 Constraint::Equal(a, b) => {
-                    let [a, b] = [*a, *b].map(|side| {
-                        let mut checker = Checker::outside(self, owner);
-                        checker.expanding.push(Vec::new());
-                        let ty = checker.type_expr(side);
-                        match self.types[ty] {
-                            TyKind::Each(pack) => pack,
-                            _ => ty,
-                        }
-                    });
+                    let [a, b] = [*a, *b].map(|side| self.constrained_type(owner, side));
                     let is_assoc = matches!(self.types[a], TyKind::Assoc(..));
                     known.equal.push(if is_assoc { (a, b) } else { (b, a) });
                 }
@@ -111,16 +92,11 @@ impl Program {
                 }
                 Constraint::Optional(expr, bases) => {
                     let ty = Checker::outside(self, owner).type_expr(*expr);
-                    let mut types = Vec::new();
-                    for &base in bases {
-                        self.base_types(base, owner, &mut types);
-                    }
+                    let types = self.types_of_bases(bases, owner);
                     known.optional.extend(types.into_iter().map(|base| (ty, base)));
                 }
                 Constraint::NonEmpty(expr) => {
-                    let mut checker = Checker::outside(self, owner);
-                    let arg = checker.generic_arg(*expr);
-                    known.nonempty.push(arg);
+                    known.nonempty.push(Checker::outside(self, owner).generic_arg(*expr));
                 }
                 Constraint::Other(span) => {
                     self.error("E0900", *span, "this kind of constraint is not supported yet");
@@ -142,6 +118,17 @@ impl Program {
             self.queries.differentials.forget(&ty);
         }
         Rc::new(known)
+    }
+
+    /// The type on one side of a constraint; `each T : I` constrains the whole pack.
+    fn constrained_type(&mut self, owner: DeclId, expr: syntax::ExprId) -> Ty {
+        let mut checker = Checker::outside(self, owner);
+        checker.expanding.push(Vec::new());
+        let ty = checker.type_expr(expr);
+        match self.types[ty] {
+            TyKind::Each(pack) => pack,
+            _ => ty,
+        }
     }
 
     /// Returns true if a side of a constraint is an integer rather than a type.
@@ -174,9 +161,8 @@ impl Program {
         }
         for interface in self.interfaces_of(base) {
             let TyKind::Interface(decl, args) = self.types[interface].clone() else { continue };
-            let DeclKind::Interface { members, .. } = self.ast.decls[decl].kind.clone() else { continue };
             let env = self.subst(decl, &args, Some(base));
-            for member in members {
+            for member in self.ast.decls[decl].kind.members().to_vec() {
                 if !matches!(self.ast.decls[member].kind, DeclKind::AssociatedType { .. })
                     || self.ast.decls[member].generics.is_none()
                 {
@@ -203,14 +189,10 @@ impl Program {
     /// Replaces the root of a path of associated types without looking anything up.
     fn substitute_raw(&mut self, ty: Ty, env: &Subst) -> Ty {
         match self.types[ty] {
-            TyKind::Assoc(base, assoc) => {
-                let base = self.substitute_raw(base, env);
-                let unknown = self.types.is_abstract(base);
-                if unknown {
-                    return self.types.intern(TyKind::Assoc(base, assoc));
-                }
-                self.project(base, assoc)
-            }
+            TyKind::Assoc(base, assoc) => match self.substitute_raw(base, env) {
+                base if self.types.is_abstract(base) => self.types.intern(TyKind::Assoc(base, assoc)),
+                base => self.project(base, assoc),
+            },
             _ => self.substitute(ty, env),
         }
     }
@@ -293,20 +275,19 @@ impl Program {
                 continue;
             }
             let mut offered = self.interfaces_of(subject);
-            let is_offered =
-                offered.iter().any(|&i| matches!(self.types[i], TyKind::Interface(d, _) if d == decl));
+            let is_offered = offered.iter().any(|&i| self.interface_decl(i) == Some(decl));
             if !is_offered && self.queries.conformances.begin(&(subject, bound)) {
                 // Also consider extensions of all types that conform to an interface.
                 offered.extend(self.blanket_interfaces(subject, decl));
                 self.queries.conformances.end(&(subject, bound));
             }
             for interface in offered {
-                if matches!(self.types[interface], TyKind::Interface(d, _) if d == decl) {
-                    let mut trial = env.clone();
-                    if self.unify(bound, interface, params, &mut trial) {
-                        *env = trial;
-                        break;
-                    }
+                let mut trial = env.clone();
+                if self.interface_decl(interface) == Some(decl)
+                    && self.unify(bound, interface, params, &mut trial)
+                {
+                    *env = trial;
+                    break;
                 }
             }
         }

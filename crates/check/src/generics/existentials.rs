@@ -26,20 +26,9 @@ impl Program {
         }
     }
 
-    /// The associated type of a conforming type; for an existential type, the existential that covers the
-    /// associated types of all conforming types.
-    pub fn associated(&mut self, ty: Ty, assoc: DeclId) -> Ty {
-        self.project(ty, assoc)
-    }
-
     /// Returns true if an associated type is `IDifferentiable`'s `Differential`.
     pub fn is_differential(&self, assoc: DeclId) -> bool {
         self.container_of(assoc).and_then(|c| self.magics.of.get(&c)) == Some(&Magic::Differentiable)
-    }
-
-    /// Returns true if a type conforms to an interface.
-    pub fn is_conforming(&mut self, ty: Ty, interface: Ty) -> bool {
-        self.conforms(ty, interface)
     }
 
     /// The structs of the program that conform to an interface and have no generic parameters, in order of
@@ -82,10 +71,14 @@ impl Program {
 
     /// The interface whose attributes determine the memory layout of an existential type's values.
     pub fn bound_of(&mut self, ty: Ty) -> Option<DeclId> {
-        self.interfaces_of(ty).iter().find_map(|&i| match self.types[i] {
-            TyKind::Interface(decl, _) => Some(decl),
-            _ => None,
-        })
+        self.interfaces_of(ty).first().and_then(|&interface| self.interface_decl(interface))
+    }
+
+    /// Makes the functions that have been entered generic.
+    pub(crate) fn make_functions_generic(&mut self) {
+        for func in std::mem::take(&mut self.opened.functions) {
+            self.make_generic(func);
+        }
     }
 
     /// Makes a function with parameters of interface type generic: `float f(IShape s)` becomes
@@ -129,15 +122,12 @@ impl Program {
             }
             let found = Checker::new(self, func).lookup(name);
             let interface = match found {
-                Ref::Type(ty) => match self.types[ty] {
-                    TyKind::Interface(decl, _) => decl,
-                    _ => continue,
-                },
-                Ref::Generic(decl, _) if matches!(self.ast.decls[decl].kind, DeclKind::Interface { .. }) => {
-                    decl
-                }
-                _ => continue,
+                Ref::Type(ty) => self.interface_decl(ty),
+                Ref::Generic(decl, _) => Some(decl),
+                _ => None,
             };
+            let is_interface = |d: &DeclId| matches!(self.ast.decls[*d].kind, DeclKind::Interface { .. });
+            let Some(interface) = interface.filter(is_interface) else { continue };
             if self.has_derivative_attribute(func) {
                 // The derivative was written in terms of pairs of the interface.
                 let this = self.self_type(interface);
@@ -269,12 +259,9 @@ impl Program {
     /// Returns true if a function of this name writes its parameter at this index.
     fn writes_parameter(&self, name: Symbol, at: usize) -> bool {
         let written = Modifiers(Modifiers::OUT.0 | Modifiers::INOUT.0 | Modifiers::REF.0);
-        let functions = self.modules.all.iter().filter_map(|m| m.names.get(&name)).flatten();
-        functions.into_iter().any(|&f| match &self.ast.decls[f].kind {
-            DeclKind::Func { params, .. } => {
-                params.get(at).is_some_and(|&p| self.ast.decls[p].modifiers.has(written))
-            }
-            _ => false,
+        self.declared_anywhere(name).into_iter().any(|f| {
+            let params = self.params_of(f);
+            params.get(at).is_some_and(|&p| self.ast.decls[p].modifiers.has(written))
         })
     }
 }

@@ -73,8 +73,7 @@ impl Program {
             return Difference::new(text!("it needs a '{}' that {verb} '{}'", subject, bound));
         }
         let (wanted, have) = (self.func_signature(required), self.func_signature(own));
-        if have.this.as_ref().is_some_and(|t| t.mutating) && !wanted.this.as_ref().is_some_and(|t| t.mutating)
-        {
+        if have.is_mutating() && !wanted.is_mutating() {
             return Difference::new("it is '[mutating]'");
         }
         if let Some(difference) = self.difference_of_params(required, &wanted, &have) {
@@ -154,12 +153,8 @@ impl Program {
             return None;
         }
         let given = wanted.params.len();
-        let has_default = |p: &Program, param: &ParamSig| {
-            param
-                .decl
-                .is_some_and(|d| matches!(p.ast.decls[d].kind, DeclKind::Param { default: Some(_), .. }))
-        };
-        if have.params.len() < given || have.params[given..].iter().any(|param| !has_default(self, param)) {
+        let has_default = |param: &ParamSig| param.decl.is_some_and(|d| self.has_default(d));
+        if have.params.len() < given || !have.params[given..].iter().all(has_default) {
             let n = have.params.len();
             let plural = if n == 1 { "" } else { "s" };
             return Difference::new(format!("it takes {n} parameter{plural}, not {given}"));
@@ -243,7 +238,7 @@ impl Program {
             };
             let [is_asked, is_given] = [asked, found].map(|accessor| {
                 let signature = self.raw_signature(accessor.decl);
-                signature.this.as_ref().is_some_and(|t| t.mutating)
+                signature.is_mutating()
             });
             // Reading through a place does not modify its object.
             let by_ref = given.by_ref.as_ref() == Some(found) && kind == AccessorKind::Get;

@@ -46,7 +46,7 @@ impl Checker<'_> {
                 self.collect(to, from, &open, &mut found);
             }
             for &param in &open {
-                if !matches!(self.p.ast.decls[param].kind, DeclKind::ValueParam { .. })
+                if !self.p.is_value_param(param)
                     && let Some(ty) = self.solve(param, &found)
                 {
                     env.map.push((param, GenericArg::Type(ty)));
@@ -57,7 +57,7 @@ impl Checker<'_> {
                 if env.get(param).is_some() {
                     continue;
                 }
-                let arg = if matches!(self.p.ast.decls[param].kind, DeclKind::ValueParam { .. }) {
+                let arg = if self.p.is_value_param(param) {
                     let val =
                         found.vals.iter().chain(&found.weak_vals).find(|v| v.0 == param).map(|v| v.1.clone());
                     val.map(GenericArg::Val)

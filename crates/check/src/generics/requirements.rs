@@ -91,7 +91,8 @@ impl Program {
         }
     }
 
-    fn has_default(&self, decl: DeclId) -> bool {
+    /// Returns true for a parameter with a default, and for a requirement with an implementation of its own.
+    pub(crate) fn has_default(&self, decl: DeclId) -> bool {
         match &self.ast.decls[decl].kind {
             DeclKind::Func { body, .. } | DeclKind::Init { body, .. } | DeclKind::Accessor { body, .. } => {
                 body.is_some()
@@ -99,16 +100,19 @@ impl Program {
             DeclKind::Property { accessors, .. } | DeclKind::Subscript { accessors, .. } => {
                 accessors.iter().any(|&a| self.has_default(a))
             }
-            DeclKind::Var { init, .. } => init.is_some(),
+            DeclKind::Var { init: default, .. }
+            | DeclKind::Param { default, .. }
+            | DeclKind::TypeParam { default, .. }
+            | DeclKind::ValueParam { default, .. } => default.is_some(),
             _ => false,
         }
     }
 
     /// The name under which a member is found in its type.
-    pub(crate) fn member_name(&mut self, decl: DeclId) -> Symbol {
+    pub(crate) fn member_name(&self, decl: DeclId) -> Symbol {
         match self.ast.decls[decl].kind {
             DeclKind::Init { .. } => kw::CONSTRUCTOR,
-            DeclKind::Subscript { .. } => self.ast.symbols.intern("__subscript"),
+            DeclKind::Subscript { .. } => kw::SUBSCRIPT,
             _ => self.ast.decls[decl].name,
         }
     }
@@ -193,7 +197,7 @@ impl Program {
                 continue;
             }
             let (&asked, arg) = given.next()?;
-            if self.is_type_param(asked) != self.is_type_param(param) {
+            if self.is_value_param(asked) != self.is_value_param(param) {
                 return None;
             }
             own.push((param, arg.clone()));
@@ -215,8 +219,9 @@ impl Program {
         Some(own)
     }
 
-    fn is_type_param(&self, param: DeclId) -> bool {
-        matches!(self.ast.decls[param].kind, DeclKind::TypeParam { .. })
+    /// Returns true if a generic parameter stands for an integer rather than for a type.
+    pub(crate) fn is_value_param(&self, param: DeclId) -> bool {
+        matches!(self.ast.decls[param].kind, DeclKind::ValueParam { .. })
     }
 
     pub(crate) fn own_params(&self, decl: DeclId) -> Vec<DeclId> {

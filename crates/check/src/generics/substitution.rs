@@ -51,78 +51,44 @@ impl Program {
         if env.is_empty() {
             return ty;
         }
-        let kind = match self.types[ty].clone() {
-            TyKind::Param(param) => {
-                return match env.get(param) {
-                    Some(GenericArg::Type(arg)) => *arg,
-                    _ => ty,
-                };
-            }
-            TyKind::This(_) => return env.this.unwrap_or(ty),
+        match self.types[ty].clone() {
+            TyKind::Param(param) => match env.get(param) {
+                Some(GenericArg::Type(arg)) => *arg,
+                _ => ty,
+            },
+            TyKind::This(_) => env.this.unwrap_or(ty),
             TyKind::Assoc(base, assoc) => {
-                let new = self.substitute(base, env);
-                return if new == base { self.project(base, assoc) } else { self.project(new, assoc) };
+                let base = self.substitute(base, env);
+                self.project(base, assoc)
             }
-            TyKind::SynthDiff(primal) => {
-                let new = self.substitute(primal, env);
-                if new == primal {
-                    return ty;
-                }
-                return self.differential(new).unwrap_or(Ty::ERROR);
-            }
-            TyKind::Vector(e, n) => TyKind::Vector(self.substitute(e, env), self.substitute_val(&n, env)),
-            TyKind::Matrix(e, r, c, order) => TyKind::Matrix(
-                self.substitute(e, env),
-                self.substitute_val(&r, env),
-                self.substitute_val(&c, env),
-                self.substitute_val(&order, env),
-            ),
-            TyKind::Array(e, n) => {
-                TyKind::Array(self.substitute(e, env), n.map(|n| self.substitute_val(&n, env)))
-            }
-            TyKind::Struct(decl, args) => {
-                if args.is_empty() {
-                    return ty;
-                }
-                TyKind::Struct(decl, self.substitute_args(&args, env))
-            }
-            TyKind::Interface(decl, args) => {
-                if args.is_empty() {
-                    return ty;
-                }
-                TyKind::Interface(decl, self.substitute_args(&args, env))
-            }
-            TyKind::Opaque(decl, args) => TyKind::Opaque(decl, self.substitute_args(&args, env)),
-            TyKind::Function(decl, args) => TyKind::Function(decl, self.substitute_args(&args, env)),
-            TyKind::DiffPair(e) => TyKind::DiffPair(self.substitute(e, env)),
-            TyKind::DiffPtrPair(e) => TyKind::DiffPtrPair(self.substitute(e, env)),
-            TyKind::Optional(e) => TyKind::Optional(self.substitute(e, env)),
-            TyKind::Pointer(e) => TyKind::Pointer(self.substitute(e, env)),
-            TyKind::Buffer(kind, e) => TyKind::Buffer(kind, self.substitute(e, env)),
+            TyKind::SynthDiff(primal) => match self.substitute(primal, env) {
+                new if new == primal => ty,
+                new => self.differential(new).unwrap_or(Ty::ERROR),
+            },
             TyKind::Tuple(parts) => {
                 let parts = parts.into_iter().map(|t| self.substitute(t, env)).collect();
-                return self.tuple_of(parts);
+                self.tuple_of(parts)
             }
             TyKind::Pack(parts) => {
                 let parts = parts.into_iter().map(|t| self.substitute(t, env)).collect();
-                return self.pack_of(parts);
+                self.pack_of(parts)
             }
-            TyKind::Each(pack) => return self.substitute_each(pack, env),
+            TyKind::Each(pack) => self.substitute_each(pack, env),
             TyKind::Expand(pattern, shape) => {
-                return match self.substitute_expand(&GenericArg::Type(pattern), &shape, env) {
+                match self.substitute_expand(&GenericArg::Type(pattern), &shape, env) {
                     GenericArg::Type(ty) => ty,
                     GenericArg::Val(_) => Ty::ERROR,
-                };
+                }
             }
-            TyKind::Error
-            | TyKind::Void
-            | TyKind::Scalar(_)
-            | TyKind::Enum(_)
-            | TyKind::String
-            | TyKind::NullPtr
-            | TyKind::NoneLiteral => return ty,
-        };
-        self.types.intern(kind)
+            kind => {
+                let parts = kind.parts();
+                if parts.is_empty() {
+                    return ty;
+                }
+                let parts = self.substitute_args(&parts, env);
+                self.types.intern(kind.with_parts(parts))
+            }
+        }
     }
 
     /// Substitutes arguments in a generic argument.
@@ -180,14 +146,8 @@ impl Program {
                 self.count_of(&GenericArg::Val(vals))
             }
             Val::Pack(vals) => {
-                let mut out = Vec::new();
-                for val in vals {
-                    match self.substitute_val(val, env) {
-                        Val::Pack(inner) => out.extend(inner),
-                        val => out.push(val),
-                    }
-                }
-                Val::Pack(out)
+                let vals = vals.iter().map(|val| self.substitute_val(val, env)).collect();
+                self.val_pack_of(vals)
             }
             Val::Each(pack) => self.substitute_each_val(pack, env),
             Val::Expand(pattern, shape) => {
@@ -219,12 +179,13 @@ impl Program {
         }
     }
 
-    /// `base.Assoc`, normalised.
-    pub(crate) fn project(&mut self, base: Ty, assoc: DeclId) -> Ty {
+    /// `base.Assoc`, normalised. For an existential type, this is the existential that covers the associated
+    /// types of all conforming types.
+    pub fn project(&mut self, base: Ty, assoc: DeclId) -> Ty {
         if base == Ty::ERROR {
             return Ty::ERROR;
         }
-        let magic = self.container_of(assoc).and_then(|c| self.magics.of.get(&c).copied());
+        let magic = self.container_of(assoc).and_then(|c| self.magic_of(c));
         if self.types.is_abstract(base) || matches!(self.types[base], TyKind::Interface(..)) {
             let raw = self.types.intern(TyKind::Assoc(base, assoc));
             if let Some(owner) = self.root_owner(base) {
@@ -399,17 +360,13 @@ impl Program {
             TyKind::DiffPair(t) => format!("DifferentialPair<{}>", self.type_name(*t)),
             TyKind::DiffPtrPair(t) => format!("DifferentialPtrPair<{}>", self.type_name(*t)),
             TyKind::SynthDiff(t) => format!("{}.Differential", self.type_name(*t)),
-            TyKind::Tuple(parts) => {
-                format!("Tuple<{}>", self.type_names(parts))
-            }
+            TyKind::Tuple(parts) => format!("Tuple<{}>", self.type_names(parts)),
             TyKind::Pack(parts) => self.type_names(parts),
             TyKind::Each(t) => format!("each {}", self.type_name(*t)),
             TyKind::Expand(t, _) => format!("expand {}", self.type_name(*t)),
             TyKind::Optional(t) => format!("Optional<{}>", self.type_name(*t)),
             TyKind::Pointer(t) => format!("Ptr<{}>", self.type_name(*t)),
-            TyKind::Buffer(kind, t) => {
-                format!("{}<{}>", kind.name(), self.type_name(*t))
-            }
+            TyKind::Buffer(kind, t) => format!("{}<{}>", kind.name(), self.type_name(*t)),
             TyKind::String => "String".into(),
             TyKind::NullPtr => "nullptr".into(),
             TyKind::NoneLiteral => "none".into(),
@@ -446,14 +403,15 @@ impl Program {
         if args.is_empty() {
             return String::new();
         }
-        let args: Vec<String> = args
-            .iter()
-            .map(|arg| match arg {
-                GenericArg::Type(ty) => self.type_name(*ty),
-                GenericArg::Val(val) => self.val_name(val),
-            })
-            .collect();
+        let args: Vec<String> = args.iter().map(|arg| self.arg_name(arg)).collect();
         format!("<{}>", args.join(", "))
+    }
+
+    fn arg_name(&self, arg: &GenericArg) -> String {
+        match arg {
+            GenericArg::Type(ty) => self.type_name(*ty),
+            GenericArg::Val(val) => self.val_name(val),
+        }
     }
 
     fn val_name(&self, val: &Val) -> String {

@@ -9,6 +9,7 @@ use syntax::ast::{AccessorKind, DeclKind, ExprKind, Modifiers, Stmt, StmtKind};
 use syntax::{DeclId, ExprId, Span, StmtId, Symbol, keywords as kw};
 
 use crate::program::Program;
+use crate::types::Scalar;
 
 /// The beginning of the names of words.
 pub(crate) const WORD: &str = "__bits";
@@ -24,21 +25,6 @@ struct BitField {
     /// The number of bits of the type, and below, whether it is signed.
     bits: u32,
     signed: bool,
-}
-
-/// The width and signedness of an integer type, given its name.
-fn integer(name: &str) -> Option<(u32, bool)> {
-    Some(match name {
-        "int8_t" => (8, true),
-        "uint8_t" | "bool" => (8, false),
-        "int16_t" | "short" => (16, true),
-        "uint16_t" | "ushort" => (16, false),
-        "int" | "int32_t" => (32, true),
-        "uint" | "uint32_t" | "dword" => (32, false),
-        "int64_t" | "long" | "longlong" | "intptr_t" => (64, true),
-        "uint64_t" | "ulong" | "ulonglong" | "uintptr_t" => (64, false),
-        _ => return None,
-    })
 }
 
 impl Program {
@@ -69,8 +55,8 @@ impl Program {
     /// `typealias`. The names of the module are not known yet.
     fn integer_alias(&self, mut name: Symbol, within: Span) -> Option<(u32, bool)> {
         for _ in 0..8 {
-            if let Some(found) = integer(self.ast.name(name)) {
-                return Some(found);
+            if let Some(scalar) = Scalar::by_name(self.ast.name(name)) {
+                return (!scalar.is_float()).then_some((8 * scalar.size(), scalar.is_signed()));
             }
             let here = |d: &&syntax::ast::Decl| d.name == name && d.span.file == within.file;
             name = self.ast.decls.values().filter(here).find_map(|d| match d.kind {

@@ -63,100 +63,78 @@ impl Program {
         }
         let is_prototype = matches!(decl.kind, DeclKind::Func { body: None, .. });
         self.registry.is_used |= is_prototype && module != 0 && !decl.attributes.is_empty();
-        match &decl.kind {
-            DeclKind::Namespace { members } => {
-                let members = members.clone();
-                let key = (self.namespace_path(id), module);
-                self.scopes.namespace_parts.entry(key).or_default().push(id);
-                names.entry(name).or_default().push(id);
-                let mut inner = Names::default();
-                for member in members {
-                    self.enter(member, module, &mut inner);
-                }
-                self.scopes.members.insert(id, Rc::new(inner));
+        let kind = decl.kind.clone();
+        let is_entered = match kind {
+            DeclKind::Extension { .. } => {
+                self.extensions.pending.push(id);
+                false
             }
-            DeclKind::Struct { members, .. }
-            | DeclKind::Interface { members, .. }
-            | DeclKind::Extension { members, .. }
-            | DeclKind::Enum { cases: members, .. } => {
-                let members = members.clone();
-                let is_extension = matches!(decl.kind, DeclKind::Extension { .. });
-                let is_interface = matches!(decl.kind, DeclKind::Interface { .. });
-                let is_enum = matches!(decl.kind, DeclKind::Enum { .. });
-                let unscoped =
-                    is_enum && decl.attributes.iter().any(|a| self.ast.name(a.name) == "UnscopedEnum");
-                if is_extension {
-                    self.extensions.pending.push(id);
-                } else if name != kw::EMPTY {
-                    names.entry(name).or_default().push(id);
-                }
-                if is_interface && module != 0 {
+            DeclKind::Interface { .. } => {
+                if module != 0 {
                     self.opened.names.insert(name);
-                }
-                if is_interface
-                    && module == 0
-                    && let Some(magic) = Magic::by_name(self.ast.name(name))
-                {
+                } else if let Some(magic) = Magic::by_name(self.ast.name(name)) {
                     self.magics.of.insert(id, magic);
                     self.magics.decls.push((magic, id));
                 }
-                let mut inner = Names::default();
-                for member in members {
-                    self.enter(member, module, &mut inner);
-                    if unscoped {
-                        let case = self.ast.decls[member].name;
-                        names.entry(case).or_default().push(member);
-                    }
-                }
-                self.scopes.members.insert(id, Rc::new(inner));
+                true
             }
-            DeclKind::CBuffer { members } => {
-                let members = members.clone();
-                for member in members {
-                    self.enter(member, module, names);
-                }
+            DeclKind::Namespace { .. } => {
+                let key = (self.namespace_path(id), module);
+                self.scopes.namespace_parts.entry(key).or_default().push(id);
+                true
             }
-            DeclKind::Using(_) => self.modules.all[module].using.push(id),
-            DeclKind::Init { .. } => names.entry(kw::CONSTRUCTOR).or_default().push(id),
-            DeclKind::Property { accessors, .. } | DeclKind::Subscript { accessors, .. } => {
-                let accessors = accessors.clone();
-                let is_property = matches!(decl.kind, DeclKind::Property { .. });
-                let mut ignored = Names::default();
-                for accessor in accessors {
-                    self.enter(accessor, module, &mut ignored);
-                }
-                let key = if is_property { name } else { self.ast.symbols.intern("__subscript") };
-                names.entry(key).or_default().push(id);
+            DeclKind::AssociatedType { .. } => {
+                self.has_constraints |= decl.generics.is_some();
+                true
+            }
+            DeclKind::Using(_) => {
+                self.modules.all[module].using.push(id);
+                false
             }
             DeclKind::Unsupported(word) => {
-                let (word, span) = (*word, decl.span);
-                self.error("E0900", span, format!("'{}' is not supported yet", self.ast.name(word)));
+                let message = format!("'{}' is not supported yet", self.ast.name(word));
+                self.error("E0900", self.ast.decls[id].span, message);
+                false
             }
-            DeclKind::Empty
+            DeclKind::Func { .. } => !self.ast.extensions.contains_key(&id),
+            DeclKind::Struct { .. }
+            | DeclKind::Enum { .. }
+            | DeclKind::Init { .. }
+            | DeclKind::Property { .. }
+            | DeclKind::Subscript { .. }
+            | DeclKind::Var { .. }
+            | DeclKind::Param { .. }
+            | DeclKind::Accessor { .. }
+            | DeclKind::EnumCase(_)
+            | DeclKind::TypeAlias(_)
+            | DeclKind::TypeParam { .. }
+            | DeclKind::ValueParam { .. } => true,
+            DeclKind::CBuffer { .. }
+            | DeclKind::Empty
             | DeclKind::Import { .. }
             | DeclKind::Include { .. }
             | DeclKind::Module(_)
-            | DeclKind::Implementing(_) => {}
-            DeclKind::Func { .. } if self.ast.extensions.contains_key(&id) => {}
-            DeclKind::AssociatedType { .. } if decl.generics.is_some() => {
-                if name != kw::EMPTY {
-                    names.entry(name).or_default().push(id);
+            | DeclKind::Implementing(_) => false,
+        };
+        let key = self.member_name(id);
+        if is_entered && key != kw::EMPTY {
+            names.entry(key).or_default().push(id);
+        }
+        if let DeclKind::CBuffer { members } = &kind {
+            members.iter().for_each(|&member| self.enter(member, module, names));
+        } else if let DeclKind::Property { accessors, .. } | DeclKind::Subscript { accessors, .. } = &kind {
+            let mut ignored = Names::default();
+            accessors.iter().for_each(|&accessor| self.enter(accessor, module, &mut ignored));
+        } else if self.is_type(id) || matches!(kind, DeclKind::Namespace { .. }) {
+            let is_unscoped = self.attribute(id, "UnscopedEnum").is_some();
+            let mut inner = Names::default();
+            for &member in kind.members() {
+                self.enter(member, module, &mut inner);
+                if is_unscoped {
+                    names.entry(self.ast.decls[member].name).or_default().push(member);
                 }
-                self.has_constraints = true;
             }
-            DeclKind::Var { .. }
-            | DeclKind::Param { .. }
-            | DeclKind::Func { .. }
-            | DeclKind::Accessor { .. }
-            | DeclKind::EnumCase(_)
-            | DeclKind::AssociatedType { .. }
-            | DeclKind::TypeAlias(_)
-            | DeclKind::TypeParam { .. }
-            | DeclKind::ValueParam { .. } => {
-                if name != kw::EMPTY {
-                    names.entry(name).or_default().push(id);
-                }
-            }
+            self.scopes.members.insert(id, Rc::new(inner));
         }
     }
 
@@ -169,9 +147,7 @@ impl Program {
         if self.extensions.pending.len() != before {
             self.queries.extensions_changed();
         }
-        for func in std::mem::take(&mut self.opened.functions) {
-            self.make_generic(func);
-        }
+        self.make_functions_generic();
     }
 
     /// The names inside a struct, interface, enumeration, extension or one part of a namespace.

@@ -8,7 +8,7 @@ use syntax::{DeclId, ExprId, Symbol};
 
 use crate::exprs::infer::Checker;
 use crate::generics::conformance::{Facet, FacetKind};
-use crate::signature::Subst;
+use crate::signature::{Accessors, Subst};
 use crate::tables::{DiffOp, ExprInfo, Meaning};
 use crate::types::builtin::NativeGeneric;
 use crate::types::{GenericArg, Ty, TyKind, Val};
@@ -142,7 +142,9 @@ impl Checker<'_> {
         }
         found.clear();
         self.lookup_using(name, &mut found);
-        self.lookup_imports(name, &mut found);
+        for (module, _) in self.p.modules.seen_from(self.module).into_iter().skip(1) {
+            add(self.p.modules.named(module, name), &mut found);
+        }
         if let Some(result) = self.merge(&found, rank + 2 * SCOPE, &mut funcs) {
             return result;
         }
@@ -179,16 +181,6 @@ impl Checker<'_> {
         }
     }
 
-    fn lookup_imports(&mut self, name: Symbol, found: &mut SmallVec<[DeclId; 4]>) {
-        for (module, _) in self.p.modules.seen_from(self.module).into_iter().skip(1) {
-            for &decl in self.p.modules.named(module, name) {
-                if !found.contains(&decl) {
-                    found.push(decl);
-                }
-            }
-        }
-    }
-
     fn lookup_using(&mut self, name: Symbol, found: &mut SmallVec<[DeclId; 4]>) {
         let mut using = self.p.modules.all[self.module].using.clone();
         using.extend_from_slice(&self.using);
@@ -201,7 +193,7 @@ impl Checker<'_> {
                     continue;
                 }
                 if let Ref::Namespace(namespace) = self.resolve(expr) {
-                    self.names_of_namespace(namespace, name, found);
+                    add(&self.p.named_in_namespace(namespace, name), found);
                 }
                 self.in_using = false;
                 continue;
@@ -209,36 +201,16 @@ impl Checker<'_> {
             if first == name {
                 continue;
             }
-            let namespaces: Vec<DeclId> = (0..self.p.modules.all.len())
-                .filter_map(|m| self.p.modules.all[m].names.get(&first))
-                .flatten()
-                .copied()
-                .filter(|&d| matches!(self.p.ast.decls[d].kind, DeclKind::Namespace { .. }))
-                .collect();
-            if let Some(&namespace) = namespaces.first() {
-                self.names_of_namespace(namespace, name, found);
-            }
-        }
-    }
-
-    fn names_of_namespace(&self, namespace: DeclId, name: Symbol, found: &mut SmallVec<[DeclId; 4]>) {
-        for decl in self.p.named_in_namespace(namespace, name) {
-            if !found.contains(&decl) {
-                found.push(decl);
+            let mut declared = self.p.declared_anywhere(first);
+            declared.retain(|&d| matches!(self.p.ast.decls[d].kind, DeclKind::Namespace { .. }));
+            if let Some(&namespace) = declared.first() {
+                add(&self.p.named_in_namespace(namespace, name), found);
             }
         }
     }
 
     fn lookup_in_container(&mut self, container: DeclId, name: Symbol) -> Ref {
         // While the extension's own target is being resolved, there is no type to search.
-        if let DeclKind::Extension { .. } = self.p.ast.decls[container].kind
-            && !self.p.extensions.known.iter().any(|e| e.decl == container)
-        {
-            self.p.resolve_extensions();
-            if !self.p.extensions.known.iter().any(|e| e.decl == container) {
-                return Ref::NotFound;
-            }
-        }
         let ty = self.p.self_type(container);
         if ty == Ty::ERROR {
             return Ref::NotFound;
@@ -363,10 +335,11 @@ impl Checker<'_> {
         base: Base,
         funcs: &mut Vec<Candidate>,
     ) -> Option<Ref> {
-        let required = facet.kind == FacetKind::Interface;
         for &decl in decls {
             match self.p.ast.decls[decl].kind {
-                DeclKind::Func { .. } | DeclKind::Init { .. } => funcs.push(Candidate::member(decl, facet)),
+                DeclKind::Func { .. } | DeclKind::Init { .. } | DeclKind::Subscript { .. } => {
+                    funcs.push(Candidate::member(decl, facet));
+                }
                 DeclKind::AssociatedType { .. } => {
                     return Some(Ref::Type(self.p.project(facet.self_ty, decl)));
                 }
@@ -376,12 +349,7 @@ impl Checker<'_> {
                     let ty = self.p.substitute(declared, &self.p.subst_of(&func));
                     let accessors = self.p.accessors(&func);
                     let (receiver, place) = self.receiver(base, true);
-                    let lvalue = if let Some(writer) = accessors.by_ref.or(accessors.set) {
-                        let raw = self.p.raw_signature(writer.decl);
-                        place || raw.this.as_ref().is_none_or(|t| !t.mutating)
-                    } else {
-                        false
-                    };
+                    let lvalue = self.is_written_through(accessors, place);
                     let meaning = Meaning::Property { base: receiver, property: func };
                     return Some(Ref::Value(ExprInfo::new(ty, meaning, lvalue)));
                 }
@@ -391,17 +359,15 @@ impl Checker<'_> {
                 DeclKind::Var { .. } => {
                     let declared = self.p.decl_type(decl);
                     let ty = self.p.substitute(declared, &facet.env);
-                    if self.p.ast.decls[decl].modifiers.has(Modifiers::STATIC) {
-                        let lvalue = !self.p.ast.decls[decl].modifiers.has(Modifiers::CONST);
-                        let generic = !facet.env.map.is_empty() || required;
-                        let meaning = if generic {
-                            Meaning::StaticMember(self.p.member_ref(decl, facet))
-                        } else {
-                            Meaning::Var(decl)
+                    let modifiers = self.p.ast.decls[decl].modifiers;
+                    let constant = modifiers.has(Modifiers::CONST);
+                    if modifiers.has(Modifiers::STATIC) {
+                        let meaning = match facet.env.map.is_empty() && facet.kind != FacetKind::Interface {
+                            true => Meaning::Var(decl),
+                            false => Meaning::StaticMember(self.p.member_ref(decl, facet)),
                         };
-                        return Some(Ref::Value(ExprInfo::new(ty, meaning, lvalue)));
+                        return Some(Ref::Value(ExprInfo::new(ty, meaning, !constant)));
                     }
-                    let constant = self.p.ast.decls[decl].modifiers.has(Modifiers::CONST);
                     let (receiver, place) = self.receiver(base, false);
                     let meaning = Meaning::Field { base: receiver, field: decl };
                     return Some(Ref::Value(ExprInfo::new(ty, meaning, place && !constant)));
@@ -413,6 +379,12 @@ impl Checker<'_> {
             }
         }
         None
+    }
+
+    /// Returns true if what accessors give can be assigned to, for an object that is a place or not.
+    pub(crate) fn is_written_through(&mut self, accessors: Accessors, place: bool) -> bool {
+        let writer = accessors.by_ref.or(accessors.set);
+        writer.is_some_and(|writer| place || !self.p.raw_signature(writer.decl).is_mutating())
     }
 
     /// Resolves a member of a value, of any kind.
@@ -453,14 +425,9 @@ impl Checker<'_> {
                     if comps.iter().any(|&(i, j)| bad(&r, i) || bad(&c, j)) {
                         return Ref::NotFound;
                     }
-                    let n = comps.len();
-                    let distinct = (0..n).all(|i| !comps[..i].contains(&comps[i]));
-                    let ty = if n == 1 {
-                        element
-                    } else {
-                        self.p.types.intern(TyKind::Vector(element, Val::Int(n as i64)))
-                    };
-                    return value(ty, Meaning::MatrixSwizzle { base, comps }, lvalue && distinct);
+                    let ty = self.p.types.components(element, comps.len());
+                    let lvalue = lvalue && are_distinct(&comps);
+                    return value(ty, Meaning::MatrixSwizzle { base, comps }, lvalue);
                 }
             }
             TyKind::DiffPair(primal) | TyKind::DiffPtrPair(primal) => match text.as_str() {
@@ -493,9 +460,9 @@ impl Checker<'_> {
                     if let (&[idx], &[ty]) = (&comps[..], &own[..]) {
                         return value(ty, Meaning::TupleField { base, idx }, lvalue);
                     }
-                    let distinct = (0..comps.len()).all(|i| !comps[..i].contains(&comps[i]));
                     let ty = self.p.tuple_of(own);
-                    return value(ty, Meaning::TupleSwizzle { base, comps }, lvalue && distinct);
+                    let lvalue = lvalue && are_distinct(&comps);
+                    return value(ty, Meaning::TupleSwizzle { base, comps }, lvalue);
                 }
             }
             TyKind::Optional(inner) => match text.as_str() {
@@ -522,12 +489,9 @@ impl Checker<'_> {
     }
 
     fn swizzled(&mut self, base: ExprId, element: Ty, comps: SmallVec<[u8; 4]>, lvalue: bool) -> Ref {
-        let n = comps.len();
-        let distinct = (0..n).all(|i| !comps[..i].contains(&comps[i]));
-        let ty =
-            if n == 1 { element } else { self.p.types.intern(TyKind::Vector(element, Val::Int(n as i64))) };
-        let meaning = Meaning::Swizzle { base, comps };
-        Ref::Value(ExprInfo::new(ty, meaning, lvalue && distinct))
+        let ty = self.p.types.components(element, comps.len());
+        let lvalue = lvalue && are_distinct(&comps);
+        Ref::Value(ExprInfo::new(ty, Meaning::Swizzle { base, comps }, lvalue))
     }
 
     /// Resolves a member of a type.
@@ -542,6 +506,19 @@ impl Checker<'_> {
         }
         self.declared_member(ty, name, Base::Type)
     }
+}
+
+/// Adds declarations that are not there yet.
+fn add(more: &[DeclId], found: &mut SmallVec<[DeclId; 4]>) {
+    for decl in more {
+        if !found.contains(decl) {
+            found.push(*decl);
+        }
+    }
+}
+
+fn are_distinct<T: PartialEq>(comps: &[T]) -> bool {
+    (0..comps.len()).all(|i| !comps[..i].contains(&comps[i]))
 }
 
 fn swizzle(text: &str) -> Option<SmallVec<[u8; 4]>> {

@@ -77,6 +77,11 @@ impl Modules {
 }
 
 impl Program {
+    /// The declarations of one name at the top level of all modules.
+    pub(crate) fn declared_anywhere(&self, name: Symbol) -> Vec<DeclId> {
+        self.modules.all.iter().filter_map(|module| module.names.get(&name)).flatten().copied().collect()
+    }
+
     /// Adds a parsed file (by its index in `ast.files`) to the library.
     pub fn add_library(&mut self, file: usize) {
         self.enter_file(file, 0, &mut Vec::new());
@@ -146,9 +151,7 @@ impl Program {
         // The count includes the library, so this means at least two modules of the program's.
         self.registry.has_retroactive = self.registry.is_used && self.modules.all.len() > 2;
         self.queries.extensions_changed();
-        for func in std::mem::take(&mut self.opened.functions) {
-            self.make_generic(func);
-        }
+        self.make_functions_generic();
         module
     }
 
@@ -156,9 +159,7 @@ impl Program {
     pub fn extend_module(&mut self, index: usize, module_of: usize) {
         let module = self.modules.of_index.get(&module_of).copied().unwrap_or(0);
         self.enter_file(index, module, &mut Vec::new());
-        for func in std::mem::take(&mut self.opened.functions) {
-            self.make_generic(func);
-        }
+        self.make_functions_generic();
     }
 
     pub(crate) fn enter_file(&mut self, index: usize, module: usize, imports: &mut Vec<DeclId>) {

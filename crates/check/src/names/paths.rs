@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use syntax::ast::{AccessorKind, DeclKind, Expr, ExprKind};
-use syntax::{DeclId, Diagnostic, ExprId, Symbol};
+use syntax::{DeclId, Diagnostic, ExprId, Symbol, keywords as kw};
 
 use crate::exprs::infer::Checker;
 use crate::exprs::overload::Argument;
@@ -255,12 +255,7 @@ impl Checker<'_> {
 
     /// `T::__subscript::get`, `T::property::set`: the accessors of that kind, as functions.
     fn resolve_accessor(&mut self, base: ExprId, name: Symbol) -> Option<Ref> {
-        let wanted = match self.p.ast.name(name) {
-            "get" => AccessorKind::Get,
-            "set" => AccessorKind::Set,
-            "ref" => AccessorKind::Ref,
-            _ => return None,
-        };
+        let wanted = AccessorKind::ALL.into_iter().find(|kind| kind.word() == name)?;
         let (ExprKind::Member { base: owner, name: member, .. }
         | ExprKind::Static { base: owner, name: member, .. }) = self.p.ast.exprs[base].kind
         else {
@@ -269,12 +264,10 @@ impl Checker<'_> {
         if !self.is_path(owner) {
             return None;
         }
-        let before = self.p.diagnostics.len();
-        let found = self.resolve(owner);
-        let Ref::Type(ty) = found else {
-            self.p.diagnostics.truncate(before);
-            return None;
-        };
+        let ty = self.attempt(|c| match c.resolve(owner) {
+            Ref::Type(ty) => Some(ty),
+            _ => None,
+        })?;
         let mut candidates = Vec::new();
         for facet in self.p.facets(ty).iter() {
             for decl in self.p.named(facet.container, member) {
@@ -292,12 +285,30 @@ impl Checker<'_> {
         (!candidates.is_empty()).then_some(Ref::Funcs(candidates, None))
     }
 
+    /// The type that a generic type denotes without its arguments: inside a generic type, its bare name means
+    /// the type itself; elsewhere, all parameters need defaults. Anything else is returned as it is.
+    pub(crate) fn completed(&mut self, expr: ExprId, found: Ref) -> Ref {
+        let ty = match found {
+            Ref::Native(native) => match self.p.native_default(native) {
+                Some(ty) => ty,
+                None => self.fail(expr, "E30075", "generic arguments are missing"),
+            },
+            Ref::Generic(decl, _) if self.p.ast.enclosing(self.scope).any(|d| d == decl) => {
+                self.p.decl_type(decl)
+            }
+            Ref::Generic(decl, outer) => self.apply_generic(decl, &outer, Vec::new(), self.span(expr)),
+            found => return found,
+        };
+        if ty == Ty::ERROR { Ref::Error } else { Ref::Type(ty) }
+    }
+
     fn resolve_member(&mut self, base: ExprId, name: Symbol) -> Ref {
         if let Some(found) = self.resolve_accessor(base, name) {
             return found;
         }
         if self.is_path(base) {
-            match self.resolve(base) {
+            let found = self.resolve(base);
+            match self.completed(base, found) {
                 Ref::Value(info) => {
                     self.check_receiver(base, &info);
                     self.set(base, info);
@@ -308,28 +319,15 @@ impl Checker<'_> {
                     let found = self.static_member(ty, name);
                     self.through_value(base, ty, found)
                 }
-                Ref::Native(_) => {
-                    let text = match self.p.ast.exprs[base].kind {
-                        ExprKind::Name(n) => self.p.ast.name(n).to_string(),
-                        _ => String::new(),
-                    };
-                    match self.p.native_type(&text) {
-                        Some(ty) => self.static_member(ty, name),
-                        None => {
-                            self.error("E30075", self.span(base), "generic arguments are missing");
-                            Ref::Error
-                        }
-                    }
-                }
                 Ref::Namespace(namespace) => {
                     let decls = self.p.named_in_namespace(namespace, name);
                     self.set_value(base, Ty::ERROR, Meaning::Namespace(namespace));
                     self.ref_of(&decls, &Rc::default(), 0)
                 }
                 Ref::Funcs(funcs, receiver) => {
-                    let op = match self.p.ast.name(name) {
-                        "fwd_diff" => DiffOp::Fwd,
-                        "bwd_diff" => DiffOp::Bwd,
+                    let op = match name {
+                        kw::FWD_DIFF => DiffOp::Fwd,
+                        kw::BWD_DIFF => DiffOp::Bwd,
                         _ => {
                             let message = format!("a function has no member '{}'", self.p.ast.name(name));
                             self.error("E30027", self.span(base), message);
@@ -338,16 +336,7 @@ impl Checker<'_> {
                     };
                     self.with_operator(op, Ref::Funcs(funcs, receiver), base)
                 }
-                Ref::Generic(decl, outer) => {
-                    // The parameters may all have defaults.
-                    let ty = self.apply_generic(decl, &outer, Vec::new(), self.span(base));
-                    if ty == Ty::ERROR {
-                        return Ref::Error;
-                    }
-                    self.set_type(base, ty);
-                    self.static_member(ty, name)
-                }
-                Ref::Error => Ref::Error,
+                Ref::Native(_) | Ref::Generic(..) | Ref::Error => Ref::Error,
                 Ref::NotFound => {
                     self.not_found(base);
                     self.set_error(base);
@@ -388,11 +377,9 @@ impl Checker<'_> {
                     self.error("E30060", span, format!("expected a value, found the function '{text}'"));
                     return;
                 }
-                let diagnostic = Diagnostic::error("E30015", span, format!("undefined identifier '{text}'"));
-                match self.similar_name(&text) {
-                    Some(similar) => diagnostic.help(format!("did you mean '{similar}'?")),
-                    None => diagnostic,
-                }
+                let similar = self.similar_name(&text).map(|name| format!("did you mean '{name}'?"));
+                let message = format!("undefined identifier '{text}'");
+                Diagnostic::error("E30015", span, message).help_if(similar)
             }
             Some(base) => {
                 let info = &self.p.tables.exprs[base];
@@ -404,12 +391,9 @@ impl Checker<'_> {
                 if self.p.has_unknown_base(ty) {
                     return;
                 }
-                let diagnostic =
-                    Diagnostic::error("E30027", span, text!("'{text}' is not a member of '{}'", whose));
-                match self.similar_member(ty, &text) {
-                    Some(similar) => diagnostic.help(format!("did you mean '{similar}'?")),
-                    None => diagnostic,
-                }
+                let similar = self.similar_member(ty, &text).map(|name| format!("did you mean '{name}'?"));
+                let message = text!("'{text}' is not a member of '{}'", whose);
+                Diagnostic::error("E30027", span, message).help_if(similar)
             }
         };
         self.p.report(diagnostic);

@@ -88,7 +88,7 @@ const OTHERS: [&str; 6] =
 /// The names of types that are not declared in any file.
 fn native_names() -> Vec<String> {
     let mut names: Vec<String> = NATIVE_TYPES.into_iter().map(str::to_string).collect();
-    for scalar in Scalar::ALL.map(Scalar::name).into_iter().filter(|name| !name.ends_with("_t")) {
+    for scalar in Scalar::all().map(Scalar::name).filter(|name| !name.ends_with("_t")) {
         names.push(scalar.to_string());
         for n in 1..=4 {
             names.push(format!("{scalar}{n}"));

@@ -43,7 +43,7 @@ const BOOL: Kinds = 1;
 const SIGNED: Kinds = 2;
 const UNSIGNED: Kinds = 4;
 const FLOAT: Kinds = 8;
-const SCALARS: Kinds = 15;
+const ALL_SCALARS: Kinds = 15;
 /// Vectors and matrices use the bits of their elements, shifted.
 const SHIFT: u32 = 4;
 const USER: Kinds = 256;
@@ -59,19 +59,19 @@ const fn shaped(scalars: Kinds) -> Kinds {
 const MAGIC: [(&str, Magic, Kinds); 21] = [
     ("IDifferentiable", Magic::Differentiable, FLOATS | USER),
     ("IDifferentiablePtrType", Magic::DifferentiablePtr, USER),
-    ("IDefaultInitializable", Magic::DefaultInitializable, shaped(SCALARS) | USER),
+    ("IDefaultInitializable", Magic::DefaultInitializable, shaped(ALL_SCALARS) | USER),
     ("IOpaqueDescriptor", Magic::OpaqueDescriptor, USER),
-    ("__Elementwise", Magic::Elementwise, shaped(SCALARS)),
+    ("__Elementwise", Magic::Elementwise, shaped(ALL_SCALARS)),
     ("__NumericElementwise", Magic::NumericElementwise, shaped(NUMBERS)),
     ("__IntElementwise", Magic::IntElementwise, shaped(SIGNED | UNSIGNED)),
     ("__FloatElementwise", Magic::FloatElementwise, FLOATS),
-    ("IComparable", Magic::Comparable, SCALARS | USER),
+    ("IComparable", Magic::Comparable, ALL_SCALARS | USER),
     ("IRangedValue", Magic::Ranged, NUMBERS | USER),
     ("IArithmetic", Magic::Arithmetic, shaped(NUMBERS) | USER),
     ("ILogical", Magic::Logical, shaped(BOOL | SIGNED | UNSIGNED) | USER),
     ("IInteger", Magic::Integer, shaped(SIGNED | UNSIGNED) | USER),
     ("IFloat", Magic::Float, FLOATS | USER),
-    ("__BuiltinType", Magic::BuiltinType, SCALARS),
+    ("__BuiltinType", Magic::BuiltinType, ALL_SCALARS),
     ("__BuiltinArithmeticType", Magic::BuiltinArithmetic, NUMBERS),
     ("__BuiltinLogicalType", Magic::BuiltinLogical, BOOL | SIGNED | UNSIGNED),
     ("__BuiltinSignedArithmeticType", Magic::BuiltinSignedArithmetic, SIGNED | FLOAT),
@@ -104,33 +104,55 @@ impl Magic {
     }
 }
 
+/// The scalar types: their names (the first one is used in messages), kinds and sizes in bytes.
+const SCALARS: [(Scalar, &str, Kinds, u32); 12] = [
+    (Scalar::Bool, "bool", BOOL, 1),
+    (Scalar::Int8, "int8_t", SIGNED, 1),
+    (Scalar::Int16, "int16_t short", SIGNED, 2),
+    (Scalar::Int, "int int32_t", SIGNED, 4),
+    (Scalar::Int64, "int64_t long intptr_t", SIGNED, 8),
+    (Scalar::UInt8, "uint8_t", UNSIGNED, 1),
+    (Scalar::UInt16, "uint16_t ushort", UNSIGNED, 2),
+    (Scalar::UInt, "uint uint32_t dword", UNSIGNED, 4),
+    (Scalar::UInt64, "uint64_t uint64 size_t uintptr_t ulong", UNSIGNED, 8),
+    (Scalar::Half, "half float16_t", FLOAT, 2),
+    (Scalar::Float, "float float32_t", FLOAT, 4),
+    (Scalar::Double, "double float64_t", FLOAT, 8),
+];
+
 impl Scalar {
-    fn kinds(self) -> Kinds {
-        match self {
-            Scalar::Bool => BOOL,
-            Scalar::Int8 | Scalar::Int16 | Scalar::Int | Scalar::Int64 => SIGNED,
-            Scalar::UInt8 | Scalar::UInt16 | Scalar::UInt | Scalar::UInt64 => UNSIGNED,
-            Scalar::Half | Scalar::Float | Scalar::Double => FLOAT,
-        }
+    /// All scalars, in order.
+    pub(crate) fn all() -> impl Iterator<Item = Scalar> {
+        SCALARS.into_iter().map(|row| row.0)
+    }
+
+    /// All names of the type in the language.
+    fn names(self) -> impl Iterator<Item = &'static str> {
+        SCALARS[self as usize].1.split(' ')
+    }
+
+    /// The name of the type in the language.
+    pub fn name(self) -> &'static str {
+        self.names().next().expect("a scalar has a name")
     }
 
     /// The scalar type of this name in the language.
     pub(crate) fn by_name(name: &str) -> Option<Scalar> {
-        Some(match name {
-            "bool" => Scalar::Bool,
-            "int8_t" => Scalar::Int8,
-            "int16_t" | "short" => Scalar::Int16,
-            "int" | "int32_t" => Scalar::Int,
-            "int64_t" | "long" | "intptr_t" => Scalar::Int64,
-            "uint8_t" => Scalar::UInt8,
-            "uint16_t" | "ushort" => Scalar::UInt16,
-            "uint" | "uint32_t" | "dword" => Scalar::UInt,
-            "uint64_t" | "uint64" | "size_t" | "uintptr_t" | "ulong" => Scalar::UInt64,
-            "half" | "float16_t" => Scalar::Half,
-            "float" | "float32_t" => Scalar::Float,
-            "double" | "float64_t" => Scalar::Double,
-            _ => return None,
-        })
+        Scalar::all().find(|scalar| scalar.names().any(|own| own == name))
+    }
+
+    fn kinds(self) -> Kinds {
+        SCALARS[self as usize].2
+    }
+
+    /// The size in bytes.
+    pub fn size(self) -> u32 {
+        SCALARS[self as usize].3
+    }
+
+    /// Returns true for floating-point types.
+    pub fn is_float(self) -> bool {
+        self.kinds() == FLOAT
     }
 
     /// Returns true for integer types, except `bool`.
@@ -141,16 +163,6 @@ impl Scalar {
     /// Returns true for signed integer types.
     pub fn is_signed(self) -> bool {
         self.kinds() == SIGNED
-    }
-
-    /// The size in bytes.
-    pub fn size(self) -> u32 {
-        match self {
-            Scalar::Bool | Scalar::Int8 | Scalar::UInt8 => 1,
-            Scalar::Int16 | Scalar::UInt16 | Scalar::Half => 2,
-            Scalar::Int | Scalar::UInt | Scalar::Float => 4,
-            Scalar::Int64 | Scalar::UInt64 | Scalar::Double => 8,
-        }
     }
 }
 
@@ -283,6 +295,14 @@ impl Program {
         }
     }
 
+    /// The declaration of an interface.
+    pub(crate) fn interface_decl(&self, ty: Ty) -> Option<DeclId> {
+        match self.types[ty] {
+            TyKind::Interface(decl, _) => Some(decl),
+            _ => None,
+        }
+    }
+
     /// The declaration of the interface in the library.
     pub(crate) fn magic_decl(&self, magic: Magic) -> Option<DeclId> {
         self.magics.decls.iter().find(|m| m.0 == magic).map(|m| m.1)
@@ -296,24 +316,16 @@ impl Program {
 
     /// The kinds of built-in types that a type is or may turn out to be; 0 if it is none of them.
     pub(crate) fn kinds_of(&mut self, ty: Ty) -> Kinds {
-        match &self.types[ty] {
+        match self.types[ty] {
             TyKind::Scalar(scalar) => scalar.kinds(),
             TyKind::Vector(element, _) | TyKind::Matrix(element, ..) => {
-                let element = *element;
-                (self.kinds_of(element) & SCALARS) << SHIFT
-            }
-            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_) => {
-                let mut kinds = shaped(SCALARS) | USER;
-                for interface in self.interfaces_of(ty) {
-                    if let TyKind::Interface(decl, _) = &self.types[interface]
-                        && let Some(magic) = self.magics.of.get(decl)
-                    {
-                        kinds &= magic.kinds();
-                    }
-                }
-                kinds
+                (self.kinds_of(element) & ALL_SCALARS) << SHIFT
             }
             TyKind::Enum(_) | TyKind::Struct(..) => USER,
+            _ if self.types.is_abstract(ty) => {
+                let all = shaped(ALL_SCALARS) | USER;
+                self.magics_of(ty).into_iter().fold(all, |kinds, magic| kinds & magic.kinds())
+            }
             _ => 0,
         }
     }
@@ -321,17 +333,21 @@ impl Program {
     /// Returns true if the built-in operators work on a value of this type as far as it is known: a scalar,
     /// vector, matrix, or a parameter that is constrained to numbers.
     pub(crate) fn has_operators(&mut self, ty: Ty) -> bool {
-        match &self.types[ty] {
-            TyKind::Scalar(_) => true,
-            TyKind::Vector(..) | TyKind::Matrix(..) => true,
-            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_) => {
-                self.interfaces_of(ty).iter().any(|&interface| {
-                    matches!(&self.types[interface], TyKind::Interface(decl, _)
-                        if self.magics.of.get(decl).is_some_and(|m| m.has_operators()))
-                })
-            }
-            _ => false,
+        match self.types[ty] {
+            TyKind::Scalar(_) | TyKind::Vector(..) | TyKind::Matrix(..) => true,
+            _ => self.types.is_abstract(ty) && self.magics_of(ty).into_iter().any(Magic::has_operators),
         }
+    }
+
+    /// The interfaces of the library that a type is declared to conform to.
+    fn magics_of(&mut self, ty: Ty) -> Vec<Magic> {
+        let interfaces = self.interfaces_of(ty).into_iter();
+        interfaces.filter_map(|interface| self.magic_of(self.interface_decl(interface)?)).collect()
+    }
+
+    /// The interface of the library that is declared here.
+    pub(crate) fn magic_of(&self, decl: DeclId) -> Option<Magic> {
+        self.magics.of.get(&decl).copied()
     }
 
     /// Returns true if every type that this may turn out to be is floating point, so that it is its own

@@ -60,16 +60,9 @@ impl Program {
             Meaning::EnumCase(case) => Val::Int(self.enum_case_value(case)),
             Meaning::Var(decl) => self.constant_variable(decl, depth)?,
             Meaning::StaticMember(member) => {
-                let is_known = match self.resolve_requirement(&member) {
-                    crate::Resolved::Func(found) => self.constant_variable(found.decl, depth).is_some(),
-                    _ => false,
-                };
-                let is_int = match self.types[info.ty] {
-                    TyKind::Scalar(scalar) => !scalar.is_float(),
-                    TyKind::Enum(_) => true,
-                    _ => false,
-                };
-                if !(is_known || is_int && self.is_requirement(member.decl)) {
+                let found = self.resolve_requirement(&member).func();
+                let is_known = found.and_then(|f| self.constant_variable(f.decl, depth)).is_some();
+                if !(is_known || self.is_integer(info.ty) && self.is_requirement(member.decl)) {
                     return None;
                 }
                 self.constant_member(member)
@@ -86,15 +79,7 @@ impl Program {
                 self.expand_val(val, &shape)
             }
             Meaning::Same(inner) => self.constant(inner, depth + 1)?,
-            Meaning::Cast(inner) => {
-                let ty = info.ty;
-                if !matches!(self.types[ty], TyKind::Scalar(s) if !s.is_float())
-                    && !matches!(self.types[ty], TyKind::Enum(_))
-                {
-                    return None;
-                }
-                self.constant(inner, depth + 1)?
-            }
+            Meaning::Cast(inner) => self.is_integer(info.ty).then(|| self.constant(inner, depth + 1))??,
             Meaning::Unary(op, inner) => {
                 let val = self.constant(inner, depth + 1)?;
                 match (op, val) {
@@ -132,9 +117,15 @@ impl Program {
         }
     }
 
+    /// Returns true for integers, `bool` and enumerations.
+    fn is_integer(&self, ty: Ty) -> bool {
+        matches!(self.types[ty], TyKind::Scalar(scalar) if !scalar.is_float())
+            || matches!(self.types[ty], TyKind::Enum(_))
+    }
+
     /// The value of a constant member; the result stays symbolic while the member's type is not known.
     pub(crate) fn constant_member(&mut self, member: FuncRef) -> Val {
-        let crate::Resolved::Func(found) = self.resolve_requirement(&member) else {
+        let Some(found) = self.resolve_requirement(&member).func() else {
             return Val::Member(Box::new(member));
         };
         if self.n_constant_members > 100 {
@@ -154,15 +145,8 @@ impl Program {
 
     /// The element of a constant array that has an explicit initializer list.
     fn constant_element(&mut self, base: ExprId, index: i64) -> Option<ExprId> {
-        let decl = match self.tables.exprs[base].meaning {
-            Meaning::Var(decl) => decl,
-            _ => return None,
-        };
-        let DeclKind::Var { init: Some(init), .. } = self.ast.decls[decl].kind else { return None };
-        let modifiers = self.ast.decls[decl].modifiers;
-        if !modifiers.has(Modifiers::CONST) && !modifiers.has(Modifiers::LET) {
-            return None;
-        }
+        let Meaning::Var(decl) = self.tables.exprs[base].meaning else { return None };
+        let init = self.fixed_value(decl)?;
         self.body(decl);
         let Meaning::Aggregate(Initializer::Parts(_, parts)) = &self.tables.exprs[init].meaning else {
             return None;
@@ -173,13 +157,18 @@ impl Program {
         }
     }
 
+    /// The initial value of a variable that cannot be assigned to.
+    fn fixed_value(&self, decl: DeclId) -> Option<ExprId> {
+        let is_fixed = self.ast.decls[decl].modifiers.has(Modifiers(Modifiers::CONST.0 | Modifiers::LET.0));
+        match self.ast.decls[decl].kind {
+            DeclKind::Var { init, .. } if is_fixed => init,
+            _ => None,
+        }
+    }
+
     /// The value of a constant variable.
     fn constant_variable(&mut self, decl: DeclId, depth: u32) -> Option<Val> {
-        let DeclKind::Var { init: Some(init), .. } = self.ast.decls[decl].kind else { return None };
-        let modifiers = self.ast.decls[decl].modifiers;
-        if !modifiers.has(Modifiers::CONST) && !modifiers.has(Modifiers::LET) {
-            return None;
-        }
+        let init = self.fixed_value(decl)?;
         if !self.queries.constants.begin(&decl) {
             return None;
         }
@@ -240,7 +229,7 @@ impl Program {
             },
             // Outside of an aggregate, an optional is as large as in an array.
             SizeOfKind::SizeOf if matches!(self.types[ty], TyKind::Optional(_)) => {
-                self.layout(ty).map(|(size, align)| (size + align - 1) / align * align)
+                self.layout(ty).map(|(size, align)| round_up(size, align))
             }
             SizeOfKind::SizeOf => self.layout(ty).map(|l| l.0),
             SizeOfKind::AlignOf => self.layout(ty).map(|l| l.1),
@@ -254,7 +243,6 @@ impl Program {
 
     /// The same with an explicit size of `bool` in bytes.
     pub(crate) fn layout_with(&mut self, ty: Ty, truth: i64) -> Option<(i64, i64)> {
-        let round = |at: i64, align: i64| (at + align - 1) / align * align;
         match self.types[ty].clone() {
             TyKind::Scalar(Scalar::Bool) => Some((truth, truth)),
             TyKind::Scalar(s) => Some((i64::from(s.size()), i64::from(s.size()))),
@@ -268,7 +256,7 @@ impl Program {
             }
             TyKind::Array(element, Some(Val::Int(n))) => {
                 let (size, align) = self.layout_with(element, truth)?;
-                Some((round(size, align).checked_mul(n)?, align))
+                Some((round_up(size, align).checked_mul(n)?, align))
             }
             TyKind::Enum(decl) => {
                 let tag = self.enum_tag(decl);
@@ -293,8 +281,7 @@ impl Program {
         let (mut at, mut most) = (0i64, 1i64);
         for &part in parts {
             let (size, align) = self.layout_with(part, truth)?;
-            at = (at + align - 1) / align * align;
-            at = at.checked_add(size)?;
+            at = round_up(at, align).checked_add(size)?;
             most = most.max(align);
         }
         Some((at, most))
@@ -302,14 +289,16 @@ impl Program {
 }
 
 fn wrap(value: i64, scalar: Scalar) -> i64 {
+    let unused = 64 - 8 * scalar.size();
     match scalar {
         Scalar::Bool => i64::from(value != 0),
-        Scalar::Int8 => i64::from(value as i8),
-        Scalar::Int16 => i64::from(value as i16),
-        Scalar::Int => i64::from(value as i32),
-        Scalar::UInt8 => i64::from(value as u8),
-        Scalar::UInt16 => i64::from(value as u16),
-        Scalar::UInt => i64::from(value as u32),
-        Scalar::Int64 | Scalar::UInt64 | Scalar::Half | Scalar::Float | Scalar::Double => value,
+        _ if scalar.is_float() => value,
+        _ if scalar.is_signed() => value << unused >> unused,
+        _ => ((value << unused) as u64 >> unused) as i64,
     }
+}
+
+/// The next multiple of an alignment.
+pub(crate) fn round_up(size: i64, align: i64) -> i64 {
+    (size + align - 1) / align * align
 }

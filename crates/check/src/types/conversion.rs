@@ -35,6 +35,11 @@ pub(crate) struct Source {
     pub(crate) explicit: bool,
 }
 
+impl Source {
+    /// A conversion that the program states, of any value.
+    pub(crate) const EXPLICIT: Source = Source { literal: None, explicit: true };
+}
+
 impl Program {
     /// The cost of converting a value, or `None` if there is no such conversion.
     pub(crate) fn conversion(&mut self, from: Ty, to: Ty, source: Source) -> Option<u32> {
@@ -64,8 +69,7 @@ impl Program {
                 Some(self.conversion(from, element, source)? + MATRIX_SPLAT)
             }
             (TyKind::Vector(a, n), TyKind::Vector(b, m)) => {
-                let cost =
-                    if a == b { 0 } else { self.conversion(a, b, Source { literal: None, ..source })? };
+                let cost = self.conversion(a, b, Source { literal: None, ..source })?;
                 if n == m || n == Val::Error || m == Val::Error {
                     return Some(cost);
                 }
@@ -80,8 +84,7 @@ impl Program {
                 (n == Val::Int(1)).then_some(cost + TRUNCATE_VECTOR)
             }
             (TyKind::Matrix(a, r, c, _), TyKind::Matrix(b, s, d, _)) => {
-                let cost =
-                    if a == b { 0 } else { self.conversion(a, b, Source { literal: None, ..source })? };
+                let cost = self.conversion(a, b, Source { literal: None, ..source })?;
                 if r == s && c == d {
                     return Some(cost);
                 }
@@ -196,8 +199,7 @@ impl Program {
 
     /// Returns true if one type can be made from another, by conversion or by a constructor.
     pub(crate) fn is_convertible(&mut self, from: Ty, to: Ty) -> bool {
-        let explicit = Source { explicit: true, literal: None };
-        self.conversion(from, to, explicit).is_some() || self.converting_init(from, to).is_some()
+        self.conversion(from, to, Source::EXPLICIT).is_some() || self.converting_init(from, to).is_some()
     }
 
     /// The constructor of a struct that takes a single value of this type; otherwise the constructor that is
@@ -216,11 +218,10 @@ impl Program {
                     return Some(init);
                 }
                 let numbers = [takes, from].map(|ty| matches!(self.types[ty], TyKind::Scalar(_)));
-                let implicit = Source { explicit: false, literal: None };
                 if numbers == [true, true]
                     && by_number.is_none()
                     && self.attribute(decl, "__implicit_conversion").is_some()
-                    && self.conversion(from, takes, implicit).is_some()
+                    && self.conversion(from, takes, Source::default()).is_some()
                 {
                     by_number = Some(init);
                 }
@@ -244,13 +245,8 @@ impl Program {
 
     /// Returns true for types whose values are used like their content: constant buffers.
     pub(crate) fn types_deref(&self, ty: Ty) -> bool {
-        matches!(
-            self.types[ty],
-            TyKind::Buffer(
-                crate::types::BufferKind::ConstantBuffer | crate::types::BufferKind::ParameterBlock,
-                _
-            )
-        )
+        use crate::types::BufferKind::{ConstantBuffer, ParameterBlock};
+        matches!(self.types[ty], TyKind::Buffer(ConstantBuffer | ParameterBlock, _))
     }
 
     /// The common type of two operands (or of two arguments for one parameter).
@@ -269,13 +265,8 @@ impl Program {
                 parts.map(|parts| self.pack_of(parts))
             }
             (TyKind::Scalar(x), TyKind::Scalar(y)) => Some(self.types.scalar(join_scalars(x, y))),
-            (TyKind::Vector(x, n), TyKind::Vector(y, m)) => {
-                let n = match (&n, &m) {
-                    _ if n == m => n,
-                    (Val::Int(1), _) => m,
-                    (_, Val::Int(1)) => n,
-                    _ => return None,
-                };
+            (TyKind::Vector(x, n), TyKind::Vector(y, m)) if n == m || [&n, &m].contains(&&Val::Int(1)) => {
+                let n = if n == Val::Int(1) { m } else { n };
                 let element = self.join(x, y)?;
                 Some(self.types.intern(TyKind::Vector(element, n)))
             }
@@ -304,14 +295,8 @@ impl Program {
             }
             (TyKind::Scalar(_), TyKind::Enum(_)) => self.join(b, a),
             _ => {
-                let source = Source::default();
-                if self.conversion(a, b, source).is_some() {
-                    Some(b)
-                } else if self.conversion(b, a, source).is_some() {
-                    Some(a)
-                } else {
-                    None
-                }
+                let mut converts = |from, to| self.conversion(from, to, Source::default()).map(|_| to);
+                converts(a, b).or_else(|| converts(b, a))
             }
         }
     }
@@ -340,17 +325,9 @@ impl Program {
     }
 }
 
-fn rank(scalar: Scalar) -> u32 {
-    match scalar {
-        Scalar::Bool => 0,
-        Scalar::Int8 | Scalar::UInt8 => 1,
-        Scalar::Int16 | Scalar::UInt16 => 2,
-        Scalar::Int | Scalar::UInt => 3,
-        Scalar::Int64 | Scalar::UInt64 => 4,
-        Scalar::Half => 5,
-        Scalar::Float => 6,
-        Scalar::Double => 7,
-    }
+/// Types that convert to each other without loss are of ascending rank.
+fn rank(scalar: Scalar) -> (bool, u32) {
+    (scalar.is_float(), if scalar == Scalar::Bool { 0 } else { scalar.size() })
 }
 
 fn fits(value: i128, to: Scalar) -> bool {
@@ -373,28 +350,17 @@ fn scalar_cost(from: Scalar, to: Scalar, literal: Option<i128>) -> u32 {
     {
         return if from.is_signed() == to.is_signed() { LITERAL } else { LITERAL_SIGN };
     }
+    let promotion = if rank(to) > rank(from) { PROMOTION } else { GENERAL };
     match (from, to) {
         (Scalar::Bool, _) if to.is_int() => BOOL_TO_INT,
         (Scalar::Bool, _) => INT_TO_FLOAT + BOOL_TO_INT,
         (_, Scalar::Bool) => GENERAL,
-        _ if from.is_float() && to.is_float() => {
-            if rank(to) > rank(from) {
-                PROMOTION
-            } else {
-                GENERAL
-            }
-        }
+        _ if from.is_float() && to.is_float() => promotion,
         _ if from.is_float() => GENERAL,
         // For the same integer, `float` is preferred slightly over `half` and `double`.
         _ if to.is_float() => INT_TO_FLOAT + if to == Scalar::Float { 0 } else { 1 },
         _ => match (from.is_signed(), to.is_signed()) {
-            (a, b) if a == b => {
-                if rank(to) > rank(from) {
-                    PROMOTION
-                } else {
-                    GENERAL
-                }
-            }
+            (a, b) if a == b => promotion,
             (false, true) if rank(to) > rank(from) => UNSIGNED_TO_SIGNED,
             (false, true) if rank(to) == rank(from) => SAME_SIZE_TO_SIGNED,
             (true, false) if rank(to) >= rank(from) => SIGNED_TO_UNSIGNED,

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::rc::Rc;
 
 use syntax::ast::{DeclKind, Modifiers};
-use syntax::{DeclId, Diagnostic, ExprId, Span};
+use syntax::{DeclId, Diagnostic, ExprId, Message, Span};
 
 use crate::exprs::infer::Checker;
 use crate::program::Program;
@@ -72,10 +72,8 @@ impl Checker<'_> {
         let kind = match native {
             NativeGeneric::Vector | NativeGeneric::CoopVec => match (ty(0), val(1)) {
                 (Some(element), Some(n)) => {
-                    if !self.is_component(element) && !is_pattern {
-                        let message =
-                            text!("a vector cannot have components of type '{}'", self.name(element));
-                        self.error("E30019", span, message);
+                    let message = text!("a vector cannot have components of type '{}'", self.name(element));
+                    if !is_pattern && self.is_no_component(element, message, span) {
                         return Ty::ERROR;
                     }
                     let most = if native == NativeGeneric::CoopVec { MAX_COOP_VEC } else { 4 };
@@ -92,9 +90,8 @@ impl Checker<'_> {
             },
             NativeGeneric::Matrix => match (ty(0), val(1).or_else(|| four(1)), val(2).or_else(|| four(2))) {
                 (Some(element), Some(r), Some(c)) => {
-                    if !self.is_component(element) && !is_pattern {
-                        let message = text!("a matrix cannot have elements of type '{}'", self.name(element));
-                        self.error("E30019", span, message);
+                    let message = text!("a matrix cannot have elements of type '{}'", self.name(element));
+                    if !is_pattern && self.is_no_component(element, message, span) {
                         return Ty::ERROR;
                     }
                     let kind = TyKind::Matrix(element, r, c, val(3).unwrap_or(Order::HOST));
@@ -152,16 +149,14 @@ impl Checker<'_> {
         }
     }
 
-    fn is_component(&self, ty: Ty) -> bool {
-        matches!(
-            self.p.types[ty],
-            TyKind::Scalar(_)
-                | TyKind::Param(_)
-                | TyKind::Assoc(..)
-                | TyKind::This(_)
-                | TyKind::Each(_)
-                | TyKind::Error
-        )
+    /// Reports a type of which there are no vectors or matrices.
+    fn is_no_component(&mut self, element: Ty, message: Message, span: Span) -> bool {
+        let is_component = matches!(self.p.types[element], TyKind::Scalar(_) | TyKind::Error)
+            || self.p.types.is_abstract(element);
+        if !is_component {
+            self.error("E30019", span, message);
+        }
+        !is_component
     }
 
     /// A generic argument: a type or a compile-time integer.
@@ -176,10 +171,7 @@ impl Checker<'_> {
 
     /// Reports an error in the generic arguments of a declaration.
     fn generic_error(&mut self, decl: DeclId, span: Span, message: String) {
-        let mut error = syntax::Diagnostic::error("E30075", span, message);
-        if !self.p.is_core(decl) {
-            error = error.note(self.p.ast.decls[decl].name_span, "declared here");
-        }
+        let error = self.p.declared(decl, Diagnostic::error("E30075", span, message));
         self.p.report(error);
     }
 
@@ -191,29 +183,26 @@ impl Checker<'_> {
         args: Vec<GenericArg>,
         span: Span,
     ) -> Ty {
-        let Some(generics) = self.p.ast.decls[decl].generics.clone() else { return Ty::ERROR };
+        let params = self.p.own_params(decl);
         let mut env = (**outer).clone();
         let given = args.len();
-        if args.iter().any(|a| matches!(a, GenericArg::Type(Ty::ERROR) | GenericArg::Val(Val::Error))) {
+        if params.is_empty()
+            || args.iter().any(|a| matches!(a, GenericArg::Type(Ty::ERROR) | GenericArg::Val(Val::Error)))
+        {
             return Ty::ERROR;
         }
-        let Some(args) = self.p.assign_generics(&generics.params, &args) else {
-            let n = generics.params.len();
+        let Some(args) = self.p.assign_generics(&params, &args) else {
+            let n = params.len();
             let plural = if n == 1 { "" } else { "s" };
             self.generic_error(decl, span, format!("expected {n} generic argument{plural}, got {given}"));
             return Ty::ERROR;
         };
-        for (&param, arg) in generics.params.iter().zip(args) {
-            let arg = match arg {
-                Some(arg) => arg,
-                None => match self.default_arg(param, &env).or_else(|| self.p.empty_pack(param)) {
-                    Some(arg) => arg,
-                    None => {
-                        let name = self.p.ast.decl_name(param).to_string();
-                        self.generic_error(decl, span, format!("generic argument '{name}' is missing"));
-                        return Ty::ERROR;
-                    }
-                },
+        for (param, arg) in params.into_iter().zip(args) {
+            let arg = arg.or_else(|| self.default_arg(param, &env)).or_else(|| self.p.empty_pack(param));
+            let Some(arg) = arg else {
+                let message = format!("generic argument '{}' is missing", self.p.ast.decl_name(param));
+                self.generic_error(decl, span, message);
+                return Ty::ERROR;
             };
             if !self.fits_param(param, &arg, span) {
                 return Ty::ERROR;
@@ -250,7 +239,7 @@ impl Checker<'_> {
     }
 
     fn fits_param(&mut self, param: DeclId, arg: &GenericArg, span: Span) -> bool {
-        let is_value = matches!(self.p.ast.decls[param].kind, DeclKind::ValueParam { .. });
+        let is_value = self.p.is_value_param(param);
         let fits = is_value == matches!(arg, GenericArg::Val(_));
         if !fits {
             let name = self.p.ast.decl_name(param).to_string();

@@ -16,7 +16,7 @@ use syntax::{DeclId, Diagnostic, Severity};
 use crate::program::Program;
 use crate::tables::FuncRef;
 use crate::types::follow_up::text;
-use crate::types::{GenericArg, Part, Ty, TyKind};
+use crate::types::{Part, Ty, TyKind, types_of};
 
 /// The maximum nesting of the generic arguments of a called function.
 pub const MAX_NESTING: u32 = 100;
@@ -45,14 +45,6 @@ struct Count {
     deepest: u32,
     seen: FxHashMap<Ty, (u32, bool)>,
     open: Vec<DeclId>,
-}
-
-/// The types among generic arguments.
-fn types_of(args: &[GenericArg]) -> impl Iterator<Item = Ty> {
-    args.iter().filter_map(|arg| match arg {
-        GenericArg::Type(ty) => Some(*ty),
-        GenericArg::Val(_) => None,
-    })
 }
 
 impl Program {

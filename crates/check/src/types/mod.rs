@@ -5,7 +5,7 @@
 //! replaced).
 
 pub(crate) mod builtin;
-mod constants;
+pub(crate) mod constants;
 pub(crate) mod conversion;
 pub(crate) mod expressions;
 pub(crate) mod follow_up;
@@ -241,6 +241,67 @@ impl TyKind {
     }
 }
 
+impl TyKind {
+    /// The types and integers of which a type is made.
+    pub(crate) fn parts(&self) -> Args {
+        let mut parts = Args::new();
+        self.for_each_part(&mut |part| {
+            parts.push(match part {
+                Part::Type(ty) => GenericArg::Type(ty),
+                Part::Val(val) => GenericArg::Val(val.clone()),
+            });
+        });
+        parts
+    }
+
+    /// A type of the same kind, made of other types and integers.
+    pub(crate) fn with_parts(&self, parts: Args) -> TyKind {
+        if let TyKind::Struct(..) | TyKind::Interface(..) | TyKind::Opaque(..) | TyKind::Function(..) = self {
+            let mut kind = self.clone();
+            if let TyKind::Struct(_, args)
+            | TyKind::Interface(_, args)
+            | TyKind::Opaque(_, args)
+            | TyKind::Function(_, args) = &mut kind
+            {
+                *args = parts;
+            }
+            return kind;
+        }
+        let types: Vec<Ty> = types_of(&parts).collect();
+        let mut vals = parts.iter().filter_map(|part| match part {
+            GenericArg::Val(val) => Some(val.clone()),
+            GenericArg::Type(_) => None,
+        });
+        let mut val = || vals.next().unwrap_or(Val::Error);
+        let first = types.first().copied().unwrap_or(Ty::ERROR);
+        match self {
+            TyKind::Vector(..) => TyKind::Vector(first, val()),
+            TyKind::Matrix(..) => TyKind::Matrix(first, val(), val(), val()),
+            TyKind::Array(_, n) => TyKind::Array(first, n.as_ref().map(|_| val())),
+            TyKind::Assoc(_, decl) => TyKind::Assoc(first, *decl),
+            TyKind::DiffPair(_) => TyKind::DiffPair(first),
+            TyKind::DiffPtrPair(_) => TyKind::DiffPtrPair(first),
+            TyKind::SynthDiff(_) => TyKind::SynthDiff(first),
+            TyKind::Optional(_) => TyKind::Optional(first),
+            TyKind::Pointer(_) => TyKind::Pointer(first),
+            TyKind::Each(_) => TyKind::Each(first),
+            TyKind::Buffer(kind, _) => TyKind::Buffer(*kind, first),
+            TyKind::Tuple(_) => TyKind::Tuple(types),
+            TyKind::Pack(_) => TyKind::Pack(types),
+            // An expansion keeps its shape, which `substitute_expand` replaces.
+            kind => kind.clone(),
+        }
+    }
+}
+
+/// The types among generic arguments.
+pub(crate) fn types_of(args: &[GenericArg]) -> impl Iterator<Item = Ty> {
+    args.iter().filter_map(|arg| match arg {
+        GenericArg::Type(ty) => Some(*ty),
+        GenericArg::Val(_) => None,
+    })
+}
+
 impl Val {
     /// Visits the types and integers of which an integer is made, one level deep.
     pub(crate) fn for_each_part<'a>(&'a self, visit: &mut impl FnMut(Part<'a>)) {
@@ -286,52 +347,10 @@ impl Ty {
     pub const DOUBLE: Ty = Ty(16);
 }
 
-impl Scalar {
-    /// All scalars, in order.
-    pub const ALL: [Scalar; 12] = [
-        Scalar::Bool,
-        Scalar::Int8,
-        Scalar::Int16,
-        Scalar::Int,
-        Scalar::Int64,
-        Scalar::UInt8,
-        Scalar::UInt16,
-        Scalar::UInt,
-        Scalar::UInt64,
-        Scalar::Half,
-        Scalar::Float,
-        Scalar::Double,
-    ];
-
-    /// Returns true for floating-point types.
-    pub fn is_float(self) -> bool {
-        matches!(self, Scalar::Half | Scalar::Float | Scalar::Double)
-    }
-
-    /// The name of the type in the language.
-    pub fn name(self) -> &'static str {
-        match self {
-            Scalar::Bool => "bool",
-            Scalar::Int8 => "int8_t",
-            Scalar::Int16 => "int16_t",
-            Scalar::Int => "int",
-            Scalar::Int64 => "int64_t",
-            Scalar::UInt8 => "uint8_t",
-            Scalar::UInt16 => "uint16_t",
-            Scalar::UInt => "uint",
-            Scalar::UInt64 => "uint64_t",
-            Scalar::Half => "half",
-            Scalar::Float => "float",
-            Scalar::Double => "double",
-        }
-    }
-}
-
 impl Default for TyInterner {
     fn default() -> TyInterner {
         let fixed = [TyKind::Error, TyKind::Void, TyKind::String, TyKind::NullPtr, TyKind::NoneLiteral];
-        let set: IndexSet<_, _> =
-            fixed.into_iter().chain(Scalar::ALL.into_iter().map(TyKind::Scalar)).collect();
+        let set: IndexSet<_, _> = fixed.into_iter().chain(Scalar::all().map(TyKind::Scalar)).collect();
         let unknown = (0..set.len()).map(|idx| idx == Ty::ERROR.0 as usize).collect();
         TyInterner { set, unknown }
     }
@@ -378,6 +397,11 @@ impl TyInterner {
         self.intern(TyKind::Matrix(element, rows, columns, Order::HOST))
     }
 
+    /// A vector of this many components; one is a scalar.
+    pub(crate) fn components(&mut self, element: Ty, n: usize) -> Ty {
+        if n == 1 { element } else { self.intern(TyKind::Vector(element, Val::Int(n as i64))) }
+    }
+
     /// Returns the matrix type with this order; returns any other type unchanged.
     pub(crate) fn in_order(&mut self, ty: Ty, order: Val) -> Ty {
         match self[ty].clone() {
@@ -391,14 +415,16 @@ impl TyInterner {
         if !self.is_ordered(ty) {
             return ty;
         }
-        let kind = match self[ty].clone() {
-            TyKind::Array(e, n) => TyKind::Array(self.of_value(e), n),
-            TyKind::DiffPair(e) => TyKind::DiffPair(self.of_value(e)),
-            TyKind::Optional(e) => TyKind::Optional(self.of_value(e)),
-            TyKind::Tuple(parts) => TyKind::Tuple(parts.into_iter().map(|e| self.of_value(e)).collect()),
-            _ => return self.in_order(ty, Order::HOST),
-        };
-        self.intern(kind)
+        if let TyKind::Matrix(..) = self[ty] {
+            return self.in_order(ty, Order::HOST);
+        }
+        let kind = self[ty].clone();
+        let parts = kind.parts().into_iter().map(|part| match part {
+            GenericArg::Type(ty) => GenericArg::Type(self.of_value(ty)),
+            val => val,
+        });
+        let parts = parts.collect();
+        self.intern(kind.with_parts(parts))
     }
 
     /// Returns true for a matrix whose order the program states, and for an array, pair, optional or tuple

@@ -6,7 +6,7 @@
 //! Lists are always spliced: `Tuple<A, T>` with `T` = `B, C` is `Tuple<A, B, C>`, and `expand each T` is `T`;
 //! hence equal packs have equal handles.
 
-use syntax::ast::{DeclKind, Expr, ExprKind, Modifiers};
+use syntax::ast::{Expr, ExprKind, Modifiers};
 use syntax::{DeclId, ExprId};
 
 use crate::exprs::infer::Checker;
@@ -81,7 +81,7 @@ impl Program {
         out
     }
 
-    fn val_pack_of(&self, vals: Vec<Val>) -> Val {
+    pub(crate) fn val_pack_of(&self, vals: Vec<Val>) -> Val {
         let mut out = Vec::new();
         for val in vals {
             match val {
@@ -97,7 +97,7 @@ impl Program {
 
     /// Packs a list of generic arguments for a pack parameter; `None` if an argument is of the wrong kind.
     fn pack_arg(&mut self, param: DeclId, args: Vec<GenericArg>) -> Option<GenericArg> {
-        self.pack_of_args(matches!(self.ast.decls[param].kind, DeclKind::ValueParam { .. }), args)
+        self.pack_of_args(self.is_value_param(param), args)
     }
 
     fn pack_of_args(&mut self, is_value: bool, args: Vec<GenericArg>) -> Option<GenericArg> {
@@ -322,7 +322,6 @@ impl Program {
         params: &[DeclId],
         args: &[GenericArg],
     ) -> Option<Vec<Option<GenericArg>>> {
-        let is_value = |p: &Self, d: DeclId| matches!(p.ast.decls[d].kind, DeclKind::ValueParam { .. });
         let mut out = Vec::new();
         let mut at = 0;
         for (idx, &param) in params.iter().enumerate() {
@@ -340,18 +339,12 @@ impl Program {
             let needed = later
                 .iter()
                 .filter(|&&p| {
-                    !self.is_pack_param(p)
-                        && !self.opened.params.contains(&p)
-                        && !matches!(
-                            self.ast.decls[p].kind,
-                            DeclKind::TypeParam { default: Some(_), .. }
-                                | DeclKind::ValueParam { default: Some(_), .. }
-                        )
+                    !self.is_pack_param(p) && !self.opened.params.contains(&p) && !self.has_default(p)
                 })
                 .count();
-            let value = is_value(self, param);
+            let value = self.is_value_param(param);
             let packs: Vec<bool> =
-                later.iter().filter(|&&p| self.is_pack_param(p)).map(|&p| is_value(self, p)).collect();
+                later.iter().filter(|&&p| self.is_pack_param(p)).map(|&p| self.is_value_param(p)).collect();
             let left = args.len().saturating_sub(at).saturating_sub(needed);
             let take = if packs.is_empty() {
                 left

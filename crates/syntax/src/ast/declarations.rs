@@ -320,6 +320,19 @@ impl DeclKind {
             _ => None,
         }
     }
+
+    /// The declarations inside a namespace, type or extension.
+    pub fn members(&self) -> &[DeclId] {
+        match self {
+            DeclKind::Namespace { members }
+            | DeclKind::CBuffer { members }
+            | DeclKind::Struct { members, .. }
+            | DeclKind::Interface { members, .. }
+            | DeclKind::Extension { members, .. }
+            | DeclKind::Enum { cases: members, .. } => members,
+            _ => &[],
+        }
+    }
 }
 
 words! {

@@ -219,6 +219,21 @@ words! {
     }
 }
 
+impl BinaryOp {
+    /// Returns true for `==`, `<` and the like.
+    pub fn is_comparison(self) -> bool {
+        matches!(
+            self,
+            BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge
+        )
+    }
+
+    /// Returns true for `&&` and `||`.
+    pub fn is_logical(self) -> bool {
+        matches!(self, BinaryOp::And | BinaryOp::Or)
+    }
+}
+
 words! {
     /// A derivative operator.
     DiffOp {
