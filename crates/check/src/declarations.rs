@@ -248,36 +248,16 @@ impl Program {
 
     /// Reports a `[shader("…")]` that names an unknown stage.
     fn check_stage(&mut self, attribute: &Attribute) {
-        const STAGES: [&str; 21] = [
-            "vertex",
-            "fragment",
-            "pixel",
-            "geometry",
-            "hull",
-            "domain",
-            "tesscontrol",
-            "tesseval",
-            "compute",
-            "raygen",
-            "raygeneration",
-            "intersection",
-            "anyhit",
-            "closesthit",
-            "miss",
-            "callable",
-            "mesh",
-            "amplification",
-            "task",
-            "dispatch",
-            "node",
-        ];
+        const STAGES: &str = "vertex fragment pixel geometry hull domain tesscontrol tesseval compute \
+            raygen raygeneration intersection anyhit closesthit miss callable mesh \
+            amplification task dispatch node";
         if !self.ast.name(attribute.name).eq_ignore_ascii_case("shader") {
             return;
         }
         let Some(&arg) = attribute.args.first() else { return };
         let ExprKind::String(text) = &self.ast.exprs[arg].kind else { return };
         let stage = text.to_ascii_lowercase();
-        if !STAGES.contains(&&stage[..]) {
+        if !STAGES.split(' ').any(|known| known == stage) {
             let message = format!("there is no stage '{text}'");
             let help = "a kernel is '[shader(\"compute\")]'";
             self.report(Diagnostic::error("E36105", self.ast.exprs[arg].span, message).help(help));

@@ -217,6 +217,28 @@ impl Program {
         matches!(kind, DeclKind::Func { .. } | DeclKind::Init { .. } | DeclKind::Accessor { .. })
     }
 
+    /// Makes a variable (or parameter) of a known type.
+    pub(crate) fn made_variable(&mut self, kind: DeclKind, name: Symbol, ty: Ty, parent: DeclId) -> DeclId {
+        let made = self.ast.new_decl(kind, name, self.ast.decls[parent].span, Some(parent));
+        self.tables.decl_types[made] = Some(ty);
+        made
+    }
+
+    /// The name of a function, for a message.
+    pub(crate) fn function_name(&self, decl: DeclId) -> String {
+        let d = &self.ast.decls[decl];
+        match d.kind {
+            DeclKind::Init { .. } => "__init".to_string(),
+            DeclKind::Subscript { .. } => "__subscript".to_string(),
+            DeclKind::Accessor { kind, .. } => {
+                let member = d.parent.map_or(String::new(), |member| self.function_name(member));
+                format!("{member}.{}", self.ast.name(kind.word()))
+            }
+            _ if self.ast.extensions.contains_key(&decl) => "__func_extension".to_string(),
+            _ => self.ast.name(d.name).to_string(),
+        }
+    }
+
     /// Returns true if a member has no receiver.
     pub fn is_static(&self, decl: DeclId) -> bool {
         let d = &self.ast.decls[decl];

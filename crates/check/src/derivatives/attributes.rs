@@ -31,11 +31,7 @@ const MARKS: [&str; 10] = [
 impl Program {
     /// Returns true if a function's attributes describe its derivatives, or make it a derivative itself.
     fn is_about_derivatives(&self, decl: DeclId) -> bool {
-        let has = |d: DeclId| {
-            MARKS.iter().any(|word| self.attribute(d, word).is_some()) || self.ast.extensions.contains_key(&d)
-        };
-        let is_accessor = matches!(self.ast.decls[decl].kind, DeclKind::Accessor { .. });
-        has(decl) || is_accessor && self.ast.decls[decl].parent.is_some_and(has)
+        MARKS.iter().any(|word| self.has_mark(decl, word)) || self.ast.extensions.contains_key(&decl)
     }
 
     /// Checks the attributes of a function that describe its derivatives.

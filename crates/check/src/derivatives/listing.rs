@@ -11,9 +11,8 @@ use syntax::{DeclId, ExprId, Span};
 
 use crate::derivatives::precedence::View;
 use crate::program::Program;
-use crate::signature::{Level, Subst};
+use crate::signature::{Level, Role};
 use crate::tables::{Callable, FuncRef, Meaning};
-use crate::types::GenericArg;
 
 /// The way in which a call gets its derivative in one mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,36 +171,21 @@ impl Program {
     }
 
     /// `S.f<float>`.
-    fn short_name(&mut self, func: &FuncRef) -> String {
-        let symbol = self.registered_name(func.decl);
-        let decl = &self.ast.decls[func.decl];
-        let n_own = decl.generics.as_ref().map_or(0, |g| g.params.len()).min(func.args.len());
-        let mut name = match decl.kind {
-            DeclKind::Init { .. } => "__init".to_owned(),
-            DeclKind::Accessor { .. } => {
-                let member = decl.parent.map_or("", |p| self.ast.decl_name(p));
-                let member = if member.is_empty() { "__subscript" } else { member };
-                format!("{member}.{}", self.ast.name(symbol))
-            }
-            _ => self.ast.name(decl.name).to_owned(),
+    fn short_name(&self, func: &FuncRef) -> String {
+        let name = self.function_name(func.decl);
+        let name = match func.self_ty {
+            Some(ty) => format!("{}.{name}", self.type_name(ty)),
+            None => name,
         };
-        if let Some(ty) = func.self_ty {
-            name = format!("{}.{name}", self.type_name(ty));
-        }
         // Arguments that are the function's own parameters are not shown.
-        if func.args == self.identity_args(func.decl) {
+        let params = self.all_generic_params(func.decl);
+        if params.len() == func.args.len()
+            && params.iter().zip(&func.args).all(|(&p, arg)| arg.is_param(p, self))
+        {
             return name;
         }
-        let args: Vec<String> = func.args[func.args.len() - n_own..]
-            .iter()
-            .map(|arg| match arg {
-                GenericArg::Type(ty) => self.type_name(*ty),
-                GenericArg::Val(v) => {
-                    self.val_int(v, &Subst::default()).map_or("?".to_owned(), |v| v.to_string())
-                }
-            })
-            .collect();
-        if args.is_empty() { name } else { format!("{name}<{}>", args.join(", ")) }
+        let n_own = self.own_params(func.decl).len().min(func.args.len());
+        format!("{name}{}", self.args_name(&func.args[func.args.len() - n_own..]))
     }
 }
 
@@ -227,31 +211,36 @@ impl Listing<'_> {
         let rule = |how: How| if is_core { How::Rule } else { how };
         let by_body =
             derivatives.level == Level::Backward || derivatives.level == Level::Forward && !backward;
+        let role = derivatives.role(backward);
+        let user = role.and_then(|role| derivatives.of_role(role)).map(|user| user.0.clone());
         let mut next = None;
-        let (how, user) = match (&derivatives.fwd, &derivatives.bwd, &derivatives.apply) {
-            (_, Some(bwd), _) if backward => (How::WrittenBackward, Some(bwd.clone())),
-            (_, None, Some(applied)) if backward => (How::Applied, Some(applied.apply.clone())),
-            (Some(fwd), ..) if !backward => (How::WrittenForward, Some(fwd.clone())),
-            (Some(fwd), ..) if !by_body => (How::Transposed, Some(fwd.clone())),
-            _ if derivatives.substitute.is_some() => {
-                next.clone_from(&derivatives.substitute);
-                (How::Substitute, derivatives.substitute.clone())
+        let how = match role {
+            Some(Role::Backward) => How::WrittenBackward,
+            Some(Role::Apply) => How::Applied,
+            Some(Role::Forward) => {
+                if backward {
+                    How::Transposed
+                } else {
+                    How::WrittenForward
+                }
             }
-            _ if derivatives.treat_as_differentiable => (How::TreatedAs, None),
-            _ if self.p.is_requirement(func.decl) => (How::ByType, None),
-            _ if by_body => {
+            Some(Role::Substitute) => {
+                next.clone_from(&user);
+                How::Substitute
+            }
+            None if derivatives.treat_as_differentiable => How::TreatedAs,
+            None if self.p.is_requirement(func.decl) => How::ByType,
+            None if by_body => {
                 next = Some(func.clone());
-                (rule(How::Derived), None)
+                rule(How::Derived)
             }
-            (_, None, None) => {
-                let level = self.p.differentiable_level(func, view);
-                (if level != Level::None { rule(How::None) } else { How::None }, None)
-            }
-            _ => (How::BackwardOnly, None),
+            None if derivatives.bwd.is_some() || derivatives.apply.is_some() => How::BackwardOnly,
+            None if self.p.differentiable_level(func, view) != Level::None => rule(How::None),
+            None => How::None,
         };
         let user = user.map(|user| {
             let how = if self.p.is_core(user.decl) { How::Rule } else { how };
-            let name = self.p.short_name(&user).replace("$extension", "__func_extension");
+            let name = self.p.short_name(&user);
             let module = self.p.module_name(user.decl);
             (how, (name, self.p.ast.decls[user.decl].name_span, module))
         });

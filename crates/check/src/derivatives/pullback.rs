@@ -101,11 +101,10 @@ impl Program {
             }
             let name = self.ast.symbols.intern(&format!("x{k}"));
             let kind = DeclKind::Var { ty: None, init: None, semantic: None };
-            let field = self.ast.new_decl(kind, name, span, Some(context));
+            let field = self.made_variable(kind, name, input.ty, context);
             if !input.has_differential() {
                 self.ast.decls[field].modifiers = Modifiers::NO_DIFF;
             }
-            self.tables.decl_types[field] = Some(input.ty);
             members.push(field);
         }
         let operator = self.ast.new_decl(DeclKind::Empty, kw::CALL_OPERATOR, span, Some(context));
@@ -115,9 +114,8 @@ impl Program {
         for (k, (dir, ty)) in wanted.into_iter().enumerate() {
             let name = self.ast.symbols.intern(&format!("d{k}"));
             let kind = DeclKind::Param { ty: None, default: None, semantic: None };
-            let param = self.ast.new_decl(kind, name, span, Some(operator));
+            let param = self.made_variable(kind, name, ty, operator);
             self.ast.decls[param].modifiers = dir.modifiers();
-            self.tables.decl_types[param] = Some(ty);
             params.push(param);
         }
         self.ast.decls[operator].kind = DeclKind::Func { params, result: None, body: None };

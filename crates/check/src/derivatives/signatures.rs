@@ -40,13 +40,7 @@ impl Program {
                     let message = format!("the constant '{name}' has no value");
                     self.error("E31225", self.ast.decls[decl].name_span, message);
                 }
-                match (&self.types[declared], init) {
-                    (TyKind::Array(element, None), Some(init)) => {
-                        let element = *element;
-                        self.sized_by(element, init).unwrap_or(declared)
-                    }
-                    _ => declared,
-                }
+                self.sized_by(declared, init)
             }
             DeclKind::Var { ty: None, init: Some(init), .. } => Checker::new(self, decl).infer(init, None),
             DeclKind::Param { ty: Some(ty), .. } => {
@@ -76,13 +70,9 @@ impl Program {
                 checker.outside_of = owner;
                 checker.type_expr(ty)
             }
-            DeclKind::Accessor { .. } => {
+            DeclKind::Accessor { .. } | DeclKind::EnumCase(_) => {
                 let parent = self.ast.decls[decl].parent;
-                parent.map_or(Ty::ERROR, |p| self.decl_type(p))
-            }
-            DeclKind::EnumCase(_) => {
-                let parent = self.ast.decls[decl].parent;
-                parent.map_or(Ty::ERROR, |p| self.self_type(p))
+                parent.map_or(Ty::ERROR, |parent| self.decl_type(parent))
             }
             DeclKind::TypeParam { .. } => self.types.intern(TyKind::Param(decl)),
             DeclKind::Struct { .. } | DeclKind::Enum { .. } => self.self_type(decl),
@@ -133,11 +123,8 @@ impl Program {
             | DeclKind::Init { params, .. }
             | DeclKind::Subscript { params, .. } => params.clone(),
             DeclKind::Accessor { param, kind, .. } => {
-                let mut params = self.ast.decls[decl].parent.map_or(Vec::new(), |p| self.params_of(p));
-                if *kind == AccessorKind::Set {
-                    params.extend(*param);
-                }
-                params
+                let indices = self.ast.decls[decl].parent.map_or(Vec::new(), |p| self.params_of(p));
+                indices.into_iter().chain(param.filter(|_| *kind == AccessorKind::Set)).collect()
             }
             _ => Vec::new(),
         }
@@ -285,13 +272,10 @@ impl Program {
             return self.derived_signature(func, &ops, asks);
         }
         let mut at = callable;
-        let (member, ty) = loop {
-            match at {
-                Callable::Derived(_, inner, _) => at = inner,
-                Callable::Synthesized(member, ty) => break (*member, *ty),
-                Callable::Func(_) => unreachable!("a function is handled above"),
-            }
-        };
+        while let Callable::Derived(_, inner, _) = at {
+            at = inner;
+        }
+        let &Callable::Synthesized(member, ty) = at else { unreachable!("a function is handled above") };
         let ret = self.differential(ty).unwrap_or(Ty::ERROR);
         let param = ParamSig::input(None, ret, Direction::In, true, false);
         let params = match member {
@@ -315,15 +299,14 @@ impl Program {
             return Signature { ret, ret_differentiable, ..self.apply_op(op, &signature) };
         }
         let env = self.subst_of(func);
-        if self.is_judged_late(func.decl) {
-            let mut signature = self.func_signature(func);
-            self.read_only(func.decl, &mut signature);
-            return self.apply_ops(ops, signature);
-        }
-        let mut signature = (*self.raw_signature(func.decl)).clone();
+        let is_late = self.is_judged_late(func.decl);
+        let mut signature = match is_late {
+            true => self.func_signature(func),
+            false => (*self.raw_signature(func.decl)).clone(),
+        };
         self.read_only(func.decl, &mut signature);
         let signature = self.apply_ops(ops, signature);
-        self.substitute_signature(&signature, &env)
+        if is_late { signature } else { self.substitute_signature(&signature, &env) }
     }
 
     /// The signature of a function through operators, for matching arguments against it before its generic
@@ -439,13 +422,8 @@ impl Program {
                     let ty = self.differential_or_self(signature.ret);
                     params.push(ParamSig::input(None, ty, Direction::In, true, false));
                 }
-                Signature {
-                    params,
-                    ret: Ty::VOID,
-                    ret_differentiable: false,
-                    ret_pointer_like: false,
-                    this: None,
-                }
+                let ret = Ty::VOID;
+                Signature { params, ret, ret_differentiable: false, ret_pointer_like: false, this: None }
             }
         }
     }
@@ -466,12 +444,12 @@ impl Program {
         };
         for &accessor in accessors {
             let func = FuncRef { decl: accessor, ..member.clone() };
-            match self.ast.decls[accessor].kind {
-                DeclKind::Accessor { kind: AccessorKind::Get, .. } => out.get = Some(func),
-                DeclKind::Accessor { kind: AccessorKind::Set, .. } => out.set = Some(func),
-                DeclKind::Accessor { kind: AccessorKind::Ref, .. } => out.by_ref = Some(func),
-                _ => {}
-            }
+            let DeclKind::Accessor { kind, .. } = self.ast.decls[accessor].kind else { continue };
+            *match kind {
+                AccessorKind::Get => &mut out.get,
+                AccessorKind::Set => &mut out.set,
+                AccessorKind::Ref => &mut out.by_ref,
+            } = Some(func);
         }
         out
     }

@@ -87,11 +87,14 @@ impl Program {
         self.bases_of(decl).iter().any(|&base| matches!(self.types[base], TyKind::Struct(..)))
     }
 
-    /// The type of an array whose length is determined by its brace list.
-    pub(crate) fn sized_by(&mut self, element: Ty, init: ExprId) -> Option<Ty> {
-        let ExprKind::InitList(items) = &self.ast.exprs[init].kind else { return None };
-        let n = items.len() as i64;
-        Some(self.types.intern(TyKind::Array(element, Some(Val::Int(n)))))
+    /// The type of a variable whose declared type may leave the length of an array to a brace list.
+    pub(crate) fn sized_by(&mut self, declared: Ty, init: Option<ExprId>) -> Ty {
+        match (&self.types[declared], init.map(|init| &self.ast.exprs[init].kind)) {
+            (&TyKind::Array(element, None), Some(ExprKind::InitList(items))) => {
+                self.types.intern(TyKind::Array(element, Some(Val::Int(items.len() as i64))))
+            }
+            _ => declared,
+        }
     }
 
     /// The types of an aggregate's parts, if it has a known size.

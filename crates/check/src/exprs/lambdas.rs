@@ -44,8 +44,7 @@ impl Program {
 
     /// The library's interface of this name.
     fn library_interface(&self, name: &str) -> Option<DeclId> {
-        let name = self.ast.symbols.find(name)?;
-        let decls = self.modules.all.first()?.names.get(&name)?;
+        let decls = self.modules.named(0, self.ast.symbols.find(name)?);
         decls.iter().copied().find(|&d| matches!(self.ast.decls[d].kind, DeclKind::Interface { .. }))
     }
 
@@ -155,18 +154,15 @@ impl Checker<'_> {
         let mut members: Vec<DeclId> = captured.iter().map(|c| c.1).collect();
         members.push(func);
         self.p.ast.decls[lambda].kind = DeclKind::Struct { bases: Vec::new(), members };
-        let mut bases = Vec::new();
-        let fits = |p: &mut Program, ty: Ty| ty == Ty::VOID || p.differential(ty).is_some();
-        let all = differentiable && types.iter().chain([&result]).all(|&ty| fits(self.p, ty));
-        let interface = if all && result != Ty::VOID { "IDifferentiableFunc" } else { "IFunc" };
-        bases.extend(self.p.function_interface(interface, types.clone(), result));
-        if differentiable {
-            bases.extend(self.p.magic_type(Magic::Differentiable));
-        }
-        self.p.queries.bases.insert(lambda, bases.into());
+        let mut all = differentiable && result != Ty::VOID;
+        all &= types.iter().chain([&result]).all(|&ty| ty == Ty::VOID || self.p.differential(ty).is_some());
+        let interface = if all { "IDifferentiableFunc" } else { "IFunc" };
+        let interface = self.p.function_interface(interface, types, result);
+        let magic = self.p.magic_type(Magic::Differentiable).filter(|_| differentiable);
+        self.p.queries.bases.insert(lambda, interface.into_iter().chain(magic).collect());
         self.p.queries.facets.forget(&own);
         self.p.queries.differentials.forget(&own);
-        self.lambda_signature(func, &params, (own, differentiable), result);
+        self.lambda_signature(func, (own, differentiable), result);
         // The value of the lambda holds the captured variables as they are at this point.
         let mut parts = Vec::new();
         for (source, field) in captured {
@@ -215,29 +211,22 @@ impl Checker<'_> {
             self.coerce(e, result);
         }
         let differentiable = signature.has_differentiable_this();
-        let interfaces: Vec<Ty> = self.p.bases_of(lambda).iter().copied().collect();
-        let bases = interfaces.into_iter().map(|base| match self.p.types[base].clone() {
+        let interfaces = self.p.bases_of(lambda);
+        let bases = interfaces.iter().map(|&base| match self.p.types[base].clone() {
             TyKind::Interface(decl, args) if args.len() == 2 => {
                 let args = vec![GenericArg::Type(result), args[1].clone()];
                 self.p.types.intern(TyKind::Interface(decl, args))
             }
             _ => base,
         });
-        let bases: Vec<Ty> = bases.collect();
-        self.p.queries.bases.insert(lambda, bases.into());
+        let bases = bases.collect();
+        self.p.queries.bases.insert(lambda, bases);
         self.p.queries.facets.forget(&ty);
         self.p.made.returned.remove(&lambda);
-        let params = self.p.params_of(func);
-        self.lambda_signature(func, &params, (ty, differentiable), result);
+        self.lambda_signature(func, (ty, differentiable), result);
     }
 
-    fn lambda_signature(
-        &mut self,
-        func: DeclId,
-        params: &[DeclId],
-        (own, differentiable): (Ty, bool),
-        result: Ty,
-    ) {
+    fn lambda_signature(&mut self, func: DeclId, (own, differentiable): (Ty, bool), result: Ty) {
         // The signature is as declared except for the result and the receiver, whose types are known only
         // here.
         let declared = self.p.raw_signature(func);
@@ -249,7 +238,6 @@ impl Checker<'_> {
             this: Some(ThisSig { ty: own, mutating: false, differentiable, pointer_like: false }),
             params: declared.params.clone(),
         };
-        debug_assert_eq!(signature.params.len(), params.len());
         self.p.queries.signatures.insert(func, Rc::new(signature));
     }
 
@@ -346,8 +334,7 @@ impl Checker<'_> {
         for (idx, given) in signature.params.iter().enumerate() {
             let name = self.p.ast.symbols.intern(&format!("a{idx}"));
             let kind = DeclKind::Param { ty: None, default: None, semantic: None };
-            let param = self.p.ast.new_decl(kind, name, span, Some(func));
-            self.p.tables.decl_types[param] = Some(given.ty);
+            let param = self.p.made_variable(kind, name, given.ty, func);
             self.p.ast.decls[param].modifiers = given.dir.modifiers();
             if given.no_diff {
                 self.p.ast.decls[param].modifiers |= Modifiers::NO_DIFF;

@@ -3,7 +3,6 @@
 //! The diagnostics are errors in a function as declared. In an instance of a generic function they are
 //! warnings, since there the derivative is zero according to the declarations.
 
-use syntax::ast::DeclKind;
 use syntax::{DeclId, Diagnostic, ExprId};
 
 use crate::flow::Flow;
@@ -44,7 +43,7 @@ impl Flow<'_> {
             return self.lost_by_declaration(expr, decl, None);
         }
         self.p.lost.insert(expr);
-        let name = self.callee_name(decl);
+        let name = self.p.function_name(decl);
         let mode = if self.level == Level::Backward { "backward" } else { "forward" };
         let diagnostic = Diagnostic::error(
             "E41022",
@@ -63,20 +62,6 @@ impl Flow<'_> {
         self.report(Diagnostic::error("E41022", self.p.ast.exprs[lambda].span, message).help(help));
     }
 
-    fn callee_name(&self, decl: DeclId) -> String {
-        let name = |decl: DeclId| self.p.ast.decl_name(decl).to_string();
-        match self.p.ast.decls[decl].kind {
-            DeclKind::Init { .. } => "__init".to_string(),
-            DeclKind::Accessor { kind, .. } => {
-                let kind = kind.text();
-                let member = self.p.ast.decls[decl].parent.map_or(String::new(), name);
-                let member = if member.is_empty() { "__subscript".to_string() } else { member };
-                format!("{member}.{kind}")
-            }
-            _ => name(decl),
-        }
-    }
-
     /// Reports a derivative that is zero since a declaration uses a type without one, such as `T` or an
     /// interface, while the value has one: in a parameter, or (without `param`) in the receiver or the
     /// result.
@@ -89,7 +74,7 @@ impl Flow<'_> {
         if self.p.is_reported("E41022", span) {
             return;
         }
-        let name = self.callee_name(decl);
+        let name = self.p.function_name(decl);
         let (at, what) = match param {
             Some(param) => {
                 let param_name = self.p.ast.decl_name(param).to_string();

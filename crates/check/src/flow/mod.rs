@@ -311,14 +311,12 @@ impl Program {
             }
             Meaning::Same(inner) => self.known_condition(inner, subst),
             Meaning::Unary(UnaryOp::Not, inner) => self.known_condition(inner, subst).map(|c| !c),
-            Meaning::Binary(BinaryOp::And, a, b) => match self.known_condition(a, subst)? {
-                true => self.known_condition(b, subst),
-                false => Some(false),
-            },
-            Meaning::Binary(BinaryOp::Or, a, b) => match self.known_condition(a, subst)? {
-                true => Some(true),
-                false => self.known_condition(b, subst),
-            },
+            Meaning::Binary(op @ (BinaryOp::And | BinaryOp::Or), a, b) => {
+                match self.known_condition(a, subst)? {
+                    first if first == (op == BinaryOp::Or) => Some(first),
+                    _ => self.known_condition(b, subst),
+                }
+            }
             _ => None,
         }
     }
@@ -353,28 +351,19 @@ impl Flow<'_> {
         if self.control.weak > 0 {
             return;
         }
-        match part {
-            Some(_) => {
-                for mark in [Mark::Derivative, Mark::Cut] {
-                    // A mark on the whole variable also holds for the other parts.
-                    if self.places.contains(&(mark, decl, None))
-                        && let Some(parts) = self.parts(decl)
-                    {
-                        self.places.remove(&(mark, decl, None));
-                        self.places.extend(parts.into_iter().map(|part| (mark, decl, Some(part))));
-                    }
-                    self.places.remove(&(mark, decl, part));
-                }
+        for mark in [Mark::Derivative, Mark::Cut] {
+            if part.is_none() {
+                self.places.retain(|held| (held.0, held.1) != (mark, decl));
+                continue;
             }
-            None => {
-                for mark in [Mark::Derivative, Mark::Cut] {
-                    while let Some(&held) = self.places.range((mark, decl, None)..).next()
-                        && (held.0, held.1) == (mark, decl)
-                    {
-                        self.places.remove(&held);
-                    }
-                }
+            // A mark on the whole variable also holds for the other parts.
+            if self.places.contains(&(mark, decl, None))
+                && let Some(parts) = self.parts(decl)
+            {
+                self.places.remove(&(mark, decl, None));
+                self.places.extend(parts.into_iter().map(|part| (mark, decl, Some(part))));
             }
+            self.places.remove(&(mark, decl, part));
         }
     }
 

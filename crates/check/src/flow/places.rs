@@ -90,18 +90,14 @@ impl Flow<'_> {
 
     /// Reads a place; returns true if it carries a derivative. In the backward pass the place becomes needed.
     pub(crate) fn read(&mut self, expr: ExprId, key: Key, needed: bool) -> bool {
-        match self.direction {
-            Direction::Forward => {
-                self.check_set(expr, key);
-                self.holds(key)
-            }
-            Direction::Backward => {
-                if needed {
-                    self.places.insert((Mark::Derivative, key.0, key.1));
-                }
-                false
-            }
+        if self.direction == Direction::Forward {
+            self.check_set(expr, key);
+            return self.holds(key);
         }
+        if needed {
+            self.places.insert((Mark::Derivative, key.0, key.1));
+        }
+        false
     }
 
     /// Reads `this` for a call with an implicit receiver; returns true if it carries a derivative.
@@ -287,12 +283,7 @@ impl Flow<'_> {
                 }
                 let modifiers = self.p.ast.decls[decl].modifiers;
                 let shared = Modifiers(Modifiers::STATIC.0 | Modifiers::GROUPSHARED.0);
-                let global = self.p.ast.decls[decl].parent.is_none_or(|p| {
-                    !matches!(
-                        self.p.ast.decls[p].kind,
-                        DeclKind::Func { .. } | DeclKind::Init { .. } | DeclKind::Accessor { .. }
-                    )
-                });
+                let global = self.p.ast.decls[decl].parent.is_none_or(|p| !self.p.is_function(p));
                 !modifiers.has(shared) && !self.p.is_no_diff(decl) && !global
             }
             Meaning::Field { base, field } => {
@@ -310,22 +301,14 @@ impl Flow<'_> {
                 }
             }
             Meaning::This => self.this_returns,
-            Meaning::DiffField { base, .. }
-            | Meaning::PairField { base, .. }
-            | Meaning::TupleField { base, .. }
-            | Meaning::Swizzle { base, .. }
-            | Meaning::MatrixSwizzle { base, .. }
-            | Meaning::Same(base)
-            | Meaning::Each(base)
-            | Meaning::Expand { inner: base, .. }
-            | Meaning::TupleSwizzle { base, .. } => self.has_tangent(base),
             Meaning::Index { base, .. } => {
                 let ty = self.p.tables.exprs[base].ty;
                 self.has_differential(ty) && self.has_tangent(base)
             }
             Meaning::StaticMember(_) | Meaning::Deref(_) => false,
             // Setters are functions; their use of the value is checked in their bodies.
-            _ => true,
+            Meaning::Property { .. } | Meaning::Subscript { .. } => true,
+            meaning => meaning.base().is_none_or(|base| self.has_tangent(base)),
         }
     }
 }

@@ -16,6 +16,13 @@ pub(crate) fn join(places: &mut Places, more: &Places) -> bool {
     places.len() != before
 }
 
+/// How often a loop runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Runs {
+    AnyNumber,
+    AtLeastOnce,
+}
+
 impl Flow<'_> {
     /// Runs both branches from the same state and joins the resulting states.
     fn either(&mut self, then: Option<StmtId>, otherwise: Option<StmtId>) {
@@ -59,11 +66,25 @@ impl Flow<'_> {
         self.control.loops -= 1;
     }
 
-    /// Runs statements in the order of the analysis.
-    fn sequence(&mut self, stmts: Vec<StmtId>) {
+    /// Visits items in the order of the analysis.
+    fn each<T>(&mut self, mut items: Vec<T>, visit: impl Fn(&mut Self, T)) {
+        if self.direction == Direction::Backward {
+            items.reverse();
+        }
+        items.into_iter().for_each(|item| visit(self, item));
+    }
+
+    /// Runs two steps in the order of the analysis.
+    fn in_order(&mut self, first: impl FnOnce(&mut Self), second: impl FnOnce(&mut Self)) {
         match self.direction {
-            Direction::Forward => stmts.into_iter().for_each(|s| self.statement(s)),
-            Direction::Backward => stmts.into_iter().rev().for_each(|s| self.statement(s)),
+            Direction::Forward => {
+                first(self);
+                second(self);
+            }
+            Direction::Backward => {
+                second(self);
+                first(self);
+            }
         }
     }
 
@@ -72,13 +93,7 @@ impl Flow<'_> {
         self.nesting.depth += 1;
         if self.nesting.depth <= 1500 {
             let calls = self.p.ast.tries(stmt);
-            if self.direction == Direction::Forward {
-                calls.iter().for_each(|&call| self.try_call(call));
-            }
-            self.statement_kind(stmt);
-            if self.direction == Direction::Backward {
-                calls.iter().rev().for_each(|&call| self.try_call(call));
-            }
+            self.in_order(|flow| flow.each(calls, Self::try_call), |flow| flow.statement_kind(stmt));
         }
         self.nesting.depth -= 1;
     }
@@ -92,46 +107,24 @@ impl Flow<'_> {
     fn statement_kind(&mut self, stmt: StmtId) {
         let is_forward = self.direction == Direction::Forward;
         match self.p.ast.stmts[stmt].kind.clone() {
-            StmtKind::Block(stmts) => self.sequence(stmts),
+            StmtKind::Block(stmts) => self.each(stmts, Self::statement),
             StmtKind::Expr(expr) => {
                 self.expr(expr, false);
             }
-            StmtKind::Decl(mut decls) => {
-                if !is_forward {
-                    decls.reverse();
-                }
-                decls.into_iter().for_each(|decl| self.declare(decl));
-            }
+            StmtKind::Decl(decls) => self.each(decls, Self::declare),
             StmtKind::If { cond, then, otherwise } => {
-                if is_forward {
-                    self.expr(cond, false);
-                }
                 let (then, otherwise) = self.taken(cond, then, otherwise);
-                self.either(then, otherwise);
-                if !is_forward {
-                    self.expr(cond, false);
-                }
+                self.in_order(|flow| _ = flow.expr(cond, false), |flow| flow.either(then, otherwise));
             }
             StmtKind::IfLet { var, then, otherwise } => {
-                if is_forward {
-                    self.declare(var);
-                }
-                self.either(Some(then), otherwise);
-                if !is_forward {
-                    self.declare(var);
-                }
+                self.in_order(|flow| flow.declare(var), |flow| flow.either(Some(then), otherwise));
             }
             StmtKind::For { init, cond, step, body } => {
-                if let Some(init) = init.filter(|_| is_forward) {
-                    self.statement(init);
-                }
-                self.iterate(cond, body, step, false);
-                if let Some(init) = init.filter(|_| !is_forward) {
-                    self.statement(init);
-                }
+                let init = |flow: &mut Self| init.into_iter().for_each(|init| flow.statement(init));
+                self.in_order(init, |flow| flow.iterate(cond, body, step, Runs::AnyNumber));
             }
-            StmtKind::While { cond, body } => self.iterate(Some(cond), body, None, false),
-            StmtKind::DoWhile { body, cond } => self.iterate(None, body, Some(cond), true),
+            StmtKind::While { cond, body } => self.iterate(Some(cond), body, None, Runs::AnyNumber),
+            StmtKind::DoWhile { body, cond } => self.iterate(None, body, Some(cond), Runs::AtLeastOnce),
             StmtKind::Switch { scrutinee, cases } => self.switch(scrutinee, cases),
             StmtKind::TargetSwitch(cases) => self.target_switch(cases.into_iter().map(|case| case.1)),
             StmtKind::Return(value) if is_forward => {
@@ -213,7 +206,7 @@ impl Flow<'_> {
             for case in cases {
                 // Control may also come from the previous case.
                 join(&mut self.places, &entry);
-                self.sequence(case.body);
+                self.each(case.body, Self::statement);
             }
             if !has_default {
                 join(&mut self.places, &entry);
@@ -225,7 +218,7 @@ impl Flow<'_> {
         self.control.breaks.push(after);
         for case in cases.into_iter().rev() {
             // The next case follows if this one does not leave.
-            self.sequence(case.body);
+            self.each(case.body, Self::statement);
             join(&mut all, &self.places);
         }
         self.control.breaks.pop();
@@ -245,7 +238,7 @@ impl Flow<'_> {
                 }
                 Direction::Backward => self.places.clone_from(&entry),
             }
-            self.sequence(case);
+            self.each(case, Self::statement);
             join(&mut all, &self.places);
         }
         match self.direction {
@@ -314,11 +307,11 @@ impl Flow<'_> {
     }
 
     /// Runs a loop, with expressions before and after its body, until an iteration adds nothing.
-    fn iterate(&mut self, before: Option<ExprId>, body: StmtId, after: Option<ExprId>, runs_once: bool) {
+    fn iterate(&mut self, before: Option<ExprId>, body: StmtId, after: Option<ExprId>, runs: Runs) {
         let is_deep = self.enter_loop();
         let is_forward = self.direction == Direction::Forward;
         let exit = self.places.clone();
-        let mut head = if is_forward || !runs_once { exit.clone() } else { Places::new() };
+        let mut head = if is_forward || runs == Runs::AnyNumber { exit.clone() } else { Places::new() };
         let (first, last) = if is_forward { (before, after) } else { (after, before) };
         self.control.breaks.push(if is_forward { Places::new() } else { exit.clone() });
         loop {
@@ -348,7 +341,7 @@ impl Flow<'_> {
             self.places = head;
             return;
         }
-        if !runs_once {
+        if runs == Runs::AnyNumber {
             let end = std::mem::replace(&mut self.places, head);
             self.leave_unset(&end, before);
         }

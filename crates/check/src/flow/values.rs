@@ -3,7 +3,6 @@
 //! One walk serves both directions. The forward pass determines which expressions carry a derivative and
 //! records them; the backward pass uses that record and determines what is needed.
 
-use syntax::ast::BinaryOp;
 use syntax::{DeclId, ExprId};
 
 use crate::flow::{Direction, Flow, Part};
@@ -119,7 +118,7 @@ impl Flow<'_> {
                 let carried = self.expr(primal, needed);
                 differential.is_some_and(|d| self.expr(d, needed)) || carried
             }
-            Meaning::Binary(op, ..) => self.chain(expr, op, needed),
+            Meaning::Binary(..) => self.chain(expr, needed),
             Meaning::Ternary(cond, a, b) => {
                 self.expr(cond, false);
                 let a = self.expr(a, needed);
@@ -211,12 +210,8 @@ impl Flow<'_> {
             Meaning::Same(inner) => return self.parts_needed(inner, decl),
             Meaning::Construct(parts) => parts,
             Meaning::Aggregate(Initializer::Parts(_, parts)) => {
-                let exprs =
-                    parts.iter().filter_map(|p| if let Initializer::Expr(e) = p { Some(*e) } else { None });
-                let exprs: Vec<ExprId> = exprs.collect();
-                if exprs.len() < parts.len() {
-                    return Vec::new();
-                }
+                let expr = |part: &Initializer| if let Initializer::Expr(e) = part { Some(*e) } else { None };
+                let Some(exprs) = parts.iter().map(expr).collect() else { return Vec::new() };
                 exprs
             }
             _ => return Vec::new(),
@@ -240,25 +235,14 @@ impl Flow<'_> {
     }
 
     /// Visits a chain of operators, which is nested to the left, without recursion.
-    fn chain(&mut self, expr: ExprId, op: BinaryOp, needed: bool) -> bool {
-        let mut at = expr;
-        let mut carried = false;
-        let mut op = op;
-        let mut needed = needed;
-        loop {
-            let Meaning::Binary(_, left, right) = self.p.tables.exprs[at].meaning else {
-                return self.expr(at, needed) || carried;
-            };
+    fn chain(&mut self, expr: ExprId, mut needed: bool) -> bool {
+        let (mut at, mut carried) = (expr, false);
+        while let Meaning::Binary(op, left, right) = self.p.tables.exprs[at].meaning {
             needed &= !op.is_comparison() && !op.is_logical();
             carried |= self.expr(right, needed);
-            match self.p.tables.exprs[left].meaning {
-                Meaning::Binary(inner, ..) => {
-                    op = inner;
-                    at = left;
-                }
-                _ => return self.expr(left, needed) || carried,
-            }
+            at = left;
         }
+        self.expr(at, needed) || carried
     }
 
     fn initializer(&mut self, initializer: &Initializer, needed: bool) -> bool {
@@ -425,10 +409,7 @@ impl Flow<'_> {
                 self.store_to(place);
             }
         }
-        let no_diff_result = match func {
-            Callable::Func(f) => self.p.is_no_diff(f.decl),
-            _ => false,
-        };
+        let no_diff_result = matches!(func, Callable::Func(f) if self.p.is_no_diff(f.decl));
         let result_differentiable =
             signature.ret != Ty::VOID && self.has_differential(signature.ret) && !no_diff_result;
         let is_needed = needed && result_differentiable || writes_needed;

@@ -316,14 +316,6 @@ impl Program {
         said
     }
 
-    pub(crate) fn displayed_name(&self, decl: DeclId) -> String {
-        match self.ast.decls[decl].kind {
-            DeclKind::Init { .. } => "__init".to_string(),
-            DeclKind::Subscript { .. } => "__subscript".to_string(),
-            _ => self.ast.decl_name(decl).to_string(),
-        }
-    }
-
     /// Returns true if a member need not be found with the declaration of a type or extension: an empty
     /// `extern` declaration is defined elsewhere, other extensions may add to a built-in type, and the target
     /// of an extension may only be known for one type at a time.
@@ -350,7 +342,7 @@ impl Program {
     pub(crate) fn report_unfulfilled(&mut self, decl: DeclId, required: &FuncRef, interface: Ty) {
         let ty = required.self_ty.unwrap_or(Ty::ERROR);
         let name = self.member_name(required.decl);
-        let what = self.displayed_name(required.decl);
+        let what = self.function_name(required.decl);
         let interface = self.shown(interface);
         let mut differences: Vec<(Span, Difference)> = Vec::new();
         for (member, own) in self.members_for(required, ty, name) {

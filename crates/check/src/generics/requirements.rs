@@ -65,7 +65,7 @@ impl Program {
             return Resolved::Func(func.clone());
         }
         if self.magics.of.contains_key(&container) {
-            return Resolved::Builtin(self.displayed_name(func.decl));
+            return Resolved::Builtin(self.function_name(func.decl));
         }
         Resolved::Unresolved
     }

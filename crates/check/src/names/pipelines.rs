@@ -3,63 +3,33 @@
 
 /// The GPU pipeline that a built-in name belongs to if no CPU supports it: ray tracing for `TraceRay`.
 pub(crate) fn pipeline_of(name: &str) -> Option<&'static str> {
-    const RAYS: [&str; 11] = [
-        "RAY_FLAG_",
-        "HIT_KIND_",
-        "CANDIDATE_",
-        "COMMITTED_",
-        "WorldRay",
-        "ObjectRay",
-        "ObjectToWorld",
-        "WorldToObject",
-        "DispatchRays",
-        "RayQuery",
-        "RayT",
-    ];
-    let rays = matches!(
-        name,
-        "TraceRay"
-            | "TraceRayInline"
-            | "TraceMotionRay"
-            | "ReportHit"
-            | "ReportHitOptix"
-            | "IgnoreHit"
-            | "AcceptHitAndEndSearch"
-            | "CallShader"
-            | "RayFlags"
-            | "RaytracingAccelerationStructure"
-            | "InstanceIndex"
-            | "InstanceID"
-            | "PrimitiveIndex"
-            | "GeometryIndex"
-            | "BuiltInTriangleIntersectionAttributes"
-            | "ReorderThread"
-    );
-    let hit = matches!(name, "HitKind" | "HitObject" | "HitTriangleVertexPosition");
-    if rays || hit || RAYS.iter().any(|p| name.starts_with(p)) {
-        return Some("ray tracing");
-    }
-    let pixels = matches!(name, "ddx" | "ddy" | "fwidth" | "clip" | "GetAttributeAtVertex" | "SubpassInput")
-        || ["ddx_", "ddy_", "fwidth_", "EvaluateAttribute", "RasterizerOrdered"]
-            .iter()
-            .any(|p| name.starts_with(p));
-    if pixels {
-        return Some("pixel shaders");
-    }
-    let geometry = matches!(
-        name,
-        "SetMeshOutputCounts"
-            | "DispatchMesh"
-            | "OutputVertices"
-            | "OutputIndices"
-            | "OutputPrimitives"
-            | "InputPatch"
-            | "OutputPatch"
-            | "PointStream"
-            | "LineStream"
-            | "TriangleStream"
-    );
-    geometry.then_some("geometry and mesh shaders")
+    PIPELINES.iter().find(|row| row.1.split(' ').any(|known| is_match(known, name))).map(|row| row.0)
+}
+
+/// The names of each pipeline; `*` stands for any end of a name.
+const PIPELINES: [(&str, &str); 3] = [
+    (
+        "ray tracing",
+        "TraceRay TraceRayInline TraceMotionRay ReportHit ReportHitOptix IgnoreHit AcceptHitAndEndSearch \
+         CallShader RayFlags RaytracingAccelerationStructure InstanceIndex InstanceID PrimitiveIndex \
+         GeometryIndex BuiltInTriangleIntersectionAttributes ReorderThread HitKind HitObject \
+         HitTriangleVertexPosition RAY_FLAG_* HIT_KIND_* CANDIDATE_* COMMITTED_* WorldRay* ObjectRay* \
+         ObjectToWorld* WorldToObject* DispatchRays* RayQuery* RayT*",
+    ),
+    (
+        "pixel shaders",
+        "ddx ddy fwidth clip GetAttributeAtVertex SubpassInput ddx_* ddy_* fwidth_* EvaluateAttribute* \
+         RasterizerOrdered*",
+    ),
+    (
+        "geometry and mesh shaders",
+        "SetMeshOutputCounts DispatchMesh OutputVertices OutputIndices OutputPrimitives InputPatch OutputPatch \
+         PointStream LineStream TriangleStream",
+    ),
+];
+
+fn is_match(known: &str, name: &str) -> bool {
+    known.strip_suffix('*').map_or(known == name, |start| name.starts_with(start))
 }
 
 #[cfg(test)]

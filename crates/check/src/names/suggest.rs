@@ -9,85 +9,28 @@ use crate::program::Program;
 use crate::types::{Scalar, Ty};
 
 /// Attributes that have a meaning here and that users may misspell.
-const ATTRIBUTES: [&str; 38] = [
-    "Differentiable",
-    "ForwardDifferentiable",
-    "BackwardDifferentiable",
-    "MaybeDifferentiable",
-    "TreatAsDifferentiable",
-    "ForwardDerivative",
-    "ForwardDerivativeOf",
-    "BackwardDerivative",
-    "BackwardDerivativeOf",
-    "PrimalSubstitute",
-    "PrimalSubstituteOf",
-    "DerivativeMember",
-    "NoDiffThis",
-    "deriv_method",
-    "PreferRecompute",
-    "PreferCheckpoint",
-    "Checkpoint",
-    "CheckpointBudget",
-    "MaxIters",
-    "ForceUnroll",
-    "ForceInline",
-    "FastMath",
-    "AutoPyBindCUDA",
-    "CUDAKernel",
-    "CudaKernel",
-    "CUDADeviceExport",
-    "TorchEntryPoint",
-    "SpecializationConstant",
-    "Specialize",
-    "UnscopedEnum",
-    "numthreads",
-    "NumThreads",
-    "shader",
-    "Shader",
-    "mutating",
-    "nonmutating",
-    "anyValueSize",
-    "unroll",
-];
+const ATTRIBUTES: &str = "Differentiable ForwardDifferentiable BackwardDifferentiable MaybeDifferentiable \
+    TreatAsDifferentiable ForwardDerivative ForwardDerivativeOf BackwardDerivative \
+    BackwardDerivativeOf PrimalSubstitute PrimalSubstituteOf DerivativeMember NoDiffThis \
+    deriv_method PreferRecompute PreferCheckpoint Checkpoint CheckpointBudget MaxIters ForceUnroll \
+    ForceInline FastMath AutoPyBindCUDA CUDAKernel CudaKernel CUDADeviceExport TorchEntryPoint \
+    SpecializationConstant Specialize UnscopedEnum numthreads NumThreads shader Shader mutating \
+    nonmutating anyValueSize unroll";
 
 /// Built-in types, except for numbers and vectors and matrices of them.
-const NATIVE_TYPES: [&str; 24] = [
-    "int8_t",
-    "int16_t",
-    "int64_t",
-    "uint8_t",
-    "uint16_t",
-    "uint64_t",
-    "void",
-    "String",
-    "vector",
-    "matrix",
-    "Array",
-    "Tuple",
-    "Optional",
-    "Ptr",
-    "DifferentialPair",
-    "DifferentialPtrPair",
-    "StructuredBuffer",
-    "RWStructuredBuffer",
-    "ConstantBuffer",
-    "ParameterBlock",
-    "CoopVec",
-    "DescriptorHandle",
-    "float16_t",
-    "float32_t",
-];
+const NATIVE_TYPES: &str = "int8_t int16_t int64_t uint8_t uint16_t uint64_t void String vector matrix Array Tuple Optional \
+    Ptr DifferentialPair DifferentialPtrPair StructuredBuffer RWStructuredBuffer ConstantBuffer \
+    ParameterBlock CoopVec DescriptorHandle float16_t float32_t";
 
 /// Functions and operators that are not declared in any file.
 const NATIVE_FUNCTIONS: [&str; 4] = ["fwd_diff", "bwd_diff", "diffPair", "makeTuple"];
 
 /// Further attributes of Slang that are spelt similarly to some of [`ATTRIBUTES`].
-const OTHERS: [&str; 6] =
-    ["CudaDeviceExport", "CudaHost", "CUDAHost", "noinline", "ForwardDifferential", "constref"];
+const OTHERS: &str = "CudaDeviceExport CudaHost CUDAHost noinline ForwardDifferential constref";
 
 /// The names of types that are not declared in any file.
 fn native_names() -> Vec<String> {
-    let mut names: Vec<String> = NATIVE_TYPES.into_iter().map(str::to_string).collect();
+    let mut names: Vec<String> = NATIVE_TYPES.split(' ').map(str::to_string).collect();
     for scalar in Scalar::all().map(Scalar::name).filter(|name| !name.ends_with("_t")) {
         names.push(scalar.to_string());
         for n in 1..=4 {
@@ -103,12 +46,15 @@ impl Program {
     pub(crate) fn check_attribute(&mut self, attribute: &Attribute) {
         let name = self.ast.name(attribute.name);
         let in_any_case = ["numthreads", "shader"].iter().any(|known| name.eq_ignore_ascii_case(known));
-        if in_any_case || name.starts_with("__") || ATTRIBUTES.contains(&name) || OTHERS.contains(&name) {
+        if in_any_case
+            || name.starts_with("__")
+            || ATTRIBUTES.split(' ').chain(OTHERS.split(' ')).any(|known| known == name)
+        {
             return;
         }
         // `[Speed]` is an attribute if the user declares a struct `SpeedAttribute`.
         let own = self.ast.symbols.find(&format!("{name}Attribute")).is_some();
-        let Some(similar) = nearest(name, ATTRIBUTES.into_iter()).filter(|_| !own) else { return };
+        let Some(similar) = nearest(name, ATTRIBUTES.split(' ')).filter(|_| !own) else { return };
         let warning = Diagnostic::warning("E31000", attribute.span, format!("unknown attribute '{name}'"));
         self.report(warning.help(format!("did you mean '[{similar}]'?")));
     }

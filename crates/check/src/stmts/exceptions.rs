@@ -5,11 +5,12 @@
 //! `try` has one target.
 
 use syntax::ast::{DeclKind, ExprKind};
-use syntax::{DeclId, Diagnostic, ExprId, Span, StmtId};
+use syntax::{DeclId, ExprId, Span, StmtId};
 
 use crate::derivatives::precedence::View;
 use crate::exprs::infer::Checker;
 use crate::program::Program;
+use crate::stmts::statements::Flow;
 use crate::tables::{Callable, FuncRef, Meaning, Thrown};
 use crate::types::Ty;
 use crate::types::follow_up::text;
@@ -59,11 +60,7 @@ impl Checker<'_> {
         } else if self.p.is_requirement(decl) {
             self.unsupported(span, "a requirement that throws is");
         } else if self.tried != Some(expr) {
-            self.p.report(Diagnostic::error(
-                "E30094",
-                span,
-                "the callee may throw an error: call it with 'try'",
-            ));
+            self.error("E30094", span, "the callee may throw an error: call it with 'try'");
         }
     }
 
@@ -130,23 +127,21 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks `do … catch …`. Returns true if every path through it leaves.
+    /// Checks `do … catch …`.
     pub(crate) fn do_catch(
         &mut self,
         body: StmtId,
         level: u32,
         catches: &[(Option<DeclId>, StmtId)],
-        run: &mut dyn FnMut(&mut Self, StmtId) -> bool,
-    ) -> bool {
-        let mut clauses = Vec::new();
-        for &(var, _) in catches {
-            clauses.push(var.map(|var| match self.p.ast.decls[var].kind {
-                DeclKind::Var { ty: Some(ty), .. } => self.type_expr(ty),
-                _ => Ty::ERROR,
-            }));
-        }
+    ) -> Flow {
+        let caught = |checker: &mut Self, var: DeclId| match checker.p.ast.decls[var].kind {
+            DeclKind::Var { ty: Some(ty), .. } => checker.type_expr(ty),
+            _ => Ty::ERROR,
+        };
+        let clauses: Vec<Option<Ty>> =
+            catches.iter().map(|clause| clause.0.map(|var| caught(self, var))).collect();
         self.catches.push((level, clauses.clone()));
-        let mut leaves = run(self, body);
+        let mut flow = self.statement(body);
         self.catches.pop();
         for (&(var, handler), ty) in catches.iter().zip(clauses) {
             let depth = self.locals.len();
@@ -155,9 +150,11 @@ impl Checker<'_> {
                 self.p.tables.decl_types[var] = Some(ty);
                 self.locals.push((self.p.ast.decls[var].name, var));
             }
-            leaves &= run(self, handler);
+            if self.statement(handler) == Flow::Falls {
+                flow = Flow::Falls;
+            }
             self.locals.truncate(depth);
         }
-        leaves
+        flow
     }
 }

@@ -7,6 +7,7 @@ use syntax::{DeclId, Diagnostic, ExprId, StmtId, keywords as kw};
 
 use crate::exprs::infer::Checker;
 use crate::program::Program;
+use crate::signature::Accessors;
 use crate::tables::Meaning;
 use crate::types::follow_up::text;
 use crate::types::{Ty, TyKind};
@@ -64,24 +65,22 @@ impl Program {
             n_checked = self.queries.bodies.len();
             let exprs: Vec<ExprId> = self.tables.exprs.keys().collect();
             for expr in exprs {
-                let called: Vec<DeclId> = match &self.tables.exprs[expr].meaning {
-                    Meaning::Call { func, .. } => func.function().map(|f| f.decl).into_iter().collect(),
-                    Meaning::Init { init, .. } => vec![init.decl],
-                    Meaning::AssignCall { func, .. } => vec![func.decl],
+                let called = match &self.tables.exprs[expr].meaning {
+                    Meaning::Call { func, .. } => [func.function().cloned(), None, None],
+                    Meaning::Init { init: func, .. } | Meaning::AssignCall { func, .. } => {
+                        [Some(func.clone()), None, None]
+                    }
                     Meaning::Property { property: member, .. }
                     | Meaning::Subscript { subscript: member, .. } => {
-                        let accessors = self.declared_accessors(member);
-                        let all = [accessors.get, accessors.set, accessors.by_ref];
-                        all.into_iter().flatten().map(|f| f.decl).collect()
+                        let Accessors { get, set, by_ref } = self.declared_accessors(member);
+                        [get, set, by_ref]
                     }
                     _ => continue,
                 };
-                called
-                    .into_iter()
-                    .filter(|&d| !self.is_core(d))
-                    .collect::<Vec<_>>()
-                    .into_iter()
-                    .for_each(|d| self.body(d));
+                for func in called.into_iter().flatten().filter(|f| !self.is_core(f.decl)).collect::<Vec<_>>()
+                {
+                    self.body(func.decl);
+                }
             }
         }
     }
@@ -293,10 +292,7 @@ impl Checker<'_> {
                 self.throw(value);
                 Flow::Leaves
             }
-            StmtKind::DoCatch { body, level, catches } => {
-                let mut run = |checker: &mut Self, stmt| checker.statement(stmt) == Flow::Leaves;
-                if self.do_catch(body, level, &catches, &mut run) { Flow::Leaves } else { Flow::Falls }
-            }
+            StmtKind::DoCatch { body, level, catches } => self.do_catch(body, level, &catches),
             StmtKind::Continue => {
                 if self.n_loops == 0 {
                     self.error("E30004", span, "'continue' must appear inside a loop");
@@ -357,26 +353,20 @@ impl Checker<'_> {
         let mut all_leave = true;
         for case in cases {
             for label in &case.labels {
-                let value = label.map(|label| {
+                let span = label.map_or(case.span, |l| self.span(l));
+                let mut value = None;
+                if let &Some(label) = label {
                     self.check(label, ty);
-                    self.p.const_int(label, &crate::Subst::default())
-                });
-                let value = match value {
-                    None => None,
-                    Some(Some(value)) => Some(value),
-                    Some(None) => {
-                        let span = label.map_or(case.span, |l| self.span(l));
-                        let failed =
-                            label.is_some_and(|l| matches!(self.p.tables.exprs[l].meaning, Meaning::Error));
+                    value = self.p.const_int(label, &crate::Subst::default());
+                    if value.is_none() {
+                        let failed = matches!(self.p.tables.exprs[label].meaning, Meaning::Error);
                         // The value is known once the generic arguments are.
-                        let unknown = label.is_some_and(|l| self.p.constant(l, 0).is_some());
-                        if !failed && !unknown {
+                        if !failed && self.p.constant(label, 0).is_none() {
                             self.error("E39001", span, "a case has to be a constant");
                         }
                         continue;
                     }
-                };
-                let span = label.map_or(case.span, |l| self.span(l));
+                }
                 if let Some(&(_, first)) = seen.iter().find(|s| s.0 == value) {
                     let error = Diagnostic::error("E30605", span, "this case is there twice");
                     self.p.report(error.note(first, "first here"));
@@ -503,15 +493,11 @@ impl Checker<'_> {
                     Some(ty) => {
                         let declared = self.type_expr(ty);
                         let declared = self.p.ordered_as(decl, declared);
-                        match (self.p.types[declared].clone(), init) {
-                            (TyKind::Array(element, None), Some(init)) => {
-                                self.p.sized_by(element, init).unwrap_or(declared)
-                            }
-                            (TyKind::Array(_, None), None) => {
-                                self.error("E30071", span, "this array needs a length");
-                                Ty::ERROR
-                            }
-                            _ => declared,
+                        if matches!(self.p.types[declared], TyKind::Array(_, None)) && init.is_none() {
+                            self.error("E30071", span, "this array needs a length");
+                            Ty::ERROR
+                        } else {
+                            self.p.sized_by(declared, init)
                         }
                     }
                     None => match init {
@@ -569,41 +555,39 @@ impl Checker<'_> {
     // ---- statements that leave a loop
 
     fn breaks(&self, stmt: StmtId) -> bool {
-        self.any(stmt, &|kind| matches!(kind, StmtKind::Break), true)
+        self.any(stmt, |kind| matches!(kind, StmtKind::Break), |kind| is_loop(kind) || is_switch(kind))
     }
 
     fn continues(&self, stmt: StmtId) -> bool {
-        self.any(stmt, &|kind| matches!(kind, StmtKind::Continue), false)
+        self.any(stmt, |kind| matches!(kind, StmtKind::Continue), is_loop)
     }
 
     /// Returns true if a `break` in a statement names the label of this level.
     fn breaks_to(&self, stmt: StmtId, level: u32) -> bool {
-        let mut work = vec![stmt];
-        while let Some(stmt) = work.pop() {
-            let kind = &self.p.ast.stmts[stmt].kind;
-            if matches!(kind, StmtKind::BreakTo { level: to, .. } if *to == level) {
-                return true;
-            }
-            kind.statements(&mut work);
-        }
-        false
+        self.any(stmt, |kind| matches!(kind, StmtKind::BreakTo { level: to, .. } if *to == level), |_| false)
     }
 
-    /// Returns true if a statement contains one that satisfies the test, not counting those in inner loops
-    /// (and switches).
-    fn any(&self, stmt: StmtId, test: &dyn Fn(&StmtKind) -> bool, stop_at_switch: bool) -> bool {
+    /// Returns true if a statement contains one that satisfies the test, outside of statements that `stops`
+    /// selects.
+    fn any(&self, stmt: StmtId, test: impl Fn(&StmtKind) -> bool, stops: impl Fn(&StmtKind) -> bool) -> bool {
         let mut work = vec![stmt];
         while let Some(stmt) = work.pop() {
             let kind = &self.p.ast.stmts[stmt].kind;
             if test(kind) {
                 return true;
             }
-            match kind {
-                StmtKind::For { .. } | StmtKind::While { .. } | StmtKind::DoWhile { .. } => {}
-                StmtKind::Switch { .. } | StmtKind::TargetSwitch(_) if stop_at_switch => {}
-                _ => kind.statements(&mut work),
+            if !stops(kind) {
+                kind.statements(&mut work);
             }
         }
         false
     }
+}
+
+fn is_loop(kind: &StmtKind) -> bool {
+    matches!(kind, StmtKind::For { .. } | StmtKind::While { .. } | StmtKind::DoWhile { .. })
+}
+
+fn is_switch(kind: &StmtKind) -> bool {
+    matches!(kind, StmtKind::Switch { .. } | StmtKind::TargetSwitch(_))
 }

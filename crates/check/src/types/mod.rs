@@ -18,6 +18,8 @@ use rustc_hash::FxBuildHasher;
 use syntax::DeclId;
 use syntax::ast::BinaryOp;
 
+use crate::program::Program;
+
 /// An interned type.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ty(u32);
@@ -77,6 +79,16 @@ pub enum GenericArg {
     Type(Ty),
     /// The argument of a value parameter.
     Val(Val),
+}
+
+impl GenericArg {
+    /// Returns true if a generic parameter stands for itself.
+    pub(crate) fn is_param(&self, param: DeclId, program: &Program) -> bool {
+        match self {
+            GenericArg::Type(ty) => program.types[*ty] == TyKind::Param(param),
+            GenericArg::Val(val) => *val == Val::Param(param),
+        }
+    }
 }
 
 /// Arguments of a declaration and of all enclosing generic declarations, outermost first.
