@@ -21,6 +21,7 @@ mod exprs;
 mod flow;
 mod generics;
 mod names;
+mod prelude;
 pub mod program;
 mod queries;
 pub mod signature;

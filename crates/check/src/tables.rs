@@ -5,14 +5,10 @@
 //! for which `lower` substitutes the arguments.
 
 use cranelift_entity::SecondaryMap;
-use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
-pub use syntax::ast::DiffOp;
-use syntax::ast::{BinaryOp, SizeOfKind, UnaryOp};
-use syntax::{DeclId, ExprId};
 
-use crate::derivatives::precedence::ModuleId;
-use crate::types::{Args, GenericArg, Ty, Val};
+use crate::prelude::*;
+
+pub use syntax::ast::DiffOp;
 
 /// The side tables.
 #[derive(Clone, Debug, Default)]

@@ -3,16 +3,7 @@
 //! Without these checks each of them would be ignored, and the derivative would not be the one that the
 //! author meant.
 
-use syntax::ast::{DeclKind, Modifiers};
-use syntax::{DeclId, Diagnostic, Span, keywords as kw};
-
-use crate::derivatives::precedence::View;
-use crate::program::Program;
-use crate::signature::{Level, Resolved, Role};
-use crate::tables::{DiffOp, FuncRef};
-use crate::types::builtin::Magic;
-use crate::types::follow_up::text;
-use crate::types::{Ty, TyKind};
+use crate::prelude::*;
 
 /// Attributes that describe a function's derivatives.
 const MARKS: [&str; 10] = [

@@ -6,18 +6,7 @@
 //! so everything that holds for derivatives holds for it. It belongs to the method that names it and cannot
 //! be called by itself.
 
-use std::rc::Rc;
-
-use syntax::ast::{DeclKind, ExprKind};
-use syntax::{DeclId, Diagnostic, ExprId, Span};
-
-use crate::derivatives::precedence::View;
-use crate::exprs::infer::Checker;
-use crate::generics::conformance::FacetKind;
-use crate::program::Program;
-use crate::signature::{Signature, ThisSig};
-use crate::tables::{FuncRef, Meaning};
-use crate::types::{Ty, TyKind};
+use crate::prelude::*;
 
 impl Program {
     /// Returns true if `this` is a pair in a method.

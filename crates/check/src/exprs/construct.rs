@@ -4,19 +4,7 @@
 //! struct uses the constructors that it declares, or its fields if it declares none; a type that is not known
 //! yet has only the constructors that its constraints promise.
 
-use std::rc::Rc;
-
-use syntax::ast::DeclKind;
-use syntax::{DeclId, ExprId, Span, keywords as kw};
-
-use crate::exprs::infer::Checker;
-use crate::generics::conformance::FacetKind;
-use crate::names::lookup::Candidate;
-use crate::program::Program;
-use crate::tables::{Arg, Callable, FuncRef, Initializer, Meaning};
-use crate::types::conversion::Source;
-use crate::types::follow_up::text;
-use crate::types::{Scalar, Ty, TyKind, Val};
+use crate::prelude::*;
 
 impl Checker<'_> {
     pub(crate) fn make_tuple(&mut self, expr: ExprId, args: &[ExprId]) -> Ty {

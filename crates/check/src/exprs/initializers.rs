@@ -5,15 +5,7 @@
 //! fitting element or as many elements as it has parts (C's rule). Parts after the end of the list have their
 //! default values.
 
-use syntax::ast::{DeclKind, ExprKind};
-use syntax::{DeclId, Diagnostic, ExprId, keywords as kw};
-
-use crate::exprs::infer::Checker;
-use crate::program::Program;
-use crate::tables::{ExprInfo, Initializer, Meaning};
-use crate::types::conversion::Source;
-use crate::types::follow_up::text;
-use crate::types::{Ty, TyKind, Val};
+use crate::prelude::*;
 
 impl Program {
     /// The initial value of a variable of this type without an initialiser: the type's `__init()`, its

@@ -4,17 +4,7 @@
 //! first. Nothing is reported for a type whose declaration already has an error, since the mismatch follows
 //! from that error.
 
-use syntax::ast::{DeclKind, ExprKind};
-use syntax::{DeclId, Diagnostic, ExprId, Message, Span};
-
-use crate::exprs::infer::Checker;
-use crate::exprs::overload::Argument;
-use crate::names::lookup::Candidate;
-use crate::program::Program;
-use crate::tables::DiffOp;
-use crate::types::conversion::Source;
-use crate::types::follow_up::text;
-use crate::types::{Ty, TyKind};
+use crate::prelude::*;
 
 /// The maximum number of candidates shown.
 const MAX_CANDIDATES: usize = 5;

@@ -3,11 +3,7 @@
 //! The diagnostics are errors in a function as declared. In an instance of a generic function they are
 //! warnings, since there the derivative is zero according to the declarations.
 
-use syntax::{DeclId, Diagnostic, ExprId};
-
-use crate::flow::Flow;
-use crate::signature::Level;
-use crate::tables::{Callable, FuncRef};
+use crate::prelude::*;
 
 impl Flow<'_> {
     /// Reports a field whose type has derivatives in an object whose type has none.

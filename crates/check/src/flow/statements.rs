@@ -4,10 +4,8 @@
 //! are joined; a loop is repeated until an iteration adds nothing. The sets only grow in a loop, so this
 //! terminates; a deeply nested loop is left to the enclosing loops to repeat.
 
-use syntax::ast::{Case, DeclKind, ExprKind, StmtKind};
-use syntax::{DeclId, ExprId, StmtId};
-
-use crate::flow::{Direction, Flow, Mark, Places};
+use crate::flow::Direction;
+use crate::prelude::*;
 
 /// Adds all marks; returns true if any of them was new.
 pub(crate) fn join(places: &mut Places, more: &Places) -> bool {

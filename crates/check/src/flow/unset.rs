@@ -10,12 +10,9 @@
 //! `inout` parameter is set by the call.
 
 use cranelift_entity::EntityRef;
-use syntax::ast::{ExprKind, Modifiers};
-use syntax::{DeclId, Diagnostic, ExprId, Span};
 
-use crate::flow::{Direction, Flow, Key, Mark, Part, Places, Purpose};
-use crate::tables::{Initializer, Meaning};
-use crate::types::{Ty, TyKind, Val};
+use crate::flow::{Direction, Part};
+use crate::prelude::*;
 
 impl Flow<'_> {
     fn follows_unset(&self) -> bool {

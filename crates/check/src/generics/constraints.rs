@@ -3,15 +3,9 @@
 //! The constraints of one declaration are resolved in order; those resolved so far are visible while the rest
 //! is resolved, since `where T.Differential == T` needs the bases of `T`.
 
-use std::rc::Rc;
+use syntax::ast::Constraint;
 
-use syntax::DeclId;
-use syntax::ast::{Constraint, DeclKind, ExprKind};
-
-use crate::exprs::infer::Checker;
-use crate::program::Program;
-use crate::signature::Subst;
-use crate::types::{GenericArg, Ty, TyKind, Val};
+use crate::prelude::*;
 
 /// Pairs of the two types in a constraint, as written.
 pub(crate) type Pairs = Vec<(Ty, Ty)>;

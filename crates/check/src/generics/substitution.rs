@@ -4,15 +4,7 @@
 //! an equality constraint names by the other side of the constraint. It also recomputes a synthesised
 //! differential, since the substituted type may have another one.
 
-use syntax::ast::{BinaryOp, DeclKind, UnaryOp};
-use syntax::{DeclId, keywords as kw};
-
-use crate::generics::conformance::{Facet, FacetKind};
-use crate::program::Program;
-use crate::signature::Subst;
-use crate::tables::{Callable, FuncRef};
-use crate::types::builtin::Magic;
-use crate::types::{Args, GenericArg, Order, Ty, TyKind, Val};
+use crate::prelude::*;
 
 impl Program {
     /// The substitution of a function's generic parameters and of `This`.

@@ -2,8 +2,7 @@
 
 use std::ops::Deref;
 
-use rustc_hash::FxHashMap;
-use syntax::{DeclId, Symbol};
+use crate::prelude::*;
 
 /// A list of names and their declarations. The latest declaration of a name is found in constant time.
 #[derive(Clone, Debug, Default)]

@@ -2,12 +2,9 @@
 //!
 //! Adding a module only enters the names of its declarations; everything else is computed on demand.
 
-use rustc_hash::FxHashMap;
-use syntax::ast::DeclKind;
-use syntax::{DeclId, Diagnostic, FileId, Symbol};
+use syntax::FileId;
 
-use crate::names::enter::Names;
-use crate::program::Program;
+use crate::prelude::*;
 
 /// Finds modules for `import` and `__include`.
 pub trait ModuleLoader {

@@ -1,9 +1,6 @@
 //! Visibility: `public`, `internal` and `private`.
 
-use syntax::DeclId;
-use syntax::ast::{DeclKind, Modifiers};
-
-use crate::program::Program;
+use crate::prelude::*;
 
 impl Program {
     /// Returns true if other modules may name a declaration: it and all enclosing declarations are `public`,

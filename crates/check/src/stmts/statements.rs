@@ -1,16 +1,6 @@
 //! Checks the bodies of functions, statement by statement.
 
-use std::rc::Rc;
-
-use syntax::ast::{AccessorKind, Case, DeclKind, ExprKind, Stmt, StmtKind};
-use syntax::{DeclId, Diagnostic, ExprId, StmtId, keywords as kw};
-
-use crate::exprs::infer::Checker;
-use crate::program::Program;
-use crate::signature::Accessors;
-use crate::tables::Meaning;
-use crate::types::follow_up::text;
-use crate::types::{Ty, TyKind};
+use crate::prelude::*;
 
 /// The way in which control leaves a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,11 +5,7 @@
 //! `"pow($0, $1)"`, `"$0 % $1"`, or the bare name of a function, which is called with all parameters. In the
 //! tree, it becomes a `return` of that expression.
 
-use syntax::ast::{DeclKind, ExprKind, StmtKind};
-use syntax::{DeclId, ExprId, Span, StmtId, Symbol, keywords as kw};
-
-use crate::exprs::infer::Checker;
-use crate::program::Program;
+use crate::prelude::*;
 
 impl Program {
     /// The statements of a `__target_switch` for the CPU, or else the default ones, or else those for CUDA,

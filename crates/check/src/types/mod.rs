@@ -15,10 +15,8 @@ pub(crate) mod packs;
 use cranelift_entity::entity_impl;
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
-use syntax::DeclId;
-use syntax::ast::BinaryOp;
 
-use crate::program::Program;
+use crate::prelude::*;
 
 /// An interned type.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
