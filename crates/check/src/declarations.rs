@@ -52,7 +52,7 @@ impl Program {
                     continue;
                 }
                 let name = self.ast.name(d.name).to_string();
-                let (span, before) = (d.name_span, self.ast.decls[first].name_span);
+                let (span, before) = (d.name_span, self.name_span(first));
                 self.report(
                     Diagnostic::error("E30200", span, format!("the name '{name}' is declared twice"))
                         .note(before, "first here"),
@@ -77,7 +77,7 @@ impl Program {
             let first = others.iter().copied().find(|&other| self.same_signature(other, decl));
             others.push(decl);
             let Some(first) = first else { continue };
-            let (span, before) = (self.ast.decls[decl].name_span, self.ast.decls[first].name_span);
+            let (span, before) = (self.name_span(decl), self.name_span(first));
             let text = self.ast.name(name).to_string();
             let message = format!("the function '{text}' is declared twice with the same parameters");
             self.report(Diagnostic::error("E30201", span, message).note(before, "first here"));
@@ -145,7 +145,7 @@ impl Program {
         match self.ast.decls[decl].kind.clone() {
             DeclKind::Var { ty, .. } => {
                 let resolved = self.decl_type(decl);
-                let span = self.ast.decls[decl].name_span;
+                let span = self.name_span(decl);
                 // A `static_assert` is a constant without a value.
                 if ty.is_some() || resolved != Ty::VOID {
                     self.check_value_type(resolved, span);
@@ -250,7 +250,7 @@ impl Program {
         if !STAGES.split(' ').any(|known| known == stage) {
             let message = format!("there is no stage '{text}'");
             let help = "a kernel is '[shader(\"compute\")]'";
-            self.report(Diagnostic::error("E36105", self.ast.exprs[arg].span, message).help(help));
+            self.report(Diagnostic::error("E36105", self.span(arg), message).help(help));
         }
     }
 
@@ -292,7 +292,7 @@ impl Program {
             _ => &[],
         };
         let named = bases.iter().find(|&&e| self.tables.exprs[e].ty == base);
-        named.map_or(self.ast.decls[decl].name_span, |&e| self.ast.exprs[e].span)
+        named.map_or(self.name_span(decl), |&e| self.span(e))
     }
 
     /// Reports a struct that lacks something its interfaces require.
@@ -331,7 +331,7 @@ impl Program {
                 self.shown(subject),
                 self.shown(bound)
             );
-            self.error("E38029", self.ast.decls[decl].name_span, message);
+            self.error("E38029", self.name_span(decl), message);
         }
         for interface in interfaces {
             let TyKind::Interface(idecl, args) = self.types[interface].clone() else { continue };
@@ -399,14 +399,14 @@ impl Program {
             }
             let name = self.ast.decls[required.decl].name;
             let at = self.named(decl, name).first().copied().unwrap_or(decl);
-            let span = self.ast.decls[at].name_span;
+            let span = self.name_span(at);
             let message = text!(
                 "'{}' is '{}', which does not conform to '{}', as an interface requires",
                 self.ast.name(name),
                 self.shown(found),
                 self.shown(bound)
             );
-            let wanted = self.ast.decls[required.decl].name_span;
+            let wanted = self.name_span(required.decl);
             self.report(Diagnostic::error("E38029", span, message).note(wanted, "required here"));
         }
     }
@@ -440,8 +440,8 @@ impl Program {
         let name = self.ast.decl_name(member).to_string();
         let message = format!("'{name}' is not {mode}-differentiable, as its interface requires");
         self.report(
-            Diagnostic::error("E38110", self.ast.decls[found.decl].name_span, message)
-                .note(self.ast.decls[member].name_span, "required here")
+            Diagnostic::error("E38110", self.name_span(found.decl), message)
+                .note(self.name_span(member), "required here")
                 .help("mark it '[Differentiable]', or give it the derivative that is missing"),
         );
     }
@@ -466,7 +466,7 @@ impl Program {
             self.shown(have),
             self.shown(wanted)
         );
-        let (span, at) = (self.ast.decls[found.decl].name_span, self.ast.decls[required.decl].name_span);
+        let (span, at) = (self.name_span(found.decl), self.name_span(required.decl));
         self.report(Diagnostic::error("E38110", span, message).note(at, "required here"));
         true
     }
@@ -474,7 +474,7 @@ impl Program {
     /// The span at which a declaration states its differential.
     pub(crate) fn differential_span(&mut self, decl: DeclId) -> Option<syntax::Span> {
         let &declared = self.named(decl, kw::DIFFERENTIAL).first()?;
-        Some(self.ast.decls[declared].name_span)
+        Some(self.name_span(declared))
     }
 
     /// Checks that every differentiable field has a counterpart in a differential that the user wrote, of the
@@ -489,7 +489,7 @@ impl Program {
         if differential == ty || matches!(self.types[differential], TyKind::SynthDiff(_)) {
             return;
         }
-        let span = self.differential_span(decl).unwrap_or(self.ast.decls[decl].name_span);
+        let span = self.differential_span(decl).unwrap_or(self.name_span(decl));
         if self.differential(differential).is_none() {
             let message = text!(
                 "the differential '{}' does not conform to 'IDifferentiable'",
@@ -509,7 +509,7 @@ impl Program {
                 && ![found.1, wanted].contains(&Ty::ERROR)
             {
                 let name = |decl: DeclId| self.ast.decl_name(decl).to_string();
-                let (at, of) = (self.ast.decls[part].name_span, self.ast.decls[field].name_span);
+                let (at, of) = (self.name_span(part), self.name_span(field));
                 let message = text!(
                     "'{}' of the differential '{}' is of type '{}', and the differential of '{}' is '{}'",
                     name(part),
@@ -523,7 +523,7 @@ impl Program {
             let is_named = self.attribute(field, "DerivativeMember").is_some();
             if has_differential && !is_named && !targets.iter().any(|t| t.0 == field) {
                 let name = self.ast.decl_name(field).to_string();
-                let at = self.ast.decls[field].name_span;
+                let at = self.name_span(field);
                 // If the differential was written for this struct, it lacks a field; otherwise the struct
                 // does not fit the differential.
                 let is_nested = matches!(self.types[differential], TyKind::Struct(own, _)
@@ -564,7 +564,7 @@ impl Program {
                 }
                 if let TyKind::Struct(inner, _) = self.types[ty] {
                     if inner == decl {
-                        let span = self.ast.decls[field].name_span;
+                        let span = self.name_span(field);
                         let name = self.ast.decl_name(decl).to_string();
                         if !is_reported {
                             self.error("E30114", span, format!("struct '{name}' contains itself"));

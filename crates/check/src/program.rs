@@ -148,7 +148,7 @@ impl Program {
     pub(crate) fn declared(&self, decl: DeclId, diagnostic: Diagnostic) -> Diagnostic {
         match self.is_core(decl) {
             true => diagnostic,
-            false => diagnostic.note(self.ast.decls[decl].name_span, "declared here"),
+            false => diagnostic.note(self.name_span(decl), "declared here"),
         }
     }
 

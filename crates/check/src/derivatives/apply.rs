@@ -135,7 +135,7 @@ impl Program {
     }
 
     fn bad_apply(&mut self, decl: DeclId, message: Message, help: impl Into<Message>) {
-        let span = self.ast.decls[decl].name_span;
+        let span = self.name_span(decl);
         if !self.is_told(span) {
             self.report(Diagnostic::error("E31149", span, message).help(help));
         }

@@ -91,7 +91,7 @@ impl Program {
             if self.ast.decls[p].modifiers.has(Modifiers::CONSTREF) {
                 let message = "a differentiable parameter cannot be '__constref'";
                 let help = "write 'in', or 'no_diff' if it has no derivative";
-                self.report(Diagnostic::error("E38034", self.ast.decls[p].name_span, message).help(help));
+                self.report(Diagnostic::error("E38034", self.name_span(p), message).help(help));
             }
         }
         let this = self.raw_signature(decl).this.clone();
@@ -156,7 +156,7 @@ impl Program {
             );
             let help =
                 "a value has a differential, a pointer is paired with another one: it is one or the other";
-            self.report(Diagnostic::error("E30311", self.ast.decls[decl].name_span, message).help(help));
+            self.report(Diagnostic::error("E30311", self.name_span(decl), message).help(help));
             return;
         }
         if let Some(differential) = self.differential(ty)
@@ -168,7 +168,7 @@ impl Program {
                 self.shown(differential),
                 self.shown(second)
             );
-            self.error("E30096", self.ast.decls[decl].name_span, message);
+            self.error("E30096", self.name_span(decl), message);
         }
     }
 
@@ -193,7 +193,7 @@ impl Program {
         if !self.has_derivative(&found, DiffOp::Fwd, view) {
             let name = self.ast.decl_name(member).to_string();
             let message = format!("'{name}' is not differentiable, as 'IDifferentiable' requires");
-            let span = self.ast.decls[found.decl].name_span;
+            let span = self.name_span(found.decl);
             self.report(Diagnostic::error("E38110", span, message).help("mark it '[Differentiable]'"));
         }
     }
@@ -219,7 +219,7 @@ impl Program {
             "dzero" => text!("static {of} dzero()", of = differential),
             _ => text!("static {of} {name}({of} a, {of} b)", of = differential),
         };
-        let span = self.ast.decls[found].name_span;
+        let span = self.name_span(found);
         let message = format!("this '{name}' is not the one that 'IDifferentiable' requires");
         self.report(Diagnostic::error("E38100", span, message).help(text!("declare it as '{}'", wanted)));
     }

@@ -123,7 +123,7 @@ impl Program {
             if [false, true].iter().any(|&b| listing.reached.contains(&(func.clone(), b))) {
                 continue;
             }
-            let span = listing.p.ast.decls[func.decl].name_span;
+            let span = listing.p.name_span(func.decl);
             let name = listing.p.short_name(&func);
             let both = listing.p.level(func.decl) == Level::Backward;
             for backward in [false, true].into_iter().take(1 + usize::from(both)) {
@@ -235,7 +235,7 @@ impl Listing<'_> {
             let how = if self.p.is_core(user.decl) { How::Rule } else { how };
             let name = self.p.short_name(&user);
             let module = self.p.module_name(user.decl);
-            (how, (name, self.p.ast.decls[user.decl].name_span, module))
+            (how, (name, self.p.name_span(user.decl), module))
         });
         let (mut how, derivative) = match user {
             Some((How::Rule, ..)) => (How::Rule, None),
@@ -264,7 +264,7 @@ impl Listing<'_> {
         backward: bool,
         (how, derivative): (How, Option<(String, Span, Option<String>)>),
     ) {
-        let declared = self.p.ast.decls[func.decl].name_span;
+        let declared = self.p.name_span(func.decl);
         let (name, asks) = (name.to_owned(), self.asks.clone());
         self.out.push(Witnessed { depth, call, name, declared, backward, how, derivative, asks });
     }

@@ -78,7 +78,7 @@ impl Program {
             return known.context;
         }
         let signature = self.raw_signature(of);
-        let span = self.ast.decls[of].name_span;
+        let span = self.name_span(of);
         let word = if forward { "pushforward" } else { "pullback" };
         let name = format!("{word} of {}", self.ast.decl_name(of));
         let name = self.ast.symbols.intern(&name);

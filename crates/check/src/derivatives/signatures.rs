@@ -15,7 +15,7 @@ impl Program {
             return ty;
         }
         if !self.queries.decl_types.begin(&decl) {
-            let span = self.ast.decls[decl].name_span;
+            let span = self.name_span(decl);
             let name = self.ast.decl_name(decl).to_string();
             self.error("E39999", span, format!("the type of '{name}' depends on itself"));
             self.tables.decl_types[decl] = Some(Ty::ERROR);
@@ -27,8 +27,7 @@ impl Program {
                 let declared = self.ordered_as(decl, declared);
                 if init.is_none() && self.lacks_value(decl) {
                     let name = self.ast.decl_name(decl).to_owned();
-                    let message = format!("the constant '{name}' has no value");
-                    self.error("E31225", self.ast.decls[decl].name_span, message);
+                    self.error("E31225", self.name_span(decl), format!("the constant '{name}' has no value"));
                 }
                 self.sized_by(declared, init)
             }
@@ -44,7 +43,7 @@ impl Program {
                 owner.map_or(Ty::ERROR, |owner| self.decl_type(owner))
             }
             DeclKind::Var { ty: None, init: None, .. } | DeclKind::Param { ty: None, .. } => {
-                let span = self.ast.decls[decl].name_span;
+                let span = self.name_span(decl);
                 self.error("E30620", span, "a type or an initial value is needed here");
                 Ty::ERROR
             }

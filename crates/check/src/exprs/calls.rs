@@ -32,7 +32,6 @@ impl Checker<'_> {
         args: &[ExprId],
         expected: Option<Ty>,
     ) -> Ty {
-        let span = self.span(expr);
         if let ExprKind::Generic { base, args: generic } = self.p.ast.exprs[callee].kind.clone()
             && let Some(native) = self.native_function(base)
         {
@@ -51,7 +50,7 @@ impl Checker<'_> {
             Ref::Native(NativeGeneric::Tuple) => self.make_tuple(expr, args),
             Ref::Native(NativeGeneric::Pair) => self.diff_pair(expr, args, expected),
             Ref::Native(NativeGeneric::Unsupported(name)) => {
-                self.unsupported_type(name, span);
+                self.unsupported_type(name, self.span(expr));
                 self.skip_args(args);
                 self.set_error(expr)
             }
@@ -138,8 +137,7 @@ impl Checker<'_> {
         args: &[ExprId],
     ) -> Ty {
         let arguments = self.arguments(args);
-        let span = self.span(expr);
-        let Some(chosen) = self.choose(candidates, &arguments, span) else {
+        let Some(chosen) = self.choose(candidates, &arguments, self.span(expr)) else {
             // The type of the result is known nevertheless if there is only one candidate and it is not
             // generic.
             let ty = match candidates {

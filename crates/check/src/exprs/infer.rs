@@ -92,7 +92,7 @@ impl<'p> Checker<'p> {
     }
 
     pub(crate) fn span(&self, expr: ExprId) -> Span {
-        self.p.ast.exprs[expr].span
+        self.p.span(expr)
     }
 
     pub(crate) fn error(&mut self, code: &'static str, span: Span, message: impl Into<syntax::Message>) {
@@ -365,8 +365,7 @@ impl<'p> Checker<'p> {
     fn infer_path(&mut self, expr: ExprId) -> Ty {
         let found = match self.resolve(expr) {
             Ref::Native(NativeGeneric::Unsupported(name)) => {
-                let span = self.span(expr);
-                self.unsupported_type(name, span);
+                self.unsupported_type(name, self.span(expr));
                 Ref::Error
             }
             found => self.completed(expr, found),

@@ -109,7 +109,7 @@ impl Checker<'_> {
                 _ => self.p.decl_type(param),
             };
             self.p.tables.decl_types[param] = Some(ty);
-            self.p.check_value_type(ty, self.p.ast.decls[param].name_span);
+            self.p.check_value_type(ty, self.p.name_span(param));
             types.push(ty);
         }
         let mut outer: Vec<(Symbol, DeclId)> =

@@ -91,7 +91,7 @@ impl Checker<'_> {
             return;
         }
         if let [(decl, failure)] = failures {
-            let declared = self.p.ast.decls[*decl].name_span;
+            let declared = self.p.name_span(*decl);
             let diagnostic = match failure {
                 Failure::Count { least, most } => {
                     let wanted = match most {
@@ -182,7 +182,7 @@ impl Checker<'_> {
                 continue;
             }
             told.push(text.clone());
-            diagnostic = diagnostic.note(self.p.ast.decls[*decl].name_span, text);
+            diagnostic = diagnostic.note(self.p.name_span(*decl), text);
         }
         if failures.len() > MAX_CANDIDATES {
             diagnostic = diagnostic.help(format!("there are {} more", failures.len() - MAX_CANDIDATES));

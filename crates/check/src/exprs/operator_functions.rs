@@ -126,9 +126,8 @@ impl Checker<'_> {
         if let Some(ty) = self.pointer_binary(expr, op, left, right) {
             return ty;
         }
-        let name = format!("operator{}", op.text());
         let arguments = [self.argument(left), self.argument(right)];
-        if let Some(chosen) = self.visible_operator(expr, &name, &arguments) {
+        if let Some(chosen) = self.visible_operator(expr, &format!("operator{}", op.text()), &arguments) {
             let args = self.fit_arguments(&chosen, &arguments);
             let ty = chosen.signature.ret;
             return self.set_value(expr, ty, Meaning::Call { func: chosen.callable, base: None, args });

@@ -136,7 +136,7 @@ impl Checker<'_> {
                 let mut diagnostic = Diagnostic::error("E39999", span, format!("ambiguous call to '{name}'"));
                 for winner in winners.iter().take(5) {
                     let text = self.describe(winner.chosen.decl);
-                    diagnostic = diagnostic.note(self.p.ast.decls[winner.chosen.decl].name_span, text);
+                    diagnostic = diagnostic.note(self.p.name_span(winner.chosen.decl), text);
                 }
                 self.p.report(diagnostic);
                 return None;

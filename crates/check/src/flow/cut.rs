@@ -226,7 +226,7 @@ impl Flow<'_> {
     /// Reports a needed number whose derivative is cut.
     pub(crate) fn check_cut(&mut self, expr: ExprId) {
         let Some(&by) = self.cuts.numbers.get(&expr) else { return };
-        let span = self.p.ast.exprs[expr].span;
+        let span = self.p.span(expr);
         if self.is_half(expr) || self.p.is_reported("E41022", span) {
             return;
         }

@@ -16,7 +16,7 @@ impl Flow<'_> {
         let message = format!("'{name}' has no derivative here: the type of 'this' is not differentiable");
         let help =
             "write '[NoDiffThis]' before the function if this is meant, or make the type 'IDifferentiable'";
-        self.report(Diagnostic::warning("E31159", self.p.ast.exprs[expr].span, message).help(help));
+        self.report(Diagnostic::warning("E31159", self.p.span(expr), message).help(help));
     }
 
     /// Checks a place that is passed for a differentiable output.
@@ -28,7 +28,7 @@ impl Flow<'_> {
             let message =
                 "the derivative is lost: this place has none, and is passed for a differentiable output";
             let help = "pass a local variable, and assign 'detach' of it";
-            self.report(Diagnostic::error("E41025", self.p.ast.exprs[arg].span, message).help(help));
+            self.report(Diagnostic::error("E41025", self.p.span(arg), message).help(help));
         }
     }
 
@@ -43,7 +43,7 @@ impl Flow<'_> {
         let mode = if self.level == Level::Backward { "backward" } else { "forward" };
         let diagnostic = Diagnostic::error(
             "E41022",
-            self.p.ast.exprs[expr].span,
+            self.p.span(expr),
             format!("the derivative is lost in this call: '{name}' is not {mode}-differentiable"),
         )
         .help("write 'no_diff' before the call if this is meant, or mark the function '[Differentiable]'");
@@ -55,7 +55,7 @@ impl Flow<'_> {
         self.p.lost.insert(lambda);
         let message = "the derivative by what this lambda captures is lost in this call";
         let help = "pass it as an argument of the lambda, or capture 'detach' of it if this is meant";
-        self.report(Diagnostic::error("E41022", self.p.ast.exprs[lambda].span, message).help(help));
+        self.report(Diagnostic::error("E41022", self.p.span(lambda), message).help(help));
     }
 
     /// Reports a derivative that is zero since a declaration uses a type without one, such as `T` or an
@@ -65,7 +65,7 @@ impl Flow<'_> {
         if self.p.is_core(decl) {
             return;
         }
-        let span = self.p.ast.exprs[expr].span;
+        let span = self.p.span(expr);
         // Code that is rejected for all arguments needs no warning for some of them.
         if self.p.is_reported("E41022", span) {
             return;
@@ -80,7 +80,7 @@ impl Flow<'_> {
         };
         let message =
             format!("the derivative is zero here: {what} has none for the types that it is declared with");
-        let declared = self.p.ast.decls[at].name_span;
+        let declared = self.p.name_span(at);
         self.report(Diagnostic::warning("E41033", span, message).note(declared, "declared here").help("declare it with types that are 'IDifferentiable', or write 'detach' or 'no_diff' if zero is meant"));
     }
 }

@@ -278,7 +278,7 @@ impl<'p> Flow<'p> {
 
     fn check(&mut self, body: StmtId) {
         self.statement(body);
-        self.check_outputs_set(self.p.ast.decls[self.decl].name_span);
+        self.check_outputs_set(self.p.name_span(self.decl));
         self.report_unset();
         if self.purpose != Purpose::Derivatives {
             return;

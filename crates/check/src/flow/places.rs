@@ -258,11 +258,10 @@ impl Flow<'_> {
         if self.has_tangent(target) || !self.has_differential(ty) {
             self.store_to(target);
         } else if self.purpose == Purpose::Derivatives {
-            let span = self.p.ast.exprs[expr].span;
-            let place = self.p.ast.exprs[target].span;
+            let place = self.p.span(target);
             self.p.lost.insert(value);
             self.report(
-                Diagnostic::error("E41031", span, "the derivative is lost in this assignment")
+                Diagnostic::error("E41031", self.p.span(expr), "the derivative is lost in this assignment")
                     .note(place, "this place has no derivative")
                     .help("use 'detach(…)' to say that this is meant"),
             );

@@ -167,7 +167,7 @@ impl Flow<'_> {
                 continue;
             }
             let name = self.p.ast.decl_name(decl).to_string();
-            let declared = self.p.ast.decls[decl].name_span;
+            let declared = self.p.name_span(decl);
             let on_some = if self.has(Mark::Set, (decl, None)) { ", on some paths" } else { "" };
             let message = format!("the function ends here without a value for its output '{name}'{on_some}");
             self.p.report_once(Diagnostic::warning("E41018", span, message).note(declared, "declared here"));
@@ -185,7 +185,7 @@ impl Flow<'_> {
             let of = if fields.len() == 1 { "its field" } else { "its fields" };
             let message =
                 format!("the constructor ends here without a value for {of} {}{on_some}", names.join(", "));
-            let declared = self.p.ast.decls[first].name_span;
+            let declared = self.p.name_span(first);
             let help = "assign to it, or give it a value where it is declared: without one it is zero here, and may be \
                         anything elsewhere";
             self.p.report_once(
@@ -198,24 +198,23 @@ impl Flow<'_> {
     pub(crate) fn report_unset(&mut self) {
         for ((expr, decl, part), is_possible) in std::mem::take(&mut self.unset.uses) {
             let mut name = self.p.ast.decl_name(decl).to_string();
-            let mut declared = self.p.ast.decls[decl].name_span;
+            let mut declared = self.p.name_span(decl);
             if let Some(Part::Field(field)) = part {
                 let field_name = self.p.ast.decl_name(field);
                 if decl == self.decl {
                     name = field_name.to_string();
-                    declared = self.p.ast.decls[field].name_span;
+                    declared = self.p.name_span(field);
                 } else {
                     name = format!("{name}.{field_name}");
                 }
             }
-            let span = self.p.ast.exprs[expr].span;
             let (code, message) = if is_possible {
                 ("E41035", format!("'{name}' is used, and on some paths nothing has been assigned to it"))
             } else {
                 ("E41016", format!("'{name}' is used before anything is assigned to it"))
             };
             self.p.report_once(
-                Diagnostic::warning(code, span, message).note(declared, "declared here").help("give it a value where it is declared: without one it is zero here, and may be anything elsewhere"),
+                Diagnostic::warning(code, self.p.span(expr), message).note(declared, "declared here").help("give it a value where it is declared: without one it is zero here, and may be anything elsewhere"),
             );
         }
     }

@@ -421,9 +421,8 @@ impl Flow<'_> {
             }
         }
         if let (Callable::Func(f), true) = (func, carried && differentiable) {
-            let span = self.p.ast.exprs[expr].span;
             let derivatives = self.p.derivatives_of(f, self.view);
-            self.p.report_ambiguity(f, &derivatives, self.level == Level::Backward, span);
+            self.p.report_ambiguity(f, &derivatives, self.level == Level::Backward, self.p.span(expr));
         }
         carried && differentiable && result_differentiable
     }

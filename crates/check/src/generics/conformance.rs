@@ -104,7 +104,7 @@ impl Program {
         let fine: Rc<[Ty]> = types.iter().copied().filter(|&base| !self.inherits(base, decl)).collect();
         if fine.len() < types.len() {
             let name = self.ast.decl_name(decl).to_string();
-            self.error("E39999", self.ast.decls[decl].name_span, format!("'{name}' inherits from itself"));
+            self.error("E39999", self.name_span(decl), format!("'{name}' inherits from itself"));
             // Without this, walks over the bases would not terminate.
             self.queries.bases.insert(decl, fine.clone());
         }

@@ -341,7 +341,7 @@ impl Program {
                 Some(own) => self.difference(required, &own),
                 None => Difference::new("it has other generic parameters"),
             };
-            let span = self.ast.decls[member].name_span;
+            let span = self.name_span(member);
             differences.extend(difference.map(|difference| (span, difference)));
         }
         let diagnostic = match differences.first() {
@@ -355,9 +355,9 @@ impl Program {
                     self.shown(ty),
                     interface
                 );
-                Diagnostic::error("E38100", self.ast.decls[decl].name_span, message)
+                Diagnostic::error("E38100", self.name_span(decl), message)
             }
         };
-        self.report(diagnostic.note(self.ast.decls[required.decl].name_span, "required here"));
+        self.report(diagnostic.note(self.name_span(required.decl), "required here"));
     }
 }

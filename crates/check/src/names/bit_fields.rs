@@ -30,9 +30,7 @@ impl Program {
         let DeclKind::Var { ty: Some(ty), .. } = self.ast.decls[member].kind else { return None };
         let ExprKind::Int { value, .. } = self.ast.exprs[width].kind else { return None };
         let name = match self.ast.exprs[ty].kind {
-            ExprKind::Name(name) => {
-                self.integer_alias(name, self.ast.exprs[ty].span).map(|found| (name, found))
-            }
+            ExprKind::Name(name) => self.integer_alias(name, self.span(ty)).map(|found| (name, found)),
             _ => None,
         };
         let Some((ty_name, (bits, signed))) = name else {
@@ -119,7 +117,7 @@ impl Program {
         out: &mut Vec<DeclId>,
     ) {
         let Some(first) = fields.first() else { return };
-        let span = self.ast.decls[first.decl].name_span;
+        let span = self.name_span(first.decl);
         let (word, whole) = (format!("{WORD}{n_words}"), format!("uint{bits}_t"));
         *n_words += 1;
         let ty = syntax::parse_expression(&mut self.ast, &whole, span);
@@ -148,7 +146,7 @@ impl Program {
 
     /// Turns a bit-field into a property with these expressions as accessors.
     fn bit_property(&mut self, field: &BitField, get: &str, set: Option<&str>) {
-        let span = self.ast.decls[field.decl].name_span;
+        let span = self.name_span(field.decl);
         let get = StmtKind::Return(syntax::parse_expression(&mut self.ast, get, span));
         let set = set.and_then(|set| syntax::parse_expression(&mut self.ast, set, span));
         let mut accessors = Vec::new();

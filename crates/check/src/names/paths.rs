@@ -366,8 +366,7 @@ impl Checker<'_> {
                     return;
                 }
                 let similar = self.similar_name(&text).map(|name| format!("did you mean '{name}'?"));
-                let message = format!("undefined identifier '{text}'");
-                Diagnostic::error("E30015", span, message).help_if(similar)
+                Diagnostic::error("E30015", span, format!("undefined identifier '{text}'")).help_if(similar)
             }
             Some(base) => {
                 let info = &self.p.tables.exprs[base];

@@ -29,7 +29,7 @@ impl Checker<'_> {
         if self.throws.is_none() {
             return;
         }
-        let span = self.p.ast.decls[decl].name_span;
+        let span = self.p.name_span(decl);
         let func = FuncRef { decl, args: self.p.identity_args(decl), self_ty: None };
         if self.p.derivatives_of(&func, View::default()).level != crate::Level::None {
             self.unsupported(span, "a differentiable function that throws is");

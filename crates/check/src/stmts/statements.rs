@@ -87,7 +87,7 @@ impl Program {
 
     fn check_param(&mut self, param: DeclId) {
         let ty = self.decl_type(param);
-        self.check_value_type(ty, self.ast.decls[param].name_span);
+        self.check_value_type(ty, self.name_span(param));
     }
 
     /// Reports a type that has no values.
@@ -129,7 +129,7 @@ impl Program {
         for &param in &params {
             let name = checker.p.ast.decls[param].name;
             if checker.locals.iter().any(|l| l.0 == name && params.contains(&l.1)) && name != kw::EMPTY {
-                let span = checker.p.ast.decls[param].name_span;
+                let span = checker.p.name_span(param);
                 let text = checker.p.ast.name(name).to_string();
                 checker.error("E30200", span, format!("the name '{text}' is declared twice"));
             }
@@ -143,7 +143,7 @@ impl Program {
             checker.p.report(
                 Diagnostic::warning(
                     "E41010",
-                    checker.p.ast.decls[decl].name_span,
+                    checker.p.name_span(decl),
                     "control flow may reach the end of this function without a return",
                 )
                 .help("the result is zero there: return a value on every path"),
@@ -469,16 +469,16 @@ impl Checker<'_> {
             self.p.report(
                 Diagnostic::error(
                     "E30200",
-                    self.p.ast.decls[decl].name_span,
+                    self.p.name_span(decl),
                     format!("the name '{text}' is declared twice in this block"),
                 )
-                .note(self.p.ast.decls[other].name_span, "first here"),
+                .note(self.p.name_span(other), "first here"),
             );
         }
         match self.p.ast.decls[decl].kind.clone() {
             DeclKind::Var { ty, init, .. } => {
                 self.p.queries.bodies.insert(decl, ());
-                let span = self.p.ast.decls[decl].name_span;
+                let span = self.p.name_span(decl);
                 let resolved = match ty {
                     Some(ty) => {
                         let declared = self.type_expr(ty);

@@ -122,7 +122,7 @@ impl Program {
             return Val::Member(Box::new(member));
         };
         if self.n_constant_members > 100 {
-            let span = self.ast.decls[found.decl].name_span;
+            let span = self.name_span(found.decl);
             self.error("E39001", span, "the value of this constant has no end");
             return Val::Error;
         }

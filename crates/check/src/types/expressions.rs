@@ -217,7 +217,7 @@ impl Checker<'_> {
         {
             let short = self.p.ast.decl_name(decl).to_string();
             diagnostic = diagnostic
-                .note(self.p.ast.decls[decl].name_span, "declared here")
+                .note(self.p.name_span(decl), "declared here")
                 .help(format!("write 'struct {short} : IDifferentiable'"));
         }
         self.p.report(diagnostic);

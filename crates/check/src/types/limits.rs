@@ -89,7 +89,7 @@ impl Program {
             let message = text!("a value of type `{}` has more than 8,192 parts", self.shown(ty));
             let help = "an array counts as one of its elements: put what is alike in arrays";
             // There is no separate record of the report, since diagnostics of a failed attempt are taken back.
-            self.report_once(Diagnostic::error("E0901", self.ast.decls[decl].name_span, message).help(help));
+            self.report_once(Diagnostic::error("E0901", self.name_span(decl), message).help(help));
         }
         is_too_large
     }
@@ -191,7 +191,7 @@ impl Program {
         }
         self.search.steps += 1;
         if self.search.open.len() >= MAX_SEARCH_DEPTH || self.search.steps > MAX_SEARCH_STEPS {
-            let span = self.ast.decls[extension].name_span;
+            let span = self.name_span(extension);
             let message = "what this extension applies to depends on ever more types";
             let help = "its constraints cannot ask for something of larger types that they give themselves";
             self.search.endless = Some(Diagnostic::error("E0901", span, message).help(help));
