@@ -288,7 +288,7 @@ pub(crate) fn params(program: &mut Program, func: &FuncRef) -> Vec<Value> {
             "type": describe(program, param.ty),
             "direction": direction,
             "no_diff": param.no_diff,
-            "differentiable": param.differentiable,
+            "differentiable": param.has_tangent(),
             "default": default,
         }));
     }
@@ -312,12 +312,12 @@ fn function(program: &mut Program, func: &FuncRef) -> Value {
         "generic": is_generic,
         "params": params(program, func),
         "result": describe(program, signature.ret),
-        "result_differentiable": signature.ret_differentiable,
+        "result_differentiable": signature.returns_differential(),
         "of": this.map_or(Value::Null, |ty| describe(program, ty)),
         "static": signature.this.is_none(),
         "constructor": is_init,
-        "mutating": signature.this.as_ref().is_some_and(|this| this.mutating),
-        "this_differentiable": signature.this.as_ref().is_some_and(|this| this.differentiable),
+        "mutating": signature.is_mutating(),
+        "this_differentiable": signature.has_differentiable_this(),
         "differentiable": derivatives.level == Level::Backward || derivatives.bwd.is_some() || derivatives.apply.is_some(),
     })
 }

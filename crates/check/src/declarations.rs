@@ -88,9 +88,9 @@ impl Program {
         let Some(renamed) = self.same_generics(a, b) else { return false };
         let (a, b) = (self.raw_signature(a), self.raw_signature(b));
         let same_object = match (&a.this, &b.this) {
-            (Some(a), Some(b)) => a.mutating == b.mutating,
+            (Some(a), Some(b)) => a.dir.is_written() == b.dir.is_written(),
             // A static function and a non-static one are called in the same way.
-            (Some(this), None) | (None, Some(this)) => !this.mutating,
+            (Some(this), None) | (None, Some(this)) => !this.dir.is_written(),
             (None, None) => true,
         };
         let types: Vec<Ty> = a.params.iter().map(|param| self.substitute(param.ty, &renamed)).collect();
@@ -423,8 +423,8 @@ impl Program {
             return;
         }
         let signature = self.func_signature(&found);
-        let has_tangents = signature.ret_differentiable
-            || signature.params.iter().any(|p| p.differentiable)
+        let has_tangents = signature.returns_differential()
+            || signature.params.iter().any(ParamSig::has_tangent)
             || signature.has_differentiable_this();
         if found.decl == member || !has_tangents {
             return;
@@ -451,12 +451,12 @@ impl Program {
         let (wanted, have) = (self.func_signature(required), self.func_signature(found));
         let mut lost = Vec::new();
         for (wanted, have) in wanted.params.iter().zip(&have.params) {
-            if wanted.differentiable && !have.differentiable && !have.no_diff && wanted.ty != have.ty {
+            if wanted.has_tangent() && !have.has_tangent() && !have.no_diff && wanted.ty != have.ty {
                 let name = have.decl.map_or("", |d| self.ast.decl_name(d));
                 lost.push((format!("takes '{name}' as"), wanted.ty, have.ty));
             }
         }
-        if wanted.ret_differentiable && !have.ret_differentiable && wanted.ret != have.ret {
+        if wanted.returns_differential() && !have.returns_differential() && wanted.ret != have.ret {
             lost.push(("returns".to_string(), wanted.ret, have.ret));
         }
         let Some((verb, wanted, have)) = lost.into_iter().next() else { return false };

@@ -38,6 +38,6 @@ pub use names::modules::{ModuleLoader, NoModules};
 pub use program::Program;
 pub use signature::{
     Accessors, Applied, Derivatives, DiffFieldTarget, Direction, Level, ParamSig, Resolved, Role, Signature,
-    Subst, ThisSig,
+    Subst, Tangent,
 };
 pub use types::expressions::MAX_COOP_VEC;

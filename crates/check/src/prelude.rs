@@ -22,7 +22,7 @@ pub(crate) use crate::names::lookup::{Base, Candidate, Ref};
 pub(crate) use crate::program::Program;
 pub(crate) use crate::signature::{
     Accessors, Applied, Derivatives, DiffFieldTarget, Direction, Level, ParamSig, Resolved, Role, Signature,
-    Subst, ThisSig,
+    Subst, Tangent,
 };
 pub(crate) use crate::tables::{
     Arg, Callable, DiffOp, ExprInfo, FuncRef, Initializer, Meaning, SynthesizedMember,

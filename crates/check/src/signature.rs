@@ -48,52 +48,49 @@ impl Direction {
     }
 }
 
-/// One parameter.
+/// The tangent of a place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Tangent {
+    /// There is none.
+    #[default]
+    None,
+    /// A value of the differential.
+    Value,
+    /// The tangent of an `IDifferentiablePtrType`, with which the place forms a `DifferentialPtrPair`.
+    Pointer,
+}
+
+/// One parameter, or the receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParamSig {
-    /// The declaration. Derived parameters keep the original's declaration; cotangents of results have none.
+    /// The declaration. Derived parameters keep the original's declaration; receivers and cotangents of results
+    /// have none.
     pub decl: Option<DeclId>,
     /// Its type.
     pub ty: Ty,
-    /// Its direction.
+    /// Its direction; `inout` for a receiver that is changed (`[mutating]`, setters, constructors).
     pub dir: Direction,
     /// The parameter is declared `no_diff`.
     pub no_diff: bool,
-    /// The parameter has a tangent: its declared type is differentiable and it is not `no_diff`.
-    pub differentiable: bool,
-    /// `fwd_diff` and `bwd_diff` turn the parameter into a `DifferentialPtrPair`.
-    pub pointer_like: bool,
+    /// The tangent: there is one if the declared type is differentiable and the parameter is not `no_diff`.
+    pub tangent: Tangent,
 }
 
 impl ParamSig {
-    /// A parameter that is not declared `no_diff`, unless it has no tangent.
-    pub(crate) fn input(
-        decl: Option<DeclId>,
-        ty: Ty,
-        dir: Direction,
-        differentiable: bool,
-        pointer_like: bool,
-    ) -> ParamSig {
-        ParamSig { decl, ty, dir, no_diff: !differentiable, differentiable, pointer_like }
+    /// A parameter without a declaration.
+    pub(crate) fn made(ty: Ty, dir: Direction, tangent: Tangent) -> ParamSig {
+        ParamSig { decl: None, ty, dir, no_diff: tangent == Tangent::None, tangent }
+    }
+
+    /// Returns true if the parameter has a tangent.
+    pub fn has_tangent(&self) -> bool {
+        self.tangent != Tangent::None
     }
 
     /// Derivatives take and return a differential of the parameter.
     pub(crate) fn has_differential(&self) -> bool {
-        self.differentiable && !self.pointer_like
+        self.tangent == Tangent::Value
     }
-}
-
-/// The receiver.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ThisSig {
-    /// The type of `this`.
-    pub ty: Ty,
-    /// `this` is passed as `inout` (`[mutating]`, setters, constructors).
-    pub mutating: bool,
-    /// The receiver has a tangent.
-    pub differentiable: bool,
-    /// The type of the receiver is an `IDifferentiablePtrType`.
-    pub pointer_like: bool,
 }
 
 /// The signature of a function.
@@ -103,30 +100,26 @@ pub struct Signature {
     pub params: Vec<ParamSig>,
     /// The result's type.
     pub ret: Ty,
-    /// The result has a tangent.
-    pub ret_differentiable: bool,
-    /// The type of the result is an `IDifferentiablePtrType`: `fwd_diff` returns a `DifferentialPtrPair`.
-    pub ret_pointer_like: bool,
+    /// The result's tangent.
+    pub ret_tangent: Tangent,
     /// The receiver of members that are not static.
-    pub this: Option<ThisSig>,
+    pub this: Option<ParamSig>,
 }
 
 impl Signature {
-    /// The receiver as a parameter.
-    pub(crate) fn receiver(&self) -> Option<ParamSig> {
-        let this = self.this.as_ref()?;
-        let dir = if this.mutating { Direction::InOut } else { Direction::In };
-        Some(ParamSig::input(None, this.ty, dir, this.differentiable, this.pointer_like))
+    /// Returns true if the result has a differential.
+    pub fn returns_differential(&self) -> bool {
+        self.ret_tangent == Tangent::Value
     }
 
     /// Returns true for a method that changes its object.
     pub fn is_mutating(&self) -> bool {
-        self.this.as_ref().is_some_and(|this| this.mutating)
+        self.this.as_ref().is_some_and(|this| this.dir.is_written())
     }
 
     /// Returns true for a method whose object has a tangent.
     pub fn has_differentiable_this(&self) -> bool {
-        self.this.as_ref().is_some_and(|this| this.differentiable)
+        self.this.as_ref().is_some_and(ParamSig::has_tangent)
     }
 
     /// Returns true if another function has the same parameters.
@@ -137,7 +130,8 @@ impl Signature {
 
     /// The receiver and the parameters.
     pub(crate) fn inputs(&self) -> Vec<ParamSig> {
-        self.receiver().into_iter().chain(self.params.iter().cloned()).collect()
+        let this = self.this.iter().map(|this| ParamSig { no_diff: !this.has_tangent(), ..this.clone() });
+        this.chain(self.params.iter().cloned()).collect()
     }
 }
 

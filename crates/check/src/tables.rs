@@ -17,6 +17,8 @@ pub struct Tables {
     pub exprs: SecondaryMap<ExprId, ExprInfo>,
     /// The type of each checked variable, field, parameter, property, alias, enum case.
     pub decl_types: SecondaryMap<DeclId, Option<Ty>>,
+    /// The expressions whose values the checked `__intrinsic_asm`s return. The map is never iterated.
+    pub intrinsics: FxHashMap<StmtId, ExprId>,
     /// The errors of checked `try`s, and of the values of `throw`s. The map is never iterated.
     pub throws: FxHashMap<ExprId, Thrown>,
 }

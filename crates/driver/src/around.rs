@@ -193,12 +193,12 @@ impl Loaded {
         let mark = self.mark(decl);
         let mut list = Vec::new();
         for (param, sig) in &named {
-            let no_diff =
-                if sig.no_diff || !sig.differentiable && !mark.is_empty() && sig.dir == Direction::In {
-                    "no_diff "
-                } else {
-                    ""
-                };
+            let no_diff = if sig.no_diff || !sig.has_tangent() && !mark.is_empty() && sig.dir == Direction::In
+            {
+                "no_diff "
+            } else {
+                ""
+            };
             let ty = given(param).cloned().unwrap_or_else(|| self.program.type_name(sig.ty));
             list.push(format!("{no_diff}{}{ty} {param}", direction(sig.dir)));
         }
@@ -234,7 +234,7 @@ impl Loaded {
 
     /// The result type of a function, as a prefix for a wrapper.
     fn returned(&self, signature: &Signature, mark: &str) -> String {
-        let is_lost = signature.ret != Ty::VOID && !signature.ret_differentiable && !mark.is_empty();
+        let is_lost = signature.ret != Ty::VOID && !signature.returns_differential() && !mark.is_empty();
         format!("{}{}", if is_lost { "no_diff " } else { "" }, self.program.type_name(signature.ret))
     }
 
@@ -253,7 +253,7 @@ impl Loaded {
         for param in &sig.params {
             let Some(decl) = param.decl else { continue };
             let name = self.name(decl).to_owned();
-            if param.differentiable {
+            if param.has_tangent() {
                 let help =
                     format!("write a kernel that calls `{op}({inner})`, or write `no_diff` before its type");
                 let message = format!("the parameter `{name}` of `{inner}` has a derivative itself");

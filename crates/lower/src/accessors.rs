@@ -112,6 +112,7 @@ impl Body<'_, '_, '_> {
     fn only_return(&self, stmt: StmtId) -> Option<ExprId> {
         match &self.lw.program.ast.stmts[stmt].kind {
             StmtKind::Return(value) => *value,
+            StmtKind::IntrinsicAsm(_) => self.lw.program.tables.intrinsics.get(&stmt).copied(),
             StmtKind::Block(stmts) => match stmts.as_slice() {
                 [only] => self.only_return(*only),
                 _ => None,

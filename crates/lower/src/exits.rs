@@ -93,7 +93,6 @@ impl Body<'_, '_, '_> {
             | StmtKind::Decl(_)
             | StmtKind::Discard
             | StmtKind::Unsupported(_)
-            | StmtKind::IntrinsicAsm(_)
             | StmtKind::Error => Flow::FALLS,
             StmtKind::Block(stmts) => self.flow_list(stmts),
             StmtKind::If { then, otherwise, .. } | StmtKind::IfLet { then, otherwise, .. } => {
@@ -152,7 +151,7 @@ impl Body<'_, '_, '_> {
             // Control cannot leave a `defer`: see `deferred`.
             StmtKind::Defer(_) => Flow::FALLS,
             StmtKind::Continue => Flow { continues: true, ..Flow::default() },
-            StmtKind::Return(_) => Flow { returns: true, ..Flow::default() },
+            StmtKind::Return(_) | StmtKind::IntrinsicAsm(_) => Flow { returns: true, ..Flow::default() },
             StmtKind::TargetSwitch(_) => match self.lw.program.target_case(stmt) {
                 Some(stmts) => self.flow_list(&stmts),
                 None => Flow::FALLS,
@@ -222,6 +221,10 @@ impl Body<'_, '_, '_> {
         self.b.span = ir_span(node.span);
         match node.kind.clone() {
             StmtKind::Return(value) => self.exit_return(value),
+            StmtKind::IntrinsicAsm(_) => {
+                let value = self.lw.program.tables.intrinsics.get(&stmt).copied();
+                self.exit_return(value);
+            }
             StmtKind::Break | StmtKind::BreakTo { .. } | StmtKind::Continue => self.set_flags(flow),
             StmtKind::Throw(value) => {
                 let error = self.expr(value);

@@ -91,9 +91,8 @@ impl Lowerer<'_> {
     pub(crate) fn flatten(&mut self, types: &mut Types, sig: &Signature) -> FlatSig {
         let mut params = Vec::new();
         if let Some(this) = &sig.this {
-            let diff = if this.differentiable { self.diff_map(types, this.ty) } else { None };
-            let dir = if this.mutating { Direction::InOut } else { Direction::In };
-            params.push(FlatParam { diff, ..FlatParam::new("this", this.ty, dir) });
+            let diff = if this.has_tangent() { self.diff_map(types, this.ty) } else { None };
+            params.push(FlatParam { diff, ..FlatParam::new("this", this.ty, this.dir) });
         }
         for (k, param) in sig.params.iter().enumerate() {
             let name = match param.decl {
@@ -111,12 +110,12 @@ impl Lowerer<'_> {
             let in_pack = matches!(self.program.types[param.ty], TyKind::Pack(_));
             let parts = if in_pack { self.program.elements(param.ty) } else { vec![param.ty] };
             for (idx, ty) in parts.into_iter().enumerate() {
-                let diff = if param.differentiable { self.diff_map(types, ty) } else { None };
+                let diff = if param.has_tangent() { self.diff_map(types, ty) } else { None };
                 let name = if in_pack { format!("{name}_{idx}") } else { name.clone() };
                 params.push(FlatParam { name, decl, ty, dir, diff, in_pack });
             }
         }
-        let ret_diff = if sig.ret_differentiable { self.diff_map(types, sig.ret) } else { None };
+        let ret_diff = if sig.returns_differential() { self.diff_map(types, sig.ret) } else { None };
         FlatSig { params, has_this: sig.this.is_some(), ret_diff, ..FlatSig::returning(sig.ret) }
     }
 

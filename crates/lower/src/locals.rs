@@ -140,7 +140,7 @@ impl Body<'_, '_, '_> {
                         .iter()
                         .map(|p| matches!(p.dir, Direction::Out | Direction::InOut | Direction::Ref))
                         .collect(),
-                    base: sig.this.is_some_and(|t| t.mutating),
+                    base: sig.is_mutating(),
                 }
             }
             None => Written::default(),

@@ -42,6 +42,7 @@ impl Body<'_, '_, '_> {
             | StmtKind::BreakTo { .. }
             | StmtKind::Continue
             | StmtKind::Return(_)
+            | StmtKind::IntrinsicAsm(_)
             | StmtKind::Throw(_)
             | StmtKind::Defer(_) => self.list(&[stmt]),
             StmtKind::DoCatch { body, level, catches } => self.do_catch(body, level, &catches),
@@ -53,7 +54,6 @@ impl Body<'_, '_, '_> {
             }
             StmtKind::Discard => self.lw.unsupported(span, "`discard` is"),
             // The checker has replaced it by a `return` or reported an error.
-            StmtKind::IntrinsicAsm(_) => self.lw.unsupported(span, "`__intrinsic_asm` is"),
             StmtKind::Unsupported(name) => {
                 let name = self.lw.program.ast.name(name).to_owned();
                 if name != "static_assert" {

@@ -15,7 +15,7 @@ impl Program {
     }
 
     /// The receiver seen by the body of an `__apply` extension: that of the method with as many parameters.
-    pub(crate) fn apply_this(&mut self, decl: DeclId) -> Option<ThisSig> {
+    pub(crate) fn apply_this(&mut self, decl: DeclId) -> Option<ParamSig> {
         let target = self.apply_target(decl)?;
         let n = self.params_of(decl).len();
         for candidate in self.named_functions(decl, target) {
@@ -24,7 +24,7 @@ impl Program {
                 && let Some(this) = &raw.this
                 && let Some(ty) = candidate.self_ty
             {
-                return Some(ThisSig { ty, ..this.clone() });
+                return Some(ParamSig { ty, ..this.clone() });
             }
         }
         None
@@ -119,7 +119,7 @@ impl Program {
             Direction::Out => Direction::In,
             Direction::InOut | Direction::Ref => Direction::InOut,
         });
-        let result = self.differential(signature.ret).filter(|_| signature.ret_differentiable);
+        let result = self.differential(signature.ret).filter(|_| signature.returns_differential());
         wanted.extend(result.map(|differential| (Direction::In, differential)));
         wanted
     }

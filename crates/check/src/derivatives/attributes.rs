@@ -87,7 +87,7 @@ impl Program {
     /// its differential has no place in the caller's variable.
     fn check_borrowed(&mut self, decl: DeclId) {
         for param in self.raw_signature(decl).params.clone() {
-            let Some(p) = param.decl.filter(|_| param.differentiable) else { continue };
+            let Some(p) = param.decl.filter(|_| param.has_tangent()) else { continue };
             if self.ast.decls[p].modifiers.has(Modifiers::CONSTREF) {
                 let message = "a differentiable parameter cannot be '__constref'";
                 let help = "write 'in', or 'no_diff' if it has no derivative";
@@ -96,7 +96,7 @@ impl Program {
         }
         let this = self.raw_signature(decl).this.clone();
         let attribute = self.attribute(decl, "constref").map(|a| a.span);
-        if let (Some(span), true) = (attribute, this.is_some_and(|t| t.differentiable)) {
+        if let (Some(span), true) = (attribute, this.is_some_and(|t| t.has_tangent())) {
             self.error("E38036", span, "a method whose object is differentiable cannot be '[constref]'");
         }
     }

@@ -321,8 +321,8 @@ impl Listing<'_> {
     fn has_tangents(&mut self, func: &FuncRef, view: View) -> bool {
         let signature = self.p.func_signature(func);
         let has_types = self.p.differential(signature.ret).is_some()
-            || signature.params.iter().any(|p| p.differentiable && p.dir.is_written())
-            || signature.this.as_ref().is_some_and(|t| t.differentiable && t.mutating);
+            || signature.params.iter().any(|p| p.has_tangent() && p.dir.is_written())
+            || signature.this.as_ref().is_some_and(|t| t.has_tangent() && t.dir.is_written());
         let derivatives = self.p.derivatives_of(func, view);
         has_types || derivatives.bwd.is_some() || derivatives.fwd.is_some()
     }

@@ -14,13 +14,6 @@ impl Program {
         self.attribute(decl, "deriv_method").is_some() && !self.is_static(decl)
     }
 
-    /// The receiver of a type's `[deriv_method]`.
-    pub(crate) fn pair_receiver(&mut self, ty: Ty, mutating: bool, pointer_like: bool) -> ThisSig {
-        let pair = self.pair_of(ty, pointer_like);
-        let (differentiable, pointer_like) = self.differentiability(pair, false);
-        ThisSig { ty: pair, mutating, differentiable, pointer_like }
-    }
-
     /// The signature of a function in its role as a derivative: the pair that is `this` becomes the first
     /// parameter.
     pub(crate) fn with_pair_receiver(&mut self, decl: DeclId) -> Rc<Signature> {

@@ -109,7 +109,7 @@ impl Program {
         }
         self.ast.decls[operator].kind = DeclKind::Func { params, result: None, body: None };
         if forward
-            && signature.ret_differentiable
+            && signature.returns_differential()
             && let Some(differential) = self.differential(signature.ret)
         {
             self.made.results.insert(operator, differential);

@@ -131,8 +131,8 @@ impl Program {
             let modifiers = self.ast.decls[param].modifiers;
             let dir = Direction::of(modifiers);
             let no_diff = self.is_no_diff(param);
-            let (differentiable, pointer_like) = self.differentiability(ty, no_diff);
-            params.push(ParamSig { decl: Some(param), ty, dir, no_diff, differentiable, pointer_like });
+            let tangent = self.tangent(ty, no_diff);
+            params.push(ParamSig { decl: Some(param), ty, dir, no_diff, tangent });
         }
         let ret = match self.ast.decls[decl].kind.clone() {
             DeclKind::Func { result: Some(result), .. } => Checker::new(self, decl).type_expr(result),
@@ -146,15 +146,14 @@ impl Program {
         };
         let ret = self.types.of_value(ret);
         let no_diff = self.is_no_diff(decl);
-        let (has_tangent, ret_pointer_like) = self.differentiability(ret, no_diff);
-        let ret_differentiable = has_tangent && !ret_pointer_like;
+        let ret_tangent = self.tangent(ret, no_diff);
         let this = self.raw_this(decl);
-        let signature = Rc::new(Signature { params, ret, ret_differentiable, ret_pointer_like, this });
+        let signature = Rc::new(Signature { params, ret, ret_tangent, this });
         self.queries.signatures.insert(decl, signature.clone());
         signature
     }
 
-    fn raw_this(&mut self, decl: DeclId) -> Option<ThisSig> {
+    fn raw_this(&mut self, decl: DeclId) -> Option<ParamSig> {
         if self.apply_target(decl).is_some() {
             return self.apply_this(decl);
         }
@@ -172,11 +171,14 @@ impl Program {
             _ => d.modifiers.has(Modifiers::MUTATING) || self.attribute(decl, "mutating").is_some(),
         };
         let no_diff = self.says_no_diff_this(decl);
-        let (differentiable, pointer_like) = self.differentiability(ty, no_diff);
-        if differentiable && self.is_deriv_method(decl) {
-            return Some(self.pair_receiver(ty, mutating, pointer_like));
+        let dir = if mutating { Direction::InOut } else { Direction::In };
+        let tangent = self.tangent(ty, no_diff);
+        if tangent == Tangent::None || !self.is_deriv_method(decl) {
+            return Some(ParamSig::made(ty, dir, tangent));
         }
-        Some(ThisSig { ty, mutating, differentiable, pointer_like })
+        // The receiver of a `[deriv_method]` is the pair.
+        let pair = self.pair_of(ty, tangent);
+        Some(ParamSig::made(pair, dir, self.tangent(pair, false)))
     }
 
     /// Returns true if a function or the property or subscript that it belongs to is marked `[NoDiffThis]`.
@@ -187,16 +189,14 @@ impl Program {
             .any(|&d| self.attribute(d, "NoDiffThis").is_some() || self.attribute(d, "noDiffThis").is_some())
     }
 
-    /// Returns whether a place of this type has a tangent, and whether that is the tangent of a pointer.
-    pub(crate) fn differentiability(&mut self, ty: Ty, no_diff: bool) -> (bool, bool) {
-        if no_diff || ty == Ty::ERROR {
-            return (false, false);
+    /// The tangent of a place of this type.
+    pub(crate) fn tangent(&mut self, ty: Ty, no_diff: bool) -> Tangent {
+        match () {
+            () if no_diff || ty == Ty::ERROR => Tangent::None,
+            () if self.differential(ty).is_some() => Tangent::Value,
+            () if self.pointer_differential(ty).is_some() => Tangent::Pointer,
+            () => Tangent::None,
         }
-        if self.differential(ty).is_some() {
-            return (true, false);
-        }
-        let pointer = self.pointer_differential(ty).is_some();
-        (pointer, pointer)
     }
 
     /// The signature of a function with its generic arguments substituted.
@@ -224,14 +224,13 @@ impl Program {
     /// are differentiable where their arguments are: their declarations say `T` for any number.
     fn refresh(&mut self, signature: &mut Signature) {
         for param in &mut signature.params {
-            (param.differentiable, param.pointer_like) = self.differentiability(param.ty, param.no_diff);
+            param.tangent = self.tangent(param.ty, param.no_diff);
         }
-        let (has_tangent, pointer_like) = self.differentiability(signature.ret, false);
-        signature.ret_differentiable = has_tangent && !pointer_like;
-        signature.ret_pointer_like = pointer_like;
+        signature.ret_tangent = self.tangent(signature.ret, false);
         if let Some(this) = &mut signature.this {
-            let (has_tangent, pointer_like) = self.differentiability(this.ty, false);
-            this.differentiable = has_tangent && (!pointer_like || this.pointer_like);
+            let tangent = self.tangent(this.ty, false);
+            let is_new_pointer = tangent == Tangent::Pointer && this.tangent != Tangent::Pointer;
+            this.tangent = if is_new_pointer { Tangent::None } else { tangent };
         }
     }
 
@@ -266,14 +265,12 @@ impl Program {
         }
         let &Callable::Synthesized(member, ty) = at else { unreachable!("a function is handled above") };
         let ret = self.differential(ty).unwrap_or(Ty::ERROR);
-        let param = ParamSig::input(None, ret, Direction::In, true, false);
+        let param = ParamSig::made(ret, Direction::In, Tangent::Value);
         let params = match member {
             SynthesizedMember::DZero => Vec::new(),
             SynthesizedMember::DAdd => vec![param.clone(), param],
         };
-        let signature =
-            Signature { params, ret, ret_differentiable: true, ret_pointer_like: false, this: None };
-        self.apply_ops(&ops, signature)
+        self.apply_ops(&ops, Signature { params, ret, ret_tangent: Tangent::Value, this: None })
     }
 
     /// Applies derivative operators to the signature of a function. `ops` is outermost first.
@@ -284,8 +281,8 @@ impl Program {
         if let &[op @ (DiffOp::Apply | DiffOp::Linearize)] = ops {
             let signature = self.func_signature(func);
             let ret = self.apply_result(func, asks, op == DiffOp::Linearize);
-            let ret_differentiable = self.differential(ret).is_some();
-            return Signature { ret, ret_differentiable, ..self.apply_op(op, &signature) };
+            let ret_tangent = self.differential(ret).map_or(Tangent::None, |_| Tangent::Value);
+            return Signature { ret, ret_tangent, ..self.apply_op(op, &signature) };
         }
         let env = self.subst_of(func);
         let is_late = self.is_judged_late(func.decl);
@@ -304,10 +301,12 @@ impl Program {
         let raw = self.raw_signature(decl);
         let mut signature = (*raw).clone();
         if !ops.is_empty() && self.is_judged_late(decl) {
-            for param in &mut signature.params {
-                param.differentiable |= !param.no_diff && self.may_be_float(param.ty);
+            for param in signature.params.iter_mut().filter(|p| !p.has_tangent() && !p.no_diff) {
+                param.tangent = self.may_have_value(param.ty);
             }
-            signature.ret_differentiable |= self.may_be_float(signature.ret);
+            if signature.ret_tangent == Tangent::None {
+                signature.ret_tangent = self.may_have_value(signature.ret);
+            }
         }
         if !ops.is_empty() {
             self.read_only(decl, &mut signature);
@@ -326,26 +325,33 @@ impl Program {
         if let (DeclKind::Accessor { kind: AccessorKind::Ref, .. }, Some(this)) =
             (&self.ast.decls[decl].kind, &mut signature.this)
         {
-            this.mutating = false;
+            this.dir = Direction::In;
         }
     }
 
-    pub(crate) fn pair_of(&mut self, ty: Ty, pointer_like: bool) -> Ty {
+    /// The tangent of a type that may turn out to be floating point.
+    fn may_have_value(&mut self, ty: Ty) -> Tangent {
+        if self.may_be_float(ty) { Tangent::Value } else { Tangent::None }
+    }
+
+    /// The pair of a type and its tangent.
+    pub(crate) fn pair_of(&mut self, ty: Ty, tangent: Tangent) -> Ty {
         if self.is_pack(ty) {
             // The result is a pack of pairs.
             if let TyKind::Pack(parts) = self.types[ty].clone() {
-                let parts = parts.into_iter().map(|t| self.pair_of(t, pointer_like)).collect();
+                let parts = parts.into_iter().map(|t| self.pair_of(t, tangent)).collect();
                 return self.pack_of(parts);
             }
             let element = self.each_of(ty).unwrap_or(Ty::ERROR);
-            let pair = self.pair_of(element, pointer_like);
+            let pair = self.pair_of(element, tangent);
             let shape = match self.types[ty].clone() {
                 TyKind::Expand(_, shape) => *shape,
                 _ => crate::types::GenericArg::Type(ty),
             };
             return self.expand_of(pair, &shape);
         }
-        let kind = if pointer_like { TyKind::DiffPtrPair(ty) } else { TyKind::DiffPair(ty) };
+        let is_pointer = tangent == Tangent::Pointer;
+        let kind = if is_pointer { TyKind::DiffPtrPair(ty) } else { TyKind::DiffPair(ty) };
         self.types.intern(kind)
     }
 
@@ -359,61 +365,65 @@ impl Program {
         match op {
             DiffOp::Fwd => {
                 for mut param in inputs {
-                    if param.differentiable {
-                        param.ty = self.pair_of(param.ty, param.pointer_like);
-                        param.differentiable = !param.pointer_like;
-                        param.pointer_like = false;
+                    if param.has_tangent() {
+                        param.ty = self.pair_of(param.ty, param.tangent);
+                    }
+                    if param.tangent == Tangent::Pointer {
+                        param.tangent = Tangent::None;
                     }
                     params.push(param);
                 }
-                let ret = if signature.ret_differentiable || signature.ret_pointer_like {
-                    self.pair_of(signature.ret, signature.ret_pointer_like)
-                } else {
-                    signature.ret
+                let ret = match signature.ret_tangent {
+                    Tangent::None => signature.ret,
+                    tangent => self.pair_of(signature.ret, tangent),
                 };
-                let ret_differentiable = signature.ret_differentiable;
-                Signature { params, ret, ret_differentiable, ret_pointer_like: false, this: None }
+                let returns = signature.returns_differential();
+                let ret_tangent = if returns { Tangent::Value } else { Tangent::None };
+                Signature { params, ret, ret_tangent, this: None }
             }
             // The return type depends on the function; see `apply_result`.
             DiffOp::Apply | DiffOp::Linearize => {
                 // The destination of a pointer's gradients has to be known.
-                for mut param in inputs {
-                    if param.pointer_like {
-                        param.ty = self.pair_of(param.ty, true);
-                        (param.differentiable, param.pointer_like) = (false, false);
-                    }
-                    params.push(param);
-                }
+                params.extend(inputs.into_iter().map(|param| self.with_pointer_pair(param)));
                 Signature { params, this: None, ..signature.clone() }
             }
             DiffOp::Bwd => {
-                for mut param in inputs {
-                    if !param.differentiable {
-                        match param.dir {
-                            Direction::Out => continue,
-                            Direction::InOut => param.dir = Direction::In,
-                            Direction::In | Direction::Ref | Direction::ConstRef => {}
+                for param in inputs {
+                    let is_pointer = param.tangent == Tangent::Pointer;
+                    let mut param = self.with_pointer_pair(param);
+                    match (param.tangent, param.dir) {
+                        _ if is_pointer => {}
+                        (Tangent::None, Direction::Out) => continue,
+                        (Tangent::None, Direction::InOut) => param.dir = Direction::In,
+                        (Tangent::None, _) => {}
+                        (_, Direction::Out) => {
+                            param.ty = self.differential_or_self(param.ty);
+                            param.dir = Direction::In;
                         }
-                    } else if param.pointer_like {
-                        param.ty = self.pair_of(param.ty, true);
-                        param.differentiable = false;
-                        param.pointer_like = false;
-                    } else if param.dir == Direction::Out {
-                        param.ty = self.differential_or_self(param.ty);
-                        param.dir = Direction::In;
-                    } else {
-                        param.ty = self.pair_of(param.ty, false);
-                        param.dir = Direction::InOut;
+                        _ => {
+                            param.ty = self.pair_of(param.ty, Tangent::Value);
+                            param.dir = Direction::InOut;
+                        }
                     }
                     params.push(param);
                 }
-                if signature.ret_differentiable {
+                if signature.returns_differential() {
                     let ty = self.differential_or_self(signature.ret);
-                    params.push(ParamSig::input(None, ty, Direction::In, true, false));
+                    params.push(ParamSig::made(ty, Direction::In, Tangent::Value));
                 }
-                let ret = Ty::VOID;
-                Signature { params, ret, ret_differentiable: false, ret_pointer_like: false, this: None }
+                Signature { params, ret: Ty::VOID, ret_tangent: Tangent::None, this: None }
             }
+        }
+    }
+
+    /// Turns a pointer with a tangent into the pair of both, which has none.
+    fn with_pointer_pair(&mut self, param: ParamSig) -> ParamSig {
+        match param.tangent {
+            Tangent::Pointer => {
+                let ty = self.pair_of(param.ty, Tangent::Pointer);
+                ParamSig { ty, tangent: Tangent::None, ..param }
+            }
+            Tangent::None | Tangent::Value => param,
         }
     }
 

@@ -54,13 +54,12 @@ impl Checker<'_> {
                 None => Ty::FLOAT,
             };
         }
-        let (has_tangent, pointer_like) = self.p.differentiability(ty, false);
-        if !has_tangent {
+        let tangent = self.p.tangent(ty, false);
+        if tangent == Tangent::None {
             self.not_differentiable(ty, span);
             return self.set_error(expr);
         }
-        let kind = if pointer_like { TyKind::DiffPtrPair(ty) } else { TyKind::DiffPair(ty) };
-        let pair = self.p.types.intern(kind);
+        let pair = self.p.pair_of(ty, tangent);
         self.pair_parts(expr, pair, primal, differential)
     }
 

@@ -219,11 +219,11 @@ impl Checker<'_> {
         // here.
         let declared = self.p.raw_signature(func);
         let with_tangent = self.p.differential(result).is_some();
+        let value_if = |has_one| if has_one { Tangent::Value } else { Tangent::None };
         let signature = Signature {
             ret: result,
-            ret_differentiable: result != Ty::VOID && with_tangent,
-            ret_pointer_like: false,
-            this: Some(ThisSig { ty: own, mutating: false, differentiable, pointer_like: false }),
+            ret_tangent: value_if(result != Ty::VOID && with_tangent),
+            this: Some(ParamSig::made(own, Direction::In, value_if(differentiable))),
             params: declared.params.clone(),
         };
         self.p.queries.signatures.insert(func, Rc::new(signature));

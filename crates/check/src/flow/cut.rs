@@ -183,7 +183,7 @@ impl Flow<'_> {
     /// the object's fields, which have no derivative in it. A second warning at the call would be redundant.
     fn warns_itself(&mut self, func: &Callable, signature: &Signature) -> bool {
         let Callable::Func(func) = func else { return false };
-        let is_plain = signature.this.as_ref().is_some_and(|this| !this.differentiable);
+        let is_plain = signature.this.as_ref().is_some_and(|this| !this.has_tangent());
         if !is_plain || self.p.differentiable_level(func, self.view) < self.level {
             return false;
         }

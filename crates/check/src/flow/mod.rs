@@ -5,9 +5,9 @@
 //!   and
 //! - by the backward pass, which are *needed* (the differentiable results depend on them).
 //!
-//! Both are may-analyses over the structured statements: an assignment to a whole variable kills its facts,
-//! branches are joined, loops are iterated until nothing is added (the sets only grow, and there are finitely
-//! many variables). Fields, components and elements with known indices of a variable are distinguished, one
+//! Both are may-analyses over the graph of the body's statements: an assignment to a whole variable kills its
+//! facts, and paths are joined until nothing is added (the sets only grow, and there are finitely many
+//! variables). Fields, components and elements with known indices of a variable are distinguished, one
 //! level deep. A derivative is lost by
 //! - a call of a function without derivatives, where an argument carries one and the result is needed, and
 //! - an assignment of a value that carries one to a place that has none.
@@ -89,27 +89,6 @@ pub(crate) struct Unset {
     pub(crate) uses: BTreeMap<(ExprId, DeclId, Option<Part>), bool>,
 }
 
-/// Where control goes.
-#[derive(Default)]
-pub(crate) struct Control {
-    /// The marks at the targets of the enclosing `break`s, outermost first, and of `continue`s: in the
-    /// backward pass what is needed there, in the forward pass the join of what arrives there.
-    pub(crate) breaks: Vec<Places>,
-    pub(crate) continues: Vec<Places>,
-    /// Nonzero inside code that may not run to its end, where assignments do not replace the old value.
-    pub(crate) weak: u32,
-    pub(crate) loops: u32,
-}
-
-/// How deeply what is visited is nested.
-#[derive(Default)]
-pub(crate) struct Nesting {
-    pub(crate) depth: u32,
-    pub(crate) value_depth: u32,
-    /// The expressions being visited, each nested within the previous one.
-    pub(crate) open: FxHashSet<ExprId>,
-}
-
 /// The state of the analysis of one function.
 pub(crate) struct Flow<'p> {
     pub(crate) p: &'p mut Program,
@@ -118,8 +97,10 @@ pub(crate) struct Flow<'p> {
     /// The marks at the current point: what carries a derivative, or is needed.
     pub(crate) places: Places,
     pub(crate) unset: Unset,
-    pub(crate) control: Control,
-    pub(crate) nesting: Nesting,
+    /// The code being visited may not run to its end, so assignments do not replace the old value.
+    pub(crate) is_weak: bool,
+    /// The expressions being visited, each nested within the previous one.
+    pub(crate) open: FxHashSet<ExprId>,
     /// Expressions that carry a derivative.
     pub(crate) carried: FxHashSet<ExprId>,
     /// Calls of methods with an implicit `this`, where `this` carries a derivative.
@@ -205,7 +186,8 @@ impl Program {
             }
         }
         if let Some(body) = body {
-            flow.statement(body);
+            let graph = flow.graph(body);
+            flow.solve(&graph);
         }
         let found = flow.cuts.is_result;
         self.queries.bits.finish(&decl, found);
@@ -225,16 +207,19 @@ impl<'p> Flow<'p> {
             purpose,
             places: Places::new(),
             unset: Unset::default(),
-            control: Control::default(),
-            nesting: Nesting::default(),
+            is_weak: false,
+            open: FxHashSet::default(),
             carried: FxHashSet::default(),
             this_carried: FxHashSet::default(),
             cuts: Cuts::default(),
             outputs: Places::new(),
             this_ty: signature.this.as_ref().map_or(Ty::ERROR, |this| this.ty),
-            this_returns: signature.this.as_ref().is_some_and(|this| this.differentiable && this.mutating),
+            this_returns: signature
+                .this
+                .as_ref()
+                .is_some_and(|this| this.has_tangent() && this.dir.is_written()),
             plain_this: false,
-            returns: signature.ret_differentiable,
+            returns: signature.returns_differential(),
             decl,
             level,
             view,
@@ -243,13 +228,12 @@ impl<'p> Flow<'p> {
         };
         if let DeclKind::Init { .. } = flow.p.ast.decls[decl].kind {
             flow.this_ty = signature.ret;
-            flow.this_returns = signature.ret_differentiable;
+            flow.this_returns = signature.returns_differential();
             flow.declare_unset(decl);
         }
         if let Some(this) = &signature.this {
             let p = &mut flow.p;
-            flow.plain_this =
-                p.differentiability(this.ty, false) == (false, false) && !p.says_no_diff_this(decl);
+            flow.plain_this = p.tangent(this.ty, false) == Tangent::None && !p.says_no_diff_this(decl);
         }
         if purpose == Purpose::Derivatives {
             if signature.has_differentiable_this() {
@@ -265,7 +249,7 @@ impl<'p> Flow<'p> {
             flow.declare_unset(output);
         }
         for param in signature.params.iter().filter(|_| purpose == Purpose::Derivatives) {
-            let Some(decl) = param.decl.filter(|_| param.differentiable) else { continue };
+            let Some(decl) = param.decl.filter(|_| param.has_tangent()) else { continue };
             if param.dir != crate::Direction::Out {
                 flow.places.insert((Mark::Derivative, decl, None));
             }
@@ -277,15 +261,13 @@ impl<'p> Flow<'p> {
     }
 
     fn check(&mut self, body: StmtId) {
-        self.statement(body);
-        self.check_outputs_set(self.p.name_span(self.decl));
+        let graph = self.graph(body);
+        self.solve(&graph);
         self.report_unset();
-        if self.purpose != Purpose::Derivatives {
-            return;
+        if self.purpose == Purpose::Derivatives {
+            self.direction = Direction::Backward;
+            self.solve(&graph);
         }
-        self.direction = Direction::Backward;
-        self.places.clone_from(&self.outputs);
-        self.statement(body);
     }
 }
 
@@ -340,7 +322,7 @@ impl Flow<'_> {
 
     /// Kills the facts about a place that gets a new value.
     pub(crate) fn forget(&mut self, (decl, part): Key) {
-        if self.control.weak > 0 {
+        if self.is_weak {
             return;
         }
         for mark in [Mark::Derivative, Mark::Cut] {

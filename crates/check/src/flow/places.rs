@@ -203,17 +203,19 @@ impl Flow<'_> {
         let mut dropped = Vec::new();
         for (arg, param) in args.iter().zip(&signature.params).filter(|(_, p)| !p.no_diff) {
             for arg in arg.exprs() {
-                if self.expr(arg, needed && differentiable && param.differentiable) {
+                if self.expr(arg, needed && differentiable && param.has_tangent()) {
                     any = true;
-                    dropped.extend((!param.differentiable).then_some(param.decl));
+                    dropped.extend((!param.has_tangent()).then_some(param.decl));
                 }
             }
         }
-        let value = signature.params.last().filter(|p| carried && !p.differentiable && !p.no_diff);
+        let value = signature.params.last().filter(|p| carried && !p.has_tangent() && !p.no_diff);
         dropped.extend(value.map(|value| value.decl));
-        if let Some(this) = signature.this.filter(|t| t.mutating && !self.p.says_no_diff_this(set.decl)) {
+        if let Some(this) =
+            signature.this.filter(|t| t.dir.is_written() && !self.p.says_no_diff_this(set.decl))
+        {
             any |= self.object_carries(expr, base, needed);
-            dropped.extend((any && !this.differentiable).then_some(None));
+            dropped.extend((any && !this.has_tangent()).then_some(None));
         }
         if any && needed && !differentiable {
             self.lost_in_call(expr, &Callable::Func(set));

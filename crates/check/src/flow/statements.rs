@@ -1,283 +1,314 @@
-//! Analyses derivatives in statements, forwards and backwards: see [`crate::flow`].
+//! The control flow of a function's body as a graph, and the analysis over it in both directions: see
+//! [`crate::flow`].
 //!
-//! Both passes walk over the structured statements. Branches start from one state, and their resulting states
-//! are joined; a loop is repeated until an iteration adds nothing. The sets only grow in a loop, so this
-//! terminates; a deeply nested loop is left to the enclosing loops to repeat.
+//! A node of the graph is one step. The marks before a node are the join of those after its predecessors; in the
+//! backward pass, the marks after it are the join of those before its successors. Nodes are visited until
+//! nothing is added. The marks at a node only grow, so this terminates.
+
+use std::collections::BTreeSet;
 
 use crate::flow::Direction;
 use crate::prelude::*;
 
+/// A part of a statement that is visited at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Expr(ExprId),
+    Declare(DeclId),
+    Return(Option<ExprId>, Span),
+    /// The function's end.
+    End,
+    /// Paths meet or part.
+    Join,
+    /// The marks of unset places do not pass: the code is unreachable, or nothing is known about the places.
+    ForgetUnset,
+    /// Only the marks of unset places pass.
+    OnlyUnset,
+}
+
+#[derive(Debug)]
+struct Node {
+    step: Step,
+    next: Vec<usize>,
+    /// The node is part of code that may not run to its end, where assignments do not replace the old value.
+    weak: bool,
+}
+
+/// The graph of a function's body, and what is known of the surroundings of the statement being added.
+#[derive(Default)]
+pub(crate) struct Graph {
+    nodes: Vec<Node>,
+    entry: usize,
+    /// Where each enclosing `break` continues, outermost first, with the level of the label that it names.
+    breaks: Vec<(Option<u32>, usize)>,
+    continues: Vec<usize>,
+    weak: u32,
+    depth: u32,
+}
+
+impl Graph {
+    fn add(&mut self, step: Step, next: &[usize]) -> usize {
+        self.nodes.push(Node { step, next: next.to_vec(), weak: self.weak > 0 });
+        self.nodes.len() - 1
+    }
+
+    /// The nodes that can be reached, each before its successors except where a loop repeats.
+    fn order(&self) -> Vec<usize> {
+        let (mut order, mut seen) = (Vec::new(), vec![false; self.nodes.len()]);
+        let mut open = vec![(self.entry, 0)];
+        seen[self.entry] = true;
+        while let Some((node, next)) = open.last_mut() {
+            let Some(&to) = self.nodes[*node].next.get(*next) else {
+                order.push(*node);
+                open.pop();
+                continue;
+            };
+            *next += 1;
+            if !std::mem::replace(&mut seen[to], true) {
+                open.push((to, 0));
+            }
+        }
+        order.reverse();
+        order
+    }
+}
+
 /// Adds all marks; returns true if any of them was new.
-pub(crate) fn join(places: &mut Places, more: &Places) -> bool {
+fn join(places: &mut Places, more: &Places) -> bool {
     let before = places.len();
     places.extend(more.iter().copied());
     places.len() != before
 }
 
-/// How often a loop runs.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Runs {
-    AnyNumber,
-    AtLeastOnce,
-}
-
 impl Flow<'_> {
-    /// Runs both branches from the same state and joins the resulting states.
-    fn either(&mut self, then: Option<StmtId>, otherwise: Option<StmtId>) {
-        let before = self.places.clone();
-        if let Some(then) = then {
-            self.statement(then);
+    /// The graph of a function's body.
+    pub(crate) fn graph(&mut self, body: StmtId) -> Graph {
+        let mut graph = Graph::default();
+        let end = graph.add(Step::End, &[]);
+        graph.entry = self.statement(&mut graph, body, end);
+        graph
+    }
+
+    /// Adds a statement, after which control goes to `next`; returns the node at its beginning.
+    fn statement(&mut self, graph: &mut Graph, stmt: StmtId, next: usize) -> usize {
+        if graph.depth > 1500 {
+            return next;
         }
-        let after = std::mem::replace(&mut self.places, before);
-        if let Some(otherwise) = otherwise {
-            self.statement(otherwise);
-        }
-        join(&mut self.places, &after);
+        graph.depth += 1;
+        let entry = self.statement_kind(graph, stmt, next);
+        graph.depth -= 1;
+        // The calls of `try` run before the rest of the statement.
+        self.p.ast.tries(stmt).into_iter().rev().fold(entry, |next, call| match self.p.ast.exprs[call].kind {
+            ExprKind::Try(call) => graph.add(Step::Expr(call), &[next]),
+            _ => next,
+        })
     }
 
-    /// The branches of an `if` on types that are compiled.
-    fn taken(
-        &mut self,
-        cond: ExprId,
-        then: StmtId,
-        otherwise: Option<StmtId>,
-    ) -> (Option<StmtId>, Option<StmtId>) {
-        match self.p.known_condition(cond, &self.subst).filter(|_| self.is_instance) {
-            Some(true) => (Some(then), None),
-            Some(false) => (None, otherwise),
-            None => (Some(then), otherwise),
-        }
+    fn block(&mut self, graph: &mut Graph, stmts: &[StmtId], next: usize) -> usize {
+        stmts.iter().rev().fold(next, |next, &stmt| self.statement(graph, stmt, next))
     }
 
-    /// Returns true if a loop is nested so deeply that the enclosing loops have to repeat it; otherwise the
-    /// time would be exponential in the depth. Such a loop kills no facts, so that each iteration only adds
-    /// marks.
-    fn enter_loop(&mut self) -> bool {
-        self.control.loops += 1;
-        let is_deep = self.control.loops > 3;
-        self.control.weak += u32::from(is_deep);
-        is_deep
-    }
-
-    fn leave_loop(&mut self) {
-        self.control.weak -= u32::from(self.control.loops > 3);
-        self.control.loops -= 1;
-    }
-
-    /// Visits items in the order of the analysis.
-    fn each<T>(&mut self, mut items: Vec<T>, visit: impl Fn(&mut Self, T)) {
-        if self.direction == Direction::Backward {
-            items.reverse();
-        }
-        items.into_iter().for_each(|item| visit(self, item));
-    }
-
-    /// Runs two steps in the order of the analysis.
-    fn in_order(&mut self, first: impl FnOnce(&mut Self), second: impl FnOnce(&mut Self)) {
-        match self.direction {
-            Direction::Forward => {
-                first(self);
-                second(self);
-            }
-            Direction::Backward => {
-                second(self);
-                first(self);
-            }
-        }
-    }
-
-    /// Runs a statement in the direction of the analysis.
-    pub(crate) fn statement(&mut self, stmt: StmtId) {
-        self.nesting.depth += 1;
-        if self.nesting.depth <= 1500 {
-            let calls = self.p.ast.tries(stmt);
-            self.in_order(|flow| flow.each(calls, Self::try_call), |flow| flow.statement_kind(stmt));
-        }
-        self.nesting.depth -= 1;
-    }
-
-    fn try_call(&mut self, expr: ExprId) {
-        if let ExprKind::Try(call) = self.p.ast.exprs[expr].kind {
-            self.expr(call, false);
-        }
-    }
-
-    fn statement_kind(&mut self, stmt: StmtId) {
-        let is_forward = self.direction == Direction::Forward;
+    fn statement_kind(&mut self, graph: &mut Graph, stmt: StmtId, next: usize) -> usize {
         match self.p.ast.stmts[stmt].kind.clone() {
-            StmtKind::Block(stmts) => self.each(stmts, Self::statement),
-            StmtKind::Expr(expr) => {
-                self.expr(expr, false);
+            StmtKind::Empty => next,
+            StmtKind::Block(stmts) => self.block(graph, &stmts, next),
+            StmtKind::Expr(expr) => graph.add(Step::Expr(expr), &[next]),
+            StmtKind::Decl(decls) => {
+                decls.into_iter().rev().fold(next, |next, decl| graph.add(Step::Declare(decl), &[next]))
             }
-            StmtKind::Decl(decls) => self.each(decls, Self::declare),
             StmtKind::If { cond, then, otherwise } => {
-                let (then, otherwise) = self.taken(cond, then, otherwise);
-                self.in_order(|flow| _ = flow.expr(cond, false), |flow| flow.either(then, otherwise));
+                // The branch of an `if` on types that is not compiled is left out.
+                let known = self.p.known_condition(cond, &self.subst).filter(|_| self.is_instance);
+                let then = if known == Some(false) { next } else { self.statement(graph, then, next) };
+                let otherwise = otherwise.filter(|_| known != Some(true));
+                let otherwise = otherwise.map_or(next, |stmt| self.statement(graph, stmt, next));
+                graph.add(Step::Expr(cond), &[then, otherwise])
             }
             StmtKind::IfLet { var, then, otherwise } => {
-                self.in_order(|flow| flow.declare(var), |flow| flow.either(Some(then), otherwise));
+                let then = self.statement(graph, then, next);
+                let otherwise = otherwise.map_or(next, |stmt| self.statement(graph, stmt, next));
+                graph.add(Step::Declare(var), &[then, otherwise])
             }
             StmtKind::For { init, cond, step, body } => {
-                let init = |flow: &mut Self| init.into_iter().for_each(|init| flow.statement(init));
-                self.in_order(init, |flow| flow.iterate(cond, body, step, Runs::AnyNumber));
+                let head = self.repeated(graph, cond, body, step, next);
+                init.map_or(head, |init| self.statement(graph, init, head))
             }
-            StmtKind::While { cond, body } => self.iterate(Some(cond), body, None, Runs::AnyNumber),
-            StmtKind::DoWhile { body, cond } => self.iterate(None, body, Some(cond), Runs::AtLeastOnce),
-            StmtKind::Switch { scrutinee, cases } => self.switch(scrutinee, cases),
-            StmtKind::TargetSwitch(cases) => self.target_switch(cases.into_iter().map(|case| case.1)),
-            StmtKind::Return(value) if is_forward => {
+            StmtKind::While { cond, body } => self.repeated(graph, Some(cond), body, None, next),
+            StmtKind::DoWhile { body, cond } => {
+                let head = graph.add(Step::Join, &[]);
+                let cond = graph.add(Step::Expr(cond), &[head, next]);
+                let body = self.loop_body(graph, body, cond, next);
+                graph.nodes[head].next.push(body);
+                head
+            }
+            StmtKind::Switch { scrutinee, cases } => {
+                graph.breaks.push((None, next));
+                let mut entries = Vec::new();
+                // The next case follows if a case does not leave.
+                for case in cases.iter().rev() {
+                    let after = entries.last().copied().unwrap_or(next);
+                    entries.push(self.block(graph, &case.body, after));
+                }
+                graph.breaks.pop();
+                if !cases.iter().any(|case| case.labels.contains(&None)) {
+                    entries.push(next);
+                }
+                graph.add(Step::Expr(scrutinee), &entries)
+            }
+            StmtKind::TargetSwitch(cases) => {
+                // Only the CPU's case has been checked; in the other cases nothing is known to carry a derivative.
+                let after = graph.add(Step::ForgetUnset, &[next]);
+                let mut entries = vec![after];
+                graph.breaks.push((None, after));
+                entries.extend(cases.iter().map(|case| self.block(graph, &case.1, after)));
+                graph.breaks.pop();
+                graph.add(Step::ForgetUnset, &entries)
+            }
+            StmtKind::Return(value) => graph.add(Step::Return(value, self.p.ast.stmts[stmt].span), &[]),
+            StmtKind::Break => match graph.breaks.iter().rev().find(|target| target.0.is_none()) {
+                Some(target) => target.1,
+                None => graph.add(Step::Join, &[]),
+            },
+            StmtKind::BreakTo { level, .. } => {
+                match graph.breaks.iter().rev().find(|target| target.0 == Some(level)) {
+                    Some(target) => target.1,
+                    None => graph.add(Step::Join, &[]),
+                }
+            }
+            StmtKind::Continue => match graph.continues.last() {
+                Some(&target) => target,
+                None => graph.add(Step::Join, &[]),
+            },
+            StmtKind::Labeled { level, body, .. } => {
+                graph.breaks.push((Some(level), next));
+                let entry = self.statement(graph, body, next);
+                graph.breaks.pop();
+                entry
+            }
+            StmtKind::DoCatch { body, catches, .. } => {
+                let mut after = vec![next];
+                after.extend(catches.iter().map(|catch| self.statement(graph, catch.1, next)));
+                let after = graph.add(Step::Join, &after);
+                self.weakly(graph, body, after)
+            }
+            StmtKind::Throw(value) => {
+                let after = graph.add(Step::ForgetUnset, &[next]);
+                graph.add(Step::Expr(value), &[after])
+            }
+            StmtKind::Defer(body) => {
+                // The statement runs later, when more places are set.
+                let body = self.weakly(graph, body, next);
+                let later = graph.add(Step::ForgetUnset, &[body]);
+                let now = graph.add(Step::OnlyUnset, &[next]);
+                graph.add(Step::Join, &[later, now])
+            }
+            StmtKind::IntrinsicAsm(_) => match self.p.tables.intrinsics.get(&stmt) {
+                Some(&value) => graph.add(Step::Return(Some(value), self.p.ast.stmts[stmt].span), &[]),
+                None => graph.add(Step::ForgetUnset, &[next]),
+            },
+            StmtKind::Discard | StmtKind::Unsupported(_) | StmtKind::Error => {
+                graph.add(Step::ForgetUnset, &[next])
+            }
+        }
+    }
+
+    /// Adds a loop with a condition before its body. It is assumed to run at least once: only places that are
+    /// unset at the end of the body are unset after it.
+    fn repeated(
+        &mut self,
+        graph: &mut Graph,
+        cond: Option<ExprId>,
+        body: StmtId,
+        step: Option<ExprId>,
+        next: usize,
+    ) -> usize {
+        let head = graph.add(Step::Join, &[]);
+        let exit = graph.add(Step::ForgetUnset, &[next]);
+        let unset = graph.add(Step::OnlyUnset, &[next]);
+        let is_endless = cond.is_none_or(|cond| matches!(self.p.ast.exprs[cond].kind, ExprKind::Bool(true)));
+        let back = graph.add(Step::Join, &[head, unset][..2 - usize::from(is_endless)]);
+        let step = step.map_or(back, |step| graph.add(Step::Expr(step), &[back]));
+        let body = self.loop_body(graph, body, step, next);
+        let first = cond.map_or(body, |cond| graph.add(Step::Expr(cond), &[body]));
+        graph.nodes[head].next.extend([first, exit]);
+        head
+    }
+
+    fn loop_body(&mut self, graph: &mut Graph, body: StmtId, again: usize, next: usize) -> usize {
+        graph.breaks.push((None, next));
+        graph.continues.push(again);
+        let entry = self.statement(graph, body, again);
+        graph.continues.pop();
+        graph.breaks.pop();
+        entry
+    }
+
+    /// Adds a statement that may not run to its end.
+    fn weakly(&mut self, graph: &mut Graph, stmt: StmtId, next: usize) -> usize {
+        graph.weak += 1;
+        let entry = self.statement(graph, stmt, next);
+        graph.weak -= 1;
+        entry
+    }
+
+    /// Visits all nodes, in the direction of the analysis, until nothing is added.
+    pub(crate) fn solve(&mut self, graph: &Graph) {
+        let is_forward = self.direction == Direction::Forward;
+        let mut order = graph.order();
+        let mut edges = vec![Vec::new(); graph.nodes.len()];
+        for &node in &order {
+            for &to in &graph.nodes[node].next {
+                let (from, to) = if is_forward { (node, to) } else { (to, node) };
+                edges[from].push(to);
+            }
+        }
+        let mut states = vec![Places::new(); graph.nodes.len()];
+        if is_forward {
+            states[graph.entry] = std::mem::take(&mut self.places);
+        } else {
+            order.reverse();
+        }
+        let mut position = vec![0; graph.nodes.len()];
+        order.iter().enumerate().for_each(|(at, &node)| position[node] = at);
+        let mut work: BTreeSet<usize> = (0..order.len()).collect();
+        while let Some(at) = work.pop_first() {
+            let node = &graph.nodes[order[at]];
+            self.places.clone_from(&states[order[at]]);
+            self.is_weak = node.weak;
+            self.step(node.step);
+            for &to in &edges[order[at]] {
+                if join(&mut states[to], &self.places) {
+                    work.insert(position[to]);
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        let is_forward = self.direction == Direction::Forward;
+        match step {
+            Step::Expr(expr) => _ = self.expr(expr, false),
+            Step::Declare(decl) => self.declare(decl),
+            Step::Return(value, span) if is_forward => {
                 if let Some(value) = value {
                     self.expr(value, false);
                     self.cuts.is_result |= self.is_cut(value);
                 }
-                self.check_outputs_set(self.p.ast.stmts[stmt].span);
-                self.places.clear();
+                self.check_outputs_set(span);
             }
-            StmtKind::Return(value) => {
+            Step::Return(value, _) => {
                 self.places.clone_from(&self.outputs);
                 if let Some(value) = value {
                     self.expr(value, self.returns);
                 }
             }
-            StmtKind::Break => {
-                let at = self.control.breaks.len().saturating_sub(1);
-                self.leave_to(at, |flow| &mut flow.control.breaks);
-            }
-            StmtKind::BreakTo { .. } => self.leave_to(0, |flow| &mut flow.control.breaks),
-            StmtKind::Continue => {
-                let at = self.control.continues.len().saturating_sub(1);
-                self.leave_to(at, |flow| &mut flow.control.continues);
-            }
-            StmtKind::DoCatch { body, catches, .. } if is_forward => {
-                self.weakly(body);
-                let entry = self.places.clone();
-                for catch in catches {
-                    join(&mut self.places, &entry);
-                    self.statement(catch.1);
-                }
-                join(&mut self.places, &entry);
-            }
-            StmtKind::DoCatch { body, catches, .. } => {
-                let after = self.places.clone();
-                let mut all = after.clone();
-                for catch in catches {
-                    self.places.clone_from(&after);
-                    self.statement(catch.1);
-                    join(&mut all, &self.places);
-                }
-                self.places = all;
-                self.weakly(body);
-            }
-            StmtKind::Throw(value) => {
-                self.expr(value, false);
-                self.take_unset();
-            }
-            StmtKind::Defer(body) => {
-                // The statement runs later, when more places are set.
-                let unset = self.take_unset();
-                self.weakly(body);
-                self.places.extend(unset);
-            }
-            StmtKind::Labeled { body, .. } if is_forward => {
-                self.control.breaks.push(Places::new());
-                self.statement(body);
-                self.join_breaks();
-            }
-            StmtKind::Labeled { body, .. } => {
-                self.control.breaks.push(self.places.clone());
-                self.statement(body);
-                self.control.breaks.pop();
-            }
-            StmtKind::Discard | StmtKind::Unsupported(_) | StmtKind::IntrinsicAsm(_) | StmtKind::Error => {
-                self.take_unset();
-            }
-            StmtKind::Empty => {}
+            Step::End if is_forward => self.check_outputs_set(self.p.name_span(self.decl)),
+            Step::End => self.places.clone_from(&self.outputs),
+            Step::Join => {}
+            Step::ForgetUnset => _ = self.take_unset(),
+            Step::OnlyUnset if is_forward => self.places = self.take_unset(),
+            Step::OnlyUnset => {}
         }
-    }
-
-    fn switch(&mut self, scrutinee: ExprId, cases: Vec<Case>) {
-        if self.direction == Direction::Forward {
-            self.expr(scrutinee, false);
-            let has_default = cases.iter().any(|case| case.labels.contains(&None));
-            let entry = self.places.clone();
-            self.control.breaks.push(Places::new());
-            for case in cases {
-                // Control may also come from the previous case.
-                join(&mut self.places, &entry);
-                self.each(case.body, Self::statement);
-            }
-            if !has_default {
-                join(&mut self.places, &entry);
-            }
-            return self.join_breaks();
-        }
-        let after = self.places.clone();
-        let mut all = after.clone();
-        self.control.breaks.push(after);
-        for case in cases.into_iter().rev() {
-            // The next case follows if this one does not leave.
-            self.each(case.body, Self::statement);
-            join(&mut all, &self.places);
-        }
-        self.control.breaks.pop();
-        self.places = all;
-        self.expr(scrutinee, false);
-    }
-
-    fn target_switch(&mut self, cases: impl Iterator<Item = Vec<StmtId>>) {
-        // Only the CPU's case has been checked; in the other cases nothing is known to carry a derivative.
-        self.take_unset();
-        let entry = self.places.clone();
-        let mut all = entry.clone();
-        for case in cases {
-            match self.direction {
-                Direction::Forward => {
-                    join(&mut self.places, &entry);
-                }
-                Direction::Backward => self.places.clone_from(&entry),
-            }
-            self.each(case, Self::statement);
-            join(&mut all, &self.places);
-        }
-        match self.direction {
-            Direction::Forward => {
-                join(&mut self.places, &entry);
-            }
-            Direction::Backward => self.places = all,
-        }
-        self.take_unset();
-    }
-
-    /// Runs a statement that may not run to its end.
-    fn weakly(&mut self, stmt: StmtId) {
-        self.control.weak += 1;
-        self.statement(stmt);
-        self.control.weak -= 1;
-    }
-
-    /// Leaves for the targets from this index on: forward, the state joins that of the targets; backward, it
-    /// is theirs.
-    fn leave_to(&mut self, from: usize, targets: fn(&mut Self) -> &mut Vec<Places>) {
-        let mut places = std::mem::take(&mut self.places);
-        let is_forward = self.direction == Direction::Forward;
-        if !is_forward {
-            places.clear();
-        }
-        for to in targets(self).iter_mut().skip(from) {
-            match is_forward {
-                true => join(to, &places),
-                false => join(&mut places, to),
-            };
-        }
-        if !is_forward {
-            self.places = places;
-        }
-    }
-
-    /// Joins the states at the `break`s of a statement that ends here.
-    fn join_breaks(&mut self) {
-        let broken = self.control.breaks.pop().unwrap_or_default();
-        join(&mut self.places, &broken);
     }
 
     /// Visits the declaration of a variable and its initial value.
@@ -302,47 +333,5 @@ impl Flow<'_> {
                 None => self.declare_unset(decl),
             }
         }
-    }
-
-    /// Runs a loop, with expressions before and after its body, until an iteration adds nothing.
-    fn iterate(&mut self, before: Option<ExprId>, body: StmtId, after: Option<ExprId>, runs: Runs) {
-        let is_deep = self.enter_loop();
-        let is_forward = self.direction == Direction::Forward;
-        let exit = self.places.clone();
-        let mut head = if is_forward || runs == Runs::AnyNumber { exit.clone() } else { Places::new() };
-        let (first, last) = if is_forward { (before, after) } else { (after, before) };
-        self.control.breaks.push(if is_forward { Places::new() } else { exit.clone() });
-        loop {
-            self.places.clone_from(&head);
-            if !is_forward {
-                join(&mut self.places, &exit);
-            }
-            if let Some(first) = first {
-                self.expr(first, false);
-            }
-            self.control.continues.push(if is_forward { Places::new() } else { self.places.clone() });
-            self.statement(body);
-            let continued = self.control.continues.pop().unwrap_or_default();
-            if is_forward {
-                join(&mut self.places, &continued);
-            }
-            if let Some(last) = last {
-                self.expr(last, false);
-            }
-            if !join(&mut head, &self.places) || is_deep {
-                break;
-            }
-        }
-        self.leave_loop();
-        if !is_forward {
-            self.control.breaks.pop();
-            self.places = head;
-            return;
-        }
-        if runs == Runs::AnyNumber {
-            let end = std::mem::replace(&mut self.places, head);
-            self.leave_unset(&end, before);
-        }
-        self.join_breaks();
     }
 }

@@ -127,12 +127,6 @@ impl Flow<'_> {
         self.places.split_off(&(Mark::Unset, DeclId::new(0), None))
     }
 
-    /// Leaves a loop, which has run at least once: places that are set at its end are set after it.
-    pub(crate) fn leave_unset(&mut self, end: &Places, cond: Option<ExprId>) {
-        let is_endless = cond.is_none_or(|cond| matches!(self.p.ast.exprs[cond].kind, ExprKind::Bool(true)));
-        self.places.retain(|mark| mark.0 != Mark::Unset || !is_endless && end.contains(mark));
-    }
-
     /// Checks a read of a place.
     pub(crate) fn check_set(&mut self, expr: ExprId, (decl, part): Key) {
         if !self.follows_unset() || !self.has(Mark::Unset, (decl, part)) {

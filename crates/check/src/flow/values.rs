@@ -12,10 +12,9 @@ impl Flow<'_> {
     pub(crate) fn expr(&mut self, expr: ExprId, needed: bool) -> bool {
         // The initial value of a field may construct the field's own struct, which is an error reported
         // elsewhere.
-        if !self.nesting.open.insert(expr) {
+        if !self.open.insert(expr) {
             return false;
         }
-        self.nesting.value_depth += 1;
         // A number that is converted to or from an integer, or is part of a value without derivative, is not
         // needed for one.
         let info = &self.p.tables.exprs[expr];
@@ -23,9 +22,8 @@ impl Flow<'_> {
         let is_differentiable = self.has_differential(ty);
         let needed = needed && is_differentiable;
         let is_number_needed = needed && (own == ty || self.has_differential(own));
-        let carries = if self.nesting.value_depth > 3000 { false } else { self.kind(expr, is_number_needed) };
-        self.nesting.value_depth -= 1;
-        self.nesting.open.remove(&expr);
+        let carries = if self.open.len() > 3000 { false } else { self.kind(expr, is_number_needed) };
+        self.open.remove(&expr);
         if self.direction == Direction::Backward {
             if needed {
                 self.check_cut(expr);
@@ -314,7 +312,7 @@ impl Flow<'_> {
             args.iter().zip(&signature.params).filter(|(_, p)| p.dir.is_written() && !p.no_diff)
         {
             for arg in arg.exprs() {
-                written.push((arg, param.differentiable, self.place_needed(arg)));
+                written.push((arg, param.has_tangent(), self.place_needed(arg)));
             }
         }
         let writes_needed = written.iter().any(|w| w.2)
@@ -329,7 +327,7 @@ impl Flow<'_> {
             && self.p.intrinsic(f.decl).as_deref() == Some("detach"));
         if let Some(this) = &signature.this {
             let says = matches!(func, Callable::Func(f) if self.p.says_no_diff_this(f.decl));
-            let inner = differentiable && (needed || writes) && this.differentiable;
+            let inner = differentiable && (needed || writes) && this.has_tangent();
             if let Some(base) = base.filter(|_| mutates) {
                 self.set(base);
             }
@@ -341,9 +339,9 @@ impl Flow<'_> {
                 None => self.read_this(expr, inner),
             };
             self.places.extend(unset.into_iter().flatten());
-            let is_dropped = carries && !says && !this.differentiable;
+            let is_dropped = carries && !says && !this.has_tangent();
             // A type without a derivative as declared may be instantiated with one that has a derivative.
-            carried |= carries && !says && (this.differentiable || self.has_differential(this.ty));
+            carried |= carries && !says && (this.has_tangent() || self.has_differential(this.ty));
             if is_dropped {
                 dropped.push(None);
             }
@@ -354,9 +352,9 @@ impl Flow<'_> {
             // If the call itself loses the derivative, losses within its arguments are not reported
             // separately.
             let inner =
-                (needed || differentiable && writes) && !param.no_diff && param.differentiable && !is_detach;
+                (needed || differentiable && writes) && !param.no_diff && param.has_tangent() && !is_detach;
             for arg in arg.exprs() {
-                if differentiable && param.dir.is_written() && param.differentiable {
+                if differentiable && param.dir.is_written() && param.has_tangent() {
                     self.check_output(arg);
                 }
                 if param.dir == crate::Direction::Out {
@@ -371,7 +369,7 @@ impl Flow<'_> {
                 let info = &self.p.tables.exprs[arg];
                 let ty = info.coerce.unwrap_or(info.ty);
                 carried |= carries && !param.no_diff && self.has_differential(ty);
-                let lost = carries && !param.no_diff && !param.differentiable;
+                let lost = carries && !param.no_diff && !param.has_tangent();
                 if lost && needed && differentiable && self.p.is_lambda(arg) {
                     self.lost_by_capture(arg);
                 } else if lost {
@@ -387,7 +385,7 @@ impl Flow<'_> {
         }
         // A user-defined derivative of a function without differentiable inputs is the derivative of the
         // variables that it reads.
-        let has_inputs = signature.params.iter().any(|p| p.differentiable && p.dir != crate::Direction::Out)
+        let has_inputs = signature.params.iter().any(|p| p.has_tangent() && p.dir != crate::Direction::Out)
             || signature.has_differentiable_this();
         if let (Callable::Func(f), false) = (func, has_inputs)
             && !self.p.is_core(f.decl)
@@ -413,7 +411,7 @@ impl Flow<'_> {
             self.lost_in_call(expr, func);
         }
         if let (Callable::Func(f), true) = (func, differentiable && (needed || writes_needed)) {
-            if carried && result_differentiable && needed && !signature.ret_differentiable {
+            if carried && result_differentiable && needed && !signature.returns_differential() {
                 dropped.push(None);
             }
             for param in dropped {

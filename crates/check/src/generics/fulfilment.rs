@@ -258,9 +258,9 @@ impl Program {
         // In the library's requirements, differentiability is declared for any number, so it is not compared.
         let is_said = !self.is_core(required.decl);
         let shape = |signature: Signature| {
-            let params = signature.params.iter().map(|p| (p.ty, p.dir, is_said && p.differentiable));
-            let this = signature.this.map(|t| (t.mutating, is_said && t.differentiable));
-            (params.collect::<Vec<_>>(), signature.ret, is_said && signature.ret_differentiable, this)
+            let params = signature.params.iter().map(|p| (p.ty, p.dir, is_said && p.has_tangent()));
+            let this = signature.this.as_ref().map(|t| (t.dir.is_written(), is_said && t.has_tangent()));
+            (params.collect::<Vec<_>>(), signature.ret, is_said && signature.returns_differential(), this)
         };
         shape(self.func_signature(required)) != shape(self.func_signature(own))
     }

@@ -97,7 +97,8 @@ impl Checker<'_> {
     /// Returns true if the object of a method can be held fixed in its derivative.
     fn may_be_bound(&mut self, candidate: &Candidate, op: DiffOp) -> bool {
         let this = self.p.raw_signature(candidate.decl).this.clone();
-        matches!(op, DiffOp::Fwd | DiffOp::Bwd) && this.is_some_and(|t| !t.mutating && !t.pointer_like)
+        matches!(op, DiffOp::Fwd | DiffOp::Bwd)
+            && this.is_some_and(|t| !t.dir.is_written() && t.tangent != Tangent::Pointer)
     }
 
     /// The types of the object of a method that operators are applied to: its own type, then the type of the
@@ -105,9 +106,9 @@ impl Checker<'_> {
     fn object_types(&mut self, decl: DeclId, self_ty: Ty, n_ops: usize) -> Vec<Ty> {
         let this = self.p.raw_signature(decl).this.clone();
         let mut types = vec![self_ty];
-        if this.is_some_and(|t| t.differentiable) {
+        if this.is_some_and(|t| t.has_tangent()) {
             for _ in 0..n_ops {
-                let pair = self.p.pair_of(types[types.len() - 1], false);
+                let pair = self.p.pair_of(types[types.len() - 1], Tangent::Value);
                 types.push(pair);
             }
         }

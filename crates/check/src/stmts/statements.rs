@@ -102,7 +102,7 @@ impl Program {
     fn function_body(&mut self, decl: DeclId, ret: Ty, body: StmtId) {
         let raw = self.raw_signature(decl);
         let this = match (&raw.this, &self.ast.decls[decl].kind) {
-            (Some(this), _) => Some((this.ty, this.mutating)),
+            (Some(this), _) => Some((this.ty, this.dir.is_written())),
             (None, DeclKind::Init { .. }) => Some((ret, true)),
             (None, _) => None,
         };

@@ -2,8 +2,8 @@
 //! text.
 //!
 //! The text has to be an expression of parameters and of functions that the library has too: `"$P_exp($0)"`,
-//! `"pow($0, $1)"`, `"$0 % $1"`, or the bare name of a function, which is called with all parameters. In the
-//! tree, it becomes a `return` of that expression.
+//! `"pow($0, $1)"`, `"$0 % $1"`, or the bare name of a function, which is called with all parameters. The
+//! statement returns that expression.
 
 use crate::prelude::*;
 
@@ -24,14 +24,15 @@ impl Checker<'_> {
     /// Checks `__intrinsic_asm "text";`.
     pub(crate) fn intrinsic_asm(&mut self, stmt: StmtId, text: &str, span: Span) {
         let params = self.p.params_of(self.scope);
+        let mut names = Vec::new();
         for (k, &param) in params.iter().enumerate() {
-            if self.p.ast.decls[param].name == kw::EMPTY {
-                let name = self.p.ast.symbols.intern(&format!("__parameter{k}"));
-                self.p.ast.decls[param].name = name;
+            let mut name = self.p.ast.decls[param].name;
+            if name == kw::EMPTY {
+                name = self.p.ast.symbols.intern(&format!("__parameter{k}"));
                 self.locals.push((name, param));
             }
+            names.push(self.p.ast.name(name).to_owned());
         }
-        let names: Vec<String> = params.iter().map(|&p| self.p.ast.decl_name(p).to_owned()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let Some(source) = expression_of(text, &names) else { return self.unknown_asm(text, span) };
         let Some(value) = syntax::parse_expression(&mut self.p.ast, &source, span) else {
@@ -54,7 +55,7 @@ impl Checker<'_> {
         self.return_statement(Some(value), span);
         (self.scope, self.module) = (own_scope, own_module);
         self.locals.replace(locals);
-        self.p.ast.stmts[stmt].kind = StmtKind::Return(Some(value));
+        self.p.tables.intrinsics.insert(stmt, value);
     }
 
     /// Returns true if an expression consists of parameters, numbers, operators and calls of library

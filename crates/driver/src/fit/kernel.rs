@@ -93,7 +93,7 @@ pub fn loss(program: &mut Program, func: &FuncRef, items: &Items) -> Result<(Vec
         if !matches!(sig.dir, Direction::In | Direction::ConstRef) {
             return Err(Error::input(format!("`{name}`: parameter `{param}` is written; a loss only reads")));
         }
-        if sig.differentiable && !sig.no_diff {
+        if sig.has_tangent() && !sig.no_diff {
             function.arguments.push(Argument::Fitted(fitted.len()));
             fitted.push(fitted_param(program, &name, param, sig.ty)?);
         } else {
@@ -103,7 +103,7 @@ pub fn loss(program: &mut Program, func: &FuncRef, items: &Items) -> Result<(Vec
     if fitted.is_empty() {
         return Err(Error::input(format!("`{name}` has no differentiable parameter to fit")));
     }
-    let is_differentiable = program.func_signature(func).ret_differentiable;
+    let is_differentiable = program.func_signature(func).returns_differential();
     if !matches!(function.result.as_str(), "float" | "double" | "half") || !is_differentiable {
         return Err(Error::input(format!(
             "`{name}` returns `{}`; a loss returns a differentiable `float`, `double` or `half`",
