@@ -21,7 +21,8 @@ impl Program {
         let mut functions: FxHashMap<Symbol, DeclId> = FxHashMap::default();
         for &decl in decls {
             let d = &self.ast.decls[decl];
-            let single = matches!(
+            let is_function = matches!(d.kind, DeclKind::Func { .. });
+            let is_single = matches!(
                 d.kind,
                 DeclKind::Var { .. }
                     | DeclKind::Struct { .. }
@@ -34,31 +35,26 @@ impl Program {
                     | DeclKind::TypeParam { .. }
                     | DeclKind::ValueParam { .. }
             );
+            if !is_single && !is_function || d.name == kw::EMPTY {
+                continue;
+            }
             // Functions may share a name with each other, but not with a variable.
-            let is_function = matches!(d.kind, DeclKind::Func { .. });
-            let is_variable = |d: DeclId| matches!(self.ast.decls[d].kind, DeclKind::Var { .. });
-            let of_function = functions.get(&d.name).copied().filter(|_| is_variable(decl));
-            if is_function && !seen.get(&d.name).is_some_and(|&first| is_variable(first)) {
-                functions.entry(d.name).or_insert(decl);
-                continue;
-            }
-            if !single && !is_function || d.name == kw::EMPTY {
-                continue;
-            }
-            if let Some(first) = of_function.or(seen.get(&d.name).copied()) {
-                // A struct may be declared in advance without members.
-                let announced = |d: DeclId| matches!(&self.ast.decls[d].kind, DeclKind::Struct { members, .. } if members.is_empty());
-                if announced(first) || announced(decl) {
-                    continue;
+            let is_variable = |d: &&DeclId| matches!(self.ast.decls[**d].kind, DeclKind::Var { .. });
+            let first = match is_function {
+                true => seen.get(&d.name).filter(is_variable),
+                false => functions.get(&d.name).filter(|_| is_variable(&&decl)).or(seen.get(&d.name)),
+            };
+            // A struct may be declared in advance without members.
+            let is_announced = |d: DeclId| matches!(&self.ast.decls[d].kind, DeclKind::Struct { members, .. } if members.is_empty());
+            match first {
+                Some(&first) if is_announced(first) || is_announced(decl) => {}
+                Some(&first) => {
+                    let message = format!("the name '{}' is declared twice", self.ast.name(d.name));
+                    let error = Diagnostic::error("E30200", d.name_span, message);
+                    self.report(error.note(self.name_span(first), "first here"));
                 }
-                let name = self.ast.name(d.name).to_string();
-                let (span, before) = (d.name_span, self.name_span(first));
-                self.report(
-                    Diagnostic::error("E30200", span, format!("the name '{name}' is declared twice"))
-                        .note(before, "first here"),
-                );
-            } else {
-                seen.insert(d.name, decl);
+                None if is_function => _ = functions.entry(d.name).or_insert(decl),
+                None => _ = seen.insert(d.name, decl),
             }
         }
     }
@@ -430,20 +426,14 @@ impl Program {
             return;
         }
         let view = View::of(self.asking(found.decl));
-        let mode = if !self.has_derivative(&found, DiffOp::Fwd, view) {
-            "forward"
-        } else if level == Level::Backward && !self.has_derivative(&found, DiffOp::Bwd, view) {
-            "backward"
-        } else {
-            return;
-        };
+        let promised = [(DiffOp::Fwd, "forward"), (DiffOp::Bwd, "backward")].into_iter().take(level as usize);
+        let mut missing = promised.filter(|promise| !self.has_derivative(&found, promise.0, view));
+        let Some((_, mode)) = missing.next() else { return };
         let name = self.ast.decl_name(member).to_string();
         let message = format!("'{name}' is not {mode}-differentiable, as its interface requires");
-        self.report(
-            Diagnostic::error("E38110", self.name_span(found.decl), message)
-                .note(self.name_span(member), "required here")
-                .help("mark it '[Differentiable]', or give it the derivative that is missing"),
-        );
+        let error = Diagnostic::error("E38110", self.name_span(found.decl), message);
+        let error = error.note(self.name_span(member), "required here");
+        self.report(error.help("mark it '[Differentiable]', or give it the derivative that is missing"));
     }
 
     /// Reports a member that takes or returns a number without a derivative where the requirement has one.
@@ -543,16 +533,8 @@ impl Program {
 
     /// Reports a struct that contains itself, once, and gives the offending fields the error type.
     pub fn check_size(&mut self, decl: DeclId) {
-        if !matches!(self.ast.decls[decl].kind, DeclKind::Struct { .. }) {
-            return;
-        }
-        let mut stack = vec![(decl, 0)];
-        let mut seen = vec![decl];
-        let mut is_reported = false;
-        while let Some((at, depth)) = stack.pop() {
-            if depth > 64 {
-                continue;
-            }
+        let (mut open, mut seen, mut is_reported) = (vec![decl], vec![decl], false);
+        while let Some(at) = open.pop() {
             for field in self.own_fields(at) {
                 let mut ty = self.decl_type(field);
                 while let TyKind::Array(element, _)
@@ -562,23 +544,18 @@ impl Program {
                 {
                     ty = element;
                 }
-                if let TyKind::Struct(inner, _) = self.types[ty] {
-                    if inner == decl {
-                        let span = self.name_span(field);
-                        let name = self.ast.decl_name(decl).to_string();
-                        if !is_reported {
-                            self.error("E30114", span, format!("struct '{name}' contains itself"));
-                        }
-                        is_reported = true;
-                        // Without this, walks over these fields would not terminate, or only after following
-                        // every path through them.
-                        self.tables.decl_types[field] = Some(Ty::ERROR);
-                        continue;
+                let TyKind::Struct(inner, _) = self.types[ty] else { continue };
+                if inner == decl {
+                    let message = format!("struct '{}' contains itself", self.ast.decl_name(decl));
+                    if !std::mem::replace(&mut is_reported, true) {
+                        self.error("E30114", self.name_span(field), message);
                     }
-                    if !seen.contains(&inner) {
-                        seen.push(inner);
-                        stack.push((inner, depth + 1));
-                    }
+                    // Without this, walks over these fields would not terminate, or only after following every
+                    // path through them.
+                    self.tables.decl_types[field] = Some(Ty::ERROR);
+                } else if !seen.contains(&inner) {
+                    seen.push(inner);
+                    open.push(inner);
                 }
             }
         }

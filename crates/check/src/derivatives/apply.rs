@@ -60,13 +60,9 @@ impl Program {
         if raw.params.len() != wanted.params.len() {
             return None;
         }
-        for (have, want) in raw.params.iter().zip(&wanted.params) {
-            let known = self.substitute(have.ty, &env);
-            if have.dir != want.dir || known != want.ty && !self.unify(have.ty, want.ty, own, &mut env) {
-                return None;
-            }
-        }
-        if !self.is_solved(decl, own, &env) {
+        let same_way = raw.params.iter().zip(&wanted.params).all(|(have, want)| have.dir == want.dir);
+        let pairs = raw.params.iter().zip(&wanted.params).map(|(have, want)| (have.ty, want.ty));
+        if !same_way || !self.fit_all(pairs, own, &mut env) || !self.is_solved(decl, own, &env) {
             return None;
         }
         let apply = FuncRef { decl, args: self.known_args(decl, &env), self_ty: None };
@@ -92,18 +88,10 @@ impl Program {
     /// The call operator of a context that has the parameters of a backward derivative.
     fn propagate_of(&mut self, context: Ty, func: &FuncRef, decl: DeclId) -> Option<FuncRef> {
         let wanted = self.propagate_params(func);
-        for facet in self.facets(context).iter().filter(|f| f.kind != FacetKind::Interface) {
-            for operator in self.named(facet.container, kw::CALL_OPERATOR) {
-                if self.is_static(operator) || self.ast.decls[operator].generics.is_some() {
-                    continue;
-                }
-                let found = self.member_ref(operator, facet);
-                let params = self.func_signature(&found).params;
-                if params.len() == wanted.len()
-                    && params.iter().zip(&wanted).all(|(p, w)| (p.dir, p.ty) == *w)
-                {
-                    return Some(found);
-                }
+        for found in self.methods(context, kw::CALL_OPERATOR) {
+            let params = self.func_signature(&found).params;
+            if params.iter().map(|p| (p.dir, p.ty)).eq(wanted.iter().copied()) {
+                return Some(found);
             }
         }
         let help = text!("it needs 'void operator()({})'", self.shown_params(wanted));
@@ -114,22 +102,24 @@ impl Program {
     /// The parameters of a context's call operator.
     pub(crate) fn propagate_params(&mut self, func: &FuncRef) -> Vec<(Direction, Ty)> {
         let signature = self.func_signature(func);
-        let mut wanted = self.differentials_of_inputs(&signature, |dir| match dir {
-            Direction::In | Direction::ConstRef => Direction::Out,
-            Direction::Out => Direction::In,
-            Direction::InOut | Direction::Ref => Direction::InOut,
-        });
+        let mut wanted = self.differentials_of_inputs(&signature, [Direction::Out, Direction::In]);
         let result = self.differential(signature.ret).filter(|_| signature.returns_differential());
         wanted.extend(result.map(|differential| (Direction::In, differential)));
         wanted
     }
 
-    /// The differentials of a function's inputs, each passed in the given direction.
+    /// The differentials of a function's inputs, with the directions in which those of `in` and of `out`
+    /// parameters are passed.
     pub(crate) fn differentials_of_inputs(
         &mut self,
         signature: &Signature,
-        passed: impl Fn(Direction) -> Direction,
+        [of_in, of_out]: [Direction; 2],
     ) -> Vec<(Direction, Ty)> {
+        let passed = |dir: Direction| match dir {
+            Direction::In | Direction::ConstRef => of_in,
+            Direction::Out => of_out,
+            Direction::InOut | Direction::Ref => Direction::InOut,
+        };
         let inputs = signature.inputs().into_iter().filter(ParamSig::has_differential);
         inputs.filter_map(|p| Some((passed(p.dir), self.differential(p.ty)?))).collect()
     }

@@ -166,19 +166,13 @@ impl Program {
             let generic = self.self_type(container);
             self.unify(generic, ty, &params, &mut env);
         }
-        for (have, want) in derivative.params.iter().zip(&wanted.params) {
-            let known = self.substitute(have.ty, &env);
-            if known != want.ty && !self.unify(have.ty, want.ty, &params, &mut env) {
-                return None;
-            }
+        let pairs = derivative.params.iter().zip(&wanted.params).map(|(have, want)| (have.ty, want.ty));
+        if !self.fit_all(pairs, &params, &mut env) {
+            return None;
         }
         // For a function without parameters, assign the generic arguments by position.
         if params.len() == func.args.len() {
-            for (&param, arg) in params.iter().zip(&func.args) {
-                if env.get(param).is_none() {
-                    env.map.push((param, arg.clone()));
-                }
-            }
+            self.fill_in(&params, &func.args, &mut env);
         }
         if params.iter().any(|&p| env.get(p).is_none()) {
             return None;

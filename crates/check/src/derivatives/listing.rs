@@ -273,39 +273,32 @@ impl Listing<'_> {
     fn body(&mut self, depth: usize, func: &FuncRef, backward: bool, view: View) {
         self.p.body(func.decl);
         let within = self.p.ast.decls[func.decl].span;
-        let mut calls: Vec<(Span, ExprId)> = Vec::new();
+        let (mut calls, mut accesses) = (Vec::new(), Vec::new());
         let mut constant: Vec<Span> = Vec::new();
         for (expr, info) in self.p.tables.exprs.iter() {
             let Some(span) = self.p.ast.exprs.get(expr).map(|e| e.span) else { continue };
             if span.file != within.file || span.start < within.start || span.end > within.end {
                 continue;
             }
-            match info.meaning {
-                Meaning::Call { .. }
-                | Meaning::Init { .. }
-                | Meaning::AssignCall { .. }
-                | Meaning::Property { .. }
-                | Meaning::Subscript { .. } => calls.push((span, expr)),
-                Meaning::NoDiff(inner) => constant.push(self.p.span(inner)),
+            match &info.meaning {
+                Meaning::Call { func, .. } => calls.push((span, func.clone())),
+                Meaning::Init { init: func, .. } | Meaning::AssignCall { func, .. } => {
+                    calls.push((span, Callable::Func(func.clone())));
+                }
+                Meaning::Property { property: member, .. } | Meaning::Subscript { subscript: member, .. } => {
+                    accesses.push((span, member.clone()));
+                }
+                Meaning::NoDiff(inner) => constant.push(self.p.span(*inner)),
                 _ => {}
             }
+        }
+        for (span, member) in accesses {
+            calls.extend(self.p.accessors(&member).get.map(|get| (span, Callable::Func(get))));
         }
         calls.sort_by_key(|c| (c.0.start, c.0.end));
         let env = self.p.subst_of(func);
         let view = View { calls: self.p.asking(func.decl), ..view };
-        for (span, expr) in calls {
-            let callee = match self.p.tables.exprs[expr].meaning.clone() {
-                Meaning::Call { func, .. } => func,
-                Meaning::Init { init, .. } => Callable::Func(init),
-                Meaning::AssignCall { func, .. } => Callable::Func(func),
-                Meaning::Property { property: f, .. } | Meaning::Subscript { subscript: f, .. } => {
-                    match self.p.accessors(&f).get {
-                        Some(get) => Callable::Func(get),
-                        None => continue,
-                    }
-                }
-                _ => continue,
-            };
+        for (span, callee) in calls {
             let Callable::Func(callee) = self.p.substitute_callable(&callee, &env) else { continue };
             let callee = self.resolved(&callee);
             let name = self.p.short_name(&callee);

@@ -40,25 +40,26 @@ impl Program {
         if !matches!(self.types[ty], TyKind::Struct(..)) || self.differential(ty).is_none() {
             return None;
         }
-        for facet in self.facets(ty).iter().filter(|f| f.kind != FacetKind::Interface) {
+        self.methods(ty, name).into_iter().find(|found| {
+            let derivatives = self.derivatives_of(found, View::of(self.asking(found.decl)));
+            self.params_of(found.decl).is_empty()
+                && self.func_signature(found).ret == ty
+                && (derivatives.fwd.is_some() || derivatives.bwd.is_some())
+        })
+    }
+
+    /// The methods of this name that a type has itself, without generic ones and those of interfaces.
+    pub(crate) fn methods(&mut self, ty: Ty, name: Symbol) -> Vec<FuncRef> {
+        let mut methods = Vec::new();
+        for facet in self.facets(ty).iter().filter(|facet| facet.kind != FacetKind::Interface) {
             for decl in self.named(facet.container, name) {
-                let is_method = matches!(self.ast.decls[decl].kind, DeclKind::Func { .. })
-                    && !self.is_static(decl)
-                    && self.ast.decls[decl].generics.is_none();
-                if !is_method || !self.params_of(decl).is_empty() {
-                    continue;
-                }
-                let found = self.member_ref(decl, facet);
-                let view = View::of(self.asking(decl));
-                let derivatives = self.derivatives_of(&found, view);
-                if self.func_signature(&found).ret == ty
-                    && (derivatives.fwd.is_some() || derivatives.bwd.is_some())
-                {
-                    return Some(found);
+                let is_function = matches!(self.ast.decls[decl].kind, DeclKind::Func { .. });
+                if is_function && !self.is_static(decl) && self.ast.decls[decl].generics.is_none() {
+                    methods.push(self.member_ref(decl, facet));
                 }
             }
         }
-        None
+        methods
     }
 
     /// Reports a `[deriv_method]` that is not a method of a type with a differential.

@@ -84,13 +84,8 @@ impl Program {
             return Some(func.clone());
         }
         // Arguments that the pointers do not determine stay as they were.
-        for (&param, arg) in params.iter().zip(&func.args) {
-            if env.get(param).is_none() {
-                env.map.push((param, arg.clone()));
-            }
-        }
-        let args: Vec<_> = params.iter().filter_map(|&p| env.get(p).cloned()).collect();
-        let found = FuncRef { decl: func.decl, args, self_ty };
+        self.fill_in(&params, &func.args, &mut env);
+        let found = FuncRef { decl: func.decl, args: self.known_args(func.decl, &env), self_ty };
         let theirs = self.func_signature(&found);
         let fits = own.params.iter().zip(&theirs.params).all(|(a, b)| {
             let wanted = self.pointer_differential(a.ty).unwrap_or(a.ty);

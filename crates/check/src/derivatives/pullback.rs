@@ -132,10 +132,6 @@ impl Program {
     /// The parameters of the call operator of a pushforward.
     fn push_params(&mut self, func: &FuncRef) -> Vec<(Direction, Ty)> {
         let signature = self.func_signature(func);
-        self.differentials_of_inputs(&signature, |dir| match dir {
-            Direction::In | Direction::ConstRef => Direction::In,
-            Direction::Out => Direction::Out,
-            Direction::InOut | Direction::Ref => Direction::InOut,
-        })
+        self.differentials_of_inputs(&signature, [Direction::In, Direction::Out])
     }
 }

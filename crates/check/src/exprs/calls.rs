@@ -4,11 +4,6 @@
 use crate::prelude::*;
 
 impl Program {
-    /// Returns true if a function accepts more arguments than it has parameters (`printf`).
-    pub(crate) fn is_variadic(&self, decl: DeclId) -> bool {
-        self.is_core(decl) && self.ast.decl_name(decl) == "printf"
-    }
-
     /// Returns true for the library's `static_assert`.
     pub fn is_static_assert(&self, decl: DeclId) -> bool {
         self.is_core(decl) && self.ast.decl_name(decl) == "static_assert"

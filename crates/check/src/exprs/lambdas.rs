@@ -30,15 +30,11 @@ impl Program {
         }
     }
 
-    /// The library's interface of this name.
-    fn library_interface(&self, name: &str) -> Option<DeclId> {
-        let decls = self.modules.named(0, self.ast.symbols.find(name)?);
-        decls.iter().copied().find(|&d| matches!(self.ast.decls[d].kind, DeclKind::Interface { .. }))
-    }
-
     /// `IFunc<R, P…>` or one of its variants.
     fn function_interface(&mut self, name: &str, params: Vec<Ty>, result: Ty) -> Option<Ty> {
-        let decl = self.library_interface(name)?;
+        let decls = self.modules.named(0, self.ast.symbols.find(name)?);
+        let is_interface = |d: &&DeclId| matches!(self.ast.decls[**d].kind, DeclKind::Interface { .. });
+        let &decl = decls.iter().find(is_interface)?;
         let params = self.pack_of(params);
         let args = vec![GenericArg::Type(result), GenericArg::Type(params)];
         Some(self.types.intern(TyKind::Interface(decl, args)))
@@ -67,13 +63,6 @@ impl Checker<'_> {
         }
     }
 
-    /// The differentiability of the enclosing function: a lambda in a differentiable function is
-    /// differentiable.
-    fn level_around(&self) -> Level {
-        let function = self.p.ast.enclosing(self.scope).find(|&d| self.p.is_function(d));
-        function.map_or(Level::None, |decl| self.p.level(decl))
-    }
-
     /// `(params) => body`
     pub(crate) fn infer_lambda(&mut self, expr: ExprId, func: DeclId) -> Ty {
         if !matches!(self.p.tables.exprs[expr].meaning, Meaning::Error) {
@@ -87,7 +76,9 @@ impl Checker<'_> {
         let DeclKind::Func { params, body: Some(body), .. } = self.p.ast.decls[func].kind.clone() else {
             return self.set_error(expr);
         };
-        let level = self.level_around().max(self.p.level(func));
+        // A lambda in a differentiable function is differentiable.
+        let around = self.p.ast.enclosing(self.scope).find(|&d| self.p.is_function(d));
+        let level = around.map_or(Level::None, |around| self.p.level(around)).max(self.p.level(func));
         let name = self.p.ast.symbols.intern("$lambda");
         let kind = DeclKind::Struct { bases: Vec::new(), members: vec![func] };
         let lambda = self.p.ast.new_decl(kind, name, span, Some(self.scope));

@@ -8,7 +8,7 @@ fn is_bitwise(op: BinaryOp) -> bool {
 }
 
 impl Program {
-    fn with_element(&mut self, shape: Ty, element: Ty) -> Ty {
+    pub(crate) fn with_element(&mut self, shape: Ty, element: Ty) -> Ty {
         match self.types[shape].clone() {
             TyKind::Vector(_, n) => self.types.intern(TyKind::Vector(element, n)),
             TyKind::Matrix(_, r, c, order) => self.types.intern(TyKind::Matrix(element, r, c, order)),

@@ -242,7 +242,7 @@ impl Checker<'_> {
             whole = arguments;
         }
         let n_given = groups.as_ref().map_or(args.len(), |g| g.len());
-        let variadic = self.p.is_variadic(candidate.decl);
+        let variadic = self.p.is_core(candidate.decl) && self.p.ast.decl_name(candidate.decl) == "printf";
         if n_given < least || n_given > most && !variadic {
             let bound = usize::from(candidate.object.is_some());
             return Err(Failure::Count { least: least.saturating_sub(bound), most: most - bound });

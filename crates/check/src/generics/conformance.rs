@@ -295,6 +295,26 @@ impl Program {
         self.all_generic_params(decl).into_iter().filter_map(|param| env.get(param).cloned()).collect()
     }
 
+    /// Unifies each type with its pattern, unless the pattern is known to be that type by then.
+    pub(crate) fn fit_all(
+        &mut self,
+        pairs: impl Iterator<Item = (Ty, Ty)>,
+        params: &[DeclId],
+        env: &mut Subst,
+    ) -> bool {
+        let mut pairs = pairs;
+        pairs.all(|(pattern, ty)| self.substitute(pattern, env) == ty || self.unify(pattern, ty, params, env))
+    }
+
+    /// Takes arguments for parameters that have none yet from a list.
+    pub(crate) fn fill_in(&self, params: &[DeclId], args: &[GenericArg], env: &mut Subst) {
+        for (&param, arg) in params.iter().zip(args) {
+            if env.get(param).is_none() {
+                env.map.push((param, arg.clone()));
+            }
+        }
+    }
+
     /// Unifies each type with its pattern.
     pub(crate) fn unify_all(
         &mut self,

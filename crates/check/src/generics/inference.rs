@@ -7,7 +7,7 @@
 //! one individually.
 
 use crate::prelude::*;
-use crate::types::builtin::FLOATS;
+use crate::types::builtin::{BOOL, FLOATS, SIGNED, USER};
 
 impl Checker<'_> {
     /// Infers the arguments of a candidate's generics.
@@ -116,25 +116,14 @@ impl Checker<'_> {
 
     /// Adjusts a type to a parameter: an integer becomes `float` if only floats are allowed.
     fn fitted(&mut self, as_param: Ty, ty: Ty) -> Ty {
-        let wants_float = {
-            let kinds = self.p.kinds_of(as_param);
-            let bounded = !self.p.interfaces_of(as_param).is_empty();
-            bounded && kinds & FLOATS != 0 && kinds & !(FLOATS | 256) == 0
-        };
-        if wants_float {
-            let float =
-                |ty: Ty, checker: &Self| matches!(&checker.p.types[ty], TyKind::Scalar(s) if !s.is_float());
-            return match self.p.types[ty].clone() {
-                TyKind::Scalar(s) if !s.is_float() => Ty::FLOAT,
-                TyKind::Vector(e, n) if float(e, self) => self.p.types.intern(TyKind::Vector(Ty::FLOAT, n)),
-                TyKind::Matrix(e, r, c, _) if float(e, self) => self.p.types.matrix(Ty::FLOAT, r, c),
-                _ => ty,
-            };
+        let kinds = self.p.kinds_of(as_param);
+        let is_bounded = !self.p.interfaces_of(as_param).is_empty();
+        if is_bounded && kinds & FLOATS != 0 && kinds & !(FLOATS | USER) == 0 {
+            let element = self.p.element(ty);
+            let is_exact = matches!(self.p.types[element], TyKind::Scalar(scalar) if !scalar.is_float());
+            return if is_exact { self.p.with_element(ty, Ty::FLOAT) } else { ty };
         }
-        if ty == Ty::BOOL && self.p.kinds_of(as_param) & 1 == 0 && self.p.kinds_of(as_param) & 2 != 0 {
-            return self.p.types.scalar(Scalar::Int);
-        }
-        ty
+        if ty == Ty::BOOL && kinds & (BOOL | SIGNED) == SIGNED { Ty::INT } else { ty }
     }
 
     /// Collects what the elements of a pack determine of the parameters in an expansion's pattern.
@@ -196,10 +185,6 @@ impl Checker<'_> {
                 let from = self.p.loaded(from);
                 found.types.push((param, from, false));
             }
-            (TyKind::Vector(element, n), TyKind::Vector(from, m)) => {
-                self.collect(element, from, open, found);
-                collect_val(&n, &m, open, found);
-            }
             (TyKind::Vector(element, n), TyKind::Scalar(_)) => {
                 self.collect(element, from, open, found);
                 // A scalar counts as a vector of one component, unless another argument determines more.
@@ -210,17 +195,25 @@ impl Checker<'_> {
                 }
             }
             (TyKind::Matrix(element, ..), TyKind::Scalar(_)) => self.collect(element, from, open, found),
-            (TyKind::Matrix(element, r, c, order), TyKind::Matrix(from, s, d, other)) => {
-                self.collect(element, from, open, found);
-                collect_val(&r, &s, open, found);
-                collect_val(&c, &d, open, found);
-                collect_val(&order, &other, open, found);
+            (a @ TyKind::Vector(..), b @ TyKind::Vector(..))
+            | (a @ TyKind::Matrix(..), b @ TyKind::Matrix(..)) => {
+                for part in a.parts().into_iter().zip(b.parts()) {
+                    match part {
+                        (GenericArg::Type(pattern), GenericArg::Type(from)) => {
+                            self.collect(pattern, from, open, found);
+                        }
+                        (GenericArg::Val(Val::Param(param)), GenericArg::Val(from))
+                            if open.contains(&param) =>
+                        {
+                            found.vals.push((param, from));
+                        }
+                        _ => {}
+                    }
+                }
             }
-            (TyKind::Optional(inner), from_kind) => match from_kind {
-                TyKind::Optional(from) => self.collect(inner, from, open, found),
-                TyKind::NoneLiteral => {}
-                _ => self.collect(inner, from, open, found),
-            },
+            (TyKind::Optional(_), TyKind::NoneLiteral) => {}
+            (TyKind::Optional(inner), TyKind::Optional(from)) => self.collect(inner, from, open, found),
+            (TyKind::Optional(inner), _) => self.collect(inner, from, open, found),
             _ => {
                 // All other types have to match exactly.
                 let mut env = Subst::default();
@@ -229,7 +222,7 @@ impl Checker<'_> {
                 } else if let TyKind::Interface(decl, args) = self.p.types[pattern].clone() {
                     for interface in self.p.interfaces_of(from) {
                         let mut env = Subst::default();
-                        if matches!(self.p.types[interface], TyKind::Interface(d, _) if d == decl)
+                        if self.p.interface_decl(interface) == Some(decl)
                             && !args.is_empty()
                             && self.p.unify(pattern, interface, open, &mut env)
                         {
@@ -260,13 +253,5 @@ impl Found {
                 GenericArg::Val(val) => self.vals.push((param, val)),
             }
         }
-    }
-}
-
-fn collect_val(pattern: &Val, from: &Val, open: &[DeclId], found: &mut Found) {
-    if let Val::Param(param) = pattern
-        && open.contains(param)
-    {
-        found.vals.push((*param, from.clone()));
     }
 }

@@ -11,8 +11,7 @@ impl Program {
     /// Resolves a requirement (method, accessor, constructor, static function) for its `self_ty`. A function
     /// that is not a requirement resolves to itself.
     pub fn resolve_requirement(&mut self, func: &FuncRef) -> Resolved {
-        let Some(container) = self.container_of(func.decl) else { return Resolved::Func(func.clone()) };
-        if !matches!(self.ast.decls[container].kind, DeclKind::Interface { .. }) {
+        if !self.is_requirement(func.decl) {
             return Resolved::Func(func.clone());
         }
         let Some(self_ty) = func.self_ty else { return Resolved::Unresolved };

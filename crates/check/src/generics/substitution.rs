@@ -277,17 +277,13 @@ impl Program {
     pub fn val_int(&self, val: &Val, env: &Subst) -> Option<i64> {
         match val {
             Val::Int(value) => Some(*value),
-            Val::Param(param) => match env.get(*param) {
-                Some(GenericArg::Val(Val::Param(p))) if p == param => None,
-                Some(GenericArg::Val(arg)) => self.val_int(arg, env),
+            Val::Param(param) => match env.get(*param)? {
+                GenericArg::Val(arg) if arg != val => self.val_int(arg, env),
                 _ => None,
             },
             Val::Binary(op, a, b) => {
                 let (a, b) = (self.val_int(a, env)?, self.val_int(b, env)?);
-                match binary_val(*op, Val::Int(a), Val::Int(b)) {
-                    Val::Int(value) => Some(value),
-                    _ => None,
-                }
+                self.val_int(&binary_val(*op, Val::Int(a), Val::Int(b)), env)
             }
             Val::CountOf(ty) => self.known_count(*ty),
             Val::CountOfVals(vals) => self.known_val_count(vals),

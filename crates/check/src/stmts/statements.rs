@@ -23,7 +23,8 @@ impl Program {
                 let signature = self.raw_signature(decl);
                 for param in self.params_of(decl) {
                     self.check_default(param);
-                    self.check_param(param);
+                    let ty = self.decl_type(param);
+                    self.check_value_type(ty, self.name_span(param));
                 }
                 if let Some(body) = body {
                     self.function_body(decl, signature.ret, body);
@@ -85,11 +86,6 @@ impl Program {
         Checker::new(self, param).check(default, ty);
     }
 
-    fn check_param(&mut self, param: DeclId) {
-        let ty = self.decl_type(param);
-        self.check_value_type(ty, self.name_span(param));
-    }
-
     /// Reports a type that has no values.
     pub(crate) fn check_value_type(&mut self, ty: Ty, span: syntax::Span) {
         match self.types[ty] {
@@ -140,14 +136,9 @@ impl Program {
         let by_ref =
             matches!(checker.p.ast.decls[decl].kind, DeclKind::Accessor { kind: AccessorKind::Ref, .. });
         if flow == Flow::Falls && returns_value && !by_ref && !checker.p.is_core(decl) {
-            checker.p.report(
-                Diagnostic::warning(
-                    "E41010",
-                    checker.p.name_span(decl),
-                    "control flow may reach the end of this function without a return",
-                )
-                .help("the result is zero there: return a value on every path"),
-            );
+            let message = "control flow may reach the end of this function without a return";
+            let warning = Diagnostic::warning("E41010", checker.p.name_span(decl), message);
+            checker.p.report(warning.help("the result is zero there: return a value on every path"));
         }
     }
 }
@@ -378,10 +369,8 @@ impl Checker<'_> {
         self.infer(expr, None);
         // The left side of a comma is a statement of its own.
         if let Meaning::Binary(syntax::ast::BinaryOp::Eq, ..) = self.p.tables.exprs[expr].meaning {
-            self.p.report(
-                Diagnostic::warning("E30058", self.span(expr), "the result of '==' is not used")
-                    .help("did you mean '='?"),
-            );
+            let warning = Diagnostic::warning("E30058", self.span(expr), "the result of '==' is not used");
+            self.p.report(warning.help("did you mean '='?"));
         }
     }
 
@@ -466,14 +455,9 @@ impl Checker<'_> {
             && !self.is_of_unknown_type(decl)
         {
             let text = self.p.ast.name(name).to_string();
-            self.p.report(
-                Diagnostic::error(
-                    "E30200",
-                    self.p.name_span(decl),
-                    format!("the name '{text}' is declared twice in this block"),
-                )
-                .note(self.p.name_span(other), "first here"),
-            );
+            let message = format!("the name '{text}' is declared twice in this block");
+            let error = Diagnostic::error("E30200", self.p.name_span(decl), message);
+            self.p.report(error.note(self.p.name_span(other), "first here"));
         }
         match self.p.ast.decls[decl].kind.clone() {
             DeclKind::Var { ty, init, .. } => {

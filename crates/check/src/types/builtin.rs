@@ -36,14 +36,14 @@ pub(crate) enum Magic {
 /// A set of kinds of types.
 pub(crate) type Kinds = u16;
 
-const BOOL: Kinds = 1;
-const SIGNED: Kinds = 2;
+pub(crate) const BOOL: Kinds = 1;
+pub(crate) const SIGNED: Kinds = 2;
 const UNSIGNED: Kinds = 4;
 const FLOAT: Kinds = 8;
 const ALL_SCALARS: Kinds = 15;
 /// Vectors and matrices use the bits of their elements, shifted.
 const SHIFT: u32 = 4;
-const USER: Kinds = 256;
+pub(crate) const USER: Kinds = 256;
 const NUMBERS: Kinds = SIGNED | UNSIGNED | FLOAT;
 /// Floating-point scalars, vectors and matrices.
 pub(crate) const FLOATS: Kinds = FLOAT | (FLOAT << SHIFT);
@@ -235,15 +235,11 @@ impl NativeGeneric {
             "AppendStructuredBuffer" | "ConsumeStructuredBuffer" | "Conditional" | "CoopMat" | "Result" => {
                 NativeGeneric::Unsupported(symbol)
             }
-            _ if is_unsupported_name(name) => NativeGeneric::Unsupported(symbol),
+            "RaytracingAccelerationStructure" | "RayQuery" => NativeGeneric::Unsupported(symbol),
+            _ if is_texture(name) => NativeGeneric::Unsupported(symbol),
             _ => return None,
         })
     }
-}
-
-/// Returns true for names of resources that are recognised but not supported.
-fn is_unsupported_name(name: &str) -> bool {
-    is_texture(name) || matches!(name, "RaytracingAccelerationStructure" | "RayQuery")
 }
 
 fn is_texture(name: &str) -> bool {

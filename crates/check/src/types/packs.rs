@@ -182,21 +182,15 @@ impl Program {
                 self.each_of(pack)
             }
             TyKind::Param(param) if self.is_pack_param(param) => {
-                match self.constrained_element(param, pack) {
-                    Some(element) => Some(element),
-                    None => Some(self.types.intern(TyKind::Each(pack))),
-                }
+                // An equality constraint may give the type of the elements: `int` for `where T == int`.
+                let owner = self.scopes.param_owner.get(&param).copied();
+                let element = owner.and_then(|owner| self.element_of_pack(owner, pack));
+                let element = element.filter(|&element| !self.is_pack(element));
+                Some(element.unwrap_or_else(|| self.types.intern(TyKind::Each(pack))))
             }
             TyKind::Error => Some(Ty::ERROR),
             _ => None,
         }
-    }
-
-    /// The type of the elements of a pack by an equality constraint: `int` for `T` with `where T == int`.
-    fn constrained_element(&mut self, param: DeclId, pack: Ty) -> Option<Ty> {
-        let owner = self.scopes.param_owner.get(&param).copied()?;
-        let element = self.element_of_pack(owner, pack)?;
-        (!self.is_pack(element)).then_some(element)
     }
 
     pub(crate) fn each_val(&self, val: Val) -> Val {
@@ -471,15 +465,8 @@ impl Program {
     /// The type that a function's constraints give to each element of a pack.
     pub(crate) fn element_of_pack(&mut self, decl: DeclId, pack: Ty) -> Option<Ty> {
         let constraints = self.constraints_of(decl);
-        constraints.equal.iter().find_map(|&(a, b)| {
-            if a == pack {
-                Some(b)
-            } else if b == pack {
-                Some(a)
-            } else {
-                None
-            }
-        })
+        let other = |&(a, b): &(Ty, Ty)| if a == pack { Some(b) } else { (b == pack).then_some(a) };
+        constraints.equal.iter().find_map(other)
     }
 }
 
