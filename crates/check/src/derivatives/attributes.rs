@@ -104,9 +104,7 @@ impl Program {
     /// Reports `no_diff` where no derivatives are computed.
     pub(crate) fn check_no_diff(&mut self, scope: DeclId, span: Span) {
         let Some(decl) = self.ast.enclosing(scope).find(|&d| self.is_function(d)) else { return };
-        let in_lambda = self.ast.decls[decl].name == kw::CALL_OPERATOR
-            && self.container_of(decl).is_some_and(|c| self.ast.decl_name(c) == "$lambda");
-        if !in_lambda && !self.is_core(decl) && !self.is_about_derivatives(decl) {
+        if !self.is_lambda_call(decl) && !self.is_core(decl) && !self.is_about_derivatives(decl) {
             let message = "'no_diff' has no meaning in a function that is not differentiable";
             let help = "remove it, or mark the function '[Differentiable]'";
             self.report(Diagnostic::error("E38033", span, message).help(help));

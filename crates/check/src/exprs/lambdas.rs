@@ -30,6 +30,12 @@ impl Program {
         }
     }
 
+    /// Returns true for the call operator of a lambda.
+    pub(crate) fn is_lambda_call(&self, decl: DeclId) -> bool {
+        self.ast.decls[decl].name == kw::CALL_OPERATOR
+            && self.container_of(decl).is_some_and(|c| self.ast.decl_name(c) == "$lambda")
+    }
+
     /// `IFunc<R, P…>` or one of its variants.
     fn function_interface(&mut self, name: &str, params: Vec<Ty>, result: Ty) -> Option<Ty> {
         let decls = self.modules.named(0, self.ast.symbols.find(name)?);

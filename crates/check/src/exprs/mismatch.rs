@@ -108,11 +108,8 @@ impl Checker<'_> {
                     Diagnostic::error("E39999", span, message).help_if(help)
                 }
                 Failure::Type { arg, from, to } => {
-                    let message = text!(
-                        "expected an expression of type '{}', got '{}'",
-                        self.name(*to),
-                        self.name(*from)
-                    );
+                    let (wanted, given) = (self.name(*to), self.name(*from));
+                    let message = text!("expected an expression of type '{}', got '{}'", wanted, given);
                     let help = self.pair_wanted(*arg, *from, *to);
                     Diagnostic::error("E30019", self.span(*arg), message).help_if(help)
                 }
@@ -157,9 +154,12 @@ impl Checker<'_> {
                     Diagnostic::error("E38029", span, message).help(format!("it takes {takes}"))
                 }
                 Failure::Constraint { subject, bound } => {
-                    let message =
-                        text!("type '{}' does not conform to '{}'", self.name(*subject), self.name(*bound));
-                    Diagnostic::error("E38029", span, message)
+                    let (subject, bound) = (self.name(*subject), self.name(*bound));
+                    Diagnostic::error(
+                        "E38029",
+                        span,
+                        text!("type '{}' does not conform to '{}'", subject, bound),
+                    )
                 }
                 Failure::Generics => {
                     Diagnostic::error("E30075", span, text!("wrong generic arguments for '{}'", name))

@@ -262,6 +262,9 @@ impl<'p> Flow<'p> {
 
     fn check(&mut self, body: StmtId) {
         let graph = self.graph(body);
+        if !self.is_instance {
+            self.check_paths(&graph);
+        }
         self.solve(&graph);
         self.report_unset();
         if self.purpose == Purpose::Derivatives {

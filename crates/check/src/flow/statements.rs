@@ -34,6 +34,9 @@ struct Node {
     weak: bool,
 }
 
+/// The node at a function's end.
+const END: usize = 0;
+
 /// The graph of a function's body, and what is known of the surroundings of the statement being added.
 #[derive(Default)]
 pub(crate) struct Graph {
@@ -42,6 +45,10 @@ pub(crate) struct Graph {
     /// Where each enclosing `break` continues, outermost first, with the level of the label that it names.
     breaks: Vec<(Option<u32>, usize)>,
     continues: Vec<usize>,
+    /// Where the handlers of each enclosing `do` begin, outermost first.
+    catches: Vec<usize>,
+    /// The statements of each block, with the nodes at their beginnings.
+    blocks: Vec<Vec<(StmtId, usize)>>,
     weak: u32,
     depth: u32,
 }
@@ -50,6 +57,12 @@ impl Graph {
     fn add(&mut self, step: Step, next: &[usize]) -> usize {
         self.nodes.push(Node { step, next: next.to_vec(), weak: self.weak > 0 });
         self.nodes.len() - 1
+    }
+
+    /// Adds a `break`, to the label of this level if there is one.
+    fn leave_to(&mut self, label: Option<u32>) -> usize {
+        let target = self.breaks.iter().rev().find(|target| target.0 == label).map(|target| target.1);
+        self.add(Step::Join, &Vec::from_iter(target))
     }
 
     /// The nodes that can be reached, each before its successors except where a loop repeats.
@@ -84,8 +97,8 @@ impl Flow<'_> {
     /// The graph of a function's body.
     pub(crate) fn graph(&mut self, body: StmtId) -> Graph {
         let mut graph = Graph::default();
-        let end = graph.add(Step::End, &[]);
-        graph.entry = self.statement(&mut graph, body, end);
+        graph.add(Step::End, &[]);
+        graph.entry = self.statement(&mut graph, body, END);
         graph
     }
 
@@ -99,13 +112,23 @@ impl Flow<'_> {
         graph.depth -= 1;
         // The calls of `try` run before the rest of the statement.
         self.p.ast.tries(stmt).into_iter().rev().fold(entry, |next, call| match self.p.ast.exprs[call].kind {
-            ExprKind::Try(call) => graph.add(Step::Expr(call), &[next]),
+            ExprKind::Try(call) => {
+                let next: Vec<usize> = [next].into_iter().chain(graph.catches.last().copied()).collect();
+                graph.add(Step::Expr(call), &next)
+            }
             _ => next,
         })
     }
 
     fn block(&mut self, graph: &mut Graph, stmts: &[StmtId], next: usize) -> usize {
-        stmts.iter().rev().fold(next, |next, &stmt| self.statement(graph, stmt, next))
+        let (mut entry, mut entries) = (next, Vec::new());
+        for &stmt in stmts.iter().rev() {
+            entry = self.statement(graph, stmt, entry);
+            entries.push((stmt, entry));
+        }
+        entries.reverse();
+        graph.blocks.push(entries);
+        entry
     }
 
     fn statement_kind(&mut self, graph: &mut Graph, stmt: StmtId, next: usize) -> usize {
@@ -155,30 +178,22 @@ impl Flow<'_> {
                 }
                 graph.add(Step::Expr(scrutinee), &entries)
             }
-            StmtKind::TargetSwitch(cases) => {
-                // Only the CPU's case has been checked; in the other cases nothing is known to carry a derivative.
+            StmtKind::TargetSwitch(_) => {
+                // Only the CPU's case has been checked, and only that is compiled.
                 let after = graph.add(Step::ForgetUnset, &[next]);
-                let mut entries = vec![after];
                 graph.breaks.push((None, after));
-                entries.extend(cases.iter().map(|case| self.block(graph, &case.1, after)));
+                let case = self.p.target_case(stmt).unwrap_or_default();
+                let entry = self.block(graph, &case, after);
                 graph.breaks.pop();
-                graph.add(Step::ForgetUnset, &entries)
+                graph.add(Step::ForgetUnset, &[entry])
             }
             StmtKind::Return(value) => graph.add(Step::Return(value, self.p.ast.stmts[stmt].span), &[]),
-            StmtKind::Break => match graph.breaks.iter().rev().find(|target| target.0.is_none()) {
-                Some(target) => target.1,
-                None => graph.add(Step::Join, &[]),
-            },
-            StmtKind::BreakTo { level, .. } => {
-                match graph.breaks.iter().rev().find(|target| target.0 == Some(level)) {
-                    Some(target) => target.1,
-                    None => graph.add(Step::Join, &[]),
-                }
+            StmtKind::Break => graph.leave_to(None),
+            StmtKind::BreakTo { level, .. } => graph.leave_to(Some(level)),
+            StmtKind::Continue => {
+                let target: Vec<usize> = graph.continues.last().copied().into_iter().collect();
+                graph.add(Step::Join, &target)
             }
-            StmtKind::Continue => match graph.continues.last() {
-                Some(&target) => target,
-                None => graph.add(Step::Join, &[]),
-            },
             StmtKind::Labeled { level, body, .. } => {
                 graph.breaks.push((Some(level), next));
                 let entry = self.statement(graph, body, next);
@@ -186,18 +201,23 @@ impl Flow<'_> {
                 entry
             }
             StmtKind::DoCatch { body, catches, .. } => {
-                let mut after = vec![next];
-                after.extend(catches.iter().map(|catch| self.statement(graph, catch.1, next)));
-                let after = graph.add(Step::Join, &after);
-                self.weakly(graph, body, after)
+                let handlers: Vec<usize> =
+                    catches.iter().map(|catch| self.statement(graph, catch.1, next)).collect();
+                let handlers = graph.add(Step::Join, &handlers);
+                graph.catches.push(handlers);
+                let entry = self.statement(graph, body, next);
+                graph.catches.pop();
+                entry
             }
             StmtKind::Throw(value) => {
-                let after = graph.add(Step::ForgetUnset, &[next]);
-                graph.add(Step::Expr(value), &[after])
+                let handlers: Vec<usize> = graph.catches.last().copied().into_iter().collect();
+                graph.add(Step::Expr(value), &handlers)
             }
             StmtKind::Defer(body) => {
                 // The statement runs later, when more places are set.
-                let body = self.weakly(graph, body, next);
+                graph.weak += 1;
+                let body = self.statement(graph, body, next);
+                graph.weak -= 1;
                 let later = graph.add(Step::ForgetUnset, &[body]);
                 let now = graph.add(Step::OnlyUnset, &[next]);
                 graph.add(Step::Join, &[later, now])
@@ -230,7 +250,7 @@ impl Flow<'_> {
         let step = step.map_or(back, |step| graph.add(Step::Expr(step), &[back]));
         let body = self.loop_body(graph, body, step, next);
         let first = cond.map_or(body, |cond| graph.add(Step::Expr(cond), &[body]));
-        graph.nodes[head].next.extend([first, exit]);
+        graph.nodes[head].next.extend([first, exit].into_iter().take(2 - usize::from(is_endless)));
         head
     }
 
@@ -243,12 +263,28 @@ impl Flow<'_> {
         entry
     }
 
-    /// Adds a statement that may not run to its end.
-    fn weakly(&mut self, graph: &mut Graph, stmt: StmtId, next: usize) -> usize {
-        graph.weak += 1;
-        let entry = self.statement(graph, stmt, next);
-        graph.weak -= 1;
-        entry
+    /// Reports statements that cannot be reached, and the end of a function that should have returned a value.
+    pub(crate) fn check_paths(&mut self, graph: &Graph) {
+        let reached: FxHashSet<usize> = graph.order().into_iter().collect();
+        for block in &graph.blocks {
+            let is_code =
+                |stmt: StmtId| !matches!(self.p.ast.stmts[stmt].kind, StmtKind::Empty | StmtKind::Break);
+            let is_entered = block.first().is_some_and(|first| reached.contains(&first.1));
+            let mut unreached = block.iter().filter(|stmt| !reached.contains(&stmt.1) && is_code(stmt.0));
+            if let Some(first) = unreached.next().filter(|_| is_entered) {
+                let span = self.p.ast.stmts[first.0].span;
+                self.p.report_once(Diagnostic::warning("E41000", span, "unreachable code"));
+            }
+        }
+        let returns_value = match self.p.ast.decls[self.decl].kind {
+            DeclKind::Init { .. } | DeclKind::Accessor { kind: AccessorKind::Ref, .. } => false,
+            _ => ![Ty::VOID, Ty::ERROR].contains(&self.p.raw_signature(self.decl).ret),
+        };
+        if reached.contains(&END) && returns_value && !self.p.is_lambda_call(self.decl) {
+            let message = "control flow may reach the end of this function without a return";
+            let warning = Diagnostic::warning("E41010", self.p.name_span(self.decl), message);
+            self.p.report_once(warning.help("the result is zero there: return a value on every path"));
+        }
     }
 
     /// Visits all nodes, in the direction of the analysis, until nothing is added.

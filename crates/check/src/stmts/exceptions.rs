@@ -5,7 +5,6 @@
 //! `try` has one target.
 
 use crate::prelude::*;
-use crate::stmts::statements::Flow;
 use crate::tables::Thrown;
 
 impl Program {
@@ -121,12 +120,7 @@ impl Checker<'_> {
     }
 
     /// Checks `do … catch …`.
-    pub(crate) fn do_catch(
-        &mut self,
-        body: StmtId,
-        level: u32,
-        catches: &[(Option<DeclId>, StmtId)],
-    ) -> Flow {
+    pub(crate) fn do_catch(&mut self, body: StmtId, level: u32, catches: &[(Option<DeclId>, StmtId)]) {
         let caught = |checker: &mut Self, var: DeclId| match checker.p.ast.decls[var].kind {
             DeclKind::Var { ty: Some(ty), .. } => checker.type_expr(ty),
             _ => Ty::ERROR,
@@ -134,7 +128,7 @@ impl Checker<'_> {
         let clauses: Vec<Option<Ty>> =
             catches.iter().map(|clause| clause.0.map(|var| caught(self, var))).collect();
         self.catches.push((level, clauses.clone()));
-        let mut flow = self.statement(body);
+        self.statement(body);
         self.catches.pop();
         for (&(var, handler), ty) in catches.iter().zip(clauses) {
             let depth = self.locals.len();
@@ -143,11 +137,8 @@ impl Checker<'_> {
                 self.p.tables.decl_types[var] = Some(ty);
                 self.locals.push((self.p.ast.decls[var].name, var));
             }
-            if self.statement(handler) == Flow::Falls {
-                flow = Flow::Falls;
-            }
+            self.statement(handler);
             self.locals.truncate(depth);
         }
-        flow
     }
 }

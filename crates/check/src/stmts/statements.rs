@@ -2,15 +2,6 @@
 
 use crate::prelude::*;
 
-/// The way in which control leaves a statement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flow {
-    /// Control can reach the end of the statement.
-    Falls,
-    /// Every path returns, breaks or continues.
-    Leaves,
-}
-
 impl Program {
     /// Makes sure that the code belonging to a declaration is checked: a function's body and default
     /// arguments, a variable's or field's initialiser, an accessor's body. Idempotent.
@@ -102,7 +93,6 @@ impl Program {
             (None, DeclKind::Init { .. }) => Some((ret, true)),
             (None, _) => None,
         };
-        let is_init = matches!(self.ast.decls[decl].kind, DeclKind::Init { .. });
         let params = self.params_of(decl);
         let container = self.container_of(decl);
         let local_scope = container.and_then(|c| self.scopes.local_scopes.get(&c).cloned());
@@ -112,15 +102,9 @@ impl Program {
         checker.check_throws(decl);
         if let Some(outer) = local_scope {
             // Methods of a local type see only the types of the enclosing function.
-            let program = &checker.p;
-            let types: Vec<_> = outer
-                .iter()
-                .copied()
-                .filter(|l| {
-                    !matches!(program.ast.decls[l.1].kind, DeclKind::Var { .. } | DeclKind::Param { .. })
-                })
-                .collect();
-            checker.locals.extend(types);
+            let decls = &checker.p.ast.decls;
+            let is_value = |d: DeclId| matches!(decls[d].kind, DeclKind::Var { .. } | DeclKind::Param { .. });
+            checker.locals.extend(outer.iter().copied().filter(|local| !is_value(local.1)));
         }
         for &param in &params {
             let name = checker.p.ast.decls[param].name;
@@ -131,57 +115,32 @@ impl Program {
             }
             checker.locals.push((name, param));
         }
-        let flow = checker.statement(body);
-        let returns_value = ret != Ty::VOID && ret != Ty::ERROR && !is_init;
-        let by_ref =
-            matches!(checker.p.ast.decls[decl].kind, DeclKind::Accessor { kind: AccessorKind::Ref, .. });
-        if flow == Flow::Falls && returns_value && !by_ref && !checker.p.is_core(decl) {
-            let message = "control flow may reach the end of this function without a return";
-            let warning = Diagnostic::warning("E41010", checker.p.name_span(decl), message);
-            checker.p.report(warning.help("the result is zero there: return a value on every path"));
-        }
+        checker.statement(body);
     }
 }
 
 impl Checker<'_> {
-    fn block(&mut self, stmts: &[StmtId]) -> Flow {
-        let depth = self.locals.len();
-        let n_using = self.using.len();
-        let mut flow = Flow::Falls;
-        let mut told = false;
-        for &stmt in stmts {
-            if flow == Flow::Leaves && !told {
-                let is_code = !matches!(self.p.ast.stmts[stmt].kind, StmtKind::Empty | StmtKind::Break);
-                if is_code {
-                    let span = self.p.ast.stmts[stmt].span;
-                    self.p.report(Diagnostic::warning("E41000", span, "unreachable code"));
-                    told = true;
-                }
-            }
-            if self.statement_in(stmt, depth) == Flow::Leaves {
-                flow = Flow::Leaves;
-            }
-        }
+    fn block(&mut self, stmts: &[StmtId]) {
+        let (depth, n_using) = (self.locals.len(), self.using.len());
+        stmts.iter().for_each(|&stmt| self.statement_in(stmt, depth));
         self.using.truncate(n_using);
         self.locals.truncate(depth);
-        flow
     }
 
-    pub(crate) fn statement(&mut self, id: StmtId) -> Flow {
+    pub(crate) fn statement(&mut self, id: StmtId) {
         let depth = self.locals.len();
-        let flow = self.statement_in(id, depth);
+        self.statement_in(id, depth);
         self.locals.truncate(depth);
-        flow
     }
 
     /// Checks a statement whose declarations stay in scope. `scope` is the index at which the current block's
     /// names begin.
-    fn statement_in(&mut self, id: StmtId, scope: usize) -> Flow {
+    fn statement_in(&mut self, id: StmtId, scope: usize) {
         self.depth += 1;
         if self.depth > 1500 {
             self.error("E0901", self.p.ast.stmts[id].span, "statements are nested too deeply");
             self.depth -= 1;
-            return Flow::Falls;
+            return;
         }
         let Stmt { kind, attributes, span } = self.p.ast.stmts[id].clone();
         for attribute in &attributes {
@@ -196,124 +155,69 @@ impl Checker<'_> {
         for expr in self.p.ast.tries(id) {
             self.try_call(expr);
         }
-        let flow = match kind {
-            StmtKind::Empty | StmtKind::Error => Flow::Falls,
+        match kind {
+            StmtKind::Empty | StmtKind::Error | StmtKind::BreakTo { .. } => {}
             StmtKind::Block(stmts) => self.block(&stmts),
-            StmtKind::Expr(expr) => {
-                self.expression_statement(expr);
-                Flow::Falls
-            }
-            StmtKind::Decl(decls) => {
-                for decl in decls {
-                    self.local(decl, scope);
-                }
-                Flow::Falls
-            }
+            StmtKind::Expr(expr) => self.expression_statement(expr),
+            StmtKind::Decl(decls) => decls.into_iter().for_each(|decl| self.local(decl, scope)),
             StmtKind::If { cond, then, otherwise } => {
                 self.infer_condition(cond);
-                let a = self.statement(then);
-                let b = otherwise.map_or(Flow::Falls, |s| self.statement(s));
-                if a == b { a } else { Flow::Falls }
+                self.statement(then);
+                otherwise.into_iter().for_each(|otherwise| self.statement(otherwise));
             }
             StmtKind::IfLet { var, then, otherwise } => {
                 let depth = self.locals.len();
                 self.if_let(var);
-                let a = self.statement(then);
+                self.statement(then);
                 self.locals.truncate(depth);
-                let b = otherwise.map_or(Flow::Falls, |s| self.statement(s));
-                if a == b { a } else { Flow::Falls }
+                otherwise.into_iter().for_each(|otherwise| self.statement(otherwise));
             }
             StmtKind::For { init, cond, step, body } => {
                 let depth = self.locals.len();
-                if let Some(init) = init {
-                    self.statement_in(init, depth);
-                }
-                if let Some(cond) = cond {
-                    self.infer_condition(cond);
-                }
-                if let Some(step) = step {
-                    self.expression_statement(step);
-                }
+                init.into_iter().for_each(|init| self.statement_in(init, depth));
+                cond.into_iter().for_each(|cond| self.infer_condition(cond));
+                step.into_iter().for_each(|step| self.expression_statement(step));
                 self.loop_body(body);
                 self.locals.truncate(depth);
-                if cond.is_none() && !self.breaks(body) { Flow::Leaves } else { Flow::Falls }
             }
             StmtKind::While { cond, body } => {
                 self.infer_condition(cond);
                 self.loop_body(body);
-                let forever = matches!(self.p.ast.exprs[cond].kind, ExprKind::Bool(true));
-                if forever && !self.breaks(body) { Flow::Leaves } else { Flow::Falls }
             }
             StmtKind::DoWhile { body, cond } => {
-                let flow = self.loop_body(body);
+                self.loop_body(body);
                 self.infer_condition(cond);
-                if flow == Flow::Leaves && !self.breaks(body) && !self.continues(body) {
-                    Flow::Leaves
-                } else {
-                    Flow::Falls
-                }
             }
             StmtKind::Switch { scrutinee, cases } => self.switch(scrutinee, &cases),
-            StmtKind::Break => {
-                if self.n_loops == 0 && self.n_switches == 0 {
-                    self.error("E30003", span, "'break' must appear inside a loop or a switch");
-                }
-                Flow::Leaves
+            StmtKind::Break if self.n_loops == 0 && self.n_switches == 0 => {
+                self.error("E30003", span, "'break' must appear inside a loop or a switch");
             }
-            StmtKind::Defer(body) => {
-                self.statement(body);
-                Flow::Falls
+            StmtKind::Continue if self.n_loops == 0 => {
+                self.error("E30004", span, "'continue' must appear inside a loop");
             }
-            StmtKind::Labeled { level, body, .. } => {
-                let flow = self.statement(body);
-                if self.breaks_to(body, level) { Flow::Falls } else { flow }
-            }
-            StmtKind::BreakTo { .. } => Flow::Leaves,
-            StmtKind::Throw(value) => {
-                self.throw(value);
-                Flow::Leaves
-            }
+            StmtKind::Break | StmtKind::Continue => {}
+            StmtKind::Defer(body) | StmtKind::Labeled { body, .. } => self.statement(body),
+            StmtKind::Throw(value) => self.throw(value),
             StmtKind::DoCatch { body, level, catches } => self.do_catch(body, level, &catches),
-            StmtKind::Continue => {
-                if self.n_loops == 0 {
-                    self.error("E30004", span, "'continue' must appear inside a loop");
-                }
-                Flow::Leaves
-            }
-            StmtKind::Return(value) => {
-                self.return_statement(value, span);
-                Flow::Leaves
-            }
-            StmtKind::Discard => {
-                self.unsupported(span, "'discard' is");
-                Flow::Leaves
-            }
+            StmtKind::Return(value) => self.return_statement(value, span),
+            StmtKind::Discard => self.unsupported(span, "'discard' is"),
             StmtKind::TargetSwitch(_) => {
                 self.n_switches += 1;
-                let flow = match self.p.target_case(id) {
+                match self.p.target_case(id) {
                     Some(body) => self.block(&body),
-                    None => {
-                        self.error("E0900", span, "this '__target_switch' has no case for the CPU");
-                        Flow::Falls
-                    }
-                };
+                    None => self.error("E0900", span, "this '__target_switch' has no case for the CPU"),
+                }
                 self.n_switches -= 1;
-                flow
             }
-            StmtKind::IntrinsicAsm(text) => {
-                self.intrinsic_asm(id, &text, span);
-                Flow::Leaves
-            }
+            StmtKind::IntrinsicAsm(text) => self.intrinsic_asm(id, &text, span),
             StmtKind::Unsupported(word) => {
                 self.unsupported(span, &format!("'{}' is", self.p.ast.name(word)));
-                Flow::Falls
             }
-        };
+        }
         self.depth -= 1;
-        flow
     }
 
-    fn switch(&mut self, scrutinee: ExprId, cases: &[Case]) -> Flow {
+    fn switch(&mut self, scrutinee: ExprId, cases: &[Case]) {
         let mut ty = self.infer(scrutinee, None);
         if ty == Ty::BOOL {
             self.coerce(scrutinee, Ty::INT);
@@ -330,8 +234,6 @@ impl Checker<'_> {
         }
         self.n_switches += 1;
         let mut seen: Vec<(Option<i64>, syntax::Span)> = Vec::new();
-        let mut flow = Flow::Falls;
-        let mut all_leave = true;
         for case in cases {
             for label in &case.labels {
                 let span = label.map_or(case.span, |l| self.span(l));
@@ -354,15 +256,9 @@ impl Checker<'_> {
                 }
                 seen.push((value, span));
             }
-            flow = self.block(&case.body);
-            all_leave &= !case.body.iter().any(|&s| self.breaks(s));
+            self.block(&case.body);
         }
         self.n_switches -= 1;
-        if flow == Flow::Leaves && all_leave && seen.iter().any(|s| s.0.is_none()) {
-            Flow::Leaves
-        } else {
-            Flow::Falls
-        }
     }
 
     fn expression_statement(&mut self, expr: ExprId) {
@@ -374,13 +270,12 @@ impl Checker<'_> {
         }
     }
 
-    fn loop_body(&mut self, body: StmtId) -> Flow {
+    fn loop_body(&mut self, body: StmtId) {
         self.n_loops += 1;
         let switches = std::mem::take(&mut self.n_switches);
-        let flow = self.statement(body);
+        self.statement(body);
         self.n_switches = switches;
         self.n_loops -= 1;
-        flow
     }
 
     pub(crate) fn return_statement(&mut self, value: Option<ExprId>, span: syntax::Span) {
@@ -390,15 +285,12 @@ impl Checker<'_> {
         if self.infers_result && self.ret.is_none() {
             let ty = match value {
                 Some(value) => {
-                    let ty = self.infer(value, None);
-                    self.p.loaded(ty)
+                    self.infer(value, None);
+                    self.load(value)
                 }
                 None => Ty::VOID,
             };
             self.ret = Some(ty);
-            if let Some(value) = value {
-                self.coerce(value, ty);
-            }
             return;
         }
         let ret = self.ret.unwrap_or(Ty::ERROR);
@@ -525,43 +417,4 @@ impl Checker<'_> {
             }
         }
     }
-
-    // ---- statements that leave a loop
-
-    fn breaks(&self, stmt: StmtId) -> bool {
-        self.any(stmt, |kind| matches!(kind, StmtKind::Break), |kind| is_loop(kind) || is_switch(kind))
-    }
-
-    fn continues(&self, stmt: StmtId) -> bool {
-        self.any(stmt, |kind| matches!(kind, StmtKind::Continue), is_loop)
-    }
-
-    /// Returns true if a `break` in a statement names the label of this level.
-    fn breaks_to(&self, stmt: StmtId, level: u32) -> bool {
-        self.any(stmt, |kind| matches!(kind, StmtKind::BreakTo { level: to, .. } if *to == level), |_| false)
-    }
-
-    /// Returns true if a statement contains one that satisfies the test, outside of statements that `stops`
-    /// selects.
-    fn any(&self, stmt: StmtId, test: impl Fn(&StmtKind) -> bool, stops: impl Fn(&StmtKind) -> bool) -> bool {
-        let mut work = vec![stmt];
-        while let Some(stmt) = work.pop() {
-            let kind = &self.p.ast.stmts[stmt].kind;
-            if test(kind) {
-                return true;
-            }
-            if !stops(kind) {
-                kind.statements(&mut work);
-            }
-        }
-        false
-    }
-}
-
-fn is_loop(kind: &StmtKind) -> bool {
-    matches!(kind, StmtKind::For { .. } | StmtKind::While { .. } | StmtKind::DoWhile { .. })
-}
-
-fn is_switch(kind: &StmtKind) -> bool {
-    matches!(kind, StmtKind::Switch { .. } | StmtKind::TargetSwitch(_))
 }
