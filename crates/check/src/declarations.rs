@@ -68,27 +68,22 @@ impl Program {
             if !matches!(d.kind, DeclKind::Func { body: Some(_), .. }) || is_extension {
                 continue;
             }
-            let name = d.name;
-            let others = by_name.entry(name).or_default();
+            let others = by_name.entry(d.name).or_default();
             let first = others.iter().copied().find(|&other| self.same_signature(other, decl));
             others.push(decl);
             let Some(first) = first else { continue };
-            let (span, before) = (self.name_span(decl), self.name_span(first));
-            let text = self.ast.name(name).to_string();
+            let text = self.ast.decl_name(decl);
             let message = format!("the function '{text}' is declared twice with the same parameters");
-            self.report(Diagnostic::error("E30201", span, message).note(before, "first here"));
+            let error = Diagnostic::error("E30201", self.name_span(decl), message);
+            self.report(error.note(self.name_span(first), "first here"));
         }
     }
 
     fn same_signature(&mut self, a: DeclId, b: DeclId) -> bool {
         let Some(renamed) = self.same_generics(a, b) else { return false };
         let (a, b) = (self.raw_signature(a), self.raw_signature(b));
-        let same_object = match (&a.this, &b.this) {
-            (Some(a), Some(b)) => a.dir.is_written() == b.dir.is_written(),
-            // A static function and a non-static one are called in the same way.
-            (Some(this), None) | (None, Some(this)) => !this.dir.is_written(),
-            (None, None) => true,
-        };
+        // A static function and a non-static one are called in the same way.
+        let same_object = a.is_mutating() == b.is_mutating();
         let types: Vec<Ty> = a.params.iter().map(|param| self.substitute(param.ty, &renamed)).collect();
         // A resource and a handle of it have the same type here.
         let is_resource = |p: &Program, ty: Ty| match &p.types[ty] {
@@ -120,11 +115,8 @@ impl Program {
             subst.map.push((own, self.param_arg(other)));
         }
         let (one, two) = (self.constraints_of(a), self.constraints_of(b));
-        let conforms: Vec<(Ty, Ty)> = one
-            .conforms
-            .iter()
-            .map(|&(ty, bound)| (self.substitute(ty, &subst), self.substitute(bound, &subst)))
-            .collect();
+        let renamed = |&(ty, bound): &(Ty, Ty)| (self.substitute(ty, &subst), self.substitute(bound, &subst));
+        let conforms: Vec<(Ty, Ty)> = one.conforms.iter().map(renamed).collect();
         (one.is_of_bounds() && two.is_of_bounds() && conforms == two.conforms).then_some(subst)
     }
 
@@ -150,14 +142,10 @@ impl Program {
                 self.check_derivative_member(decl);
                 self.body(decl);
             }
-            DeclKind::Func { .. } | DeclKind::Init { .. } => {
-                self.check_function(decl);
-            }
+            DeclKind::Func { .. } | DeclKind::Init { .. } => self.check_function(decl),
             DeclKind::Property { accessors, .. } | DeclKind::Subscript { accessors, .. } => {
                 self.decl_type(decl);
-                for accessor in accessors {
-                    self.check_function(accessor);
-                }
+                accessors.into_iter().for_each(|accessor| self.check_function(accessor));
             }
             DeclKind::Struct { members, .. }
             | DeclKind::Extension { members, .. }
@@ -190,20 +178,13 @@ impl Program {
             }
             DeclKind::Enum { cases, .. } => {
                 self.check_names(&cases);
-                for case in cases {
-                    self.enum_case_value(case);
-                }
+                cases.into_iter().for_each(|case| _ = self.enum_case_value(case));
             }
-            DeclKind::TypeAlias(_) => {
-                if self.ast.decls[decl].generics.is_none() {
-                    self.decl_type(decl);
-                }
-            }
-            DeclKind::AssociatedType { .. } => {
-                self.bases_of(decl);
-            }
+            DeclKind::TypeAlias(_) if self.ast.decls[decl].generics.is_none() => _ = self.decl_type(decl),
+            DeclKind::AssociatedType { .. } => _ = self.bases_of(decl),
             DeclKind::Using(expr) => self.check_using(expr),
-            DeclKind::Param { .. }
+            DeclKind::TypeAlias(_)
+            | DeclKind::Param { .. }
             | DeclKind::Accessor { .. }
             | DeclKind::EnumCase(_)
             | DeclKind::TypeParam { .. }
@@ -267,8 +248,7 @@ impl Program {
             }
             _ => return,
         };
-        let span = d.name_span;
-        self.report(Diagnostic::error("E31400", span, message).help(help));
+        self.report(Diagnostic::error("E31400", d.name_span, message).help(help));
     }
 
     fn check_function(&mut self, decl: DeclId) {
@@ -301,11 +281,7 @@ impl Program {
         let mut interfaces: Vec<Ty> = Vec::new();
         for &base in self.bases_of(decl).iter() {
             if matches!(self.types[base], TyKind::Interface(..)) {
-                for interface in self.interfaces_of(base) {
-                    if !interfaces.contains(&interface) {
-                        interfaces.push(interface);
-                    }
-                }
+                self.add_interface(base, base, &mut interfaces);
             } else if is_extension
                 || !matches!(self.types[base], TyKind::Struct(..) | TyKind::Enum(_) | TyKind::Error)
             {
@@ -395,15 +371,11 @@ impl Program {
             }
             let name = self.ast.decls[required.decl].name;
             let at = self.named(decl, name).first().copied().unwrap_or(decl);
-            let span = self.name_span(at);
-            let message = text!(
-                "'{}' is '{}', which does not conform to '{}', as an interface requires",
-                self.ast.name(name),
-                self.shown(found),
-                self.shown(bound)
-            );
-            let wanted = self.name_span(required.decl);
-            self.report(Diagnostic::error("E38029", span, message).note(wanted, "required here"));
+            let (own, bound) = (self.shown(found), self.shown(bound));
+            let relation = text!("is '{}', which does not conform to '{}'", own, bound);
+            let message = text!("'{}' {}, as an interface requires", self.ast.name(name), relation);
+            let error = Diagnostic::error("E38029", self.name_span(at), message);
+            self.report(error.note(self.name_span(required.decl), "required here"));
         }
     }
 
@@ -480,53 +452,50 @@ impl Program {
             return;
         }
         let span = self.differential_span(decl).unwrap_or(self.name_span(decl));
+        let shown = self.shown(differential);
         if self.differential(differential).is_none() {
-            let message = text!(
-                "the differential '{}' does not conform to 'IDifferentiable'",
-                self.shown(differential)
+            self.error(
+                "E38029",
+                span,
+                text!("the differential '{}' does not conform to 'IDifferentiable'", shown),
             );
-            self.error("E38029", span, message);
             return;
         }
         let targets = self.diff_fields(ty);
         let parts = self.fields(differential);
         for (field, field_ty, no_diff) in self.fields(ty) {
-            let wanted = self.differential(field_ty).filter(|_| !no_diff);
-            let has_differential = wanted.is_some();
+            let Some(wanted) = self.differential(field_ty).filter(|_| !no_diff) else { continue };
+            let name = self.ast.decl_name(field).to_string();
+            let at = self.name_span(field);
             if let Some(&(_, DiffFieldTarget::Member(part))) = targets.iter().find(|t| t.0 == field)
-                && let (Some(wanted), Some(found)) = (wanted, parts.iter().find(|p| p.0 == part))
+                && let Some(found) = parts.iter().find(|p| p.0 == part)
                 && found.1 != wanted
                 && ![found.1, wanted].contains(&Ty::ERROR)
             {
-                let name = |decl: DeclId| self.ast.decl_name(decl).to_string();
-                let (at, of) = (self.name_span(part), self.name_span(field));
                 let message = text!(
-                    "'{}' of the differential '{}' is of type '{}', and the differential of '{}' is '{}'",
-                    name(part),
-                    self.shown(differential),
+                    "'{}' of the differential '{}' is of type '{}', and the differential of '{name}' is '{}'",
+                    self.ast.decl_name(part),
+                    shown,
                     self.shown(found.1),
-                    name(field),
                     self.shown(wanted)
                 );
-                self.report(Diagnostic::error("E38105", at, message).note(of, "this field"));
+                let error = Diagnostic::error("E38105", self.name_span(part), message);
+                self.report(error.note(at, "this field"));
             }
             let is_named = self.attribute(field, "DerivativeMember").is_some();
-            if has_differential && !is_named && !targets.iter().any(|t| t.0 == field) {
-                let name = self.ast.decl_name(field).to_string();
-                let at = self.name_span(field);
+            if !is_named && !targets.iter().any(|t| t.0 == field) {
                 // If the differential was written for this struct, it lacks a field; otherwise the struct
                 // does not fit the differential.
                 let is_nested = matches!(self.types[differential], TyKind::Struct(own, _)
                     if self.ast.decls[own].parent == Some(decl));
                 let (span, other, what) =
                     if is_nested { (span, at, "this field") } else { (at, span, "the differential") };
-                let message = text!(
-                    "the differential '{}' has no counterpart of the differentiable field '{name}'",
-                    self.shown(differential)
-                );
-                self.report(Diagnostic::error("E38105", span, message).note(other, what).help(format!(
+                let lacking = "has no counterpart of the differentiable field";
+                let message = text!("the differential '{}' {lacking} '{name}'", shown);
+                let help = format!(
                     "give it a field '{name}', or mark this field '[DerivativeMember(…)]' or 'no_diff'"
-                )));
+                );
+                self.report(Diagnostic::error("E38105", span, message).note(other, what).help(help));
             }
         }
     }

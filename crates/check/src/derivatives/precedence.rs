@@ -47,15 +47,6 @@ const OWN: Rank = (2, 0);
 /// The rank of the library's rules.
 const LIBRARY: Rank = (3, 0);
 
-/// The declaration of a derivative.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    /// The module that declares the derivative.
-    pub(crate) module: usize,
-    /// The derivative function, which determines the visibility.
-    pub(crate) decl: DeclId,
-}
-
 impl Program {
     /// The module on whose behalf a declaration requests derivatives. Programs without retroactive
     /// derivatives do not distinguish modules.
@@ -73,9 +64,9 @@ impl Program {
         if self.registry.has_retroactive && self.is_retroactive(decl) { view } else { View::default() }
     }
 
-    /// The rank of a table; `None` if it is not visible. `home` is the module of the function.
-    pub(crate) fn rank(&self, place: Place, home: usize, view: View) -> Option<Rank> {
-        let Place { module, decl } = place;
+    /// The rank of a module's table; `None` if it is not visible. `decl` is the derivative, `home` the module of
+    /// the function.
+    pub(crate) fn rank(&self, module: usize, decl: DeclId, home: usize, view: View) -> Option<Rank> {
         let (asks, calls) = (view.asks.0 as usize, view.calls.0 as usize);
         if module == 0 {
             return Some(LIBRARY);
@@ -106,19 +97,13 @@ impl Program {
 
     /// Returns true if a module imports another, directly or indirectly.
     pub(crate) fn imports(&self, from: usize, to: usize) -> bool {
-        let mut queue = vec![from];
+        let mut reached = vec![from];
         let mut next = 0;
-        while let Some(&at) = queue.get(next) {
+        while let Some(&at) = reached.get(next) {
             next += 1;
-            for &module in &self.modules.all[at].imports {
-                if module == to {
-                    return true;
-                }
-                if !queue.contains(&module) {
-                    queue.push(module);
-                }
-            }
+            let new = self.modules.all[at].imports.iter().filter(|module| !reached.contains(module));
+            reached.extend(new.copied().collect::<Vec<_>>());
         }
-        false
+        reached[1..].contains(&to)
     }
 }

@@ -5,31 +5,20 @@
 //! applies depends on the requesting module (see [`crate::derivatives::precedence`]). [`crate::derivatives::fit`] decides whether a
 //! derivative fits its function.
 
-use crate::derivatives::precedence::{Place, Rank};
+use crate::derivatives::precedence::Rank;
 use crate::prelude::*;
 
 /// A derivative that the program declares for a function.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    found: Found,
-    place: Place,
+    role: Role,
+    func: FuncRef,
+    /// The call operator of the context, for an `__apply` extension.
+    propagate: Option<FuncRef>,
+    /// The module that declares the derivative.
+    module: usize,
     /// The span at which the derivative names its target.
     span: Span,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Found {
-    Func(Role, FuncRef),
-    Apply(Applied),
-}
-
-impl Entry {
-    fn role(&self) -> Role {
-        match self.found {
-            Found::Func(role, _) => role,
-            Found::Apply(_) => Role::Apply,
-        }
-    }
 }
 
 impl Program {
@@ -40,13 +29,8 @@ impl Program {
         if self.queries.witnesses.is_open(func) {
             return Derivatives::default();
         }
-        let key = (func.clone(), view);
-        let found = self.query(
-            |q| &mut q.derivatives,
-            key,
-            Rc::default(),
-            |p| Rc::new(p.applying_derivatives(func, view)),
-        );
+        let compute = |p: &mut Program| Rc::new(p.applying_derivatives(func, view));
+        let found = self.query(|q| &mut q.derivatives, (func.clone(), view), Rc::default(), compute);
         (*found).clone()
     }
 
@@ -66,12 +50,15 @@ impl Program {
                 continue;
             };
             *rank = Some(near);
-            let span = Some(entries[best].span);
-            match entries[best].found.clone() {
-                Found::Func(Role::Forward, f) => (out.fwd, out.spans.fwd) = (Some(f), span),
-                Found::Func(Role::Backward, f) => (out.bwd, out.spans.bwd) = (Some(f), span),
-                Found::Func(_, f) => (out.substitute, out.spans.substitute) = (Some(f), span),
-                Found::Apply(applied) => (out.apply, out.spans.apply) = (Some(applied), span),
+            let Entry { func, propagate, span, .. } = entries[best].clone();
+            match role {
+                Role::Forward => (out.fwd, out.spans.fwd) = (Some(func), Some(span)),
+                Role::Backward => (out.bwd, out.spans.bwd) = (Some(func), Some(span)),
+                Role::Substitute => (out.substitute, out.spans.substitute) = (Some(func), Some(span)),
+                Role::Apply => {
+                    out.apply = propagate.map(|propagate| Applied { apply: func, propagate });
+                    out.spans.apply = Some(span);
+                }
             }
         }
         // A nearer derivative overrides the others; among equally near ones, the substitute does.
@@ -124,18 +111,14 @@ impl Program {
     /// Returns true if a module other than the function's own declares derivatives of functions of this name,
     /// or prototypes of the function.
     pub(crate) fn is_retroactive(&mut self, decl: DeclId) -> bool {
-        self.query(
-            |q| &mut q.retroactive,
-            decl,
-            false,
-            |p| {
-                let home = p.module_of(decl);
-                let name = p.registered_name(decl);
-                let is_elsewhere = |of: &(DeclId, Role, ExprId)| ![0, home].contains(&p.module_of(of.0));
-                p.registry.derivative_of.get(&name).is_some_and(|found| found.iter().any(is_elsewhere))
-                    || p.redeclarations(decl).iter().any(|&d| p.module_of(d) != home)
-            },
-        )
+        let compute = |p: &mut Program| {
+            let home = p.module_of(decl);
+            let is_elsewhere = |of: &(DeclId, Role, ExprId)| ![0, home].contains(&p.module_of(of.0));
+            let declared = p.registry.derivative_of.get(&p.registered_name(decl));
+            declared.is_some_and(|found| found.iter().any(is_elsewhere))
+                || p.redeclarations(decl).iter().any(|&d| p.module_of(d) != home)
+        };
+        self.query(|q| &mut q.retroactive, decl, false, compute)
     }
 
     /// The functions that a declaration says it is a derivative of, by `…Of` attributes or as a
@@ -174,27 +157,23 @@ impl Program {
                 ("PrimalSubstitute", Role::Substitute),
             ] {
                 let Some(&arg) = self.attribute(decl, word).and_then(|a| a.args.first()) else { continue };
-                if let Some(found) = self.named_derivative(func, decl, arg, role) {
-                    let place = Place { module: self.module_of(decl), decl: found.decl };
-                    entries.push(Entry { found: Found::Func(role, found), place, span: self.span(arg) });
-                }
+                let (module, span) = (self.module_of(decl), self.span(arg));
+                let found = self.named_derivative(func, decl, arg, role);
+                entries.extend(found.map(|func| Entry { role, func, propagate: None, module, span }));
             }
         }
         let name = self.registered_name(func.decl);
         for (derivative, role, target) in self.registry.derivative_of.get(&name).cloned().unwrap_or_default()
         {
             let found = if role == Role::Apply {
-                self.fit_apply(func, derivative, target).map(Found::Apply)
+                self.fit_apply(func, derivative, target).map(|found| (found.apply, Some(found.propagate)))
+            } else if derivative == func.decl || !self.targets(derivative, target, func, role) {
+                None
             } else {
-                if derivative == func.decl || !self.targets(derivative, target, func, role) {
-                    continue;
-                }
-                self.fit_derivative(func, derivative, None, &[], role).map(|f| Found::Func(role, f))
+                self.fit_derivative(func, derivative, None, &[], role).map(|func| (func, None))
             };
-            if let Some(found) = found {
-                let place = Place { module: self.module_of(derivative), decl: derivative };
-                entries.push(Entry { found, place, span: self.span(target) });
-            }
+            let (module, span) = (self.module_of(derivative), self.span(target));
+            entries.extend(found.map(|(func, propagate)| Entry { role, func, propagate, module, span }));
         }
         entries
     }
@@ -215,15 +194,11 @@ impl Program {
         let mut best: Vec<usize> = Vec::new();
         let mut least = None;
         for (k, entry) in entries.iter().enumerate() {
-            if entry.role() != role {
+            if entry.role != role {
                 continue;
             }
-            let Some(rank) = self.rank(entry.place, home, view) else { continue };
-            let is_general = match &entry.found {
-                Found::Func(_, f) => !self.own_params(f.decl).is_empty(),
-                Found::Apply(applied) => !self.own_params(applied.apply.decl).is_empty(),
-            };
-            let key = (rank, is_general);
+            let Some(rank) = self.rank(entry.module, entry.func.decl, home, view) else { continue };
+            let key = (rank, !self.own_params(entry.func.decl).is_empty());
             if least.is_none_or(|least| key < least) {
                 least = Some(key);
                 best.clear();
@@ -234,24 +209,19 @@ impl Program {
         }
         let (rank, _) = least?;
         // A module that imports another overrides the derivatives declared there.
-        let modules: Vec<usize> = best.iter().map(|&k| entries[k].place.module).collect();
+        let modules: Vec<usize> = best.iter().map(|&k| entries[k].module).collect();
         best.retain(|&k| {
-            let module = entries[k].place.module;
+            let module = entries[k].module;
             !modules.iter().any(|&other| other != module && self.imports(other, module))
         });
         let &first = best.first()?;
         for &second in &best[1..] {
             let (a, b) = (&entries[first], &entries[second]);
-            let same = match (&a.found, &b.found) {
-                (Found::Func(_, f), Found::Func(_, g)) => {
-                    f.decl == g.decl || self.redeclarations(f.decl).contains(&g.decl)
-                }
-                (a, b) => a == b,
-            };
-            if same {
+            let (f, g) = (a.func.decl, b.func.decl);
+            if f == g || role != Role::Apply && self.redeclarations(f).contains(&g) {
                 continue;
             }
-            if a.place.module != b.place.module {
+            if a.module != b.module {
                 out.ambiguous.push((role, a.span, b.span));
             } else if !self.is_told(b.span) {
                 let name = self.ast.decl_name(func.decl).to_string();
@@ -285,12 +255,10 @@ impl Program {
     /// The degree to which a declaration is marked differentiable.
     pub(crate) fn level(&self, decl: DeclId) -> Level {
         let any = |name: &str| self.has_mark(decl, name);
-        if any("Differentiable") || any("BackwardDifferentiable") {
-            Level::Backward
-        } else if any("ForwardDifferentiable") {
-            Level::Forward
-        } else {
-            Level::None
+        match () {
+            () if any("Differentiable") || any("BackwardDifferentiable") => Level::Backward,
+            () if any("ForwardDifferentiable") => Level::Forward,
+            () => Level::None,
         }
     }
 
