@@ -79,16 +79,17 @@ impl Checker<'_> {
                     return self.set_value(expr, ty, Meaning::Same(base));
                 }
                 self.not_found(callee);
-                self.set_error(callee);
-                self.skip_args(args);
-                self.set_error(expr)
+                self.fail_call_of(expr, callee, args)
             }
-            Ref::Error => {
-                self.set_error(callee);
-                self.skip_args(args);
-                self.set_error(expr)
-            }
+            Ref::Error => self.fail_call_of(expr, callee, args),
         }
+    }
+
+    /// Makes a call an error that has been reported.
+    fn fail_call_of(&mut self, expr: ExprId, callee: ExprId, args: &[ExprId]) -> Ty {
+        self.set_error(callee);
+        self.skip_args(args);
+        self.set_error(expr)
     }
 
     /// The type whose values are made by a function that the language knows by name.

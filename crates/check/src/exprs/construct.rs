@@ -64,15 +64,9 @@ impl Checker<'_> {
     }
 
     fn pair_parts(&mut self, expr: ExprId, pair: Ty, primal: ExprId, differential: Option<ExprId>) -> Ty {
-        let (ty, tangent) = match self.p.types[pair] {
-            TyKind::DiffPair(ty) => (ty, self.p.differential(ty)),
-            TyKind::DiffPtrPair(ty) => (ty, self.p.pointer_differential(ty)),
-            _ => return self.set_error(expr),
-        };
+        let Some((ty, tangent)) = self.p.halves(pair) else { return self.set_error(expr) };
         self.check(primal, ty);
-        if let Some(differential) = differential {
-            self.check(differential, tangent.unwrap_or(Ty::ERROR));
-        }
+        differential.into_iter().for_each(|differential| self.check(differential, tangent));
         self.set_value(expr, pair, Meaning::MakePair { primal, differential })
     }
 
@@ -157,11 +151,8 @@ impl Checker<'_> {
                     self.fail_as(expr, ty, "E39999", message)
                 }
             },
-            TyKind::Tuple(ref parts) if args.len() == parts.len() && !args.is_empty() => {
-                let parts = parts.clone();
-                for (&arg, part) in args.iter().zip(parts) {
-                    self.check(arg, part);
-                }
+            TyKind::Tuple(parts) if args.len() == parts.len() && !args.is_empty() => {
+                args.iter().zip(parts).for_each(|(&arg, part)| self.check(arg, part));
                 self.set_value(expr, ty, Meaning::MakeTuple(args.to_vec()))
             }
             TyKind::Tuple(_) if args.is_empty() => self.default_value(expr, ty),

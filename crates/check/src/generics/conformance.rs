@@ -103,8 +103,8 @@ impl Program {
         self.queries.bases.finish(&decl, types.clone());
         let fine: Rc<[Ty]> = types.iter().copied().filter(|&base| !self.inherits(base, decl)).collect();
         if fine.len() < types.len() {
-            let name = self.ast.decl_name(decl).to_string();
-            self.error("E39999", self.name_span(decl), format!("'{name}' inherits from itself"));
+            let message = format!("'{}' inherits from itself", self.ast.decl_name(decl));
+            self.error("E39999", self.name_span(decl), message);
             // Without this, walks over the bases would not terminate.
             self.queries.bases.insert(decl, fine.clone());
         }
@@ -348,9 +348,7 @@ impl Program {
             },
             _ => None,
         };
-        if let Some((param, is_pack)) = pattern_param
-            && params.contains(&param)
-        {
+        if let Some((param, is_pack)) = pattern_param.filter(|pattern| params.contains(&pattern.0)) {
             if is_pack != self.is_pack(ty) && ty != Ty::ERROR {
                 return false;
             }
@@ -396,7 +394,7 @@ impl Program {
         match (a, b) {
             (GenericArg::Type(a), GenericArg::Type(b)) => self.unify(*a, *b, params, env),
             (GenericArg::Val(a), GenericArg::Val(b)) => self.unify_val(a, b, params, env),
-            (GenericArg::Type(_), GenericArg::Val(_)) | (GenericArg::Val(_), GenericArg::Type(_)) => false,
+            _ => false,
         }
     }
 
@@ -638,12 +636,10 @@ impl Program {
         }
         let mut params = Vec::new();
         self.params_in(ty, &mut params);
-        params.dedup();
-        params.into_iter().any(|param| {
-            let param = self.types.intern(TyKind::Param(param));
-            let owner = self.root_owner(param);
-            owner.is_some_and(|owner| self.constraints_of(owner).conforms.contains(&(ty, bound)))
-        })
+        let mut owners: Vec<DeclId> =
+            params.iter().filter_map(|param| self.scopes.param_owner.get(param)).copied().collect();
+        owners.dedup();
+        owners.into_iter().any(|owner| self.constraints_of(owner).conforms.contains(&(ty, bound)))
     }
 
     /// Returns true if an interface is among a type's facets.

@@ -65,12 +65,9 @@ impl Program {
                 let parts = parts.into_iter().map(|t| self.substitute(t, env)).collect();
                 self.pack_of(parts)
             }
-            TyKind::Each(pack) => self.substitute_each(pack, env),
+            TyKind::Each(pack) => self.substitute_each(&GenericArg::Type(pack), env).ty(),
             TyKind::Expand(pattern, shape) => {
-                match self.substitute_expand(&GenericArg::Type(pattern), &shape, env) {
-                    GenericArg::Type(ty) => ty,
-                    GenericArg::Val(_) => Ty::ERROR,
-                }
+                self.substitute_expand(&GenericArg::Type(pattern), &shape, env).ty()
             }
             kind => {
                 let parts = kind.parts();
@@ -141,12 +138,9 @@ impl Program {
                 let vals = vals.iter().map(|val| self.substitute_val(val, env)).collect();
                 self.val_pack_of(vals)
             }
-            Val::Each(pack) => self.substitute_each_val(pack, env),
+            Val::Each(pack) => self.substitute_each(&GenericArg::Val((**pack).clone()), env).val(),
             Val::Expand(pattern, shape) => {
-                match self.substitute_expand(&GenericArg::Val((**pattern).clone()), shape, env) {
-                    GenericArg::Val(val) => val,
-                    GenericArg::Type(_) => Val::Error,
-                }
+                self.substitute_expand(&GenericArg::Val((**pattern).clone()), shape, env).val()
             }
         }
     }
@@ -286,7 +280,7 @@ impl Program {
                 self.val_int(&binary_val(*op, Val::Int(a), Val::Int(b)), env)
             }
             Val::CountOf(ty) => self.known_count(*ty),
-            Val::CountOfVals(vals) => self.known_val_count(vals),
+            Val::CountOfVals(vals) => self.shape_count(&GenericArg::Val((**vals).clone())).map(|n| n as i64),
             Val::Pack(_)
             | Val::Each(_)
             | Val::Expand(..)

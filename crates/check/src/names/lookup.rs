@@ -96,12 +96,8 @@ impl Checker<'_> {
                             found.iter_mut().for_each(|c| c.rank += rank);
                             funcs.extend(found);
                         }
-                        other => {
-                            if funcs.is_empty() {
-                                return other;
-                            }
-                            break;
-                        }
+                        other if funcs.is_empty() => return other,
+                        _ => break,
                     }
                     if let Some(locals) = self.p.scopes.local_scopes.get(&decl).cloned()
                         && let Some(&(_, local)) = locals.iter().rev().find(|l| l.0 == name)
@@ -164,9 +160,8 @@ impl Checker<'_> {
                 None
             }
             Ref::NotFound => None,
-            other => {
-                funcs.is_empty().then_some(other).or_else(|| Some(Ref::Funcs(std::mem::take(funcs), None)))
-            }
+            other if funcs.is_empty() => Some(other),
+            _ => Some(Ref::Funcs(std::mem::take(funcs), None)),
         }
     }
 
@@ -283,26 +278,21 @@ impl Checker<'_> {
             }
             has_concrete |= funcs.len() > before && facet.kind != FacetKind::Interface;
         }
-        if !matches!(self.p.types[ty], TyKind::Error) {
-            let nearer = funcs.len();
-            let extra = self.p.blanket_facets_with(ty, name);
-            for facet in extra {
-                let decls = self.p.named(facet.container, name);
-                if let Some(result) = self.member_of_facet(&facet, &decls, base, &mut funcs) {
-                    if nearer == 0 {
-                        return result;
-                    }
-                    break;
-                }
+        let nearer = funcs.len();
+        let is_known = ty != Ty::ERROR;
+        for facet in if is_known { self.p.blanket_facets_with(ty, name) } else { Vec::new() } {
+            let decls = self.p.named(facet.container, name);
+            match self.member_of_facet(&facet, &decls, base, &mut funcs) {
+                Some(result) if nearer == 0 => return result,
+                Some(_) => break,
+                None => {}
             }
-            // The type's own functions and the requirements of its interfaces take precedence where both fit.
-            if nearer > 0 {
-                for extra in &mut funcs[nearer..] {
-                    extra.rank += 1;
-                    // If the type has a function of its own, that function fulfils the requirement.
-                    extra.required = true;
-                }
-            }
+        }
+        // The type's own functions and the requirements of its interfaces take precedence where both fit.
+        for extra in funcs[nearer..].iter_mut().filter(|_| nearer > 0) {
+            extra.rank += 1;
+            // If the type has a function of its own, that function fulfils the requirement.
+            extra.required = true;
         }
         let (receiver, _) = self.receiver(base, false);
         if funcs.is_empty() { Ref::NotFound } else { Ref::Funcs(funcs, receiver) }

@@ -46,14 +46,9 @@ impl Checker<'_> {
             return Ty::ERROR;
         }
         let args: Vec<GenericArg> = args.iter().map(|&a| self.generic_arg(a)).collect();
-        let ty = |idx: usize| match args.get(idx) {
-            Some(GenericArg::Type(ty)) => Some(*ty),
-            _ => None,
-        };
-        let val = |idx: usize| match args.get(idx) {
-            Some(GenericArg::Val(val)) => Some(val.clone()),
-            _ => None,
-        };
+        let ty = |idx: usize| if let GenericArg::Type(ty) = args.get(idx)? { Some(*ty) } else { None };
+        let val =
+            |idx: usize| if let GenericArg::Val(val) = args.get(idx)? { Some(val.clone()) } else { None };
         // The types in the head of an extension are patterns, never the types of values:
         // `Vectorizer<T, vector<Any, 0>>`.
         let is_pattern = self.outside_of.is_some()

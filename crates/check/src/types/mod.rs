@@ -80,6 +80,16 @@ pub enum GenericArg {
 }
 
 impl GenericArg {
+    /// The type; unknown for an integer.
+    pub(crate) fn ty(self) -> Ty {
+        if let GenericArg::Type(ty) = self { ty } else { Ty::ERROR }
+    }
+
+    /// The integer; unknown for a type.
+    pub(crate) fn val(self) -> Val {
+        if let GenericArg::Val(val) = self { val } else { Val::Error }
+    }
+
     /// Returns true if a generic parameter stands for itself.
     pub(crate) fn is_param(&self, param: DeclId, program: &Program) -> bool {
         match self {

@@ -124,28 +124,26 @@ impl Program {
 
     /// The number of elements of a pack or tuple, if it is known.
     pub(crate) fn known_count(&self, ty: Ty) -> Option<i64> {
-        match &self.types[ty] {
-            TyKind::Pack(parts) | TyKind::Tuple(parts) => {
-                let known = parts.iter().all(|&p| !self.is_pack(p));
-                known.then_some(parts.len() as i64)
-            }
-            _ => None,
-        }
+        self.shape_count(&GenericArg::Type(ty)).map(|n| n as i64)
     }
 
     /// The number of elements of an expansion's shape, if it is known.
     pub fn shape_count(&self, shape: &GenericArg) -> Option<usize> {
-        let count = match shape {
-            GenericArg::Type(ty) => self.known_count(*ty),
-            GenericArg::Val(val) => self.known_val_count(val),
-        };
-        count.and_then(|n| usize::try_from(n).ok())
+        let elements = self.shape_elements(shape)?;
+        (!elements.iter().any(|element| self.is_pack_arg(element))).then_some(elements.len())
     }
 
-    pub(crate) fn known_val_count(&self, val: &Val) -> Option<i64> {
-        match val {
-            Val::Pack(vals) if !vals.iter().any(|v| self.is_val_pack(v)) => Some(vals.len() as i64),
-            _ => None,
+    /// The elements of a known pack.
+    fn shape_elements(&self, shape: &GenericArg) -> Option<Vec<GenericArg>> {
+        match shape {
+            GenericArg::Type(ty) => match &self.types[*ty] {
+                TyKind::Pack(parts) | TyKind::Tuple(parts) => {
+                    Some(parts.iter().map(|&ty| GenericArg::Type(ty)).collect())
+                }
+                _ => None,
+            },
+            GenericArg::Val(Val::Pack(vals)) => Some(vals.iter().cloned().map(GenericArg::Val).collect()),
+            GenericArg::Val(_) => None,
         }
     }
 
@@ -256,7 +254,7 @@ impl Program {
     ) -> GenericArg {
         let shape = self.substitute_arg(shape, env);
         let mut inner = env.clone();
-        let Some(elements) = shape_elements(self, &shape) else {
+        let Some(elements) = self.shape_elements(&shape) else {
             inner.element = None;
             let arg = self.substitute_arg(pattern, &inner);
             return self.expand_arg(arg, &shape);
@@ -281,24 +279,17 @@ impl Program {
 
     /// Substitutes arguments in `each pack`: the result is the current element of the expansion, if it is
     /// known.
-    pub(crate) fn substitute_each(&mut self, pack: Ty, env: &Subst) -> Ty {
-        let pack = self.substitute(pack, env);
-        if let (TyKind::Pack(parts), Some(idx)) = (&self.types[pack], env.element)
-            && let Some(&part) = parts.get(idx)
-        {
-            return if self.is_pack(part) { self.each_of(part).unwrap_or(Ty::ERROR) } else { part };
+    pub(crate) fn substitute_each(&mut self, pack: &GenericArg, env: &Subst) -> GenericArg {
+        let pack = self.substitute_arg(pack, env);
+        let elements = env.element.and_then(|idx| Some((idx, self.shape_elements(&pack)?)));
+        let element = elements.and_then(|(idx, elements)| elements.get(idx).cloned());
+        match element {
+            Some(element) if !self.is_pack_arg(&element) => element,
+            element => match element.unwrap_or(pack) {
+                GenericArg::Type(ty) => GenericArg::Type(self.each_of(ty).unwrap_or(Ty::ERROR)),
+                GenericArg::Val(val) => GenericArg::Val(self.each_val(val)),
+            },
         }
-        self.each_of(pack).unwrap_or(Ty::ERROR)
-    }
-
-    pub(crate) fn substitute_each_val(&mut self, pack: &Val, env: &Subst) -> Val {
-        let pack = self.substitute_val(pack, env);
-        if let (Val::Pack(vals), Some(idx)) = (&pack, env.element)
-            && let Some(val) = vals.get(idx)
-        {
-            return if self.is_val_pack(val) { self.each_val(val.clone()) } else { val.clone() };
-        }
-        self.each_val(pack)
     }
 
     /// Assigns explicit generic arguments to parameters; parameters without an argument get `None`. A pack
@@ -467,20 +458,6 @@ impl Program {
         let constraints = self.constraints_of(decl);
         let other = |&(a, b): &(Ty, Ty)| if a == pack { Some(b) } else { (b == pack).then_some(a) };
         constraints.equal.iter().find_map(other)
-    }
-}
-
-/// The elements of a known pack.
-fn shape_elements(program: &Program, shape: &GenericArg) -> Option<Vec<GenericArg>> {
-    match shape {
-        GenericArg::Type(ty) => match &program.types[*ty] {
-            TyKind::Pack(parts) | TyKind::Tuple(parts) => {
-                Some(parts.iter().map(|&t| GenericArg::Type(t)).collect())
-            }
-            _ => None,
-        },
-        GenericArg::Val(Val::Pack(vals)) => Some(vals.iter().map(|v| GenericArg::Val(v.clone())).collect()),
-        GenericArg::Val(_) => None,
     }
 }
 
