@@ -12,7 +12,10 @@
 //! - `exprs`: a type and a meaning for each expression, calls and overload resolution;
 //! - `stmts`: the bodies of functions;
 //! - `derivatives`: differentials, signatures of derivatives, which derivative of a function applies;
-//! - `flow`: dataflow over checked bodies: derivatives that are lost, variables that are not assigned.
+//! - `flow`: dataflow over checked bodies: derivatives that are lost, variables that are not assigned, code that
+//!   cannot be reached.
+//!
+//! `prelude` has the names that nearly all of them use.
 #![forbid(unsafe_code)]
 
 mod declarations;
