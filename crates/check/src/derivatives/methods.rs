@@ -106,7 +106,8 @@ impl Checker<'_> {
     }
 
     /// Reports a member that is named without `this.p` or `this.d`, since both halves of the pair have it.
-    pub(crate) fn half_is_missing(&mut self, name: &str, span: Span) {
+    pub(crate) fn half_is_missing(&mut self, name: Symbol, span: Span) {
+        let name = self.p.ast.name(name);
         let message = format!("'this' is a pair here: '{name}' is a member of both halves");
         let help = format!("write 'this.p.{name}' or 'this.d.{name}'");
         self.p.report(Diagnostic::error("E0923", span, message).help(help));

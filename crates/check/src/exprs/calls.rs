@@ -219,7 +219,7 @@ impl Checker<'_> {
                     let message =
                         "a method that changes 'this' can only be called from one marked '[mutating]'";
                     if self.this_is_pair() {
-                        self.half_is_missing(&self.p.ast.decl_name(chosen.decl).to_string(), span);
+                        self.half_is_missing(self.p.ast.decls[chosen.decl].name, span);
                     } else if mutating && !this.1 {
                         self.error("E30050", span, message);
                     }

@@ -406,8 +406,7 @@ impl<'p> Checker<'p> {
                 ExprKind::Name(name),
             ) = (&info.meaning, &self.p.ast.exprs[expr].kind)
         {
-            let (name, span) = (self.p.ast.name(*name).to_string(), self.span(expr));
-            self.half_is_missing(&name, span);
+            self.half_is_missing(*name, self.span(expr));
         }
     }
 

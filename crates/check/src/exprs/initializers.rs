@@ -32,7 +32,7 @@ impl Program {
             }
             for init in self.named(decl, kw::CONSTRUCTOR) {
                 if self.params_of(init).is_empty() && self.ast.decls[init].generics.is_none() {
-                    let func = crate::tables::FuncRef { decl: init, args, self_ty: Some(ty) };
+                    let func = FuncRef { decl: init, args, self_ty: Some(ty) };
                     return Initializer::Init(ty, func, Vec::new());
                 }
             }
@@ -134,7 +134,7 @@ impl Checker<'_> {
                 let nested = items.iter().any(|&i| self.is_list(i));
                 if nested { self.aggregate(expr, ty, &items) } else { self.list_components(expr, ty, &items) }
             }
-            TyKind::Optional(_) if items.len() == 1 => {
+            _ if items.len() == 1 && (is_single || matches!(kind, TyKind::Optional(_))) => {
                 self.check(items[0], ty);
                 self.set_value(expr, ty, Meaning::Aggregate(Initializer::Expr(items[0])))
             }
@@ -143,10 +143,6 @@ impl Checker<'_> {
                 self.init_list(expr, inner);
                 self.p.tables.exprs[expr].coerce = Some(ty);
                 ty
-            }
-            _ if is_single && items.len() == 1 => {
-                self.check(items[0], ty);
-                self.set_value(expr, ty, Meaning::Aggregate(Initializer::Expr(items[0])))
             }
             _ if is_single => {
                 let message =
@@ -166,13 +162,10 @@ impl Checker<'_> {
         match self.p.types[ty].clone() {
             TyKind::Scalar(_) | TyKind::Enum(_) | TyKind::Buffer(..) | TyKind::Pointer(_) => false,
             TyKind::Struct(..) => true,
-            _ => match self.p.parts_of(ty) {
-                Some(parts) => {
-                    let flat = parts.iter().all(|&p| matches!(self.p.types[p], TyKind::Scalar(_)));
-                    !flat || items.len() <= parts.len()
-                }
-                None => true,
-            },
+            _ => self.p.parts_of(ty).is_none_or(|parts| {
+                let is_flat = parts.iter().all(|&p| matches!(self.p.types[p], TyKind::Scalar(_)));
+                !is_flat || items.len() <= parts.len()
+            }),
         }
     }
 

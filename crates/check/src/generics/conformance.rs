@@ -540,7 +540,7 @@ impl Program {
     }
 
     /// Returns true for an extension of all types that conform to an interface.
-    fn is_blanket(&self, extension: &ExtensionInfo) -> bool {
+    pub(crate) fn is_blanket(&self, extension: &ExtensionInfo) -> bool {
         matches!(self.types[extension.target], TyKind::Param(_))
     }
 

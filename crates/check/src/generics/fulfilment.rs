@@ -88,32 +88,24 @@ impl Program {
         if self.own_params(own.decl).is_empty() {
             return None;
         }
-        let (outer, inner) = (self.subst_of(required), self.subst_of(own));
-        let (asked, needed) = (self.constraints_of(required.decl), self.constraints_of(own.decl));
-        for &(subject, bound) in &needed.conforms {
-            let (subject, bound) = (self.substitute(subject, &inner), self.substitute(bound, &inner));
+        let [asked, needed] = [required, own].map(|member| {
+            let (env, constraints) = (self.subst_of(member), self.constraints_of(member.decl));
+            [&constraints.conforms, &constraints.equal].map(|pairs| {
+                let known = |&(a, b): &(Ty, Ty)| (self.substitute(a, &env), self.substitute(b, &env));
+                pairs.iter().map(known).collect::<Vec<_>>()
+            })
+        });
+        let unmet = needed[0].iter().copied().find(|&(subject, bound)| {
             let mut given = Vec::new();
-            for &(of, what) in &asked.conforms {
-                if self.substitute(of, &outer) == subject {
-                    let what = self.substitute(what, &outer);
-                    self.add_interface(what, subject, &mut given);
-                }
+            for &(_, what) in asked[0].iter().filter(|asked| asked.0 == subject) {
+                self.add_interface(what, subject, &mut given);
             }
-            if !given.contains(&bound) && !self.conforms(subject, bound) {
-                return Some((subject, bound));
-            }
-        }
-        for &(a, b) in &needed.equal {
-            let (a, b) = (self.substitute(a, &inner), self.substitute(b, &inner));
-            let is_asked = asked.equal.iter().any(|&(c, d)| {
-                let (c, d) = (self.substitute(c, &outer), self.substitute(d, &outer));
-                (a, b) == (c, d) || (a, b) == (d, c)
-            });
-            if !is_asked && !self.same_types(a, b) {
-                return Some((a, b));
-            }
-        }
-        None
+            !given.contains(&bound) && !self.conforms(subject, bound)
+        });
+        let differs = |&(a, b): &(Ty, Ty)| {
+            !asked[1].contains(&(a, b)) && !asked[1].contains(&(b, a)) && !self.same_types(a, b)
+        };
+        unmet.or_else(|| needed[1].iter().copied().find(differs))
     }
 
     /// Returns true if a type in a requirement cannot be determined here: an associated type provided by an
@@ -123,14 +115,9 @@ impl Program {
         let TyKind::Assoc(_, assoc) = self.types[declared] else { return false };
         let Some(this) = required.self_ty else { return false };
         let name = self.ast.decls[assoc].name;
-        let containers: Vec<DeclId> = self
-            .facets(this)
-            .iter()
-            .filter(|f| f.kind != FacetKind::Interface)
-            .map(|f| f.container)
-            .collect();
-        let declare = containers.into_iter().filter(|&c| self.declares_name(c, name));
-        declare.count() != 1
+        let facets = self.facets(this);
+        let own = facets.iter().filter(|facet| facet.kind != FacetKind::Interface);
+        own.filter(|facet| self.declares_name(facet.container, name)).count() != 1
     }
 
     fn difference_of_params(
@@ -165,11 +152,8 @@ impl Program {
             };
             if !fits && !self.is_elsewhere(required, declared.ty) {
                 let (have, wanted) = (self.shown(have.ty), self.shown(wanted.ty));
-                return Difference::new(text!(
-                    "its parameter '{name}' is of type '{}', not '{}'",
-                    have,
-                    wanted
-                ));
+                let text = text!("its parameter '{name}' is of type '{}', not '{}'", have, wanted);
+                return Difference::new(text);
             }
         }
         None
@@ -220,17 +204,15 @@ impl Program {
         let (asked, given) = (self.declared_accessors(required), self.declared_accessors(own));
         let (wanted, have) = self.value_types(required, own);
         let declared = self.decl_type(required.decl);
-        for (kind, name) in
-            [(AccessorKind::Get, "get"), (AccessorKind::Set, "set"), (AccessorKind::Ref, "ref")]
-        {
+        for kind in AccessorKind::ALL {
+            let name = self.ast.name(kind.word());
             let Some(asked) = asked.of(kind) else { continue };
             let Some(found) = given.of(kind).or(given.by_ref.as_ref()) else {
                 return Difference::new(format!("it has no '{name}'"));
             };
-            let [is_asked, is_given] = [asked, found].map(|accessor| {
-                let signature = self.raw_signature(accessor.decl);
-                signature.is_mutating()
-            });
+            let name = name.to_string();
+            let [is_asked, is_given] =
+                [asked, found].map(|accessor| self.raw_signature(accessor.decl).is_mutating());
             // Reading through a place does not modify its object.
             let by_ref = given.by_ref.as_ref() == Some(found) && kind == AccessorKind::Get;
             if is_given && !is_asked && !by_ref {
@@ -297,10 +279,10 @@ impl Program {
             Resolved::Func(_) | Resolved::Synthesized(..) | Resolved::Builtin(_) => {}
         }
         let said = self.diagnostics.len() > before;
+        let is_like =
+            |d: &Diagnostic, last: &Diagnostic| d.code == last.code && d.primary.span == last.primary.span;
         if let Some(last) = self.diagnostics.last().filter(|_| said)
-            && self.diagnostics[..before]
-                .iter()
-                .any(|d| d.code == last.code && d.primary.span == last.primary.span)
+            && self.diagnostics[..before].iter().any(|d| is_like(d, last))
         {
             self.diagnostics.pop();
         }
@@ -311,18 +293,17 @@ impl Program {
     /// `extern` declaration is defined elsewhere, other extensions may add to a built-in type, and the target
     /// of an extension may only be known for one type at a time.
     pub(crate) fn is_given_elsewhere(&mut self, decl: DeclId, ty: Ty, member: DeclId) -> bool {
+        let is_own = matches!(self.types[ty], TyKind::Struct(..) | TyKind::Enum(_));
         match &self.ast.decls[decl].kind {
             DeclKind::Struct { members, .. } => {
                 return members.is_empty() && self.ast.decls[decl].modifiers.has(Modifiers::EXTERN);
             }
-            DeclKind::Extension { .. } if !matches!(self.types[ty], TyKind::Struct(..) | TyKind::Enum(_)) => {
-            }
+            DeclKind::Extension { .. } if !is_own => {}
             _ => return false,
         }
         let name = self.member_name(member);
         let mut extensions = self.extensions.known.iter().filter(|e| e.decl != decl);
-        let is_blanket = |target: Ty| matches!(self.types[target], TyKind::Param(_));
-        if extensions.any(|e| is_blanket(e.target) && self.declares_name(e.decl, name)) {
+        if extensions.any(|e| self.is_blanket(e) && self.declares_name(e.decl, name)) {
             return true;
         }
         let own: Vec<DeclId> = self.facets(ty).iter().map(|facet| facet.container).collect();
