@@ -233,19 +233,12 @@ pub enum Meaning {
         /// Row and column of each component.
         comps: SmallVec<[(u8, u8); 4]>,
     },
-    /// A property; read by its `get` accessor, written by its `set` accessor.
+    /// A property or a `__subscript` of the user's; read by `get`, written by `set` (or both by `ref`).
     Property {
         /// The receiver; `None` for an implicit `this` or a static property.
         base: Option<ExprId>,
-        /// The property, as a member of the type.
-        property: FuncRef,
-    },
-    /// A `__subscript` of the user's; read by `get`, written by `set` (or both by `ref`).
-    Subscript {
-        /// The receiver.
-        base: ExprId,
-        /// The subscript.
-        subscript: FuncRef,
+        /// The property or subscript, as a member of the type.
+        member: FuncRef,
         /// The arguments of the subscript.
         args: Vec<Arg>,
     },
@@ -371,7 +364,6 @@ impl Meaning {
             | Meaning::MatrixSwizzle { base, .. }
             | Meaning::TupleSwizzle { base, .. }
             | Meaning::Index { base, .. }
-            | Meaning::Subscript { base, .. }
             | Meaning::Same(base)
             | Meaning::Each(base)
             | Meaning::Expand { inner: base, .. } => Some(*base),

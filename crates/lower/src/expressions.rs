@@ -149,8 +149,7 @@ impl Body<'_, '_, '_> {
             | Meaning::MatrixSwizzle { .. }
             | Meaning::Index { .. }
             | Meaning::Deref(_)
-            | Meaning::Property { .. }
-            | Meaning::Subscript { .. } => {
+            | Meaning::Property { .. } => {
                 let place = self.place(e);
                 self.b.span = ir_span(span);
                 self.read_used(&place)

@@ -172,10 +172,7 @@ impl Body<'_, '_, '_> {
                 self.expand_place(inner, &shape, ty, span)
             }
             Meaning::TupleSwizzle { base, comps } => self.tuple_swizzle(base, &comps, ty),
-            Meaning::Property { base, property } => self.accessor_place(e, base, &property, &[], ty),
-            Meaning::Subscript { base, subscript, args } => {
-                self.accessor_place(e, Some(base), &subscript, &args, ty)
-            }
+            Meaning::Property { base, member, args } => self.accessor_place(e, base, &member, &args, ty),
             Meaning::Assign { target, .. } | Meaning::AssignCall { target, .. } => {
                 self.expr_raw(e);
                 self.place(target)

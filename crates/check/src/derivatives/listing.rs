@@ -285,9 +285,7 @@ impl Listing<'_> {
                 Meaning::Init { init: func, .. } | Meaning::AssignCall { func, .. } => {
                     calls.push((span, Callable::Func(func.clone())));
                 }
-                Meaning::Property { property: member, .. } | Meaning::Subscript { subscript: member, .. } => {
-                    accesses.push((span, member.clone()));
-                }
+                Meaning::Property { member, .. } => accesses.push((span, member.clone())),
                 Meaning::NoDiff(inner) => constant.push(self.p.span(*inner)),
                 _ => {}
             }

@@ -59,13 +59,7 @@ impl Checker<'_> {
     fn root_of(&self, expr: ExprId) -> ExprId {
         let meaning = &self.p.tables.exprs[expr].meaning;
         match meaning.base() {
-            _ if matches!(
-                meaning,
-                Meaning::PairField { .. } | Meaning::Property { .. } | Meaning::Subscript { .. }
-            ) =>
-            {
-                expr
-            }
+            _ if matches!(meaning, Meaning::PairField { .. } | Meaning::Property { .. }) => expr,
             Some(base) if !self.p.tables.exprs[base].lvalue => self.root_of(base),
             _ => expr,
         }

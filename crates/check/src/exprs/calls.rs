@@ -355,7 +355,7 @@ impl Checker<'_> {
         if self_ty != ty {
             self.p.tables.exprs[base].coerce = Some(self_ty);
         }
-        let meaning = Meaning::Subscript { base, subscript: func, args };
+        let meaning = Meaning::Property { base: Some(base), member: func, args };
         self.set(expr, ExprInfo::new(chosen.signature.ret, meaning, lvalue))
     }
 }

@@ -417,7 +417,7 @@ impl<'p> Checker<'p> {
             // Accessing a property is a call too.
             _ => matches!(
                 self.p.tables.exprs[expr].meaning,
-                Meaning::Error | Meaning::Property { .. } | Meaning::Call { .. } | Meaning::Subscript { .. }
+                Meaning::Error | Meaning::Property { .. } | Meaning::Call { .. }
             ),
         }
     }

@@ -276,7 +276,7 @@ impl Checker<'_> {
         let needs_this = match &found {
             Ref::Value(info) => match &info.meaning {
                 Meaning::Field { base: None, .. } => true,
-                Meaning::Property { base: None, property } => !self.p.is_static(property.decl),
+                Meaning::Property { base: None, member, .. } => !self.p.is_static(member.decl),
                 _ => false,
             },
             Ref::Funcs(funcs, None) => funcs.iter().any(|c| !self.p.is_static(c.decl)),

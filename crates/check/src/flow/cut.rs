@@ -51,7 +51,6 @@ impl Flow<'_> {
         let parts = match self.p.tables.exprs[expr].meaning.clone() {
             Meaning::Call { .. } | Meaning::Init { .. } => return called,
             Meaning::Property { base, .. } => return called.or_else(|| self.cut_part(base?, ty)),
-            Meaning::Subscript { base, .. } => return called.or_else(|| self.cut_part(base, ty)),
             Meaning::Aggregate(initializer) => return self.cut_initializer(&initializer, ty),
             Meaning::Same(inner)
             | Meaning::Each(inner)

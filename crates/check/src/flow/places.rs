@@ -144,7 +144,7 @@ impl Flow<'_> {
     /// arguments: see [`Flow::call_setters`].
     pub(crate) fn indices(&mut self, target: ExprId) {
         match self.p.tables.exprs[target].meaning {
-            Meaning::Property { .. } | Meaning::Subscript { .. } => return,
+            Meaning::Property { .. } => return,
             Meaning::Index { index, .. } => {
                 self.expr(index, false);
             }
@@ -162,12 +162,7 @@ impl Flow<'_> {
     pub(crate) fn call_setters(&mut self, target: ExprId, mut carried: bool, needed: bool) -> bool {
         let mut at = target;
         loop {
-            let accessor = match self.p.tables.exprs[at].meaning.clone() {
-                Meaning::Property { base, property } => Some((base, property, Vec::new())),
-                Meaning::Subscript { base, subscript, args } => Some((Some(base), subscript, args)),
-                _ => None,
-            };
-            if let Some((base, member, args)) = accessor {
+            if let Meaning::Property { base, member, args } = self.p.tables.exprs[at].meaning.clone() {
                 carried |= at != target && self.expr(at, needed);
                 carried = self.call_set(at, (base, member, &args), carried, needed);
             }
@@ -305,7 +300,7 @@ impl Flow<'_> {
             }
             Meaning::StaticMember(_) | Meaning::Deref(_) => false,
             // Setters are functions; their use of the value is checked in their bodies.
-            Meaning::Property { .. } | Meaning::Subscript { .. } => true,
+            Meaning::Property { .. } => true,
             meaning => meaning.base().is_none_or(|base| self.has_tangent(base)),
         }
     }

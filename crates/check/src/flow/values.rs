@@ -98,9 +98,8 @@ impl Flow<'_> {
                 self.expr(base, false);
                 false
             }
-            Meaning::Property { base, property } => self.read_accessor(expr, base, &property, &[], needed),
-            Meaning::Subscript { base, subscript, args } => {
-                self.read_accessor(expr, Some(base), &subscript, &args, needed)
+            Meaning::Property { base, member, args } => {
+                self.read_accessor(expr, base, &member, &args, needed)
             }
             Meaning::Call { func, base, args } => self.call(expr, &func, base, &args, needed),
             Meaning::Init { init, args } => self.call(expr, &Callable::Func(init), None, &args, needed),

@@ -329,7 +329,7 @@ impl Checker<'_> {
                     let accessors = self.p.accessors(&func);
                     let (receiver, place) = self.receiver(base, true);
                     let lvalue = self.is_written_through(accessors, place);
-                    let meaning = Meaning::Property { base: receiver, property: func };
+                    let meaning = Meaning::Property { base: receiver, member: func, args: Vec::new() };
                     return Some(Ref::Value(ExprInfo::new(ty, meaning, lvalue)));
                 }
                 // Skip a field whose type is being resolved: `geometry::Mesh geometry;`.

@@ -52,8 +52,7 @@ impl Program {
                     Meaning::Init { init: func, .. } | Meaning::AssignCall { func, .. } => {
                         [Some(func.clone()), None, None]
                     }
-                    Meaning::Property { property: member, .. }
-                    | Meaning::Subscript { subscript: member, .. } => {
+                    Meaning::Property { member, .. } => {
                         let Accessors { get, set, by_ref } = self.declared_accessors(member);
                         [get, set, by_ref]
                     }
