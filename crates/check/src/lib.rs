@@ -24,7 +24,6 @@ mod exprs;
 mod flow;
 mod generics;
 mod names;
-mod prelude;
 pub mod program;
 mod queries;
 pub mod signature;

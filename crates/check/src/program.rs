@@ -1,15 +1,19 @@
 //! Defines the program: trees, tables, types and diagnostics, and what is known about them.
 
-use syntax::Ast;
+use rustc_hash::{FxHashMap, FxHashSet};
+use syntax::ast::DeclKind;
+use syntax::{Ast, DeclId, Diagnostic, ExprId, Span, Symbol};
 
+use crate::derivatives::precedence::ModuleId;
 use crate::derivatives::pullback::Pullback;
 use crate::generics::conformance::ExtensionInfo;
 use crate::names::enter::Scopes;
 use crate::names::modules::{Module, Modules};
-use crate::prelude::*;
 use crate::queries::Queries;
-use crate::tables::Tables;
-use crate::types::TyInterner;
+use crate::signature::Role;
+use crate::tables::{FuncRef, Tables};
+use crate::types::builtin::Magic;
+use crate::types::{Ty, TyInterner};
 
 /// A program that is being checked. It owns everything; there is no global state.
 #[derive(Clone, Debug, Default)]

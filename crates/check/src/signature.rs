@@ -3,7 +3,11 @@
 //! Differentiability is determined from the *declaration*, before generic arguments are substituted: `T`
 //! without an `IDifferentiable` constraint stays non-differentiable even when `T` is `float` at the call.
 
-use crate::prelude::*;
+use syntax::ast::{AccessorKind, Modifiers};
+use syntax::{DeclId, ExprId, Span, Symbol, keywords as kw};
+
+use crate::tables::{Arg, FuncRef, SynthesizedMember};
+use crate::types::{GenericArg, Ty};
 
 /// How an argument is passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -5,8 +5,13 @@
 //! for which `lower` substitutes the arguments.
 
 use cranelift_entity::SecondaryMap;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use syntax::ast::{BinaryOp, SizeOfKind, UnaryOp};
+use syntax::{DeclId, ExprId, StmtId};
 
-use crate::prelude::*;
+use crate::derivatives::precedence::ModuleId;
+use crate::types::{Args, GenericArg, Ty, Val};
 
 pub use syntax::ast::DiffOp;
 

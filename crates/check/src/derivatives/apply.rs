@@ -5,7 +5,13 @@
 //! derivative. Its parameters are, for each differentiable parameter in order, the differential: `out` for an
 //! `in` parameter, `inout` for an `inout` one, `in` for an `out` one; then the differential of the result.
 
-use crate::prelude::*;
+use syntax::{DeclId, Diagnostic, ExprId, Message, keywords as kw};
+
+use crate::program::Program;
+use crate::signature::{Applied, Direction, ParamSig, Signature, Subst};
+use crate::tables::FuncRef;
+use crate::types::follow_up::text;
+use crate::types::{Ty, TyKind};
 
 impl Program {
     /// The function that an `__apply` extension extends, as named in the extension.

@@ -3,7 +3,16 @@
 //! Without these checks each of them would be ignored, and the derivative would not be the one that the
 //! author meant.
 
-use crate::prelude::*;
+use syntax::ast::{DeclKind, Modifiers};
+use syntax::{DeclId, Diagnostic, Span};
+
+use crate::derivatives::precedence::View;
+use crate::program::Program;
+use crate::signature::{Level, Resolved, Role};
+use crate::tables::{DiffOp, FuncRef};
+use crate::types::builtin::Magic;
+use crate::types::follow_up::text;
+use crate::types::{Ty, TyKind};
 
 /// Attributes that describe a function's derivatives.
 const MARKS: [&str; 10] = [

@@ -5,7 +5,16 @@
 //! names, or one synthesised from its differentiable fields; if the synthesised one would have exactly the
 //! struct's own fields, the struct is its own differential.
 
-use crate::prelude::*;
+use syntax::ast::{DeclKind, Modifiers};
+use syntax::{DeclId, ExprId, keywords as kw};
+
+use crate::exprs::infer::Checker;
+use crate::names::enter::last_name;
+use crate::program::Program;
+use crate::signature::DiffFieldTarget;
+use crate::tables::Meaning;
+use crate::types::builtin::Magic;
+use crate::types::{GenericArg, Ty, TyKind};
 
 impl Program {
     /// The `Differential` of a type; `None` if it is not differentiable.

@@ -3,7 +3,17 @@
 //! A derivative function fits if its parameters are those of the derived signature, after its own generic
 //! arguments are inferred from them. The same search thus serves overloads, generics and members alike.
 
-use crate::prelude::*;
+use syntax::{DeclId, Diagnostic, ExprId, Message};
+
+use crate::derivatives::precedence::ModuleId;
+use crate::exprs::infer::Checker;
+use crate::names::enter::last_name;
+use crate::names::lookup::Ref;
+use crate::program::Program;
+use crate::signature::{Role, Signature, Subst};
+use crate::tables::{Callable, DiffOp, FuncRef};
+use crate::types::follow_up::text;
+use crate::types::{GenericArg, Ty};
 
 impl Program {
     /// Returns true if the target that a `…Of` attribute names may be this function.

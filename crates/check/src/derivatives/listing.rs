@@ -5,7 +5,14 @@
 //! of the requesting module, with the generic arguments of the call. A derivative that depends on the
 //! run-time type is listed as such.
 
-use crate::prelude::*;
+use rustc_hash::FxHashSet;
+use syntax::ast::DeclKind;
+use syntax::{DeclId, Span};
+
+use crate::derivatives::precedence::View;
+use crate::program::Program;
+use crate::signature::{Level, Role};
+use crate::tables::{Callable, FuncRef, Meaning};
 
 /// The way in which a call gets its derivative in one mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,18 @@
 //! so everything that holds for derivatives holds for it. It belongs to the method that names it and cannot
 //! be called by itself.
 
-use crate::prelude::*;
+use std::rc::Rc;
+
+use syntax::ast::{DeclKind, ExprKind};
+use syntax::{DeclId, Diagnostic, ExprId, Span, Symbol};
+
+use crate::derivatives::precedence::View;
+use crate::exprs::infer::Checker;
+use crate::generics::conformance::FacetKind;
+use crate::program::Program;
+use crate::signature::Signature;
+use crate::tables::{FuncRef, Meaning};
+use crate::types::{Ty, TyKind};
 
 impl Program {
     /// Returns true if `this` is a pair in a method.

@@ -3,7 +3,14 @@
 //! The differential of a pointer is the pointer through which gradients are accumulated. The two form a
 //! `DifferentialPtrPair`; a derivative is never computed of the pointer itself.
 
-use crate::prelude::*;
+use syntax::{DeclId, Diagnostic, keywords as kw};
+
+use crate::program::Program;
+use crate::signature::Subst;
+use crate::tables::FuncRef;
+use crate::types::builtin::Magic;
+use crate::types::follow_up::text;
+use crate::types::{Ty, TyKind};
 
 impl Program {
     /// The `Differential` of an `IDifferentiablePtrType`.

@@ -16,7 +16,9 @@
 //! importing module overrides the other. A derivative that is not visible outside its module applies in that
 //! module alone.
 
-use crate::prelude::*;
+use syntax::DeclId;
+
+use crate::program::Program;
 
 /// A module of the program; 0 is the library, or no module in particular.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

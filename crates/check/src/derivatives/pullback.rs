@@ -12,7 +12,18 @@
 //! be called any number of times, with `out` for the differentials of `out` parameters and `inout` for those
 //! of `inout` parameters.
 
-use crate::prelude::*;
+use std::rc::Rc;
+
+use syntax::ast::{DeclKind, Modifiers};
+use syntax::{DeclId, keywords as kw};
+
+use crate::derivatives::precedence::{ModuleId, View};
+use crate::names::enter::Names;
+use crate::program::Program;
+use crate::signature::Direction;
+use crate::tables::FuncRef;
+use crate::types::builtin::Magic;
+use crate::types::{Ty, TyKind};
 
 /// A struct that is made for a function.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,17 @@
 //! `bwd_diff(f) : (inout ⟨A⟩, inout ⟨B⟩, C.Differential, N, R.Differential) → void`
 //! where `⟨T⟩` stands for `DifferentialPair<T>` and `N` is not differentiable.
 
-use crate::prelude::*;
+use std::rc::Rc;
+
+use syntax::DeclId;
+use syntax::ast::{AccessorKind, DeclKind, Modifiers};
+
+use crate::derivatives::precedence::ModuleId;
+use crate::exprs::infer::Checker;
+use crate::program::Program;
+use crate::signature::{Accessors, Direction, ParamSig, Signature, Subst, Tangent};
+use crate::tables::{Callable, DiffOp, FuncRef, SynthesizedMember};
+use crate::types::{Ty, TyKind};
 
 impl Program {
     /// The type of a declaration (variable, field, parameter, property, …) as declared. It may mention

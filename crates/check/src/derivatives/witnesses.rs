@@ -5,8 +5,18 @@
 //! applies depends on the requesting module (see [`crate::derivatives::precedence`]). [`crate::derivatives::fit`] decides whether a
 //! derivative fits its function.
 
-use crate::derivatives::precedence::Rank;
-use crate::prelude::*;
+use std::rc::Rc;
+
+use syntax::ast::{AccessorKind, Attribute, DeclKind, ExprKind};
+use syntax::{DeclId, Diagnostic, ExprId, Span, Symbol, keywords as kw};
+
+use crate::derivatives::precedence::{Rank, View};
+use crate::exprs::infer::Checker;
+use crate::names::lookup::Ref;
+use crate::program::Program;
+use crate::signature::{Applied, Derivatives, Level, Role};
+use crate::tables::{DiffOp, FuncRef};
+use crate::types::builtin::Magic;
 
 /// A derivative that the program declares for a function.
 #[derive(Clone, Debug)]

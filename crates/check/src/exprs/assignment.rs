@@ -4,7 +4,15 @@
 //! `op=` cannot assign a vector to a scalar. On types other than numbers the user's function returns the
 //! value, or operates on the place.
 
-use crate::prelude::*;
+use syntax::ast::{BinaryOp, DeclKind, Modifiers};
+use syntax::{Diagnostic, ExprId};
+
+use crate::exprs::infer::Checker;
+use crate::signature::Direction;
+use crate::tables::{Callable, ExprInfo, Meaning};
+use crate::types::conversion::Source;
+use crate::types::follow_up::text;
+use crate::types::{Ty, TyKind};
 
 impl Checker<'_> {
     /// Infers `++e`, `e--` and the like.

@@ -4,9 +4,15 @@
 //! that the checked file calls, directly or through other generic functions. (Casts that are reached only
 //! through a value of interface type are checked during lowering.)
 
+use rustc_hash::FxHashSet;
+use syntax::{DeclId, Diagnostic, Span};
+
 use crate::Program;
-use crate::prelude::*;
+use crate::exprs::infer::Checker;
+use crate::tables::FuncRef;
 use crate::types::constants::round_up;
+use crate::types::follow_up::text;
+use crate::types::{GenericArg, Ty};
 
 /// The maximum number of instances to visit: a generic function may call ever new instances of itself.
 const MOST: usize = 10_000;

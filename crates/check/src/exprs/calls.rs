@@ -1,7 +1,17 @@
 //! Checks calls of functions, of methods and of the few functions that are native to the language.
 //! [`crate::exprs::construct`] handles calls that construct a value of a type.
 
-use crate::prelude::*;
+use syntax::ast::{DeclKind, ExprKind};
+use syntax::{DeclId, ExprId, keywords as kw};
+
+use crate::exprs::infer::Checker;
+use crate::exprs::overload::{Argument, Chosen};
+use crate::names::lookup::{Base, Candidate, Ref};
+use crate::program::Program;
+use crate::tables::{Arg, Callable, ExprInfo, Meaning};
+use crate::types::builtin::NativeGeneric;
+use crate::types::follow_up::text;
+use crate::types::{Ty, TyKind, Val};
 
 impl Program {
     /// Returns true for the library's `static_assert`.

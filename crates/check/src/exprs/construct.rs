@@ -4,7 +4,20 @@
 //! struct uses the constructors that it declares, or its fields if it declares none; a type that is not known
 //! yet has only the constructors that its constraints promise.
 
-use crate::prelude::*;
+use std::rc::Rc;
+
+use syntax::ast::DeclKind;
+use syntax::{DeclId, ExprId, Span, keywords as kw};
+
+use crate::exprs::infer::Checker;
+use crate::generics::conformance::FacetKind;
+use crate::names::lookup::Candidate;
+use crate::program::Program;
+use crate::signature::Tangent;
+use crate::tables::{Arg, Callable, FuncRef, Initializer, Meaning};
+use crate::types::conversion::Source;
+use crate::types::follow_up::text;
+use crate::types::{Scalar, Ty, TyKind, Val};
 
 impl Checker<'_> {
     pub(crate) fn make_tuple(&mut self, expr: ExprId, args: &[ExprId]) -> Ty {

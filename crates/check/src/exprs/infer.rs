@@ -4,10 +4,19 @@
 //! to the type that its context requires. Types are expressions too: an expression whose meaning is a type
 //! denotes that type.
 
+use syntax::ast::{DeclKind, ExprKind, SizeOfKind, UnaryOp};
+use syntax::{DeclId, Diagnostic, ExprId, Message, Span};
+
 use crate::exprs::lambdas::Capture;
 use crate::names::locals::Locals;
-use crate::prelude::*;
+use crate::names::lookup::{Candidate, Ref};
+use crate::program::Program;
+use crate::tables::{Callable, ExprInfo, Meaning};
+use crate::types::builtin::NativeGeneric;
+use crate::types::conversion::Source;
+use crate::types::follow_up::text;
 use crate::types::limits::MAX_PARTS;
+use crate::types::{GenericArg, Scalar, Ty, TyKind, Val};
 
 /// Expressions nested deeper than this are refused.
 const MAX_DEPTH: u32 = 4000;

@@ -5,7 +5,15 @@
 //! fitting element or as many elements as it has parts (C's rule). Parts after the end of the list have their
 //! default values.
 
-use crate::prelude::*;
+use syntax::ast::{DeclKind, ExprKind};
+use syntax::{DeclId, Diagnostic, ExprId, keywords as kw};
+
+use crate::exprs::infer::Checker;
+use crate::program::Program;
+use crate::tables::{ExprInfo, FuncRef, Initializer, Meaning};
+use crate::types::conversion::Source;
+use crate::types::follow_up::text;
+use crate::types::{Ty, TyKind, Val};
 
 impl Program {
     /// The initial value of a variable of this type without an initialiser: the type's `__init()`, its

@@ -6,7 +6,19 @@
 //! `IDifferentiable`, so that derivatives flow through both the call and the captured values. The name of a
 //! function as a value is the lambda that calls it; the type `functype (P…) -> R` is `IFunc<R, P…>`.
 
-use crate::prelude::*;
+use std::rc::Rc;
+
+use syntax::ast::{DeclKind, Expr, ExprKind, Modifiers, Stmt, StmtKind};
+use syntax::{DeclId, ExprId, Symbol, keywords as kw};
+
+use crate::exprs::infer::Checker;
+use crate::names::enter::Names;
+use crate::names::lookup::{Candidate, Ref};
+use crate::program::Program;
+use crate::signature::{Direction, Level, ParamSig, Signature, Tangent};
+use crate::tables::{ExprInfo, Initializer, Meaning};
+use crate::types::builtin::Magic;
+use crate::types::{GenericArg, Ty, TyKind};
 
 /// The captures of a lambda whose body is being checked.
 #[derive(Debug)]

@@ -4,7 +4,17 @@
 //! first. Nothing is reported for a type whose declaration already has an error, since the mismatch follows
 //! from that error.
 
-use crate::prelude::*;
+use syntax::ast::{DeclKind, ExprKind};
+use syntax::{DeclId, Diagnostic, ExprId, Message, Span};
+
+use crate::exprs::infer::Checker;
+use crate::exprs::overload::Argument;
+use crate::names::lookup::Candidate;
+use crate::program::Program;
+use crate::tables::DiffOp;
+use crate::types::conversion::Source;
+use crate::types::follow_up::text;
+use crate::types::{Ty, TyKind};
 
 /// The maximum number of candidates shown.
 const MAX_CANDIDATES: usize = 5;

@@ -5,8 +5,16 @@
 //! `operator+`, and the method that an interface provides for the operator (`add`). Later stages query
 //! [`Program::operator_of`] for the arguments of an instance.
 
+use syntax::ExprId;
+use syntax::ast::{BinaryOp, DeclKind, ExprKind, UnaryOp};
+
+use crate::exprs::infer::Checker;
+use crate::exprs::overload::{Argument, Chosen};
 use crate::generics::substitution::unary_method;
-use crate::prelude::*;
+use crate::names::lookup::{Base, Ref};
+use crate::program::Program;
+use crate::tables::{Arg, Callable, FuncRef, Meaning};
+use crate::types::{Scalar, Ty, TyKind};
 
 impl Program {
     /// The user's function for a binary operator on two values of a type; `None` for built-in numbers.

@@ -1,7 +1,14 @@
 //! Checks operators: on numbers they are built in, on other types they are functions of the user's (see
 //! [`crate::exprs::operator_functions`]).
 
-use crate::prelude::*;
+use syntax::ast::{BinaryOp, ExprKind, UnaryOp};
+use syntax::{Diagnostic, ExprId};
+
+use crate::exprs::infer::Checker;
+use crate::program::Program;
+use crate::tables::{ExprInfo, Meaning};
+use crate::types::follow_up::text;
+use crate::types::{Ty, TyKind};
 
 fn is_bitwise(op: BinaryOp) -> bool {
     matches!(op, BinaryOp::BitAnd | BinaryOp::BitOr | BinaryOp::BitXor | BinaryOp::Shl | BinaryOp::Shr)

@@ -5,8 +5,20 @@
 //! candidate with the least total cost wins; among equals a candidate that is not generic is preferred, then
 //! a nearer one. Omitted arguments do not affect the choice.
 
-use crate::prelude::*;
+use syntax::ast::{DeclKind, ExprKind};
+use syntax::{DeclId, Diagnostic, ExprId, Span};
+
+use crate::derivatives::precedence::View;
+use crate::exprs::infer::Checker;
+use crate::exprs::mismatch::Failure;
+use crate::names::enter::last_name;
+use crate::names::lookup::Candidate;
+use crate::program::Program;
+use crate::signature::{Direction, ParamSig, Role, Signature};
+use crate::tables::{Callable, DiffOp, FuncRef};
+use crate::types::conversion::Source;
 use crate::types::packs::Groups;
+use crate::types::{Ty, TyKind, Val};
 
 /// Facts about an argument before its parameter is known.
 #[derive(Clone, Copy, Debug)]

@@ -10,8 +10,15 @@
 //! Therefore a call that maps numbers to integers cuts a derivative only if it takes their bits, and an
 //! integer that accompanies numbers in a struct does not represent them.
 
-use crate::flow::Direction;
-use crate::prelude::*;
+use rustc_hash::{FxHashMap, FxHashSet};
+use syntax::ast::DeclKind;
+use syntax::{DeclId, Diagnostic, ExprId, Span};
+
+use crate::flow::{Direction, Flow, Mark};
+use crate::signature::Signature;
+use crate::tables::{Arg, Callable, Initializer, Meaning};
+use crate::types::follow_up::text;
+use crate::types::{Scalar, Ty, TyKind};
 
 /// The expressions of a function where derivatives are cut.
 #[derive(Default)]

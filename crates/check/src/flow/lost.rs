@@ -3,7 +3,11 @@
 //! The diagnostics are errors in a function as declared. In an instance of a generic function they are
 //! warnings, since there the derivative is zero according to the declarations.
 
-use crate::prelude::*;
+use syntax::{DeclId, Diagnostic, ExprId};
+
+use crate::flow::Flow;
+use crate::signature::Level;
+use crate::tables::{Callable, FuncRef};
 
 impl Flow<'_> {
     /// Reports a field whose type has derivatives in an object whose type has none.

@@ -27,8 +27,16 @@ mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rustc_hash::{FxHashMap, FxHashSet};
+use syntax::ast::{BinaryOp, DeclKind, UnaryOp};
+use syntax::{DeclId, Diagnostic, ExprId, StmtId};
+
+use crate::derivatives::precedence::View;
 use crate::flow::cut::Cuts;
-use crate::prelude::*;
+use crate::program::Program;
+use crate::signature::{Level, Subst, Tangent};
+use crate::tables::{FuncRef, Meaning};
+use crate::types::{Ty, TyKind, Val};
 
 /// A part of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,8 +4,11 @@
 //! Any other place stands for the variable that contains it: reading it reads the whole variable, and
 //! assigning to it replaces nothing. The approximation thus only adds marks. `this` is a variable too.
 
-use crate::flow::{Direction, Part};
-use crate::prelude::*;
+use syntax::ast::{DeclKind, ExprKind, Modifiers};
+use syntax::{DeclId, Diagnostic, ExprId};
+
+use crate::flow::{Direction, Flow, Key, Mark, Part, Purpose};
+use crate::tables::{Arg, Callable, FuncRef, Meaning};
 
 /// A place in a variable.
 pub(crate) struct Place {

@@ -7,8 +7,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::flow::Direction;
-use crate::prelude::*;
+use rustc_hash::FxHashSet;
+use syntax::ast::{AccessorKind, DeclKind, ExprKind, StmtKind};
+use syntax::{DeclId, Diagnostic, ExprId, Span, StmtId};
+
+use crate::flow::{Direction, Flow, Mark, Places};
+use crate::types::Ty;
 
 /// A part of a statement that is visited at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,9 +10,12 @@
 //! `inout` parameter is set by the call.
 
 use cranelift_entity::EntityRef;
+use syntax::ast::Modifiers;
+use syntax::{DeclId, Diagnostic, ExprId, Span};
 
-use crate::flow::{Direction, Part};
-use crate::prelude::*;
+use crate::flow::{Direction, Flow, Key, Mark, Part, Places, Purpose};
+use crate::tables::{Initializer, Meaning};
+use crate::types::{Ty, TyKind, Val};
 
 impl Flow<'_> {
     fn follows_unset(&self) -> bool {

@@ -3,8 +3,12 @@
 //! One walk serves both directions. The forward pass determines which expressions carry a derivative and
 //! records them; the backward pass uses that record and determines what is needed.
 
-use crate::flow::{Direction, Part};
-use crate::prelude::*;
+use syntax::{DeclId, ExprId};
+
+use crate::flow::{Direction, Flow, Part};
+use crate::signature::Level;
+use crate::tables::{Arg, Callable, FuncRef, Initializer, Meaning};
+use crate::types::{Ty, TyKind, Val};
 
 impl Flow<'_> {
     /// Visits an expression; returns true if it may carry a derivative. `needed`: a differentiable result

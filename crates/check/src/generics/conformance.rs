@@ -4,8 +4,17 @@
 //! extensions, base structs, and the interfaces that it conforms to, each with a substitution for the generic
 //! parameters around the members. Member lookup, conformance and requirements all read this one list.
 
-use crate::prelude::*;
-use crate::types::Part;
+use std::rc::Rc;
+
+use smallvec::SmallVec;
+use syntax::ast::{BinaryOp, DeclKind, ExprKind};
+use syntax::{DeclId, Symbol};
+
+use crate::exprs::infer::Checker;
+use crate::program::Program;
+use crate::signature::Subst;
+use crate::types::builtin::Magic;
+use crate::types::{Args, GenericArg, Part, Ty, TyKind, Val};
 
 /// The origin of members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

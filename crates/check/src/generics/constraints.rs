@@ -3,9 +3,15 @@
 //! The constraints of one declaration are resolved in order; those resolved so far are visible while the rest
 //! is resolved, since `where T.Differential == T` needs the bases of `T`.
 
-use syntax::ast::Constraint;
+use std::rc::Rc;
 
-use crate::prelude::*;
+use syntax::DeclId;
+use syntax::ast::{Constraint, DeclKind, ExprKind};
+
+use crate::exprs::infer::Checker;
+use crate::program::Program;
+use crate::signature::Subst;
+use crate::types::{GenericArg, Ty, TyKind, Val};
 
 /// Pairs of the two types in a constraint, as written.
 pub(crate) type Pairs = Vec<(Ty, Ty)>;

@@ -1,9 +1,16 @@
 //! Handles values of interface type: existential types, the types that their values may have, and parameters
 //! of interface type.
 
-use syntax::ast::Ast;
+use syntax::ast::{Ast, DeclKind, Expr, ExprKind, Modifiers};
+use syntax::{DeclId, ExprId, StmtId, Symbol};
 
-use crate::prelude::*;
+use crate::exprs::infer::Checker;
+use crate::names::enter::last_name;
+use crate::names::lookup::Ref;
+use crate::program::Program;
+use crate::tables::Meaning;
+use crate::types::builtin::Magic;
+use crate::types::{GenericArg, Ty, TyKind};
 
 impl Program {
     /// Returns true if the values of a type have types that are only known at run time: an interface, or an

@@ -6,7 +6,16 @@
 //! specific than required, but not the reverse. Calls through the interface are calls of that function
 //! ([`Program::is_adapted`]).
 
-use crate::prelude::*;
+use syntax::ast::{AccessorKind, DeclKind, Modifiers};
+use syntax::{DeclId, Diagnostic, Message, Span};
+
+use crate::generics::conformance::FacetKind;
+use crate::program::Program;
+use crate::signature::{Direction, Level, ParamSig, Resolved, Signature};
+use crate::tables::FuncRef;
+use crate::types::conversion::Source;
+use crate::types::follow_up::text;
+use crate::types::{Ty, TyKind};
 
 /// The reason why a member does not fulfil a requirement.
 #[derive(Clone, Debug)]

@@ -6,8 +6,16 @@
 //! empty pack. The constraints are proved last, for all arguments together, so that no step here has to prove
 //! one individually.
 
-use crate::prelude::*;
+use syntax::DeclId;
+use syntax::ast::DeclKind;
+
+use crate::exprs::infer::Checker;
+use crate::exprs::mismatch::Failure;
+use crate::exprs::overload::Argument;
+use crate::names::lookup::Candidate;
+use crate::signature::{Signature, Subst};
 use crate::types::builtin::{BOOL, FLOATS, SIGNED, USER};
+use crate::types::{GenericArg, Ty, TyKind, Val};
 
 impl Checker<'_> {
     /// Infers the arguments of a candidate's generics.

@@ -1,6 +1,15 @@
 //! Resolves requirements of an interface to the members that fulfil them for a known type.
 
-use crate::prelude::*;
+use syntax::ast::DeclKind;
+use syntax::{DeclId, Symbol, keywords as kw};
+
+use crate::exprs::infer::Checker;
+use crate::generics::conformance::FacetKind;
+use crate::program::Program;
+use crate::signature::{Resolved, Subst};
+use crate::tables::{FuncRef, SynthesizedMember};
+use crate::types::builtin::Magic;
+use crate::types::{GenericArg, Ty};
 
 impl Program {
     /// Returns true if a declaration is (part of) a requirement of an interface.

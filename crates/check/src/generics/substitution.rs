@@ -4,7 +4,15 @@
 //! an equality constraint names by the other side of the constraint. It also recomputes a synthesised
 //! differential, since the substituted type may have another one.
 
-use crate::prelude::*;
+use syntax::ast::{BinaryOp, DeclKind, UnaryOp};
+use syntax::{DeclId, keywords as kw};
+
+use crate::generics::conformance::{Facet, FacetKind};
+use crate::program::Program;
+use crate::signature::Subst;
+use crate::tables::{Callable, FuncRef};
+use crate::types::builtin::Magic;
+use crate::types::{Args, GenericArg, Order, Ty, TyKind, Val};
 
 impl Program {
     /// The substitution of a function's generic parameters and of `This`.

@@ -5,7 +5,11 @@
 //! bits, or a non-static variable that is not a bit-field, ends the word. The word is private, so initialiser
 //! lists skip it, as they skip the bit-fields themselves.
 
-use crate::prelude::*;
+use syntax::ast::{AccessorKind, DeclKind, ExprKind, Modifiers, Stmt, StmtKind};
+use syntax::{DeclId, ExprId, Span, StmtId, Symbol, keywords as kw};
+
+use crate::program::Program;
+use crate::types::Scalar;
 
 /// The beginning of the names of words.
 pub(crate) const WORD: &str = "__bits";

@@ -3,7 +3,12 @@
 //! The lists contain what the checker's own lookup would find, in lookup order. Names are in order of
 //! declaration, so that results do not depend on the order of hash maps.
 
-use crate::prelude::*;
+use syntax::DeclId;
+use syntax::ast::DeclKind;
+
+use crate::names::enter::Names;
+use crate::program::Program;
+use crate::types::{Ty, TyKind};
 
 impl Program {
     /// Checks one declaration of a file and everything inside it, as [`Program::check_file`] would.

@@ -1,9 +1,15 @@
 //! Enters declarations into the scopes of their names.
 
-use syntax::ast::Ast;
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use syntax::ast::{Ast, DeclKind, ExprKind, Modifiers};
+use syntax::{DeclId, ExprId, Symbol, keywords as kw};
 
 use crate::names::bit_fields::WORD;
-use crate::prelude::*;
+use crate::program::Program;
+use crate::types::builtin::Magic;
 
 /// The declarations in a scope by name; overloads share a name.
 pub(crate) type Names = FxHashMap<Symbol, SmallVec<[DeclId; 2]>>;

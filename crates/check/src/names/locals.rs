@@ -2,7 +2,8 @@
 
 use std::ops::Deref;
 
-use crate::prelude::*;
+use rustc_hash::FxHashMap;
+use syntax::{DeclId, Symbol};
 
 /// A list of names and their declarations. The latest declaration of a name is found in constant time.
 #[derive(Clone, Debug, Default)]

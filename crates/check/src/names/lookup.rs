@@ -1,6 +1,17 @@
 //! Resolves names: scopes from the inside out, and members of types.
 
-use crate::prelude::*;
+use std::rc::Rc;
+
+use smallvec::SmallVec;
+use syntax::ast::{DeclKind, ExprKind, Modifiers};
+use syntax::{DeclId, ExprId, Symbol};
+
+use crate::exprs::infer::Checker;
+use crate::generics::conformance::{Facet, FacetKind};
+use crate::signature::{Accessors, Subst};
+use crate::tables::{DiffOp, ExprInfo, Meaning};
+use crate::types::builtin::NativeGeneric;
+use crate::types::{GenericArg, Ty, TyKind, Val};
 
 /// A function that a name may refer to.
 #[derive(Clone, Debug)]

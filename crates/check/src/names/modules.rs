@@ -2,9 +2,12 @@
 //!
 //! Adding a module only enters the names of its declarations; everything else is computed on demand.
 
-use syntax::FileId;
+use rustc_hash::FxHashMap;
+use syntax::ast::DeclKind;
+use syntax::{DeclId, Diagnostic, FileId, Symbol};
 
-use crate::prelude::*;
+use crate::names::enter::Names;
+use crate::program::Program;
 
 /// Finds modules for `import` and `__include`.
 pub trait ModuleLoader {

@@ -1,6 +1,19 @@
 //! Resolves paths of names (`a.b<T>::c`, `fwd_diff(f)`) and reports unknown ones.
 
-use crate::prelude::*;
+use std::rc::Rc;
+
+use syntax::ast::{AccessorKind, DeclKind, Expr, ExprKind};
+use syntax::{DeclId, Diagnostic, ExprId, Symbol, keywords as kw};
+
+use crate::exprs::infer::Checker;
+use crate::exprs::overload::Argument;
+use crate::names::lookup::{Candidate, Ref};
+use crate::program::Program;
+use crate::signature::Tangent;
+use crate::tables::{Callable, DiffOp, ExprInfo, Meaning};
+use crate::types::conversion::Source;
+use crate::types::follow_up::text;
+use crate::types::{GenericArg, Ty, TyKind};
 
 impl Program {
     /// The functions that an attribute of a declaration names.

@@ -1,8 +1,12 @@
 //! Suggests names that the user may have meant.
 
+use syntax::ast::Attribute;
 use syntax::spelling::nearest;
+use syntax::{DeclId, Diagnostic};
 
-use crate::prelude::*;
+use crate::exprs::infer::Checker;
+use crate::program::Program;
+use crate::types::{Scalar, Ty};
 
 /// Attributes that have a meaning here and that users may misspell.
 const ATTRIBUTES: &str = "Differentiable ForwardDifferentiable BackwardDifferentiable MaybeDifferentiable \

@@ -1,6 +1,9 @@
 //! Visibility: `public`, `internal` and `private`.
 
-use crate::prelude::*;
+use syntax::DeclId;
+use syntax::ast::{DeclKind, Modifiers};
+
+use crate::program::Program;
 
 impl Program {
     /// Returns true if other modules may name a declaration: it and all enclosing declarations are `public`,

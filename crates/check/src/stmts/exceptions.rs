@@ -4,8 +4,15 @@
 //! function, which has to declare that type. All of this is determined by types, so each `throw` and each
 //! `try` has one target.
 
-use crate::prelude::*;
-use crate::tables::Thrown;
+use syntax::ast::{DeclKind, ExprKind};
+use syntax::{DeclId, ExprId, Span, StmtId};
+
+use crate::derivatives::precedence::View;
+use crate::exprs::infer::Checker;
+use crate::program::Program;
+use crate::tables::{Callable, FuncRef, Meaning, Thrown};
+use crate::types::Ty;
+use crate::types::follow_up::text;
 
 impl Program {
     /// The type of the errors that a function throws.

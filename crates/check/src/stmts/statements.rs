@@ -1,6 +1,16 @@
 //! Checks the bodies of functions, statement by statement.
 
-use crate::prelude::*;
+use std::rc::Rc;
+
+use syntax::ast::{Case, DeclKind, Stmt, StmtKind};
+use syntax::{DeclId, Diagnostic, ExprId, StmtId, keywords as kw};
+
+use crate::exprs::infer::Checker;
+use crate::program::Program;
+use crate::signature::Accessors;
+use crate::tables::Meaning;
+use crate::types::follow_up::text;
+use crate::types::{Ty, TyKind};
 
 impl Program {
     /// Makes sure that the code belonging to a declaration is checked: a function's body and default

@@ -5,7 +5,11 @@
 //! `"pow($0, $1)"`, `"$0 % $1"`, or the bare name of a function, which is called with all parameters. The
 //! statement returns that expression.
 
-use crate::prelude::*;
+use syntax::ast::{DeclKind, ExprKind, StmtKind};
+use syntax::{DeclId, ExprId, Span, StmtId, Symbol, keywords as kw};
+
+use crate::exprs::infer::Checker;
+use crate::program::Program;
 
 impl Program {
     /// The statements of a `__target_switch` for the CPU, or else the default ones, or else those for CUDA,

@@ -4,8 +4,11 @@
 //! has the set of kinds of built-in types that conform to it, a generic parameter has the intersection of the
 //! sets of its constraints, and it conforms to an interface if its set is a subset of the interface's.
 
-use crate::prelude::*;
-use crate::types::BufferKind;
+use syntax::ast::ExprKind;
+use syntax::{DeclId, ExprId, Symbol};
+
+use crate::program::Program;
+use crate::types::{BufferKind, Scalar, Ty, TyKind, Val};
 
 /// An interface of the library that has a special meaning for the checker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

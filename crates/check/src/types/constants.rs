@@ -1,7 +1,14 @@
 //! Evaluates constants at compile time: lengths of arrays, values of enumerations, sizes.
 
+use syntax::ast::{BinaryOp, DeclKind, ExprKind, Modifiers, SizeOfKind, UnaryOp};
+use syntax::{DeclId, ExprId};
+
+use crate::exprs::infer::Checker;
 use crate::generics::substitution::binary_val;
-use crate::prelude::*;
+use crate::program::Program;
+use crate::signature::Subst;
+use crate::tables::{FuncRef, Initializer, Meaning};
+use crate::types::{GenericArg, Scalar, Ty, TyKind, Val};
 
 impl Checker<'_> {
     /// Evaluates an inferred expression as a compile-time integer; reports a diagnostic if it is not one.

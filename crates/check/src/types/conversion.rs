@@ -3,7 +3,13 @@
 //!
 //! The costs use Slang's scale, so that the same candidate wins.
 
-use crate::prelude::*;
+use syntax::{ExprId, keywords as kw};
+
+use crate::exprs::infer::Checker;
+use crate::program::Program;
+use crate::tables::FuncRef;
+use crate::types::builtin::Magic;
+use crate::types::{Order, Scalar, Ty, TyKind, Val};
 
 /// The cost if the types are the same.
 pub(crate) const NONE: u32 = 0;

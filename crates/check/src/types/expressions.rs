@@ -1,8 +1,18 @@
 //! Checks type expressions and generic arguments.
 
 use std::ops::RangeInclusive;
+use std::rc::Rc;
 
-use crate::prelude::*;
+use syntax::ast::{DeclKind, Modifiers};
+use syntax::{DeclId, Diagnostic, ExprId, Message, Span};
+
+use crate::exprs::infer::Checker;
+use crate::program::Program;
+use crate::signature::Subst;
+use crate::tables::Meaning;
+use crate::types::builtin::NativeGeneric;
+use crate::types::follow_up::text;
+use crate::types::{GenericArg, Order, Ty, TyKind, Val};
 
 /// The maximum length of a `CoopVec`; every component is an operation of its own.
 pub const MAX_COOP_VEC: i64 = 1024;

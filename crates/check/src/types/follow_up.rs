@@ -5,7 +5,12 @@
 //! whose result only `text!` can make part of a message: so a message that names such a type is marked as a
 //! follow-up, and the driver shows it only if there is no other error.
 
-use crate::prelude::*;
+use syntax::{DeclId, Message};
+
+use crate::program::Program;
+use crate::signature::Direction;
+use crate::tables::FuncRef;
+use crate::types::{Ty, TyKind};
 
 /// Like `format!`, for messages that may name types. Types cannot be captured by name; give them as arguments.
 macro_rules! text {

@@ -10,10 +10,13 @@
 //! fields of the previous struct's type. Such a struct ([`MAX_LEAVES`]) is refused, and walks over its fields
 //! find none.
 
-use syntax::Severity;
+use rustc_hash::FxHashMap;
+use syntax::{DeclId, Diagnostic, Severity};
 
-use crate::prelude::*;
-use crate::types::{Part, types_of};
+use crate::program::Program;
+use crate::tables::FuncRef;
+use crate::types::follow_up::text;
+use crate::types::{Part, Ty, TyKind, types_of};
 
 /// The maximum nesting of the generic arguments of a called function.
 pub const MAX_NESTING: u32 = 100;

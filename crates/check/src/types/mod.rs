@@ -15,8 +15,10 @@ pub(crate) mod packs;
 use cranelift_entity::entity_impl;
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
+use syntax::DeclId;
+use syntax::ast::BinaryOp;
 
-use crate::prelude::*;
+use crate::program::Program;
 
 /// An interned type.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -6,8 +6,16 @@
 //! Lists are always spliced: `Tuple<A, T>` with `T` = `B, C` is `Tuple<A, B, C>`, and `expand each T` is `T`;
 //! hence equal packs have equal handles.
 
-use crate::prelude::*;
-use crate::types::Part;
+use syntax::ast::{Expr, ExprKind, Modifiers};
+use syntax::{DeclId, ExprId};
+
+use crate::exprs::infer::Checker;
+use crate::exprs::overload::Argument;
+use crate::program::Program;
+use crate::signature::Subst;
+use crate::tables::{ExprInfo, Meaning};
+use crate::types::follow_up::text;
+use crate::types::{GenericArg, Part, Ty, TyKind, Val};
 
 /// The arguments of a call that belong to each parameter: the index of the first, and the count.
 pub(crate) type Groups = Vec<(usize, usize)>;
