@@ -4,13 +4,13 @@ use rustc_hash::FxHashMap;
 use syntax::ast::{Attribute, DeclKind, ExprKind, Modifiers};
 use syntax::{DeclId, Diagnostic, ExprId, Symbol, keywords as kw};
 
-use crate::derivatives::precedence::View;
+use crate::facts::Magic;
 use crate::program::Program;
 use crate::signature::{DiffFieldTarget, Level, ParamSig, Resolved, Subst};
 use crate::tables::{DiffOp, FuncRef};
-use crate::types::builtin::Magic;
 use crate::types::follow_up::text;
 use crate::types::{GenericArg, Ty, TyKind};
+use crate::view::View;
 
 impl Program {
     /// Checks everything that a file declares (for `pullback check`).

@@ -21,6 +21,7 @@
 mod declarations;
 mod derivatives;
 mod exprs;
+mod facts;
 mod flow;
 mod generics;
 mod names;
@@ -32,10 +33,11 @@ pub mod tables;
 #[cfg(test)]
 mod tests;
 pub mod types;
+mod view;
 
 pub use derivatives::listing::{How, Witnessed};
-pub use derivatives::precedence::{ModuleId, View};
 pub use derivatives::pullback::HalfOf;
+pub use facts::Extent;
 pub use names::modules::{ModuleLoader, NoModules};
 pub use program::Program;
 pub use signature::{
@@ -43,3 +45,4 @@ pub use signature::{
     Subst, Tangent,
 };
 pub use types::expressions::MAX_COOP_VEC;
+pub use view::{ModuleId, View};

@@ -4,16 +4,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use syntax::ast::DeclKind;
 use syntax::{Ast, DeclId, Diagnostic, ExprId, Span, Symbol};
 
-use crate::derivatives::precedence::ModuleId;
-use crate::derivatives::pullback::Pullback;
-use crate::generics::conformance::ExtensionInfo;
-use crate::names::enter::Scopes;
-use crate::names::modules::{Module, Modules};
+use crate::facts::{ExtensionInfo, Magic, Module, Modules, Pullback, Scopes};
 use crate::queries::Queries;
 use crate::signature::Role;
 use crate::tables::{FuncRef, Tables};
-use crate::types::builtin::Magic;
 use crate::types::{Ty, TyInterner};
+use crate::view::ModuleId;
 
 /// A program that is being checked. It owns everything; there is no global state.
 #[derive(Clone, Debug, Default)]

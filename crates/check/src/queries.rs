@@ -16,15 +16,12 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 use syntax::DeclId;
 
-use crate::derivatives::precedence::View;
-use crate::derivatives::witnesses::Entry;
-use crate::generics::conformance::Facet;
-use crate::generics::constraints::Constraints;
+use crate::facts::{Constraints, Entry, Extent, Facet};
 use crate::program::Program;
 use crate::signature::{Derivatives, Signature};
 use crate::tables::FuncRef;
 use crate::types::Ty;
-use crate::types::limits::Extent;
+use crate::view::View;
 
 /// The results of a query by key, and the keys in progress.
 #[derive(Clone, Debug)]

@@ -10,8 +10,8 @@ use smallvec::SmallVec;
 use syntax::ast::{BinaryOp, SizeOfKind, UnaryOp};
 use syntax::{DeclId, ExprId, StmtId};
 
-use crate::derivatives::precedence::ModuleId;
 use crate::types::{Args, GenericArg, Ty, Val};
+use crate::view::ModuleId;
 
 pub use syntax::ast::DiffOp;
 

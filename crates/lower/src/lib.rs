@@ -48,8 +48,8 @@ mod views;
 mod witness;
 mod zero;
 
-use check::Program;
-use check::types::limits::{Extent, MAX_NESTING, MAX_PARTS};
+use check::types::limits::{MAX_NESTING, MAX_PARTS};
+use check::{Extent, Program};
 use indexmap::IndexSet;
 use ir::{MemTypes, Module, Types};
 use rustc_hash::FxHashMap;

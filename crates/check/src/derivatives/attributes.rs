@@ -6,13 +6,13 @@
 use syntax::ast::{DeclKind, Modifiers};
 use syntax::{DeclId, Diagnostic, Span};
 
-use crate::derivatives::precedence::View;
+use crate::facts::Magic;
 use crate::program::Program;
 use crate::signature::{Level, Resolved, Role};
 use crate::tables::{DiffOp, FuncRef};
-use crate::types::builtin::Magic;
 use crate::types::follow_up::text;
 use crate::types::{Ty, TyKind};
+use crate::view::View;
 
 /// Attributes that describe a function's derivatives.
 const MARKS: [&str; 10] = [

@@ -9,11 +9,11 @@ use syntax::ast::{DeclKind, Modifiers};
 use syntax::{DeclId, ExprId, keywords as kw};
 
 use crate::exprs::infer::Checker;
+use crate::facts::Magic;
 use crate::names::enter::last_name;
 use crate::program::Program;
 use crate::signature::DiffFieldTarget;
 use crate::tables::Meaning;
-use crate::types::builtin::Magic;
 use crate::types::{GenericArg, Ty, TyKind};
 
 impl Program {

@@ -5,7 +5,6 @@
 
 use syntax::{DeclId, Diagnostic, ExprId, Message};
 
-use crate::derivatives::precedence::ModuleId;
 use crate::exprs::infer::Checker;
 use crate::names::enter::last_name;
 use crate::names::lookup::Ref;
@@ -14,6 +13,7 @@ use crate::signature::{Role, Signature, Subst};
 use crate::tables::{Callable, DiffOp, FuncRef};
 use crate::types::follow_up::text;
 use crate::types::{GenericArg, Ty};
+use crate::view::ModuleId;
 
 impl Program {
     /// Returns true if the target that a `…Of` attribute names may be this function.

@@ -9,10 +9,10 @@ use rustc_hash::FxHashSet;
 use syntax::ast::DeclKind;
 use syntax::{DeclId, Span};
 
-use crate::derivatives::precedence::View;
 use crate::program::Program;
 use crate::signature::{Level, Role};
 use crate::tables::{Callable, FuncRef, Meaning};
+use crate::view::View;
 
 /// The way in which a call gets its derivative in one mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,7 +180,7 @@ impl Program {
         // Arguments that are the function's own parameters are not shown.
         let params = self.all_generic_params(func.decl);
         if params.len() == func.args.len()
-            && params.iter().zip(&func.args).all(|(&p, arg)| arg.is_param(p, self))
+            && params.iter().zip(&func.args).all(|(&p, arg)| arg.is_param(p, &self.types))
         {
             return name;
         }

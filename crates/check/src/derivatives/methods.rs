@@ -11,13 +11,13 @@ use std::rc::Rc;
 use syntax::ast::{DeclKind, ExprKind};
 use syntax::{DeclId, Diagnostic, ExprId, Span, Symbol};
 
-use crate::derivatives::precedence::View;
 use crate::exprs::infer::Checker;
-use crate::generics::conformance::FacetKind;
+use crate::facts::FacetKind;
 use crate::program::Program;
 use crate::signature::Signature;
 use crate::tables::{FuncRef, Meaning};
 use crate::types::{Ty, TyKind};
+use crate::view::View;
 
 impl Program {
     /// Returns true if `this` is a pair in a method.

@@ -5,10 +5,10 @@
 
 use syntax::{DeclId, Diagnostic, keywords as kw};
 
+use crate::facts::Magic;
 use crate::program::Program;
 use crate::signature::Subst;
 use crate::tables::FuncRef;
-use crate::types::builtin::Magic;
 use crate::types::follow_up::text;
 use crate::types::{Ty, TyKind};
 

@@ -17,23 +17,12 @@ use std::rc::Rc;
 use syntax::ast::{DeclKind, Modifiers};
 use syntax::{DeclId, keywords as kw};
 
-use crate::derivatives::precedence::{ModuleId, View};
-use crate::names::enter::Names;
+use crate::facts::{Magic, Names, Pullback};
 use crate::program::Program;
 use crate::signature::Direction;
 use crate::tables::FuncRef;
-use crate::types::builtin::Magic;
 use crate::types::{Ty, TyKind};
-
-/// A struct that is made for a function.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pullback {
-    pub(crate) of: DeclId,
-    pub(crate) asks: ModuleId,
-    pub(crate) context: DeclId,
-    /// The struct is a pushforward.
-    pub(crate) forward: bool,
-}
+use crate::view::{ModuleId, View};
 
 /// The function that a pullback or pushforward belongs to, and the module that requested it.
 #[derive(Clone, Debug)]

@@ -10,12 +10,12 @@ use std::rc::Rc;
 use syntax::DeclId;
 use syntax::ast::{AccessorKind, DeclKind, Modifiers};
 
-use crate::derivatives::precedence::ModuleId;
 use crate::exprs::infer::Checker;
 use crate::program::Program;
 use crate::signature::{Accessors, Direction, ParamSig, Signature, Subst, Tangent};
 use crate::tables::{Callable, DiffOp, FuncRef, SynthesizedMember};
 use crate::types::{Ty, TyKind};
+use crate::view::ModuleId;
 
 impl Program {
     /// The type of a declaration (variable, field, parameter, property, …) as declared. It may mention

@@ -10,26 +10,14 @@ use std::rc::Rc;
 use syntax::ast::{AccessorKind, Attribute, DeclKind, ExprKind};
 use syntax::{DeclId, Diagnostic, ExprId, Span, Symbol, keywords as kw};
 
-use crate::derivatives::precedence::{Rank, View};
+use crate::derivatives::precedence::Rank;
 use crate::exprs::infer::Checker;
+use crate::facts::{Entry, Magic};
 use crate::names::lookup::Ref;
 use crate::program::Program;
 use crate::signature::{Applied, Derivatives, Level, Role};
 use crate::tables::{DiffOp, FuncRef};
-use crate::types::builtin::Magic;
-
-/// A derivative that the program declares for a function.
-#[derive(Clone, Debug)]
-pub(crate) struct Entry {
-    role: Role,
-    func: FuncRef,
-    /// The call operator of the context, for an `__apply` extension.
-    propagate: Option<FuncRef>,
-    /// The module that declares the derivative.
-    module: usize,
-    /// The span at which the derivative names its target.
-    span: Span,
-}
+use crate::view::View;
 
 impl Program {
     /// The derivatives of a function as seen by the requesting module: see [`crate::derivatives::precedence`].

@@ -10,7 +10,7 @@ use syntax::ast::DeclKind;
 use syntax::{DeclId, ExprId, Span, keywords as kw};
 
 use crate::exprs::infer::Checker;
-use crate::generics::conformance::FacetKind;
+use crate::facts::FacetKind;
 use crate::names::lookup::Candidate;
 use crate::program::Program;
 use crate::signature::Tangent;

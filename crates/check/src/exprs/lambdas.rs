@@ -12,12 +12,11 @@ use syntax::ast::{DeclKind, Expr, ExprKind, Modifiers, Stmt, StmtKind};
 use syntax::{DeclId, ExprId, Symbol, keywords as kw};
 
 use crate::exprs::infer::Checker;
-use crate::names::enter::Names;
+use crate::facts::{Magic, Names};
 use crate::names::lookup::{Candidate, Ref};
 use crate::program::Program;
 use crate::signature::{Direction, Level, ParamSig, Signature, Tangent};
 use crate::tables::{ExprInfo, Initializer, Meaning};
-use crate::types::builtin::Magic;
 use crate::types::{GenericArg, Ty, TyKind};
 
 /// The captures of a lambda whose body is being checked.

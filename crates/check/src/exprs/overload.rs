@@ -8,7 +8,6 @@
 use syntax::ast::{DeclKind, ExprKind};
 use syntax::{DeclId, Diagnostic, ExprId, Span};
 
-use crate::derivatives::precedence::View;
 use crate::exprs::infer::Checker;
 use crate::exprs::mismatch::Failure;
 use crate::names::enter::last_name;
@@ -19,6 +18,7 @@ use crate::tables::{Callable, DiffOp, FuncRef};
 use crate::types::conversion::Source;
 use crate::types::packs::Groups;
 use crate::types::{Ty, TyKind, Val};
+use crate::view::View;
 
 /// Facts about an argument before its parameter is known.
 #[derive(Clone, Copy, Debug)]

@@ -31,12 +31,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use syntax::ast::{BinaryOp, DeclKind, UnaryOp};
 use syntax::{DeclId, Diagnostic, ExprId, StmtId};
 
-use crate::derivatives::precedence::View;
 use crate::flow::cut::Cuts;
 use crate::program::Program;
 use crate::signature::{Level, Subst, Tangent};
 use crate::tables::{FuncRef, Meaning};
 use crate::types::{Ty, TyKind, Val};
+use crate::view::View;
 
 /// A part of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

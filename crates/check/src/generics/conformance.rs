@@ -11,42 +11,10 @@ use syntax::ast::{BinaryOp, DeclKind, ExprKind};
 use syntax::{DeclId, Symbol};
 
 use crate::exprs::infer::Checker;
+use crate::facts::{ExtensionInfo, Facet, FacetKind, Magic};
 use crate::program::Program;
 use crate::signature::Subst;
-use crate::types::builtin::Magic;
 use crate::types::{Args, GenericArg, Part, Ty, TyKind, Val};
-
-/// The origin of members.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FacetKind {
-    Own,
-    Extension,
-    Base,
-    Interface,
-    /// An extension of an interface, or of all types that conform to one.
-    InterfaceExtension,
-}
-
-/// A declaration whose members a type has.
-#[derive(Clone, Debug)]
-pub(crate) struct Facet {
-    pub(crate) container: DeclId,
-    pub(crate) kind: FacetKind,
-    /// The substitution for the container's parameters and `This`.
-    pub(crate) env: Rc<Subst>,
-    /// The type that the members belong to: for the members of a base, the base struct.
-    pub(crate) self_ty: Ty,
-    /// If two functions fit a call equally well, the one of lower rank is chosen.
-    pub(crate) rank: u32,
-}
-
-/// An extension whose target is known.
-#[derive(Clone, Debug)]
-pub(crate) struct ExtensionInfo {
-    pub(crate) decl: DeclId,
-    pub(crate) target: Ty,
-    pub(crate) params: Vec<DeclId>,
-}
 
 impl Program {
     /// The generic parameters of a declaration and of all enclosing ones, outermost first.

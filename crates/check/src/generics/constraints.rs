@@ -9,38 +9,13 @@ use syntax::DeclId;
 use syntax::ast::{Constraint, DeclKind, ExprKind};
 
 use crate::exprs::infer::Checker;
+use crate::facts::Constraints;
 use crate::program::Program;
 use crate::signature::Subst;
-use crate::types::{GenericArg, Ty, TyKind, Val};
+use crate::types::{Ty, TyKind, Val};
 
 /// Pairs of the two types in a constraint, as written.
 pub(crate) type Pairs = Vec<(Ty, Ty)>;
-
-/// The constraints of a declaration's generics on their parameters.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Constraints {
-    /// Pairs of a type and an interface that it conforms to.
-    pub(crate) conforms: Vec<(Ty, Ty)>,
-    /// Pairs of equal types.
-    pub(crate) equal: Vec<(Ty, Ty)>,
-    /// Pairs of equal integers: `countof(T) == N`.
-    pub(crate) equal_values: Vec<(Val, Val)>,
-    /// `where A(B)`: the target type `A`, the source type `B`, and true if the conversion is implicit.
-    pub(crate) converts: Vec<(Ty, Ty, bool)>,
-    /// `where optional T : I`: conformances that hold only where `T is I` has been tested.
-    pub(crate) optional: Vec<(Ty, Ty)>,
-    /// Packs that are not empty.
-    pub(crate) nonempty: Vec<GenericArg>,
-}
-
-impl Constraints {
-    /// Returns true if there are no constraints other than conformances.
-    pub(crate) fn is_of_bounds(&self) -> bool {
-        let Constraints { conforms: _, equal, equal_values, converts, optional, nonempty } = self;
-        let nothing_else = equal.is_empty() && equal_values.is_empty() && converts.is_empty();
-        nothing_else && optional.is_empty() && nonempty.is_empty()
-    }
-}
 
 impl Program {
     /// The constraints of one declaration's generics.

@@ -5,11 +5,11 @@ use syntax::ast::{Ast, DeclKind, Expr, ExprKind, Modifiers};
 use syntax::{DeclId, ExprId, StmtId, Symbol};
 
 use crate::exprs::infer::Checker;
+use crate::facts::Magic;
 use crate::names::enter::last_name;
 use crate::names::lookup::Ref;
 use crate::program::Program;
 use crate::tables::Meaning;
-use crate::types::builtin::Magic;
 use crate::types::{GenericArg, Ty, TyKind};
 
 impl Program {

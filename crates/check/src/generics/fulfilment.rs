@@ -9,7 +9,7 @@
 use syntax::ast::{AccessorKind, DeclKind, Modifiers};
 use syntax::{DeclId, Diagnostic, Message, Span};
 
-use crate::generics::conformance::FacetKind;
+use crate::facts::FacetKind;
 use crate::program::Program;
 use crate::signature::{Direction, Level, ParamSig, Resolved, Signature};
 use crate::tables::FuncRef;

@@ -4,11 +4,10 @@ use syntax::ast::DeclKind;
 use syntax::{DeclId, Symbol, keywords as kw};
 
 use crate::exprs::infer::Checker;
-use crate::generics::conformance::FacetKind;
+use crate::facts::{FacetKind, Magic};
 use crate::program::Program;
 use crate::signature::{Resolved, Subst};
 use crate::tables::{FuncRef, SynthesizedMember};
-use crate::types::builtin::Magic;
 use crate::types::{GenericArg, Ty};
 
 impl Program {

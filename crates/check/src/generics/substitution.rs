@@ -7,11 +7,10 @@
 use syntax::ast::{BinaryOp, DeclKind, UnaryOp};
 use syntax::{DeclId, keywords as kw};
 
-use crate::generics::conformance::{Facet, FacetKind};
+use crate::facts::{Facet, FacetKind, Magic};
 use crate::program::Program;
 use crate::signature::Subst;
 use crate::tables::{Callable, FuncRef};
-use crate::types::builtin::Magic;
 use crate::types::{Args, GenericArg, Order, Ty, TyKind, Val};
 
 impl Program {

@@ -6,7 +6,7 @@
 use syntax::DeclId;
 use syntax::ast::DeclKind;
 
-use crate::names::enter::Names;
+use crate::facts::Names;
 use crate::program::Program;
 use crate::types::{Ty, TyKind};
 

@@ -2,32 +2,13 @@
 
 use std::rc::Rc;
 
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use syntax::ast::{Ast, DeclKind, ExprKind, Modifiers};
 use syntax::{DeclId, ExprId, Symbol, keywords as kw};
 
+use crate::facts::{Magic, Names};
 use crate::names::bit_fields::WORD;
 use crate::program::Program;
-use crate::types::builtin::Magic;
-
-/// The declarations in a scope by name; overloads share a name.
-pub(crate) type Names = FxHashMap<Symbol, SmallVec<[DeclId; 2]>>;
-
-/// The names inside declarations.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Scopes {
-    /// Members of structs, interfaces, enumerations, extensions and namespaces.
-    pub(crate) members: FxHashMap<DeclId, Rc<Names>>,
-    /// All parts of a namespace, by each of its parts.
-    pub(crate) namespace_parts: FxHashMap<(Vec<Symbol>, usize), Vec<DeclId>>,
-    /// The declaration that owns each generic parameter.
-    pub(crate) param_owner: FxHashMap<DeclId, DeclId>,
-    /// The locals that are visible to a type declared inside a function.
-    pub(crate) local_scopes: FxHashMap<DeclId, Rc<Vec<(Symbol, DeclId)>>>,
-    /// Declarations with a base or bound that is unknown.
-    pub(crate) unknown_bases: rustc_hash::FxHashSet<DeclId>,
-}
 
 impl Program {
     /// Enters a declaration into the names of its scope, and the declarations inside it into the indices.

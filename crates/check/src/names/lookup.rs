@@ -7,7 +7,7 @@ use syntax::ast::{DeclKind, ExprKind, Modifiers};
 use syntax::{DeclId, ExprId, Symbol};
 
 use crate::exprs::infer::Checker;
-use crate::generics::conformance::{Facet, FacetKind};
+use crate::facts::{Facet, FacetKind};
 use crate::signature::{Accessors, Subst};
 use crate::tables::{DiffOp, ExprInfo, Meaning};
 use crate::types::builtin::NativeGeneric;

@@ -2,11 +2,10 @@
 //!
 //! Adding a module only enters the names of its declarations; everything else is computed on demand.
 
-use rustc_hash::FxHashMap;
 use syntax::ast::DeclKind;
 use syntax::{DeclId, Diagnostic, FileId, Symbol};
 
-use crate::names::enter::Names;
+use crate::facts::Module;
 use crate::program::Program;
 
 /// Finds modules for `import` and `__include`.
@@ -23,56 +22,6 @@ pub struct NoModules;
 impl ModuleLoader for NoModules {
     fn load(&mut self, _: &mut Program, _: &str, _: bool, _: FileId) -> Option<usize> {
         None
-    }
-}
-
-/// Files that share a scope.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Module {
-    /// Its top-level declarations.
-    pub(crate) names: Names,
-    /// Modules that its `import`s name, in order.
-    pub(crate) imports: Vec<usize>,
-    /// The subset of `imports` that importers of this module see too.
-    pub(crate) exported: Vec<usize>,
-    /// Namespaces that `using` opens for the whole module, as written.
-    pub(crate) using: Vec<DeclId>,
-    /// The module uses visibility modifiers; without them, other modules may name all of its declarations.
-    pub(crate) has_visibility: bool,
-}
-
-/// The modules of a program; the first is the library.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Modules {
-    pub(crate) all: Vec<Module>,
-    pub(crate) of_file: FxHashMap<FileId, usize>,
-    /// The module made from each file, by the file's index in `ast.files`.
-    pub(crate) of_index: FxHashMap<usize, usize>,
-    /// Modules whose imports are being loaded.
-    pub(crate) open: Vec<usize>,
-}
-
-impl Modules {
-    /// The modules whose names a module sees, nearest first, itself included, with the number of imports on
-    /// the way.
-    pub(crate) fn seen_from(&self, from: usize) -> Vec<(usize, u32)> {
-        let mut seen = vec![(from, 0)];
-        let mut next = 0;
-        while let Some(&(at, distance)) = seen.get(next) {
-            next += 1;
-            let more = if at == from { &self.all[at].imports } else { &self.all[at].exported };
-            for &module in more {
-                if !seen.iter().any(|s| s.0 == module) {
-                    seen.push((module, distance + 1));
-                }
-            }
-        }
-        seen
-    }
-
-    /// The declarations of one name at the top level of a module.
-    pub(crate) fn named(&self, module: usize, name: Symbol) -> &[DeclId] {
-        self.all[module].names.get(&name).map_or(&[], |decls| decls)
     }
 }
 

@@ -7,12 +7,12 @@
 use syntax::ast::{DeclKind, ExprKind};
 use syntax::{DeclId, ExprId, Span, StmtId};
 
-use crate::derivatives::precedence::View;
 use crate::exprs::infer::Checker;
 use crate::program::Program;
 use crate::tables::{Callable, FuncRef, Meaning, Thrown};
 use crate::types::Ty;
 use crate::types::follow_up::text;
+use crate::view::View;
 
 impl Program {
     /// The type of the errors that a function throws.

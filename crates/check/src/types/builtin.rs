@@ -7,34 +7,9 @@
 use syntax::ast::ExprKind;
 use syntax::{DeclId, ExprId, Symbol};
 
+use crate::facts::Magic;
 use crate::program::Program;
 use crate::types::{BufferKind, Scalar, Ty, TyKind, Val};
-
-/// An interface of the library that has a special meaning for the checker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Magic {
-    Differentiable,
-    DifferentiablePtr,
-    DefaultInitializable,
-    OpaqueDescriptor,
-    Elementwise,
-    NumericElementwise,
-    IntElementwise,
-    FloatElementwise,
-    Comparable,
-    Ranged,
-    Arithmetic,
-    Logical,
-    Integer,
-    Float,
-    BuiltinType,
-    BuiltinArithmetic,
-    BuiltinLogical,
-    BuiltinSignedArithmetic,
-    BuiltinInteger,
-    BuiltinReal,
-    BuiltinFloat,
-}
 
 /// A set of kinds of types.
 pub(crate) type Kinds = u16;

@@ -6,9 +6,9 @@
 use syntax::{ExprId, keywords as kw};
 
 use crate::exprs::infer::Checker;
+use crate::facts::Magic;
 use crate::program::Program;
 use crate::tables::FuncRef;
-use crate::types::builtin::Magic;
 use crate::types::{Order, Scalar, Ty, TyKind, Val};
 
 /// The cost if the types are the same.

@@ -13,6 +13,7 @@
 use rustc_hash::FxHashMap;
 use syntax::{DeclId, Diagnostic, Severity};
 
+use crate::facts::Extent;
 use crate::program::Program;
 use crate::tables::FuncRef;
 use crate::types::follow_up::text;
@@ -29,15 +30,6 @@ pub const MAX_LEAVES: u32 = 1 << 13;
 const MAX_SEARCH_DEPTH: usize = 64;
 /// The maximum number of such queries that one query may lead to.
 const MAX_SEARCH_STEPS: u32 = 20_000;
-
-/// The size of a type.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Extent {
-    /// One more than the largest nesting of its parts.
-    pub nesting: u32,
-    /// The type itself and its parts, counted with multiplicity.
-    pub parts: u32,
-}
 
 /// The state of a count of parts: the maximum nesting of types reached through fields, the types visited so
 /// far, and the structs whose fields are being walked.

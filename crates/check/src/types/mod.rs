@@ -18,8 +18,6 @@ use rustc_hash::FxBuildHasher;
 use syntax::DeclId;
 use syntax::ast::BinaryOp;
 
-use crate::program::Program;
-
 /// An interned type.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ty(u32);
@@ -93,9 +91,9 @@ impl GenericArg {
     }
 
     /// Returns true if a generic parameter stands for itself.
-    pub(crate) fn is_param(&self, param: DeclId, program: &Program) -> bool {
+    pub(crate) fn is_param(&self, param: DeclId, types: &TyInterner) -> bool {
         match self {
-            GenericArg::Type(ty) => program.types[*ty] == TyKind::Param(param),
+            GenericArg::Type(ty) => types[*ty] == TyKind::Param(param),
             GenericArg::Val(val) => *val == Val::Param(param),
         }
     }
