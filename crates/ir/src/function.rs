@@ -172,6 +172,16 @@ pub enum Prefer {
 }
 
 impl Function {
+    /// The value that decides which arm of a branch runs, or how often a loop does.
+    pub fn decides(&self, inst: Inst) -> Option<Value> {
+        let data = &self.insts[inst];
+        match data.op {
+            Op::Loop(_) => self.regions[data.regions[0]].results.first().copied(),
+            Op::If | Op::Switch(_) | Op::For(_) => data.args.first().copied(),
+            _ => None,
+        }
+    }
+
     /// The first region.
     pub fn body(&self) -> Region {
         Region::from_u32(0)

@@ -7,6 +7,7 @@
 use cranelift_entity::EntityRef;
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
+use smallvec::SmallVec;
 
 use crate::entities::MemType;
 use crate::ops::{Path, Step};
@@ -42,6 +43,39 @@ pub enum MemData {
     },
     /// A pointer to, or handle of, another buffer: 8 bytes in the host's view, bound by name.
     Handle(MemType),
+}
+
+/// A part of memory that a path leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A complete value of a memory type.
+    Mem(MemType),
+    /// A row of a matrix.
+    Row(Scalar, u32),
+    /// A number of a vector or row.
+    Lane(Scalar),
+}
+
+impl Place {
+    /// The size in bytes.
+    pub fn bytes(self, mem: &MemTypes) -> u64 {
+        match self {
+            Place::Mem(ty) => mem.size(ty),
+            Place::Row(s, n) => u64::from(s.bytes() * n),
+            Place::Lane(s) => u64::from(s.bytes()),
+        }
+    }
+}
+
+/// The part of an element that a path selects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection {
+    /// The bytes before the part, as far as they are known.
+    pub fixed: u64,
+    /// For each dynamic step, the number of parts that it selects from and the size of each in bytes.
+    pub choices: SmallVec<[(u32, u64); 2]>,
+    /// The part.
+    pub target: Place,
 }
 
 /// The interner of memory types.
@@ -152,6 +186,36 @@ impl MemTypes {
             };
         }
         self.leaf(types, ty)
+    }
+
+    /// The part of an element that a path selects; `None` if the path is invalid.
+    pub fn select(&self, ty: MemType, path: &[Step]) -> Option<Selection> {
+        let mut found = Selection { fixed: 0, choices: SmallVec::new(), target: Place::Mem(ty) };
+        for &step in path {
+            let (n, next) = match found.target {
+                Place::Lane(_) => return None,
+                Place::Row(s, n) => (n, Place::Lane(s)),
+                Place::Mem(ty) => match &self[ty] {
+                    MemData::Scalar(_) | MemData::Handle(_) => return None,
+                    MemData::Vector(s, n) => (*n, Place::Lane(*s)),
+                    MemData::Array(t, n) => (*n, Place::Mem(*t)),
+                    MemData::Matrix(s, rows, columns, _) => (*rows, Place::Row(*s, *columns)),
+                    MemData::Struct { fields, .. } => {
+                        let Step::Static(idx) = step else { return None };
+                        found.fixed += self.field_offset(ty, idx as usize);
+                        found.target = Place::Mem(fields.get(idx as usize)?.1);
+                        continue;
+                    }
+                },
+            };
+            match step {
+                Step::Static(idx) if idx >= n => return None,
+                Step::Static(idx) => found.fixed += u64::from(idx) * next.bytes(self),
+                Step::Dynamic => found.choices.push((n, next.bytes(self))),
+            }
+            found.target = next;
+        }
+        Some(found)
     }
 
     /// The memory type that a path of fields and elements leads to; `None` if it leads into a vector or

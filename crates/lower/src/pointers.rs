@@ -169,11 +169,11 @@ impl Body<'_, '_, '_> {
             return self.b.constant(Scalar::I64, 0);
         };
         let mem = &self.lw.mem;
-        let (strides, fixed, _) = strides(mem, element, &memory.path);
-        let strides = strides.into_iter().map(|(stride, _)| stride);
+        let selection = mem.select(element, &memory.path).expect("the path is valid");
+        let strides = selection.choices.iter().map(|&(_, stride)| stride);
         let mut terms = vec![(memory.element, mem.size(element))];
         terms.extend(memory.dynamic.iter().copied().zip(strides));
-        let mut sum = self.b.constant(Scalar::I64, fixed);
+        let mut sum = self.b.constant(Scalar::I64, selection.fixed);
         for (index, stride) in terms {
             let index = self.convert_leaf(index, ir::Type::I64);
             let stride = self.b.constant(Scalar::I64, stride);

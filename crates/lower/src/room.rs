@@ -10,7 +10,7 @@
 //! end`.
 
 use ir::{
-    Builder, Func, InstData, MemData, MemType, MemTypes, Module, Op, Path, Region, Rest, Scalar, Step, Type,
+    Builder, Func, InstData, MemData, MemType, MemTypes, Module, Op, Path, Region, Rest, Scalar, Type,
     TypeData, Value,
 };
 use rustc_hash::FxHashSet;
@@ -87,14 +87,15 @@ impl Checks<'_> {
         let left = self.b.emit(Op::BufferLen, &[bytes]);
         let none = self.b.u32(0);
         let mut fits = self.b.emit(Op::Eq, &[left, none]);
-        let (strides, fixed, length) = strides(self.mem, ty, &path.0);
-        let mut end = self.b.constant(Scalar::U32, (fixed + length).min(u32::MAX.into()));
-        for (&index, (stride, n)) in dynamic.iter().zip(strides) {
+        let selection = self.mem.select(ty, &path.0).expect("the path is valid");
+        let end = selection.fixed + selection.target.bytes(self.mem);
+        let mut end = self.b.constant(Scalar::U32, end.min(u32::MAX.into()));
+        for (&index, (n, stride)) in dynamic.iter().zip(selection.choices) {
             // The comparison uses no more bits than the index has, since not all devices support 64.
             let is_long = self.b.types.scalar_of(self.b.func.ty(index)).is_some_and(|s| s.bits() == 64);
             let unsigned = if is_long { Scalar::U64 } else { Scalar::U32 };
             let index = self.converted(index, unsigned);
-            let n = self.b.constant(unsigned, n);
+            let n = self.b.constant(unsigned, n.into());
             let outside = self.b.emit(Op::Ge, &[index, n]);
             fits = self.b.emit(Op::Or, &[fits, outside]);
             let index = self.converted(index, Scalar::U32);
@@ -115,37 +116,4 @@ impl Checks<'_> {
             _ => self.b.emit_typed(Op::Convert, &[v], to.into()),
         }
     }
-}
-
-/// For each dynamic step of a path, the stride and the number of the parts that it selects from; and the
-/// offset and the size of the leaf if all of them select the first part.
-pub(crate) fn strides(mem: &MemTypes, element: MemType, path: &[Step]) -> (Vec<(u64, u64)>, u64, u64) {
-    let (mut strides, mut fixed, mut at) = (Vec::new(), 0, ir::interp::Place::Mem(element));
-    for &step in path {
-        use ir::interp::Place::{Lane, Mem, Row};
-        let (next, stride, n) = match at {
-            Lane(_) => break,
-            Row(s, n) => (Lane(s), u64::from(s.bytes()), n),
-            Mem(ty) => match &mem[ty] {
-                MemData::Scalar(_) | MemData::Handle(_) => break,
-                &MemData::Vector(s, n) => (Lane(s), u64::from(s.bytes()), n),
-                &MemData::Array(inner, n) => (Mem(inner), mem.size(inner), n),
-                &MemData::Matrix(s, rows, columns, _) => {
-                    (Row(s, columns), u64::from(s.bytes() * columns), rows)
-                }
-                MemData::Struct { fields, .. } => {
-                    let Step::Static(k) = step else { break };
-                    fixed += mem.field_offset(ty, k as usize);
-                    at = Mem(fields[k as usize].1);
-                    continue;
-                }
-            },
-        };
-        match step {
-            Step::Static(k) => fixed += u64::from(k) * stride,
-            Step::Dynamic => strides.push((stride, u64::from(n))),
-        }
-        at = next;
-    }
-    (strides, fixed, at.bytes(mem))
 }

@@ -6,9 +6,9 @@ use cranelift_entity::SecondaryMap;
 use super::value::{Handle, Lane, Value};
 use crate::entities::{Global, MemType};
 use crate::function::Span;
-use crate::memory::{MemData, MemTypes};
+use crate::memory::{MemData, MemTypes, Place};
 use crate::module::Module;
-use crate::ops::{Builtin, Path, Step};
+use crate::ops::{Builtin, Path};
 use crate::scalar;
 use crate::types::{Scalar, Type, TypeData, Types};
 
@@ -148,58 +148,13 @@ impl Host for Memory {
 /// Resolves a path with its dynamic indices to a byte offset from the start of an element and the type there.
 /// `None` if a dynamic index is out of range (or the path is invalid).
 pub fn resolve(mem: &MemTypes, ty: MemType, path: &Path, dynamic: &[(Scalar, u64)]) -> Option<(u64, Place)> {
-    let (mut at, mut place, mut dynamic) = (0, Place::Mem(ty), dynamic.iter());
-    for step in &path.0 {
-        let (n, element, size) = match place {
-            Place::Lane(_) => return None,
-            Place::Row(s, n) => (n as usize, Place::Lane(s), s.bytes() as u64),
-            Place::Mem(ty) => match &mem[ty] {
-                MemData::Scalar(_) | MemData::Handle(_) => return None,
-                MemData::Vector(s, n) => (*n as usize, Place::Lane(*s), s.bytes() as u64),
-                MemData::Array(t, n) => (*n as usize, Place::Mem(*t), mem.size(*t)),
-                MemData::Matrix(s, r, c, _) => (*r as usize, Place::Row(*s, *c), (s.bytes() * c) as u64),
-                MemData::Struct { fields, .. } => {
-                    let Step::Static(idx) = *step else { return None };
-                    let field = fields.get(idx as usize)?;
-                    at += mem.field_offset(ty, idx as usize);
-                    place = Place::Mem(field.1);
-                    continue;
-                }
-            },
-        };
-        let idx = match *step {
-            Step::Static(idx) => ((idx as usize) < n).then_some(idx as usize)?,
-            Step::Dynamic => {
-                let &(s, bits) = dynamic.next()?;
-                scalar::index(s, bits, n)?
-            }
-        };
-        at += size * idx as u64;
-        place = element;
+    let selection = mem.select(ty, &path.0)?;
+    let mut at = selection.fixed;
+    for (k, &(n, size)) in selection.choices.iter().enumerate() {
+        let &(s, bits) = dynamic.get(k)?;
+        at += size * scalar::index(s, bits, n as usize)? as u64;
     }
-    Some((at, place))
-}
-
-/// The target of a path: a memory type, or part of a matrix or vector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// A complete value of a memory type.
-    Mem(MemType),
-    /// A row of a matrix.
-    Row(Scalar, u32),
-    /// A number of a vector or row.
-    Lane(Scalar),
-}
-
-impl Place {
-    /// The size in bytes.
-    pub fn bytes(self, mem: &MemTypes) -> u64 {
-        match self {
-            Place::Mem(ty) => mem.size(ty),
-            Place::Row(s, n) => u64::from(s.bytes() * n),
-            Place::Lane(s) => u64::from(s.bytes()),
-        }
-    }
+    Some((at, selection.target))
 }
 
 /// The number of lanes of an IR type in memory, the size of each in bytes, and whether the lanes are handles.

@@ -33,7 +33,7 @@ use crate::module::Module;
 use crate::ops::{Builtin, Op, WAVE_LANES};
 
 pub use finite::{Shown, not_finite_message};
-pub use memory::{Access, AccessKind, Host, Memory, Place, element_bytes, leaf_bytes, read_leaf, resolve};
+pub use memory::{Access, AccessKind, Host, Memory, element_bytes, leaf_bytes, read_leaf, resolve};
 pub use printf::{choice_of_texts, format_printf, without_choices};
 pub use value::{Handle, Lane, Value};
 

@@ -15,7 +15,7 @@ use crate::entities::{Func, Global, Inst, MemType, Region, Value};
 use crate::function::{Function, InstData};
 use crate::memory::MemData;
 use crate::module::{Module, Space};
-use crate::ops::{AtomicOp, Builtin, Math, Op, Path, Step};
+use crate::ops::{AtomicOp, Builtin, Math, Op, Path};
 use crate::types::{Scalar, Type, TypeData};
 
 /// The maximum number of instructions visited; a function's instructions count at each call.
@@ -402,48 +402,16 @@ impl<'m> Walk<'m> {
 
     /// Adds to `at` the bytes from an element's start to the leaf at a path; returns the leaf's size.
     fn path(&self, values: &Values, element: MemType, path: &Path, args: &[Value], at: &mut Form) -> u64 {
-        enum Reached {
-            Mem(MemType),
-            Row(Scalar, u32),
-            Number(Scalar),
-        }
         let mem = &self.module.mem;
-        let (mut reached, mut args) = (Reached::Mem(element), args.iter());
-        for step in &path.0 {
-            let (n, next, stride) = match reached {
-                Reached::Number(s) => return s.bytes().into(),
-                Reached::Row(s, n) => (n, Reached::Number(s), u64::from(s.bytes())),
-                Reached::Mem(ty) => match &mem[ty] {
-                    MemData::Scalar(_) | MemData::Handle(_) => return mem.size(ty),
-                    MemData::Vector(s, n) => (*n, Reached::Number(*s), u64::from(s.bytes())),
-                    MemData::Array(t, n) => (*n, Reached::Mem(*t), mem.size(*t)),
-                    MemData::Matrix(s, r, c, _) => (*r, Reached::Row(*s, *c), u64::from(s.bytes() * c)),
-                    MemData::Struct { fields, .. } => {
-                        let Step::Static(field) = *step else { return mem.size(ty) };
-                        *at = at.plus(&Form::constant(mem.field_offset(ty, field as usize) as i64));
-                        reached = Reached::Mem(fields[field as usize].1);
-                        continue;
-                    }
-                },
-            };
-            let index = if *step == Step::Dynamic { args.next() } else { None };
-            let by = match (*step, index) {
-                (Step::Static(k), _) => Form::constant(k.into()),
-                (Step::Dynamic, Some(&v)) => {
-                    let by = self.number(values, v);
-                    // An index out of range accesses nothing.
-                    if by.is_bounded() { by } else { Form::within(0, i64::from(n) - 1) }
-                }
-                (Step::Dynamic, None) => Form::any(),
-            };
+        let Some(selection) = mem.select(element, &path.0) else { return mem.size(element) };
+        *at = at.plus(&Form::constant(selection.fixed as i64));
+        for (&v, &(n, stride)) in args.iter().zip(&selection.choices) {
+            let by = self.number(values, v);
+            // An index out of range accesses nothing.
+            let by = if by.is_bounded() { by } else { Form::within(0, i64::from(n) - 1) };
             *at = at.plus(&by.times(stride as i64));
-            reached = next;
         }
-        match reached {
-            Reached::Mem(ty) => mem.size(ty),
-            Reached::Row(s, n) => u64::from(s.bytes() * n),
-            Reached::Number(s) => s.bytes().into(),
-        }
+        selection.target.bytes(mem)
     }
 
     /// The facts about a loaded value.
