@@ -151,20 +151,9 @@ fn emit_all(cx: &mut ModuleCx<'_>) -> Result<Made, Unsupported> {
     let mut frontend = FunctionBuilderContext::new();
     // An entry point that nothing calls is emitted only in its wrapper.
     let mut called: SecondaryMap<Func, bool> = SecondaryMap::new();
-    for &func in &order {
-        let f = &module.funcs[func];
-        for inst in f.insts.values() {
-            if let Some(callee) = inst.op.callee() {
-                called[callee] = true;
-            }
-        }
-    }
-    for init in module.globals.values().filter_map(|g| g.init) {
-        called[init] = true;
-    }
-    for &func in &cx.options.functions {
-        called[func] = true;
-    }
+    let callees = order.iter().flat_map(|&f| module.funcs[f].insts.values().filter_map(|i| i.op.callee()));
+    let inits = module.globals.values().filter_map(|g| g.init);
+    callees.chain(inits).chain(cx.options.functions.iter().copied()).for_each(|f| called[f] = true);
     for &func in &order {
         let (Some(id), true) = (cx.funcs[func], called[func]) else { continue };
         clif.func.signature = cx.signature(func);
@@ -181,11 +170,10 @@ fn emit_all(cx: &mut ModuleCx<'_>) -> Result<Made, Unsupported> {
         if cx.funcs[func].is_none() {
             continue;
         }
-        let sig = Emitter::entry_signature(system, true);
+        let sig = Emitter::entry_signature(system, 3);
         let id = cx.jit.declare_anonymous_function(&sig).map_err(|e| too_big(e, func, module))?;
         clif.func.signature = sig;
-        let private = cx.plan.facts[func].private;
-        Emitter::new(cx, &module.funcs[func], &mut clif.func, &mut frontend).raw(func, private)?;
+        Emitter::new(cx, &module.funcs[func], &mut clif.func, &mut frontend).raw(func)?;
         define(cx, id, &mut clif, func)?;
         raw.push((func, id));
     }
@@ -212,7 +200,7 @@ fn emit_entry(
         let op = format!("the entry point '{}', which has parameters or no body", entry.name);
         return Err(Unsupported { backend: NAME, op, span: f.span, internal: false });
     }
-    let sig = Emitter::entry_signature(system, false);
+    let sig = Emitter::entry_signature(system, 1);
     let id = cx.jit.declare_anonymous_function(&sig).map_err(|e| too_big(e, entry.func, module))?;
     clif.func.signature = sig;
     let facts = cx.plan.facts[entry.func];

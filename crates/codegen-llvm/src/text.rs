@@ -10,6 +10,7 @@
 
 use std::fmt::Write as _;
 
+use native::emit::Odds;
 use smallvec::SmallVec;
 
 use crate::pieces::Registers;
@@ -62,20 +63,6 @@ impl El {
     /// Returns true if the type is a float.
     pub(crate) fn is_float(self) -> bool {
         matches!(self, El::F32 | El::F64)
-    }
-
-    /// The type's abbreviation in names of intrinsics.
-    fn suffix(self) -> &'static str {
-        match self {
-            El::I1 => "i1",
-            El::I8 => "i8",
-            El::I16 => "i16",
-            El::I32 => "i32",
-            El::I64 => "i64",
-            El::F32 => "f32",
-            El::F64 => "f64",
-            El::Ptr => "p0",
-        }
     }
 }
 
@@ -169,17 +156,13 @@ impl Val {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Block(u32);
 
-/// A phi while its block's predecessors are not all known.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PhiId(usize);
-
-/// A phi: its head, and its incoming values.
-struct Phi {
-    at: usize,
-    head: String,
-    el: El,
-    var: bool,
-    incoming: Vec<(Val, Block)>,
+/// The parameters of a block, the jumps to it, and the part of the text that it begins with.
+#[derive(Default)]
+struct BlockData {
+    params: Vals,
+    /// The block of each jump, and the arguments that it passes.
+    jumps: Vec<(Block, Vals)>,
+    start: usize,
 }
 
 /// The text of one function.
@@ -188,18 +171,17 @@ pub(crate) struct Writer {
     pub(crate) fast: bool,
     /// The number of lanes.
     pub(crate) lanes: u32,
-    /// The pieces of the body, separated by phis.
-    pieces: Vec<String>,
-    phis: Vec<Phi>,
+    text: String,
     entry: String,
     /// The types of the registers.
     registers: Vec<(El, bool)>,
-    /// The block being written.
-    pub(crate) block: Block,
-    blocks: u32,
+    blocks: Vec<BlockData>,
+    /// The blocks in the order of the text; the last one is being written.
+    order: Vec<Block>,
     /// The number of bytes of memory allocated in the frame.
     memory: u64,
-    /// The intrinsics and helpers that are called: the type of the result, and the parameters and attributes.
+    /// The functions that are called and not of the module: the type of the result, and the parameters and
+    /// attributes. LLVM declares intrinsics by itself, and completes their names by types.
     pub(crate) declared: FxIndexMap<String, (String, String)>,
     /// The functions of the module that are called, with the number of calls.
     pub(crate) callees: FxIndexMap<String, usize>,
@@ -211,28 +193,22 @@ impl Writer {
         Writer {
             fast: false,
             lanes,
-            pieces: vec![String::new()],
-            phis: Vec::new(),
+            text: String::new(),
             entry: String::new(),
             registers: Vec::new(),
-            block: Block(0),
-            blocks: 1,
+            blocks: vec![BlockData::default()],
+            order: vec![Block(0)],
             memory: 0,
             declared: Default::default(),
             callees: Default::default(),
         }
     }
 
-    fn out(&mut self) -> &mut String {
-        self.pieces.last_mut().expect("there is always a piece")
-    }
-
     /// Writes a line.
     pub(crate) fn line(&mut self, args: std::fmt::Arguments<'_>) {
-        let out = self.out();
-        out.push_str("  ");
-        let _ = out.write_fmt(args);
-        out.push('\n');
+        self.text.push_str("  ");
+        let _ = self.text.write_fmt(args);
+        self.text.push('\n');
     }
 
     /// A new register.
@@ -252,23 +228,23 @@ impl Writer {
         Registers { types: std::mem::take(&mut self.registers), lanes: self.lanes }
     }
 
-    /// The text of the function's blocks.
-    pub(crate) fn finish(&mut self) -> String {
-        let mut all = String::from("entry:\n");
-        all.push_str(&self.entry);
-        all.push_str("  br label %b0\nb0:\n");
-        let phis = std::mem::take(&mut self.phis);
-        let mut phis = phis.iter().peekable();
-        for (k, piece) in self.pieces.iter().enumerate() {
-            while let Some(phi) = phis.next_if(|phi| phi.at == k) {
-                all.push_str(&phi.head);
-                for (n, (val, block)) in phi.incoming.iter().enumerate() {
-                    let comma = if n == 0 { "" } else { "," };
-                    let _ = write!(all, "{comma} [ {}, %b{} ]", self.operand(*val, phi.var), block.0);
-                }
-                all.push('\n');
+    /// The text of the function's blocks. Parameters of blocks become phis.
+    pub(crate) fn finish(&self) -> String {
+        let mut all = format!("entry:\n{}  br label %b0\n", self.entry);
+        let starts = self.order.iter().map(|block| self.blocks[block.0 as usize].start);
+        let ends = starts.skip(1).chain([self.text.len()]);
+        for (block, end) in self.order.iter().zip(ends) {
+            let data = &self.blocks[block.0 as usize];
+            let _ = writeln!(all, "b{}:", block.0);
+            for (k, &param) in data.params.iter().enumerate() {
+                let (o, ty) = (self.operand(param, false), self.ty(param.el, param.var));
+                let incoming = |(from, args): &(Block, Vals)| {
+                    format!(" [ {}, %b{} ]", self.operand(args[k], param.var), from.0)
+                };
+                let incoming: Vec<String> = data.jumps.iter().map(incoming).collect();
+                let _ = writeln!(all, "  {o} = phi {ty}{}", incoming.join(","));
             }
-            all.push_str(piece);
+            all.push_str(&self.text[data.start..end]);
         }
         all
     }
@@ -409,32 +385,64 @@ impl Writer {
         out
     }
 
-    /// An intrinsic that is overloaded on the type of its result: `llvm.{name}.{type}`.
-    pub(crate) fn intrinsic(&mut self, name: &str, args: &[Val], more: &str) -> Val {
-        let var = args.iter().any(|a| a.var);
-        let args: Vals = args.iter().map(|&a| self.fit(a, var)).collect();
-        let el = args[0].el;
+    /// Calls a function whose result is of type `el`.
+    pub(crate) fn call(&mut self, function: std::fmt::Arguments<'_>, el: El, var: bool, args: &[Val]) -> Val {
         let out = self.reg(el, var);
-        let (ty, full) = (self.ty(el, var), self.overload(name, el, var));
-        let types: Vec<String> =
-            args.iter().map(|_| ty.clone()).chain((!more.is_empty()).then(|| "i1".to_string())).collect();
-        self.declare(&ty, &full, &types.join(", "), "");
-        let list: Vec<String> = args.iter().map(|&a| self.typed(a)).collect();
-        let o = self.operand(out, false);
-        self.line(format_args!("{o} = call {ty} @{full}({}{more})", list.join(", ")));
+        let (o, ty, list) = (self.operand(out, false), self.ty(el, var), self.list(args));
+        self.line(format_args!("{o} = call {ty} @{function}({list})"));
         out
     }
 
-    /// A saturating conversion of a float to an integer.
-    pub(crate) fn float_to_int(&mut self, a: Val, to: El, signed: bool) -> Val {
-        let name = if signed { "fptosi.sat" } else { "fptoui.sat" };
-        let out = self.reg(to, a.var);
-        let (ty, from) = (self.ty(to, a.var), self.ty(a.el, a.var));
-        let full = format!("{}.{}", self.overload(name, to, a.var), self.mangle(a.el, a.var));
-        self.declare(&ty, &full, &from, "");
-        let (o, a) = (self.operand(out, false), self.typed(a));
-        self.line(format_args!("{o} = call {ty} @{full}({a})"));
+    /// Calls a function that is not of the module, with uniform operands; `about` holds its attributes.
+    pub(crate) fn call_external(
+        &mut self,
+        name: &str,
+        result: Option<El>,
+        args: &[Val],
+        about: &str,
+    ) -> Option<Val> {
+        let types: Vec<&str> = args.iter().map(|a| a.el.name()).collect();
+        self.declare(result.map_or("void", El::name), name, &types.join(", "), about);
+        if let Some(el) = result {
+            return Some(self.call(format_args!("{name}"), el, false, args));
+        }
+        let list = self.list(args);
+        self.line(format_args!("call void @{name}({list})"));
+        None
+    }
+
+    /// A vector of some numbers of two vectors of `n` numbers each.
+    pub(crate) fn shuffle(
+        &mut self,
+        el: El,
+        n: u32,
+        [a, b]: [&str; 2],
+        picks: impl Iterator<Item = u32>,
+    ) -> Val {
+        let out = self.reg(el, true);
+        let picks: Vec<String> = picks.map(|k| format!("i32 {k}")).collect();
+        let (o, ty, m) = (self.operand(out, true), format!("<{n} x {}>", el.name()), picks.len());
+        let picks = picks.join(", ");
+        self.line(format_args!("{o} = shufflevector {ty} {a}, {ty} {b}, <{m} x i32> <{picks}>"));
         out
+    }
+
+    /// The text of several operands with their types.
+    pub(crate) fn list(&self, args: &[Val]) -> String {
+        args.iter().map(|&a| self.typed(a)).collect::<Vec<_>>().join(", ")
+    }
+
+    /// An intrinsic whose result has the type of its operands.
+    pub(crate) fn intrinsic(&mut self, name: &str, args: &[Val]) -> Val {
+        let var = args.iter().any(|a| a.var);
+        let args: Vals = args.iter().map(|&a| self.fit(a, var)).collect();
+        self.call(format_args!("llvm.{name}"), args[0].el, var, &args)
+    }
+
+    /// The number of zero bits before the first or last one (`ctlz`, `cttz`); the number of all bits, if there is
+    /// none.
+    pub(crate) fn zeros(&mut self, name: &str, a: Val) -> Val {
+        self.call(format_args!("llvm.{name}"), a.el, a.var, &[a, Val::bool(false)])
     }
 
     /// A reduction over the lanes: `or`, `umax`, ….
@@ -442,13 +450,7 @@ impl Writer {
         if !a.var {
             return a;
         }
-        let out = self.reg(a.el, false);
-        let (ty, vec) = (a.el.name(), self.ty(a.el, true));
-        let full = format!("llvm.vector.reduce.{name}.{}", self.mangle(a.el, true));
-        self.declare(ty, &full, &vec, "");
-        let (o, a) = (self.operand(out, false), self.typed(a));
-        self.line(format_args!("{o} = call {ty} @{full}({a})"));
-        out
+        self.call(format_args!("llvm.vector.reduce.{name}"), a.el, false, &[a])
     }
 
     /// The sum of the floats of all lanes by repeated halving: the upper half of the lanes is added to the
@@ -457,18 +459,11 @@ impl Writer {
         let mut n = self.lanes;
         let mut text = self.operand(a, true);
         while n > 1 {
-            let (ty, half) = (format!("<{n} x {}>", a.el.name()), n / 2);
-            let part = |w: &mut Writer, from: u32| {
-                let out = w.reg(a.el, true);
-                let o = w.operand(out, true);
-                let picks: Vec<String> = (from..from + half).map(|k| format!("i32 {k}")).collect();
-                w.line(format_args!(
-                    "{o} = shufflevector {ty} {text}, {ty} poison, <{half} x i32> <{}>",
-                    picks.join(", ")
-                ));
-                o
-            };
-            let (low, high) = (part(self, 0), part(self, half));
+            let half = n / 2;
+            let [low, high] = [0, half].map(|from| {
+                let part = self.shuffle(a.el, n, [&text, "poison"], from..from + half);
+                self.operand(part, true)
+            });
             let sum = self.reg(a.el, true);
             let o = self.operand(sum, true);
             self.line(format_args!("{o} = fadd <{half} x {}> {low}, {high}", a.el.name()));
@@ -480,15 +475,6 @@ impl Writer {
         out
     }
 
-    /// The type's part of an intrinsic's name.
-    pub(crate) fn mangle(&self, el: El, var: bool) -> String {
-        if var { format!("v{}{}", self.lanes, el.suffix()) } else { el.suffix().to_string() }
-    }
-
-    fn overload(&self, name: &str, el: El, var: bool) -> String {
-        format!("llvm.{name}.{}", self.mangle(el, var))
-    }
-
     /// Declares a function, unless it is declared already; `about` holds its attributes.
     pub(crate) fn declare(&mut self, result: &str, name: &str, params: &str, about: &str) {
         if !self.declared.contains_key(name) {
@@ -496,9 +482,60 @@ impl Writer {
         }
     }
 
-    /// Notes a call of a function of the module.
-    pub(crate) fn calls(&mut self, name: &str) {
+    /// Calls a function of the module; `like` are operands of the types of its results.
+    pub(crate) fn call_own(&mut self, name: &str, like: &[Val], args: &[Val]) -> Vals {
         *self.callees.entry(name.to_string()).or_default() += 1;
+        let (ty, list) = (self.result(like), self.list(args));
+        let all = match like {
+            [] => {
+                self.line(format_args!("call fastcc void @{name}({list})"));
+                return Vals::new();
+            }
+            [one] => self.reg(one.el, one.var),
+            _ => self.reg(El::Ptr, false),
+        };
+        let a = self.operand(all, false);
+        self.line(format_args!("{a} = call fastcc {ty} @{name}({list})"));
+        if let [one] = like {
+            return Vals::from_slice(&[Val { wide: one.wide, ..all }]);
+        }
+        let part = |(k, part): (usize, &Val)| {
+            let out = self.reg(part.el, part.var);
+            let o = self.operand(out, false);
+            self.line(format_args!("{o} = extractvalue {ty} {a}, {k}"));
+            Val { wide: part.wide, ..out }
+        };
+        like.iter().enumerate().map(part).collect()
+    }
+
+    /// Returns the results of a function of the module; gives the text of their type.
+    pub(crate) fn give(&mut self, results: &[Val]) -> String {
+        let ty = self.result(results);
+        let mut all = match results {
+            [one] => self.operand(*one, one.var),
+            _ => "poison".to_string(),
+        };
+        for (k, &v) in results.iter().enumerate().filter(|_| results.len() > 1) {
+            let next = self.reg(El::Ptr, false);
+            let (n, v) = (self.operand(next, false), self.typed(v));
+            self.line(format_args!("{n} = insertvalue {ty} {all}, {v}, {k}"));
+            all = n;
+        }
+        match results {
+            [] => self.line(format_args!("ret void")),
+            _ => self.line(format_args!("ret {ty} {all}")),
+        }
+        ty
+    }
+
+    /// The text of the type of a function's results.
+    fn result(&self, like: &[Val]) -> String {
+        let types: Vec<String> = like.iter().map(|v| self.ty(v.el, v.var)).collect();
+        match &types[..] {
+            [] => "void".to_string(),
+            [one] => one.clone(),
+            _ => format!("{{ {} }}", types.join(", ")),
+        }
     }
 
     // ---- addresses
@@ -543,28 +580,50 @@ impl Writer {
 
     // ---- control
 
-    /// A block to be written later.
-    pub(crate) fn new_block(&mut self) -> Block {
-        let block = Block(self.blocks);
-        self.blocks += 1;
-        block
+    /// A block to be written later, with parameters of the types of these operands.
+    pub(crate) fn block(&mut self, like: &[Val]) -> Block {
+        let params = like.iter().map(|v| Val { wide: v.wide, ..self.reg(v.el, v.var) }).collect();
+        self.blocks.push(BlockData { params, ..BlockData::default() });
+        Block(self.blocks.len() as u32 - 1)
     }
 
-    /// Continues in a block.
-    pub(crate) fn enter(&mut self, block: Block) {
-        let _ = writeln!(self.out(), "b{}:", block.0);
-        self.block = block;
+    /// Continues in a block; returns its parameters.
+    pub(crate) fn enter(&mut self, block: Block) -> Vals {
+        self.order.push(block);
+        let data = &mut self.blocks[block.0 as usize];
+        data.start = self.text.len();
+        data.params.clone()
+    }
+
+    /// Passes arguments from the current block to one that it jumps to. They must be uniform or varying, as the
+    /// parameters are.
+    fn pass(&mut self, to: Block, args: &[Val]) {
+        let from = self.order[self.order.len() - 1];
+        let data = &mut self.blocks[to.0 as usize];
+        debug_assert_eq!(data.params.len(), args.len());
+        debug_assert!(data.params.iter().zip(args).all(|(param, v)| {
+            param.el == v.el && (v.var == param.var || matches!(v.id, Id::Bits(_) | Id::Poison))
+        }));
+        data.jumps.push((from, args.iter().copied().collect()));
     }
 
     /// Emits an unconditional branch.
-    pub(crate) fn jump(&mut self, to: Block) {
+    pub(crate) fn jump(&mut self, to: Block, args: &[Val]) {
+        self.pass(to, args);
         self.line(format_args!("br label %b{}", to.0));
     }
 
-    /// Emits a conditional branch. `note` is the text that follows: branch weights.
-    pub(crate) fn branch(&mut self, c: Val, yes: Block, no: Block, note: &str) {
+    /// Emits a conditional branch.
+    pub(crate) fn branch(&mut self, c: Val, yes: (Block, &[Val]), no: (Block, &[Val]), odds: Odds) {
+        self.pass(yes.0, yes.1);
+        self.pass(no.0, no.1);
+        let weights = match odds {
+            Odds::Even => "",
+            Odds::Likely => ", !prof !8",
+            Odds::Unlikely => ", !prof !9",
+        };
         let c = self.typed(c);
-        self.line(format_args!("br {c}, label %b{}, label %b{}{note}", yes.0, no.0));
+        self.line(format_args!("br {c}, label %b{}, label %b{}{weights}", yes.0.0, no.0.0));
     }
 
     /// Emits a switch.
@@ -574,25 +633,6 @@ impl Writer {
         let cases: Vec<String> =
             cases.iter().map(|(n, b)| format!("{ty} {}, label %b{}", constant(tag.el, *n), b.0)).collect();
         self.line(format_args!("switch {tag_text}, label %b{} [ {} ]", otherwise.0, cases.join(" ")));
-    }
-
-    /// Adds a phi to the block that was just entered.
-    pub(crate) fn phi(&mut self, el: El, var: bool, wide: bool) -> (PhiId, Val) {
-        let out = self.reg(el, var);
-        let (o, ty) = (self.operand(out, false), self.ty(el, var));
-        self.pieces.push(String::new());
-        let at = self.pieces.len() - 1;
-        self.phis.push(Phi { at, head: format!("  {o} = phi {ty}"), el, var, incoming: Vec::new() });
-        (PhiId(self.phis.len() - 1), Val { wide, ..out })
-    }
-
-    /// Adds an incoming value to a phi. The value must have been made uniform or varying, as the phi is, in
-    /// the block that it comes from.
-    pub(crate) fn flow(&mut self, phi: PhiId, v: Val, from: Block) {
-        let phi = &mut self.phis[phi.0];
-        debug_assert!(v.var == phi.var || matches!(v.id, Id::Bits(_) | Id::Poison));
-        debug_assert_eq!(v.el, phi.el);
-        phi.incoming.push((v, from));
     }
 }
 

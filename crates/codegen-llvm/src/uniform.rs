@@ -14,9 +14,10 @@
 //! - A function is analysed once for each set of varying parameters.
 
 use cranelift_entity::SecondaryMap;
+use ir::analysis::Use;
+use ir::analysis::flow::{Direction, Flow};
 use ir::analysis::points_to::root_cell;
-use ir::analysis::{Defs, Use};
-use ir::{Analyses, Builtin, Func, Function, Inst, Module, Op, Region, Space, Span, TypeData, Types, Value};
+use ir::{Analyses, Builtin, Func, Function, Inst, Module, Op, Region, Space, Span, Value};
 use native::Reason;
 use rustc_hash::FxHashMap;
 
@@ -97,301 +98,172 @@ impl<'m> Analysis<'m> {
     }
 
     fn analyse(&mut self, f: &'m Function, params: &[bool]) -> Result<Facts, Reason> {
-        let counted_down = counted_down(&self.module.types, f);
-        let mut walk = Walk {
-            analysis: self,
-            f,
-            facts: Facts::default(),
-            home: SecondaryMap::new(),
-            defs: Defs::of(f),
-            counted_down,
-            level: 0,
-            changed: false,
-        };
-        let body = f.body();
-        for (&v, &varying) in f.regions[body].params.iter().zip(params) {
-            walk.vary(v, varying);
+        let analyses = Analyses::of(&self.module.types, f);
+        let counted_down = counted_down(&analyses);
+        let mut varying: Flow<'_, bool> = Flow::new(f, &|_| true);
+        for (&v, varies) in f.regions[f.body()].params.iter().zip(params) {
+            varying.join(v, varies);
         }
-        loop {
-            walk.changed = false;
-            walk.region(body)?;
-            if !walk.changed {
-                break;
+        let (mut varies, mut stop) = (false, None);
+        varying.settle(Direction::Forward, &mut |flow, inst| {
+            let Op::Call(callee) = f.insts[inst].op else {
+                return self.vary(&analyses, &counted_down, flow, inst);
+            };
+            let data = &f.insts[inst];
+            let params: Vec<bool> = data.args.iter().map(|&a| *flow.get(a)).collect();
+            match self.function(callee, &params) {
+                Ok(facts) => {
+                    varies |= facts.varies;
+                    data.results.iter().zip(&facts.results).for_each(|(&r, varies)| flow.join(r, varies));
+                }
+                Err(reason) => drop(stop.get_or_insert(reason)),
             }
+        });
+        let mut facts = Facts { varies, ..Facts::default() };
+        f.walk(f.body(), &mut |inst| {
+            if stop.is_none() {
+                stop = self.obstacle(&analyses, &varying, inst);
+            }
+            facts.divergent[inst] = diverges(f, &varying, inst);
+            if let (Op::For(_), true) = (&f.insts[inst].op, facts.divergent[inst]) {
+                let counter = f.regions[f.insts[inst].regions[0]].params[0];
+                facts.late[counter] = counted_down[counter];
+            }
+        });
+        if let Some(reason) = stop {
+            return Err(reason);
         }
-        let mut facts = walk.facts;
-        facts.results = f.regions[body].results.iter().map(|&v| facts.varying[v]).collect();
+        facts.results = f.regions[f.body()].results.iter().map(|&v| *varying.get(v)).collect();
+        facts.varying = varying.into_facts();
+        facts.varies |= facts.varying.values().any(|&varies| varies);
         Ok(facts)
     }
-}
 
-/// The state of analysing one function.
-struct Walk<'a, 'm> {
-    analysis: &'a mut Analysis<'m>,
-    f: &'m Function,
-    facts: Facts,
-    /// The number of divergent regions around the instruction that made each cell.
-    home: SecondaryMap<Value, u32>,
-    defs: Defs,
-    /// The loops that lanes may enter late, by their counters.
-    counted_down: SecondaryMap<Value, Option<Left>>,
-    level: u32,
-    changed: bool,
-}
-
-impl Walk<'_, '_> {
-    fn varies(&self, v: Value) -> bool {
-        self.facts.varying[v]
-    }
-
-    fn vary(&mut self, v: Value, if_so: bool) {
-        if if_so && !self.facts.varying[v] {
-            self.facts.varying[v] = true;
-            self.facts.varies = true;
-            self.changed = true;
-        }
-    }
-
-    fn diverge(&mut self, inst: Inst, if_so: bool) -> bool {
-        if if_so && !self.facts.divergent[inst] {
-            self.facts.divergent[inst] = true;
-            self.changed = true;
-        }
-        self.facts.divergent[inst]
-    }
-
-    fn inner(&mut self, region: Region, divergent: bool) -> Result<(), Reason> {
-        self.level += u32::from(divergent);
-        let result = self.region(region);
-        self.level -= u32::from(divergent);
-        result
-    }
-
-    fn region(&mut self, region: Region) -> Result<(), Reason> {
-        let f = self.f;
-        for &inst in &f.regions[region].insts {
-            self.inst(inst)?;
-        }
-        Ok(())
-    }
-
-    /// The outermost cell that contains a cell.
-    fn root(&self, cell: Value) -> Value {
-        root_cell(self.f, &self.defs, cell)
-    }
-
-    fn inst(&mut self, inst: Inst) -> Result<(), Reason> {
-        let f = self.f;
+    /// Marks the results of an instruction other than a call that vary, and the cells that it writes.
+    fn vary(
+        &self,
+        analyses: &Analyses<'_>,
+        counted_down: &SecondaryMap<Value, Option<Left>>,
+        flow: &mut Flow<'_, bool>,
+        inst: Inst,
+    ) {
+        let f = analyses.func;
         let data = &f.insts[inst];
-        let stop = |what: &str| Err(reason(what, data.span));
-        match &data.op {
-            Op::Const(_) | Op::Zero => {}
-            Op::GlobalRef(global) => {
-                let private = self.analysis.module.globals[*global].space == Space::Private;
-                self.vary(data.results[0], private);
-            }
-            Op::Builtin(builtin) => {
-                let varies = match builtin {
-                    Builtin::DispatchThreadId | Builtin::GroupThreadId | Builtin::GroupIndex => true,
-                    Builtin::GroupId => self.analysis.dealing.packed,
-                    Builtin::GroupSize => false,
-                };
-                self.vary(data.results[0], varies);
-            }
-            Op::Extract(k) => {
-                let varies = self.varies(data.args[0]) && !self.same_in_row(data.args[0], *k);
-                self.vary(data.results[0], varies);
-            }
-            Op::Atomic(..) => self.vary(data.results[0], true),
-            Op::Barrier if self.level > 0 => return stop("a barrier that not all lanes reach"),
-            Op::Barrier => {}
-            Op::WaveGather => return stop("a wave operation"),
-            Op::Printf(_) => return stop("printf, whose output is in the order of threads"),
-            Op::BufferStore(_) | Op::Assert(_) => {}
-            Op::Local => {
-                let cell = data.results[0];
-                self.home[cell] = self.level;
-                let varies = self.varies(data.args[0]);
-                self.vary(cell, varies);
-            }
+        let any = |flow: &Flow<'_, bool>, args: &[Value]| args.iter().any(|&a| *flow.get(a));
+        let varies = match &data.op {
+            Op::GlobalRef(global) => self.module.globals[*global].space == Space::Private,
+            Op::Builtin(Builtin::GroupId) => self.dealing.packed,
+            Op::Builtin(builtin) => *builtin != Builtin::GroupSize,
+            Op::Extract(k) => any(flow, &data.args) && !self.same_in_row(analyses.op(data.args[0]), *k),
+            Op::Atomic(..) => true,
             Op::Store | Op::AddTo => {
-                let root = self.root(data.args[0]);
-                let varies = self.level > self.home[root] || data.args[1..].iter().any(|&a| self.varies(a));
-                self.vary(root, varies);
-                let all = self.varies(root);
-                self.vary(data.args[0], all);
-                if let Some((_, indices)) = data.args[1..].split_last() {
-                    self.stacks_stay(data.args[0], indices, data.span)?;
-                }
+                let root = root_cell(f, analyses.defs(), data.args[0]);
+                let varies = any(flow, &data.args[1..]) || parted(analyses, flow, inst, root);
+                flow.join(root, &varies);
+                flow.copy(root, data.args[0]);
+                false
             }
-            Op::SubCell => {
-                let root = self.root(data.args[0]);
-                if self.varies(data.args[1]) {
-                    return stop("a stack of stacks at places that vary");
-                }
-                let varies = self.varies(root);
-                self.vary(data.results[0], varies);
-            }
+            Op::SubCell => *flow.get(root_cell(f, analyses.defs(), data.args[0])),
             Op::Load => {
-                let root = self.root(data.args[0]);
-                let varies = self.varies(root) || data.args[1..].iter().any(|&a| self.varies(a));
-                self.vary(data.results[0], varies);
-                self.stacks_stay(data.args[0], &data.args[1..], data.span)?;
-            }
-            Op::Call(callee) => {
-                let params: Vec<bool> = data.args.iter().map(|&a| self.varies(a)).collect();
-                if self.level > 0 && self.has_barrier(*callee) {
-                    return stop("a barrier that not all lanes reach");
-                }
-                let callee = self.analysis.function(*callee, &params)?;
-                let (results, varies) = (callee.results.clone(), callee.varies);
-                self.facts.varies |= varies;
-                for (&r, varies) in data.results.iter().zip(results) {
-                    self.vary(r, varies);
-                }
-            }
-            Op::CallDerivative(..) | Op::CallTransposeOf(_) => {
-                return stop("a derivative that was not generated");
-            }
-            Op::If | Op::Switch(_) => {
-                let tag = self.varies(data.args[0]);
-                let divergent = self.diverge(inst, tag);
-                for &region in &data.regions {
-                    self.inner(region, divergent)?;
-                    for (&r, &v) in data.results.iter().zip(&f.regions[region].results) {
-                        let varies = divergent || self.varies(v);
-                        self.vary(r, varies);
-                    }
-                }
+                let root = root_cell(f, analyses.defs(), data.args[0]);
+                *flow.get(root) || any(flow, &data.args[1..])
             }
             Op::For(info) => {
-                let (region, n) = (data.regions[0], data.args.len() - 1);
-                let counted = self.varies(data.args[0]);
-                let divergent = self.diverge(inst, counted);
-                if divergent {
-                    let counter = f.regions[region].params[0];
-                    self.facts.late[counter] = self.counted_down[counter];
-                    let varies = info.down && self.facts.late[counter].is_none();
-                    self.vary(counter, varies);
-                }
-                let params = f.regions[region].params[1..].to_vec();
+                let divergent = diverges(f, flow, inst);
+                let (counter, carried) = f.regions[data.regions[0]].params.split_first().expect("a counter");
                 // Lanes that enter late have made fewer trips, so their carried values differ from those of
                 // the others.
-                let is_late = divergent && self.facts.late[f.regions[region].params[0]].is_some();
-                params.iter().for_each(|&param| self.vary(param, is_late));
-                self.trips(inst, &data.args[1..], &params, region, 0, n, divergent)?;
+                let late = counted_down[*counter].is_some();
+                carried.iter().for_each(|&param| flow.join(param, &(divergent && late)));
+                flow.join(*counter, &(divergent && info.down && !late));
+                divergent
             }
-            Op::Loop(_) => {
-                let region = data.regions[0];
-                let params = f.regions[region].params.clone();
-                let again = f.regions[region].results[0];
-                let left = self.varies(again);
-                let divergent = self.diverge(inst, left);
-                self.trips(inst, &data.args, &params, region, 1, data.args.len(), divergent)?;
-                let left = self.varies(again);
-                self.diverge(inst, left);
-            }
-            Op::Index => {
-                let stacks = self.analysis.module.types[f.ty(data.results[0])];
-                if matches!(stacks, TypeData::Stack(_)) && self.varies(data.args[1]) {
-                    return stop("a stack of stacks at places that vary");
-                }
-                let varies = data.args.iter().any(|&a| self.varies(a));
-                self.vary(data.results[0], varies);
-            }
+            Op::If | Op::Switch(_) | Op::Loop(_) => diverges(f, flow, inst),
             // The number of trips left is the same for all lanes.
-            Op::Sub if self.facts.late[data.args[1]] == Some(Left::Subtracted) => {}
-            Op::Select => {
-                let varies = data.args.iter().any(|&a| self.varies(a));
-                self.vary(data.results[0], varies);
+            Op::Sub if counted_down[data.args[1]] == Some(Left::Subtracted) => {
+                let late = analyses
+                    .tree()
+                    .param(data.args[1])
+                    .and_then(|(region, _)| analyses.tree().holder(region));
+                any(flow, &data.args) && !late.is_some_and(|inst| diverges(f, flow, inst))
             }
-            _ => {
-                let varies = data.args.iter().any(|&a| self.varies(a));
-                for &r in &data.results {
-                    self.vary(r, varies);
-                }
-            }
-        }
-        Ok(())
+            _ => any(flow, &data.args),
+        };
+        data.results.iter().for_each(|&r| flow.join(r, &varies));
     }
 
-    /// Analyses a loop's body: results number `first..first + n` are carried, those after are stacked.
-    #[expect(clippy::too_many_arguments, reason = "what both loops have")]
-    fn trips(
-        &mut self,
-        inst: Inst,
-        init: &[Value],
-        params: &[Value],
-        region: Region,
-        first: usize,
-        n: usize,
-        divergent: bool,
-    ) -> Result<(), Reason> {
-        let f = self.f;
+    /// The reason why lanes cannot run an instruction, if there is one.
+    fn obstacle(&self, analyses: &Analyses<'_>, varying: &Flow<'_, bool>, inst: Inst) -> Option<Reason> {
+        let (f, types) = (analyses.func, &self.module.types);
         let data = &f.insts[inst];
-        for (&param, &v) in params.iter().zip(init) {
-            let varies = self.varies(v);
-            self.vary(param, varies);
-        }
-        self.inner(region, divergent)?;
-        let results = &f.regions[region].results;
-        for k in 0..n {
-            let varies = self.varies(results[first + k]);
-            self.vary(params[k], varies);
-            let all = divergent || self.varies(params[k]);
-            self.vary(data.results[k], all);
-        }
-        for (&r, &v) in data.results[n..].iter().zip(&results[first + n..]) {
-            let varies = divergent || self.varies(v);
-            self.vary(r, varies);
-        }
-        Ok(())
+        let varies = |v: &Value| *varying.get(*v);
+        let has_stack = |v: Value| types.has_stack(f.ty(v));
+        let waits = |op: &Op| *op == Op::Barrier;
+        let apart = || analyses.home(inst).is_some_and(|home| ends_apart(analyses, varying, home, f.body()));
+        let what = match &data.op {
+            Op::Barrier if apart() => "a barrier that not all lanes reach",
+            Op::Call(callee) if ir::walk::reaches(self.module, *callee, &waits) && apart() => {
+                "a barrier that not all lanes reach"
+            }
+            Op::WaveGather => "a wave operation",
+            Op::Printf(_) => "printf, whose output is in the order of threads",
+            Op::CallDerivative(..) | Op::CallTransposeOf(_) => "a derivative that was not generated",
+            Op::SubCell if varies(&data.args[1]) => "a stack of stacks at places that vary",
+            Op::Index if varies(&data.args[1]) && has_stack(data.results[0]) => {
+                "a stack of stacks at places that vary"
+            }
+            Op::Load | Op::Store | Op::AddTo => {
+                let indices = &data.args[1..data.args.len() - usize::from(data.op != Op::Load)];
+                let mut ty = types.content(f.ty(data.args[0]));
+                let mut selects_stack = |idx: &Value| {
+                    ty = ty.and_then(|t| types.element(t));
+                    varies(idx) && ty.is_some_and(|t| types.has_stack(t))
+                };
+                if !indices.iter().any(&mut selects_stack) {
+                    return None;
+                }
+                "a stack of stacks at places that vary"
+            }
+            _ => return None,
+        };
+        Some(reason(what, data.span))
     }
 
-    /// Returns true if component `k` of the thread's ID is the same in all lanes of a row.
-    fn same_in_row(&self, v: Value, k: u32) -> bool {
-        match self.defs.op(self.f, v) {
+    /// Returns true if component `k` of an ID of the threads is the same in all lanes of a row.
+    fn same_in_row(&self, id: Option<&Op>, k: u32) -> bool {
+        match id {
             Some(Op::Builtin(Builtin::DispatchThreadId | Builtin::GroupThreadId)) => {
-                self.analysis.dealing.rows && k > 0
+                self.dealing.rows && k > 0
             }
             Some(Op::Builtin(Builtin::GroupId)) => k > 0,
             _ => false,
         }
     }
+}
 
-    /// Returns an error if a varying index selects from a stack of stacks.
-    fn stacks_stay(&self, cell: Value, indices: &[Value], span: Span) -> Result<(), Reason> {
-        let types = &self.analysis.module.types;
-        let mut ty = types.content(self.f.ty(cell));
-        for &idx in indices {
-            ty = ty.and_then(|t| types.element(t));
-            let stays = ty.is_none_or(|t| !types.has_stack(t));
-            if self.varies(idx) && !stays {
-                return Err(reason("a stack of stacks at places that vary", span));
-            }
-        }
-        Ok(())
-    }
+/// Returns true if lanes may go different ways at an instruction.
+fn diverges(f: &Function, varying: &Flow<'_, bool>, inst: Inst) -> bool {
+    f.decides(inst).is_some_and(|v| *varying.get(v))
+}
 
-    fn has_barrier(&self, func: Func) -> bool {
-        let mut seen = Vec::new();
-        let mut left = vec![func];
-        while let Some(func) = left.pop() {
-            if seen.contains(&func) {
-                continue;
-            }
-            seen.push(func);
-            let f = &self.analysis.module.funcs[func];
-            for data in f.insts.values() {
-                match data.op {
-                    Op::Barrier => return true,
-                    Op::Call(callee) => left.push(callee),
-                    _ => {}
-                }
-            }
+/// Returns true if control diverges on the way from one region to another within it.
+fn ends_apart(analyses: &Analyses<'_>, varying: &Flow<'_, bool>, inner: Region, outer: Region) -> bool {
+    let mut at = inner;
+    while at != outer {
+        let Some(holder) = analyses.tree().holder(at) else { break };
+        if diverges(analyses.func, varying, holder) {
+            return true;
         }
-        false
+        let Some(home) = analyses.home(holder) else { break };
+        at = home;
     }
+    false
+}
+
+/// Returns true if control has diverged since a cell was made.
+fn parted(analyses: &Analyses<'_>, varying: &Flow<'_, bool>, inst: Inst, cell: Value) -> bool {
+    let (home, outer) = (analyses.home(inst), analyses.home_of(cell));
+    home.zip(outer).is_some_and(|(home, outer)| ends_apart(analyses, varying, home, outer))
 }
 
 /// Finds `for` loops that lanes may enter late, by their counters. Such a loop uses its counter `i` only to
@@ -401,8 +273,8 @@ impl Walk<'_, '_> {
 /// the same place by all lanes. The same holds for loops whose counter is the number of trips left. Loops
 /// with stacks of their own are excluded, since lanes would push elements with different numbers at the same
 /// time.
-fn counted_down(types: &Types, f: &Function) -> SecondaryMap<Value, Option<Left>> {
-    let analyses = Analyses::of(types, f);
+fn counted_down(analyses: &Analyses<'_>) -> SecondaryMap<Value, Option<Left>> {
+    let f = analyses.func;
     let mut left: SecondaryMap<Value, Option<Left>> = SecondaryMap::new();
     f.walk(f.body(), &mut |inst| {
         let data = &f.insts[inst];

@@ -1,9 +1,7 @@
-//! Tests of the uniformity analysis and of the text for lanes: which values vary, where control diverges, how
-//! memory is accessed, and what runs one thread at a time. LLVM is not needed.
+//! Tests of the text for lanes: how memory is accessed, and what runs one thread at a time. LLVM is not needed.
 
-use ir::{Module, Op, Value};
+use ir::Module;
 use native::Options;
-use pullback_codegen_llvm::uniform::{Analysis, Dealing};
 use pullback_codegen_llvm::{Machine, Text, text};
 
 fn module(text: &str) -> Module {
@@ -14,17 +12,6 @@ fn module(text: &str) -> Module {
     module
 }
 
-/// The varying values of `main`, by number, and the number of divergent control ops.
-fn varying(text: &str) -> (Vec<u32>, usize) {
-    let module = module(text);
-    let main = module.find("main").expect("a function");
-    let mut analysis = Analysis::new(&module, Dealing { rows: true, packed: false });
-    let facts = analysis.function(main, &[]).expect("lanes can do it").clone();
-    let f = &module.funcs[main];
-    let values = f.values.keys().filter(|&v: &Value| facts.varying[v]).map(|v| v.as_u32()).collect();
-    (values, f.insts.keys().filter(|&i| facts.divergent[i]).count())
-}
-
 fn lanes(text_of: &str, width: u32) -> (Text, String) {
     let module = module(text_of);
     let options = Options { lanes: Some(width), ..Options::default() };
@@ -32,95 +19,6 @@ fn lanes(text_of: &str, width: u32) -> (Text, String) {
     // The text of the code that runs in lanes.
     let lanes = text.print().split("@entry0_lanes").nth(1).unwrap_or_default().to_string();
     (text, lanes)
-}
-
-#[test]
-fn only_what_comes_from_the_thread_varies() {
-    let (values, parted) = varying(
-        "global a: read_only f32
-         global b: read_write f32
-         func main() {
-             v0: u32x3 = dispatch_thread_id
-             v1 = extract.0 v0
-             v2 = extract.1 v0
-             v3 = global_ref a
-             v4: f32 = buffer_load v3, v2
-             v5: f32 = buffer_load v3, v1
-             v6 = add v4, v4
-             v7 = lt v4, v6
-             v8 = if v7 {
-                 yield v4
-             } else {
-                 yield v6
-             }
-             v9 = lt v5, v6
-             v10 = if v9 {
-                 v11 = mul v4, v4
-                 yield v11
-             } else {
-                 yield v4
-             }
-             v12 = global_ref b
-             buffer_store v12, v1, v10
-             yield
-         }
-         entry main: main [64, 1, 1]",
-    );
-    // The thread's ID, the value loaded there, and the value that the condition selects vary; the value that
-    // an arm computes from uniform values does not.
-    assert_eq!((values, parted), (vec![0, 1, 5, 9, 10], 1));
-}
-
-#[test]
-fn cells_vary_if_some_lanes_write_them() {
-    let (values, parted) = varying(
-        "func main() {
-             v0: u32x3 = dispatch_thread_id
-             v1 = extract.0 v0
-             v2: u32 = const 3
-             v3 = lt v1, v2
-             v4 = local v2
-             v5 = local v2
-             if v3 {
-                 store v4, v2
-                 v6 = local v2
-                 store v6, v2
-                 v7 = load v6
-                 yield
-             } else {
-                 yield
-             }
-             store v5, v2
-             v8 = load v4
-             v9 = load v5
-             yield
-         }
-         entry main: main [64, 1, 1]",
-    );
-    assert_eq!((values, parted), (vec![0, 1, 3, 4, 8], 1));
-}
-
-#[test]
-fn loops_that_lanes_leave_at_different_times_give_what_varies() {
-    let (values, parted) = varying(
-        "func main() {
-             v0: u32x3 = dispatch_thread_id
-             v1 = extract.0 v0
-             v2: u32 = const 8
-             v3 = for v1, v2 (v4, v5) {
-                 v6 = add v5, v4
-                 yield v6
-             }
-             v7 = for v2, v2 (v8, v9) {
-                 v10 = add v9, v8
-                 yield v10
-             }
-             yield
-         }
-         entry main: main [64, 1, 1]",
-    );
-    // Everything in the first loop is uniform, but its result is not.
-    assert_eq!((values, parted), (vec![0, 1, 3], 1));
 }
 
 #[test]
@@ -221,25 +119,6 @@ fn what_lanes_cannot_do_runs_alone_and_says_why() {
         assert!(reason.what.contains(what), "{reason:?}");
         assert!(text.print().contains("define void @entry0("));
     }
-    let recursive = module(
-        "func f(v0: u32) -> (u32) {
-             v1: u32 = const 1
-             v2 = lt v0, v1
-             v3 = if v2 {
-                 yield v0
-             } else {
-                 v4 = sub v0, v1
-                 v5 = call f(v4)
-                 yield v5
-             }
-             yield v3
-         }",
-    );
-    let f = recursive.find("f").expect("a function");
-    assert!(recursive.funcs[f].insts.values().any(|d| matches!(d.op, Op::Call(_))));
-    let mut analysis = Analysis::new(&recursive, Dealing { rows: true, packed: false });
-    let reason = analysis.function(f, &[true]).expect_err("no lanes");
-    assert!(reason.what.contains("calls itself"));
 }
 
 #[test]

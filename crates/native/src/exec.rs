@@ -12,7 +12,7 @@ use ir::interp::{RunError, Value};
 use ir::{Func, Space, Span};
 
 use crate::flush::Subnormals;
-use crate::runtime::{Budget, Context, DEFAULT_MEMORY, Desc, Exchange, PRINT_EVERY, Printer, Signal};
+use crate::runtime::{Budget, Context, DEFAULT_MEMORY, Desc, Exchange, Ids, PRINT_EVERY, Printer, Signal};
 use crate::values::{Place, Scratch};
 use crate::{Compiled, EntryCode, EntryPoint, Lanes, MOST_LANES, SpanFn};
 
@@ -158,16 +158,16 @@ impl<'c> Worker<'c> {
         }
         let mut thread = self.take_thread(0, ALONE);
         let shared = if code.facts.shared { &mut self.shared[..] } else { &mut [] };
-        thread.ctx.in_order = true;
+        thread.ctx.output.in_order = true;
         let result = thread.enter(|ctx| {
             // SAFETY: the context is that of this thread, and alive; the code is that of this entry point.
             unsafe {
-                (*ctx).size = code.size;
+                (*ctx).ids.size = code.size;
                 match code.code {
                     EntryCode::Whole(run) => {
                         for group in groups {
                             clear(shared);
-                            (*ctx).group = group;
+                            (*ctx).ids.group = group;
                             run(ctx);
                         }
                     }
@@ -181,7 +181,7 @@ impl<'c> Worker<'c> {
                 }
             }
         });
-        self.stdout.push_str(&std::mem::take(&mut thread.ctx.stdout));
+        self.stdout.push_str(&std::mem::take(&mut thread.ctx.output.text));
         self.put_thread(0, thread);
         result
     }
@@ -211,13 +211,10 @@ impl<'c> Worker<'c> {
             let index = start as u32;
             let local = [index % x, index / x % y, index / (x * y)];
             let ctx = &mut *thread.ctx;
-            ctx.group = group;
-            ctx.local = local;
-            ctx.index = index;
-            ctx.in_order = k == 0;
+            ctx.output.in_order = k == 0;
             let size = code.size;
-            ctx.size = size;
-            ctx.thread = std::array::from_fn(|k| group[k].wrapping_mul(size[k]).wrapping_add(local[k]));
+            let at = |k: usize| group[k].wrapping_mul(size[k]).wrapping_add(local[k]);
+            ctx.ids = Ids { thread: std::array::from_fn(at), group, local, index, size };
             let coroutine = thread.start(move |ctx| {
                 // SAFETY: the context belongs to this code.
                 unsafe {
@@ -267,7 +264,7 @@ impl<'c> Worker<'c> {
         let mut result = Ok(());
         for (k, (mut thread, mut running)) in running.into_iter().enumerate() {
             thread.stack = running.finish();
-            self.stdout.push_str(&std::mem::take(&mut thread.ctx.stdout));
+            self.stdout.push_str(&std::mem::take(&mut thread.ctx.output.text));
             if let Some(error) = thread.end()
                 && result.is_ok()
             {
@@ -316,7 +313,7 @@ impl<'c> Worker<'c> {
             // SAFETY: the words are those of the function's arguments and results.
             unsafe { code(ctx, from, to) }
         });
-        self.stdout.push_str(&std::mem::take(&mut thread.ctx.stdout));
+        self.stdout.push_str(&std::mem::take(&mut thread.ctx.output.text));
         let mut values = Vec::new();
         if ran.is_ok() {
             let mut at = 0;
@@ -354,7 +351,7 @@ impl<'c> Worker<'c> {
         }
         let budget = self.budget.get_or_insert_with(|| Budget::new(DEFAULT_MEMORY)).clone();
         let mut ctx = Context::new(compiled.tables.clone(), compiled.largest, budget);
-        ctx.printer = self.printer.clone();
+        ctx.output.printer = self.printer.clone();
         ctx.globals = globals.as_ptr();
         ctx.alone = u32::from(self.alone);
         ctx.handles = globals.as_ptr();
@@ -413,7 +410,7 @@ fn exchange(wave: &mut [(Thread, Running)], waits: &mut [Wait]) -> bool {
 
 /// Performs the exchange of a thread that runs alone.
 fn exchange_alone(ctx: &mut Context) {
-    let lane = (ctx.index % ir::WAVE_LANES) as usize;
+    let lane = (ctx.ids.index % ir::WAVE_LANES) as usize;
     let Exchange { from, bytes, to, .. } = ctx.exchange;
     // SAFETY: as in `exchange`.
     unsafe {
@@ -447,7 +444,7 @@ unsafe fn span(ctx: *mut Context, group: [u32; 3], n: u64, one: SpanFn, lanes: O
     let mut done = 0;
     // SAFETY: the caller guarantees that the context is alive and belongs to this code.
     unsafe {
-        (*ctx).group = group;
+        (*ctx).ids.group = group;
         if let Some(lanes) = lanes {
             done = n / u64::from(lanes.width) * u64::from(lanes.width);
             if done > 0 {
@@ -455,7 +452,7 @@ unsafe fn span(ctx: *mut Context, group: [u32; 3], n: u64, one: SpanFn, lanes: O
             }
         }
         if done < n {
-            (*ctx).group = group;
+            (*ctx).ids.group = group;
             one(ctx, done, n);
         }
     }
@@ -532,7 +529,7 @@ impl Thread {
         self.ctx.failure = None;
         self.ctx.depth = 0;
         self.ctx.path.clear();
-        self.ctx.print_at = PRINT_EVERY;
+        self.ctx.output.print_at = PRINT_EVERY;
         self.ctx.arena.reset();
         let ctx = &raw mut *self.ctx;
         let body = move |yielder: &Yielder<(), Signal>, ()| {

@@ -14,42 +14,21 @@
 
 use ir::analysis::Analyses;
 use ir::analysis::points_to::root_cell;
-use ir::{Function, Inst, InstData, Op, Region, Types, Value};
+use ir::{Function, Inst, Op, Region, Types, Value};
 
 use crate::plan::Plan;
 
 /// The structure of one function.
 pub struct Nesting<'m> {
     f: &'m Function,
-    analyses: Analyses<'m>,
+    /// What is known of the function's values and regions.
+    pub analyses: Analyses<'m>,
 }
 
 impl<'m> Nesting<'m> {
     /// Analyses `f`.
     pub fn of(f: &'m Function, types: &'m Types) -> Nesting<'m> {
         Nesting { f, analyses: Analyses::of(types, f) }
-    }
-
-    // ---- values
-
-    /// The instruction that defines `v`; `None` for a parameter.
-    pub fn inst_of(&self, v: Value) -> Option<Inst> {
-        self.analyses.inst(v)
-    }
-
-    /// The data of the instruction that defines `v`; `None` for a parameter.
-    pub fn def(&self, v: Value) -> Option<&'m InstData> {
-        self.analyses.def(v)
-    }
-
-    /// The bits of `v` if it is a constant scalar.
-    pub fn const_of(&self, v: Value) -> Option<u64> {
-        self.analyses.constant(v)
-    }
-
-    /// An upper bound of the integer `v`, if one is known.
-    pub fn upper_bound(&self, v: Value) -> Option<u64> {
-        self.analyses.bounds().upper(v)
     }
 
     // ---- regions
@@ -76,7 +55,7 @@ impl<'m> Nesting<'m> {
         let Some(region) = self.analyses.home(inst) else { return false };
         let f = self.f;
         let mut rest = f.regions[region].insts.iter().rev().take_while(|&&i| i != inst);
-        let made = self.inst_of(cell).filter(|&i| f.insts[i].op == Op::Local);
+        let made = self.analyses.inst(cell).filter(|&i| f.insts[i].op == Op::Local);
         let made_here = made.is_some_and(|i| self.analyses.home(i) == Some(region));
         let writes = |i: Inst| {
             matches!(f.insts[i].op, Op::Store | Op::AddTo)

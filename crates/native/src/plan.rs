@@ -122,39 +122,29 @@ impl Plan {
 
     /// The globals that `entry` and its callees only add floats to, without reading the results.
     pub fn sums(&self, module: &Module, entry: Func) -> Sums {
-        let mut reached: EntitySet<Func> = EntitySet::new();
-        let mut work = vec![entry];
         let (mut added, mut others) = (SecondaryMap::<ir::Global, bool>::new(), SecondaryMap::new());
         let (mut all, mut only) = (true, true);
-        while let Some(func) = work.pop() {
-            if !reached.insert(func) {
-                continue;
-            }
-            work.extend(&self.callees[func]);
-            let f = &module.funcs[func];
-            if !f.has_body() {
+        for func in ir::walk::reached(module, entry) {
+            if self.callees[func].iter().any(|&callee| !module.funcs[callee].has_body()) {
                 return Sums::default();
             }
+            let f = &module.funcs[func];
+            let uses = ir::walk::use_counts(f);
             let mut refs: SecondaryMap<ir::Value, Option<ir::Global>> = SecondaryMap::new();
-            let mut read: EntitySet<ir::Value> = EntitySet::new();
             f.walk(f.body(), &mut |inst| {
-                let data = &f.insts[inst];
-                if let Op::GlobalRef(global) = data.op {
-                    refs[data.results[0]] = Some(global);
+                if let Op::GlobalRef(global) = f.insts[inst].op {
+                    refs[f.insts[inst].results[0]] = Some(global);
                 }
-                read.extend(data.args.iter().copied());
             });
-            let yields: Vec<ir::Value> =
-                f.regions.values().flat_map(|region| region.results.iter().copied()).collect();
-            read.extend(yields.iter().copied());
-            yields.iter().filter_map(|&v| refs[v]).for_each(|global| others[global] = true);
+            let yields = f.regions.values().flat_map(|region| &region.results);
+            yields.filter_map(|&v| refs[v]).for_each(|global| others[global] = true);
             f.walk(f.body(), &mut |inst| {
                 let data = &f.insts[inst];
                 let is_float = |v: ir::Value| module.types.scalar_of(f.ty(v)).is_some_and(|s| s.is_float());
                 let adds = matches!(&data.op, Op::Atomic(_, AtomicOp::Add)) && is_float(data.results[0]);
                 let mut is_sum = false;
                 for (k, global) in data.args.iter().enumerate().filter_map(|(k, &v)| Some((k, refs[v]?))) {
-                    let sum = adds && k == 0 && !read.contains(data.results[0]);
+                    let sum = adds && k == 0 && uses[data.results[0]] == 0;
                     if sum {
                         is_sum = true;
                         added[global] = true;
@@ -165,7 +155,7 @@ impl Plan {
                 all &= !adds || is_sum;
                 if let Op::Atomic(_, op) = &data.op {
                     let asks = matches!(op, AtomicOp::Exchange | AtomicOp::CompareExchange);
-                    only &= is_sum || !asks && data.results.iter().all(|&v| !read.contains(v));
+                    only &= is_sum || !asks && data.results.iter().all(|&v| uses[v] == 0);
                 }
             });
         }
@@ -221,14 +211,12 @@ impl Plan {
             return;
         }
         facts.fast_math |= f.fast_math;
-        let mut used: EntitySet<ir::Value> = EntitySet::new();
-        f.insts.values().for_each(|data| used.extend(data.args.iter().copied()));
-        f.regions.values().for_each(|data| used.extend(data.results.iter().copied()));
+        let uses = ir::walk::use_counts(f);
         let is_ordered = |inst: ir::Inst, op: AtomicOp| {
             let mut results = f.insts[inst].results.iter();
             let is_float = |v: ir::Value| module.types.scalar_of(f.ty(v)).is_some_and(|s| s.is_float());
             matches!(op, AtomicOp::Exchange | AtomicOp::CompareExchange)
-                || results.any(|&v| used.contains(v) || op == AtomicOp::Add && is_float(v))
+                || results.any(|&v| uses[v] > 0 || op == AtomicOp::Add && is_float(v))
         };
         f.walk(f.body(), &mut |inst| match &f.insts[inst].op {
             Op::Atomic(_, op) => facts.ordered |= is_ordered(inst, *op),

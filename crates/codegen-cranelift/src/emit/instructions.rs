@@ -2,32 +2,27 @@
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::immediates::{Ieee32, Ieee64};
-use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type as ClifType, Value, types::*};
-use ir::{AtomicOp, Builtin, Func, Inst, InstData, Math, Path, Scalar, Span, Type, TypeData, library};
-use native::emit::cells::Access;
-use native::emit::{Assembler, Binary, Cast, Compare, Unary};
+use cranelift_codegen::ir::{
+    AtomicRmwOp, Block, InstBuilder, InstructionData, MemFlagsData, Opcode, Type as ClifType, Value, types::*,
+};
+use cranelift_frontend::Switch;
+use ir::{AtomicOp, Builtin, Func, InstData, Math, Scalar, library};
+use native::Options;
+use native::emit::{Assembler, Binary, Cast, Compare, Fixed, Instructions, Odds, Unary};
 use native::plan::Plan;
-use native::runtime::{Helper, Tables, libm_name, own_name};
-use native::types::{HANDLE_WORDS, size};
+use native::runtime::{Helper, Tables, Word, libm_name, offsets, own_name};
 use smallvec::SmallVec;
 
-use super::aggregate::Indexed;
-use super::{Emitter, Res, Vals, constant_memory, plain, word};
-use crate::types::clif;
+use super::{Emitter, Vals, block_args, constant_memory, plain, word};
+use crate::types::{clif, returns};
 
-/// A place in memory: an address, and bytes that are added to it.
-#[derive(Clone, Copy)]
-pub(crate) struct Place {
-    addr: Value,
-    offset: u64,
-}
-
-impl<'m> Assembler<'m> for Emitter<'_, 'm> {
+impl<'m> Instructions<'m> for Emitter<'_, 'm> {
     type V = Value;
-    type Place = Place;
+    type Block = Block;
     type Error = native::Unsupported;
     const NAME: &'static str = crate::NAME;
     const LEAST_BITS: u32 = 32;
+    const THREADS_JUMPS: bool = true;
 
     fn module(&self) -> &'m ir::Module {
         self.cx.ir
@@ -35,6 +30,10 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
 
     fn plan(&self) -> &Plan {
         &self.cx.plan
+    }
+
+    fn options(&self) -> &Options {
+        &self.cx.options
     }
 
     fn tables(&mut self) -> &mut Tables {
@@ -50,8 +49,26 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
         }
     }
 
-    fn constant_of(&self, _: Value) -> Option<u64> {
-        None
+    fn constant_of(&self, v: Value) -> Option<u64> {
+        match self.b.func.dfg.insts[self.b.func.dfg.value_def(v).inst()?] {
+            InstructionData::UnaryImm { opcode: Opcode::Iconst, imm } => {
+                let bits = self.b.func.dfg.value_type(v).bits();
+                Some(imm.bits() as u64 & (u64::MAX >> (64 - bits)))
+            }
+            _ => None,
+        }
+    }
+
+    fn null(&mut self) -> Value {
+        self.i64(0)
+    }
+
+    fn fixed(&mut self, which: Fixed) -> Value {
+        self.i64(match which {
+            Fixed::Zeros => self.cx.zero,
+            Fixed::Empty => self.cx.empty,
+            Fixed::EmptyAt => self.cx.empty_at,
+        })
     }
 
     fn register_bits(s: Scalar) -> u32 {
@@ -76,7 +93,7 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
             Binary::SubF => self.b.ins().fsub(a, b),
             Binary::MulF => self.b.ins().fmul(a, b),
             Binary::DivF => self.b.ins().fdiv(a, b),
-            Binary::Add => self.b.ins().iadd(a, b),
+            Binary::Add | Binary::AddNoWrap => self.b.ins().iadd(a, b),
             Binary::Sub => self.b.ins().isub(a, b),
             Binary::Mul => self.b.ins().imul(a, b),
             Binary::DivSigned => self.b.ins().sdiv(a, b),
@@ -91,6 +108,7 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
             Binary::ShrUnsigned => self.b.ins().ushr(a, b),
             Binary::MinSigned => self.b.ins().smin(a, b),
             Binary::MaxSigned => self.b.ins().smax(a, b),
+            Binary::MaxUnsigned => self.b.ins().umax(a, b),
         }
     }
 
@@ -130,7 +148,14 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
     }
 
     fn extend(&mut self, to: Scalar, signed: bool, a: Value) -> Value {
-        Emitter::extend(self, clif(to), signed, a)
+        let to = clif(to);
+        if self.b.func.dfg.value_type(a) == to {
+            a
+        } else if signed {
+            self.b.ins().sextend(to, a)
+        } else {
+            self.b.ins().uextend(to, a)
+        }
     }
 
     fn float_to_int(&mut self, a: Value, to: Scalar) -> Value {
@@ -194,6 +219,28 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
             .expect("a math function has a result")
     }
 
+    fn atomic_instruction(&mut self, s: Scalar, op: AtomicOp, at: Value, x: Value) -> Option<Value> {
+        let signed = s.is_signed_int();
+        let op = match op {
+            AtomicOp::Add => AtomicRmwOp::Add,
+            AtomicOp::And => AtomicRmwOp::And,
+            AtomicOp::Or => AtomicRmwOp::Or,
+            AtomicOp::Xor => AtomicRmwOp::Xor,
+            AtomicOp::Exchange => AtomicRmwOp::Xchg,
+            AtomicOp::Min if signed => AtomicRmwOp::Smin,
+            AtomicOp::Min => AtomicRmwOp::Umin,
+            AtomicOp::Max if signed => AtomicRmwOp::Smax,
+            AtomicOp::Max => AtomicRmwOp::Umax,
+            AtomicOp::CompareExchange => return None,
+        };
+        let is_native = s.is_int() && s.bits() >= 32;
+        is_native.then(|| self.b.ins().atomic_rmw(clif(s), plain(), op, at, x))
+    }
+
+    fn stack_pointer(&mut self) -> Value {
+        self.b.ins().get_stack_pointer(I64)
+    }
+
     fn helper(&mut self, helper: Helper, args: &[Value]) -> Option<Value> {
         self.note_memory(helper);
         let (params, result) = helper.signature();
@@ -202,249 +249,86 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
         self.call_symbol(helper.name(), &params, result.map(word), &args)
     }
 
-    fn by_lane(
-        &mut self,
-        _: Scalar,
-        args: &[Value],
-        mut one: impl FnMut(&mut Self, &[Value]) -> Value,
-    ) -> Value {
-        one(self, args)
-    }
-
-    fn zero_of(&mut self, ty: Type) -> Vals {
-        match self.ts[ty] {
-            TypeData::Stack(_) => Vals::from_slice(&[self.i64(self.cx.empty)]),
-            TypeData::Buffer(_) => Vals::from_elem(self.i64(0), HANDLE_WORDS),
-            _ => Vals::from_slice(&[self.i64(self.cx.zero)]),
-        }
-    }
-
-    fn selection(&mut self, data: &InstData) -> Res<Vals> {
-        let (c, a, b) = (self.get(data.args[0]), self.get(data.args[1]), self.get(data.args[2]));
-        Ok(a.iter()
-            .zip(&b)
-            .enumerate()
-            .map(|(k, (&a, &b))| {
-                let c = if c.len() > 1 { c[k] } else { c[0] };
-                self.b.ins().select(c, a, b)
-            })
-            .collect())
-    }
-
-    fn map_numbers(
-        &mut self,
-        n: u64,
-        s: Scalar,
-        args: &[Value],
-        to_s: Scalar,
-        to: Value,
-        mut body: impl FnMut(&mut Self, &[Value]) -> Res<Value>,
-    ) -> Res {
-        let (step, to_step) = (s.bytes() as u64, to_s.bytes() as u64);
-        self.each(n, step, &mut |e, at| {
-            let mut operands = Vals::new();
-            for &a in args {
-                let a = e.b.ins().iadd(a, at);
-                operands.push(e.b.ins().load(clif(s), plain(), a, 0));
-            }
-            let x = body(e, &operands)?;
-            let mut to_at = at;
-            if to_step != step {
-                let shift = e.i64(i64::from(step.trailing_zeros()));
-                let k = e.b.ins().ushr(at, shift);
-                to_at = e.mul_imm(k, to_step);
-            }
-            let place = e.b.ins().iadd(to, to_at);
-            e.b.ins().store(plain(), x, place, 0);
-            Ok(())
-        })
-    }
-
-    fn varies(&self, _: ir::Value) -> bool {
-        false
-    }
-
-    fn fit(&mut self, _: Type, vals: Vals, _: bool, _: Span) -> Res<Vals> {
-        Ok(vals)
-    }
-
-    fn memory(&mut self, bytes: u64, _: bool) -> Value {
-        Emitter::memory(self, bytes)
-    }
-
-    fn offset(&mut self, address: Value, bytes: Value) -> Value {
-        self.b.ins().iadd(address, bytes)
-    }
-
-    fn address_bits(&mut self, address: Value) -> Value {
-        address
-    }
-
-    fn times(&mut self, a: Value, n: u64) -> Value {
-        self.mul_imm(a, n)
-    }
-
-    fn index64(&mut self, v: ir::Value) -> Value {
-        let (s, x) = (self.scalar_of(v), self.one(v));
-        Emitter::extend(self, I64, s.is_signed_int(), x)
-    }
-
-    fn part(&mut self, array: Value, elem: Type, k: u64) -> Place {
-        Place { addr: array, offset: k * size(self.ts, elem) }
-    }
-
-    fn each_part(
-        &mut self,
-        array: Value,
-        elem: Type,
-        n: u64,
-        body: &mut dyn FnMut(&mut Self, Place) -> Res,
-    ) -> Res {
-        self.each(n, size(self.ts, elem), &mut |e, at| {
-            let addr = e.b.ins().iadd(array, at);
-            body(e, Place { addr, offset: 0 })
-        })
-    }
-
-    fn element(&mut self, array: Value, elem: Type, idx: ir::Value, n: u64) -> Place {
-        let otherwise = self.otherwise(elem, false);
-        let from = Indexed { base: array, stride: size(self.ts, elem), otherwise };
-        Place { addr: self.place(&from, idx, n), offset: 0 }
-    }
-
-    fn stack_element(&mut self, stack: Value, elem: Type, idx: ir::Value, certain: bool) -> Place {
-        let base = self.b.ins().load(I64, constant_memory(), stack, 0);
-        let stride = size(self.ts, elem);
-        let at = self.index64(idx);
-        if certain {
-            let bytes = self.mul_imm(at, stride);
-            return Place { addr: self.b.ins().iadd(base, bytes), offset: 0 };
-        }
-        let len = self.b.ins().load(I64, constant_memory(), stack, 8);
-        let otherwise = self.otherwise(elem, true);
-        Place { addr: self.place_below(&Indexed { base, stride, otherwise }, at, len), offset: 0 }
-    }
-
-    fn load(&mut self, ty: Type, place: Place, _: Span) -> Res<Vals> {
-        Ok(Emitter::load(self, ty, place.addr, place.offset))
-    }
-
-    fn store(&mut self, ty: Type, vals: &[Value], place: Place, _: Span) -> Res {
-        Emitter::store(self, ty, vals, place.addr, place.offset);
-        Ok(())
-    }
-
-    fn store_word(&mut self, x: Value, words: Value, k: usize) {
-        self.b.ins().store(plain(), x, words, 8 * k as i32);
-    }
-
-    fn global(&mut self, global: ir::Global) -> Vals {
-        Emitter::global(self, global)
-    }
-
-    fn clear_private(&mut self, base: Value, bytes: u64) {
-        self.clear(base, bytes);
-    }
-
-    fn store_private(&mut self, ty: Type, vals: &[Value], base: Value, offset: u64, _: Span) -> Res {
-        Emitter::store(self, ty, vals, base, offset);
-        Ok(())
-    }
-
-    fn call_initial(&mut self, func: Func, span: Span) -> Res<Vec<Vals>> {
-        self.call_func(func, &[], span)
-    }
-
-    fn cell_memory(&mut self, cell: ir::Value, bytes: u64) -> Value {
-        match self.wanted.get(&cell) {
-            Some(&at) => at,
-            None => Emitter::memory(self, bytes),
-        }
-    }
-
-    fn clear(&mut self, at: Value, bytes: u64) {
-        Emitter::clear(self, at, bytes);
-    }
-
-    fn cell_place(&mut self, _: &InstData, args: &[ir::Value], access: Access) -> Res<Place> {
-        Ok(Place { addr: Emitter::cell_place(self, args, access)?, offset: 0 })
-    }
-
-    fn loads_in_place(&self, _: Place) -> bool {
-        true
-    }
-
-    fn own(&mut self, ty: Type, vals: Vals) -> Vals {
-        let TypeData::Stack(elem) = self.ts[ty] else { return vals };
-        let (shape, empty) = self.shape(elem);
-        Vals::from_slice(&[self.helper_value(Helper::StackClone, &[vals[0], shape, empty])])
-    }
-
-    fn to_own(&mut self, ty: Type, vals: Vals, _: Place, _: Span) -> Res<Vals> {
-        Ok(self.own(ty, vals))
-    }
-
-    fn copy_of(&mut self, ty: Type, vals: Vals, _: Span) -> Res<Vals> {
-        let bytes = size(self.ts, ty);
-        let to = Emitter::memory(self, bytes);
-        self.copy(to, vals[0], bytes);
-        Ok(Vals::from_slice(&[to]))
-    }
-
-    fn add_whole(&mut self, data: &InstData, ty: Type, vals: Vals, place: Place) -> Res {
-        Emitter::add_whole(self, data, ty, vals[0], place.addr)
-    }
-
-    fn buffer_load(&mut self, data: &InstData, path: &Path) -> Res {
-        Emitter::buffer_load(self, data, path)
-    }
-
-    fn buffer_store(&mut self, data: &InstData, path: &Path) -> Res {
-        Emitter::buffer_store(self, data, path)
-    }
-
-    fn atomic(&mut self, data: &InstData, path: &Path, op: AtomicOp) -> Res {
-        Emitter::atomic(self, data, path, op)
-    }
-
-    fn barrier(&mut self, _: Span) -> Res {
-        self.helper(Helper::Barrier, &[]);
-        Ok(())
-    }
-
-    fn builtin(&mut self, builtin: Builtin, _: &InstData) -> Vals {
-        Emitter::builtin(self, builtin)
-    }
-
-    fn is_device(&self) -> bool {
-        false
-    }
-
-    fn check_alone(&self, _: &str, _: Span) -> Res {
-        Ok(())
-    }
-
-    fn stop_if(&mut self, c: Value, body: &mut dyn FnMut(&mut Self, Value)) {
-        let (bad, good) = (self.b.create_block(), self.b.create_block());
-        self.b.set_cold_block(bad);
-        self.branch(c, (bad, &[]), (good, &[]));
-        self.enter(bad);
-        body(self, c);
-        self.jump(good, &[]);
-        self.enter(good);
-    }
-
-    fn of_lane(&mut self, x: Value, _: Value) -> Value {
-        x
-    }
-
     fn rare_helper(&mut self, helper: Helper, args: &[Value]) -> Option<Value> {
         self.rare_call(helper, args)
     }
 
-    fn control(&mut self, inst: Inst) -> Res {
-        let f = self.f;
-        Emitter::control(self, &f.insts[inst])
+    fn call_code(&mut self, func: Func, _: &[ir::Value], parts: Vals, arrays: &[Value], _: &[bool]) -> Vals {
+        let id = self.cx.funcs[func].expect("a function with a body is declared");
+        let (all, spilled) = returns(self.ts, super::slot_types(&self.cx.ir.funcs[func].results));
+        let rest = (spilled > 0).then(|| self.frame_memory(8 * spilled));
+        let args = std::iter::once(self.ctx).chain(parts).chain(arrays.iter().copied()).chain(rest);
+        let args: Vals = args.collect();
+        let callee = self.func_ref(id);
+        let call = self.b.ins().call(callee, &args);
+        let mut registers = Vals::from_slice(self.b.inst_results(call)).into_iter();
+        let mut at = 0;
+        let mut returned = Vals::new();
+        for (ty, in_register) in all {
+            returned.push(match rest {
+                Some(rest) if !in_register => {
+                    at += 8;
+                    self.b.ins().load(ty, plain(), rest, at - 8)
+                }
+                _ => registers.next().expect("as many registers as the signature says"),
+            });
+        }
+        returned
+    }
+
+    fn context(&mut self, kind: Word, offset: i32) -> Value {
+        let flags = if offsets::is_constant(offset) { constant_memory() } else { plain() };
+        self.b.ins().load(word(kind), flags, self.ctx, offset)
+    }
+
+    fn set_context(&mut self, x: Value, offset: i32) {
+        self.b.ins().store(plain(), x, self.ctx, offset);
+    }
+
+    fn block(&mut self, like: &[Value]) -> Block {
+        let block = self.b.create_block();
+        for &v in like {
+            let ty = self.b.func.dfg.value_type(v);
+            self.b.append_block_param(block, ty);
+        }
+        block
+    }
+
+    fn enter(&mut self, block: Block) -> Vals {
+        self.b.switch_to_block(block);
+        Vals::from_slice(self.b.block_params(block))
+    }
+
+    fn jump(&mut self, to: Block, args: &[Value]) {
+        let args = block_args(args);
+        self.b.ins().jump(to, &args);
+    }
+
+    fn branch(&mut self, c: Value, yes: (Block, &[Value]), no: (Block, &[Value]), odds: Odds) {
+        match odds {
+            Odds::Even => {}
+            Odds::Likely => self.b.set_cold_block(no.0),
+            Odds::Unlikely => self.b.set_cold_block(yes.0),
+        }
+        let (a, b) = (block_args(yes.1), block_args(no.1));
+        self.b.ins().brif(c, yes.0, &a, no.0, &b);
+    }
+
+    fn switch(&mut self, tag: Value, cases: &[(u64, Block)], otherwise: Block) {
+        let mut switch = Switch::new();
+        cases.iter().for_each(|&(bits, block)| switch.set_entry(bits.into(), block));
+        switch.emit(&mut self.b, tag, otherwise);
+    }
+
+    fn ret(&mut self) {
+        self.b.ins().return_(&[]);
+    }
+}
+
+impl<'m> Assembler<'m> for Emitter<'_, 'm> {
+    fn builtin(&mut self, builtin: Builtin, _: &InstData) -> Vals {
+        let (at, n) = offsets::of(builtin);
+        (0..n).map(|k| self.b.ins().load(I32, plain(), self.ctx, at + 4 * k)).collect()
     }
 }
 
@@ -453,16 +337,5 @@ impl Emitter<'_, '_> {
     pub(super) fn with_context(&self, helper: Helper, args: &[Value]) -> SmallVec<[Value; 8]> {
         let takes = helper.signature().0.len() > args.len();
         takes.then_some(self.ctx).into_iter().chain(args.iter().copied()).collect()
-    }
-
-    /// Extends an integer to a wider type.
-    pub(super) fn extend(&mut self, ty: cranelift_codegen::ir::Type, signed: bool, a: Value) -> Value {
-        if self.b.func.dfg.value_type(a) == ty {
-            a
-        } else if signed {
-            self.b.ins().sextend(ty, a)
-        } else {
-            self.b.ins().uextend(ty, a)
-        }
     }
 }

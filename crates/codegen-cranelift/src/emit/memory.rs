@@ -1,148 +1,301 @@
-//! Emits accesses of memory that the host sees.
+//! Emits accesses of memory: places, loads, stores and copies.
+//!
+//! An index out of range yields a valid address without meaning: zeros for a read, the sink for a write. So an
+//! access needs no branch.
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{AtomicRmwOp, InstBuilder, Value, types::*};
-use ir::{AtomicOp, Builtin, Global, InstData, Path, Scalar, TypeData};
+use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Type as ClifType, Value, types::*};
+use ir::{AtomicOp, Global, InstData, MemType, Scalar, Span, Type, TypeData};
+use native::emit::cells::Access;
+use native::emit::{Fixed, Instructions, Memory, Odds, Stack, control, memory};
+use native::runtime::{Helper, Word, offsets};
+use native::types::{Shape, is_array, size};
 
 use super::{Emitter, Res, Vals, constant_memory, plain};
-use crate::types::clif;
-use native::emit::{Assembler, world};
-use native::runtime::{Helper, Site, atomic_code, offsets};
-use native::types::{HANDLE_BYTES, HANDLE_WORDS, size};
+use crate::types::{clif, parts};
 
-/// A place in a buffer: its address, and the condition that it is in range.
-struct Place {
+/// A place in memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
     addr: Value,
-    inside: Value,
+    /// The condition that the place is in range; `None` if it certainly is.
+    inside: Option<Value>,
+    of_stack: bool,
+    /// The host sees the memory.
+    is_buffer: bool,
 }
 
-impl Emitter<'_, '_> {
-    /// The handle of a global.
-    pub(super) fn global(&mut self, global: Global) -> Vals {
+impl<'m> Memory<'m> for Emitter<'_, 'm> {
+    type Place = Place;
+
+    fn memory(&mut self, bytes: u64, _: bool) -> Value {
+        if bytes > self.big {
+            let bytes = self.i64(bytes as i64);
+            return self.helper_value(Helper::Alloc, &[bytes]);
+        }
+        self.frame_memory(bytes)
+    }
+
+    fn cell_memory(&mut self, cell: ir::Value, bytes: u64) -> Value {
+        match self.wanted.get(&cell) {
+            Some(&at) => at,
+            None => self.memory(bytes, false),
+        }
+    }
+
+    fn offset(&mut self, address: Value, bytes: Value) -> Value {
+        if self.constant_of(bytes) == Some(0) { address } else { self.b.ins().iadd(address, bytes) }
+    }
+
+    fn address_bits(&mut self, address: Value) -> Value {
+        address
+    }
+
+    fn times(&mut self, a: Value, n: u64) -> Value {
+        match self.constant_of(a) {
+            Some(bits) => self.i64(bits.wrapping_mul(n) as i64),
+            None => self.mul_imm(a, n),
+        }
+    }
+
+    fn index64(&mut self, v: ir::Value) -> Value {
+        let s = self.scalar_of(v);
+        match self.const_of(v) {
+            Some(bits) if s.is_signed_int() => self.i64(ir::scalar::to_i64(s, bits)),
+            Some(bits) => self.i64(bits as i64),
+            None => self.extend(Scalar::I64, s.is_signed_int(), self.one(v)),
+        }
+    }
+
+    fn stride(&self, elem: Type, _: Value) -> u64 {
+        size(self.ts, elem)
+    }
+
+    fn clear(&mut self, to: Value, bytes: u64) {
+        if bytes > 128 {
+            let n = self.i64(bytes as i64);
+            self.helper(Helper::Clear, &[to, n]);
+            return;
+        }
+        for (at, ty) in chunks(bytes) {
+            let x = if ty == I8X16 {
+                let zero = self.b.ins().iconst(I8, 0);
+                self.b.ins().splat(I8X16, zero)
+            } else {
+                self.b.ins().iconst(ty, 0)
+            };
+            self.b.ins().store(plain(), x, to, at);
+        }
+    }
+
+    fn first(&mut self, header: Value, of: Stack) -> Value {
+        self.b.ins().load(I64, header_memory(of), header, 0)
+    }
+
+    fn len(&mut self, header: Value, of: Stack) -> Value {
+        self.b.ins().load(I64, header_memory(of), header, 8)
+    }
+
+    fn shape(&mut self, elem: Type, _: bool) -> Value {
+        let shape = self.cx.shape(Shape::of(self.ts, elem));
+        self.i64(shape)
+    }
+
+    /// Allocates header and elements at once, if the arena's chunk has room.
+    fn new_stack(&mut self, n: Value, counter: Scalar, bytes: u64) -> (Value, Value) {
+        const HEADER: i64 = 32;
+        let slow = |e: &mut Self| {
+            let bytes = e.i64(bytes as i64);
+            let made = e.rare_helper(Helper::StackNew, &[n, bytes]).expect("the helper has a result");
+            Ok(Vals::from_slice(&[made, e.first(made, Stack::Cell)]))
+        };
+        let made = if counter.bits() > 32 || bytes >= 1 << 24 {
+            slow(self)
+        } else {
+            let total = self.mul_imm(n, bytes);
+            let total = self.add_imm(total, HEADER + 15);
+            let mask = self.i64(!15);
+            let total = self.b.ins().band(total, mask);
+            let (top, end) = (control::mark(self), self.context(Word::I64, offsets::ARENA_END));
+            let new = self.b.ins().iadd(top, total);
+            let fits = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, new, end);
+            let fast = |e: &mut Self| {
+                e.set_context(new, offsets::ARENA_TOP);
+                let first = e.add_imm(top, HEADER);
+                for (k, x) in [first, n, n].into_iter().enumerate() {
+                    e.store_word(x, top, k);
+                }
+                Ok(Vals::from_slice(&[top, first]))
+            };
+            control::either(self, fits, Odds::Likely, fast, slow)
+        };
+        let made = made.expect("no part of it is unsupported");
+        (made[0], made[1])
+    }
+
+    fn place(&self, addr: Value) -> Place {
+        Place { addr, inside: None, of_stack: false, is_buffer: false }
+    }
+
+    fn below(&mut self, array: Value, elem: Type, i: Value, inside: Option<Value>) -> Place {
+        let bytes = self.times(i, size(self.ts, elem));
+        let addr = self.offset(array, bytes);
+        Place { inside, ..self.place(addr) }
+    }
+
+    fn of_stack(&self, place: Place) -> Place {
+        Place { of_stack: true, ..place }
+    }
+
+    fn cell(&self, cell: ir::Value, _: Access) -> Place {
+        self.place(self.one(cell))
+    }
+
+    fn within(&mut self, outer: Place, elem: Type, idx: ir::Value, n: u64) -> Place {
+        let i = self.index64(idx);
+        let below = memory::is_below(self, idx, i, n);
+        let inside = self.both(outer.inside, below);
+        Place { of_stack: outer.of_stack, ..self.below(outer.addr, elem, i, inside) }
+    }
+
+    fn buffer_element(&mut self, elem: MemType, _: &[ir::Value], handle: &[Value], i: Value) -> Place {
+        let bytes = self.times(i, self.cx.ir.mem.size(elem));
+        let addr = self.offset(handle[0], bytes);
+        Place { is_buffer: true, ..self.place(addr) }
+    }
+
+    fn advance(&mut self, place: Place, bytes: Value, _: Option<Value>) -> Place {
+        Place { addr: self.offset(place.addr, bytes), ..place }
+    }
+
+    fn private_place(&mut self, base: Value, offset: u64) -> Place {
+        let addr = self.add_imm(base, offset as i64);
+        self.place(addr)
+    }
+
+    fn address(&self, place: Place) -> Value {
+        place.addr
+    }
+
+    fn inside(&self, place: Place) -> Option<Value> {
+        place.inside
+    }
+
+    fn moved(&self, place: Place, addr: Value, inside: Option<Value>) -> Place {
+        Place { addr, inside, ..place }
+    }
+
+    fn load(&mut self, ty: Type, place: Place, _: Span) -> Res<Vals> {
+        let at = self.readable(ty, place);
+        let is_bool = self.ts.scalar_of(ty) == Some(Scalar::Bool);
+        if is_array(self.ts, ty) {
+            if !place.is_buffer {
+                return Ok(Vals::from_slice(&[at]));
+            }
+            let bytes = size(self.ts, ty);
+            let to = self.memory(bytes, false);
+            if is_bool {
+                control::each(self, bytes, |e, k| {
+                    let (from, to) = (e.offset(at, k), e.offset(to, k));
+                    let x = e.b.ins().load(I8, plain(), from, 0);
+                    let x = e.truth(x);
+                    e.b.ins().store(plain(), x, to, 0);
+                    Ok(())
+                })?;
+            } else {
+                self.copy(to, at, bytes);
+            }
+            return Ok(Vals::from_slice(&[to]));
+        }
+        let mut out = Vals::new();
+        let mut offset = 0;
+        for part in parts(self.ts, ty) {
+            let x = self.b.ins().load(part, plain(), at, offset);
+            out.push(if is_bool && place.is_buffer { self.truth(x) } else { x });
+            offset += part.bytes() as i32;
+        }
+        Ok(out)
+    }
+
+    fn store(&mut self, ty: Type, vals: &[Value], place: Place, _: Span) -> Res {
+        let at = self.writable(place);
+        if is_array(self.ts, ty) {
+            self.copy(at, vals[0], size(self.ts, ty));
+            return Ok(());
+        }
+        let mut offset = 0;
+        for &val in vals {
+            self.b.ins().store(plain(), val, at, offset);
+            offset += self.b.func.dfg.value_type(val).bytes() as i32;
+        }
+        Ok(())
+    }
+
+    fn load_word(&mut self, s: Option<Scalar>, words: Value, k: usize) -> Value {
+        self.b.ins().load(s.map_or(I64, clif), plain(), words, 8 * k as i32)
+    }
+
+    fn store_word(&mut self, x: Value, words: Value, k: usize) {
+        self.b.ins().store(plain(), x, words, 8 * k as i32);
+    }
+
+    fn atomic(
+        &mut self,
+        _: &InstData,
+        op: (AtomicOp, Scalar),
+        place: Place,
+        (compare, x): (Value, Value),
+    ) -> Res<Value> {
+        let inside = place.inside;
+        let at = self.writable(place);
+        let old = memory::atomic_one(self, op, at, compare, x);
+        let Some(inside) = inside else { return Ok(old) };
+        let zero = self.constant(op.1, 0);
+        Ok(self.b.ins().select(inside, old, zero))
+    }
+
+    fn global(&mut self, global: Global) -> Vals {
         let at = global.as_u32() as i32 * 16;
-        let table = self.field(I64, offsets::GLOBALS);
+        let table = self.context(Word::Ptr, offsets::GLOBALS);
         let ptr = self.b.ins().load(I64, constant_memory(), table, at);
         let count = self.b.ins().load(I64, constant_memory(), table, at + 8);
         let none = self.i64(0);
         Vals::from_slice(&[ptr, count, none, none])
     }
 
-    pub(super) fn builtin(&mut self, builtin: Builtin) -> Vals {
-        let (at, n) = match builtin {
-            Builtin::DispatchThreadId => (offsets::THREAD, 3),
-            Builtin::GroupId => (offsets::GROUP, 3),
-            Builtin::GroupThreadId => (offsets::LOCAL, 3),
-            Builtin::GroupIndex => (offsets::INDEX, 1),
-            Builtin::GroupSize => (offsets::SIZE, 3),
-        };
-        (0..n).map(|k| self.b.ins().load(I32, plain(), self.ctx, at + 4 * k)).collect()
+    fn clear_private(&mut self, base: Value, bytes: u64) {
+        self.clear(base, bytes);
+    }
+}
+
+impl Emitter<'_, '_> {
+    /// Memory of the frame.
+    pub(super) fn frame_memory(&mut self, bytes: u64) -> Value {
+        let bytes = (bytes as u32).max(1).next_multiple_of(8);
+        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 4);
+        let slot = self.b.create_sized_stack_slot(slot);
+        self.b.ins().stack_addr(I64, slot, 0)
     }
 
-    /// The conjunction of two conditions.
-    fn both(&mut self, a: Option<Value>, b: Value) -> Value {
-        match a {
-            Some(a) => self.b.ins().band(a, b),
-            None => b,
-        }
+    /// The address that a read of a value of a type uses: if it is out of range, that of absent differentials
+    /// within a stack, else of zeros.
+    fn readable(&mut self, ty: Type, place: Place) -> Value {
+        let Some(inside) = place.inside else { return place.addr };
+        let scalar = self.ts.scalar_of(ty);
+        let absent = self.cx.absent.iter().find(|(s, _)| place.of_stack && Some(*s) == scalar);
+        let otherwise = match (self.ts[ty], absent) {
+            (TypeData::Stack(_), _) => self.fixed(Fixed::EmptyAt),
+            (_, Some(&(_, at))) => self.i64(at),
+            _ => self.fixed(Fixed::Zeros),
+        };
+        self.b.ins().select(inside, place.addr, otherwise)
     }
 
-    /// The place that the operands `buf, i, dyn…` and a path denote.
-    fn buffer_place(&mut self, data: &InstData, path: &Path, args: &[ir::Value]) -> Res<Place> {
-        let TypeData::Buffer(elem) = self.ts[self.ty(args[0])] else {
-            return self.unsupported(&data.op, "no buffer", data.span);
-        };
-        let mem = &self.cx.ir.mem;
-        let handle = self.get(args[0]);
-        let i = self.index64(args[1]);
-        let i = self.b.ins().iadd(i, handle[2]);
-        let mut inside = self.b.ins().icmp(IntCC::UnsignedLessThan, i, handle[1]);
-        let bytes = self.mul_imm(i, mem.size(elem));
-        let first = self.b.ins().iadd(handle[0], bytes);
-        let mut addr = first;
-        let mut within = None;
-        let steps = world::steps(self, data, elem, path, &args[2..])?;
-        for (idx, n, stride) in steps.dynamic {
-            let k = self.index64(idx);
-            if self.upper_bound(idx).is_none_or(|max| max >= n) {
-                let len = self.i64(n as i64);
-                let below = self.b.ins().icmp(IntCC::UnsignedLessThan, k, len);
-                within = Some(self.both(within, below));
-            }
-            let bytes = self.mul_imm(k, stride);
-            addr = self.b.ins().iadd(addr, bytes);
-        }
-        let addr = self.add_imm(addr, steps.fixed as i64);
-        if self.cx.plan.partial.contains(&elem) {
-            // The leaf may be in the present part of the partial last element.
-            let last = self.b.ins().icmp(IntCC::Equal, i, handle[1]);
-            let start = self.b.ins().isub(addr, first);
-            let end = self.add_imm(start, steps.bytes as i64);
-            let fits = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, end, handle[3]);
-            let here = self.b.ins().band(last, fits);
-            inside = self.b.ins().bor(inside, here);
-        }
-        inside = self.both(within, inside);
-        if self.cx.options.trap {
-            let zero = self.b.ins().iconst(I8, 0);
-            let outside = self.b.ins().icmp(IntCC::Equal, inside, zero);
-            world::fail_if(self, outside, Site::OutOfRange(data.span));
-        }
-        Ok(Place { addr, inside })
-    }
-
-    pub(super) fn buffer_load(&mut self, data: &InstData, path: &Path) -> Res {
-        let result = data.results[0];
-        let ty = self.ty(result);
-        let place = self.buffer_place(data, path, &data.args)?;
-        let zero = self.i64(self.cx.zero);
-        let addr = self.b.ins().select(place.inside, place.addr, zero);
-        let vals = match self.ts[ty] {
-            TypeData::Buffer(_) => {
-                let bits = self.b.ins().load(I64, plain(), addr, 0);
-                self.pointee(bits)
-            }
-            TypeData::Array(..) if self.has_buffers(ty) => {
-                let bytes = size(self.ts, ty);
-                let to = self.memory(bytes);
-                self.each(bytes / HANDLE_BYTES, 8, &mut |e, at| {
-                    let from = e.b.ins().iadd(addr, at);
-                    let bits = e.b.ins().load(I64, plain(), from, 0);
-                    let handle = e.pointee(bits);
-                    let at = e.mul_imm(at, HANDLE_WORDS as u64);
-                    let place = e.b.ins().iadd(to, at);
-                    for (k, &x) in handle.iter().enumerate() {
-                        e.b.ins().store(plain(), x, place, 8 * k as i32);
-                    }
-                    Ok(())
-                })?;
-                Vals::from_slice(&[to])
-            }
-            TypeData::Array(..) if self.ts.scalar_of(ty) == Some(Scalar::Bool) => {
-                let bytes = size(self.ts, ty);
-                let to = self.memory(bytes);
-                self.each(bytes, 1, &mut |e, at| {
-                    let (from, place) = (e.b.ins().iadd(addr, at), e.b.ins().iadd(to, at));
-                    let x = e.b.ins().load(I8, plain(), from, 0);
-                    let x = e.truth(x);
-                    e.b.ins().store(plain(), x, place, 0);
-                    Ok(())
-                })?;
-                Vals::from_slice(&[to])
-            }
-            TypeData::Array(..) => {
-                let bytes = size(self.ts, ty);
-                let to = self.memory(bytes);
-                self.copy(to, addr, bytes);
-                Vals::from_slice(&[to])
-            }
-            _ if self.ts.scalar_of(ty) == Some(Scalar::Bool) => {
-                let lanes = self.load(ty, addr, 0);
-                lanes.into_iter().map(|x| self.truth(x)).collect()
-            }
-            _ => self.load(ty, addr, 0),
-        };
-        self.set(result, &vals);
-        Ok(())
+    /// The address that a write uses: if it is out of range, that of memory that receives dropped writes.
+    fn writable(&mut self, place: Place) -> Value {
+        let Some(inside) = place.inside else { return place.addr };
+        let sink = self.context(Word::Ptr, offsets::SINK);
+        self.b.ins().select(inside, place.addr, sink)
     }
 
     /// Converts a byte of the host to a `bool`: true if it is nonzero.
@@ -151,90 +304,45 @@ impl Emitter<'_, '_> {
         self.b.ins().icmp(IntCC::NotEqual, byte, zero)
     }
 
-    /// The handle for eight bytes in memory, which hold the number of a buffer, from 1.
-    fn pointee(&mut self, bits: Value) -> Vals {
-        let (table, count) = (self.field(I64, offsets::HANDLES), self.field(I64, offsets::HANDLE_COUNT));
-        let number = self.add_imm(bits, -1);
-        let inside = self.b.ins().icmp(IntCC::UnsignedLessThan, number, count);
-        let bytes = self.mul_imm(number, 16);
-        let at = self.b.ins().iadd(table, bytes);
-        let null = self.i64(self.cx.zero);
-        let at = self.b.ins().select(inside, at, null);
-        let ptr = self.b.ins().load(I64, plain(), at, 0);
-        let count = self.b.ins().load(I64, plain(), at, 8);
-        let none = self.i64(0);
-        Vals::from_slice(&[ptr, count, none, none])
-    }
-
-    fn has_buffers(&self, ty: ir::Type) -> bool {
-        self.ts.scalar_of(ty).is_none()
-    }
-
-    pub(super) fn buffer_store(&mut self, data: &InstData, path: &Path) -> Res {
-        let (&x, args) = data.args.split_last().expect("a store has operands");
-        let ty = self.ty(x);
-        if self.has_buffers(ty) {
-            return self.unsupported(&data.op, "a handle", data.span);
+    /// Copies bytes between two places that are identical or do not overlap.
+    pub(super) fn copy(&mut self, to: Value, from: Value, bytes: u64) {
+        if to == from {
+            return;
         }
-        let place = self.buffer_place(data, path, args)?;
-        let sink = self.sink();
-        let addr = self.b.ins().select(place.inside, place.addr, sink);
-        let vals = self.get(x);
-        self.store(ty, &vals, addr, 0);
-        Ok(())
+        if bytes > 128 {
+            let n = self.i64(bytes as i64);
+            self.helper(Helper::Copy, &[to, from, n]);
+            return;
+        }
+        for (at, ty) in chunks(bytes) {
+            let x = self.b.ins().load(ty, plain(), from, at);
+            self.b.ins().store(plain(), x, to, at);
+        }
     }
+}
 
-    pub(super) fn atomic(&mut self, data: &InstData, path: &Path, op: AtomicOp) -> Res {
-        let result = data.results[0];
-        let TypeData::Scalar(s) = self.ts[self.ty(result)] else {
-            return self.unsupported(&data.op, "on more than a number", data.span);
-        };
-        let n = op.n_values();
-        let (args, values) = data.args.split_at(data.args.len() - n);
-        let place = self.buffer_place(data, path, args)?;
-        let sink = self.sink();
-        let addr = self.b.ins().select(place.inside, place.addr, sink);
-        let ty = clif(s);
-        let x = self.one(values[n - 1]);
-        let signed = s.is_signed_int();
-        let native = match op {
-            AtomicOp::Add => Some(AtomicRmwOp::Add),
-            AtomicOp::And => Some(AtomicRmwOp::And),
-            AtomicOp::Or => Some(AtomicRmwOp::Or),
-            AtomicOp::Xor => Some(AtomicRmwOp::Xor),
-            AtomicOp::Exchange => Some(AtomicRmwOp::Xchg),
-            AtomicOp::Min => Some(if signed { AtomicRmwOp::Smin } else { AtomicRmwOp::Umin }),
-            AtomicOp::Max => Some(if signed { AtomicRmwOp::Smax } else { AtomicRmwOp::Umax }),
-            AtomicOp::CompareExchange => None,
-        };
-        let old = if let Some(native) = native.filter(|_| s.is_int() && s.bits() >= 32) {
-            self.b.ins().atomic_rmw(ty, plain(), native, addr, x)
-        } else {
-            let word = |e: &mut Self, x: Value| match s {
-                Scalar::F32 => {
-                    let bits = e.b.ins().bitcast(I32, cranelift_codegen::ir::MemFlagsData::new(), x);
-                    e.b.ins().uextend(I64, bits)
-                }
-                Scalar::F64 => e.b.ins().bitcast(I64, cranelift_codegen::ir::MemFlagsData::new(), x),
-                _ => e.extend(I64, false, x),
-            };
-            let code = self.b.ins().iconst(I32, atomic_code(op, s) as i64);
-            let compare = self.one(values[0]);
-            let (x, compare) = (word(self, x), word(self, compare));
-            let bits = self.helper_value(Helper::Atomic, &[addr, code, x, compare]);
-            match s {
-                Scalar::F32 => {
-                    let bits = self.b.ins().ireduce(I32, bits);
-                    self.b.ins().bitcast(F32, cranelift_codegen::ir::MemFlagsData::new(), bits)
-                }
-                Scalar::F64 => self.b.ins().bitcast(F64, cranelift_codegen::ir::MemFlagsData::new(), bits),
-                _ if ty == I64 => bits,
-                _ => self.b.ins().ireduce(ty, bits),
-            }
-        };
-        let zero = self.constant(s, 0);
-        let old = self.b.ins().select(place.inside, old, zero);
-        self.set(result, &[old]);
-        Ok(())
+/// The memory of a stack's header.
+fn header_memory(of: Stack) -> cranelift_codegen::ir::MemFlagsData {
+    match of {
+        Stack::Value => constant_memory(),
+        Stack::Cell => plain(),
     }
+}
+
+/// The offsets and types of loads that together cover this number of bytes.
+fn chunks(bytes: u64) -> impl Iterator<Item = (i32, ClifType)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let ty = match bytes - at {
+            0 => return None,
+            16.. => I8X16,
+            8.. => I64,
+            4.. => I32,
+            2.. => I16,
+            _ => I8,
+        };
+        let here = at as i32;
+        at += ty.bytes() as u64;
+        Some((here, ty))
+    })
 }

@@ -7,13 +7,8 @@
 //! is executed again in the same activation: only a loop executes it again, and the values that a trip passes
 //! to the next one are copied into the loop's own memory.
 
-mod aggregate;
-mod cells;
-mod control;
 mod entry;
 mod instructions;
-mod local;
-mod loops;
 mod memory;
 mod rare;
 
@@ -212,24 +207,6 @@ impl<'a, 'm> Emitter<'a, 'm> {
         }
         let n = self.i64(n as i64);
         self.b.ins().imul(a, n)
-    }
-
-    /// Emits an unconditional branch.
-    pub(crate) fn jump(&mut self, block: Block, args: &[Value]) {
-        let args = block_args(args);
-        self.b.ins().jump(block, &args);
-    }
-
-    /// Emits a conditional branch.
-    pub(crate) fn branch(&mut self, c: Value, yes: (Block, &[Value]), no: (Block, &[Value])) {
-        let (a, b) = (block_args(yes.1), block_args(no.1));
-        self.b.ins().brif(c, yes.0, &a, no.0, &b);
-    }
-
-    /// Continues in a block whose predecessors are all known.
-    pub(crate) fn enter(&mut self, block: Block) {
-        self.b.switch_to_block(block);
-        self.b.seal_block(block);
     }
 
     /// Records the line that allocates memory, for the error message if there is not enough.

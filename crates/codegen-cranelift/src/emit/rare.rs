@@ -14,7 +14,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_module::{FuncId, Module as _};
 
 use super::{Emitter, ModuleCx, plain, word};
-use native::emit::Assembler;
+use native::emit::Instructions;
 use native::runtime::Helper;
 
 /// True if the machine's backend supports that calling convention.
@@ -70,11 +70,6 @@ impl ModuleCx<'_> {
 }
 
 impl Emitter<'_, '_> {
-    /// Calls a helper that returns a value, on a path that is almost never taken.
-    pub(crate) fn rare_value(&mut self, helper: Helper, args: &[Value]) -> Value {
-        self.rare_call(helper, args).expect("the helper has a result")
-    }
-
     /// Calls a helper on a path that is almost never taken.
     pub(crate) fn rare_call(&mut self, helper: Helper, args: &[Value]) -> Option<Value> {
         if !HAS {

@@ -23,9 +23,9 @@ mod stacks;
 
 use std::fmt::Write as _;
 
-use ir::{Func, Module, Op, Scalar, Slot, Space, Span, Type, TypeData, Types};
-use native::runtime::{Site, offsets};
-use native::types::{is_array, size, words};
+use ir::{Func, Math, Module, Op, Scalar, Slot, Space, Span, Type, TypeData, Types};
+use native::runtime::{Site, libm_name, offsets};
+use native::types::{is_array, size};
 use native::{MOST_LANES, Options, Unsupported};
 use rustc_hash::FxHashSet;
 
@@ -198,27 +198,15 @@ fn with_runtime(
 
 /// Emits a mathematical function that calls the C library's.
 fn by_libm(name: &str) -> Option<String> {
-    let (function, bits) = name.strip_prefix("rt_")?.rsplit_once('_')?;
-    let (ty, suffix) = match bits {
-        "32" => ("float", "f"),
-        "64" => ("double", ""),
-        _ => return None,
+    let of = |m: &Math| [false, true].into_iter().find(|&double| libm_name(*m, double) == name);
+    let (m, double) = Math::ALL.into_iter().find_map(|m| Some((m, of(&m)?)))?;
+    let (ty, suffix) = if double { ("double", "") } else { ("float", "f") };
+    let callee = match m {
+        Math::Min | Math::Max | Math::Abs => return None,
+        Math::Round => "rint",
+        _ => m.name(),
     };
-    let callee = match function {
-        "sin" | "cos" | "tan" | "asin" | "acos" | "atan" | "sinh" | "cosh" | "tanh" | "asinh" | "acosh"
-        | "atanh" | "exp" | "exp2" | "log" | "log2" | "log10" | "sqrt" | "floor" | "ceil" | "trunc" => {
-            function
-        }
-        "round" => "rint",
-        "atan2" | "pow" => function,
-        "fma" => "fma",
-        _ => return None,
-    };
-    let n = match function {
-        "atan2" | "pow" => 2,
-        "fma" => 3,
-        _ => 1,
-    };
+    let n = m.arity();
     let params: Vec<String> = (0..n).map(|k| format!("{ty} %x{k}")).collect();
     let types = vec![ty; n].join(", ");
     let params = params.join(", ");
@@ -230,16 +218,7 @@ fn by_libm(name: &str) -> Option<String> {
 
 /// The errors that can stop the code, by number.
 fn errors(text: &Text) -> Vec<(String, Span)> {
-    let site = |site: &Site| match site {
-        Site::Assert(message, span) => (message.to_string(), *span),
-        Site::MaxIters(n, span) => (ir::interp::max_iters_message(*n), *span),
-        Site::OutOfRange(span) => ("the index is out of the buffer's range".to_string(), *span),
-        Site::TooDeep(span) => (ir::interp::depth_message(ir::interp::MAX_DEPTH), *span),
-        Site::NoStack(span) => ("calls are nested too deep for the stack".to_string(), *span),
-        Site::NotFinite(what, _, span) => (format!("`{what}` gives a derivative that is not finite"), *span),
-        Site::Memory(_) | Site::Printf(..) => (String::new(), Span::NONE),
-    };
-    text.tables.sites().iter().map(site).collect()
+    text.tables.sites().iter().map(Site::failure).collect()
 }
 
 /// Emits `const char *PREFIX_message(int)`. The driver adds places to the messages.
@@ -269,10 +248,7 @@ fn messages(all: &mut String, prefix: &str, errors: &[(String, Span)]) {
 
 /// Returns an error if a function uses a global that is not private, since its caller does not pass any.
 fn refuse_globals(module: &Module, func: Func) -> Result<(), Unsupported> {
-    let mut seen = vec![func];
-    let mut at = 0;
-    while let Some(&func) = seen.get(at) {
-        at += 1;
+    for func in ir::walk::reached(module, func) {
         for inst in module.funcs[func].insts.values() {
             if let Op::GlobalRef(global) = inst.op
                 && module.globals[global].space != Space::Private
@@ -280,7 +256,6 @@ fn refuse_globals(module: &Module, func: Func) -> Result<(), Unsupported> {
                 let name = &module.globals[global].name;
                 return Err(refuse(&format!("a function that uses the buffer '{name}'"), inst.span));
             }
-            seen.extend(inst.op.callee().filter(|f| !seen.contains(f)));
         }
     }
     Ok(())
@@ -295,13 +270,6 @@ fn el(s: Scalar) -> &'static str {
         Scalar::I64 | Scalar::U64 => "i64",
         Scalar::F32 => "float",
         Scalar::F64 => "double",
-    }
-}
-
-fn is_scalar(types: &Types, ty: Type) -> Option<Scalar> {
-    match types[ty] {
-        TypeData::Scalar(s) => Some(s),
-        _ => None,
     }
 }
 
@@ -348,78 +316,63 @@ fn guarded(all: &mut String, body: &str) {
     );
 }
 
+/// The words of parameters or results: the number of each word's slot, its place in a vector, and its type.
+fn parts(types: &Types, slots: &[Slot]) -> Vec<(usize, u32, &'static str)> {
+    let of = |(k, slot): (usize, &Slot)| {
+        let (ty, n) = match types[slot.ty] {
+            TypeData::Scalar(s) => (el(s), 1),
+            TypeData::Vector(s, n) => (el(s), n),
+            _ => ("ptr", 1),
+        };
+        (0..n).map(move |lane| (k, lane, ty))
+    };
+    slots.iter().enumerate().flat_map(of).collect()
+}
+
 fn function(all: &mut String, module: &Module, export: &Export, raw: &str) {
     let types = &module.types;
     let f = &module.funcs[export.func];
-    let n_words = |slots: &[Slot]| slots.iter().map(|s| words(types, s.ty)).sum::<usize>().max(1);
-    let (n_args, n_results) = (n_words(&f.params), n_words(&f.results));
+    let is_vector = |slot: &Slot| matches!(types[slot.ty], TypeData::Vector(..));
+    let (args, results) = (parts(types, &f.params), parts(types, &f.results));
     let mut list = Vec::new();
-    for (k, slot) in f.params.iter().enumerate() {
-        list.push(match is_scalar(types, slot.ty) {
-            Some(s) => format!("{} %a{k}", el(s)),
-            None => format!("ptr %a{k}"),
-        });
+    let (mut before, mut after) = (String::new(), String::new());
+    for (at, &(k, lane, ty)) in args.iter().enumerate() {
+        let in_memory = is_vector(&f.params[k]);
+        if lane == 0 {
+            list.push(format!("{} %a{k}", if in_memory { "ptr" } else { ty }));
+        }
+        let value = if in_memory {
+            let _ = write!(
+                before,
+                "  %e{at} = getelementptr {ty}, ptr %a{k}, i64 {lane}\n  %x{at} = load {ty}, ptr %e{at}\n"
+            );
+            format!("%x{at}")
+        } else {
+            format!("%a{k}")
+        };
+        let _ = write!(
+            before,
+            "  %w{at} = getelementptr i64, ptr %args, i64 {at}\n  store {ty} {value}, ptr %w{at}\n"
+        );
+    }
+    for (at, &(k, lane, ty)) in results.iter().enumerate() {
+        let _ = writeln!(before, "  %v{at} = getelementptr i64, ptr %results, i64 {at}");
+        let _ = if is_array(types, f.results[k].ty) {
+            // The word is the destination of the array.
+            writeln!(before, "  store ptr %r{k}, ptr %v{at}")
+        } else {
+            write!(
+                after,
+                "  %y{at} = load {ty}, ptr %v{at}\n  %o{at} = getelementptr {ty}, ptr %r{k}, i64 {lane}\n  \
+                 store {ty} %y{at}, ptr %o{at}\n"
+            )
+        };
     }
     list.extend((0..f.results.len()).map(|k| format!("ptr %r{k}")));
     let _ = writeln!(all, "define i32 @{}({}) {{", export.name, list.join(", "));
     context(all, module, 1);
-    let _ = writeln!(
-        all,
-        "  %args = alloca [{n_args} x i64], align 16\n  %results = alloca [{n_results} x i64], align 16"
-    );
-    let (mut before, mut after) = (String::new(), String::new());
-    let mut at = 0;
-    for (k, slot) in f.params.iter().enumerate() {
-        let _ = match types[slot.ty] {
-            TypeData::Scalar(s) => write!(
-                before,
-                "  %w{k} = getelementptr i64, ptr %args, i64 {at}\n  store {} %a{k}, ptr %w{k}\n",
-                el(s)
-            ),
-            TypeData::Vector(s, n) => (0..n).try_for_each(|lane| {
-                let (ty, word) = (el(s), at + lane as usize);
-                write!(
-                    before,
-                    "  %w{k}.{lane} = getelementptr i64, ptr %args, i64 {word}\n  \
-                     %e{k}.{lane} = getelementptr {ty}, ptr %a{k}, i64 {lane}\n  \
-                     %x{k}.{lane} = load {ty}, ptr %e{k}.{lane}\n  store {ty} %x{k}.{lane}, ptr %w{k}.{lane}\n"
-                )
-            }),
-            _ => write!(
-                before,
-                "  %w{k} = getelementptr i64, ptr %args, i64 {at}\n  store ptr %a{k}, ptr %w{k}\n"
-            ),
-        };
-        at += words(types, slot.ty);
-    }
-    at = 0;
-    for (k, slot) in f.results.iter().enumerate() {
-        let _ = match types[slot.ty] {
-            // The word is the destination of the array.
-            _ if is_array(types, slot.ty) => write!(
-                before,
-                "  %v{k} = getelementptr i64, ptr %results, i64 {at}\n  store ptr %r{k}, ptr %v{k}\n"
-            ),
-            TypeData::Vector(s, n) => (0..n).try_for_each(|lane| {
-                let (ty, word) = (el(s), at + lane as usize);
-                write!(
-                    after,
-                    "  %v{k}.{lane} = getelementptr i64, ptr %results, i64 {word}\n  \
-                     %y{k}.{lane} = load {ty}, ptr %v{k}.{lane}\n  \
-                     %o{k}.{lane} = getelementptr {ty}, ptr %r{k}, i64 {lane}\n  \
-                     store {ty} %y{k}.{lane}, ptr %o{k}.{lane}\n"
-                )
-            }),
-            _ => {
-                let ty = is_scalar(types, slot.ty).map_or("i64", el);
-                write!(
-                    after,
-                    "  %v{k} = getelementptr i64, ptr %results, i64 {at}\n  %y{k} = load {ty}, ptr %v{k}\n  \
-                     store {ty} %y{k}, ptr %r{k}\n"
-                )
-            }
-        };
-        at += words(types, slot.ty);
+    for (name, words) in [("args", &args), ("results", &results)] {
+        let _ = writeln!(all, "  %{name} = alloca [{} x i64], align 16", words.len().max(1));
     }
     let call = format!("  call void @{raw}(ptr %ctx, ptr %args, ptr %results)\n");
     guarded(all, &(before + &call + &after));

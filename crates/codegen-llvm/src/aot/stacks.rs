@@ -36,27 +36,29 @@ pub(super) fn functions(text: &Text) -> String {
     for k in 0..named.len() {
         let _ = writeln!(all, "@rt_shape_{k} = internal constant i8 {}", k % 128);
     }
-    choose(
-        &mut all,
-        &named,
-        "ptr @rt_stack_clone(ptr %ctx, ptr %a",
-        "ptr @rt_copy_stack_",
-        "ptr %ctx, ptr %a",
-    );
-    choose(
-        &mut all,
-        &named,
-        "void @rt_stack_add(ptr %ctx, ptr %a, ptr %b",
-        "void @rt_add_stack_",
-        "ptr %ctx, ptr %a, ptr %b",
-    );
-    choose(
-        &mut all,
-        &named,
-        "void @rt_cell_grow(ptr %ctx, ptr %a, i64 %b",
-        "void @rt_grow_for_",
-        "ptr %ctx, ptr %a, i64 %b",
-    );
+    for (result, name, of_shape, params) in [
+        ("ptr", "rt_stack_clone", "rt_copy_stack_", "ptr %ctx, ptr %a"),
+        ("void", "rt_stack_add", "rt_add_stack_", "ptr %ctx, ptr %a, ptr %b"),
+        ("void", "rt_cell_grow", "rt_grow_for_", "ptr %ctx, ptr %a, i64 %b"),
+    ] {
+        let _ = writeln!(
+            all,
+            "define internal {result} @{name}({params}, ptr %shape, ptr %empty) alwaysinline {{"
+        );
+        for (k, number) in named.iter().enumerate() {
+            let (to, ret) = if result == "ptr" {
+                (format!("%value.{k} = "), format!("ptr %value.{k}"))
+            } else {
+                (String::new(), "void".into())
+            };
+            let _ = write!(
+                all,
+                "  %is.{k} = icmp eq ptr %shape, @rt_shape_{k}\n  br i1 %is.{k}, label %yes.{k}, label %no.{k}\n\
+                 yes.{k}:\n  {to}call {result} @{of_shape}{number}({params})\n  ret {ret}\nno.{k}:\n"
+            );
+        }
+        let _ = writeln!(all, "  ret {}\n}}", if result == "ptr" { "ptr @rt_empty" } else { "void" });
+    }
     all
 }
 
@@ -69,25 +71,6 @@ fn number<'s>(shapes: &mut Vec<&'s Shape>, shape: &'s Shape) -> usize {
         shapes.push(shape);
         shapes.len() - 1
     })
-}
-
-/// Emits a function that calls the function of the given shape.
-fn choose(all: &mut String, named: &[usize], head: &str, callee: &str, args: &str) {
-    let _ = writeln!(all, "define internal {head}, ptr %shape, ptr %empty) alwaysinline {{");
-    let is_value = head.starts_with("ptr");
-    for (k, number) in named.iter().enumerate() {
-        let _ = write!(
-            all,
-            "  %is.{k} = icmp eq ptr %shape, @rt_shape_{k}\n  br i1 %is.{k}, label %yes.{k}, label %no.{k}\n\
-             yes.{k}:\n"
-        );
-        let _ = match is_value {
-            true => writeln!(all, "  %value.{k} = call {callee}{number}({args})\n  ret ptr %value.{k}"),
-            false => writeln!(all, "  call {callee}{number}({args})\n  ret void"),
-        };
-        let _ = writeln!(all, "no.{k}:");
-    }
-    let _ = writeln!(all, "  ret {}\n}}", if is_value { "ptr @rt_empty" } else { "void" });
 }
 
 /// Emits the function that grows the stack in a cell to a given length, where new elements are absent

@@ -9,6 +9,7 @@
 use super::local::{Class, Place, memory_el};
 use super::{Emitter, Res};
 use crate::text::{El, Id, Val, Vals};
+use native::emit::{Odds, control};
 
 impl Emitter<'_, '_> {
     /// Loads numbers from a varying place.
@@ -22,32 +23,15 @@ impl Emitter<'_, '_> {
             }
             return Ok(out);
         };
-        let (fast, slow, join) = (self.w.new_block(), self.w.new_block(), self.w.new_block());
-        self.w.branch(holds, fast, slow, ", !prof !8");
-        self.w.enter(fast);
-        let quick = if is_block(words, step) {
-            self.load_block(words, base, place.class)
-        } else {
-            self.load_apart(words, base, step, place.class)
+        let fast = |e: &mut Self| {
+            Ok(match is_block(words, step) {
+                true => e.load_block(words, base, place.class),
+                false => e.load_apart(words, base, step, place.class),
+            })
         };
-        let fast_end = self.w.block;
-        self.w.jump(join);
-        self.w.enter(slow);
-        let mut other = Vals::new();
-        for &(e, at) in words {
-            other.push(self.rare_gather(e, place, at * scale));
-        }
-        let slow_end = self.w.block;
-        self.w.jump(join);
-        self.w.enter(join);
-        let mut out = Vals::new();
-        for (&a, &b) in quick.iter().zip(&other) {
-            let (phi, v) = self.w.phi(a.el, true, false);
-            self.w.flow(phi, a, fast_end);
-            self.w.flow(phi, b, slow_end);
-            out.push(v);
-        }
-        Ok(out)
+        let slow =
+            |e: &mut Self| Ok(words.iter().map(|&(el, at)| e.rare_gather(el, place, at * scale)).collect());
+        control::either(self, holds, Odds::Likely, fast, slow)
     }
 
     /// Returns true if lanes with a constant stride have so few numbers each that these are loaded or stored
@@ -108,13 +92,7 @@ impl Emitter<'_, '_> {
         self.w.line(format_args!("{a} = load <{total} x {ty}>, {at}{note}"));
         let mut out = Vals::new();
         for k in 0..n {
-            let part = self.w.reg(mem, true);
-            let p = self.w.operand(part, true);
-            let picks: Vec<String> = (0..w).map(|l| format!("i32 {}", l * n + k)).collect();
-            self.w.line(format_args!(
-                "{p} = shufflevector <{total} x {ty}> {a}, <{total} x {ty}> poison, <{w} x i32> <{}>",
-                picks.join(", ")
-            ));
+            let part = self.w.shuffle(mem, total, [&a, "poison"], (0..w).map(|l| l * n + k));
             let part = if e == El::I1 { self.w.compare("icmp ne", part, Val::bits(El::I8, 0)) } else { part };
             out.push(part);
         }
@@ -131,8 +109,8 @@ impl Emitter<'_, '_> {
                 self.w.spread(x)
             })
             .collect();
-        let (e, total) = (vals[0].el, n * w);
-        let ty = format!("<{total} x {}>", e.name());
+        let (el, total) = (vals[0].el, n * w);
+        let ty = format!("<{total} x {}>", el.name());
         // Concatenate the components, then permute them to the order of memory.
         let mut parts: Vec<(String, u32)> = vals.iter().map(|&x| (self.w.operand(x, true), w)).collect();
         let mut padded = n;
@@ -144,17 +122,8 @@ impl Emitter<'_, '_> {
             let mut joined = Vec::new();
             for pair in parts.chunks(2) {
                 let len = pair[0].1;
-                let both = self.w.reg(e, true);
+                let both = self.w.shuffle(el, len, [&pair[0].0, &pair[1].0], 0..2 * len);
                 let b = self.w.operand(both, true);
-                let picks: Vec<String> = (0..2 * len).map(|k| format!("i32 {k}")).collect();
-                let half = format!("<{len} x {}>", e.name());
-                self.w.line(format_args!(
-                    "{b} = shufflevector {half} {}, {half} {}, <{} x i32> <{}>",
-                    pair[0].0,
-                    pair[1].0,
-                    2 * len,
-                    picks.join(", ")
-                ));
                 joined.push((b, 2 * len));
             }
             parts = joined;
@@ -164,38 +133,29 @@ impl Emitter<'_, '_> {
         let x = if n == 1 {
             side
         } else {
-            let out = self.w.reg(e, true);
-            let o = self.w.operand(out, true);
-            let picks: Vec<String> = (0..total).map(|k| format!("i32 {}", order(k))).collect();
-            let from = format!("<{len} x {}>", e.name());
-            self.w.line(format_args!(
-                "{o} = shufflevector {from} {side}, {from} poison, <{total} x i32> <{}>",
-                picks.join(", ")
-            ));
-            o
+            let all = self.w.shuffle(el, len, [&side, "poison"], (0..total).map(order));
+            self.w.operand(all, true)
         };
         let at = self.w.typed(base);
         let Some(mask) = mask else {
-            let note = self.note(class, e.bytes());
+            let note = self.note(class, el.bytes());
             return self.w.line(format_args!("store {ty} {x}, {at}{note}"));
         };
         let mask = self.w.spread(mask);
-        let full = if self.cx.slow_masks { self.all_active() } else { None };
-        if let Some(full) = full {
-            // Usually all lanes are active.
-            let note = self.note(class, e.bytes());
-            let (all, some, join) = (self.w.new_block(), self.w.new_block(), self.w.new_block());
-            self.w.branch(full, all, some, ", !prof !8");
-            self.w.enter(all);
-            self.w.line(format_args!("store {ty} {x}, {at}{note}"));
-            self.w.jump(join);
-            self.w.enter(some);
-            self.masked_store(&x, &at, n, total, mask, class, e);
-            self.w.jump(join);
-            self.w.enter(join);
-            return;
-        }
-        self.masked_store(&x, &at, n, total, mask, class, e);
+        let masked = |e: &mut Self| e.masked_store(&x, &at, n, total, mask, class, el);
+        let Some(full) = self.all_active().filter(|_| self.cx.slow_masks) else { return masked(self) };
+        // Usually all lanes are active.
+        let note = self.note(class, el.bytes());
+        let all = |e: &mut Self| {
+            e.w.line(format_args!("store {ty} {x}, {at}{note}"));
+            Ok(Vals::new())
+        };
+        let some = |e: &mut Self| {
+            masked(e);
+            Ok(Vals::new())
+        };
+        let done = control::either(self, full, Odds::Likely, all, some);
+        debug_assert!(done.is_ok());
     }
 
     /// Stores the numbers of the active lanes, `n` of each, to a block.
@@ -207,19 +167,13 @@ impl Emitter<'_, '_> {
         let m = if n == 1 {
             m
         } else {
-            let out = self.w.reg(El::I1, true);
-            let o = self.w.operand(out, true);
-            let picks: Vec<String> = (0..total).map(|k| format!("i32 {}", k / n)).collect();
-            self.w.line(format_args!(
-                "{o} = shufflevector <{w} x i1> {m}, <{w} x i1> poison, <{total} x i32> <{}>",
-                picks.join(", ")
-            ));
-            o
+            let all = self.w.shuffle(El::I1, w, [&m, "poison"], (0..total).map(|k| k / n));
+            self.w.operand(all, true)
         };
-        let full = format!("llvm.masked.store.v{total}{}.p0", self.w.mangle(e, false));
-        self.w.declare("void", &full, &format!("{ty}, ptr, i32, <{total} x i1>"), "");
         let (note, align) = (self.call_note(class), e.bytes());
-        self.w.line(format_args!("call void @{full}({ty} {x}, {at}, i32 {align}, <{total} x i1> {m}){note}"));
+        self.w.line(format_args!(
+            "call void @llvm.masked.store({ty} {x}, {at}, i32 {align}, <{total} x i1> {m}){note}"
+        ));
     }
 }
 

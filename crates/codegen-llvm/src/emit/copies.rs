@@ -5,7 +5,7 @@
 //! mask.
 
 use ir::{Scalar, Span, Type};
-use native::emit::UNROLL;
+use native::emit::{Instructions, Memory, Odds, control};
 use native::types::{flat, size};
 
 use super::local::{Class, Place};
@@ -54,7 +54,7 @@ impl Emitter<'_, '_> {
         if place.addr.var {
             let to = self.memory(size(self.ts, ty), true);
             let mask = self.both(place.inside, self.mask);
-            self.each(n, &mut |e, k| {
+            control::each(self, n, |e, k| {
                 let from = e.number_at(s, place.addr, k);
                 let x = e.read(el(s), from, place.class, mask);
                 let x = match place.inside.filter(|_| missing != 0) {
@@ -66,26 +66,26 @@ impl Emitter<'_, '_> {
             })?;
             return Ok(Vals::from_slice(&[to]));
         }
-        let to = self.memory(size(self.ts, ty), false);
         let bytes = size(self.ts, ty);
-        let (yes, no, join) = (self.w.new_block(), self.w.new_block(), self.w.new_block());
-        self.w.branch(place.inside.unwrap_or(Val::bool(true)), yes, no, ", !prof !8");
-        self.w.enter(yes);
-        if s == Scalar::Bool {
-            self.each(n, &mut |e, k| {
-                let from = e.number_at(s, place.addr, k);
-                let x = e.read(El::I1, from, place.class, None);
-                e.store_local(s, x, to, k);
-                Ok(())
-            })?;
-        } else {
-            self.copy_from(to, place.addr, bytes, s.bytes() as u64);
-        }
-        self.w.jump(join);
-        self.w.enter(no);
-        self.clear(to, bytes);
-        self.w.jump(join);
-        self.w.enter(join);
+        let to = self.memory(bytes, false);
+        let copy = |e: &mut Self| {
+            if s == Scalar::Bool {
+                control::each(e, n, |e, k| {
+                    let from = e.number_at(s, place.addr, k);
+                    let x = e.read(El::I1, from, place.class, None);
+                    e.store_local(s, x, to, k);
+                    Ok(())
+                })?;
+            } else {
+                e.copy_from(to, place.addr, bytes, s.bytes() as u64);
+            }
+            Ok(Vals::new())
+        };
+        let clear = |e: &mut Self| {
+            e.clear(to, bytes);
+            Ok(Vals::new())
+        };
+        control::either(self, place.inside.unwrap_or(Val::bool(true)), Odds::Likely, copy, clear)?;
         Ok(Vals::from_slice(&[to]))
     }
 
@@ -94,22 +94,15 @@ impl Emitter<'_, '_> {
     fn load_present(&mut self, ty: Type, s: Scalar, place: Place, inside: Val) -> Res<Vals> {
         let n = size(self.ts, ty) / s.bytes() as u64;
         let to = self.memory(size(self.ts, ty), place.addr.wide);
-        let before = self.w.block;
-        let (no, join) = (self.w.new_block(), self.w.new_block());
-        self.w.branch(inside, join, no, ", !prof !8");
-        self.w.enter(no);
         let absent = Val::bits(el(s), place.missing(Some(s)));
-        self.each(n, &mut |e, k| {
-            e.store_local(s, absent, to, k);
-            Ok(())
-        })?;
-        let end = self.w.block;
-        self.w.jump(join);
-        self.w.enter(join);
-        let (phi, at) = self.w.phi(El::Ptr, false, place.addr.wide);
-        self.w.flow(phi, place.addr, before);
-        self.w.flow(phi, to, end);
-        Ok(Vals::from_slice(&[at]))
+        let missing = self.w.binary("xor", inside, Val::bool(true));
+        control::unless(self, missing, Odds::Unlikely, &[place.addr], |e| {
+            control::each(e, n, |e, k| {
+                e.store_local(s, absent, to, k);
+                Ok(())
+            })?;
+            Ok(Vals::from_slice(&[to]))
+        })
     }
 
     pub(super) fn store_array(
@@ -130,7 +123,7 @@ impl Emitter<'_, '_> {
         let Some((s, n)) = flat(self.ts, ty) else {
             return self.no_lanes("an array of handles or stacks that varies", span);
         };
-        self.each(n, &mut |e, k| {
+        control::each(self, n, |e, k| {
             let x = e.load_local(s, from, k);
             let at = e.number_at(s, place.addr, k);
             e.write(x, at, place.class, mask);
@@ -143,18 +136,10 @@ impl Emitter<'_, '_> {
         if to.id == from.id {
             return;
         }
-        self.w.declare("void", "llvm.memmove.p0.p0.i64", "ptr, ptr, i64, i1", "");
         let (t, f) = (self.w.operand(to, false), self.w.operand(from, false));
         self.w.line(format_args!(
-            "call void @llvm.memmove.p0.p0.i64(ptr align {align} {t}, ptr align {align} {f}, i64 {bytes}, i1 false)"
+            "call void @llvm.memmove(ptr align {align} {t}, ptr align {align} {f}, i64 {bytes}, i1 false)"
         ));
-    }
-
-    /// Writes zeros.
-    pub(crate) fn clear(&mut self, to: Val, bytes: u64) {
-        self.w.declare("void", "llvm.memset.p0.i64", "ptr, i8, i64, i1", "");
-        let t = self.w.operand(to, false);
-        self.w.line(format_args!("call void @llvm.memset.p0.i64(ptr {t}, i8 0, i64 {bytes}, i1 false)"));
     }
 
     /// `to[k] = c ? a[k] : b[k]`, in wide memory.
@@ -162,35 +147,11 @@ impl Emitter<'_, '_> {
         let Some((s, n)) = flat(self.ts, ty) else {
             return self.no_lanes("an array of handles or stacks that varies", Span::NONE);
         };
-        self.each(n, &mut |e, k| {
+        control::each(self, n, |e, k| {
             let (x, y) = (e.load_local(s, a, k), e.load_local(s, b, k));
             let x = e.w.select(c, x, y);
             e.store_local(s, x, to, k);
             Ok(())
         })
-    }
-
-    /// Emits `body` for each of `0..n`, in a loop if there are many.
-    pub(crate) fn each(&mut self, n: u64, body: &mut dyn FnMut(&mut Self, Val) -> Res) -> Res {
-        if n <= UNROLL {
-            for k in 0..n {
-                body(self, Val::i64(k as i64))?;
-            }
-            return Ok(());
-        }
-        let before = self.w.block;
-        let (head, exit) = (self.w.new_block(), self.w.new_block());
-        self.w.jump(head);
-        self.w.enter(head);
-        let (phi, k) = self.w.phi(El::I64, false, false);
-        self.w.flow(phi, Val::i64(0), before);
-        body(self, k)?;
-        let next = self.w.binary("add nuw nsw", k, Val::i64(1));
-        let more = self.w.compare("icmp ult", next, Val::i64(n as i64));
-        let end = self.w.block;
-        self.w.flow(phi, next, end);
-        self.w.branch(more, head, exit, "");
-        self.w.enter(exit);
-        Ok(())
     }
 }

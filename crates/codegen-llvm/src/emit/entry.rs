@@ -7,11 +7,11 @@
 //!   An array argument is a pointer to the array, an array result a pointer to the memory that receives it.
 
 use ir::{Builtin, Func, Op};
-use native::runtime::{Site, offsets};
-use native::types::{is_array, size, words};
+use native::emit::{Assembler, Instructions, Memory, Odds, functions};
+use native::runtime::{Word, offsets};
+use native::types::is_array;
 
-use super::control::{PASSED, is_by_memory};
-use super::local::{Class, Place};
+use super::calls::{PASSED, is_by_memory};
 use super::{Emitter, ModuleCx, Res, Version, slot_types};
 use crate::pieces;
 use crate::text::{El, Id, Lin, Val, Vals};
@@ -60,7 +60,7 @@ impl Emitter<'_, '_> {
         let mut parts = Vals::new();
         let mut counts = Vec::with_capacity(version.params.len());
         for (&param, &varying) in f.regions[body].params.iter().zip(&version.params) {
-            let blank = self.blank(self.ty(param), varying);
+            let blank = self.blanks(self.ty(param), varying);
             counts.push(blank.len());
             parts.extend(blank);
             self.facts.varying[param] |= varying;
@@ -82,57 +82,19 @@ impl Emitter<'_, '_> {
             passed = rest;
         }
         let mut destinations = Vals::new();
-        let results = if self.lanes > 1 { self.facts.results.clone() } else { vec![false; f.results.len()] };
-        for (ty, &varying) in slot_types(&f.results).zip(&results) {
+        for (ty, varying) in slot_types(&f.results).zip(self.results_vary(None)?) {
             if is_array(self.ts, ty) {
                 let v = self.w.reg(El::Ptr, false);
-                let v_text = self.w.operand(v, false);
-                list.push(format!("ptr noalias {v_text}"));
-                destinations.push(Val { wide: varying, ..v });
+                list.push(format!("ptr noalias {}", self.w.operand(v, false)));
+                destinations.push(self.widened(v, varying));
             }
         }
         if version.masked {
             let mask = self.w.reg(El::I1, true);
             list.push(self.w.typed(mask));
-            self.mask = Some(mask);
-            self.note_full();
+            self.set_mask(Some(mask));
         }
-        if self.cx.plan.facts[func].recursive {
-            self.w.declare("ptr", "llvm.frameaddress.p0", "i32", "");
-            let sp = self.w.reg(El::Ptr, false);
-            let s = self.w.operand(sp, false);
-            self.w.line(format_args!("{s} = call ptr @llvm.frameaddress.p0(i32 0)"));
-            let sp = self.w.cast("ptrtoint", sp, El::I64);
-            let limit = self.field_of(El::I64, offsets::STACK_LIMIT);
-            let deep = self.w.compare("icmp ult", sp, limit);
-            native::emit::world::fail_if(&mut self, deep, Site::NoStack(f.span));
-            let depth = self.context_word(offsets::DEPTH);
-            let most = Val::i32(ir::interp::MAX_DEPTH as i64);
-            let deep = self.w.compare("icmp uge", depth, most);
-            native::emit::world::fail_if(&mut self, deep, Site::TooDeep(f.span));
-            self.count_depth(depth, 1);
-        }
-        self.begin_path(func);
-        let mark = self.releases_body(body).then(|| self.mark());
-        self.region(body)?;
-        let mut returned = Vals::new();
-        let mut destinations = destinations.into_iter();
-        for (k, &v) in f.regions[body].results.iter().enumerate() {
-            let ty = self.ty(v);
-            let vals = self.get(v);
-            let vals = self.fit_all(ty, vals, results[k], f.span)?;
-            if is_array(self.ts, ty) {
-                let to = destinations.next().expect("a destination for each array");
-                self.store(ty, &vals, Place::local(to), f.span)?;
-            } else {
-                returned.extend(vals);
-            }
-        }
-        self.release(mark);
-        if self.cx.plan.facts[func].recursive {
-            let depth = self.context_word(offsets::DEPTH);
-            self.count_depth(depth, -1);
-        }
+        let mut returned = functions::function(&mut self, func, destinations)?;
         if is_by_memory(&returned) {
             let to = self.w.reg(El::Ptr, false);
             let to_text = self.w.operand(to, false);
@@ -140,30 +102,7 @@ impl Emitter<'_, '_> {
             self.store_words(to, &returned);
             returned.clear();
         }
-        let types: Vec<String> = returned.iter().map(|&v| self.w.ty(v.el, v.var)).collect();
-        let ret = match &types[..] {
-            [] => {
-                self.w.line(format_args!("ret void"));
-                "void".to_string()
-            }
-            [ty] => {
-                let v = self.w.typed(returned[0]);
-                self.w.line(format_args!("ret {v}"));
-                ty.clone()
-            }
-            _ => {
-                let ty = format!("{{ {} }}", types.join(", "));
-                let mut all = "poison".to_string();
-                for (k, &v) in returned.iter().enumerate() {
-                    let next = self.w.reg(El::Ptr, false);
-                    let (n, v) = (self.w.operand(next, false), self.w.typed(v));
-                    self.w.line(format_args!("{n} = insertvalue {ty} {all}, {v}, {k}"));
-                    all = n;
-                }
-                self.w.line(format_args!("ret {ty} {all}"));
-                ty
-            }
-        };
+        let ret = self.w.give(&returned);
         let inline = match f.inline {
             ir::Inline::Always => " alwaysinline",
             ir::Inline::Never => " noinline",
@@ -178,17 +117,6 @@ impl Emitter<'_, '_> {
             ..Function::default()
         });
         Ok(())
-    }
-
-    fn count_depth(&mut self, depth: Val, by: i64) {
-        let depth = self.w.binary("add", depth, Val::i32(by));
-        let at = self.w.offset(Val::name(El::Ptr, "%ctx"), Val::i64(offsets::DEPTH.into()));
-        let note = self.note(Class::Context, 4);
-        self.w.store(depth, at, &note);
-    }
-
-    fn field_of(&mut self, el: El, offset: i32) -> Val {
-        self.field(el, offset)
     }
 
     /// Ends the function, of which all but the body is given.
@@ -208,39 +136,25 @@ impl Emitter<'_, '_> {
     /// Emits `span(ctx, start, end)` of an entry point.
     pub(crate) fn span(mut self, func: Func, name: &str, size: [u32; 3]) -> Res {
         let (start, end) = (Val::name(El::I64, "%start"), Val::name(El::I64, "%end"));
-        let group: Vals = (0..3).map(|k| self.context_word(offsets::GROUP + 4 * k)).collect();
-        let before = self.w.block;
-        let (head, body, exit) = (self.w.new_block(), self.w.new_block(), self.w.new_block());
-        self.w.jump(head);
-        self.w.enter(head);
-        let (phi, t) = self.w.phi(El::I64, false, false);
-        self.w.flow(phi, start, before);
+        let group: Vals = (0..3).map(|k| self.context(Word::I32, offsets::GROUP + 4 * k)).collect();
+        let (head, body, exit) = (self.w.block(&[start]), self.w.block(&[]), self.w.block(&[]));
+        self.w.jump(head, &[start]);
+        let t = self.w.enter(head)[0];
         let more = self.w.compare("icmp ult", t, end);
-        self.w.branch(more, body, exit, "");
+        self.w.branch(more, (body, &[]), (exit, &[]), Odds::Even);
         self.w.enter(body);
         let numbers = self.deal(size, t, &group);
         self.keep_numbers(func, &numbers);
         self.numbers = Some(numbers);
         native::emit::world::init_private(&mut self)?;
         self.begin_path(func);
-        let region = self.f.body();
-        let mark = self.releases_body(region).then(|| self.mark());
-        self.region(region)?;
-        self.release(mark);
+        functions::thread(&mut self)?;
         let next = self.w.binary("add nuw", t, Val::i64(self.lanes as i64));
-        let here = self.w.block;
-        self.w.flow(phi, next, here);
-        self.w.jump(head);
+        self.w.jump(head, &[next]);
         self.w.enter(exit);
-        self.w.line(format_args!("ret void"));
+        self.ret();
         self.done(Function::external(name, "ptr %ctx, i64 %start, i64 %end", ABOUT));
         Ok(())
-    }
-
-    fn context_word(&mut self, offset: i32) -> Val {
-        let at = self.w.offset(Val::name(El::Ptr, "%ctx"), Val::i64(offset as i64));
-        let note = self.note(Class::Context, 4);
-        self.w.load(El::I32, false, at, &note)
     }
 
     /// `base + lane`.
@@ -272,18 +186,14 @@ impl Emitter<'_, '_> {
         let zero = n(0);
         let local = if flat {
             [index_all, zero, zero]
-        } else if dealing.rows && !packed {
-            let x = self.w.binary("urem", index, n(size[0]));
-            let rest = self.w.binary("udiv", index, n(size[0]));
-            let y = self.w.binary("urem", rest, n(size[1]));
-            let z = self.w.binary("udiv", rest, n(size[1]));
-            [self.rising(x), y, z]
         } else {
-            let x = self.w.binary("urem", index_all, n(size[0]));
-            let rest = self.w.binary("udiv", index_all, n(size[0]));
+            let in_rows = dealing.rows && !packed;
+            let from = if in_rows { index } else { index_all };
+            let x = self.w.binary("urem", from, n(size[0]));
+            let rest = self.w.binary("udiv", from, n(size[0]));
             let y = self.w.binary("urem", rest, n(size[1]));
             let z = self.w.binary("udiv", rest, n(size[1]));
-            [x, y, z]
+            [if in_rows { self.rising(x) } else { x }, y, z]
         };
         let group = [gx, first[1], first[2]];
         let mut thread = [zero; 3];
@@ -306,89 +216,36 @@ impl Emitter<'_, '_> {
     fn keep_numbers(&mut self, func: Func, numbers: &Numbers) {
         let module = self.cx.ir;
         let asks = |f: Func| module.funcs[f].insts.values().any(|d| matches!(d.op, Op::Builtin(_)));
-        let called = |d: &ir::InstData| if let Op::Call(callee) = d.op { Some(callee) } else { None };
         let inits = module.globals.values().filter_map(|g| g.init);
         let order = self.cx.plan.order.iter();
-        let others: Vec<Func> =
-            order.flat_map(|&f| module.funcs[f].insts.values().filter_map(called)).chain(inits).collect();
+        let called = order.flat_map(|&f| module.funcs[f].insts.values().filter_map(|d| d.op.callee()));
+        let others: Vec<Func> = called.chain(inits).collect();
         let all = others.iter().any(|&f| asks(f));
-        let mut keep: Vec<(i32, Val)> =
-            (0..3).map(|k| (offsets::THREAD + 4 * k as i32, numbers.thread[k])).collect();
-        if all || self.cx.plan.facts[func].waits() {
-            for k in 0..3 {
-                keep.push((offsets::LOCAL + 4 * k as i32, numbers.local[k]));
-                keep.push((offsets::GROUP + 4 * k as i32, numbers.group[k]));
+        let in_lanes = self.lanes > 1 && !others.is_empty();
+        let waits = self.cx.plan.facts[func].waits();
+        let ids = [
+            (offsets::THREAD, numbers.thread),
+            (offsets::GROUP, numbers.group),
+            (offsets::LOCAL, numbers.local),
+        ];
+        let parts = ids.into_iter().flat_map(|(at, id)| (0..3).map(move |k| (at + 4 * k, id[k as usize])));
+        for (row, (at, v)) in (0..).zip(parts.chain([(offsets::INDEX, numbers.index)])) {
+            let is_thread = row < 3;
+            if is_thread || all || waits {
+                let first = self.w.lane(v, Val::i32(0));
+                self.set_context(first, at);
             }
-            keep.push((offsets::INDEX, numbers.index));
-        }
-        let note = self.note(Class::Context, 4);
-        for (offset, v) in keep {
-            let v = self.w.lane(v, Val::i32(0));
-            let at = self.w.offset(Val::name(El::Ptr, "%ctx"), Val::i64(offset as i64));
-            self.w.store(v, at, &note);
-        }
-        if self.lanes > 1 && !others.is_empty() {
-            let mut rows: Vec<(i32, Val)> = Vec::new();
-            for k in 0..3 {
-                rows.push((k as i32, numbers.thread[k]));
-                if all {
-                    rows.push((3 + k as i32, numbers.group[k]));
-                    rows.push((6 + k as i32, numbers.local[k]));
-                }
-            }
-            rows.push((9, numbers.index));
-            for (row, v) in rows {
+            if in_lanes && (is_thread || all || at == offsets::INDEX) {
                 let v = self.w.spread(v);
-                let offset = offsets::LANES + 64 * row;
-                let at = self.w.offset(Val::name(El::Ptr, "%ctx"), Val::i64(offset as i64));
-                self.w.store(v, at, &note);
+                self.set_context(v, offsets::LANES + 64 * row);
             }
         }
     }
 
     /// Emits `raw(ctx, args, results)` of a function; `self.f` is the function.
     pub(crate) fn raw(mut self, func: Func, name: &str) -> Res {
-        if self.cx.plan.facts[func].private {
-            native::emit::world::init_private(&mut self)?;
-        }
         let (args, results) = (Val::name(El::Ptr, "%args"), Val::name(El::Ptr, "%results"));
-        let note = self.note(Class::Local, 8);
-        let mut at = 0;
-        let f = self.f;
-        let params = f.regions[f.body()].params.clone();
-        for &param in &params {
-            let mut vals = Vals::new();
-            for part in self.parts(self.ty(param)) {
-                let place = self.w.offset(args, Val::i64(at));
-                let x = if part.el == El::I1 {
-                    let byte = self.w.load(El::I8, false, place, &note);
-                    self.w.cast("trunc", byte, El::I1)
-                } else {
-                    self.w.load(part.el, false, place, &note)
-                };
-                vals.push(x);
-                at += 8;
-            }
-            self.set(param, &vals);
-        }
-        let returned = self.call_func(func, &params, f.span)?;
-        at = 0;
-        for (ty, vals) in slot_types(&f.results).zip(returned) {
-            let place = self.w.offset(results, Val::i64(at));
-            if is_array(self.ts, ty) {
-                // The word holds the destination of the array.
-                let to = self.w.load(El::Ptr, false, place, &note);
-                self.copy_from(to, vals[0], size(self.ts, ty), 1);
-            } else {
-                for (k, &x) in vals.iter().enumerate() {
-                    let place = self.w.offset(place, Val::i64(8 * k as i64));
-                    let x = if x.el == El::I1 { self.w.cast("zext", x, El::I8) } else { x };
-                    self.w.store(x, place, &note);
-                }
-            }
-            at += 8 * words(self.ts, ty) as i64;
-        }
-        self.w.line(format_args!("ret void"));
+        functions::raw(&mut self, func, args, results)?;
         self.done(Function::external(name, "ptr %ctx, ptr %args, ptr %results", ABOUT));
         Ok(())
     }

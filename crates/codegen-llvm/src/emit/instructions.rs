@@ -4,24 +4,24 @@
 //! shift amounts are masked, conversions saturate. No instruction has a flag that allows other results. A
 //! value that increases from lane to lane by the same step keeps that form where it can.
 
-use ir::{AtomicOp, Builtin, Func, Inst, InstData, Math, Op, Path, Scalar, Span, Type, TypeData, library};
-use native::emit::cells::Access;
-use native::emit::{Assembler, Binary, Cast, Compare, Unary};
+use ir::{AtomicOp, Func, Math, Scalar, library};
+use native::Options;
+use native::emit::{Assembler, Binary, Cast, Compare, Fixed, Instructions, Odds, Unary, control};
 use native::plan::Plan;
-use native::runtime::{Helper, Tables, libm_name, offsets};
-use native::types::{Shape, size};
+use native::runtime::{Helper, Tables, Word, libm_name, offsets};
 
-use super::handles::private_bytes;
-use super::local::{Class, Place};
-use super::{Emitter, Res, Stop, el, word};
-use crate::text::{El, Id, Lin, Val, Vals};
+use super::calls::{PASSED, is_by_memory};
+use super::local::Class;
+use super::{Emitter, Stop, Version, el, word};
+use crate::text::{Block, El, Id, Lin, Val, Vals};
 
-impl<'m> Assembler<'m> for Emitter<'_, 'm> {
+impl<'m> Instructions<'m> for Emitter<'_, 'm> {
     type V = Val;
-    type Place = Place;
+    type Block = Block;
     type Error = Stop;
     const NAME: &'static str = crate::NAME;
     const LEAST_BITS: u32 = 0;
+    const THREADS_JUMPS: bool = false;
 
     fn module(&self) -> &'m ir::Module {
         self.cx.ir
@@ -29,6 +29,10 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
 
     fn plan(&self) -> &Plan {
         &self.cx.plan
+    }
+
+    fn options(&self) -> &Options {
+        &self.cx.options
     }
 
     fn tables(&mut self) -> &mut Tables {
@@ -43,6 +47,21 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
         v.constant()
     }
 
+    fn null(&mut self) -> Val {
+        Val::bits(El::Ptr, 0)
+    }
+
+    fn fixed(&mut self, which: Fixed) -> Val {
+        Val::name(
+            El::Ptr,
+            match which {
+                Fixed::Zeros => "@rt_zero",
+                Fixed::Empty => "@rt_empty",
+                Fixed::EmptyAt => "@rt_empty_at",
+            },
+        )
+    }
+
     fn register_bits(s: Scalar) -> u32 {
         el(s).bits()
     }
@@ -52,10 +71,10 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
             Unary::NegF => self.w.unary("fneg", a),
             Unary::Neg => self.w.binary("sub", Val::bits(a.el, 0), a),
             Unary::Not => self.w.binary("xor", a, Val::bits(a.el, u64::MAX)),
-            Unary::CountBits => self.w.intrinsic("ctpop", &[a], ""),
-            Unary::ReverseBits => self.w.intrinsic("bitreverse", &[a], ""),
-            Unary::LeadingZeros => self.w.intrinsic("ctlz", &[a], ", i1 false"),
-            Unary::TrailingZeros => self.w.intrinsic("cttz", &[a], ", i1 false"),
+            Unary::CountBits => self.w.intrinsic("ctpop", &[a]),
+            Unary::ReverseBits => self.w.intrinsic("bitreverse", &[a]),
+            Unary::LeadingZeros => self.w.zeros("ctlz", a),
+            Unary::TrailingZeros => self.w.zeros("cttz", a),
         }
     }
 
@@ -65,6 +84,7 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
             Binary::Sub => return self.sub_ints(a, b),
             Binary::Mul => return self.mul_ints(a, b),
             Binary::Shl | Binary::ShrSigned | Binary::ShrUnsigned => return self.shift(op, a, b),
+            Binary::AddNoWrap => "add nuw",
             Binary::AddF => "fadd",
             Binary::SubF => "fsub",
             Binary::MulF => "fmul",
@@ -76,8 +96,9 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
             Binary::And => "and",
             Binary::Or => "or",
             Binary::Xor => "xor",
-            Binary::MinSigned => return self.w.intrinsic("smin", &[a, b], ""),
-            Binary::MaxSigned => return self.w.intrinsic("smax", &[a, b], ""),
+            Binary::MinSigned => return self.w.intrinsic("smin", &[a, b]),
+            Binary::MaxSigned => return self.w.intrinsic("smax", &[a, b]),
+            Binary::MaxUnsigned => return self.w.intrinsic("umax", &[a, b]),
         };
         self.w.binary(name, a, b)
     }
@@ -124,12 +145,46 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
         }
     }
 
+    /// Steps are preserved where they fit.
     fn extend(&mut self, to: Scalar, signed: bool, a: Val) -> Val {
-        Emitter::extend(self, el(to), signed, a)
+        let ty = el(to);
+        if a.el == ty {
+            return a;
+        }
+        if let (Some(bits), false) = (a.constant(), a.el == El::I1) {
+            let shift = 64 - a.el.bits();
+            let bits = if signed { ((bits << shift) as i64 >> shift) as u64 } else { bits << shift >> shift };
+            return Val { el: ty, id: Id::Bits(bits), ..a };
+        }
+        let name = if signed && a.el != El::I1 { "sext" } else { "zext" };
+        let out = self.w.cast(name, a, ty);
+        let Some(lin) = a.lin.filter(|_| a.el.bits() >= 16) else { return out };
+        // The exact numbers of all lanes must be within the range of the narrow type.
+        let span = lin.step.unsigned_abs() * u64::from(self.lanes - 1);
+        let bits = a.el.bits();
+        let base = Val::uniform(lin.base, a.el);
+        let fits = match (signed, lin.step >= 0) {
+            (false, true) => {
+                self.w.compare("icmp ule", base, Val::bits(a.el, (u64::MAX >> (64 - bits)) - span))
+            }
+            (false, false) => self.w.compare("icmp uge", base, Val::bits(a.el, span)),
+            (true, true) => {
+                let max = (1u64 << (bits - 1)) - 1;
+                self.w.compare("icmp sle", base, Val::bits(a.el, max - span))
+            }
+            (true, false) => {
+                let min = 1u64 << (bits - 1);
+                self.w.compare("icmp sge", base, Val::bits(a.el, min + span))
+            }
+        };
+        let holds = self.w.binary("and", fits, Val::uniform(lin.holds, El::I1));
+        let base = self.w.cast(name, base, ty);
+        Val { lin: Some(Lin { base: base.id, step: lin.step, holds: holds.id }), ..out }
     }
 
     fn float_to_int(&mut self, a: Val, to: Scalar) -> Val {
-        self.w.float_to_int(a, el(to), to.is_signed_int())
+        let name = if to.is_signed_int() { "llvm.fptosi.sat" } else { "llvm.fptoui.sat" };
+        self.w.call(format_args!("{name}"), el(to), a.var, &[a])
     }
 
     fn widen(&mut self, a: Val) -> Val {
@@ -167,7 +222,7 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
             Math::Fma => "fma",
             _ => return None,
         };
-        Some(self.w.intrinsic(name, args, ""))
+        Some(self.w.intrinsic(name, args))
     }
 
     /// Calls a function of `ir::library` or the function that the interpreter uses.
@@ -175,20 +230,57 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
         if self.cx.library && library::has(m) {
             return self.library(m, args);
         }
-        let (name, ty) = (libm_name(m, s == Scalar::F64), el(s).name());
-        let types = vec![ty; args.len()].join(", ");
-        self.w.declare(ty, &name, &types, " nounwind willreturn memory(none)");
+        let name = libm_name(m, s == Scalar::F64);
         self.by_lane(s, args, |e, args| {
-            e.call_text(&name, Some(args[0].el), args).expect("a math function has a result")
+            let about = " nounwind willreturn memory(none)";
+            e.w.call_external(&name, Some(el(s)), args, about).expect("a math function has a result")
         })
+    }
+
+    /// Without threads of other workers, a sum of floats is a plain one.
+    fn atomic_instruction(&mut self, s: Scalar, op: AtomicOp, at: Val, x: Val) -> Option<Val> {
+        let signed = s.is_signed_int();
+        let name = match op {
+            AtomicOp::Add if s.is_float() => "fadd",
+            AtomicOp::Add => "add",
+            AtomicOp::And => "and",
+            AtomicOp::Or => "or",
+            AtomicOp::Xor => "xor",
+            AtomicOp::Exchange => "xchg",
+            AtomicOp::Min if signed => "min",
+            AtomicOp::Min => "umin",
+            AtomicOp::Max if signed => "max",
+            AtomicOp::Max => "umax",
+            AtomicOp::CompareExchange => return None,
+        };
+        let (e, align) = (el(s), el(s).bytes());
+        if s.is_int() && s.bits() >= 32 {
+            return Some(self.atomic_line(name, at, x, "acq_rel"));
+        }
+        if !e.is_float() || name != "fadd" {
+            return None;
+        }
+        let alone = self.alone();
+        let plain = |e: &mut Self| {
+            let note = e.note(Class::Buffer { global: None, constant: false }, align);
+            let old = e.w.load(x.el, false, at, &note);
+            let new = e.w.binary("fadd", old, x);
+            e.w.store(new, at, &note);
+            Ok(Vals::from_slice(&[old]))
+        };
+        let locked = |e: &mut Self| Ok(Vals::from_slice(&[e.atomic_line(name, at, x, "monotonic")]));
+        control::either(self, alone, Odds::Even, plain, locked).ok().map(|old| old[0])
+    }
+
+    fn stack_pointer(&mut self) -> Val {
+        let at = self.w.call(format_args!("llvm.frameaddress"), El::Ptr, false, &[Val::i32(0)]);
+        self.w.cast("ptrtoint", at, El::I64)
     }
 
     fn helper(&mut self, helper: Helper, args: &[Val]) -> Option<Val> {
         if helper.allocates() {
             let site = self.cx.tables.memory_site(self.here);
-            let at = self.w.offset(Val::name(El::Ptr, "%ctx"), Val::i64(offsets::SITE.into()));
-            let note = self.note(Class::Context, 4);
-            self.w.store(Val::i32(site), at, &note);
+            self.set_context(Val::i32(site), offsets::SITE);
         }
         let (params, result) = helper.signature();
         let ctx = Val::name(El::Ptr, "%ctx");
@@ -198,8 +290,6 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
             args.iter().copied().collect()
         };
         debug_assert!(args.iter().zip(params).all(|(a, &w)| !a.var && a.el == word(w)), "{helper:?}");
-        let types: Vec<&str> = params.iter().map(|&w| word(w).name()).collect();
-        let ret = result.map_or("void", |w| word(w).name());
         let about = match helper {
             Helper::HalfToSingle
             | Helper::SingleToHalf
@@ -209,289 +299,79 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
             Helper::Fail | Helper::NotFinite => " cold nounwind",
             _ => " nounwind",
         };
-        let name = helper.name();
-        self.w.declare(ret, name, &types.join(", "), about);
-        self.call_text(name, result.map(word), &args)
+        self.w.call_external(helper.name(), result.map(word), &args, about)
     }
 
-    /// Emits an operation without a vector form lane by lane.
-    fn by_lane(&mut self, to: Scalar, args: &[Val], mut one: impl FnMut(&mut Self, &[Val]) -> Val) -> Val {
-        if args.iter().all(|a| !a.var) {
-            return one(self, args);
-        }
-        let mut all = Val { id: Id::Poison, el: el(to), var: true, wide: false, lin: None };
-        for k in 0..self.lanes {
-            let lane = Val::i32(k as i64);
-            let args: Vals = args.iter().map(|&a| self.w.lane(a, lane)).collect();
-            let x = one(self, &args);
-            all = self.w.with_lane(all, lane, x);
-        }
-        all
-    }
-
-    fn zero_of(&mut self, ty: Type) -> Vals {
-        match self.ts[ty] {
-            TypeData::Stack(_) => Vals::from_slice(&[Val::name(El::Ptr, "@rt_empty")]),
-            TypeData::Buffer(_) => self.null(),
-            _ => Vals::from_slice(&[Val::name(El::Ptr, "@rt_zero")]),
-        }
-    }
-
-    fn selection(&mut self, data: &InstData) -> Res<Vals> {
-        let ty = self.ty(data.results[0]);
-        let c = self.get(data.args[0]);
-        let varying = self.varies(data.results[0]);
-        let (a, b) = (self.get(data.args[1]), self.get(data.args[2]));
-        if !self.ts.is_numeric(ty) {
-            let (a, b) = (self.fit(ty, a, varying, data.span)?, self.fit(ty, b, varying, data.span)?);
-            return self.pick(ty, c[0], &a, &b, data.span);
-        }
-        Ok(a.iter()
-            .zip(&b)
-            .enumerate()
-            .map(|(k, (&a, &b))| self.w.select(if c.len() > 1 { c[k] } else { c[0] }, a, b))
-            .collect())
-    }
-
-    fn map_numbers(
+    fn call_code(
         &mut self,
-        n: u64,
-        s: Scalar,
-        args: &[Val],
-        to_s: Scalar,
-        to: Val,
-        mut body: impl FnMut(&mut Self, &[Val]) -> Res<Val>,
-    ) -> Res {
-        self.each(n, &mut |e, k| {
-            let operands: Vals = args.iter().map(|&a| e.load_local(s, a, k)).collect();
-            let x = body(e, &operands)?;
-            e.store_local(to_s, x, to, k);
-            Ok(())
-        })
-    }
-
-    fn has_value(&mut self, data: &InstData) -> bool {
-        let (Op::Sub, Some(counter)) = (&data.op, data.args.get(1)) else { return false };
-        let left = self.trips_left.get(counter).copied();
-        left.inspect(|&left| self.set(data.results[0], &[left])).is_some()
-    }
-
-    fn varies(&self, v: ir::Value) -> bool {
-        self.facts.varying[v]
-    }
-
-    fn fit(&mut self, ty: Type, vals: Vals, varying: bool, span: Span) -> Res<Vals> {
-        Emitter::fit(self, ty, vals, varying, span)
-    }
-
-    fn memory(&mut self, bytes: u64, varying: bool) -> Val {
-        Emitter::memory(self, bytes, varying)
-    }
-
-    fn offset(&mut self, address: Val, bytes: Val) -> Val {
-        self.w.offset(address, bytes)
-    }
-
-    fn address_bits(&mut self, address: Val) -> Val {
-        self.w.cast("ptrtoint", address, El::I64)
-    }
-
-    fn times(&mut self, a: Val, n: u64) -> Val {
-        Emitter::times(self, a, n)
-    }
-
-    fn index64(&mut self, v: ir::Value) -> Val {
-        Emitter::index64(self, v)
-    }
-
-    fn part(&mut self, array: Val, elem: Type, k: u64) -> Place {
-        let step = self.stride(elem, array.wide);
-        Place::local(self.w.offset(array, Val::i64((k * step) as i64)))
-    }
-
-    fn each_part(
-        &mut self,
-        array: Val,
-        elem: Type,
-        n: u64,
-        body: &mut dyn FnMut(&mut Self, Place) -> Res,
-    ) -> Res {
-        let step = self.stride(elem, array.wide);
-        self.each(n, &mut |e, k| {
-            let by = e.times(k, step);
-            let at = e.w.offset(array, by);
-            body(e, Place::local(at))
-        })
-    }
-
-    fn element(&mut self, array: Val, elem: Type, idx: ir::Value, n: u64) -> Place {
-        Emitter::element(self, array, elem, idx, n)
-    }
-
-    fn stack_element(&mut self, stack: Val, elem: Type, idx: ir::Value, certain: bool) -> Place {
-        Emitter::stack_element(self, stack, elem, idx, certain)
-    }
-
-    fn load(&mut self, ty: Type, place: Place, span: Span) -> Res<Vals> {
-        Emitter::load(self, ty, place, span)
-    }
-
-    fn store(&mut self, ty: Type, vals: &[Val], place: Place, span: Span) -> Res {
-        Emitter::store(self, ty, vals, place, span)
-    }
-
-    fn store_word(&mut self, x: Val, words: Val, k: usize) {
-        self.word_to(x, words, k);
-    }
-
-    fn global(&mut self, global: ir::Global) -> Vals {
-        Emitter::global(self, global)
-    }
-
-    fn clear_private(&mut self, base: Val, bytes: u64) {
-        let first = self.w.lane(base, Val::i32(0));
-        self.clear(first, private_bytes(bytes) * self.lanes as u64);
-    }
-
-    fn store_private(&mut self, ty: Type, vals: &[Val], base: Val, offset: u64, span: Span) -> Res {
-        let addr = self.w.offset(base, Val::i64(offset as i64));
-        let class = Class::Buffer { global: None, constant: false };
-        Emitter::store(self, ty, vals, Place { class, ..Place::local(addr) }, span)
-    }
-
-    fn call_initial(&mut self, func: Func, span: Span) -> Res<Vec<Vals>> {
-        self.call_func(func, &[], span)
-    }
-
-    fn cell_memory(&mut self, cell: ir::Value, bytes: u64) -> Val {
-        self.cell_mask.insert(cell, self.mask);
-        Emitter::memory(self, bytes, self.varies(cell))
-    }
-
-    fn clear(&mut self, at: Val, bytes: u64) {
-        Emitter::clear(self, at, bytes * self.scale(at));
-    }
-
-    fn cell_place(&mut self, data: &InstData, args: &[ir::Value], access: Access) -> Res<Place> {
-        Emitter::cell_place(self, data, args, access)
-    }
-
-    fn loads_in_place(&self, place: Place) -> bool {
-        !place.addr.var
-    }
-
-    fn own(&mut self, ty: Type, vals: Vals) -> Vals {
-        let TypeData::Stack(elem) = self.ts[ty] else { return vals };
-        let shape = self.shape(elem, vals[0].wide);
-        let copy = self.helper_value(Helper::StackClone, &[vals[0], shape, Val::name(El::Ptr, "@rt_empty")]);
-        Vals::from_slice(&[Val { wide: vals[0].wide, ..copy }])
-    }
-
-    fn to_own(&mut self, ty: Type, vals: Vals, place: Place, span: Span) -> Res<Vals> {
-        let vals = Emitter::fit(self, ty, vals, place.addr.wide, span)?;
-        if place.mask.is_some() && matches!(self.ts[ty], TypeData::Stack(_)) {
-            return self.no_lanes("a stack that is replaced in some lanes", span);
+        func: Func,
+        args: &[ir::Value],
+        mut parts: Vals,
+        arrays: &[Val],
+        varying: &[bool],
+    ) -> Vals {
+        if parts.len() > PASSED {
+            let at = self.room(parts.len());
+            self.store_words(at, &parts);
+            parts = Vals::from_slice(&[at]);
         }
-        Ok(self.own(ty, vals))
-    }
-
-    fn copy_of(&mut self, ty: Type, vals: Vals, span: Span) -> Res<Vals> {
-        let to = Emitter::memory(self, size(self.ts, ty), vals[0].wide);
-        Emitter::store(self, ty, &vals, Place::local(to), span)?;
-        Ok(Vals::from_slice(&[to]))
-    }
-
-    fn add_whole(&mut self, data: &InstData, ty: Type, vals: Vals, place: Place) -> Res {
-        Emitter::add_whole(self, data, ty, vals, place)
-    }
-
-    fn buffer_load(&mut self, data: &InstData, path: &Path) -> Res {
-        Emitter::buffer_load(self, data, path)
-    }
-
-    fn buffer_store(&mut self, data: &InstData, path: &Path) -> Res {
-        Emitter::buffer_store(self, data, path)
-    }
-
-    fn atomic(&mut self, data: &InstData, path: &Path, op: AtomicOp) -> Res {
-        Emitter::atomic(self, data, path, op)
-    }
-
-    fn barrier(&mut self, span: Span) -> Res {
-        if self.mask.is_some() {
-            return self.no_lanes("a barrier that not all lanes reach", span);
+        let mask = self.mask.map(|mask| self.w.spread(mask));
+        let ctx = Val::name(El::Ptr, "%ctx");
+        let mut list: Vals =
+            std::iter::once(ctx).chain(parts).chain(arrays.iter().copied()).chain(mask).collect();
+        let params = args.iter().map(|&a| self.facts.varying[a]).collect();
+        let version =
+            Version { func, lanes: self.lanes, params, masked: mask.is_some(), dealing: self.dealing };
+        let name = format!("f{}", self.cx.versions.insert_full(version).0);
+        let returned = self.returned(func, varying);
+        if is_by_memory(&returned) {
+            let from = self.room(returned.len());
+            list.push(from);
+            self.w.call_own(&name, &[], &list);
+            return self.load_words(from, &returned);
         }
-        self.helper(Helper::Barrier, &[]);
-        Ok(())
+        self.w.call_own(&name, &returned, &list)
     }
 
-    fn builtin(&mut self, builtin: Builtin, data: &InstData) -> Vals {
-        Emitter::builtin(self, builtin, self.varies(data.results[0]))
+    fn context(&mut self, kind: Word, offset: i32) -> Val {
+        let (at, el) = (self.context_at(offset), word(kind));
+        let class = if offsets::is_constant(offset) { Class::Constant } else { Class::Context };
+        let note = self.note(class, el.bytes());
+        self.w.load(el, false, at, &note)
     }
 
-    /// Among LLVM's targets, only devices have waves.
-    fn is_device(&self) -> bool {
-        self.cx.has_waves
+    fn set_context(&mut self, x: Val, offset: i32) {
+        let at = self.context_at(offset);
+        let note = self.note(Class::Context, 4);
+        self.w.store(x, at, &note);
     }
 
-    fn check_alone(&self, what: &str, span: Span) -> Res {
-        if self.lanes > 1 { self.no_lanes(what, span) } else { Ok(()) }
+    fn block(&mut self, like: &[Val]) -> Block {
+        self.w.block(like)
     }
 
-    fn stop_if(&mut self, c: Val, body: &mut dyn FnMut(&mut Self, Val)) {
-        let (bad, good) = (self.w.new_block(), self.w.new_block());
-        let c = self.for_any(c);
-        let stop = self.any(c);
-        self.w.branch(stop, bad, good, ", !prof !9");
-        self.w.enter(bad);
-        let lane = self.name_lane(c);
-        body(self, lane);
-        self.w.jump(good);
-        self.w.enter(good);
+    fn enter(&mut self, block: Block) -> Vals {
+        self.w.enter(block)
     }
 
-    fn of_lane(&mut self, x: Val, lane: Val) -> Val {
-        self.w.lane(x, lane)
+    fn jump(&mut self, to: Block, args: &[Val]) {
+        self.w.jump(to, args);
     }
 
-    fn rare_helper(&mut self, helper: Helper, args: &[Val]) -> Option<Val> {
-        self.helper(helper, args)
+    fn branch(&mut self, c: Val, yes: (Block, &[Val]), no: (Block, &[Val]), odds: Odds) {
+        self.w.branch(c, yes, no, odds);
     }
 
-    fn control(&mut self, inst: Inst) -> Res {
-        Emitter::control(self, inst)
+    fn switch(&mut self, tag: Val, cases: &[(u64, Block)], otherwise: Block) {
+        self.w.switch(tag, cases, otherwise);
+    }
+
+    fn ret(&mut self) {
+        self.w.line(format_args!("ret void"));
     }
 }
 
 impl Emitter<'_, '_> {
-    /// Emits `c ? a : b` for values with the same representation.
-    pub(super) fn pick(&mut self, ty: Type, c: Val, a: &[Val], b: &[Val], span: Span) -> Res<Vals> {
-        if a == b {
-            return Ok(a.iter().copied().collect());
-        }
-        match self.ts[ty] {
-            TypeData::Array(..) if c.var => {
-                let to = self.memory(size(self.ts, ty), true);
-                self.blend(ty, to, a[0], b[0], c)?;
-                Ok(Vals::from_slice(&[to]))
-            }
-            TypeData::Stack(_) if c.var => self.no_lanes("a choice of stacks that varies", span),
-            TypeData::Array(..) | TypeData::Stack(_) => {
-                let wide = a[0].wide || b[0].wide;
-                let one = self.w.select(c, a[0], b[0]);
-                Ok(Vals::from_slice(&[Val { wide, ..one }]))
-            }
-            _ => Ok(a.iter().zip(b).map(|(&a, &b)| self.w.select(c, a, b)).collect()),
-        }
-    }
-
-    /// The address of the shape of a stack's elements.
-    pub(super) fn shape(&mut self, elem: Type, wide: bool) -> Val {
-        let shape = Shape::of(self.ts, elem);
-        let shape = if wide { widened(shape, self.lanes) } else { shape };
-        Val::uniform(Id::Shape(self.cx.tables.shape(shape).0), El::Ptr)
-    }
-
     /// Emits two conversions, with halves in between.
     fn by_half(&mut self, first: &str, a: Val, second: &str, to: El) -> Val {
         let half = self.w.reg(El::I16, a.var);
@@ -511,13 +391,8 @@ impl Emitter<'_, '_> {
         let args: Vals = args.iter().map(|&a| self.w.fit(a, var)).collect();
         let lanes = if var { self.lanes } else { 1 };
         self.cx.used_library.insert((m, el, lanes));
-        let list: Vec<String> = args.iter().map(|&a| self.w.typed(a)).collect();
-        let out = self.w.reg(el, var);
-        let (o, ty) = (self.w.operand(out, false), self.w.ty(el, var));
-        let name = super::library::name(m, el, lanes);
-        self.w.calls(&name);
-        self.w.line(format_args!("{o} = call fastcc {ty} @{name}({})", list.join(", ")));
-        out
+        let like = Val { var, ..Val::bits(el, 0) };
+        self.w.call_own(&super::library::name(m, el, lanes), &[like], &args)[0]
     }
 
     /// The form of a stepped value after an instruction on its base.
@@ -592,58 +467,26 @@ impl Emitter<'_, '_> {
         Val { lin, ..out }
     }
 
-    /// Extends an integer to a wider type; steps are preserved where they fit.
-    pub(super) fn extend(&mut self, ty: El, signed: bool, a: Val) -> Val {
-        if a.el == ty {
-            return a;
-        }
-        if let (Some(bits), false) = (a.constant(), a.el == El::I1) {
-            let shift = 64 - a.el.bits();
-            let bits = if signed { ((bits << shift) as i64 >> shift) as u64 } else { bits << shift >> shift };
-            return Val { el: ty, id: Id::Bits(bits), ..a };
-        }
-        let name = if signed && a.el != El::I1 { "sext" } else { "zext" };
-        let out = self.w.cast(name, a, ty);
-        let Some(lin) = a.lin.filter(|_| a.el.bits() >= 16) else { return out };
-        // The exact numbers of all lanes must be within the range of the narrow type.
-        let span = lin.step.unsigned_abs() * u64::from(self.lanes - 1);
-        let bits = a.el.bits();
-        let base = Val::uniform(lin.base, a.el);
-        let fits = match (signed, lin.step >= 0) {
-            (false, true) => {
-                self.w.compare("icmp ule", base, Val::bits(a.el, (u64::MAX >> (64 - bits)) - span))
-            }
-            (false, false) => self.w.compare("icmp uge", base, Val::bits(a.el, span)),
-            (true, true) => {
-                let max = (1u64 << (bits - 1)) - 1;
-                self.w.compare("icmp sle", base, Val::bits(a.el, max - span))
-            }
-            (true, false) => {
-                let min = 1u64 << (bits - 1);
-                self.w.compare("icmp sge", base, Val::bits(a.el, min + span))
-            }
-        };
-        let holds = self.w.binary("and", fits, Val::uniform(lin.holds, El::I1));
-        let base = self.w.cast(name, base, ty);
-        Val { lin: Some(Lin { base: base.id, step: lin.step, holds: holds.id }), ..out }
+    /// The address of a field of the context.
+    pub(super) fn context_at(&mut self, offset: i32) -> Val {
+        self.w.offset(Val::name(El::Ptr, "%ctx"), Val::i64(offset.into()))
     }
 
-    /// Extends an integer to an index of 64 bits: negative ones become huge.
-    pub(crate) fn index64(&mut self, v: ir::Value) -> Val {
-        let s = self.scalar_of(v);
-        let x = self.one(v);
-        let i = self.extend(El::I64, s.is_signed_int(), x);
-        // A constant is the same in all lanes even if the analysis does not know it, and so is a place that
-        // it selects.
-        Val { var: i.var && i.constant().is_none(), ..i }
+    /// Emits an atomic instruction; returns the old number.
+    fn atomic_line(&mut self, name: &str, at: Val, x: Val, order: &str) -> Val {
+        let out = self.w.reg(x.el, false);
+        let (o, a, align) = (self.w.operand(out, false), self.w.typed(at), x.el.bytes());
+        let x = self.w.typed(x);
+        self.w.line(format_args!("{o} = atomicrmw {name} {a}, {x} {order}, align {align}"));
+        out
     }
-}
 
-/// The shape of elements that have room for all lanes.
-fn widened(shape: Shape, lanes: u32) -> Shape {
-    match shape {
-        Shape::Flat(s, n) => Shape::Flat(s, n * lanes as u64),
-        Shape::Opaque(n) => Shape::Opaque(n * lanes as u64),
-        Shape::Stack(inner) => Shape::Stack(Box::new(widened(*inner, lanes))),
+    /// The condition that no other worker runs threads of the dispatch.
+    pub(super) fn alone(&mut self) -> Val {
+        if self.cx.options.exclusive {
+            return Val::bool(true);
+        }
+        let flag = self.context(Word::I32, offsets::ALONE);
+        self.w.compare("icmp ne", flag, Val::i32(0))
     }
 }

@@ -4,11 +4,12 @@ use std::cell::RefCell;
 
 use ir::Math;
 use ir::library::{Binary, Compare, Ops, Unary, function, is_single};
+use native::emit::Odds;
 use native::runtime::libm_name;
 
 use super::ModuleCx;
 use super::entry::VECTORS;
-use crate::text::{El, Id, Val, Writer};
+use crate::text::{El, Val, Writer};
 use crate::unit::Function;
 
 /// The name of a function for an element type and a number of lanes.
@@ -33,11 +34,10 @@ pub(crate) fn define(cx: &mut ModuleCx<'_>, m: Math, el: El, lanes: u32) {
     let r = function(&emit, m, &args);
     let (mut w, all) = (emit.w.into_inner(), emit.far.into_inner());
     let r = if converts { w.cast("fptrunc", r, El::F32) } else { r };
-    let (ty, r) = (w.ty(el, var), w.typed(r));
-    w.line(format_args!("ret {r}"));
-    let function =
-        Function { name, result: format!("fastcc {ty}"), params: list.join(", "), ..Function::default() };
-    for (mut function, mut w, about) in all.into_iter().chain([(function, w, "")]) {
+    let r = w.fit(r, var);
+    let result = format!("fastcc {}", w.give(&[r]));
+    let function = Function { name, result, params: list.join(", "), ..Function::default() };
+    for (mut function, w, about) in all.into_iter().chain([(function, w, "")]) {
         function.about = format!("{about}nounwind willreturn memory(none) {VECTORS}");
         function.is_copied = true;
         function.body = w.finish();
@@ -95,10 +95,10 @@ impl Ops for Emit {
     fn unary(&self, op: Unary, a: Val) -> Val {
         match op {
             Unary::Neg => self.w.borrow_mut().unary("fneg", a),
-            Unary::Abs => self.w.borrow_mut().intrinsic("fabs", &[a], ""),
-            Unary::Round => self.w.borrow_mut().intrinsic("roundeven", &[a], ""),
-            Unary::Trunc => self.w.borrow_mut().intrinsic("trunc", &[a], ""),
-            Unary::Sqrt => self.w.borrow_mut().intrinsic("sqrt", &[a], ""),
+            Unary::Abs => self.w.borrow_mut().intrinsic("fabs", &[a]),
+            Unary::Round => self.w.borrow_mut().intrinsic("roundeven", &[a]),
+            Unary::Trunc => self.w.borrow_mut().intrinsic("trunc", &[a]),
+            Unary::Sqrt => self.w.borrow_mut().intrinsic("sqrt", &[a]),
             Unary::Bits => self.w.borrow_mut().cast("bitcast", a, self.int_el()),
             Unary::OfBits => self.w.borrow_mut().cast("bitcast", a, self.el),
             Unary::OfInt => self.w.borrow_mut().cast("sitofp", a, self.el),
@@ -107,7 +107,7 @@ impl Ops for Emit {
 
     fn binary(&self, op: Binary, a: Val, b: Val) -> Val {
         let name = match op {
-            Binary::CopySign => return self.w.borrow_mut().intrinsic("copysign", &[a, b], ""),
+            Binary::CopySign => return self.w.borrow_mut().intrinsic("copysign", &[a, b]),
             Binary::AddF => "fadd",
             Binary::SubF => "fsub",
             Binary::MulF => "fmul",
@@ -137,7 +137,7 @@ impl Ops for Emit {
     }
 
     fn fma(&self, a: Val, b: Val, c: Val) -> Val {
-        self.w.borrow_mut().intrinsic("fma", &[a, b, c], "")
+        self.w.borrow_mut().intrinsic("fma", &[a, b, c])
     }
 
     fn mul_add(&self, a: Val, b: Val, c: Val) -> Val {
@@ -158,8 +158,8 @@ impl Ops for Emit {
         let (rare, done) = {
             let w = &mut *self.w.borrow_mut();
             let all = w.reduce("and", is_near);
-            let (rare, usual, done) = (w.new_block(), w.new_block(), w.new_block());
-            w.branch(all, usual, rare, ", !prof !8");
+            let (rare, usual, done) = (w.block(&[]), w.block(&[]), w.block(&[x]));
+            w.branch(all, (usual, &[]), (rare, &[]), Odds::Likely);
             w.enter(usual);
             (rare, done)
         };
@@ -170,27 +170,18 @@ impl Ops for Emit {
         let param = self.w.borrow_mut().reg(self.el, self.var);
         let r = far(param);
         let mut inner = self.w.replace(outer);
-        let (ty, list, r) = (inner.ty(self.el, self.var), inner.typed(param), inner.typed(r));
-        inner.line(format_args!("ret {r}"));
+        let (params, r) = (inner.typed(param), inner.fit(r, self.var));
+        let result = format!("fastcc {}", inner.give(&[r]));
         let mut rest = self.far.borrow_mut();
         let name = format!("{}_far{}", self.name, rest.len());
-        let result = format!("fastcc {ty}");
-        let function = Function { name: name.clone(), result, params: list, ..Function::default() };
+        let function = Function { name: name.clone(), result, params, ..Function::default() };
         rest.push((function, inner, "noinline cold "));
         let w = &mut *self.w.borrow_mut();
-        let found_at = w.block;
-        w.jump(done);
+        w.jump(done, &[found]);
         w.enter(rare);
-        w.calls(&name);
-        let other = w.reg(self.el, self.var);
-        let (o, a) = (w.operand(other, false), w.typed(x));
-        w.line(format_args!("{o} = call fastcc {ty} @{name}({a})"));
-        w.jump(done);
-        w.enter(done);
-        let (phi, v) = w.phi(self.el, self.var, false);
-        w.flow(phi, found, found_at);
-        w.flow(phi, other, rare);
-        v
+        let other = w.call_own(&name, &[param], &[x]);
+        w.jump(done, &other);
+        w.enter(done)[0]
     }
 
     fn turns(&self, _: Val, _: Val, found: [Val; 3]) -> [Val; 3] {
@@ -200,30 +191,20 @@ impl Ops for Emit {
     fn elsewhere(&self, m: Math, near: Val, x: Val, found: Val) -> Val {
         let w = &mut *self.w.borrow_mut();
         let all = w.reduce("and", near);
-        let before = w.block;
-        let (some, done) = (w.new_block(), w.new_block());
-        w.branch(all, done, some, ", !prof !8");
+        let (some, done) = (w.block(&[]), w.block(&[found]));
+        w.branch(all, (done, &[found]), (some, &[]), Odds::Likely);
         w.enter(some);
-        let (el, ty) = (self.el, self.el.name());
-        let helper = libm_name(m, !self.single());
-        w.declare(ty, &helper, ty, " nounwind willreturn memory(none)");
-        let mut other = Val { id: Id::Bits(0), el, var: self.var, wide: false, lin: None };
+        let (helper, about) = (libm_name(m, !self.single()), " nounwind willreturn memory(none)");
+        let mut other = Val { var: self.var, ..Val::bits(self.el, 0) };
         let lanes = if self.var { w.lanes } else { 1 };
         for k in 0..lanes {
             let lane = Val::i32(i64::from(k));
             let one = w.lane(x, lane);
-            let r = w.reg(el, false);
-            let (o, a) = (w.operand(r, false), w.typed(one));
-            w.line(format_args!("{o} = call {ty} @{helper}({a})"));
+            let r = w.call_external(&helper, Some(self.el), &[one], about).expect("it has a result");
             other = if self.var { w.with_lane(other, lane, r) } else { r };
         }
         let other = w.select(near, found, other);
-        let end = w.block;
-        w.jump(done);
-        w.enter(done);
-        let (phi, v) = w.phi(self.el, self.var, false);
-        w.flow(phi, found, before);
-        w.flow(phi, other, end);
-        v
+        w.jump(done, &[other]);
+        w.enter(done)[0]
     }
 }

@@ -8,10 +8,11 @@
 //! [`super::blocks`] emits the accesses whose addresses have a constant stride over the lanes,
 //! [`super::scattered`] the other varying ones, and [`super::copies`] those of arrays.
 
-use ir::{Scalar, Span, Type, TypeData};
-use native::emit::Assembler;
-use native::runtime::Helper;
-use native::types::{is_array, size};
+use ir::{AtomicOp, Global, InstData, MemType, Scalar, Space, Span, Type, TypeData};
+use native::emit::cells::Access;
+use native::emit::{Assembler, Fixed, Instructions, Memory, Odds, Stack, control, memory};
+use native::runtime::{Helper, Word, offsets};
+use native::types::{Shape, is_array, size};
 use smallvec::SmallVec;
 
 use super::blocks::is_block;
@@ -88,9 +89,10 @@ pub(super) fn memory_el(e: El) -> El {
     if e == El::I1 { El::I8 } else { e }
 }
 
-impl Emitter<'_, '_> {
-    /// Memory for a value that the current instruction makes.
-    pub(crate) fn memory(&mut self, bytes: u64, wide: bool) -> Val {
+impl<'m> Memory<'m> for Emitter<'_, 'm> {
+    type Place = Place;
+
+    fn memory(&mut self, bytes: u64, wide: bool) -> Val {
         let wide = wide && self.lanes > 1;
         let bytes = if wide { bytes.saturating_mul(self.lanes as u64) } else { bytes };
         let at = if bytes > self.big {
@@ -101,6 +103,340 @@ impl Emitter<'_, '_> {
         Val { wide, ..at }
     }
 
+    fn cell_memory(&mut self, cell: ir::Value, bytes: u64) -> Val {
+        self.cell_mask.insert(cell, self.mask);
+        self.memory(bytes, self.varies(cell))
+    }
+
+    fn offset(&mut self, address: Val, bytes: Val) -> Val {
+        self.w.offset(address, bytes)
+    }
+
+    fn address_bits(&mut self, address: Val) -> Val {
+        self.w.cast("ptrtoint", address, El::I64)
+    }
+
+    fn times(&mut self, k: Val, n: u64) -> Val {
+        match k.constant() {
+            Some(c) => Val::i64((c.wrapping_mul(n)) as i64),
+            None if n == 1 => k,
+            None => self.w.binary("mul", k, Val::i64(n as i64)),
+        }
+    }
+
+    fn index64(&mut self, v: ir::Value) -> Val {
+        let s = self.scalar_of(v);
+        let x = self.one(v);
+        let i = self.extend(Scalar::I64, s.is_signed_int(), x);
+        // A constant is the same in all lanes even if the analysis does not know it, and so is a place that
+        // it selects.
+        Val { var: i.var && i.constant().is_none(), ..i }
+    }
+
+    fn stride(&self, elem: Type, array: Val) -> u64 {
+        let scale = if matches!(self.ts[elem], TypeData::Stack(_)) { 1 } else { self.scale(array) };
+        size(self.ts, elem) * scale
+    }
+
+    fn is_wide(&self, v: Val) -> bool {
+        v.wide
+    }
+
+    fn widened(&self, address: Val, wide: bool) -> Val {
+        Val { wide: wide && self.lanes > 1, ..address }
+    }
+
+    fn clear(&mut self, at: Val, bytes: u64) {
+        let (to, bytes) = (self.w.typed(at), bytes * self.scale(at));
+        self.w.line(format_args!("call void @llvm.memset({to}, i8 0, i64 {bytes}, i1 false)"));
+    }
+
+    fn first(&mut self, header: Val, _: Stack) -> Val {
+        let note = self.note(Class::Header, 8);
+        Val { wide: header.wide, ..self.w.load(El::Ptr, false, header, &note) }
+    }
+
+    fn len(&mut self, header: Val, _: Stack) -> Val {
+        let at = self.w.offset(header, Val::i64(8));
+        let note = self.note(Class::Header, 8);
+        self.w.load(El::I64, false, at, &note)
+    }
+
+    fn shape(&mut self, elem: Type, wide: bool) -> Val {
+        let shape = Shape::of(self.ts, elem);
+        let shape = if wide { widened(shape, self.lanes) } else { shape };
+        Val::uniform(Id::Shape(self.cx.tables.shape(shape).0), El::Ptr)
+    }
+
+    fn place(&self, address: Val) -> Place {
+        Place::local(address)
+    }
+
+    fn below(&mut self, array: Val, elem: Type, i: Val, inside: Option<Val>) -> Place {
+        let mut by = self.times(i, self.stride(elem, array));
+        if let (Some(s), true, true) = (self.ts.scalar_of(elem), by.var, array.wide) {
+            // Each lane has its own number in wide memory.
+            let lanes = self.iota(El::I64);
+            let own = self.w.binary("mul", lanes, Val::i64(s.bytes().into()));
+            by = self.w.binary("add", by, own);
+        }
+        Place { inside, ..Place::local(self.w.offset(array, by)) }
+    }
+
+    fn of_stack(&self, place: Place) -> Place {
+        Place { of_stack: true, ..place }
+    }
+
+    /// A varying cell is wide memory. A write is masked if control has diverged since the cell was made; if it
+    /// has not, the values that inactive lanes write are never read.
+    fn cell(&self, cell: ir::Value, access: Access) -> Place {
+        let mask = match access {
+            Access::Read => None,
+            Access::Write | Access::Grow => {
+                self.mask.filter(|m| self.cell_mask.get(&cell).copied().flatten() != Some(*m))
+            }
+        };
+        Place { mask, ..Place::local(self.one(cell)) }
+    }
+
+    fn within(&mut self, outer: Place, elem: Type, idx: ir::Value, n: u64) -> Place {
+        let i = self.index64(idx);
+        let below = memory::is_below(self, idx, i, n);
+        let inner = if outer.addr.var {
+            // The address is already that of each lane.
+            let by = self.times(i, self.stride(elem, outer.addr));
+            Place::local(self.w.offset(outer.addr, by))
+        } else {
+            self.below(outer.addr, elem, i, None)
+        };
+        let inside = self.both(outer.inside, below);
+        Place { mask: outer.mask, inside, of_stack: outer.of_stack, ..inner }
+    }
+
+    fn in_cell(&self, element: Place, outer: Place) -> Place {
+        Place { mask: outer.mask, ..element }
+    }
+
+    fn buffer_element(&mut self, elem: MemType, args: &[ir::Value], handle: &[Val], i: Val) -> Place {
+        let root = self.roots.get(&args[0]).copied();
+        let constant =
+            root.is_some_and(|g| matches!(self.cx.ir.globals[g].space, Space::ReadOnly | Space::Uniform));
+        let bytes = self.cx.ir.mem.size(elem);
+        let by = self.times(i, bytes);
+        let addr = self.w.offset(handle[0], by);
+        let lin = i.lin.filter(|_| !handle[0].var && !handle[1].var && self.lanes > 1);
+        let block = lin.and_then(|lin| {
+            let base = Val::uniform(lin.base, El::I64);
+            let last = self.w.binary("add", base, Val::i64(lin.step.wrapping_mul(self.lanes as i64 - 1)));
+            let first_in = self.w.compare("icmp ult", base, handle[1]);
+            let last_in = self.w.compare("icmp ult", last, handle[1]);
+            let all = self.w.binary("and", first_in, last_in);
+            let all = self.w.binary("and", all, Val::uniform(lin.holds, El::I1));
+            let by = self.times(base, bytes);
+            let at = self.w.offset(handle[0], by);
+            lin.step.checked_mul(bytes as i64).map(|step| (at, step, all))
+        });
+        let number = self.one(args[1]);
+        let by_number =
+            block.is_some() && number.var && number.el == El::I32 && handle[2].constant() == Some(0);
+        let elements = (by_number && !self.cx.plan.partial.contains(&elem)).then(|| Elements {
+            first: handle[0],
+            count: handle[1],
+            size: bytes,
+            numbers: Val { lin: None, ..number },
+            signed: self.scalar_of(args[1]).is_signed_int(),
+            certain: Val::bool(true),
+        });
+        let class = Class::Buffer { global: root, constant };
+        Place { class, mask: self.mask, block, elements, ..Place::local(addr) }
+    }
+
+    fn advance(&mut self, place: Place, bytes: Val, below: Option<Val>) -> Place {
+        let addr = self.w.offset(place.addr, bytes);
+        let and = |e: &mut Self, c: Val| below.map_or(c, |below| e.w.binary("and", c, below));
+        let elements = place.elements.filter(|_| !bytes.var).map(|of| Elements {
+            first: self.w.offset(of.first, bytes),
+            certain: and(self, of.certain),
+            ..of
+        });
+        let block = place.block.filter(|_| !bytes.var);
+        let block = block.map(|(at, step, all)| (self.w.offset(at, bytes), step, and(self, all)));
+        Place { addr, block, elements, ..place }
+    }
+
+    fn private_place(&mut self, base: Val, offset: u64) -> Place {
+        let class = Class::Buffer { global: None, constant: false };
+        Place { class, ..Place::local(self.w.offset(base, Val::i64(offset as i64))) }
+    }
+
+    fn address(&self, place: Place) -> Val {
+        place.addr
+    }
+
+    fn inside(&self, place: Place) -> Option<Val> {
+        place.inside
+    }
+
+    fn moved(&self, place: Place, addr: Val, inside: Option<Val>) -> Place {
+        Place { addr, inside, ..place }
+    }
+
+    fn is_scattered(&self, place: Place) -> bool {
+        place.addr.var
+    }
+
+    /// Loads a value of a type from a place. An array in local memory is not copied if its address does not
+    /// vary.
+    fn load(&mut self, ty: Type, place: Place, span: Span) -> Res<Vals> {
+        let place = self.even(place);
+        if is_array(self.ts, ty) {
+            return self.load_array(ty, place, span);
+        }
+        let words = self.words(ty);
+        if matches!(self.ts[ty], TypeData::Stack(_)) {
+            if place.addr.var {
+                return self.no_lanes("a stack at a place that varies", span);
+            }
+            let empty = self.fixed(Fixed::Empty);
+            let found = self.guarded(place.inside, &[empty], |e| {
+                Ok(Vals::from_slice(&[e.read(El::Ptr, Val { wide: false, ..place.addr }, place.class, None)]))
+            })?;
+            return Ok(Vals::from_slice(&[Val { wide: place.addr.wide, ..found[0] }]));
+        }
+        let missing = place.missing(self.ts.scalar_of(ty));
+        let missing: Vals = words.iter().map(|&(e, _)| Val::bits(e, missing)).collect();
+        if place.addr.var {
+            let mask = self.both(place.inside, self.mask);
+            let found = self.load_lanes(&words, place, mask)?;
+            return Ok(match place.inside.filter(|_| place.of_stack) {
+                Some(inside) => {
+                    found.iter().zip(&missing).map(|(&x, &m)| self.w.select(inside, x, m)).collect()
+                }
+                None => found,
+            });
+        }
+        let scale = self.scale(place.addr);
+        self.guarded(place.inside, &missing, |e| {
+            let mut out = Vals::new();
+            for &(el, at) in &words {
+                let at = e.w.offset(place.addr, Val::i64((at * scale) as i64));
+                out.push(e.read(el, at, place.class, None));
+            }
+            Ok(out)
+        })
+    }
+
+    /// Writes a value of a type to a place.
+    fn store(&mut self, ty: Type, vals: &[Val], place: Place, span: Span) -> Res {
+        let place = self.even(place);
+        if let (Some(inside), false) = (place.inside, place.addr.var) {
+            return control::when_ok(self, inside, Odds::Likely, |e| {
+                e.store(ty, vals, Place { inside: None, ..place }, span)
+            });
+        }
+        let mask = self.both(place.inside, place.mask);
+        if is_array(self.ts, ty) {
+            return self.store_array(ty, vals[0], place, mask, span);
+        }
+        if matches!(self.ts[ty], TypeData::Stack(_)) {
+            if place.addr.var {
+                return self.no_lanes("a stack at a place that varies", span);
+            }
+            let x = Val { wide: false, ..vals[0] };
+            self.write(x, Val { wide: false, ..place.addr }, place.class, None);
+            return Ok(());
+        }
+        let words = self.words(ty);
+        let scale = self.scale(place.addr);
+        if let Some((base, step, holds)) = place.block.filter(|_| self.is_row(&words)) {
+            let apart = !is_block(&words, step);
+            let holds = match place.mask {
+                Some(_) if apart => self.all_active().map_or(holds, |full| self.w.binary("and", holds, full)),
+                _ => holds,
+            };
+            let fast = |e: &mut Self| {
+                if apart {
+                    e.store_apart(vals, &words, base, step, place.class);
+                } else {
+                    e.store_block(vals, base, place.class, place.mask);
+                }
+                Ok(Vals::new())
+            };
+            let slow = |e: &mut Self| {
+                for (&x, &(_, at)) in vals.iter().zip(&words) {
+                    e.rare_scatter(x, place, at * scale);
+                }
+                Ok(Vals::new())
+            };
+            control::either(self, holds, Odds::Likely, fast, slow)?;
+            return Ok(());
+        }
+        for (&x, &(_, at)) in vals.iter().zip(&words) {
+            let at = self.w.offset(place.addr, Val::i64((at * scale) as i64));
+            self.write(x, at, place.class, mask);
+        }
+        Ok(())
+    }
+
+    fn load_word(&mut self, s: Option<Scalar>, words: Val, k: usize) -> Val {
+        let at = self.w.offset(words, Val::i64(8 * k as i64));
+        let x = self.read(s.map_or(El::Ptr, el), Val { wide: false, ..at }, Class::Local, None);
+        Val { wide: words.wide && s.is_none(), ..x }
+    }
+
+    fn store_word(&mut self, x: Val, words: Val, k: usize) {
+        let at = self.w.offset(words, Val::i64(8 * k as i64));
+        self.write(x, at, Class::Local, None);
+    }
+
+    fn atomic(
+        &mut self,
+        data: &InstData,
+        op: (AtomicOp, Scalar),
+        place: Place,
+        operands: (Val, Val),
+    ) -> Res<Val> {
+        self.atomic_lanes(data, op, place, operands)
+    }
+
+    /// For a private global, each lane has its own memory.
+    fn global(&mut self, global: Global) -> Vals {
+        let at = i64::from(global.as_u32()) * 16;
+        let table = self.context(Word::Ptr, offsets::GLOBALS);
+        let note = self.note(Class::Constant, 8);
+        let at_ptr = self.w.offset(table, Val::i64(at));
+        let mut ptr = self.w.load(El::Ptr, false, at_ptr, &note);
+        let at_count = self.w.offset(table, Val::i64(at + 8));
+        let count = self.w.load(El::I64, false, at_count, &note);
+        let data = &self.cx.ir.globals[global];
+        if self.lanes > 1 && data.space == Space::Private {
+            let bytes = private_bytes(self.cx.ir.mem.size(data.ty));
+            let by = self.w.binary("mul", self.iota(El::I64), Val::i64(bytes as i64));
+            ptr = self.w.offset(ptr, by);
+        }
+        Vals::from_slice(&[ptr, count, Val::i64(0), Val::i64(0)])
+    }
+
+    fn clear_private(&mut self, base: Val, bytes: u64) {
+        let first = self.w.lane(base, Val::i32(0));
+        self.clear(first, private_bytes(bytes) * self.lanes as u64);
+    }
+}
+
+/// The distance in bytes between the memory of neighbouring lanes for a private global.
+fn private_bytes(size: u64) -> u64 {
+    size.next_multiple_of(16)
+}
+
+/// The shape of elements that have room for all lanes.
+fn widened(shape: Shape, lanes: u32) -> Shape {
+    match shape {
+        Shape::Flat(s, n) => Shape::Flat(s, n * lanes as u64),
+        Shape::Opaque(n) => Shape::Opaque(n * lanes as u64),
+        Shape::Stack(inner) => Shape::Stack(Box::new(widened(*inner, lanes))),
+    }
+}
+impl Emitter<'_, '_> {
     /// The text that follows an access: its alignment, and metadata for alias analysis.
     pub(super) fn note(&self, class: Class, align: u64) -> String {
         let invariant = match class {
@@ -124,13 +460,6 @@ impl Emitter<'_, '_> {
                 format!(", !tbaa !6, !alias.scope !{}, !noalias !{}", 100 + g, 101 + g)
             }
         }
-    }
-
-    /// Loads a field of the context that does not change while the function runs.
-    pub(crate) fn field(&mut self, el: El, offset: i32) -> Val {
-        let at = self.w.offset(Val::name(El::Ptr, "%ctx"), Val::i64(offset as i64));
-        let note = self.note(Class::Constant, el.bytes().min(4));
-        self.w.load(el, false, at, &note)
     }
 
     /// The numbers and addresses that a value consists of in local memory, each with its byte offset (without
@@ -199,60 +528,11 @@ impl Emitter<'_, '_> {
             None => Val::i32(self.lanes as i64 - 1),
             Some(mask) => {
                 let bits = self.mask_bits(mask);
-                let zeros = self.w.intrinsic("ctlz", &[bits], ", i1 true");
+                let zeros = self.w.zeros("ctlz", bits);
                 self.w.binary("sub", Val::i32(31), zeros)
             }
         };
         self.w.lane(x, lane)
-    }
-
-    /// `k * n`, an offset within an object.
-    pub(super) fn times(&mut self, k: Val, n: u64) -> Val {
-        match k.constant() {
-            Some(c) => Val::i64((c.wrapping_mul(n)) as i64),
-            None if n == 1 => k,
-            None => self.w.binary("mul", k, Val::i64(n as i64)),
-        }
-    }
-
-    /// Loads a value of a type from a place. An array in local memory is not copied if its address does not
-    /// vary.
-    pub(super) fn load(&mut self, ty: Type, place: Place, span: Span) -> Res<Vals> {
-        if is_array(self.ts, ty) {
-            return self.load_array(ty, place, span);
-        }
-        let words = self.words(ty);
-        if matches!(self.ts[ty], TypeData::Stack(_)) {
-            if place.addr.var {
-                return self.no_lanes("a stack at a place that varies", span);
-            }
-            let empty = Val::name(El::Ptr, "@rt_empty");
-            let found = self.guarded(place.inside, &[empty], &mut |e| {
-                Ok(Vals::from_slice(&[e.read(El::Ptr, Val { wide: false, ..place.addr }, place.class, None)]))
-            })?;
-            return Ok(Vals::from_slice(&[Val { wide: place.addr.wide, ..found[0] }]));
-        }
-        let missing = place.missing(self.ts.scalar_of(ty));
-        let missing: Vals = words.iter().map(|&(e, _)| Val::bits(e, missing)).collect();
-        if place.addr.var {
-            let mask = self.both(place.inside, self.mask);
-            let found = self.load_lanes(&words, place, mask)?;
-            return Ok(match place.inside.filter(|_| place.of_stack) {
-                Some(inside) => {
-                    found.iter().zip(&missing).map(|(&x, &m)| self.w.select(inside, x, m)).collect()
-                }
-                None => found,
-            });
-        }
-        let scale = self.scale(place.addr);
-        self.guarded(place.inside, &missing, &mut |e| {
-            let mut out = Vals::new();
-            for &(el, at) in &words {
-                let at = e.w.offset(place.addr, Val::i64((at * scale) as i64));
-                out.push(e.read(el, at, place.class, None));
-            }
-            Ok(out)
-        })
     }
 
     /// The number of lanes that memory at an address has room for in the place of each number.
@@ -260,122 +540,34 @@ impl Emitter<'_, '_> {
         if addr.wide { self.lanes as u64 } else { 1 }
     }
 
-    /// The conjunction of two masks.
-    pub(super) fn both(&mut self, a: Option<Val>, b: Option<Val>) -> Option<Val> {
-        match (a, b) {
-            (Some(a), Some(b)) => Some(self.w.binary("and", a, b)),
-            (a, b) => a.or(b),
-        }
-    }
-
     /// Emits `body` under a branch: gives its result if `inside` holds, else `otherwise`.
     fn guarded(
         &mut self,
         inside: Option<Val>,
         otherwise: &[Val],
-        body: &mut dyn FnMut(&mut Self) -> Res<Vals>,
+        body: impl FnOnce(&mut Self) -> Res<Vals>,
     ) -> Res<Vals> {
-        let Some(inside) = inside else { return body(self) };
-        let before = self.w.block;
-        let (yes, join) = (self.w.new_block(), self.w.new_block());
-        self.w.branch(inside, yes, join, ", !prof !8");
-        self.w.enter(yes);
-        let found = body(self)?;
-        let end = self.w.block;
-        self.w.jump(join);
-        self.w.enter(join);
-        let mut out = Vals::new();
-        for (&x, &missing) in found.iter().zip(otherwise) {
-            let (phi, v) = self.w.phi(x.el, x.var, x.wide);
-            self.w.flow(phi, missing, before);
-            self.w.flow(phi, x, end);
-            out.push(v);
-        }
-        Ok(out)
-    }
-
-    /// Writes a value of a type to a place.
-    pub(super) fn store(&mut self, ty: Type, vals: &[Val], place: Place, span: Span) -> Res {
-        if let (Some(inside), false) = (place.inside, place.addr.var) {
-            let (yes, join) = (self.w.new_block(), self.w.new_block());
-            self.w.branch(inside, yes, join, ", !prof !8");
-            self.w.enter(yes);
-            self.store(ty, vals, Place { inside: None, ..place }, span)?;
-            self.w.jump(join);
-            self.w.enter(join);
-            return Ok(());
-        }
-        let mask = self.both(place.inside, place.mask);
-        if is_array(self.ts, ty) {
-            return self.store_array(ty, vals[0], place, mask, span);
-        }
-        if matches!(self.ts[ty], TypeData::Stack(_)) {
-            if place.addr.var {
-                return self.no_lanes("a stack at a place that varies", span);
-            }
-            let x = Val { wide: false, ..vals[0] };
-            self.write(x, Val { wide: false, ..place.addr }, place.class, None);
-            return Ok(());
-        }
-        let words = self.words(ty);
-        let scale = self.scale(place.addr);
-        if let Some((base, step, holds)) = place.block.filter(|_| self.is_row(&words)) {
-            let apart = !is_block(&words, step);
-            let holds = match place.mask {
-                Some(_) if apart => self.all_active().map_or(holds, |full| self.w.binary("and", holds, full)),
-                _ => holds,
-            };
-            let (fast, slow, join) = (self.w.new_block(), self.w.new_block(), self.w.new_block());
-            self.w.branch(holds, fast, slow, ", !prof !8");
-            self.w.enter(fast);
-            if apart {
-                self.store_apart(vals, &words, base, step, place.class);
-            } else {
-                self.store_block(vals, base, place.class, place.mask);
-            }
-            self.w.jump(join);
-            self.w.enter(slow);
-            for (&x, &(_, at)) in vals.iter().zip(&words) {
-                self.rare_scatter(x, place, at * scale);
-            }
-            self.w.jump(join);
-            self.w.enter(join);
-            return Ok(());
-        }
-        for (&x, &(_, at)) in vals.iter().zip(&words) {
-            let at = self.w.offset(place.addr, Val::i64((at * scale) as i64));
-            self.write(x, at, place.class, mask);
-        }
-        Ok(())
-    }
-
-    /// Converts a value to the representation of a varying one, if that differs; a number is broadcast where
-    /// it is used.
-    pub(super) fn fit(&mut self, ty: Type, vals: Vals, varying: bool, span: Span) -> Res<Vals> {
-        if !varying || self.lanes == 1 || vals.first().is_none_or(|v| v.wide) {
-            return Ok(vals);
-        }
-        let known = vals[0].id == Id::Name("@rt_zero") || vals[0].id == Id::Name("@rt_empty");
-        match self.ts[ty] {
-            TypeData::Array(..) | TypeData::Stack(_) if known => {
-                Ok(Vals::from_slice(&[Val { wide: true, ..vals[0] }]))
-            }
-            TypeData::Stack(_) => self.no_lanes("a uniform stack among varying ones", span),
-            TypeData::Array(..) => {
-                let to = self.memory(size(self.ts, ty), true);
-                self.store_array(ty, vals[0], Place::local(to), None, span)?;
-                Ok(Vals::from_slice(&[to]))
-            }
-            _ => Ok(vals),
+        match inside {
+            Some(inside) => control::unless(self, inside, Odds::Likely, otherwise, body),
+            None => body(self),
         }
     }
 
-    /// As [`Self::fit`], but also broadcasts numbers and handles, as phis and calls require.
-    pub(super) fn fit_all(&mut self, ty: Type, vals: Vals, varying: bool, span: Span) -> Res<Vals> {
-        let vals = self.fit(ty, vals, varying, span)?;
-        if !varying || matches!(self.ts[ty], TypeData::Array(..) | TypeData::Stack(_)) {
-            return Ok(vals);
+    /// Makes the address and the condition of a place both uniform or both varying.
+    pub(super) fn even(&mut self, place: Place) -> Place {
+        match place.inside {
+            Some(inside) if place.addr.var && !inside.var => {
+                Place { inside: Some(self.w.spread(inside)), ..place }
+            }
+            Some(inside) if inside.var && !place.addr.var => {
+                Place { addr: self.w.spread(place.addr), ..place }
+            }
+            _ => place,
         }
-        Ok(vals.into_iter().map(|v| Val { lin: None, ..self.w.spread(v) }).collect())
+    }
+
+    /// The numbers 0, 1, … of the lanes.
+    pub(super) fn iota(&self, el: El) -> Val {
+        Val { id: Id::Iota, el, var: true, wide: false, lin: None }
     }
 }

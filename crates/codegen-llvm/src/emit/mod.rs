@@ -17,25 +17,21 @@
 //! instruction runs again in the same call, so each instruction has its own memory: of the frame or, if it is
 //! large, of the arena.
 
-mod aggregate;
+mod atomics;
 mod blocks;
-mod cells;
-mod control;
+mod calls;
 mod copies;
 mod entry;
-mod handles;
 mod instructions;
+mod lanes;
 pub(crate) mod library;
 mod local;
-mod loops;
-mod memory;
 mod scattered;
-mod waves;
 
 use std::ops::{Deref, DerefMut};
 
-use cranelift_entity::EntitySet;
-use ir::{Func, Region, Scalar, Slot, Span, Type};
+use cranelift_entity::SecondaryMap;
+use ir::{Func, Scalar, Slot, Span, Type};
 use native::emit::{Assembler, Walk};
 use native::plan::Plan;
 use native::runtime::{Tables, Word};
@@ -150,8 +146,8 @@ pub(crate) struct Emitter<'a, 'm> {
     numbers: Option<entry::Numbers>,
     /// The function maintains the mask of the lanes that are together.
     keeps_mask: bool,
-    /// The values that have uses.
-    used: EntitySet<ir::Value>,
+    /// The number of uses of each value.
+    uses: SecondaryMap<ir::Value, u32>,
     /// The memory in which addresses and numbers are passed to helpers, if it was needed.
     handed: Option<(Val, Val)>,
     /// For counters of loops that all lanes leave together: the number of trips left after the current one.
@@ -182,13 +178,6 @@ impl<'a, 'm> Emitter<'a, 'm> {
         facts: Facts,
     ) -> Emitter<'a, 'm> {
         let walk = Walk::new(f, &cx.ir.types, lanes);
-        let mut used = EntitySet::new();
-        for data in f.insts.values() {
-            used.extend(data.args.iter().copied());
-        }
-        for data in f.regions.values() {
-            used.extend(data.results.iter().copied());
-        }
         let mut w = Writer::new(lanes);
         w.fast = cx.options.fast_math || f.fast_math;
         Emitter {
@@ -203,7 +192,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
             cell_mask: FxHashMap::default(),
             numbers: None,
             keeps_mask: false,
-            used,
+            uses: ir::walk::use_counts(f),
             handed: None,
             trips_left: FxHashMap::default(),
         }
@@ -218,38 +207,6 @@ impl<'a, 'm> Emitter<'a, 'm> {
     }
 
     // ---- helpers
-
-    /// Calls a declared function with uniform operands.
-    pub(crate) fn call_text(&mut self, name: &str, result: Option<El>, args: &[Val]) -> Option<Val> {
-        let list: Vec<String> = args.iter().map(|&a| self.w.typed(a)).collect();
-        let list = list.join(", ");
-        match result {
-            None => {
-                self.w.line(format_args!("call void @{name}({list})"));
-                None
-            }
-            Some(el) => {
-                let out = self.w.reg(el, false);
-                let o = self.w.operand(out, false);
-                self.w.line(format_args!("{o} = call {} @{name}({list})", el.name()));
-                Some(out)
-            }
-        }
-    }
-
-    /// Restricts a truth value to the active lanes.
-    pub(crate) fn active(&mut self, c: Val) -> Val {
-        match self.mask {
-            Some(mask) => self.w.binary("and", mask, c),
-            None => c,
-        }
-    }
-
-    /// Restricts a truth value to the active lanes, to test whether it holds for any of them. A uniform one
-    /// needs no restriction: code that may stop the program only runs if a lane is active.
-    pub(crate) fn for_any(&mut self, c: Val) -> Val {
-        if c.var { self.active(c) } else { c }
-    }
 
     /// Computes once, at the head of code that runs under the mask, whether all lanes are active.
     pub(crate) fn note_full(&mut self) {
@@ -309,12 +266,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
     /// The number of the first lane for which a varying truth value holds; there must be one.
     pub(crate) fn first_lane(&mut self, c: Val) -> Val {
         let bits = self.mask_bits(c);
-        self.w.intrinsic("cttz", &[bits], ", i1 true")
-    }
-
-    /// Emits the instructions of a region.
-    pub(crate) fn region(&mut self, region: Region) -> Res {
-        native::emit::region(self, region)
+        self.w.zeros("cttz", bits)
     }
 
     /// The error for code that cannot run in lanes.

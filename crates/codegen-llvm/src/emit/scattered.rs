@@ -4,6 +4,7 @@
 //! each such access to sixteen branches would take LLVM longer than everything else. The helper touches only
 //! the memory that the access would touch, and its operands, so the call has the same alias metadata.
 
+use native::emit::Instructions;
 use native::runtime::Helper;
 
 use super::Emitter;
@@ -16,27 +17,20 @@ const ANY_BUFFER: Class = Class::Buffer { global: None, constant: false };
 impl Emitter<'_, '_> {
     pub(super) fn gather(&mut self, e: El, at: Val, class: Class, mask: Option<Val>) -> Val {
         let mask = self.w.spread(mask.unwrap_or(Val::bool(true)));
-        let (ty, name, n) = (self.w.ty(e, true), self.w.mangle(e, true), self.lanes);
-        let full = format!("llvm.masked.gather.{name}.v{n}p0");
-        self.w.declare(&ty, &full, &format!("<{n} x ptr>, i32, <{n} x i1>, {ty}"), "");
-        let out = self.w.reg(e, true);
+        let (ty, out) = (self.w.ty(e, true), self.w.reg(e, true));
         let (o, a, m) = (self.w.operand(out, true), self.w.typed(at), self.w.typed(mask));
-        let note = self.call_note(class);
-        let align = e.bytes();
-        self.w
-            .line(format_args!("{o} = call {ty} @{full}({a}, i32 {align}, {m}, {ty} zeroinitializer){note}"));
+        let (note, align) = (self.call_note(class), e.bytes());
+        self.w.line(format_args!(
+            "{o} = call {ty} @llvm.masked.gather({a}, i32 {align}, {m}, {ty} zeroinitializer){note}"
+        ));
         out
     }
 
     pub(super) fn scatter(&mut self, x: Val, at: Val, class: Class, mask: Val) {
         let (x, mask) = (self.w.spread(x), self.w.spread(mask));
-        let (ty, name, n) = (self.w.ty(x.el, true), self.w.mangle(x.el, true), self.lanes);
-        let full = format!("llvm.masked.scatter.{name}.v{n}p0");
-        self.w.declare("void", &full, &format!("{ty}, <{n} x ptr>, i32, <{n} x i1>"), "");
-        let (x_text, a, m) = (self.w.typed(x), self.w.typed(at), self.w.typed(mask));
-        let note = self.call_note(class);
-        let align = x.el.bytes();
-        self.w.line(format_args!("call void @{full}({x_text}, {a}, i32 {align}, {m}){note}"));
+        let (note, align) = (self.call_note(class), x.el.bytes());
+        let (x, a, m) = (self.w.typed(x), self.w.typed(at), self.w.typed(mask));
+        self.w.line(format_args!("call void @llvm.masked.scatter({x}, {a}, i32 {align}, {m}){note}"));
     }
 
     /// A rare gather, by a helper, of numbers at an offset of `at` bytes from a place.
@@ -107,8 +101,8 @@ impl Emitter<'_, '_> {
         let (name, note) = (helper.name(), self.call_note(place.class));
         let about = " cold nounwind willreturn nofree nosync";
         self.w.declare("void", name, &types.join(", "), about);
-        let list: Vec<String> = args.iter().map(|&a| self.w.typed(a)).collect();
-        self.w.line(format_args!("call void @{name}({}){note}", list.join(", ")));
+        let list = self.w.list(&args);
+        self.w.line(format_args!("call void @{name}({list}){note}"));
         numbers
     }
 }

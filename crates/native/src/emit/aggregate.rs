@@ -2,7 +2,9 @@
 
 use ir::{InstData, Op, Type, TypeData};
 
-use super::{Assembler, Compare, Res, UNROLL, Vals};
+use super::control::each;
+use super::memory::{element, part, stack_element};
+use super::{Assembler, Compare, Res, Stack, UNROLL, Vals};
 use crate::types::size;
 
 /// Emits `construct`, `splat`, `extract`, `insert` and `index`.
@@ -29,7 +31,8 @@ fn construct<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, ty: Type) -> Res<
     for (k, &arg) in data.args.iter().enumerate() {
         let vals = e.get(arg);
         let vals = e.fit(elem, vals, varying, data.span)?;
-        let place = e.part(to, elem, k as u64);
+        let k = e.number(k as u64);
+        let place = part(e, to, elem, k);
         e.store(elem, &vals, place, data.span)?;
     }
     Ok(std::iter::once(to).collect())
@@ -43,7 +46,10 @@ fn splat<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, ty: Type) -> Res<'m, 
         TypeData::Array(elem, n) => {
             let to = e.memory(size(e.ts, ty), varying);
             let vals = e.fit(elem, vals, varying, data.span)?;
-            e.each_part(to, elem, n as u64, &mut |e, place| e.store(elem, &vals, place, data.span))?;
+            each(e, n.into(), |e, k| {
+                let place = part(e, to, elem, k);
+                e.store(elem, &vals, place, data.span)
+            })?;
             Ok(std::iter::once(to).collect())
         }
         _ => Ok(vals),
@@ -55,7 +61,8 @@ fn extract<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, idx: u32, ty: Type)
     match e.ts[e.ty(whole)] {
         TypeData::Vector(..) => Ok(std::iter::once(e.get(whole)[idx as usize]).collect()),
         TypeData::Array(elem, _) => {
-            let place = e.part(e.one(whole), elem, idx as u64);
+            let k = e.number(idx.into());
+            let place = part(e, e.one(whole), elem, k);
             e.load(ty, place, data.span)
         }
         _ => Ok(e.get(whole)),
@@ -72,9 +79,9 @@ fn insert<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, idx: u32, ty: Type) 
     let whole = e.fit(ty, whole, varying, data.span)?;
     let x = e.fit(elem, x, varying, data.span)?;
     let to = e.memory(size(e.ts, ty), varying);
-    let first = e.part(to, elem, 0);
-    e.store(ty, &whole, first, data.span)?;
-    let place = e.part(to, elem, idx as u64);
+    e.store(ty, &whole, e.place(to), data.span)?;
+    let k = e.number(idx.into());
+    let place = part(e, to, elem, k);
     e.store(elem, &x, place, data.span)?;
     Ok(std::iter::once(to).collect())
 }
@@ -95,16 +102,17 @@ fn index<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, ty: Type) -> Res<'m, 
         TypeData::Vector(_, n) => {
             // A long vector is indexed through memory.
             let base = e.memory(size(e.ts, e.ty(whole)), e.varies(whole));
-            for (k, part) in e.get(whole).into_iter().enumerate() {
-                let place = e.part(base, ty, k as u64);
-                e.store(ty, &[part], place, data.span)?;
+            for (k, x) in e.get(whole).into_iter().enumerate() {
+                let k = e.number(k as u64);
+                let place = part(e, base, ty, k);
+                e.store(ty, &[x], place, data.span)?;
             }
-            e.element(base, ty, idx, n as u64)
+            element(e, base, ty, idx, n as u64)
         }
-        TypeData::Array(elem, n) => e.element(e.one(whole), elem, idx, n as u64),
+        TypeData::Array(elem, n) => element(e, e.one(whole), elem, idx, n as u64),
         TypeData::Stack(elem) => {
             let certain = e.inside.contains(data.results[0]) && !e.varies(idx);
-            e.stack_element(e.one(whole), elem, idx, certain)
+            stack_element(e, e.one(whole), Stack::Value, elem, idx, certain)
         }
         TypeData::Scalar(_) | TypeData::Cell(_) | TypeData::Buffer(_) | TypeData::Residuals(_) => {
             return e.unsupported(&data.op, "operands of this type", data.span);

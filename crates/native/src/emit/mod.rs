@@ -6,25 +6,25 @@
 //! dereferences: the values of the function, and what is known of its structure.
 
 mod aggregate;
+mod assembler;
 pub mod cells;
+pub mod control;
+pub mod functions;
+mod loops;
+pub mod memory;
 pub mod numbers;
 pub mod world;
 
-use std::ops::DerefMut;
-
 use cranelift_entity::{EntitySet, SecondaryMap};
-use ir::{
-    AtomicOp, Builtin, Class, Func, Function, Inst, InstData, Math, Op, Path, Region, Scalar, Span, Type,
-    TypeData, Types,
-};
+use ir::{Class, Func, Function, Inst, InstData, Op, Region, Scalar, Span, Type, TypeData, Types};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::Unsupported;
 use crate::nesting::Nesting;
-use crate::plan::Plan;
-use crate::runtime::{Helper, Tables};
+use crate::runtime::Helper;
 use crate::types::size;
+
+pub use assembler::{Assembler, Binary, Cast, Compare, Fixed, Instructions, Memory, Odds, Stack, Unary};
 
 /// The operands that hold a value, one for each component.
 pub type Vals<V> = SmallVec<[V; 4]>;
@@ -126,17 +126,17 @@ impl<'m, V: Copy> Walk<'m, V> {
 
     /// The instruction that defines `v`; `None` for a parameter.
     pub fn def(&self, v: ir::Value) -> Option<&'m InstData> {
-        self.nesting.def(v)
+        self.nesting.analyses.def(v)
     }
 
     /// The bits of `v` if it is a constant scalar.
     pub fn const_of(&self, v: ir::Value) -> Option<u64> {
-        self.nesting.const_of(v)
+        self.nesting.analyses.constant(v)
     }
 
     /// An upper bound of the integer `v`, if one is easy to find.
     pub fn upper_bound(&self, v: ir::Value) -> Option<u64> {
-        self.nesting.upper_bound(v)
+        self.nesting.analyses.bounds().upper(v)
     }
 
     /// Returns true if the region may allocate in the arena.
@@ -185,298 +185,8 @@ impl<'m, V: Copy> Walk<'m, V> {
     }
 }
 
-/// An instruction with one operand. Those whose names end in F work on floats, the others on integers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum Unary {
-    NegF,
-    Neg,
-    Not,
-    CountBits,
-    ReverseBits,
-    LeadingZeros,
-    TrailingZeros,
-}
-
-/// An instruction with two operands of the same type, as [`Unary`]. Amounts of shifts are taken modulo the
-/// number of bits; a division has no divisor 0, and no quotient that overflows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum Binary {
-    AddF,
-    SubF,
-    MulF,
-    DivF,
-    Add,
-    Sub,
-    Mul,
-    DivSigned,
-    DivUnsigned,
-    RemSigned,
-    RemUnsigned,
-    And,
-    Or,
-    Xor,
-    Shl,
-    ShrSigned,
-    ShrUnsigned,
-    MinSigned,
-    MaxSigned,
-}
-
-/// A comparison, as [`Unary`]. Only `NotEqualF` and `UnorderedF` are true of a NaN.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum Compare {
-    EqualF,
-    NotEqualF,
-    LessF,
-    LessOrEqualF,
-    MoreF,
-    MoreOrEqualF,
-    UnorderedF,
-    Equal,
-    NotEqual,
-    LessSigned,
-    LessOrEqualSigned,
-    MoreSigned,
-    MoreOrEqualSigned,
-    LessUnsigned,
-    LessOrEqualUnsigned,
-    MoreUnsigned,
-    MoreOrEqualUnsigned,
-}
-
-/// A conversion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cast {
-    /// Of a float to a wider one.
-    Promote,
-    /// Of a double to a float.
-    Demote,
-    /// Of an integer to a narrower one.
-    Truncate,
-    /// Of a signed integer to a float.
-    OfSigned,
-    /// Of an unsigned integer to a float.
-    OfUnsigned,
-    /// Of bits.
-    Bits,
-}
-
 /// The result of emission.
-pub type Res<'m, A, T = ()> = Result<T, <A as Assembler<'m>>::Error>;
-
-/// A backend's instructions.
-pub trait Assembler<'m>: DerefMut<Target = Walk<'m, <Self as Assembler<'m>>::V>> {
-    /// An operand: a number, or the address of memory.
-    type V: Copy;
-    /// A place in memory.
-    type Place: Copy;
-    /// The reason why there is no code.
-    type Error: From<Unsupported>;
-    /// The backend's name in diagnostics.
-    const NAME: &'static str;
-    /// Integers with fewer bits are divided, converted to floats and searched for bits in 32 bits.
-    const LEAST_BITS: u32;
-
-    /// The module.
-    fn module(&self) -> &'m ir::Module;
-    /// The facts about the module.
-    fn plan(&self) -> &Plan;
-    /// The tables that code refers to by number or address.
-    fn tables(&mut self) -> &mut Tables;
-
-    /// The scalar constant with these bits.
-    fn constant(&mut self, s: Scalar, bits: u64) -> Self::V;
-    /// The bits of an operand that is a constant, if the assembler knows them.
-    fn constant_of(&self, v: Self::V) -> Option<u64>;
-    /// The number of bits in a register of an integer or truth value.
-    fn register_bits(s: Scalar) -> u32;
-    /// Emits an instruction with one operand.
-    fn unary(&mut self, op: Unary, a: Self::V) -> Self::V;
-    /// Emits an instruction with two operands.
-    fn binary(&mut self, op: Binary, a: Self::V, b: Self::V) -> Self::V;
-    /// Emits a comparison.
-    fn compare(&mut self, op: Compare, a: Self::V, b: Self::V) -> Self::V;
-    /// Emits a conversion.
-    fn cast(&mut self, op: Cast, a: Self::V, to: Scalar) -> Self::V;
-    /// Extends an integer to a wider one, unless it is as wide.
-    fn extend(&mut self, to: Scalar, signed: bool, a: Self::V) -> Self::V;
-    /// Converts a float to an integer; the nearest one that exists.
-    fn float_to_int(&mut self, a: Self::V, to: Scalar) -> Self::V;
-    /// Converts the bits of an `f16` to an `f32`.
-    fn widen(&mut self, a: Self::V) -> Self::V;
-    /// Rounds an `f32` to the bits of an `f16`.
-    fn narrow(&mut self, a: Self::V) -> Self::V;
-    /// `c ? a : b`.
-    fn select(&mut self, c: Self::V, a: Self::V, b: Self::V) -> Self::V;
-    /// Emits a mathematical function of floats by one instruction, if the machine has it.
-    fn math_instruction(&mut self, m: Math, args: &[Self::V]) -> Option<Self::V>;
-    /// Calls a mathematical function of floats.
-    fn math_call(&mut self, m: Math, s: Scalar, args: &[Self::V]) -> Self::V;
-
-    /// Calls a function of the runtime; the context is added if the function takes one.
-    fn helper(&mut self, helper: Helper, args: &[Self::V]) -> Option<Self::V>;
-    /// Emits an operation that works on one thread; `to` is the type of its result.
-    fn by_lane(
-        &mut self,
-        to: Scalar,
-        args: &[Self::V],
-        one: impl FnMut(&mut Self, &[Self::V]) -> Self::V,
-    ) -> Self::V;
-
-    /// The zero of a type that is no number.
-    fn zero_of(&mut self, ty: Type) -> Vals<Self::V>;
-    /// Emits a selection.
-    fn selection(&mut self, data: &InstData) -> Res<'m, Self, Vals<Self::V>>;
-    /// Emits `body` for each of the `n` numbers of arrays of type `s`, and writes its results to an array of
-    /// type `to_s`.
-    fn map_numbers(
-        &mut self,
-        n: u64,
-        s: Scalar,
-        args: &[Self::V],
-        to_s: Scalar,
-        to: Self::V,
-        body: impl FnMut(&mut Self, &[Self::V]) -> Res<'m, Self, Self::V>,
-    ) -> Res<'m, Self>;
-
-    /// Returns true if the value is not the same in all lanes.
-    fn varies(&self, v: ir::Value) -> bool;
-    /// Converts a value to the representation of a varying one, if `varying`.
-    fn fit(
-        &mut self,
-        ty: Type,
-        vals: Vals<Self::V>,
-        varying: bool,
-        span: Span,
-    ) -> Res<'m, Self, Vals<Self::V>>;
-    /// Memory for a value that the current instruction makes.
-    fn memory(&mut self, bytes: u64, varying: bool) -> Self::V;
-    /// `address + bytes`.
-    fn offset(&mut self, address: Self::V, bytes: Self::V) -> Self::V;
-    /// The address as a number.
-    fn address_bits(&mut self, address: Self::V) -> Self::V;
-    /// `a * n`.
-    fn times(&mut self, a: Self::V, n: u64) -> Self::V;
-    /// An integer as an index of 64 bits: negative ones become huge.
-    fn index64(&mut self, v: ir::Value) -> Self::V;
-    /// The place of element number `k` of an array, which exists.
-    fn part(&mut self, array: Self::V, elem: Type, k: u64) -> Self::Place;
-    /// Emits `body` for the place of each of the `n` elements of an array, in a loop if there are many.
-    fn each_part(
-        &mut self,
-        array: Self::V,
-        elem: Type,
-        n: u64,
-        body: &mut dyn FnMut(&mut Self, Self::Place) -> Res<'m, Self>,
-    ) -> Res<'m, Self>;
-    /// The place of element `idx` of `n` elements of an array.
-    fn element(&mut self, array: Self::V, elem: Type, idx: ir::Value, n: u64) -> Self::Place;
-    /// The place of an element of a stack; if `certain`, the index is known to be in range.
-    fn stack_element(&mut self, stack: Self::V, elem: Type, idx: ir::Value, certain: bool) -> Self::Place;
-    /// Loads a value of a type from a place.
-    fn load(&mut self, ty: Type, place: Self::Place, span: Span) -> Res<'m, Self, Vals<Self::V>>;
-    /// Writes a value of a type to a place.
-    fn store(&mut self, ty: Type, vals: &[Self::V], place: Self::Place, span: Span) -> Res<'m, Self>;
-    /// Writes a number to word `k` of the operands of a helper.
-    fn store_word(&mut self, x: Self::V, words: Self::V, k: usize);
-    /// The handle of a global.
-    fn global(&mut self, global: ir::Global) -> Vals<Self::V>;
-    /// Writes zeros to the memory of a private global.
-    fn clear_private(&mut self, base: Self::V, bytes: u64);
-    /// Writes a value to the memory of a private global.
-    fn store_private(
-        &mut self,
-        ty: Type,
-        vals: &[Self::V],
-        base: Self::V,
-        offset: u64,
-        span: Span,
-    ) -> Res<'m, Self>;
-    /// Calls the function that computes the initial value of a global.
-    fn call_initial(&mut self, func: Func, span: Span) -> Res<'m, Self, Vec<Vals<Self::V>>>;
-
-    /// The memory for a cell.
-    fn cell_memory(&mut self, cell: ir::Value, bytes: u64) -> Self::V;
-    /// Writes zeros to the memory of a cell.
-    fn clear(&mut self, at: Self::V, bytes: u64);
-    /// The place of the part of a cell that `cell, i…` selects.
-    fn cell_place(
-        &mut self,
-        data: &InstData,
-        args: &[ir::Value],
-        access: cells::Access,
-    ) -> Res<'m, Self, Self::Place>;
-    /// Returns true if the value of an array or stack at the place is its address.
-    fn loads_in_place(&self, place: Self::Place) -> bool;
-    /// Converts a value to one that a cell can own: a stack is copied.
-    fn own(&mut self, ty: Type, vals: Vals<Self::V>) -> Vals<Self::V>;
-    /// As [`Self::own`], for a cell that contains the place.
-    fn to_own(
-        &mut self,
-        ty: Type,
-        vals: Vals<Self::V>,
-        place: Self::Place,
-        span: Span,
-    ) -> Res<'m, Self, Vals<Self::V>>;
-    /// A copy of an array.
-    fn copy_of(&mut self, ty: Type, vals: Vals<Self::V>, span: Span) -> Res<'m, Self, Vals<Self::V>>;
-    /// Adds an array or a stack to the one at a place.
-    fn add_whole(
-        &mut self,
-        data: &InstData,
-        ty: Type,
-        vals: Vals<Self::V>,
-        place: Self::Place,
-    ) -> Res<'m, Self>;
-
-    /// Loads a value from a buffer.
-    fn buffer_load(&mut self, data: &InstData, path: &Path) -> Res<'m, Self>;
-    /// Writes a value to a buffer.
-    fn buffer_store(&mut self, data: &InstData, path: &Path) -> Res<'m, Self>;
-    /// Emits an atomic op.
-    fn atomic(&mut self, data: &InstData, path: &Path, op: AtomicOp) -> Res<'m, Self>;
-    /// Waits for the other threads of the group.
-    fn barrier(&mut self, span: Span) -> Res<'m, Self>;
-    /// The components of an ID of the threads.
-    fn builtin(&mut self, builtin: Builtin, data: &InstData) -> Vals<Self::V>;
-    /// Returns true if the code is for a device.
-    fn is_device(&self) -> bool;
-    /// Returns an error if several threads run at a time.
-    fn check_alone(&self, what: &str, span: Span) -> Res<'m, Self>;
-    /// Emits code that hardly ever runs: if `c` holds for a thread, whose lane is passed on.
-    fn stop_if(&mut self, c: Self::V, body: &mut dyn FnMut(&mut Self, Self::V));
-    /// The number of a lane.
-    fn of_lane(&mut self, x: Self::V, lane: Self::V) -> Self::V;
-    /// Calls a function of the runtime in code that hardly ever runs.
-    fn rare_helper(&mut self, helper: Helper, args: &[Self::V]) -> Option<Self::V>;
-
-    /// Emits calls and the ops that hold regions.
-    fn control(&mut self, inst: Inst) -> Res<'m, Self>;
-
-    /// Sets the result of an instruction, if it is known already.
-    fn has_value(&mut self, _: &InstData) -> bool {
-        false
-    }
-
-    /// A constant of 64 bits.
-    fn number(&mut self, n: u64) -> Self::V {
-        self.constant(Scalar::I64, n)
-    }
-
-    /// Calls a function of the runtime that has a result.
-    fn helper_value(&mut self, helper: Helper, args: &[Self::V]) -> Self::V {
-        self.helper(helper, args).expect("the helper has a result")
-    }
-
-    /// The error for an op that the backend cannot express.
-    fn unsupported<T>(&self, op: &Op, why: &str, span: Span) -> Res<'m, Self, T> {
-        let op = format!("{op:?}: {why}");
-        Err(Unsupported { backend: Self::NAME, op, span, internal: true }.into())
-    }
-}
+pub type Res<'m, A, T = ()> = Result<T, <A as Instructions<'m>>::Error>;
 
 /// Emits the instructions of a region.
 pub fn region<'m, A: Assembler<'m>>(e: &mut A, region: Region) -> Res<'m, A> {
@@ -507,7 +217,7 @@ pub fn inst<'m, A: Assembler<'m>>(e: &mut A, inst: Inst) -> Res<'m, A> {
             Class::Aggregate => aggregate::aggregate(e, data),
             Class::Cell => cells::cell(e, inst),
             Class::World => world::world(e, data),
-            Class::Call | Class::Control => e.control(inst),
+            Class::Call | Class::Control => control::control(e, inst),
             Class::Differential => e.unsupported(&data.op, "a derivative that was not generated", data.span),
         },
     }

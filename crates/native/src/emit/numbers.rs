@@ -5,7 +5,7 @@
 
 use ir::{InstData, Math, Op, Scalar, Span, Type, TypeData, Typing, scalar};
 
-use super::{Assembler, Binary, Cast, Compare, Res, Unary, Vals};
+use super::{Assembler, Binary, Cast, Compare, Fixed, Res, Unary, Vals, memory};
 use crate::runtime::Helper;
 use crate::types::{flat, size};
 
@@ -19,7 +19,7 @@ pub fn arithmetic<'m, A: Assembler<'m>>(e: &mut A, data: &InstData) -> Res<'m, A
             std::iter::once(e.constant(s, *bits)).collect()
         }
         Op::Zero => zero(e, ty),
-        Op::Select => e.selection(data)?,
+        Op::Select => select(e, data, ty)?,
         Op::Sum => {
             let s = e.scalar_of(result);
             let lanes = e.get(data.args[0]);
@@ -52,10 +52,10 @@ fn whole<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, ty: Type) -> Res<'m, 
     if let (TypeData::Stack(_), Op::Add) = (e.ts[ty], &data.op) {
         let (a, b) = (e.get(data.args[0]), e.get(data.args[1]));
         let (a, b) = (e.fit(ty, a, varying, data.span)?, e.fit(ty, b, varying, data.span)?);
-        let place = e.part(to, ty, 0);
+        let place = e.place(to);
         let sum = e.own(ty, a);
         e.store(ty, &sum, place, data.span)?;
-        e.add_whole(data, ty, b, place)?;
+        memory::add_whole(e, data, ty, b, place)?;
         return e.load(ty, place, data.span);
     }
     let from = data.args.first().and_then(|&a| flat(e.ts, e.ty(a)));
@@ -63,8 +63,22 @@ fn whole<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, ty: Type) -> Res<'m, 
         return e.unsupported(&data.op, "operands of this type", data.span);
     };
     let args: Vals<A::V> = data.args.iter().map(|&a| e.one(a)).collect();
-    e.map_numbers(n, s, &args, to_s, to, |e, args| component(e, &data.op, s, to_s, args, data.span))?;
+    memory::map_numbers(e, (n, s, &args), (to_s, to), data.span, |e, args| {
+        component(e, &data.op, s, to_s, args, data.span)
+    })?;
     Ok(std::iter::once(to).collect())
+}
+
+/// Emits a selection.
+fn select<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, ty: Type) -> Res<'m, A, Vals<A::V>> {
+    let (c, mut a, mut b) = (e.get(data.args[0]), e.get(data.args[1]), e.get(data.args[2]));
+    if !e.ts.is_numeric(ty) {
+        let varying = e.varies(data.results[0]);
+        (a, b) = (e.fit(ty, a, varying, data.span)?, e.fit(ty, b, varying, data.span)?);
+        return e.pick(ty, c[0], &a, &b, data.span);
+    }
+    let c = c.iter().cycle();
+    Ok(c.zip(a.iter().zip(&b)).map(|(&c, (&a, &b))| e.select(c, a, b)).collect())
 }
 
 /// The zero of a type.
@@ -73,7 +87,9 @@ pub fn zero<'m, A: Assembler<'m>>(e: &mut A, ty: Type) -> Vals<A::V> {
         TypeData::Scalar(s) => std::iter::once(e.constant(s, 0)).collect(),
         TypeData::Vector(s, n) => std::iter::repeat_n(e.constant(s, 0), n as usize).collect(),
         TypeData::Residuals(_) => Vals::new(),
-        TypeData::Array(..) | TypeData::Cell(_) | TypeData::Stack(_) | TypeData::Buffer(_) => e.zero_of(ty),
+        TypeData::Buffer(_) => memory::null_handle(e),
+        TypeData::Stack(_) => std::iter::once(e.fixed(Fixed::Empty)).collect(),
+        TypeData::Array(..) | TypeData::Cell(_) => std::iter::once(e.fixed(Fixed::Zeros)).collect(),
     }
 }
 

@@ -1,21 +1,17 @@
 //! Emits operations on handles of buffers, the initial values of private globals, and effects.
-//!
-//! A handle is the address of the first element, the number of elements, an element offset that is added to
-//! every index, and the number of bytes that there are of one more, partial element.
 
-use ir::interp::Place as Part;
-use ir::{InstData, MemData, MemType, Op, Path, Rest, Scalar, Space, Span, Step, Type, TypeData};
+use ir::{InstData, Op, Rest, Scalar, Space, Span, Type, TypeData};
 
-use super::{Assembler, Binary, Cast, Compare, Res, Vals};
+use super::{Assembler, Binary, Cast, Compare, Res, Vals, control, memory};
 use crate::runtime::{Helper, Site};
 use crate::types::{has_handle, is_array, mem_leaves, size};
 
 /// Emits ops with side effects, or whose results depend on the environment.
 pub(super) fn world<'m, A: Assembler<'m>>(e: &mut A, data: &InstData) -> Res<'m, A> {
     match &data.op {
-        Op::BufferLoad(path) => e.buffer_load(data, path),
-        Op::BufferStore(path) => e.buffer_store(data, path),
-        Op::Atomic(path, op) => e.atomic(data, path, *op),
+        Op::BufferLoad(path) => memory::buffer_load(e, data, path),
+        Op::BufferStore(path) => memory::buffer_store(e, data, path),
+        Op::Atomic(path, op) => memory::atomic(e, data, path, *op),
         Op::Barrier => e.barrier(data.span),
         Op::WaveGather => wave_gather(e, data),
         Op::OnDevice => {
@@ -86,62 +82,6 @@ fn check_finite<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, what: &str) {
         e.rare_helper(Helper::NotFinite, &[site, words]);
     });
     e.set(data.results[0], &parts);
-}
-
-/// The elements that a path selects within an element of a buffer.
-pub struct Steps {
-    /// The bytes before the selected part, as far as they are known.
-    pub fixed: u64,
-    /// Each index, the number of elements that it selects from, and their size.
-    pub dynamic: Vec<(ir::Value, u64, u64)>,
-    /// The size of the selected part.
-    pub bytes: u64,
-}
-
-/// The steps of a path with these indices through an element of type `elem`.
-pub fn steps<'m, A: Assembler<'m>>(
-    e: &A,
-    data: &InstData,
-    elem: MemType,
-    path: &Path,
-    indices: &[ir::Value],
-) -> Res<'m, A, Steps> {
-    let mem = &e.module().mem;
-    let (mut at, mut fixed, mut dynamic) = (Part::Mem(elem), 0, Vec::new());
-    let mut indices = indices.iter();
-    for step in &path.0 {
-        let (n, next, stride) = match at {
-            Part::Lane(_) => return e.unsupported(&data.op, "a path into a number", data.span),
-            Part::Row(s, n) => (n, Part::Lane(s), s.bytes() as u64),
-            Part::Mem(ty) => match &mem[ty] {
-                MemData::Scalar(_) | MemData::Handle(_) => {
-                    return e.unsupported(&data.op, "a path into a number", data.span);
-                }
-                MemData::Vector(s, n) => (*n, Part::Lane(*s), s.bytes() as u64),
-                MemData::Array(t, n) => (*n, Part::Mem(*t), mem.size(*t)),
-                MemData::Matrix(s, r, c, _) => (*r, Part::Row(*s, *c), (s.bytes() * c) as u64),
-                MemData::Struct { fields, .. } => {
-                    let Step::Static(idx) = *step else {
-                        return e.unsupported(&data.op, "a dynamic field", data.span);
-                    };
-                    fixed += mem.field_offset(ty, idx as usize);
-                    at = Part::Mem(fields[idx as usize].1);
-                    continue;
-                }
-            },
-        };
-        match *step {
-            Step::Static(idx) => fixed += idx as u64 * stride,
-            Step::Dynamic => {
-                let Some(&idx) = indices.next() else {
-                    return e.unsupported(&data.op, "a path without its index", data.span);
-                };
-                dynamic.push((idx, n as u64, stride));
-            }
-        }
-        at = next;
-    }
-    Ok(Steps { fixed, dynamic, bytes: at.bytes(mem) })
 }
 
 /// Emits ops that make or inspect handles.
@@ -247,7 +187,7 @@ pub fn init_private<'m, A: Assembler<'m>>(e: &mut A) -> Res<'m, A> {
             let op = Op::GlobalRef(global);
             return e.unsupported(&op, "a wave operation in an initial value", data.span);
         }
-        let leaves = e.call_initial(init, data.span)?;
+        let leaves = control::call(e, init, &[], data.span)?;
         let results = &module.funcs[init].results;
         for ((place, vals), slot) in mem_leaves(&module.mem, data.ty).iter().zip(&leaves).zip(results) {
             if !has_handle(&module.mem, place.ty) {
@@ -269,11 +209,13 @@ fn scatter<'m, A: Assembler<'m>>(
     span: Span,
 ) -> Res<'m, A> {
     let Some((&(n, stride), inner)) = dims.split_first() else {
-        return e.store_private(ty, vals, base, offset, span);
+        let place = e.private_place(base, offset);
+        return e.store(ty, vals, place, span);
     };
     let Some(elem) = e.ts.element(ty).filter(|_| is_array(e.ts, ty)) else { return Ok(()) };
     for k in 0..n {
-        let place = e.part(vals[0], elem, k);
+        let i = e.number(k);
+        let place = memory::part(e, vals[0], elem, i);
         let part = e.load(elem, place, span)?;
         scatter(e, elem, &part, base, offset + k * stride, inner, span)?;
     }
@@ -301,8 +243,7 @@ fn wave_gather<'m, A: Assembler<'m>>(e: &mut A, data: &InstData) -> Res<'m, A> {
         vals[0]
     } else {
         let from = e.memory(bytes.max(1), false);
-        let place = e.part(from, own, 0);
-        e.store(own, &vals, place, data.span)?;
+        e.store(own, &vals, e.place(from), data.span)?;
         from
     };
     let to = e.memory(bytes.max(1) * u64::from(ir::WAVE_LANES), false);

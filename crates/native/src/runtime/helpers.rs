@@ -348,14 +348,7 @@ unsafe extern "C" fn clear(to: *mut u8, n: u64) {
 unsafe extern "C" fn fail(ctx: *mut Context, site: u32) {
     // SAFETY: see the head of this file. The message is moved into the context before the thread stops.
     unsafe {
-        let (message, span) = match &(&*std::sync::Arc::as_ptr(&(*ctx).tables)).sites[site as usize] {
-            Site::Assert(message, span) => (message.to_string(), *span),
-            Site::MaxIters(n, span) => (interp::max_iters_message(*n), *span),
-            Site::OutOfRange(span) => ("the index is out of the buffer's range".to_string(), *span),
-            Site::TooDeep(span) => (interp::depth_message(interp::MAX_DEPTH), *span),
-            Site::NoStack(span) => ("calls are nested too deep for the stack".to_string(), *span),
-            Site::Memory(_) | Site::Printf(..) | Site::NotFinite(..) => (String::new(), ir::Span::NONE),
-        };
+        let (message, span) = (&*std::sync::Arc::as_ptr(&(*ctx).tables)).sites[site as usize].failure();
         (*ctx).record(message, span);
         (*ctx).stop();
     }
@@ -393,10 +386,10 @@ unsafe extern "C" fn printf(ctx: *mut Context, site: u32, args: *const u64) {
                 .map(|(k, &s)| (s, scalar::canonical(s, args.add(k).read())))
                 .collect();
             let text = interp::format_printf(format, &args);
-            (*ctx).stdout.push_str(&text);
+            (*ctx).output.text.push_str(&text);
         }
         let context = &mut *ctx;
-        if context.stdout.len() >= context.print_at && !hand_on(context) {
+        if context.output.text.len() >= context.output.print_at && !hand_on(context) {
             (*ctx).stop();
         }
     }
@@ -404,9 +397,9 @@ unsafe extern "C" fn printf(ctx: *mut Context, site: u32, args: *const u64) {
 
 /// Offers the pending output to the printer; returns false if the thread has to end.
 fn hand_on(ctx: &mut Context) -> bool {
-    let Some(printer) = ctx.printer.clone() else { return true };
-    let taken = printer.take(&mut ctx.stdout, ctx.in_order);
-    ctx.print_at = ctx.stdout.len() + super::PRINT_EVERY;
+    let Some(printer) = ctx.output.printer.clone() else { return true };
+    let taken = printer.take(&mut ctx.output.text, ctx.output.in_order);
+    ctx.output.print_at = ctx.output.text.len() + super::PRINT_EVERY;
     match taken {
         Ok(()) => true,
         Err(message) => {

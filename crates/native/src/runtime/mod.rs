@@ -21,7 +21,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use corosensei::Yielder;
-use ir::interp::RunError;
+use ir::interp::{self, RunError};
 use ir::{Scalar, Span};
 use rustc_hash::FxHashMap;
 
@@ -80,6 +80,23 @@ pub enum Site {
     Printf(Box<str>, Box<[Scalar]>),
     /// A `CheckFinite`, with the kinds and numbers of lanes of its operands.
     NotFinite(Box<str>, Box<[(Scalar, usize)]>, Span),
+}
+
+impl Site {
+    /// The message of the error that code reports by the number of the place, and the user's line.
+    pub fn failure(&self) -> (String, Span) {
+        match self {
+            Site::Assert(message, span) => (message.to_string(), *span),
+            Site::MaxIters(n, span) => (interp::max_iters_message(*n), *span),
+            Site::OutOfRange(span) => ("the index is out of the buffer's range".to_string(), *span),
+            Site::TooDeep(span) => (interp::depth_message(interp::MAX_DEPTH), *span),
+            Site::NoStack(span) => ("calls are nested too deep for the stack".to_string(), *span),
+            Site::NotFinite(what, _, span) => {
+                (format!("`{what}` gives a derivative that is not finite"), *span)
+            }
+            Site::Memory(_) | Site::Printf(..) => (String::new(), Span::NONE),
+        }
+    }
 }
 
 /// The tables that compiled code refers to by number or address.
@@ -166,6 +183,35 @@ pub trait Printer: Send + Sync {
 /// Text is offered to the [`Printer`] once this many bytes of it are pending.
 pub const PRINT_EVERY: usize = 16 << 10;
 
+/// The IDs of a thread.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ids {
+    /// `SV_DispatchThreadID`.
+    pub thread: [u32; 3],
+    /// `SV_GroupID`.
+    pub group: [u32; 3],
+    /// `SV_GroupThreadID`.
+    pub local: [u32; 3],
+    /// `SV_GroupIndex`.
+    pub index: u32,
+    /// The number of threads of a group along each axis.
+    pub size: [u32; 3],
+}
+
+/// The output of `printf` of a thread.
+#[derive(Default)]
+pub struct Output {
+    /// The pending output.
+    pub text: String,
+    /// The sink that takes the output while the thread runs, if there is one.
+    pub printer: Option<Arc<dyn Printer>>,
+    /// True if everything that precedes the thread's output is in `text` or has been passed on.
+    pub in_order: bool,
+    /// The length of `text` at which it is offered to the printer.
+    pub print_at: usize,
+}
+
 /// A thread's state. Compiled code accesses the fields before `yielder` at the offsets in [`offsets`]; only
 /// Rust accesses the rest.
 #[repr(C)]
@@ -184,16 +230,8 @@ pub struct Context {
     pub depth: u32,
     /// 1 if no other worker runs threads of the dispatch, so that atomic operations may be plain ones.
     pub alone: u32,
-    /// `SV_DispatchThreadID`.
-    pub thread: [u32; 3],
-    /// `SV_GroupID`.
-    pub group: [u32; 3],
-    /// `SV_GroupThreadID`.
-    pub local: [u32; 3],
-    /// `SV_GroupIndex`.
-    pub index: u32,
-    /// The number of threads of a group along each axis.
-    pub size: [u32; 3],
+    /// The thread that runs.
+    pub ids: Ids,
     /// The IDs of the threads in lanes, for functions that are called: for each thread its dispatch ID, its
     /// group and its place there (three rows each), and its index.
     pub lanes: [[u32; crate::MOST_LANES as usize]; 10],
@@ -203,18 +241,12 @@ pub struct Context {
     pub handle_count: u64,
     /// The handle that suspends the thread; set while compiled code runs.
     pub yielder: *const Yielder<(), Signal>,
-    /// The path of the thread, maintained in kernels with wave operations: see `emit/waves.rs`.
+    /// The path of the thread, maintained in kernels with wave operations.
     pub path: Vec<u64>,
     /// The operands of a `wave_gather` while the thread waits for its wave.
     pub exchange: Exchange,
-    /// The pending output of `printf`.
-    pub stdout: String,
-    /// The sink that takes the output while the thread runs, if there is one.
-    pub printer: Option<Arc<dyn Printer>>,
-    /// True if everything that precedes the thread's output is in `stdout` or has been passed on.
-    pub in_order: bool,
-    /// The length of `stdout` at which it is offered to the printer.
-    pub print_at: usize,
+    /// What the thread has printed.
+    pub output: Output,
     /// The first error, if any.
     pub failure: Option<RunError>,
     /// The tables of the running code.
@@ -238,14 +270,30 @@ pub mod offsets {
     pub const SITE: i32 = offset_of!(Context, site) as i32;
     pub const DEPTH: i32 = offset_of!(Context, depth) as i32;
     pub const ALONE: i32 = offset_of!(Context, alone) as i32;
-    pub const THREAD: i32 = offset_of!(Context, thread) as i32;
-    pub const GROUP: i32 = offset_of!(Context, group) as i32;
-    pub const LOCAL: i32 = offset_of!(Context, local) as i32;
-    pub const INDEX: i32 = offset_of!(Context, index) as i32;
-    pub const SIZE: i32 = offset_of!(Context, size) as i32;
+    pub const THREAD: i32 = offset_of!(Context, ids.thread) as i32;
+    pub const GROUP: i32 = offset_of!(Context, ids.group) as i32;
+    pub const LOCAL: i32 = offset_of!(Context, ids.local) as i32;
+    pub const INDEX: i32 = offset_of!(Context, ids.index) as i32;
+    pub const SIZE: i32 = offset_of!(Context, ids.size) as i32;
     pub const LANES: i32 = offset_of!(Context, lanes) as i32;
     pub const HANDLES: i32 = offset_of!(Context, handles) as i32;
     pub const HANDLE_COUNT: i32 = offset_of!(Context, handle_count) as i32;
+    /// The offset of an ID of the threads, and the number of its components, of four bytes each.
+    pub fn of(builtin: ir::Builtin) -> (i32, i32) {
+        match builtin {
+            ir::Builtin::DispatchThreadId => (THREAD, 3),
+            ir::Builtin::GroupId => (GROUP, 3),
+            ir::Builtin::GroupThreadId => (LOCAL, 3),
+            ir::Builtin::GroupIndex => (INDEX, 1),
+            ir::Builtin::GroupSize => (SIZE, 3),
+        }
+    }
+
+    /// Returns true if the field at an offset does not change while a function runs.
+    pub fn is_constant(offset: i32) -> bool {
+        matches!(offset, STACK_LIMIT | GLOBALS | SINK | ALONE | HANDLES | HANDLE_COUNT)
+    }
+
     /// The offset after the fields that compiled code uses.
     pub const AFTER: i32 = offset_of!(Context, yielder) as i32;
 }
@@ -263,21 +311,14 @@ impl Context {
             site: u32::MAX,
             depth: 0,
             alone: 0,
-            thread: [0; 3],
-            group: [0; 3],
-            local: [0; 3],
-            index: 0,
-            size: [1; 3],
+            ids: Ids { size: [1; 3], ..Ids::default() },
             lanes: [[0; crate::MOST_LANES as usize]; 10],
             path: Vec::new(),
             exchange: Exchange::default(),
             handles: std::ptr::null(),
             handle_count: 0,
             yielder: std::ptr::null(),
-            stdout: String::new(),
-            printer: None,
-            in_order: false,
-            print_at: PRINT_EVERY,
+            output: Output { print_at: PRINT_EVERY, ..Output::default() },
             failure: None,
             tables,
             sink_memory,
@@ -286,7 +327,7 @@ impl Context {
 
     /// Records an error, unless an earlier one is recorded.
     pub fn record(&mut self, message: String, span: Span) {
-        let thread = self.thread;
+        let thread = self.ids.thread;
         self.failure.get_or_insert(RunError { message, span, thread });
     }
 

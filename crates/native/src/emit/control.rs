@@ -1,0 +1,254 @@
+//! Emits blocks in common forms, calls, `if` and `switch`, and the arena's marks.
+
+use ir::{Func, Inst, InstData, Op, Region, Scalar, Span, scalar};
+
+use super::{Assembler, Binary, Compare, Odds, Res, UNROLL, Vals, loops, path_arm, region};
+use crate::runtime::{Helper, Word, offsets};
+use crate::types::{is_array, size, words};
+
+// ---- blocks
+
+/// Emits `body` under a branch.
+pub fn when<'m, A: Assembler<'m>>(e: &mut A, c: A::V, odds: Odds, body: impl FnOnce(&mut A)) {
+    let done = when_ok(e, c, odds, |e| {
+        body(e);
+        Ok(())
+    });
+    debug_assert!(done.is_ok());
+}
+
+/// As [`when`], for code that may be impossible.
+pub fn when_ok<'m, A: Assembler<'m>>(
+    e: &mut A,
+    c: A::V,
+    odds: Odds,
+    body: impl FnOnce(&mut A) -> Res<'m, A>,
+) -> Res<'m, A> {
+    let (yes, after) = (e.block(&[]), e.block(&[]));
+    e.branch(c, (yes, &[]), (after, &[]), odds);
+    e.enter(yes);
+    body(e)?;
+    e.jump(after, &[]);
+    e.enter(after);
+    Ok(())
+}
+
+/// Emits `body` under a branch: gives its results if `c` holds, else `otherwise`.
+pub fn unless<'m, A: Assembler<'m>>(
+    e: &mut A,
+    c: A::V,
+    odds: Odds,
+    otherwise: &[A::V],
+    body: impl FnOnce(&mut A) -> Res<'m, A, Vals<A::V>>,
+) -> Res<'m, A, Vals<A::V>> {
+    let (yes, after) = (e.block(&[]), e.block(otherwise));
+    e.branch(c, (yes, &[]), (after, otherwise), odds);
+    e.enter(yes);
+    let found = body(e)?;
+    e.jump(after, &found);
+    Ok(e.enter(after))
+}
+
+/// Emits two blocks of which one runs; gives its results.
+pub fn either<'m, A: Assembler<'m>>(
+    e: &mut A,
+    c: A::V,
+    odds: Odds,
+    yes: impl FnOnce(&mut A) -> Res<'m, A, Vals<A::V>>,
+    no: impl FnOnce(&mut A) -> Res<'m, A, Vals<A::V>>,
+) -> Res<'m, A, Vals<A::V>> {
+    let (accept, reject) = (e.block(&[]), e.block(&[]));
+    e.branch(c, (accept, &[]), (reject, &[]), odds);
+    e.enter(accept);
+    let found = yes(e)?;
+    let after = e.block(&found);
+    e.jump(after, &found);
+    e.enter(reject);
+    let other = no(e)?;
+    e.jump(after, &other);
+    Ok(e.enter(after))
+}
+
+/// Emits `body` for each of `0..n`, in a loop if there are many.
+pub fn each<'m, A: Assembler<'m>>(
+    e: &mut A,
+    n: u64,
+    mut body: impl FnMut(&mut A, A::V) -> Res<'m, A>,
+) -> Res<'m, A> {
+    if n <= UNROLL {
+        return (0..n).try_for_each(|k| {
+            let k = e.number(k);
+            body(e, k)
+        });
+    }
+    let (zero, one, end) = (e.number(0), e.number(1), e.number(n));
+    let (head, exit) = (e.block(&[zero]), e.block(&[]));
+    e.jump(head, &[zero]);
+    let k = e.enter(head)[0];
+    body(e, k)?;
+    let next = e.binary(Binary::AddNoWrap, k, one);
+    let more = e.compare(Compare::LessUnsigned, next, end);
+    e.branch(more, (head, &[next]), (exit, &[]), Odds::Even);
+    e.enter(exit);
+    Ok(())
+}
+
+// ---- the arena
+
+/// The current mark of the arena.
+pub fn mark<'m, A: Assembler<'m>>(e: &mut A) -> A::V {
+    e.context(Word::Ptr, offsets::ARENA_TOP)
+}
+
+/// Releases everything that was allocated in the arena since the mark.
+pub fn release<'m, A: Assembler<'m>>(e: &mut A, mark: Option<A::V>) {
+    let Some(mark) = mark else { return };
+    let base = e.context(Word::I64, offsets::ARENA_BASE);
+    let end = e.context(Word::I64, offsets::ARENA_END);
+    let bits = e.address_bits(mark);
+    let at = e.binary(Binary::Sub, bits, base);
+    let room = e.binary(Binary::Sub, end, base);
+    let here = e.compare(Compare::LessOrEqualUnsigned, at, room);
+    let done = either(
+        e,
+        here,
+        Odds::Likely,
+        |e| {
+            e.set_context(mark, offsets::ARENA_TOP);
+            Ok(Vals::new())
+        },
+        |e| {
+            e.rare_helper(Helper::Release, &[mark]);
+            Ok(Vals::new())
+        },
+    );
+    debug_assert!(done.is_ok());
+}
+
+// ---- control
+
+/// Emits calls and the ops that hold regions.
+pub(super) fn control<'m, A: Assembler<'m>>(e: &mut A, inst: Inst) -> Res<'m, A> {
+    let f = e.f;
+    let data = &f.insts[inst];
+    let divergent = e.diverges(inst);
+    match &data.op {
+        Op::Call(func) => {
+            let results = call(e, *func, &data.args, data.span)?;
+            set_all(e, data, &results);
+            Ok(())
+        }
+        Op::If if divergent => e.parted(data, &[]),
+        Op::Switch(cases) if divergent => e.parted(data, cases),
+        Op::If => if_op(e, data),
+        Op::Switch(cases) => switch(e, data, cases),
+        Op::For(info) => loops::for_op(e, data, *info, divergent),
+        Op::Loop(info) => loops::loop_op(e, data, *info, divergent),
+        _ => e.unsupported(&data.op, "a derivative that was not generated", data.span),
+    }
+}
+
+/// Sets the results of an instruction.
+pub fn set_all<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, all: &[Vals<A::V>]) {
+    for (&result, vals) in data.results.iter().zip(all) {
+        e.set(result, vals);
+    }
+}
+
+/// Calls a function of the module; returns the parts of each result.
+pub fn call<'m, A: Assembler<'m>>(
+    e: &mut A,
+    func: Func,
+    args: &[ir::Value],
+    span: Span,
+) -> Res<'m, A, Vec<Vals<A::V>>> {
+    let callee = &e.module().funcs[func];
+    if !callee.has_body() {
+        return e.unsupported(&Op::Call(func), "a function without a body", span);
+    }
+    let varying = e.results_vary(Some((func, args)))?;
+    let (mut parts, mut arrays) = (Vals::new(), Vals::new());
+    for &arg in args {
+        let (ty, vals, varying) = (e.ty(arg), e.get(arg), e.varies(arg));
+        parts.extend(e.fit_all(ty, vals, varying, span)?);
+    }
+    for (slot, &varying) in callee.results.iter().zip(&varying) {
+        if is_array(e.ts, slot.ty) {
+            let to = e.memory(size(e.ts, slot.ty), varying);
+            arrays.push(to);
+        }
+    }
+    let mut returned = e.call_code(func, args, parts, &arrays, &varying).into_iter();
+    let mut arrays = arrays.into_iter();
+    let deal = |slot: &ir::Slot| match is_array(e.ts, slot.ty) {
+        true => arrays.by_ref().take(1).collect(),
+        false => returned.by_ref().take(words(e.ts, slot.ty)).collect(),
+    };
+    Ok(callee.results.iter().map(deal).collect())
+}
+
+/// Emits an arm; returns its results in the representation of the instruction's.
+pub fn arm<'m, A: Assembler<'m>>(e: &mut A, arm: Region, data: &InstData) -> Res<'m, A, Vec<Vals<A::V>>> {
+    path_arm(e, arm);
+    region(e, arm)?;
+    let f = e.f;
+    let results = f.regions[arm].results.iter().zip(&data.results);
+    results.map(|(&v, &result)| e.fit_all(e.ty(v), e.get(v), e.varies(result), data.span)).collect()
+}
+
+/// The values of an instruction's results, given all their parts in a row.
+pub fn deal<'m, A: Assembler<'m>>(e: &A, data: &InstData, parts: Vals<A::V>) -> Vec<Vals<A::V>> {
+    let mut parts = parts.into_iter();
+    let count = |&result: &ir::Value| words(e.ts, e.ty(result));
+    data.results.iter().map(|result| parts.by_ref().take(count(result)).collect()).collect()
+}
+
+fn if_op<'m, A: Assembler<'m>>(e: &mut A, data: &'m InstData) -> Res<'m, A> {
+    let c = e.one(data.args[0]);
+    let together = e.split_lanes(data.regions[0], c);
+    let [yes, no] = [0, 1].map(|k| move |e: &mut A| parts_of_arm(e, data, data.regions[k]));
+    let joined = either(e, c, Odds::Even, yes, no)?;
+    e.rejoin(together);
+    set_all(e, data, &deal(e, data, joined));
+    Ok(())
+}
+
+fn parts_of_arm<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, region: Region) -> Res<'m, A, Vals<A::V>> {
+    Ok(arm(e, region, data)?.into_iter().flatten().collect())
+}
+
+fn switch<'m, A: Assembler<'m>>(e: &mut A, data: &'m InstData, cases: &[i64]) -> Res<'m, A> {
+    let (s, tag) = (e.scalar_of(data.args[0]), e.one(data.args[0]));
+    let blocks: Vec<A::Block> = data.regions.iter().map(|_| e.block(&[])).collect();
+    let mut entries: Vec<(u64, A::Block)> = Vec::new();
+    let mut seen = rustc_hash::FxHashSet::default();
+    for (&case, &block) in cases.iter().zip(&blocks) {
+        let bits = scalar::from_i64(s, case);
+        // A case that the tag's type cannot represent is never taken; of equal cases, the first one is.
+        if scalar::to_i64(s, bits) == case && seen.insert(bits) {
+            entries.push((bits, block));
+        }
+    }
+    let mut way = e.constant(Scalar::I32, 0);
+    if e.parts_at(data.regions[0]) {
+        for (&(bits, _), k) in entries.iter().zip(1..) {
+            let (case, k) = (e.constant(s, bits), e.constant(Scalar::I32, k));
+            let is_case = e.compare(Compare::Equal, tag, case);
+            way = e.select(is_case, k, way);
+        }
+    }
+    let together = e.split_lanes(data.regions[0], way);
+    e.switch(tag, &entries, blocks[cases.len()]);
+    let mut after = None;
+    for (&block, &region) in blocks.iter().zip(&data.regions) {
+        e.enter(block);
+        let found = parts_of_arm(e, data, region)?;
+        let after = *after.get_or_insert_with(|| e.block(&found));
+        e.jump(after, &found);
+    }
+    let Some(after) = after else { return Ok(()) };
+    let joined = e.enter(after);
+    e.rejoin(together);
+    set_all(e, data, &deal(e, data, joined));
+    Ok(())
+}
