@@ -15,6 +15,7 @@ use crate::build::{Code, Expr};
 use crate::memory::{Access, Action, Res};
 use crate::module::Cx;
 use crate::plan::Base;
+use crate::transfer::Spot;
 use crate::types::scalar;
 
 /// The parameters of an access function.
@@ -47,16 +48,9 @@ impl Cx<'_> {
 
     pub(crate) fn access_name(&mut self, access: &Access, owner: &str) -> String {
         let verb = match access.action {
-            Action::Load => "load",
-            Action::Store => "store",
-            Action::Atomic(AtomicOp::Add) => "atomic_add",
-            Action::Atomic(AtomicOp::Min) => "atomic_min",
-            Action::Atomic(AtomicOp::Max) => "atomic_max",
-            Action::Atomic(AtomicOp::And) => "atomic_and",
-            Action::Atomic(AtomicOp::Or) => "atomic_or",
-            Action::Atomic(AtomicOp::Xor) => "atomic_xor",
-            Action::Atomic(AtomicOp::Exchange) => "atomic_exchange",
-            Action::Atomic(AtomicOp::CompareExchange) => "atomic_compare_exchange",
+            Action::Load => "load".to_string(),
+            Action::Store => "store".to_string(),
+            Action::Atomic(op) => format!("atomic_{}", op.name()),
         };
         let (mut name, mut path) = (format!("{verb}_{owner}"), owner.to_string());
         let mut ty = access.element;
@@ -203,7 +197,7 @@ impl Cx<'_> {
             let len = code.expr(Expression::ArrayLength(all));
             code.binary(BinaryOperator::Less, index, len)
         };
-        for (&k, n) in dynamic.iter().zip(self.limits(access.element, &access.path)) {
+        for (&k, (n, _)) in dynamic.iter().zip(self.select(access.element, &access.path).choices) {
             let n = code.u32(n);
             let below = code.binary(BinaryOperator::Less, k, n);
             inside = code.binary(BinaryOperator::LogicalAnd, inside, below);
@@ -212,11 +206,13 @@ impl Cx<'_> {
         let at = self.element(&mut code, &slot, Some(index));
         let at = self.walk(&mut code, at, &access.path, &dynamic);
         match access.action {
-            Action::Load => {
-                let value = self.load_at(&mut code, &at, access.leaf, span)?;
-                code.ret(Some(value));
+            Action::Load | Action::Store => {
+                let value = values.first().copied();
+                let loaded = self.transfer(&mut code, Spot::Typed(at), access.leaf, value, span)?;
+                if loaded.is_some() {
+                    code.ret(loaded);
+                }
             }
-            Action::Store => self.store_at(&mut code, &at, access.leaf, values[0], span)?,
             Action::Atomic(op) => {
                 let s = self.ir.types.scalar_of(access.leaf).unwrap_or(Scalar::U32);
                 let word = match self.out.types[at.ty].inner {
@@ -232,12 +228,7 @@ impl Cx<'_> {
                 }
             }
         }
-        let body = code.close(before);
-        code.if_else(inside, body, Block::new());
-        if access.action != Action::Store {
-            self.access_nothing(&mut code, access, span)?;
-        }
-        Ok(self.add_function(code))
+        self.end_access(code, access, (before, inside), span)
     }
 
     /// Emits an atomic operation on a number of kind `s` in an atomic word; returns the old value, or `None`
@@ -279,47 +270,53 @@ impl Cx<'_> {
             && (!s.is_float() || is_bitwise || s == word)
         {
             let value = bits(code, values[0]);
-            let result = code.expr(Expression::AtomicResult { ty: word_ty, comparison: false });
-            code.push(Statement::Atomic { pointer, fun, value, result: Some(result) });
+            let result = code.atomic(pointer, fun, value, word_ty);
             return Ok(Some(back(code, result)));
         }
-        let exchanged = self
-            .out
-            .generate_predeclared_type(naga::PredeclaredType::AtomicCompareExchangeWeakResult(scalar(word)));
-        let exchange = |code: &mut Code, compare: Expr, value: Expr| -> (Expr, Expr) {
-            let result = code.expr(Expression::AtomicResult { ty: exchanged, comparison: true });
-            let fun = AtomicFunction::Exchange { compare: Some(compare) };
-            code.push(Statement::Atomic { pointer, fun, value, result: Some(result) });
-            (code.part(result, 0), code.part(result, 1))
-        };
         if op == AtomicOp::CompareExchange {
             // Repeats until the exchange succeeds or the comparison fails: a weak exchange may also fail
             // spuriously.
+            let exchanged = self.exchange_type(scalar(word));
             let (compare, value) = (bits(code, values[0]), bits(code, values[1]));
-            let before = code.enter();
-            let (old, done) = exchange(code, compare, value);
-            let differs = code.binary(BinaryOperator::NotEqual, old, compare);
-            let end = code.binary(BinaryOperator::LogicalOr, done, differs);
-            let result = back(code, old);
-            code.when(end, |c| c.ret(Some(result)));
-            let body = code.close(before);
-            code.push(Statement::Loop { body, continuing: Block::new(), break_if: None });
+            code.repeat(|code| {
+                let (old, done) = code.exchange(pointer, compare, value, exchanged);
+                let differs = code.binary(BinaryOperator::NotEqual, old, compare);
+                let end = code.binary(BinaryOperator::LogicalOr, done, differs);
+                let result = back(code, old);
+                code.when(end, |c| c.ret(Some(result)));
+            });
             return Ok(None);
         }
-        let before = code.enter();
-        let old = code.load(pointer);
-        let number = back(code, old);
-        let new = match op {
-            AtomicOp::Add => code.binary(BinaryOperator::Add, number, values[0]),
-            AtomicOp::Min => code.math(MathFunction::Min, &[number, values[0]]),
-            _ => code.math(MathFunction::Max, &[number, values[0]]),
-        };
-        let new = bits(code, new);
-        let (_, done) = exchange(code, old, new);
-        code.when(done, |c| c.ret(Some(number)));
-        let body = code.close(before);
-        code.push(Statement::Loop { body, continuing: Block::new(), break_if: None });
+        self.update(code, pointer, scalar(word), |code, old| {
+            let number = back(code, old);
+            let new = combined(code, op, number, values[0]);
+            (number, bits(code, new))
+        });
         Ok(None)
+    }
+
+    /// The type of the result of an exchange of atomic words.
+    pub(crate) fn exchange_type(&mut self, word: naga::Scalar) -> Handle<naga::Type> {
+        let ty = naga::PredeclaredType::AtomicCompareExchangeWeakResult(word);
+        self.out.generate_predeclared_type(ty)
+    }
+
+    /// Replaces an atomic word by one that `new` computes from it, again and again until no other thread has
+    /// interfered. The emitted code returns the number that `new` returns, too.
+    fn update(
+        &mut self,
+        code: &mut Code,
+        pointer: Expr,
+        word: naga::Scalar,
+        new: impl FnOnce(&mut Code, Expr) -> (Expr, Expr),
+    ) {
+        let exchanged = self.exchange_type(word);
+        code.repeat(|code| {
+            let old = code.load(pointer);
+            let (number, new) = new(code, old);
+            let (_, done) = code.exchange(pointer, old, new, exchanged);
+            code.when(done, |c| c.ret(Some(number)));
+        });
     }
 
     /// Emits an atomic operation on a number of kind `s` in the low bits of `word >> shift`; the emitted code
@@ -333,44 +330,57 @@ impl Cx<'_> {
         s: Scalar,
         values: &[Expr],
     ) {
-        let exchanged = self.out.generate_predeclared_type(
-            naga::PredeclaredType::AtomicCompareExchangeWeakResult(naga::Scalar::U32),
-        );
-        let before = code.enter();
-        let old = code.load(pointer);
-        let part = code.binary(BinaryOperator::ShiftRight, old, shift);
-        let number = crate::words::number_of_word(code, s, part, None);
-        let new = match op {
-            AtomicOp::Add => code.binary(BinaryOperator::Add, number, values[0]),
-            AtomicOp::Min => code.math(MathFunction::Min, &[number, values[0]]),
-            AtomicOp::Max => code.math(MathFunction::Max, &[number, values[0]]),
-            AtomicOp::And => code.binary(BinaryOperator::And, number, values[0]),
-            AtomicOp::Or => code.binary(BinaryOperator::InclusiveOr, number, values[0]),
-            AtomicOp::Xor => code.binary(BinaryOperator::ExclusiveOr, number, values[0]),
-            AtomicOp::Exchange => values[0],
-            AtomicOp::CompareExchange => {
-                let mask = code.u32((1 << s.bits()) - 1);
-                let wanted = crate::words::word_of_number(code, s, values[0], false);
-                let found = code.binary(BinaryOperator::And, part, mask);
-                let is_it = code.binary(BinaryOperator::Equal, found, wanted);
-                code.select(is_it, values[1], number)
-            }
-        };
-        let new = crate::words::word_of_number(code, s, new, false);
-        let mask = code.u32((1 << s.bits()) - 1);
-        // A sum of integers may have carried beyond its bits.
-        let new = code.binary(BinaryOperator::And, new, mask);
-        let new = code.binary(BinaryOperator::ShiftLeft, new, shift);
-        let mask = code.binary(BinaryOperator::ShiftLeft, mask, shift);
-        let others = code.unary(naga::UnaryOperator::BitwiseNot, mask);
-        let others = code.binary(BinaryOperator::And, old, others);
-        let new = code.binary(BinaryOperator::InclusiveOr, others, new);
-        let result = code.expr(Expression::AtomicResult { ty: exchanged, comparison: true });
-        let fun = AtomicFunction::Exchange { compare: Some(old) };
-        code.push(Statement::Atomic { pointer, fun, value: new, result: Some(result) });
-        let done = code.part(result, 1);
-        code.when(done, |c| c.ret(Some(number)));
+        self.update(code, pointer, naga::Scalar::U32, |code, old| {
+            let part = code.binary(BinaryOperator::ShiftRight, old, shift);
+            let number = crate::words::number_of_word(code, s, part, None);
+            let new = match op {
+                AtomicOp::CompareExchange => {
+                    let mask = code.u32((1 << s.bits()) - 1);
+                    let wanted = crate::words::word_of_number(code, s, values[0], false);
+                    let found = code.binary(BinaryOperator::And, part, mask);
+                    let is_it = code.binary(BinaryOperator::Equal, found, wanted);
+                    code.select(is_it, values[1], number)
+                }
+                _ => combined(code, op, number, values[0]),
+            };
+            let new = crate::words::word_of_number(code, s, new, false);
+            let mask = code.u32((1 << s.bits()) - 1);
+            // A sum of integers may have carried beyond its bits.
+            let new = code.binary(BinaryOperator::And, new, mask);
+            let new = code.binary(BinaryOperator::ShiftLeft, new, shift);
+            let mask = code.binary(BinaryOperator::ShiftLeft, mask, shift);
+            let others = code.unary(naga::UnaryOperator::BitwiseNot, mask);
+            let others = code.binary(BinaryOperator::And, old, others);
+            (number, code.binary(BinaryOperator::InclusiveOr, others, new))
+        });
+    }
+
+    /// Ends an access function, whose block since `before` is the access, which takes place if it is `inside`.
+    pub(crate) fn end_access(
+        &mut self,
+        mut code: Code,
+        access: &Access,
+        (before, inside): (Block, Expr),
+        span: ir::Span,
+    ) -> Res<Handle<naga::Function>> {
         let body = code.close(before);
-        code.push(Statement::Loop { body, continuing: Block::new(), break_if: None });
+        code.if_else(inside, body, Block::new());
+        if access.action != Action::Store {
+            self.access_nothing(&mut code, access, span)?;
+        }
+        Ok(self.add_function(code))
+    }
+}
+
+/// The number that an atomic operation writes, other than a comparison.
+fn combined(code: &mut Code, op: AtomicOp, old: Expr, x: Expr) -> Expr {
+    match op {
+        AtomicOp::Add => code.binary(BinaryOperator::Add, old, x),
+        AtomicOp::Min => code.math(MathFunction::Min, &[old, x]),
+        AtomicOp::Max => code.math(MathFunction::Max, &[old, x]),
+        AtomicOp::And => code.binary(BinaryOperator::And, old, x),
+        AtomicOp::Or => code.binary(BinaryOperator::InclusiveOr, old, x),
+        AtomicOp::Xor => code.binary(BinaryOperator::ExclusiveOr, old, x),
+        AtomicOp::Exchange | AtomicOp::CompareExchange => x,
     }
 }

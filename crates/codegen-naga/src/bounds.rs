@@ -1,7 +1,7 @@
 //! Answers what emission asks about integers and names: bounds determine how often loops run and thereby the
 //! sizes of local arrays on a device.
 
-use ir::analysis::{Analyses, Bounds as Upper};
+use ir::analysis::{Analyses, Bounds as Upper, Use};
 use ir::{Function, Inst, Op, Types, Value};
 
 /// The analyses of a function, with its bounds in groups of a given size.
@@ -24,6 +24,11 @@ impl<'m> Bounds<'m> {
     /// The instruction that defines a value.
     pub(crate) fn def(&self, v: Value) -> Option<Inst> {
         self.analyses.inst(v)
+    }
+
+    /// The uses of a value.
+    pub(crate) fn uses(&self, v: Value) -> &[Use] {
+        self.analyses.uses().of_value(v)
     }
 
     /// The source name of a value; for a result of a loop or branch without one, the name of a value that it

@@ -5,8 +5,8 @@
 //! emitted before the next one.
 
 use naga::{
-    BinaryOperator, Block, Expression, Function, FunctionArgument, FunctionResult, Handle, Literal,
-    LocalVariable, MathFunction, ScalarKind, Span, Statement, Type, UnaryOperator, VectorSize,
+    AtomicFunction, BinaryOperator, Block, Expression, Function, FunctionArgument, FunctionResult, Handle,
+    Literal, LocalVariable, MathFunction, ScalarKind, Span, Statement, Type, UnaryOperator, VectorSize,
 };
 use rustc_hash::FxHashMap;
 
@@ -235,6 +235,13 @@ impl Code {
         self.expr(Expression::Load { pointer })
     }
 
+    /// Stores a value at a pointer, or loads the value there, if none is given.
+    pub(crate) fn load_or_store(&mut self, pointer: Expr, value: Option<Expr>) -> Option<Expr> {
+        let Some(value) = value else { return Some(self.load(pointer)) };
+        self.store(pointer, value);
+        None
+    }
+
     // ---- statements
 
     fn flush(&mut self) {
@@ -268,6 +275,11 @@ impl Code {
         result
     }
 
+    /// Calls a function that has a result.
+    pub(crate) fn value_of(&mut self, function: Handle<Function>, arguments: &[Expr]) -> Expr {
+        self.call(function, arguments.to_vec(), true).expect("the function has a result")
+    }
+
     /// Returns from the function.
     pub(crate) fn ret(&mut self, value: Option<Expr>) {
         self.push(Statement::Return { value });
@@ -290,12 +302,51 @@ impl Code {
         self.push(Statement::If { condition, accept, reject });
     }
 
-    /// `if condition { body }`
-    pub(crate) fn when(&mut self, condition: Expr, body: impl FnOnce(&mut Code)) {
+    /// A block by itself.
+    fn scoped(&mut self, body: impl FnOnce(&mut Code)) -> Block {
         let before = self.enter();
         body(self);
-        let block = self.close(before);
+        self.close(before)
+    }
+
+    /// `if condition { body }`
+    pub(crate) fn when(&mut self, condition: Expr, body: impl FnOnce(&mut Code)) {
+        let block = self.scoped(body);
         self.if_else(condition, block, Block::new());
+    }
+
+    /// `loop { body }`
+    pub(crate) fn repeat(&mut self, body: impl FnOnce(&mut Code)) {
+        let body = self.scoped(body);
+        self.push(Statement::Loop { body, continuing: Block::new(), break_if: None });
+    }
+
+    /// Applies an atomic function; returns the old word, of type `ty`.
+    pub(crate) fn atomic(
+        &mut self,
+        pointer: Expr,
+        fun: AtomicFunction,
+        value: Expr,
+        ty: Handle<Type>,
+    ) -> Expr {
+        let result = self.expr(Expression::AtomicResult { ty, comparison: false });
+        self.push(Statement::Atomic { pointer, fun, value, result: Some(result) });
+        result
+    }
+
+    /// Exchanges an atomic word if it equals `compare`; returns the old word, and the condition that the exchange
+    /// took place, which may also fail for no reason. `ty` is the type of both.
+    pub(crate) fn exchange(
+        &mut self,
+        pointer: Expr,
+        compare: Expr,
+        value: Expr,
+        ty: Handle<Type>,
+    ) -> (Expr, Expr) {
+        let result = self.expr(Expression::AtomicResult { ty, comparison: true });
+        let fun = AtomicFunction::Exchange { compare: Some(compare) };
+        self.push(Statement::Atomic { pointer, fun, value, result: Some(result) });
+        (self.part(result, 0), self.part(result, 1))
     }
 
     /// Breaks out of the loop if `condition` holds.

@@ -3,8 +3,8 @@
 
 use ir::Scalar;
 use naga::{
-    BinaryOperator as Bin, Block, Expression, Function, GlobalVariable, Handle, Literal, MathFunction as Fun,
-    ScalarKind, Statement,
+    BinaryOperator as Bin, Expression, Function, GlobalVariable, Handle, Literal, MathFunction as Fun,
+    ScalarKind,
 };
 
 use crate::build::{Code, Expr};
@@ -93,25 +93,19 @@ impl Cx<'_> {
             let word = code.expr(Expression::GlobalVariable(word));
             let place = code.part(word, 0);
             let zero = code.u32(0);
-            let exchanged = cx.out.generate_predeclared_type(
-                naga::PredeclaredType::AtomicCompareExchangeWeakResult(naga::Scalar::U32),
-            );
-            let before = code.enter();
-            let result = code.expr(Expression::AtomicResult { ty: exchanged, comparison: true });
-            let fun = naga::AtomicFunction::Exchange { compare: Some(zero) };
-            code.push(Statement::Atomic { pointer: place, fun, value: site, result: Some(result) });
-            let (old, done) = (code.part(result, 0), code.part(result, 1));
-            code.when(done, |c| {
-                let thread = c.expr(Expression::GlobalVariable(thread));
-                let value = c.load(thread);
-                let to = c.part(word, 1);
-                c.store(to, value);
-                c.ret(None);
+            let exchanged = cx.exchange_type(naga::Scalar::U32);
+            code.repeat(|code| {
+                let (old, done) = code.exchange(place, zero, site, exchanged);
+                code.when(done, |c| {
+                    let thread = c.expr(Expression::GlobalVariable(thread));
+                    let value = c.load(thread);
+                    let to = c.part(word, 1);
+                    c.store(to, value);
+                    c.ret(None);
+                });
+                let other = code.binary(Bin::NotEqual, old, zero);
+                code.when(other, |c| c.ret(None));
             });
-            let other = code.binary(Bin::NotEqual, old, zero);
-            code.when(other, |c| c.ret(None));
-            let body = code.close(before);
-            code.push(Statement::Loop { body, continuing: Block::new(), break_if: None });
             code.ret(None);
             code
         })
@@ -130,24 +124,21 @@ impl Cx<'_> {
             let log = code.expr(Expression::GlobalVariable(log));
             let count = code.part(log, 0);
             let size = code.u32(4 + words);
-            let start = code.expr(Expression::AtomicResult { ty: uint, comparison: false });
-            let fun = naga::AtomicFunction::Add;
-            code.push(Statement::Atomic { pointer: count, fun, value: size, result: Some(start) });
+            let start = code.atomic(count, naga::AtomicFunction::Add, size, uint);
             let end = code.binary(Bin::Add, start, size);
             let room = code.expr(Expression::ArrayLength(log));
             let fits = code.binary(Bin::Less, end, room);
-            let before = code.enter();
-            let thread = code.expr(Expression::GlobalVariable(thread));
-            let thread = code.load(thread);
-            let place = (0..3).map(|k| code.part(thread, k)).collect::<Vec<_>>();
-            for (k, word) in std::iter::once(site).chain(place).chain(args).enumerate() {
-                let offset = code.u32(k as u32 + 1);
-                let at = code.binary(Bin::Add, start, offset);
-                let to = code.element(log, at);
-                code.store(to, word);
-            }
-            let body = code.close(before);
-            code.if_else(fits, body, Block::new());
+            code.when(fits, |code| {
+                let thread = code.expr(Expression::GlobalVariable(thread));
+                let thread = code.load(thread);
+                let place = (0..3).map(|k| code.part(thread, k)).collect::<Vec<_>>();
+                for (k, word) in std::iter::once(site).chain(place).chain(args).enumerate() {
+                    let offset = code.u32(k as u32 + 1);
+                    let at = code.binary(Bin::Add, start, offset);
+                    let to = code.element(log, at);
+                    code.store(to, word);
+                }
+            });
             code.ret(None);
             code
         })
@@ -190,11 +181,10 @@ impl Cx<'_> {
                 code.when(below, |c| c.ret(Some(low)));
             }
             let number = code.binary(Bin::Equal, x, x);
-            let before = code.enter();
-            let as_integer = code.convert(x, scalar(to).kind, Some(scalar(to).width));
-            code.ret(Some(as_integer));
-            let body = code.close(before);
-            code.if_else(number, body, Block::new());
+            code.when(number, |code| {
+                let as_integer = code.convert(x, scalar(to).kind, Some(scalar(to).width));
+                code.ret(Some(as_integer));
+            });
             let zero = integer(&mut code, to, 0);
             code.ret(Some(zero));
             code
@@ -221,18 +211,17 @@ impl Cx<'_> {
             let whole = code.math(Fun::Trunc, &[y]);
             let is_whole = code.binary(Bin::Equal, whole, y);
             let negative = code.binary(Bin::LogicalAnd, below, is_whole);
-            let before = code.enter();
-            let size = code.math(Fun::Abs, &[x]);
-            let size = code.math(Fun::Pow, &[size, y]);
-            let half = float(&mut code, s, 0.5);
-            let halved = code.binary(Bin::Multiply, y, half);
-            let floor = code.math(Fun::Floor, &[halved]);
-            let even = code.binary(Bin::Equal, floor, halved);
-            let minus = code.unary(naga::UnaryOperator::Negate, size);
-            let result = code.select(even, size, minus);
-            code.ret(Some(result));
-            let body = code.close(before);
-            code.if_else(negative, body, Block::new());
+            code.when(negative, |code| {
+                let size = code.math(Fun::Abs, &[x]);
+                let size = code.math(Fun::Pow, &[size, y]);
+                let half = float(code, s, 0.5);
+                let halved = code.binary(Bin::Multiply, y, half);
+                let floor = code.math(Fun::Floor, &[halved]);
+                let even = code.binary(Bin::Equal, floor, halved);
+                let minus = code.unary(naga::UnaryOperator::Negate, size);
+                let result = code.select(even, size, minus);
+                code.ret(Some(result));
+            });
             let plain = code.math(Fun::Pow, &[x, y]);
             code.ret(Some(plain));
             code

@@ -50,20 +50,10 @@ pub fn size_align(mem: &MemTypes, ty: MemType, rule: Rule) -> (u64, u64) {
     if rule == Rule::Scalar {
         return (mem.size(ty), mem.align(ty));
     }
-    let vector = |s: Scalar, n: u32| -> (u64, u64) {
-        let bytes = scalar_bytes(s, rule);
-        match n {
-            0 | 1 => (bytes, bytes),
-            2 => (2 * bytes, 2 * bytes),
-            3 => (3 * bytes, 4 * bytes),
-            4 => (4 * bytes, 4 * bytes),
-            _ => array((bytes, bytes), n, rule),
-        }
-    };
     match &mem[ty] {
-        MemData::Scalar(s) => vector(*s, 1),
-        MemData::Vector(s, n) => vector(*s, *n),
-        MemData::Matrix(s, rows, columns, _) => array(vector(*s, *columns), *rows, rule),
+        MemData::Scalar(s) => vector(*s, 1, rule),
+        MemData::Vector(s, n) => vector(*s, *n, rule),
+        MemData::Matrix(s, rows, columns, _) => array(vector(*s, *columns, rule), *rows, rule),
         MemData::Array(t, n) => array(size_align(mem, *t, rule), *n, rule),
         MemData::Handle(_) => (8, 8),
         MemData::Struct { fields, .. } => {
@@ -77,6 +67,18 @@ pub fn size_align(mem: &MemTypes, ty: MemType, rule: Rule) -> (u64, u64) {
             }
             (at.max(least).next_multiple_of(align), align)
         }
+    }
+}
+
+/// The size and alignment of a number or vector in memory of a device.
+fn vector(s: Scalar, n: u32, rule: Rule) -> (u64, u64) {
+    let bytes = scalar_bytes(s, rule);
+    match n {
+        0 | 1 => (bytes, bytes),
+        2 => (2 * bytes, 2 * bytes),
+        3 => (3 * bytes, 4 * bytes),
+        4 => (4 * bytes, 4 * bytes),
+        _ => array((bytes, bytes), n, rule),
     }
 }
 
@@ -101,18 +103,10 @@ pub fn stride(mem: &MemTypes, element: MemType, rule: Rule) -> u64 {
 
 /// The number of bytes from one row of a matrix, or from one element of a long vector, to the next.
 pub fn row_stride(s: Scalar, columns: u32, rule: Rule) -> u64 {
-    let bytes = scalar_bytes(s, rule);
-    if rule == Rule::Scalar {
-        return bytes * columns as u64;
+    match rule {
+        Rule::Scalar => scalar_bytes(s, rule) * columns as u64,
+        Rule::Std430 | Rule::Std140 => stride_of(vector(s, columns, rule), rule).0,
     }
-    let (size, align) = match columns {
-        0 | 1 => (bytes, bytes),
-        2 => (2 * bytes, 2 * bytes),
-        3 => (3 * bytes, 4 * bytes),
-        4 => (4 * bytes, 4 * bytes),
-        _ => array((bytes, bytes), columns, rule),
-    };
-    stride_of((size, align), rule).0
 }
 
 /// The offset of a struct's field.

@@ -35,6 +35,7 @@ mod order;
 mod plan;
 pub mod reflect;
 pub mod spirv;
+mod transfer;
 mod types;
 pub mod uniform;
 mod uniformity;

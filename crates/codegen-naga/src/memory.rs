@@ -6,14 +6,15 @@
 
 use std::num::NonZeroU32;
 
-use ir::{AtomicOp, MemData, MemType, Path, Scalar, Step, Type, TypeData};
-use naga::{BinaryOperator, Expression, GlobalVariable, Handle, ScalarKind, StructMember, TypeInner};
+use ir::{AtomicOp, MemData, MemType, Path, Scalar, Selection, Step, Type, TypeData};
+use naga::{Expression, GlobalVariable, Handle, StructMember, TypeInner};
 
 use crate::Unsupported;
 use crate::build::{Code, Expr};
 use crate::layout::{self, Rule};
 use crate::module::Cx;
 use crate::plan::Base;
+use crate::types::member;
 
 /// A form of memory layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,6 +65,7 @@ pub(crate) struct Access {
 }
 
 /// The place that a walk along a path has reached.
+#[derive(Clone, Copy)]
 pub(crate) struct At {
     pub(crate) pointer: Expr,
     pub(crate) ty: Handle<naga::Type>,
@@ -278,93 +280,9 @@ impl Cx<'_> {
         at
     }
 
-    /// Loads the value at a place as the leaf's type.
-    pub(crate) fn load_at(&mut self, code: &mut Code, at: &At, leaf: Type, span: ir::Span) -> Res<Expr> {
-        let value_ty = self.value_type(leaf, &[], span)?;
-        if at.ty == value_ty {
-            return Ok(code.load(at.pointer));
-        }
-        match (self.ir.types[leaf], self.out.types[at.ty].inner.clone()) {
-            (TypeData::Array(..) | TypeData::Vector(..), TypeInner::Array { base, .. }) => {
-                let element = self.element_type(leaf);
-                let n = self.length(leaf);
-                if n > 256 {
-                    let what = format!("an array of {n} elements that is read at once");
-                    return Err(self.refuse(what, "its layout differs from that of a local array", span));
-                }
-                let mut parts = Vec::new();
-                for k in 0..n.max(1) {
-                    let place = self.array_part(code, at, base, k);
-                    parts.push(self.load_at(code, &place, element, span)?);
-                }
-                Ok(code.compose(value_ty, parts))
-            }
-            (_, TypeInner::Atomic(word)) if self.is_bits_of_float(leaf, word) => {
-                let bits = code.load(at.pointer);
-                Ok(code.convert(bits, ScalarKind::Float, None))
-            }
-            (_, TypeInner::Atomic(_)) => Ok(code.load(at.pointer)),
-            // A `bool` in memory that the host sees is stored as a number.
-            _ => {
-                let n = self.ir.types.lanes(leaf).unwrap_or(1);
-                let x = code.load(at.pointer);
-                let zero = code.u32(0);
-                let zero = if n > 1 { code.splat(n, zero) } else { zero };
-                Ok(code.binary(BinaryOperator::NotEqual, x, zero))
-            }
-        }
-    }
-
-    /// Stores a value of the leaf's type at a place.
-    pub(crate) fn store_at(
-        &mut self,
-        code: &mut Code,
-        at: &At,
-        leaf: Type,
-        value: Expr,
-        span: ir::Span,
-    ) -> Res {
-        let value_ty = self.value_type(leaf, &[], span)?;
-        if at.ty == value_ty {
-            code.store(at.pointer, value);
-            return Ok(());
-        }
-        match (self.ir.types[leaf], self.out.types[at.ty].inner.clone()) {
-            (TypeData::Array(..) | TypeData::Vector(..), TypeInner::Array { base, .. }) => {
-                let element = self.element_type(leaf);
-                let n = self.length(leaf);
-                if n > 256 {
-                    let what = format!("an array of {n} elements that is written at once");
-                    return Err(self.refuse(what, "its layout differs from that of a local array", span));
-                }
-                for k in 0..n {
-                    let place = self.array_part(code, at, base, k);
-                    let part = code.part(value, k);
-                    self.store_at(code, &place, element, part, span)?;
-                }
-            }
-            (_, TypeInner::Atomic(word)) if self.is_bits_of_float(leaf, word) => {
-                let bits = code.convert(value, ScalarKind::Uint, None);
-                code.store(at.pointer, bits);
-            }
-            (_, TypeInner::Atomic(_)) => code.store(at.pointer, value),
-            _ => {
-                let n = self.ir.types.lanes(leaf).unwrap_or(1);
-                let (one, zero) = (code.u32(1), code.u32(0));
-                let (one, zero) = (code.splat(n, one), code.splat(n, zero));
-                let bits = code.select(value, one, zero);
-                code.store(at.pointer, bits);
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns true if an atomic word holds the bits of a float.
-    fn is_bits_of_float(&self, leaf: Type, word: naga::Scalar) -> bool {
-        word.kind != ScalarKind::Float && self.ir.types.scalar_of(leaf).is_some_and(Scalar::is_float)
-    }
-
-    fn array_part(&mut self, code: &mut Code, at: &At, base: Handle<naga::Type>, k: u32) -> At {
+    /// Element `k` of an array.
+    pub(crate) fn array_part(&mut self, code: &mut Code, at: At, k: u32) -> At {
+        let TypeInner::Array { base, .. } = self.out.types[at.ty].inner else { return at };
         let pointer = code.part(at.pointer, k);
         if self.types.wrappers.contains(&base)
             && let TypeInner::Struct { members, .. } = &self.out.types[base].inner
@@ -387,71 +305,25 @@ impl Cx<'_> {
         }
     }
 
-    /// The number of valid indices of each dynamic step of a path.
-    pub(crate) fn limits(&self, mut ty: MemType, path: &Path) -> Vec<u32> {
-        let (mut limits, mut lanes) = (Vec::new(), None);
-        for &step in &path.0 {
-            let (n, next) = match (&self.ir.mem[ty], lanes) {
-                (_, Some(n)) => (n, ty),
-                (MemData::Struct { fields, .. }, None) => match step {
-                    Step::Static(k) => (u32::MAX, fields[k as usize].1),
-                    Step::Dynamic => (0, ty),
-                },
-                (MemData::Array(t, n), None) => (*n, *t),
-                (MemData::Matrix(_, rows, columns, _), None) => {
-                    lanes = Some(*columns);
-                    (*rows, ty)
-                }
-                (MemData::Vector(_, n), None) => (*n, ty),
-                (MemData::Scalar(_) | MemData::Handle(_), None) => (1, ty),
-            };
-            if step == Step::Dynamic {
-                limits.push(n);
-            }
-            ty = next;
+    /// What a path, which is valid, selects of an element in the CPU's layout.
+    pub(crate) fn select(&self, element: MemType, path: &Path) -> Selection {
+        self.ir.mem.select(element, &path.0).expect("the verifier accepts only valid paths")
+    }
+
+    /// The place in the only element of a global at indices known to be in range.
+    pub(crate) fn place_in(&mut self, code: &mut Code, base: Base, path: &Path, dynamic: &[Expr]) -> At {
+        let slot = self.slots[&base].clone();
+        let at = self.element(code, &slot, None);
+        self.walk(code, at, path, dynamic)
+    }
+
+    /// Refuses to access an array as a whole if it is too long to be accessed element by element.
+    pub(crate) fn check_length(&self, n: u32, done: &str, why: &str, span: ir::Span) -> Res {
+        if n <= 256 {
+            return Ok(());
         }
-        limits
+        Err(self.refuse(format!("an array of {n} elements that is {done} at once"), why, span))
     }
-
-    // ---- direct accesses
-
-    /// Loads from an element with indices known to be in range, without calling an access function.
-    pub(crate) fn load_direct(
-        &mut self,
-        code: &mut Code,
-        base: Base,
-        path: &Path,
-        dynamic: &[Expr],
-        leaf: Type,
-        span: ir::Span,
-    ) -> Res<Expr> {
-        let slot = self.slots[&base].clone();
-        let at = self.element(code, &slot, None);
-        let at = self.walk(code, at, path, dynamic);
-        self.load_at(code, &at, leaf, span)
-    }
-
-    /// Stores to an element with indices known to be in range; see [`Self::load_direct`].
-    #[expect(clippy::too_many_arguments, reason = "a place and a value")]
-    pub(crate) fn store_direct(
-        &mut self,
-        code: &mut Code,
-        base: Base,
-        path: &Path,
-        dynamic: &[Expr],
-        leaf: Type,
-        value: Expr,
-        span: ir::Span,
-    ) -> Res {
-        let slot = self.slots[&base].clone();
-        let at = self.element(code, &slot, None);
-        let at = self.walk(code, at, path, dynamic);
-        self.store_at(code, &at, leaf, value, span)
-    }
-}
-
-fn member(name: &str, ty: Handle<naga::Type>, offset: u32) -> StructMember {
-    StructMember { name: Some(name.to_string()), ty, binding: None, offset }
 }
 
 /// The rest of an atomic path after a step into the given field, or into any array element.

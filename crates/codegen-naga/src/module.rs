@@ -17,7 +17,7 @@ use crate::names::Names;
 use crate::order;
 use crate::plan::{Base, Plan};
 use crate::reflect::{self, Binding, BindingKind, EntryPoint, Print, Reflection, Site, Use};
-use crate::types::Shaped;
+use crate::types::{Shaped, member};
 use crate::uniformity;
 use crate::{Error, Options, Target, Unsupported};
 
@@ -225,24 +225,25 @@ impl<'m> Cx<'m> {
         if let Some(&found) = self.waves.values.get(&ty) {
             return found;
         }
-        let all = self.array_of(ty, NonZeroU32::new(self.threads()));
-        let name = self.names.unique("wave_values");
-        let var = self.variable(&name, AddressSpace::WorkGroup, all, false);
+        let var = self.for_each_thread("wave_values", ty);
         self.waves.values.insert(ty, var);
         var
     }
 
     /// The group-shared array in which each thread records that it has left a loop.
     pub(crate) fn loops_ended(&mut self) -> Handle<GlobalVariable> {
-        if let Some(found) = self.loops_ended {
-            return found;
+        if self.loops_ended.is_none() {
+            let uint = self.ty(TypeInner::Scalar(naga::Scalar::U32));
+            self.loops_ended = Some(self.for_each_thread("loops_ended", uint));
         }
-        let uint = self.ty(TypeInner::Scalar(naga::Scalar::U32));
-        let all = self.array_of(uint, NonZeroU32::new(self.threads()));
-        let name = self.names.unique("loops_ended");
-        let var = self.variable(&name, AddressSpace::WorkGroup, all, false);
-        self.loops_ended = Some(var);
-        var
+        self.loops_ended.expect("just declared")
+    }
+
+    /// Declares a group-shared array of one value for each thread.
+    fn for_each_thread(&mut self, name: &str, ty: Handle<naga::Type>) -> Handle<GlobalVariable> {
+        let all = self.array_of(ty, NonZeroU32::new(self.threads()));
+        let name = self.names.unique(name);
+        self.variable(&name, AddressSpace::WorkGroup, all, false)
     }
 
     /// The number of threads of the largest thread group.
@@ -390,12 +391,6 @@ impl<'m> Cx<'m> {
         }
         let vector = self.ty(TypeInner::Vector { size: naga::VectorSize::Tri, scalar: naga::Scalar::U32 });
         let atomic = self.ty(TypeInner::Atomic(naga::Scalar::U32));
-        let member = |name: &str, ty, offset| naga::StructMember {
-            name: Some(name.to_string()),
-            ty,
-            binding: None,
-            offset,
-        };
         let members = vec![member("site", atomic, 0), member("thread", vector, 16)];
         let ty = self.structure("ErrorWord", members, 32);
         let fields = vec![

@@ -10,8 +10,8 @@
 use cranelift_entity::{EntitySet, SecondaryMap};
 use indexmap::IndexMap;
 use ir::{
-    AtomicOp, Func, Function, Global, Inst, InstData, MemData, MemType, Module, Op, Path, Region, Scalar,
-    Space, Step, Type, TypeData, Value,
+    AtomicOp, Func, Function, Global, Inst, InstData, MemData, MemType, Module, Op, Path, Place, Region,
+    Scalar, Space, Step, Type, TypeData, Value,
 };
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
@@ -288,55 +288,20 @@ fn larger(a: &[u32], b: &[u32]) -> Vec<u32> {
 }
 
 /// The path with all array indices left open.
-fn open_path(module: &Module, base: Base, path: &Path) -> Box<[Step]> {
-    let mut ty = match base {
-        Base::Null => return path.0.clone(),
-        Base::Global(g) => module.globals[g].ty,
-        Base::Pointee(g) => match module.mem[module.globals[g].ty] {
-            MemData::Handle(t) => t,
-            _ => return path.0.clone(),
-        },
+fn open_path(module: &Module, element: MemType, path: &Path) -> Box<[Step]> {
+    let open = |k: usize| match module.mem.part_at(element, &path.0[..k]) {
+        Some(ty) if matches!(module.mem[ty], MemData::Array(..)) => Step::Dynamic,
+        _ => path.0[k],
     };
-    let mut out = Vec::new();
-    for &step in &path.0 {
-        match (&module.mem[ty], step) {
-            (MemData::Struct { fields, .. }, Step::Static(k)) if (k as usize) < fields.len() => {
-                out.push(step);
-                ty = fields[k as usize].1;
-            }
-            (MemData::Array(t, _), _) => {
-                out.push(Step::Dynamic);
-                ty = *t;
-            }
-            _ => out.push(step),
-        }
-    }
-    out.into()
-}
-
-/// Returns true if a path ends in a lane of a vector or matrix.
-fn ends_in_lane(module: &Module, mut ty: MemType, path: &Path) -> bool {
-    for &step in &path.0 {
-        ty = match (&module.mem[ty], step) {
-            (MemData::Struct { fields, .. }, Step::Static(k)) if (k as usize) < fields.len() => {
-                fields[k as usize].1
-            }
-            (MemData::Array(t, _), _) => *t,
-            _ => return true,
-        };
-    }
-    false
+    (0..path.0.len()).map(open).collect()
 }
 
 /// The kind of number at the leaf that a path reaches.
-pub(crate) fn scalar_at(module: &Module, mut ty: MemType, path: &Path) -> Option<Scalar> {
-    for &step in &path.0 {
-        ty = match (&module.mem[ty], step) {
-            (MemData::Struct { fields, .. }, Step::Static(k)) => fields.get(k as usize)?.1,
-            (MemData::Array(t, _), _) => *t,
-            _ => break,
-        };
-    }
+pub(crate) fn scalar_at(module: &Module, element: MemType, path: &Path) -> Option<Scalar> {
+    let mut ty = match module.mem.select(element, &path.0)?.target {
+        Place::Row(s, _) | Place::Lane(s) => return Some(s),
+        Place::Mem(ty) => ty,
+    };
     while let MemData::Array(t, _) = module.mem[ty] {
         ty = t;
     }

@@ -136,12 +136,6 @@ impl Cx<'_> {
                 let len = self.ty(TypeInner::Scalar(naga::Scalar::U32));
                 let (size, align) = self.natural(items);
                 let at = 4u32.next_multiple_of(align);
-                let member = |name: &str, ty, offset| StructMember {
-                    name: Some(name.to_string()),
-                    ty,
-                    binding: None,
-                    offset,
-                };
                 let members = vec![member("length", len, 0), member("items", items, at)];
                 self.structure("Stack", members, (at + size).next_multiple_of(align.max(4)))
             }
@@ -183,3 +177,8 @@ impl Cx<'_> {
 
 /// The largest local array, in bytes.
 const LARGEST_LOCAL: u64 = 1 << 26;
+
+/// A member of a struct.
+pub(crate) fn member(name: &str, ty: Handle<naga::Type>, offset: u32) -> StructMember {
+    StructMember { name: Some(name.to_string()), ty, binding: None, offset }
+}

@@ -45,7 +45,7 @@ fn vary(module: &Module, f: &Function, defs: &Defs, flow: &mut Flow<bool>, inst:
     let varies = match &data.op {
         Op::If | Op::Switch(_) => any(flow),
         Op::For(_) | Op::Loop(_) => {
-            let trips = decides(f, inst);
+            let trips = f.decides(inst).expect("a loop has trips");
             // After different numbers of trips, threads have different values.
             f.regions[data.regions[0]].params.iter().for_each(|&param| flow.copy(trips, param));
             data.results[data.n_carried()..].iter().for_each(|&stack| flow.join(stack, &true));
@@ -57,12 +57,6 @@ fn vary(module: &Module, f: &Function, defs: &Defs, flow: &mut Flow<bool>, inst:
         op => any(flow) || !op.is_pure(),
     };
     data.results.iter().for_each(|&v| flow.join(v, &varies));
-}
-
-/// The value that decides which arm of a branch runs, or how often a loop does.
-fn decides(f: &Function, inst: Inst) -> Value {
-    let data = &f.insts[inst];
-    if let Op::Loop(_) = data.op { f.regions[data.regions[0]].results[0] } else { data.args[0] }
 }
 
 /// The gathers whose results are unused and that directly follow an atomic operation on group-shared memory.
@@ -149,7 +143,8 @@ impl Walk<'_, '_> {
                 self.found = Some(data.span);
             }
             for &inner in &data.regions {
-                self.region(inner, together && !*self.varying.get(decides(self.f, inst)));
+                let divergent = self.f.decides(inst).is_some_and(|v| *self.varying.get(v));
+                self.region(inner, together && !divergent);
             }
         }
     }

@@ -1,15 +1,14 @@
 //! Accesses memory that is used as several types: an array of words in the CPU's layout, accessed by
 //! functions that take byte offsets.
 
-use ir::{MemData, Scalar, Step, Type, TypeData};
-use naga::{
-    AtomicFunction, BinaryOperator, Block, Expression, Handle, Literal, MathFunction, ScalarKind, Statement,
-};
+use ir::Scalar;
+use naga::{AtomicFunction, BinaryOperator, Expression, Handle, Literal, MathFunction, ScalarKind};
 
 use crate::access::Params;
 use crate::build::{Code, Expr};
 use crate::memory::{Access, Action, Res, Slot};
 use crate::module::Cx;
+use crate::transfer::Spot;
 
 impl Cx<'_> {
     pub(crate) fn raw_access(
@@ -45,7 +44,8 @@ impl Cx<'_> {
         };
         let four = code.u32(4);
         let bytes = code.binary(BinaryOperator::Multiply, words, four);
-        let (fixed, strides, leaf) = self.scalar_path(access);
+        let selection = self.select(access.element, &access.path);
+        let leaf = selection.target.bytes(&self.ir.mem) as u32;
         let within = |code: &mut Code, place: Expr, inside: Expr, size: u32| {
             let size = code.u32(size);
             let fits = code.binary(BinaryOperator::GreaterEqual, bytes, size);
@@ -55,29 +55,28 @@ impl Cx<'_> {
             code.binary(BinaryOperator::LogicalAnd, inside, range)
         };
         inside = within(&mut code, place, inside, if access.whole { size } else { 1 });
-        for ((&k, n), stride) in dynamic.iter().zip(self.limits(access.element, &access.path)).zip(strides) {
+        for (&k, (n, stride)) in dynamic.iter().zip(selection.choices) {
             let n = code.u32(n);
             let below = code.binary(BinaryOperator::Less, k, n);
             inside = code.binary(BinaryOperator::LogicalAnd, inside, below);
-            let stride = code.u32(stride);
+            let stride = code.u32(stride as u32);
             let by = code.binary(BinaryOperator::Multiply, k, stride);
             place = code.binary(BinaryOperator::Add, place, by);
         }
-        if fixed != 0 {
-            let fixed = code.u32(fixed);
-            place = code.binary(BinaryOperator::Add, place, fixed);
-        }
+        place = self.offset(&mut code, place, selection.fixed as u32);
         if !access.whole {
             inside = within(&mut code, place, inside, leaf);
         }
         code.name(place, "place");
         let before = code.enter();
         match access.action {
-            Action::Load => {
-                let value = self.load_words(&mut code, slot, access.leaf, place, 0, span)?;
-                code.ret(Some(value));
+            Action::Load | Action::Store => {
+                let spot = Spot::Words(slot, place, 0);
+                let loaded = self.transfer(&mut code, spot, access.leaf, values.first().copied(), span)?;
+                if loaded.is_some() {
+                    code.ret(loaded);
+                }
             }
-            Action::Store => self.store_words(&mut code, slot, access.leaf, place, 0, values[0], span)?,
             Action::Atomic(op) => {
                 let s = self.ir.types.scalar_of(access.leaf).unwrap_or(Scalar::U32);
                 let pointer = self.word_pointer(&mut code, slot, place);
@@ -86,67 +85,15 @@ impl Cx<'_> {
                     let byte = code.binary(BinaryOperator::And, place, three);
                     let shift = code.binary(BinaryOperator::ShiftLeft, byte, three);
                     self.atomic_part(&mut code, pointer, shift, op, s, &values);
-                    let body = code.close(before);
-                    code.if_else(inside, body, Block::new());
-                    self.access_nothing(&mut code, access, span)?;
-                    return Ok(self.add_function(code));
-                }
-                // Words are unsigned and have no signed minimum or maximum: those use compare-exchange.
-                let old = self.atomic(&mut code, pointer, op, s, Scalar::U32, &values, span)?;
-                if let Some(old) = old {
+                } else if let Some(old) =
+                    // Words are unsigned and have no signed minimum or maximum: those use compare-exchange.
+                    self.atomic(&mut code, pointer, op, s, Scalar::U32, &values, span)?
+                {
                     code.ret(Some(old));
                 }
             }
         }
-        let body = code.close(before);
-        code.if_else(inside, body, Block::new());
-        if access.action != Action::Store {
-            self.access_nothing(&mut code, access, span)?;
-        }
-        Ok(self.add_function(code))
-    }
-
-    /// The byte offset of a path's static steps, the stride of each dynamic step, and the size of the leaf in
-    /// bytes, in the CPU's layout.
-    fn scalar_path(&self, access: &Access) -> (u32, Vec<u32>, u32) {
-        let mem = &self.ir.mem;
-        let (mut ty, mut lanes, mut fixed, mut strides) = (access.element, None, 0u64, Vec::new());
-        // The size of a part of a matrix or vector, which has no memory type of its own.
-        let mut leaf = None;
-        for &step in &access.path.0 {
-            let stride = match (&mem[ty], lanes) {
-                (_, Some(bytes)) => {
-                    leaf = Some(bytes);
-                    bytes
-                }
-                (MemData::Struct { fields, .. }, None) => {
-                    if let Step::Static(k) = step {
-                        fixed += mem.field_offset(ty, k as usize);
-                        ty = fields[k as usize].1;
-                    }
-                    continue;
-                }
-                (MemData::Array(t, _), None) => {
-                    ty = *t;
-                    mem.size(*t)
-                }
-                (MemData::Matrix(s, _, columns, _), None) => {
-                    lanes = Some(s.bytes() as u64);
-                    leaf = Some(s.bytes() as u64 * *columns as u64);
-                    s.bytes() as u64 * *columns as u64
-                }
-                (MemData::Vector(s, _) | MemData::Scalar(s), None) => {
-                    leaf = Some(s.bytes() as u64);
-                    s.bytes() as u64
-                }
-                (MemData::Handle(_), None) => 8,
-            };
-            match step {
-                Step::Static(k) => fixed += k as u64 * stride,
-                Step::Dynamic => strides.push(stride as u32),
-            }
-        }
-        (fixed as u32, strides, leaf.unwrap_or(mem.size(ty)) as u32)
+        self.end_access(code, access, (before, inside), span)
     }
 
     /// The pointer to the word that holds a byte.
@@ -157,7 +104,7 @@ impl Cx<'_> {
         code.element(all, index)
     }
 
-    fn offset(&mut self, code: &mut Code, place: Expr, by: u32) -> Expr {
+    pub(crate) fn offset(&mut self, code: &mut Code, place: Expr, by: u32) -> Expr {
         if by == 0 {
             return place;
         }
@@ -165,96 +112,14 @@ impl Cx<'_> {
         code.binary(BinaryOperator::Add, place, by)
     }
 
-    /// The 32 bits that begin at byte `place + by`, aligned or not.
-    fn load_word(&mut self, code: &mut Code, slot: &Slot, place: Expr, by: u32) -> Expr {
-        let place = self.offset(code, place, by);
+    /// The 32 bits that begin at a byte, aligned or not.
+    pub(crate) fn load_word(&mut self, code: &mut Code, slot: &Slot, place: Expr) -> Expr {
         let function = self.word_reader(slot);
-        code.call(function, vec![place], true).expect("it gives a word")
-    }
-
-    /// Loads a value in the CPU's layout from byte `place + by`.
-    fn load_words(
-        &mut self,
-        code: &mut Code,
-        slot: &Slot,
-        ty: Type,
-        place: Expr,
-        by: u32,
-        span: ir::Span,
-    ) -> Res<Expr> {
-        match self.ir.types[ty] {
-            TypeData::Scalar(s) => {
-                self.check_scalar(if s == Scalar::F64 { Scalar::U64 } else { s }, span)?;
-                let word = self.load_word(code, slot, place, by);
-                let high = (s.bytes() == 8).then(|| self.load_word(code, slot, place, by + 4));
-                Ok(number_of_word(code, s, word, high))
-            }
-            TypeData::Vector(..) | TypeData::Array(..) => {
-                let value_ty = self.value_type(ty, &[], span)?;
-                let (element, n) = (self.element_type(ty), self.length(ty));
-                let bytes = self.ir.types.bytes(element) as u32;
-                if n > 256 {
-                    let what = format!("an array of {n} elements that is read at once");
-                    return Err(self.refuse(what, "it is in memory that is seen as bytes", span));
-                }
-                let parts = (0..n.max(1))
-                    .map(|k| self.load_words(code, slot, element, place, by + k * bytes, span))
-                    .collect::<Res<Vec<Expr>>>()?;
-                let is_one = n == 1 && matches!(self.ir.types[ty], TypeData::Vector(..));
-                Ok(if is_one { parts[0] } else { code.compose(value_ty, parts) })
-            }
-            _ => Err(self.refuse("a pointer read from memory", "devices have no pointers in memory", span)),
-        }
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "a place and a value")]
-    fn store_words(
-        &mut self,
-        code: &mut Code,
-        slot: &Slot,
-        ty: Type,
-        place: Expr,
-        by: u32,
-        value: Expr,
-        span: ir::Span,
-    ) -> Res {
-        match self.ir.types[ty] {
-            TypeData::Scalar(s) => {
-                self.check_scalar(if s == Scalar::F64 { Scalar::U64 } else { s }, span)?;
-                let at = self.offset(code, place, by);
-                if s.bytes() < 4 {
-                    let bits = word_of_number(code, s, value, false);
-                    return self.store_part(code, slot, at, bits, s.bits());
-                }
-                let low = word_of_number(code, s, value, false);
-                self.store_word(code, slot, at, low, span);
-                if s.bytes() == 8 {
-                    let high = word_of_number(code, s, value, true);
-                    let at = self.offset(code, place, by + 4);
-                    self.store_word(code, slot, at, high, span);
-                }
-                Ok(())
-            }
-            TypeData::Vector(..) | TypeData::Array(..) => {
-                let (element, n) = (self.element_type(ty), self.length(ty));
-                let bytes = self.ir.types.bytes(element) as u32;
-                if n > 256 {
-                    let what = format!("an array of {n} elements that is written at once");
-                    return Err(self.refuse(what, "it is in memory that is seen as bytes", span));
-                }
-                let is_one = n == 1 && matches!(self.ir.types[ty], TypeData::Vector(..));
-                for k in 0..n {
-                    let part = if is_one { value } else { code.part(value, k) };
-                    self.store_words(code, slot, element, place, by + k * bytes, part, span)?;
-                }
-                Ok(())
-            }
-            _ => Err(self.refuse("a store of a pointer", "devices have no pointers", span)),
-        }
+        code.value_of(function, &[place])
     }
 
     /// Stores a whole word; an unaligned address is an error.
-    fn store_word(&mut self, code: &mut Code, slot: &Slot, at: Expr, word: Expr, span: ir::Span) {
+    pub(crate) fn store_word(&mut self, code: &mut Code, slot: &Slot, at: Expr, word: Expr, span: ir::Span) {
         let (three, zero) = (code.u32(3), code.u32(0));
         let rest = code.binary(BinaryOperator::And, at, three);
         let odd = code.binary(BinaryOperator::NotEqual, rest, zero);
@@ -270,7 +135,14 @@ impl Cx<'_> {
 
     /// Stores the low bits of a word atomically with respect to its other bits, which other threads may be
     /// writing.
-    fn store_part(&mut self, code: &mut Code, slot: &Slot, at: Expr, bits: Expr, width: u32) -> Res {
+    pub(crate) fn store_part(
+        &mut self,
+        code: &mut Code,
+        slot: &Slot,
+        at: Expr,
+        bits: Expr,
+        width: u32,
+    ) -> Res {
         let pointer = self.word_pointer(code, slot, at);
         // The byte within the word, and eight bits for each.
         let (last, log_of_bits) = (code.u32(3), code.u32(3));
@@ -289,8 +161,7 @@ impl Cx<'_> {
         }
         for (fun, value) in [(AtomicFunction::And, keep), (AtomicFunction::InclusiveOr, bits)] {
             let ty = self.lanes_type(Scalar::U32, 1);
-            let result = code.expr(Expression::AtomicResult { ty, comparison: false });
-            code.push(Statement::Atomic { pointer, fun, value, result: Some(result) });
+            code.atomic(pointer, fun, value, ty);
         }
         Ok(())
     }

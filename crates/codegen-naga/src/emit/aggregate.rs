@@ -60,16 +60,8 @@ impl<'m> Emitter<'_, 'm> {
                     let e = self.get(data.args[0]);
                     return self.set(result, e);
                 }
-                let e = match self.values[data.args[0]] {
-                    Held::Place(place) => {
-                        let part = self.code.part(place, *k);
-                        self.code.load(part)
-                    }
-                    _ => {
-                        let whole = self.get(data.args[0]);
-                        self.code.part(whole, *k)
-                    }
-                };
+                let k = self.code.u32(*k);
+                let e = self.element_of(data.args[0], k);
                 self.set(result, e)
             }
             Op::Insert(k) => self.insert(data, *k),
@@ -157,14 +149,15 @@ impl<'m> Emitter<'_, 'm> {
         let counter = self.code.local("i", uint);
         let (zero, one) = (self.code.u32(0), self.code.u32(1));
         self.code.store(counter, zero);
-        let before = self.code.enter();
-        let i = self.code.load(counter);
-        let end = self.code.binary(Bin::GreaterEqual, i, n);
-        self.code.break_if(end);
-        body(self, i)?;
-        let next = self.code.binary(Bin::Add, i, one);
-        self.code.store(counter, next);
-        let body = self.code.close(before);
+        let body = self.scoped(|e| {
+            let i = e.code.load(counter);
+            let end = e.code.binary(Bin::GreaterEqual, i, n);
+            e.code.break_if(end);
+            body(e, i)?;
+            let next = e.code.binary(Bin::Add, i, one);
+            e.code.store(counter, next);
+            Ok(())
+        })?;
         self.code.push(naga::Statement::Loop { body, continuing: Block::new(), break_if: None });
         self.check_counter(counter, n, self.f.span);
         Ok(())
@@ -233,18 +226,19 @@ impl<'m> Emitter<'_, 'm> {
             return self.set(result, e);
         }
         let at = if known { i } else { self.clamp(i, n) };
-        let x = match self.values[whole] {
-            Held::Place(place) => {
-                let part = self.code.element(place, at);
-                self.code.load(part)
-            }
-            _ => {
-                let value = self.get(whole);
-                self.code.element(value, at)
-            }
-        };
+        let x = self.element_of(whole, at);
         let e = self.or_zero(result, i, n, known, x, data)?;
         self.set(result, e)
+    }
+
+    /// An element at an index in range.
+    fn element_of(&mut self, whole: Value, at: Expr) -> Expr {
+        if let Held::Place(place) = self.values[whole] {
+            let part = self.code.element(place, at);
+            return self.code.load(part);
+        }
+        let value = self.get(whole);
+        self.code.element(value, at)
     }
 
     /// The index, or the last valid index if it is too large.
@@ -322,40 +316,22 @@ impl<'m> Emitter<'_, 'm> {
         }
         if let TypeData::Stack(_) = self.types[ty] {
             let place = self.variable(result, ty)?;
-            let before = self.code.enter();
-            self.copy_stack(place, a)?;
-            let accept = self.code.close(before);
-            let before = self.code.enter();
-            self.copy_stack(place, b)?;
-            let reject = self.code.close(before);
-            self.code.if_else(condition, accept, reject);
+            self.either(condition, |e| e.copy_stack(place, a), |e| e.copy_stack(place, b))?;
             self.values[result] = Held::Place(place);
             return Ok(());
         }
         if self.lanes(self.ty(c)) == 1 && self.is_large_value(result)? {
             let place = self.variable(result, ty)?;
-            let before = self.code.enter();
-            self.store_value(place, a)?;
-            let accept = self.code.close(before);
-            let before = self.code.enter();
-            self.store_value(place, b)?;
-            let reject = self.code.close(before);
-            self.code.if_else(condition, accept, reject);
+            self.either(condition, |e| e.store_value(place, a), |e| e.store_value(place, b))?;
             self.values[result] = Held::Place(place);
             return Ok(());
         }
         let (x, y) = (self.get(a), self.get(b));
         if self.lanes(self.ty(c)) > 1 {
             if self.is_array(ty) {
-                let n = self.length(ty);
-                let mut lanes = Vec::new();
-                for k in 0..n {
-                    let (c, x, y) =
-                        (self.code.part(condition, k), self.code.part(x, k), self.code.part(y, k));
-                    lanes.push(self.code.select(c, x, y));
-                }
                 let whole = self.naga_type(result, data.span)?;
-                let e = self.code.compose(whole, lanes);
+                let select = |e: &mut Self, v: &[Expr]| Ok(e.code.select(v[0], v[1], v[2]));
+                let e = self.by_lane(whole, self.length(ty), &[condition, x, y], select)?;
                 return self.set(result, e);
             }
             let e = self.code.select(condition, x, y);

@@ -46,13 +46,8 @@ impl<'m> Emitter<'_, 'm> {
         }
         if n > 4 {
             let vectors: Vec<Expr> = data.args.iter().map(|&a| self.get(a)).collect();
-            let mut lanes = Vec::new();
-            for k in 0..n {
-                let args: Vec<Expr> = vectors.iter().map(|&v| self.code.part(v, k)).collect();
-                lanes.push(self.op(data, 1, &args)?);
-            }
             let whole = self.cx.value_type(ty, &[], data.span)?;
-            let e = self.code.compose(whole, lanes);
+            let e = self.by_lane(whole, n, &vectors, |e, args| e.op(data, 1, args))?;
             return self.set(result, e);
         }
         // A vector multiplied by a scalar needs no splat.
@@ -109,7 +104,7 @@ impl<'m> Emitter<'_, 'm> {
                 if !x.is_finite() {
                     let bits = if x.is_nan() { 0x7fc0_0000 } else { bits as u32 };
                     let function = self.cx.special(bits);
-                    return self.code.call(function, Vec::new(), true).expect("it gives a number");
+                    return self.code.value_of(function, &[]);
                 }
                 self.code.literal(Literal::F32(x))
             }
@@ -122,7 +117,7 @@ impl<'m> Emitter<'_, 'm> {
                 if !x.is_finite() {
                     let single = if x.is_nan() { 0x7fc0_0000 } else { (x as f32).to_bits() };
                     let function = self.cx.special(single);
-                    let e = self.code.call(function, Vec::new(), true).expect("it gives a number");
+                    let e = self.code.value_of(function, &[]);
                     return self.code.convert(e, ScalarKind::Float, Some(s.bytes() as u8));
                 }
                 float(&mut self.code, s, x)
@@ -289,35 +284,33 @@ impl<'m> Emitter<'_, 'm> {
 
     fn math(&mut self, math: Math, s: Scalar, n: u32, args: &[Expr], data: &InstData) -> Res<Expr> {
         let a = args[0];
-        let only_small = |fun: Fun| -> Result<Fun, ()> { if s == Scalar::F64 { Err(()) } else { Ok(fun) } };
         let fun = match math {
-            Math::Sin => only_small(Fun::Sin),
-            Math::Cos => only_small(Fun::Cos),
-            Math::Tan => only_small(Fun::Tan),
-            Math::Asin => only_small(Fun::Asin),
-            Math::Acos => only_small(Fun::Acos),
-            Math::Atan => only_small(Fun::Atan),
-            Math::Atan2 => only_small(Fun::Atan2),
-            Math::Sinh => only_small(Fun::Sinh),
-            Math::Cosh => only_small(Fun::Cosh),
-            Math::Tanh => only_small(Fun::Tanh),
-            Math::Asinh => only_small(Fun::Asinh),
-            Math::Acosh => only_small(Fun::Acosh),
-            Math::Atanh => only_small(Fun::Atanh),
-            Math::Exp => only_small(Fun::Exp),
-            Math::Exp2 => only_small(Fun::Exp2),
-            Math::Log => only_small(Fun::Log),
-            Math::Log2 => only_small(Fun::Log2),
-            Math::Log10 | Math::Pow => only_small(Fun::Log2),
-            Math::Sqrt => Ok(Fun::Sqrt),
-            Math::Floor => Ok(Fun::Floor),
-            Math::Ceil => Ok(Fun::Ceil),
-            Math::Round => Ok(Fun::Round),
-            Math::Trunc => Ok(Fun::Trunc),
-            Math::Min => Ok(Fun::Min),
-            Math::Max => Ok(Fun::Max),
-            Math::Abs => Ok(Fun::Abs),
-            Math::Fma => Ok(Fun::Fma),
+            Math::Sin => Fun::Sin,
+            Math::Cos => Fun::Cos,
+            Math::Tan => Fun::Tan,
+            Math::Asin => Fun::Asin,
+            Math::Acos => Fun::Acos,
+            Math::Atan => Fun::Atan,
+            Math::Atan2 => Fun::Atan2,
+            Math::Sinh => Fun::Sinh,
+            Math::Cosh => Fun::Cosh,
+            Math::Tanh => Fun::Tanh,
+            Math::Asinh => Fun::Asinh,
+            Math::Acosh => Fun::Acosh,
+            Math::Atanh => Fun::Atanh,
+            Math::Exp => Fun::Exp,
+            Math::Exp2 => Fun::Exp2,
+            Math::Log => Fun::Log,
+            Math::Log2 | Math::Log10 | Math::Pow => Fun::Log2,
+            Math::Sqrt => Fun::Sqrt,
+            Math::Floor => Fun::Floor,
+            Math::Ceil => Fun::Ceil,
+            Math::Round => Fun::Round,
+            Math::Trunc => Fun::Trunc,
+            Math::Min => Fun::Min,
+            Math::Max => Fun::Max,
+            Math::Abs => Fun::Abs,
+            Math::Fma => Fun::Fma,
             Math::IsNan | Math::IsInf => return Ok(self.classify(math, s, n, a)),
             Math::CountBits | Math::ReverseBits | Math::FirstBitLow | Math::FirstBitHigh => {
                 if s.bits() == 64 {
@@ -327,11 +320,23 @@ impl<'m> Emitter<'_, 'm> {
                 return Ok(self.bits(math, s, n, a));
             }
         };
-        let Ok(fun) = fun else {
+        let is_exact = matches!(
+            fun,
+            Fun::Sqrt
+                | Fun::Floor
+                | Fun::Ceil
+                | Fun::Round
+                | Fun::Trunc
+                | Fun::Min
+                | Fun::Max
+                | Fun::Abs
+                | Fun::Fma
+        );
+        if s == Scalar::F64 && !is_exact {
             let what = format!("`{}` of a `double`", math.name());
             let why = "it has this function for 32 and 16 bits only; the SPIR-V of this compiler has it";
             return self.refuse(what, why, data.span);
-        };
+        }
         let only_single = matches!(math, Math::Sqrt | Math::Floor | Math::Ceil | Math::Round | Math::Trunc);
         if s == Scalar::F64 && only_single && self.cx.options.target == Target::Hlsl {
             let what = format!("`{}` of a `double`", math.name());
@@ -356,16 +361,8 @@ impl<'m> Emitter<'_, 'm> {
     /// C's `pow`, by a helper function.
     fn power(&mut self, s: Scalar, n: u32, args: &[Expr], data: &InstData) -> Res<Expr> {
         let function = self.cx.pow(s);
-        if n == 1 {
-            return Ok(self.code.call(function, args.to_vec(), true).expect("it gives a number"));
-        }
-        let mut lanes = Vec::new();
-        for k in 0..n {
-            let args = args.iter().map(|&v| self.code.part(v, k)).collect();
-            lanes.push(self.code.call(function, args, true).expect("it gives a number"));
-        }
         let ty = self.lanes_type(s, n, data.span)?;
-        Ok(self.code.compose(ty, lanes))
+        self.by_lane(ty, n, args, |e, args| Ok(e.code.value_of(function, args)))
     }
 
     /// Tests each lane for a NaN or an infinity. Except for `double`, the test examines the bits, because

@@ -24,6 +24,13 @@ enum Added {
     Place(Expr),
 }
 
+/// What is done with the elements of a stack.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OnStacks {
+    Copy,
+    Add,
+}
+
 impl<'m> Emitter<'_, 'm> {
     pub(super) fn cell(&mut self, data: &'m InstData) -> Res {
         match data.op {
@@ -48,65 +55,36 @@ impl<'m> Emitter<'_, 'm> {
                     return Ok(());
                 }
                 let part = self.part_of(data, &data.args[1..], false)?;
-                if let TypeData::Stack(_) = self.types[part.ty] {
-                    let place = self.variable(result, part.ty)?;
-                    let from = self.stack_shape_of(data.args[0], data.args.len() - 1);
-                    let to = self.shape(result);
-                    self.copy_stack_place(place, &to, part.place, &from, part.ty)?;
-                    self.values[result] = Held::Place(place);
-                    return Ok(());
-                }
-                if self.is_large_value(result)? {
-                    let place = self.variable(result, part.ty)?;
-                    let ty = self.naga_type(result, data.span)?;
-                    if part.inside.is_some() {
-                        self.store_zero(place, ty)?;
-                    }
-                    let before = self.code.enter();
-                    self.copy_place(place, part.place, ty)?;
-                    let body = self.code.close(before);
-                    self.conditional(part.inside, body);
-                    self.values[result] = Held::Place(place);
-                    return Ok(());
-                }
-                let value = self.code.load(part.place);
-                let value = match part.inside {
-                    Some(inside) => self.select_value(result, inside, value, None, data)?,
-                    None => value,
-                };
-                self.set(result, value)
+                let shape = self.stack_shape_of(data.args[0], data.args.len() - 1);
+                self.load_part(data, part, &shape)
             }
             Op::Store => {
                 let (&x, indices) = data.args[1..].split_last().expect("a store has a value");
                 let part = self.part_of(data, indices, false)?;
-                let before = self.code.enter();
-                if let TypeData::Stack(_) = self.types[part.ty] {
-                    let to = self.stack_shape_of(data.args[0], indices.len());
-                    self.copy_stack_to(part.place, &to, x)?;
-                } else {
-                    self.store_value(part.place, x)?;
-                }
-                let body = self.code.close(before);
-                self.conditional(part.inside, body);
-                Ok(())
+                self.when(part.inside, |e| match e.types[part.ty] {
+                    TypeData::Stack(_) => {
+                        let to = e.stack_shape_of(data.args[0], indices.len());
+                        e.copy_stack_to(part.place, &to, x)
+                    }
+                    _ => e.store_value(part.place, x),
+                })
             }
             Op::AddTo => {
                 let (&x, indices) = data.args[1..].split_last().expect("an addition has a value");
                 let part = self.part_of(data, indices, true)?;
-                let before = self.code.enter();
-                if let TypeData::Stack(_) = self.types[part.ty] {
-                    let to = self.stack_shape_of(data.args[0], indices.len());
-                    self.add_stack(part.place, &to, x)?;
-                } else {
-                    let x = match self.values[x] {
+                self.when(part.inside, |e| {
+                    if let TypeData::Stack(_) = e.types[part.ty] {
+                        let to = e.stack_shape_of(data.args[0], indices.len());
+                        let Some(place) = e.stack_place(x) else { return Ok(()) };
+                        let (ty, shape) = (e.ty(x), e.shape(x));
+                        return e.each_of_stack((part.place, &to), (place, &shape), ty, OnStacks::Add);
+                    }
+                    let x = match e.values[x] {
                         Held::Place(place) => Added::Place(place),
-                        _ => Added::Value(self.get(x)),
+                        _ => Added::Value(e.get(x)),
                     };
-                    self.add(part.place, part.ty, x)?;
-                }
-                let body = self.code.close(before);
-                self.conditional(part.inside, body);
-                Ok(())
+                    e.add(part.place, part.ty, x)
+                })
             }
             _ => {
                 // The cell of an inner stack is the place of that stack.
@@ -120,14 +98,6 @@ impl<'m> Emitter<'_, 'm> {
     /// Returns true if the value is a stack of the same shape as the cell.
     fn is_same_stack(&self, cell: Value, v: Value) -> bool {
         matches!(self.types[self.ty(v)], TypeData::Stack(_)) && self.shape(cell) == self.shape(v)
-    }
-
-    /// Executes `body` if a part is in range.
-    fn conditional(&mut self, inside: Option<Expr>, body: naga::Block) {
-        match inside {
-            Some(inside) => self.code.if_else(inside, body, naga::Block::new()),
-            None => self.code.push(naga::Statement::Block(body)),
-        }
     }
 
     /// The shape of the stack that `n` indices lead to.
@@ -290,44 +260,39 @@ impl<'m> Emitter<'_, 'm> {
         let at = if has_room { i } else { self.clamp(i, n) };
         let part = self.code.element(items, at);
         let is_stack = matches!(self.types[element], TypeData::Stack(_));
-        let is_large = !is_stack && self.is_large_value(result)?;
         let is_inside = self.inside.contains(result) && !is_stack;
         let inside = (!is_inside).then(|| {
             let length = self.code.load(length);
             self.code.binary(Bin::Less, i, length)
         });
-        if is_large {
-            let to = self.variable(result, element)?;
-            let ty = self.naga_type(result, data.span)?;
+        let part = Part { place: part, ty: element, inside };
+        self.load_part(data, part, shape.get(1..).unwrap_or_default())
+    }
+
+    /// Sets the result to what a part holds, a stack of the given shape or another value; to zero, if the part is out
+    /// of range.
+    fn load_part(&mut self, data: &'m InstData, part: Part, shape: &[u32]) -> Res {
+        let (result, Part { place, ty, inside }) = (data.results[0], part);
+        let is_stack = matches!(self.types[ty], TypeData::Stack(_));
+        if is_stack || self.is_large_value(result)? {
+            let to = self.variable(result, ty)?;
+            let (naga_ty, to_shape) = (self.naga_type(result, data.span)?, self.shape(result));
             if inside.is_some() {
-                self.store_zero(to, ty)?;
+                self.store_zero(to, naga_ty)?;
             }
-            let before = self.code.enter();
-            self.copy_place(to, part, ty)?;
-            let body = self.code.close(before);
-            self.conditional(inside, body);
+            self.when(inside, |e| match is_stack {
+                true => e.each_of_stack((to, &to_shape), (place, shape), ty, OnStacks::Copy),
+                false => e.copy_place(to, place, naga_ty),
+            })?;
             self.values[result] = Held::Place(to);
             return Ok(());
         }
-        let Some(inside) = inside else {
-            let value = self.code.load(part);
-            return self.set(result, value);
+        let value = self.code.load(place);
+        let value = match inside {
+            Some(inside) => self.select_value(result, inside, value, None, data)?,
+            None => value,
         };
-        if is_stack {
-            let to = self.variable(result, element)?;
-            let to_shape = self.shape(result);
-            let naga_ty = self.naga_type(result, data.span)?;
-            self.store_zero(to, naga_ty)?;
-            let before = self.code.enter();
-            self.copy_stack_place(to, &to_shape, part, &shape[1..], element)?;
-            let body = self.code.close(before);
-            self.code.if_else(inside, body, naga::Block::new());
-            self.values[result] = Held::Place(to);
-            return Ok(());
-        }
-        let value = self.code.load(part);
-        let e = self.select_value(result, inside, value, None, data)?;
-        self.set(result, e)
+        self.set(result, value)
     }
 
     /// Copies a stack value to a place, whose variable determines the size.
@@ -359,7 +324,7 @@ impl<'m> Emitter<'_, 'm> {
         let ty = self.ty(from);
         let from_shape = self.shape(from);
         match self.stack_place(from) {
-            Some(place) => self.copy_stack_place(to, to_shape, place, &from_shape, ty),
+            Some(place) => self.each_of_stack((to, to_shape), (place, &from_shape), ty, OnStacks::Copy),
             None => {
                 let naga_ty = self.cx.value_type(ty, to_shape, self.f.span)?;
                 self.store_zero(to, naga_ty)
@@ -367,75 +332,46 @@ impl<'m> Emitter<'_, 'm> {
         }
     }
 
-    /// Copies a stack; elements beyond its length become zero.
-    fn copy_stack_place(
+    /// Copies a stack, where elements beyond its length become zero, or adds it to another; each with its shape.
+    fn each_of_stack(
         &mut self,
-        to: Expr,
-        to_shape: &[u32],
-        from: Expr,
-        from_shape: &[u32],
+        (to, to_shape): (Expr, &[u32]),
+        (from, from_shape): (Expr, &[u32]),
         ty: Type,
+        what: OnStacks,
     ) -> Res {
         let TypeData::Stack(element) = self.types[ty] else { return Ok(()) };
-        let naga_ty = self.cx.value_type(ty, to_shape, self.f.span)?;
-        let element_ty = self.cx.value_type(element, to_shape.get(1..).unwrap_or_default(), self.f.span)?;
+        let inner_to = to_shape.get(1..).unwrap_or_default();
+        let inner_from = from_shape.get(1..).unwrap_or_default();
         let (room, have) = (to_shape.first().copied().unwrap_or(1), from_shape.first().copied().unwrap_or(1));
         let length = self.code.part(from, 0);
         let length = self.code.load(length);
         let most = self.code.u32(room.min(have).max(1));
         let length = self.code.math(naga::MathFunction::Min, &[length, most]);
-        self.store_zero(to, naga_ty)?;
-        let to_length = self.code.part(to, 0);
-        self.code.store(to_length, length);
-        let (to_items, from_items) = (self.code.part(to, 1), self.code.part(from, 1));
-        let (inner_to, inner_from) =
-            (to_shape.get(1..).unwrap_or_default(), from_shape.get(1..).unwrap_or_default());
-        let (inner_to, inner_from) = (inner_to.to_vec(), inner_from.to_vec());
-        self.each_below(length, |e, i| {
-            let (to, from) = (e.code.element(to_items, i), e.code.element(from_items, i));
-            if let TypeData::Stack(_) = e.types[element] {
-                return e.copy_stack_place(to, &inner_to, from, &inner_from, element);
-            }
-            e.copy_place(to, from, element_ty)
-        })
-    }
-
-    /// Adds a stack value to the stack at a place.
-    fn add_stack(&mut self, to: Expr, to_shape: &[u32], from: Value) -> Res {
-        let (ty, from_shape) = (self.ty(from), self.shape(from));
-        match self.stack_place(from) {
-            Some(place) => self.add_stack_place(to, to_shape, place, &from_shape, ty),
-            None => Ok(()),
+        let mut new = length;
+        if what == OnStacks::Copy {
+            let naga_ty = self.cx.value_type(ty, to_shape, self.f.span)?;
+            self.store_zero(to, naga_ty)?;
         }
-    }
-
-    fn add_stack_place(
-        &mut self,
-        to: Expr,
-        to_shape: &[u32],
-        from: Expr,
-        from_shape: &[u32],
-        ty: Type,
-    ) -> Res {
-        let TypeData::Stack(element) = self.types[ty] else { return Ok(()) };
-        let (room, have) = (to_shape.first().copied().unwrap_or(1), from_shape.first().copied().unwrap_or(1));
-        let length = self.code.part(from, 0);
-        let length = self.code.load(length);
-        let most = self.code.u32(room.min(have).max(1));
-        let length = self.code.math(naga::MathFunction::Min, &[length, most]);
         let to_length = self.code.part(to, 0);
-        let old = self.code.load(to_length);
-        let new = self.code.math(naga::MathFunction::Max, &[old, length]);
+        if what == OnStacks::Add {
+            let old = self.code.load(to_length);
+            new = self.code.math(naga::MathFunction::Max, &[old, length]);
+        }
         self.code.store(to_length, new);
         let (to_items, from_items) = (self.code.part(to, 1), self.code.part(from, 1));
-        let inner_to = to_shape.get(1..).unwrap_or_default().to_vec();
-        let inner_from = from_shape.get(1..).unwrap_or_default().to_vec();
         self.each_below(length, |e, i| {
             let (to, from) = (e.code.element(to_items, i), e.code.element(from_items, i));
-            if let TypeData::Stack(_) = e.types[element] {
-                return e.add_stack_place(to, &inner_to, from, &inner_from, element);
+            match what {
+                _ if matches!(e.types[element], TypeData::Stack(_)) => {
+                    e.each_of_stack((to, inner_to), (from, inner_from), element, what)
+                }
+                OnStacks::Copy => {
+                    let ty = e.cx.value_type(element, inner_to, e.f.span)?;
+                    e.copy_place(to, from, ty)
+                }
+                OnStacks::Add => e.add(to, element, Added::Place(from)),
             }
-            e.add(to, element, Added::Place(from))
         })
     }
 

@@ -22,26 +22,16 @@ impl<'m> Emitter<'_, 'm> {
         self.cx.check_scalar(from, data.span)?;
         let n = self.lanes(self.ty(arg));
         let e = self.get(arg);
-        let is_bits = data.op == Op::Bitcast;
-        if n <= 4 {
-            let e = if is_bits {
-                self.bitcast(from, to, n, e, data)?
-            } else {
-                self.convert(from, to, n, e, data)?
-            };
-            return self.set(result, e);
-        }
-        let mut lanes = Vec::new();
-        for k in 0..n {
-            let lane = self.code.part(e, k);
-            lanes.push(if is_bits {
-                self.bitcast(from, to, 1, lane, data)?
-            } else {
-                self.convert(from, to, 1, lane, data)?
-            });
-        }
-        let ty = self.cx.value_type(self.f.ty(result), &[], data.span)?;
-        let e = self.code.compose(ty, lanes);
+        let convert = |e: &mut Self, n: u32, x: Expr| match data.op {
+            Op::Bitcast => e.bitcast(from, to, n, x, data),
+            _ => e.convert(from, to, n, x, data),
+        };
+        let e = if n <= 4 {
+            convert(self, n, e)?
+        } else {
+            let ty = self.cx.value_type(self.f.ty(result), &[], data.span)?;
+            self.by_lane(ty, n, &[e], |e, lane| convert(e, 1, lane[0]))?
+        };
         self.set(result, e)
     }
 
@@ -77,16 +67,8 @@ impl<'m> Emitter<'_, 'm> {
             }
             _ => {
                 let function = self.cx.integer_from(from, to);
-                if n == 1 {
-                    return Ok(self.code.call(function, vec![e], true).expect("it gives a number"));
-                }
-                let mut lanes = Vec::new();
-                for k in 0..n {
-                    let lane = self.code.part(e, k);
-                    lanes.push(self.code.call(function, vec![lane], true).expect("it gives a number"));
-                }
                 let ty = self.lanes_type(to, n, data.span)?;
-                self.code.compose(ty, lanes)
+                self.by_lane(ty, n, &[e], |e, lane| Ok(e.code.value_of(function, lane)))?
             }
         })
     }
@@ -116,23 +98,16 @@ impl<'m> Emitter<'_, 'm> {
         if from != Scalar::F16 && to != Scalar::F16 {
             return Ok(self.code.convert(e, scalar(to).kind, None));
         }
-        let mut lanes = Vec::new();
-        for k in 0..n {
-            let lane = if n == 1 { e } else { self.code.part(e, k) };
-            lanes.push(if from == Scalar::F16 {
-                let bits = word_of_half(&mut self.code, lane);
-                self.integer_of(Scalar::U32, to, 1, bits)
-            } else {
-                let bits = self.integer_of(from, Scalar::U32, 1, lane);
-                let both = self.code.math(Fun::Unpack2x16float, &[bits]);
-                let low = self.code.part(both, 0);
-                self.code.convert(low, ScalarKind::Float, Some(2))
-            });
-        }
-        if n == 1 {
-            return Ok(lanes[0]);
-        }
         let ty = self.lanes_type(to, n, data.span)?;
-        Ok(self.code.compose(ty, lanes))
+        self.by_lane(ty, n, &[e], |e, lane| {
+            if from == Scalar::F16 {
+                let bits = word_of_half(&mut e.code, lane[0]);
+                return Ok(e.integer_of(Scalar::U32, to, 1, bits));
+            }
+            let bits = e.integer_of(from, Scalar::U32, 1, lane[0]);
+            let both = e.code.math(Fun::Unpack2x16float, &[bits]);
+            let low = e.code.part(both, 0);
+            Ok(e.code.convert(low, ScalarKind::Float, Some(2)))
+        })
     }
 }

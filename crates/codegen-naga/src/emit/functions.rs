@@ -1,6 +1,8 @@
 //! Emits functions, entry points and calls.
 
-use ir::{Builtin, Entry, Func, Inst, InstData, MemData, MemType, Path, Scalar, Step, Type, TypeData};
+use ir::{
+    Builtin, Entry, Func, Inst, InstData, MemData, MemType, Path, Scalar, Slot, Step, Type, TypeData, Value,
+};
 use naga::{BuiltIn, EntryPoint, Handle, ShaderStage, StructMember};
 
 use super::{Buffer, Emitter, Held, Res};
@@ -8,6 +10,7 @@ use crate::build::{Code, Expr};
 use crate::module::{Cx, Emitted};
 use crate::names::plain;
 use crate::plan::{Arg, Base};
+use crate::transfer::Spot;
 
 /// The maximum number of parameters of a function: the limit of SPIR-V and WGSL, less the inputs that
 /// identify the thread.
@@ -89,22 +92,32 @@ impl<'m> Cx<'m> {
         let args = self.plan.instances[instance].results.clone();
         let mut list: Vec<(String, Handle<naga::Type>)> = Vec::new();
         for (slot, arg) in f.results.iter().zip(&args) {
-            let wanted = slot.name.as_deref().map_or("result".to_string(), plain);
-            if let Some((which, at)) = handle_parts(arg) {
-                let uint = self.lanes_type(Scalar::U32, 1);
-                list.extend(which.then(|| (format!("{wanted}_which"), uint)));
-                list.extend(at.then(|| (format!("{wanted}_at"), uint)));
-                continue;
-            }
-            let shape = if let Arg::Stack(shape) = arg { &shape[..] } else { &[] };
-            let ty = self.value_type(slot.ty, shape, f.span)?;
-            list.push((wanted, ty));
+            list.extend(self.passed(slot, arg, "result", f.span)?);
         }
         Ok(match list.len() {
             0 => None,
             1 => Some((list[0].1, 1)),
             n => Some((self.record(&format!("{name}_results"), list), n)),
         })
+    }
+
+    /// The names and types of the expressions that are passed for a parameter or result.
+    fn passed(
+        &mut self,
+        slot: &Slot,
+        arg: &Arg,
+        unnamed: &str,
+        span: ir::Span,
+    ) -> Res<Vec<(String, Handle<naga::Type>)>> {
+        let name = slot.name.as_deref().map_or(unnamed.to_string(), plain);
+        let Some((which, at)) = handle_parts(arg) else {
+            let shape = if let Arg::Stack(shape) = arg { &shape[..] } else { &[] };
+            return Ok(vec![(name, self.value_type(slot.ty, shape, span)?)]);
+        };
+        let uint = self.lanes_type(Scalar::U32, 1);
+        let which = which.then(|| (format!("{name}_which"), uint));
+        let at = at.then(|| (format!("{name}_at"), uint));
+        Ok(which.into_iter().chain(at).collect())
     }
 
     /// A struct of fields of these types, with names made unique.
@@ -130,19 +143,13 @@ impl<'m> Emitter<'_, 'm> {
         let f = self.f;
         let (mut names, mut list) = (crate::names::Names::default(), Vec::new());
         for (slot, arg) in f.params.iter().zip(&args) {
-            let wanted = slot.name.as_deref().map_or("a".to_string(), plain);
-            if let Some((which, moved)) = handle_parts(arg) {
-                let uint = self.cx.lanes_type(Scalar::U32, 1);
-                list.extend(which.then(|| (names.unique(&format!("{wanted}_which")), uint)));
-                list.extend(moved.then(|| (names.unique(&format!("{wanted}_at")), uint)));
-                continue;
-            }
-            if crate::plan::holds_handle(self.cx.ir, slot.ty) {
-                let what = format!("the parameter `{wanted}`, an array of buffers");
+            if handle_parts(arg).is_none() && crate::plan::holds_handle(self.cx.ir, slot.ty) {
+                let name = slot.name.as_deref().map_or("a".to_string(), plain);
+                let what = format!("the parameter `{name}`, an array of buffers");
                 return self.refuse(what, "functions take no such arrays", f.span);
             }
-            let shape = if let Arg::Stack(shape) = arg { &shape[..] } else { &[] };
-            list.push((names.unique(&wanted), self.cx.value_type(slot.ty, shape, f.span)?));
+            let passed = self.cx.passed(slot, arg, "a", f.span)?;
+            list.extend(passed.into_iter().map(|(name, ty)| (names.unique(&name), ty)));
         }
         let packed =
             (list.len() > MOST_PARAMS).then(|| self.cx.record(&format!("{name}_params"), list.clone()));
@@ -181,19 +188,7 @@ impl<'m> Emitter<'_, 'm> {
         let args = self.cx.plan.instances[instance].results.clone();
         let mut parts = Vec::new();
         for (&v, arg) in results.iter().zip(&args) {
-            match handle_parts(arg) {
-                Some((which, at)) => {
-                    let Arg::Handle(set, _) = arg else { continue };
-                    let buffer = self.buffer(v);
-                    let (w, a) = self.widen(&buffer, set);
-                    parts.extend(which.then_some(w));
-                    parts.extend(at.then_some(a));
-                }
-                None => {
-                    let e = self.get(v);
-                    parts.push(e);
-                }
-            }
+            self.pass(v, arg, &mut parts);
         }
         match self.cx.result_type(instance, name)? {
             None => {}
@@ -210,6 +205,18 @@ impl<'m> Emitter<'_, 'm> {
         Ok(())
     }
 
+    /// Appends the expressions that are passed for a value.
+    fn pass(&mut self, v: Value, arg: &Arg, parts: &mut Vec<Expr>) {
+        if let Arg::Handle(set, moved) = arg {
+            let buffer = self.buffer(v);
+            let (which, at) = self.widen(&buffer, set);
+            parts.extend((set.len() > 1).then_some(which));
+            parts.extend(moved.then_some(at));
+        } else {
+            parts.push(self.get(v));
+        }
+    }
+
     pub(super) fn call(&mut self, inst: Inst) -> Res {
         let data: &'m InstData = &self.f.insts[inst];
         let callee = self.cx.plan.instances[self.instance].calls[&inst];
@@ -217,18 +224,7 @@ impl<'m> Emitter<'_, 'm> {
         let params = self.cx.plan.instances[callee].params.clone();
         let mut args = Vec::new();
         for (&v, arg) in data.args.iter().zip(&params) {
-            match (handle_parts(arg), arg) {
-                (Some((which, at)), Arg::Handle(set, _)) => {
-                    let buffer = self.buffer(v);
-                    let (w, a) = self.widen(&buffer, set);
-                    args.extend(which.then_some(w));
-                    args.extend(at.then_some(a));
-                }
-                _ => {
-                    let e = self.get(v);
-                    args.push(e);
-                }
-            }
+            self.pass(v, arg, &mut args);
         }
         if let Some(ty) = emitted.packed {
             args = vec![self.code.compose(ty, args)];
@@ -436,7 +432,8 @@ impl<'m> Emitter<'_, 'm> {
                 if self.cx.slots[&base].raw {
                     return self.refuse("a global that is seen as bytes and has a first value", "", span);
                 }
-                self.cx.store_direct(&mut self.code, base, &path, &[], leaf, value, span)
+                let at = self.cx.place_in(&mut self.code, base, &path, &[]);
+                self.cx.transfer(&mut self.code, Spot::Typed(at), leaf, Some(value), span).map(drop)
             }
         }
     }

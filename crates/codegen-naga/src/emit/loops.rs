@@ -286,14 +286,8 @@ impl<'m> Emitter<'_, 'm> {
                     leave_if(&mut self.code, c, lp);
                     return self.trip(tail.regions[1], &no, lp);
                 }
-                let before = self.code.enter();
-                self.trip(tail.regions[0], &yes, lp)?;
-                let accept = self.code.close(before);
-                let before = self.code.enter();
-                self.trip(tail.regions[1], &no, lp)?;
-                let reject = self.code.close(before);
-                self.code.if_else(c, accept, reject);
-                return Ok(());
+                let [accept, reject] = tail.regions[..] else { return Ok(()) };
+                return self.either(c, |e| e.trip(accept, &yes, lp), |e| e.trip(reject, &no, lp));
             }
         }
         self.region(region)?;

@@ -18,6 +18,8 @@ mod waves;
 mod world;
 
 use cranelift_entity::{EntitySet, SecondaryMap};
+use ir::analysis::Use;
+use ir::analysis::flow::{Direction, Flow};
 use ir::{Builtin, Class, Function, Inst, InstData, Op, Region, Scalar, Span, Type, TypeData, Types, Value};
 use naga::{Block, Handle, ScalarKind};
 use rustc_hash::FxHashMap;
@@ -111,7 +113,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
             });
         }
         let uses = ir::walk::use_counts(f);
-        let narrow = narrow_values(types, f);
+        let (narrow, printed) = (narrow_values(types, f), printed_only(types, f, &bounds));
         Emitter {
             cx,
             code,
@@ -129,7 +131,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
             lasting: lasting(f),
             builtins: Vec::new(),
             narrow,
-            printed: printed_only(types, f),
+            printed,
             entry_group: None,
         }
     }
@@ -311,14 +313,63 @@ impl<'a, 'm> Emitter<'a, 'm> {
         }
     }
 
+    /// A vector of type `ty`, each of whose lanes is made of the same lane of other vectors; for one lane, numbers
+    /// make a number.
+    pub(crate) fn by_lane(
+        &mut self,
+        ty: Handle<naga::Type>,
+        n: u32,
+        vectors: &[Expr],
+        mut one: impl FnMut(&mut Self, &[Expr]) -> Res<Expr>,
+    ) -> Res<Expr> {
+        if n == 1 {
+            return one(self, vectors);
+        }
+        let mut lanes = Vec::new();
+        for k in 0..n {
+            let parts: Vec<Expr> = vectors.iter().map(|&v| self.code.part(v, k)).collect();
+            lanes.push(one(self, &parts)?);
+        }
+        Ok(self.code.compose(ty, lanes))
+    }
+
     // ---- blocks
 
     /// Emits a region into a new block, followed by the code that `after` adds.
     pub(crate) fn block(&mut self, region: Region, after: impl FnOnce(&mut Self) -> Res) -> Res<Block> {
+        self.scoped(|e| {
+            e.region(region)?;
+            after(e)
+        })
+    }
+
+    /// Emits a block.
+    pub(crate) fn scoped(&mut self, body: impl FnOnce(&mut Self) -> Res) -> Res<Block> {
         let before = self.code.enter();
-        self.region(region)?;
-        after(self)?;
+        body(self)?;
         Ok(self.code.close(before))
+    }
+
+    /// `if condition { body }`; a block if there is no condition.
+    pub(crate) fn when(&mut self, condition: Option<Expr>, body: impl FnOnce(&mut Self) -> Res) -> Res {
+        let body = self.scoped(body)?;
+        match condition {
+            Some(condition) => self.code.if_else(condition, body, Block::new()),
+            None => self.code.push(naga::Statement::Block(body)),
+        }
+        Ok(())
+    }
+
+    /// `if condition { accept } else { reject }`
+    pub(crate) fn either(
+        &mut self,
+        condition: Expr,
+        accept: impl FnOnce(&mut Self) -> Res,
+        reject: impl FnOnce(&mut Self) -> Res,
+    ) -> Res {
+        let (accept, reject) = (self.scoped(accept)?, self.scoped(reject)?);
+        self.code.if_else(condition, accept, reject);
+        Ok(())
     }
 
     /// Emits the instructions of a region.
@@ -396,117 +447,75 @@ fn narrow_values(types: &Types, f: &Function) -> EntitySet<Value> {
     }
     let is_wide = |v: Value| matches!(types[f.ty(v)], TypeData::Scalar(Scalar::I64 | Scalar::U64));
     let defs = ir::Defs::of(f);
-    let mut candidates = Vec::new();
-    let mut wide_uses = EntitySet::new();
-    let mut users: Vec<(Value, Value)> = Vec::new();
-    f.walk(f.body(), &mut |inst| {
-        let data = &f.insts[inst];
-        let simple = match data.op {
+    let is_simple = |data: &InstData| {
+        let is_op = match data.op {
             Op::Const(_) | Op::Zero | Op::Add | Op::Sub | Op::Mul | Op::Neg | Op::Detach => true,
             Op::Convert | Op::Bitcast => types.scalar_of(f.ty(data.args[0])).is_some_and(Scalar::is_int),
             _ => false,
         };
-        if simple && is_wide(data.results[0]) {
-            candidates.push(data.results[0]);
+        is_op && is_wide(data.results[0])
+    };
+    let is_candidate = |v: Value| defs.inst(v).is_some_and(|def| is_simple(&f.insts[def]));
+    // Returns true if an instruction needs the low half of an operand only.
+    let narrows = |data: &InstData, k: usize| match &data.op {
+        Op::BufferOffset | Op::BufferCast(_) => k == 1,
+        Op::BufferLoad(_) | Op::BufferStore(_) | Op::Atomic(..) | Op::Index | Op::Load => {
+            let values = match &data.op {
+                Op::BufferStore(_) => 1,
+                Op::Atomic(_, op) => op.n_values(),
+                _ => 0,
+            };
+            (1..data.args.len() - values).contains(&k)
+                && defs.inst(data.args[k]).is_some_and(|def| widened(types, f, &f.insts[def]).is_some())
         }
-        for (k, &arg) in data.args.iter().enumerate().filter(|(_, a)| is_wide(**a)) {
-            let indices = match &data.op {
-                Op::BufferStore(_) => data.args.len() - 1,
-                Op::Atomic(_, op) => data.args.len() - op.n_values(),
-                _ => data.args.len(),
-            };
-            let narrows = match data.op {
-                Op::BufferOffset | Op::BufferCast(_) => k == 1,
-                Op::BufferLoad(_) | Op::BufferStore(_) | Op::Atomic(..) | Op::Index | Op::Load => {
-                    (1..indices).contains(&k)
-                        && defs.inst(arg).is_some_and(|def| widened(types, f, &f.insts[def]).is_some())
+        // A conversion to 32 bits or fewer.
+        Op::Convert => match types[f.ty(data.results[0])] {
+            TypeData::Scalar(s) => s.is_int() && s.bits() <= 32,
+            _ => false,
+        },
+        _ => false,
+    };
+    // The values of which all bits are needed.
+    let mut full = Flow::new(f, &is_wide);
+    f.regions.values().flat_map(|region| &region.results).for_each(|&v| full.join(v, &true));
+    full.settle(Direction::Backward, &mut |full, inst| {
+        let data = &f.insts[inst];
+        for (_, &arg) in data.args.iter().enumerate().filter(|(k, a)| is_wide(**a) && !narrows(data, *k)) {
+            match is_simple(data) {
+                true => {
+                    // An operand that cannot be narrow itself makes its user wide.
+                    full.join(data.results[0], &!is_candidate(arg));
+                    full.copy(data.results[0], arg);
                 }
-                // A conversion to 32 bits or fewer.
-                Op::Convert => {
-                    let to = types.scalar_of(f.ty(data.results[0]));
-                    to.is_some_and(|s| s.is_int() && s.bits() <= 32)
-                        && matches!(types[f.ty(data.results[0])], TypeData::Scalar(_))
-                }
-                _ => false,
-            };
-            match data.results.first() {
-                _ if narrows => {}
-                Some(&user) if simple && is_wide(user) => users.push((arg, user)),
-                _ => {
-                    wide_uses.insert(arg);
-                }
+                false => full.join(arg, &true),
             }
         }
     });
-    for region in f.regions.values() {
-        for &v in region.results.iter().filter(|v| is_wide(**v)) {
-            wide_uses.insert(v);
-        }
-    }
-    let mut is_candidate = EntitySet::new();
-    for &v in &candidates {
-        is_candidate.insert(v);
-    }
-    loop {
-        let mut changed = false;
-        for &(arg, user) in users.iter().rev() {
-            // An operand that cannot be narrow itself makes its user wide.
-            if !is_candidate.contains(arg) && wide_uses.insert(user) {
-                changed = true;
-            }
-            if wide_uses.contains(user) && wide_uses.insert(arg) {
-                changed = true;
-            }
-        }
-        if !changed {
-            break;
-        }
-    }
-    for v in candidates.into_iter().filter(|&v| !wide_uses.contains(v)) {
-        narrow.insert(v);
-    }
+    narrow.extend(f.values.keys().filter(|&v| is_candidate(v) && !*full.get(v)));
     narrow
 }
 
 /// The numbers that are widened only to be printed.
-fn printed_only(types: &Types, f: &Function) -> EntitySet<Value> {
-    let (mut printed, mut other) = (EntitySet::new(), EntitySet::new());
-    if !f.has_body() {
-        return printed;
-    }
-    let mut wide = Vec::new();
-    f.walk(f.body(), &mut |inst| {
-        let data = &f.insts[inst];
-        if data.op == Op::Convert && matches!(types[f.ty(data.results[0])], TypeData::Scalar(_)) {
-            let (from, to) = (types.scalar_of(f.ty(data.args[0])), types.scalar_of(f.ty(data.results[0])));
-            if let (Some(from), Some(to)) = (from, to)
-                && from.bits() <= 32
-                && to.bits() == 64
-                && from != Scalar::Bool
-                && from.is_float() == to.is_float()
-            {
-                wide.push(data.results[0]);
-            }
-        }
+fn printed_only(types: &Types, f: &Function, bounds: &Bounds<'_>) -> EntitySet<Value> {
+    let mut printed = EntitySet::new();
+    let is_printed =
+        |at: &Use| matches!(*at, Use::Operand(user, _) if matches!(f.insts[user].op, Op::Printf(_)));
+    for data in f.insts.values() {
+        let Some(&v) = data.results.first() else { continue };
+        let to = types.scalar_of(f.ty(v));
+        let is_widened = data.op == Op::Convert
+            && matches!(types[f.ty(v)], TypeData::Scalar(_))
+            && types.scalar_of(f.ty(data.args[0])).zip(to).is_some_and(|(from, to)| {
+                from.bits() <= 32
+                    && to.bits() == 64
+                    && from != Scalar::Bool
+                    && from.is_float() == to.is_float()
+            });
         // A constant that can be represented in 32 bits as well.
-        if let Some(bits) = constant_bits(types, f, data)
-            && printed_constant(types.scalar_of(f.ty(data.results[0])), bits).is_some()
-        {
-            wide.push(data.results[0]);
+        let constant = constant_bits(types, f, data).and_then(|bits| printed_constant(to, bits));
+        if (is_widened || constant.is_some()) && bounds.uses(v).iter().all(is_printed) {
+            printed.insert(v);
         }
-        if !matches!(data.op, Op::Printf(_)) {
-            for &arg in &data.args {
-                other.insert(arg);
-            }
-        }
-    });
-    for region in f.regions.values() {
-        for &v in &region.results {
-            other.insert(v);
-        }
-    }
-    for v in wide.into_iter().filter(|&v| !other.contains(v)) {
-        printed.insert(v);
     }
     printed
 }

@@ -7,8 +7,7 @@
 //! the language itself guarantees zeros.
 
 use naga::{
-    AddressSpace, Barrier, BinaryOperator as Bin, Block, Expression, GlobalVariable, Handle, Statement,
-    TypeInner,
+    AddressSpace, Barrier, BinaryOperator as Bin, Expression, GlobalVariable, Handle, Statement, TypeInner,
 };
 
 use super::{Emitter, Res};
@@ -45,11 +44,8 @@ impl Emitter<'_, '_> {
             let TypeInner::Array { base, size: naga::ArraySize::Constant(n), .. } =
                 self.cx.out.types[ty].inner
             else {
-                let before = self.code.enter();
-                self.zero_place(place, ty)?;
-                let body = self.code.close(before);
                 let is_first = self.code.binary(Bin::Equal, index, zero);
-                self.code.if_else(is_first, body, Block::new());
+                self.when(Some(is_first), |e| e.zero_place(place, ty))?;
                 continue;
             };
             let rounds = n.get().div_ceil(threads);
@@ -57,13 +53,11 @@ impl Emitter<'_, '_> {
             self.each(rounds, |e, k| {
                 let at = e.code.binary(Bin::Multiply, k, step);
                 let at = e.code.binary(Bin::Add, at, index);
-                let before = e.code.enter();
-                let part = e.code.element(place, at);
-                e.zero_place(part, base)?;
-                let body = e.code.close(before);
                 let inside = e.code.binary(Bin::Less, at, n);
-                e.code.if_else(inside, body, Block::new());
-                Ok(())
+                e.when(Some(inside), |e| {
+                    let part = e.code.element(place, at);
+                    e.zero_place(part, base)
+                })
             })?;
         }
         self.code.push(Statement::ControlBarrier(Barrier::WORK_GROUP));

@@ -63,14 +63,7 @@ impl<'m> Emitter<'_, 'm> {
                 let all = e.code.expr(Expression::GlobalVariable(shared));
                 let theirs = e.code.element(all, at);
                 let to = e.code.element(place, i);
-                let before = e.code.enter();
-                e.copy_place(to, theirs, ty)?;
-                let accept = e.code.close(before);
-                let before = e.code.enter();
-                e.store_zero(to, ty)?;
-                let reject = e.code.close(before);
-                e.code.if_else(there, accept, reject);
-                Ok(())
+                e.either(there, |e| e.copy_place(to, theirs, ty), |e| e.store_zero(to, ty))
             })?;
             // No thread may write the next value before all have read this one.
             self.code.push(Statement::ControlBarrier(Barrier::WORK_GROUP));

@@ -7,6 +7,7 @@ use super::{Buffer, Emitter, Held, Res};
 use crate::build::Expr;
 use crate::memory::{Access, Action};
 use crate::plan::Base;
+use crate::transfer::Spot;
 use crate::words::word_of_number;
 
 impl<'m> Emitter<'_, 'm> {
@@ -45,25 +46,15 @@ impl<'m> Emitter<'_, 'm> {
                 }
             }
             Op::BufferLen => self.buffer_len(data),
-            Op::BufferOffset => {
+            Op::BufferOffset | Op::BufferCast(_) => {
                 let mut buffer = self.buffer(data.args[0]);
                 let mut by = self.low(data.args[1]);
-                if self.is_raw(&buffer) {
+                // If the memory is words, as for casts, offsets count bytes.
+                if data.op == Op::BufferOffset && self.is_raw(&buffer) {
                     let TypeData::Buffer(element) = self.types[self.ty(data.args[0])] else { return Ok(()) };
                     let size = self.code.u32(self.cx.ir.mem.size(element) as u32);
                     by = self.code.binary(Bin::Multiply, by, size);
                 }
-                buffer.at = Some(match buffer.at {
-                    Some(at) => self.code.binary(Bin::Add, at, by),
-                    None => by,
-                });
-                self.values[data.results[0]] = Held::Buffer(buffer);
-                Ok(())
-            }
-            Op::BufferCast(_) => {
-                // The memory is words, so offsets count bytes.
-                let mut buffer = self.buffer(data.args[0]);
-                let by = self.low(data.args[1]);
                 buffer.at = Some(match buffer.at {
                     Some(at) => self.code.binary(Bin::Add, at, by),
                     None => by,
@@ -168,11 +159,12 @@ impl<'m> Emitter<'_, 'm> {
         let TypeData::Buffer(element) = self.types[self.ty(args[0])] else { return Ok(None) };
         let leaf = self.ty(typed);
         let raw = self.is_raw(&buffer);
-        let limits = self.cx.limits(element, path);
+        let choices = self.cx.select(element, path).choices;
         let dynamic = &args[2..];
-        let in_range =
-            |e: &Self, (k, n): (&Value, &u32)| e.bounds.upper(*k).is_some_and(|most| most < *n as u64);
-        let certain = dynamic.iter().zip(&limits).all(|k| in_range(self, k));
+        let in_range = |(&k, &(n, _)): (&Value, &(u32, u64))| {
+            self.bounds.upper(k).is_some_and(|most| most < u64::from(n))
+        };
+        let certain = dynamic.iter().zip(&choices).all(in_range);
         let is_first = self.bounds.constant(args[1]) == Some(0);
         if let ([base], None, true, true, false) = (&buffer.bases[..], buffer.at, certain, is_first, raw)
             && let Some(slot) = self.cx.slots.get(base)
@@ -180,14 +172,9 @@ impl<'m> Emitter<'_, 'm> {
             && !matches!(action, Action::Atomic(_))
         {
             let indices: Vec<Expr> = dynamic.iter().map(|&k| self.index(k)).collect();
-            let base = *base;
-            if action == Action::Load {
-                let e = self.cx.load_direct(&mut self.code, base, path, &indices, leaf, data.span)?;
-                return Ok(Some(e));
-            }
-            let value = self.get(values[0]);
-            self.cx.store_direct(&mut self.code, base, path, &indices, leaf, value, data.span)?;
-            return Ok(None);
+            let value = values.first().map(|&value| self.get(value));
+            let at = self.cx.place_in(&mut self.code, *base, path, &indices);
+            return self.cx.transfer(&mut self.code, Spot::Typed(at), leaf, value, data.span);
         }
         let def = self.bounds.def(args[0]).map(|def| &self.f.insts[def].op);
         let whole = matches!(def, Some(Op::BufferCast(Rest::Dropped)));

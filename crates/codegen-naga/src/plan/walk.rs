@@ -183,13 +183,14 @@ impl Walker<'_, '_> {
                 let why = "no other thread sees it";
                 return Err(self.planner.refuse("an atomic operation on a thread's own variable", why, span));
             }
-            let open = Path(open_path(module, base, path));
             if let Some(usage) = self.planner.usage(base) {
+                let open = Path(open_path(module, usage.element, path));
+                let selection = module.mem.select(usage.element, &path.0);
                 usage.written = true;
                 usage.read |= read;
                 // A lane of a vector cannot be addressed by itself, and part of a word is accessed
                 // through its word.
-                usage.raw |= ends_in_lane(module, usage.element, path) || s.bytes() < 4;
+                usage.raw |= selection.is_none_or(|s| !matches!(s.target, Place::Mem(_))) || s.bytes() < 4;
                 usage.only_sums &= matches!(op, AtomicOp::Add | AtomicOp::Exchange);
                 if !usage.atomics.iter().any(|(p, t)| *p == open && *t == s) {
                     // If several kinds of number are accessed atomically at one place, the memory
