@@ -6,8 +6,7 @@
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Type as ClifType, Value, types::*};
 use ir::{AtomicOp, Global, InstData, MemType, Scalar, Span, Type, TypeData};
-use native::emit::cells::Access;
-use native::emit::{Fixed, Instructions, Memory, Odds, Stack, control, memory};
+use native::emit::{Access, Fixed, Instructions, Memory, Odds, Stack, blocks, memory};
 use native::runtime::{Helper, Word, offsets};
 use native::types::{Shape, is_array, size};
 
@@ -116,7 +115,7 @@ impl<'m> Memory<'m> for Emitter<'_, 'm> {
             let total = self.add_imm(total, HEADER + 15);
             let mask = self.i64(!15);
             let total = self.b.ins().band(total, mask);
-            let (top, end) = (control::mark(self), self.context(Word::I64, offsets::ARENA_END));
+            let (top, end) = (blocks::mark(self), self.context(Word::I64, offsets::ARENA_END));
             let new = self.b.ins().iadd(top, total);
             let fits = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, new, end);
             let fast = |e: &mut Self| {
@@ -127,7 +126,7 @@ impl<'m> Memory<'m> for Emitter<'_, 'm> {
                 }
                 Ok(Vals::from_slice(&[top, first]))
             };
-            control::either(self, fits, Odds::Likely, fast, slow)
+            blocks::either(self, fits, Odds::Likely, fast, slow)
         };
         let made = made.expect("no part of it is unsupported");
         (made[0], made[1])
@@ -195,7 +194,7 @@ impl<'m> Memory<'m> for Emitter<'_, 'm> {
             let bytes = size(self.ts, ty);
             let to = self.memory(bytes, false);
             if is_bool {
-                control::each(self, bytes, |e, k| {
+                blocks::each(self, bytes, |e, k| {
                     let (from, to) = (e.offset(at, k), e.offset(to, k));
                     let x = e.b.ins().load(I8, plain(), from, 0);
                     let x = e.truth(x);

@@ -1,7 +1,7 @@
 //! Emits atomic ops: in the order of the lanes, or as one for all lanes where that is the same.
 
 use ir::{AtomicOp, InstData, Op, Scalar};
-use native::emit::{Instructions, Memory, Odds, control, memory, numbers};
+use native::emit::{Instructions, Memory, Odds, blocks, memory, numbers};
 
 use super::local::{Class, Place};
 use super::{Emitter, Res, el};
@@ -22,7 +22,7 @@ impl Emitter<'_, '_> {
             let one = |e: &mut Self| {
                 Ok(Vals::from_slice(&[memory::atomic_one(e, (op, s), place.addr, compare, x)]))
             };
-            return Ok(control::unless(self, inside, Odds::Likely, &[none], one)?[0]);
+            return Ok(blocks::unless(self, inside, Odds::Likely, &[none], one)?[0]);
         }
         let is_sum = self.uses[data.results[0]] == 0 && op == AtomicOp::Add;
         if is_sum && !place.addr.var && !inside.var {
@@ -66,7 +66,7 @@ impl Emitter<'_, '_> {
                     one_by_one(e);
                     Ok(Vals::new())
                 };
-                control::either(self, both, Odds::Even, together, apart)?;
+                blocks::either(self, both, Odds::Even, together, apart)?;
                 Ok(none)
             }
         }
@@ -84,7 +84,7 @@ impl Emitter<'_, '_> {
             }
             None => inside,
         };
-        control::when_ok(self, here, Odds::Even, |e| {
+        blocks::when_ok(self, here, Odds::Even, |e| {
             let x = e.w.spread(x);
             // Adding -0 changes nothing.
             let nothing = Val::bits(el(s), if s.is_float() { 1 << (s.bits() - 1) } else { 0 });
@@ -92,7 +92,7 @@ impl Emitter<'_, '_> {
                 (Some(mask), Some(full)) => {
                     let partial = |e: &mut Self| Ok(Vals::from_slice(&[e.w.select(mask, x, nothing)]));
                     let none = e.w.binary("xor", full, Val::bool(true));
-                    control::unless(e, none, Odds::Unlikely, &[x], partial)?[0]
+                    blocks::unless(e, none, Odds::Unlikely, &[x], partial)?[0]
                 }
                 _ => x,
             };

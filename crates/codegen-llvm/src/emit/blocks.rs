@@ -6,10 +6,10 @@
 //! stride is larger, each lane has its own load or store at a constant distance from the first. If the test
 //! fails, the helpers of [`super::scattered`] do the access.
 
-use super::local::{Class, Place, memory_el};
+use super::local::{Class, Place, is_block, memory_el};
 use super::{Emitter, Res};
 use crate::text::{El, Id, Val, Vals};
-use native::emit::{Odds, control};
+use native::emit::{Odds, blocks};
 
 impl Emitter<'_, '_> {
     /// Loads numbers from a varying place.
@@ -31,7 +31,7 @@ impl Emitter<'_, '_> {
         };
         let slow =
             |e: &mut Self| Ok(words.iter().map(|&(el, at)| e.rare_gather(el, place, at * scale)).collect());
-        control::either(self, holds, Odds::Likely, fast, slow)
+        blocks::either(self, holds, Odds::Likely, fast, slow)
     }
 
     /// Returns true if lanes with a constant stride have so few numbers each that these are loaded or stored
@@ -154,7 +154,7 @@ impl Emitter<'_, '_> {
             masked(e);
             Ok(Vals::new())
         };
-        let done = control::either(self, full, Odds::Likely, all, some);
+        let done = blocks::either(self, full, Odds::Likely, all, some);
         debug_assert!(done.is_ok());
     }
 
@@ -175,10 +175,4 @@ impl Emitter<'_, '_> {
             "call void @llvm.masked.store({ty} {x}, {at}, i32 {align}, <{total} x i1> {m}){note}"
         ));
     }
-}
-
-/// Returns true if the numbers of consecutive lanes fill the memory without gaps.
-pub(super) fn is_block(words: &[(El, u64)], step: i64) -> bool {
-    let bytes: u64 = words.iter().map(|w| memory_el(w.0).bytes()).sum();
-    words.len() <= 4 && words.iter().all(|w| w.0 == words[0].0) && step == bytes as i64
 }

@@ -6,7 +6,7 @@
 //! together with others.
 
 use ir::{Func, InstData, Op, Region, Type, TypeData, scalar};
-use native::emit::{Assembler, Odds, control};
+use native::emit::{Assembler, Odds, blocks, control};
 use native::types::is_array;
 
 use super::local::Class;
@@ -177,7 +177,7 @@ impl<'m> Emitter<'_, 'm> {
             } else {
                 let any = self.any(mask);
                 let blank: Vals = data.results.iter().flat_map(|&r| self.blanks(self.ty(r), true)).collect();
-                let found = control::unless(self, any, Odds::Even, &blank, |e| {
+                let found = blocks::unless(self, any, Odds::Even, &blank, |e| {
                     e.note_full();
                     Ok(control::arm(e, region, data)?.into_iter().flatten().collect())
                 })?;

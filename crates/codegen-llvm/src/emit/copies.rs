@@ -5,7 +5,7 @@
 //! mask.
 
 use ir::{Scalar, Span, Type};
-use native::emit::{Instructions, Memory, Odds, control};
+use native::emit::{Instructions, Memory, Odds, blocks};
 use native::types::{flat, size};
 
 use super::local::{Class, Place};
@@ -54,7 +54,7 @@ impl Emitter<'_, '_> {
         if place.addr.var {
             let to = self.memory(size(self.ts, ty), true);
             let mask = self.both(place.inside, self.mask);
-            control::each(self, n, |e, k| {
+            blocks::each(self, n, |e, k| {
                 let from = e.number_at(s, place.addr, k);
                 let x = e.read(el(s), from, place.class, mask);
                 let x = match place.inside.filter(|_| missing != 0) {
@@ -70,7 +70,7 @@ impl Emitter<'_, '_> {
         let to = self.memory(bytes, false);
         let copy = |e: &mut Self| {
             if s == Scalar::Bool {
-                control::each(e, n, |e, k| {
+                blocks::each(e, n, |e, k| {
                     let from = e.number_at(s, place.addr, k);
                     let x = e.read(El::I1, from, place.class, None);
                     e.store_local(s, x, to, k);
@@ -85,7 +85,7 @@ impl Emitter<'_, '_> {
             e.clear(to, bytes);
             Ok(Vals::new())
         };
-        control::either(self, place.inside.unwrap_or(Val::bool(true)), Odds::Likely, copy, clear)?;
+        blocks::either(self, place.inside.unwrap_or(Val::bool(true)), Odds::Likely, copy, clear)?;
         Ok(Vals::from_slice(&[to]))
     }
 
@@ -96,8 +96,8 @@ impl Emitter<'_, '_> {
         let to = self.memory(size(self.ts, ty), place.addr.wide);
         let absent = Val::bits(el(s), place.missing(Some(s)));
         let missing = self.w.binary("xor", inside, Val::bool(true));
-        control::unless(self, missing, Odds::Unlikely, &[place.addr], |e| {
-            control::each(e, n, |e, k| {
+        blocks::unless(self, missing, Odds::Unlikely, &[place.addr], |e| {
+            blocks::each(e, n, |e, k| {
                 e.store_local(s, absent, to, k);
                 Ok(())
             })?;
@@ -123,7 +123,7 @@ impl Emitter<'_, '_> {
         let Some((s, n)) = flat(self.ts, ty) else {
             return self.no_lanes("an array of handles or stacks that varies", span);
         };
-        control::each(self, n, |e, k| {
+        blocks::each(self, n, |e, k| {
             let x = e.load_local(s, from, k);
             let at = e.number_at(s, place.addr, k);
             e.write(x, at, place.class, mask);
@@ -147,7 +147,7 @@ impl Emitter<'_, '_> {
         let Some((s, n)) = flat(self.ts, ty) else {
             return self.no_lanes("an array of handles or stacks that varies", Span::NONE);
         };
-        control::each(self, n, |e, k| {
+        blocks::each(self, n, |e, k| {
             let (x, y) = (e.load_local(s, a, k), e.load_local(s, b, k));
             let x = e.w.select(c, x, y);
             e.store_local(s, x, to, k);

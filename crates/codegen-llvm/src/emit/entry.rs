@@ -6,37 +6,17 @@
 //! - `raw(ctx, args, results)` calls a function with each word of its arguments and results in eight bytes.
 //!   An array argument is a pointer to the array, an array result a pointer to the memory that receives it.
 
-use ir::{Builtin, Func, Op};
+use ir::{Func, Op};
 use native::emit::{Assembler, Instructions, Memory, Odds, functions};
 use native::runtime::{Word, offsets};
 use native::types::is_array;
 
 use super::calls::{PASSED, is_by_memory};
-use super::{Emitter, ModuleCx, Res, Version, slot_types};
+use super::{Emitter, ModuleCx, Numbers, Res, Version, slot_types};
 use crate::pieces;
 use crate::text::{El, Id, Lin, Val, Vals};
 use crate::uniform::{Dealing, Facts};
 use crate::unit::Function;
-
-/// The IDs of the threads that run in the lanes.
-pub(crate) struct Numbers {
-    thread: [Val; 3],
-    group: [Val; 3],
-    local: [Val; 3],
-    index: Val,
-}
-
-impl Numbers {
-    /// Component `k` of an ID.
-    pub(super) fn part(&self, builtin: Builtin, k: usize) -> Val {
-        match builtin {
-            Builtin::DispatchThreadId => self.thread[k],
-            Builtin::GroupId => self.group[k],
-            Builtin::GroupThreadId => self.local[k],
-            _ => self.index,
-        }
-    }
-}
 
 /// The assignment of the threads of groups of this size to lanes.
 pub(crate) fn dealing(size: [u32; 3], lanes: u32) -> Dealing {

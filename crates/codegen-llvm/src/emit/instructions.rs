@@ -6,7 +6,7 @@
 
 use ir::{AtomicOp, Func, Math, Scalar, library};
 use native::Options;
-use native::emit::{Assembler, Binary, Cast, Compare, Fixed, Instructions, Odds, Unary, control};
+use native::emit::{Assembler, Binary, Cast, Compare, Fixed, Instructions, Odds, Unary, blocks};
 use native::plan::Plan;
 use native::runtime::{Helper, Tables, Word, libm_name, offsets};
 
@@ -269,7 +269,7 @@ impl<'m> Instructions<'m> for Emitter<'_, 'm> {
             Ok(Vals::from_slice(&[old]))
         };
         let locked = |e: &mut Self| Ok(Vals::from_slice(&[e.atomic_line(name, at, x, "monotonic")]));
-        control::either(self, alone, Odds::Even, plain, locked).ok().map(|old| old[0])
+        blocks::either(self, alone, Odds::Even, plain, locked).ok().map(|old| old[0])
     }
 
     fn stack_pointer(&mut self) -> Val {

@@ -14,7 +14,7 @@
 //! the branch the previous mask is restored. The same happens at the end of each trip of a loop.
 
 use ir::{Builtin, Func, Inst, InstData, Op, Region, Scalar, Span, Type, TypeData};
-use native::emit::{Assembler, Instructions, Memory, Odds, control};
+use native::emit::{Assembler, Instructions, Memory, Odds, blocks};
 use native::runtime::{Word, offsets};
 use native::types::size;
 
@@ -74,7 +74,7 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
         // A uniform condition needs no mask: code that may stop the program only runs if a lane is active.
         let c = if c.var { self.active(c) } else { c };
         let stop = self.any(c);
-        control::when(self, stop, Odds::Unlikely, |e| {
+        blocks::when(self, stop, Odds::Unlikely, |e| {
             let lane = e.name_lane(c);
             body(e, lane);
         });

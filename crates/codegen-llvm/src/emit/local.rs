@@ -9,13 +9,11 @@
 //! [`super::scattered`] the other varying ones, and [`super::copies`] those of arrays.
 
 use ir::{AtomicOp, Global, InstData, MemType, Scalar, Space, Span, Type, TypeData};
-use native::emit::cells::Access;
-use native::emit::{Assembler, Fixed, Instructions, Memory, Odds, Stack, control, memory};
+use native::emit::{Access, Assembler, Fixed, Instructions, Memory, Odds, Stack, blocks, memory};
 use native::runtime::{Helper, Word, offsets};
 use native::types::{Shape, is_array, size};
 use smallvec::SmallVec;
 
-use super::blocks::is_block;
 use super::{Emitter, Res, el};
 use crate::text::{El, Id, Val, Vals};
 
@@ -87,6 +85,12 @@ impl Place {
 /// The type of a number in memory.
 pub(super) fn memory_el(e: El) -> El {
     if e == El::I1 { El::I8 } else { e }
+}
+
+/// Returns true if the numbers of consecutive lanes fill the memory without gaps.
+pub(super) fn is_block(words: &[(El, u64)], step: i64) -> bool {
+    let bytes: u64 = words.iter().map(|w| memory_el(w.0).bytes()).sum();
+    words.len() <= 4 && words.iter().all(|w| w.0 == words[0].0) && step == bytes as i64
 }
 
 impl<'m> Memory<'m> for Emitter<'_, 'm> {
@@ -304,7 +308,8 @@ impl<'m> Memory<'m> for Emitter<'_, 'm> {
             return Ok(Vals::from_slice(&[Val { wide: place.addr.wide, ..found[0] }]));
         }
         let missing = place.missing(self.ts.scalar_of(ty));
-        let missing: Vals = words.iter().map(|&(e, _)| Val::bits(e, missing)).collect();
+        let var = place.addr.wide;
+        let missing: Vals = words.iter().map(|&(e, _)| Val { var, ..Val::bits(e, missing) }).collect();
         if place.addr.var {
             let mask = self.both(place.inside, self.mask);
             let found = self.load_lanes(&words, place, mask)?;
@@ -330,7 +335,7 @@ impl<'m> Memory<'m> for Emitter<'_, 'm> {
     fn store(&mut self, ty: Type, vals: &[Val], place: Place, span: Span) -> Res {
         let place = self.even(place);
         if let (Some(inside), false) = (place.inside, place.addr.var) {
-            return control::when_ok(self, inside, Odds::Likely, |e| {
+            return blocks::when_ok(self, inside, Odds::Likely, |e| {
                 e.store(ty, vals, Place { inside: None, ..place }, span)
             });
         }
@@ -368,7 +373,7 @@ impl<'m> Memory<'m> for Emitter<'_, 'm> {
                 }
                 Ok(Vals::new())
             };
-            control::either(self, holds, Odds::Likely, fast, slow)?;
+            blocks::either(self, holds, Odds::Likely, fast, slow)?;
             return Ok(());
         }
         for (&x, &(_, at)) in vals.iter().zip(&words) {
@@ -548,7 +553,7 @@ impl Emitter<'_, '_> {
         body: impl FnOnce(&mut Self) -> Res<Vals>,
     ) -> Res<Vals> {
         match inside {
-            Some(inside) => control::unless(self, inside, Odds::Likely, otherwise, body),
+            Some(inside) => blocks::unless(self, inside, Odds::Likely, otherwise, body),
             None => body(self),
         }
     }

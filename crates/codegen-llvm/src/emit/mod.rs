@@ -31,7 +31,7 @@ mod scattered;
 use std::ops::{Deref, DerefMut};
 
 use cranelift_entity::SecondaryMap;
-use ir::{Func, Scalar, Slot, Span, Type};
+use ir::{Builtin, Func, Scalar, Slot, Span, Type};
 use native::emit::{Assembler, Walk};
 use native::plan::Plan;
 use native::runtime::{Tables, Word};
@@ -125,6 +125,26 @@ impl<'m> ModuleCx<'m> {
     }
 }
 
+/// The IDs of the threads that run in the lanes.
+pub(crate) struct Numbers {
+    pub(super) thread: [Val; 3],
+    group: [Val; 3],
+    local: [Val; 3],
+    index: Val,
+}
+
+impl Numbers {
+    /// Component `k` of an ID.
+    pub(super) fn part(&self, builtin: Builtin, k: usize) -> Val {
+        match builtin {
+            Builtin::DispatchThreadId => self.thread[k],
+            Builtin::GroupId => self.group[k],
+            Builtin::GroupThreadId => self.local[k],
+            _ => self.index,
+        }
+    }
+}
+
 /// Emits the code of one IR function.
 pub(crate) struct Emitter<'a, 'm> {
     pub(crate) cx: &'a mut ModuleCx<'m>,
@@ -143,7 +163,7 @@ pub(crate) struct Emitter<'a, 'm> {
     /// The mask that was active when each cell was made.
     cell_mask: FxHashMap<ir::Value, Option<Val>>,
     /// The IDs of the threads, if the entry point has computed them.
-    numbers: Option<entry::Numbers>,
+    numbers: Option<Numbers>,
     /// The function maintains the mask of the lanes that are together.
     keeps_mask: bool,
     /// The number of uses of each value.

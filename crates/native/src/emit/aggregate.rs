@@ -1,11 +1,12 @@
-//! Emits operations on vectors and arrays as values.
+//! Emits elementwise operations, and operations on vectors and arrays as values.
 
 use ir::{InstData, Op, Type, TypeData};
 
-use super::control::each;
-use super::memory::{element, part, stack_element};
-use super::{Assembler, Compare, Res, Stack, UNROLL, Vals};
-use crate::types::size;
+use super::blocks::each;
+use super::memory::{self, element, part, stack_element};
+use super::numbers::{combine, component};
+use super::{Assembler, Compare, Res, Stack, UNROLL, Vals, zero};
+use crate::types::{flat, size};
 
 /// Emits `construct`, `splat`, `extract`, `insert` and `index`.
 pub(super) fn aggregate<'m, A: Assembler<'m>>(e: &mut A, data: &InstData) -> Res<'m, A> {
@@ -119,4 +120,76 @@ fn index<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, ty: Type) -> Res<'m, 
         }
     };
     e.load(ty, place, data.span)
+}
+
+/// Emits constants and elementwise ops.
+pub(super) fn arithmetic<'m, A: Assembler<'m>>(e: &mut A, data: &InstData) -> Res<'m, A> {
+    let result = data.results[0];
+    let ty = e.ty(result);
+    let vals = match &data.op {
+        Op::Const(bits) => {
+            let s = e.scalar_of(result);
+            std::iter::once(e.constant(s, *bits)).collect()
+        }
+        Op::Zero => zero(e, ty),
+        Op::Select => select(e, data, ty)?,
+        Op::Sum => {
+            let s = e.scalar_of(result);
+            let lanes = e.get(data.args[0]);
+            let mut sum = lanes[0];
+            for &lane in &lanes[1..] {
+                sum = combine(e, &Op::Add, s, sum, lane, data.span)?;
+            }
+            std::iter::once(sum).collect()
+        }
+        _ if !e.ts.is_numeric(ty) => whole(e, data, ty)?,
+        _ => {
+            let (from, to) = (e.scalar_of(data.args[0]), e.scalar_of(result));
+            let args: Vec<Vals<A::V>> = data.args.iter().map(|&a| e.get(a)).collect();
+            let mut out = Vals::new();
+            for k in 0..args[0].len() {
+                let operands: Vals<A::V> = args.iter().map(|a| a[k]).collect();
+                out.push(component(e, &data.op, from, to, &operands, data.span)?);
+            }
+            out
+        }
+    };
+    e.set(result, &vals);
+    Ok(())
+}
+
+/// Emits an elementwise op on arrays or stacks.
+fn whole<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, ty: Type) -> Res<'m, A, Vals<A::V>> {
+    let varying = e.varies(data.results[0]);
+    let to = e.memory(size(e.ts, ty), varying);
+    if let (TypeData::Stack(_), Op::Add) = (e.ts[ty], &data.op) {
+        let (a, b) = (e.get(data.args[0]), e.get(data.args[1]));
+        let (a, b) = (e.fit(ty, a, varying, data.span)?, e.fit(ty, b, varying, data.span)?);
+        let place = e.place(to);
+        let sum = e.own(ty, a);
+        e.store(ty, &sum, place, data.span)?;
+        memory::add_whole(e, data, ty, b, place)?;
+        return e.load(ty, place, data.span);
+    }
+    let from = data.args.first().and_then(|&a| flat(e.ts, e.ty(a)));
+    let (Some((s, n)), Some((to_s, _))) = (from, flat(e.ts, ty)) else {
+        return e.unsupported(&data.op, "operands of this type", data.span);
+    };
+    let args: Vals<A::V> = data.args.iter().map(|&a| e.one(a)).collect();
+    memory::map_numbers(e, (n, s, &args), (to_s, to), data.span, |e, args| {
+        component(e, &data.op, s, to_s, args, data.span)
+    })?;
+    Ok(std::iter::once(to).collect())
+}
+
+/// Emits a selection.
+fn select<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, ty: Type) -> Res<'m, A, Vals<A::V>> {
+    let (c, mut a, mut b) = (e.get(data.args[0]), e.get(data.args[1]), e.get(data.args[2]));
+    if !e.ts.is_numeric(ty) {
+        let varying = e.varies(data.results[0]);
+        (a, b) = (e.fit(ty, a, varying, data.span)?, e.fit(ty, b, varying, data.span)?);
+        return e.pick(ty, c[0], &a, &b, data.span);
+    }
+    let c = c.iter().cycle();
+    Ok(c.zip(a.iter().zip(&b)).map(|(&c, (&a, &b))| e.select(c, a, b)).collect())
 }

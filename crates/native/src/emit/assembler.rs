@@ -9,11 +9,25 @@ use std::ops::DerefMut;
 
 use ir::{AtomicOp, Builtin, Func, Inst, InstData, Math, MemType, Op, Region, Scalar, Span, Type, TypeData};
 
-use super::cells::Access;
-use super::{Res, Vals, Walk, control, numbers};
+use super::walk::{Vals, Walk};
 use crate::plan::Plan;
 use crate::runtime::{Helper, Tables, Word};
+use crate::types::HANDLE_WORDS;
 use crate::{Options, Unsupported};
+
+/// The result of emission.
+pub type Res<'m, A, T = ()> = Result<T, <A as Instructions<'m>>::Error>;
+
+/// The purpose for which a part of a cell is accessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// A read.
+    Read,
+    /// A write.
+    Write,
+    /// A write that may grow a stack.
+    Grow,
+}
 
 /// An instruction with one operand. Those whose names end in F work on floats, the others on integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -375,11 +389,16 @@ pub trait Assembler<'m>: Memory<'m> {
     }
     /// Begins a function: if its paths matter, loads the depth at which its own words begin.
     fn begin_path(&mut self, func: Func) {
-        super::begin_path(self, func);
+        begin_path(self, func);
     }
     /// Emits code that hardly ever runs: if `c` holds for a thread, whose lane is passed on.
     fn stop_if(&mut self, c: Self::V, body: &mut dyn FnMut(&mut Self, Self::V)) {
-        control::when(self, c, Odds::Unlikely, |e| body(e, c));
+        let (rare, after) = (self.block(&[]), self.block(&[]));
+        self.branch(c, (rare, &[]), (after, &[]), Odds::Unlikely);
+        self.enter(rare);
+        body(self, c);
+        self.jump(after, &[]);
+        self.enter(after);
     }
     /// Emits an operation that works on one thread; `to` is the type of its result.
     fn by_lane(
@@ -497,7 +516,7 @@ pub trait Assembler<'m>: Memory<'m> {
     }
     /// The value that is kept for lanes that are not active.
     fn blank(&mut self, ty: Type) -> Vals<Self::V> {
-        numbers::zero(self, ty)
+        zero(self, ty)
     }
     /// Returns true if lanes enter the loop with this counter at different times, and leave it together.
     fn enters_late(&self, _counter: ir::Value) -> bool {
@@ -529,4 +548,29 @@ pub trait Assembler<'m>: Memory<'m> {
         let copy = self.helper_value(Helper::StackClone, &[vals[0], shape, empty]);
         std::iter::once(self.widened(copy, wide)).collect()
     }
+}
+
+/// Begins a function: if its paths matter, loads the depth at which its own words begin.
+pub fn begin_path<'m, A: Assembler<'m>>(e: &mut A, func: Func) {
+    if e.plan().converges(func) {
+        e.path_base = Some(e.helper_value(Helper::PathLen, &[]));
+    }
+}
+
+/// The zero of a type.
+pub fn zero<'m, A: Assembler<'m>>(e: &mut A, ty: Type) -> Vals<A::V> {
+    match e.ts[ty] {
+        TypeData::Scalar(s) => std::iter::once(e.constant(s, 0)).collect(),
+        TypeData::Vector(s, n) => std::iter::repeat_n(e.constant(s, 0), n as usize).collect(),
+        TypeData::Residuals(_) => Vals::new(),
+        TypeData::Buffer(_) => null_handle(e),
+        TypeData::Stack(_) => std::iter::once(e.fixed(Fixed::Empty)).collect(),
+        TypeData::Array(..) | TypeData::Cell(_) => std::iter::once(e.fixed(Fixed::Zeros)).collect(),
+    }
+}
+
+/// The null handle.
+fn null_handle<'m, A: Assembler<'m>>(e: &mut A) -> Vals<A::V> {
+    let (null, none) = (e.null(), e.number(0));
+    std::iter::once(null).chain(std::iter::repeat_n(none, HANDLE_WORDS - 1)).collect()
 }

@@ -6,22 +6,11 @@
 
 use ir::{Inst, InstData, Op, Span, TypeData};
 
-use super::control::when;
+use super::blocks::when;
 use super::memory::{self, stack_element};
-use super::{Assembler, Binary, Compare, Fixed, Odds, Res, Stack, Vals, numbers};
+use super::{Access, Assembler, Binary, Compare, Fixed, Odds, Res, Stack, Vals, numbers};
 use crate::runtime::Helper;
 use crate::types::{flat, is_array, size};
-
-/// The purpose for which a part of a cell is accessed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// A read.
-    Read,
-    /// A write.
-    Write,
-    /// A write that may grow a stack.
-    Grow,
-}
 
 /// Emits `local`, `load`, `store`, `add_to` and `sub_cell`.
 pub(super) fn cell<'m, A: Assembler<'m>>(e: &mut A, inst: Inst) -> Res<'m, A> {

@@ -2,6 +2,7 @@
 
 use ir::{Func, Scalar, TypeData};
 
+use super::blocks::{fail_if, mark, release};
 use super::{Assembler, Binary, Compare, Res, Vals, control, region, world};
 use crate::runtime::{Site, Word, offsets};
 use crate::types::{is_array, words};
@@ -18,16 +19,16 @@ pub fn function<'m, A: Assembler<'m>>(
     if recursive {
         let (sp, limit) = (e.stack_pointer(), e.context(Word::I64, offsets::STACK_LIMIT));
         let deep = e.compare(Compare::LessUnsigned, sp, limit);
-        world::fail_if(e, deep, Site::NoStack(f.span));
+        fail_if(e, deep, Site::NoStack(f.span));
         let depth = e.context(Word::I32, offsets::DEPTH);
         let most = e.constant(Scalar::I32, ir::interp::MAX_DEPTH as u64);
         let deep = e.compare(Compare::MoreOrEqualUnsigned, depth, most);
-        world::fail_if(e, deep, Site::TooDeep(f.span));
+        fail_if(e, deep, Site::TooDeep(f.span));
         count_depth(e, Binary::Add);
     }
     e.begin_path(func);
     let body = f.body();
-    let mark = e.releases_body(body).then(|| control::mark(e));
+    let mark = e.releases_body(body).then(|| mark(e));
     region(e, body)?;
     let varying = e.results_vary(None)?;
     let (mut returned, mut destinations) = (Vals::new(), destinations.into_iter());
@@ -41,7 +42,7 @@ pub fn function<'m, A: Assembler<'m>>(
             returned.extend(vals);
         }
     }
-    control::release(e, mark);
+    release(e, mark);
     if recursive {
         count_depth(e, Binary::Sub);
     }
@@ -57,9 +58,9 @@ fn count_depth<'m, A: Assembler<'m>>(e: &mut A, by: Binary) {
 /// Emits the body of an entry point for one thread, or for as many as there are lanes.
 pub fn thread<'m, A: Assembler<'m>>(e: &mut A) -> Res<'m, A> {
     let body = e.f.body();
-    let mark = e.releases_body(body).then(|| control::mark(e));
+    let mark = e.releases_body(body).then(|| mark(e));
     region(e, body)?;
-    control::release(e, mark);
+    release(e, mark);
     Ok(())
 }
 

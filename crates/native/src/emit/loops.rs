@@ -24,10 +24,9 @@
 
 use ir::{InstData, LoopInfo, Op, Region, Scalar, Span, Type, TypeData, Value};
 
-use super::control::{mark, release, unless};
-use super::{
-    Assembler, Binary, Compare, Odds, Res, Vals, inst, path_arm, path_inst, path_trip, region, world,
-};
+use super::blocks::{fail_if, mark, release, unless};
+use super::paths::{path_arm, path_inst, path_trip};
+use super::{Assembler, Binary, Compare, Odds, Res, Vals, inst, region};
 use crate::runtime::{Helper, Site};
 use crate::types::{is_array, size};
 
@@ -219,7 +218,7 @@ pub(super) fn for_op<'m, A: Assembler<'m>>(
     if let (Some(bound), false) = (info.max_iters, stacks.is_empty()) {
         let (n64, most) = (e.extend(Scalar::I64, false, n_each), e.number(bound.into()));
         let over = e.compare(Compare::MoreUnsigned, n64, most);
-        world::fail_if(e, over, Site::MaxIters(bound, data.span));
+        fail_if(e, over, Site::MaxIters(bound, data.span));
     }
     let n = if divergent { e.most(n_each) } else { n_each };
     let n64 = e.extend(Scalar::I64, false, n);
@@ -395,7 +394,7 @@ fn end_trip<'m, A: Assembler<'m>>(
             let most = e.number(bound.into());
             let over = e.compare(Compare::MoreOrEqualUnsigned, *len, most);
             let over = e.binary(Binary::And, over, again);
-            world::fail_if(e, over, Site::MaxIters(bound, lp.data.span));
+            fail_if(e, over, Site::MaxIters(bound, lp.data.span));
         }
         let one = e.number(1);
         *len = e.binary(Binary::AddNoWrap, *len, one);

@@ -5,10 +5,10 @@
 
 use ir::{AtomicOp, InstData, Op, Path, Scalar, Span, Type, TypeData, Value};
 
-use super::control::each;
-use super::{Assembler, Binary, Cast, Compare, Fixed, Res, Stack, Vals, world};
+use super::blocks::{each, fail_if, when_ok};
+use super::{Assembler, Binary, Cast, Compare, Fixed, Res, Stack, Vals};
 use crate::runtime::{Helper, Site, Word, atomic_code, offsets};
-use crate::types::{HANDLE_BYTES, HANDLE_WORDS, size};
+use crate::types::{HANDLE_BYTES, size};
 
 // ---- elements
 
@@ -126,7 +126,7 @@ fn buffer_place<'m, A: Assembler<'m>>(
     if e.options().trap {
         let yes = e.constant(Scalar::Bool, 1);
         let outside = e.binary(Binary::Xor, inside, yes);
-        world::fail_if(e, outside, Site::OutOfRange(data.span));
+        fail_if(e, outside, Site::OutOfRange(data.span));
     }
     Ok(e.moved(place, e.address(place), Some(inside)))
 }
@@ -169,12 +169,6 @@ pub(super) fn buffer_load<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, path
     let vals = e.fit(ty, vals, e.varies(result), data.span)?;
     e.set(result, &vals);
     Ok(())
-}
-
-/// The null handle.
-pub(super) fn null_handle<'m, A: Assembler<'m>>(e: &mut A) -> Vals<A::V> {
-    let (null, none) = (e.null(), e.number(0));
-    std::iter::once(null).chain(std::iter::repeat_n(none, HANDLE_WORDS - 1)).collect()
 }
 
 /// The handle for eight bytes in memory, which hold the number of a buffer, from 1.
@@ -268,7 +262,7 @@ pub(super) fn add_whole<'m, A: Assembler<'m>>(
         e.check_stack(place, "a stack that is added in some lanes", data.span)?;
     }
     if let (Some(inside), false) = (e.inside(place), e.is_scattered(place)) {
-        return super::control::when_ok(e, inside, super::Odds::Even, |e| {
+        return when_ok(e, inside, super::Odds::Even, |e| {
             add_whole(e, data, ty, vals, e.moved(place, at, None))
         });
     }

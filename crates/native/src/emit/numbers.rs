@@ -3,95 +3,10 @@
 //! `ir::scalar` defines the meaning of each op. Instructions that are only partially defined are guarded
 //! here: divisors are made harmless.
 
-use ir::{InstData, Math, Op, Scalar, Span, Type, TypeData, Typing, scalar};
+use ir::{Math, Op, Scalar, Span, Typing, scalar};
 
-use super::{Assembler, Binary, Cast, Compare, Fixed, Res, Unary, Vals, memory};
+use super::{Assembler, Binary, Cast, Compare, Res, Unary, Vals};
 use crate::runtime::Helper;
-use crate::types::{flat, size};
-
-/// Emits constants and elementwise ops.
-pub fn arithmetic<'m, A: Assembler<'m>>(e: &mut A, data: &InstData) -> Res<'m, A> {
-    let result = data.results[0];
-    let ty = e.ty(result);
-    let vals = match &data.op {
-        Op::Const(bits) => {
-            let s = e.scalar_of(result);
-            std::iter::once(e.constant(s, *bits)).collect()
-        }
-        Op::Zero => zero(e, ty),
-        Op::Select => select(e, data, ty)?,
-        Op::Sum => {
-            let s = e.scalar_of(result);
-            let lanes = e.get(data.args[0]);
-            let mut sum = lanes[0];
-            for &lane in &lanes[1..] {
-                sum = combine(e, &Op::Add, s, sum, lane, data.span)?;
-            }
-            std::iter::once(sum).collect()
-        }
-        _ if !e.ts.is_numeric(ty) => whole(e, data, ty)?,
-        _ => {
-            let (from, to) = (e.scalar_of(data.args[0]), e.scalar_of(result));
-            let args: Vec<Vals<A::V>> = data.args.iter().map(|&a| e.get(a)).collect();
-            let mut out = Vals::new();
-            for k in 0..args[0].len() {
-                let operands: Vals<A::V> = args.iter().map(|a| a[k]).collect();
-                out.push(component(e, &data.op, from, to, &operands, data.span)?);
-            }
-            out
-        }
-    };
-    e.set(result, &vals);
-    Ok(())
-}
-
-/// Emits an elementwise op on arrays or stacks.
-fn whole<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, ty: Type) -> Res<'m, A, Vals<A::V>> {
-    let varying = e.varies(data.results[0]);
-    let to = e.memory(size(e.ts, ty), varying);
-    if let (TypeData::Stack(_), Op::Add) = (e.ts[ty], &data.op) {
-        let (a, b) = (e.get(data.args[0]), e.get(data.args[1]));
-        let (a, b) = (e.fit(ty, a, varying, data.span)?, e.fit(ty, b, varying, data.span)?);
-        let place = e.place(to);
-        let sum = e.own(ty, a);
-        e.store(ty, &sum, place, data.span)?;
-        memory::add_whole(e, data, ty, b, place)?;
-        return e.load(ty, place, data.span);
-    }
-    let from = data.args.first().and_then(|&a| flat(e.ts, e.ty(a)));
-    let (Some((s, n)), Some((to_s, _))) = (from, flat(e.ts, ty)) else {
-        return e.unsupported(&data.op, "operands of this type", data.span);
-    };
-    let args: Vals<A::V> = data.args.iter().map(|&a| e.one(a)).collect();
-    memory::map_numbers(e, (n, s, &args), (to_s, to), data.span, |e, args| {
-        component(e, &data.op, s, to_s, args, data.span)
-    })?;
-    Ok(std::iter::once(to).collect())
-}
-
-/// Emits a selection.
-fn select<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, ty: Type) -> Res<'m, A, Vals<A::V>> {
-    let (c, mut a, mut b) = (e.get(data.args[0]), e.get(data.args[1]), e.get(data.args[2]));
-    if !e.ts.is_numeric(ty) {
-        let varying = e.varies(data.results[0]);
-        (a, b) = (e.fit(ty, a, varying, data.span)?, e.fit(ty, b, varying, data.span)?);
-        return e.pick(ty, c[0], &a, &b, data.span);
-    }
-    let c = c.iter().cycle();
-    Ok(c.zip(a.iter().zip(&b)).map(|(&c, (&a, &b))| e.select(c, a, b)).collect())
-}
-
-/// The zero of a type.
-pub fn zero<'m, A: Assembler<'m>>(e: &mut A, ty: Type) -> Vals<A::V> {
-    match e.ts[ty] {
-        TypeData::Scalar(s) => std::iter::once(e.constant(s, 0)).collect(),
-        TypeData::Vector(s, n) => std::iter::repeat_n(e.constant(s, 0), n as usize).collect(),
-        TypeData::Residuals(_) => Vals::new(),
-        TypeData::Buffer(_) => memory::null_handle(e),
-        TypeData::Stack(_) => std::iter::once(e.fixed(Fixed::Empty)).collect(),
-        TypeData::Array(..) | TypeData::Cell(_) => std::iter::once(e.fixed(Fixed::Zeros)).collect(),
-    }
-}
 
 /// Emits one component of an elementwise op.
 pub fn component<'m, A: Assembler<'m>>(

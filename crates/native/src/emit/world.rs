@@ -2,6 +2,7 @@
 
 use ir::{InstData, Op, Rest, Scalar, Space, Span, Type, TypeData};
 
+use super::blocks::{fail_if, site};
 use super::{Assembler, Binary, Cast, Compare, Res, Vals, control, memory};
 use crate::runtime::{Helper, Site};
 use crate::types::{has_handle, is_array, mem_leaves, size};
@@ -41,20 +42,6 @@ pub(super) fn world<'m, A: Assembler<'m>>(e: &mut A, data: &InstData) -> Res<'m,
         }
         _ => handle(e, data),
     }
-}
-
-/// The number of a site.
-fn site<'m, A: Assembler<'m>>(e: &mut A, site: Site) -> A::V {
-    let number = e.tables().site(site);
-    e.constant(Scalar::I32, number as u64)
-}
-
-/// Stops the program with the message of a site if `c` holds for a thread.
-pub fn fail_if<'m, A: Assembler<'m>>(e: &mut A, c: A::V, failure: Site) {
-    e.stop_if(c, &mut |e, _| {
-        let site = site(e, failure.clone());
-        e.rare_helper(Helper::Fail, &[site]);
-    });
 }
 
 /// Stops the thread if a component of the first operand is not finite; the message shows all operands.
