@@ -38,8 +38,9 @@ pub(crate) const STRAIGHT: &str = "pullback-straight";
 
 /// The registers of a function.
 pub(crate) struct Registers {
-    /// The type of each register, and whether it holds a vector with one number for each lane.
-    pub(crate) types: Vec<(El, bool)>,
+    /// The type of each register, and whether it holds a vector with one number for each lane; `None` for a
+    /// register of another type, which pieces do not share.
+    pub(crate) types: Vec<Option<(El, bool)>>,
     pub(crate) lanes: u32,
 }
 
@@ -96,7 +97,8 @@ pub(crate) fn split(
 struct Cx<'t> {
     name: &'t str,
     lines: Vec<Line<'t>>,
-    /// The type of each value, registers first, then the named parameters; and its size in bytes.
+    /// The type of each value, registers first, then the named parameters; and its size in bytes, which is 0 if
+    /// pieces do not share it.
     types: Vec<(String, u64)>,
     names: FxHashMap<&'t str, usize>,
     /// The line that makes each value; the first line for parameters.
@@ -118,9 +120,10 @@ struct Cx<'t> {
 impl<'t> Cx<'t> {
     fn new(function: &'t Function, registers: &Registers) -> Option<Cx<'t>> {
         let lanes = u64::from(registers.lanes);
-        let text = |&(el, var): &(El, bool)| match var {
-            true => (format!("<{lanes} x {}>", el.name()), el.bytes() * lanes),
-            false => (el.name().to_string(), el.bytes()),
+        let text = |ty: &Option<(El, bool)>| match *ty {
+            Some((el, true)) => (format!("<{lanes} x {}>", el.name()), el.bytes() * lanes),
+            Some((el, false)) => (el.name().to_string(), el.bytes()),
+            None => (String::new(), 0),
         };
         let mut cx = Cx {
             name: &function.name,
@@ -186,22 +189,6 @@ impl<'t> Cx<'t> {
         Some(())
     }
 
-    /// Returns true if the type of the value that a line makes is not that of its register, as with structs
-    /// and halves of vectors.
-    fn is_odd(&self, value: usize, text: &str) -> bool {
-        let ty = &self.types[value].0;
-        let vector = ty.split(' ').next().filter(|n| n.starts_with('<'));
-        let other = |n: &str| {
-            !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()) && vector != Some(&format!("<{n}")[..])
-        };
-        text.contains(['{', '}'])
-            || text.contains(" half")
-            || text.contains(" cmpxchg ")
-            || text.contains(" = bitcast ") && !text.ends_with(&ty[..])
-            || vector.is_some()
-                && text.split('<').skip(1).any(|t| other(t.split(" x ").next().unwrap_or_default()))
-    }
-
     /// Returns true if instructions may be inserted before a line: the line is in a block other than the
     /// first, and after the block's label and phis.
     fn is_within(&self, p: usize) -> bool {
@@ -222,10 +209,7 @@ impl<'t> Cx<'t> {
         }
         for &(value, at) in &self.reads {
             let made = self.made[value];
-            if made < at
-                && self.lines[made].text.starts_with("  %")
-                && self.is_odd(value, self.lines[made].text)
-            {
+            if made < at && self.types[value].1 == 0 {
                 odd[made + 1] += 1;
                 odd[at + 1] -= 1;
             }
@@ -557,11 +541,11 @@ mod tests {
     }
 
     fn registers() -> Registers {
-        let mut types = vec![(El::F32, false); 60];
-        types[0] = (El::I64, false);
-        types[1] = (El::I64, false);
-        types[4] = (El::I1, false);
-        (10..40).step_by(3).for_each(|k| types[k] = (El::I1, false));
+        let mut types = vec![Some((El::F32, false)); 60];
+        types[0] = Some((El::I64, false));
+        types[1] = Some((El::I64, false));
+        types[4] = Some((El::I1, false));
+        (10..40).step_by(3).for_each(|k| types[k] = Some((El::I1, false)));
         Registers { types, lanes: 1 }
     }
 

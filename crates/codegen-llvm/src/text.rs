@@ -173,8 +173,8 @@ pub(crate) struct Writer {
     pub(crate) lanes: u32,
     text: String,
     entry: String,
-    /// The types of the registers.
-    registers: Vec<(El, bool)>,
+    /// The types of the registers; `None` for those of other types than operands have.
+    registers: Vec<Option<(El, bool)>>,
     blocks: Vec<BlockData>,
     /// The blocks in the order of the text; the last one is being written.
     order: Vec<Block>,
@@ -214,8 +214,14 @@ impl Writer {
     /// A new register.
     pub(crate) fn reg(&mut self, el: El, var: bool) -> Val {
         let id = Id::Reg(self.registers.len() as u32);
-        self.registers.push((el, var));
+        self.registers.push(Some((el, var)));
         Val { id, el, var, wide: false, lin: None }
+    }
+
+    /// A new register of a type that no operand has, such as a struct: only the text is right about it.
+    pub(crate) fn odd(&mut self) -> Val {
+        self.registers.push(None);
+        Val::uniform(Id::Reg(self.registers.len() as u32 - 1), El::Ptr)
     }
 
     /// An upper bound of the size of the function's frame in bytes: its memory, and every register spilled.
@@ -419,8 +425,8 @@ impl Writer {
         [a, b]: [&str; 2],
         picks: impl Iterator<Item = u32>,
     ) -> Val {
-        let out = self.reg(el, true);
         let picks: Vec<String> = picks.map(|k| format!("i32 {k}")).collect();
+        let out = if picks.len() == self.lanes as usize { self.reg(el, true) } else { self.odd() };
         let (o, ty, m) = (self.operand(out, true), format!("<{n} x {}>", el.name()), picks.len());
         let picks = picks.join(", ");
         self.line(format_args!("{o} = shufflevector {ty} {a}, {ty} {b}, <{m} x i32> <{picks}>"));
@@ -464,7 +470,7 @@ impl Writer {
                 let part = self.shuffle(a.el, n, [&text, "poison"], from..from + half);
                 self.operand(part, true)
             });
-            let sum = self.reg(a.el, true);
+            let sum = self.odd();
             let o = self.operand(sum, true);
             self.line(format_args!("{o} = fadd <{half} x {}> {low}, {high}", a.el.name()));
             (text, n) = (o, half);
@@ -492,7 +498,7 @@ impl Writer {
                 return Vals::new();
             }
             [one] => self.reg(one.el, one.var),
-            _ => self.reg(El::Ptr, false),
+            _ => self.odd(),
         };
         let a = self.operand(all, false);
         self.line(format_args!("{a} = call fastcc {ty} @{name}({list})"));
@@ -516,7 +522,7 @@ impl Writer {
             _ => "poison".to_string(),
         };
         for (k, &v) in results.iter().enumerate().filter(|_| results.len() > 1) {
-            let next = self.reg(El::Ptr, false);
+            let next = self.odd();
             let (n, v) = (self.operand(next, false), self.typed(v));
             self.line(format_args!("{n} = insertvalue {ty} {all}, {v}, {k}"));
             all = n;

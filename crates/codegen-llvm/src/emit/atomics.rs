@@ -135,7 +135,7 @@ impl Emitter<'_, '_> {
         self.w.store(new, at, &note);
         self.w.jump(done, &[]);
         self.w.enter(locked);
-        let (pair, found, same) = (self.w.reg(int, false), self.w.reg(int, false), self.w.reg(El::I1, false));
+        let (pair, found, same) = (self.w.odd(), self.w.reg(int, false), self.w.reg(El::I1, false));
         let [p, f, ok] = [pair, found, same].map(|v| self.w.operand(v, false));
         let (a, o, n, ty) = (self.w.typed(at), self.w.typed(old), self.w.typed(new), int.name());
         self.w.line(format_args!("{p} = cmpxchg {a}, {o}, {n} monotonic monotonic, align {}", e.bytes()));

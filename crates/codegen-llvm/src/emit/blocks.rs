@@ -85,7 +85,7 @@ impl Emitter<'_, '_> {
             let x = self.read(e, Val { wide: true, ..base }, class, None);
             return Vals::from_slice(&[x]);
         }
-        let all = self.w.reg(mem, true);
+        let all = self.w.odd();
         let note = self.note(class, mem.bytes());
         let (a, ty, at) = (self.w.operand(all, true), mem.name(), self.w.typed(base));
         let total = n * w;

@@ -374,7 +374,7 @@ impl<'m> Instructions<'m> for Emitter<'_, 'm> {
 impl Emitter<'_, '_> {
     /// Emits two conversions, with halves in between.
     fn by_half(&mut self, first: &str, a: Val, second: &str, to: El) -> Val {
-        let half = self.w.reg(El::I16, a.var);
+        let half = self.w.odd();
         let out = self.w.reg(to, a.var);
         let (h, o, ty) = (self.w.operand(half, false), self.w.operand(out, false), self.w.ty(to, a.var));
         let half = if a.var { format!("<{} x half>", self.lanes) } else { "half".to_string() };

@@ -262,11 +262,10 @@ impl<'a, 'm> Emitter<'a, 'm> {
         out
     }
 
-    /// The truth values of all lanes in an integer with one bit for each lane. The type of the integer is
-    /// only right in the text that uses it, not in the [`Val`].
+    /// The truth values of all lanes in an integer with one bit for each lane.
     fn lane_bits(&mut self, c: Val) -> Val {
         let n = self.lanes;
-        let out = self.w.reg(El::I32, false);
+        let out = self.w.odd();
         let (o, c) = (self.w.operand(out, false), self.w.typed(c));
         self.w.line(format_args!("{o} = bitcast {c} to i{n}"));
         out
