@@ -202,7 +202,7 @@ impl<'m> Analysis<'m> {
         let apart = || analyses.home(inst).is_some_and(|home| ends_apart(analyses, varying, home, f.body()));
         let what = match &data.op {
             Op::Barrier if apart() => "a barrier that not all lanes reach",
-            Op::Call(callee) if ir::walk::reaches(self.module, *callee, &waits) && apart() => {
+            Op::Call(callee) if ir::walk::reaches(self.module, *callee, waits) && apart() => {
                 "a barrier that not all lanes reach"
             }
             Op::WaveGather => "a wave operation",

@@ -150,24 +150,6 @@ pub fn function_size(f: &Function) -> usize {
     if f.has_body() { size(f, f.body()) } else { 0 }
 }
 
-/// The functions with a body that calls reach from one, which comes first.
-pub fn reached(module: &Module, root: Func) -> Vec<Func> {
-    let (mut all, mut seen, mut at) = (vec![root], EntitySet::new(), 0);
-    seen.insert(root);
-    while let Some(&func) = all.get(at) {
-        at += 1;
-        all.extend(callees(&module.funcs[func]).into_iter().filter(|&callee| seen.insert(callee)));
-    }
-    all.retain(|&func| module.funcs[func].has_body());
-    all
-}
-
-/// Returns true if a function, or one that it calls, has an op for which `test` is true.
-pub fn reaches(module: &Module, root: Func, test: &dyn Fn(&Op) -> bool) -> bool {
-    let has = |f: &Function| f.any(f.body(), &|inst| test(&f.insts[inst].op));
-    reached(module, root).into_iter().any(|func| has(&module.funcs[func]))
-}
-
 /// The functions that a function calls by any kind of call, each once, in order.
 pub fn callees(f: &Function) -> Vec<Func> {
     let (mut seen, mut list) = (EntitySet::new(), Vec::new());

@@ -17,7 +17,6 @@ use crate::body::{Body, Name};
 use crate::locals::Scan;
 use crate::lowerer::{Lowerer, ir_span};
 use crate::places::{Memory, Place, PlaceKind};
-use crate::room::strides;
 
 impl Body<'_, '_, '_> {
     /// Records the variable whose address an expression takes.

@@ -124,7 +124,7 @@ impl Plan {
     pub fn sums(&self, module: &Module, entry: Func) -> Sums {
         let (mut added, mut others) = (SecondaryMap::<ir::Global, bool>::new(), SecondaryMap::new());
         let (mut all, mut only) = (true, true);
-        for func in ir::walk::reached(module, entry) {
+        for func in ir::walk::reachable(module, &[entry]) {
             if self.callees[func].iter().any(|&callee| !module.funcs[callee].has_body()) {
                 return Sums::default();
             }

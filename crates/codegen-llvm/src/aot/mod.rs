@@ -248,7 +248,7 @@ fn messages(all: &mut String, prefix: &str, errors: &[(String, Span)]) {
 
 /// Returns an error if a function uses a global that is not private, since its caller does not pass any.
 fn refuse_globals(module: &Module, func: Func) -> Result<(), Unsupported> {
-    for func in ir::walk::reached(module, func) {
+    for func in ir::walk::reachable(module, &[func]) {
         for inst in module.funcs[func].insts.values() {
             if let Op::GlobalRef(global) = inst.op
                 && module.globals[global].space != Space::Private
