@@ -8,7 +8,8 @@ use syntax::ast::DeclKind;
 use syntax::print::print_expr;
 use syntax::{DeclId, Diagnostic};
 
-use crate::pipeline::{Failure, Loaded};
+use crate::error::Failure;
+use crate::pipeline::Loaded;
 use crate::session::Session;
 
 /// The prefix of the names of globals that stand for parameters.

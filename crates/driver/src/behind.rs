@@ -9,8 +9,8 @@ use ir::{Global, GlobalData, MemData, MemType, MemTypes, Module, Space};
 use syntax::Diagnostic;
 
 use crate::bind::Bind;
+use crate::error::{Failure, source_span};
 use crate::launch::Backend;
-use crate::pipeline::{Failure, source_span};
 
 /// The maximum number of pointers of a program that are bound one by one.
 const MOST: usize = 256;

@@ -13,11 +13,11 @@ use lower::{FunctionInfo, Request};
 
 use crate::bind::Bind;
 use crate::call;
-use crate::error::Error;
+use crate::error::{Error, Failure};
 use crate::files;
 use crate::inputs;
 use crate::launch::{Execution, Runner};
-use crate::pipeline::{self, Failure, Loaded};
+use crate::pipeline::{self, Loaded};
 use crate::wrap::{self, Kernel, Row, Tables, is_number};
 
 /// Threads per group.

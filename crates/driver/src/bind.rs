@@ -451,6 +451,34 @@ fn put(bytes: &mut [u8], at: usize, s: Scalar, bits: u64) {
     bytes[at..at + n].copy_from_slice(&bits.to_le_bytes()[..n]);
 }
 
+/// The maximum number of dimensions of a tensor.
+pub(crate) const MAX_RANK: usize = 5;
+
+/// Collects the numbers of nested lists in order, and the length of the lists at each depth.
+pub(crate) fn flatten(
+    json: &Json,
+    depth: usize,
+    shape: &mut Vec<usize>,
+    out: &mut Vec<Json>,
+) -> Result<(), String> {
+    let ragged = || "the lists of a tensor are of one length".to_owned();
+    let Json::Array(list) = json else {
+        if depth == shape.len() {
+            out.push(json.clone());
+            return Ok(());
+        }
+        return Err(ragged());
+    };
+    match shape.get(depth) {
+        Some(&n) if n != list.len() => return Err(ragged()),
+        Some(_) => {}
+        None if depth >= MAX_RANK => return Err(format!("a tensor has at most {MAX_RANK} dimensions")),
+        None if out.is_empty() => shape.push(list.len()),
+        None => return Err(ragged()),
+    }
+    list.iter().try_for_each(|item| flatten(item, depth + 1, shape, out))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

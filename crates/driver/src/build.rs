@@ -13,9 +13,9 @@ use lower::Request;
 use syntax::Diagnostic;
 
 use crate::c_names;
-use crate::error::Error;
+use crate::error::{Error, Failure, source_span};
 use crate::files;
-use crate::pipeline::{self, Failure, Loaded, source_span};
+use crate::pipeline::{self, Loaded};
 use crate::wrap::is_number;
 
 /// The options of a build.

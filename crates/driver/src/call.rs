@@ -11,11 +11,11 @@ use serde_json::Value as Json;
 
 use crate::behind;
 use crate::bind;
-use crate::error::Error;
+use crate::error::{Error, Failure};
 use crate::inputs;
 use crate::launch::{Backend, CodeOptions, Runner};
 use crate::output::{number_json, number_text};
-use crate::pipeline::{Compiled, Failure, Loaded};
+use crate::pipeline::{Compiled, Loaded};
 use crate::wrap::{self, Tables, Wrapped};
 
 /// One number of a leaf.

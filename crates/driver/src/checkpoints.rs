@@ -6,7 +6,7 @@ use std::fmt::Write;
 use autodiff::KeptValue;
 use syntax::Sources;
 
-use crate::pipeline::source_span;
+use crate::error::source_span;
 
 /// The report of `--report-checkpoints`.
 pub fn text(sources: &Sources, kept: &[KeptValue]) -> String {

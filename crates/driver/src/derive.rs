@@ -6,7 +6,8 @@ use codegen_slang::Printed;
 use ir::Func;
 use syntax::Diagnostic;
 
-use crate::pipeline::{Compiled, Failure, Loaded, Options, problem, source_span};
+use crate::error::{Failure, source_span};
+use crate::pipeline::{Compiled, Loaded, Options, problem};
 use crate::{Error, Request};
 
 /// The derivative that is written.

@@ -6,8 +6,8 @@ use check::tables::FuncRef;
 use ir::{Func, Module, Op};
 use lower::Request;
 
-use crate::error::Error;
-use crate::pipeline::{Compiled, Failure, Loaded, Options, problem};
+use crate::error::{Error, Failure};
+use crate::pipeline::{Compiled, Loaded, Options, problem};
 
 /// A stage of the compiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,11 @@
-//! Errors from the world around the compiler: files, arguments, devices.
+//! Errors from the world around the compiler: files, arguments, devices; and failures, which are these or the user's.
 //!
 //! The user's mistakes in a program are [`syntax::Diagnostic`]s and are never converted into an [`Error`];
 //! the compiler's own mistakes are verifier errors and become [`Error::Internal`].
 
 use std::path::PathBuf;
+
+use syntax::{Diagnostic, FileId, Span};
 
 /// An error that is not about the text of a program.
 #[derive(Debug, thiserror::Error)]
@@ -68,4 +70,46 @@ impl Error {
     pub fn write(path: impl Into<PathBuf>, why: impl std::fmt::Display) -> Error {
         Error::Write { path: path.into(), why: why.to_string() }
     }
+}
+
+/// The reason why there is no result.
+#[derive(Debug)]
+pub enum Failure {
+    /// The program is wrong. The list also contains warnings.
+    Program(Vec<Diagnostic>),
+    /// Another error.
+    Other(Error),
+}
+
+impl Failure {
+    /// A program that a backend rejects, with the diagnostic that `in_words` makes; an internal error if the
+    /// backend is at fault.
+    pub(crate) fn of_backend(
+        refused: &native::Unsupported,
+        in_words: impl FnOnce(Span) -> Diagnostic,
+    ) -> Failure {
+        let span = source_span(refused.span);
+        Failure::Program(vec![match refused.internal {
+            true => Diagnostic::error("E0999", span, format!("internal compiler error: {refused}"))
+                .help("this is a bug of the compiler; please report it"),
+            false => in_words(span),
+        }])
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        match error {
+            Error::StoppedAt { message, span } => {
+                let diagnostic = Diagnostic::error("E0801", span, message);
+                Failure::Program(vec![diagnostic.label("the program stopped here")])
+            }
+            error => Failure::Other(error),
+        }
+    }
+}
+
+/// Converts an IR span to a source span.
+pub fn source_span(span: ir::Span) -> Span {
+    Span { file: FileId(span.file), start: span.start, end: span.end }
 }

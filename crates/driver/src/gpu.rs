@@ -8,8 +8,8 @@ use opt::math;
 use serde_json::{Value as Json, json};
 use syntax::{Diagnostic, Sources};
 
-use crate::error::Error;
-use crate::pipeline::{Compiled, Failure, Loaded, Options, source_span};
+use crate::error::{Error, Failure, source_span};
+use crate::pipeline::{Compiled, Loaded, Options};
 
 /// An output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,9 +15,9 @@ use syntax::{Sources, Span};
 
 use crate::bind::Bind;
 use crate::call::{Callee, Point};
-use crate::error::Error;
+use crate::error::{Error, Failure};
 use crate::oracle::{Jacobian, Oracle};
-use crate::pipeline::{Failure, Loaded};
+use crate::pipeline::Loaded;
 use crate::render;
 
 /// One entry of the Jacobian.

@@ -36,11 +36,11 @@ use syntax::Diagnostic;
 
 use crate::behind::pointers;
 use crate::bind::{self, BindValue};
-use crate::error::Error;
+use crate::error::{Error, Failure};
 use crate::files;
 use crate::launch::{Execution, Output, Runner};
 use crate::npy;
-use crate::pipeline::{self, Failure, Loaded};
+use crate::pipeline::{self, Loaded};
 use crate::session::Session;
 
 /// A program with its memory and all its kernels compiled.

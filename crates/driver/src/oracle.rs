@@ -10,9 +10,10 @@ use syntax::Span;
 
 use crate::bind::Bind;
 use crate::call::{Callee, Number, Point};
+use crate::error::{Failure, source_span};
 use crate::inputs;
 use crate::launch::{Backend, CodeOptions, Runner};
-use crate::pipeline::{self, Failure, Loaded, source_span};
+use crate::pipeline::{self, Loaded};
 
 /// A slope computed by dual numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]

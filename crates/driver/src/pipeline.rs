@@ -19,42 +19,7 @@ use crate::bind::Conformance;
 use crate::error::Error;
 use crate::session::Session;
 
-/// The reason why there is no result.
-#[derive(Debug)]
-pub enum Failure {
-    /// The program is wrong. The list also contains warnings.
-    Program(Vec<Diagnostic>),
-    /// Another error.
-    Other(Error),
-}
-
-impl Failure {
-    /// A program that a backend rejects, with the diagnostic that `in_words` makes; an internal error if the
-    /// backend is at fault.
-    pub(crate) fn of_backend(
-        refused: &native::Unsupported,
-        in_words: impl FnOnce(syntax::Span) -> Diagnostic,
-    ) -> Failure {
-        let span = source_span(refused.span);
-        Failure::Program(vec![match refused.internal {
-            true => Diagnostic::error("E0999", span, format!("internal compiler error: {refused}"))
-                .help("this is a bug of the compiler; please report it"),
-            false => in_words(span),
-        }])
-    }
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
-        match error {
-            Error::StoppedAt { message, span } => {
-                let diagnostic = Diagnostic::error("E0801", span, message);
-                Failure::Program(vec![diagnostic.label("the program stopped here")])
-            }
-            error => Failure::Other(error),
-        }
-    }
-}
+pub use crate::error::{Failure, source_span};
 
 /// Options of compilation.
 #[derive(Clone, Debug, Default)]
@@ -718,9 +683,4 @@ pub(crate) fn problem(problem: autodiff::Problem) -> Diagnostic {
         "E0912" => diagnostic.help("write a backward derivative beside it, or use a loop"),
         _ => diagnostic,
     }
-}
-
-/// Converts an IR span to a source span.
-pub fn source_span(span: ir::Span) -> Span {
-    Span { file: FileId(span.file), start: span.start, end: span.end }
 }

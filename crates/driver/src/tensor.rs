@@ -7,14 +7,11 @@
 use ir::{Global, MemData, MemType, MemTypes, Scalar};
 use serde_json::Value as Json;
 
-use crate::bind::{self, BindValue};
+use crate::bind::{self, BindValue, MAX_RANK, flatten};
 use crate::error::Error;
 use crate::files;
 use crate::launch::{Foreign, Runner};
 use crate::texture::{self, Dimensions};
-
-/// The maximum number of dimensions of a view.
-const MAX_RANK: usize = 5;
 
 /// A tensor view among the globals.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -334,31 +331,6 @@ fn given_shape(map: &serde_json::Map<String, Json>) -> Result<(Vec<usize>, Vec<J
     let mut numbers = Vec::new();
     flatten(data, 0, &mut Vec::new(), &mut numbers)?;
     Ok((shape.ok_or_else(wrong)?, numbers))
-}
-
-/// Collects the numbers of nested lists in order, and the length of the lists at each depth.
-pub(crate) fn flatten(
-    json: &Json,
-    depth: usize,
-    shape: &mut Vec<usize>,
-    out: &mut Vec<Json>,
-) -> Result<(), String> {
-    let ragged = || "the lists of a tensor are of one length".to_owned();
-    let Json::Array(list) = json else {
-        if depth == shape.len() {
-            out.push(json.clone());
-            return Ok(());
-        }
-        return Err(ragged());
-    };
-    match shape.get(depth) {
-        Some(&n) if n != list.len() => return Err(ragged()),
-        Some(_) => {}
-        None if depth >= MAX_RANK => return Err(format!("a tensor has at most {MAX_RANK} dimensions")),
-        None if out.is_empty() => shape.push(list.len()),
-        None => return Err(ragged()),
-    }
-    list.iter().try_for_each(|item| flatten(item, depth + 1, shape, out))
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ use serde_json::Value as Json;
 
 use crate::bind::{self, BindValue};
 use crate::files;
-use crate::tensor;
 
 /// The number of dimensions of a texture, including layers, and how many of them shrink from level to level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,7 +160,7 @@ fn numbers(value: &BindValue, s: Scalar) -> Result<Numbers, String> {
             };
             let mut data = Vec::new();
             if let Some(json) = map.get("data") {
-                tensor::flatten(json, 0, &mut Vec::new(), &mut data)?;
+                bind::flatten(json, 0, &mut Vec::new(), &mut data)?;
             }
             let shape = match (list("shape"), list("size")) {
                 (Some(shape), None) => shape,
@@ -181,7 +180,7 @@ fn numbers(value: &BindValue, s: Scalar) -> Result<Numbers, String> {
         }
         BindValue::Json(json) => {
             let (mut shape, mut list) = (Vec::new(), Vec::new());
-            tensor::flatten(json, 0, &mut shape, &mut list)?;
+            bind::flatten(json, 0, &mut shape, &mut list)?;
             Ok((shape, Some(bits(&list)?), 1))
         }
     }

@@ -14,11 +14,11 @@ use syntax::Diagnostic;
 
 use crate::bind::Bind;
 use crate::call::{Callee, Point};
-use crate::error::Error;
+use crate::error::{Error, Failure};
 use crate::gradcheck::{self, Entry, Random, Reference, Verdict};
 use crate::launch::{Backend, CodeOptions};
 use crate::oracle::Oracle;
-use crate::pipeline::{self, Compiled, Failure, Listed, Loaded};
+use crate::pipeline::{self, Compiled, Listed, Loaded};
 use crate::session::Session;
 
 /// The options of a check.

@@ -13,7 +13,7 @@ use ir::interp::time_message;
 use ir::{Func, Module, Op};
 use syntax::{Diagnostic, Sources};
 
-use crate::pipeline::source_span;
+use crate::error::source_span;
 
 /// The interval between two checks of the clock.
 const BETWEEN: Duration = Duration::from_millis(50);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use ir::Module;
 
-use super::{Device, Program, refused};
-use crate::launch::CodeOptions;
-use crate::pipeline::Failure;
+use super::interface::{Device, Program, refused};
+use crate::error::Failure;
+use native::Options as CodeOptions;
 
 /// The reference interpreter.
 pub(super) struct Interp;

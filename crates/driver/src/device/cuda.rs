@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use ir::Module;
 
-use super::{Device, DeviceInfo, Program};
-use crate::error::Error;
+use super::interface::{Device, DeviceInfo, Program};
+use crate::error::{Error, Failure};
 use crate::gpu::ptx;
-use crate::launch::CodeOptions;
-use crate::pipeline::Failure;
+use native::Options as CodeOptions;
 
 pub use run::cuda::{Driver, Kernels, Limits, Memory};
 

@@ -16,9 +16,9 @@ use codegen_llvm::{Machine, Text};
 use ir::Module;
 use native::{Compiled, Options, Unsupported};
 
-use super::{Device, Program, refused};
+use super::interface::{Device, Program, refused};
 use crate::cache::{Cache, Key, compiler};
-use crate::pipeline::Failure;
+use crate::error::Failure;
 
 /// Machine code by LLVM.
 pub(super) struct Llvm;

@@ -6,58 +6,15 @@
 mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
+mod interface;
 #[cfg(feature = "llvm")]
 mod llvm;
 #[cfg(feature = "wgpu")]
 mod wgpu;
 
-use std::sync::Arc;
-
-use ir::Module;
-use syntax::Diagnostic;
-
 use crate::error::Error;
-use crate::launch::CodeOptions;
-use crate::pipeline::Failure;
 
-pub use run::{DeviceInfo, Program};
-
-/// A kind of device that modules are compiled for.
-pub trait Device: Sync {
-    /// The name in `--backend`.
-    fn name(&self) -> &'static str;
-
-    /// A line about the backend for the help of `--backend`.
-    fn about(&self) -> &'static str;
-
-    /// Compiles a module's entry points.
-    fn compile(&self, module: &Arc<Module>, options: &CodeOptions) -> Result<Box<dyn Program>, Failure>;
-
-    /// The devices of this machine that programs can run on, the one in use first, or the reason why there
-    /// are none. The CPU is not listed.
-    fn devices(&self) -> Result<Vec<DeviceInfo>, String> {
-        Ok(Vec::new())
-    }
-
-    /// Returns true if programs run on a graphics processor, which has no pointers in memory, rounds
-    /// differently, and needs many threads per group to be busy.
-    fn is_device(&self) -> bool {
-        false
-    }
-
-    /// Returns true if the threads of a group run side by side.
-    fn has_lanes(&self, _options: &CodeOptions) -> bool {
-        self.is_device()
-    }
-
-    /// Returns true if the backend generates code of its own.
-    fn is_distinct(&self) -> bool {
-        true
-    }
-
-    /// Starts slow work that does not depend on the program.
-    fn prepare(&self) {}
-}
+pub use interface::{Device, DeviceInfo, Program};
 
 /// A backend of this build.
 #[derive(Clone, Copy)]
@@ -130,12 +87,4 @@ impl std::fmt::Debug for Backend {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
     }
-}
-
-/// The diagnostic for an operation that a CPU backend lacks.
-fn refused(unsupported: native::Unsupported) -> Failure {
-    Failure::of_backend(&unsupported, |span| {
-        Diagnostic::error("E0902", span, unsupported.to_string())
-            .help("`--backend interp` runs every program")
-    })
 }

@@ -7,11 +7,10 @@ use ir::Module;
 use opt::math;
 use syntax::Diagnostic;
 
-use super::{Device, DeviceInfo, Program};
-use crate::error::Error;
+use super::interface::{Device, DeviceInfo, Program};
+use crate::error::{Error, Failure, source_span};
 use crate::gpu::failure;
-use crate::launch::CodeOptions;
-use crate::pipeline::{Failure, source_span};
+use native::Options as CodeOptions;
 
 /// This machine's first device with a Vulkan driver.
 pub(super) struct Wgpu;

@@ -16,12 +16,12 @@ use lower::Request;
 use syntax::Diagnostic;
 
 use crate::bind::{self, Bind, BindValue};
-use crate::error::Error;
+use crate::error::{Error, Failure};
 use crate::gradcheck::Random;
 use crate::inputs;
 use crate::launch::{Execution, Runner};
 use crate::npy;
-use crate::pipeline::{self, Failure};
+use crate::pipeline::{self};
 use crate::session::Session;
 use items::Items;
 use kernel::{Argument, Fitted, Function, Kernel};
