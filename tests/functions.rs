@@ -54,7 +54,7 @@ fn words(buffers: &[Vec<u8>]) -> Vec<u32> {
     bits.map(|bits| if f32::from_bits(bits).is_nan() { f32::NAN.to_bits() } else { bits }).collect()
 }
 
-/// What a run leaves behind: results or an error, buffers, output.
+/// The outcome of a run: results or an error, buffers, output.
 type Outcome = (Result<Vec<Value>, String>, Vec<u32>, String);
 
 fn interpret(module: &Module, func: Func, args: &[Value], mut memory: Memory) -> Outcome {

@@ -305,7 +305,7 @@ impl Cx<'_> {
         }
     }
 
-    /// What a path, which is valid, selects of an element in the CPU's layout.
+    /// The part of an element that a path selects, in the CPU's layout. The path must be valid.
     pub(crate) fn select(&self, element: MemType, path: &Path) -> Selection {
         self.ir.mem.select(element, &path.0).expect("the verifier accepts only valid paths")
     }

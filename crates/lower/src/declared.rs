@@ -24,7 +24,7 @@ pub(crate) enum Key {
     Entry(DeclId),
 }
 
-/// What is made from a function of the source.
+/// A function that is made from one of the source.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Variant {
     /// `(params…, tangents…) -> (results…, tangents…)`, in terms of the user's forward derivative of the

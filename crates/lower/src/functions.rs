@@ -39,7 +39,7 @@ impl Variant {
         }
     }
 
-    /// What names of such functions end with.
+    /// The last part of the names of such functions.
     fn name(&self) -> &'static str {
         match self {
             Variant::Jvp(_) => "jvp",

@@ -21,7 +21,7 @@ use crate::plan::Plan;
 /// The structure of one function.
 pub struct Nesting<'m> {
     f: &'m Function,
-    /// What is known of the function's values and regions.
+    /// The analyses of the function.
     pub analyses: Analyses<'m>,
 }
 

@@ -24,7 +24,7 @@ enum Added {
     Place(Expr),
 }
 
-/// What is done with the elements of a stack.
+/// An access to the elements of a stack.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OnStacks {
     Copy,

@@ -374,7 +374,7 @@ pub trait Memory<'m>: Instructions<'m> {
     fn clear_private(&mut self, base: Self::V, bytes: u64);
 }
 
-/// What a backend adds for the threads that its code runs at a time, in lanes.
+/// The additions of a backend for threads that its code runs at the same time, in lanes.
 pub trait Assembler<'m>: Memory<'m> {
     /// The components of an ID of the threads.
     fn builtin(&mut self, builtin: Builtin, data: &InstData) -> Vals<Self::V>;

@@ -245,7 +245,7 @@ pub struct Context {
     pub path: Vec<u64>,
     /// The operands of a `wave_gather` while the thread waits for its wave.
     pub exchange: Exchange,
-    /// What the thread has printed.
+    /// The output of the thread.
     pub output: Output,
     /// The first error, if any.
     pub failure: Option<RunError>,

@@ -122,7 +122,7 @@ pub(crate) struct Parser<'a> {
     pub(crate) bit_owner: Option<DeclId>,
 }
 
-/// What one pass over the tokens finds before parsing.
+/// The findings of one pass over the tokens before parsing.
 struct Survey {
     /// For each opening bracket, the position of the closing one.
     partners: Vec<u32>,
