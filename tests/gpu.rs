@@ -11,7 +11,6 @@ use std::path::Path;
 use driver::fit::items::Items;
 use driver::fit::{Fit, Setup};
 use driver::launch::{Backend, CodeOptions, Execution};
-use driver::pipeline::Options;
 use driver::session::{FileOptions, Session};
 use pullback_tests::commands::slang::{Outcome, has_transcendental, outcome, outcome_with};
 use pullback_tests::file::{TestFile, programs, root};
