@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use cranelift_entity::{EntitySet, SecondaryMap};
+use ir::printf::{self, Replacement};
 use ir::{Func, Function, Inst, InstData, Module, Op, Region, Span, Type, TypeData, Value};
 use rustc_hash::FxHashMap;
 
@@ -310,13 +311,12 @@ impl Writer<'_> {
             Op::Atomic(path, op) => self.atomic(data, path, *op),
             Op::BufferLen => self.buffer_length(data),
             Op::Printf(format) => {
-                let known = |k: usize| self.constant(data.args[k]);
-                let Some((format, gone)) = ir::interp::without_choices(format, known) else {
+                let Some((format, args)) = self.without_choices(format, &data.args) else {
                     let what = "`printf` of a string that is only known when it runs";
                     return Err(refused(data.span, what));
                 };
                 let mut line = format!("printf({format:?}");
-                for v in data.args.iter().enumerate().filter(|(k, _)| !gone.contains(k)).map(|(_, &v)| v) {
+                for v in args {
                     line += &format!(", {}", self.text(v).text);
                 }
                 self.line(&(line + ");"));
@@ -334,6 +334,23 @@ impl Writer<'_> {
             other if data.results.is_empty() => Err(unsupported(other, data.span)),
             _ => self.value(data),
         }
+    }
+
+    /// A format with its choices of texts made, and the arguments that are left; `None` if one is not constant.
+    fn without_choices(&self, format: &str, args: &[Value]) -> Option<(String, Vec<Value>)> {
+        let (mut next, mut left, mut all_known) = (args.iter().copied(), Vec::new(), true);
+        let format = printf::replace(format, |conversion| {
+            let argument = next.next()?;
+            if !conversion.is_choice() {
+                left.push(argument);
+                return None;
+            }
+            let number = self.constant(argument);
+            all_known &= number.is_some();
+            conversion.print_choice(number?).map(Replacement::Text)
+        });
+        left.extend(next);
+        all_known.then_some((format, left))
     }
 
     /// Gives a value that holds stacks the bounds of another one.

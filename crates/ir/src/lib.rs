@@ -22,6 +22,7 @@ mod names;
 pub mod ops;
 pub mod parse;
 pub mod print;
+pub mod printf;
 pub mod scalar;
 mod spec;
 pub mod threads;

@@ -6,6 +6,7 @@
 
 use check::tables::{Arg, Meaning};
 use check::types::Ty;
+use ir::printf::{self, Replacement, choice_of_texts};
 use ir::{Op, Scalar, Type, TypeData, Value};
 use syntax::ast::ExprKind;
 use syntax::{ExprId, Span};
@@ -25,8 +26,8 @@ impl Lowerer<'_> {
 
     /// Inserts the table into the formats that need it.
     pub(crate) fn complete_formats(&mut self) {
-        let texts = ir::interp::choice_of_texts(self.texts.iter().map(String::as_str));
-        let empty = ir::interp::choice_of_texts([]);
+        let texts = choice_of_texts(self.texts.iter().map(String::as_str));
+        let empty = choice_of_texts([]);
         for func in self.module.funcs.values_mut() {
             for data in func.insts.values_mut() {
                 if let Op::Printf(format) = &mut data.op
@@ -47,30 +48,27 @@ impl Body<'_, '_, '_> {
             Arg::Default(_) | Arg::Pack(_) => None,
         });
         let format = exprs.next().and_then(|e| self.string(e));
-        let Some(mut format) = format else {
+        let Some(format) = format else {
             return self.unsupported(span, "a format that is not a string literal is", Ty::VOID);
         };
         let mut operands = Vec::new();
+        let mut arguments = Vec::new();
         for e in exprs {
             if let Some(text) = self.string(e) {
-                let Some(spliced) = with_text(&format, operands.len(), &text) else {
-                    return self.unsupported(span, "a string where the format has no `%s` is", Ty::VOID);
-                };
-                format = spliced;
+                arguments.push(Argument::Literal(text));
                 continue;
             }
-            if self.expr_ty(e) == Ty::STRING {
-                let Some(chosen) = with_choice(&format, operands.len()) else {
-                    return self.unsupported(span, "a string where the format has no `%s` is", Ty::VOID);
-                };
-                format = chosen;
-                operands.extend(self.expr(e));
-                continue;
-            }
+            let first = operands.len();
             for value in self.expr(e) {
                 self.printf_operand(value, &mut operands);
             }
+            let is_string = self.expr_ty(e) == Ty::STRING;
+            let argument = || if is_string { Argument::String } else { Argument::Number };
+            arguments.extend(operands[first..].iter().map(|_| argument()));
         }
+        let Some(format) = with_strings(&format, arguments) else {
+            return self.unsupported(span, "a string where the format has no `%s` is", Ty::VOID);
+        };
         self.b.span = ir_span(span);
         self.b.effect(Op::Printf(format.into()), &operands);
         Vec::new()
@@ -102,46 +100,27 @@ impl Body<'_, '_, '_> {
     }
 }
 
-/// A format with the conversion at this index, if it is `%s`, replaced by text.
-fn with_text(format: &str, number: usize, text: &str) -> Option<String> {
-    let (start, end) = conversion(format, number)?;
-    let flags = format[start + 1..end].strip_suffix('s')?;
-    let (width, precision) = flags.split_once('.').unwrap_or((flags, ""));
-    let text: String = match precision.parse() {
-        Ok(n) => text.chars().take(n).collect(),
-        Err(_) => text.to_owned(),
-    };
-    let columns = width.trim_start_matches('-').parse().unwrap_or(0).min(1000);
-    let text = if width.starts_with('-') { format!("{text:<columns$}") } else { format!("{text:>columns$}") };
-    Some(format!("{}{}{}", &format[..start], text.replace('%', "%%"), &format[end..]))
+/// An argument of one conversion.
+enum Argument {
+    Literal(String),
+    String,
+    Number,
 }
 
-/// A format with the conversion at this index, if it is `%s`, replaced by a choice of texts.
-fn with_choice(format: &str, number: usize) -> Option<String> {
-    let (_, end) = conversion(format, number)?;
-    let head = format[..end].strip_suffix('s')?;
-    Some(format!("{head}{}{}", ir::interp::choice_of_texts([]), &format[end..]))
-}
-
-/// The range of the conversion at this index: from its `%` to after its letter.
-fn conversion(format: &str, number: usize) -> Option<(usize, usize)> {
-    let mut left = number;
-    let mut at = 0;
-    while let Some(found) = format[at..].find('%') {
-        let start = at + found;
-        let rest = &format[start + 1..];
-        if rest.starts_with('%') {
-            at = start + 2;
-            continue;
+/// A format with the literals among its arguments in it, and the conversions of other strings as choices of
+/// texts. `None` if a string's conversion is not `%s`.
+fn with_strings(format: &str, arguments: Vec<Argument>) -> Option<String> {
+    let mut arguments = arguments.into_iter();
+    let mut all_fit = true;
+    let format = printf::replace(format, |conversion| {
+        let argument = arguments.next()?;
+        all_fit &= matches!(argument, Argument::Number) || conversion.is_of_text();
+        match argument {
+            Argument::Literal(text) => Some(Replacement::Text(conversion.print_text(&text))),
+            Argument::String => Some(Replacement::Conversion(conversion.of_choice(&choice_of_texts([])))),
+            Argument::Number => None,
         }
-        let is_flag = |c: &char| matches!(c, '0'..='9' | '-' | '+' | ' ' | '#' | '.');
-        let flags: usize = rest.chars().take_while(is_flag).count();
-        let end = start + 1 + flags + rest[flags..].chars().next()?.len_utf8();
-        if left == 0 {
-            return Some((start, end));
-        }
-        left -= 1;
-        at = end;
-    }
-    None
+    });
+    let all_fit = all_fit && arguments.all(|argument| matches!(argument, Argument::Number));
+    all_fit.then_some(format)
 }

@@ -227,7 +227,7 @@ impl<L: Lane> Machine<'_, L> {
                 for &arg in &data.args {
                     args.push((self.scalar(f, arg)?, self.value(arg)?.lane().bits()));
                 }
-                host.print(&super::format_printf(format, &args))?;
+                host.print(&crate::printf::print(format, &args))?;
                 return Ok(None);
             }
             Op::Assert(message) => {

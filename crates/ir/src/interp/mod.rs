@@ -16,7 +16,6 @@ mod exec;
 mod finite;
 mod held;
 mod memory;
-mod printf;
 mod value;
 
 pub mod dual;
@@ -34,7 +33,6 @@ use crate::ops::{Builtin, Op, WAVE_LANES};
 
 pub use finite::{Shown, not_finite_message};
 pub use memory::{Access, AccessKind, Host, Memory, element_bytes, leaf_bytes, read_leaf, resolve};
-pub use printf::{choice_of_texts, format_printf, without_choices};
 pub use value::{Handle, Lane, Value};
 
 /// Describes why a run stopped.

@@ -385,7 +385,7 @@ unsafe extern "C" fn printf(ctx: *mut Context, site: u32, args: *const u64) {
                 .enumerate()
                 .map(|(k, &s)| (s, scalar::canonical(s, args.add(k).read())))
                 .collect();
-            let text = interp::format_printf(format, &args);
+            let text = ir::printf::print(format, &args);
             (*ctx).output.text.push_str(&text);
         }
         let context = &mut *ctx;

@@ -169,10 +169,7 @@ pub(super) fn printed(
         let bits = own.chunks_exact(2).map(|w| u64::from(w[0]) | u64::from(w[1]) << 32);
         let args: Vec<(Scalar, u64)> =
             print.kinds.iter().zip(bits).map(|(&s, bits)| (s, scalar::canonical(s, bits))).collect();
-        lines.push((
-            thread_order([*x, *y, *z], groups, size),
-            ir::interp::format_printf(&print.format, &args),
-        ));
+        lines.push((thread_order([*x, *y, *z], groups, size), ir::printf::print(&print.format, &args)));
         rest = &operands[words..];
     }
     lines.sort_by_key(|l| l.0);

@@ -46,7 +46,7 @@ pub(super) fn printed(
             let bits = if from.is_float() { bits } else { scalar::canonical(from, bits) };
             args.push((shown, if from == shown { bits } else { scalar::convert(from, shown, bits) }));
         }
-        lines.push((order, ir::interp::format_printf(&print.format, &args)));
+        lines.push((order, ir::printf::print(&print.format, &args)));
     }
     lines.sort_by_key(|l| l.0);
     out.extend(lines.into_iter().map(|l| l.1));

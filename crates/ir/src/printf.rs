@@ -1,4 +1,4 @@
-//! Formats the text of `printf`, for the interpreter and for the JIT's runtime.
+//! The formats of `printf`: how they are read, changed while a program is compiled, and printed.
 //!
 //! The format is that of C: flags `-+ 0#`, width, precision, the conversions `d i u x X o c f F e E g G s %`;
 //! length modifiers are skipped. No combination is an error: an integer conversion of a float truncates it
@@ -14,6 +14,9 @@ use crate::types::Scalar;
 /// The characters that begin the conversion of a choice of texts, end each text, and end the conversion.
 const CHOICE: [char; 3] = ['\u{1}', '\u{2}', '\u{3}'];
 
+/// The letter of a choice of texts.
+const CHOOSES: char = CHOICE[0];
+
 /// The conversion, to follow `%` and its flags, by which an argument chooses one of these texts.
 pub fn choice_of_texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     let [start, next, end] = CHOICE;
@@ -26,6 +29,22 @@ pub fn choice_of_texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     out
 }
 
+/// A part of a format.
+enum Piece<'a> {
+    /// Text that is printed as it is; `%%` is the text `%`.
+    Text(&'a str),
+    /// A conversion, which takes an argument.
+    Conversion(Conversion<'a>),
+}
+
+/// A conversion of a format, which takes an argument.
+pub struct Conversion<'a> {
+    /// The whole conversion, from its `%`.
+    text: &'a str,
+    letter: char,
+    spec: Spec,
+}
+
 struct Spec {
     left: bool,
     plus: bool,
@@ -36,75 +55,103 @@ struct Spec {
     precision: Option<usize>,
 }
 
-/// The text that `printf(fmt, args…)` prints; each argument is a scalar type and canonical bits.
-pub fn format_printf(fmt: &str, args: &[(Scalar, u64)]) -> String {
-    let mut out = String::with_capacity(fmt.len());
-    let mut args = args.iter();
-    let mut rest = fmt;
-    while let Some(start) = rest.find('%') {
-        out.push_str(&rest[..start]);
-        rest = &rest[start..];
-        let Some((spec, conversion, len)) = parse_spec(rest) else {
-            out.push('%');
-            rest = &rest[1..];
-            continue;
-        };
-        if conversion == '%' {
-            out.push('%');
-        } else {
-            match args.next() {
-                Some(&(_, number)) if conversion == CHOICE[0] => {
-                    out.push_str(&chosen(&spec, &rest[..len], number));
-                }
-                Some(&(s, bits)) => out.push_str(&convert(&spec, conversion, s, bits)),
-                None => out.push_str(&rest[..len]),
-            }
-        }
-        rest = &rest[len..];
+impl Conversion<'_> {
+    /// The conversion `%s`, with or without flags.
+    pub fn is_of_text(&self) -> bool {
+        self.letter == 's'
     }
-    out.push_str(rest);
+
+    /// The same conversion of a choice of texts.
+    pub fn of_choice(&self, choice: &str) -> String {
+        self.text[..self.text.len() - self.letter.len_utf8()].to_owned() + choice
+    }
+
+    /// The characters that the conversion prints for a text.
+    pub fn print_text(&self, text: &str) -> String {
+        let shown = self.spec.precision.unwrap_or(usize::MAX);
+        pad(&self.spec, "", text.chars().take(shown).collect(), false)
+    }
+
+    /// The text with this number of a choice of texts, if the conversion is one, as it is printed.
+    pub fn print_choice(&self, number: u64) -> Option<String> {
+        let (_, texts) = (self.letter == CHOOSES).then(|| self.text.split_once(CHOOSES))??;
+        let text = texts.split(CHOICE[1]).nth(number as usize).unwrap_or_default();
+        Some(self.print_text(text.trim_end_matches(CHOICE[2])))
+    }
+
+    /// The conversion is a choice of texts.
+    pub fn is_choice(&self) -> bool {
+        self.letter == CHOOSES
+    }
+
+    fn print(&self, s: Scalar, bits: u64) -> String {
+        self.print_choice(bits).unwrap_or_else(|| convert(&self.spec, self.letter, s, bits))
+    }
+}
+
+/// The text that `printf(format, args…)` prints; each argument is a scalar type and canonical bits.
+pub fn print(format: &str, args: &[(Scalar, u64)]) -> String {
+    let mut args = args.iter();
+    let mut out = String::with_capacity(format.len());
+    for piece in pieces(format) {
+        match piece {
+            Piece::Text(text) => out.push_str(text),
+            Piece::Conversion(conversion) => match args.next() {
+                Some(&(s, bits)) => out.push_str(&conversion.print(s, bits)),
+                None => out.push_str(conversion.text),
+            },
+        }
+    }
     out
 }
 
-/// Replaces the choices of texts in a format whose numbers are known by the chosen texts. Returns the format
-/// and the arguments that the choices consumed.
-pub fn without_choices(fmt: &str, known: impl Fn(usize) -> Option<u64>) -> Option<(String, Vec<usize>)> {
-    let mut out = String::with_capacity(fmt.len());
-    let mut gone = Vec::new();
-    let mut argument = 0;
-    let mut rest = fmt;
-    while let Some(start) = rest.find('%') {
-        out.push_str(&rest[..start]);
-        rest = &rest[start..];
-        let Some((spec, conversion, len)) = parse_spec(rest) else {
-            out.push('%');
-            rest = &rest[1..];
-            continue;
-        };
-        if conversion == CHOICE[0] {
-            out.push_str(&chosen(&spec, &rest[..len], known(argument)?).replace('%', "%%"));
-            gone.push(argument);
-        } else {
-            out.push_str(&rest[..len]);
+/// Something that takes the place of a conversion.
+pub enum Replacement {
+    /// Characters that are printed.
+    Text(String),
+    /// Another conversion.
+    Conversion(String),
+}
+
+/// A format with some of its conversions replaced, in their order; `None` keeps one.
+pub fn replace(format: &str, mut replacement: impl FnMut(&Conversion<'_>) -> Option<Replacement>) -> String {
+    let mut out = String::with_capacity(format.len());
+    for piece in pieces(format) {
+        match piece {
+            Piece::Text(text) => out.push_str(&text.replace('%', "%%")),
+            Piece::Conversion(conversion) => match replacement(&conversion) {
+                Some(Replacement::Text(text)) => out.push_str(&text.replace('%', "%%")),
+                Some(Replacement::Conversion(text)) => out.push_str(&text),
+                None => out.push_str(conversion.text),
+            },
         }
-        argument += usize::from(conversion != '%');
-        rest = &rest[len..];
     }
-    out.push_str(rest);
-    Some((out, gone))
+    out
 }
 
-/// The text with this number in the table of a conversion.
-fn chosen(spec: &Spec, conversion: &str, number: u64) -> String {
-    let texts = conversion.split_once(CHOICE[0]).map_or("", |(_, texts)| texts);
-    let text = texts.split(CHOICE[1]).nth(number as usize).unwrap_or_default();
-    let text = text.trim_end_matches(CHOICE[2]);
-    let shown = spec.precision.unwrap_or(usize::MAX);
-    pad(spec, "", text.chars().take(shown).collect(), false)
+/// The pieces of a format, in their order. A `%` that begins no conversion is text.
+fn pieces(format: &str) -> impl Iterator<Item = Piece<'_>> {
+    let mut rest = format;
+    std::iter::from_fn(move || {
+        let start = rest.find('%').unwrap_or(rest.len());
+        let (piece, len) = match conversion(rest).filter(|_| start == 0) {
+            Some(conversion) if conversion.letter == '%' => (Piece::Text("%"), conversion.text.len()),
+            Some(conversion) => {
+                let len = conversion.text.len();
+                (Piece::Conversion(conversion), len)
+            }
+            None => {
+                let len = start.max(1).min(rest.len());
+                (Piece::Text(&rest[..len]), len)
+            }
+        };
+        rest = &rest[len..];
+        (len > 0).then_some(piece)
+    })
 }
 
-/// Parses the specification that `text` starts with; returns it with its conversion and its length in bytes.
-fn parse_spec(text: &str) -> Option<(Spec, char, usize)> {
+/// Parses the conversion that `text` starts with.
+fn conversion(text: &str) -> Option<Conversion<'_>> {
     let mut spec =
         Spec { left: false, plus: false, space: false, zero: false, alt: false, width: 0, precision: None };
     let bytes = text.as_bytes();
@@ -137,12 +184,12 @@ fn parse_spec(text: &str) -> Option<(Spec, char, usize)> {
     while matches!(bytes.get(at), Some(b'h' | b'l' | b'z' | b'j' | b't' | b'L')) {
         at += 1;
     }
-    let conversion = *bytes.get(at)? as char;
-    if conversion == CHOICE[0] {
-        let end = text[at..].find(CHOICE[2])?;
-        return Some((spec, conversion, at + end + 1));
-    }
-    "diuxXocfFeEgGs%".contains(conversion).then_some((spec, conversion, at + 1))
+    let letter = *bytes.get(at)? as char;
+    let end = match letter {
+        CHOOSES => at + text[at..].find(CHOICE[2])?,
+        _ => "diuxXocfFeEgGs%".contains(letter).then_some(at)?,
+    };
+    Some(Conversion { text: &text[..=end], letter, spec })
 }
 
 fn convert(spec: &Spec, conversion: char, s: Scalar, bits: u64) -> String {
@@ -262,7 +309,7 @@ mod tests {
     fn as_c_does() {
         let f = |x: f32| (Scalar::F32, x.to_bits() as u64);
         let i = |x: i32| (Scalar::I32, x as u32 as u64);
-        let check = |fmt, args: &[(Scalar, u64)], want: &str| assert_eq!(format_printf(fmt, args), want);
+        let check = |fmt, args: &[(Scalar, u64)], want: &str| assert_eq!(print(fmt, args), want);
         check("%d %i %u %x %%\n", &[i(-5), i(5), i(-1), i(255)], "-5 5 4294967295 ff %\n");
         check(
             "%f|%.3f|%8.2f|%-8.2f|",
@@ -274,5 +321,18 @@ mod tests {
         check("%s %d %q %f", &[f(0.1), f(2.9)], "0.1 2 %q %f");
         check("%g %f", &[f(f32::INFINITY), f(f32::NAN)], "inf nan");
         check("100%", &[], "100%");
+        check("%ld|%5%|%", &[i(3)], "3|%|%");
+    }
+
+    #[test]
+    fn replaced_conversions_print_the_same() {
+        let choice = choice_of_texts(["", "ab%", "c"]);
+        let format = replace("100%! %ld %-4s|%%", |c| {
+            c.is_of_text().then(|| Replacement::Conversion(c.of_choice(&choice)))
+        });
+        let (three, first) = ((Scalar::I32, 3), (Scalar::U32, 1));
+        assert_eq!(print(&format, &[three, first]), "100%! 3 ab% |%");
+        let known = replace(&format, |c| c.print_choice(1).map(Replacement::Text));
+        assert_eq!(print(&known, &[three]), "100%! 3 ab% |%");
     }
 }
