@@ -5,6 +5,8 @@
 //! inserted after its first word. The diagnostic must be at the line with the word `here`; if no line has
 //! that word, the diagnostic must not be located in the file. `// chain: NAME N` makes N modules, each of
 //! which imports the next.
+//!
+//! `rendered.txt` has what users see of each; `TRYCMD=overwrite cargo test -p pullback-cli --test codes` writes it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -83,6 +85,33 @@ fn chain(text: &str) -> Option<PathBuf> {
     Some(folder)
 }
 
+/// The command that a file's first line gives, and the folder with its chain of modules.
+fn command(text: &str, file: &str) -> (Command, Option<PathBuf>) {
+    let first = text.lines().next().and_then(|l| l.strip_prefix("// ")).expect("a command");
+    let mut words = first.split(" -- ").next().unwrap_or(first).split_whitespace();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pullback"));
+    command.current_dir(root().join("tests/codes"));
+    command.arg(words.next().expect("a command")).arg(file).args(words);
+    let modules = chain(text);
+    if let Some(modules) = &modules {
+        command.arg("-I").arg(modules);
+    }
+    (command, modules)
+}
+
+/// What users see of the diagnostics of a file.
+fn rendered(code: &str) -> String {
+    let file = format!("{code}.slang");
+    let text = read(&root().join("tests/codes").join(&file));
+    let (mut command, modules) = command(&text, &file);
+    let out = command.output().expect("the program starts");
+    let seen = String::from_utf8_lossy(&out.stderr).into_owned();
+    match modules {
+        Some(folder) => seen.replace(&*folder.to_string_lossy(), "MODULES"),
+        None => seen,
+    }
+}
+
 /// The problem with a file of tests/codes, if there is one.
 fn problem(code: &str) -> Option<String> {
     let folder = root().join("tests/codes");
@@ -94,13 +123,8 @@ fn problem(code: &str) -> Option<String> {
     if let Some((word, _)) = directives.find(|d| !is_known(d.0)) {
         return Some(format!("{file}: there is no directive '{word}'"));
     }
-    let first = text.lines().next().and_then(|l| l.strip_prefix("// ")).expect("a command");
-    let mut words = first.split(" -- ").next().unwrap_or(first).split_whitespace();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pullback"));
-    command.current_dir(&folder).arg(words.next().expect("a command")).arg(&file).args(words).arg("--json");
-    if let Some(modules) = chain(&text) {
-        command.arg("-I").arg(modules);
-    }
+    let (mut command, _) = command(&text, &file);
+    command.arg("--json");
     let out = command.output().expect("the program starts");
     let stdout = String::from_utf8_lossy(&out.stdout);
     let Ok(json) = serde_json::from_str::<Json>(&stdout) else {
@@ -128,6 +152,21 @@ fn problem(code: &str) -> Option<String> {
 fn every_code_is_triggered_at_its_place() {
     let problems: Vec<String> = shown().iter().filter_map(|code| problem(code)).collect();
     assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn diagnostics_are_rendered_as_recorded() {
+    let path = root().join("tests/codes/rendered.txt");
+    let seen: String = shown().iter().map(|code| rendered(code) + "\n").collect();
+    if std::env::var("TRYCMD").is_ok_and(|mode| mode == "overwrite") {
+        std::fs::write(&path, &seen).expect("the file is writable");
+    }
+    let recorded = read(&path);
+    let mut lines = (1..).zip(recorded.lines().zip(seen.lines()));
+    if let Some((line, (recorded, seen))) = lines.find(|(_, (recorded, seen))| recorded != seen) {
+        panic!("line {line} of rendered.txt: recorded\n{recorded}\nbut seen\n{seen}");
+    }
+    assert_eq!(recorded.len(), seen.len(), "rendered.txt has more or fewer lines than are seen");
 }
 
 #[test]
