@@ -71,11 +71,11 @@ fn in_sources() -> Vec<String> {
     codes
 }
 
-/// The folder with the chain of modules that a file requests.
-fn chain(text: &str) -> Option<PathBuf> {
+/// The folder with the chain of modules that a file requests. Tests run at the same time: each has its own.
+fn chain(text: &str, test: &str) -> Option<PathBuf> {
     let line = text.lines().find_map(|l| l.strip_prefix("// chain: "))?;
     let (name, n) = line.split_once(' ').expect("a name and a number");
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("chain-{name}"));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("chain-{name}-{test}"));
     std::fs::create_dir_all(&folder).expect("the test folder is writable");
     for k in 0..n.parse::<usize>().expect("a number") {
         let text = format!("import {name}{};\n", k + 1);
@@ -86,13 +86,13 @@ fn chain(text: &str) -> Option<PathBuf> {
 }
 
 /// The command that a file's first line gives, and the folder with its chain of modules.
-fn command(text: &str, file: &str) -> (Command, Option<PathBuf>) {
+fn command(text: &str, file: &str, test: &str) -> (Command, Option<PathBuf>) {
     let first = text.lines().next().and_then(|l| l.strip_prefix("// ")).expect("a command");
     let mut words = first.split(" -- ").next().unwrap_or(first).split_whitespace();
     let mut command = Command::new(env!("CARGO_BIN_EXE_pullback"));
     command.current_dir(root().join("tests/codes"));
     command.arg(words.next().expect("a command")).arg(file).args(words);
-    let modules = chain(text);
+    let modules = chain(text, test);
     if let Some(modules) = &modules {
         command.arg("-I").arg(modules);
     }
@@ -103,7 +103,7 @@ fn command(text: &str, file: &str) -> (Command, Option<PathBuf>) {
 fn rendered(code: &str) -> String {
     let file = format!("{code}.slang");
     let text = read(&root().join("tests/codes").join(&file));
-    let (mut command, modules) = command(&text, &file);
+    let (mut command, modules) = command(&text, &file, "rendered");
     let out = command.output().expect("the program starts");
     let seen = String::from_utf8_lossy(&out.stderr).into_owned();
     match modules {
@@ -123,7 +123,7 @@ fn problem(code: &str) -> Option<String> {
     if let Some((word, _)) = directives.find(|d| !is_known(d.0)) {
         return Some(format!("{file}: there is no directive '{word}'"));
     }
-    let (mut command, _) = command(&text, &file);
+    let (mut command, _) = command(&text, &file, "placed");
     command.arg("--json");
     let out = command.output().expect("the program starts");
     let stdout = String::from_utf8_lossy(&out.stdout);

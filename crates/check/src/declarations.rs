@@ -218,7 +218,7 @@ impl Program {
         let text = self.ast.name(name);
         let (code, message) = match declared.is_empty() {
             true => ("E30015", format!("undefined identifier '{text}'")),
-            false => ("E30061", format!("'{text}' is no namespace")),
+            false => ("E30061", format!("'{text}' is not a namespace")),
         };
         self.error(code, self.span(expr), message);
     }

@@ -176,7 +176,7 @@ impl Loaded {
                 _ => {
                     let message =
                         format!("the generic parameter `{declared}` of `{name}` stands for several types");
-                    let help = "write a function that calls it with the types wanted, and name that";
+                    let help = "write a function that calls it with concrete types, and name that function";
                     return Err(refuse(message, help.into()));
                 }
             };

@@ -209,7 +209,10 @@ impl Loaded {
             }
             (None, [decl, ..]) => {
                 let (what, help) = if self.has_body(*decl) {
-                    ("is generic", "write a function that calls it with the types wanted, and name that")
+                    (
+                        "is generic",
+                        "write a function that calls it with concrete types, and name that function",
+                    )
                 } else {
                     ("has no body", "write its body")
                 };
@@ -621,8 +624,7 @@ fn unbounded_loops(module: &Module) -> Vec<ir::Span> {
 /// Warnings about those unbounded loops for which values of each iteration are kept.
 fn unbounded_kept(unbounded: &[ir::Span], kept: &[autodiff::KeptValue]) -> Vec<Diagnostic> {
     let loops = kept.iter().flat_map(|value| &value.loops).filter(|l| unbounded.contains(l));
-    let message =
-        "reverse mode keeps values of each trip of this loop, and how often it runs at most is not known";
+    let message = "reverse mode keeps values of each trip of this loop, and the maximum number of its trips is not known";
     let warning = |&span: &ir::Span| {
         Diagnostic::warning("E0931", source_span(span), message).help(
             "graphics processors need a bound: give it `[MaxIters(n)]`, or let reverse mode keep less with \
@@ -638,14 +640,17 @@ fn races(ast: &Ast, module: &Module, entry: &ir::Entry) -> Vec<Diagnostic> {
         let name = &module.globals[write.global].name;
         let name = name.split_once(".__").map_or(&name[..], |n| n.0);
         let (what, help) = if write.is_update {
-            ("change", "use `InterlockedAdd` or its kin, or let one thread do it: `if (tid.x == 0) …`")
+            (
+                "change",
+                "use `InterlockedAdd` or a similar function, or let one thread do it: `if (tid.x == 0) …`",
+            )
         } else {
             ("write", "let one thread do it: `if (tid.x == 0) …`, or give each thread an element of its own")
         };
         let span = source_span(write.span);
         let place = written(ast, span).map_or_else(|| format!("one place of `{name}`"), |p| format!("`{p}`"));
         let message = format!("the threads of a group {what} {place} without an atomic operation");
-        Diagnostic::warning("E0950", span, message).label("which thread's number stays is a race").help(help)
+        Diagnostic::warning("E0950", span, message).label("which thread's value remains is a race").help(help)
     });
     found.collect()
 }

@@ -185,7 +185,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         let Some(stmt) = decl.kind.body() else {
             let name = lw.func_name(f);
             lw.error("E0902", declared.span, format!("`{name}` has no body"));
-            lw.help("give it a body, or call only its derivatives if these are what it has");
+            lw.help("give it a body; if it has derivatives only, call only these");
             return None;
         };
         let subst = lw.program.subst_of(f);

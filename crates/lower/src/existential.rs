@@ -328,7 +328,7 @@ impl Lowerer<'_> {
         let message = format!(
             "a value of type `{interface}` may hold a `{name}`, which contains a value of type `{interface}`, without end"
         );
-        let note = "the circular reference through the interface has to go by a pointer or a buffer";
+        let note = "break the cycle with a pointer or a buffer";
         self.error("E41003", span, message);
         self.help(note);
     }
@@ -355,7 +355,7 @@ fn span_of_type(program: &Program, ty: Ty) -> Span {
 
 /// The error that the set of types of an interface keeps growing.
 pub(crate) fn endless_types(program: &Program, interface: Ty) -> Diagnostic {
-    let message = format!("the types of the values of `{}` are without end", program.type_name(interface));
+    let message = format!("the set of types of the values of `{}` is infinite", program.type_name(interface));
     Diagnostic::error("E0908", span_of_type(program, interface), message)
         .help("does a generic type that conforms to it hold a value that was made of one of its own kind?")
 }

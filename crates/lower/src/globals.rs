@@ -119,9 +119,9 @@ impl Body<'_, '_, '_> {
         if init.is_none() && is_const && is_static && node.modifiers.has(Modifiers::EXTERN) {
             // Zeros would be a value that was never given.
             let name = self.lw.program.ast.name(node.name).to_owned();
-            let message = format!("the value of `{name}` is given nowhere");
+            let message = format!("`{name}` has no value");
             self.lw.error("E45001", node.name_span, message);
-            self.lw.help(format!("write one here, which others may replace: `{name} = …`"));
+            self.lw.help(format!("give it a default, which others may replace: `{name} = …`"));
             return Place::value(ty, self.zeros(ty));
         }
         let is_shared = node.modifiers.has(Modifiers::GROUPSHARED);

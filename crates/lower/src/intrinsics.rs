@@ -156,7 +156,7 @@ impl Body<'_, '_, '_> {
         let (code, message) = match known {
             Some(true) => return,
             Some(false) => ("E41400", "this static assertion does not hold"),
-            None => ("E41402", "a static assertion needs a condition that is known while compiling"),
+            None => ("E41402", "a static assertion needs a condition that is known at compile time"),
         };
         let span = self.span_of(cond);
         let told = self.lw.program.diagnostics.iter().any(|d| d.primary.span == span);

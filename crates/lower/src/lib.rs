@@ -200,7 +200,7 @@ impl Lowerer<'_> {
         };
         if extent.nesting > MAX_NESTING || extent.parts > MAX_PARTS {
             return Some(
-                "generic arguments are nested too deeply; do generic functions call each other without end?",
+                "generic arguments are nested too deeply: generic functions may call each other without end",
             );
         }
         (self.declared.len() > 20_000).then_some(

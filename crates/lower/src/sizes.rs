@@ -16,7 +16,7 @@ pub(crate) const MOST: u64 = 1 << 27;
 pub(crate) fn check(module: &Module, diagnostics: &mut Vec<Diagnostic>) {
     let mut report = |span: ir::Span, bytes: u64| {
         let message =
-            format!("a variable of {bytes} bytes: at most {MOST} can be a thread's or a group's own");
+            format!("a variable of {bytes} bytes is too large: a thread or a group has at most {MOST}");
         diagnostics.push(Diagnostic::error("E0909", source_span(span), message).help("keep it in a buffer"));
     };
     for global in module.globals.values().filter(|g| matches!(g.space, Space::GroupShared | Space::Private)) {

@@ -183,7 +183,7 @@ impl Preprocessor<'_> {
             let directive = |t: &Token| in_base && t.kind == TokenKind::Hash && t.at_line_start();
             let Some(token) = token.filter(|t| !directive(t)) else {
                 let text = self.ast.symbols.name(name.symbol).to_owned();
-                self.error("E0028", name.span, format!("the arguments of macro `{text}` have no end"));
+                self.error("E0028", name.span, format!("the argument list of macro `{text}` is not closed"));
                 reader.pos = reader.pos.saturating_sub(usize::from(in_base));
                 return None;
             };

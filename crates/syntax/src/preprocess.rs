@@ -341,7 +341,7 @@ impl<'a> Preprocessor<'a> {
         };
         if name.kind != TokenKind::Ident || matches!(name.symbol, kw::DEFINED | kw::FILE | kw::LINE) {
             let found = name.text(&self.ast.symbols).to_owned();
-            return self.error("E0023", name.span, format!("`{found}` cannot be a macro's name"));
+            return self.error("E0023", name.span, format!("`{found}` is not a valid macro name"));
         }
         let mut params = None;
         let mut variadic = false;
@@ -362,7 +362,7 @@ impl<'a> Preprocessor<'a> {
         {
             let old_span = old.span;
             let text = self.ast.symbols.name(name.symbol);
-            let message = format!("macro `{text}` gets another meaning");
+            let message = format!("macro `{text}` is redefined");
             let warning = Diagnostic::warning("E15400", name.span, message).help("`#undef` it first");
             self.report(warning.note(old_span, "the meaning that it had"));
         }
@@ -388,7 +388,7 @@ impl<'a> Preprocessor<'a> {
             _ => return self.error("E0023", span, "`#include` needs \"path\" or <path>"),
         };
         if self.depth >= MAX_INCLUDE_DEPTH {
-            return self.error("E0032", span, "`#include` nests too deep");
+            return self.error("E0032", span, "`#include` is nested too deeply");
         }
         let file = match self.loader.include(&path, span.file, self.sources) {
             Ok(file) => file,

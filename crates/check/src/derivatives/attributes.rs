@@ -43,13 +43,17 @@ impl Program {
             let Some(attribute) = self.attribute(decl, word).cloned() else { continue };
             let Some(&target) = attribute.args.first() else { continue };
             if self.is_requirement(decl) {
-                let message = "what an interface requires has no derivative of its own";
+                let message = "a requirement of an interface cannot have a derivative of its own";
                 self.error("E31152", attribute.span, message);
                 continue;
             }
             let found = self.named_functions(decl, target);
             if !found.is_empty() && found.iter().all(|f| self.is_requirement(f.decl)) {
-                self.error("E31153", self.span(target), "what an interface requires is no derivative");
+                self.error(
+                    "E31153",
+                    self.span(target),
+                    "a requirement of an interface cannot be a derivative",
+                );
             } else if word == "PrimalSubstitute" {
                 for substitute in found {
                     self.check_substitute(decl, substitute.decl, self.span(target));
@@ -63,9 +67,13 @@ impl Program {
             let found = self.named_functions(decl, target);
             let span = self.span(target);
             if !found.is_empty() && found.iter().all(|f| self.is_requirement(f.decl)) {
-                self.error("E31152", span, "what an interface requires has no derivative of its own");
+                self.error(
+                    "E31152",
+                    span,
+                    "a requirement of an interface cannot have a derivative of its own",
+                );
             } else if self.is_requirement(decl) {
-                self.error("E31153", span, "what an interface requires is no derivative");
+                self.error("E31153", span, "a requirement of an interface cannot be a derivative");
             } else if role == Role::Substitute {
                 for original in found {
                     self.check_substitute(original.decl, decl, span);
@@ -86,7 +94,7 @@ impl Program {
         let counts = self.raw_signature(original).params.len() == self.raw_signature(substitute).params.len();
         if counts && self.differentiable_level(&func, view) < wanted {
             let name = self.ast.decl_name(original).to_string();
-            let message = format!("the substitute of '{name}', which is differentiable, is not");
+            let message = format!("'{name}' is differentiable, but its substitute is not");
             let diagnostic = Diagnostic::error("E31158", span, message);
             self.report(diagnostic.help("mark it '[Differentiable]' or '[TreatAsDifferentiable]'"));
         }

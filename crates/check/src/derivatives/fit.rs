@@ -67,7 +67,7 @@ impl Program {
             let name = last_name(&self.ast, expr).map_or("", |n| self.ast.name(n)).to_string();
             let missing = !self.is_told(span);
             if missing {
-                self.error("E31148", span, format!("'{name}' is not a function that is known here"));
+                self.error("E31148", span, format!("'{name}' is not a function in scope"));
             }
             return None;
         };

@@ -374,7 +374,7 @@ impl Program {
                     continue;
                 }
                 Ref::Type(_) | Ref::Native(_) | Ref::Generic(..) | Ref::Namespace(_) | Ref::Value(_) => {
-                    self.error("E31147", span, "this is not a function: a derivative is that of one");
+                    self.error("E31147", span, "this is not a function, so it cannot have a derivative");
                     continue;
                 }
             };

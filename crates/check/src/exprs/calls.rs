@@ -195,7 +195,7 @@ impl Checker<'_> {
         match self.p.constant(cond, 0) {
             Some(Val::Int(0)) => self.error("E41400", span, "this static assertion does not hold"),
             None if self.p.all_generic_params(self.scope).is_empty() && self.ty_of(cond) != Ty::ERROR => {
-                let message = "a static assertion needs a condition that is known while compiling";
+                let message = "a static assertion needs a condition that is known at compile time";
                 self.error("E41402", span, message);
             }
             _ => {}

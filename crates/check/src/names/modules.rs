@@ -83,7 +83,8 @@ impl Program {
                 if let Some(open) = self.modules.of_index.get(&index)
                     && self.modules.open.contains(open)
                 {
-                    let message = format!("the module '{path}' imports itself, here or by way of others");
+                    let message =
+                        format!("the module '{path}' imports itself, directly or through other modules");
                     self.error("E38200", span, message);
                     continue;
                 }

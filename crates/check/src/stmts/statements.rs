@@ -260,7 +260,7 @@ impl Checker<'_> {
                     }
                 }
                 if let Some(&(_, first)) = seen.iter().find(|s| s.0 == value) {
-                    let error = Diagnostic::error("E30605", span, "this case is there twice");
+                    let error = Diagnostic::error("E30605", span, "this case occurs twice");
                     self.p.report(error.note(first, "first here"));
                 }
                 seen.push((value, span));

@@ -17,7 +17,7 @@ impl Checker<'_> {
             Some(val) => val,
             None => {
                 if !matches!(self.p.tables.exprs[expr].meaning, Meaning::Error) {
-                    self.error_in(expr, "E39001", "expected an integer that is known while compiling");
+                    self.error_in(expr, "E39001", "expected an integer that is known at compile time");
                 }
                 Val::Error
             }

@@ -322,7 +322,7 @@ impl Walker<'_, '_> {
         if let Op::AddTo = data.op {
             for (k, place) in room.iter_mut().enumerate().take(n - 2) {
                 let most = self.bounds.index_estimate(data.args[1 + k]);
-                let Some(most) = most else { return Err(self.no_bound(inst, "what is added to")) };
+                let Some(most) = most else { return Err(self.no_bound(inst, "additions to this stack")) };
                 if most >= LARGEST_STACK {
                     return Err(self.too_many(inst, most.saturating_add(1)));
                 }
@@ -398,7 +398,7 @@ impl Walker<'_, '_> {
         }
         if data.results.len() > n {
             let Some(trips) = self.bounds.trips(inst) else {
-                return Err(self.no_bound(inst, "this loop runs"));
+                return Err(self.no_bound(inst, "trips of this loop"));
             };
             if trips > LARGEST_STACK {
                 return Err(self.too_many(inst, trips));
@@ -429,9 +429,10 @@ impl Walker<'_, '_> {
         list
     }
 
-    fn no_bound(&self, inst: Inst, what: &str) -> Unsupported {
-        let message =
-            format!("how often {what} at most is not known, and reverse mode must keep values of each trip");
+    fn no_bound(&self, inst: Inst, events: &str) -> Unsupported {
+        let message = format!(
+            "the maximum number of {events} is not known, and reverse mode must keep values of each trip"
+        );
         self.unbounded(inst, message)
     }
 

@@ -110,7 +110,7 @@ impl<'t> Parser<'t> {
                 c => out.push(c),
             }
         }
-        Err("a string without end".to_string())
+        Err("a unterminated string".to_string())
     }
 
     pub(super) fn number<T: std::str::FromStr>(&mut self) -> Parsed<T> {

@@ -27,7 +27,7 @@ impl Parser<'_> {
             if self.is(T::Eof) {
                 return decls;
             }
-            self.follow_up("E0010", self.span(), "this `}` closes nothing");
+            self.follow_up("E0010", self.span(), "this `}` has no matching `{`");
             self.bump();
         }
     }
@@ -292,7 +292,7 @@ impl Parser<'_> {
             return self.follow_up("E0013", colon, "a bit-field has to be a member of a struct");
         }
         if !matches!(self.ast.exprs[width].kind, ExprKind::Int { .. }) {
-            return self.error("E0013", colon, "the width of a bit-field has to be a number");
+            return self.error("E0013", colon, "the width of a bit-field must be a number");
         }
         self.ast.bit_widths.insert(id, width);
     }

@@ -100,7 +100,7 @@ impl Parser<'_> {
         let before = self.tries.len();
         let result = part(self);
         if let Some(&span) = self.tries.get(before) {
-            self.error("E0014", span, "`try` cannot stand here: give its call a statement of its own");
+            self.error("E0014", span, "`try` is not allowed here: move the call to a statement of its own");
             self.tries.truncate(before);
         }
         result

@@ -313,9 +313,9 @@ impl<'a> Parser<'a> {
     pub(crate) fn enter(&mut self) -> bool {
         if self.depth >= MAX_NESTING {
             if !self.stopped {
-                let error = Diagnostic::error("E0007", self.span(), "this nests too deep");
+                let error = Diagnostic::error("E0007", self.span(), "this is nested too deeply");
                 self.reports.last = usize::MAX;
-                self.report(error.help(format!("at most {MAX_NESTING} levels are possible")));
+                self.report(error.help(format!("at most {MAX_NESTING} levels are allowed")));
                 self.stop();
             }
             return false;

@@ -61,11 +61,11 @@ fn report_bad(symbols: &mut Symbols, token: &mut Token, diagnostics: &mut Vec<Di
             let quote = if character { '\'' } else { '"' };
             token.kind = TokenKind::String;
             token.symbol = symbols.intern("\"\"");
-            Diagnostic::error("E0003", token.span, format!("{what} without end"))
+            Diagnostic::error("E0003", token.span, format!("unterminated {what}"))
                 .help(format!("add the closing `{quote}` on the same line"))
         }
         TokenKind::BadComment => {
-            Diagnostic::error("E0004", token.span, "comment without end").help("close it with `*/`")
+            Diagnostic::error("E0004", token.span, "unterminated comment").help("close it with `*/`")
         }
         TokenKind::BadChar => {
             let text = symbols.name(token.symbol).escape_debug();
