@@ -215,7 +215,7 @@ fn reason(session: &Session, failure: &Failure) -> String {
     match failure {
         Failure::Program(list) => match list.iter().find(|d| d.code != "E0999") {
             Some(first) => format!("{} {}", first.code, first.message),
-            None => render::all_to_text(&session.sources, list, false),
+            None => render::all_to_text(&session.sources, list, driver::render::Style::Plain),
         },
         Failure::Other(error) => error.to_string(),
     }

@@ -267,8 +267,8 @@ fn compare_fits(path: &Path, defines: &[(&str, &str)], items: impl Fn() -> Items
         // The batches have different sizes.
         let order = &order[..order.len() - step];
         let (mut a, mut b) = (vec![0.0; x.len()], vec![0.0; x.len()]);
-        let loss = cpu.evaluate(&x, order, true, &mut a).expect("it runs");
-        let found = device.evaluate(&x, order, true, &mut b).expect("it runs");
+        let loss = cpu.evaluate(&x, order, &mut a).expect("it runs");
+        let found = device.evaluate(&x, order, &mut b).expect("it runs");
         assert!((loss - found).abs() <= 1e-4 * loss.abs(), "step {step}: {found} instead of {loss}");
         let most = a.iter().fold(0.0f64, |most, g| most.max(g.abs()));
         for (k, (a, b)) in a.iter().zip(&b).enumerate() {

@@ -22,7 +22,9 @@ fn compiled(text: String) -> (Session, Compiled) {
         loaded.compile(&request, &Options::default())
     })();
     let compiled = made.unwrap_or_else(|failure| match failure {
-        Failure::Program(all) => panic!("{}", render::all_to_text(&session.sources, &all, false)),
+        Failure::Program(all) => {
+            panic!("{}", render::all_to_text(&session.sources, &all, driver::render::Style::Plain))
+        }
         Failure::Other(error) => panic!("{error}"),
     });
     (session, compiled)

@@ -257,7 +257,9 @@ fn print(text: &str, backend: Backend) -> Result<Vec<f64>, String> {
         Ok(runner.dispatch("main", [1, 1, 1], 1)?.stdout)
     })();
     let printed = outcome.map_err(|failure| match failure {
-        Failure::Program(diagnostics) => render::all_to_text(&session.sources, &diagnostics, false),
+        Failure::Program(diagnostics) => {
+            render::all_to_text(&session.sources, &diagnostics, driver::render::Style::Plain)
+        }
         Failure::Other(error) => error.to_string(),
     })?;
     printed.split_whitespace().map(|n| n.parse().map_err(|_| format!("printed\n{printed}"))).collect()

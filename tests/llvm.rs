@@ -167,7 +167,9 @@ fn numbers(
         Ok((runner.bytes_of(found).to_vec(), runner.lanes(0)))
     })();
     outcome.map_err(|failure| match failure {
-        Failure::Program(diagnostics) => render::all_to_text(&session.sources, &diagnostics, false),
+        Failure::Program(diagnostics) => {
+            render::all_to_text(&session.sources, &diagnostics, driver::render::Style::Plain)
+        }
         Failure::Other(error) => error.to_string(),
     })
 }
@@ -252,7 +254,9 @@ fn shared_memory(text: &str, backend: Backend, lanes: Option<u32>) -> Result<(Ve
         Ok((found.collect(), runner.lanes(0)))
     })();
     outcome.map_err(|failure| match failure {
-        Failure::Program(diagnostics) => render::all_to_text(&session.sources, &diagnostics, false),
+        Failure::Program(diagnostics) => {
+            render::all_to_text(&session.sources, &diagnostics, driver::render::Style::Plain)
+        }
         Failure::Other(error) => error.to_string(),
     })
 }
@@ -391,7 +395,9 @@ fn left(
             Ok((all, runner.lanes(0)))
         })();
         done.unwrap_or_else(|failure| match failure {
-            Failure::Program(all) => panic!("{}", render::all_to_text(&session.sources, &all, false)),
+            Failure::Program(all) => {
+                panic!("{}", render::all_to_text(&session.sources, &all, driver::render::Style::Plain))
+            }
             Failure::Other(error) => panic!("{error}"),
         })
     })

@@ -222,7 +222,8 @@ fn compile(text: &str, path: &Path) -> Option<String> {
         Err(Failure::Other(error)) => Some(error.to_string()),
         Err(Failure::Program(diagnostics)) => {
             // Rendering the diagnostics must not crash, either.
-            let shown = driver::render::all_to_text(&session.sources, &diagnostics, false);
+            let shown =
+                driver::render::all_to_text(&session.sources, &diagnostics, driver::render::Style::Plain);
             diagnostics.iter().any(|d| d.code == "E0999").then_some(shown)
         }
         Ok(_) => None,

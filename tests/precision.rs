@@ -228,7 +228,7 @@ fn run(
         Ok(all)
     })();
     outcome.map_err(|failure| match failure {
-        Failure::Program(all) => render::all_to_text(&session.sources, &all, false),
+        Failure::Program(all) => render::all_to_text(&session.sources, &all, driver::render::Style::Plain),
         Failure::Other(error) => error.to_string(),
     })
 }

@@ -29,7 +29,9 @@ fn load(session: &mut Session, text: &str) -> Loaded {
 
 fn explain(session: &Session, failure: Failure) -> String {
     match failure {
-        Failure::Program(diagnostics) => render::all_to_text(&session.sources, &diagnostics, false),
+        Failure::Program(diagnostics) => {
+            render::all_to_text(&session.sources, &diagnostics, driver::render::Style::Plain)
+        }
         Failure::Other(error) => error.to_string(),
     }
 }

@@ -494,7 +494,9 @@ fn with<T>(text: &str, work: impl FnOnce(&mut Loaded) -> Result<T, Failure>) -> 
     let mut program = session.program();
     let file = session.load_text(&mut program, "singular.slang", text.to_string(), ".".as_ref());
     work(&mut Loaded::new(program, file)).map_err(|failure| match failure {
-        Failure::Program(diagnostics) => render::all_to_text(&session.sources, &diagnostics, false),
+        Failure::Program(diagnostics) => {
+            render::all_to_text(&session.sources, &diagnostics, driver::render::Style::Plain)
+        }
         Failure::Other(error) => error.to_string(),
     })
 }

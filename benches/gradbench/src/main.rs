@@ -135,7 +135,9 @@ fn define(name: &str, execution: &Execution) -> Result<Defined, String> {
     let file = format!("{name}.slang");
     let module = Module::from_text(&mut session, &file, eval.source, execution);
     let module = module.map_err(|failure| match failure {
-        Failure::Program(diagnostics) => render::all_to_text(&session.sources, &diagnostics, false),
+        Failure::Program(diagnostics) => {
+            render::all_to_text(&session.sources, &diagnostics, driver::render::Style::Plain)
+        }
         Failure::Other(error) => error.to_string(),
     })?;
     Ok(Defined { eval, module })

@@ -6,6 +6,7 @@ use driver::bind::Bind;
 use driver::call::{Callee, Direction, Number, parse_arguments};
 use driver::gradcheck::{self, Entry, Random, Verdict};
 use driver::launch::CodeOptions;
+use driver::output::{number_json, number_text};
 use driver::pipeline::{self, Loaded, Options};
 use driver::session::Session;
 use driver::{Error, Request, Step, render};
@@ -41,8 +42,8 @@ pub(crate) fn grad(args: &GradArgs) -> u8 {
             numbers.iter().filter(|n| n.diff).map(|n| n.name.clone()).collect()
         };
         let (inputs, outputs) = (names(&callee.inputs), names(&callee.outputs));
-        let mut text = format!("value\n{}", list("  ", &callee.output_texts(&value, false)));
-        let value = object(&callee.output_texts(&value, true));
+        let mut text = format!("value\n{}", list("  ", &callee.output_texts(&value, number_text)));
+        let value = object(&callee.output_texts(&value, number_json));
         let mut parts = Vec::new();
         let key = match args.mode {
             Mode::Forward | Mode::Reverse => {
@@ -53,8 +54,9 @@ pub(crate) fn grad(args: &GradArgs) -> u8 {
                 let is_one = rows.len() == 1;
                 for (row, output) in rows.iter().zip(&outputs) {
                     let of = if is_one { String::new() } else { format!(" of {output}") };
-                    text += &format!("gradient{of}\n{}", list("  ", &callee.gradient_texts(row, false)));
-                    parts.push((output.clone(), object(&callee.gradient_texts(row, true))));
+                    text +=
+                        &format!("gradient{of}\n{}", list("  ", &callee.gradient_texts(row, number_text)));
+                    parts.push((output.clone(), object(&callee.gradient_texts(row, number_json))));
                 }
                 if is_one { "gradient" } else { "jacobian" }
             }
@@ -63,8 +65,8 @@ pub(crate) fn grad(args: &GradArgs) -> u8 {
                 for (k, output) in outputs.iter().enumerate() {
                     let row = callee.hessian_vector(&point, k, &along)?;
                     text += &format!("hessian of {output} times the direction\n");
-                    text += &list("  ", &callee.gradient_texts(&row, false));
-                    parts.push((output.clone(), object(&callee.gradient_texts(&row, true))));
+                    text += &list("  ", &callee.gradient_texts(&row, number_text));
+                    parts.push((output.clone(), object(&callee.gradient_texts(&row, number_json))));
                 }
                 "hvp"
             }
@@ -72,13 +74,15 @@ pub(crate) fn grad(args: &GradArgs) -> u8 {
                 let gradients = callee.reverse(&point)?;
                 for (k, (output, gradient)) in outputs.iter().zip(&gradients).enumerate() {
                     text += &format!("gradient of {output}\n");
-                    text += &list("  ", &callee.gradient_texts(gradient, false));
+                    text += &list("  ", &callee.gradient_texts(gradient, number_text));
                     text += &format!("hessian of {output}\n");
                     let mut rows = Vec::new();
                     for (row, input) in callee.hessian(&point, k)?.iter().zip(&inputs) {
-                        text +=
-                            &format!("  d/d {input}\n{}", list("    ", &callee.gradient_texts(row, false)));
-                        rows.push((input.clone(), object(&callee.gradient_texts(row, true))));
+                        text += &format!(
+                            "  d/d {input}\n{}",
+                            list("    ", &callee.gradient_texts(row, number_text))
+                        );
+                        rows.push((input.clone(), object(&callee.gradient_texts(row, number_json))));
                     }
                     parts.push((output.clone(), object(&rows)));
                 }

@@ -8,8 +8,12 @@ use crate::report::{self, Stop};
 
 pub(crate) fn check(args: &CheckArgs) -> u8 {
     report::finish(&args.source, args.json, |session| {
-        let (diagnostics, kept) =
-            pipeline::check_and_report(session, &args.source.file, args.report_checkpoints)?;
+        let file = &args.source.file;
+        let (diagnostics, kept) = if args.report_checkpoints {
+            pipeline::check_and_report(session, file)?
+        } else {
+            (pipeline::check(session, file)?, Vec::new())
+        };
         if args.json {
             report::out(&(render::to_json(&session.sources, &diagnostics) + "\n"));
         }

@@ -3,11 +3,12 @@
 use std::io::{self, IsTerminal, Write, stderr, stdout};
 use std::sync::OnceLock;
 
+use driver::Error;
 use driver::bind::{Bind, parse_bind};
 use driver::launch::{Backend, CodeOptions, Console, Execution};
 use driver::pipeline::Failure;
+use driver::render::{self, Style};
 use driver::session::{FileOptions, Session};
-use driver::{Error, render};
 use syntax::{Diagnostic, Sources};
 
 use crate::args::{CompileArgs, LanesArgs, Layout, MemoryArgs, SourceArgs};
@@ -93,7 +94,7 @@ pub(crate) fn watch(json: bool) {
 
 fn end_with_text(sources: &Sources, diagnostic: &Diagnostic) -> ! {
     let diagnostics = std::slice::from_ref(diagnostic);
-    err(&render::all_to_text(sources, diagnostics, colour()));
+    err(&render::all_to_text(sources, diagnostics, style()));
     driver::launch::end(lost(1))
 }
 
@@ -132,7 +133,7 @@ fn tell(session: &Session, source: &SourceArgs, json: bool, stop: Stop) -> u8 {
             if json {
                 out(&(render::to_json(&session.sources, &diagnostics) + "\n"));
             }
-            err(&render::all_to_text(&session.sources, &diagnostics, colour()));
+            err(&render::all_to_text(&session.sources, &diagnostics, style()));
             1
         }
         Stop::Failure(Failure::Other(error)) => {
@@ -167,13 +168,14 @@ const BUG: &str =
 pub(crate) fn warn(session: &Session, warnings: &[Diagnostic]) {
     let shown: Vec<_> = warnings.iter().filter(|w| session.is_shown(w)).cloned().collect();
     if !shown.is_empty() {
-        err(&render::all_to_text(&session.sources, &shown, colour()));
+        err(&render::all_to_text(&session.sources, &shown, style()));
     }
 }
 
-/// Returns true if output to standard error is coloured.
-pub(crate) fn colour() -> bool {
-    stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+/// The style of diagnostics on standard error.
+pub(crate) fn style() -> Style {
+    let coloured = stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    if coloured { Style::Coloured } else { Style::Plain }
 }
 
 /// A session with the options of the command line.

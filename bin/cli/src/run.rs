@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use driver::bind;
 use driver::inputs::{self, Unused};
-use driver::launch::{Backend, CodeOptions, Runner};
+use driver::launch::{self, Backend, CodeOptions, Runner};
 use driver::pipeline::{self, Failure, Loaded};
 use driver::{Error, Request, checkpoints, npy, output};
 
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
         }
         let request = Request { entries: vec![entry], conformances, group_size, ..Request::default() };
         let backend = if args.check_races { Backend::INTERP } else { args.backend };
-        let options = report::options(&args.compile).on_device(backend.is_device());
+        let options = launch::options_for(&report::options(&args.compile), backend);
         let compiled = loaded.compile(&request, &options)?;
         report::warn(session, &compiled.warnings);
         if args.compile.report_checkpoints {

@@ -8,8 +8,9 @@ use driver::around::{Generics, Wanted};
 use driver::bind::Conformance;
 use driver::launch::{Execution, Foreign, fork};
 use driver::pipeline::{self, Compiled, Failure, Loaded, on_large_stack};
+use driver::render::{self, Style};
 use driver::session::{FileOptions, Session};
-use driver::{Request, render, texture, wrap};
+use driver::{Request, texture, wrap};
 use lower::Step;
 use syntax::{Diagnostic, Sources};
 
@@ -226,7 +227,7 @@ impl Program {
 
     pub(crate) fn warn(&self, compiled: &Compiled, sources: &Sources) {
         let _work = fork::at_work();
-        let rendered = compiled.warnings.iter().map(|w| render::to_text(sources, w, false));
+        let rendered = compiled.warnings.iter().map(|w| render::to_text(sources, w, Style::Plain));
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).extend(rendered);
     }
 
@@ -285,5 +286,5 @@ impl Error {
 }
 
 fn report(sources: &Sources, list: &[Diagnostic]) -> Report {
-    Report { text: render::all_to_text(sources, list, false), json: render::to_json(sources, list) }
+    Report { text: render::all_to_text(sources, list, Style::Plain), json: render::to_json(sources, list) }
 }

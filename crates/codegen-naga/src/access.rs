@@ -17,11 +17,10 @@ use crate::module::Cx;
 use crate::plan::Base;
 use crate::transfer::Spot;
 use crate::types::scalar;
+use crate::words::{Half, word_of_number};
 
 /// The parameters of an access function.
 pub(crate) struct Params {
-    /// The byte offset, if the memory is words.
-    pub(crate) at: Option<Expr>,
     /// The index of the element.
     pub(crate) index: Expr,
     /// The dynamic indices along the path.
@@ -90,16 +89,15 @@ impl Cx<'_> {
         self.value_type(access.leaf, &[], span)
     }
 
-    /// Adds the parameters of an access function and returns them.
-    pub(crate) fn access_params(
-        &mut self,
-        code: &mut Code,
-        access: &Access,
-        raw: bool,
-        span: ir::Span,
-    ) -> Res<Params> {
+    /// Adds the parameter for the place of memory that is accessed as words.
+    pub(crate) fn offset_param(&mut self, code: &mut Code) -> Expr {
         let uint = self.lanes_type(Scalar::U32, 1);
-        let at = raw.then(|| code.param("at", uint, None));
+        code.param("at", uint, None)
+    }
+
+    /// Adds the other parameters of an access function and returns them.
+    pub(crate) fn access_params(&mut self, code: &mut Code, access: &Access, span: ir::Span) -> Res<Params> {
+        let uint = self.lanes_type(Scalar::U32, 1);
         let index = code.param("index", uint, None);
         let n = access.path.0.iter().filter(|&&s| s == Step::Dynamic).count();
         let names = ["i", "j", "k", "l"];
@@ -115,7 +113,7 @@ impl Cx<'_> {
         if access.action != Action::Store {
             code.result(leaf);
         }
-        Ok(Params { at, index, dynamic, values })
+        Ok(Params { index, dynamic, values })
     }
 
     /// Emits an access to one of several buffers, by a `switch` on the buffer's number.
@@ -125,7 +123,8 @@ impl Cx<'_> {
         let uint = self.lanes_type(Scalar::U32, 1);
         let which = code.param("which", uint, None);
         let raw = access.bases.iter().any(|b| self.slots.get(b).is_some_and(|s| s.raw));
-        let Params { at, index, dynamic, values } = self.access_params(&mut code, access, raw, span)?;
+        let at = raw.then(|| self.offset_param(&mut code));
+        let Params { index, dynamic, values } = self.access_params(&mut code, access, span)?;
         let gives = access.action != Action::Store;
         let mut cases = Vec::new();
         for (k, &base) in access.bases.iter().enumerate() {
@@ -179,7 +178,7 @@ impl Cx<'_> {
         let Some(slot) = self.slots.get(&base).cloned() else {
             let name = self.access_name(access, "nothing");
             let mut code = Code::new(&name);
-            self.access_params(&mut code, access, false, span)?;
+            self.access_params(&mut code, access, span)?;
             self.access_nothing(&mut code, access, span)?;
             return Ok(self.add_function(code));
         };
@@ -188,7 +187,7 @@ impl Cx<'_> {
         }
         let name = self.access_name(access, &slot.name);
         let mut code = Code::new(&name);
-        let Params { index, dynamic, values, .. } = self.access_params(&mut code, access, false, span)?;
+        let Params { index, dynamic, values } = self.access_params(&mut code, access, span)?;
         let mut inside = if slot.is_single {
             let zero = code.u32(0);
             code.binary(BinaryOperator::Equal, index, zero)
@@ -336,14 +335,14 @@ impl Cx<'_> {
             let new = match op {
                 AtomicOp::CompareExchange => {
                     let mask = code.u32((1 << s.bits()) - 1);
-                    let wanted = crate::words::word_of_number(code, s, values[0], false);
+                    let wanted = word_of_number(code, s, values[0], Half::Low);
                     let found = code.binary(BinaryOperator::And, part, mask);
                     let is_it = code.binary(BinaryOperator::Equal, found, wanted);
                     code.select(is_it, values[1], number)
                 }
                 _ => combined(code, op, number, values[0]),
             };
-            let new = crate::words::word_of_number(code, s, new, false);
+            let new = word_of_number(code, s, new, Half::Low);
             let mask = code.u32((1 << s.bits()) - 1);
             // A sum of integers may have carried beyond its bits.
             let new = code.binary(BinaryOperator::And, new, mask);

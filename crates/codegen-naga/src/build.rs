@@ -270,14 +270,23 @@ impl Code {
         arguments: Vec<Expr>,
         gives: bool,
     ) -> Option<Expr> {
-        let result = gives.then(|| self.expr(Expression::CallResult(function)));
-        self.push(Statement::Call { function, arguments, result });
-        result
+        if gives {
+            return Some(self.value_of(function, &arguments));
+        }
+        self.run(function, arguments);
+        None
+    }
+
+    /// Calls a function that has no result.
+    pub(crate) fn run(&mut self, function: Handle<Function>, arguments: Vec<Expr>) {
+        self.push(Statement::Call { function, arguments, result: None });
     }
 
     /// Calls a function that has a result.
     pub(crate) fn value_of(&mut self, function: Handle<Function>, arguments: &[Expr]) -> Expr {
-        self.call(function, arguments.to_vec(), true).expect("the function has a result")
+        let result = self.expr(Expression::CallResult(function));
+        self.push(Statement::Call { function, arguments: arguments.to_vec(), result: Some(result) });
+        result
     }
 
     /// Returns from the function.

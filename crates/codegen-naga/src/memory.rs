@@ -78,12 +78,13 @@ impl Cx<'_> {
     // ---- types
 
     /// The type of a word of memory that is accessed as several types.
-    pub(crate) fn word_type(&mut self, atomic: bool) -> Handle<naga::Type> {
-        self.ty(if atomic {
-            TypeInner::Atomic(naga::Scalar::U32)
-        } else {
-            TypeInner::Scalar(naga::Scalar::U32)
-        })
+    pub(crate) fn word_type(&mut self) -> Handle<naga::Type> {
+        self.ty(TypeInner::Scalar(naga::Scalar::U32))
+    }
+
+    /// The type of such a word that atomic operations access.
+    pub(crate) fn atomic_word_type(&mut self) -> Handle<naga::Type> {
+        self.ty(TypeInner::Atomic(naga::Scalar::U32))
     }
 
     /// The type of a number or vector in memory.

@@ -243,7 +243,7 @@ impl<'m> Cx<'m> {
     fn for_each_thread(&mut self, name: &str, ty: Handle<naga::Type>) -> Handle<GlobalVariable> {
         let all = self.array_of(ty, NonZeroU32::new(self.threads()));
         let name = self.names.unique(name);
-        self.variable(&name, AddressSpace::WorkGroup, all, false)
+        self.variable(&name, AddressSpace::WorkGroup, all, None)
     }
 
     /// The number of threads of the largest thread group.
@@ -296,7 +296,8 @@ impl<'m> Cx<'m> {
                 Some(element) if is_single => element,
                 Some(element) => self.array_of(element, None),
                 None => {
-                    let word = self.word_type(usage.atomic_words && space != Space::Private);
+                    let is_atomic = usage.atomic_words && space != Space::Private;
+                    let word = if is_atomic { self.atomic_word_type() } else { self.word_type() };
                     let n = if is_single { NonZeroU32::new(words) } else { None };
                     self.array_of(word, n)
                 }
@@ -323,7 +324,8 @@ impl<'m> Cx<'m> {
                 AddressSpace::Storage { .. } => Some(BindingKind::ReadOnlyStorage),
                 _ => None,
             };
-            let var = self.variable(&name, space, ty, kind.is_some());
+            let binding = kind.is_some().then(|| self.next_binding());
+            let var = self.variable(&name, space, ty, binding);
             if let Some(kind) = kind {
                 let is_pointee = matches!(base, Base::Pointee(_));
                 let binding = self.bindings.len() as u32;
@@ -362,15 +364,19 @@ impl<'m> Cx<'m> {
         Ok(())
     }
 
-    /// Declares a global variable; `is_bound` gives it a resource binding.
+    /// The next free resource binding.
+    fn next_binding(&self) -> ResourceBinding {
+        ResourceBinding { group: 0, binding: self.bindings.len() as u32 }
+    }
+
+    /// Declares a global variable.
     fn variable(
         &mut self,
         name: &str,
         space: AddressSpace,
         ty: Handle<naga::Type>,
-        is_bound: bool,
+        binding: Option<ResourceBinding>,
     ) -> Handle<GlobalVariable> {
-        let binding = is_bound.then_some(ResourceBinding { group: 0, binding: self.bindings.len() as u32 });
         self.out.global_variables.append(
             GlobalVariable {
                 name: Some(name.to_string()),
@@ -408,7 +414,7 @@ impl<'m> Cx<'m> {
         if let Some(log) = self.reports.print_log {
             return log;
         }
-        let word = self.word_type(true);
+        let word = self.atomic_word_type();
         let ty = self.array_of(word, None);
         let log = self.own_buffer("print_log", ty, BindingKind::PrintLog, "uint", (4, None), Vec::new());
         self.reports.print_log = Some(log);
@@ -427,7 +433,7 @@ impl<'m> Cx<'m> {
     ) -> Handle<GlobalVariable> {
         let name = self.names.unique(name);
         let space = AddressSpace::Storage { access: StorageAccess::LOAD | StorageAccess::STORE };
-        let var = self.variable(&name, space, ty, true);
+        let var = self.variable(&name, space, ty, Some(self.next_binding()));
         self.bindings.push(Binding {
             set: 0,
             binding: self.bindings.len() as u32,
@@ -453,7 +459,7 @@ impl<'m> Cx<'m> {
         }
         let vector = self.ty(TypeInner::Vector { size: naga::VectorSize::Tri, scalar: naga::Scalar::U32 });
         let name = self.names.unique("current_thread");
-        let thread = self.variable(&name, AddressSpace::Private, vector, false);
+        let thread = self.variable(&name, AddressSpace::Private, vector, None);
         self.thread = Some(thread);
         thread
     }
@@ -466,7 +472,7 @@ impl<'m> Cx<'m> {
         }
         let uint = self.ty(TypeInner::Scalar(naga::Scalar::U32));
         let name = self.names.unique("thread_number");
-        let slot = self.variable(&name, AddressSpace::Private, uint, false);
+        let slot = self.variable(&name, AddressSpace::Private, uint, None);
         self.slot_number = Some(slot);
         slot
     }

@@ -7,7 +7,7 @@ use naga::{BinaryOperator, ScalarKind, TypeInner};
 use crate::build::{Code, Expr};
 use crate::memory::{At, Res, Slot};
 use crate::module::Cx;
-use crate::words::{number_of_word, word_of_number};
+use crate::words::{Half, number_of_word, word_of_number};
 
 /// Where a value lies.
 #[derive(Clone, Copy)]
@@ -118,14 +118,14 @@ impl Cx<'_> {
             });
             return Ok(Some(number_of_word(code, s, word, high)));
         };
-        let low = word_of_number(code, s, value, false);
+        let low = word_of_number(code, s, value, Half::Low);
         if s.bytes() < 4 {
             self.store_part(code, slot, at, low, s.bits())?;
             return Ok(None);
         }
         self.store_word(code, slot, at, low, span);
         if s.bytes() == 8 {
-            let high = word_of_number(code, s, value, true);
+            let high = word_of_number(code, s, value, Half::High);
             let at = self.offset(code, place, by + 4);
             self.store_word(code, slot, at, high, span);
         }

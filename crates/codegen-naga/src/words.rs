@@ -19,8 +19,8 @@ impl Cx<'_> {
     ) -> Res<Handle<naga::Function>> {
         let name = self.access_name(access, &slot.name);
         let mut code = Code::new(&name);
-        let Params { at, index, dynamic, values } = self.access_params(&mut code, access, true, span)?;
-        let at = at.expect("words are accessed at a byte");
+        let at = self.offset_param(&mut code);
+        let Params { index, dynamic, values } = self.access_params(&mut code, access, span)?;
         let size = self.ir.mem.size(access.element).max(1) as u32;
         // The element must begin within 2^31 bytes on either side of the offset.
         let far = (1u32 << 31) / size.next_power_of_two();
@@ -127,7 +127,7 @@ impl Cx<'_> {
         let report = self.report();
         let site = code.u32(site);
         code.when(odd, |c| {
-            c.call(report, vec![site], false);
+            c.run(report, vec![site]);
         });
         let pointer = self.word_pointer(code, slot, at);
         code.store(pointer, word);
@@ -212,8 +212,15 @@ pub(crate) fn number_of_word(code: &mut Code, s: Scalar, word: Expr, high: Optio
     }
 }
 
-/// The word that represents a number in memory; `high` selects the upper half of a 64-bit number.
-pub(crate) fn word_of_number(code: &mut Code, s: Scalar, x: Expr, high: bool) -> Expr {
+/// A half of a 64-bit number; smaller numbers have a low half only.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Half {
+    Low,
+    High,
+}
+
+/// The word that represents a half of a number in memory.
+pub(crate) fn word_of_number(code: &mut Code, s: Scalar, x: Expr, half: Half) -> Expr {
     let low_bits = |code: &mut Code, x: Expr| {
         let bits = code.convert(x, ScalarKind::Uint, None);
         let mask = code.u32(((1u64 << s.bits()) - 1) as u32);
@@ -231,7 +238,7 @@ pub(crate) fn word_of_number(code: &mut Code, s: Scalar, x: Expr, high: bool) ->
         Scalar::F16 => word_of_half(code, x),
         Scalar::I64 | Scalar::U64 | Scalar::F64 => {
             let bits = if s == Scalar::U64 { x } else { code.convert(x, ScalarKind::Uint, None) };
-            let bits = if high {
+            let bits = if half == Half::High {
                 let by = code.u32(32);
                 code.binary(BinaryOperator::ShiftRight, bits, by)
             } else {

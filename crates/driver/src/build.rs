@@ -74,7 +74,7 @@ pub fn build(loaded: &mut Loaded, options: &Options) -> Result<Built, Failure> {
         return Err(Error::input(message).into());
     }
     let request = Request { functions, entries, derivatives: true, ..Request::default() };
-    let compiled = loaded.compile(&request, &options.compile.on_device(false))?;
+    let compiled = loaded.compile(&request, &options.compile.for_processor())?;
     let mut module = compiled.module;
     let mut exports = Vec::new();
     // For each export, how many of its parameters and results belong to the original function.
@@ -197,6 +197,13 @@ fn once<T: PartialEq>(list: Vec<T>) -> Vec<T> {
     all
 }
 
+/// A side of a signature.
+#[derive(Clone, Copy)]
+enum Side {
+    Parameter,
+    Result,
+}
+
 fn header(
     module: &Module,
     exports: &[Export],
@@ -215,8 +222,11 @@ fn header(
         let f = &module.funcs[export.func];
         let mut lines = Vec::new();
         let mut used: Vec<String> = Vec::new();
-        let mut name = |slot: &Slot, k: usize, result: bool| {
-            let own = if result { k < n_results } else { k < n_params };
+        let mut name = |slot: &Slot, k: usize, of: Side| {
+            let (result, own) = match of {
+                Side::Result => (true, k < n_results),
+                Side::Parameter => (false, k < n_params),
+            };
             let base = match (slot.name.as_deref(), own, result) {
                 (Some(name), ..) => c_name(name).trim_matches('_').to_string(),
                 (None, true, true) => "result".to_string(),
@@ -241,7 +251,7 @@ fn header(
         };
         for (k, slot) in f.params.iter().enumerate() {
             let (ty, n) = aot::c_type(&module.types, slot.ty);
-            let name = name(slot, k, false);
+            let name = name(slot, k, Side::Parameter);
             lines.push(match module.types[slot.ty] {
                 ir::TypeData::Scalar(_) => format!("{ty} {name}"),
                 _ => format!("const {ty} {name}[{n}]"),
@@ -249,7 +259,7 @@ fn header(
         }
         for (k, slot) in f.results.iter().enumerate() {
             let (ty, n) = aot::c_type(&module.types, slot.ty);
-            let name = name(slot, k, true);
+            let name = name(slot, k, Side::Result);
             lines.push(match module.types[slot.ty] {
                 ir::TypeData::Scalar(_) => format!("{ty} *{name}"),
                 _ => format!("{ty} {name}[{n}]"),

@@ -14,7 +14,7 @@ use crate::bind;
 use crate::error::{Error, Failure};
 use crate::inputs;
 use crate::launch::{Backend, CodeOptions, Runner};
-use crate::output::{number_json, number_text};
+use crate::output::number_text;
 use crate::pipeline::{Compiled, Loaded};
 use crate::wrap::{self, Tables, Wrapped};
 
@@ -245,11 +245,9 @@ impl Callee {
         Ok(columns.iter().map(|c| floats(&self.inputs, &c[n.min(c.len())..])).collect())
     }
 
-    /// All outputs as text, by parameter: `(name, value)`.
-    pub fn output_texts(&self, bits: &[u64], json: bool) -> Vec<(String, String)> {
-        group(&self.outputs, bits, &mut |n, b| {
-            if json { number_json(n.scalar, b) } else { number_text(n.scalar, b) }
-        })
+    /// All outputs as text, by parameter: `(name, value)`. `text` is [`number_text`] or [`number_json`](crate::output::number_json).
+    pub fn output_texts(&self, bits: &[u64], text: NumberText) -> Vec<(String, String)> {
+        group(&self.outputs, bits, &mut |n, b| text(n.scalar, b))
     }
 
     /// All inputs as text, by parameter: `(name, value)`.
@@ -258,12 +256,10 @@ impl Callee {
     }
 
     /// The inputs that have tangents, with one number of `row` for each, as text: `(name, value)`.
-    pub fn gradient_texts(&self, row: &[f64], json: bool) -> Vec<(String, String)> {
+    pub fn gradient_texts(&self, row: &[f64], text: NumberText) -> Vec<(String, String)> {
         let inputs: Vec<Number> = self.inputs.iter().filter(|n| n.diff).cloned().collect();
         let bits: Vec<u64> = row.iter().zip(&inputs).map(|(&x, n)| scalar::from_f64(n.scalar, x)).collect();
-        group(&inputs, &bits, &mut |n, b| {
-            if json { number_json(n.scalar, b) } else { number_text(n.scalar, b) }
-        })
+        group(&inputs, &bits, &mut |n, b| text(n.scalar, b))
     }
 
     fn derivative(&self, wrapped: Option<&Wrapped>) -> Result<Wrapped, Error> {
@@ -503,6 +499,9 @@ fn read(types: &Types, ty: Type, path: &str, json: &Json, out: &mut Vec<u64>) ->
     }
     Ok(())
 }
+
+/// A way to write a number, from its type and bits.
+type NumberText = fn(Scalar, u64) -> String;
 
 /// Joins the numbers of each parameter into text: `x`, `[1, 2]`.
 fn group(

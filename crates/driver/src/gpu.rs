@@ -104,7 +104,7 @@ pub fn emit(
         return Err(loaded.at_file("E0703", "a GLSL module has one entry point".into(), help));
     }
     let request = Request { entries, functions, derivatives: true, ..Request::default() };
-    let compiled = loaded.compile(&request, &options.on_device(true))?;
+    let compiled = loaded.compile(&request, &options.for_device())?;
     emit_compiled(sources, &compiled, entry, wanted)
 }
 

@@ -48,10 +48,15 @@ pub struct Execution {
     pub threads: usize,
 }
 
+/// Options of the compiler for the code of a backend.
+pub fn options_for(options: &pipeline::Options, backend: Backend) -> pipeline::Options {
+    if backend.is_device() { options.for_device() } else { options.for_processor() }
+}
+
 impl Execution {
     /// The compiler's options for the kind of device that the backend uses.
     pub fn compile_options(&self) -> pipeline::Options {
-        self.compile.on_device(self.backend.is_device())
+        options_for(&self.compile, self.backend)
     }
 }
 

@@ -41,9 +41,15 @@ pub struct Options {
 }
 
 impl Options {
-    /// The same options for code for a device, or for a processor.
-    pub fn on_device(&self, is: bool) -> Options {
-        let optimise = opt::Options { on_device: Some(is), ..self.optimise };
+    /// The same options for code for a device.
+    pub fn for_device(&self) -> Options {
+        let optimise = opt::Options { on_device: Some(true), ..self.optimise };
+        Options { optimise, ..self.clone() }
+    }
+
+    /// The same options for code for a processor.
+    pub fn for_processor(&self) -> Options {
+        let optimise = opt::Options { on_device: Some(false), ..self.optimise };
         Options { optimise, ..self.clone() }
     }
 }
@@ -76,8 +82,15 @@ pub struct Listed {
 struct Around {
     /// The path of the scope, with a dot at its end.
     path: String,
-    is_type: bool,
-    is_interface: bool,
+    inside: Inside,
+}
+
+/// The kind of a scope around declarations.
+#[derive(Clone, Copy, PartialEq)]
+enum Inside {
+    File,
+    Type,
+    Interface,
 }
 
 /// IR that is ready to run.
@@ -232,7 +245,7 @@ impl Loaded {
     /// Every declaration of the file that has a body and is marked as differentiable.
     pub fn differentiable_declarations(&self) -> Vec<Listed> {
         let mut found = Vec::new();
-        let outside = Around { path: String::new(), is_type: false, is_interface: false };
+        let outside = Around { path: String::new(), inside: Inside::File };
         self.list(&self.program.ast.files[self.file].decls, &outside, &mut found);
         found
     }
@@ -244,26 +257,26 @@ impl Loaded {
                 _ => self.name(decl),
             };
             let path = format!("{}{name}", around.path);
-            let within = |is_type, is_interface| Around { path: format!("{path}."), is_type, is_interface };
+            let within = |inside| Around { path: format!("{path}."), inside };
             let callable = match &self.program.ast.decls[decl].kind {
                 DeclKind::Namespace { members } => {
-                    self.list(members, &within(around.is_type, false), out);
+                    self.list(members, &within(around.inside), out);
                     continue;
                 }
                 DeclKind::Struct { members, .. } => {
-                    self.list(members, &within(true, false), out);
+                    self.list(members, &within(Inside::Type), out);
                     continue;
                 }
                 DeclKind::Interface { members, .. } => {
-                    self.list(members, &within(true, true), out);
+                    self.list(members, &within(Inside::Interface), out);
                     continue;
                 }
                 DeclKind::Extension { members, .. } => {
-                    self.list(members, &within(true, false), out);
+                    self.list(members, &within(Inside::Type), out);
                     continue;
                 }
                 DeclKind::Property { accessors, .. } | DeclKind::Subscript { accessors, .. } => {
-                    self.list(accessors, &within(true, around.is_interface), out);
+                    self.list(accessors, &within(around.inside), out);
                     continue;
                 }
                 DeclKind::Func { body, .. } => body.map(|_| None),
@@ -281,13 +294,13 @@ impl Loaded {
                 _ if !self.program.all_generic_params(decl).is_empty() => {
                     Some("generic, or has a parameter of interface type")
                 }
-                _ if around.is_interface => Some("a requirement of an interface"),
+                _ if around.inside == Inside::Interface => Some("a requirement of an interface"),
                 what => what,
             };
             let why_not = what
                 .map(|what| format!("it is {what}: check a function that calls it with the types wanted"));
             let function = FuncRef { decl, args: Vec::new(), self_ty: None };
-            out.push(Listed { name: path, function, is_member: around.is_type, why_not });
+            out.push(Listed { name: path, function, is_member: around.inside != Inside::File, why_not });
         }
     }
 
@@ -545,17 +558,23 @@ impl Loaded {
 
 /// Checks a whole file: every declaration, and that every differentiable function can be differentiated.
 pub fn check(session: &mut Session, path: &Path) -> Result<Vec<Diagnostic>, Error> {
-    Ok(check_and_report(session, path, false)?.0)
+    Ok(check_with(session, path, &Options::default())?.0)
 }
 
-/// Like [`check()`], and returns the values that reverse mode keeps for each differentiable function if
-/// requested.
+/// Like [`check()`], and returns the values that reverse mode keeps for each differentiable function.
 pub fn check_and_report(
     session: &mut Session,
     path: &Path,
-    report_checkpoints: bool,
 ) -> Result<(Vec<Diagnostic>, Vec<autodiff::KeptValue>), Error> {
-    let options = Options { report_checkpoints, only_diagnostics: true, ..Options::default() };
+    check_with(session, path, &Options { report_checkpoints: true, ..Options::default() })
+}
+
+fn check_with(
+    session: &mut Session,
+    path: &Path,
+    options: &Options,
+) -> Result<(Vec<Diagnostic>, Vec<autodiff::KeptValue>), Error> {
+    let options = Options { only_diagnostics: true, ..options.clone() };
     let (mut diagnostics, kept) = match load(session, path)?.check_with(&options) {
         Ok(compiled) => (compiled.warnings, compiled.kept),
         Err(Failure::Program(diagnostics)) => (diagnostics, Vec::new()),

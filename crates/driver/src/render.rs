@@ -39,8 +39,17 @@ pub fn shortened(message: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// One diagnostic as text, in colour if requested.
-pub fn to_text(sources: &Sources, diagnostic: &Diagnostic, colour: bool) -> String {
+/// The style of rendered text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// Text without escape sequences.
+    Plain,
+    /// Text with a terminal's escape sequences for colours.
+    Coloured,
+}
+
+/// One diagnostic as text, with or without colour.
+pub fn to_text(sources: &Sources, diagnostic: &Diagnostic, style: Style) -> String {
     let level = match diagnostic.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
@@ -65,7 +74,10 @@ pub fn to_text(sources: &Sources, diagnostic: &Diagnostic, colour: bool) -> Stri
                 .annotations(annotations),
         );
     }
-    let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+    let renderer = match style {
+        Style::Coloured => Renderer::styled(),
+        Style::Plain => Renderer::plain(),
+    };
     if windows.is_empty() {
         // No lines of a file are shown, so notes and help are appended below instead of beside them.
         let mut text = renderer.render(&[group]);
@@ -91,10 +103,10 @@ pub fn to_text(sources: &Sources, diagnostic: &Diagnostic, colour: bool) -> Stri
 }
 
 /// All diagnostics as text, and a closing line that counts them.
-pub fn all_to_text(sources: &Sources, diagnostics: &[Diagnostic], colour: bool) -> String {
+pub fn all_to_text(sources: &Sources, diagnostics: &[Diagnostic], style: Style) -> String {
     let mut text = String::new();
     for diagnostic in diagnostics {
-        text += &to_text(sources, diagnostic, colour);
+        text += &to_text(sources, diagnostic, style);
         text.push('\n');
     }
     let count = |severity| diagnostics.iter().filter(|d| d.severity == severity).count();
@@ -272,7 +284,7 @@ mod tests {
         let diagnostic = Diagnostic::error("E0001", Span { file, start, end }, "expected `;`, found `}`")
             .label("here")
             .help("add `;`");
-        to_text(&sources, &diagnostic, false)
+        to_text(&sources, &diagnostic, Style::Plain)
     }
 
     #[test]

@@ -43,14 +43,16 @@ pub struct SymbolNode {
 impl Analysis {
     /// The declarations of the file, nested as in the source. Bodies are skipped and nothing is checked.
     pub fn symbols(&self) -> Vec<SymbolNode> {
-        self.nodes(&self.program.ast.files[self.index].decls, false)
+        self.nodes(&self.program.ast.files[self.index].decls, SymbolKind::Namespace)
     }
 
-    fn nodes(&self, decls: &[DeclId], member: bool) -> Vec<SymbolNode> {
-        decls.iter().filter_map(|&d| self.node(d, member)).collect()
+    /// The nodes of declarations within another one of this kind.
+    fn nodes(&self, decls: &[DeclId], within: SymbolKind) -> Vec<SymbolNode> {
+        decls.iter().filter_map(|&d| self.node(d, within)).collect()
     }
 
-    fn node(&self, decl: DeclId, member: bool) -> Option<SymbolNode> {
+    fn node(&self, decl: DeclId, within: SymbolKind) -> Option<SymbolNode> {
+        let member = within != SymbolKind::Namespace;
         let d = &self.program.ast.decls[decl];
         if d.span.file != self.file {
             return None;
@@ -85,8 +87,7 @@ impl Analysis {
             (_, name) if name.is_empty() || name.starts_with('$') => head.clone(),
             (_, name) => name.to_string(),
         };
-        let inner = !matches!(kind, SymbolKind::Namespace);
-        let children = self.nodes(inside, inner);
+        let children = self.nodes(inside, kind);
         let inside = |span: Span| d.span.start <= span.start && span.end <= d.span.end;
         let name_span = if inside(d.name_span) { d.name_span } else { Span { end: d.span.start, ..d.span } };
         Some(SymbolNode { name, detail: head, kind, span: d.span, name_span, children })

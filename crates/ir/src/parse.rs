@@ -102,7 +102,7 @@ impl Parser<'_> {
     /// First pass: reads structs, globals and the heads of functions.
     pub(super) fn declarations(&mut self) -> Parsed<()> {
         loop {
-            self.skip(true);
+            self.skip_lines();
             if self.rest().is_empty() {
                 return Ok(());
             }
@@ -142,7 +142,7 @@ impl Parser<'_> {
     pub(super) fn definitions(&mut self) -> Parsed<()> {
         let mut next = 0;
         loop {
-            self.skip(true);
+            self.skip_lines();
             if self.rest().is_empty() {
                 return Ok(());
             }
@@ -199,10 +199,10 @@ impl Parser<'_> {
                 "func" => {
                     let func = Func::from_u32(next);
                     next += 1;
-                    self.skip(true);
+                    self.skip_lines();
                     while !self.rest().starts_with('{') {
                         self.skip_token()?;
-                        self.skip(true);
+                        self.skip_lines();
                     }
                     // Work on a copy: the slots must stay in place for calls of the function itself.
                     let mut function = self.module.funcs[func].clone();
@@ -225,7 +225,7 @@ impl Parser<'_> {
 
     /// Skips one character, string or comment.
     pub(super) fn skip_token(&mut self) -> Parsed<()> {
-        self.skip(true);
+        self.skip_lines();
         match self.rest().chars().next() {
             None => return Err("the text ends in a function".to_string()),
             Some('"') => drop(self.string()?),
@@ -238,7 +238,7 @@ impl Parser<'_> {
         self.expect("{")?;
         let mut depth = 1;
         while depth > 0 {
-            self.skip(true);
+            self.skip_lines();
             match self.rest().chars().next() {
                 Some('{') => depth += 1,
                 Some('}') => depth -= 1,

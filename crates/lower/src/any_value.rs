@@ -51,6 +51,13 @@ struct Bits {
     in_rows: bool,
 }
 
+/// The holder of bits that a value is made from.
+#[derive(Clone, Copy, PartialEq)]
+enum Holder {
+    Memory,
+    Value,
+}
+
 /// The size of a number in the bit representation.
 fn bytes(scalar: Scalar) -> u32 {
     if scalar == Scalar::Bool { 4 } else { scalar.bytes() }
@@ -298,7 +305,7 @@ impl Body<'_, '_, '_> {
             for k in 0..words {
                 inner.parts.push((4 * k, Scalar::U32, self.word(bits, at + HEADER + 4 * k)));
             }
-            return self.by_id(ty, id, &inner, true, span);
+            return self.by_id(ty, id, &inner, Holder::Memory, span);
         }
         let Some((offsets, _)) = lw.offsets(ty, 0) else {
             self.no_bits(ty, span);
@@ -320,14 +327,14 @@ impl Body<'_, '_, '_> {
 
     /// An existential value from the number of its type and the bits of its content. An unknown number stops
     /// the program, except that zero may be memory that was never written.
-    fn by_id(&mut self, ty: Ty, id: Value, bits: &Bits, in_memory: bool, span: Span) -> Vec<Value> {
+    fn by_id(&mut self, ty: Ty, id: Value, bits: &Bits, from: Holder, span: Span) -> Vec<Value> {
         self.lw.note_from_data(ty);
         let shared = self.lw.existential(self.b.types, ty);
         let one = self.b.u32(1);
         let tag = self.b.emit(Op::Add, &[id, one]);
         let known = self.is_one_of(tag, shared.types.iter().map(|placed| placed.tag));
         let none = self.b.u32(0);
-        let (passes, tag) = if in_memory {
+        let (passes, tag) = if from == Holder::Memory {
             let empty = self.b.emit(Op::Eq, &[id, none]);
             let null = self.b.emit(Op::Eq, &[tag, none]);
             let unset = self.b.emit(Op::Or, &[empty, null]);
@@ -341,7 +348,7 @@ impl Body<'_, '_, '_> {
         let results = self.leaf_types(ty);
         self.switch_on_type(&shared, tag, &results, &mut |body, idx| {
             let inner = shared.types[idx].ty;
-            if in_memory && !body.fits(inner, ty, span) {
+            if from == Holder::Memory && !body.fits(inner, ty, span) {
                 return Vec::new();
             }
             let values = body.take(inner, bits, 0, span);
@@ -365,7 +372,7 @@ impl Body<'_, '_, '_> {
         }
         let mut bits = Bits::default();
         self.put(value.1, value.0, 0, &mut bits, span);
-        self.by_id(ty, id, &bits, false, span)
+        self.by_id(ty, id, &bits, Holder::Value, span)
     }
 
     /// Lowers `bit_cast<T>(value)` and `reinterpret<T>(value)`: a value made from the bits of another;
@@ -468,7 +475,7 @@ impl Body<'_, '_, '_> {
         for k in 0..words {
             bits.parts.push((4 * k, Scalar::U32, self.memory_word(memory, 2, k)));
         }
-        self.by_id(ty, id, &bits, true, span)
+        self.by_id(ty, id, &bits, Holder::Memory, span)
     }
 
     /// The leaves of a value as it is in memory, where values of interface type are words.

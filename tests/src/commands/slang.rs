@@ -241,7 +241,9 @@ fn buffer(runner: &Runner, line: &str) -> Result<(), String> {
 /// The failure as shown to the user.
 pub(super) fn text(session: &Session, failure: &Failure) -> String {
     match failure {
-        Failure::Program(diagnostics) => driver::render::all_to_text(&session.sources, diagnostics, false),
+        Failure::Program(diagnostics) => {
+            driver::render::all_to_text(&session.sources, diagnostics, driver::render::Style::Plain)
+        }
         Failure::Other(error) => error.to_string(),
     }
 }
@@ -298,7 +300,8 @@ pub(super) fn check(file: &TestFile) -> Result<(), String> {
             line_of(d) == mark.line && d.severity == mark.severity && place(&session, d).contains(&mark.text)
         };
         if !diagnostics.iter().any(|d| fits(&d)) {
-            let all = driver::render::all_to_text(&session.sources, &diagnostics, false);
+            let all =
+                driver::render::all_to_text(&session.sources, &diagnostics, driver::render::Style::Plain);
             return Err(format!("line {} has no {:?} '{}'\n{all}", mark.line, mark.severity, mark.text));
         }
     }
@@ -306,7 +309,7 @@ pub(super) fn check(file: &TestFile) -> Result<(), String> {
         .iter()
         .find(|d| d.severity == Severity::Error && !marks.iter().any(|mark| mark.line == line_of(d)));
     if let Some(d) = unmarked {
-        return Err(driver::render::to_text(&session.sources, d, false));
+        return Err(driver::render::to_text(&session.sources, d, driver::render::Style::Plain));
     }
     let mut loaded = pipeline::load(&mut session, &file.path).map_err(|e| e.to_string())?;
     loaded.program.check_file(loaded.file);

@@ -306,13 +306,15 @@ fn adam(
             at = 0;
         }
         let wants_loss = state.step.is_multiple_of(LOSS_EVERY);
-        let value = fit.evaluate(&state.x, &order[at..at + batch], wants_loss, &mut gradient)?;
-        at += batch;
+        let items = &order[at..at + batch];
         if wants_loss {
-            loss = value;
-            progress.step(&state.x, state.step, value)?;
-            state.record(state.step, value);
+            loss = fit.evaluate(&state.x, items, &mut gradient)?;
+            progress.step(&state.x, state.step, loss)?;
+            state.record(state.step, loss);
+        } else {
+            fit.gradient(&state.x, items, &mut gradient)?;
         }
+        at += batch;
         if let Some(at) = gradient.iter().position(|g| !g.is_finite())
             && gradient.iter().all(|g| !g.is_finite())
         {
@@ -339,7 +341,7 @@ struct Whole<'a> {
 
 impl Objective for Whole<'_> {
     fn evaluate(&mut self, x: &[f64], gradient: &mut [f64]) -> Result<f64, Error> {
-        self.fit.evaluate(x, self.order, true, gradient)
+        self.fit.evaluate(x, self.order, gradient)
     }
 }
 
@@ -410,7 +412,7 @@ impl Progress {
         if !start.is_finite() {
             // With `--check-nan`, evaluating the derivative reports the place.
             let order: Vec<u32> = (0..fit.items.n as u32).collect();
-            fit.evaluate(&state.x, &order, true, &mut vec![0.0; state.x.len()])?;
+            fit.evaluate(&state.x, &order, &mut vec![0.0; state.x.len()])?;
             let message = format!(
                 "the loss is {start} at the start: begin elsewhere (`--param`), or mend the loss \
                  (`--check-nan` finds where a derivative becomes infinite or NaN)"

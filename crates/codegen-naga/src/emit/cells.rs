@@ -31,6 +31,13 @@ enum OnStacks {
     Add,
 }
 
+/// The reason why a part of a cell is needed.
+#[derive(Clone, Copy, PartialEq)]
+enum Purpose {
+    Read,
+    Write,
+}
+
 impl<'m> Emitter<'_, 'm> {
     pub(super) fn cell(&mut self, data: &'m InstData) -> Res {
         match data.op {
@@ -54,13 +61,13 @@ impl<'m> Emitter<'_, 'm> {
                     self.values[result] = Held::Place(place);
                     return Ok(());
                 }
-                let part = self.part_of(data, &data.args[1..], false)?;
+                let part = self.part_of(data, &data.args[1..], Purpose::Read)?;
                 let shape = self.stack_shape_of(data.args[0], data.args.len() - 1);
                 self.load_part(data, part, &shape)
             }
             Op::Store => {
                 let (&x, indices) = data.args[1..].split_last().expect("a store has a value");
-                let part = self.part_of(data, indices, false)?;
+                let part = self.part_of(data, indices, Purpose::Read)?;
                 self.when(part.inside, |e| match e.types[part.ty] {
                     TypeData::Stack(_) => {
                         let to = e.stack_shape_of(data.args[0], indices.len());
@@ -71,7 +78,7 @@ impl<'m> Emitter<'_, 'm> {
             }
             Op::AddTo => {
                 let (&x, indices) = data.args[1..].split_last().expect("an addition has a value");
-                let part = self.part_of(data, indices, true)?;
+                let part = self.part_of(data, indices, Purpose::Write)?;
                 self.when(part.inside, |e| {
                     if let TypeData::Stack(_) = e.types[part.ty] {
                         let to = e.stack_shape_of(data.args[0], indices.len());
@@ -88,7 +95,7 @@ impl<'m> Emitter<'_, 'm> {
             }
             _ => {
                 // The cell of an inner stack is the place of that stack.
-                let part = self.part_of(data, &data.args[1..], true)?;
+                let part = self.part_of(data, &data.args[1..], Purpose::Write)?;
                 self.values[data.results[0]] = Held::Cell(part.place);
                 Ok(())
             }
@@ -105,8 +112,8 @@ impl<'m> Emitter<'_, 'm> {
         self.shape(cell).get(n..).unwrap_or_default().to_vec()
     }
 
-    /// The part of a cell that indices lead to. With `grow`, stacks are extended to contain the index.
-    fn part_of(&mut self, data: &InstData, indices: &[Value], grow: bool) -> Res<Part> {
+    /// The part of a cell that indices lead to. For a write, stacks are extended to contain the index.
+    fn part_of(&mut self, data: &InstData, indices: &[Value], purpose: Purpose) -> Res<Part> {
         let cell = data.args[0];
         let mut place = match self.values[cell] {
             Held::Cell(place) | Held::Place(place) => place,
@@ -126,7 +133,7 @@ impl<'m> Emitter<'_, 'm> {
             if is_stack {
                 let length = self.code.part(place, 0);
                 array = self.code.part(place, 1);
-                if grow {
+                if purpose == Purpose::Write {
                     let capacity = self.code.u32(n);
                     let fits = self.code.binary(Bin::Less, i, capacity);
                     self.fail_unless(fits, "more values must be kept than there is room for", data.span);
@@ -184,7 +191,7 @@ impl<'m> Emitter<'_, 'm> {
         let site = self.cx.site(message.to_string(), span);
         let site = self.code.u32(site);
         self.code.when(bad, |c| {
-            c.call(report, vec![site], false);
+            c.run(report, vec![site]);
         });
     }
 

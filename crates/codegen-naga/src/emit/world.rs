@@ -8,7 +8,7 @@ use crate::build::Expr;
 use crate::memory::{Access, Action};
 use crate::plan::Base;
 use crate::transfer::Spot;
-use crate::words::word_of_number;
+use crate::words::{Half, word_of_number};
 
 impl<'m> Emitter<'_, 'm> {
     pub(super) fn world(&mut self, data: &'m InstData) -> Res {
@@ -121,15 +121,15 @@ impl<'m> Emitter<'_, 'm> {
                 self.cx.check_scalar(Scalar::U64, data.span)?;
             }
             args.push((s, shown));
-            words.push(word_of_number(&mut self.code, s, x, false));
+            words.push(word_of_number(&mut self.code, s, x, Half::Low));
             if s.bytes() == 8 {
-                words.push(word_of_number(&mut self.code, s, x, true));
+                words.push(word_of_number(&mut self.code, s, x, Half::High));
             }
         }
         let function = self.cx.printer(words.len() as u32);
         let site = self.cx.print_site(format, args, words.len() as u32);
         let site = self.code.u32(site);
-        self.code.call(function, std::iter::once(site).chain(words).collect(), false);
+        self.code.run(function, std::iter::once(site).chain(words).collect());
         Ok(())
     }
 

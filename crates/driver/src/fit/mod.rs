@@ -83,6 +83,13 @@ const MOST_BYTES: usize = 64 << 20;
 /// data for each item, and because a device may end loops after some number of trips.
 const MOST_ITEMS: usize = 8;
 
+/// The results of an evaluation that are wanted.
+#[derive(Clone, Copy, PartialEq)]
+enum Wanted {
+    Loss,
+    GradientOnly,
+}
+
 /// A compiled function to minimise.
 pub struct Fit {
     runner: Runner,
@@ -177,14 +184,25 @@ impl Fit {
         Ok(fit)
     }
 
-    /// The value and gradient over the items listed in `order`; the value is 0 unless `wants_loss` is set.
-    pub fn evaluate(
+    /// The value and gradient over the items listed in `order`.
+    pub fn evaluate(&mut self, x: &[f64], order: &[u32], gradient: &mut [f64]) -> Result<f64, Error> {
+        self.differentiate(x, order, Wanted::Loss, gradient)
+    }
+
+    /// The gradient over the items listed in `order`.
+    pub fn gradient(&mut self, x: &[f64], order: &[u32], gradient: &mut [f64]) -> Result<(), Error> {
+        self.differentiate(x, order, Wanted::GradientOnly, gradient).map(drop)
+    }
+
+    /// The gradient, and the value if it is wanted, or else 0.
+    fn differentiate(
         &mut self,
         x: &[f64],
         order: &[u32],
-        wants_loss: bool,
+        wanted: Wanted,
         gradient: &mut [f64],
     ) -> Result<f64, Error> {
+        let wants_loss = wanted == Wanted::Loss;
         self.put(x);
         self.runner.bind("fit_wants_loss", &u32::from(wants_loss).to_le_bytes());
         self.weigh(order.len());

@@ -46,7 +46,7 @@ impl Parser<'_> {
 
     /// Returns true if a value comes next on this line.
     pub(super) fn at_value(&mut self) -> bool {
-        self.skip(false);
+        self.skip_blanks();
         let rest = self.rest();
         let rest = rest.strip_prefix('~').unwrap_or(rest);
         rest.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
@@ -72,7 +72,7 @@ impl Parser<'_> {
         }
         loop {
             values.push(self.use_of(f)?);
-            self.skip(false);
+            self.skip_blanks();
             if !self.rest().starts_with(',') {
                 return Ok(values);
             }
@@ -83,7 +83,7 @@ impl Parser<'_> {
     pub(super) fn inst(&mut self, f: &mut Function, region: Region) -> Parsed<()> {
         // Parse the results, with their types where given.
         let mut results: SmallVec<[(Value, bool, Option<Type>); 2]> = SmallVec::new();
-        self.skip(true);
+        self.skip_lines();
         if self.at_value() {
             loop {
                 let linear = self.eat("~");
@@ -140,7 +140,7 @@ impl Parser<'_> {
             }
             "printf" | "assert" | "check_finite" => {
                 let text = self.string()?.into_boxed_str();
-                self.skip(false);
+                self.skip_blanks();
                 let args = if self.rest().starts_with(',') {
                     self.at += 1;
                     self.uses(f)?
@@ -188,7 +188,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn constant(&mut self, s: Option<Scalar>) -> Parsed<u64> {
-        self.skip(false);
+        self.skip_blanks();
         let rest = self.rest();
         let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "+-.".contains(c)));
         let word = &rest[..end.unwrap_or(rest.len())];

@@ -7,24 +7,28 @@ impl<'t> Parser<'t> {
         &self.text[self.at..]
     }
 
-    /// Skips blanks and comments, and newlines too if `newlines` is set.
-    pub(super) fn skip(&mut self, newlines: bool) {
-        loop {
-            let rest = self.rest();
-            let blank = rest.len() - rest.trim_start_matches([' ', '\t', '\r']).len();
-            self.at += blank;
-            match self.rest().as_bytes().first() {
-                Some(b';') => self.at += self.rest().find('\n').unwrap_or(self.rest().len()),
-                Some(b'\n') if newlines => self.at += 1,
-                _ => return,
-            }
+    /// Skips blanks and comments on this line.
+    pub(super) fn skip_blanks(&mut self) {
+        let rest = self.rest();
+        self.at += rest.len() - rest.trim_start_matches([' ', '\t', '\r']).len();
+        if self.rest().starts_with(';') {
+            self.at += self.rest().find('\n').unwrap_or(self.rest().len());
+        }
+    }
+
+    /// Skips blanks, comments and newlines.
+    pub(super) fn skip_lines(&mut self) {
+        self.skip_blanks();
+        while self.rest().starts_with('\n') {
+            self.at += 1;
+            self.skip_blanks();
         }
     }
 
     /// Consumes a mark if it comes next, on this line or a later one.
     pub(super) fn eat(&mut self, mark: &str) -> bool {
         let start = self.at;
-        self.skip(true);
+        self.skip_lines();
         let found = self.rest().starts_with(mark);
         if found {
             self.at += mark.len();
@@ -39,7 +43,7 @@ impl<'t> Parser<'t> {
     }
 
     pub(super) fn found(&mut self) -> String {
-        self.skip(true);
+        self.skip_lines();
         match self.rest().split(char::is_whitespace).next() {
             Some(word) if !word.is_empty() => format!("'{}'", word.chars().take(40).collect::<String>()),
             _ => "the end".to_string(),
@@ -48,7 +52,7 @@ impl<'t> Parser<'t> {
 
     /// Returns the next word without consuming it.
     pub(super) fn peek_word(&mut self) -> &'t str {
-        self.skip(true);
+        self.skip_lines();
         let rest = self.rest();
         let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "_.$#".contains(c)));
         &rest[..end.unwrap_or(rest.len())]
@@ -73,7 +77,7 @@ impl<'t> Parser<'t> {
 
     /// Parses a name, bare or in quotes, with its `#n` if it has one.
     pub(super) fn key(&mut self) -> Parsed<String> {
-        self.skip(true);
+        self.skip_lines();
         if !self.rest().starts_with('"') {
             return Ok(self.word()?.to_string());
         }
@@ -114,7 +118,7 @@ impl<'t> Parser<'t> {
     }
 
     pub(super) fn number<T: std::str::FromStr>(&mut self) -> Parsed<T> {
-        self.skip(true);
+        self.skip_lines();
         let rest = self.rest();
         let body = rest.strip_prefix('-').unwrap_or(rest);
         let digits = body.find(|c: char| !c.is_ascii_digit()).unwrap_or(body.len());
