@@ -20,11 +20,11 @@
 
 mod activity;
 mod checkpoint;
-mod clean;
 mod copy;
 mod direction;
 mod engine;
 mod finite;
+mod inline;
 mod linearity;
 mod linearize;
 mod propagate;
@@ -59,9 +59,6 @@ pub struct Options {
     pub report_kept: bool,
     /// Mark differentials in user-written derivatives, too: [`ir::ValueData::differential`].
     pub mark_custom: bool,
-    /// A pass that is run on the forward derivative of a function before it is split. It inlines small
-    /// functions that the primal calls, so that their results can be recomputed.
-    pub tidy: Option<fn(&mut Module, Func) -> bool>,
     /// Functions that are differentiated only to see whether they can be, and whose derivatives are never
     /// run. No warning is given about calls in them that have no tangent.
     pub unasked: Vec<Func>,

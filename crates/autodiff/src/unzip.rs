@@ -14,6 +14,8 @@
 
 use cranelift_entity::EntitySet;
 use indexmap::IndexSet;
+use ir::analysis::Summaries;
+use ir::transform::dce;
 use ir::{
     Builder, Func, Function, Inst, InstData, LoopInfo, Op, Prefer, Region, Slot, Type, Types, Value,
     ValueData,
@@ -22,9 +24,9 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
 
 use crate::checkpoint::{Kept, Policy, Sides, inductions, plan};
-use crate::clean::clean;
 use crate::copy::{Renaming, copy_inst, like, region_param_like};
 use crate::engine::Engine;
+use crate::inline::small_calls;
 use crate::report::report;
 use crate::results::{Residual, Unzipped};
 use crate::shape::plain_slot;
@@ -43,15 +45,14 @@ impl Engine<'_> {
     }
 
     fn halves(&mut self, func: Func) -> Option<Unzipped> {
-        if let Some(tidy) = self.options.tidy {
-            tidy(self.module, func);
-        }
+        small_calls(self.module, func);
         let mut src = self.module.funcs[func].clone();
         let mut linear_calls = EntitySet::new();
         let body = src.body();
         self.split_calls(&mut src, body, &mut linear_calls)?;
+        // No residual is kept for a tangent that is never used.
+        dce::run(&mut src, &Summaries::default());
         count_trips(&mut src, &linear_calls);
-        clean(&mut src);
         let sides = Sides::new(&src, &linear_calls);
         let inductions = inductions(&self.module.types, &mut src, &sides);
         let in_loop = self.is_called_in_loop(func);

@@ -486,7 +486,6 @@ impl Loaded {
             let unbounded = if warns { unbounded_loops(&module) } else { Vec::new() };
             asked.report_kept = options.report_checkpoints || warns;
             asked.mark_custom = options.check_nan;
-            asked.tidy = (optimise.level > 0).then_some(opt::inline::small_calls);
             if request.as_marked {
                 asked.unasked = functions.iter().filter_map(|f| f.jvp).collect();
             }

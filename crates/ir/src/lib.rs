@@ -26,6 +26,7 @@ pub mod printf;
 pub mod scalar;
 mod spec;
 pub mod threads;
+pub mod transform;
 pub mod types;
 pub mod verify;
 pub mod walk;

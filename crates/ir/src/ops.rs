@@ -392,6 +392,11 @@ impl Op {
         }
     }
 
+    /// Returns true if the operands can be exchanged without changing the result's bits.
+    pub fn commutes(&self) -> bool {
+        matches!(self, Op::Add | Op::Mul | Op::And | Op::Or | Op::Xor | Op::Eq | Op::Ne)
+    }
+
     /// Returns true for `for` and `loop`.
     pub fn is_loop(&self) -> bool {
         matches!(self, Op::For(_) | Op::Loop(_))

@@ -190,6 +190,18 @@ impl Types {
         matches!(self[ty], TypeData::Scalar(_) | TypeData::Vector(..))
     }
 
+    /// The number of elements of a vector or array.
+    pub fn length(&self, ty: Type) -> Option<u32> {
+        match self[ty] {
+            TypeData::Vector(_, n) | TypeData::Array(_, n) => Some(n),
+            TypeData::Scalar(_)
+            | TypeData::Stack(_)
+            | TypeData::Cell(_)
+            | TypeData::Buffer(_)
+            | TypeData::Residuals(_) => None,
+        }
+    }
+
     /// The number of lanes of a vector; `None` for scalars and all other types.
     pub fn lanes(&self, ty: Type) -> Option<u32> {
         match self[ty] {

@@ -15,7 +15,8 @@ use ir::{Function, Inst, InstData, Op, Scalar, Type, TypeData, Types, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::util::{Subst, make_number};
+use crate::util::make_number;
+use ir::transform::Subst;
 
 /// The minimum length of an array whose copy is worth replacing.
 const LEAST: u32 = 8;

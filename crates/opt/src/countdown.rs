@@ -11,7 +11,7 @@
 use ir::analysis::{Analyses, Use, is_last_trip};
 use ir::{Function, Inst, Op, Types, Value};
 
-use crate::util::Subst;
+use ir::transform::Subst;
 
 /// Turns loops round; returns true if there were any. Instructions that are no longer needed are left for
 /// `dce`.

@@ -31,8 +31,6 @@ mod chains;
 mod code_sinking;
 mod copy_forwarding;
 mod countdown;
-mod cse;
-mod dce;
 mod differentials;
 mod finite;
 pub mod inline;
@@ -49,6 +47,7 @@ use cranelift_entity::EntityRef;
 use differentials::{Border, Lowered};
 use ir::analysis::{Stage, Summaries};
 use ir::build::{put_back, take};
+use ir::transform::{cse, dce};
 use ir::{Func, Function, Inline, Module, Op, Types};
 pub use prune::prune;
 
@@ -282,15 +281,6 @@ pub fn for_devices(module: &Module) -> Option<Module> {
         }
     }
     made.map(|made| Module { types, ..made })
-}
-
-/// Cleans one function between the passes of AD: folds, merges, removes. Nothing is known about its callees,
-/// so calls stay.
-fn clean(types: &mut Types, func: &mut Function) {
-    let summaries = Summaries::default();
-    simplify::run(types, func, &Options::default());
-    cse::run(types, func, &summaries);
-    dce::run(func, &summaries);
 }
 
 /// Determines who calls each function: the host or other functions.

@@ -21,7 +21,8 @@ use ir::{Function, Global, Inst, InstData, Math, Op, Region, RegionData, Type, T
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use crate::util::{Subst, ValueMap};
+use crate::util::ValueMap;
+use ir::transform::Subst;
 
 /// The maximum number of instructions in one computation.
 const MOST: usize = 32;

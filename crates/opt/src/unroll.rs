@@ -12,7 +12,8 @@ use ir::walk::copy_list;
 use ir::{Function, Inst, Op, Region, Type, TypeData, Types, Value};
 use smallvec::SmallVec;
 
-use crate::util::{Subst, ValueMap, make, make_number};
+use crate::util::{ValueMap, make, make_number};
+use ir::transform::Subst;
 
 /// The maximum number of instruction copies in an unrolled loop.
 const SMALL: u64 = 64;

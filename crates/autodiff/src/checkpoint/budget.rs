@@ -102,7 +102,6 @@ impl Engine<'_> {
         let mut module = self.module.clone();
         let mut engine = Engine::new(&mut module);
         engine.measuring = true;
-        engine.options.tidy = self.options.tidy;
         choose(&mut engine);
         engine.resolve(func);
         engine.backward(func, Span::NONE);

@@ -30,10 +30,11 @@ use ir::{Function, Inst, Op, Region, Scalar, Type, TypeData, Types, Value};
 use smallvec::SmallVec;
 
 use crate::Options;
-use crate::util::{Subst, make_number};
+use crate::util::make_number;
 pub(crate) use facts::Border;
 use facts::{Facts, is_sparse};
 use guard::{Guard, GuardId, Guards};
+use ir::transform::Subst;
 
 /// The depth to which the origin of an array is traced.
 const ARRAYS: u32 = 6;

@@ -12,7 +12,8 @@ use ir::analysis::Defs;
 use ir::{Function, Inst, InstData, Op, Region, Type, TypeData, Types, Value};
 use smallvec::SmallVec;
 
-use crate::util::{Subst, keep_results, make};
+use crate::util::make;
+use ir::transform::{Subst, keep_results};
 
 /// The maximum number of elements of an array that is taken apart.
 const MOST: u32 = 16;

@@ -22,7 +22,8 @@ use ir::analysis::Defs;
 use ir::{Function, Inst, Op, Region, Span, Type, TypeData, Types, Value};
 use smallvec::SmallVec;
 
-use crate::util::{Subst, length, make};
+use crate::util::make;
+use ir::transform::Subst;
 
 /// The maximum number of scalars in a cell that is replaced.
 const MOST: u64 = 64;
@@ -247,7 +248,7 @@ impl Scalarize<'_> {
         let mut ty = self.types.content(self.func.ty(data.args[0])).expect("a cell has a content");
         let mut leaf = first;
         for &idx in &data.args[1..end] {
-            let len = length(self.types, ty).expect("an index is of a vector or array");
+            let len = self.types.length(ty).expect("an index is of a vector or array");
             let at = self.defs.index(self.types, self.func, idx, len);
             let element = self.types.element(ty).expect("an index is of a vector or array");
             if self.types.lanes(ty).is_some() {

@@ -4,7 +4,6 @@ use ir::{Inst, Op, Scalar, TypeData, Value};
 use smallvec::SmallVec;
 
 use super::{Simplify, Step};
-use crate::util::length;
 
 impl Simplify<'_> {
     pub(super) fn aggregate(&mut self, inst: Inst) -> Step {
@@ -59,7 +58,7 @@ impl Simplify<'_> {
         let same = [Some(below[0]), Some(word), self.under(word, &Op::Convert)];
         let mut ty = self.types.content(self.ty(of)).unwrap_or(self.ty(of));
         for &i in indices {
-            let is_len = length(self.types, ty).is_some_and(|n| u64::from(n) == len);
+            let is_len = self.types.length(ty).is_some_and(|n| u64::from(n) == len);
             if is_len && same.contains(&Some(self.subst.get(i))) {
                 return true;
             }
@@ -124,7 +123,7 @@ impl Simplify<'_> {
                 _ => Step::Keep,
             };
         }
-        let Some(len) = length(self.types, self.ty(a)) else { return Step::Keep };
+        let Some(len) = self.types.length(self.ty(a)) else { return Step::Keep };
         match self.defs.index(self.types, self.func, i, len) {
             Some(Some(n)) => self.rewrite(inst, Op::Extract(n), &[a]),
             Some(None) => self.be_zero(inst),
@@ -140,7 +139,7 @@ impl Simplify<'_> {
             return self.replace(inst, a);
         }
         let Some(def) = self.defs.inst(a) else { return Step::Keep };
-        let len = length(self.types, self.ty(a)).unwrap_or(0);
+        let len = self.types.length(self.ty(a)).unwrap_or(0);
         let data = &self.func.insts[def];
         match data.op {
             Op::Insert(k) if k == n => {

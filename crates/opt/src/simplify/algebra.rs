@@ -6,7 +6,6 @@ use ir::{Inst, Op, Scalar, Type, Value};
 use smallvec::SmallVec;
 
 use super::{Simplify, Step};
-use crate::cse::commutes;
 
 /// The depth to which factors of nested products are searched.
 const FACTORS: u32 = 6;
@@ -18,7 +17,7 @@ impl Simplify<'_> {
         }
         let data = &self.func.insts[inst];
         let (op, args) = (data.op.clone(), data.args.clone());
-        if commutes(&op) && self.lanes(args[0]).is_some() && self.lanes(args[1]).is_none() {
+        if op.commutes() && self.lanes(args[0]).is_some() && self.lanes(args[1]).is_none() {
             return self.rewrite(inst, op, &[args[1], args[0]]);
         }
         if let Some(step) = self.apply_rules(inst) {

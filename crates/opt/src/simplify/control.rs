@@ -8,7 +8,7 @@ use ir::{Inst, Op, Region, Scalar, Value};
 use smallvec::SmallVec;
 
 use super::{Simplify, Step};
-use crate::util::keep_results;
+use ir::transform::keep_results;
 
 impl Simplify<'_> {
     pub(super) fn control(&mut self, inst: Inst) -> Step {

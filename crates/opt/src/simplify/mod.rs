@@ -27,7 +27,8 @@ use ir::{Class, Function, Inst, Op, Region, Scalar, Span, Type, TypeData, Types,
 use smallvec::SmallVec;
 
 use crate::Options;
-use crate::util::{Subst, make};
+use crate::util::make;
+use ir::transform::Subst;
 
 /// Simplifies a function; returns true if anything changed.
 pub(crate) fn run(types: &mut Types, func: &mut Function, options: &Options) -> bool {

@@ -32,7 +32,6 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::{Simplify, Step};
-use crate::cse::commutes;
 
 /// The condition under which a rule is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -265,7 +264,7 @@ impl Rule {
     fn may_match(&self, op: &Op, given: &Shapes) -> bool {
         let fits = |(&wanted, &given): (&u8, &u8)| wanted == 0 || wanted == given;
         self.shapes.iter().zip(given).all(fits)
-            || commutes(op) && self.shapes.iter().zip(given.iter().rev()).all(fits)
+            || op.commutes() && self.shapes.iter().zip(given.iter().rev()).all(fits)
     }
 }
 
@@ -402,7 +401,7 @@ impl Simplify<'_> {
             })
         };
         let [a, b, c] = [args.first(), args.get(1), args.get(2)];
-        args.len() == terms.len() && (in_order([a, b, c]) || commutes(op) && in_order([b, a, c]))
+        args.len() == terms.len() && (in_order([a, b, c]) || op.commutes() && in_order([b, a, c]))
     }
 
     fn matches(&self, term: &Term, v: Value, operands: &mut Bound) -> bool {

@@ -13,15 +13,17 @@
 //! loop's stacks, since it only guards the stacks.
 
 use cranelift_entity::{EntitySet, SecondaryMap};
-use ir::analysis::points_to::root_cell;
-use ir::analysis::{Defs, Summaries, Tree};
-use ir::{Function, Inst, Op, Region, Value};
 use smallvec::SmallVec;
 
-use crate::util::keep_results;
+use crate::analysis::points_to::root_cell;
+use crate::analysis::{Defs, Summaries, Tree};
+use crate::entities::{Inst, Region, Value};
+use crate::function::Function;
+use crate::ops::Op;
+use crate::transform::keep_results;
 
 /// Removes dead instructions, results and carried values; returns true if anything was removed.
-pub(crate) fn run(func: &mut Function, summaries: &Summaries) -> bool {
+pub fn run(func: &mut Function, summaries: &Summaries) -> bool {
     if !func.has_body() {
         return false;
     }

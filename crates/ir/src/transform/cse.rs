@@ -30,16 +30,19 @@ use std::collections::hash_map::Entry as MapEntry;
 use std::hash::{Hash, Hasher};
 
 use cranelift_entity::{EntitySet, SecondaryMap};
-use ir::analysis::points_to::root_cell;
-use ir::analysis::{Bounds, Defs, Summaries, Writes};
-use ir::{Function, Inst, Op, Region, Type, Types, Value};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
-use crate::util::Subst;
+use crate::analysis::points_to::root_cell;
+use crate::analysis::{Bounds, Defs, Summaries, Writes};
+use crate::entities::{Inst, Region, Value};
+use crate::function::Function;
+use crate::ops::Op;
+use crate::transform::Subst;
+use crate::types::{Type, Types};
 
 /// Merges equal computations; returns true if anything changed.
-pub(crate) fn run(types: &mut Types, func: &mut Function, summaries: &Summaries) -> bool {
+pub fn run(types: &mut Types, func: &mut Function, summaries: &Summaries) -> bool {
     if !func.has_body() {
         return false;
     }
@@ -262,7 +265,7 @@ impl Cse<'_> {
     fn key(&self, inst: Inst, version: u32) -> Key {
         let data = &self.func.insts[inst];
         let mut args = data.args.clone();
-        if commutes(&data.op) && args.len() == 2 && args[1] < args[0] {
+        if data.op.commutes() && args.len() == 2 && args[1] < args[0] {
             args.swap(0, 1);
         }
         let first = data.results.first();
@@ -316,7 +319,7 @@ impl Cse<'_> {
     fn in_range(&self, place: &[Value]) -> bool {
         let Some(mut ty) = self.types.content(self.func.ty(place[0])) else { return false };
         for &idx in &place[1..] {
-            let Some(len) = crate::util::length(self.types, ty) else { return false };
+            let Some(len) = self.types.length(ty) else { return false };
             if !self.bounds.below(idx, len.into()) {
                 return false;
             }
@@ -331,9 +334,4 @@ fn hash(key: &Key) -> u64 {
     let mut hasher = FxHasher::default();
     key.hash(&mut hasher);
     hasher.finish()
-}
-
-/// Returns true if the operands of an op can be exchanged without changing the result's bits.
-pub(crate) fn commutes(op: &Op) -> bool {
-    matches!(op, Op::Add | Op::Mul | Op::And | Op::Or | Op::Xor | Op::Eq | Op::Ne)
 }
