@@ -15,9 +15,10 @@
 //! needed is moved rather than repeated, and costs nothing.
 
 use cranelift_entity::EntitySet;
+use ir::analysis::cost::{OP, again, keep, lanes};
 use ir::analysis::points_to::{direct_global, root_global};
 use ir::analysis::{Analyses, Defs, Summaries, Use, is_last_trip};
-use ir::{Function, Global, Inst, InstData, Math, Op, Region, RegionData, Type, TypeData, Types, Value};
+use ir::{Function, Global, Inst, InstData, Op, Region, RegionData, TypeData, Types, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
@@ -223,8 +224,8 @@ impl Survey<'_> {
         });
         let moved = self.moved(&found);
         found.retain(|plan| {
-            let again = plan.slice.list.iter().filter(|&&inst| !moved.contains(inst));
-            let cost: u64 = again.map(|&inst| self.cost(inst).unwrap_or(0)).sum();
+            let repeated = plan.slice.list.iter().filter(|&&inst| !moved.contains(inst));
+            let cost: u64 = repeated.map(|&inst| self.cost(inst).unwrap_or(0)).sum();
             cost <= keep(self.types, func.ty(plan.result))
         });
         found
@@ -350,25 +351,11 @@ impl Survey<'_> {
         all
     }
 
-    /// The cost of repeating an instruction, in quarters of an addition; `None` if it may give a different
-    /// value.
+    /// The cost of repeating an instruction; `None` if it may give a different value.
     fn cost(&self, inst: Inst) -> Option<u64> {
         let data = &self.func.insts[inst];
-        let &[result] = data.results.as_slice() else { return None };
-        let lanes = match self.types[self.func.ty(result)] {
-            TypeData::Scalar(_) => 1,
-            TypeData::Vector(_, n) => n as u64,
-            _ if matches!(data.op, Op::GlobalRef(_)) => 1,
-            _ => return None,
-        };
-        let each = match &data.op {
-            Op::Const(_) | Op::Zero | Op::Absent | Op::GlobalRef(_) | Op::Detach => 0,
-            op if op.is_elementary() => 4,
-            Op::Select | Op::Construct | Op::Insert(_) | Op::Splat | Op::Extract(_) | Op::Sum | Op::If => 4,
-            Op::Div | Op::Unscale => 20,
-            Op::Math(Math::Min | Math::Max | Math::Abs | Math::Fma | Math::Floor | Math::Ceil) => 8,
-            Op::Math(Math::Sqrt) => 24,
-            Op::Math(_) => 120,
+        match &data.op {
+            Op::If => Some(OP),
             Op::BufferLoad(_) => {
                 let global = direct_global(self.func, self.analyses.defs(), data.args[0])?;
                 if self.written.contains(&global) {
@@ -376,11 +363,11 @@ impl Survey<'_> {
                 }
                 // An address that depends on another load may be anywhere in memory.
                 let indirect = data.args[1..].iter().any(|&a| self.is_loaded(a, 4));
-                if indirect { 48 } else { 8 }
+                let lanes = lanes(self.types, self.func.ty(data.results[0]))?;
+                Some(if indirect { 12 } else { 2 } * OP * lanes)
             }
-            _ => return None,
-        };
-        Some(each * lanes)
+            _ => again(self.types, self.func, inst),
+        }
     }
 
     fn is_loaded(&self, v: Value, depth: u32) -> bool {
@@ -394,11 +381,6 @@ impl Survey<'_> {
 struct Slice {
     insts: EntitySet<Inst>,
     list: Vec<Inst>,
-}
-
-/// The cost of keeping an element on a stack, in quarters of an addition.
-fn keep(types: &Types, ty: Type) -> u64 {
-    16 + 6 * types.bytes(ty)
 }
 
 /// Appends copies of the instructions that compute `v` and returns the copy of `v`. A value from before the

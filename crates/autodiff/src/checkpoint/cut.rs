@@ -1,6 +1,7 @@
 //! The minimum cut between kept and recomputed values.
 
 use cranelift_entity::EntitySet;
+use ir::analysis::cost::keep;
 use ir::{Inst, Op, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -123,7 +124,7 @@ impl Plan<'_> {
             // The value is only passed on, but fewer bytes are better than more.
             return self.module.types.bytes(ty);
         }
-        let cost = cost::keep(&self.module.types, ty).saturating_mul(self.policy.thrift);
+        let cost = keep(&self.module.types, ty).saturating_mul(self.policy.thrift);
         // A parameter belongs to the caller, which may have kept it anyway.
         if self.home(v) == self.src.body() && self.defs.inst(v).is_none() { cost / 2 } else { cost }
     }

@@ -13,6 +13,7 @@
 //! | Which cell or global does a value refer to? | [`points_to`] |
 //! | Which functions call each other, or reach each other? | [`Cycles`], [`post_order`], [`reach`] |
 //! | Does memory end within an element? | [`room`] |
+//! | Is it cheaper to keep a value or to compute it again? | [`cost`] |
 //! | What flows from value to value through regions? | [`flow`] |
 //!
 //! [`Analyses`] computes those of one function when they are first asked for. It borrows the function, so one
@@ -22,6 +23,7 @@
 
 pub mod affine;
 pub mod bounds;
+pub mod cost;
 mod cycles;
 mod defs;
 mod effects;
