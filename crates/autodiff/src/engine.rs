@@ -4,7 +4,7 @@
 //! can grow while it is read: it first requests the derivatives of all callees, then builds the result.
 
 use cranelift_entity::{EntitySet, PrimaryMap};
-use ir::{Builder, Cycles, Func, Function, Inst, Module, Op, Slot, Span, Value};
+use ir::{Builder, Cycles, Func, Function, Inst, Module, Op, Origin, Slot, Span, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::Options;
@@ -72,30 +72,14 @@ pub(crate) struct Made {
     pub(crate) unmarked: crate::results::Unmarked,
 }
 
-/// The roles of functions: where they come from, and how they are called.
+/// How functions and calls take tangents beside values.
 #[derive(Default)]
 pub(crate) struct Roles {
-    /// The user function that each generated function derives from.
-    pub(crate) origins: FxHashMap<Func, Func>,
     /// Functions of the form `(params…, tangents…) -> (results…, tangents…)`, made here or by users.
     pub(crate) shapes: FxHashMap<Func, Shape>,
     /// The calls that `linearize` emitted for calls: operands and results beyond the callee's [`Shape`] are
     /// tangents.
     pub(crate) derivative_calls: FxHashSet<(Func, Inst)>,
-    /// Segments of loops with `[Checkpoint]`.
-    pub(crate) segments: EntitySet<Func>,
-    /// The linear halves that [`Engine::unzip`] made for transposition.
-    pub(crate) linear_halves: EntitySet<Func>,
-    /// The functions that pullbacks and pushforwards are differentiated as, each with the function that it
-    /// belongs to.
-    pub(crate) wholes: FxHashMap<Func, Func>,
-}
-
-impl Roles {
-    /// The user function that a function derives from.
-    pub(crate) fn origin(&self, func: Func) -> Func {
-        self.origins.get(&func).copied().unwrap_or(func)
-    }
 }
 
 /// The results of analyses, by function.
@@ -133,14 +117,12 @@ impl<'m> Engine<'m> {
         let taken = module.funcs.values().map(|f| f.name.clone()).collect();
         let given: usize = module.funcs.values().map(|f| f.insts.len()).sum();
         let most_made = given.saturating_mul(MOST_MADE_OF_ONE);
-        let pullbacks = module.witnesses.values().filter(|w| w.is_same);
-        let wholes = pullbacks.filter_map(|w| w.substitute).map(|whole| (whole, whole)).collect();
         Engine {
             module,
             options: Options::default(),
             found: Found::default(),
             made: Made::default(),
-            roles: Roles { wholes, ..Roles::default() },
+            roles: Roles::default(),
             facts: Facts::default(),
             resolved: FxHashSet::default(),
             running: Vec::new(),
@@ -153,16 +135,28 @@ impl<'m> Engine<'m> {
         }
     }
 
-    /// Records the function that `made` derives from.
-    pub(crate) fn inherit_origin(&mut self, made: Func, from: Func) {
-        let origin = self.roles.origin(from);
-        self.roles.origins.insert(made, origin);
+    /// The function of the program that `func` derives from.
+    pub(crate) fn user_function(&self, func: Func) -> Func {
+        self.module.origins(func).last().unwrap_or(func)
     }
 
-    /// The name of the user function that `func` derives from.
-    pub(crate) fn origin_name(&self, func: Func) -> &str {
-        let origin = self.roles.origin(func);
-        &self.module.funcs[origin].name
+    /// The name of the function of the program that `func` derives from.
+    pub(crate) fn user_name(&self, func: Func) -> &str {
+        &self.module.funcs[self.user_function(func)].name
+    }
+
+    /// Returns true if differentiation made a function.
+    pub(crate) fn is_generated(&self, func: Func) -> bool {
+        self.module.funcs[func].origin != Origin::Program
+    }
+
+    /// Returns true if a function is a segment of a loop.
+    pub(crate) fn is_segment(&self, func: Func) -> bool {
+        match self.module.funcs[func].origin {
+            Origin::Segment(_) => true,
+            Origin::Variant(of) => self.is_segment(of),
+            _ => false,
+        }
     }
 
     /// A name that no function has yet: `base`, or `base` with a number appended.
@@ -180,30 +174,23 @@ impl<'m> Engine<'m> {
         }
     }
 
-    /// Declares a function: a signature without a body.
+    /// Declares a function: a signature without a body. It has the attributes of the one that it is made of.
     pub(crate) fn declare(
         &mut self,
         name: String,
-        like: Func,
+        origin: Origin,
         params: Vec<Slot>,
         results: Vec<Slot>,
     ) -> Func {
         let name = self.unique(name);
-        let origin = self.roles.origin(like);
-        let like = &self.module.funcs[like];
-        let declared = Function {
-            name,
-            params,
-            results,
-            inline: like.inline,
-            checkpoint: like.checkpoint,
-            fast_math: like.fast_math,
-            is_half: like.is_half,
-            span: like.span,
-            ..Function::default()
-        };
+        let declared = Function { name, params, results, origin, ..Function::default() };
         let made = self.module.funcs.push(declared);
-        self.roles.origins.insert(made, origin);
+        if let Some(like) = origin.parent() {
+            let Function { inline, checkpoint, fast_math, span, .. } = self.module.funcs[like];
+            let declared = &mut self.module.funcs[made];
+            (declared.inline, declared.checkpoint) = (inline, checkpoint);
+            (declared.fast_math, declared.span) = (fast_math, span);
+        }
         made
     }
 
@@ -257,8 +244,8 @@ impl<'m> Engine<'m> {
         }
         change(&mut copy);
         copy.name = self.unique(format!("{}_{suffix}", copy.name));
+        copy.origin = Origin::Variant(func);
         let made = self.module.funcs.push(copy);
-        self.inherit_origin(made, func);
         copies.insert(func, made);
         made
     }

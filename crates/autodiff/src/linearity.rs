@@ -49,7 +49,7 @@ impl Engine<'_> {
         let reached = self.reachable(&roots);
         for (made, span, callee) in std::mem::take(&mut self.found.lost) {
             if reached.contains(made) {
-                let name = self.origin_name(callee);
+                let name = self.user_name(callee);
                 let message =
                     format!("the tangent is lost in this call: '{name}' has a backward derivative only");
                 let warning = Problem { span, code: "E0915", message };

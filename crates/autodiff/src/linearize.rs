@@ -13,7 +13,7 @@
 
 use cranelift_entity::{EntitySet, SecondaryMap};
 use ir::analysis::Bounds;
-use ir::{Builder, Defs, Func, Function, Inst, Op, Region, Slot, Type, Value};
+use ir::{Builder, Defs, Func, Function, Inst, Op, Origin, Region, Slot, Type, Value};
 
 use crate::activity::arg_mask;
 use crate::copy::{Renaming, copy_inst, fresh, like, region_param_like};
@@ -46,7 +46,8 @@ impl Engine<'_> {
         if let Some(&known) = self.made.linearized.get(&key) {
             return known;
         }
-        if let Some(&of) = self.roles.wholes.get(&func) {
+        if self.module.is_whole(func) {
+            let of = self.module.funcs[func].origin.parent().unwrap_or(func);
             self.check_again(of, "the derivative of a pullback");
         }
         if mode == Mode::Reverse && self.facts.cycles.is_recursive(self.module, func) {
@@ -64,7 +65,7 @@ impl Engine<'_> {
         results.extend(select(&src.results, &active_results).map(|slot| tangent_slot(slot, false)));
         let shape = Shape { params: src.params.len(), results: src.results.len() };
         let name = format!("{}_fwd", src.name);
-        let made = self.declare(name, func, slots, results.clone());
+        let made = self.declare(name, Origin::Jvp(func), slots, results.clone());
         self.made.linearized.insert(key, made);
         self.roles.shapes.insert(made, shape);
 

@@ -16,7 +16,8 @@ use cranelift_entity::EntitySet;
 use ir::analysis::flow::{Direction, Flow};
 use ir::build::float_bits;
 use ir::{
-    Defs, Func, Function, Inst, InstData, Linearity, Module, Op, Region, Span, TypeData, Value, ValueData,
+    Defs, Func, Function, Inst, InstData, Linearity, Module, Op, Origin, Region, Span, TypeData, Value,
+    ValueData,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -40,7 +41,7 @@ impl Engine<'_> {
         let key = (func, Mask::from(tangents));
         if let Some(&known) = self.made.propagated.get(&key) {
             if self.running.contains(&func) {
-                let name = self.origin_name(func);
+                let name = self.user_name(func);
                 let message =
                     format!("the forward derivative '{name}' calls itself, so it cannot be transposed");
                 self.problem(self.module.funcs[func].span, "E0912", message);
@@ -69,7 +70,7 @@ impl Engine<'_> {
         if let Some(shape) = shape.filter(|_| is_whole) {
             // In generated code the error lies in a user-written derivative that is called, and the check of
             // that one finds it.
-            let is_written = !self.roles.origins.contains_key(&func);
+            let is_written = !self.is_generated(func);
             if is_written && results[..shape.results].iter().any(|&linear| linear) {
                 let name = dst.name.trim_end_matches(":jvp");
                 let message = format!(
@@ -99,10 +100,9 @@ impl Engine<'_> {
         if check.failed.is_some() {
             return None;
         }
-        let dst = check.dst;
-        let made = self.module.funcs.push(dst);
-        self.inherit_origin(made, func);
-        Some(made)
+        let mut dst = check.dst;
+        dst.origin = Origin::Variant(func);
+        Some(self.module.funcs.push(dst))
     }
 }
 

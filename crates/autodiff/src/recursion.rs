@@ -91,7 +91,7 @@ impl Engine<'_> {
         let message = format!(
             "{who} would run '{}' again, and it {what}: call 'bwd_diff', or give it an '__apply' extension with a context \
              of its own",
-            self.origin_name(of)
+            self.user_name(of)
         );
         self.problem(span, "E0918", message);
     }
@@ -115,14 +115,14 @@ impl Engine<'_> {
                     let message = format!(
                         "'{}' calls functions that call others, more than {HOPELESS} operations in all, and it {}: what \
                          reverse mode would keep of them has no end",
-                        self.origin_name(callee),
+                        self.user_name(callee),
                         once.in_reverse()
                     );
                     self.problem(once.span, "E0903", message);
                 }
                 // A preference that cannot be met only costs memory, but an explicit request of the user must
                 // be answered.
-                if self.roles.segments.contains(callee) {
+                if self.is_segment(callee) {
                     self.problem(
                         once.span,
                         "E0914",
@@ -202,7 +202,7 @@ impl Engine<'_> {
         if reads.is_empty() {
             return other;
         }
-        let origins = PointsTo::of(self.module, &|f| self.roles.origins.contains_key(&f));
+        let origins = PointsTo::of(self.module, &|f| self.is_generated(f));
         let run = origins.within(func);
         let written: Vec<_> = written.iter().map(|w| (w.0, origins.memory(w.1.0, w.1.1))).collect();
         let clash = reads.iter().find(|(place, handle, _)| {

@@ -7,7 +7,7 @@
 use cranelift_entity::EntitySet;
 use ir::analysis::reach;
 use ir::walk::callees;
-use ir::{Defs, DerivativeOp, Func, Function, Inst, Op, Slot, Span, Value, ValueData};
+use ir::{Defs, DerivativeOp, Func, Function, Inst, Op, Origin, Slot, Span, Value, ValueData};
 use rustc_hash::FxHashMap;
 
 use crate::Stages;
@@ -215,7 +215,7 @@ impl Engine<'_> {
             if !self.found.problems.iter().any(|p| p.code == "E0916") {
                 let message = format!(
                     "the derivatives up to that of '{}' take more than {} operations",
-                    self.origin_name(func),
+                    self.user_name(func),
                     self.most_made
                 );
                 self.problem(span, "E0916", message);
@@ -228,7 +228,7 @@ impl Engine<'_> {
         });
         let has_request = |at: Func| module.funcs[at].contains(|op| matches!(op, Op::CallDerivative(..)));
         if visited.iter().any(has_request) {
-            let name = self.origin_name(func);
+            let name = self.user_name(func);
             let message = format!("'{name}' needs a derivative of itself, of ever higher order");
             self.problem(span, "E0911", message);
             return false;
@@ -287,7 +287,7 @@ impl Engine<'_> {
         params.extend(src.params.iter().filter(|s| s.diff).map(|s| tangent_slot(s, false)));
         let mut results = src.results.clone();
         results.extend(src.results.iter().filter(|s| s.diff).map(|s| tangent_slot(s, false)));
-        let made = self.declare(format!("{}_fwd", src.name), func, params, results);
+        let made = self.declare(format!("{}_fwd", src.name), Origin::Jvp(func), params, results);
         self.wrap(made, |b, funcs, args| {
             let src = &funcs[func];
             let (callee, args, active) = match derivative {
@@ -360,7 +360,7 @@ impl Engine<'_> {
         let declared = self.declare_backward(func);
         if self.facts.cycles.is_recursive(self.module, func) {
             if let Some(once) = self.runs_once(func) {
-                let message = format!("'{}' is recursive and {}", self.origin_name(func), once.in_reverse());
+                let message = format!("'{}' is recursive and {}", self.user_name(func), once.in_reverse());
                 self.problem(once.span, "E0913", message);
                 return None;
             }
@@ -382,7 +382,7 @@ impl Engine<'_> {
     /// one without a body yet are visited again later, as that body may have marks.
     fn forget_marks(&mut self, made: Func) {
         let reached: Vec<Func> = self.reachable_but(&[made], &self.facts.plain).iter().collect();
-        let is_whole = |f: &Func| self.module.funcs[*f].has_body() || !self.roles.origins.contains_key(f);
+        let is_whole = |f: &Func| self.module.funcs[*f].has_body() || !self.is_generated(*f);
         let all_whole = reached.iter().all(is_whole);
         for &func in &reached {
             forget(&mut self.module.funcs[func]);
@@ -410,7 +410,7 @@ impl Engine<'_> {
         params.extend(src.results.iter().filter(|s| s.diff).map(|s| tangent_slot(s, false)));
         let results: Vec<Slot> =
             src.params.iter().filter(|s| s.diff).map(|s| tangent_slot(s, false)).collect();
-        self.declare(format!("{}_bwd", src.name), func, params, results)
+        self.declare(format!("{}_bwd", src.name), Origin::Pullback(func), params, results)
     }
 
     /// Makes a wrapper that calls the primal half, then the transposed one; or only the primal function, with

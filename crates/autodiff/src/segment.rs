@@ -23,8 +23,8 @@
 
 use ir::walk::{ValueMap, copy_insts, free_values};
 use ir::{
-    Builder, Defs, Func, Function, Inst, LoopInfo, Math, Module, Op, Prefer, Region, Slot, Type, TypeData,
-    Types, Value,
+    Builder, Defs, Func, Function, Inst, LoopInfo, Math, Module, Op, Origin, Prefer, Region, Slot, Type,
+    TypeData, Types, Value,
 };
 use rustc_hash::FxHashMap;
 
@@ -111,11 +111,10 @@ impl Engine<'_> {
         let types = &mut self.module.types;
         let name = format!("{}_segment", src.name);
         let made = build(types, src, inst, &segment);
-        let declared = self.declare(name, func, made.params.clone(), made.results.clone());
+        let declared = self.declare(name, Origin::Segment(func), made.params.clone(), made.results.clone());
         self.module.funcs[declared].span = src.insts[inst].span;
         self.module.funcs[declared].checkpoint.prefer = Prefer::Recompute;
         self.define(declared, made);
-        self.roles.segments.insert(declared);
         segment.func = declared;
         Some(segment)
     }

@@ -9,7 +9,7 @@
 
 use ir::analysis::reach;
 use ir::walk::callees;
-use ir::{Func, Inst, Op};
+use ir::{Func, Inst, Op, Origin};
 
 use crate::engine::Engine;
 use crate::shape::Mode;
@@ -54,11 +54,8 @@ impl Engine<'_> {
         } else if self.reaches_substitute(func, mode) {
             let mut copy = self.module.funcs[func].clone();
             copy.name = self.unique(copy.name);
+            copy.origin = Origin::Variant(func);
             let made = self.module.funcs.push(copy);
-            self.inherit_origin(made, func);
-            if self.roles.segments.contains(func) {
-                self.roles.segments.insert(made);
-            }
             unfinished.push(made);
             made
         } else {
@@ -98,7 +95,7 @@ impl Engine<'_> {
     fn call_of(&mut self, func: Func, callee: Func) -> Func {
         let src = &self.module.funcs[func];
         let (name, params, results) = (src.name.clone(), src.params.clone(), src.results.clone());
-        let made = self.declare(name, func, params, results);
+        let made = self.declare(name, Origin::Variant(func), params, results);
         self.wrap(made, |b, funcs, args| b.call_func(callee, &funcs[callee].results, args))
     }
 }

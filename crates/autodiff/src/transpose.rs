@@ -21,10 +21,10 @@
 //! Sums and shadows start from the absent cotangent, and a value that was not read, selected or executed gets
 //! the absent cotangent.
 
-use cranelift_entity::{EntitySet, SecondaryMap};
+use cranelift_entity::{EntitySet, PrimaryMap, SecondaryMap};
 use ir::analysis::{Analyses, Use};
 use ir::walk::free_values;
-use ir::{Builder, Func, Function, Inst, LoopInfo, Op, Region, Scalar, Slot, Type, TypeData, Value};
+use ir::{Builder, Func, Function, Inst, LoopInfo, Op, Origin, Region, Scalar, Slot, Type, TypeData, Value};
 use rustc_hash::FxHashMap;
 
 use crate::copy::{Renaming, copy_inst, fresh};
@@ -41,7 +41,7 @@ impl Engine<'_> {
         let src = &self.module.funcs[linear];
         let (mut callees, mut by_hand) = (Vec::new(), Vec::new());
         src.walk(src.body(), &mut |inst| match src.insts[inst].op {
-            Op::Call(callee) if is_linear_call(src, &self.roles.linear_halves, inst) => callees.push(callee),
+            Op::Call(callee) if is_linear_call(&self.module.funcs, src, inst) => callees.push(callee),
             Op::CallTransposeOf(vjp) => by_hand.push((vjp, src.insts[inst].results.len())),
             _ => (),
         });
@@ -60,7 +60,12 @@ impl Engine<'_> {
         slots.extend(src.results.iter().map(cotangent_slot));
         let results: Vec<Slot> = tangents.into_iter().map(cotangent_slot).collect();
         let base = src.name.strip_suffix("_linear").unwrap_or(&src.name);
-        let made = self.declare(format!("{base}_transposed"), linear, slots.clone(), results.clone());
+        let made = self.declare(
+            format!("{base}_transposed"),
+            Origin::Pullback(linear),
+            slots.clone(),
+            results.clone(),
+        );
 
         let module = &mut *self.module;
         let (types, funcs) = (&mut module.types, &module.funcs);
@@ -70,7 +75,6 @@ impl Engine<'_> {
             src,
             funcs,
             transposed: &self.made.transposed,
-            linear_halves: &self.roles.linear_halves,
             rules,
             in_cells,
             b: Builder::new(types, String::new()),
@@ -108,7 +112,7 @@ struct Rule {
 impl Engine<'_> {
     fn reverse_rule(&mut self, vjp: Func, n_cotangents: usize) -> Rule {
         // The vjp of a recursive function was generated, so its arguments are differentials.
-        if self.roles.origins.contains_key(&vjp) {
+        if self.is_generated(vjp) {
             return Rule { func: vjp, in_numbers: false };
         }
         let shape = Shape { params: self.module.funcs[vjp].params.len() - n_cotangents, results: 0 };
@@ -150,10 +154,11 @@ fn in_cells(types: &ir::Types, src: &Function) -> EntitySet<Value> {
 /// Returns true if a call in a linear half is a call of another linear half, not one that recomputes a value
 /// that was not kept. A linear half may have effects even without any tangents, so the callee is checked as
 /// well.
-fn is_linear_call(src: &Function, linear_halves: &EntitySet<Func>, inst: Inst) -> bool {
+fn is_linear_call(funcs: &PrimaryMap<Func, Function>, src: &Function, inst: Inst) -> bool {
     let data = &src.insts[inst];
     let linear = data.args.iter().chain(&data.results).any(|&v| src.is_linear(v));
-    linear || data.op.callee().is_some_and(|callee| linear_halves.contains(callee))
+    let is_half = |callee: Func| matches!(funcs[callee].origin, Origin::LinearHalf(_));
+    linear || data.op.callee().is_some_and(is_half)
 }
 
 /// The shadow of a value: a cell, or a part of one.
@@ -168,9 +173,8 @@ struct Shadow {
 
 struct Transpose<'a> {
     src: &'a Function,
-    funcs: &'a cranelift_entity::PrimaryMap<Func, Function>,
+    funcs: &'a PrimaryMap<Func, Function>,
     transposed: &'a FxHashMap<Func, Func>,
-    linear_halves: &'a EntitySet<Func>,
     rules: FxHashMap<Func, Rule>,
     /// See [`in_cells`].
     in_cells: EntitySet<Value>,
@@ -192,7 +196,7 @@ impl Transpose<'_> {
             Op::Store | Op::AddTo => self.src.is_linear(data.args[0]),
             Op::CallTransposeOf(_) => true,
             Op::If | Op::Switch(_) | Op::For(_) | Op::Loop(_) => true,
-            Op::Call(_) => is_linear_call(self.src, self.linear_halves, inst),
+            Op::Call(_) => is_linear_call(self.funcs, self.src, inst),
             _ => data.results.iter().any(|&v| self.src.is_linear(v)),
         }
     }

@@ -17,7 +17,7 @@ use indexmap::IndexSet;
 use ir::analysis::Summaries;
 use ir::transform::dce;
 use ir::{
-    Builder, Func, Function, Inst, InstData, LoopInfo, Op, Prefer, Region, Slot, Type, Types, Value,
+    Builder, Func, Function, Inst, InstData, LoopInfo, Op, Origin, Prefer, Region, Slot, Type, Types, Value,
     ValueData,
 };
 use rustc_hash::{FxBuildHasher, FxHashMap};
@@ -56,7 +56,7 @@ impl Engine<'_> {
         let sides = Sides::new(&src, &linear_calls);
         let inductions = inductions(&self.module.types, &mut src, &sides);
         let in_loop = self.is_called_in_loop(func);
-        let origin = self.roles.origin(func);
+        let origin = self.user_function(func);
         self.price_calls(&src);
         let policy = Policy {
             calls: &self.facts.call_costs,
@@ -158,13 +158,12 @@ impl Engine<'_> {
         let linear_results: Vec<Slot> = src.results.iter().filter(|s| s.linear).cloned().collect();
         let linear = linear.b.finish(results, linear_results.clone());
 
-        let primal_func = self.declare(format!("{base}_primal"), func, param_slots, result_slots);
-        self.module.funcs[primal_func].is_half = true;
+        let primal_func =
+            self.declare(format!("{base}_primal"), Origin::PrimalHalf(func), param_slots, result_slots);
         self.define(primal_func, primal);
-        let linear_func = self.declare(format!("{base}_linear"), func, linear_slots, linear_results);
-        self.module.funcs[linear_func].is_half = false;
+        let linear_func =
+            self.declare(format!("{base}_linear"), Origin::LinearHalf(func), linear_slots, linear_results);
         self.define(linear_func, linear);
-        self.roles.linear_halves.insert(linear_func);
         if self.measuring {
             self.measure(func, &src, &sides, &kept, primal_func);
         }

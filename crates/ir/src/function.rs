@@ -9,7 +9,7 @@ use std::sync::Arc;
 use cranelift_entity::PrimaryMap;
 use smallvec::SmallVec;
 
-use crate::entities::{Inst, Region, Value};
+use crate::entities::{Func, Inst, Region, Value};
 use crate::ops::Op;
 use crate::types::Type;
 
@@ -118,6 +118,42 @@ pub enum Inline {
     Never,
 }
 
+/// Where a function comes from: the program, or a step of differentiation, with the function that it was made
+/// of. All that is asked about a function's past follows from this chain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// The function was there before differentiation.
+    #[default]
+    Program,
+    /// The forward derivative `(x, ẋ) ↦ (f(x), ∂f(x)·ẋ)`, or the half of it that needs `ẋ`.
+    Jvp(Func),
+    /// `x ↦ (y, r)`.
+    PrimalHalf(Func),
+    /// `(r, ẋ) ↦ ẏ`.
+    LinearHalf(Func),
+    /// `(r, ȳ) ↦ x̄` or `(x, ȳ) ↦ x̄`.
+    Pullback(Func),
+    /// A number of trips of a loop with `[Checkpoint]`.
+    Segment(Func),
+    /// The same function in another form, such as with marks or with a context as a further result.
+    Variant(Func),
+}
+
+impl Origin {
+    /// The function that this one was made of.
+    pub fn parent(self) -> Option<Func> {
+        match self {
+            Origin::Program => None,
+            Origin::Jvp(of)
+            | Origin::PrimalHalf(of)
+            | Origin::LinearHalf(of)
+            | Origin::Pullback(of)
+            | Origin::Segment(of)
+            | Origin::Variant(of) => Some(of),
+        }
+    }
+}
+
 /// A function. Its body is its first region, whose parameters are the function's.
 #[derive(Clone, Debug, Default)]
 pub struct Function {
@@ -143,9 +179,8 @@ pub struct Function {
     pub fast_math: bool,
     /// The user's policy for what reverse mode keeps.
     pub checkpoint: CheckpointPolicy,
-    /// The function is the primal half of a derivative, or a derivative of a primal half: its results are
-    /// inputs of the other half.
-    pub is_half: bool,
+    /// Where the function comes from.
+    pub origin: Origin,
     /// Where it is declared.
     pub span: Span,
 }

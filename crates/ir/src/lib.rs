@@ -34,7 +34,9 @@ pub mod walk;
 pub use analysis::{Analyses, Cycles, Defs};
 pub use build::Builder;
 pub use entities::{Func, Global, Inst, MemType, Region, Value};
-pub use function::{CheckpointPolicy, Function, Inline, InstData, Prefer, RegionData, Slot, Span, ValueData};
+pub use function::{
+    CheckpointPolicy, Function, Inline, InstData, Origin, Prefer, RegionData, Slot, Span, ValueData,
+};
 pub use memory::{MatrixOrder, MemData, MemTypes, Place, Selection};
 pub use module::{Entry, GlobalData, Module, Residuals, Space, Witness};
 pub use ops::{AtomicOp, Builtin, DerivativeOp, LoopInfo, Math, Op, Path, Rest, Step, WAVE_LANES};

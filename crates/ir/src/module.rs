@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 
 use crate::entities::{Func, Global, MemType};
-use crate::function::{Function, Span};
+use crate::function::{Function, Origin, Span};
 use crate::memory::{MemData, MemTypes};
 use crate::types::{Type, Types};
 
@@ -124,6 +124,25 @@ impl Module {
     /// The witness of `func`; the default if it has none.
     pub fn witness(&self, func: Func) -> Witness {
         self.witnesses.get(&func).copied().unwrap_or_default()
+    }
+
+    /// The functions that a function was made of: itself, the one that it was made of, and so on to one of the
+    /// program.
+    pub fn origins(&self, func: Func) -> impl Iterator<Item = Func> {
+        std::iter::successors(Some(func), |&at| self.funcs[at].origin.parent())
+    }
+
+    /// Returns true if a function is the primal half of a derivative, or was made of one: its results are inputs
+    /// of the other half.
+    pub fn is_half(&self, func: &Function) -> bool {
+        let origins = std::iter::successors(Some(func.origin), |at| Some(self.funcs[at.parent()?].origin));
+        let half = origins.into_iter().find(|at| matches!(at, Origin::PrimalHalf(_) | Origin::LinearHalf(_)));
+        matches!(half, Some(Origin::PrimalHalf(_)))
+    }
+
+    /// Returns true if a function is what a pullback or pushforward is differentiated as.
+    pub fn is_whole(&self, func: Func) -> bool {
+        self.witnesses.values().any(|witness| witness.is_same && witness.substitute == Some(func))
     }
 
     /// The type of a function's residuals.

@@ -40,7 +40,7 @@ pub(crate) fn run(module: &mut Module, f: Func, plain: &EntitySet<Func>) {
         return;
     }
     let mut func = ir::build::take(module, f);
-    let checks = Checks { module, plain, needed: needed(&func) };
+    let checks = Checks { module, plain, needed: needed(module, &func) };
     func.rebuild(|func, inst, out| {
         out.push(inst);
         for k in 0..func.insts[inst].results.len() {
@@ -53,15 +53,16 @@ pub(crate) fn run(module: &mut Module, f: Func, plain: &EntitySet<Func>) {
 /// The values that are read in the region that defines them, other than as an alternative of a selection,
 /// directly or through arithmetic. A value that is only read in an arm or a loop may not be read at all;
 /// there, the values computed from it are checked.
-fn needed(func: &Function) -> EntitySet<Value> {
+fn needed(module: &Module, func: &Function) -> EntitySet<Value> {
     let mut needed: EntitySet<Value> = EntitySet::new();
     let (defs, tree) = (Defs::of(func), Tree::of(func));
     let home = |v: Value| defs.inst(v).and_then(|inst| tree.home(inst));
     let mut insts = Vec::new();
+    let is_half = module.is_half(func);
     func.walk(func.body(), &mut |inst| insts.push(inst));
     for (region, data) in &func.regions {
         // The callers of a half know which of its results are read.
-        if !(func.is_half && region == func.body()) {
+        if region != func.body() || !is_half {
             needed.extend(data.results.iter().copied().filter(|&v| home(v) == Some(region)));
         }
     }
@@ -115,7 +116,7 @@ impl Checks<'_> {
             Op::If | Op::Switch(_) => "the value of a branch".to_string(),
             Op::For(_) | Op::Loop(_) => "the value of a loop".to_string(),
             Op::Call(callee) if self.plain.contains(*callee) => self.module.funcs[*callee].name.clone(),
-            Op::Call(callee) if self.module.funcs[*callee].is_half => {
+            Op::Call(callee) if self.module.is_half(&self.module.funcs[*callee]) => {
                 "a value for the reverse pass".to_string()
             }
             _ => return None,

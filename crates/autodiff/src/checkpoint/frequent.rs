@@ -10,7 +10,7 @@ use crate::engine::Engine;
 impl Engine<'_> {
     /// Returns true if a function, or the user function that it derives from, is called in a loop somewhere.
     pub(crate) fn is_called_in_loop(&mut self, func: Func) -> bool {
-        let origin = self.roles.origin(func);
+        let origin = self.user_function(func);
         if self.facts.called_in_loops.is_none() {
             self.facts.called_in_loops = Some(self.find_called_in_loops());
         }
@@ -21,11 +21,11 @@ impl Engine<'_> {
         let mut work = Vec::new();
         let mut callees: FxHashMap<Func, Vec<Func>> = FxHashMap::default();
         for (caller, src) in self.module.funcs.iter().filter(|(_, f)| f.has_body()) {
-            let caller = self.roles.origin(caller);
+            let caller = self.user_function(caller);
             let mut found = Vec::new();
             calls(src, src.body(), false, &mut found);
             for (callee, in_loop) in found {
-                let callee = self.roles.origin(callee);
+                let callee = self.user_function(callee);
                 if in_loop {
                     work.push(callee);
                 } else {

@@ -30,7 +30,7 @@ impl Engine<'_> {
         };
         let plan = Plan::new(self.module, src, sides, &policy);
         let mut footprint = Footprint::default();
-        let origin = self.roles.origin(func);
+        let origin = self.user_function(func);
         let part = |what: What, around: &[(Inst, Option<u64>)]| Part {
             what,
             trips: around.iter().try_fold(1u64, |n, &(_, trips)| Some(n.saturating_mul(trips?))),
@@ -48,8 +48,8 @@ impl Engine<'_> {
                 let data = &src.insts[inst];
                 match data.op {
                     Op::Call(callee) => {
-                        let origin = self.roles.origin(callee);
-                        if self.roles.segments.contains(origin) {
+                        let origin = self.user_function(callee);
+                        if self.is_segment(origin) {
                             footprint.segments.push(origin);
                         } else if !sides.linear.contains(inst) {
                             footprint.parts.push(part(What::Stacks(callee), &around));

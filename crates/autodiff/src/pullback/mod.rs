@@ -21,7 +21,7 @@
 mod expand;
 
 use ir::analysis::reach;
-use ir::{Builder, Func, Function, Op, Residuals, Slot, Type, TypeData, Value, Witness};
+use ir::{Builder, Func, Function, Op, Origin, Residuals, Slot, Type, TypeData, Value, Witness};
 use rustc_hash::FxHashMap;
 
 use crate::copy::fresh;
@@ -70,7 +70,7 @@ impl Engine<'_> {
             let split = if ready.is_some() {
                 self.split(number, of)
             } else {
-                let message = format!("a pullback of '{}' needs itself", self.origin_name(of.func));
+                let message = format!("a pullback of '{}' needs itself", self.user_name(of.func));
                 self.problem(self.module.funcs[of.func].span, "E0911", message);
                 None
             };
@@ -243,7 +243,7 @@ impl Engine<'_> {
         let name = format!("{}_{}", src.name, if of.forward { "linearized" } else { "apply" });
         let (params, mut results) = (src.params.clone(), src.results.clone());
         results.extend(kept.iter().map(|&ty| Slot { ty, diff: false, linear: false, name: None }));
-        let made = self.declare(name, of.func, params, results);
+        let made = self.declare(name, Origin::Variant(of.func), params, results);
         self.wrap(made, make)
     }
 
@@ -268,7 +268,7 @@ impl Engine<'_> {
         params.extend(differentials(given));
         let results = differentials(wanted);
         let name = format!("{}_{}", src.name, if of.forward { "pushforward" } else { "pullback" });
-        let made = self.declare(name, of.func, params, results);
+        let made = self.declare(name, half(of), params, results);
         self.wrap(made, |b, _, args| {
             let (args, rest) = args.split_at(src.params.len());
             let (values, differentials) = rest.split_at(kept.len());
@@ -284,7 +284,7 @@ impl Engine<'_> {
         let Function { params, results, name, .. } = self.module.funcs[second].clone();
         let n_params = self.module.funcs[of.func].params.len();
         let n_primals = if of.forward { self.module.funcs[of.func].results.len() } else { 0 };
-        let made = self.declare(format!("{name}_whole"), of.func, params, results);
+        let made = self.declare(format!("{name}_whole"), half(of), params, results);
         self.wrap(made, |b, funcs, args| {
             let differentials = present_all(b, &args[n_params + n_kept..]);
             let operands = [&args[..n_params], &differentials].concat();
@@ -293,7 +293,6 @@ impl Engine<'_> {
         });
         let witness = Witness { substitute: Some(made), is_same: true, ..Witness::default() };
         self.module.witnesses.insert(second, witness);
-        self.roles.wholes.insert(made, of.func);
     }
 
     /// Copies a linear function and its callees without marks; reverse mode may still need the originals.
@@ -301,6 +300,11 @@ impl Engine<'_> {
         let is_linear = |src: &Function| src.values.values().any(|v| v.linear);
         self.copy_with_callees(func, "map", copies, &is_linear, &forget)
     }
+}
+
+/// The origin of the second half of a derivative.
+fn half(of: Residuals) -> Origin {
+    if of.forward { Origin::Jvp(of.func) } else { Origin::Pullback(of.func) }
 }
 
 /// Converts differentials to numbers, or numbers to differentials that are present.
