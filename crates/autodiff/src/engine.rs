@@ -52,7 +52,7 @@ pub(crate) struct Found {
     pub(crate) lost: Vec<(Func, Span, Func)>,
     /// The report of kept values, if it was requested.
     pub(crate) kept: Option<Vec<KeptValue>>,
-    /// The footprint of each primal half, with the user function that it derives from.
+    /// The footprint of each primal half, with the user function or segment that it derives from.
     pub(crate) footprints: FxHashMap<Func, (Func, Footprint)>,
 }
 

@@ -1,6 +1,6 @@
 //! Computes how many bytes reverse mode keeps for one call of a function.
 
-use ir::{Func, Function, Inst, Op, Span};
+use ir::{Func, Function, Inst, Op, Origin, Span};
 
 use super::{Kept, Plan, Policy, Sides};
 use crate::engine::Engine;
@@ -18,8 +18,8 @@ pub(crate) struct Total {
 }
 
 impl Engine<'_> {
-    /// Records the footprint of `func`, keyed by its primal half, along with the user function that it
-    /// derives from.
+    /// Records the footprint of `func`, keyed by its primal half, along with the user function or segment that
+    /// it derives from.
     pub(crate) fn measure(&mut self, func: Func, src: &Function, sides: &Sides, kept: &Kept, primal: Func) {
         let policy = Policy {
             in_loop: false,
@@ -30,7 +30,7 @@ impl Engine<'_> {
         };
         let plan = Plan::new(self.module, src, sides, &policy);
         let mut footprint = Footprint::default();
-        let origin = self.user_function(func);
+        let owner = self.segment_of(func).unwrap_or_else(|| self.user_function(func));
         let part = |what: What, around: &[(Inst, Option<u64>)]| Part {
             what,
             trips: around.iter().try_fold(1u64, |n, &(_, trips)| Some(n.saturating_mul(trips?))),
@@ -48,9 +48,8 @@ impl Engine<'_> {
                 let data = &src.insts[inst];
                 match data.op {
                     Op::Call(callee) => {
-                        let origin = self.user_function(callee);
-                        if self.is_segment(origin) {
-                            footprint.segments.push(origin);
+                        if let Some(segment) = self.segment_of(callee) {
+                            footprint.segments.push(segment);
                         } else if !sides.linear.contains(inst) {
                             footprint.parts.push(part(What::Stacks(callee), &around));
                         }
@@ -64,22 +63,32 @@ impl Engine<'_> {
                 }
             }
         }
-        self.found.footprints.insert(primal, (origin, footprint));
+        self.found.footprints.insert(primal, (owner, footprint));
     }
 
-    /// The memory that one call of a user function keeps: the maximum over all derivatives made of it.
+    /// The memory that one call of a user function or segment keeps: the maximum over all derivatives made of it.
     pub(crate) fn total(&self, func: Func) -> Total {
         let mut most = Total::default();
-        for (_, footprint) in self.found.footprints.values().filter(|(origin, _)| *origin == func) {
+        for (_, footprint) in self.found.footprints.values().filter(|(owner, _)| *owner == func) {
             let mut total = Total::default();
             self.add(footprint, true, 1, &mut total);
             // The segments are reversed one after the other.
-            total.bytes += footprint.segments.iter().map(|&s| self.total(s).bytes).max().unwrap_or(0);
+            let segments = footprint.segments.iter().map(|&s| self.total(s));
+            if let Some(largest) = segments.max_by_key(|segment| segment.bytes) {
+                total.bytes = total.bytes.saturating_add(largest.bytes);
+                total.unknown = total.unknown.or(largest.unknown);
+            }
             if total.bytes >= most.bytes {
                 most = total;
             }
         }
         most
+    }
+
+    /// The segment that a function derives from, if it derives from one.
+    fn segment_of(&self, func: Func) -> Option<Func> {
+        let is_segment = |f: &Func| matches!(self.module.funcs[*f].origin, Origin::Segment(_));
+        self.module.origins(func).find(is_segment)
     }
 
     fn add(&self, footprint: &Footprint, whole: bool, times: u64, total: &mut Total) {

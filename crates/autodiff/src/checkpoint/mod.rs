@@ -191,8 +191,8 @@ impl<'a> Plan<'a> {
     fn known_trips(&self, inst: Inst) -> Option<u64> {
         let data = &self.src.insts[inst];
         match data.op {
-            Op::For(info) => match self.src.insts[self.defs.inst(data.args[0])?].op {
-                Op::Const(n) => Some(n),
+            Op::For(info) => match self.defs.op(self.src, data.args[0]) {
+                Some(&Op::Const(n)) => Some(n),
                 _ => info.max_iters.map(u64::from),
             },
             // The last trip only evaluates the condition.
