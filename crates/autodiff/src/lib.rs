@@ -10,6 +10,35 @@
 //!    contain.
 //! 4. [`transpose`]: turns `(r, ẋ) ↦ ẏ` into `(r, ȳ) ↦ x̄` by running the linear program backwards.
 //!
+//! The functions that the passes make, each with the file that makes it (and its [`ir::Origin`]):
+//!
+//! ```text
+//!   f : x ↦ y                        a function of the program
+//!   │ segment, stand_in              loops by segments; primal substitutes in place of their originals
+//!   ▼
+//!   f : x ↦ y
+//!   │ activity, linearize            which values depend on x; what a custom rule or the body gives
+//!   ▼
+//!   f' : (x, ẋ) ↦ (y, ẏ)  (Jvp) ────────────────────────────► fwd_diff(f), __linearize
+//!   │ propagate                      marks: which values are linear
+//!   ▼
+//!   f' with marks  (Variant)
+//!   │ inline, unzip                  small calls; `checkpoint` decides what is kept
+//!   ├──────────────────────────┐
+//!   ▼                          ▼
+//!   x ↦ (y, r)  (PrimalHalf)   (r, ẋ) ↦ ẏ  (LinearHalf)
+//!   │                          │ transpose
+//!   │                          ▼
+//!   │                          (r, ȳ) ↦ x̄  (Pullback)
+//!   └────────────┬─────────────┘
+//!                ▼
+//!   (x, ȳ) ↦ x̄  (Pullback) ──────────────────────────────────► bwd_diff(f), __apply
+//! ```
+//!
+//! [`request`] finds the operators that ask for a derivative and replaces them by calls of the results, callees
+//! first, so `f` itself has no operators left when it is differentiated. What a pass has made of a function is
+//! kept by the function (`engine::Made`), as is what it has found out (`engine::Facts`).
+//!
 //! The engine knows the derivatives of `+ - * /`, of data movement (vectors, arrays, cells) and of structure
 //! (`if`, `switch`, `for`, `loop`, calls). The derivative of anything else comes from a function with a
 //! [witness](ir::Witness). Derivatives are plain functions again (the marks are dropped at the end), so they
