@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 use syntax::ast::{Attribute, DeclKind, ExprKind, Modifiers};
 use syntax::{DeclId, Diagnostic, ExprId, Symbol, keywords as kw};
 
-use crate::facts::Magic;
+use crate::facts::{FacetKind, Magic};
 use crate::program::Program;
 use crate::signature::{DiffFieldTarget, Level, ParamSig, Resolved, Subst};
 use crate::tables::{DiffOp, FuncRef};
@@ -281,8 +281,23 @@ impl Program {
         named.map_or(self.name_span(decl), |&e| self.span(e))
     }
 
-    /// Reports a struct that lacks something its interfaces require.
+    /// Reports what is missing from the types that turned out to lack a required type, and from nothing else:
+    /// so every unknown type that follows from it has a cause that the user is told.
+    pub(crate) fn report_lacking(&mut self) {
+        while let Some(ty) = self.lacking.pop() {
+            for facet in self.facets(ty).iter() {
+                if facet.kind != FacetKind::Interface && !self.is_core(facet.container) {
+                    self.check_conformance(facet.container);
+                }
+            }
+        }
+    }
+
+    /// Reports a struct or extension that lacks something its interfaces require, at most once.
     fn check_conformance(&mut self, decl: DeclId) {
+        if !self.queries.conforming.is_first(decl) {
+            return;
+        }
         let ty = self.self_type(decl);
         if matches!(self.types[ty], TyKind::Error | TyKind::This(_)) {
             return;

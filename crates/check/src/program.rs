@@ -40,6 +40,8 @@ pub struct Program {
     pub(crate) has_constraints: bool,
     /// Expressions whose derivative is lost, which has been reported as an error or a warning.
     pub lost: FxHashSet<ExprId>,
+    /// Types that lack a type which an interface requires, until that has been reported.
+    pub(crate) lacking: Vec<Ty>,
 }
 
 /// Interfaces that the checker knows by name.
@@ -153,7 +155,8 @@ impl Program {
     }
 
     /// Returns true if an error has been found, other than those that the user wants as warnings.
-    pub fn has_errors(&self) -> bool {
+    pub fn has_errors(&mut self) -> bool {
+        self.report_lacking();
         self.diagnostics.iter().any(|d| self.ast.warnings.is_error(d))
     }
 

@@ -147,6 +147,8 @@ pub(crate) struct Queries {
     pub(crate) bits: Memo<DeclId, bool>,
     /// Declarations whose code has been checked.
     pub(crate) bodies: Memo<DeclId>,
+    /// Types and extensions whose conformance to their interfaces has been checked.
+    pub(crate) conforming: Memo<DeclId>,
     /// Types whose differential has been checked.
     pub(crate) differential_types: Memo<DeclId>,
     /// Functions that have been checked for lost derivatives.

@@ -433,29 +433,11 @@ impl Loaded {
         self.compile(&request, &Options { optimise, ..options.clone() })
     }
 
-    /// Only code that is used is checked before it is lowered. If lowering meets code that cannot occur in a
-    /// correct program, the mistake is elsewhere: all files are checked in full, and the errors found there
-    /// are reported instead.
-    fn find_causes(&mut self) {
-        let is_internal = |d: &Diagnostic| d.code == "E0999";
-        if !self.program.diagnostics.iter().any(is_internal) {
-            return;
-        }
-        for file in (0..self.program.ast.files.len()).rev() {
-            self.program.check_file(file);
-        }
-        let diagnostics = &mut self.program.diagnostics;
-        if diagnostics.iter().any(|d| d.severity == Severity::Error && !is_internal(d)) {
-            diagnostics.retain(|d| !is_internal(d));
-        }
-    }
-
     /// Lowers the request, without any further stage.
     pub fn lowered(&mut self, request: &Request) -> Result<Lowered, Failure> {
         self.errors()?;
         let mut lowered = lower::lower(&mut self.program, request);
         self.program.diagnostics.append(&mut lowered.diagnostics);
-        self.find_causes();
         self.errors()?;
         Ok(lowered)
     }

@@ -132,7 +132,7 @@ impl Lowerer<'_> {
     }
 
     /// Returns true if the checker has found an error so far.
-    pub(crate) fn has_errors(&self) -> bool {
+    pub(crate) fn has_errors(&mut self) -> bool {
         self.program.has_errors()
     }
 

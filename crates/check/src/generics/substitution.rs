@@ -228,12 +228,14 @@ impl Program {
             return raw;
         }
         match magic {
-            Some(Magic::Differentiable) => return self.differential(base).unwrap_or(Ty::ERROR),
-            Some(Magic::DifferentiablePtr) => return self.pointer_differential(base).unwrap_or(Ty::ERROR),
-            _ => {}
+            Some(Magic::Differentiable) => self.differential(base),
+            Some(Magic::DifferentiablePtr) => self.pointer_differential(base),
+            _ => self.type_member(base, self.ast.decls[assoc].name),
         }
-        let name = self.ast.decls[assoc].name;
-        self.type_member(base, name).unwrap_or(Ty::ERROR)
+        .unwrap_or_else(|| {
+            self.lacking.push(base);
+            Ty::ERROR
+        })
     }
 
     fn path_length(&self, ty: Ty) -> u32 {
