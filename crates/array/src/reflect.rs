@@ -22,7 +22,7 @@ use driver::pipeline::{Failure, Loaded};
 use driver::session::Session;
 use serde_json::{Value, json};
 use syntax::ast::{DeclKind, ExprKind, StmtKind};
-use syntax::print::print_expr;
+use syntax::print::print_value_type;
 use syntax::{DeclId, ExprId};
 
 use crate::declarations;
@@ -203,7 +203,7 @@ fn specialize(session: &mut Session, loaded: &mut Loaded, func: &mut FuncRef, ar
     let mut list = Vec::new();
     for (k, &param) in generics.params.iter().enumerate() {
         list.push(match program.ast.decls[param].kind {
-            DeclKind::ValueParam { ty, .. } => format!("let A{k} : {}", print_expr(&program.ast, ty)),
+            DeclKind::ValueParam { ty, .. } => format!("let A{k} : {}", print_value_type(&program.ast, ty)),
             _ => format!("A{k}"),
         });
     }

@@ -5,7 +5,7 @@ use check::signature::Signature;
 use check::tables::FuncRef;
 use check::{Direction, types::Ty};
 use syntax::ast::DeclKind;
-use syntax::print::print_expr;
+use syntax::print::{print_expr, print_value_type};
 use syntax::{DeclId, Diagnostic};
 
 use crate::error::Failure;
@@ -102,7 +102,7 @@ impl Loaded {
     fn generic(&self, decl: DeclId) -> String {
         let (ast, name) = (&self.program.ast, self.name(decl));
         match &ast.decls[decl].kind {
-            DeclKind::ValueParam { ty, .. } => format!("let {name} : {}", print_expr(ast, *ty)),
+            DeclKind::ValueParam { ty, .. } => format!("let {name} : {}", print_value_type(ast, *ty)),
             DeclKind::TypeParam { bases, .. } if !bases.is_empty() => {
                 let bases: Vec<String> = bases.iter().map(|&base| print_expr(ast, base)).collect();
                 format!("{name} : {}", bases.join(", "))
@@ -169,7 +169,7 @@ impl Loaded {
             };
             inner += &match &self.program.ast.decls[param].kind {
                 DeclKind::ValueParam { ty, .. } => {
-                    let ty = print_expr(&self.program.ast, *ty);
+                    let ty = print_value_type(&self.program.ast, *ty);
                     format!("static const {ty} {own} = {argument}; ")
                 }
                 DeclKind::TypeParam { .. } => format!("typealias {own} = {argument}; "),

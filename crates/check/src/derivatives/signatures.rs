@@ -61,7 +61,8 @@ impl Program {
                 Checker::new(self, decl).type_expr(ty)
             }
             DeclKind::TypeAlias(ty) => Checker::new(self, decl).type_expr(ty),
-            DeclKind::ValueParam { ty, .. } => {
+            DeclKind::ValueParam { ty: None, .. } => Ty::INT,
+            DeclKind::ValueParam { ty: Some(ty), .. } => {
                 // Not looked up among the members of the parameter's owner, whose bases may be in the middle
                 // of being resolved.
                 let owner = self.scopes.param_owner.get(&decl).copied();

@@ -271,7 +271,7 @@ impl<'p> Checker<'p> {
             ExprKind::Binary(..) => self.infer_binary_chain(expr),
             ExprKind::Assign(op, target, value) => self.infer_assign(expr, op, target, value),
             ExprKind::Ternary(cond, a, b) => self.infer_ternary(expr, cond, a, b, expected),
-            ExprKind::Cast(ty, inner) => {
+            ExprKind::Cast(ty, inner) | ExprKind::TypedList(ty, inner) => {
                 let ty = self.type_expr(ty);
                 self.infer_cast(expr, ty, inner)
             }

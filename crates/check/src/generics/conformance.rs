@@ -71,8 +71,11 @@ impl Program {
             DeclKind::Struct { bases, .. }
             | DeclKind::Interface { bases, .. }
             | DeclKind::Extension { bases, .. }
-            | DeclKind::AssociatedType { bases }
             | DeclKind::TypeParam { bases, .. } => bases.clone(),
+            // `This` is a constraint, not a bound.
+            DeclKind::AssociatedType { bases } => {
+                bases.iter().copied().filter(|&base| !self.is_this(base)).collect()
+            }
             _ => Vec::new(),
         };
         self.queries.bases.begin_as(&decl, Rc::from([]));

@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use syntax::DeclId;
-use syntax::ast::{Constraint, DeclKind, ExprKind};
+use syntax::ast::{Constraint, DeclKind, ExprKind, Generics};
 
 use crate::exprs::infer::Checker;
 use crate::facts::Constraints;
@@ -23,7 +23,9 @@ impl Program {
         if let Some(found) = self.queries.constraints.get(&owner) {
             return found.clone();
         }
-        let Some(generics) = self.ast.decls[owner].generics.clone() else {
+        let own = &self.ast.decls[owner];
+        let is_this = own.generics.is_none() && self.is_constrained(owner);
+        let Some(generics) = own.generics.clone().or_else(|| is_this.then(Generics::default)) else {
             return Rc::default();
         };
         // Make the constraints found so far visible while the rest is resolved: `where T.Differential == T`
@@ -79,13 +81,20 @@ impl Program {
             }
             self.queries.constraints.insert(owner, Rc::new(known.clone()));
         }
-        self.queries.constraints.end(&owner);
-        if let DeclKind::AssociatedType { .. } = self.ast.decls[owner].kind {
+        if let DeclKind::AssociatedType { bases } = self.ast.decls[owner].kind.clone() {
+            for base in bases {
+                if self.is_this(base) {
+                    let this = self.constrained_type(owner, base);
+                    known.equal.push((self.types.intern(TyKind::Assoc(this, owner)), this));
+                }
+            }
+            self.queries.constraints.insert(owner, Rc::new(known.clone()));
             // The facts known about associated types have changed.
             let is_associated = |&ty: &Ty| matches!(self.types[ty], TyKind::Assoc(..));
             self.queries.facets.forget_all(is_associated);
             self.queries.differentials.forget_all(is_associated);
         }
+        self.queries.constraints.end(&owner);
         // Facets and differentials of the parameters may have been cached on the way.
         for &param in &generics.params {
             let ty = self.types.intern(TyKind::Param(param));
@@ -93,6 +102,17 @@ impl Program {
             self.queries.differentials.forget(&ty);
         }
         Rc::new(known)
+    }
+
+    /// Returns true for an associated type with a `where` clause, or that is `This`.
+    pub(crate) fn is_constrained(&self, decl: DeclId) -> bool {
+        let DeclKind::AssociatedType { bases } = &self.ast.decls[decl].kind else { return false };
+        self.ast.decls[decl].generics.is_some() || bases.iter().any(|&base| self.is_this(base))
+    }
+
+    /// Returns true for the expression `This`.
+    pub(crate) fn is_this(&self, expr: syntax::ExprId) -> bool {
+        matches!(self.ast.exprs[expr].kind, ExprKind::ThisType)
     }
 
     /// The type on one side of a constraint; `each T : I` constrains the whole pack.
@@ -138,9 +158,7 @@ impl Program {
             let TyKind::Interface(decl, args) = self.types[interface].clone() else { continue };
             let env = self.subst(decl, &args, Some(base));
             for member in self.ast.decls[decl].kind.members().to_vec() {
-                if !matches!(self.ast.decls[member].kind, DeclKind::AssociatedType { .. })
-                    || self.ast.decls[member].generics.is_none()
-                {
+                if !self.is_constrained(member) {
                     continue;
                 }
                 // Members after one that is being resolved may depend on it.

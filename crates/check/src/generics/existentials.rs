@@ -152,9 +152,7 @@ impl Program {
         let span = self.ast.decls[param].span;
         let own = self.ast.decl_name(param);
         let text = format!("length of {own}");
-        let int = self.ast.symbols.intern("int");
-        let int = self.ast.exprs.push(Expr { kind: ExprKind::Name(int), span });
-        let kind = DeclKind::ValueParam { ty: int, default: None };
+        let kind = DeclKind::ValueParam { ty: None, default: None };
         let length = self.add_parameter(func, param, kind, &text);
         let name = self.ast.decls[length].name;
         let n = self.ast.exprs.push(Expr { kind: ExprKind::Name(name), span });

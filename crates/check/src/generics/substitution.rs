@@ -201,7 +201,7 @@ impl Program {
             }
             // `associatedtype A : I where A.B == int`
             if let TyKind::Assoc(outer, inner) = self.types[base]
-                && self.ast.decls[inner].generics.is_some()
+                && self.is_constrained(inner)
             {
                 let constraints = self.constraints_of(inner);
                 let env = Subst { this: Some(outer), ..Subst::default() };

@@ -65,7 +65,7 @@ impl Program {
                 true
             }
             DeclKind::AssociatedType { .. } => {
-                self.has_constraints |= decl.generics.is_some();
+                self.has_constraints |= self.is_constrained(id);
                 true
             }
             DeclKind::Using(_) => {

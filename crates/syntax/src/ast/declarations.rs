@@ -199,7 +199,7 @@ pub enum DeclKind {
         /// [`DeclKind::Accessor`]s.
         accessors: Vec<DeclId>,
     },
-    /// `get`, `set` or `ref`
+    /// `get`, `set` or `ref`; without a name, the `;` that declares a getter: `property p : T;`
     Accessor {
         /// The kind of accessor.
         kind: AccessorKind,
@@ -242,7 +242,7 @@ pub enum DeclKind {
     EnumCase(Option<ExprId>),
     /// `associatedtype T : I;`
     AssociatedType {
-        /// After `:`.
+        /// After `:`; with `This` among them, the type is that of the object itself.
         bases: Vec<ExprId>,
     },
     /// `typedef T N;`, `typealias N = T;`
@@ -256,8 +256,8 @@ pub enum DeclKind {
     },
     /// `let N : int = 4`, `int N`
     ValueParam {
-        /// Its type.
-        ty: ExprId,
+        /// Its type; `let N` alone is an `int`.
+        ty: Option<ExprId>,
         /// After `=`.
         default: Option<ExprId>,
     },

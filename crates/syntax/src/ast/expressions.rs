@@ -100,6 +100,8 @@ pub enum ExprKind {
     Ternary(ExprId, ExprId, ExprId),
     /// `(T)e`
     Cast(ExprId, ExprId),
+    /// `T{a, b}`: a type, and the brace list of its value.
+    TypedList(ExprId, ExprId),
     /// `(e)`
     Paren(ExprId),
     /// `{a, b}`
@@ -124,7 +126,8 @@ pub enum ExprKind {
     Pointer(ExprId),
     /// `const T`, `no_diff T`, `row_major T`, … as a type
     Modified(Modifiers, ExprId),
-    /// `(params) => body`; the declaration is a function without a name.
+    /// `(params) => body`; the declaration is a function without a name. Its body is a block, or for `=> e` a
+    /// `return`.
     Lambda(DeclId),
     /// `functype(A, B) -> R`
     FuncType(Vec<ExprId>, ExprId),
@@ -176,6 +179,7 @@ impl ExprKind {
             ExprKind::Binary(_, a, b)
             | ExprKind::Assign(_, a, b)
             | ExprKind::Cast(a, b)
+            | ExprKind::TypedList(a, b)
             | ExprKind::Is(a, b)
             | ExprKind::As(a, b) => out.extend([*a, *b]),
             ExprKind::Ternary(a, b, c) => out.extend([*a, *b, *c]),

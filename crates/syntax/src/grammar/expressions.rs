@@ -349,9 +349,8 @@ impl Parser<'_> {
                     let increment = self.bump().kind == T::PlusPlus;
                     ExprKind::Postfix(increment, base)
                 }
-                // `T{a, b}` means `(T){a, b}`.
                 T::LBrace if !self.in_constraint && self.names_type(base) => {
-                    ExprKind::Cast(base, self.init_list())
+                    ExprKind::TypedList(base, self.init_list())
                 }
                 _ => return base,
             };
@@ -570,10 +569,8 @@ impl Parser<'_> {
                 let body = if p.is(T::LBrace) {
                     p.statement()
                 } else {
-                    // `=> e` means `=> { return e; }`.
                     let value = p.any_expr();
-                    let result = p.stmt(arrow, StmtKind::Return(Some(value)));
-                    p.stmt(arrow, StmtKind::Block(vec![result]))
+                    p.stmt(arrow, StmtKind::Return(Some(value)))
                 };
                 (params, body)
             })

@@ -183,7 +183,7 @@ impl Parser<'_> {
         })
     }
 
-    /// `{ get { … } set(v); ref; }`; `;` alone is `{ get; }`
+    /// `{ get { … } set(v); ref; }`; the getter of `;` alone has no name
     fn accessors(&mut self, owner: DeclId) -> Vec<DeclId> {
         let mut list = Vec::new();
         let open = self.span();
@@ -191,7 +191,6 @@ impl Parser<'_> {
             let get = self.inside(owner, |p| p.new_decl(open));
             self.ast.decls[get].kind =
                 DeclKind::Accessor { kind: AccessorKind::Get, param: None, body: None };
-            self.ast.decls[get].name = kw::GET;
             list.push(get);
             return list;
         }

@@ -176,16 +176,8 @@ impl Parser<'_> {
         self.bump();
         let (name, span) = self.expect_name("the associated type's name");
         self.name_decl(id, name, span);
-        let mut bases = self.inside(id, Self::bases);
+        let bases = self.inside(id, Self::bases);
         self.where_clauses(id);
-        // `associatedtype A : This` means `A == This`.
-        while let Some(at) = bases.iter().position(|&b| matches!(self.ast.exprs[b].kind, ExprKind::ThisType))
-        {
-            let this = bases.remove(at);
-            let subject = self.expr_at(span, ExprKind::Name(name));
-            let equal = Constraint::Equal(subject, this);
-            self.ast.decls[id].generics.get_or_insert_default().constraints.push(equal);
-        }
         self.ast.decls[id].kind = DeclKind::AssociatedType { bases };
         self.expect_semi();
     }

@@ -211,18 +211,14 @@ impl Parser<'_> {
         let (name, name_span, kind);
         if old_style {
             // `int N`, `uint N = 4`
-            let ty = self.ty();
+            let ty = Some(self.ty());
             (name, name_span) = self.expect_name("the parameter's name");
             let default = self.generic_default();
             kind = DeclKind::ValueParam { ty, default };
         } else {
             (name, name_span) = self.expect_name("a generic parameter");
             if value {
-                let ty = if self.eat(T::Colon) {
-                    self.ty()
-                } else {
-                    self.expr_at(name_span, ExprKind::Name(kw::INT))
-                };
+                let ty = self.eat(T::Colon).then(|| self.ty());
                 let default = self.generic_default();
                 kind = DeclKind::ValueParam { ty, default };
             } else {

@@ -90,6 +90,18 @@ impl Piece for Members<'_> {
     }
 }
 
+/// Accessors in braces, or the `;` that declares a getter.
+struct Accessors<'a>(&'a [DeclId]);
+
+impl Piece for Accessors<'_> {
+    fn print(self, printer: &mut Printer<'_>) {
+        match self.0 {
+            &[only] if printer.ast.decls[only].name == kw::EMPTY => put!(printer, ";"),
+            accessors => put!(printer, Members(accessors)),
+        }
+    }
+}
+
 /// A function's body, or `;`.
 struct Body(Option<StmtId>);
 
@@ -142,10 +154,10 @@ impl Printer<'_> {
             }
             DeclKind::Subscript { params, result, accessors } => {
                 put!(self, "__subscript", generics, Params(params), " -> ", result, constraints);
-                put!(self, Members(accessors));
+                put!(self, Accessors(accessors));
             }
             DeclKind::Property { ty, accessors } => {
-                put!(self, "property ", ty, " ", name, Members(accessors));
+                put!(self, "property ", ty, " ", name, Accessors(accessors));
             }
             DeclKind::Accessor { kind, param, body } => {
                 let param = param.as_ref().map(|param| Params(std::slice::from_ref(param)));
@@ -221,7 +233,7 @@ impl Printer<'_> {
                 default
             }
             DeclKind::ValueParam { ty, default } => {
-                put!(self, name, " : ", ty);
+                put!(self, name, ty.map(|ty| (" : ", ty)));
                 default
             }
             _ => return,

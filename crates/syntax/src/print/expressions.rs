@@ -34,7 +34,7 @@ impl Printer<'_> {
                 Some(left)
             }
             ExprKind::Ternary(left, _, _) | ExprKind::Is(left, _) | ExprKind::As(left, _) => Some(left),
-            ExprKind::Pointer(left) => Some(left),
+            ExprKind::Pointer(left) | ExprKind::TypedList(left, _) => Some(left),
             _ => None,
         }
     }
@@ -56,6 +56,7 @@ impl Printer<'_> {
             ExprKind::Is(_, ty) => put!(self, " is ", ty),
             ExprKind::As(_, ty) => put!(self, " as ", ty),
             ExprKind::Pointer(_) => put!(self, "*"),
+            ExprKind::TypedList(_, list) => put!(self, list),
             _ => {}
         }
     }
@@ -94,7 +95,11 @@ impl Printer<'_> {
             ExprKind::Modified(modifiers, inner) => put!(self, *modifiers, inner),
             ExprKind::Lambda(decl) => {
                 if let DeclKind::Func { params, body, .. } = &ast.decls[*decl].kind {
-                    put!(self, Params(params), " => ", body);
+                    put!(self, Params(params), " => ");
+                    match body.map(|body| &ast.stmts[body].kind) {
+                        Some(StmtKind::Return(value)) => put!(self, value),
+                        _ => put!(self, body),
+                    }
                 }
             }
             ExprKind::FuncType(params, result) => put!(self, "functype(", &params[..], ") -> ", result),

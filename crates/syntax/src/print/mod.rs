@@ -24,6 +24,11 @@ pub fn print_expr(ast: &Ast, expr: ExprId) -> String {
     print(ast, |printer| printer.expr(expr))
 }
 
+/// Prints the type of a generic value parameter: `int` if the source does not name it.
+pub fn print_value_type(ast: &Ast, ty: Option<ExprId>) -> String {
+    ty.map_or_else(|| "int".to_string(), |ty| print_expr(ast, ty))
+}
+
 /// Prints a declaration with its contents.
 pub fn print_decl(ast: &Ast, decl: DeclId) -> String {
     print(ast, |printer| printer.decl(decl))
