@@ -111,8 +111,10 @@ impl<'a> Host<'a> {
     }
 
     fn variable(&mut self, decl: DeclId) -> Value {
-        let DeclKind::Var { init, .. } = self.program.ast.decls[decl].kind else {
-            return json!({ "do": "block", "body": [] });
+        let init = match self.program.ast.decls[decl].kind {
+            DeclKind::Var { init, .. } => init,
+            DeclKind::Tuple { .. } => return self.refused("a tuple", self.program.ast.decls[decl].span),
+            _ => return json!({ "do": "block", "body": [] }),
         };
         if self.program.ast.decls[decl].modifiers.has(Modifiers::STATIC) && !self.program.is_constant(decl) {
             return self.refused("a static variable", self.program.ast.decls[decl].span);

@@ -194,6 +194,7 @@ impl Program {
             DeclKind::AssociatedType { .. } => _ = self.bases_of(decl),
             DeclKind::Using(expr) => self.check_using(expr),
             DeclKind::TypeAlias(_)
+            | DeclKind::Tuple { .. }
             | DeclKind::Param { .. }
             | DeclKind::Accessor { .. }
             | DeclKind::EnumCase(_)

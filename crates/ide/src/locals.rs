@@ -38,9 +38,9 @@ impl Analysis {
             let stmt = &self.program.ast.stmts[id];
             match &stmt.kind {
                 StmtKind::Decl(decls) => {
-                    out.extend(
-                        decls.iter().copied().filter(|&d| self.program.ast.decls[d].name_span.end <= offset),
-                    );
+                    let ast = &self.program.ast;
+                    let all = decls.iter().flat_map(|d| [d].into_iter().chain(ast.decls[*d].kind.parts()));
+                    out.extend(all.copied().filter(|&d| ast.decls[d].name_span.end <= offset));
                 }
                 kind if self.around(stmt.span, offset) => {
                     if let StmtKind::IfLet { var, then, .. } = kind

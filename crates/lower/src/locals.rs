@@ -60,9 +60,9 @@ impl Body<'_, '_, '_> {
     }
 
     fn scan_decl(&mut self, decl: DeclId, scan: &mut Scan) {
-        scan.declared.insert(Name::Decl(decl));
-        let init = self.lw.program.ast.decls[decl].kind.init();
-        init.into_iter().for_each(|init| self.scan_expr(init, scan));
+        let kind = &self.lw.program.ast.decls[decl].kind;
+        scan.declared.extend([decl].iter().chain(kind.parts()).map(|&decl| Name::Decl(decl)));
+        kind.init().into_iter().for_each(|init| self.scan_expr(init, scan));
     }
 
     /// Scans an expression and its operands. There is no recursion, since operands may nest deeply.

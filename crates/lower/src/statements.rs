@@ -7,6 +7,7 @@ use syntax::ast::{Case, DeclKind, Modifiers, StmtKind};
 use syntax::{DeclId, ExprId, StmtId};
 
 use crate::body::{Body, Flow, Label, Name, Target};
+use crate::flat::take;
 use crate::lowerer::ir_span;
 
 impl Body<'_, '_, '_> {
@@ -69,9 +70,28 @@ impl Body<'_, '_, '_> {
         self.lw.program.known_condition(cond, &self.subst)
     }
 
+    /// The type of a local variable.
+    fn declared_ty(&mut self, decl: DeclId) -> Ty {
+        self.lw.program.tables.decl_types[decl].map_or(Ty::ERROR, |ty| self.ty(ty))
+    }
+
     fn local_decl(&mut self, decl: DeclId) {
         let node = &self.lw.program.ast.decls[decl];
-        let DeclKind::Var { init, .. } = node.kind else { return };
+        let init = match node.kind {
+            DeclKind::Var { init, .. } => init,
+            DeclKind::Tuple { ref parts, init } => {
+                let parts = parts.clone();
+                let values = self.expr(init);
+                let mut rest = &values[..];
+                for part in parts {
+                    let ty = self.declared_ty(part);
+                    let own = take(&mut rest, self.n_leaves(ty)).to_vec();
+                    self.declare_var(Name::Decl(part), ty, own);
+                }
+                return;
+            }
+            _ => return,
+        };
         let modifiers = node.modifiers;
         let is_global = modifiers.has(Modifiers::STATIC) && !modifiers.has(Modifiers::CONST);
         if is_global || modifiers.has(Modifiers::GROUPSHARED) {
@@ -79,8 +99,7 @@ impl Body<'_, '_, '_> {
             return;
         }
         let span = node.name_span;
-        let declared = self.lw.program.tables.decl_types[decl];
-        let mut ty = declared.map_or(Ty::ERROR, |ty| self.ty(ty));
+        let mut ty = self.declared_ty(decl);
         let values = match init {
             Some(init) => {
                 let (values, from) = self.typed(init);
@@ -102,8 +121,7 @@ impl Body<'_, '_, '_> {
     }
 
     pub(crate) fn bind_optional(&mut self, var: DeclId, values: Vec<Value>) {
-        let ty = self.lw.program.tables.decl_types[var];
-        let mut ty = ty.map_or(Ty::ERROR, |ty| self.ty(ty));
+        let mut ty = self.declared_ty(var);
         if let TyKind::Optional(inner) = self.lw.program.types[ty]
             && self.layout(ty).leaves.len() == values.len() + 1
         {

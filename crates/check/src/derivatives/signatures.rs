@@ -84,6 +84,7 @@ impl Program {
             | DeclKind::Init { .. }
             | DeclKind::Extension { .. }
             | DeclKind::AssociatedType { .. }
+            | DeclKind::Tuple { .. }
             | DeclKind::Namespace { .. }
             | DeclKind::CBuffer { .. }
             | DeclKind::Import { .. }

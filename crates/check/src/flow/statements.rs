@@ -353,24 +353,31 @@ impl Flow<'_> {
 
     /// Visits the declaration of a variable and its initial value.
     fn declare(&mut self, decl: DeclId) {
-        let DeclKind::Var { init, .. } = self.p.ast.decls[decl].kind else { return };
-        let needed = self.direction == Direction::Backward && self.holds((decl, None));
+        let (init, vars) = match self.p.ast.decls[decl].kind.clone() {
+            DeclKind::Var { init, .. } => (init, vec![decl]),
+            DeclKind::Tuple { parts, init } => (Some(init), parts),
+            _ => return,
+        };
+        let needed = self.direction == Direction::Backward && vars.iter().any(|&var| self.holds((var, None)));
         let parts = init.map_or(Vec::new(), |init| self.parts_needed(init, decl));
         if self.direction == Direction::Backward {
-            self.forget((decl, None));
+            vars.iter().for_each(|&var| self.forget((var, None)));
         }
         let carried = init.is_some_and(|init| self.value(init, parts, needed));
-        if self.direction == Direction::Forward {
-            self.forget((decl, None));
+        if self.direction == Direction::Backward {
+            return;
+        }
+        for var in vars {
+            self.forget((var, None));
             if carried {
-                self.carry((decl, None));
+                self.carry((var, None));
             }
             match init {
                 Some(init) if self.is_cut(init) => {
-                    self.places.insert((Mark::Cut, decl, None));
+                    self.places.insert((Mark::Cut, var, None));
                 }
                 Some(_) => {}
-                None => self.declare_unset(decl),
+                None => self.declare_unset(var),
             }
         }
     }

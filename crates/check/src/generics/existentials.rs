@@ -247,9 +247,7 @@ impl Program {
             kind.statements(&mut stmts);
             kind.expressions(&mut exprs);
             for &decl in kind.declarations() {
-                if let DeclKind::Var { init, .. } = ast.decls[decl].kind {
-                    exprs.extend(init);
-                }
+                exprs.extend(ast.decls[decl].kind.init());
             }
         }
     }

@@ -91,6 +91,7 @@ impl Program {
             | DeclKind::TypeParam { .. }
             | DeclKind::ValueParam { .. } => true,
             DeclKind::CBuffer { .. }
+            | DeclKind::Tuple { .. }
             | DeclKind::Empty
             | DeclKind::Import { .. }
             | DeclKind::Include { .. }

@@ -347,8 +347,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks a declaration in a body.
-    pub(crate) fn local(&mut self, decl: DeclId, scope: usize) {
+    /// Reports a name that the block declares already.
+    fn declared_once(&mut self, decl: DeclId, scope: usize) {
         let name = self.p.ast.decls[decl].name;
         if name != kw::EMPTY
             && let Some(other) = self.locals.first_since(name, scope)
@@ -360,9 +360,51 @@ impl Checker<'_> {
             let error = Diagnostic::error("E30200", self.p.name_span(decl), message);
             self.p.report(error.note(self.p.name_span(other), "first here"));
         }
+    }
+
+    /// Brings a variable of a body into scope.
+    fn enter_variable(&mut self, decl: DeclId, ty: Ty) {
+        if matches!(self.p.types[ty], TyKind::NoneLiteral | TyKind::NullPtr | TyKind::Function(..)) {
+            let span = self.p.name_span(decl);
+            self.error("E39999", span, "the type of this variable is not known: name it");
+        }
+        self.p.queries.bodies.insert(decl, ());
+        self.p.tables.decl_types[decl] = Some(ty);
+        self.locals.push((self.p.ast.decls[decl].name, decl));
+    }
+
+    /// `let (a, b) = e`
+    fn tuple_variables(&mut self, parts: &[DeclId], init: ExprId, scope: usize) {
+        let ty = self.infer(init, None);
+        let whole = self.p.loaded(ty);
+        if whole != ty {
+            self.coerce(init, whole);
+        }
+        for (k, &part) in parts.iter().enumerate() {
+            self.declared_once(part, scope);
+            let span = self.p.name_span(part);
+            let ty = match &self.p.types[whole] {
+                TyKind::Error => Some(Ty::ERROR),
+                TyKind::Tuple(types) => types.iter().copied().take_while(|&ty| !self.p.is_pack(ty)).nth(k),
+                _ => None,
+            };
+            let ty = ty.unwrap_or_else(|| {
+                let message = text!("'_{k}' is not a member of '{}'", self.name(whole));
+                self.error("E30027", span, message);
+                Ty::ERROR
+            });
+            self.p.check_value_type(ty, span);
+            self.enter_variable(part, ty);
+        }
+    }
+
+    /// Checks a declaration in a body.
+    pub(crate) fn local(&mut self, decl: DeclId, scope: usize) {
+        let name = self.p.ast.decls[decl].name;
+        self.declared_once(decl, scope);
         match self.p.ast.decls[decl].kind.clone() {
+            DeclKind::Tuple { parts, init } => self.tuple_variables(&parts, init, scope),
             DeclKind::Var { ty, init, .. } => {
-                self.p.queries.bodies.insert(decl, ());
                 let span = self.p.name_span(decl);
                 let resolved = match ty {
                     Some(ty) => {
@@ -391,13 +433,7 @@ impl Checker<'_> {
                 if !void_result {
                     self.p.check_value_type(resolved, span);
                 }
-                if matches!(
-                    self.p.types[resolved],
-                    TyKind::NoneLiteral | TyKind::NullPtr | TyKind::Function(..)
-                ) {
-                    self.error("E39999", span, "the type of this variable is not known: name it");
-                }
-                self.p.tables.decl_types[decl] = Some(resolved);
+                self.enter_variable(decl, resolved);
                 if let (Some(init), true) = (init, ty.is_some()) {
                     self.check(init, resolved);
                 } else if let Some(init) = init
@@ -405,7 +441,6 @@ impl Checker<'_> {
                 {
                     self.coerce(init, resolved);
                 }
-                self.locals.push((name, decl));
             }
             DeclKind::TypeAlias(ty) => {
                 let ty = self.type_expr(ty);

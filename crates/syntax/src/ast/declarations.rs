@@ -158,6 +158,13 @@ pub enum DeclKind {
         /// The semantic after `:`, such as `register(u0)` or `SV_Position`.
         semantic: Option<Symbol>,
     },
+    /// `let (a, b) = e`
+    Tuple {
+        /// [`DeclKind::Var`]s without types and initialisers of their own.
+        parts: Vec<DeclId>,
+        /// The tuple.
+        init: ExprId,
+    },
     /// A parameter of a function; the modifiers give its direction.
     Param {
         /// The declared type.
@@ -308,9 +315,18 @@ impl DeclKind {
         }
     }
 
-    /// The initial value of a variable.
+    /// The initial value of a variable, or of several together.
     pub fn init(&self) -> Option<ExprId> {
-        if let DeclKind::Var { init, .. } = self { *init } else { None }
+        match *self {
+            DeclKind::Var { init, .. } => init,
+            DeclKind::Tuple { init, .. } => Some(init),
+            _ => None,
+        }
+    }
+
+    /// The variables that stand for the elements of a tuple.
+    pub fn parts(&self) -> &[DeclId] {
+        if let DeclKind::Tuple { parts, .. } = self { parts } else { &[] }
     }
 
     /// The semantic of a variable or parameter.

@@ -130,7 +130,7 @@ impl Parser<'_> {
             kw::FUNC if matches!(next, T::Ident) => self.modern_function(id),
             kw::LET | kw::VAR if named => self.modern_variables(id, start, list),
             kw::LET | kw::VAR if place == Place::Local && next == T::LParen => {
-                self.tuple_variables(id, start, list);
+                self.tuple_variables(id, start);
             }
             kw::CONSTRAINT if place == Place::Member && matches!(next, T::Ident | T::ColonColon) => {
                 // A `where` clause, represented as an associated type without a name.
@@ -313,33 +313,28 @@ impl Parser<'_> {
         self.expect_semi();
     }
 
-    /// `let (a, b) = e;` becomes `let $tuple = e, a = $tuple._0, b = $tuple._1;`
-    fn tuple_variables(&mut self, id: DeclId, start: Span, list: &mut Vec<DeclId>) {
+    /// `let (a, b) = e;`
+    fn tuple_variables(&mut self, id: DeclId, start: Span) {
         if self.bump().symbol == kw::LET {
             self.ast.decls[id].modifiers |= Modifiers::LET;
         }
-        let whole = self.ast.symbols.intern(&format!("$tuple{}", start.start));
-        self.name_decl(id, whole, start);
         self.bump();
         let mut parts = Vec::new();
         while self.is(T::Ident) {
-            parts.push(self.expect_name("a name"));
+            let (name, span) = self.expect_name("a name");
+            let part = self.sibling(id, span, &mut parts);
+            self.name_decl(part, name, span);
+            self.finish_var(part, span, None, None, None);
             if !self.eat(T::Comma) {
                 break;
             }
         }
         self.expect(T::RParen);
-        let init = self.initial_value();
-        self.finish_var(id, start, None, init, None);
-        for (k, (name, span)) in parts.into_iter().enumerate() {
-            let part = self.sibling(id, span, list);
-            self.name_decl(part, name, span);
-            let base = self.ast.exprs.push(Expr { kind: ExprKind::Name(whole), span });
-            let field = self.ast.symbols.intern(&format!("_{k}"));
-            let kind = ExprKind::Member { base, name: field, name_span: span, arrow: false };
-            let init = self.ast.exprs.push(Expr { kind, span });
-            self.finish_var(part, start, None, Some(init), None);
-        }
+        let init = self.initial_value().unwrap_or_else(|| {
+            self.expected("`=`");
+            self.expr_at(start, ExprKind::Error)
+        });
+        self.complete(id, start, DeclKind::Tuple { parts, init });
         self.expect_semi();
     }
 

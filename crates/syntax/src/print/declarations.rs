@@ -134,6 +134,11 @@ impl Printer<'_> {
         put!(self, &node.attributes[..], node.modifiers);
         match &node.kind {
             DeclKind::Var { .. } => {}
+            DeclKind::Tuple { parts, init } => {
+                put!(self, if node.modifiers.has(Modifiers::LET) { "let (" } else { "var (" });
+                self.separated(parts, |p, &part| put!(p, p.ast.decls[part].name));
+                put!(self, ") = ", init, ";");
+            }
             DeclKind::Param { .. } | DeclKind::TypeParam { .. } | DeclKind::ValueParam { .. } => {
                 self.param(decl);
             }

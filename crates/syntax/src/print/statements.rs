@@ -21,16 +21,6 @@ impl Printer<'_> {
             StmtKind::Empty => put!(self, ";"),
             StmtKind::Block(_) => self.stmt_after(stmt),
             StmtKind::Expr(expr) => put!(self, expr, ";"),
-            // `let (a, b) = e;` is a hidden variable for the tuple, and then its parts.
-            StmtKind::Decl(decls)
-                if decls.first().is_some_and(|&d| ast.decl_name(d).starts_with("$tuple")) =>
-            {
-                let whole = &ast.decls[decls[0]];
-                let word = if whole.modifiers.has(Modifiers::LET) { "let (" } else { "var (" };
-                put!(self, &whole.attributes[..], whole.modifiers, word);
-                self.separated(&decls[1..], |p, &part| put!(p, p.ast.decls[part].name));
-                put!(self, ")", whole.kind.init().map(|e| (" = ", e)), ";");
-            }
             StmtKind::Decl(decls) => {
                 for (i, &decl) in decls.iter().enumerate() {
                     if i > 0 {
