@@ -9,7 +9,7 @@ use crate::program::Program;
 use crate::signature::{DiffFieldTarget, Level, ParamSig, Resolved, Subst};
 use crate::tables::{DiffOp, FuncRef};
 use crate::types::follow_up::text;
-use crate::types::{GenericArg, Ty, TyKind};
+use crate::types::{GenericArg, Ty, TyKind, types_of};
 use crate::view::View;
 
 impl Program {
@@ -282,8 +282,14 @@ impl Program {
         named.map_or(self.name_span(decl), |&e| self.span(e))
     }
 
-    /// Reports what is missing from the types that turned out to lack a required type, and from nothing else:
-    /// so every unknown type that follows from it has a cause that the user is told.
+    /// Notes that something which a generic declaration relies on is missing from the types that it is
+    /// instantiated with.
+    pub fn lacks(&mut self, env: &Subst) {
+        self.lacking.extend(types_of(env.map.iter().map(|(_, arg)| arg)).chain(env.this));
+    }
+
+    /// Reports what is missing from the types that turned out to lack something, and from no others: so every
+    /// unknown type that follows from it has a cause that the user is told.
     pub(crate) fn report_lacking(&mut self) {
         while let Some(ty) = self.lacking.pop() {
             for facet in self.facets(ty).iter() {

@@ -40,7 +40,7 @@ pub struct Program {
     pub(crate) has_constraints: bool,
     /// Expressions whose derivative is lost, which has been reported as an error or a warning.
     pub lost: FxHashSet<ExprId>,
-    /// Types that lack a type which an interface requires, until that has been reported.
+    /// Types that may lack what their interfaces require, until that has been reported.
     pub(crate) lacking: Vec<Ty>,
 }
 

@@ -332,6 +332,8 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
     }
 
     pub(crate) fn internal(&mut self, span: Span, what: impl std::fmt::Display, ty: Ty) -> Vec<Value> {
+        // The function may rely on something that is missing from the types it is instantiated with.
+        self.lw.program.lacks(&self.subst);
         self.lw.internal(span, what);
         self.zeros(ty)
     }

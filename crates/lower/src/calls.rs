@@ -53,7 +53,10 @@ impl Body<'_, '_, '_> {
         let callable = match self.lw.canonical(callable) {
             Ok(callable) => callable,
             Err(name) => {
-                if named.function().is_some_and(|f| self.lw.program.check_called(f)) {
+                // The type may lack what its interface requires.
+                let is_wrong = named.function().is_some_and(|f| self.lw.program.check_called(f));
+                self.lw.program.lacks(&self.subst);
+                if is_wrong || self.lw.has_errors() {
                     return self.zeros(ty);
                 }
                 return self.unsupported(

@@ -58,7 +58,11 @@ impl Program {
             TyKind::This(_) => env.this.unwrap_or(ty),
             TyKind::Assoc(base, assoc) => {
                 let base = self.substitute(base, env);
-                self.project(base, assoc)
+                let found = self.project(base, assoc);
+                if found == Ty::ERROR {
+                    self.lacks(env);
+                }
+                found
             }
             TyKind::SynthDiff(primal) => match self.substitute(primal, env) {
                 new if new == primal => ty,

@@ -181,9 +181,7 @@ impl Checker<'_> {
         let params = self.p.own_params(decl);
         let mut env = (**outer).clone();
         let given = args.len();
-        if params.is_empty()
-            || args.iter().any(|a| matches!(a, GenericArg::Type(Ty::ERROR) | GenericArg::Val(Val::Error)))
-        {
+        if args.iter().any(|a| matches!(a, GenericArg::Type(Ty::ERROR) | GenericArg::Val(Val::Error))) {
             return Ty::ERROR;
         }
         let Some(args) = self.p.assign_generics(&params, &args) else {

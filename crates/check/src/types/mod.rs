@@ -315,8 +315,8 @@ impl TyKind {
 }
 
 /// The types among generic arguments.
-pub(crate) fn types_of(args: &[GenericArg]) -> impl Iterator<Item = Ty> {
-    args.iter().filter_map(|arg| match arg {
+pub(crate) fn types_of<'a>(args: impl IntoIterator<Item = &'a GenericArg>) -> impl Iterator<Item = Ty> {
+    args.into_iter().filter_map(|arg| match arg {
         GenericArg::Type(ty) => Some(*ty),
         GenericArg::Val(_) => None,
     })
