@@ -63,7 +63,7 @@ fn write(args: &EmitArgs, bytes: &[u8]) -> Result<(), driver::Error> {
 }
 
 pub(crate) fn explain(args: &ExplainArgs) -> u8 {
-    report::finish(&args.source, false, |session| {
+    report::finish_in_text(&args.source, |session| {
         let mut loaded = pipeline::load(session, &args.source.file)?;
         loaded.errors()?;
         if args.witnesses {

@@ -108,6 +108,11 @@ pub(crate) fn err(text: &str) {
     let _ = stderr().lock().write_all(text.as_bytes());
 }
 
+/// Like [`finish`], for a command without `--json`.
+pub(crate) fn finish_in_text(source: &SourceArgs, body: impl FnOnce(&mut Session) -> Result<u8, Stop>) -> u8 {
+    finish(source, false, body)
+}
+
 /// Runs a command's body on a session, reports errors to the user, and returns the exit status.
 pub(crate) fn finish(
     source: &SourceArgs,

@@ -6,23 +6,35 @@ use ir::{Builder, Function, Inst, Type, Value};
 pub(crate) use ir::walk::ValueMap as Renaming;
 
 /// Makes values of the given types, which may be defined later.
-pub(crate) fn fresh(b: &mut Builder, types: impl IntoIterator<Item = Type>, linear: bool) -> Vec<Value> {
-    types.into_iter().map(|ty| b.value(ty, linear)).collect()
+pub(crate) fn fresh(b: &mut Builder, types: impl IntoIterator<Item = Type>) -> Vec<Value> {
+    types.into_iter().map(|ty| b.value(ty)).collect()
 }
 
-/// Makes a value with the type and name of a source value; `linear` is its mark.
-pub(crate) fn like(b: &mut Builder, src: &Function, v: Value, linear: bool) -> Value {
-    let data = &src.values[v];
-    let differential = data.differential || linear;
-    b.func.values.push(ir::ValueData { ty: data.ty, linear, differential, name: data.name.clone() })
+/// Makes linear values of the given types, which may be defined later.
+pub(crate) fn linear_fresh(b: &mut Builder, types: impl IntoIterator<Item = Type>) -> Vec<Value> {
+    types.into_iter().map(|ty| b.linear_value(ty)).collect()
+}
+
+/// Makes a value with the type and name of a source value, and without its mark.
+pub(crate) fn like(b: &mut Builder, src: &Function, v: Value) -> Value {
+    b.func.values.push(ir::ValueData { linear: false, ..src.values[v].clone() })
+}
+
+/// Makes a linear value with the type and name of a source value.
+pub(crate) fn linear_like(b: &mut Builder, src: &Function, v: Value) -> Value {
+    b.func.values.push(ir::ValueData { linear: true, differential: true, ..src.values[v].clone() })
 }
 
 /// Adds a parameter like a source value to the open region.
-pub(crate) fn region_param_like(b: &mut Builder, src: &Function, v: Value, linear: bool) -> Value {
-    let param = like(b, src, v, linear);
-    let region = b.region();
-    b.func.regions[region].params.push(param);
-    param
+pub(crate) fn region_param_like(b: &mut Builder, src: &Function, v: Value) -> Value {
+    let param = like(b, src, v);
+    b.add_region_param(param)
+}
+
+/// Adds a linear parameter like a source value to the open region.
+pub(crate) fn linear_region_param_like(b: &mut Builder, src: &Function, v: Value) -> Value {
+    let param = linear_like(b, src, v);
+    b.add_region_param(param)
 }
 
 /// Copies an instruction and everything nested in it. What is emitted next has its place in the source.

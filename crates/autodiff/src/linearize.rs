@@ -60,9 +60,9 @@ impl Engine<'_> {
         let active_results = self.facts.activity.results(self.module, func, &mask, mode);
         let src = &self.module.funcs[func];
         let mut slots = src.params.clone();
-        slots.extend(select(&src.params, &mask).map(|slot| tangent_slot(slot, false)));
+        slots.extend(select(&src.params, &mask).map(tangent_slot));
         let mut results = src.results.clone();
-        results.extend(select(&src.results, &active_results).map(|slot| tangent_slot(slot, false)));
+        results.extend(select(&src.results, &active_results).map(tangent_slot));
         let shape = Shape { params: src.params.len(), results: src.results.len() };
         let name = format!("{}_fwd", src.name);
         let made = self.declare(name, Origin::Jvp(func), slots, results.clone());
@@ -209,7 +209,7 @@ impl Linearize<'_> {
     pub(crate) fn tangent_or_absent(&mut self, v: Value) -> Value {
         match self.tangents.find(v) {
             Some(tangent) => tangent,
-            None => self.b.absent(self.src.ty(v), false),
+            None => self.b.absent(self.src.ty(v)),
         }
     }
 
@@ -251,7 +251,7 @@ impl Linearize<'_> {
 
     fn copies(&mut self, sources: &[Value]) -> Vec<Value> {
         let copy = |&v: &Value| {
-            let copy = like(&mut self.b, self.src, v, false);
+            let copy = like(&mut self.b, self.src, v);
             self.primal.set(v, copy);
             copy
         };
@@ -306,14 +306,14 @@ impl Linearize<'_> {
         }
         let region = self.b.open();
         for &param in &body.params {
-            let copy = region_param_like(&mut self.b, src, param, false);
+            let copy = region_param_like(&mut self.b, src, param);
             self.primal.set(param, copy);
         }
         for &param in carried {
             if !self.active.contains(param) {
                 continue;
             }
-            let tangent = self.b.region_param(src.ty(param), false);
+            let tangent = self.b.region_param(src.ty(param));
             self.name_tangent(param, tangent);
             self.tangents.set(param, tangent);
         }
@@ -367,7 +367,7 @@ impl Linearize<'_> {
             Plan::Transposed { primal, vjp, context, mask, active } => {
                 let args = self.primal.all(&data.args);
                 let mut results = self.copies(&data.results);
-                let context = context.map(|types| fresh(&mut self.b, types, false));
+                let context = context.map(|types| fresh(&mut self.b, types));
                 results.extend(context.iter().flatten());
                 let mut operands = context.unwrap_or_else(|| args.clone());
                 self.b.push(Op::Call(primal), &args, &results, &[]);
@@ -383,7 +383,7 @@ impl Linearize<'_> {
     fn tangent_results(&mut self, of: &[Value], active: &[bool]) -> Vec<Value> {
         let sources: Vec<Value> = select(of, active).copied().collect();
         let types: Vec<Type> = sources.iter().map(|&v| self.src.ty(v)).collect();
-        let tangents = fresh(&mut self.b, types, false);
+        let tangents = fresh(&mut self.b, types);
         for (&v, &tangent) in sources.iter().zip(&tangents) {
             self.name_tangent(v, tangent);
             self.tangents.set(v, tangent);

@@ -422,7 +422,7 @@ impl Check<'_, '_> {
             (Op::Sub, Some(b)) => {
                 let minus_one = self.minus_one(inst, before);
                 let ValueData { ty, .. } = self.dst.values[b];
-                (Op::Add, [a, self.emit(inst, Op::Scale, &[b, minus_one], ty, true, before)])
+                (Op::Add, [a, self.emit(inst, Op::Scale, &[b, minus_one], ty, before)])
             }
             _ => return,
         };
@@ -437,21 +437,14 @@ impl Check<'_, '_> {
         let types = &self.engine.module.types;
         let s = types.scalar_of(ty).expect("arithmetic has numbers");
         let is_vector = types.lanes(ty).is_some();
-        let c = self.emit(inst, Op::Const(float_bits(s, -1.0)), &[], s.into(), false, before);
-        if is_vector { self.emit(inst, Op::Splat, &[c], ty, false, before) } else { c }
+        let c = self.emit(inst, Op::Const(float_bits(s, -1.0)), &[], s.into(), before);
+        if is_vector { self.emit(inst, Op::Splat, &[c], ty, before) } else { c }
     }
 
-    /// Emits a new instruction at the location of another.
-    fn emit(
-        &mut self,
-        like: Inst,
-        op: Op,
-        args: &[Value],
-        ty: ir::Type,
-        linear: bool,
-        before: &mut Vec<Inst>,
-    ) -> Value {
+    /// Emits a new instruction at the location of another. Its result is linear if an operand is.
+    fn emit(&mut self, like: Inst, op: Op, args: &[Value], ty: ir::Type, before: &mut Vec<Inst>) -> Value {
         let span = self.dst.insts[like].span;
+        let linear = args.iter().any(|&arg| self.dst.is_linear(arg));
         let (inst, v) = self.dst.make_value(op, args, ValueData::new(ty, linear), span);
         before.push(inst);
         self.defs.add(&self.dst, inst);

@@ -284,9 +284,9 @@ impl Engine<'_> {
     fn forward_wrapper(&mut self, func: Func, derivative: Option<(Func, Mask)>) -> Func {
         let src = &self.module.funcs[func];
         let mut params = src.params.clone();
-        params.extend(src.params.iter().filter(|s| s.diff).map(|s| tangent_slot(s, false)));
+        params.extend(src.params.iter().filter(|s| s.diff).map(tangent_slot));
         let mut results = src.results.clone();
-        results.extend(src.results.iter().filter(|s| s.diff).map(|s| tangent_slot(s, false)));
+        results.extend(src.results.iter().filter(|s| s.diff).map(tangent_slot));
         let made = self.declare(format!("{}_fwd", src.name), Origin::Jvp(func), params, results);
         self.wrap(made, |b, funcs, args| {
             let src = &funcs[func];
@@ -296,13 +296,13 @@ impl Engine<'_> {
             };
             let mut types: Vec<ir::Type> = src.results.iter().map(|s| s.ty).collect();
             types.extend(select(&src.results, &active).map(|s| s.ty));
-            let called = fresh(b, types, false);
+            let called = fresh(b, types);
             b.push(Op::Call(callee), args, &called, &[]);
             let (values, tangents) = called.split_at(src.results.len());
             let (mut values, mut tangents) = (values.to_vec(), tangents.iter());
             for (slot, &active) in src.results.iter().zip(&active).filter(|(slot, _)| slot.diff) {
                 let tangent = if active { tangents.next().copied() } else { None };
-                values.push(tangent.unwrap_or_else(|| b.absent(slot.ty, false)));
+                values.push(tangent.unwrap_or_else(|| b.absent(slot.ty)));
             }
             values
         })
@@ -407,9 +407,8 @@ impl Engine<'_> {
     pub(crate) fn declare_backward(&mut self, func: Func) -> Func {
         let src = &self.module.funcs[func];
         let mut params = src.params.clone();
-        params.extend(src.results.iter().filter(|s| s.diff).map(|s| tangent_slot(s, false)));
-        let results: Vec<Slot> =
-            src.params.iter().filter(|s| s.diff).map(|s| tangent_slot(s, false)).collect();
+        params.extend(src.results.iter().filter(|s| s.diff).map(tangent_slot));
+        let results: Vec<Slot> = src.params.iter().filter(|s| s.diff).map(tangent_slot).collect();
         self.declare(format!("{}_bwd", src.name), Origin::Pullback(func), params, results)
     }
 
@@ -422,12 +421,12 @@ impl Engine<'_> {
             let primal = halves.map_or(func, |halves| halves.primal);
             let called = b.call_func(primal, &funcs[primal].results, args);
             let Some(Halves { residuals, transposed, active, .. }) = halves else {
-                return results.map(|slot| b.absent(slot.ty, false)).collect();
+                return results.map(|slot| b.absent(slot.ty)).collect();
             };
             let mut operands: Vec<Value> = residuals.iter().map(|r| r.of(args, &called)).collect();
             let diff = src.results.iter().zip(active.iter()).filter(|(slot, _)| slot.diff);
             operands.extend(diff.zip(cotangents).filter(|((_, active), _)| **active).map(|(_, &v)| v));
-            let values = fresh(b, results.map(|s| s.ty), false);
+            let values = fresh(b, results.map(|s| s.ty));
             b.push(Op::Call(*transposed), &operands, &values, &[]);
             values
         })

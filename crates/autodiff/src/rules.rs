@@ -99,7 +99,7 @@ fn where_inside(pass: &mut Linearize, data: &ir::InstData, indices: Range<usize>
     let checks = outside(pass, pass.src.ty(data.args[0]), &data.args[indices]);
     let conditions: Vec<Value> = checks.into_iter().map(|(i, len)| is_below(pass, i, len)).collect();
     let Some(inside) = conditions.into_iter().reduce(|a, b| pass.b.emit(Op::And, &[a, b])) else { return dx };
-    let absent = pass.b.absent(pass.b.func.ty(dx), false);
+    let absent = pass.b.absent(pass.b.func.ty(dx));
     pass.b.emit(Op::Select, &[inside, dx, absent])
 }
 

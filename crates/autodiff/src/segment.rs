@@ -207,7 +207,7 @@ fn build(types: &mut Types, src: &Function, inst: Inst, segment: &Segment) -> Fu
     b.span = data.span;
     let param = |b: &mut Builder, ty: Type, like: Option<Value>| {
         let name = like.and_then(|v| src.values[v].name.clone());
-        let slot = Slot { name, ..plain_slot(b.types, ty, false) };
+        let slot = Slot { name, ..plain_slot(b.types, ty) };
         b.param(slot)
     };
     let start = counted.then(|| param(&mut b, trip, None));
@@ -243,7 +243,7 @@ fn build(types: &mut Types, src: &Function, inst: Inst, segment: &Segment) -> Fu
     if let Some(start) = start {
         args.push(length);
         region = b.open();
-        let at = b.region_param(trip, false);
+        let at = b.region_param(trip);
         let from_start = b.emit(Op::Add, &[start, at]);
         let index = convert(&mut b, from_start, src.ty(data.args[0]));
         map.set(src.regions[body].params[0], index);
@@ -254,12 +254,12 @@ fn build(types: &mut Types, src: &Function, inst: Inst, segment: &Segment) -> Fu
     }
     args.extend(&first);
     let counter = (!counted).then(|| {
-        let counter = b.region_param(Type::U32, false);
-        b.region_param(Type::BOOL, false);
+        let counter = b.region_param(Type::U32);
+        b.region_param(Type::BOOL);
         counter
     });
     for &v in inner_params {
-        let copy = b.region_param(src.ty(v), false);
+        let copy = b.region_param(src.ty(v));
         b.func.values[copy].name = src.values[v].name.clone();
         map.set(v, copy);
     }
@@ -287,7 +287,7 @@ fn build(types: &mut Types, src: &Function, inst: Inst, segment: &Segment) -> Fu
         .iter()
         .map(|&v| {
             let ty = b.func.ty(v);
-            plain_slot(b.types, ty, false)
+            plain_slot(b.types, ty)
         })
         .collect();
     b.finish(out, slots)
@@ -350,9 +350,9 @@ fn repeat(b: &mut Builder, src: &Function, inst: Inst, segment: &Segment, slots:
         init.insert(0, number(b, trip, 0));
     }
     let region = b.open();
-    let start = (counted || total.is_some()).then(|| b.region_param(trip, false));
-    let step = b.region_param(trip, false);
-    let state: Vec<Value> = carried.iter().map(|&v| b.region_param(src.ty(v), false)).collect();
+    let start = (counted || total.is_some()).then(|| b.region_param(trip));
+    let step = b.region_param(trip);
+    let state: Vec<Value> = carried.iter().map(|&v| b.region_param(src.ty(v))).collect();
     let mut operands = Vec::new();
     let mut made = step;
     if let (Some(start), Some(count)) = (start, count) {
@@ -396,7 +396,7 @@ fn repeat(b: &mut Builder, src: &Function, inst: Inst, segment: &Segment, slots:
     let info = LoopInfo { max_iters: segment.bound, ..LoopInfo::default() };
     // The results of the loop that is replaced are the last ones.
     let extra = &init[..init.len() - carried.len()];
-    let mut results = fresh(b, extra.iter().map(|&v| b.func.ty(v)).collect::<Vec<_>>(), false);
+    let mut results = fresh(b, extra.iter().map(|&v| b.func.ty(v)).collect::<Vec<_>>());
     results.extend(&data.results);
     b.push(Op::Loop(info), &init, &results, &[region]);
 }

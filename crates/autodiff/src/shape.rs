@@ -22,14 +22,19 @@ pub(crate) struct Shape {
 }
 
 /// A slot for the tangent (or cotangent) of another slot.
-pub(crate) fn tangent_slot(of: &Slot, linear: bool) -> Slot {
+pub(crate) fn tangent_slot(of: &Slot) -> Slot {
     let name = of.name.as_ref().map(|name| format!("d_{name}").into());
-    Slot { ty: of.ty, diff: true, linear, name }
+    Slot { ty: of.ty, diff: true, linear: false, name }
+}
+
+/// A slot for the tangent of another slot of a linear function.
+pub(crate) fn linear_tangent_slot(of: &Slot) -> Slot {
+    Slot { linear: true, ..tangent_slot(of) }
 }
 
 /// A slot without a name; `diff` if its type can have a tangent.
-pub(crate) fn plain_slot(types: &ir::Types, ty: Type, linear: bool) -> Slot {
-    Slot { ty, diff: types.is_differentiable(ty), linear, name: None }
+pub(crate) fn plain_slot(types: &ir::Types, ty: Type) -> Slot {
+    Slot { ty, diff: types.is_differentiable(ty), linear: false, name: None }
 }
 
 /// The items of `all` that the mask selects.

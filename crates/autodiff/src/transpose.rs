@@ -27,10 +27,10 @@ use ir::walk::free_values;
 use ir::{Builder, Func, Function, Inst, LoopInfo, Op, Origin, Region, Scalar, Slot, Type, TypeData, Value};
 use rustc_hash::FxHashMap;
 
-use crate::copy::{Renaming, copy_inst, fresh};
+use crate::copy::{Renaming, copy_inst, linear_fresh};
 use crate::engine::Engine;
 use crate::propagate::is_big;
-use crate::shape::{Shape, params, tangent_slot};
+use crate::shape::{Shape, linear_tangent_slot, params};
 
 impl Engine<'_> {
     /// Transposes a linear half; see the head of this file. Memoised.
@@ -126,7 +126,7 @@ impl Engine<'_> {
 fn cotangent_slot(of: &Slot) -> Slot {
     match &of.name {
         Some(name) if name.starts_with("d_") => Slot { linear: true, diff: true, ..of.clone() },
-        _ => tangent_slot(of, true),
+        _ => linear_tangent_slot(of),
     }
 }
 
@@ -253,7 +253,7 @@ impl Transpose<'_> {
     }
 
     fn absent(&mut self, ty: Type) -> Value {
-        self.b.absent(ty, true)
+        self.b.linear_absent(ty)
     }
 
     fn take_or_absent(&mut self, v: Value) -> Value {
@@ -490,10 +490,10 @@ impl Transpose<'_> {
                     args.push(self.absent(element));
                 }
                 let region = self.b.open();
-                let trip = self.b.region_param(Type::U32, false);
+                let trip = self.b.region_param(Type::U32);
                 let results = match cell {
                     None => {
-                        let sum = self.b.region_param(element, true);
+                        let sum = self.b.linear_region_param(element);
                         let part = self.b.emit(Op::Index, &[cotangent, trip]);
                         vec![self.b.emit(Op::Add, &[sum, part])]
                     }
@@ -590,10 +590,10 @@ impl Transpose<'_> {
             stacks.iter().map(|&v| if self.shadows[v].is_some() { None } else { self.take(v) }).collect();
         let region = self.nest(&free, |this| {
             let region = this.b.open();
-            let trip = this.b.region_param(count_ty, false);
+            let trip = this.b.region_param(count_ty);
             let cotangents: Vec<Value> =
-                carried.iter().map(|&v| this.b.region_param(src.ty(v), true)).collect();
-            let sums: Vec<Value> = free.iter().map(|&v| this.b.region_param(src.ty(v), true)).collect();
+                carried.iter().map(|&v| this.b.linear_region_param(src.ty(v))).collect();
+            let sums: Vec<Value> = free.iter().map(|&v| this.b.linear_region_param(src.ty(v))).collect();
             let scalar = this.b.types.scalar_of(count_ty).unwrap_or(Scalar::U32);
             let one = this.b.constant(scalar, 1);
             let last = this.b.emit(Op::Sub, &[n, one]);
@@ -637,7 +637,7 @@ impl Transpose<'_> {
             args.push(self.take_or_absent(v));
         }
         let inputs: Vec<Value> = data.args.iter().copied().filter(|&v| src.is_linear(v)).collect();
-        let results = fresh(&mut self.b, inputs.iter().map(|&v| src.ty(v)), true);
+        let results = linear_fresh(&mut self.b, inputs.iter().map(|&v| src.ty(v)));
         let transposed = self.transposed[&callee];
         debug_assert_eq!(self.funcs[transposed].params.len(), args.len());
         self.b.push(Op::Call(transposed), &args, &results, &[]);
@@ -658,7 +658,7 @@ impl Transpose<'_> {
             args.push(if in_numbers { self.b.emit(Op::Present, &[cotangent]) } else { cotangent });
         }
         let inputs = &data.args[n..];
-        let results = fresh(&mut self.b, inputs.iter().map(|&v| src.ty(v)), true);
+        let results = linear_fresh(&mut self.b, inputs.iter().map(|&v| src.ty(v)));
         self.b.push(Op::Call(callee), &args, &results, &[]);
         for (&v, &cotangent) in inputs.iter().zip(&results) {
             let cotangent = if in_numbers { self.b.emit(Op::Present, &[cotangent]) } else { cotangent };

@@ -24,7 +24,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
 
 use crate::checkpoint::{Kept, Policy, Sides, inductions, plan};
-use crate::copy::{Renaming, copy_inst, like, region_param_like};
+use crate::copy::{Renaming, copy_inst, like, linear_like, linear_region_param_like, region_param_like};
 use crate::engine::Engine;
 use crate::inline::small_calls;
 use crate::report::report;
@@ -87,10 +87,10 @@ impl Engine<'_> {
             if kept.stored.contains(v) {
                 residuals.push(Residual::Param(param_slots.len()));
                 // A parameter that is held constant in the callee stays constant in higher derivatives.
-                residual_slots.push(Slot { diff: slot.diff, ..plain_slot(primal.b.types, slot.ty, false) });
+                residual_slots.push(Slot { diff: slot.diff, ..plain_slot(primal.b.types, slot.ty) });
                 residual_values.push(v);
             }
-            let copy = like(&mut primal.b, &src, v, false);
+            let copy = like(&mut primal.b, &src, v);
             primal.b.func.regions[body].params.push(copy);
             primal.map.set(v, copy);
             param_slots.push(slot.clone());
@@ -116,7 +116,7 @@ impl Engine<'_> {
             }
             shared.insert(out, residuals.len());
             let ty = primal.b.func.ty(out);
-            let slot = plain_slot(primal.b.types, ty, false);
+            let slot = plain_slot(primal.b.types, ty);
             residual_values.push(v);
             residual_slots.push(slot.clone());
             // A value that the function returns anyway is not returned twice.
@@ -139,7 +139,7 @@ impl Engine<'_> {
         };
         let mut linear_slots = Vec::new();
         for (&v, slot) in residual_values.iter().zip(residual_slots) {
-            let param = linear.b.region_param(slot.ty, false);
+            let param = linear.b.region_param(slot.ty);
             linear_slots.push(slot);
             linear.stacks.set(v, param);
         }
@@ -148,7 +148,7 @@ impl Engine<'_> {
             linear.stacks.set(v, param);
         }
         for (&v, slot) in all_params.iter().zip(&src.params).filter(|(v, _)| src.is_linear(**v)) {
-            let param = region_param_like(&mut linear.b, &src, v, true);
+            let param = linear_region_param_like(&mut linear.b, &src, v);
             linear_slots.push(slot.clone());
             linear.map.set(v, param);
         }
@@ -315,7 +315,7 @@ impl Primal<'_> {
         let src = self.src;
         let mut made = Vec::new();
         for &v in sources.iter().filter(|v| !src.is_linear(**v)) {
-            let copy = like(&mut self.b, src, v, false);
+            let copy = like(&mut self.b, src, v);
             self.map.set(v, copy);
             made.push(copy);
         }
@@ -359,14 +359,14 @@ impl Primal<'_> {
         for (idx, (region, mut results)) in arms.into_iter().enumerate() {
             self.b.reopen(region);
             for (ty, by_arm) in &further {
-                results.push(by_arm.get(&idx).copied().unwrap_or_else(|| self.b.zero(*ty, false)));
+                results.push(by_arm.get(&idx).copied().unwrap_or_else(|| self.b.zero(*ty)));
             }
             self.b.close(results);
             regions.push(region);
         }
         let mut results = self.define(&data.results);
         let first = results.len();
-        results.extend(further.iter().map(|&(ty, _)| self.b.value(ty, false)));
+        results.extend(further.iter().map(|&(ty, _)| self.b.value(ty)));
         kept.extend(found.into_iter().map(|(v, number)| (v, results[first + number])));
         self.b.span = data.span;
         self.b.push(data.op.clone(), &args, &results, &regions);
@@ -379,7 +379,7 @@ impl Primal<'_> {
         let args = self.nonlinear(&data.args);
         let region = self.b.open();
         for &param in src.regions[body].params.iter().filter(|v| !src.is_linear(**v)) {
-            let copy = region_param_like(&mut self.b, src, param, false);
+            let copy = region_param_like(&mut self.b, src, param);
             self.map.set(param, copy);
         }
         let inner = self.insts(body);
@@ -392,7 +392,7 @@ impl Primal<'_> {
         for &out in &pushed {
             let ty = self.b.func.ty(out);
             let ty = self.b.types.stack(ty);
-            results.push(self.b.value(ty, false));
+            results.push(self.b.value(ty));
         }
         let stack = |out: &Value| results[first + pushed.get_index_of(out).expect("it is pushed")];
         kept.extend(inner.iter().map(|(v, out)| (*v, stack(out))));
@@ -447,7 +447,7 @@ impl Linear<'_> {
         let src = self.src;
         let mut made = Vec::new();
         for &v in sources.iter().filter(|v| src.is_linear(**v)) {
-            let copy = like(&mut self.b, src, v, true);
+            let copy = linear_like(&mut self.b, src, v);
             self.map.set(v, copy);
             made.push(copy);
         }
@@ -480,12 +480,12 @@ impl Linear<'_> {
         let mut args = vec![count];
         args.extend(self.linear(&data.args));
         let region = self.b.open();
-        let trip = self.b.region_param(self.b.func.ty(count), false);
+        let trip = self.b.region_param(self.b.func.ty(count));
         let params = &src.regions[body].params;
         let counter = if matches!(data.op, Op::For(_)) { params.first() } else { params.last() };
         self.map.set(*counter.expect("a loop counts its trips"), trip);
         for &param in src.regions[body].params.iter().filter(|v| src.is_linear(**v)) {
-            let copy = region_param_like(&mut self.b, src, param, true);
+            let copy = linear_region_param_like(&mut self.b, src, param);
             self.map.set(param, copy);
         }
         let kept = self.kept;

@@ -68,8 +68,8 @@ fn nest(b: &mut Builder, v: Value_, depth: usize) -> Value_ {
     if depth.is_multiple_of(10) {
         let one = b.u32(1);
         let region = b.open();
-        b.region_param(Type::U32, false);
-        let carried = b.region_param(Type::F64, false);
+        b.region_param(Type::U32);
+        let carried = b.region_param(Type::F64);
         let inner = nest(b, carried, depth - 1);
         b.close(vec![inner]);
         return b.nest(Op::For(LoopInfo::default()), &[one, v], &[region])[0];
@@ -121,7 +121,7 @@ fn an_update_of_one_element_keeps_one_number() {
     let n = b.u32(1000);
     let one = b.u32(1);
     let region = b.open();
-    let i = b.region_param(Type::U32, false);
+    let i = b.region_param(Type::U32);
     let x = b.emit(Op::Load, &[cell, i]);
     let y = b.emit(Op::Mul, &[x, x]);
     let next = b.emit(Op::Add, &[i, one]);

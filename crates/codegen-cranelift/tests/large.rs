@@ -45,9 +45,9 @@ fn deep_nesting() {
         let one = b.u32(1);
         let region = b.open();
         if depth % 2 == 0 {
-            b.region_param(Type::U32, false);
+            b.region_param(Type::U32);
             open.push((region, one, carried));
-            carried = b.region_param(Type::F32, false);
+            carried = b.region_param(Type::F32);
         } else {
             open.push((region, c, carried));
         }

@@ -201,7 +201,7 @@ fn ones(kernel: &mut Kernel<'_>, ty: Type) -> Value {
             let one = ones(kernel, t);
             kernel.b.emit_typed(Op::Splat, &[one], ty)
         }
-        _ => kernel.b.zero(ty, false),
+        _ => kernel.b.zero(ty),
     }
 }
 
@@ -224,8 +224,8 @@ fn add(kernel: &mut Kernel<'_>, sum: Value, v: Value, number: Scalar) -> Value {
         TypeData::Array(_, n) => {
             let trips = kernel.b.u32(n);
             let body = kernel.b.open();
-            let i = kernel.b.region_param(Type::U32, false);
-            let so_far = kernel.b.region_param(number.into(), false);
+            let i = kernel.b.region_param(Type::U32);
+            let so_far = kernel.b.region_param(number.into());
             let element = kernel.b.emit(Op::Index, &[v, i]);
             let next = add(kernel, so_far, element, number);
             kernel.b.close(vec![next]);

@@ -230,10 +230,10 @@ impl<'a> Kernel<'a> {
         let (part, n) = match self.b.types[ty] {
             TypeData::Vector(s, n) => (s.into(), n),
             TypeData::Array(t, n) => (t, n),
-            _ => return self.b.zero(ty, false),
+            _ => return self.b.zero(ty),
         };
         if n > LOOP {
-            let empty = self.b.zero(ty, false);
+            let empty = self.b.zero(ty);
             let cell = self.b.emit(Op::Local, &[empty]);
             self.each(n, stride, at, |kernel, i, at| {
                 let x = kernel.read(part, kind, table, at, inner);
@@ -251,7 +251,7 @@ impl<'a> Kernel<'a> {
     }
 
     fn read_number(&mut self, ty: Type, kind: Scalar, table: Value, at: Value) -> Value {
-        let TypeData::Scalar(s) = self.b.types[ty] else { return self.b.zero(ty, false) };
+        let TypeData::Scalar(s) = self.b.types[ty] else { return self.b.zero(ty) };
         let x = self.b.emit_typed(Op::BufferLoad(Path::default()), &[table, at], kind.into());
         let x = match self.scale.filter(|_| s.is_float()) {
             Some(scale) => {
@@ -268,7 +268,7 @@ impl<'a> Kernel<'a> {
     fn each(&mut self, n: u32, stride: Stride, at: Value, element: impl FnOnce(&mut Self, Value, Value)) {
         let trips = self.b.u32(n);
         let body = self.b.open();
-        let i = self.b.region_param(Type::U32, false);
+        let i = self.b.region_param(Type::U32);
         let stride = match stride {
             Stride::Of(n) => self.b.u32(n),
             Stride::At(stride) => stride,

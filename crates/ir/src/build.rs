@@ -69,13 +69,34 @@ impl<'a> Builder<'a> {
     }
 
     /// Creates a value that nothing defines yet.
-    pub fn value(&mut self, ty: Type, linear: bool) -> Value {
+    pub fn value(&mut self, ty: Type) -> Value {
+        self.func.values.push(ValueData::new(ty, false))
+    }
+
+    /// Creates a linear value that nothing defines yet.
+    pub fn linear_value(&mut self, ty: Type) -> Value {
+        self.func.values.push(ValueData::new(ty, true))
+    }
+
+    /// Creates a value that nothing defines yet, linear if requested.
+    pub fn marked_value(&mut self, ty: Type, linear: bool) -> Value {
         self.func.values.push(ValueData::new(ty, linear))
     }
 
     /// Adds a parameter to the innermost open region (not to the function: see [`Self::param`]).
-    pub fn region_param(&mut self, ty: Type, linear: bool) -> Value {
-        let v = self.value(ty, linear);
+    pub fn region_param(&mut self, ty: Type) -> Value {
+        let v = self.value(ty);
+        self.add_region_param(v)
+    }
+
+    /// Adds a linear parameter to the innermost open region.
+    pub fn linear_region_param(&mut self, ty: Type) -> Value {
+        let v = self.linear_value(ty);
+        self.add_region_param(v)
+    }
+
+    /// Makes a value a parameter of the innermost open region.
+    pub fn add_region_param(&mut self, v: Value) -> Value {
         let region = self.region();
         self.func.regions[region].params.push(v);
         v
@@ -108,7 +129,7 @@ impl<'a> Builder<'a> {
     /// Appends an op with one result of the given type.
     pub fn emit_typed(&mut self, op: Op, args: &[Value], ty: Type) -> Value {
         let linear = args.iter().any(|&a| self.func.is_linear(a));
-        let result = self.value(ty, linear);
+        let result = self.marked_value(ty, linear);
         self.push(op, args, &[result], &[]);
         result
     }
@@ -120,7 +141,7 @@ impl<'a> Builder<'a> {
 
     /// Appends a call of any kind with results of the given types and linearity.
     pub fn call(&mut self, op: Op, args: &[Value], results: &[(Type, bool)]) -> Vec<Value> {
-        let results: Vec<Value> = results.iter().map(|&(ty, linear)| self.value(ty, linear)).collect();
+        let results: Vec<Value> = results.iter().map(|&(ty, linear)| self.marked_value(ty, linear)).collect();
         self.push(op, args, &results, &[]);
         results
     }
@@ -144,7 +165,7 @@ impl<'a> Builder<'a> {
                 let skip = usize::from(matches!(op, Op::Loop(_)));
                 self.func.is_linear(self.func.regions[r].results[idx + skip])
             });
-            results.push(self.value(ty, linear));
+            results.push(self.marked_value(ty, linear));
         }
         self.push(op, args, &results, regions);
         results
@@ -191,16 +212,23 @@ impl<'a> Builder<'a> {
         self.constant(scalar, float_bits(scalar, x))
     }
 
-    /// Zero of a type, linear if requested.
-    pub fn zero(&mut self, ty: Type, linear: bool) -> Value {
-        let result = self.value(ty, linear);
+    /// Zero of a type.
+    pub fn zero(&mut self, ty: Type) -> Value {
+        let result = self.value(ty);
         self.push(Op::Zero, &[], &[result], &[]);
         result
     }
 
-    /// The absent differential of a type, linear if requested.
-    pub fn absent(&mut self, ty: Type, linear: bool) -> Value {
-        let result = self.value(ty, linear);
+    /// The absent differential of a type.
+    pub fn absent(&mut self, ty: Type) -> Value {
+        let result = self.value(ty);
+        self.push(Op::Absent, &[], &[result], &[]);
+        result
+    }
+
+    /// The absent differential of a type, as a linear value.
+    pub fn linear_absent(&mut self, ty: Type) -> Value {
+        let result = self.linear_value(ty);
         self.push(Op::Absent, &[], &[result], &[]);
         result
     }

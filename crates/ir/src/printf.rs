@@ -69,7 +69,7 @@ impl Conversion<'_> {
     /// The characters that the conversion prints for a text.
     pub fn print_text(&self, text: &str) -> String {
         let shown = self.spec.precision.unwrap_or(usize::MAX);
-        pad(&self.spec, "", text.chars().take(shown).collect(), false)
+        pad(&self.spec, text.chars().take(shown).collect())
     }
 
     /// The text with this number of a choice of texts, if the conversion is one, as it is printed.
@@ -200,7 +200,7 @@ fn convert(spec: &Spec, conversion: char, s: Scalar, bits: u64) -> String {
             } else {
                 scalar::to_i128(s, bits)
             };
-            integer(spec, n < 0, n.unsigned_abs().to_string(), "")
+            integer(spec, sign(spec, n < 0), n.unsigned_abs().to_string(), "")
         }
         'u' | 'x' | 'X' | 'o' => {
             let n = if s.is_float() { scalar::to_f64(s, bits).trunc() as i64 as u64 } else { bits };
@@ -210,11 +210,10 @@ fn convert(spec: &Spec, conversion: char, s: Scalar, bits: u64) -> String {
                 'o' => (format!("{n:o}"), "0"),
                 _ => (n.to_string(), ""),
             };
-            let spec = Spec { plus: false, space: false, ..*spec };
-            integer(&spec, false, digits, if spec.alt && n != 0 { prefix } else { "" })
+            integer(spec, "", digits, if spec.alt && n != 0 { prefix } else { "" })
         }
-        'c' => pad(spec, "", char::from_u32(bits as u32).unwrap_or('\u{fffd}').to_string(), false),
-        's' => pad(spec, "", crate::print::scalar_text(s, bits), false),
+        'c' => pad(spec, char::from_u32(bits as u32).unwrap_or('\u{fffd}').to_string()),
+        's' => pad(spec, crate::print::scalar_text(s, bits)),
         _ => {
             let x = if s.is_float() {
                 scalar::to_f64(s, bits)
@@ -235,12 +234,12 @@ fn sign(spec: &Spec, negative: bool) -> &'static str {
     }
 }
 
-fn integer(spec: &Spec, negative: bool, digits: String, prefix: &str) -> String {
+fn integer(spec: &Spec, sign: &str, digits: String, prefix: &str) -> String {
     let digits = match spec.precision {
         Some(n) => format!("{digits:0>n$}"),
         None => digits,
     };
-    pad(spec, &format!("{}{prefix}", sign(spec, negative)), digits, spec.precision.is_none())
+    pad_number(spec, &format!("{sign}{prefix}"), digits, spec.precision.is_none())
 }
 
 fn float(spec: &Spec, conversion: char, x: f64) -> String {
@@ -258,7 +257,7 @@ fn float(spec: &Spec, conversion: char, x: f64) -> String {
         }
     };
     let text = if conversion.is_ascii_uppercase() { text.to_uppercase() } else { text };
-    pad(spec, sign(spec, negative), text, x.is_finite())
+    pad_number(spec, sign(spec, negative), text, x.is_finite())
 }
 
 /// Formats a number as `d.ddde±dd`.
@@ -290,15 +289,19 @@ fn general(x: f64, precision: usize, keep_zeros: bool) -> String {
     }
 }
 
-fn pad(spec: &Spec, prefix: &str, text: String, zeros_allowed: bool) -> String {
-    let fill = spec.width.saturating_sub(prefix.len() + text.chars().count());
-    if spec.left {
-        format!("{prefix}{text}{}", " ".repeat(fill))
-    } else if spec.zero && zeros_allowed {
-        format!("{prefix}{}{text}", "0".repeat(fill))
-    } else {
-        format!("{}{prefix}{text}", " ".repeat(fill))
+/// Fills a text up to the width, with spaces.
+fn pad(spec: &Spec, text: String) -> String {
+    let fill = " ".repeat(spec.width.saturating_sub(text.chars().count()));
+    if spec.left { text + &fill } else { fill + &text }
+}
+
+/// Fills a number up to the width, with zeros between sign and digits if the flags and the number allow them.
+fn pad_number(spec: &Spec, sign: &str, digits: String, zeros_allowed: bool) -> String {
+    let fill = spec.width.saturating_sub(sign.len() + digits.chars().count());
+    if spec.zero && !spec.left && zeros_allowed {
+        return format!("{sign}{}{digits}", "0".repeat(fill));
     }
+    pad(spec, sign.to_owned() + &digits)
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ impl Body<'_, '_, '_> {
             | TypeData::Buffer(_)
             | TypeData::Residuals(_) => match scalars.next() {
                 Some(value) => self.convert_leaf(value, ty),
-                None => self.b.zero(ty, false),
+                None => self.b.zero(ty),
             },
         }
     }

@@ -486,7 +486,7 @@ impl Body<'_, '_, '_> {
             let words: SmallVec<[Value; 4]> = self.payload_words(ty, &values, span).into();
             let id = self.id_of(&values);
             let pair = self.b.func.ty(id);
-            let rtti = self.b.zero(pair, false);
+            let rtti = self.b.zero(pair);
             let array = self.b.types.array(Type::U32, words.len() as u32);
             return vec![rtti, id, self.b.emit_typed(Op::Construct, &words, array)];
         }
@@ -531,7 +531,7 @@ impl Body<'_, '_, '_> {
     /// The number of the type of a value in its memory format: two words.
     fn id_of(&mut self, values: &[Value]) -> Value {
         let pair = self.b.types.vector(Scalar::U32, 2);
-        let Some(&tag) = values.first() else { return self.b.zero(pair, false) };
+        let Some(&tag) = values.first() else { return self.b.zero(pair) };
         let (zero, one) = (self.b.u32(0), self.b.u32(1));
         let id = self.b.emit(Op::Sub, &[tag, one]);
         self.b.emit_typed(Op::Construct, &[id, zero], pair)
@@ -542,7 +542,7 @@ impl Body<'_, '_, '_> {
         let words = self.payload_words(ty, values, span);
         let id = self.id_of(values);
         let pair = self.b.func.ty(id);
-        let rtti = self.b.zero(pair, false);
+        let rtti = self.b.zero(pair);
         let stores = [(memory.step(Step::Static(0)), rtti), (memory.step(Step::Static(1)), id)];
         let payload = memory.step(Step::Static(2));
         let words = (0u32..).zip(words).map(|(k, word)| (payload.step(Step::Static(k)), word));

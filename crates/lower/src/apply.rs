@@ -157,7 +157,7 @@ pub(crate) fn build_value_and_half(
     if moves {
         // Only forward mode moves pointers along with their differentials.
         let mut args = args.clone();
-        args.extend(tangent_slots(&callee.params).iter().map(|slot| body.b.zero(slot.ty, false)));
+        args.extend(tangent_slots(&callee.params).iter().map(|slot| body.b.zero(slot.ty)));
         results = body.derivative(DerivativeOp::Fwd, callee.func, &args, &jvp_slots(&callee).1);
         results.truncate(callee.results.len());
     }

@@ -360,7 +360,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
     /// Zeros for the leaves of a type.
     pub(crate) fn zeros(&mut self, ty: Ty) -> Vec<Value> {
         let layout = self.layout(ty);
-        layout.leaves.iter().map(|leaf| self.b.zero(leaf.ty, false)).collect()
+        layout.leaves.iter().map(|leaf| self.b.zero(leaf.ty)).collect()
     }
 
     // ---- variables
@@ -453,7 +453,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         types: impl IntoIterator<Item = ir::Type>,
         run: impl FnOnce(&mut Self, usize),
     ) -> Vec<Value> {
-        let zeros: Vec<Value> = types.into_iter().map(|ty| self.b.zero(ty, false)).collect();
+        let zeros: Vec<Value> = types.into_iter().map(|ty| self.b.zero(ty)).collect();
         let slots = self.env.len()..self.env.len() + zeros.len();
         self.new_slots(zeros);
         run(self, slots.start);

@@ -152,7 +152,7 @@ impl Body<'_, '_, '_> {
                 let cut = self.b.types.vector(s, m);
                 let cut = self.construct(cut, |body, k| match k < n {
                     true => body.b.emit(Op::Extract(k), &[value]),
-                    false => body.b.zero(s.into(), false),
+                    false => body.b.zero(s.into()),
                 });
                 self.convert_leaf(cut, to)
             }
@@ -162,7 +162,7 @@ impl Body<'_, '_, '_> {
             }
             (TypeData::Array(_, n), TypeData::Array(row, _)) => self.construct(to, |body, k| {
                 if k >= n {
-                    return body.b.zero(row, false);
+                    return body.b.zero(row);
                 }
                 let element = body.b.emit(Op::Extract(k), &[value]);
                 body.convert_leaf(element, row)
@@ -171,7 +171,7 @@ impl Body<'_, '_, '_> {
                 let first = self.b.emit(Op::Extract(0), &[value]);
                 self.convert_leaf(first, to)
             }
-            _ => self.b.zero(to, false),
+            _ => self.b.zero(to),
         }
     }
 

@@ -46,7 +46,7 @@ impl Body<'_, '_, '_> {
     /// Converts numbers from the host to a differential that is absent in every component that is zero.
     fn moving(&mut self, given: Value) -> Value {
         let ty = self.b.func.ty(given);
-        let absent = self.b.absent(ty, false);
+        let absent = self.b.absent(ty);
         let found = match self.b.types[ty] {
             TypeData::Array(_, n) => {
                 let cell_type = self.b.types.cell(ty);
@@ -59,7 +59,7 @@ impl Body<'_, '_, '_> {
                 self.b.emit_typed(Op::Load, &[cell], ty)
             }
             _ => {
-                let zero = self.b.zero(ty, false);
+                let zero = self.b.zero(ty);
                 let moves = self.b.emit(Op::Ne, &[given, zero]);
                 self.b.emit(Op::Select, &[moves, given, absent])
             }
@@ -268,7 +268,7 @@ pub(crate) fn build_derived(making: Making<'_, '_>, callable: &Callable, steps: 
             for (slot, is_chosen) in diff.zip(chosen_of_diff(&f.params, chosen)) {
                 all.push(match is_chosen {
                     true => tangents.next()?,
-                    false => body.b.absent(slot.ty, false),
+                    false => body.b.absent(slot.ty),
                 });
             }
             let found = body.derivative(DerivativeOp::Fwd, f.func, &all, &jvp_slots(&f).1);

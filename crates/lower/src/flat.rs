@@ -81,7 +81,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
             leaves[to] = primal.get(from).copied();
         }
         let leaves = leaves.into_iter().zip(&layout.leaves);
-        leaves.map(|(v, leaf)| v.unwrap_or_else(|| self.b.zero(leaf.ty, false))).collect()
+        leaves.map(|(v, leaf)| v.unwrap_or_else(|| self.b.zero(leaf.ty))).collect()
     }
 
     /// Collects the tangents from a differential's leaves, one for each leaf that has one.
@@ -89,7 +89,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         let layout = self.layout(map.ty);
         let tangent = |&from: &usize| match differential.get(from) {
             Some(&v) => v,
-            None => self.b.zero(layout.leaves[from].ty, false),
+            None => self.b.zero(layout.leaves[from].ty),
         };
         map.map.iter().flatten().map(tangent).collect()
     }

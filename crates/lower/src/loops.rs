@@ -107,9 +107,9 @@ impl Body<'_, '_, '_> {
         let inits: Vec<Value> = carried.iter().map(|&s| self.read_slot(s)).collect();
         let before = self.env.clone();
         let region = self.b.open();
-        let counter = counter.map(|ty| self.b.region_param(ty, false));
+        let counter = counter.map(|ty| self.b.region_param(ty));
         for (&slot, &value) in carried.iter().zip(&inits) {
-            let param = self.b.region_param(self.b.func.ty(value), false);
+            let param = self.b.region_param(self.b.func.ty(value));
             self.keep_name(value, param);
             self.env[slot] = Slot::Value(param);
         }

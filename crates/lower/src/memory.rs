@@ -148,7 +148,7 @@ impl Body<'_, '_, '_> {
             }
             let mut cells = Vec::new();
             for leaf in &layout.leaves {
-                let zero = self.b.zero(leaf.ty, false);
+                let zero = self.b.zero(leaf.ty);
                 cells.push(self.b.emit(Op::Local, &[zero]));
             }
             self.each_element(n, |body, index| {
@@ -231,7 +231,7 @@ impl Body<'_, '_, '_> {
     /// The shadow of a pointer-like value outside of derivatives.
     pub(crate) fn shadow_zeros(&mut self, layout: &Layout, part: &Part) -> Vec<Value> {
         let leaves = &layout.leaves[part.offset..part.offset + part.len];
-        let zeros: Vec<Value> = leaves.iter().map(|leaf| self.b.zero(leaf.ty, false)).collect();
+        let zeros: Vec<Value> = leaves.iter().map(|leaf| self.b.zero(leaf.ty)).collect();
         // A value that consists of pointers has their differentials.
         let of_pointers = (layout.parts.iter().filter(|p| !p.is_shadow))
             .all(|p| self.lw.is_pointer_like(self.b.types, p.ty));
@@ -245,7 +245,7 @@ impl Body<'_, '_, '_> {
     pub(crate) fn each_element(&mut self, n: u32, run: impl FnOnce(&mut Self, Value)) {
         let trips = self.b.u32(n);
         let region = self.b.open();
-        let index = self.b.region_param(ir::Type::U32, false);
+        let index = self.b.region_param(ir::Type::U32);
         run(self, index);
         self.b.close(Vec::new());
         self.b.nest(Op::For(LoopInfo::default()), &[trips], &[region]);

@@ -193,7 +193,7 @@ impl Body<'_, '_, '_> {
             && ir::scalar::to_i128(scalar, amount).unsigned_abs() >= u128::from(width)
         {
             if op == Op::Shl || !scalar.is_signed_int() {
-                return self.b.zero(ty, false);
+                return self.b.zero(ty);
             }
             let most = self.b.constant(scalar, u64::from(scalar.bits() - 1));
             return self.b.emit(op, &[a, most]);

@@ -182,7 +182,7 @@ pub(crate) fn build_moved(making: Making<'_, '_>, f: &FuncRef, by: &Moves) -> Op
     let mut results = match jvp {
         Some((jvp, params, results)) => {
             let mut args = all.clone();
-            args.extend(params[all.len()..].iter().map(|slot| body.b.zero(slot.ty, false)));
+            args.extend(params[all.len()..].iter().map(|slot| body.b.zero(slot.ty)));
             let results = body.b.call_func(jvp, &results, &args);
             results[..own.results.len()].to_vec()
         }
@@ -230,7 +230,7 @@ impl Body<'_, '_, '_> {
         let mut values = values.to_vec();
         for (own, _) in self.shadow_leaves(ty) {
             if let Some(value) = values.get_mut(own) {
-                *value = self.b.zero(self.b.func.ty(*value), false);
+                *value = self.b.zero(self.b.func.ty(*value));
             }
         }
         values
@@ -281,7 +281,7 @@ impl Body<'_, '_, '_> {
                 let indices = &indices[..part.n_indices];
                 let old = self.read_indexed(slot, indices);
                 let ty = self.b.func.ty(old);
-                let zero = self.b.zero(ty, false);
+                let zero = self.b.zero(ty);
                 self.write_indexed(slot, indices, zero);
                 if let (Some(func), true) = (self.func, slot == part.start) {
                     self.lw.note_bare_pointer(func, zero);

@@ -293,6 +293,6 @@ impl Body<'_, '_, '_> {
     pub(crate) fn fill(&mut self, values: &mut Vec<Value>, ty: Ty) {
         let layout = self.layout(ty);
         let missing = layout.leaves.iter().skip(values.len());
-        values.extend(missing.map(|leaf| self.b.zero(leaf.ty, false)));
+        values.extend(missing.map(|leaf| self.b.zero(leaf.ty)));
     }
 }

@@ -83,7 +83,7 @@ fn a_long_chain_of_inserts() {
     let time = |n| {
         optimise(move |b, x| {
             let ty = b.types.array(Type::F32, 2 * n);
-            let mut whole = b.zero(ty, false);
+            let mut whole = b.zero(ty);
             for k in 0..n {
                 whole = b.emit(Op::Insert(k), &[whole, x]);
             }

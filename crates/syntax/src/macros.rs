@@ -31,6 +31,15 @@ struct Reader<'a> {
 /// The maximum nesting depth of expansions and arguments.
 const MAX_DEPTH: usize = 200;
 
+/// The end of an expansion.
+#[derive(Clone, Copy, PartialEq)]
+enum Until {
+    /// The expansion of the first token is used up.
+    FirstIsUsed,
+    /// There are no more tokens.
+    End,
+}
+
 impl Preprocessor<'_> {
     /// Emits the token at `pos`, expanded; returns the position after the consumed tokens.
     pub(crate) fn text(&mut self, tokens: &[Token], pos: usize) -> usize {
@@ -41,7 +50,7 @@ impl Preprocessor<'_> {
         }
         let mut out = std::mem::take(&mut self.out);
         let mut reader = Reader { base: tokens, pos, frames: Vec::new() };
-        self.expand(&mut reader, true, &mut out);
+        self.expand(&mut reader, Until::FirstIsUsed, &mut out);
         self.out = out;
         reader.pos
     }
@@ -57,7 +66,7 @@ impl Preprocessor<'_> {
         self.nesting += 1;
         let mut out = Vec::with_capacity(tokens.len());
         let mut reader = Reader { base: tokens, pos: 0, frames: Vec::new() };
-        self.expand(&mut reader, false, &mut out);
+        self.expand(&mut reader, Until::End, &mut out);
         self.nesting -= 1;
         out
     }
@@ -69,13 +78,13 @@ impl Preprocessor<'_> {
                 || self.macros.contains_key(&token.symbol))
     }
 
-    /// Reads tokens into `out`: all of them or, if `one`, until the expansion of the first is used up.
-    fn expand(&mut self, reader: &mut Reader<'_>, one: bool, out: &mut Vec<Token>) {
+    /// Reads tokens into `out`.
+    fn expand(&mut self, reader: &mut Reader<'_>, until: Until, out: &mut Vec<Token>) {
         let outer = self.active.len();
         let mut first = true;
         loop {
             self.drop_finished(reader);
-            if one && !first && reader.frames.is_empty() {
+            if until == Until::FirstIsUsed && !first && reader.frames.is_empty() {
                 break;
             }
             let Some(mut token) = self.next(reader) else { break };

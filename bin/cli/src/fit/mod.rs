@@ -31,7 +31,7 @@ pub(crate) fn fit(args: &FitArgs) -> u8 {
         Err(status) => return status,
     };
     let args = merged.as_ref().unwrap_or(args);
-    report::finish(&args.source, false, |session| {
+    report::finish_in_text(&args.source, |session| {
         let folder = args.source.file.parent().map_or_else(PathBuf::new, Path::to_path_buf);
         let (items, target) = read_items(args, &folder)?;
         let limits = args.limits.limits(args.seconds);

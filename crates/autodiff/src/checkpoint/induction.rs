@@ -57,11 +57,8 @@ pub(crate) fn inductions(types: &Types, src: &mut Function, sides: &Sides) -> Fx
             }
         });
         inside.extend(params.iter().copied());
-        let known = if counted {
-            Implied::default()
-        } else {
-            Implied::by(src, &defs, src.regions[body].results[0], true)
-        };
+        let known =
+            if counted { Implied::default() } else { Implied::by(src, &defs, src.regions[body].results[0]) };
         for (idx, &param) in carried.iter().enumerate() {
             let is_integer =
                 matches!(types[src.ty(param)], TypeData::Scalar(s) if s != Scalar::Bool && !s.is_float());

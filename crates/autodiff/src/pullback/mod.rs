@@ -195,11 +195,11 @@ impl Engine<'_> {
             let taken = given.iter().zip(&half.takes).filter(|(slot, _)| slot.diff);
             operands.extend(taken.zip(differentials).filter(|((_, taken), _)| **taken).map(|(_, &v)| v));
             let gives = || wanted.iter().zip(&half.gives).filter(|(slot, _)| slot.diff);
-            let made = fresh(b, gives().filter(|(_, given)| **given).map(|(s, _)| s.ty), false);
+            let made = fresh(b, gives().filter(|(_, given)| **given).map(|(s, _)| s.ty));
             b.push(Op::Call(half.linear), &operands, &made, &[]);
             let mut made = made.into_iter();
             let mut tangent = |given: bool| if given { made.next() } else { None };
-            gives().map(|(slot, &given)| tangent(given).unwrap_or_else(|| b.zero(slot.ty, false))).collect()
+            gives().map(|(slot, &given)| tangent(given).unwrap_or_else(|| b.zero(slot.ty))).collect()
         });
         self.differentiate_as_whole(of, whole, second, types.len());
         Some(Split { first, second, kept: types })
@@ -260,9 +260,8 @@ impl Engine<'_> {
             true => (&src.params, &src.results),
             false => (&src.results, &src.params),
         };
-        let differentials = |slots: &[Slot]| -> Vec<Slot> {
-            slots.iter().filter(|s| s.diff).map(|s| tangent_slot(s, false)).collect()
-        };
+        let differentials =
+            |slots: &[Slot]| -> Vec<Slot> { slots.iter().filter(|s| s.diff).map(tangent_slot).collect() };
         let mut params = src.params.clone();
         params.extend(kept.iter().map(|&ty| Slot { ty, diff: false, linear: false, name: None }));
         params.extend(differentials(given));

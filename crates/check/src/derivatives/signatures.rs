@@ -143,7 +143,7 @@ impl Program {
             let modifiers = self.ast.decls[param].modifiers;
             let dir = Direction::of(modifiers);
             let no_diff = self.is_no_diff(param);
-            let tangent = self.tangent(ty, no_diff);
+            let tangent = self.declared_tangent(ty, no_diff);
             params.push(ParamSig { decl: Some(param), ty, dir, no_diff, tangent });
         }
         let ret = match self.ast.decls[decl].kind.clone() {
@@ -158,7 +158,7 @@ impl Program {
         };
         let ret = self.types.of_value(ret);
         let no_diff = self.is_no_diff(decl);
-        let ret_tangent = self.tangent(ret, no_diff);
+        let ret_tangent = self.declared_tangent(ret, no_diff);
         let this = self.raw_this(decl);
         let signature = Rc::new(Signature { params, ret, ret_tangent, this });
         self.queries.signatures.insert(decl, signature.clone());
@@ -184,13 +184,13 @@ impl Program {
         };
         let no_diff = self.says_no_diff_this(decl);
         let dir = if mutating { Direction::InOut } else { Direction::In };
-        let tangent = self.tangent(ty, no_diff);
+        let tangent = self.declared_tangent(ty, no_diff);
         if tangent == Tangent::None || !self.is_deriv_method(decl) {
             return Some(ParamSig::made(ty, dir, tangent));
         }
         // The receiver of a `[deriv_method]` is the pair.
         let pair = self.pair_of(ty, tangent);
-        Some(ParamSig::made(pair, dir, self.tangent(pair, false)))
+        Some(ParamSig::made(pair, dir, self.tangent(pair)))
     }
 
     /// Returns true if a function or the property or subscript that it belongs to is marked `[NoDiffThis]`.
@@ -201,10 +201,15 @@ impl Program {
             .any(|&d| self.attribute(d, "NoDiffThis").is_some() || self.attribute(d, "noDiffThis").is_some())
     }
 
+    /// The tangent of a place of this type, which may be declared `no_diff`.
+    fn declared_tangent(&mut self, ty: Ty, no_diff: bool) -> Tangent {
+        if no_diff { Tangent::None } else { self.tangent(ty) }
+    }
+
     /// The tangent of a place of this type.
-    pub(crate) fn tangent(&mut self, ty: Ty, no_diff: bool) -> Tangent {
+    pub(crate) fn tangent(&mut self, ty: Ty) -> Tangent {
         match () {
-            () if no_diff || ty == Ty::ERROR => Tangent::None,
+            () if ty == Ty::ERROR => Tangent::None,
             () if self.differential(ty).is_some() => Tangent::Value,
             () if self.pointer_differential(ty).is_some() => Tangent::Pointer,
             () => Tangent::None,
@@ -236,11 +241,11 @@ impl Program {
     /// are differentiable where their arguments are: their declarations say `T` for any number.
     fn refresh(&mut self, signature: &mut Signature) {
         for param in &mut signature.params {
-            param.tangent = self.tangent(param.ty, param.no_diff);
+            param.tangent = self.declared_tangent(param.ty, param.no_diff);
         }
-        signature.ret_tangent = self.tangent(signature.ret, false);
+        signature.ret_tangent = self.tangent(signature.ret);
         if let Some(this) = &mut signature.this {
-            let tangent = self.tangent(this.ty, false);
+            let tangent = self.tangent(this.ty);
             let is_new_pointer = tangent == Tangent::Pointer && this.tangent != Tangent::Pointer;
             this.tangent = if is_new_pointer { Tangent::None } else { tangent };
         }

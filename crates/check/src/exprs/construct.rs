@@ -67,7 +67,7 @@ impl Checker<'_> {
                 None => Ty::FLOAT,
             };
         }
-        let tangent = self.p.tangent(ty, false);
+        let tangent = self.p.tangent(ty);
         if tangent == Tangent::None {
             self.not_differentiable(ty, span);
             return self.set_error(expr);

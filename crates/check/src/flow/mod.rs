@@ -241,7 +241,7 @@ impl<'p> Flow<'p> {
         }
         if let Some(this) = &signature.this {
             let p = &mut flow.p;
-            flow.plain_this = p.tangent(this.ty, false) == Tangent::None && !p.says_no_diff_this(decl);
+            flow.plain_this = p.tangent(this.ty) == Tangent::None && !p.says_no_diff_this(decl);
         }
         if purpose == Purpose::Derivatives {
             if signature.has_differentiable_this() {

@@ -149,7 +149,7 @@ impl Flow<'_> {
         match self.p.tables.exprs[target].meaning {
             Meaning::Property { .. } => return,
             Meaning::Index { index, .. } => {
-                self.expr(index, false);
+                self.primal(index);
             }
             _ => {}
         }
@@ -190,7 +190,7 @@ impl Flow<'_> {
         let set = self.p.declared_accessors(&member).set.filter(|set| !self.p.is_core(set.decl));
         let Some(set) = set else {
             for arg in args.iter().flat_map(Arg::exprs) {
-                self.expr(arg, false);
+                self.primal(arg);
             }
             return carried;
         };

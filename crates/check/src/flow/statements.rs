@@ -327,11 +327,11 @@ impl Flow<'_> {
     fn step(&mut self, step: Step) {
         let is_forward = self.direction == Direction::Forward;
         match step {
-            Step::Expr(expr) => _ = self.expr(expr, false),
+            Step::Expr(expr) => self.primal(expr),
             Step::Declare(decl) => self.declare(decl),
             Step::Return(value, span) if is_forward => {
                 if let Some(value) = value {
-                    self.expr(value, false);
+                    self.primal(value);
                     self.cuts.is_result |= self.is_cut(value);
                 }
                 self.check_outputs_set(span);

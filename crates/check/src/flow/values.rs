@@ -42,6 +42,11 @@ impl Flow<'_> {
         carries
     }
 
+    /// Walks an expression of which only the primal is needed.
+    pub(crate) fn primal(&mut self, expr: ExprId) {
+        self.expr(expr, false);
+    }
+
     fn kind(&mut self, expr: ExprId, needed: bool) -> bool {
         match self.p.tables.exprs[expr].meaning.clone() {
             Meaning::Error => {
@@ -84,7 +89,7 @@ impl Flow<'_> {
                     return self.read_place(expr, place, needed);
                 }
                 if let Meaning::Index { index, .. } = self.p.tables.exprs[expr].meaning {
-                    self.expr(index, false);
+                    self.primal(index);
                 }
                 self.expr(base, needed)
             }
@@ -95,11 +100,11 @@ impl Flow<'_> {
             | Meaning::Unary(_, base) => self.expr(base, needed),
             Meaning::AddressOf(base) => {
                 self.set(base);
-                self.expr(base, false);
+                self.primal(base);
                 false
             }
             Meaning::Deref(base) => {
-                self.expr(base, false);
+                self.primal(base);
                 false
             }
             Meaning::Property { base, member, args } => {
@@ -117,7 +122,7 @@ impl Flow<'_> {
             }
             Meaning::Binary(..) => self.chain(expr, needed),
             Meaning::Ternary(cond, a, b) => {
-                self.expr(cond, false);
+                self.primal(cond);
                 let a = self.expr(a, needed);
                 self.expr(b, needed) || a
             }
@@ -175,7 +180,7 @@ impl Flow<'_> {
             }
             Meaning::NoDiff(inner) => {
                 // The operand is a constant; its arguments are visited as not needed.
-                self.expr(inner, false);
+                self.primal(inner);
                 false
             }
         }
@@ -349,7 +354,7 @@ impl Flow<'_> {
                 dropped.push(None);
             }
         } else if let Some(base) = base {
-            self.expr(base, false);
+            self.primal(base);
         }
         for (arg, param) in args.iter().zip(&signature.params) {
             // If the call itself loses the derivative, losses within its arguments are not reported
@@ -381,7 +386,7 @@ impl Flow<'_> {
             }
         }
         for arg in args.iter().skip(signature.params.len()).flat_map(Arg::exprs) {
-            self.expr(arg, false);
+            self.primal(arg);
         }
         if is_detach {
             return false;

@@ -305,15 +305,15 @@ impl Checker<'_> {
             // If the type has a function of its own, that function fulfils the requirement.
             extra.required = true;
         }
-        let (receiver, _) = self.receiver(base, false);
+        let (receiver, _) = self.receiver(base);
         if funcs.is_empty() { Ref::NotFound } else { Ref::Funcs(funcs, receiver) }
     }
 
-    /// The receiver of a member, and true if it is a place; `of_type` if the member is that of a type.
-    fn receiver(&self, base: Base, of_type: bool) -> (Option<ExprId>, bool) {
+    /// The receiver of a member, and true if it is a place.
+    fn receiver(&self, base: Base) -> (Option<ExprId>, bool) {
         match base {
             Base::Value(expr, place) => (Some(expr), place),
-            Base::Type => (None, of_type),
+            Base::Type => (None, false),
             Base::Implicit => (None, self.this.is_some_and(|t| t.1)),
         }
     }
@@ -338,7 +338,9 @@ impl Checker<'_> {
                     let declared = self.p.decl_type(decl);
                     let ty = self.p.substitute(declared, &self.p.subst_of(&func));
                     let accessors = self.p.accessors(&func);
-                    let (receiver, place) = self.receiver(base, true);
+                    // A property of a type is a place by itself.
+                    let (receiver, place) = self.receiver(base);
+                    let place = place || base == Base::Type;
                     let lvalue = self.is_written_through(accessors, place);
                     let meaning = Meaning::Property { base: receiver, member: func, args: Vec::new() };
                     return Some(Ref::Value(ExprInfo::new(ty, meaning, lvalue)));
@@ -358,7 +360,7 @@ impl Checker<'_> {
                         };
                         return Some(Ref::Value(ExprInfo::new(ty, meaning, !constant)));
                     }
-                    let (receiver, place) = self.receiver(base, false);
+                    let (receiver, place) = self.receiver(base);
                     let meaning = Meaning::Field { base: receiver, field: decl };
                     return Some(Ref::Value(ExprInfo::new(ty, meaning, place && !constant)));
                 }

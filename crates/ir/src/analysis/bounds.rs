@@ -195,7 +195,7 @@ impl Find<'_> {
         if self.constant(again) == Some(0) {
             return Some(0);
         }
-        let known = Implied::by(self.func, self.defs, again, true);
+        let known = Implied::by(self.func, self.defs, again);
         let facts = known.facts();
         let resolve = |v: Value| known.resolve(self.func, self.defs, v);
         let mut best: Option<u64> = None;

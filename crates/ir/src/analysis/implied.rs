@@ -20,10 +20,10 @@ const CHAIN: usize = 64;
 pub struct Implied(FxHashMap<Value, bool>);
 
 impl Implied {
-    /// All that follows from `v` being `truth`.
-    pub fn by(func: &Function, defs: &Defs, v: Value, truth: bool) -> Implied {
+    /// All that follows from `v`.
+    pub fn by(func: &Function, defs: &Defs, v: Value) -> Implied {
         let mut known = FxHashMap::default();
-        let mut open = vec![(v, truth)];
+        let mut open = vec![(v, true)];
         while let Some((v, truth)) = open.pop() {
             if known.insert(v, truth).is_some() {
                 continue;

@@ -138,9 +138,9 @@ impl Build<'_, '_> {
         let end = self.add(begin, nine);
         let zero = self.float(0.0);
         let body = self.b.borrow_mut().open();
-        let i = self.b.borrow_mut().region_param(Type::U32, false);
-        let mut sum = self.b.borrow_mut().region_param(Type::F64, false);
-        let mut rest = self.b.borrow_mut().region_param(Type::F64, false);
+        let i = self.b.borrow_mut().region_param(Type::U32);
+        let mut sum = self.b.borrow_mut().region_param(Type::F64);
+        let mut rest = self.b.borrow_mut().region_param(Type::F64);
         let digit = self.digit(i, 0, TWO_OVER_PI.len());
         let (turn, of_turn) = (self.float(4.0), self.float(0.25));
         for part in [high, low] {

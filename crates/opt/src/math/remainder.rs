@@ -90,7 +90,7 @@ fn reduce(b: &mut Builder<'_>, format: &Format, r: Value, d: Value) -> Value {
     let of_d = b.emit_typed(Op::Bitcast, &[d], integer);
     let of_d = b.emit(Op::Shr, &[of_d, fraction]);
     let body = b.open();
-    let r_in = b.region_param(format.float.into(), false);
+    let r_in = b.region_param(format.float.into());
     let of_r = b.emit_typed(Op::Bitcast, &[r_in], integer);
     let of_r = b.emit(Op::Shr, &[of_r, fraction]);
     let n = b.emit(Op::Sub, &[of_r, of_d]);

@@ -42,7 +42,7 @@ impl Simplify<'_> {
         let (x, y) = (self.under(a, &Op::Splat)?, self.under(b, &Op::Splat)?);
         let r = self.func.result(inst);
         let is_float = self.types.scalar_of(self.ty(x)).is_some_and(Scalar::is_float);
-        let q = is_float.then(|| self.emit(Op::Div, &[x, y], self.ty(x), self.func.is_linear(r)))?;
+        let q = is_float.then(|| self.emit_marked(Op::Div, &[x, y], self.ty(x), self.func.is_linear(r)))?;
         Some(self.rewrite(inst, Op::Splat, &[q]))
     }
 
@@ -60,9 +60,9 @@ impl Simplify<'_> {
             .iter()
             .zip(&b)
             .map(|pair| match pair {
-                (Some(x), Some(y)) => self.emit(Op::Add, &[*x, *y], ty, linear),
+                (Some(x), Some(y)) => self.emit_marked(Op::Add, &[*x, *y], ty, linear),
                 (Some(x), None) | (None, Some(x)) => *x,
-                (None, None) => self.emit(self.nothing(), &[], ty, linear),
+                (None, None) => self.emit_marked(self.nothing(), &[], ty, linear),
             })
             .collect();
         Some(self.rewrite(inst, Op::Construct, &lanes))
@@ -92,10 +92,10 @@ impl Simplify<'_> {
             .enumerate()
             .map(|(k, part)| match part {
                 Some(x) => {
-                    let y = self.emit(Op::Extract(k as u32), &[other], ty, of_other);
-                    self.emit(op.clone(), &[*x, y], ty, linear)
+                    let y = self.emit_marked(Op::Extract(k as u32), &[other], ty, of_other);
+                    self.emit_marked(op.clone(), &[*x, y], ty, linear)
                 }
-                None => self.emit(self.nothing(), &[], ty, linear),
+                None => self.emit_marked(self.nothing(), &[], ty, linear),
             })
             .collect();
         Some(self.rewrite(inst, Op::Construct, &lanes))

@@ -125,7 +125,7 @@ impl Simplify<'_> {
                 first
             } else {
                 let op = self.op(first).cloned().expect("equal constants have an op");
-                self.emit(op, &[], self.ty(first), self.func.is_linear(first))
+                self.emit_marked(op, &[], self.ty(first), self.func.is_linear(first))
             };
             self.subst.set(r, by);
             keep[n] = false;
@@ -177,7 +177,7 @@ impl Simplify<'_> {
             let (a, b) = (self.func.regions[yes].results[n], self.func.regions[no].results[n]);
             let by = match (self.boolean(a), self.boolean(b)) {
                 (Some(true), Some(false)) => c,
-                (Some(false), Some(true)) => self.emit(Op::Not, &[c], self.ty(c), false),
+                (Some(false), Some(true)) => self.emit(Op::Not, &[c], self.ty(c)),
                 _ => continue,
             };
             self.subst.set(r, by);
@@ -226,7 +226,7 @@ impl Simplify<'_> {
             let by = if k < n_carried {
                 args[1 + k]
             } else {
-                self.emit(Op::Zero, &[], self.ty(r), self.func.is_linear(r))
+                self.emit_marked(Op::Zero, &[], self.ty(r), self.func.is_linear(r))
             };
             self.subst.set(r, by);
         }

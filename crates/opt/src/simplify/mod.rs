@@ -254,8 +254,13 @@ impl Simplify<'_> {
         Step::Again
     }
 
+    /// Emits a new instruction before the current one, whose result is not linear.
+    fn emit(&mut self, op: Op, args: &[Value], ty: Type) -> Value {
+        self.emit_marked(op, args, ty, false)
+    }
+
     /// Emits a new instruction before the current one.
-    fn emit(&mut self, op: Op, args: &[Value], ty: Type, linear: bool) -> Value {
+    fn emit_marked(&mut self, op: Op, args: &[Value], ty: Type, linear: bool) -> Value {
         let (inst, v) = make(self.func, op, args, ty, linear, self.span);
         self.defs.add(self.func, inst);
         self.out.push(inst);
@@ -263,7 +268,7 @@ impl Simplify<'_> {
     }
 
     fn constant(&mut self, s: Scalar, bits: u64) -> Value {
-        self.emit(Op::Const(bits), &[], s.into(), false)
+        self.emit(Op::Const(bits), &[], s.into())
     }
 
     /// Turns the instruction into a constant with these lanes.

@@ -470,14 +470,14 @@ impl Simplify<'_> {
             self.types.scalar_of(ty).and_then(|s| Some((s, self.computed(term, operands, s)?)))
         {
             let c = self.constant(s, bits);
-            return if self.types.lanes(ty).is_some() { self.emit(Op::Splat, &[c], ty, false) } else { c };
+            return if self.types.lanes(ty).is_some() { self.emit(Op::Splat, &[c], ty) } else { c };
         }
         let Term::Op(op, args) = term else {
-            return self.emit(Op::Absent, &[], ty, self.func.is_linear(result));
+            return self.emit_marked(Op::Absent, &[], ty, self.func.is_linear(result));
         };
         let args: SmallVec<[Value; 4]> = args.iter().map(|arg| self.build(arg, operands, result)).collect();
         let linear = args.iter().any(|&v| self.func.is_linear(v));
-        let made = self.emit(op.clone(), &args, ty, linear);
+        let made = self.emit_marked(op.clone(), &args, ty, linear);
         self.func.values[made].differential = self.func.values[result].differential;
         made
     }

@@ -264,7 +264,7 @@ impl<'a> Generator<'a> {
                 let parts: Vec<Value> = (0..n).map(|_| self.any(element)).collect();
                 self.b.emit_typed(Op::Construct, &parts, ty)
             }
-            _ => self.b.zero(ty, false),
+            _ => self.b.zero(ty),
         }
     }
 

@@ -13,7 +13,7 @@ impl Generator<'_> {
     ) -> Region {
         let visible = self.scope.len();
         let region = self.b.open();
-        let params: Vec<Value> = params.iter().map(|&ty| self.b.region_param(ty, false)).collect();
+        let params: Vec<Value> = params.iter().map(|&ty| self.b.region_param(ty)).collect();
         let is_shown = |v: &&Value| !matches!(self.b.types[self.b.func.ty(**v)], TypeData::Residuals(_));
         self.scope.extend(params.iter().filter(is_shown));
         self.depth += 1;
