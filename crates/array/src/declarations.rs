@@ -50,15 +50,15 @@ fn describe(program: &Program, decl: DeclId) -> Option<Value> {
                 .collect();
             ("func", empty, Value::Array(params), None)
         }
-        DeclKind::Struct { members, .. } | DeclKind::Interface { members, .. } => {
-            ("struct", list(program, members), json!([]), None)
+        DeclKind::Struct { .. } | DeclKind::Interface { .. } => {
+            ("struct", list(program, program.members(decl)), json!([]), None)
         }
         DeclKind::Enum { .. } => ("enum", empty, json!([]), None),
         DeclKind::Namespace { members } => ("namespace", list(program, members), json!([]), None),
         _ => return None,
     };
-    let generics: Option<Vec<String>> =
-        node.generics.as_ref().map(|all| all.params.iter().map(|&param| name_of(program, param)).collect());
+    let names = || program.own_params(decl).into_iter().map(|param| name_of(program, param)).collect();
+    let generics: Option<Vec<String>> = program.is_generic(decl).then(names);
     let modifiers: Vec<&str> = MODIFIERS
         .iter()
         .filter(|&&(modifier, _)| node.modifiers.has(modifier))

@@ -199,9 +199,12 @@ fn find_functions(
 /// arguments are resolved as those of a struct with the same parameters.
 fn specialize(session: &mut Session, loaded: &mut Loaded, func: &mut FuncRef, args: &str) -> bool {
     let program = &mut loaded.program;
-    let Some(generics) = program.ast.decls[func.decl].generics.clone() else { return false };
+    let params = program.own_params(func.decl);
+    if params.is_empty() {
+        return false;
+    }
     let mut list = Vec::new();
-    for (k, &param) in generics.params.iter().enumerate() {
+    for (k, &param) in params.iter().enumerate() {
         list.push(match program.ast.decls[param].kind {
             DeclKind::ValueParam { ty, .. } => format!("let A{k} : {}", print_value_type(&program.ast, ty)),
             _ => format!("A{k}"),
@@ -215,7 +218,7 @@ fn specialize(session: &mut Session, loaded: &mut Loaded, func: &mut FuncRef, ar
     let Some(TyKind::Struct(_, given)) = found.map(|ty| loaded.program.types[ty].clone()) else {
         return false;
     };
-    let around = func.args.len().saturating_sub(generics.params.len());
+    let around = func.args.len().saturating_sub(params.len());
     func.args.truncate(around);
     func.args.extend(given);
     true

@@ -136,10 +136,9 @@ impl Program {
             self.check_stage(&attribute);
         }
         if let Some(generics) = self.ast.decls[decl].generics.clone() {
-            let written = generics.params.iter().filter(|param| !self.opened.params.contains(param));
-            self.check_names(&written.copied().collect::<Vec<_>>());
-            self.constraints_of(decl);
+            self.check_names(&generics.params);
         }
+        self.constraints_of(decl);
         match self.ast.decls[decl].kind.clone() {
             DeclKind::Var { ty, .. } => {
                 let resolved = self.decl_type(decl);
@@ -157,9 +156,8 @@ impl Program {
                 self.decl_type(decl);
                 accessors.into_iter().for_each(|accessor| self.check_function(accessor));
             }
-            DeclKind::Struct { members, .. }
-            | DeclKind::Extension { members, .. }
-            | DeclKind::Interface { members, .. } => {
+            DeclKind::Struct { .. } | DeclKind::Extension { .. } | DeclKind::Interface { .. } => {
+                let members = self.members(decl).to_vec();
                 let is_interface = matches!(self.ast.decls[decl].kind, DeclKind::Interface { .. });
                 self.bases_of(decl);
                 self.check_names(&members);

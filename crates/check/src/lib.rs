@@ -24,6 +24,7 @@ mod exprs;
 mod facts;
 mod flow;
 mod generics;
+mod made;
 mod names;
 pub mod program;
 mod queries;

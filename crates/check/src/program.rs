@@ -66,8 +66,11 @@ pub(crate) struct Opened {
     pub(crate) names: FxHashSet<Symbol>,
     /// The functions whose parameters have not been checked for them yet.
     pub(crate) functions: Vec<DeclId>,
-    /// The generic parameters that were made.
+    /// The generic parameters that were made, and those of each function.
     pub(crate) params: FxHashSet<DeclId>,
+    pub(crate) of: FxHashMap<DeclId, Vec<DeclId>>,
+    /// The made parameter that stands for the length of an array parameter.
+    pub(crate) lengths: FxHashMap<DeclId, DeclId>,
 }
 
 /// The derivatives that the program declares.
@@ -94,6 +97,10 @@ pub(crate) struct Made {
     pub(crate) pullbacks: FxHashMap<(DeclId, ModuleId, bool), Pullback>,
     /// The same structs, by their declarations and by those of their call operators.
     pub(crate) pullback_decls: FxHashMap<DeclId, Pullback>,
+    /// The members of structs that have others than those in the source.
+    pub(crate) members: FxHashMap<DeclId, Vec<DeclId>>,
+    /// Functions that are differentiable without being marked in the source.
+    pub(crate) differentiable: FxHashSet<DeclId>,
     /// The return types of call operators that have no source.
     pub(crate) results: FxHashMap<DeclId, Ty>,
     /// The expressions that the bodies of lambdas return, by the lambda's struct.
@@ -214,13 +221,6 @@ impl Program {
     pub(crate) fn is_function(&self, decl: DeclId) -> bool {
         let kind = &self.ast.decls[decl].kind;
         matches!(kind, DeclKind::Func { .. } | DeclKind::Init { .. } | DeclKind::Accessor { .. })
-    }
-
-    /// Makes a variable (or parameter) of a known type.
-    pub(crate) fn made_variable(&mut self, kind: DeclKind, name: Symbol, ty: Ty, parent: DeclId) -> DeclId {
-        let made = self.ast.new_decl(kind, name, self.ast.decls[parent].span, Some(parent));
-        self.tables.decl_types[made] = Some(ty);
-        made
     }
 
     /// The name of a function, for a message.

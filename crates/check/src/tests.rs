@@ -21,6 +21,7 @@ struct Checked {
     sources: Sources,
 }
 
+/// Checks a program, which must not change any node that the parser made.
 fn check(source: &str) -> Checked {
     let mut sources = Sources::default();
     let mut ast = Ast::default();
@@ -30,14 +31,33 @@ fn check(source: &str) -> Checked {
         let id = sources.add("core", text);
         core.push(parse_file(&mut ast, &mut sources, id, &mut NoIncludes, &[], &mut diagnostics));
     }
+    let library = ast.clone();
     let mut program = Program::new(ast, &core);
+    assert_kept(&library, &program.ast);
     let id = sources.add("test.slang", source);
     let file = parse_file(&mut program.ast, &mut sources, id, &mut NoIncludes, &[], &mut diagnostics);
+    let parsed = program.ast.clone();
     program.add_module(file, &mut NoModules);
     program.check_file(file);
+    assert_kept(&parsed, &program.ast);
     diagnostics.append(&mut program.diagnostics);
     program.diagnostics = diagnostics;
     Checked { program, file, sources }
+}
+
+/// Asserts that an AST has all nodes that it had before, unchanged.
+fn assert_kept(before: &Ast, after: &Ast) {
+    fn all<'a, T: std::fmt::Debug + 'a>(
+        before: impl Iterator<Item = &'a T>,
+        after: impl Iterator<Item = &'a T>,
+    ) {
+        for (before, after) in before.zip(after) {
+            assert_eq!(format!("{after:?}"), format!("{before:?}"));
+        }
+    }
+    all(before.decls.values(), after.decls.values());
+    all(before.stmts.values(), after.stmts.values());
+    all(before.exprs.values(), after.exprs.values());
 }
 
 impl Checked {
@@ -79,6 +99,31 @@ fn the_library_is_correct() {
         checked.program.check_file(file);
     }
     assert_eq!(checked.errors(), Vec::<String>::new());
+}
+
+#[test]
+fn what_other_source_defines_is_beside_the_tree() {
+    let checked = accept(
+        "interface IShape { float area(); }
+         struct Bits { uint a : 3; int b : 7; uint z : 0; uint c : 30; }
+         float of(IShape shape) { return shape.area(); }
+         int sum(int a[]) { int s = 0; for (int i = 0; i < a.getCount(); i++) s += a[i]; return s; }
+         float twice(functype(float) -> float f, float x) { return f(f(x)); }
+         [Differentiable] float square(float x) { return x * x; }
+         struct Disk : IShape { float r; float area() { return twice((float x) => x * r, 2.0) + twice(square, r); } }
+         [Differentiable] float g(float x) { let (y, pull) = __apply(square)(x); return y; }
+         float all(Bits bits) {
+             int a[3] = { 1, 2, 3 };
+             bits.b = sum(a);
+             Disk disk = { 2.0 };
+             return of(disk) + bits.b + g(1.0);
+         }",
+    );
+    let symbol = checked.program.ast.symbols.find("Bits").unwrap();
+    let found = checked.program.ast.decls.iter().find(|d| d.1.name == symbol).unwrap().0;
+    let names = |of: &[DeclId]| of.iter().map(|&d| checked.program.ast.decl_name(d)).collect::<Vec<_>>();
+    assert_eq!(names(checked.program.ast.decls[found].kind.members()), ["a", "b", "z", "c"]);
+    assert_eq!(names(checked.program.members(found)), ["__bits0", "a", "b", "z", "__bits1", "c"]);
 }
 
 #[test]

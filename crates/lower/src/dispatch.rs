@@ -82,7 +82,7 @@ impl Lowerer<'_> {
             Object::This => {
                 f.self_ty = Some(inner);
                 // This is the parameter of an extension of all conforming types.
-                let own = self.program.ast.decls[f.decl].generics.as_ref().map_or(0, |g| g.params.len());
+                let own = self.program.own_params(f.decl).len();
                 let outer = f.args.len().saturating_sub(own);
                 if !self.program.is_requirement(f.decl) {
                     for arg in &mut f.args[..outer] {

@@ -230,7 +230,7 @@ impl Lowerer<'_> {
             Some(ty) => format!("{}.{own}", self.program.type_name(ty)),
             None => own,
         };
-        let own_params = decl.generics.as_ref().map_or(0, |g| g.params.len());
+        let own_params = self.program.own_params(f.decl).len();
         if own_params > 0 && own_params <= f.args.len() {
             let args = &f.args[f.args.len() - own_params..];
             let args: Vec<String> = args

@@ -126,8 +126,10 @@ impl Program {
 
     /// The fields that a struct declares itself (without its bases), as declarations.
     pub(crate) fn own_fields(&self, decl: DeclId) -> Vec<DeclId> {
-        let DeclKind::Struct { members, .. } = &self.ast.decls[decl].kind else { return Vec::new() };
-        members
+        if !matches!(self.ast.decls[decl].kind, DeclKind::Struct { .. }) {
+            return Vec::new();
+        }
+        self.members(decl)
             .iter()
             .copied()
             .filter(|&m| {

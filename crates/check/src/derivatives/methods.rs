@@ -65,7 +65,7 @@ impl Program {
         for facet in self.facets(ty).iter().filter(|facet| facet.kind != FacetKind::Interface) {
             for decl in self.named(facet.container, name) {
                 let is_function = matches!(self.ast.decls[decl].kind, DeclKind::Func { .. });
-                if is_function && !self.is_static(decl) && self.ast.decls[decl].generics.is_none() {
+                if is_function && !self.is_static(decl) && !self.is_generic(decl) {
                     methods.push(self.member_ref(decl, facet));
                 }
             }

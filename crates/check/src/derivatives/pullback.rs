@@ -82,43 +82,39 @@ impl Program {
         let word = if forward { "pushforward" } else { "pullback" };
         let name = format!("{word} of {}", self.ast.decl_name(of));
         let name = self.ast.symbols.intern(&name);
-        let context = self.ast.new_decl(DeclKind::Empty, name, span, Some(of));
+        let context = self.add_owner(name, span, of);
         let mut members = Vec::new();
         for (k, input) in signature.inputs().into_iter().enumerate() {
             if input.dir == Direction::Out {
                 continue;
             }
             let name = self.ast.symbols.intern(&format!("x{k}"));
-            let kind = DeclKind::Var { ty: None, init: None, semantic: None };
-            let field = self.made_variable(kind, name, input.ty, context);
-            if !input.has_differential() {
-                self.ast.decls[field].modifiers = Modifiers::NO_DIFF;
-            }
-            members.push(field);
+            let modifiers = match input.has_differential() {
+                true => Modifiers::default(),
+                false => Modifiers::NO_DIFF,
+            };
+            members.push(self.add_field(name, input.ty, modifiers, context));
         }
-        let operator = self.ast.new_decl(DeclKind::Empty, kw::CALL_OPERATOR, span, Some(context));
+        let operator = self.add_owner(kw::CALL_OPERATOR, span, context);
         let func = self.own_ref(of);
         let mut params = Vec::new();
         let wanted = if forward { self.push_params(&func) } else { self.propagate_params(&func) };
         for (k, (dir, ty)) in wanted.into_iter().enumerate() {
             let name = self.ast.symbols.intern(&format!("d{k}"));
-            let kind = DeclKind::Param { ty: None, default: None, semantic: None };
-            let param = self.made_variable(kind, name, ty, operator);
-            self.ast.decls[param].modifiers = dir.modifiers();
-            params.push(param);
+            params.push(self.add_param(name, ty, dir.modifiers(), operator));
         }
-        self.ast.decls[operator].kind = DeclKind::Func { params, result: None, body: None };
+        self.complete(operator, DeclKind::Func { params, result: None, body: None });
         if forward
             && signature.returns_differential()
             && let Some(differential) = self.differential(signature.ret)
         {
             self.made.results.insert(operator, differential);
         }
-        self.mark_differentiable(operator);
+        self.made.differentiable.insert(operator);
         members.push(operator);
         let mut names = Names::default();
         names.entry(kw::CALL_OPERATOR).or_default().push(operator);
-        self.ast.decls[context].kind = DeclKind::Struct { bases: Vec::new(), members };
+        self.complete(context, DeclKind::Struct { bases: Vec::new(), members });
         self.scopes.members.insert(context, Rc::new(names));
         let bases: Vec<Ty> = self.magic_type(Magic::Differentiable).into_iter().collect();
         self.queries.bases.insert(context, bases.into());

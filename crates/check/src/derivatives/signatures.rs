@@ -14,7 +14,7 @@ use crate::exprs::infer::Checker;
 use crate::program::Program;
 use crate::signature::{Accessors, Direction, ParamSig, Signature, Subst, Tangent};
 use crate::tables::{Callable, DiffOp, FuncRef, SynthesizedMember};
-use crate::types::{Ty, TyKind};
+use crate::types::{Ty, TyKind, Val};
 use crate::view::ModuleId;
 
 impl Program {
@@ -44,7 +44,13 @@ impl Program {
             DeclKind::Var { ty: None, init: Some(init), .. } => Checker::new(self, decl).infer(init, None),
             DeclKind::Param { ty: Some(ty), .. } => {
                 let declared = Checker::new(self, decl).type_expr(ty);
-                self.ordered_as(decl, declared)
+                let declared = self.ordered_as(decl, declared);
+                match (self.opened.lengths.get(&decl), &self.types[declared]) {
+                    (Some(&length), &TyKind::Array(element, None)) => {
+                        self.types.intern(TyKind::Array(element, Some(Val::Param(length))))
+                    }
+                    _ => declared,
+                }
             }
             DeclKind::Param { ty: None, .. } if self.is_setter_param(decl) => {
                 // `newValue` has the type of the property or subscript.
@@ -233,8 +239,7 @@ impl Program {
     pub(crate) fn is_judged_late(&self, decl: DeclId) -> bool {
         self.is_core(decl)
             || self.registry.late_names.contains(&self.ast.decls[decl].name)
-                && (self.ast.decls[decl].generics.is_some()
-                    || self.container_of(decl).is_some_and(|c| self.ast.decls[c].generics.is_some()))
+                && (self.is_generic(decl) || self.container_of(decl).is_some_and(|c| self.is_generic(c)))
     }
 
     /// Recomputes the differentiability of a signature from the types in it. The library's generic functions

@@ -7,7 +7,7 @@
 
 use std::rc::Rc;
 
-use syntax::ast::{AccessorKind, Attribute, DeclKind, ExprKind};
+use syntax::ast::{AccessorKind, DeclKind, ExprKind};
 use syntax::{DeclId, Diagnostic, ExprId, Span, Symbol, keywords as kw};
 
 use crate::derivatives::precedence::Rank;
@@ -254,6 +254,7 @@ impl Program {
     pub(crate) fn level(&self, decl: DeclId) -> Level {
         let any = |name: &str| self.has_mark(decl, name);
         match () {
+            () if self.made.differentiable.contains(&decl) => Level::Backward,
             () if any("Differentiable") || any("BackwardDifferentiable") => Level::Backward,
             () if any("ForwardDifferentiable") => Level::Forward,
             () => Level::None,
@@ -265,13 +266,6 @@ impl Program {
         let d = &self.ast.decls[decl];
         let parent = d.parent.filter(|_| matches!(d.kind, DeclKind::Accessor { .. }));
         std::iter::once(decl).chain(parent).any(|decl| self.attribute(decl, name).is_some())
-    }
-
-    /// Marks a function that the compiler makes as `[Differentiable]`.
-    pub(crate) fn mark_differentiable(&mut self, decl: DeclId) {
-        let name = self.ast.symbols.intern("Differentiable");
-        let span = self.ast.decls[decl].span;
-        self.ast.decls[decl].attributes.push(Attribute { name, args: Vec::new(), span });
     }
 
     /// The declaration itself and the others of the same name and parameters (prototypes).
@@ -286,10 +280,10 @@ impl Program {
         let near = (0..self.modules.all.len()).filter(|&m| imports(m, module) || imports(module, m));
         let others: Vec<DeclId> = near.flat_map(|m| self.modules.named(m, name)).copied().collect();
         let own = self.raw_signature(decl);
-        let generic = self.ast.decls[decl].generics.is_some();
+        let generic = self.is_generic(decl);
         for other in others {
             let is_function = matches!(self.ast.decls[other].kind, DeclKind::Func { .. });
-            if other == decl || !is_function || generic || self.ast.decls[other].generics.is_some() {
+            if other == decl || !is_function || generic || self.is_generic(other) {
                 continue;
             }
             if self.body_of(decl).is_some() && self.body_of(other).is_some() {
@@ -387,7 +381,7 @@ impl Program {
                 // `f<float>` targets these arguments, unless they are the derivative's own parameters.
                 let is_exact = candidate.self_ty.is_none()
                     && candidate.explicit.len() == func.args.len()
-                    && self.ast.decls[decl].generics.is_none();
+                    && !self.is_generic(decl);
                 if let (Some(role), true) = (role, is_exact && !func.args.is_empty()) {
                     let func = FuncRef { args: candidate.explicit.clone(), ..func };
                     fits |= self.fit_derivative(&func, decl, None, &[], role).is_some();

@@ -147,7 +147,7 @@ impl Checker<'_> {
             // The type of the result is known nevertheless if there is only one candidate and it is not
             // generic.
             let ty = match candidates {
-                [only] if self.p.ast.decls[only.decl].generics.is_none() => {
+                [only] if !self.p.is_generic(only.decl) => {
                     let callable = self.callable_of(only);
                     self.p.callable_signature(&callable).ret
                 }
@@ -327,10 +327,10 @@ impl Checker<'_> {
     fn infer_dispatch(&mut self, expr: ExprId, [kernel, size, groups]: [ExprId; 3], args: &[ExprId]) -> Ty {
         let span = self.span(expr);
         let call = ExprKind::Call { callee: kernel, args: args.to_vec() };
-        let call = self.p.ast.exprs.push(syntax::ast::Expr { kind: call, span });
+        let call = self.p.add_expr(call, span);
         self.infer(call, None);
         let dispatch = self.p.ast.symbols.intern("__dispatch");
-        let callee = self.p.ast.exprs.push(syntax::ast::Expr { kind: ExprKind::Name(dispatch), span });
+        let callee = self.p.add_expr(ExprKind::Name(dispatch), span);
         self.infer_call(expr, callee, &[size, groups], None)
     }
 

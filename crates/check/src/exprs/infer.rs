@@ -208,6 +208,10 @@ impl<'p> Checker<'p> {
 
     /// Infers an expression that may denote a type. `expected` is a hint for brace lists.
     pub(crate) fn infer_any(&mut self, expr: ExprId, expected: Option<Ty>) -> Ty {
+        if self.makes_lambda(expr) {
+            // Its struct exists already.
+            return self.ty_of(expr);
+        }
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             self.error("E0901", self.span(expr), "this expression is nested too deeply");

@@ -39,7 +39,7 @@ impl Program {
                 return Initializer::Default(ty);
             }
             for init in self.named(decl, kw::CONSTRUCTOR) {
-                if self.params_of(init).is_empty() && self.ast.decls[init].generics.is_none() {
+                if self.params_of(init).is_empty() && !self.is_generic(init) {
                     let func = FuncRef { decl: init, args, self_ty: Some(ty) };
                     return Initializer::Init(ty, func, Vec::new());
                 }

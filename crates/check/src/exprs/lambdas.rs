@@ -8,8 +8,8 @@
 
 use std::rc::Rc;
 
-use syntax::ast::{DeclKind, Expr, ExprKind, Modifiers, Stmt, StmtKind};
-use syntax::{DeclId, ExprId, Symbol, keywords as kw};
+use syntax::ast::{Decl, DeclKind, ExprKind, Modifiers, StmtKind};
+use syntax::{DeclId, ExprId, Span, Symbol, keywords as kw};
 
 use crate::exprs::infer::Checker;
 use crate::facts::{Magic, Names};
@@ -80,15 +80,31 @@ impl Checker<'_> {
         }
     }
 
+    /// Returns true if an expression is a lambda, or the name of a function that stands for one.
+    pub(crate) fn makes_lambda(&self, expr: ExprId) -> bool {
+        matches!(self.p.tables.exprs[expr].meaning, Meaning::Aggregate(_)) && self.p.is_lambda(expr)
+    }
+
     /// `(params) => body`
-    pub(crate) fn infer_lambda(&mut self, expr: ExprId, func: DeclId) -> Ty {
-        if !matches!(self.p.tables.exprs[expr].meaning, Meaning::Error) {
-            // The struct of the lambda exists already.
-            return self.ty_of(expr);
-        }
-        if self.p.queries.bodies.get(&func).is_some() {
+    pub(crate) fn infer_lambda(&mut self, expr: ExprId, written: DeclId) -> Ty {
+        if !self.p.queries.bodies.is_first(written) {
             return self.set_error(expr);
         }
+        let lambda = self.lambda_struct(self.span(expr));
+        let (name, parent) = (kw::CALL_OPERATOR, Some(lambda));
+        let func = self.p.add_decl(Decl { name, parent, ..self.p.ast.decls[written].clone() });
+        self.closure(expr, lambda, func)
+    }
+
+    /// Adds the struct of a lambda.
+    fn lambda_struct(&mut self, span: Span) -> DeclId {
+        let name = self.p.ast.symbols.intern("$lambda");
+        let kind = DeclKind::Struct { bases: Vec::new(), members: Vec::new() };
+        self.p.add_decl(Decl::new(kind, name, span, Some(self.scope)))
+    }
+
+    /// The value of a lambda: its struct, and the call operator of the struct.
+    fn closure(&mut self, expr: ExprId, lambda: DeclId, func: DeclId) -> Ty {
         let span = self.span(expr);
         let DeclKind::Func { params, body: Some(body), .. } = self.p.ast.decls[func].kind.clone() else {
             return self.set_error(expr);
@@ -96,11 +112,6 @@ impl Checker<'_> {
         // A lambda in a differentiable function is differentiable.
         let around = self.p.ast.enclosing(self.scope).find(|&d| self.p.is_function(d));
         let level = around.map_or(Level::None, |around| self.p.level(around)).max(self.p.level(func));
-        let name = self.p.ast.symbols.intern("$lambda");
-        let kind = DeclKind::Struct { bases: Vec::new(), members: vec![func] };
-        let lambda = self.p.ast.new_decl(kind, name, span, Some(self.scope));
-        self.p.ast.decls[func].parent = Some(lambda);
-        self.p.ast.decls[func].name = kw::CALL_OPERATOR;
         let mut names = Names::default();
         names.entry(kw::CALL_OPERATOR).or_default().push(func);
         self.p.scopes.members.insert(lambda, Rc::new(names));
@@ -145,11 +156,10 @@ impl Checker<'_> {
         // Build the struct of the lambda.
         let differentiable = level != Level::None;
         if differentiable && self.p.level(func) == Level::None {
-            self.p.mark_differentiable(func);
+            self.p.made.differentiable.insert(func);
         }
-        let mut members: Vec<DeclId> = captured.iter().map(|c| c.1).collect();
-        members.push(func);
-        self.p.ast.decls[lambda].kind = DeclKind::Struct { bases: Vec::new(), members };
+        let members = captured.iter().map(|c| c.1).chain([func]).collect();
+        self.p.made.members.insert(lambda, members);
         let mut all = differentiable && result != Ty::VOID;
         all &= types.iter().chain([&result]).all(|&ty| ty == Ty::VOID || self.p.differential(ty).is_some());
         let interface = if all { "IDifferentiableFunc" } else { "IFunc" };
@@ -166,7 +176,7 @@ impl Checker<'_> {
                 Some(decl) => ExprKind::Name(self.p.ast.decls[decl].name),
                 None => ExprKind::This,
             };
-            let value = self.p.ast.exprs.push(Expr { kind, span });
+            let value = self.p.add_expr(kind, span);
             let ty = self.infer(value, None);
             debug_assert!(ty == Ty::ERROR || self.p.tables.decl_types[field] == Some(ty));
             parts.push(Initializer::Expr(value));
@@ -186,8 +196,7 @@ impl Checker<'_> {
         };
         let Some(returned) = self.p.made.returned.get(&lambda).cloned() else { return };
         let [GenericArg::Type(result), GenericArg::Type(params)] = args[..] else { return };
-        let DeclKind::Struct { members, .. } = self.p.ast.decls[lambda].kind.clone() else { return };
-        let Some(&func) = members.last() else { return };
+        let Some(&func) = self.p.members(lambda).last() else { return };
         let signature = (*self.p.raw_signature(func)).clone();
         let own: Vec<Ty> = signature.params.iter().map(|p| p.ty).collect();
         let mut open = Vec::new();
@@ -267,9 +276,7 @@ impl Checker<'_> {
             return found.1;
         }
         let lambda = capture.lambda;
-        let kind = DeclKind::Var { ty: None, init: None, semantic: None };
-        let field = self.p.ast.new_decl(kind, name, self.p.ast.decls[lambda].span, Some(lambda));
-        self.p.tables.decl_types[field] = Some(ty);
+        let field = self.p.add_field(name, ty, Modifiers::default(), lambda);
         self.p.queries.bodies.insert(field, ());
         if let Some(capture) = &mut self.capture {
             capture.fields.push((source, field));
@@ -298,7 +305,7 @@ impl Checker<'_> {
         }
         let Some(info) = self.captured_this() else { return found };
         let span = self.p.ast.decls[self.scope].span;
-        let this = self.p.ast.exprs.push(Expr { kind: ExprKind::This, span });
+        let this = self.p.add_expr(ExprKind::This, span);
         self.set(this, info);
         match found {
             Ref::Value(mut info) => {
@@ -322,35 +329,29 @@ impl Checker<'_> {
         }
         let signature = self.function_signature(candidate)?;
         let span = self.span(expr);
-        let callee = self.p.ast.exprs[expr].clone();
-        let callee = self.p.ast.exprs.push(callee);
-        let level = self.p.level(candidate.decl);
-        let func = self.p.ast.new_decl(DeclKind::Empty, kw::EMPTY, span, Some(self.scope));
+        let lambda = self.lambda_struct(span);
+        let func = self.p.add_owner(kw::CALL_OPERATOR, span, lambda);
         let (mut params, mut args) = (Vec::new(), Vec::new());
         for (idx, given) in signature.params.iter().enumerate() {
             let name = self.p.ast.symbols.intern(&format!("a{idx}"));
-            let kind = DeclKind::Param { ty: None, default: None, semantic: None };
-            let param = self.p.made_variable(kind, name, given.ty, func);
-            self.p.ast.decls[param].modifiers = given.dir.modifiers();
+            let mut modifiers = given.dir.modifiers();
             if given.no_diff {
-                self.p.ast.decls[param].modifiers |= Modifiers::NO_DIFF;
+                modifiers |= Modifiers::NO_DIFF;
             }
-            params.push(param);
-            args.push(self.p.ast.exprs.push(Expr { kind: ExprKind::Name(name), span }));
+            params.push(self.p.add_param(name, given.ty, modifiers, func));
+            args.push(self.p.add_expr(ExprKind::Name(name), span));
         }
-        let value = self.p.ast.exprs.push(Expr { kind: ExprKind::Call { callee, args }, span });
+        let callee = self.p.add_expr(self.p.ast.exprs[expr].kind.clone(), span);
+        let value = self.p.add_expr(ExprKind::Call { callee, args }, span);
         let kind =
             if signature.ret == Ty::VOID { StmtKind::Expr(value) } else { StmtKind::Return(Some(value)) };
-        let stmt = self.p.ast.stmts.push(Stmt { kind, attributes: Vec::new(), span });
-        let kind = StmtKind::Block(vec![stmt]);
-        let body = self.p.ast.stmts.push(Stmt { kind, attributes: Vec::new(), span });
-        self.p.ast.decls[func].kind = DeclKind::Func { params, result: None, body: Some(body) };
-        if level != Level::None {
-            self.p.mark_differentiable(func);
+        let body = Some(self.p.add_block(kind, span));
+        self.p.complete(func, DeclKind::Func { params, result: None, body });
+        if self.p.level(candidate.decl) != Level::None {
+            self.p.made.differentiable.insert(func);
         }
-        self.p.ast.exprs[expr].kind = ExprKind::Lambda(func);
         self.set_error(expr);
-        Some(self.infer_lambda(expr, func))
+        Some(self.closure(expr, lambda, func))
     }
 
     /// The signature of a function whose generic arguments are all explicit.

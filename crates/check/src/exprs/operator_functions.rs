@@ -76,7 +76,7 @@ impl Program {
             for decl in self.named(facet.container, symbol) {
                 if matches!(self.ast.decls[decl].kind, DeclKind::Func { .. })
                     && self.params_of(decl).len() == n_params
-                    && self.ast.decls[decl].generics.is_none()
+                    && !self.is_generic(decl)
                 {
                     let func = self.member_ref(decl, facet);
                     return self.resolve_requirement(&func).func();

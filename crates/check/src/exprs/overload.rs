@@ -5,7 +5,7 @@
 //! candidate with the least total cost wins; among equals a candidate that is not generic is preferred, then
 //! a nearer one. Omitted arguments do not affect the choice.
 
-use syntax::ast::{DeclKind, ExprKind};
+use syntax::ast::DeclKind;
 use syntax::{DeclId, Diagnostic, ExprId, Span};
 
 use crate::exprs::infer::Checker;
@@ -170,14 +170,12 @@ impl Checker<'_> {
     /// Makes lambdas that are arguments of the only candidate return the type that it expects.
     fn fit_lambdas(&mut self, candidates: &[Candidate], args: &[Argument]) {
         let [candidate] = candidates else { return };
-        if !args.iter().any(|a| matches!(self.p.ast.exprs[a.expr].kind, ExprKind::Lambda(_))) {
+        if !args.iter().any(|a| self.makes_lambda(a.expr)) {
             return;
         }
         let pattern = self.p.pattern_signature(candidate.decl, &candidate.ops);
         for (arg, param) in args.iter().zip(&pattern.params) {
-            let (Some(ty), ExprKind::Lambda(_)) = (arg.ty, &self.p.ast.exprs[arg.expr].kind) else {
-                continue;
-            };
+            let Some(ty) = arg.ty.filter(|_| self.makes_lambda(arg.expr)) else { continue };
             for bound in self.p.interfaces_of(param.ty) {
                 self.fit_lambda(ty, bound);
             }
@@ -260,7 +258,7 @@ impl Checker<'_> {
             return Err(Failure::Count { least: least.saturating_sub(bound), most: most - bound });
         }
         let env = self.infer_generics(candidate, &pattern, if has_pack { &whole } else { args })?;
-        let generic = self.p.ast.decls[candidate.decl].generics.is_some();
+        let generic = self.p.is_generic(candidate.decl);
         let func = self.p.func_ref(candidate.decl, &env, candidate.self_ty);
         let callable = Callable::of(func, &candidate.ops, self.p.asking_module(self.module));
         let signature = self.p.callable_signature(&callable);

@@ -19,9 +19,8 @@ use crate::types::{Args, GenericArg, Part, Ty, TyKind, Val};
 impl Program {
     /// The generic parameters of a declaration and of all enclosing ones, outermost first.
     pub fn all_generic_params(&self, decl: DeclId) -> Vec<DeclId> {
-        let generics = self.ast.enclosing(decl).filter_map(|d| self.ast.decls[d].generics.as_ref());
-        let chain: SmallVec<[_; 4]> = generics.map(|generics| &generics.params).collect();
-        chain.into_iter().rev().flatten().copied().collect()
+        let chain: SmallVec<[_; 4]> = self.ast.enclosing(decl).filter(|&d| self.is_generic(d)).collect();
+        chain.into_iter().rev().flat_map(|d| self.own_params(d)).collect()
     }
 
     /// The generic parameters of a declaration as arguments for themselves.

@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use syntax::DeclId;
-use syntax::ast::{Constraint, DeclKind, ExprKind, Generics};
+use syntax::ast::{Constraint, DeclKind, ExprKind};
 
 use crate::exprs::infer::Checker;
 use crate::facts::Constraints;
@@ -23,16 +23,16 @@ impl Program {
         if let Some(found) = self.queries.constraints.get(&owner) {
             return found.clone();
         }
-        let own = &self.ast.decls[owner];
-        let is_this = own.generics.is_none() && self.is_constrained(owner);
-        let Some(generics) = own.generics.clone().or_else(|| is_this.then(Generics::default)) else {
+        if !self.is_generic(owner) && !self.is_constrained(owner) {
             return Rc::default();
-        };
+        }
+        let params = self.own_params(owner);
+        let written = self.ast.decls[owner].generics.as_ref().map_or(Vec::new(), |g| g.constraints.clone());
         // Make the constraints found so far visible while the rest is resolved: `where T.Differential == T`
         // needs the bases of `T`.
         let mut known = Constraints::default();
         self.queries.constraints.begin_as(&owner, Rc::default());
-        for &param in &generics.params {
+        for &param in &params {
             if self.is_value_param(param) {
                 continue;
             }
@@ -42,7 +42,7 @@ impl Program {
             }
             self.queries.constraints.insert(owner, Rc::new(known.clone()));
         }
-        for constraint in &generics.constraints {
+        for constraint in &written {
             match constraint {
                 Constraint::Conforms(expr, bases) => {
                     let ty = self.constrained_type(owner, *expr);
@@ -96,7 +96,7 @@ impl Program {
         }
         self.queries.constraints.end(&owner);
         // Facets and differentials of the parameters may have been cached on the way.
-        for &param in &generics.params {
+        for &param in &params {
             let ty = self.types.intern(TyKind::Param(param));
             self.queries.facets.forget(&ty);
             self.queries.differentials.forget(&ty);

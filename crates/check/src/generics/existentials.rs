@@ -1,7 +1,7 @@
 //! Handles values of interface type: existential types, the types that their values may have, and parameters
 //! of interface type.
 
-use syntax::ast::{Ast, DeclKind, Expr, ExprKind, Modifiers};
+use syntax::ast::{Ast, Decl, DeclKind, ExprKind, Modifiers};
 use syntax::{DeclId, ExprId, StmtId, Symbol};
 
 use crate::exprs::infer::Checker;
@@ -149,25 +149,17 @@ impl Program {
         if !is_unsized || self.container_of(func).is_some() || self.has_derivative_attribute(func) {
             return false;
         }
-        let span = self.ast.decls[param].span;
-        let own = self.ast.decl_name(param);
-        let text = format!("length of {own}");
-        let kind = DeclKind::ValueParam { ty: None, default: None };
-        let length = self.add_parameter(func, param, kind, &text);
-        let name = self.ast.decls[length].name;
-        let n = self.ast.exprs.push(Expr { kind: ExprKind::Name(name), span });
-        if let ExprKind::Index { args, .. } = &mut self.ast.exprs[ty].kind {
-            args.push(n);
-        }
+        let name = format!("length of {}", self.ast.decl_name(param));
+        let length = self.add_parameter(func, param, DeclKind::ValueParam { ty: None, default: None }, &name);
+        self.opened.lengths.insert(param, length);
         true
     }
 
     /// Adds a generic parameter that the source does not name, for a parameter of the function.
     fn add_parameter(&mut self, func: DeclId, param: DeclId, kind: DeclKind, name: &str) -> DeclId {
         let name = self.ast.symbols.intern(name);
-        let added = self.ast.new_decl(kind, name, self.ast.decls[param].span, Some(func));
-        self.ast.decls[added].name_span = self.ast.decls[param].name_span;
-        self.ast.decls[func].generics.get_or_insert_with(Default::default).params.push(added);
+        let added = self.add_decl(Decl::new(kind, name, self.name_span(param), Some(func)));
+        self.opened.of.entry(func).or_default().push(added);
         self.scopes.param_owner.insert(added, func);
         self.opened.params.insert(added);
         added
@@ -183,8 +175,7 @@ impl Program {
     /// Returns true if a call of a generic function with a value of interface type for this parameter opens
     /// the value. Parameters made by [`Program::make_generic`] keep the interface as their type.
     pub fn opens(&self, func: DeclId, param: DeclId) -> bool {
-        let own = self.ast.decls[func].generics.as_ref().is_some_and(|g| g.params.contains(&param));
-        own && !self.opened.params.contains(&param)
+        self.ast.decls[func].generics.as_ref().is_some_and(|g| g.params.contains(&param))
     }
 
     /// The index of the first parameter of a function that takes a value of this generic parameter's type.

@@ -26,7 +26,7 @@ impl Checker<'_> {
         args: &[Argument],
     ) -> Result<Subst, Failure> {
         let (mut env, open) = self.explicit_arguments(candidate).ok_or(Failure::Generics)?;
-        if self.p.ast.decls[candidate.decl].generics.is_none() {
+        if !self.p.is_generic(candidate.decl) {
             return Ok(env);
         }
         let is_value = |p: &DeclId| matches!(self.p.ast.decls[*p].kind, DeclKind::ValueParam { .. });

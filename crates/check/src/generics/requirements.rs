@@ -222,8 +222,15 @@ impl Program {
         matches!(self.ast.decls[param].kind, DeclKind::ValueParam { .. })
     }
 
-    pub(crate) fn own_params(&self, decl: DeclId) -> Vec<DeclId> {
-        self.ast.decls[decl].generics.as_ref().map_or(Vec::new(), |g| g.params.clone())
+    /// The generic parameters of a declaration: those that are written, and those that were made.
+    pub fn own_params(&self, decl: DeclId) -> Vec<DeclId> {
+        let written = self.ast.decls[decl].generics.iter().flat_map(|generics| &generics.params);
+        written.chain(self.opened.of.get(&decl).into_iter().flatten()).copied().collect()
+    }
+
+    /// Returns true for a declaration with generic parameters.
+    pub fn is_generic(&self, decl: DeclId) -> bool {
+        self.ast.decls[decl].generics.is_some() || self.opened.of.contains_key(&decl)
     }
 
     fn substituted_params(&mut self, func: &FuncRef) -> Vec<Ty> {

@@ -1,12 +1,13 @@
-//! Packs bit-fields: `uint a : 5;` is a property over a hidden field of the struct.
+//! Packs bit-fields: `uint a : 5;` stands for a property over a hidden field of the struct. The properties and
+//! hidden fields are added beside the tree, and are the members of the struct in place of the bit-fields.
 //!
 //! Consecutive bit-fields share a *word*, with the first in its lowest bits. A word is as wide as the widest
 //! type of its fields. A field that would extend beyond the end of the word begins a new one. A field of zero
 //! bits, or a non-static variable that is not a bit-field, ends the word. The word is private, so initialiser
 //! lists skip it, as they skip the bit-fields themselves.
 
-use syntax::ast::{AccessorKind, DeclKind, ExprKind, Modifiers, Stmt, StmtKind};
-use syntax::{DeclId, ExprId, Span, StmtId, Symbol, keywords as kw};
+use syntax::ast::{AccessorKind, Decl, DeclKind, ExprKind, Modifiers, StmtKind};
+use syntax::{DeclId, ExprId, Span, Symbol, keywords as kw};
 
 use crate::program::Program;
 use crate::types::Scalar;
@@ -14,7 +15,7 @@ use crate::types::Scalar;
 /// The beginning of the names of words.
 pub(crate) const WORD: &str = "__bits";
 
-/// A bit-field that has yet to be turned into a property.
+/// A bit-field, as declared.
 #[derive(Clone, Copy, Debug)]
 struct BitField {
     decl: DeclId,
@@ -68,12 +69,12 @@ impl Program {
         None
     }
 
-    /// Turns the bit-fields among a struct's members into properties and words.
+    /// Makes properties and words of the bit-fields among a struct's members.
     pub(crate) fn pack_bit_fields(&mut self, id: DeclId) {
         if self.ast.bit_widths.is_empty() {
             return;
         }
-        let DeclKind::Struct { bases, members } = self.ast.decls[id].kind.clone() else { return };
+        let DeclKind::Struct { members, .. } = self.ast.decls[id].kind.clone() else { return };
         if !members.iter().any(|member| self.ast.bit_widths.contains_key(member)) {
             return;
         }
@@ -97,8 +98,8 @@ impl Program {
                 None => out.push(member),
                 // A field of zero bits is always zero.
                 Some(f) if f.width == 0 => {
-                    self.bit_property(&f, &format!("{}(0)", self.ast.name(f.ty_name)), None);
-                    out.push(member);
+                    let zero = format!("{}(0)", self.ast.name(f.ty_name));
+                    out.push(self.bit_property(&f, &zero, None));
                 }
                 Some(f) => {
                     used += f.width;
@@ -108,7 +109,7 @@ impl Program {
             }
         }
         self.close_word(id, &mut word, bits, &mut n_words, &mut out);
-        self.ast.decls[id].kind = DeclKind::Struct { bases, members: out };
+        self.made.members.insert(id, out);
     }
 
     /// Creates the hidden field of a word and the properties over it, whose accessors are written as text.
@@ -124,12 +125,10 @@ impl Program {
         let span = self.name_span(first.decl);
         let (word, whole) = (format!("{WORD}{n_words}"), format!("uint{bits}_t"));
         *n_words += 1;
-        let ty = syntax::parse_expression(&mut self.ast, &whole, span);
-        let init = syntax::parse_expression(&mut self.ast, "0", span);
+        let (ty, init) = (self.add_text(&whole, span), self.add_text("0", span));
         let name = self.ast.symbols.intern(&word);
-        let hidden = self.ast.new_decl(DeclKind::Var { ty, init, semantic: None }, name, span, Some(id));
-        self.ast.decls[hidden].modifiers = Modifiers::PRIVATE;
-        out.push(hidden);
+        let hidden = Decl::new(DeclKind::Var { ty, init, semantic: None }, name, span, Some(id));
+        out.push(self.add_decl(Decl { modifiers: Modifiers::PRIVATE, ..hidden }));
         let mut offset = 0;
         for field in fields.drain(..) {
             // `get` shifts the field's bits to the top and back down, which extends the sign; `set` combines the
@@ -142,35 +141,30 @@ impl Program {
                 format!("{}({sign}int{bits}_t({word} << {up}) >> {down})", self.ast.name(field.ty_name));
             let of_field = format!("({whole}(newValue) & {whole}({own}ull)) << {offset}");
             let set = format!("{word} = {whole}({word} & {whole}({others}ull) | {of_field})");
-            self.bit_property(&field, &get, Some(&set));
-            out.push(field.decl);
+            out.push(self.bit_property(&field, &get, Some(&set)));
             offset += field.width;
         }
     }
 
-    /// Turns a bit-field into a property with these expressions as accessors.
-    fn bit_property(&mut self, field: &BitField, get: &str, set: Option<&str>) {
+    /// The property that stands for a bit-field, with these expressions as accessors.
+    fn bit_property(&mut self, field: &BitField, get: &str, set: Option<&str>) -> DeclId {
         let span = self.name_span(field.decl);
-        let get = StmtKind::Return(syntax::parse_expression(&mut self.ast, get, span));
-        let set = set.and_then(|set| syntax::parse_expression(&mut self.ast, set, span));
+        let property = Decl { kind: DeclKind::Empty, ..self.ast.decls[field.decl].clone() };
+        let property = self.add_decl(property);
+        let get = StmtKind::Return(self.add_text(get, span));
+        let set = set.and_then(|set| self.add_text(set, span)).map_or(StmtKind::Empty, StmtKind::Expr);
         let mut accessors = Vec::new();
-        for (kind, body) in
-            [(AccessorKind::Get, get), (AccessorKind::Set, set.map_or(StmtKind::Empty, StmtKind::Expr))]
-        {
-            let body = self.made_stmt(body, span);
-            let body = Some(self.made_stmt(StmtKind::Block(vec![body]), span));
-            let id = self.ast.new_decl(DeclKind::Empty, kind.word(), span, Some(field.decl));
+        for (kind, body) in [(AccessorKind::Get, get), (AccessorKind::Set, set)] {
+            let body = Some(self.add_block(body, span));
+            let accessor = self.add_owner(kind.word(), span, property);
             let param = (kind == AccessorKind::Set).then(|| {
                 let kind = DeclKind::Param { ty: None, default: None, semantic: None };
-                self.ast.new_decl(kind, kw::NEW_VALUE, span, Some(id))
+                self.add_decl(Decl::new(kind, kw::NEW_VALUE, span, Some(accessor)))
             });
-            self.ast.decls[id].kind = DeclKind::Accessor { kind, param, body };
-            accessors.push(id);
+            self.complete(accessor, DeclKind::Accessor { kind, param, body });
+            accessors.push(accessor);
         }
-        self.ast.decls[field.decl].kind = DeclKind::Property { ty: field.ty, accessors };
-    }
-
-    fn made_stmt(&mut self, kind: StmtKind, span: Span) -> StmtId {
-        self.ast.stmts.push(Stmt { kind, attributes: Vec::new(), span })
+        self.complete(property, DeclKind::Property { ty: field.ty, accessors });
+        property
     }
 }

@@ -110,7 +110,7 @@ impl Program {
         } else if self.is_type(id) || matches!(kind, DeclKind::Namespace { .. }) {
             let is_unscoped = self.attribute(id, "UnscopedEnum").is_some();
             let mut inner = Names::default();
-            for &member in kind.members() {
+            for member in self.members(id).to_vec() {
                 self.enter(member, module, &mut inner);
                 if is_unscoped {
                     names.entry(self.ast.decls[member].name).or_default().push(member);

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use syntax::ast::{AccessorKind, DeclKind, Expr, ExprKind};
+use syntax::ast::{AccessorKind, DeclKind, ExprKind};
 use syntax::{DeclId, Diagnostic, ExprId, Symbol, keywords as kw};
 
 use crate::exprs::infer::Checker;
@@ -53,9 +53,9 @@ impl Checker<'_> {
                     let args: Vec<GenericArg> = args.iter().map(|&a| self.generic_arg(a)).collect();
                     let first = funcs.first().map(|c| c.decl);
                     funcs.retain(|c| {
-                        self.p.ast.decls[c.decl].generics.as_ref().is_some_and(|g| {
-                            g.params.len() >= args.len() || g.params.iter().any(|&p| self.p.is_pack_param(p))
-                        })
+                        let params = self.p.own_params(c.decl);
+                        self.p.is_generic(c.decl)
+                            && (params.len() >= args.len() || params.iter().any(|&p| self.p.is_pack_param(p)))
                     });
                     if funcs.is_empty() {
                         let name = first.map_or("", |decl| self.p.ast.decl_name(decl));
@@ -154,7 +154,7 @@ impl Checker<'_> {
         for &ty in &types[1..] {
             let span = self.span(object);
             let primal = expr;
-            expr = self.p.ast.exprs.push(Expr { kind: ExprKind::Paren(primal), span });
+            expr = self.p.add_expr(ExprKind::Paren(primal), span);
             // The pair is a place whose value after the call is never read.
             let meaning = Meaning::MakePair { primal, differential: None };
             self.set(expr, ExprInfo::new(ty, meaning, true));
@@ -179,7 +179,7 @@ impl Checker<'_> {
             return None;
         }
         let span = self.span(named);
-        let object = self.p.ast.exprs.push(Expr { kind: ExprKind::This, span });
+        let object = self.p.add_expr(ExprKind::This, span);
         self.infer(object, None);
         Some(object)
     }

@@ -39,7 +39,7 @@ impl Checker<'_> {
         }
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let Some(source) = expression_of(text, &names) else { return self.unknown_asm(text, span) };
-        let Some(value) = syntax::parse_expression(&mut self.p.ast, &source, span) else {
+        let Some(value) = self.p.add_text(&source, span) else {
             return self.unknown_asm(text, span);
         };
         let mut callees = Vec::new();

@@ -209,7 +209,7 @@ impl Program {
         let mut by_number = None;
         for facet in self.facets(to).iter() {
             for decl in self.named(facet.container, kw::CONSTRUCTOR) {
-                if self.params_of(decl).len() != 1 || self.ast.decls[decl].generics.is_some() {
+                if self.params_of(decl).len() != 1 || self.is_generic(decl) {
                     continue;
                 }
                 let init = self.member_ref(decl, facet);

@@ -6,7 +6,7 @@
 //! Lists are always spliced: `Tuple<A, T>` with `T` = `B, C` is `Tuple<A, B, C>`, and `expand each T` is `T`;
 //! hence equal packs have equal handles.
 
-use syntax::ast::{Expr, ExprKind, Modifiers};
+use syntax::ast::{ExprKind, Modifiers};
 use syntax::{DeclId, ExprId};
 
 use crate::exprs::infer::Checker;
@@ -557,7 +557,7 @@ impl Checker<'_> {
         for (idx, part) in parts.into_iter().enumerate() {
             let name = self.p.ast.symbols.intern(&format!("_{idx}"));
             let kind = ExprKind::Member { base: expr, name, name_span: span, arrow: false };
-            let element = self.p.ast.exprs.push(Expr { kind, span });
+            let element = self.p.add_expr(kind, span);
             let meaning = Meaning::TupleField { base: expr, idx: idx as u32 };
             self.set(element, ExprInfo::new(part, meaning, lvalue));
             out.push(Argument { expr: element, ty: Some(part), source: Default::default(), lvalue });

@@ -35,6 +35,14 @@ pub struct Decl {
     pub parent: Option<DeclId>,
 }
 
+impl Decl {
+    /// A declaration without modifiers, attributes and generic parameters; its name is where it is.
+    pub fn new(kind: DeclKind, name: Symbol, span: Span, parent: Option<DeclId>) -> Decl {
+        let (modifiers, attributes) = (Modifiers::default(), Vec::new());
+        Decl { kind, name, name_span: span, span, modifiers, attributes, generics: None, parent }
+    }
+}
+
 /// Generic parameters and constraints.
 #[derive(Clone, Debug, Default)]
 pub struct Generics {

@@ -163,18 +163,4 @@ impl Ast {
     pub fn enclosing(&self, decl: DeclId) -> impl Iterator<Item = DeclId> {
         std::iter::successors(Some(decl), |&decl| self.decls[decl].parent)
     }
-
-    /// Makes a declaration that the source does not contain.
-    pub fn new_decl(&mut self, kind: DeclKind, name: Symbol, span: Span, parent: Option<DeclId>) -> DeclId {
-        self.decls.push(Decl {
-            kind,
-            name,
-            name_span: span,
-            span,
-            modifiers: Modifiers::default(),
-            attributes: Vec::new(),
-            generics: None,
-            parent,
-        })
-    }
 }

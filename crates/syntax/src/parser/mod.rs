@@ -353,16 +353,7 @@ impl<'a> Parser<'a> {
 
     /// Creates a declaration whose kind is set later, so that its members can refer to it as their parent.
     pub(crate) fn new_decl(&mut self, span: Span) -> DeclId {
-        self.ast.decls.push(Decl {
-            kind: DeclKind::Empty,
-            name: kw::EMPTY,
-            name_span: span,
-            span,
-            modifiers: Modifiers::default(),
-            attributes: Vec::new(),
-            generics: None,
-            parent: self.parent,
-        })
+        self.ast.decls.push(Decl::new(DeclKind::Empty, kw::EMPTY, span, self.parent))
     }
 
     /// Sets the kind and the location of a declaration that ends here.
