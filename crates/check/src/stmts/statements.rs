@@ -433,7 +433,6 @@ impl Checker<'_> {
                 if !void_result {
                     self.p.check_value_type(resolved, span);
                 }
-                self.enter_variable(decl, resolved);
                 if let (Some(init), true) = (init, ty.is_some()) {
                     self.check(init, resolved);
                 } else if let Some(init) = init
@@ -441,6 +440,7 @@ impl Checker<'_> {
                 {
                     self.coerce(init, resolved);
                 }
+                self.enter_variable(decl, resolved);
             }
             DeclKind::TypeAlias(ty) => {
                 let ty = self.type_expr(ty);
