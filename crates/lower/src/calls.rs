@@ -54,9 +54,8 @@ impl Body<'_, '_, '_> {
             Ok(callable) => callable,
             Err(name) => {
                 // The type may lack what its interface requires.
-                let is_wrong = named.function().is_some_and(|f| self.lw.program.check_called(f));
                 self.lw.program.lacks(&self.subst);
-                if is_wrong || self.lw.has_errors() {
+                if self.lw.has_errors() {
                     return self.zeros(ty);
                 }
                 return self.unsupported(

@@ -393,7 +393,7 @@ impl Body<'_, '_, '_> {
     }
 
     fn not_provided(&mut self, target: &FuncRef, span: Span) -> Vec<Value> {
-        if !self.lw.program.check_called(target) {
+        if !self.lw.has_errors() {
             let name = self.lw.func_name(target);
             self.lw.unsupported(span, format_args!("the member `{name}`, called by its interface, is"));
         }

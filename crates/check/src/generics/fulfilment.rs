@@ -256,46 +256,21 @@ impl Program {
         shape(self.func_signature(required)) != shape(self.func_signature(own))
     }
 
-    /// Checks what fulfils a requirement for a type whose calls are compiled, as `check` does at the
-    /// declaration of a type. Returns false if there is nothing to report.
-    pub fn check_called(&mut self, required: &FuncRef) -> bool {
+    /// Checks that what fulfils a requirement for a type whose calls are compiled loses no derivative, as
+    /// `check` does at the declaration of a type.
+    pub fn check_called(&mut self, required: &FuncRef) {
         let mut required = required.clone();
         if let DeclKind::Accessor { .. } = self.ast.decls[required.decl].kind
             && let Some(member) = self.ast.decls[required.decl].parent
         {
             required.decl = member;
         }
-        let (Some(ty), Some(container)) = (required.self_ty, self.container_of(required.decl)) else {
-            return false;
-        };
-        let before = self.diagnostics.len();
-        match self.resolve_requirement(&required) {
-            Resolved::Func(own) if own.decl != required.decl => {
-                if self.level(required.decl) != Level::None {
-                    self.check_lost_types(&required, &own);
-                }
-            }
-            Resolved::Unresolved => {
-                let (TyKind::Struct(decl, _) | TyKind::Enum(decl)) = self.types[ty] else { return false };
-                if self.is_given_elsewhere(decl, ty, required.decl) {
-                    return false;
-                }
-                let args = self.all_generic_params(container).into_iter().zip(&required.args);
-                let args = args.map(|(_, arg)| arg.clone()).collect();
-                let interface = self.types.intern(TyKind::Interface(container, args));
-                self.report_unfulfilled(decl, &required, interface);
-            }
-            Resolved::Func(_) | Resolved::Synthesized(..) | Resolved::Builtin(_) => {}
-        }
-        let said = self.diagnostics.len() > before;
-        let is_like =
-            |d: &Diagnostic, last: &Diagnostic| d.code == last.code && d.primary.span == last.primary.span;
-        if let Some(last) = self.diagnostics.last().filter(|_| said)
-            && self.diagnostics[..before].iter().any(|d| is_like(d, last))
+        if let Resolved::Func(own) = self.resolve_requirement(&required)
+            && own.decl != required.decl
+            && self.level(required.decl) != Level::None
         {
-            self.diagnostics.pop();
+            self.check_lost_types(&required, &own);
         }
-        said
     }
 
     /// Returns true if a member need not be found with the declaration of a type or extension: an empty

@@ -33,7 +33,11 @@ impl Program {
         if self.types.is_abstract(self_ty) || self_ty == Ty::ERROR {
             return Resolved::Unresolved;
         }
-        self.fulfilment(func, self_ty)
+        let found = self.fulfilment(func, self_ty);
+        if matches!(found, Resolved::Unresolved) {
+            self.lacking.push(self_ty);
+        }
+        found
     }
 
     /// The member that fulfils a requirement for a type whose members are all known.
