@@ -53,7 +53,7 @@ use check::{Extent, Program};
 use indexmap::IndexSet;
 use ir::{MemTypes, Module, Types};
 use rustc_hash::FxHashMap;
-use syntax::{Diagnostic, Span};
+use syntax::Diagnostic;
 
 use crate::declared::Key;
 use crate::existential::Conformances;
@@ -92,21 +92,6 @@ pub fn lower(program: &mut Program, request: &Request) -> Lowered {
             _ if changed && !broken => continue,
             _ => {}
         }
-        // Values that contain themselves have no consistent layout, so internal errors that follow are
-        // dropped.
-        let circular = lowered.diagnostics.iter().any(|d| d.code == "E41003");
-        let mut seen: Vec<(Span, String)> = Vec::new();
-        lowered.diagnostics.retain(|d| {
-            if circular && d.code == "E0999" {
-                return false;
-            }
-            let key = (d.primary.span, d.message.clone());
-            let fresh = !seen.contains(&key);
-            if fresh {
-                seen.push(key);
-            }
-            fresh
-        });
         return lowered;
     }
 }

@@ -122,9 +122,9 @@ impl Lowerer<'_> {
 
     /// Reports a violated invariant of the compiler, instead of generating wrong code.
     pub(crate) fn internal(&mut self, span: Span, what: impl std::fmt::Display) {
-        // Types with too many leaves and code that the checker rejected do not fit anywhere; both have been
-        // reported.
-        if self.too_large || self.has_errors() {
+        // Types with too many leaves and what has been refused do not fit anywhere; both have been reported.
+        let is_error = |d: &Diagnostic| d.severity == syntax::Severity::Error;
+        if self.too_large || self.diagnostics.iter().any(is_error) || self.has_errors() {
             return;
         }
         self.error("E0999", span, format!("internal compiler error: {what}"));
