@@ -117,8 +117,7 @@ fn each_pass_alone() {
 fn passes_in_turn() {
     let cleaning =
         ["simplify", "scalarize", "simplify", "cse", "dce", "licm", "cse", "unroll", "simplify", "dce"];
-    let late =
-        ["accumulators", "rematerialise", "deliver", "cse", "code-sinking", "countdown", "copy-forwarding"];
+    let late = ["accumulators", "rematerialise", "deliver", "cse", "code-sinking", "copy-forwarding"];
     passes(&[&cleaning[..], &late].concat(), seeds(250));
 }
 

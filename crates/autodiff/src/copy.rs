@@ -1,6 +1,6 @@
 //! Copies instructions of one function into another that is being built, and renames their values.
 
-use ir::{Builder, Function, Inst, Type, Value};
+use ir::{Builder, Function, Inst, Op, Scalar, Type, Value};
 
 /// Maps each source value to its copy, if there is one yet.
 pub(crate) use ir::walk::ValueMap as Renaming;
@@ -23,6 +23,14 @@ pub(crate) fn like(b: &mut Builder, src: &Function, v: Value) -> Value {
 /// Makes a linear value with the type and name of a source value.
 pub(crate) fn linear_like(b: &mut Builder, src: &Function, v: Value) -> Value {
     b.func.values.push(ir::ValueData { linear: true, differential: true, ..src.values[v].clone() })
+}
+
+/// Counts a trip of a loop of `n` trips from the end: `n - 1 - trip`.
+pub(crate) fn mirror(b: &mut Builder, n: Value, trip: Value) -> Value {
+    let scalar = b.types.scalar_of(b.func.ty(n)).unwrap_or(Scalar::U32);
+    let one = b.constant(scalar, 1);
+    let last = b.emit(Op::Sub, &[n, one]);
+    b.emit(Op::Sub, &[last, trip])
 }
 
 /// Adds a parameter like a source value to the open region.

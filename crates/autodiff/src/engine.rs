@@ -113,7 +113,6 @@ struct Names {
 
 impl<'m> Engine<'m> {
     pub(crate) fn new(module: &'m mut Module) -> Engine<'m> {
-        crate::upward::run(module);
         let taken = module.funcs.values().map(|f| f.name.clone()).collect();
         let given: usize = module.funcs.values().map(|f| f.insts.len()).sum();
         let most_made = given.saturating_mul(MOST_MADE_OF_ONE);

@@ -70,7 +70,6 @@ mod snapshot;
 mod stand_in;
 mod transpose;
 mod unzip;
-mod upward;
 mod witness;
 
 use ir::{Func, Module, Span};

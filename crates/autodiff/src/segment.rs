@@ -122,7 +122,7 @@ impl Engine<'_> {
 
 fn checkpoint(op: &Op) -> Option<u32> {
     match op {
-        Op::For(info) | Op::Loop(info) => info.checkpoint,
+        Op::For(info) | Op::Loop(info) => info.checkpoint.filter(|_| !info.down),
         _ => None,
     }
 }

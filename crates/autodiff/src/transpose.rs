@@ -12,10 +12,10 @@
 //! - A linear cell has a shadow cell too, with the opposite flow (Dex's duals): `load ↔ add_to`; `store x` ↦
 //!   `x̄ += load; store 0`, since the overwritten content is never read again; `local x` ↦ `x̄ += load`.
 //! - The arm that ran forwards runs backwards, and yields a cotangent for each free linear value.
-//! - A `for` runs its trips from last to first: trip `t` transposes trip `n-1-t`. The cotangents of carried
-//!   values are carried back; those of free values are summed as additional carried values; those of stacked
-//!   values are read from the stack's shadow; and the stacks that the loop read have shadows that are added
-//!   to.
+//! - A `for` runs its trips from last to first: trip `t` transposes trip `n-1-t`, and as the loop counts the
+//!   other way, the counter is the same in both. The cotangents of carried values are carried back; those of
+//!   free values are summed as additional carried values; those of stacked values are read from the stack's
+//!   shadow; and the stacks that the loop read have shadows that are added to.
 //! - A call of a linear function becomes a call of its transpose, and `call_transpose_of g` becomes `call g`.
 //!
 //! Sums and shadows start from the absent cotangent, and a value that was not read, selected or executed gets
@@ -27,7 +27,7 @@ use ir::walk::free_values;
 use ir::{Builder, Func, Function, Inst, LoopInfo, Op, Origin, Region, Scalar, Slot, Type, TypeData, Value};
 use rustc_hash::FxHashMap;
 
-use crate::copy::{Renaming, copy_inst, linear_fresh};
+use crate::copy::{Renaming, copy_inst, linear_fresh, mirror};
 use crate::engine::Engine;
 use crate::propagate::is_big;
 use crate::shape::{Shape, linear_tangent_slot, params};
@@ -590,20 +590,19 @@ impl Transpose<'_> {
             stacks.iter().map(|&v| if self.shadows[v].is_some() { None } else { self.take(v) }).collect();
         let region = self.nest(&free, |this| {
             let region = this.b.open();
-            let trip = this.b.region_param(count_ty);
+            let counter = this.b.region_param(count_ty);
+            this.map.set(body.params[0], counter);
             let cotangents: Vec<Value> =
                 carried.iter().map(|&v| this.b.linear_region_param(src.ty(v))).collect();
             let sums: Vec<Value> = free.iter().map(|&v| this.b.linear_region_param(src.ty(v))).collect();
-            let scalar = this.b.types.scalar_of(count_ty).unwrap_or(Scalar::U32);
-            let one = this.b.constant(scalar, 1);
-            let last = this.b.emit(Op::Sub, &[n, one]);
-            let mirrored = this.b.emit(Op::Sub, &[last, trip]);
-            this.map.set(body.params[0], mirrored);
+            // The elements of a stack are in the order of the trips.
+            let trip =
+                if info.down && !stacks.is_empty() { mirror(&mut this.b, n, counter) } else { counter };
             this.enter(body_region);
             for ((&v, &stack), &whole) in stacked.iter().zip(stacks).zip(&whole) {
                 let part = match whole {
-                    Some(whole) => Some(this.b.emit(Op::Index, &[whole, mirrored])),
-                    None if this.shadows[stack].is_some() => Some(this.load_at(stack, &[mirrored])),
+                    Some(whole) => Some(this.b.emit(Op::Index, &[whole, trip])),
+                    None if this.shadows[stack].is_some() => Some(this.load_at(stack, &[trip])),
                     None => None,
                 };
                 if let Some(part) = part {
@@ -622,7 +621,8 @@ impl Transpose<'_> {
             region
         });
         self.b.span = data.span;
-        let results = self.b.nest(Op::For(LoopInfo { max_iters: None, ..info }), &args, &[region]);
+        let info = LoopInfo { max_iters: None, down: !info.down, ..info };
+        let results = self.b.nest(Op::For(info), &args, &[region]);
         for (&v, cotangent) in data.args[1..].iter().chain(&free).zip(results) {
             self.accumulate(v, cotangent);
         }

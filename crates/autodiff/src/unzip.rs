@@ -24,7 +24,9 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
 
 use crate::checkpoint::{Kept, Policy, Sides, inductions, plan};
-use crate::copy::{Renaming, copy_inst, like, linear_like, linear_region_param_like, region_param_like};
+use crate::copy::{
+    Renaming, copy_inst, like, linear_like, linear_region_param_like, mirror, region_param_like,
+};
 use crate::engine::Engine;
 use crate::inline::small_calls;
 use crate::report::report;
@@ -267,6 +269,14 @@ pub(crate) fn trip_count(src: &Function, inst: Inst) -> Value {
     }
 }
 
+/// Returns true if both halves of a loop that counts down count up instead: the elements of its stacks are in
+/// the order of the trips.
+fn turns(src: &Function, kept: &Kept, inst: Inst) -> bool {
+    let data = &src.insts[inst];
+    let has_stacks = !kept.through[inst].is_empty() || data.results.len() > data.n_carried();
+    matches!(data.op, Op::For(info) if info.down) && has_stacks
+}
+
 struct Primal<'a> {
     src: &'a Function,
     sides: &'a Sides,
@@ -382,6 +392,15 @@ impl Primal<'_> {
             let copy = region_param_like(&mut self.b, src, param);
             self.map.set(param, copy);
         }
+        let op = match data.op {
+            Op::For(info) if turns(src, self.kept, inst) => {
+                let counter = src.regions[body].params[0];
+                let counted = mirror(&mut self.b, args[0], self.map.at(counter));
+                self.map.set(counter, counted);
+                Op::For(LoopInfo { down: false, ..info })
+            }
+            _ => data.op.clone(),
+        };
         let inner = self.insts(body);
         let mut results = self.nonlinear(&src.regions[body].results);
         let pushed: IndexSet<Value, FxBuildHasher> = inner.iter().map(|&(_, out)| out).collect();
@@ -397,7 +416,7 @@ impl Primal<'_> {
         let stack = |out: &Value| results[first + pushed.get_index_of(out).expect("it is pushed")];
         kept.extend(inner.iter().map(|(v, out)| (*v, stack(out))));
         self.b.span = data.span;
-        self.b.push(data.op.clone(), &args, &results, &[region]);
+        self.b.push(op, &args, &results, &[region]);
     }
 }
 
@@ -483,7 +502,9 @@ impl Linear<'_> {
         let trip = self.b.region_param(self.b.func.ty(count));
         let params = &src.regions[body].params;
         let counter = if matches!(data.op, Op::For(_)) { params.first() } else { params.last() };
-        self.map.set(*counter.expect("a loop counts its trips"), trip);
+        let turns = turns(src, self.kept, inst);
+        let count = if turns { mirror(&mut self.b, count, trip) } else { trip };
+        self.map.set(*counter.expect("a loop counts its trips"), count);
         for &param in src.regions[body].params.iter().filter(|v| src.is_linear(**v)) {
             let copy = linear_region_param_like(&mut self.b, src, param);
             self.map.set(param, copy);
@@ -501,7 +522,7 @@ impl Linear<'_> {
         self.b.close(results);
         let results = self.define(&data.results);
         self.b.span = data.span;
-        let info = LoopInfo { unroll: info.unroll, ..LoopInfo::default() };
+        let info = LoopInfo { unroll: info.unroll, down: info.down && !turns, ..LoopInfo::default() };
         self.b.push(Op::For(info), &args, &results, &[region]);
     }
 }

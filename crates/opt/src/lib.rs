@@ -20,8 +20,7 @@
 //!    up, and *fold* cleans up; **deliver** then adds to buffers directly.
 //! 5. After: **differentials** turns differentials into numbers. Callers have inlined their callees by then,
 //!    since more is known about differentials there.
-//! 6. After: **code-sinking** and **countdown** shape the code for backends, and **copy-forwarding** that for
-//!    devices.
+//! 6. After: **code-sinking** shapes the code for backends, and **copy-forwarding** that for devices.
 //!
 //! Level 0 has only those steps that later stages rely on: chains and differentials.
 #![forbid(unsafe_code)]
@@ -30,7 +29,6 @@ mod accumulators;
 mod chains;
 mod code_sinking;
 mod copy_forwarding;
-mod countdown;
 mod differentials;
 mod finite;
 pub mod inline;
@@ -81,7 +79,7 @@ struct Context<'a> {
 type Pass = fn(&mut Types, &mut Function, &Context) -> bool;
 
 /// The passes over functions, by the names that tests and the command line use.
-const PASSES: [(&str, Pass); 16] = [
+const PASSES: [(&str, Pass); 15] = [
     ("simplify", |types, func, cx| simplify::run(types, func, cx.options)),
     ("scalarize", |types, func, _| scalarize::run(types, func)),
     ("cse", |types, func, cx| cse::run(types, func, cx.summaries)),
@@ -97,7 +95,6 @@ const PASSES: [(&str, Pass); 16] = [
         differentials::run(types, func, cx.options, Border::Callers) != Lowered::Nothing
     }),
     ("code-sinking", |_, func, cx| code_sinking::run(func, cx.summaries)),
-    ("countdown", |types, func, _| countdown::run(types, func)),
     ("copy-forwarding", |types, func, cx| copy_forwarding::run(types, func, cx.summaries)),
     ("strip-detach", |_, func, _| inline::strip_detach(func)),
 ];
@@ -262,9 +259,6 @@ fn finish(types: &mut Types, func: &mut Function, cx: &Context, border: Border, 
         dce::run(func, cx.summaries);
     }
     code_sinking::run(func, cx.summaries);
-    if countdown::run(types, func) {
-        dce::run(func, cx.summaries);
-    }
 }
 
 /// Optimises for devices, whose threads have little memory of their own: an array that is a copy of memory

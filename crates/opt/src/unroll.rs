@@ -125,8 +125,9 @@ impl Unroll<'_> {
         if n > limits.0 {
             return None;
         }
-        let cost =
-            n.checked_mul(ir::walk::size(self.func, data.regions[0]) as u64 + u64::from(info.unroll))?;
+        // Each copy needs a constant for the counter. Where the loop is kept, counting down is free.
+        let size = ir::walk::size(self.func, data.regions[0]) as u64;
+        let cost = n.checked_mul(size + u64::from(info.unroll | info.down))?;
         let fits = cost <= limits.1 && cost <= self.room || n <= 1;
         self.room = self.room.saturating_sub(if fits { cost } else { 0 });
         fits.then_some(n)

@@ -26,11 +26,16 @@ pub(crate) struct Induction {
     pub(crate) operands: SmallVec<[Value; 3]>,
 }
 
-/// Finds all induction variables of the loops with a linear part.
+/// Finds all induction variables of the loops with a linear part that count up.
 pub(crate) fn inductions(types: &Types, src: &mut Function, sides: &Sides) -> FxHashMap<Value, Induction> {
     let mut loops = Vec::new();
     src.walk(src.body(), &mut |inst| {
-        if sides.mixed.contains(inst) && matches!(src.insts[inst].op, Op::For(_) | Op::Loop(_)) {
+        let counts_up = match src.insts[inst].op {
+            Op::For(info) => !info.down,
+            Op::Loop(_) => true,
+            _ => false,
+        };
+        if counts_up && sides.mixed.contains(inst) {
             loops.push(inst);
         }
     });
