@@ -69,8 +69,10 @@ impl Engine<'_> {
         let swept: Vec<Func> =
             self.module.funcs.keys().skip(first).filter(|f| !reached.contains(*f)).collect();
         for func in swept {
-            let name = std::mem::take(&mut self.module.funcs[func].name);
-            self.module.funcs[func] = ir::Function { name, ..ir::Function::default() };
+            let swept = std::mem::take(&mut self.module.funcs[func]);
+            // The functions that were made of it keep their chain of origins.
+            let (name, origin) = (swept.name, swept.origin);
+            self.module.funcs[func] = Function { name, origin, ..Function::default() };
             self.module.witnesses.swap_remove(&func);
         }
     }
