@@ -19,17 +19,16 @@ use ir::{
     Defs, Func, Function, Inst, InstData, Linearity, Module, Op, Origin, Region, Span, TypeData, Value,
     ValueData,
 };
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Roles};
 use crate::results::Marks;
 use crate::shape::{Mask, Shape, params};
 
 /// The parts of the engine that the analysis reads.
 struct Context<'a> {
     module: &'a Module,
-    shapes: &'a FxHashMap<Func, Shape>,
-    derivative_calls: &'a FxHashSet<(Func, Inst)>,
+    roles: &'a Roles,
 }
 
 pub(crate) const NONLINEAR: &str = "E0910";
@@ -57,11 +56,7 @@ impl Engine<'_> {
     }
 
     fn marked(&mut self, func: Func, tangents: &[bool]) -> Option<Func> {
-        let ctx = Context {
-            module: self.module,
-            shapes: &self.roles.shapes,
-            derivative_calls: &self.roles.derivative_calls,
-        };
+        let ctx = Context { module: self.module, roles: &self.roles };
         let linear = self.facts.marks.values(&ctx, func, tangents);
         let mut results = self.facts.marks.results(&ctx, func, tangents);
         let mut dst = self.module.funcs[func].clone();
@@ -109,11 +104,7 @@ impl Engine<'_> {
 /// The values of a function that depend linearly on the given parameters, whether or not the whole function
 /// is linear in them.
 pub(crate) fn linear_values(engine: &Engine, func: Func, tangents: &[bool]) -> EntitySet<Value> {
-    let ctx = Context {
-        module: engine.module,
-        shapes: &engine.roles.shapes,
-        derivative_calls: &engine.roles.derivative_calls,
-    };
+    let ctx = Context { module: engine.module, roles: &engine.roles };
     // Facts about calls may still change, so nothing is memoised.
     Marks::default().values(&ctx, func, tangents)
 }
@@ -193,7 +184,7 @@ impl Marks {
                 }
             }
             (_, Op::Call(callee)) => {
-                let zero = |v| is_zero(src, defs, ctx.shapes, v);
+                let zero = |v| is_zero(src, defs, &ctx.roles.shapes, v);
                 let (mask, needed) = self.call(ctx, func, inst, data, &|v| *flow.get(v), &zero);
                 if needed {
                     let results = self.call_results(ctx, func, inst, *callee, &mask);
@@ -254,8 +245,8 @@ impl Marks {
         let callee = data.op.callee().expect("a call");
         let mut mask: Mask = data.args.iter().map(|&v| is_linear(v)).collect();
         let any = mask.iter().any(|&m| m);
-        if let Some(shape) = ctx.shapes.get(&callee) {
-            if ctx.derivative_calls.contains(&(func, inst)) {
+        if let Some(shape) = ctx.roles.shapes.get(&callee) {
+            if ctx.roles.derivative_calls.contains(&(func, inst)) {
                 mask[shape.params..].fill(true);
             } else if any {
                 for (k, &v) in data.args.iter().enumerate().skip(shape.params) {
@@ -271,9 +262,9 @@ impl Marks {
     /// The linear results of a call, given the mask of its linear operands.
     fn call_results(&mut self, ctx: &Context, func: Func, inst: Inst, callee: Func, mask: &[bool]) -> Mask {
         let mut results = self.results(ctx, callee, mask);
-        if let Some(shape) = ctx.shapes.get(&callee) {
+        if let Some(shape) = ctx.roles.shapes.get(&callee) {
             let is_whole = mask.iter().enumerate().all(|(k, &t)| t == (k >= shape.params));
-            if is_whole || ctx.derivative_calls.contains(&(func, inst)) {
+            if is_whole || ctx.roles.derivative_calls.contains(&(func, inst)) {
                 results[shape.results..].fill(true);
             }
         }
@@ -466,11 +457,7 @@ impl Check<'_, '_> {
                 self.region(regions[0], &inner);
             }
             Op::Call(callee) => {
-                let ctx = Context {
-                    module: self.engine.module,
-                    shapes: &self.engine.roles.shapes,
-                    derivative_calls: &self.engine.roles.derivative_calls,
-                };
+                let ctx = Context { module: self.engine.module, roles: &self.engine.roles };
                 let data = InstData { args: args.into(), ..self.dst.insts[inst].clone() };
                 let linear = |v| self.dst.is_linear(v);
                 let zero = |v| is_zero(&self.dst, &self.defs, &self.engine.roles.shapes, v);
@@ -516,11 +503,7 @@ impl Engine<'_> {
         self.roles.shapes.insert(jvp, shape);
         let n = self.module.funcs[jvp].params.len();
         let tangents: Mask = (0..n).map(|k| k >= shape.params).collect();
-        let ctx = Context {
-            module: self.module,
-            shapes: &self.roles.shapes,
-            derivative_calls: &self.roles.derivative_calls,
-        };
+        let ctx = Context { module: self.module, roles: &self.roles };
         let linear = self.facts.marks.results(&ctx, jvp, &tangents);
         let src = &self.module.funcs[jvp];
         let defs = Defs::of(src);
