@@ -6,7 +6,7 @@
 
 use std::num::NonZeroU32;
 
-use ir::{AtomicOp, MemData, MemType, Path, Scalar, Selection, Step, Type, TypeData};
+use ir::{AtomicOp, MemData, MemType, Path, Scalar, Selection, Step, Type};
 use naga::{Expression, GlobalVariable, Handle, StructMember, TypeInner};
 
 use crate::Unsupported;
@@ -300,10 +300,7 @@ impl Cx<'_> {
 
     /// The number of elements of an array or vector.
     pub(crate) fn length(&self, ty: Type) -> u32 {
-        match self.ir.types[ty] {
-            TypeData::Array(_, n) | TypeData::Vector(_, n) => n,
-            _ => 1,
-        }
+        self.ir.types.length(ty).unwrap_or(1)
     }
 
     /// The part of an element that a path selects, in the CPU's layout. The path must be valid.

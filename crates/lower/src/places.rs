@@ -466,14 +466,7 @@ impl Body<'_, '_, '_> {
 
     /// The number of elements of a vector or array.
     pub(crate) fn length(&self, ty: ir::Type) -> u32 {
-        match self.b.types[ty] {
-            TypeData::Vector(_, n) | TypeData::Array(_, n) => n,
-            TypeData::Scalar(_)
-            | TypeData::Stack(_)
-            | TypeData::Cell(_)
-            | TypeData::Buffer(_)
-            | TypeData::Residuals(_) => 0,
-        }
+        self.b.types.length(ty).unwrap_or(0)
     }
 
     /// Element `index` of a vector or array value.

@@ -307,10 +307,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
 
     /// The number of elements of an array or vector.
     pub(crate) fn length(&self, ty: Type) -> u32 {
-        match self.types[ty] {
-            TypeData::Array(_, n) | TypeData::Vector(_, n) => n,
-            _ => 1,
-        }
+        self.types.length(ty).unwrap_or(1)
     }
 
     /// A vector of type `ty`, each of whose lanes is made of the same lane of other vectors; for one lane, numbers

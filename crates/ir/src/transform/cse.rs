@@ -1,4 +1,5 @@
-//! Common subexpression elimination, store-to-load forwarding and dead store elimination, in one walk.
+//! Common subexpression elimination, store-to-load forwarding and dead store elimination, in one walk, as in
+//! LLVM's EarlyCSE.
 //!
 //! Pure operations on equal operands give equal results, and a value is visible in the rest of its region and
 //! all nested regions. A table of earlier computations, with a scope for each region, therefore finds for
