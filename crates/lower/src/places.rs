@@ -7,7 +7,7 @@
 use check::Accessors;
 use check::tables::Meaning;
 use check::types::{BufferKind, Ty, TyKind};
-use ir::{Op, Step, TypeData, Value};
+use ir::{Op, Step, Value};
 use smallvec::SmallVec;
 use syntax::ExprId;
 
