@@ -94,7 +94,7 @@ fn absent(
 }
 
 fn push(func: &mut Function, op: Op, args: &[Value], like: Value, span: Span, out: &mut Vec<Inst>) -> Value {
-    let (inst, v) = func.make_value(op, args, ValueData::new(func.ty(like), false), span);
+    let (inst, v) = func.make_value(op, args, ValueData::new(func.ty(like)), span);
     out.push(inst);
     v
 }

@@ -320,7 +320,7 @@ impl Check<'_, '_> {
             }
         }
         let ty = self.dst.ty(v);
-        let (inst, absent) = self.dst.make_value(Op::Absent, &[], ValueData::new(ty, true), span);
+        let (inst, absent) = self.dst.make_value(Op::Absent, &[], ValueData::linear(ty), span);
         before.push(inst);
         self.defs.add(&self.dst, inst);
         absent
@@ -436,7 +436,7 @@ impl Check<'_, '_> {
     fn emit(&mut self, like: Inst, op: Op, args: &[Value], ty: ir::Type, before: &mut Vec<Inst>) -> Value {
         let span = self.dst.insts[like].span;
         let linear = args.iter().any(|&arg| self.dst.is_linear(arg));
-        let (inst, v) = self.dst.make_value(op, args, ValueData::new(ty, linear), span);
+        let (inst, v) = self.dst.make_value(op, args, ValueData::marked(ty, linear), span);
         before.push(inst);
         self.defs.add(&self.dst, inst);
         v

@@ -163,7 +163,7 @@ impl Engine<'_> {
                 let given = dst.insts[inst].args[k];
                 let as_number = by_hand == has_absent(dst, &defs, given);
                 if as_number && types.is_differentiable(dst.ty(given)) {
-                    let data = ValueData::new(dst.ty(given), false);
+                    let data = ValueData::new(dst.ty(given));
                     let (present, number) = dst.make_value(Op::Present, &[given], data, span);
                     out.push(present);
                     dst.insts[inst].args[k] = number;

@@ -35,7 +35,7 @@ pub(crate) fn snapshot(types: &Types, src: &mut Function, stored: &EntitySet<Val
         let copy = *copies.entry((cell, outside)).or_insert_with(|| {
             let content = types.content(src.ty(cell)).expect("a cell");
             let span = src.insts[outside].span;
-            let (inst, v) = src.make_value(Op::Load, &[cell], ValueData::new(content, false), span);
+            let (inst, v) = src.make_value(Op::Load, &[cell], ValueData::new(content), span);
             before[outside].push(inst);
             v
         });
@@ -45,7 +45,7 @@ pub(crate) fn snapshot(types: &Types, src: &mut Function, stored: &EntitySet<Val
         for &idx in rows {
             let ty = types.element(src.ty(at)).expect("an array");
             let span = src.insts[load].span;
-            let (inst, v) = src.make_value(Op::Index, &[at, idx], ValueData::new(ty, false), span);
+            let (inst, v) = src.make_value(Op::Index, &[at, idx], ValueData::new(ty), span);
             before[load].push(inst);
             at = v;
         }

@@ -200,7 +200,7 @@ impl Engine<'_> {
             let mut results: SmallVec<[Value; 2]> =
                 data.results.iter().copied().filter(|&v| !src.is_linear(v)).collect();
             for slot in &self.module.funcs[halves.primal].results[results.len()..] {
-                results.push(src.values.push(ValueData::new(slot.ty, false)));
+                results.push(src.values.push(ValueData::new(slot.ty)));
             }
             let mut operands: SmallVec<[Value; 4]> =
                 halves.residuals.iter().map(|r| r.of(&args, &results)).collect();
@@ -244,7 +244,7 @@ fn count_trips(src: &mut Function, linear_calls: &EntitySet<Inst>) {
         if matches!(src.insts[inst].op, Op::Loop(_)) && sides.mixed.contains(inst) {
             let span = src.insts[inst].span;
             let [zero, one, param, next, count] =
-                [(); 5].map(|()| src.values.push(ValueData::new(Type::U32, false)));
+                [(); 5].map(|()| src.values.push(ValueData::new(Type::U32)));
             out.push(src.make(Op::Const(0), &[], &[zero], span));
             let one_inst = src.make(Op::Const(1), &[], &[one], span);
             let add_inst = src.make(Op::Add, &[param, one], &[next], span);

@@ -58,6 +58,16 @@ impl Default for ExprInfo {
 }
 
 impl ExprInfo {
+    /// An expression that cannot be assigned to.
+    pub fn value(ty: Ty, meaning: Meaning) -> ExprInfo {
+        ExprInfo::new(ty, meaning, false)
+    }
+
+    /// An expression that can be assigned to.
+    pub fn place(ty: Ty, meaning: Meaning) -> ExprInfo {
+        ExprInfo::new(ty, meaning, true)
+    }
+
     /// An expression of this type that its context does not convert.
     pub fn new(ty: Ty, meaning: Meaning, lvalue: bool) -> ExprInfo {
         ExprInfo { ty, coerce: None, meaning, lvalue }

@@ -98,7 +98,7 @@ fn is_changed(types: &Types, ty: Type) -> bool {
 }
 
 fn new_value(function: &mut Function, ty: Type) -> Value {
-    function.values.push(ir::ValueData::new(ty, false))
+    function.values.push(ir::ValueData::new(ty))
 }
 
 fn push(

@@ -70,17 +70,17 @@ impl<'a> Builder<'a> {
 
     /// Creates a value that nothing defines yet.
     pub fn value(&mut self, ty: Type) -> Value {
-        self.func.values.push(ValueData::new(ty, false))
+        self.func.values.push(ValueData::new(ty))
     }
 
     /// Creates a linear value that nothing defines yet.
     pub fn linear_value(&mut self, ty: Type) -> Value {
-        self.func.values.push(ValueData::new(ty, true))
+        self.func.values.push(ValueData::linear(ty))
     }
 
     /// Creates a value that nothing defines yet, linear if requested.
     pub fn marked_value(&mut self, ty: Type, linear: bool) -> Value {
-        self.func.values.push(ValueData::new(ty, linear))
+        self.func.values.push(ValueData::marked(ty, linear))
     }
 
     /// Adds a parameter to the innermost open region (not to the function: see [`Self::param`]).
@@ -104,7 +104,7 @@ impl<'a> Builder<'a> {
 
     /// Adds a parameter to the function.
     pub fn param(&mut self, slot: Slot) -> Value {
-        let data = ValueData { name: slot.name.clone(), ..ValueData::new(slot.ty, slot.linear) };
+        let data = ValueData { name: slot.name.clone(), ..ValueData::marked(slot.ty, slot.linear) };
         let v = self.func.values.push(data);
         let body = self.func.body();
         self.func.regions[body].params.push(v);

@@ -50,8 +50,18 @@ pub struct ValueData {
 }
 
 impl ValueData {
-    /// A value without a name.
-    pub fn new(ty: Type, linear: bool) -> ValueData {
+    /// A value without a name that is not linear.
+    pub fn new(ty: Type) -> ValueData {
+        ValueData::marked(ty, false)
+    }
+
+    /// A linear value without a name.
+    pub fn linear(ty: Type) -> ValueData {
+        ValueData::marked(ty, true)
+    }
+
+    /// A value without a name, linear if requested.
+    pub fn marked(ty: Type, linear: bool) -> ValueData {
         ValueData { ty, linear, differential: linear, name: None }
     }
 }

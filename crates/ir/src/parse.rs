@@ -292,7 +292,7 @@ impl Parser<'_> {
             };
             let slot = self.slot(linear)?;
             if let Some(v) = v {
-                let data = ValueData { name: slot.name.clone(), ..ValueData::new(slot.ty, linear) };
+                let data = ValueData { name: slot.name.clone(), ..ValueData::marked(slot.ty, linear) };
                 define(&mut f, v, data)?;
                 f.regions[Region::from_u32(0)].params.push(v);
             }
@@ -458,7 +458,7 @@ impl Parser<'_> {
 fn define(f: &mut Function, v: Value, data: ValueData) -> Parsed<()> {
     let idx = v.as_u32();
     while f.values.len() as u32 <= idx {
-        f.values.push(ValueData::new(Type::BOOL, false));
+        f.values.push(ValueData::new(Type::BOOL));
     }
     f.values[v] = data;
     Ok(())

@@ -310,7 +310,7 @@ impl AbsentSink<'_> {
                 }
                 // `v` becomes a result of the `if`, and the arm computes a new value for it.
                 let ValueData { ty, linear, .. } = self.func.values[v];
-                let own = self.func.values.push(ValueData::new(ty, linear));
+                let own = self.func.values.push(ValueData::marked(ty, linear));
                 self.func.insts[m].results[n] = own;
                 self.uses[own] = inside[v] + 1;
                 map.insert(v, own);

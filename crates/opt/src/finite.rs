@@ -129,7 +129,7 @@ impl Checks<'_> {
         let operands = data.args.iter().copied().filter(|v| shows && is_shown(v));
         let operands: SmallVec<[Value; 4]> = operands.collect();
         let span = data.span;
-        let raw = func.values.push(ValueData::new(ty, false));
+        let raw = func.values.push(ValueData::new(ty));
         let args: SmallVec<[Value; 4]> = std::iter::once(raw).chain(operands).collect();
         func.insts[inst].results[k] = raw;
         Some(func.make(Op::CheckFinite(what.into()), &args, &[v], span))

@@ -11,7 +11,7 @@ pub(crate) fn make_number(
     ty: Type,
     span: Span,
 ) -> (Inst, Value) {
-    func.make_value(op, args, ir::ValueData::new(ty, false), span)
+    func.make_value(op, args, ir::ValueData::new(ty), span)
 }
 
 /// Makes an instruction with one result; the caller inserts it.
@@ -23,7 +23,7 @@ pub(crate) fn make(
     linear: bool,
     span: Span,
 ) -> (Inst, Value) {
-    func.make_value(op, args, ir::ValueData::new(ty, linear), span)
+    func.make_value(op, args, ir::ValueData::marked(ty, linear), span)
 }
 
 /// Maps values to their copies; a value that is not in the map stands for itself.

@@ -98,7 +98,7 @@ fn build(
     let span = src.insts[around].span;
     let mut insts = Vec::new();
     let mut emit = |src: &mut Function, op: Op, args: &[Value], result: Option<Value>| {
-        let v = result.unwrap_or_else(|| src.values.push(ValueData::new(ty, false)));
+        let v = result.unwrap_or_else(|| src.values.push(ValueData::new(ty)));
         insts.push(src.make(op, args, &[v], span));
         v
     };

@@ -40,7 +40,7 @@ impl Expansion<'_> {
             let data = function.values[v].clone();
             if holds(self.types, data.ty, Some(self.number)) {
                 let made = self.parts(data.ty).into_iter().map(|ty| {
-                    let part = ValueData { ty, name: data.name.clone(), ..ValueData::new(ty, false) };
+                    let part = ValueData { ty, name: data.name.clone(), ..ValueData::new(ty) };
                     function.values.push(part)
                 });
                 parts[v] = Some(made.collect());

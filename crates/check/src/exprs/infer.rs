@@ -139,7 +139,7 @@ impl<'p> Checker<'p> {
     }
 
     pub(crate) fn set_value(&mut self, expr: ExprId, ty: Ty, meaning: Meaning) -> Ty {
-        self.set(expr, ExprInfo::new(ty, meaning, false))
+        self.set(expr, ExprInfo::value(ty, meaning))
     }
 
     pub(crate) fn set_error(&mut self, expr: ExprId) -> Ty {

@@ -401,7 +401,7 @@ impl Checker<'_> {
         let info = &self.p.tables.exprs[inner];
         if info.lvalue && info.coerce.is_none() && info.ty == ty {
             // An expression that already has the type remains a place.
-            return self.set(expr, ExprInfo::new(ty, Meaning::Same(inner), true));
+            return self.set(expr, ExprInfo::place(ty, Meaning::Same(inner)));
         }
         let source = Source { explicit: true, ..self.source_of(inner) };
         if self.p.conversion(from, ty, source).is_some() {

@@ -258,7 +258,7 @@ impl Checker<'_> {
         let ty = self.p.decl_type(decl);
         let field = self.captured_field(Some(decl), name, ty);
         let meaning = Meaning::Field { base: None, field };
-        Some(Ref::Value(ExprInfo::new(ty, meaning, false)))
+        Some(Ref::Value(ExprInfo::value(ty, meaning)))
     }
 
     /// Captures `this` of the enclosing method.
@@ -267,7 +267,7 @@ impl Checker<'_> {
         let name = self.p.ast.symbols.intern("$this");
         let field = self.captured_field(None, name, ty);
         let meaning = Meaning::Field { base: None, field };
-        Some(ExprInfo::new(ty, meaning, false))
+        Some(ExprInfo::value(ty, meaning))
     }
 
     fn captured_field(&mut self, source: Option<DeclId>, name: Symbol, ty: Ty) -> DeclId {

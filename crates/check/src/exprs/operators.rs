@@ -227,7 +227,7 @@ impl Checker<'_> {
             UnaryOp::Deref => {
                 return match self.p.types[ty] {
                     TyKind::Pointer(content) => {
-                        self.set(expr, ExprInfo::new(content, Meaning::Deref(inner), true))
+                        self.set(expr, ExprInfo::place(content, Meaning::Deref(inner)))
                     }
                     _ => {
                         let message = text!("a value of type '{}' cannot be dereferenced", self.name(ty));

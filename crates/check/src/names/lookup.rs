@@ -237,13 +237,13 @@ impl Checker<'_> {
                         ty = self.p.expand_of(ty, &GenericArg::Val(Val::Param(decl)));
                     }
                     let meaning = Meaning::Value(Val::Param(decl));
-                    return Ref::Value(ExprInfo::new(ty, meaning, false));
+                    return Ref::Value(ExprInfo::value(ty, meaning));
                 }
                 DeclKind::Namespace { .. } => return Ref::Namespace(decl),
                 DeclKind::Var { .. } | DeclKind::Param { .. } => return Ref::Value(self.variable(decl)),
                 DeclKind::EnumCase(_) => {
                     let ty = self.p.decl_type(decl);
-                    return Ref::Value(ExprInfo::new(ty, Meaning::EnumCase(decl), false));
+                    return Ref::Value(ExprInfo::value(ty, Meaning::EnumCase(decl)));
                 }
                 _ => {}
             }

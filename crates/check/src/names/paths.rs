@@ -157,7 +157,7 @@ impl Checker<'_> {
             expr = self.p.add_expr(ExprKind::Paren(primal), span);
             // The pair is a place whose value after the call is never read.
             let meaning = Meaning::MakePair { primal, differential: None };
-            self.set(expr, ExprInfo::new(ty, meaning, true));
+            self.set(expr, ExprInfo::place(ty, meaning));
         }
         Argument { expr, ty: types.last().copied(), source: Source::default(), lvalue: true }
     }

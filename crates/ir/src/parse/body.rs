@@ -113,7 +113,7 @@ impl Parser<'_> {
             let ty = ty
                 .or(inferred.get(idx).copied().flatten())
                 .ok_or_else(|| format!("the type of {v} does not follow: write it"))?;
-            define(f, v, ValueData::new(ty, linear))?;
+            define(f, v, ValueData::marked(ty, linear))?;
         }
         let inst = f.insts.push(InstData {
             op,
@@ -266,7 +266,7 @@ impl Parser<'_> {
             let linear = self.eat("~");
             let v = self.value_number()?;
             let ty = args.get(params.len()).map(|&arg| f.ty(arg)).ok_or("more parameters than operands")?;
-            define(f, v, ValueData::new(ty, linear))?;
+            define(f, v, ValueData::marked(ty, linear))?;
             params.push(v);
             if !self.eat(",") {
                 self.expect(")")?;

@@ -119,7 +119,7 @@ impl Inliner<'_> {
             if !is_border || diff || func.is_linear(v) || !types.is_differentiable(func.ty(v)) {
                 return v;
             }
-            let result = ValueData::new(func.ty(v), false);
+            let result = ValueData::new(func.ty(v));
             let (inst, cut) = func.make_value(Op::Detach, &[v], result, data.span);
             out.push(inst);
             cut

@@ -48,7 +48,7 @@ impl Simplify<'_> {
             }
             None => return Some(again),
         }
-        let again = self.func.values.push(ir::ValueData::new(Scalar::Bool.into(), false));
+        let again = self.func.values.push(ir::ValueData::new(Scalar::Bool.into()));
         self.func.insts[tail].results.push(again);
         self.defs.add(self.func, tail);
         self.func.regions[region].results[slot] = again;
