@@ -262,8 +262,7 @@ fn run(file: &File, read: &mut Read, compiled: &Compiled, on: On) -> Result<Foun
     let ty = file.ty();
     // Fifteen of sixteen files are compiled with little effort in the backends, which takes most of the time.
     let fast_compile = !(file.seed / 48).is_multiple_of(16);
-    let options =
-        CodeOptions { lanes, plain_math: true, lane_order: true, fast_compile, ..CodeOptions::default() };
+    let options = CodeOptions { lanes, lane_order: true, fast_compile, ..CodeOptions::default() };
     let mut runner = Runner::with_options(compiled.module.clone(), backend, &options)?;
     let mut all = Vec::new();
     for &k in &read.numbers {
@@ -357,15 +356,14 @@ enum On {
 }
 
 impl On {
-    /// Returns true if mathematical functions are the target's own, which do not give the same bits as the
-    /// interpreter's.
+    /// Returns true if mathematical functions do not give the same bits as the interpreter's, as on devices.
     fn has_own_math(self) -> bool {
         match self {
             On::Backend(backend, lanes) => {
                 lanes.is_none() && ![Backend::INTERP, Backend::CRANELIFT].contains(&backend)
             }
             #[cfg(feature = "llvm")]
-            On::Library(_) => true,
+            On::Library(_) => false,
         }
     }
 }

@@ -242,7 +242,7 @@ fn code_of_large_functions_is_right() {
     on_large_stack(|| {
         for (name, module) in large() {
             let run = |backend| {
-                let code = CodeOptions { plain_math: true, ..CodeOptions::default() };
+                let code = CodeOptions::default();
                 let mut runner = Runner::with_options(module.clone(), backend, &code).expect("it compiles");
                 let buffer = module.globals.keys().next().expect("there is one");
                 runner.bind_global(buffer, &[0.3f32.to_le_bytes(), [0; 4]].concat());

@@ -122,8 +122,7 @@ fn probe(module: &Module, backend: Backend, numbers: &[f64]) -> Result<Vec<f64>,
 /// functions and in the order of the lanes.
 #[cfg(feature = "llvm")]
 fn probe_in_lanes(module: &Module, lanes: u32, numbers: &[f64]) -> Result<Vec<f64>, Failure> {
-    let options =
-        CodeOptions { lanes: Some(lanes), plain_math: true, lane_order: true, ..CodeOptions::default() };
+    let options = CodeOptions { lanes: Some(lanes), lane_order: true, ..CodeOptions::default() };
     probe_with(module, Backend::fastest(), &options, numbers)
 }
 

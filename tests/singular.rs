@@ -541,7 +541,7 @@ fn asked(text: &str, backend: Backend, options: &Options, given: &[f64]) -> Resu
 }
 
 fn code() -> CodeOptions {
-    CodeOptions { plain_math: true, ..CodeOptions::default() }
+    CodeOptions::default()
 }
 
 fn same(a: f64, b: f64) -> bool {

@@ -98,7 +98,6 @@ fn prepare<'m>(module: &'m Module, options: &Options) -> Result<(ModuleCx<'m>, F
     let cx = ModuleCx {
         has_fma: !x86 || has("has_fma"),
         has_round: !x86 || has("has_sse41"),
-        own_math: options.own_math && native::runtime::is_fused(),
         ir: module,
         options: options.clone(),
         jit,

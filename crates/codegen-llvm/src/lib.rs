@@ -178,7 +178,6 @@ fn make(
         has_f16c: machine.has("f16c") || machine.has("fullfp16"),
         slow_masks: cfg!(target_arch = "x86_64") && machine.vector_bits < 512,
         has_waves: machine.has_waves,
-        library: !options.plain_math && (machine.has("fma") || machine.has("neon")),
         used_library: Default::default(),
         frames: 0,
         piece: match machine.has_waves {
@@ -231,9 +230,7 @@ fn make(
         emit::emit_versions(&mut cx).map_err(only)?;
         raw.push((func, name));
     }
-    for (m, el, lanes) in std::mem::take(&mut cx.used_library) {
-        emit::library::define(&mut cx, m, el, lanes);
-    }
+    emit::library::define(&mut cx);
     let ModuleCx { tables, plan, frames, mut unit, .. } = cx;
     unit.head = metadata(module);
     unit.global("rt_zero", "external global [64 x i8], align 16".to_string());

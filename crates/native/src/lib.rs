@@ -66,15 +66,9 @@ pub struct Options {
     /// The number of threads that run in lanes, if the backend has lanes: 1, 4, 8 or 16. `None` chooses what
     /// suits the machine and the program.
     pub lanes: Option<u32>,
-    /// Compute every mathematical function as the interpreter does, even if the backend has versions of its
-    /// own.
-    pub plain_math: bool,
     /// Add up the lanes of an atomic sum in lane order, as threads that run one after the other would, rather
     /// than by repeated halving.
     pub lane_order: bool,
-    /// Call the functions of [`ir::library`], as LLVM's backend does, even if the backend would use the
-    /// interpreter's, so that the code of both backends gives the same bits.
-    pub own_math: bool,
     /// Give the same bits in every run and with any number of workers: atomic additions of floats happen in
     /// an order that depends on the dispatch alone.
     pub deterministic: bool,

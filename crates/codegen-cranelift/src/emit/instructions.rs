@@ -6,11 +6,11 @@ use cranelift_codegen::ir::{
     AtomicRmwOp, Block, InstBuilder, InstructionData, MemFlagsData, Opcode, Type as ClifType, Value, types::*,
 };
 use cranelift_frontend::Switch;
-use ir::{AtomicOp, Builtin, Func, InstData, Math, Scalar, library};
+use ir::{AtomicOp, Builtin, Func, InstData, Math, Scalar};
 use native::Options;
 use native::emit::{Assembler, Binary, Cast, Compare, Fixed, Instructions, Odds, Unary};
 use native::plan::Plan;
-use native::runtime::{Helper, Tables, Word, libm_name, offsets, own_name};
+use native::runtime::{Helper, Tables, Word, math_name, offsets};
 use smallvec::SmallVec;
 
 use super::{Emitter, Vals, block_args, constant_memory, plain, word};
@@ -210,10 +210,9 @@ impl<'m> Instructions<'m> for Emitter<'_, 'm> {
         })
     }
 
-    /// Calls the function that the interpreter uses, or that of `ir::library` if the options ask for it.
+    /// Calls the function that the interpreter uses.
     fn math_call(&mut self, m: Math, s: Scalar, args: &[Value]) -> Value {
-        let own = self.cx.own_math && library::has(m);
-        let name = if own { own_name(m, s == Scalar::F64) } else { libm_name(m, s == Scalar::F64) };
+        let name = math_name(m, s == Scalar::F64);
         let params = [clif(s); 3];
         self.call_symbol(&name, &params[..args.len()], Some(clif(s)), args)
             .expect("a math function has a result")

@@ -66,8 +66,6 @@ pub(crate) struct ModuleCx<'m> {
     pub(crate) empty: i64,
     /// The address of a word that holds `empty`.
     pub(crate) empty_at: i64,
-    /// Mathematical functions are those of `ir::library`, if it has them.
-    pub(crate) own_math: bool,
     /// True if the machine has a fused multiply-add.
     pub(crate) has_fma: bool,
     /// True if the machine rounds to integers in one instruction.

@@ -1,8 +1,7 @@
 //! Compiles libraries: plain C functions that do not need the runtime of this project.
 //!
 //! The text is that of the JIT. Only its surroundings differ: the runtime's functions are LLVM text too
-//! (`runtime.ll`), memory for stacks comes from `malloc`, mathematics from the C library, and an error leaves
-//! by `longjmp` to the C function, which returns its number. A function is
+//! (`runtime.ll`), memory for stacks comes from `malloc`, and an error leaves by `longjmp` to the C function, which returns its number. A function is
 //!
 //! ```c
 //! int NAME(/* arguments */, /* where results go */);
@@ -23,8 +22,8 @@ mod stacks;
 
 use std::fmt::Write as _;
 
-use ir::{Func, Math, Module, Op, Scalar, Slot, Space, Span, Type, TypeData, Types};
-use native::runtime::{Site, libm_name, offsets};
+use ir::{Func, Module, Op, Scalar, Slot, Space, Span, Type, TypeData, Types};
+use native::runtime::{Site, offsets};
 use native::types::{is_array, size};
 use native::{MOST_LANES, Options, Unsupported};
 use rustc_hash::FxHashSet;
@@ -148,13 +147,10 @@ fn bound(module: &Module) -> impl Iterator<Item = (ir::Global, &ir::GlobalData)>
 fn body(text: &mut Text) -> Result<String, Unsupported> {
     let zeros = text.plan.largest / 16 * MOST_LANES as u64 * 16 + 32 * MOST_LANES as u64;
     let fields = [("chunk", CONTEXT), ("jump", CONTEXT + 8), ("base", offsets::ARENA_BASE.into())];
-    let (mut all, missing) = with_runtime(text, RUNTIME, &fields, MOST_LANES, zeros);
-    for name in missing {
-        text.unit.declared.swap_remove(&name);
-        all += &by_libm(&name).ok_or_else(|| {
-            let what = name.trim_start_matches("rt_").replace('_', " ");
-            refuse(&format!("the function of the runtime '{what}'"), Span::NONE)
-        })?;
+    let (all, missing) = with_runtime(text, RUNTIME, &fields, MOST_LANES, zeros);
+    if let Some(name) = missing.first() {
+        let what = name.trim_start_matches("rt_").replace('_', " ");
+        return Err(refuse(&format!("the function of the runtime '{what}'"), Span::NONE));
     }
     Ok(text.unit.print() + &all)
 }
@@ -194,26 +190,6 @@ fn with_runtime(
     unit.functions.iter_mut().for_each(|function| function.linkage = Linkage::Internal);
     let missing = unit.declared.keys().filter(|name| name.starts_with("rt_")).cloned().collect();
     (all, missing)
-}
-
-/// Emits a mathematical function that calls the C library's.
-fn by_libm(name: &str) -> Option<String> {
-    let of = |m: &Math| [false, true].into_iter().find(|&double| libm_name(*m, double) == name);
-    let (m, double) = Math::ALL.into_iter().find_map(|m| Some((m, of(&m)?)))?;
-    let (ty, suffix) = if double { ("double", "") } else { ("float", "f") };
-    let callee = match m {
-        Math::Min | Math::Max | Math::Abs => return None,
-        Math::Round => "rint",
-        _ => m.name(),
-    };
-    let n = m.arity();
-    let params: Vec<String> = (0..n).map(|k| format!("{ty} %x{k}")).collect();
-    let types = vec![ty; n].join(", ");
-    let params = params.join(", ");
-    Some(format!(
-        "declare {ty} @{callee}{suffix}({types})\ndefine internal {ty} @{name}({params}) {{\n  \
-         %y = call {ty} @{callee}{suffix}({params})\n  ret {ty} %y\n}}\n"
-    ))
 }
 
 /// The errors that can stop the code, by number.

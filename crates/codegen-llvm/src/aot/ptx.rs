@@ -93,7 +93,7 @@ pub fn ptx(module: &Module, wanted: &PtxOptions) -> Result<Ptx, Unsupported> {
     let named = |u: Unsupported| Unsupported { backend: PTX, ..u };
     // Devices convert halves by instructions.
     let machine = Machine { features: "+f16c".into(), has_waves: true, ..Machine::generic() };
-    let options = Options { lanes: Some(1), plain_math: true, ..Options::default() };
+    let options = Options { lanes: Some(1), ..Options::default() };
     let mut text = crate::make(module, &options, &machine, Context::Made).map_err(named)?;
     check(module, &text)?;
     let prints = prints(&text);

@@ -4,11 +4,11 @@
 //! shift amounts are masked, conversions saturate. No instruction has a flag that allows other results. A
 //! value that increases from lane to lane by the same step keeps that form where it can.
 
-use ir::{AtomicOp, Func, Math, Scalar, library};
+use ir::{AtomicOp, Func, Math, Scalar};
 use native::Options;
 use native::emit::{Assembler, Binary, Cast, Compare, Fixed, Instructions, Odds, Unary, blocks};
 use native::plan::Plan;
-use native::runtime::{Helper, Tables, Word, libm_name, offsets};
+use native::runtime::{Helper, Tables, Word, offsets};
 
 use super::calls::{PASSED, is_by_memory};
 use super::local::Class;
@@ -225,16 +225,15 @@ impl<'m> Instructions<'m> for Emitter<'_, 'm> {
         Some(self.w.intrinsic(name, args))
     }
 
-    /// Calls a function of `ir::library` or the function that the interpreter uses.
-    fn math_call(&mut self, m: Math, s: Scalar, args: &[Val]) -> Val {
-        if self.cx.library && library::has(m) {
-            return self.library(m, args);
-        }
-        let name = libm_name(m, s == Scalar::F64);
-        self.by_lane(s, args, |e, args| {
-            let about = " nounwind willreturn memory(none)";
-            e.w.call_external(&name, Some(el(s)), args, about).expect("a math function has a result")
-        })
+    /// Calls a function of `ir::library`.
+    fn math_call(&mut self, m: Math, _: Scalar, args: &[Val]) -> Val {
+        let el = args[0].el;
+        let var = args.iter().any(|a| a.var);
+        let args: Vals = args.iter().map(|&a| self.w.fit(a, var)).collect();
+        let lanes = if var { self.lanes } else { 1 };
+        self.cx.used_library.insert((m, el, lanes));
+        let like = Val { var, ..Val::bits(el, 0) };
+        self.w.call_own(&super::library::name(m, el, lanes), &[like], &args)[0]
     }
 
     /// Without threads of other workers, a sum of floats is a plain one.
@@ -382,17 +381,6 @@ impl Emitter<'_, '_> {
         self.w.line(format_args!("{h} = {first} {a} to {half}"));
         self.w.line(format_args!("{o} = {second} {half} {h} to {ty}"));
         out
-    }
-
-    /// Calls a function of `ir::library`.
-    fn library(&mut self, m: Math, args: &[Val]) -> Val {
-        let el = args[0].el;
-        let var = args.iter().any(|a| a.var);
-        let args: Vals = args.iter().map(|&a| self.w.fit(a, var)).collect();
-        let lanes = if var { self.lanes } else { 1 };
-        self.cx.used_library.insert((m, el, lanes));
-        let like = Val { var, ..Val::bits(el, 0) };
-        self.w.call_own(&super::library::name(m, el, lanes), &[like], &args)[0]
     }
 
     /// The form of a stepped value after an instruction on its base.

@@ -104,8 +104,7 @@ pub(crate) struct ModuleCx<'m> {
     pub(crate) slow_masks: bool,
     /// See [`crate::Machine::has_waves`].
     pub(crate) has_waves: bool,
-    /// Mathematical functions are those of `ir::library`, if it has them; and those that are called.
-    pub(crate) library: bool,
+    /// The functions of `ir::library` that are called.
     pub(crate) used_library: indexmap::IndexSet<(ir::Math, El, u32), rustc_hash::FxBuildHasher>,
     /// An upper bound of the size of all frames together in bytes.
     pub(crate) frames: u64,

@@ -3,10 +3,9 @@
 //!
 //! With two tiers a kernel starts on Cranelift's code, which is available within milliseconds. Once it has
 //! run for a while, LLVM compiles it on a separate thread, and workers switch to the new code between groups.
-//! The switch is not observable: both tiers give the same bits, since both use the functions of numbers of
-//! `ir::library`. They differ only in the order of atomic operations, and in what `[FastMath]` and
-//! flushing allow; a kernel that depends on these and must give the same bits in every run
-//! (`--deterministic`) therefore runs LLVM's code from the start.
+//! The switch is not observable: both tiers give the same bits. They differ only in the order of atomic
+//! operations, and in what `[FastMath]` and flushing allow; a kernel that depends on these and must give the
+//! same bits in every run (`--deterministic`) therefore runs LLVM's code from the start.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -148,8 +147,7 @@ fn start(module: &Arc<Module>, options: &Options) -> Result<Box<dyn Program>, Un
     if options.deterministic && module.entries.iter().any(differ) {
         return Ok(Box::new(job.compile()?));
     }
-    let own_math = !options.plain_math;
-    match codegen_cranelift::compile(module, &Options { own_math, ..options.clone() }) {
+    match codegen_cranelift::compile(module, options) {
         Ok(first) => {
             let after = LONG.max(FOR_EACH_BYTE * job.text.bytes() as u32);
             let (job, spent, code) = (Mutex::new(Some(job)), AtomicU64::new(0), OnceLock::new());

@@ -2,6 +2,7 @@
 
 use crate::Math;
 
+use super::far::far_turns;
 use super::number::{Number, Truth};
 use super::ops::Ops;
 use super::polynomials::{ASIN, ATAN, COS, COS32, FAR, FAR32, HALF_PI, PIO2, PIO2_32, SIN, SIN32};
@@ -14,9 +15,21 @@ pub(super) fn circular<O: Ops>(m: Math, x: Number<'_, O>) -> Number<'_, O> {
     let single = x.is_single();
     let near = x.abs().at_most(if single { FAR32 } else { FAR });
     let k = (x * std::f64::consts::FRAC_2_PI).round();
-    let found = if single { reduced_single(x, k) } else { reduced(x, k) };
-    let [k, r, rest] = x.turns(near, found);
-    let (sines, cosines): (&[f64], &[f64]) = if single { (&SIN32, &COS32) } else { (&SIN, &COS) };
+    let turns = if single { reduced_single(x, k) } else { reduced(x, k) };
+    x.elsewhere(m, near, of_turns(m, x, turns))
+}
+
+/// The function of an angle that is too large for [`circular`].
+#[inline(always)]
+pub(super) fn far<O: Ops>(m: Math, x: Number<'_, O>) -> Number<'_, O> {
+    let found = of_turns(m, x, far_turns(x));
+    x.abs().less(f64::INFINITY).select(found, f64::NAN)
+}
+
+/// The function of an angle `x` of `k` quarter turns and `r + rest`.
+#[inline(always)]
+fn of_turns<'o, O: Ops>(m: Math, x: Number<'o, O>, [k, r, rest]: [Number<'o, O>; 3]) -> Number<'o, O> {
+    let (sines, cosines): (&[f64], &[f64]) = if x.is_single() { (&SIN32, &COS32) } else { (&SIN, &COS) };
     let z = r * r;
     let hz = 0.5 * z;
     let w = 1.0 - hz;
@@ -28,16 +41,14 @@ pub(super) fn circular<O: Ops>(m: Math, x: Number<'_, O>) -> Number<'_, O> {
     let cos = w + ((1.0 - w - hz) + c);
     let quarter = k.to_integer();
     let odd = (quarter & 1).is_not_zero();
-    let found = if m == Math::Tan {
+    if m == Math::Tan {
         let t = odd.select(cos, sin) / odd.select(sin, cos);
-        odd.select(-t, t)
-    } else {
-        let (even, other, turn) = if m == Math::Sin { (sin, cos, 0) } else { (cos, sin, 1) };
-        let v = odd.select(other, even);
-        let minus = ((quarter + turn) & 2).is_not_zero();
-        minus.select(-v, v)
-    };
-    x.elsewhere(m, near, found)
+        return odd.select(-t, t);
+    }
+    let (even, other, turn) = if m == Math::Sin { (sin, cos, 0) } else { (cos, sin, 1) };
+    let v = odd.select(other, even);
+    let minus = ((quarter + turn) & 2).is_not_zero();
+    minus.select(-v, v)
 }
 
 /// `k`, and `y - k π/2` in two parts.

@@ -2,29 +2,36 @@
 
 use crate::Math;
 
-use super::number::{Integer, Number};
+use super::number::{Integer, Number, Truth};
 use super::ops::Ops;
-use super::polynomials::{EXP, LN2, LOG, LOG10_2};
+use super::polynomials::{EXP, EXP_ROUNDED, LN2, LOG, LOG_ROUNDED, LOG10_2};
 
 // ---- exponentials
 
 #[inline(always)]
 pub(super) fn exp<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
-    // Below this limit neither the argument nor the result is extreme.
-    let is_near = x.abs().at_most(708.0);
-    is_near.either(
-        x,
-        |x| {
-            let (p, k) = exp_of(x, None);
-            shifted(1.0 + p, k)
-        },
-        |x| {
-            let (p, k) = exp_of(x.clamp(-750.0, 710.0), None);
-            let r = scaled(1.0 + p, k);
-            let over = x.more(709.782712893384);
-            over.select(f64::INFINITY, r).or_nan(x)
-        },
-    )
+    is_near(x).either([x], |[x]| near_exp(x, None), |[x]| far_exp(x))
+}
+
+/// Returns true if neither the exponential of `x` nor a number on the way is extreme.
+#[inline(always)]
+pub(super) fn is_near<O: Ops>(x: Number<'_, O>) -> Truth<'_, O> {
+    x.abs().at_most(708.0)
+}
+
+/// `e^(x + more)` if [`is_near`] holds.
+#[inline(always)]
+pub(super) fn near_exp<'o, O: Ops>(x: Number<'o, O>, more: Option<Number<'o, O>>) -> Number<'o, O> {
+    let (p, k) = exp_of(x, more);
+    shifted(1.0 + p, k)
+}
+
+/// The exponential of any number.
+#[inline(always)]
+pub(super) fn far_exp<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
+    let (p, k) = exp_of(x.clamp(-750.0, 710.0), None);
+    let r = scaled(1.0 + p, k);
+    x.more(709.782712893384).select(f64::INFINITY, r).or_nan(x)
 }
 
 /// `p 2^k`, where both `p` and the result are normal numbers.
@@ -47,17 +54,35 @@ pub(super) fn scaled<'o, O: Ops>(p: Number<'o, O>, k: Number<'o, O>) -> Number<'
 
 #[inline(always)]
 pub(super) fn exp2<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
-    let y = x.clamp(-1080.0, 1025.0);
-    let k = y.round();
-    let r = y - k;
+    x.abs().at_most(1020.0).either(
+        [x],
+        |[x]| {
+            let (p, k) = exp2_of(x);
+            shifted(1.0 + p, k)
+        },
+        |[x]| {
+            let (p, k) = exp2_of(x.clamp(-1080.0, 1025.0));
+            let r = scaled(1.0 + p, k);
+            x.at_least(1024.0).select(f64::INFINITY, r).or_nan(x)
+        },
+    )
+}
+
+/// `2^x = 2^k (1 + p)`.
+#[inline(always)]
+fn exp2_of<O: Ops>(x: Number<'_, O>) -> (Number<'_, O>, Number<'_, O>) {
+    let k = x.round();
+    let r = x - k;
     let by = std::f64::consts::LN_2;
     let t = r * by;
+    if x.rounds() {
+        return ((t * t).mul_add(t.polynomial(&EXP_ROUNDED), t), k);
+    }
     // The rounding errors of t and of ln 2.
     let rest = r.fma(by, -t);
     let rest = r.mul_add(2.3190468138462996e-17, rest);
     let p = (t * t).mul_add(t.polynomial(&EXP), rest);
-    let e = scaled(1.0 + (t + p), k);
-    x.at_least(1024.0).select(f64::INFINITY, e).or_nan(x)
+    (t + p, k)
 }
 
 /// `e^x - 1` for `x` from 0 to 40.
@@ -89,14 +114,13 @@ pub(super) fn tanh<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
 pub(super) fn hyperbolic<O: Ops>(m: Math, x: Number<'_, O>) -> Number<'_, O> {
     let a = x.abs();
     // Half of the exponential, which is finite where the result is.
-    let is_near = a.at_most(708.0);
-    let e = is_near.either(
-        a,
-        |a| {
+    let e = is_near(a).either(
+        [a],
+        |[a]| {
             let (p, k) = exp_of(a, None);
             shifted(1.0 + p, k - 1.0)
         },
-        |a| {
+        |[a]| {
             let over = a.more(711.0);
             let (p, k) = exp_of(over.select(711.0, a), None);
             let e = scaled(1.0 + p, k - 1.0);
@@ -122,6 +146,10 @@ pub(super) fn exp_of<'o, O: Ops>(
     let magic = x.magic().0;
     let k = x.mul_add(std::f64::consts::LOG2_E, magic) - magic;
     let back = -k;
+    if x.rounds() {
+        let r = back.mul_add(std::f64::consts::LN_2, x);
+        return ((r * r).mul_add(r.polynomial(&EXP_ROUNDED), r), k);
+    }
     let high = back.mul_add(LN2.0, x);
     let (r, rest) = match more {
         None => {
@@ -142,6 +170,25 @@ pub(super) fn exp_of<'o, O: Ops>(
 
 #[inline(always)]
 pub(super) fn log<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
+    is_normal(x).either([x], |[x]| near_log(x), |[x]| far_log(x))
+}
+
+/// Returns true if `x` is positive and neither subnormal nor infinite.
+#[inline(always)]
+pub(super) fn is_normal<O: Ops>(x: Number<'_, O>) -> Truth<'_, O> {
+    x.at_least(f64::MIN_POSITIVE) & x.less(f64::INFINITY)
+}
+
+/// The logarithm if [`is_normal`] holds.
+#[inline(always)]
+pub(super) fn near_log<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
+    let (k, f) = normal_parts(x);
+    log_of(k, f, None)
+}
+
+/// The logarithm of any number.
+#[inline(always)]
+pub(super) fn far_log<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
     let (k, f) = log_parts(x);
     log_ends(x, log_of(k, f, None))
 }
@@ -149,27 +196,36 @@ pub(super) fn log<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
 /// The logarithm to base 2 or 10.
 #[inline(always)]
 pub(super) fn log_of_base<O: Ops>(m: Math, x: Number<'_, O>) -> Number<'_, O> {
-    let (k, f) = log_parts(x);
-    let r = log_of(x.constant(0.0), f, None);
-    let r = if m == Math::Log2 {
-        r.mul_add(std::f64::consts::LOG2_E, k)
-    } else {
-        let low = r.mul_add(std::f64::consts::LOG10_E, k * LOG10_2.1);
-        k.mul_add(LOG10_2.0, low)
-    };
-    log_ends(x, r)
+    let far = |[x]: [_; 1]| log_ends(x, of_base(m, log_parts(x)));
+    is_normal(x).either([x], |[x]| of_base(m, normal_parts(x)), far)
+}
+
+#[inline(always)]
+fn of_base<'o, O: Ops>(m: Math, (k, f): (Number<'o, O>, Number<'o, O>)) -> Number<'o, O> {
+    let r = log_of(k.constant(0.0), f, None);
+    if m == Math::Log2 {
+        return r.mul_add(std::f64::consts::LOG2_E, k);
+    }
+    let low = r.mul_add(std::f64::consts::LOG10_E, k * LOG10_2.1);
+    k.mul_add(LOG10_2.0, low)
 }
 
 /// `x = 2^k (1 + f)` with `1 + f` between the roots of 1/2 and 2.
 #[inline(always)]
 pub(super) fn log_parts<O: Ops>(x: Number<'_, O>) -> (Number<'_, O>, Number<'_, O>) {
     let small = x.less(f64::MIN_POSITIVE);
-    let y = small.select(x * 18014398509481984.0, x);
-    let bits = y.bits();
+    let (k, f) = normal_parts(small.select(x * 18014398509481984.0, x));
+    (k - small.select(54.0, 0.0), f)
+}
+
+/// As [`log_parts`], if [`is_normal`] holds.
+#[inline(always)]
+pub(super) fn normal_parts<O: Ops>(x: Number<'_, O>) -> (Number<'_, O>, Number<'_, O>) {
+    let bits = x.bits();
     // Subtracting the bits of sqrt(1/2) makes the exponent change there.
     let k = (bits - 0x3fe6_a09e_667f_3bcd) >> 52;
     let f = (bits - (k << 52)).of_bits() - 1.0;
-    (k.to_number() - small.select(54.0, 0.0), f)
+    (k.to_number(), f)
 }
 
 /// `k ln 2 + ln(1 + f) + more`; `more` is below the last place of `1 + f`.
@@ -181,6 +237,10 @@ pub(super) fn log_of<'o, O: Ops>(
 ) -> Number<'o, O> {
     let s = f / (2.0 + f);
     let z = s * s;
+    if let (true, None) = (f.rounds(), more) {
+        let r = s * z.mul_add(z.polynomial(&LOG_ROUNDED), 2.0);
+        return k.mul_add(std::f64::consts::LN_2, r);
+    }
     let p = z.polynomial(&LOG) * z;
     let h = 0.5 * f * f;
     // ln(1 + f) = f - (h - s (h + p)).

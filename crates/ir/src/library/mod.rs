@@ -1,24 +1,22 @@
 //! Mathematical functions as sequences of nearly branch-free operations, for one thread and for lanes.
 //!
 //! Each function is written once, with the operators of [`number`]. An implementation of [`Ops`] gives these
-//! operators their meaning: LLVM's backend writes them as text, for scalars or for vectors; `native` evaluates
-//! them, for the backend that runs a kernel until LLVM's code is ready; and `opt::math` builds IR from them,
-//! for devices that lack the functions. So lanes, single threads and all backends with a fused multiply-add
-//! agree bit for bit. A `float` function is the double one with its result rounded, which is nearly always
-//! the nearest float; but on the CPU sines and cosines of floats are computed in single precision
-//! ([`is_single`]).
+//! operators their meaning: [`evaluate`] computes with plain numbers, for the interpreter, the constant folder
+//! and Cranelift's code; LLVM's backend writes them as text, for scalars or for vectors; and `opt::math` builds
+//! IR from them, for devices that lack the functions. So lanes, single threads and all processors agree bit
+//! for bit, and so do devices whose fused multiply-add rounds once. A `float` function is the double one with
+//! its result rounded, which is nearly always the nearest float; but on the CPU sines and cosines of floats
+//! are computed in single precision ([`is_single`]).
 //!
 //! Arguments are reduced to a small range (by Cody and Waite's method, with constants split so that products
-//! are exact), in which a polynomial is evaluated: the polynomials for doubles are in [`polynomials`], those
-//! for floats in [`angles`]. Errors of the functions are at most 2 units in the last place
-//! (`codegen-llvm/tests/mathematics.rs`), also without a fused multiply-add (the tests of `opt::math`).
-//!
-//! Functions that are not in the library and, on the CPU, all functions on a machine without fused
-//! multiply-add and sines of numbers beyond [`polynomials::FAR`] are computed by the functions of the
-//! interpreter.
+//! are exact; large angles as in [`far`]), in which a polynomial is evaluated: the polynomials are in
+//! [`polynomials`]. Errors of the functions are at most 2 units in the last place, also without a fused
+//! multiply-add (the tests of [`evaluate`] and of `opt::math`).
 
 mod angles;
+mod evaluate;
 mod exponential;
+mod far;
 mod number;
 mod ops;
 mod polynomials;
@@ -26,9 +24,9 @@ mod powers;
 
 use crate::Math;
 
+pub use evaluate::{double, single};
 use number::Number;
-pub use ops::{Binary, Compare, Ops, Unary};
-pub use polynomials::HALF_PI;
+pub use ops::Ops;
 
 /// Returns true if the function of floats is computed in single precision, by operations on floats and 32-bit
 /// integers.
@@ -84,4 +82,10 @@ pub fn function<O: Ops>(ops: &O, m: Math, args: &[O::V]) -> O::V {
         _ => x,
     };
     r.value
+}
+
+/// The sine, cosine or tangent of any double, by operations for one thread at a time.
+#[inline(always)]
+pub fn far_angle<O: Ops>(ops: &O, m: Math, x: O::V) -> O::V {
+    angles::far(m, Number::new(ops, x)).value
 }

@@ -2,7 +2,8 @@
 
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Shl, Shr, Sub};
 
-use super::ops::{Binary, Compare, Ops, Unary};
+use super::ops::Ops;
+use crate::{Math, Op};
 
 macro_rules! value {
     ($(#[doc = $doc:literal] $name:ident;)*) => {$(
@@ -54,38 +55,38 @@ impl<O: Ops> Operand<O> for Number<'_, O> {
 impl<O: Ops> Operand<O> for f64 {
     #[inline(always)]
     fn value(self, ops: &O) -> O::V {
-        ops.float(self)
+        ops.number(self)
     }
 }
 
 macro_rules! operators {
-    ($($class:ident $method:ident $op:ident;)*) => {$(
-        impl<'o, O: Ops, R: Operand<O>> $class<R> for Number<'o, O> {
+    ($($op:ident $method:ident;)*) => {$(
+        impl<'o, O: Ops, R: Operand<O>> $op<R> for Number<'o, O> {
             type Output = Number<'o, O>;
 
             #[inline(always)]
             fn $method(self, other: R) -> Number<'o, O> {
-                Number::new(self.ops, self.ops.binary(Binary::$op, self.value, other.value(self.ops)))
+                Number::new(self.ops, self.ops.of_numbers(&Op::$op, &[self.value, other.value(self.ops)]))
             }
         }
 
-        impl<'o, O: Ops> $class<Number<'o, O>> for f64 {
+        impl<'o, O: Ops> $op<Number<'o, O>> for f64 {
             type Output = Number<'o, O>;
 
             #[inline(always)]
             fn $method(self, other: Number<'o, O>) -> Number<'o, O> {
                 let one = self.value(other.ops);
-                Number::new(other.ops, other.ops.binary(Binary::$op, one, other.value))
+                Number::new(other.ops, other.ops.of_numbers(&Op::$op, &[one, other.value]))
             }
         }
     )*};
 }
 
 operators! {
-    Add add AddF;
-    Sub sub SubF;
-    Mul mul MulF;
-    Div div DivF;
+    Add add;
+    Sub sub;
+    Mul mul;
+    Div div;
 }
 
 impl<O: Ops> Neg for Number<'_, O> {
@@ -93,19 +94,19 @@ impl<O: Ops> Neg for Number<'_, O> {
 
     #[inline(always)]
     fn neg(self) -> Self {
-        self.unary(Unary::Neg)
+        self.unary(&Op::Neg)
     }
 }
 
 impl<'o, O: Ops> Number<'o, O> {
     #[inline(always)]
-    fn unary(self, op: Unary) -> Self {
-        Number::new(self.ops, self.ops.unary(op, self.value))
+    fn unary(self, op: &Op) -> Self {
+        Number::new(self.ops, self.ops.of_numbers(op, &[self.value]))
     }
 
     #[inline(always)]
-    fn compare(self, op: Compare, other: impl Operand<O>) -> Truth<'o, O> {
-        Truth::new(self.ops, self.ops.compare(op, self.value, other.value(self.ops)))
+    fn compare(self, op: &Op, other: impl Operand<O>) -> Truth<'o, O> {
+        Truth::new(self.ops, self.ops.of_numbers(op, &[self.value, other.value(self.ops)]))
     }
 
     /// See [`Ops::single`].
@@ -123,27 +124,27 @@ impl<'o, O: Ops> Number<'o, O> {
     /// A constant.
     #[inline(always)]
     pub(super) fn constant(self, x: f64) -> Self {
-        Number::new(self.ops, self.ops.float(x))
+        Number::new(self.ops, self.ops.number(x))
     }
 
     #[inline(always)]
     pub(super) fn abs(self) -> Self {
-        self.unary(Unary::Abs)
+        self.unary(&Op::Math(Math::Abs))
     }
 
     #[inline(always)]
     pub(super) fn round(self) -> Self {
-        self.unary(Unary::Round)
+        self.unary(&Op::Math(Math::Round))
     }
 
     #[inline(always)]
     pub(super) fn trunc(self) -> Self {
-        self.unary(Unary::Trunc)
+        self.unary(&Op::Math(Math::Trunc))
     }
 
     #[inline(always)]
     pub(super) fn sqrt(self) -> Self {
-        self.unary(Unary::Sqrt)
+        self.unary(&Op::Math(Math::Sqrt))
     }
 
     /// `self * b + c`, rounded once.
@@ -162,12 +163,12 @@ impl<'o, O: Ops> Number<'o, O> {
     /// `|self|` with the sign of `other`.
     #[inline(always)]
     pub(super) fn with_sign(self, other: Self) -> Self {
-        Number::new(self.ops, self.ops.binary(Binary::CopySign, self.value, other.value))
+        Number::new(self.ops, self.ops.copy_sign(self.value, other.value))
     }
 
     #[inline(always)]
     pub(super) fn less(self, other: impl Operand<O>) -> Truth<'o, O> {
-        self.compare(Compare::Less, other)
+        self.compare(&Op::Lt, other)
     }
 
     #[inline(always)]
@@ -178,30 +179,30 @@ impl<'o, O: Ops> Number<'o, O> {
 
     #[inline(always)]
     pub(super) fn at_most(self, other: impl Operand<O>) -> Truth<'o, O> {
-        self.compare(Compare::LessOrSame, other)
+        self.compare(&Op::Le, other)
     }
 
     #[inline(always)]
     pub(super) fn at_least(self, other: impl Operand<O>) -> Truth<'o, O> {
-        self.compare(Compare::MoreOrSame, other)
+        self.compare(&Op::Ge, other)
     }
 
     #[inline(always)]
     pub(super) fn is(self, other: impl Operand<O>) -> Truth<'o, O> {
-        self.compare(Compare::Same, other)
+        self.compare(&Op::Eq, other)
     }
 
     /// Returns true if the sign bit is set.
     #[inline(always)]
     pub(super) fn is_negative(self) -> Truth<'o, O> {
-        let zero = self.ops.int(0);
-        Truth::new(self.ops, self.ops.compare(Compare::Below, self.bits().value, zero))
+        let zero = self.ops.integer(0);
+        Truth::new(self.ops, self.ops.of_integers(&Op::Lt, &[self.bits().value, zero]))
     }
 
     /// `self`, but NaN where `other` is.
     #[inline(always)]
     pub(super) fn or_nan(self, other: Self) -> Self {
-        other.compare(Compare::Unordered, other).select(other, self)
+        Truth::new(self.ops, self.ops.of_numbers(&Op::Math(Math::IsNan), &[other.value])).select(other, self)
     }
 
     /// Clamps the number to these limits; NaN stays.
@@ -213,7 +214,7 @@ impl<'o, O: Ops> Number<'o, O> {
 
     #[inline(always)]
     pub(super) fn bits(self) -> Integer<'o, O> {
-        Integer::new(self.ops, self.ops.unary(Unary::Bits, self.value))
+        Integer::new(self.ops, self.ops.of_numbers(&Op::Bitcast, &[self.value]))
     }
 
     /// The addend that converts a whole number to an integer, and the bits of the sum that represent 0.
@@ -246,16 +247,23 @@ impl<'o, O: Ops> Number<'o, O> {
         sum
     }
 
-    /// See [`Ops::turns`].
+    /// See [`Ops::sums`].
     #[inline(always)]
-    pub(super) fn turns(self, near: Truth<'o, O>, found: [Self; 3]) -> [Self; 3] {
-        let found = self.ops.turns(near.value, self.value, found.map(|x| x.value));
-        found.map(|x| Number::new(self.ops, x))
+    pub(super) fn sums(
+        self,
+        table: &'static [f64],
+        first: Self,
+        n: usize,
+        step: impl Fn(Self, [Self; 2]) -> [Self; 2],
+    ) -> [Self; 2] {
+        let new = |x| Number::new(self.ops, x);
+        let step = |x, sums: [O::V; 2]| step(new(x), sums.map(new)).map(|x| x.value);
+        self.ops.sums(table, first.value, n, step).map(new)
     }
 
     /// See [`Ops::elsewhere`].
     #[inline(always)]
-    pub(super) fn elsewhere(self, m: crate::Math, near: Truth<'o, O>, found: Self) -> Self {
+    pub(super) fn elsewhere(self, m: Math, near: Truth<'o, O>, found: Self) -> Self {
         Number::new(self.ops, self.ops.elsewhere(m, near.value, self.value, found.value))
     }
 }
@@ -267,8 +275,8 @@ macro_rules! integers {
 
             #[inline(always)]
             fn $method(self, other: i64) -> Self {
-                let other = self.ops.int(other);
-                Integer::new(self.ops, self.ops.binary(Binary::$op, self.value, other))
+                let other = self.ops.integer(other);
+                Integer::new(self.ops, self.ops.of_integers(&Op::$op, &[self.value, other]))
             }
         }
 
@@ -277,7 +285,7 @@ macro_rules! integers {
 
             #[inline(always)]
             fn $method(self, other: Self) -> Self {
-                Integer::new(self.ops, self.ops.binary(Binary::$op, self.value, other.value))
+                Integer::new(self.ops, self.ops.of_integers(&Op::$op, &[self.value, other.value]))
             }
         }
     )*};
@@ -288,25 +296,25 @@ integers! {
     Sub sub Sub;
     BitAnd bitand And;
     Shl shl Shl;
-    Shr shr Ashr;
+    Shr shr Shr;
 }
 
 impl<'o, O: Ops> Integer<'o, O> {
     /// The number with these bits.
     #[inline(always)]
     pub(super) fn of_bits(self) -> Number<'o, O> {
-        Number::new(self.ops, self.ops.unary(Unary::OfBits, self.value))
+        Number::new(self.ops, self.ops.of_integers(&Op::Bitcast, &[self.value]))
     }
 
     #[inline(always)]
     pub(super) fn to_number(self) -> Number<'o, O> {
-        Number::new(self.ops, self.ops.unary(Unary::OfInt, self.value))
+        Number::new(self.ops, self.ops.of_integers(&Op::Convert, &[self.value]))
     }
 
     #[inline(always)]
     pub(super) fn is_not_zero(self) -> Truth<'o, O> {
-        let zero = self.ops.int(0);
-        Truth::new(self.ops, self.ops.compare(Compare::Differ, self.value, zero))
+        let zero = self.ops.integer(0);
+        Truth::new(self.ops, self.ops.of_integers(&Op::Ne, &[self.value, zero]))
     }
 }
 
@@ -315,21 +323,21 @@ impl<'o, O: Ops> Truth<'o, O> {
     #[inline(always)]
     pub(super) fn select(self, a: impl Operand<O>, b: impl Operand<O>) -> Number<'o, O> {
         let (a, b) = (a.value(self.ops), b.value(self.ops));
-        Number::new(self.ops, self.ops.select(self.value, a, b))
+        Number::new(self.ops, self.ops.of_truths(&Op::Select, &[self.value, a, b]))
     }
 
     /// See [`Ops::either`].
     #[inline(always)]
-    pub(super) fn either(
+    pub(super) fn either<const N: usize>(
         self,
-        x: Number<'o, O>,
-        near: impl FnOnce(Number<'o, O>) -> Number<'o, O>,
-        far: impl FnOnce(Number<'o, O>) -> Number<'o, O>,
+        x: [Number<'o, O>; N],
+        near: impl FnOnce([Number<'o, O>; N]) -> Number<'o, O>,
+        far: impl FnOnce([Number<'o, O>; N]) -> Number<'o, O>,
     ) -> Number<'o, O> {
         let ops = self.ops;
-        let near = |x| near(Number::new(ops, x)).value;
-        let far = |x| far(Number::new(ops, x)).value;
-        Number::new(ops, ops.either(self.value, x.value, near, far))
+        let near = |x: [O::V; N]| near(x.map(|x| Number::new(ops, x))).value;
+        let far = |x: [O::V; N]| far(x.map(|x| Number::new(ops, x))).value;
+        Number::new(ops, ops.either(self.value, x.map(|x| x.value), near, far))
     }
 }
 
@@ -338,7 +346,7 @@ impl<O: Ops> BitAnd for Truth<'_, O> {
 
     #[inline(always)]
     fn bitand(self, other: Self) -> Self {
-        Truth::new(self.ops, self.ops.binary(Binary::And, self.value, other.value))
+        Truth::new(self.ops, self.ops.of_truths(&Op::And, &[self.value, other.value]))
     }
 }
 
@@ -347,7 +355,7 @@ impl<O: Ops> BitOr for Truth<'_, O> {
 
     #[inline(always)]
     fn bitor(self, other: Self) -> Self {
-        Truth::new(self.ops, self.ops.binary(Binary::Or, self.value, other.value))
+        Truth::new(self.ops, self.ops.of_truths(&Op::Or, &[self.value, other.value]))
     }
 }
 
@@ -356,7 +364,6 @@ impl<O: Ops> Not for Truth<'_, O> {
 
     #[inline(always)]
     fn not(self) -> Self {
-        let yes = self.ops.yes();
-        Truth::new(self.ops, self.ops.binary(Binary::Xor, self.value, yes))
+        Truth::new(self.ops, self.ops.of_truths(&Op::Not, &[self.value]))
     }
 }

@@ -1,12 +1,11 @@
 //! The operations on numbers that the library is written with: a machine offers them.
 
-use crate::Math;
+use crate::{Math, Op};
 
-/// The operations that the functions consist of. They work on doubles, 64-bit integers and truth values, of
-/// one thread or of all lanes; or on floats and 32-bit integers.
-#[expect(missing_docs, reason = "the names say it")]
+/// The operations that the functions consist of, under their names in the IR. They work on doubles and 64-bit
+/// integers, of one thread or of all lanes; or on floats and 32-bit integers.
 pub trait Ops {
-    /// A value of any of the three kinds.
+    /// A number, an integer or a truth value.
     type V: Copy;
 
     /// Returns true if numbers are floats (and integers have 32 bits).
@@ -14,79 +13,43 @@ pub trait Ops {
     /// Returns true if results are rounded to floats, so that they need not be exact to the last place of a
     /// double.
     fn rounds(&self) -> bool;
-    fn float(&self, x: f64) -> Self::V;
-    fn int(&self, n: i64) -> Self::V;
-    fn yes(&self) -> Self::V;
-    fn unary(&self, op: Unary, a: Self::V) -> Self::V;
-    fn binary(&self, op: Binary, a: Self::V, b: Self::V) -> Self::V;
-    fn compare(&self, op: Compare, a: Self::V, b: Self::V) -> Self::V;
+    /// A constant.
+    fn number(&self, x: f64) -> Self::V;
+    /// A constant.
+    fn integer(&self, n: i64) -> Self::V;
+    /// An op on numbers: `neg`, `add`, `sub`, `mul`, `div`, `eq`, `lt`, `le`, `ge`, `bitcast` to an integer, or
+    /// one of the functions `abs`, `round`, `trunc`, `sqrt` and `is_nan`.
+    fn of_numbers(&self, op: &Op, args: &[Self::V]) -> Self::V;
+    /// An op on integers: `add`, `sub`, `and`, `shl`, `shr`, `ne`, `lt`, and `bitcast` or `convert` to a number.
+    fn of_integers(&self, op: &Op, args: &[Self::V]) -> Self::V;
+    /// An op on truth values: `and`, `or`, `not`, or `select` between numbers.
+    fn of_truths(&self, op: &Op, args: &[Self::V]) -> Self::V;
+    /// `a` with the sign of `b`.
+    fn copy_sign(&self, a: Self::V, b: Self::V) -> Self::V;
     /// `a * b + c`, rounded once.
     fn fma(&self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// `a * b + c`, rounded once or twice, whichever takes less time.
-    fn mul_add(&self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
-    fn select(&self, c: Self::V, a: Self::V, b: Self::V) -> Self::V;
-    /// The result of `near` on `x` if `is_near` holds in all lanes, else the result of `far`. For a lane in
-    /// which `is_near` holds, both give the same bits.
-    fn either(
+    fn mul_add(&self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        self.fma(a, b, c)
+    }
+    /// The result of `near` on the numbers if `is_near` holds in all lanes, else the result of `far`. For a lane
+    /// in which `is_near` holds, both give the same bits.
+    fn either<const N: usize>(
         &self,
         is_near: Self::V,
-        x: Self::V,
-        near: impl FnOnce(Self::V) -> Self::V,
-        far: impl FnOnce(Self::V) -> Self::V,
+        x: [Self::V; N],
+        near: impl FnOnce([Self::V; N]) -> Self::V,
+        far: impl FnOnce([Self::V; N]) -> Self::V,
     ) -> Self::V;
-    /// The number of quarter turns in the angle `x`, and the remaining angle in two parts; `found` holds them
-    /// where `near` does. May be wrong elsewhere if [`Self::elsewhere`] is right there.
-    fn turns(&self, near: Self::V, x: Self::V, found: [Self::V; 3]) -> [Self::V; 3];
-    /// `found` where `near` holds, else the value of the function, from wherever it can be had.
+    /// `found` where `near` holds, else [`super::far_angle`] of `x` as a double.
     fn elsewhere(&self, m: Math, near: Self::V, x: Self::V, found: Self::V) -> Self::V;
-}
-
-/// Operations on one value. `Round` rounds to the nearest whole number, and ties to even.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum Unary {
-    Neg,
-    Abs,
-    Round,
-    Trunc,
-    Sqrt,
-    /// A double to its bits.
-    Bits,
-    /// Bits to the double that they represent.
-    OfBits,
-    /// A signed integer to a double.
-    OfInt,
-}
-
-/// Operations on two values of the same kind: doubles where the name ends in F, else integers. The bitwise
-/// operations also take truth values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum Binary {
-    AddF,
-    SubF,
-    MulF,
-    DivF,
-    /// The first double with the sign of the second.
-    CopySign,
-    Add,
-    Sub,
-    And,
-    Or,
-    Xor,
-    Shl,
-    Ashr,
-}
-
-/// Comparisons. The last two compare integers, the others doubles, where only `Unordered` is true of a NaN.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum Compare {
-    Less,
-    LessOrSame,
-    Same,
-    MoreOrSame,
-    Unordered,
-    Differ,
-    Below,
+    /// Two sums, which begin with zero and to which `step` adds what element number `first` of the table
+    /// contributes, then the following ones, as many as `n`. Only for one thread at a time.
+    fn sums(
+        &self,
+        table: &'static [f64],
+        first: Self::V,
+        n: usize,
+        step: impl Fn(Self::V, [Self::V; 2]) -> [Self::V; 2],
+    ) -> [Self::V; 2];
 }

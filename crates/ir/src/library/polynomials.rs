@@ -18,6 +18,16 @@ pub(super) const EXP: [f64; 11] = [
     2.0914707069612355e-09,
 ];
 
+/// As [`EXP`], for results that are rounded to floats; error 1.4e-9.
+pub(super) const EXP_ROUNDED: [f64; 6] = [
+    0.5000000013487226,
+    0.16666666681647016,
+    0.04166646471137908,
+    0.00833331090172597,
+    0.0013933673732931852,
+    0.0001989101718430203,
+];
+
 /// `(ln((1 + s) / (1 - s)) / s - 2) / s^2` in `s^2` up to 0.02944; error 4e-17.
 pub(super) const LOG: [f64; 8] = [
     0.6666666666666666,
@@ -29,6 +39,10 @@ pub(super) const LOG: [f64; 8] = [
     0.13268760562036724,
     0.1308675766695207,
 ];
+
+/// As [`LOG`], for results that are rounded to floats; error 8e-12.
+pub(super) const LOG_ROUNDED: [f64; 5] =
+    [0.6666666666737543, 0.3999999879688111, 0.28571754629111545, 0.2219139491351568, 0.19362768670426095];
 
 /// `((ln((1 + s) / (1 - s)) / s - 2) / s^2 - 2/3) / s^2` in `s^2` up to 0.02944; error, times `s^4`, 2e-20.
 pub(super) const LOG_NEXT: [f64; 8] = [
@@ -101,7 +115,7 @@ pub(super) const ASIN: [f64; 13] = [
 pub(super) const PIO2: [f64; 3] = [1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21];
 
 /// π/2 as a rounded double, and the remainder.
-pub const HALF_PI: (f64, f64) = (std::f64::consts::FRAC_PI_2, 6.123233995736766e-17);
+pub(super) const HALF_PI: (f64, f64) = (std::f64::consts::FRAC_PI_2, 6.123233995736766e-17);
 
 /// ln 2 in two parts, the first of 41 bits.
 pub(super) const LN2: (f64, f64) = (0.693147180559663, 2.8235290563031577e-13);
@@ -109,8 +123,8 @@ pub(super) const LN2: (f64, f64) = (0.693147180559663, 2.8235290563031577e-13);
 /// log10 2 in two parts, the first of 41 bits.
 pub(super) const LOG10_2: (f64, f64) = (0.30102999566383914, 1.42050232272661e-13);
 
-/// Beyond this magnitude a sine is computed in another way: the number of quarter turns must have at most 20
-/// bits.
+/// Beyond this magnitude an angle is reduced by `far_turns`: here the number of quarter turns must have at most
+/// 20 bits.
 pub(super) const FAR: f64 = 1.0e6;
 
 /// As [`SIN`], for floats: in `r^2` up to 0.64; error 1.3e-8.

@@ -8,7 +8,9 @@
 //! An inverse hyperbolic function is `ln(1 + u)`: the rounding errors of `u` and of the sum are added to the
 //! logarithm before its last rounding, so small results have no larger error than others.
 
-use super::exponential::{exp, exp_of, log, log_of, log_parts, scaled};
+use super::exponential::{
+    exp_of, far_exp, far_log, is_near, is_normal, log_of, log_parts, near_exp, near_log, normal_parts, scaled,
+};
 use super::number::{Number, Truth};
 use super::ops::Ops;
 use super::polynomials::{LN2, LOG_NEXT};
@@ -20,7 +22,7 @@ const TWO_THIRDS: (f64, f64) = (0.6666666666666666, 3.700743415417188e-17);
 const LARGE: f64 = 268_435_456.0;
 
 /// A sum of two numbers, the second below the last place of the first.
-type Pair<'o, O> = (Number<'o, O>, Number<'o, O>);
+pub(super) type Pair<'o, O> = (Number<'o, O>, Number<'o, O>);
 
 /// `a + b`, exactly, where `a` is the larger in magnitude or zero.
 #[inline(always)]
@@ -31,7 +33,7 @@ fn sum_below<'o, O: Ops>(a: Number<'o, O>, b: Number<'o, O>) -> Pair<'o, O> {
 
 /// `a + b`, exactly.
 #[inline(always)]
-fn sum<'o, O: Ops>(a: Number<'o, O>, b: Number<'o, O>) -> Pair<'o, O> {
+pub(super) fn sum<'o, O: Ops>(a: Number<'o, O>, b: Number<'o, O>) -> Pair<'o, O> {
     let sum = a + b;
     let of_b = sum - a;
     let of_a = sum - of_b;
@@ -45,12 +47,11 @@ fn product<'o, O: Ops>(a: Number<'o, O>, b: Number<'o, O>) -> Pair<'o, O> {
     (product, a.fma(b, -product))
 }
 
-/// `ln x` of a finite positive number, right to 64 bits.
+/// The logarithm of `2^k (1 + f)`, right to 64 bits.
 #[inline(always)]
-fn log_pair<O: Ops>(x: Number<'_, O>) -> Pair<'_, O> {
-    let (k, f) = log_parts(x);
+fn log_pair<'o, O: Ops>((k, f): Pair<'o, O>) -> Pair<'o, O> {
     // s = f / (2 + f): ln(1 + f) = 2 s + s z (2/3 + z (…)), with z = s².
-    let (under, under_low) = sum_below(x.constant(2.0), f);
+    let (under, under_low) = sum_below(f.constant(2.0), f);
     let inverse = 1.0 / under;
     let s = f * inverse;
     let rest = (-s).fma(under, f);
@@ -60,7 +61,7 @@ fn log_pair<O: Ops>(x: Number<'_, O>) -> Pair<'_, O> {
     let twice = s + s;
     let z_low = twice.mul_add(s_low, z_low);
     let next = z * z.polynomial(&LOG_NEXT);
-    let (t, t_low) = sum_below(x.constant(TWO_THIRDS.0), next);
+    let (t, t_low) = sum_below(f.constant(TWO_THIRDS.0), next);
     let t_low = t_low + TWO_THIRDS.1;
     let t_low = z_low.mul_add(LOG_NEXT[0], t_low);
     let (u, u_low) = product(z, t);
@@ -150,17 +151,39 @@ pub(super) fn atanh<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
 
 // ---- powers
 
+#[inline(always)]
+pub(super) fn pow<'o, O: Ops>(x: Number<'o, O>, y: Number<'o, O>) -> Number<'o, O> {
+    let (product, low) = if x.rounds() {
+        (y * near_log(x), None)
+    } else {
+        let (product, low) = times(y, log_pair(normal_parts(x)));
+        (product, Some(low))
+    };
+    let args = low.map_or([x, y, product, product], |low| [x, y, product, low]);
+    (is_normal(x) & is_near(product)).either(
+        args,
+        |[_, _, product, more]| near_exp(product, low.map(|_| more)),
+        |[x, y, ..]| far_pow(x, y),
+    )
+}
+
+/// `y` times a logarithm.
+#[inline(always)]
+fn times<'o, O: Ops>(y: Number<'o, O>, (log, low): Pair<'o, O>) -> Pair<'o, O> {
+    let (product, rest) = product(y, log);
+    (product, y.mul_add(low, rest))
+}
+
 /// `a^y` for `a` of at least 0, unless either is NaN or `a` is 1.
 #[inline(always)]
 fn power<'o, O: Ops>(a: Number<'o, O>, y: Number<'o, O>) -> Number<'o, O> {
     if a.rounds() {
-        return exp(y * log(a));
+        return far_exp(y * far_log(a));
     }
-    let (log, log_low) = log_pair(a);
+    let (log, low) = log_pair(log_parts(a));
     let log = a.is(f64::INFINITY).select(f64::INFINITY, log);
     let log = a.is(0.0).select(f64::NEG_INFINITY, log);
-    let (product, low) = product(y, log);
-    let low = y.mul_add(log_low, low);
+    let (product, low) = times(y, (log, low));
     // Beyond these limits the result overflows or underflows, and the low part does not matter.
     let under = product.less(-750.0);
     let (product, low) = (under.select(-750.0, product), under.select(0.0, low));
@@ -170,8 +193,9 @@ fn power<'o, O: Ops>(a: Number<'o, O>, y: Number<'o, O>) -> Number<'o, O> {
     scaled(1.0 + p, k)
 }
 
+/// The power of any numbers.
 #[inline(always)]
-pub(super) fn pow<'o, O: Ops>(x: Number<'o, O>, y: Number<'o, O>) -> Number<'o, O> {
+fn far_pow<'o, O: Ops>(x: Number<'o, O>, y: Number<'o, O>) -> Number<'o, O> {
     let a = x.abs();
     let r = a.is(1.0).select(1.0, power(a, y));
     let whole = y.trunc().is(y);

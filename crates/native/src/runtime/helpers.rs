@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use ir::{AtomicOp, Math, Op, Scalar, interp, scalar};
 
-use super::own::{own, own_name};
 use super::stacks::read;
 use super::{Address, Context, Exchange, Header, Signal, Site};
 use crate::MOST_LANES;
@@ -106,7 +105,7 @@ helpers! {
 }
 
 /// The symbol of a math function for `f32` or `f64`.
-pub fn libm_name(m: Math, double: bool) -> String {
+pub fn math_name(m: Math, double: bool) -> String {
     format!("rt_{}_{}", m.name(), if double { 64 } else { 32 })
 }
 
@@ -115,34 +114,36 @@ pub fn symbols() -> Vec<(String, *const u8)> {
     let mut all: Vec<(String, *const u8)> =
         Helper::ALL.iter().map(|h| (h.name().to_string(), h.address().cast())).collect();
     for m in Math::ALL {
-        if let Some((single, double)) = libm(m) {
-            all.push((libm_name(m, false), single.cast()));
-            all.push((libm_name(m, true), double.cast()));
-        }
-        if let Some((single, double)) = own(m) {
-            all.push((own_name(m, false), single.cast()));
-            all.push((own_name(m, true), double.cast()));
+        if let Some((single, double)) = math(m) {
+            all.push((math_name(m, false), single.cast()));
+            all.push((math_name(m, true), double.cast()));
         }
     }
     all
 }
 
-macro_rules! libm {
+/// Returns true if the machine has the fused multiply-add that functions consist of; without it, they call one
+/// that the C library has.
+fn is_fused() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::is_x86_feature_detected!("fma");
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
+}
+
+macro_rules! math {
     ($($variant:ident($($arg:ident),*);)*) => {
         /// The versions for `f32` and `f64` of the function of a math op; `None` if it is no float function
         /// of its arity.
-        fn libm(m: Math) -> Option<(Address, Address)> {
+        fn math(m: Math) -> Option<(Address, Address)> {
             match m {
                 $(Math::$variant => {
-                    extern "C" fn single($($arg: f32),*) -> f32 {
-                        let [a, b, c] = pad([$($arg),*]);
-                        scalar::math_f32(Math::$variant, a, b, c)
-                    }
-                    extern "C" fn double($($arg: f64),*) -> f64 {
-                        let [a, b, c] = pad([$($arg),*]);
-                        scalar::math_f64(Math::$variant, a, b, c)
-                    }
-                    Some((single as *const () as Address, double as *const () as Address))
+                    math!(single, fused_single, math_f32, f32, $variant($($arg),*));
+                    math!(double, fused_double, math_f64, f64, $variant($($arg),*));
+                    Some(match is_fused() {
+                        true => (fused_single as *const () as Address, fused_double as *const () as Address),
+                        false => (single as *const () as Address, double as *const () as Address),
+                    })
                 })*
                 Math::IsNan
                 | Math::IsInf
@@ -153,13 +154,25 @@ macro_rules! libm {
             }
         }
     };
+    ($plain:ident, $fused:ident, $function:ident, $float:ident, $variant:ident($($arg:ident),*)) => {
+        extern "C" fn $plain($($arg: $float),*) -> $float {
+            let [a, b, c] = pad([$($arg),*]);
+            scalar::$function(Math::$variant, a, b, c)
+        }
+        #[cfg_attr(target_arch = "x86_64", target_feature(enable = "fma"))]
+        extern "C" fn $fused($($arg: $float),*) -> $float {
+            let [a, b, c] = pad([$($arg),*]);
+            scalar::$function(Math::$variant, a, b, c)
+        }
+    };
 }
 
+#[inline(always)]
 fn pad<F: Default + Copy, const N: usize>(args: [F; N]) -> [F; 3] {
     std::array::from_fn(|k| args.get(k).copied().unwrap_or_default())
 }
 
-libm! {
+math! {
     Sin(a); Cos(a); Tan(a); Asin(a); Acos(a); Atan(a); Atan2(a, b);
     Sinh(a); Cosh(a); Tanh(a); Asinh(a); Acosh(a); Atanh(a);
     Exp(a); Exp2(a); Log(a); Log2(a); Log10(a); Pow(a, b); Sqrt(a);

@@ -14,7 +14,6 @@
 
 mod arena;
 mod helpers;
-mod own;
 mod stacks;
 
 use std::ffi::c_void;
@@ -27,8 +26,7 @@ use rustc_hash::FxHashMap;
 
 pub(crate) use arena::Arena;
 pub use arena::{Budget, DEFAULT_MEMORY};
-pub use helpers::{Helper, Word, atomic_code, libm_name, symbols};
-pub use own::{is_fused, own_name};
+pub use helpers::{Helper, Word, atomic_code, math_name, symbols};
 pub use stacks::Header;
 pub(crate) use stacks::{read, write};
 
