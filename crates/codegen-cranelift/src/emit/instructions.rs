@@ -221,6 +221,8 @@ impl<'m> Instructions<'m> for Emitter<'_, 'm> {
     fn atomic_instruction(&mut self, s: Scalar, op: AtomicOp, at: Value, x: Value) -> Option<Value> {
         let signed = s.is_signed_int();
         let op = match op {
+            AtomicOp::Add if s == Scalar::F32 => return self.helper(Helper::AddSingle, &[at, x]),
+            AtomicOp::Add if s == Scalar::F64 => return self.helper(Helper::AddDouble, &[at, x]),
             AtomicOp::Add => AtomicRmwOp::Add,
             AtomicOp::And => AtomicRmwOp::And,
             AtomicOp::Or => AtomicRmwOp::Or,
@@ -234,6 +236,13 @@ impl<'m> Instructions<'m> for Emitter<'_, 'm> {
         };
         let is_native = s.is_int() && s.bits() >= 32;
         is_native.then(|| self.b.ins().atomic_rmw(clif(s), plain(), op, at, x))
+    }
+
+    fn add_alone(&mut self, s: Scalar, at: Value, x: Value) -> Value {
+        let old = self.b.ins().load(clif(s), plain(), at, 0);
+        let new = self.b.ins().fadd(old, x);
+        self.b.ins().store(plain(), new, at, 0);
+        old
     }
 
     fn stack_pointer(&mut self) -> Value {

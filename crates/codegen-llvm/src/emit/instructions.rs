@@ -6,7 +6,7 @@
 
 use ir::{AtomicOp, Func, Math, Scalar};
 use native::Options;
-use native::emit::{Assembler, Binary, Cast, Compare, Fixed, Instructions, Odds, Unary, blocks};
+use native::emit::{Assembler, Binary, Cast, Compare, Fixed, Instructions, Odds, Unary};
 use native::plan::Plan;
 use native::runtime::{Helper, Tables, Word, offsets};
 
@@ -236,7 +236,6 @@ impl<'m> Instructions<'m> for Emitter<'_, 'm> {
         self.w.call_own(&super::library::name(m, el, lanes), &[like], &args)[0]
     }
 
-    /// Without threads of other workers, a sum of floats is a plain one.
     fn atomic_instruction(&mut self, s: Scalar, op: AtomicOp, at: Val, x: Val) -> Option<Val> {
         let signed = s.is_signed_int();
         let name = match op {
@@ -252,23 +251,21 @@ impl<'m> Instructions<'m> for Emitter<'_, 'm> {
             AtomicOp::Max => "umax",
             AtomicOp::CompareExchange => return None,
         };
-        let (e, align) = (el(s), el(s).bytes());
-        if s.is_int() && s.bits() >= 32 {
-            return Some(self.atomic_line(name, at, x, "acq_rel"));
+        match s {
+            _ if s.is_int() && s.bits() >= 32 => Some(self.atomic_line(name, at, x, "acq_rel")),
+            Scalar::F32 | Scalar::F64 if op == AtomicOp::Add => {
+                Some(self.atomic_line(name, at, x, "monotonic"))
+            }
+            _ => None,
         }
-        if !e.is_float() || name != "fadd" {
-            return None;
-        }
-        let alone = self.alone();
-        let plain = |e: &mut Self| {
-            let note = e.note(Class::Buffer { global: None, constant: false }, align);
-            let old = e.w.load(x.el, false, at, &note);
-            let new = e.w.binary("fadd", old, x);
-            e.w.store(new, at, &note);
-            Ok(Vals::from_slice(&[old]))
-        };
-        let locked = |e: &mut Self| Ok(Vals::from_slice(&[e.atomic_line(name, at, x, "monotonic")]));
-        blocks::either(self, alone, Odds::Even, plain, locked).ok().map(|old| old[0])
+    }
+
+    fn add_alone(&mut self, s: Scalar, at: Val, x: Val) -> Val {
+        let note = self.note(Class::Buffer { global: None, constant: false }, el(s).bytes());
+        let old = self.w.load(x.el, false, at, &note);
+        let new = self.w.binary("fadd", old, x);
+        self.w.store(new, at, &note);
+        old
     }
 
     fn stack_pointer(&mut self) -> Val {
@@ -467,14 +464,5 @@ impl Emitter<'_, '_> {
         let x = self.w.typed(x);
         self.w.line(format_args!("{o} = atomicrmw {name} {a}, {x} {order}, align {align}"));
         out
-    }
-
-    /// The condition that no other worker runs threads of the dispatch.
-    pub(super) fn alone(&mut self) -> Val {
-        if self.cx.options.exclusive {
-            return Val::bool(true);
-        }
-        let flag = self.context(Word::I32, offsets::ALONE);
-        self.w.compare("icmp ne", flag, Val::i32(0))
     }
 }

@@ -11,7 +11,7 @@ use ir::{AtomicOp, Builtin, Func, Inst, InstData, Math, MemType, Op, Region, Sca
 
 use super::walk::{Vals, Walk};
 use crate::plan::Plan;
-use crate::runtime::{Helper, Tables, Word};
+use crate::runtime::{Helper, Tables, Word, offsets};
 use crate::types::HANDLE_WORDS;
 use crate::{Options, Unsupported};
 
@@ -201,6 +201,8 @@ pub trait Instructions<'m>: Sized + DerefMut<Target = Walk<'m, <Self as Instruct
     fn math_call(&mut self, m: Math, s: Scalar, args: &[Self::V]) -> Self::V;
     /// Emits an atomic op on a number by one instruction, if the machine has it; returns the old number.
     fn atomic_instruction(&mut self, s: Scalar, op: AtomicOp, at: Self::V, x: Self::V) -> Option<Self::V>;
+    /// Adds to a float of a buffer that no other thread accesses at the same time; returns the old number.
+    fn add_alone(&mut self, s: Scalar, at: Self::V, x: Self::V) -> Self::V;
     /// The address of the stack of machine code.
     fn stack_pointer(&mut self) -> Self::V;
 
@@ -243,6 +245,16 @@ pub trait Instructions<'m>: Sized + DerefMut<Target = Walk<'m, <Self as Instruct
     fn switch(&mut self, tag: Self::V, cases: &[(u64, Self::Block)], otherwise: Self::Block);
     /// Returns from a function without results.
     fn ret(&mut self);
+
+    /// The condition that no other worker runs threads of the dispatch.
+    fn alone(&mut self) -> Self::V {
+        if self.options().exclusive {
+            return self.constant(Scalar::Bool, 1);
+        }
+        let flag = self.context(Word::I32, offsets::ALONE);
+        let zero = self.constant(Scalar::I32, 0);
+        self.compare(Compare::NotEqual, flag, zero)
+    }
 
     /// A constant of 64 bits.
     fn number(&mut self, n: u64) -> Self::V {

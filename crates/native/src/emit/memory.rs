@@ -6,7 +6,7 @@
 use ir::{AtomicOp, InstData, Op, Path, Scalar, Span, Type, TypeData, Value};
 
 use super::blocks::{each, fail_if, when_ok};
-use super::{Assembler, Binary, Cast, Compare, Fixed, Res, Stack, Vals};
+use super::{Assembler, Binary, Cast, Compare, Fixed, Odds, Res, Stack, Vals};
 use crate::runtime::{Helper, Site, Word, atomic_code, offsets};
 use crate::types::{HANDLE_BYTES, size};
 
@@ -219,6 +219,34 @@ pub(super) fn atomic<'m, A: Assembler<'m>>(
 
 /// Emits an atomic op on one number; returns the old number.
 pub fn atomic_one<'m, A: Assembler<'m>>(
+    e: &mut A,
+    (op, s): (AtomicOp, Scalar),
+    at: A::V,
+    compare: A::V,
+    x: A::V,
+) -> A::V {
+    if op != AtomicOp::Add || !matches!(s, Scalar::F32 | Scalar::F64) {
+        return atomic_by_all(e, (op, s), at, compare, x);
+    }
+    // Without threads of other workers, a sum of floats is a plain one.
+    if e.options().exclusive {
+        return e.add_alone(s, at, x);
+    }
+    let alone = e.alone();
+    let (plain, locked) = (e.block(&[]), e.block(&[]));
+    e.branch(alone, (plain, &[]), (locked, &[]), Odds::Even);
+    e.enter(plain);
+    let old = e.add_alone(s, at, x);
+    let after = e.block(&[old]);
+    e.jump(after, &[old]);
+    e.enter(locked);
+    let old = atomic_by_all(e, (op, s), at, compare, x);
+    e.jump(after, &[old]);
+    e.enter(after)[0]
+}
+
+/// As [`atomic_one`], where threads of other workers access the number, too.
+fn atomic_by_all<'m, A: Assembler<'m>>(
     e: &mut A,
     (op, s): (AtomicOp, Scalar),
     at: A::V,

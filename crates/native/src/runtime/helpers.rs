@@ -91,6 +91,8 @@ helpers! {
     PathSet = path_set(Ptr, I64, I64);
     PathNext = path_next(Ptr, I64);
     Atomic = atomic(Ptr, I32, I64, I64) -> I64;
+    AddSingle = add_single(Ptr, F32) -> F32;
+    AddDouble = add_double(Ptr, F64) -> F64;
     Gather = gather(Ptr, Ptr, I32, I64);
     Scatter = scatter(Ptr, Ptr, I32, I64);
     GatherElements = gather_elements(Ptr, Ptr, I32, I64, Ptr, I64, I64, I32);
@@ -513,6 +515,38 @@ unsafe extern "C" fn atomic(addr: *mut u8, code: u32, x: u64, compare: u64) -> u
         4 => exchange!(AtomicU32, u32),
         _ => exchange!(AtomicU64, u64),
     }
+}
+
+macro_rules! add {
+    ($($name:ident $float:ident $atomic:ident;)*) => {$(
+        /// Adds to a number, and returns the old one.
+        unsafe extern "C" fn $name(addr: *mut u8, x: $float) -> $float {
+            let at = addr.cast::<$float>();
+            if !at.is_aligned() {
+                // SAFETY: as in `atomic`.
+                unsafe {
+                    let old = at.read_unaligned();
+                    at.write_unaligned(old + x);
+                    return old;
+                }
+            }
+            // SAFETY: as in `atomic`.
+            let cell = unsafe { $atomic::from_ptr(addr.cast()) };
+            let mut old = cell.load(Ordering::Acquire);
+            loop {
+                let new = ($float::from_bits(old) + x).to_bits();
+                match cell.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Acquire) {
+                    Ok(old) => return $float::from_bits(old),
+                    Err(now) => old = now,
+                }
+            }
+        }
+    )*};
+}
+
+add! {
+    add_single f32 AtomicU32;
+    add_double f64 AtomicU64;
 }
 
 // ---- numbers
