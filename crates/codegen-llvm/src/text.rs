@@ -13,7 +13,6 @@ use std::fmt::Write as _;
 use native::emit::Odds;
 use smallvec::SmallVec;
 
-use crate::pieces::Registers;
 use crate::unit::FxIndexMap;
 
 /// The type of one number.
@@ -58,11 +57,6 @@ impl El {
     /// The size in memory in bytes.
     pub(crate) fn bytes(self) -> u64 {
         u64::from(self.bits().div_ceil(8))
-    }
-
-    /// Returns true if the type is a float.
-    pub(crate) fn is_float(self) -> bool {
-        matches!(self, El::F32 | El::F64)
     }
 }
 
@@ -113,6 +107,9 @@ pub(crate) struct Lin {
 pub(crate) type Vals = SmallVec<[Val; 4]>;
 
 impl Val {
+    /// A vector that may hold anything.
+    pub(crate) const POISON: Val = Val { id: Id::Poison, el: El::Ptr, var: false, wide: false, lin: None };
+
     /// A uniform value.
     pub(crate) fn uniform(id: Id, el: El) -> Val {
         Val { id, el, var: false, wide: false, lin: None }
@@ -143,6 +140,14 @@ impl Val {
         Val::uniform(Id::Name(name), el)
     }
 
+    /// The number of the operand's register.
+    pub(crate) fn register(self) -> Option<u32> {
+        match self.id {
+            Id::Reg(n) => Some(n),
+            Id::Bits(_) | Id::Poison | Id::Iota | Id::Name(_) | Id::Shape(_) => None,
+        }
+    }
+
     /// The bits of the operand, if it is a constant.
     pub(crate) fn constant(self) -> Option<u64> {
         match self.id {
@@ -153,31 +158,66 @@ impl Val {
 }
 
 /// A block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Block(u32);
 
-/// The parameters of a block, the jumps to it, and the part of the text that it begins with.
+impl std::fmt::Display for Block {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "b{}", self.0)
+    }
+}
+
+/// The parameters of a block, the jumps to it, and the number of its first instruction.
 #[derive(Default)]
-struct BlockData {
-    params: Vals,
+pub(crate) struct BlockData {
+    pub(crate) params: Vals,
     /// The block of each jump, and the arguments that it passes.
-    jumps: Vec<(Block, Vals)>,
+    pub(crate) jumps: Vec<(Block, Vals)>,
     start: usize,
 }
 
-/// The text of one function.
+/// An instruction.
+struct Inst {
+    /// The register that it sets.
+    makes: Option<u32>,
+    /// The ends of its text and of the list of values that it reads; both begin where those of the instruction
+    /// before it end.
+    text: usize,
+    reads: usize,
+    /// The function of the module that it calls, by its number in `callees`.
+    callee: Option<usize>,
+}
+
+/// An instruction, for a reader: the register that it sets, the values that it reads, its text, and the function
+/// of the module that it calls.
+pub(crate) struct Line<'w> {
+    pub(crate) makes: Option<u32>,
+    pub(crate) reads: &'w [u32],
+    pub(crate) text: &'w str,
+    pub(crate) callee: Option<&'w str>,
+}
+
+/// The number of the first named parameter as a value; smaller numbers are those of registers.
+pub(crate) const NAMED: u32 = 1 << 31;
+
+/// One function: blocks of instructions.
 pub(crate) struct Writer {
     /// Operations on floats may be reordered and fused.
     pub(crate) fast: bool,
     /// The number of lanes.
     pub(crate) lanes: u32,
     text: String,
-    entry: String,
+    /// The instructions that allocate memory in the frame.
+    pub(crate) entry: String,
+    insts: Vec<Inst>,
+    reads: Vec<u32>,
     /// The types of the registers; `None` for those of other types than operands have.
     registers: Vec<Option<(El, bool)>>,
+    /// The named parameters that are read, apart from the context.
+    names: Vec<Val>,
     blocks: Vec<BlockData>,
     /// The blocks in the order of the text; the last one is being written.
-    order: Vec<Block>,
+    pub(crate) order: Vec<Block>,
     /// The number of bytes of memory allocated in the frame.
     memory: u64,
     /// The functions that are called and not of the module: the type of the result, and the parameters and
@@ -195,7 +235,10 @@ impl Writer {
             lanes,
             text: String::new(),
             entry: String::new(),
+            insts: Vec::new(),
+            reads: Vec::new(),
             registers: Vec::new(),
+            names: Vec::new(),
             blocks: vec![BlockData::default()],
             order: vec![Block(0)],
             memory: 0,
@@ -204,11 +247,84 @@ impl Writer {
         }
     }
 
-    /// Writes a line.
-    pub(crate) fn line(&mut self, args: std::fmt::Arguments<'_>) {
-        self.text.push_str("  ");
-        let _ = self.text.write_fmt(args);
-        self.text.push('\n');
+    /// Writes an instruction without a result; `reads` are its operands.
+    pub(crate) fn line(&mut self, reads: &[Val], args: std::fmt::Arguments<'_>) {
+        self.push(None, reads, args);
+    }
+
+    /// Writes an instruction whose result is `out`.
+    pub(crate) fn make(&mut self, out: Val, reads: &[Val], args: std::fmt::Arguments<'_>) {
+        self.push(out.register(), reads, args);
+    }
+
+    fn push(&mut self, makes: Option<u32>, reads: &[Val], args: std::fmt::Arguments<'_>) {
+        let _ = match makes {
+            Some(n) => writeln!(self.text, "  %r{n} = {args}"),
+            None => writeln!(self.text, "  {args}"),
+        };
+        for v in reads {
+            let number = self.number(*v);
+            self.reads.extend(number);
+        }
+        self.insts.push(Inst { makes, text: self.text.len(), reads: self.reads.len(), callee: None });
+    }
+
+    /// The number of an operand as a value that pieces of the function may have to share.
+    fn number(&mut self, v: Val) -> Option<u32> {
+        match v.id {
+            Id::Reg(n) => Some(n),
+            Id::Name(name) if name.starts_with('%') && name != "%ctx" => {
+                let known = self.names.iter().position(|known| known.id == v.id);
+                let k = known.unwrap_or_else(|| {
+                    self.names.push(v);
+                    self.names.len() - 1
+                });
+                Some(NAMED + k as u32)
+            }
+            Id::Name(_) | Id::Bits(_) | Id::Poison | Id::Iota | Id::Shape(_) => None,
+        }
+    }
+
+    /// The operand of a number that `number` gave, its type and its size in memory; none if it is of no type
+    /// that operands have.
+    pub(crate) fn value(&self, number: u32) -> Option<(Val, String, u64)> {
+        let v = match number.checked_sub(NAMED) {
+            Some(k) => self.names[k as usize],
+            None => {
+                let (el, var) = self.registers[number as usize]?;
+                Val { var, ..Val::uniform(Id::Reg(number), el) }
+            }
+        };
+        let lanes = if v.var { u64::from(self.lanes) } else { 1 };
+        Some((v, self.ty(v.el, v.var), v.el.bytes() * lanes))
+    }
+
+    /// The parameters of a block and the jumps to it.
+    pub(crate) fn data(&self, block: Block) -> &BlockData {
+        &self.blocks[block.0 as usize]
+    }
+
+    /// The numbers of the instructions of block number `k` in the order of the text.
+    pub(crate) fn insts(&self, k: usize) -> std::ops::Range<usize> {
+        let next = self.order.get(k + 1);
+        self.data(self.order[k]).start..next.map_or(self.insts.len(), |&next| self.data(next).start)
+    }
+
+    /// The instruction of this number.
+    pub(crate) fn inst(&self, k: usize) -> Line<'_> {
+        let (text, reads) = k.checked_sub(1).map_or((0, 0), |k| (self.insts[k].text, self.insts[k].reads));
+        let inst = &self.insts[k];
+        Line {
+            makes: inst.makes,
+            reads: &self.reads[reads..inst.reads],
+            text: &self.text[text..inst.text],
+            callee: inst.callee.and_then(|k| self.callees.get_index(k)).map(|(name, _)| &name[..]),
+        }
+    }
+
+    /// The number of all instructions, and of the values that they read.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        (self.insts.len(), self.reads.len())
     }
 
     /// A new register.
@@ -229,30 +345,33 @@ impl Writer {
         self.memory + self.registers.len() as u64 * 8 * u64::from(self.lanes) + 256
     }
 
-    /// Takes the types of the registers at the end of the function.
-    pub(crate) fn registers(&mut self) -> Registers {
-        Registers { types: std::mem::take(&mut self.registers), lanes: self.lanes }
-    }
-
     /// The text of the function's blocks. Parameters of blocks become phis.
     pub(crate) fn finish(&self) -> String {
         let mut all = format!("entry:\n{}  br label %b0\n", self.entry);
-        let starts = self.order.iter().map(|block| self.blocks[block.0 as usize].start);
-        let ends = starts.skip(1).chain([self.text.len()]);
-        for (block, end) in self.order.iter().zip(ends) {
-            let data = &self.blocks[block.0 as usize];
-            let _ = writeln!(all, "b{}:", block.0);
-            for (k, &param) in data.params.iter().enumerate() {
-                let (o, ty) = (self.operand(param, false), self.ty(param.el, param.var));
-                let incoming = |(from, args): &(Block, Vals)| {
-                    format!(" [ {}, %b{} ]", self.operand(args[k], param.var), from.0)
-                };
-                let incoming: Vec<String> = data.jumps.iter().map(incoming).collect();
-                let _ = writeln!(all, "  {o} = phi {ty}{}", incoming.join(","));
+        for (k, &block) in self.order.iter().enumerate() {
+            self.write_head(&mut all, block, &|from| from);
+            let insts = self.insts(k);
+            if let (false, Some(last)) = (insts.is_empty(), insts.clone().last()) {
+                let start = insts.start.checked_sub(1).map_or(0, |k| self.insts[k].text);
+                all.push_str(&self.text[start..self.insts[last].text]);
             }
-            all.push_str(&self.text[data.start..end]);
         }
         all
+    }
+
+    /// Writes the label of a block and its parameters; `last` gives the block in which a block ends that jumps to
+    /// it.
+    pub(crate) fn write_head(&self, all: &mut String, block: Block, last: &dyn Fn(Block) -> Block) {
+        let data = self.data(block);
+        let _ = writeln!(all, "{block}:");
+        for (k, &param) in data.params.iter().enumerate() {
+            let (o, ty) = (self.operand(param, false), self.ty(param.el, param.var));
+            let incoming = |(from, args): &(Block, Vals)| {
+                format!(" [ {}, %{} ]", self.operand(args[k], param.var), last(*from))
+            };
+            let incoming: Vec<String> = data.jumps.iter().map(incoming).collect();
+            let _ = writeln!(all, "  {o} = phi {ty}{}", incoming.join(","));
+        }
     }
 
     // ---- text of types and operands
@@ -298,10 +417,13 @@ impl Writer {
         let (ty, n) = (self.ty(v.el, true), self.lanes);
         let one = self.reg(v.el, true);
         let (a, b) = (self.operand(v, false), self.operand(one, true));
-        self.line(format_args!("{b} = insertelement {ty} poison, {} {a}, i64 0", v.el.name()));
+        self.make(one, &[v], format_args!("insertelement {ty} poison, {} {a}, i64 0", v.el.name()));
         let all = self.reg(v.el, true);
-        let c = self.operand(all, true);
-        self.line(format_args!("{c} = shufflevector {ty} {b}, {ty} poison, <{n} x i32> zeroinitializer"));
+        self.make(
+            all,
+            &[one],
+            format_args!("shufflevector {ty} {b}, {ty} poison, <{n} x i32> zeroinitializer"),
+        );
         Val { wide: v.wide, lin: None, ..all }
     }
 
@@ -316,8 +438,8 @@ impl Writer {
             return v;
         }
         let out = self.reg(v.el, false);
-        let (o, a, l) = (self.operand(out, false), self.typed(v), self.typed(lane));
-        self.line(format_args!("{o} = extractelement {a}, {l}"));
+        let (a, l) = (self.typed(v), self.typed(lane));
+        self.make(out, &[v, lane], format_args!("extractelement {a}, {l}"));
         Val { wide: v.wide, ..out }
     }
 
@@ -325,8 +447,8 @@ impl Writer {
     pub(crate) fn with_lane(&mut self, v: Val, lane: Val, x: Val) -> Val {
         let v = self.spread(v);
         let out = self.reg(v.el, true);
-        let (o, a, x, l) = (self.operand(out, true), self.typed(v), self.typed(x), self.typed(lane));
-        self.line(format_args!("{o} = insertelement {a}, {x}, {l}"));
+        let list = self.list(&[v, x, lane]);
+        self.make(out, &[v, x, lane], format_args!("insertelement {list}"));
         out
     }
 
@@ -335,8 +457,8 @@ impl Writer {
     /// An instruction with one operand, such as `fneg`.
     pub(crate) fn unary(&mut self, op: &str, a: Val) -> Val {
         let out = self.reg(a.el, a.var);
-        let (o, a) = (self.operand(out, false), self.typed(a));
-        self.line(format_args!("{o} = {op} {a}"));
+        let text = self.typed(a);
+        self.make(out, &[a], format_args!("{op} {text}"));
         out
     }
 
@@ -351,13 +473,13 @@ impl Writer {
         let var = a.var || b.var;
         let (a, b) = (self.fit(a, var), self.fit(b, var));
         let out = self.reg(el, var);
-        let (o, ty) = (self.operand(out, false), self.ty(a.el, var));
+        let ty = self.ty(a.el, var);
         let fast = match op {
             "fadd" | "fsub" | "fmul" | "fdiv" if self.fast => " reassoc nsz arcp contract",
             _ => "",
         };
-        let (a, b) = (self.operand(a, var), self.operand(b, var));
-        self.line(format_args!("{o} = {op}{fast} {ty} {a}, {b}"));
+        let (x, y) = (self.operand(a, var), self.operand(b, var));
+        self.make(out, &[a, b], format_args!("{op}{fast} {ty} {x}, {y}"));
         out
     }
 
@@ -369,8 +491,8 @@ impl Writer {
     /// A conversion.
     pub(crate) fn cast(&mut self, op: &str, a: Val, to: El) -> Val {
         let out = self.reg(to, a.var);
-        let (o, a, ty) = (self.operand(out, false), self.typed(a), self.ty(to, a.var));
-        self.line(format_args!("{o} = {op} {a} to {ty}"));
+        let (from, ty) = (self.typed(a), self.ty(to, a.var));
+        self.make(out, &[a], format_args!("{op} {from} to {ty}"));
         out
     }
 
@@ -385,17 +507,16 @@ impl Writer {
         let var = c.var || a.var || b.var;
         let (a, b) = (self.fit(a, var), self.fit(b, var));
         let out = self.reg(a.el, var);
-        let o = self.operand(out, false);
-        let (c, a, b) = (self.typed(c), self.typed(a), self.typed(b));
-        self.line(format_args!("{o} = select {c}, {a}, {b}"));
+        let list = self.list(&[c, a, b]);
+        self.make(out, &[c, a, b], format_args!("select {list}"));
         out
     }
 
     /// Calls a function whose result is of type `el`.
     pub(crate) fn call(&mut self, function: std::fmt::Arguments<'_>, el: El, var: bool, args: &[Val]) -> Val {
         let out = self.reg(el, var);
-        let (o, ty, list) = (self.operand(out, false), self.ty(el, var), self.list(args));
-        self.line(format_args!("{o} = call {ty} @{function}({list})"));
+        let (ty, list) = (self.ty(el, var), self.list(args));
+        self.make(out, args, format_args!("call {ty} @{function}({list})"));
         out
     }
 
@@ -413,7 +534,7 @@ impl Writer {
             return Some(self.call(format_args!("{name}"), el, false, args));
         }
         let list = self.list(args);
-        self.line(format_args!("call void @{name}({list})"));
+        self.line(args, format_args!("call void @{name}({list})"));
         None
     }
 
@@ -422,14 +543,14 @@ impl Writer {
         &mut self,
         el: El,
         n: u32,
-        [a, b]: [&str; 2],
+        [a, b]: [Val; 2],
         picks: impl Iterator<Item = u32>,
     ) -> Val {
         let picks: Vec<String> = picks.map(|k| format!("i32 {k}")).collect();
         let out = if picks.len() == self.lanes as usize { self.reg(el, true) } else { self.odd() };
-        let (o, ty, m) = (self.operand(out, true), format!("<{n} x {}>", el.name()), picks.len());
-        let picks = picks.join(", ");
-        self.line(format_args!("{o} = shufflevector {ty} {a}, {ty} {b}, <{m} x i32> <{picks}>"));
+        let (ty, m) = (format!("<{n} x {}>", el.name()), picks.len());
+        let (x, y, picks) = (self.operand(a, true), self.operand(b, true), picks.join(", "));
+        self.make(out, &[a, b], format_args!("shufflevector {ty} {x}, {ty} {y}, <{m} x i32> <{picks}>"));
         out
     }
 
@@ -462,22 +583,18 @@ impl Writer {
     /// The sum of the floats of all lanes by repeated halving: the upper half of the lanes is added to the
     /// lower half until one lane is left.
     pub(crate) fn sum_by_halves(&mut self, a: Val) -> Val {
-        let mut n = self.lanes;
-        let mut text = self.operand(a, true);
+        let (mut n, mut all) = (self.lanes, a);
         while n > 1 {
             let half = n / 2;
-            let [low, high] = [0, half].map(|from| {
-                let part = self.shuffle(a.el, n, [&text, "poison"], from..from + half);
-                self.operand(part, true)
-            });
-            let sum = self.odd();
-            let o = self.operand(sum, true);
-            self.line(format_args!("{o} = fadd <{half} x {}> {low}, {high}", a.el.name()));
-            (text, n) = (o, half);
+            let parts = [0, half].map(|from| self.shuffle(a.el, n, [all, Val::POISON], from..from + half));
+            let [low, high] = parts.map(|part| self.operand(part, true));
+            all = self.odd();
+            self.make(all, &parts, format_args!("fadd <{half} x {}> {low}, {high}", a.el.name()));
+            n = half;
         }
         let out = self.reg(a.el, false);
-        let o = self.operand(out, false);
-        self.line(format_args!("{o} = extractelement <1 x {}> {text}, i32 0", a.el.name()));
+        let text = self.operand(all, true);
+        self.make(out, &[all], format_args!("extractelement <1 x {}> {text}, i32 0", a.el.name()));
         out
     }
 
@@ -490,25 +607,31 @@ impl Writer {
 
     /// Calls a function of the module; `like` are operands of the types of its results.
     pub(crate) fn call_own(&mut self, name: &str, like: &[Val], args: &[Val]) -> Vals {
-        *self.callees.entry(name.to_string()).or_default() += 1;
         let (ty, list) = (self.result(like), self.list(args));
         let all = match like {
-            [] => {
-                self.line(format_args!("call fastcc void @{name}({list})"));
-                return Vals::new();
-            }
-            [one] => self.reg(one.el, one.var),
-            _ => self.odd(),
+            [] => None,
+            [one] => Some(self.reg(one.el, one.var)),
+            _ => Some(self.odd()),
         };
-        let a = self.operand(all, false);
-        self.line(format_args!("{a} = call fastcc {ty} @{name}({list})"));
+        let call = format_args!("call fastcc {ty} @{name}({list})");
+        match all {
+            None => self.line(args, call),
+            Some(all) => self.make(all, args, call),
+        }
+        let callee = self.callees.entry(name.to_string());
+        let number = callee.index();
+        *callee.or_default() += 1;
+        if let Some(inst) = self.insts.last_mut() {
+            inst.callee = Some(number);
+        }
+        let Some(all) = all else { return Vals::new() };
         if let [one] = like {
             return Vals::from_slice(&[Val { wide: one.wide, ..all }]);
         }
+        let a = self.operand(all, false);
         let part = |(k, part): (usize, &Val)| {
             let out = self.reg(part.el, part.var);
-            let o = self.operand(out, false);
-            self.line(format_args!("{o} = extractvalue {ty} {a}, {k}"));
+            self.make(out, &[all], format_args!("extractvalue {ty} {a}, {k}"));
             Val { wide: part.wide, ..out }
         };
         like.iter().enumerate().map(part).collect()
@@ -517,19 +640,17 @@ impl Writer {
     /// Returns the results of a function of the module; gives the text of their type.
     pub(crate) fn give(&mut self, results: &[Val]) -> String {
         let ty = self.result(results);
-        let mut all = match results {
-            [one] => self.operand(*one, one.var),
-            _ => "poison".to_string(),
-        };
+        let mut all = if let [one] = results { *one } else { Val::POISON };
         for (k, &v) in results.iter().enumerate().filter(|_| results.len() > 1) {
             let next = self.odd();
-            let (n, v) = (self.operand(next, false), self.typed(v));
-            self.line(format_args!("{n} = insertvalue {ty} {all}, {v}, {k}"));
-            all = n;
+            let (before, part) = (self.operand(all, false), self.typed(v));
+            self.make(next, &[all, v], format_args!("insertvalue {ty} {before}, {part}, {k}"));
+            all = next;
         }
+        let text = self.operand(all, all.var);
         match results {
-            [] => self.line(format_args!("ret void")),
-            _ => self.line(format_args!("ret {ty} {all}")),
+            [] => self.line(&[], format_args!("ret void")),
+            _ => self.line(&[all], format_args!("ret {ty} {text}")),
         }
         ty
     }
@@ -553,9 +674,9 @@ impl Writer {
         }
         let var = at.var || bytes.var;
         let out = self.reg(El::Ptr, var);
-        let (o, a, b) = (self.operand(out, false), self.typed(at), self.typed(bytes));
         // Either the base or the offset may be a vector.
-        self.line(format_args!("{o} = getelementptr i8, {a}, {b}"));
+        let list = self.list(&[at, bytes]);
+        self.make(out, &[at, bytes], format_args!("getelementptr i8, {list}"));
         Val { wide: at.wide, ..out }
     }
 
@@ -572,16 +693,16 @@ impl Writer {
     pub(crate) fn load(&mut self, el: El, var: bool, at: Val, note: &str) -> Val {
         debug_assert!(!at.var);
         let out = self.reg(el, var);
-        let (o, ty, a) = (self.operand(out, false), self.ty(el, var), self.typed(at));
-        self.line(format_args!("{o} = load {ty}, {a}{note}"));
+        let (ty, a) = (self.ty(el, var), self.typed(at));
+        self.make(out, &[at], format_args!("load {ty}, {a}{note}"));
         out
     }
 
     /// Stores to a uniform address.
     pub(crate) fn store(&mut self, x: Val, at: Val, note: &str) {
         debug_assert!(!at.var);
-        let (x, a) = (self.typed(x), self.typed(at));
-        self.line(format_args!("store {x}, {a}{note}"));
+        let list = self.list(&[x, at]);
+        self.line(&[x, at], format_args!("store {list}{note}"));
     }
 
     // ---- control
@@ -597,7 +718,7 @@ impl Writer {
     pub(crate) fn enter(&mut self, block: Block) -> Vals {
         self.order.push(block);
         let data = &mut self.blocks[block.0 as usize];
-        data.start = self.text.len();
+        data.start = self.insts.len();
         data.params.clone()
     }
 
@@ -616,7 +737,7 @@ impl Writer {
     /// Emits an unconditional branch.
     pub(crate) fn jump(&mut self, to: Block, args: &[Val]) {
         self.pass(to, args);
-        self.line(format_args!("br label %b{}", to.0));
+        self.line(args, format_args!("br label %{to}"));
     }
 
     /// Emits a conditional branch.
@@ -628,17 +749,19 @@ impl Writer {
             Odds::Likely => ", !prof !8",
             Odds::Unlikely => ", !prof !9",
         };
-        let c = self.typed(c);
-        self.line(format_args!("br {c}, label %b{}, label %b{}{weights}", yes.0.0, no.0.0));
+        let text = self.typed(c);
+        let reads = [&[c], yes.1, no.1].concat();
+        self.line(&reads, format_args!("br {text}, label %{}, label %{}{weights}", yes.0, no.0));
     }
 
     /// Emits a switch.
     pub(crate) fn switch(&mut self, tag: Val, cases: &[(u64, Block)], otherwise: Block) {
+        cases.iter().map(|case| case.1).chain([otherwise]).for_each(|to| self.pass(to, &[]));
         let tag_text = self.typed(tag);
         let ty = tag.el.name();
         let cases: Vec<String> =
-            cases.iter().map(|(n, b)| format!("{ty} {}, label %b{}", constant(tag.el, *n), b.0)).collect();
-        self.line(format_args!("switch {tag_text}, label %b{} [ {} ]", otherwise.0, cases.join(" ")));
+            cases.iter().map(|(n, b)| format!("{ty} {}, label %{b}", constant(tag.el, *n))).collect();
+        self.line(&[tag], format_args!("switch {tag_text}, label %{otherwise} [ {} ]", cases.join(" ")));
     }
 }
 

@@ -136,11 +136,12 @@ impl Emitter<'_, '_> {
         self.w.jump(done, &[]);
         self.w.enter(locked);
         let (pair, found, same) = (self.w.odd(), self.w.reg(int, false), self.w.reg(El::I1, false));
-        let [p, f, ok] = [pair, found, same].map(|v| self.w.operand(v, false));
-        let (a, o, n, ty) = (self.w.typed(at), self.w.typed(old), self.w.typed(new), int.name());
-        self.w.line(format_args!("{p} = cmpxchg {a}, {o}, {n} monotonic monotonic, align {}", e.bytes()));
-        self.w.line(format_args!("{f} = extractvalue {{ {ty}, i1 }} {p}, 0"));
-        self.w.line(format_args!("{ok} = extractvalue {{ {ty}, i1 }} {p}, 1"));
+        let (p, ty, align) = (self.w.operand(pair, false), int.name(), e.bytes());
+        let list = self.w.list(&[at, old, new]);
+        let exchange = format_args!("cmpxchg {list} monotonic monotonic, align {align}");
+        self.w.make(pair, &[at, old, new], exchange);
+        self.w.make(found, &[pair], format_args!("extractvalue {{ {ty}, i1 }} {p}, 0"));
+        self.w.make(same, &[pair], format_args!("extractvalue {{ {ty}, i1 }} {p}, 1"));
         self.w.branch(same, (done, &[]), (head, &[found]), Odds::Even);
         self.w.enter(done);
         Ok(())

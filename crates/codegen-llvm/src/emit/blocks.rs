@@ -87,12 +87,12 @@ impl Emitter<'_, '_> {
         }
         let all = self.w.odd();
         let note = self.note(class, mem.bytes());
-        let (a, ty, at) = (self.w.operand(all, true), mem.name(), self.w.typed(base));
+        let (ty, at) = (mem.name(), self.w.typed(base));
         let total = n * w;
-        self.w.line(format_args!("{a} = load <{total} x {ty}>, {at}{note}"));
+        self.w.make(all, &[base], format_args!("load <{total} x {ty}>, {at}{note}"));
         let mut out = Vals::new();
         for k in 0..n {
-            let part = self.w.shuffle(mem, total, [&a, "poison"], (0..w).map(|l| l * n + k));
+            let part = self.w.shuffle(mem, total, [all, Val::POISON], (0..w).map(|l| l * n + k));
             let part = if e == El::I1 { self.w.compare("icmp ne", part, Val::bits(El::I8, 0)) } else { part };
             out.push(part);
         }
@@ -110,44 +110,35 @@ impl Emitter<'_, '_> {
             })
             .collect();
         let (el, total) = (vals[0].el, n * w);
-        let ty = format!("<{total} x {}>", el.name());
         // Concatenate the components, then permute them to the order of memory.
-        let mut parts: Vec<(String, u32)> = vals.iter().map(|&x| (self.w.operand(x, true), w)).collect();
-        let mut padded = n;
-        while !padded.is_power_of_two() {
-            parts.push(("poison".to_string(), w));
-            padded += 1;
-        }
+        let mut parts: Vec<(Val, u32)> = vals.iter().map(|&x| (x, w)).collect();
+        parts.resize(vals.len().next_power_of_two(), (Val::POISON, w));
         while parts.len() > 1 {
             let mut joined = Vec::new();
             for pair in parts.chunks(2) {
                 let len = pair[0].1;
-                let both = self.w.shuffle(el, len, [&pair[0].0, &pair[1].0], 0..2 * len);
-                let b = self.w.operand(both, true);
-                joined.push((b, 2 * len));
+                let both = self.w.shuffle(el, len, [pair[0].0, pair[1].0], 0..2 * len);
+                joined.push((both, 2 * len));
             }
             parts = joined;
         }
         let (side, len) = parts.remove(0);
         let order = |k: u32| (k % n) * w + k / n;
-        let x = if n == 1 {
-            side
-        } else {
-            let all = self.w.shuffle(el, len, [&side, "poison"], (0..total).map(order));
-            self.w.operand(all, true)
-        };
-        let at = self.w.typed(base);
+        let x =
+            if n == 1 { side } else { self.w.shuffle(el, len, [side, Val::POISON], (0..total).map(order)) };
+        let text = self.w.operand(x, true);
+        let text = format!("<{total} x {}> {text}, {}", el.name(), self.w.typed(base));
         let Some(mask) = mask else {
             let note = self.note(class, el.bytes());
-            return self.w.line(format_args!("store {ty} {x}, {at}{note}"));
+            return self.w.line(&[x, base], format_args!("store {text}{note}"));
         };
         let mask = self.w.spread(mask);
-        let masked = |e: &mut Self| e.masked_store(&x, &at, n, total, mask, class, el);
+        let masked = |e: &mut Self| e.masked_store(&text, [x, base], (n, el), mask, class);
         let Some(full) = self.all_active().filter(|_| self.cx.slow_masks) else { return masked(self) };
         // Usually all lanes are active.
         let note = self.note(class, el.bytes());
         let all = |e: &mut Self| {
-            e.w.line(format_args!("store {ty} {x}, {at}{note}"));
+            e.w.line(&[x, base], format_args!("store {text}{note}"));
             Ok(Vals::new())
         };
         let some = |e: &mut Self| {
@@ -158,21 +149,18 @@ impl Emitter<'_, '_> {
         debug_assert!(done.is_ok());
     }
 
-    /// Stores the numbers of the active lanes, `n` of each, to a block.
-    #[expect(clippy::too_many_arguments)]
-    fn masked_store(&mut self, x: &str, at: &str, n: u32, total: u32, mask: Val, class: Class, e: El) {
-        let w = self.lanes;
-        let ty = format!("<{total} x {}>", e.name());
-        let m = self.w.operand(mask, true);
-        let m = if n == 1 {
-            m
-        } else {
-            let all = self.w.shuffle(El::I1, w, [&m, "poison"], (0..total).map(|k| k / n));
-            self.w.operand(all, true)
+    /// Stores the numbers of the active lanes, `n` of each, to a block; `text` is that of the numbers and their
+    /// place.
+    fn masked_store(&mut self, text: &str, [x, base]: [Val; 2], (n, e): (u32, El), mask: Val, class: Class) {
+        let (w, total) = (self.lanes, n * self.lanes);
+        let all = match n {
+            1 => mask,
+            _ => self.w.shuffle(El::I1, w, [mask, Val::POISON], (0..total).map(|k| k / n)),
         };
-        let (note, align) = (self.call_note(class), e.bytes());
-        self.w.line(format_args!(
-            "call void @llvm.masked.store({ty} {x}, {at}, i32 {align}, <{total} x i1> {m}){note}"
-        ));
+        let (m, note, align) = (self.w.operand(all, true), self.call_note(class), e.bytes());
+        self.w.line(
+            &[x, base, all],
+            format_args!("call void @llvm.masked.store({text}, i32 {align}, <{total} x i1> {m}){note}"),
+        );
     }
 }

@@ -137,9 +137,8 @@ impl Emitter<'_, '_> {
             return;
         }
         let (t, f) = (self.w.operand(to, false), self.w.operand(from, false));
-        self.w.line(format_args!(
-            "call void @llvm.memmove(ptr align {align} {t}, ptr align {align} {f}, i64 {bytes}, i1 false)"
-        ));
+        let list = format!("ptr align {align} {t}, ptr align {align} {f}, i64 {bytes}, i1 false");
+        self.w.line(&[to, from], format_args!("call void @llvm.memmove({list})"));
     }
 
     /// `to[k] = c ? a[k] : b[k]`, in wide memory.

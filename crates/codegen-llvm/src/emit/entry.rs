@@ -100,15 +100,16 @@ impl Emitter<'_, '_> {
     }
 
     /// Ends the function, of which all but the body is given.
-    fn done(mut self, mut function: Function) {
+    fn done(self, mut function: Function) {
         let frame = self.w.frame();
         self.cx.frames = self.cx.frames.saturating_add(frame);
-        let registers = self.w.registers();
-        function.body = self.w.finish();
-        function.callees = self.w.callees;
-        match pieces::split(&function, &registers, ABOUT, self.cx.piece) {
+        match pieces::split(&function, &self.w, ABOUT, self.cx.piece) {
             Some(all) => self.cx.unit.functions.extend(all),
-            None => self.cx.unit.functions.push(function),
+            None => {
+                function.body = self.w.finish();
+                function.callees = self.w.callees;
+                self.cx.unit.functions.push(function);
+            }
         }
         self.cx.unit.declared.extend(self.w.declared);
     }

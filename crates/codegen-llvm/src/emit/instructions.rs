@@ -363,7 +363,7 @@ impl<'m> Instructions<'m> for Emitter<'_, 'm> {
     }
 
     fn ret(&mut self) {
-        self.w.line(format_args!("ret void"));
+        self.w.line(&[], format_args!("ret void"));
     }
 }
 
@@ -372,11 +372,10 @@ impl Emitter<'_, '_> {
     fn by_half(&mut self, first: &str, a: Val, second: &str, to: El) -> Val {
         let half = self.w.odd();
         let out = self.w.reg(to, a.var);
-        let (h, o, ty) = (self.w.operand(half, false), self.w.operand(out, false), self.w.ty(to, a.var));
-        let half = if a.var { format!("<{} x half>", self.lanes) } else { "half".to_string() };
-        let a = self.w.typed(a);
-        self.w.line(format_args!("{h} = {first} {a} to {half}"));
-        self.w.line(format_args!("{o} = {second} {half} {h} to {ty}"));
+        let (h, ty, from) = (self.w.operand(half, false), self.w.ty(to, a.var), self.w.typed(a));
+        let halves = if a.var { format!("<{} x half>", self.lanes) } else { "half".to_string() };
+        self.w.make(half, &[a], format_args!("{first} {from} to {halves}"));
+        self.w.make(out, &[half], format_args!("{second} {halves} {h} to {ty}"));
         out
     }
 
@@ -460,9 +459,8 @@ impl Emitter<'_, '_> {
     /// Emits an atomic instruction; returns the old number.
     fn atomic_line(&mut self, name: &str, at: Val, x: Val, order: &str) -> Val {
         let out = self.w.reg(x.el, false);
-        let (o, a, align) = (self.w.operand(out, false), self.w.typed(at), x.el.bytes());
-        let x = self.w.typed(x);
-        self.w.line(format_args!("{o} = atomicrmw {name} {a}, {x} {order}, align {align}"));
+        let (list, align) = (self.w.list(&[at, x]), x.el.bytes());
+        self.w.make(out, &[at, x], format_args!("atomicrmw {name} {list} {order}, align {align}"));
         out
     }
 }

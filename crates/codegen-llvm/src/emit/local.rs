@@ -152,7 +152,7 @@ impl<'m> Memory<'m> for Emitter<'_, 'm> {
 
     fn clear(&mut self, at: Val, bytes: u64) {
         let (to, bytes) = (self.w.typed(at), bytes * self.scale(at));
-        self.w.line(format_args!("call void @llvm.memset({to}, i8 0, i64 {bytes}, i1 false)"));
+        self.w.line(&[at], format_args!("call void @llvm.memset({to}, i8 0, i64 {bytes}, i1 false)"));
     }
 
     fn first(&mut self, header: Val, _: Stack) -> Val {

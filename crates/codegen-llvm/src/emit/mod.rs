@@ -256,8 +256,8 @@ impl<'a, 'm> Emitter<'a, 'm> {
         let n = self.lanes;
         let bits = self.lane_bits(c);
         let out = self.w.reg(El::I1, false);
-        let (o, b) = (self.w.operand(out, false), self.w.operand(bits, false));
-        self.w.line(format_args!("{o} = icmp ne i{n} {b}, 0"));
+        let b = self.w.operand(bits, false);
+        self.w.make(out, &[bits], format_args!("icmp ne i{n} {b}, 0"));
         out
     }
 
@@ -265,8 +265,8 @@ impl<'a, 'm> Emitter<'a, 'm> {
     fn lane_bits(&mut self, c: Val) -> Val {
         let n = self.lanes;
         let out = self.w.odd();
-        let (o, c) = (self.w.operand(out, false), self.w.typed(c));
-        self.w.line(format_args!("{o} = bitcast {c} to i{n}"));
+        let text = self.w.typed(c);
+        self.w.make(out, &[c], format_args!("bitcast {text} to i{n}"));
         out
     }
 
@@ -276,8 +276,8 @@ impl<'a, 'm> Emitter<'a, 'm> {
         let n = self.lanes;
         let bits = self.lane_bits(c);
         let wide = self.w.reg(El::I32, false);
-        let (o, b) = (self.w.operand(wide, false), self.w.operand(bits, false));
-        self.w.line(format_args!("{o} = zext i{n} {b} to i32"));
+        let b = self.w.operand(bits, false);
+        self.w.make(wide, &[bits], format_args!("zext i{n} {b} to i32"));
         wide
     }
 

@@ -18,19 +18,22 @@ impl Emitter<'_, '_> {
     pub(super) fn gather(&mut self, e: El, at: Val, class: Class, mask: Option<Val>) -> Val {
         let mask = self.w.spread(mask.unwrap_or(Val::bool(true)));
         let (ty, out) = (self.w.ty(e, true), self.w.reg(e, true));
-        let (o, a, m) = (self.w.operand(out, true), self.w.typed(at), self.w.typed(mask));
+        let (a, m) = (self.w.typed(at), self.w.typed(mask));
         let (note, align) = (self.call_note(class), e.bytes());
-        self.w.line(format_args!(
-            "{o} = call {ty} @llvm.masked.gather({a}, i32 {align}, {m}, {ty} zeroinitializer){note}"
-        ));
+        self.w.make(
+            out,
+            &[at, mask],
+            format_args!("call {ty} @llvm.masked.gather({a}, i32 {align}, {m}, {ty} zeroinitializer){note}"),
+        );
         out
     }
 
     pub(super) fn scatter(&mut self, x: Val, at: Val, class: Class, mask: Val) {
         let (x, mask) = (self.w.spread(x), self.w.spread(mask));
         let (note, align) = (self.call_note(class), x.el.bytes());
-        let (x, a, m) = (self.w.typed(x), self.w.typed(at), self.w.typed(mask));
-        self.w.line(format_args!("call void @llvm.masked.scatter({x}, {a}, i32 {align}, {m}){note}"));
+        let (to, m) = (self.w.list(&[x, at]), self.w.typed(mask));
+        let text = format_args!("call void @llvm.masked.scatter({to}, i32 {align}, {m}){note}");
+        self.w.line(&[x, at, mask], text);
     }
 
     /// A rare gather, by a helper, of numbers at an offset of `at` bytes from a place.
@@ -102,7 +105,7 @@ impl Emitter<'_, '_> {
         let about = " cold nounwind willreturn nofree nosync";
         self.w.declare("void", name, &types.join(", "), about);
         let list = self.w.list(&args);
-        self.w.line(format_args!("call void @{name}({list}){note}"));
+        self.w.line(&args, format_args!("call void @{name}({list}){note}"));
         numbers
     }
 }
