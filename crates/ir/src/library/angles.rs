@@ -29,15 +29,18 @@ pub(super) fn far<O: Ops>(m: Math, x: Number<'_, O>) -> Number<'_, O> {
 /// The function of an angle `x` of `k` quarter turns and `r + rest`.
 #[inline(always)]
 fn of_turns<'o, O: Ops>(m: Math, x: Number<'o, O>, [k, r, rest]: [Number<'o, O>; 3]) -> Number<'o, O> {
-    let (sines, cosines): (&[f64], &[f64]) = if x.is_single() { (&SIN32, &COS32) } else { (&SIN, &COS) };
     let z = r * r;
+    let (sine, cosine) = match x.is_single() {
+        true => (z.polynomial(&SIN32), z.polynomial(&COS32)),
+        false => (z.polynomial(&SIN), z.polynomial(&COS)),
+    };
     let hz = 0.5 * z;
     let w = 1.0 - hz;
     // sin = r + (r z S + rest (1 - z/2)), cos = w + ((1 - w - z/2) + (z z C - r rest)).
-    let sin = r + (z * r).mul_add(z.polynomial(sines), rest * w);
+    let sin = r + (z * r).mul_add(sine, rest * w);
     // A zero keeps its sign.
     let sin = x.is(0.0).select(x, sin);
-    let c = (z * z).mul_add(z.polynomial(cosines), -(r * rest));
+    let c = (z * z).mul_add(cosine, -(r * rest));
     let cos = w + ((1.0 - w - hz) + c);
     let quarter = k.to_integer();
     let odd = (quarter & 1).is_not_zero();

@@ -237,14 +237,44 @@ impl<'o, O: Ops> Number<'o, O> {
         (self + magic).bits() - zero
     }
 
-    /// `c[0] + c[1] z + …` for `z = self`, by Horner's rule.
+    /// `c[0] + c[1] z + …` for `z = self` and up to 16 terms, by Estrin's scheme: pairs of terms, then pairs of
+    /// pairs, so that few operations wait for each other.
     #[inline(always)]
     pub(super) fn polynomial(self, c: &[f64]) -> Self {
-        let mut sum = self.constant(c[c.len() - 1]);
-        for &c in c[..c.len() - 1].iter().rev() {
-            sum = sum.mul_add(self, c);
+        let z2 = self * self;
+        if c.len() <= 4 {
+            return self.four(c, z2);
         }
-        sum
+        let z4 = z2 * z2;
+        if c.len() <= 8 {
+            return self.eight(c, z2, z4);
+        }
+        let (low, high) = c.split_at(8);
+        self.eight(high, z2, z4).mul_add(z4 * z4, self.eight(low, z2, z4))
+    }
+
+    #[inline(always)]
+    fn eight(self, c: &[f64], z2: Self, z4: Self) -> Self {
+        match c.split_at_checked(4) {
+            Some((low, high)) if !high.is_empty() => self.four(high, z2).mul_add(z4, self.four(low, z2)),
+            _ => self.four(c, z2),
+        }
+    }
+
+    #[inline(always)]
+    fn four(self, c: &[f64], z2: Self) -> Self {
+        match *c {
+            [a, b, c, d] => self.pair(c, d).mul_add(z2, self.pair(a, b)),
+            [a, b, c] => self.constant(c).mul_add(z2, self.pair(a, b)),
+            [a, b] => self.pair(a, b),
+            _ => self.constant(c[0]),
+        }
+    }
+
+    /// `a + b z`.
+    #[inline(always)]
+    fn pair(self, a: f64, b: f64) -> Self {
+        self.constant(b).mul_add(self, a)
     }
 
     /// See [`Ops::sums`].
