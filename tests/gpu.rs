@@ -12,6 +12,7 @@ use driver::fit::items::Items;
 use driver::fit::{Fit, Setup};
 use driver::launch::{Backend, CodeOptions, Execution};
 use driver::session::{FileOptions, Session};
+use pullback_tests::commands::dispatch;
 use pullback_tests::commands::slang::{Outcome, has_transcendental, outcome, outcome_with};
 use pullback_tests::file::{TestFile, programs, root};
 use pullback_tests::floor;
@@ -123,6 +124,34 @@ fn programs_give_the_same_on_the_device() {
         let thread =
             std::thread::Builder::new().stack_size(512 << 20).spawn(work).expect("the system has a thread");
         let faults = thread.join().expect("no panic");
+        assert!(faults.is_empty(), "{}", faults.join("\n\n"));
+    }
+}
+
+/// The IR has more than programs contain, such as reads of inner stacks out of range.
+#[test]
+fn entry_points_of_the_ir_give_the_same_on_the_device() {
+    let folder = root().join("ir/dispatch");
+    let mut paths: Vec<_> =
+        std::fs::read_dir(folder).expect("a folder").flatten().map(|e| e.path()).collect();
+    paths.sort();
+    for backend in backends() {
+        let (mut same, mut faults) = (0, Vec::new());
+        for path in &paths {
+            let file = TestFile::read(path).expect("a test");
+            // Devices do not trap, and print nothing if no buffer is bound.
+            if file.has_option("trap") || path.ends_with("pointers-unbound.ir") {
+                continue;
+            }
+            match dispatch::run_on(&file, &[(Backend::INTERP, 1), (backend, 1)]) {
+                Ok(()) => same += 1,
+                Err(why) if why.contains("E093") => {
+                    eprintln!("{}", refusal(&path.display().to_string(), &why))
+                }
+                Err(why) => faults.push(format!("{}: {why}", path.display())),
+            }
+        }
+        eprintln!("{backend:?}: {same} the same");
         assert!(faults.is_empty(), "{}", faults.join("\n\n"));
     }
 }

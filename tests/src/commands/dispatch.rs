@@ -9,11 +9,16 @@ use super::slang;
 use crate::file::TestFile;
 
 pub(super) fn run(file: &TestFile) -> Result<(), String> {
+    run_on(file, &[(Backend::INTERP, 1), (Backend::CRANELIFT, 1), (Backend::CRANELIFT, 3)])
+}
+
+/// Runs the entry points on backends with numbers of workers.
+pub fn run_on(file: &TestFile, on: &[(Backend, usize)]) -> Result<(), String> {
     let module = super::module(file)?;
     let trap = file.has_option("trap");
     for entry in &module.entries {
         let mut wanted = None;
-        for (backend, workers) in [(Backend::INTERP, 1), (Backend::CRANELIFT, 1), (Backend::CRANELIFT, 3)] {
+        for &(backend, workers) in on {
             if trap && backend == Backend::INTERP {
                 continue;
             }

@@ -1,7 +1,7 @@
 //! The commands of filetests, with one small file for each.
 
 mod ad;
-mod dispatch;
+pub mod dispatch;
 pub mod emit;
 mod grad;
 mod parse;

@@ -1,7 +1,8 @@
 //! Compiles libraries: plain C functions that do not need the runtime of this project.
 //!
 //! The text is that of the JIT. Only its surroundings differ: the runtime's functions are LLVM text too
-//! (`runtime.ll`), memory for stacks comes from `malloc`, and an error leaves by `longjmp` to the C function, which returns its number. A function is
+//! (`runtime.ll`), memory for stacks comes from `malloc`, and an error leaves by `longjmp` to the C function,
+//! which returns its number. A function is
 //!
 //! ```c
 //! int NAME(/* arguments */, /* where results go */);
