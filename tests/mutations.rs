@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use driver::Request;
 use driver::gpu::{Target, emit_compiled};
 use driver::launch::{Backend, Runner};
 use driver::pipeline::{Compiled, Failure, Loaded};
@@ -18,7 +19,7 @@ use ir::Entry;
 use pullback_tests::generate::Rng;
 use pullback_tests::setting;
 use syntax::ast::Symbols;
-use syntax::{Diagnostic, FileId};
+use syntax::{Diagnostic, FileId, Severity};
 
 /// A program of the corpus, split into tokens.
 struct Source {
@@ -211,20 +212,37 @@ fn everywhere(session: &Session, compiled: Compiled) -> Result<(), Failure> {
     Err(Failure::Program(refused))
 }
 
-/// Compiles a program; returns an internal error, if there is one.
+/// Compiles a program: all of it, and the functions that its entry point reaches, whose surroundings are not
+/// checked then. Returns an internal error or a refusal without a cause, if there is one.
 fn compile(text: &str, path: &Path) -> Option<String> {
+    let whole = |session: &Session, mut loaded: Loaded| {
+        loaded.check(false).and_then(|compiled| everywhere(session, compiled))
+    };
+    let reached = |_: &Session, mut loaded: Loaded| {
+        let request = Request { entries: vec![loaded.entry(None)?], ..Request::default() };
+        loaded.lowered(&request).map(drop)
+    };
+    compile_by(text, path, whole).or_else(|| compile_by(text, path, reached))
+}
+
+fn compile_by(
+    text: &str,
+    path: &Path,
+    by: impl FnOnce(&Session, Loaded) -> Result<(), Failure>,
+) -> Option<String> {
     let mut session = Session::new(FileOptions::default());
     let mut program = session.program();
     let folder = path.parent().unwrap_or(Path::new("."));
     let file = session.load_text(&mut program, "mutation.slang", text.to_string(), folder);
-    let outcome = Loaded::new(program, file).check(false).and_then(|c| everywhere(&session, c));
-    match outcome {
+    match by(&session, Loaded::new(program, file)) {
         Err(Failure::Other(error)) => Some(error.to_string()),
         Err(Failure::Program(diagnostics)) => {
             // Rendering the diagnostics must not crash, either.
             let shown =
                 driver::render::all_to_text(&session.sources, &diagnostics, driver::render::Style::Plain);
-            diagnostics.iter().any(|d| d.code == "E0999").then_some(shown)
+            // Follow-ups are shown only if their cause is not.
+            let is_wrong = |d: &Diagnostic| d.severity == Severity::Error && d.is_follow_up;
+            diagnostics.iter().any(|d| d.code == "E0999" || is_wrong(d)).then_some(shown)
         }
         Ok(_) => None,
     }

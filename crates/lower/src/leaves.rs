@@ -85,15 +85,20 @@ impl Lowerer<'_> {
     /// Reports invalid sizes that come from generic arguments: at the declaration of the innermost struct
     /// around, or else at the function that uses the type.
     fn check_sizes(&mut self, ty: Ty) {
-        let Some((code, message)) = self.program.wrong_size(&self.program.types[ty], check::MAX_COOP_VEC)
-        else {
-            return;
-        };
+        let mut wrong = self.program.wrong_size(&self.program.types[ty], check::MAX_COOP_VEC);
+        let has_none = self.program.has_no_size(ty) && !self.has_errors();
+        if has_none {
+            wrong = Some(("E30025", "a size divides by zero or shifts by too many bits".to_string()));
+        }
+        let Some((code, message)) = wrong else { return };
         let around = self.types.open.iter().rev();
         let declared = around.map(|&ty| self.span_of_type(ty)).find(|span| span.file.0 != u32::MAX);
         let user = || self.declared.get_index(self.next.checked_sub(1)?).map(|(_, user)| user.span);
         let Some(span) = declared.or_else(user) else { return };
-        let help = format!("the generic arguments make it `{}`", self.program.type_name(ty));
+        let help = match has_none {
+            true => "give generic arguments for which it has a value".to_string(),
+            false => format!("the generic arguments make it `{}`", self.program.type_name(ty)),
+        };
         self.diagnostics.push(Diagnostic::error(code, span, message).help(help));
     }
 

@@ -66,7 +66,10 @@ impl Program {
             }
             TyKind::SynthDiff(primal) => match self.substitute(primal, env) {
                 new if new == primal => ty,
-                new => self.differential(new).unwrap_or(Ty::ERROR),
+                new => self.differential(new).unwrap_or_else(|| {
+                    self.lacks(env);
+                    Ty::ERROR
+                }),
             },
             TyKind::Tuple(parts) => {
                 let parts = parts.into_iter().map(|t| self.substitute(t, env)).collect();

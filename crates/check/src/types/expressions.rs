@@ -337,4 +337,10 @@ impl Program {
             _ => None,
         }
     }
+
+    /// Returns true if a size in a type is the result of a computation that has none: it divides by zero or
+    /// shifts by too many bits.
+    pub fn has_no_size(&self, ty: Ty) -> bool {
+        self.types[ty].parts().contains(&GenericArg::Val(Val::Error))
+    }
 }
