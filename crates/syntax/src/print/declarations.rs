@@ -47,17 +47,24 @@ impl Piece for &[Constraint] {
     fn print(self, printer: &mut Printer<'_>) {
         for constraint in self {
             match constraint {
-                Constraint::Conforms(left, right) => put!(printer, " where ", left, " : ", &right[..]),
-                Constraint::Equal(left, right) => put!(printer, " where ", left, " == ", right),
-                Constraint::Optional(left, right) => {
-                    put!(printer, " where optional ", left, " : ", &right[..]);
-                }
-                Constraint::Converts { to, from, implicit } => {
-                    put!(printer, " where ", to, "(", from, ")", implicit.then_some(" implicit"));
-                }
-                Constraint::NonEmpty(pack) => put!(printer, " where nonempty(", pack, ")"),
                 Constraint::Other(_) => put!(printer, " /* where … */"),
+                constraint => put!(printer, " where ", constraint),
             }
+        }
+    }
+}
+
+impl Piece for &Constraint {
+    fn print(self, printer: &mut Printer<'_>) {
+        match self {
+            Constraint::Conforms(left, right) => put!(printer, left, " : ", &right[..]),
+            Constraint::Equal(left, right) => put!(printer, left, " == ", right),
+            Constraint::Optional(left, right) => put!(printer, "optional ", left, " : ", &right[..]),
+            Constraint::Converts { to, from, implicit } => {
+                put!(printer, to, "(", from, ")", implicit.then_some(" implicit"));
+            }
+            Constraint::NonEmpty(pack) => put!(printer, "nonempty(", pack, ")"),
+            Constraint::Other(_) => {}
         }
     }
 }
@@ -124,7 +131,11 @@ impl Printer<'_> {
     pub(super) fn decl_here(&mut self, decl: DeclId) {
         let ast = self.ast;
         let node = &ast.decls[decl];
-        if matches!(node.kind, DeclKind::Var { .. }) {
+        if let DeclKind::Var { init, .. } = node.kind {
+            // A `static_assert` is a constant without a name.
+            if node.name == kw::EMPTY {
+                return put!(self, init, ";");
+            }
             self.var_head(decl);
             return put!(self, ";");
         }
@@ -189,6 +200,9 @@ impl Printer<'_> {
                 });
             }
             DeclKind::EnumCase(value) => put!(self, name, value.map(|e| (" = ", e))),
+            DeclKind::AssociatedType { .. } if name == kw::EMPTY => {
+                put!(self, "__constraint ", constraints.and_then(<[_]>::first), ";");
+            }
             DeclKind::AssociatedType { bases } => {
                 put!(self, "associatedtype ", name, after_colon(bases), constraints, ";");
             }

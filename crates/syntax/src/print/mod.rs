@@ -34,11 +34,6 @@ pub fn print_decl(ast: &Ast, decl: DeclId) -> String {
     print(ast, |printer| printer.decl(decl))
 }
 
-/// Prints a statement with its contents.
-pub fn print_stmt(ast: &Ast, stmt: StmtId) -> String {
-    print(ast, |printer| printer.stmt(stmt))
-}
-
 fn print(ast: &Ast, node: impl FnOnce(&mut Printer<'_>)) -> String {
     let mut printer = Printer { ast, out: String::new(), indent: 0 };
     node(&mut printer);
