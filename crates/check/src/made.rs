@@ -7,7 +7,7 @@
 //! this file writes to the AST.
 
 use syntax::ast::{Decl, DeclKind, Expr, ExprKind, Modifiers, Stmt, StmtKind};
-use syntax::{DeclId, ExprId, Span, StmtId, Symbol};
+use syntax::{DeclId, ExprId, Span, StmtId, Symbol, keywords as kw};
 
 use crate::program::Program;
 use crate::types::Ty;
@@ -44,6 +44,14 @@ impl Program {
     pub(crate) fn add_param(&mut self, name: Symbol, ty: Ty, modifiers: Modifiers, parent: DeclId) -> DeclId {
         let kind = DeclKind::Param { ty: None, default: None, semantic: None };
         self.add_variable(kind, name, ty, modifiers, parent)
+    }
+
+    /// Adds the parameter of a setter that names none; its type is that of the property.
+    pub(crate) fn add_new_value(&mut self, setter: DeclId) {
+        let kind = DeclKind::Param { ty: None, default: None, semantic: None };
+        let param = Decl::new(kind, kw::NEW_VALUE, self.name_span(setter), Some(setter));
+        let param = self.add_decl(param);
+        self.made.new_values.insert(setter, param);
     }
 
     fn add_variable(

@@ -99,6 +99,8 @@ pub(crate) struct Made {
     pub(crate) pullback_decls: FxHashMap<DeclId, Pullback>,
     /// The members of structs that have others than those in the source.
     pub(crate) members: FxHashMap<DeclId, Vec<DeclId>>,
+    /// The parameters of setters that name none.
+    pub(crate) new_values: FxHashMap<DeclId, DeclId>,
     /// Functions that are differentiable without being marked in the source.
     pub(crate) differentiable: FxHashSet<DeclId>,
     /// The return types of call operators that have no source.

@@ -79,9 +79,9 @@ fn declarators_read_inside_out() {
 }
 
 #[test]
-fn parents_and_implicit_parameters() {
+fn parents() {
     let (ast, decls) =
-        parse("struct S<T> { property float p { set { let x = newValue; } } void f(inout no_diff T a) {} }");
+        parse("struct S<T> { property float p { set(v) { let x = v; } } void f(inout no_diff T a) {} }");
     let s = decls[0];
     let DeclKind::Struct { members, .. } = &ast.decls[s].kind else { panic!() };
     assert_eq!(ast.decls[ast.decls[s].generics.as_ref().expect("has some").params[0]].parent, Some(s));
@@ -90,7 +90,7 @@ fn parents_and_implicit_parameters() {
         panic!()
     };
     assert_eq!(ast.decls[accessors[0]].parent, Some(members[0]));
-    assert_eq!(ast.name(ast.decls[value].name), "newValue");
+    assert_eq!(ast.name(ast.decls[value].name), "v");
     assert_eq!(ast.decls[value].parent, Some(accessors[0]));
     let StmtKind::Block(stmts) = &ast.stmts[body].kind else { panic!() };
     let StmtKind::Decl(locals) = &ast.stmts[stmts[0]].kind else { panic!() };

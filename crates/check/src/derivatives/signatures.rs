@@ -130,6 +130,7 @@ impl Program {
             | DeclKind::Init { params, .. }
             | DeclKind::Subscript { params, .. } => params.clone(),
             DeclKind::Accessor { param, kind, .. } => {
+                let param = param.or(self.made.new_values.get(&decl).copied());
                 let indices = self.ast.decls[decl].parent.map_or(Vec::new(), |p| self.params_of(p));
                 indices.into_iter().chain(param.filter(|_| *kind == AccessorKind::Set)).collect()
             }

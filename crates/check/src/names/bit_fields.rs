@@ -7,7 +7,7 @@
 //! lists skip it, as they skip the bit-fields themselves.
 
 use syntax::ast::{AccessorKind, Decl, DeclKind, ExprKind, Modifiers, StmtKind};
-use syntax::{DeclId, ExprId, Span, Symbol, keywords as kw};
+use syntax::{DeclId, ExprId, Span, Symbol};
 
 use crate::program::Program;
 use crate::types::Scalar;
@@ -157,11 +157,7 @@ impl Program {
         for (kind, body) in [(AccessorKind::Get, get), (AccessorKind::Set, set)] {
             let body = Some(self.add_block(body, span));
             let accessor = self.add_owner(kind.word(), span, property);
-            let param = (kind == AccessorKind::Set).then(|| {
-                let kind = DeclKind::Param { ty: None, default: None, semantic: None };
-                self.add_decl(Decl::new(kind, kw::NEW_VALUE, span, Some(accessor)))
-            });
-            self.complete(accessor, DeclKind::Accessor { kind, param, body });
+            self.complete(accessor, DeclKind::Accessor { kind, param: None, body });
             accessors.push(accessor);
         }
         self.complete(property, DeclKind::Property { ty: field.ty, accessors });

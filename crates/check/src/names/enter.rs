@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use smallvec::SmallVec;
-use syntax::ast::{Ast, DeclKind, ExprKind, Modifiers};
+use syntax::ast::{AccessorKind, Ast, DeclKind, ExprKind, Modifiers};
 use syntax::{DeclId, ExprId, Symbol, keywords as kw};
 
 use crate::facts::{Magic, Names};
@@ -45,6 +45,9 @@ impl Program {
         let is_prototype = matches!(decl.kind, DeclKind::Func { body: None, .. });
         self.registry.is_used |= is_prototype && module != 0 && !decl.attributes.is_empty();
         let kind = decl.kind.clone();
+        if let DeclKind::Accessor { kind: AccessorKind::Set, param: None, .. } = kind {
+            self.add_new_value(id);
+        }
         let is_entered = match kind {
             DeclKind::Extension { .. } => {
                 self.extensions.pending.push(id);

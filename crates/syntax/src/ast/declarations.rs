@@ -218,7 +218,7 @@ pub enum DeclKind {
     Accessor {
         /// The kind of accessor.
         kind: AccessorKind,
-        /// The parameter of a setter, whether it is written or the implicit `newValue`.
+        /// The parameter of a setter; if it is not written, it is `newValue`.
         param: Option<DeclId>,
         /// Absent in requirements.
         body: Option<StmtId>,

@@ -3,7 +3,6 @@
 use crate::ast::*;
 use crate::keywords as kw;
 use crate::parser::Parser;
-use crate::source::Span;
 use crate::token::TokenKind as T;
 
 impl Parser<'_> {
@@ -229,10 +228,7 @@ impl Parser<'_> {
             }
         };
         let word = self.bump();
-        let mut param = if self.is(T::LParen) { self.accessor_param(id, kind) } else { None };
-        if param.is_none() && kind == AccessorKind::Set {
-            param = Some(self.implicit_param(id, word.span));
-        }
+        let param = if self.is(T::LParen) { self.accessor_param(id, kind) } else { None };
         let body = self.body(id);
         self.complete(id, start, DeclKind::Accessor { kind, param, body });
         self.name_decl(id, word.symbol, word.span);
@@ -248,8 +244,9 @@ impl Parser<'_> {
             let span = self.bump().span;
             let name = self.bump();
             self.expect_close(T::RParen, span);
-            let param = self.implicit_param(id, name.span);
-            self.ast.decls[param].name = name.symbol;
+            let param = self.inside(id, |p| p.new_decl(name.span));
+            let kind = DeclKind::Param { ty: None, default: None, semantic: None };
+            (self.ast.decls[param].kind, self.ast.decls[param].name) = (kind, name.symbol);
             return Some(param);
         }
         let params = self.params(id);
@@ -261,15 +258,6 @@ impl Parser<'_> {
             self.error("E31112", span, "`get` and `ref` have no parameters");
         }
         params.first().copied()
-    }
-
-    /// `newValue`, with the type of the property
-    pub(crate) fn implicit_param(&mut self, owner: DeclId, span: Span) -> DeclId {
-        let id = self.inside(owner, |p| p.new_decl(span));
-        let decl = &mut self.ast.decls[id];
-        decl.kind = DeclKind::Param { ty: None, default: None, semantic: None };
-        decl.name = kw::NEW_VALUE;
-        id
     }
 
     /// `__func_extension<T> fwd_diff(f)(…) -> T { … }`
