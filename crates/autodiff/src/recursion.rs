@@ -202,9 +202,9 @@ impl Engine<'_> {
         if reads.is_empty() {
             return other;
         }
-        let origins = PointsTo::of(self.module, &|f| self.is_generated(f));
-        let run = origins.within(func);
-        let written: Vec<_> = written.iter().map(|w| (w.0, origins.memory(w.1.0, w.1.1))).collect();
+        let points_to = PointsTo::of(self.module, &|f| self.is_generated(f));
+        let run = points_to.within(func);
+        let written: Vec<_> = written.iter().map(|w| (w.0, points_to.memory(w.1.0, w.1.1))).collect();
         let clash = reads.iter().find(|(place, handle, _)| {
             let read = run.memory(handle.0, handle.1);
             written.iter().any(|w| self.may_be_same(w.0, *place) && may_alias(&w.1, &read))
