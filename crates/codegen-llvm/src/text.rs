@@ -10,7 +10,7 @@
 
 use std::fmt::Write as _;
 
-use native::emit::Odds;
+use native::emit::{Odds, UNIFORM, VARYING};
 use smallvec::SmallVec;
 
 use crate::unit::FxIndexMap;
@@ -365,7 +365,7 @@ impl Writer {
         let data = self.data(block);
         let _ = writeln!(all, "{block}:");
         for (k, &param) in data.params.iter().enumerate() {
-            let (o, ty) = (self.operand(param, false), self.ty(param.el, param.var));
+            let (o, ty) = (self.operand(param, UNIFORM), self.ty(param.el, param.var));
             let incoming = |(from, args): &(Block, Vals)| {
                 format!(" [ {}, %{} ]", self.operand(args[k], param.var), last(*from))
             };
@@ -414,11 +414,11 @@ impl Writer {
         if matches!(v.id, Id::Bits(_) | Id::Poison) {
             return Val { var: true, ..v };
         }
-        let (ty, n) = (self.ty(v.el, true), self.lanes);
-        let one = self.reg(v.el, true);
-        let (a, b) = (self.operand(v, false), self.operand(one, true));
+        let (ty, n) = (self.ty(v.el, VARYING), self.lanes);
+        let one = self.reg(v.el, VARYING);
+        let (a, b) = (self.operand(v, UNIFORM), self.operand(one, VARYING));
         self.make(one, &[v], format_args!("insertelement {ty} poison, {} {a}, i64 0", v.el.name()));
-        let all = self.reg(v.el, true);
+        let all = self.reg(v.el, VARYING);
         self.make(
             all,
             &[one],
@@ -437,7 +437,7 @@ impl Writer {
         if !v.var {
             return v;
         }
-        let out = self.reg(v.el, false);
+        let out = self.reg(v.el, UNIFORM);
         let (a, l) = (self.typed(v), self.typed(lane));
         self.make(out, &[v, lane], format_args!("extractelement {a}, {l}"));
         Val { wide: v.wide, ..out }
@@ -446,7 +446,7 @@ impl Writer {
     /// Inserts the number of one lane into `v`.
     pub(crate) fn with_lane(&mut self, v: Val, lane: Val, x: Val) -> Val {
         let v = self.spread(v);
-        let out = self.reg(v.el, true);
+        let out = self.reg(v.el, VARYING);
         let list = self.list(&[v, x, lane]);
         self.make(out, &[v, x, lane], format_args!("insertelement {list}"));
         out
@@ -531,7 +531,7 @@ impl Writer {
         let types: Vec<&str> = args.iter().map(|a| a.el.name()).collect();
         self.declare(result.map_or("void", El::name), name, &types.join(", "), about);
         if let Some(el) = result {
-            return Some(self.call(format_args!("{name}"), el, false, args));
+            return Some(self.call(format_args!("{name}"), el, UNIFORM, args));
         }
         let list = self.list(args);
         self.line(args, format_args!("call void @{name}({list})"));
@@ -547,9 +547,9 @@ impl Writer {
         picks: impl Iterator<Item = u32>,
     ) -> Val {
         let picks: Vec<String> = picks.map(|k| format!("i32 {k}")).collect();
-        let out = if picks.len() == self.lanes as usize { self.reg(el, true) } else { self.odd() };
+        let out = if picks.len() == self.lanes as usize { self.reg(el, VARYING) } else { self.odd() };
         let (ty, m) = (format!("<{n} x {}>", el.name()), picks.len());
-        let (x, y, picks) = (self.operand(a, true), self.operand(b, true), picks.join(", "));
+        let (x, y, picks) = (self.operand(a, VARYING), self.operand(b, VARYING), picks.join(", "));
         self.make(out, &[a, b], format_args!("shufflevector {ty} {x}, {ty} {y}, <{m} x i32> <{picks}>"));
         out
     }
@@ -577,7 +577,7 @@ impl Writer {
         if !a.var {
             return a;
         }
-        self.call(format_args!("llvm.vector.reduce.{name}"), a.el, false, &[a])
+        self.call(format_args!("llvm.vector.reduce.{name}"), a.el, UNIFORM, &[a])
     }
 
     /// The sum of the floats of all lanes by repeated halving: the upper half of the lanes is added to the
@@ -587,13 +587,13 @@ impl Writer {
         while n > 1 {
             let half = n / 2;
             let parts = [0, half].map(|from| self.shuffle(a.el, n, [all, Val::POISON], from..from + half));
-            let [low, high] = parts.map(|part| self.operand(part, true));
+            let [low, high] = parts.map(|part| self.operand(part, VARYING));
             all = self.odd();
             self.make(all, &parts, format_args!("fadd <{half} x {}> {low}, {high}", a.el.name()));
             n = half;
         }
-        let out = self.reg(a.el, false);
-        let text = self.operand(all, true);
+        let out = self.reg(a.el, UNIFORM);
+        let text = self.operand(all, VARYING);
         self.make(out, &[all], format_args!("extractelement <1 x {}> {text}, i32 0", a.el.name()));
         out
     }
@@ -628,7 +628,7 @@ impl Writer {
         if let [one] = like {
             return Vals::from_slice(&[Val { wide: one.wide, ..all }]);
         }
-        let a = self.operand(all, false);
+        let a = self.operand(all, UNIFORM);
         let part = |(k, part): (usize, &Val)| {
             let out = self.reg(part.el, part.var);
             self.make(out, &[all], format_args!("extractvalue {ty} {a}, {k}"));
@@ -643,7 +643,7 @@ impl Writer {
         let mut all = if let [one] = results { *one } else { Val::POISON };
         for (k, &v) in results.iter().enumerate().filter(|_| results.len() > 1) {
             let next = self.odd();
-            let (before, part) = (self.operand(all, false), self.typed(v));
+            let (before, part) = (self.operand(all, UNIFORM), self.typed(v));
             self.make(next, &[all, v], format_args!("insertvalue {ty} {before}, {part}, {k}"));
             all = next;
         }
@@ -682,8 +682,8 @@ impl Writer {
 
     /// Allocates memory in the function's frame, in its entry block.
     pub(crate) fn alloca(&mut self, bytes: u64, align: u64) -> Val {
-        let out = self.reg(El::Ptr, false);
-        let o = self.operand(out, false);
+        let out = self.reg(El::Ptr, UNIFORM);
+        let o = self.operand(out, UNIFORM);
         self.memory += bytes + align;
         let _ = writeln!(self.entry, "  {o} = alloca [{} x i8], align {align}", bytes.max(1));
         out

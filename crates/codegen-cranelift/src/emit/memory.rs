@@ -6,7 +6,7 @@
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Type as ClifType, Value, types::*};
 use ir::{AtomicOp, Global, InstData, MemType, Scalar, Span, Type, TypeData};
-use native::emit::{Access, Fixed, Instructions, Memory, Odds, Stack, blocks, memory};
+use native::emit::{Access, Fixed, Instructions, Memory, Odds, Stack, UNIFORM, blocks, memory};
 use native::runtime::{Helper, Word, offsets};
 use native::types::{Shape, is_array, size};
 
@@ -38,7 +38,7 @@ impl<'m> Memory<'m> for Emitter<'_, 'm> {
     fn cell_memory(&mut self, cell: ir::Value, bytes: u64) -> Value {
         match self.wanted.get(&cell) {
             Some(&at) => at,
-            None => self.memory(bytes, false),
+            None => self.memory(bytes, UNIFORM),
         }
     }
 
@@ -192,7 +192,7 @@ impl<'m> Memory<'m> for Emitter<'_, 'm> {
                 return Ok(Vals::from_slice(&[at]));
             }
             let bytes = size(self.ts, ty);
-            let to = self.memory(bytes, false);
+            let to = self.memory(bytes, UNIFORM);
             if is_bool {
                 blocks::each(self, bytes, |e, k| {
                     let (from, to) = (e.offset(at, k), e.offset(to, k));

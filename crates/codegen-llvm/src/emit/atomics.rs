@@ -1,7 +1,7 @@
 //! Emits atomic ops: in the order of the lanes, or as one for all lanes where that is the same.
 
 use ir::{AtomicOp, InstData, Op, Scalar};
-use native::emit::{Instructions, Memory, Odds, blocks, memory, numbers};
+use native::emit::{Instructions, Memory, Odds, UNIFORM, blocks, memory, numbers};
 
 use super::local::{Class, Place};
 use super::{Emitter, Res, el};
@@ -118,7 +118,7 @@ impl Emitter<'_, '_> {
     fn add_in_order(&mut self, s: Scalar, at: Val, x: Val, data: &InstData) -> Res {
         let (int, e) = (if s.bits() == 64 { El::I64 } else { El::I32 }, el(s));
         let note = self.note(Class::Buffer { global: None, constant: false }, e.bytes());
-        let first = self.w.load(int, false, at, &note);
+        let first = self.w.load(int, UNIFORM, at, &note);
         let (head, done) = (self.w.block(&[first]), self.w.block(&[]));
         self.w.jump(head, &[first]);
         let old = self.w.enter(head)[0];
@@ -135,8 +135,8 @@ impl Emitter<'_, '_> {
         self.w.store(new, at, &note);
         self.w.jump(done, &[]);
         self.w.enter(locked);
-        let (pair, found, same) = (self.w.odd(), self.w.reg(int, false), self.w.reg(El::I1, false));
-        let (p, ty, align) = (self.w.operand(pair, false), int.name(), e.bytes());
+        let (pair, found, same) = (self.w.odd(), self.w.reg(int, UNIFORM), self.w.reg(El::I1, UNIFORM));
+        let (p, ty, align) = (self.w.operand(pair, UNIFORM), int.name(), e.bytes());
         let list = self.w.list(&[at, old, new]);
         let exchange = format_args!("cmpxchg {list} monotonic monotonic, align {align}");
         self.w.make(pair, &[at, old, new], exchange);

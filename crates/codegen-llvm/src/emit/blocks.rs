@@ -9,7 +9,7 @@
 use super::local::{Class, Place, is_block, memory_el};
 use super::{Emitter, Res};
 use crate::text::{El, Id, Val, Vals};
-use native::emit::{Odds, blocks};
+use native::emit::{Odds, UNIFORM, VARYING, blocks};
 
 impl Emitter<'_, '_> {
     /// Loads numbers from a varying place.
@@ -49,7 +49,7 @@ impl Emitter<'_, '_> {
             let mut all = Val { var: true, ..Val::uniform(Id::Poison, mem) };
             for k in 0..i64::from(self.lanes) {
                 let from = self.w.offset(base, Val::i64(k * step + at as i64));
-                let x = self.w.load(mem, false, from, &note);
+                let x = self.w.load(mem, UNIFORM, from, &note);
                 all = self.w.with_lane(all, Val::i32(k), x);
             }
             out.push(self.number_of(e, all, class));
@@ -126,7 +126,7 @@ impl Emitter<'_, '_> {
         let order = |k: u32| (k % n) * w + k / n;
         let x =
             if n == 1 { side } else { self.w.shuffle(el, len, [side, Val::POISON], (0..total).map(order)) };
-        let text = self.w.operand(x, true);
+        let text = self.w.operand(x, VARYING);
         let text = format!("<{total} x {}> {text}, {}", el.name(), self.w.typed(base));
         let Some(mask) = mask else {
             let note = self.note(class, el.bytes());
@@ -157,7 +157,7 @@ impl Emitter<'_, '_> {
             1 => mask,
             _ => self.w.shuffle(El::I1, w, [mask, Val::POISON], (0..total).map(|k| k / n)),
         };
-        let (m, note, align) = (self.w.operand(all, true), self.call_note(class), e.bytes());
+        let (m, note, align) = (self.w.operand(all, VARYING), self.call_note(class), e.bytes());
         self.w.line(
             &[x, base, all],
             format_args!("call void @llvm.masked.store({text}, i32 {align}, <{total} x i1> {m}){note}"),

@@ -6,7 +6,7 @@
 //! together with others.
 
 use ir::{Func, InstData, Op, Region, Type, TypeData, scalar};
-use native::emit::{Assembler, Odds, blocks, control};
+use native::emit::{Assembler, Odds, VARYING, blocks, control};
 use native::types::is_array;
 
 use super::local::Class;
@@ -176,7 +176,8 @@ impl<'m> Emitter<'_, 'm> {
                 control::arm(self, region, data)?
             } else {
                 let any = self.any(mask);
-                let blank: Vals = data.results.iter().flat_map(|&r| self.blanks(self.ty(r), true)).collect();
+                let blank: Vals =
+                    data.results.iter().flat_map(|&r| self.blanks(self.ty(r), VARYING)).collect();
                 let found = blocks::unless(self, any, Odds::Even, &blank, |e| {
                     e.note_full();
                     Ok(control::arm(e, region, data)?.into_iter().flatten().collect())

@@ -5,7 +5,7 @@
 //! mask.
 
 use ir::{Scalar, Span, Type};
-use native::emit::{Instructions, Memory, Odds, blocks};
+use native::emit::{Instructions, Memory, Odds, UNIFORM, VARYING, blocks};
 use native::types::{flat, size};
 
 use super::local::{Class, Place};
@@ -52,7 +52,7 @@ impl Emitter<'_, '_> {
             return self.no_lanes("an array of handles or stacks at a place that varies", span);
         };
         if place.addr.var {
-            let to = self.memory(size(self.ts, ty), true);
+            let to = self.memory(size(self.ts, ty), VARYING);
             let mask = self.both(place.inside, self.mask);
             blocks::each(self, n, |e, k| {
                 let from = e.number_at(s, place.addr, k);
@@ -67,7 +67,7 @@ impl Emitter<'_, '_> {
             return Ok(Vals::from_slice(&[to]));
         }
         let bytes = size(self.ts, ty);
-        let to = self.memory(bytes, false);
+        let to = self.memory(bytes, UNIFORM);
         let copy = |e: &mut Self| {
             if s == Scalar::Bool {
                 blocks::each(e, n, |e, k| {
@@ -136,7 +136,7 @@ impl Emitter<'_, '_> {
         if to.id == from.id {
             return;
         }
-        let (t, f) = (self.w.operand(to, false), self.w.operand(from, false));
+        let (t, f) = (self.w.operand(to, UNIFORM), self.w.operand(from, UNIFORM));
         let list = format!("ptr align {align} {t}, ptr align {align} {f}, i64 {bytes}, i1 false");
         self.w.line(&[to, from], format_args!("call void @llvm.memmove({list})"));
     }

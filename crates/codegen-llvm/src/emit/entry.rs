@@ -7,7 +7,7 @@
 //!   An array argument is a pointer to the array, an array result a pointer to the memory that receives it.
 
 use ir::{Func, Op};
-use native::emit::{Assembler, Instructions, Memory, Odds, functions};
+use native::emit::{Assembler, Instructions, Memory, Odds, UNIFORM, VARYING, functions};
 use native::runtime::{Word, offsets};
 use native::types::is_array;
 
@@ -46,8 +46,8 @@ impl Emitter<'_, '_> {
             self.facts.varying[param] |= varying;
         }
         let passed = if parts.len() > PASSED {
-            let from = self.w.reg(El::Ptr, false);
-            list.push(format!("ptr noalias {}", self.w.operand(from, false)));
+            let from = self.w.reg(El::Ptr, UNIFORM);
+            list.push(format!("ptr noalias {}", self.w.operand(from, UNIFORM)));
             self.load_words(from, &parts)
         } else {
             let regs = parts.iter().map(|part| Val { wide: part.wide, ..self.w.reg(part.el, part.var) });
@@ -64,20 +64,20 @@ impl Emitter<'_, '_> {
         let mut destinations = Vals::new();
         for (ty, varying) in slot_types(&f.results).zip(self.results_vary(None)?) {
             if is_array(self.ts, ty) {
-                let v = self.w.reg(El::Ptr, false);
-                list.push(format!("ptr noalias {}", self.w.operand(v, false)));
+                let v = self.w.reg(El::Ptr, UNIFORM);
+                list.push(format!("ptr noalias {}", self.w.operand(v, UNIFORM)));
                 destinations.push(self.widened(v, varying));
             }
         }
         if version.masked {
-            let mask = self.w.reg(El::I1, true);
+            let mask = self.w.reg(El::I1, VARYING);
             list.push(self.w.typed(mask));
             self.set_mask(Some(mask));
         }
         let mut returned = functions::function(&mut self, func, destinations)?;
         if is_by_memory(&returned) {
-            let to = self.w.reg(El::Ptr, false);
-            let to_text = self.w.operand(to, false);
+            let to = self.w.reg(El::Ptr, UNIFORM);
+            let to_text = self.w.operand(to, UNIFORM);
             list.push(format!("ptr noalias {to_text}"));
             self.store_words(to, &returned);
             returned.clear();

@@ -6,7 +6,7 @@
 
 use ir::{AtomicOp, Func, Math, Scalar};
 use native::Options;
-use native::emit::{Assembler, Binary, Cast, Compare, Fixed, Instructions, Odds, Unary};
+use native::emit::{Assembler, Binary, Cast, Compare, Fixed, Instructions, Odds, UNIFORM, Unary};
 use native::plan::Plan;
 use native::runtime::{Helper, Tables, Word, offsets};
 
@@ -262,14 +262,14 @@ impl<'m> Instructions<'m> for Emitter<'_, 'm> {
 
     fn add_alone(&mut self, s: Scalar, at: Val, x: Val) -> Val {
         let note = self.note(Class::Buffer { global: None, constant: false }, el(s).bytes());
-        let old = self.w.load(x.el, false, at, &note);
+        let old = self.w.load(x.el, UNIFORM, at, &note);
         let new = self.w.binary("fadd", old, x);
         self.w.store(new, at, &note);
         old
     }
 
     fn stack_pointer(&mut self) -> Val {
-        let at = self.w.call(format_args!("llvm.frameaddress"), El::Ptr, false, &[Val::i32(0)]);
+        let at = self.w.call(format_args!("llvm.frameaddress"), El::Ptr, UNIFORM, &[Val::i32(0)]);
         self.w.cast("ptrtoint", at, El::I64)
     }
 
@@ -333,7 +333,7 @@ impl<'m> Instructions<'m> for Emitter<'_, 'm> {
         let (at, el) = (self.context_at(offset), word(kind));
         let class = if offsets::is_constant(offset) { Class::Constant } else { Class::Context };
         let note = self.note(class, el.bytes());
-        self.w.load(el, false, at, &note)
+        self.w.load(el, UNIFORM, at, &note)
     }
 
     fn set_context(&mut self, x: Val, offset: i32) {
@@ -372,7 +372,7 @@ impl Emitter<'_, '_> {
     fn by_half(&mut self, first: &str, a: Val, second: &str, to: El) -> Val {
         let half = self.w.odd();
         let out = self.w.reg(to, a.var);
-        let (h, ty, from) = (self.w.operand(half, false), self.w.ty(to, a.var), self.w.typed(a));
+        let (h, ty, from) = (self.w.operand(half, UNIFORM), self.w.ty(to, a.var), self.w.typed(a));
         let halves = if a.var { format!("<{} x half>", self.lanes) } else { "half".to_string() };
         self.w.make(half, &[a], format_args!("{first} {from} to {halves}"));
         self.w.make(out, &[half], format_args!("{second} {halves} {h} to {ty}"));
@@ -458,7 +458,7 @@ impl Emitter<'_, '_> {
 
     /// Emits an atomic instruction; returns the old number.
     fn atomic_line(&mut self, name: &str, at: Val, x: Val, order: &str) -> Val {
-        let out = self.w.reg(x.el, false);
+        let out = self.w.reg(x.el, UNIFORM);
         let (list, align) = (self.w.list(&[at, x]), x.el.bytes());
         self.w.make(out, &[at, x], format_args!("atomicrmw {name} {list} {order}, align {align}"));
         out

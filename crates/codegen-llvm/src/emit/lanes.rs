@@ -14,7 +14,7 @@
 //! the branch the previous mask is restored. The same happens at the end of each trip of a loop.
 
 use ir::{Builtin, Func, Inst, InstData, Op, Region, Scalar, Span, Type, TypeData};
-use native::emit::{Assembler, Instructions, Memory, Odds, blocks};
+use native::emit::{Assembler, Instructions, Memory, Odds, VARYING, blocks};
 use native::runtime::{Word, offsets};
 use native::types::size;
 
@@ -136,7 +136,7 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
             }
             TypeData::Stack(_) => self.no_lanes("a uniform stack among varying ones", span),
             TypeData::Array(..) => {
-                let to = self.memory(size(self.ts, ty), true);
+                let to = self.memory(size(self.ts, ty), VARYING);
                 self.store_array(ty, vals[0], Place::local(to), None, span)?;
                 Ok(Vals::from_slice(&[to]))
             }
@@ -160,7 +160,7 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
         }
         match self.ts[ty] {
             TypeData::Array(..) if c.var => {
-                let to = self.memory(size(self.ts, ty), true);
+                let to = self.memory(size(self.ts, ty), VARYING);
                 self.blend(ty, to, a[0], b[0], c)?;
                 Ok(Vals::from_slice(&[to]))
             }
@@ -238,7 +238,7 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
     }
 
     fn blank(&mut self, ty: Type) -> Vals {
-        self.blanks(ty, true)
+        self.blanks(ty, VARYING)
     }
 
     fn enters_late(&self, counter: ir::Value) -> bool {
@@ -327,6 +327,6 @@ impl Emitter<'_, '_> {
         };
         let at = self.context_at(offsets::LANES + 64 * row);
         let note = self.note(Class::Context, 4);
-        self.w.load(El::I32, true, at, &note)
+        self.w.load(El::I32, VARYING, at, &note)
     }
 }

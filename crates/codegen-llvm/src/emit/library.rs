@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell, RefMut};
 
 use ir::library::{Ops, far_angle, function, is_single};
 use ir::{Math, Op};
-use native::emit::Odds;
+use native::emit::{Odds, UNIFORM};
 
 use super::ModuleCx;
 use super::entry::VECTORS;
@@ -30,7 +30,7 @@ pub(crate) fn define(cx: &mut ModuleCx<'_>) {
     }
     for m in [Math::Sin, Math::Cos, Math::Tan].into_iter().filter(|&m| used.iter().any(|used| used.0 == m)) {
         let mut w = Writer::new(1);
-        let x = w.reg(El::F64, false);
+        let x = w.reg(El::F64, UNIFORM);
         let emit = Emit::new(w, far_name(m), El::F64, 1, false);
         let r = far_angle(&emit, m, x);
         emit.finish(cx, &[x], r, "noinline cold ");
@@ -258,7 +258,7 @@ impl Ops for Emit {
             let at = w.offset(table, params[0]);
             (repeat, done, at, params[0], [params[1], params[2]])
         };
-        let element = self.w().load(El::F64, false, at, ", align 8");
+        let element = self.w().load(El::F64, UNIFORM, at, ", align 8");
         let [a, b] = step(element, sums);
         let w = &mut *self.w();
         let next = w.binary("add", i, Val::i64(8));

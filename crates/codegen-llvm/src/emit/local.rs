@@ -9,7 +9,9 @@
 //! [`super::scattered`] the other varying ones, and [`super::copies`] those of arrays.
 
 use ir::{AtomicOp, Global, InstData, MemType, Scalar, Space, Span, Type, TypeData};
-use native::emit::{Access, Assembler, Fixed, Instructions, Memory, Odds, Stack, blocks, memory};
+use native::emit::{
+    Access, Assembler, Fixed, Instructions, Memory, Odds, Stack, UNIFORM, VARYING, blocks, memory,
+};
 use native::runtime::{Helper, Word, offsets};
 use native::types::{Shape, is_array, size};
 use smallvec::SmallVec;
@@ -157,13 +159,13 @@ impl<'m> Memory<'m> for Emitter<'_, 'm> {
 
     fn first(&mut self, header: Val, _: Stack) -> Val {
         let note = self.note(Class::Header, 8);
-        Val { wide: header.wide, ..self.w.load(El::Ptr, false, header, &note) }
+        Val { wide: header.wide, ..self.w.load(El::Ptr, UNIFORM, header, &note) }
     }
 
     fn len(&mut self, header: Val, _: Stack) -> Val {
         let at = self.w.offset(header, Val::i64(8));
         let note = self.note(Class::Header, 8);
-        self.w.load(El::I64, false, at, &note)
+        self.w.load(El::I64, UNIFORM, at, &note)
     }
 
     fn shape(&mut self, elem: Type, wide: bool) -> Val {
@@ -410,9 +412,9 @@ impl<'m> Memory<'m> for Emitter<'_, 'm> {
         let table = self.context(Word::Ptr, offsets::GLOBALS);
         let note = self.note(Class::Constant, 8);
         let at_ptr = self.w.offset(table, Val::i64(at));
-        let mut ptr = self.w.load(El::Ptr, false, at_ptr, &note);
+        let mut ptr = self.w.load(El::Ptr, UNIFORM, at_ptr, &note);
         let at_count = self.w.offset(table, Val::i64(at + 8));
-        let count = self.w.load(El::I64, false, at_count, &note);
+        let count = self.w.load(El::I64, UNIFORM, at_count, &note);
         let data = &self.cx.ir.globals[global];
         if self.lanes > 1 && data.space == Space::Private {
             let bytes = private_bytes(self.cx.ir.mem.size(data.ty));
@@ -518,7 +520,7 @@ impl Emitter<'_, '_> {
         }
         let x = match mask {
             Some(mask) => {
-                let old = self.w.load(x.el, true, at, &note);
+                let old = self.w.load(x.el, VARYING, at, &note);
                 self.w.select(mask, x, old)
             }
             None => self.w.spread(x),

@@ -32,7 +32,7 @@ use std::ops::{Deref, DerefMut};
 
 use cranelift_entity::SecondaryMap;
 use ir::{Builtin, Func, Scalar, Slot, Span, Type};
-use native::emit::{Assembler, Walk};
+use native::emit::{Assembler, UNIFORM, Walk};
 use native::plan::Plan;
 use native::runtime::{Tables, Word};
 use native::{Options, Unsupported};
@@ -255,8 +255,8 @@ impl<'a, 'm> Emitter<'a, 'm> {
         }
         let n = self.lanes;
         let bits = self.lane_bits(c);
-        let out = self.w.reg(El::I1, false);
-        let b = self.w.operand(bits, false);
+        let out = self.w.reg(El::I1, UNIFORM);
+        let b = self.w.operand(bits, UNIFORM);
         self.w.make(out, &[bits], format_args!("icmp ne i{n} {b}, 0"));
         out
     }
@@ -275,8 +275,8 @@ impl<'a, 'm> Emitter<'a, 'm> {
         let c = self.w.spread(c);
         let n = self.lanes;
         let bits = self.lane_bits(c);
-        let wide = self.w.reg(El::I32, false);
-        let b = self.w.operand(bits, false);
+        let wide = self.w.reg(El::I32, UNIFORM);
+        let b = self.w.operand(bits, UNIFORM);
         self.w.make(wide, &[bits], format_args!("zext i{n} {b} to i32"));
         wide
     }

@@ -4,7 +4,7 @@
 //! each such access to sixteen branches would take LLVM longer than everything else. The helper touches only
 //! the memory that the access would touch, and its operands, so the call has the same alias metadata.
 
-use native::emit::Instructions;
+use native::emit::{Instructions, VARYING};
 use native::runtime::Helper;
 
 use super::Emitter;
@@ -17,7 +17,7 @@ const ANY_BUFFER: Class = Class::Buffer { global: None, constant: false };
 impl Emitter<'_, '_> {
     pub(super) fn gather(&mut self, e: El, at: Val, class: Class, mask: Option<Val>) -> Val {
         let mask = self.w.spread(mask.unwrap_or(Val::bool(true)));
-        let (ty, out) = (self.w.ty(e, true), self.w.reg(e, true));
+        let (ty, out) = (self.w.ty(e, VARYING), self.w.reg(e, VARYING));
         let (a, m) = (self.w.typed(at), self.w.typed(mask));
         let (note, align) = (self.call_note(class), e.bytes());
         self.w.make(
@@ -41,7 +41,7 @@ impl Emitter<'_, '_> {
         let mem = memory_el(e);
         let numbers = self.rare(Helper::Gather, Helper::GatherElements, place, self.mask, at, mem);
         let note = self.note(ANY_BUFFER, mem.bytes());
-        let x = self.w.load(mem, true, numbers, &note);
+        let x = self.w.load(mem, VARYING, numbers, &note);
         self.number_of(e, x, place.class)
     }
 

@@ -187,6 +187,11 @@ pub trait Instructions<'m>: Sized + DerefMut<Target = Walk<'m, <Self as Instruct
     fn cast(&mut self, op: Cast, a: Self::V, to: Scalar) -> Self::V;
     /// Extends an integer to a wider one, unless it is as wide.
     fn extend(&mut self, to: Scalar, signed: bool, a: Self::V) -> Self::V;
+
+    /// Extends an unsigned integer to a wider one.
+    fn zero_extend(&mut self, to: Scalar, a: Self::V) -> Self::V {
+        self.extend(to, false, a)
+    }
     /// Converts a float to an integer; the nearest one that exists.
     fn float_to_int(&mut self, a: Self::V, to: Scalar) -> Self::V;
     /// Converts the bits of an `f16` to an `f32`.

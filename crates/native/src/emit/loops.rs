@@ -26,7 +26,7 @@ use ir::{InstData, LoopInfo, Op, Region, Scalar, Span, Type, TypeData, Value};
 
 use super::blocks::{fail_if, mark, release, unless};
 use super::paths::{path_arm, path_inst, path_trip};
-use super::{Assembler, Binary, Compare, Odds, Res, Vals, inst, region};
+use super::{Assembler, Binary, Compare, Odds, Res, VARYING, Vals, inst, region};
 use crate::runtime::{Helper, Site};
 use crate::types::{is_array, size};
 
@@ -88,7 +88,7 @@ fn carried<'m, A: Assembler<'m>>(
         let (v, param) = (data.args[args + k], region.params[params + k]);
         let held = hold(e, v, e.varies(param), data.span)?;
         let left = match divergent && !e.varies(param) {
-            true => Some(hold(e, v, true, data.span)?),
+            true => Some(hold(e, v, VARYING, data.span)?),
             false => None,
         };
         Ok(Carried { ty: e.ty(v), param, held, left })
@@ -149,7 +149,7 @@ fn carry<'m, A: Assembler<'m>>(
             if let Some((left, active)) = left
                 && let Some(to) = left.memory
             {
-                let wide = e.fit(c.ty, vals.clone(), true, span)?;
+                let wide = e.fit(c.ty, vals.clone(), VARYING, span)?;
                 e.store(c.ty, &wide, e.masked(e.place(to), active), span)?;
             }
             if next != c.param {
@@ -165,7 +165,7 @@ fn carry<'m, A: Assembler<'m>>(
         trips.extend(now.iter().copied());
         after.extend(match left {
             Some((left, active)) => {
-                let wide = e.fit_all(c.ty, vals, true, span)?;
+                let wide = e.fit_all(c.ty, vals, VARYING, span)?;
                 let last = e.pick(c.ty, active, &wide, &left.now, span)?;
                 trips.extend(last.iter().copied());
                 last
@@ -216,12 +216,12 @@ pub(super) fn for_op<'m, A: Assembler<'m>>(
     let (s, n_each, outer) = (e.scalar_of(data.args[0]), e.one(data.args[0]), e.mask());
     let stacks = &data.results[n_carried..];
     if let (Some(bound), false) = (info.max_iters, stacks.is_empty()) {
-        let (n64, most) = (e.extend(Scalar::I64, false, n_each), e.number(bound.into()));
+        let (n64, most) = (e.zero_extend(Scalar::I64, n_each), e.number(bound.into()));
         let over = e.compare(Compare::MoreUnsigned, n64, most);
         fail_if(e, over, Site::MaxIters(bound, data.span));
     }
     let n = if divergent { e.most(n_each) } else { n_each };
-    let n64 = e.extend(Scalar::I64, false, n);
+    let n64 = e.zero_extend(Scalar::I64, n);
     let (mut headers, mut memories) = (Vals::new(), Vals::new());
     for (&result, &v) in stacks.iter().zip(&results[n_carried..]) {
         let like = e.null();
@@ -268,7 +268,7 @@ pub(super) fn for_op<'m, A: Assembler<'m>>(
     let mark = e.releases_trip(inner).then(|| mark(e));
     let lp = Loop { data, info, body, exit, carried: all, active, mark, own: Vals::new() };
     region(e, inner)?;
-    let trip = e.extend(Scalar::I64, false, i);
+    let trip = e.zero_extend(Scalar::I64, i);
     for (&v, &memory) in results[n_carried..].iter().zip(&memories) {
         push(e, &lp, v, memory, trip)?;
     }

@@ -6,7 +6,7 @@
 use ir::{AtomicOp, InstData, Op, Path, Scalar, Span, Type, TypeData, Value};
 
 use super::blocks::{each, fail_if, when_ok};
-use super::{Assembler, Binary, Cast, Compare, Fixed, Odds, Res, Stack, Vals};
+use super::{Assembler, Binary, Cast, Compare, Fixed, Odds, Res, Stack, UNIFORM, Vals};
 use crate::runtime::{Helper, Site, Word, atomic_code, offsets};
 use crate::types::{HANDLE_BYTES, size};
 
@@ -146,7 +146,7 @@ pub(super) fn buffer_load<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, path
                 e.check_alone("an array of handles at a place that varies", data.span)?;
             }
             let (bytes, zeros) = (size(e.ts, ty), e.fixed(Fixed::Zeros));
-            let to = e.memory(bytes, false);
+            let to = e.memory(bytes, UNIFORM);
             let mut from = e.address(place);
             if let Some(inside) = e.inside(place) {
                 from = e.select(inside, from, zeros);
@@ -259,7 +259,7 @@ fn atomic_by_all<'m, A: Assembler<'m>>(
     let word = |e: &mut A, x: A::V| {
         let bits = if s == Scalar::F64 { Scalar::U64 } else { Scalar::U32 };
         let x = if matches!(s, Scalar::F32 | Scalar::F64) { e.cast(Cast::Bits, x, bits) } else { x };
-        e.extend(Scalar::I64, false, x)
+        e.zero_extend(Scalar::I64, x)
     };
     let code = e.constant(Scalar::I32, atomic_code(op, s).into());
     let (x, compare) = (word(e, x), word(e, compare));

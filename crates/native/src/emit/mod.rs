@@ -27,6 +27,11 @@ pub use assembler::{
 use paths::path_inst;
 pub use walk::{UNROLL, Vals, Walk};
 
+/// The value, operand or register is one for all lanes.
+pub const UNIFORM: bool = false;
+/// Each lane has its own.
+pub const VARYING: bool = true;
+
 /// Emits the instructions of a region.
 pub fn region<'m, A: Assembler<'m>>(e: &mut A, region: Region) -> Res<'m, A> {
     e.f.regions[region].insts.iter().try_for_each(|&i| inst(e, i))

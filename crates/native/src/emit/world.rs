@@ -3,7 +3,7 @@
 use ir::{InstData, Op, Rest, Scalar, Space, Span, Type, TypeData};
 
 use super::blocks::{fail_if, site};
-use super::{Assembler, Binary, Cast, Compare, Res, Vals, control, memory};
+use super::{Assembler, Binary, Cast, Compare, Res, UNIFORM, Vals, control, memory};
 use crate::runtime::{Helper, Site};
 use crate::types::{has_handle, is_array, mem_leaves, size};
 
@@ -60,7 +60,7 @@ fn check_finite<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, what: &str) {
         let all: Vec<Vals<A::V>> = data.args.iter().map(|&arg| e.get(arg)).collect();
         let kinds = data.args.iter().zip(&all).map(|(&arg, parts)| (e.scalar_of(arg), parts.len()));
         let kinds: Box<[(Scalar, usize)]> = kinds.collect();
-        let words = e.memory(8 * all.iter().map(|parts| parts.len() as u64).sum::<u64>(), false);
+        let words = e.memory(8 * all.iter().map(|parts| parts.len() as u64).sum::<u64>(), UNIFORM);
         for (k, &x) in all.iter().flatten().enumerate() {
             let x = e.of_lane(x, lane);
             e.store_word(x, words, k);
@@ -212,7 +212,7 @@ fn scatter<'m, A: Assembler<'m>>(
 /// Emits `printf`.
 fn printf<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, format: &str) {
     let kinds: Box<[Scalar]> = data.args.iter().map(|&a| e.scalar_of(a)).collect();
-    let words = e.memory(8 * data.args.len().max(1) as u64, false);
+    let words = e.memory(8 * data.args.len().max(1) as u64, UNIFORM);
     for (k, &arg) in data.args.iter().enumerate() {
         e.store_word(e.one(arg), words, k);
     }
@@ -229,11 +229,11 @@ fn wave_gather<'m, A: Assembler<'m>>(e: &mut A, data: &InstData) -> Res<'m, A> {
     let from = if is_array(e.ts, own) {
         vals[0]
     } else {
-        let from = e.memory(bytes.max(1), false);
+        let from = e.memory(bytes.max(1), UNIFORM);
         e.store(own, &vals, e.place(from), data.span)?;
         from
     };
-    let to = e.memory(bytes.max(1) * u64::from(ir::WAVE_LANES), false);
+    let to = e.memory(bytes.max(1) * u64::from(ir::WAVE_LANES), UNIFORM);
     let bytes = e.number(bytes);
     let mask = e.helper_value(Helper::Wave, &[from, bytes, to]);
     e.set(data.results[0], &[to]);
