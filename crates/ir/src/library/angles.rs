@@ -10,13 +10,41 @@ use super::polynomials::{ASIN, ATAN, COS, COS32, FAR, FAR32, HALF_PI, PIO2, PIO2
 /// π in two parts.
 const PI: (f64, f64) = (std::f64::consts::PI, 2.0 * HALF_PI.1);
 
+/// Just under an eighth of a turn.
+const EIGHTH: f64 = 0.785;
+
 #[inline(always)]
-pub(super) fn circular<O: Ops>(m: Math, x: Number<'_, O>) -> Number<'_, O> {
-    let single = x.is_single();
-    let near = x.abs().at_most(if single { FAR32 } else { FAR });
-    let k = (x * std::f64::consts::FRAC_2_PI).round();
-    let turns = if single { reduced_single(x, k) } else { reduced(x, k) };
-    x.elsewhere(m, near, of_turns(m, x, turns))
+pub(super) fn circular<'o, O: Ops>(m: Math, x: Number<'o, O>) -> Number<'o, O> {
+    let any = |x: Number<'o, O>| {
+        let single = x.is_single();
+        let near = x.abs().at_most(if single { FAR32 } else { FAR });
+        let k = (x * std::f64::consts::FRAC_2_PI).round();
+        let turns = if single { reduced_single(x, k) } else { reduced(x, k) };
+        x.elsewhere(m, near, of_turns(m, x, turns))
+    };
+    x.abs().at_most(EIGHTH).short_cut(x, |x| small(m, x), any)
+}
+
+/// The function of an angle of at most an eighth of a turn, from which no quarter turns are taken: as
+/// [`of_turns`] with `[0, x, 0]`, to the bit.
+#[inline(always)]
+fn small<O: Ops>(m: Math, x: Number<'_, O>) -> Number<'_, O> {
+    let z = x * x;
+    let sin = || {
+        let sine = if x.is_single() { z.polynomial(&SIN32) } else { z.polynomial(&SIN) };
+        x.is(0.0).select(x, x + (z * x) * sine)
+    };
+    let cos = || {
+        let cosine = if x.is_single() { z.polynomial(&COS32) } else { z.polynomial(&COS) };
+        let hz = 0.5 * z;
+        let w = 1.0 - hz;
+        w + ((1.0 - w - hz) + (z * z) * cosine)
+    };
+    match m {
+        Math::Sin => sin(),
+        Math::Cos => cos(),
+        _ => sin() / cos(),
+    }
 }
 
 /// The function of an angle that is too large for [`circular`].

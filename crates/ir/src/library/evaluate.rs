@@ -131,6 +131,17 @@ macro_rules! evaluate {
             }
 
             #[inline(always)]
+            fn short_cut(
+                &self,
+                is_near: $value,
+                x: $value,
+                near: impl FnOnce($value) -> $value,
+                any: impl FnOnce($value) -> $value,
+            ) -> $value {
+                if is_near.truth { near(x) } else { any(x) }
+            }
+
+            #[inline(always)]
             fn elsewhere(&self, m: Math, near: $value, x: $value, found: $value) -> $value {
                 if near.truth { found } else { $value::number(far(m, x.number as f64) as $float) }
             }

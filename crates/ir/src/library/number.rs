@@ -369,6 +369,20 @@ impl<'o, O: Ops> Truth<'o, O> {
         let far = |x: [O::V; N]| far(x.map(|x| Number::new(ops, x))).value;
         Number::new(ops, ops.either(self.value, x.map(|x| x.value), near, far))
     }
+
+    /// See [`Ops::short_cut`].
+    #[inline(always)]
+    pub(super) fn short_cut(
+        self,
+        x: Number<'o, O>,
+        near: impl FnOnce(Number<'o, O>) -> Number<'o, O>,
+        any: impl FnOnce(Number<'o, O>) -> Number<'o, O>,
+    ) -> Number<'o, O> {
+        let ops = self.ops;
+        let near = |x: O::V| near(Number::new(ops, x)).value;
+        let any = |x: O::V| any(Number::new(ops, x)).value;
+        Number::new(ops, ops.short_cut(self.value, x.value, near, any))
+    }
 }
 
 impl<O: Ops> BitAnd for Truth<'_, O> {

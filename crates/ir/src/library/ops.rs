@@ -41,6 +41,16 @@ pub trait Ops {
         near: impl FnOnce([Self::V; N]) -> Self::V,
         far: impl FnOnce([Self::V; N]) -> Self::V,
     ) -> Self::V;
+    /// As [`Self::either`], where `any` is right for all numbers and worth avoiding only if it is for one number.
+    fn short_cut(
+        &self,
+        _is_near: Self::V,
+        x: Self::V,
+        _near: impl FnOnce(Self::V) -> Self::V,
+        any: impl FnOnce(Self::V) -> Self::V,
+    ) -> Self::V {
+        any(x)
+    }
     /// `found` where `near` holds, else [`super::far_angle`] of `x` as a double.
     fn elsewhere(&self, m: Math, near: Self::V, x: Self::V, found: Self::V) -> Self::V;
     /// Two sums, which begin with zero and to which `step` adds what element number `first` of the table
