@@ -249,6 +249,7 @@ impl Types {
     }
 
     /// The size in bytes of a local value (no padding between elements; stacks and buffers take a pointer).
+    #[inline]
     pub fn bytes(&self, ty: Type) -> u64 {
         match self[ty] {
             TypeData::Scalar(s) => s.bytes() as u64,

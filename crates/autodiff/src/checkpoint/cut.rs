@@ -32,8 +32,8 @@ struct Graph {
     network: Network,
     source: Node,
     nodes: FxHashMap<Value, Nodes>,
-    /// The `again` nodes of instructions that can be recomputed.
-    insts: FxHashMap<Inst, Node>,
+    /// The `again` nodes of the instructions met so far: `None` if one cannot be recomputed.
+    insts: FxHashMap<Inst, Option<Node>>,
     /// All values in the graph, in the order in which they were added.
     values: Vec<Value>,
 }
@@ -91,18 +91,17 @@ impl Plan<'_> {
         }
         let trips = self.place(v).trips;
         let there = graph.network.add_node();
-        let inst = self.defs.inst(v).and_then(|inst| graph.insts.get(&inst));
-        let mut is_new = false;
-        let again = match inst {
-            Some(&again) => Some(again),
-            None => self.again(v).map(|cost| {
+        let inst = self.defs.inst(v);
+        let met = inst.and_then(|inst| graph.insts.get(&inst)).copied();
+        let again = met.unwrap_or_else(|| {
+            let again = self.again(v).map(|cost| {
                 let again = graph.network.add_node();
                 graph.network.add_edge(graph.source, again, cost.saturating_mul(trips).min(MOST));
-                graph.insts.extend(self.defs.inst(v).map(|inst| (inst, again)));
-                is_new = true;
                 again
-            }),
-        };
+            });
+            graph.insts.extend(inst.map(|inst| (inst, again)));
+            again
+        });
         graph.network.add_edge(
             again.unwrap_or(graph.source),
             there,
@@ -111,7 +110,7 @@ impl Plan<'_> {
         let nodes = Nodes { there, again };
         graph.nodes.insert(v, nodes);
         graph.values.push(v);
-        if is_new {
+        if met.is_none() && again.is_some() {
             work.push(v);
         }
         Some(nodes)

@@ -36,6 +36,7 @@ impl Defs {
     }
 
     /// The instruction that defines `v`.
+    #[inline]
     pub fn inst(&self, v: Value) -> Option<Inst> {
         self.0[v].0.expand()
     }

@@ -54,6 +54,7 @@ impl Tree {
     }
 
     /// The region that lists an instruction.
+    #[inline]
     pub fn home(&self, inst: Inst) -> Option<Region> {
         self.home[inst].expand()
     }
