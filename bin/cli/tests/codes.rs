@@ -99,7 +99,7 @@ fn command(text: &str, file: &str, test: &str) -> (Command, Option<PathBuf>) {
     (command, modules)
 }
 
-/// What users see of the diagnostics of a file.
+/// The text of the diagnostics of a file, as users see it.
 fn rendered(code: &str) -> String {
     let file = format!("{code}.slang");
     let text = read(&root().join("tests/codes").join(&file));

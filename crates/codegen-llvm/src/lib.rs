@@ -27,6 +27,7 @@ mod jit;
 mod link;
 #[cfg(feature = "jit")]
 mod object;
+mod operand;
 mod pieces;
 #[cfg(feature = "jit")]
 mod split;

@@ -423,7 +423,7 @@ mod tests {
     use native::emit::Odds;
 
     use super::*;
-    use crate::text::{El, Val};
+    use crate::operand::{El, Val};
 
     /// The body of a function that squares a value ten times if it is positive, in a loop.
     fn body() -> Writer {

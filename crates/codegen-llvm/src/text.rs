@@ -1,9 +1,7 @@
-//! Writes LLVM's textual IR: operands, and one function for each kind of instruction.
+//! Writes LLVM's textual IR, with one function for each kind of instruction.
 //!
-//! A [`Val`] is an operand: a register or a constant, of an element type, *uniform* (one number for all
-//! lanes) or *varying* (a vector with one number for each lane). If an operand of an instruction is varying,
-//! the instruction works on vectors, and its other operands are broadcast; so the code that emits for lanes
-//! and for one thread is written once.
+//! If an operand of an instruction is varying, the instruction works on vectors, and its other operands are
+//! broadcast; so the code that emits for lanes and for one thread is written once.
 //!
 //! Writing text takes a few per cent of the time of LLVM's optimiser, needs no LLVM library, and the result
 //! can be inspected.
@@ -11,151 +9,9 @@
 use std::fmt::Write as _;
 
 use native::emit::{Odds, UNIFORM, VARYING};
-use smallvec::SmallVec;
 
+use crate::operand::{El, Id, Val, Vals, constant};
 use crate::unit::FxIndexMap;
-
-/// The type of one number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum El {
-    I1,
-    I8,
-    I16,
-    I32,
-    I64,
-    F32,
-    F64,
-    Ptr,
-}
-
-impl El {
-    /// The type's text.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            El::I1 => "i1",
-            El::I8 => "i8",
-            El::I16 => "i16",
-            El::I32 => "i32",
-            El::I64 => "i64",
-            El::F32 => "float",
-            El::F64 => "double",
-            El::Ptr => "ptr",
-        }
-    }
-
-    /// The width in bits; 64 for a pointer.
-    pub(crate) fn bits(self) -> u32 {
-        match self {
-            El::I1 => 1,
-            El::I8 => 8,
-            El::I16 => 16,
-            El::I32 | El::F32 => 32,
-            El::I64 | El::F64 | El::Ptr => 64,
-        }
-    }
-
-    /// The size in memory in bytes.
-    pub(crate) fn bytes(self) -> u64 {
-        u64::from(self.bits().div_ceil(8))
-    }
-}
-
-/// The identity of an operand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Id {
-    /// `%rN`.
-    Reg(u32),
-    /// A constant by its bits; the same in every lane.
-    Bits(u64),
-    /// The poison value, which may be anything.
-    Poison,
-    /// The numbers of the lanes: 0, 1, ….
-    Iota,
-    /// A parameter or symbol by name.
-    Name(&'static str),
-    /// A shape by its number in `native::runtime::Tables`.
-    Shape(u32),
-}
-
-/// An operand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Val {
-    pub(crate) id: Id,
-    pub(crate) el: El,
-    /// The operand has one number for each lane.
-    pub(crate) var: bool,
-    /// The operand is the address of memory in which each number has room for all lanes.
-    pub(crate) wide: bool,
-    /// The operand is known to be `base + lane * step`, wrapped; `base` is a register or constant of the
-    /// type.
-    pub(crate) lin: Option<Lin>,
-}
-
-/// A value that increases by the same step from lane to lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lin {
-    /// The number of lane 0.
-    pub(crate) base: Id,
-    /// The difference between the numbers of neighbouring lanes.
-    pub(crate) step: i64,
-    /// A truth value: it holds if a widening preserved the form. If it does not hold, nothing is known about
-    /// the lanes.
-    pub(crate) holds: Id,
-}
-
-/// Several operands.
-pub(crate) type Vals = SmallVec<[Val; 4]>;
-
-impl Val {
-    /// A vector that may hold anything.
-    pub(crate) const POISON: Val = Val { id: Id::Poison, el: El::Ptr, var: false, wide: false, lin: None };
-
-    /// A uniform value.
-    pub(crate) fn uniform(id: Id, el: El) -> Val {
-        Val { id, el, var: false, wide: false, lin: None }
-    }
-
-    /// A constant.
-    pub(crate) fn bits(el: El, bits: u64) -> Val {
-        Val::uniform(Id::Bits(bits), el)
-    }
-
-    /// A constant of 64 bits.
-    pub(crate) fn i64(n: i64) -> Val {
-        Val::bits(El::I64, n as u64)
-    }
-
-    /// A constant of 32 bits.
-    pub(crate) fn i32(n: i64) -> Val {
-        Val::bits(El::I32, n as u64)
-    }
-
-    /// A constant truth value.
-    pub(crate) fn bool(b: bool) -> Val {
-        Val::bits(El::I1, b as u64)
-    }
-
-    /// A parameter or symbol.
-    pub(crate) fn name(el: El, name: &'static str) -> Val {
-        Val::uniform(Id::Name(name), el)
-    }
-
-    /// The number of the operand's register.
-    pub(crate) fn register(self) -> Option<u32> {
-        match self.id {
-            Id::Reg(n) => Some(n),
-            Id::Bits(_) | Id::Poison | Id::Iota | Id::Name(_) | Id::Shape(_) => None,
-        }
-    }
-
-    /// The bits of the operand, if it is a constant.
-    pub(crate) fn constant(self) -> Option<u64> {
-        match self.id {
-            Id::Bits(bits) => Some(bits),
-            Id::Reg(_) | Id::Poison | Id::Iota | Id::Name(_) | Id::Shape(_) => None,
-        }
-    }
-}
 
 /// A block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -762,35 +618,5 @@ impl Writer {
         let cases: Vec<String> =
             cases.iter().map(|(n, b)| format!("{ty} {}, label %{b}", constant(tag.el, *n))).collect();
         self.line(&[tag], format_args!("switch {tag_text}, label %{otherwise} [ {} ]", cases.join(" ")));
-    }
-}
-
-/// The text of a constant.
-fn constant(el: El, bits: u64) -> String {
-    match el {
-        El::I1 => if bits & 1 == 1 { "true" } else { "false" }.to_string(),
-        El::I8 => (bits as i8).to_string(),
-        El::I16 => (bits as i16).to_string(),
-        El::I32 => (bits as i32).to_string(),
-        El::I64 => (bits as i64).to_string(),
-        // A float is written as the double of the same value; the payload of a NaN is shifted accordingly.
-        El::F32 => {
-            let b = bits as u32;
-            let wide = if f32::from_bits(b).is_nan() {
-                let (sign, rest) = (u64::from(b >> 31), u64::from(b & 0x7f_ffff));
-                sign << 63 | 0x7ff0_0000_0000_0000 | rest << 29 | 0x8_0000_0000_0000
-            } else {
-                f64::from(f32::from_bits(b)).to_bits()
-            };
-            format!("0x{wide:016X}")
-        }
-        El::F64 => format!("0x{bits:016X}"),
-        El::Ptr => {
-            if bits == 0 {
-                "null".to_string()
-            } else {
-                format!("inttoptr (i64 {} to ptr)", bits as i64)
-            }
-        }
     }
 }

@@ -5,7 +5,7 @@ use native::emit::{Instructions, Memory, Odds, UNIFORM, blocks, memory, numbers}
 
 use super::local::{Class, Place};
 use super::{Emitter, Res, el};
-use crate::text::{El, Val, Vals};
+use crate::operand::{El, Val, Vals};
 
 impl Emitter<'_, '_> {
     /// Emits an atomic op of the active lanes; returns the old numbers.

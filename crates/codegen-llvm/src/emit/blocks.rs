@@ -8,7 +8,7 @@
 
 use super::local::{Class, Place, is_block, memory_el};
 use super::{Emitter, Res};
-use crate::text::{El, Id, Val, Vals};
+use crate::operand::{El, Id, Val, Vals};
 use native::emit::{Odds, UNIFORM, VARYING, blocks};
 
 impl Emitter<'_, '_> {

@@ -11,7 +11,7 @@ use native::types::is_array;
 
 use super::local::Class;
 use super::{Emitter, Res, el, slot_types};
-use crate::text::{El, Id, Val, Vals};
+use crate::operand::{El, Id, Val, Vals};
 
 /// A function with more results than this returns them through memory.
 const IN_REGISTERS: usize = 8;

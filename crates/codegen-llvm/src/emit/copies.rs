@@ -10,7 +10,7 @@ use native::types::{flat, size};
 
 use super::local::{Class, Place};
 use super::{Emitter, Res, el};
-use crate::text::{El, Val, Vals};
+use crate::operand::{El, Val, Vals};
 
 impl Emitter<'_, '_> {
     /// Loads number `k` of an array in local memory.

@@ -13,8 +13,8 @@ use native::types::is_array;
 
 use super::calls::{PASSED, is_by_memory};
 use super::{Emitter, ModuleCx, Numbers, Res, Version, slot_types};
+use crate::operand::{El, Id, Lin, Val, Vals};
 use crate::pieces;
-use crate::text::{El, Id, Lin, Val, Vals};
 use crate::uniform::{Dealing, Facts};
 use crate::unit::Function;
 

@@ -13,7 +13,8 @@ use native::runtime::{Helper, Tables, Word, offsets};
 use super::calls::{PASSED, is_by_memory};
 use super::local::Class;
 use super::{Emitter, Stop, Version, el, word};
-use crate::text::{Block, El, Id, Lin, Val, Vals};
+use crate::operand::{El, Id, Lin, Val, Vals};
+use crate::text::Block;
 
 impl<'m> Instructions<'m> for Emitter<'_, 'm> {
     type V = Val;

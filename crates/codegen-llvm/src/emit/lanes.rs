@@ -20,7 +20,7 @@ use native::types::size;
 
 use super::local::{Class, Place};
 use super::{Emitter, Res};
-use crate::text::{El, Id, Val, Vals};
+use crate::operand::{El, Id, Val, Vals};
 use crate::uniform::Left;
 
 impl<'m> Assembler<'m> for Emitter<'_, 'm> {

@@ -8,7 +8,8 @@ use native::emit::{Odds, UNIFORM};
 
 use super::ModuleCx;
 use super::entry::VECTORS;
-use crate::text::{El, Val, Writer};
+use crate::operand::{El, Val};
+use crate::text::Writer;
 use crate::unit::Function;
 
 /// The name of a function for an element type and a number of lanes.

@@ -17,7 +17,7 @@ use native::types::{Shape, is_array, size};
 use smallvec::SmallVec;
 
 use super::{Emitter, Res, el};
-use crate::text::{El, Id, Val, Vals};
+use crate::operand::{El, Id, Val, Vals};
 
 /// The kind of memory of an access. Memory of different kinds, and of different globals, does not overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

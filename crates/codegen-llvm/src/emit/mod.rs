@@ -38,7 +38,8 @@ use native::runtime::{Tables, Word};
 use native::{Options, Unsupported};
 use rustc_hash::FxHashMap;
 
-use crate::text::{El, Id, Val, Writer};
+use crate::operand::{El, Id, Val};
+use crate::text::Writer;
 use crate::uniform::{Analysis, Dealing, Facts};
 use crate::unit::Unit;
 use native::Reason;

@@ -9,7 +9,7 @@ use native::runtime::Helper;
 
 use super::Emitter;
 use super::local::{Class, Place, memory_el};
-use crate::text::{El, Val};
+use crate::operand::{El, Val};
 
 /// Memory about which nothing is known, except that the host or a helper sees it.
 const ANY_BUFFER: Class = Class::Buffer { global: None, constant: false };

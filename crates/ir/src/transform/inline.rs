@@ -31,7 +31,7 @@ pub struct Call {
     pub depth: u32,
 }
 
-/// What happens to a call.
+/// The treatment of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// It stays.
