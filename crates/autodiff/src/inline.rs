@@ -29,7 +29,7 @@ pub(crate) fn small_calls(module: &mut Module, f: Func) {
     let has_loop = func.contains(Op::is_loop);
     func.walk(func.body(), &mut |inst| {
         if let Op::Call(g) = func.insts[inst].op {
-            any |= is_small(module, g, false) || has_loop && is_small(module, g, true);
+            any |= is_small(module, g, Around::Nothing) || has_loop && is_small(module, g, Around::Loop);
         }
     });
     if !any {
@@ -41,7 +41,7 @@ pub(crate) fn small_calls(module: &mut Module, f: Func) {
         if callee == f
             || depth >= DEPTH
             || size >= budget
-            || !is_small(module, callee, loops > 0)
+            || !is_small(module, callee, if loops > 0 { Around::Loop } else { Around::Nothing })
             || !fits(module, func, callee)
         {
             return Choice::Keep;
@@ -57,7 +57,15 @@ pub(crate) fn small_calls(module: &mut Module, f: Func) {
     }
 }
 
-fn is_small(module: &Module, f: Func, in_loop: bool) -> bool {
+/// The surroundings of a call.
+#[derive(Clone, Copy, PartialEq)]
+enum Around {
+    Nothing,
+    Loop,
+}
+
+fn is_small(module: &Module, f: Func, around: Around) -> bool {
+    let in_loop = around == Around::Loop;
     let func = &module.funcs[f];
     if !func.has_body()
         || func.inline == Inline::Never

@@ -74,7 +74,11 @@ pub(crate) struct Queue {
 impl Queue {
     /// An empty queue for this machine.
     pub(crate) fn new(fast_compile: bool) -> Result<Queue, String> {
-        let isa = this_machine(if fast_compile { "none" } else { "speed" }, fast_compile)?;
+        let isa = if fast_compile {
+            this_machine("none", SINGLE_PASS)
+        } else {
+            this_machine("speed", BACKTRACKING)
+        }?;
         Ok(Queue { isa, direct: None, one_pass: None, jobs: Vec::new(), insts: 0, free: Vec::new() })
     }
 
@@ -104,10 +108,10 @@ impl Queue {
         let jobs = std::mem::take(&mut self.jobs);
         let insts = std::mem::take(&mut self.insts);
         if self.direct.is_none() && jobs.iter().any(|job| job.way == Way::Direct) {
-            self.direct = this_machine("none", false).ok();
+            self.direct = this_machine("none", BACKTRACKING).ok();
         }
         if self.one_pass.is_none() && jobs.iter().any(|job| job.way == Way::OnePass) {
-            self.one_pass = this_machine("none", true).ok();
+            self.one_pass = this_machine("none", SINGLE_PASS).ok();
         }
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let workers = cores.min(jobs.len()).min(insts / WORTH_A_THREAD);
@@ -155,13 +159,17 @@ impl Job {
     }
 }
 
+/// The algorithms of register allocation: the fast one, and that of fast code.
+const SINGLE_PASS: &str = "single_pass";
+const BACKTRACKING: &str = "backtracking";
+
 /// This machine, with the given settings.
-fn this_machine(opt_level: &str, quick: bool) -> Result<OwnedTargetIsa, String> {
+fn this_machine(opt_level: &str, regalloc_algorithm: &str) -> Result<OwnedTargetIsa, String> {
     let mut flags = settings::builder();
     let verify = if cfg!(debug_assertions) { "true" } else { "false" };
     for (name, value) in [
         ("opt_level", opt_level),
-        ("regalloc_algorithm", if quick { "single_pass" } else { "backtracking" }),
+        ("regalloc_algorithm", regalloc_algorithm),
         ("enable_verifier", verify),
         ("is_pic", "false"),
         ("use_colocated_libcalls", "false"),
@@ -234,7 +242,7 @@ mod tests {
         }
         b.ins().return_(&[]);
         b.seal_all_blocks();
-        b.finalize(this_machine("none", false).expect("it is known").frontend_config());
+        b.finalize(this_machine("none", BACKTRACKING).expect("it is known").frontend_config());
         func
     }
 

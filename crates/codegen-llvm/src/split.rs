@@ -37,6 +37,15 @@ struct Graph<'u> {
     callees: Vec<Vec<usize>>,
 }
 
+/// The relation of a part to the other parts of a module.
+#[derive(Clone, Copy, PartialEq)]
+enum Border {
+    /// No function calls one of another part.
+    Closed,
+    /// The functions of all parts see each other.
+    Open,
+}
+
 impl<'u> Graph<'u> {
     fn new(unit: &'u Unit) -> Graph<'u> {
         let numbers: FxHashMap<&str, usize> =
@@ -84,7 +93,9 @@ impl<'u> Graph<'u> {
         }
         let is_in = |k: usize, part: usize| part_of[find(&of, k)] == part;
         (0..sizes.len())
-            .map(|part| self.part(self.single().map(|(k, _)| k).filter(|&k| is_in(k, part)).collect(), false))
+            .map(|part| {
+                self.part(self.single().map(|(k, _)| k).filter(|&k| is_in(k, part)).collect(), Border::Closed)
+            })
             .collect()
     }
 
@@ -99,14 +110,14 @@ impl<'u> Graph<'u> {
                 bytes += function.len();
                 own.insert(k);
             }
-            parts.push(self.part(own, true));
+            parts.push(self.part(own, Border::Open));
         }
         parts
     }
 
-    /// The text of a part that consists of these functions and copies of those that they call. If functions
-    /// are `shared` with other parts, all see each other.
-    fn part(&self, mut own: Numbers, shared: bool) -> String {
+    /// The text of a part that consists of these functions and copies of those that they call.
+    fn part(&self, mut own: Numbers, border: Border) -> String {
+        let shared = border == Border::Open;
         let all = &self.unit.functions;
         let mut declared = Numbers::default();
         let mut at = 0;

@@ -49,6 +49,18 @@ pub(crate) enum Arg {
     Stack(Vec<u32>),
 }
 
+impl Arg {
+    /// A handle of one of these, without an offset.
+    fn handle(bases: Vec<Base>) -> Arg {
+        Arg::Handle(bases, false)
+    }
+
+    /// A handle of one of these that may have an offset.
+    fn moved(bases: Vec<Base>) -> Arg {
+        Arg::Handle(bases, true)
+    }
+}
+
 /// How a piece of memory is used.
 #[derive(Clone, Debug)]
 pub(crate) struct Use {

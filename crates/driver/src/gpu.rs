@@ -152,13 +152,26 @@ fn assembly(_: &[u32]) -> Result<Vec<u8>, Failure> {
 #[cfg(feature = "llvm")]
 const GENERATION: u32 = 70;
 
-/// The kernels of a module as PTX. With `first_group_last`, the host dispatches the first group a second time
-/// for kernels whose entry requests it.
+/// The kernels of a module as PTX, for any host.
 #[cfg(feature = "llvm")]
-pub(crate) fn ptx(module: &ir::Module, first_group_last: bool) -> Result<codegen_llvm::aot::Ptx, Failure> {
+fn ptx(module: &ir::Module) -> Result<codegen_llvm::aot::Ptx, Failure> {
+    ptx_with(module, codegen_llvm::aot::PtxOptions { generation: GENERATION, first_group_last: false })
+}
+
+/// The kernels of a module as PTX, for a host that dispatches the first group a second time for kernels whose
+/// entry requests it.
+#[cfg(feature = "cuda")]
+pub(crate) fn ptx_for_cuda(module: &ir::Module) -> Result<codegen_llvm::aot::Ptx, Failure> {
+    ptx_with(module, codegen_llvm::aot::PtxOptions { generation: GENERATION, first_group_last: true })
+}
+
+#[cfg(feature = "llvm")]
+fn ptx_with(
+    module: &ir::Module,
+    wanted: codegen_llvm::aot::PtxOptions,
+) -> Result<codegen_llvm::aot::Ptx, Failure> {
     let expanded = math::expand(module, math::Wanted::All);
     let module = expanded.as_ref().unwrap_or(module);
-    let wanted = codegen_llvm::aot::PtxOptions { generation: GENERATION, first_group_last };
     codegen_llvm::aot::ptx(module, &wanted).map_err(|unsupported| {
         Failure::of_backend(&unsupported, |span| {
             Diagnostic::error("E0930", span, format!("PTX cannot express {}", unsupported.op))
@@ -170,7 +183,7 @@ pub(crate) fn ptx(module: &ir::Module, first_group_last: bool) -> Result<codegen
 #[cfg(feature = "llvm")]
 fn ptx_text(sources: &Sources, module: &ir::Module) -> Result<String, Failure> {
     use std::fmt::Write as _;
-    let made = ptx(module, false)?;
+    let made = ptx(module)?;
     let mut text = String::new();
     for (number, (message, span)) in (1..).zip(&made.errors).filter(|(_, e)| !e.0.is_empty()) {
         let at = place(sources, *span).map_or_else(String::new, |place| format!(" ({place})"));

@@ -129,10 +129,10 @@ impl Parser<'_> {
                 }
                 "witness" | "entry" => self.skip_line(),
                 "func" => {
-                    self.head(true)?;
+                    self.head(Some(RegionData::default()))?;
                     self.skip_body()?;
                 }
-                "declare" => self.head(false)?,
+                "declare" => self.head(None)?,
                 other => return Err(format!("expected a declaration, found '{other}'")),
             }
         }
@@ -272,18 +272,16 @@ impl Parser<'_> {
         self.funcs.get(&key).copied().ok_or_else(|| format!("no function is named '{key}'"))
     }
 
-    /// Parses the head of a function, and adds the function to the module with its slots and the body's
-    /// parameters.
-    pub(super) fn head(&mut self, has_body: bool) -> Parsed<()> {
+    /// Parses the head of a function, and adds the function to the module with its slots and the parameters of
+    /// its body, if it has one.
+    pub(super) fn head(&mut self, body: Option<RegionData>) -> Parsed<()> {
         let key = self.key()?;
         let mut f = Function { name: bare(&key), ..Function::default() };
-        if has_body {
-            f.regions.push(RegionData::default());
-        }
+        let body = body.map(|body| f.regions.push(body));
         self.expect("(")?;
         while !self.eat(")") {
             let linear = self.eat("~");
-            let v = if has_body {
+            let v = if body.is_some() {
                 let v = self.value_number()?;
                 self.expect(":")?;
                 Some(v)
@@ -291,10 +289,10 @@ impl Parser<'_> {
                 None
             };
             let slot = self.slot(linear)?;
-            if let Some(v) = v {
+            if let (Some(v), Some(body)) = (v, body) {
                 let data = ValueData { name: slot.name.clone(), ..ValueData::marked(slot.ty, linear) };
                 define(&mut f, v, data)?;
-                f.regions[Region::from_u32(0)].params.push(v);
+                f.regions[body].params.push(v);
             }
             f.params.push(slot);
             if !self.eat(",") {

@@ -2,7 +2,7 @@
 
 use cranelift_entity::EntitySet;
 use ir::analysis::reach;
-use ir::{Func, Function, Op, Region};
+use ir::{Func, Function, Region};
 use rustc_hash::FxHashMap;
 
 use crate::engine::Engine;
@@ -23,10 +23,10 @@ impl Engine<'_> {
         for (caller, src) in self.module.funcs.iter().filter(|(_, f)| f.has_body()) {
             let caller = self.user_function(caller);
             let mut found = Vec::new();
-            calls(src, src.body(), false, &mut found);
-            for (callee, in_loop) in found {
+            calls(src, src.body(), 0, &mut found);
+            for (callee, loops) in found {
                 let callee = self.user_function(callee);
-                if in_loop {
+                if loops > 0 {
                     work.push(callee);
                 } else {
                     callees.entry(caller).or_default().push(callee);
@@ -37,11 +37,12 @@ impl Engine<'_> {
     }
 }
 
-fn calls(src: &Function, region: Region, in_loop: bool, found: &mut Vec<(Func, bool)>) {
+/// The calls in a region, each with the number of loops around it.
+fn calls(src: &Function, region: Region, loops: u32, found: &mut Vec<(Func, u32)>) {
     for &inst in &src.regions[region].insts {
         let data = &src.insts[inst];
-        found.extend(data.op.callee().map(|f| (f, in_loop)));
-        let is_loop = matches!(data.op, Op::For(_) | Op::Loop(_));
-        data.regions.iter().for_each(|&r| calls(src, r, in_loop || is_loop, found));
+        found.extend(data.op.callee().map(|f| (f, loops)));
+        let inside = loops + u32::from(data.op.is_loop());
+        data.regions.iter().for_each(|&r| calls(src, r, inside, found));
     }
 }

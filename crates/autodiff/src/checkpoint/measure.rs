@@ -17,6 +17,14 @@ pub(crate) struct Total {
     pub(crate) loops: Vec<(Span, u64)>,
 }
 
+/// The parts of a footprint that are counted.
+#[derive(Clone, Copy, PartialEq)]
+enum Counted {
+    All,
+    /// The parts that a caller keeps for each of its trips.
+    Stacks,
+}
+
 impl Engine<'_> {
     /// Records the footprint of `func`, keyed by its primal half, along with the user function or segment that
     /// it derives from.
@@ -71,7 +79,7 @@ impl Engine<'_> {
         let mut most = Total::default();
         for (_, footprint) in self.found.footprints.values().filter(|(owner, _)| *owner == func) {
             let mut total = Total::default();
-            self.add(footprint, true, 1, &mut total);
+            self.add(footprint, Counted::All, 1, &mut total);
             // The segments are reversed one after the other.
             let segments = footprint.segments.iter().map(|&s| self.total(s));
             if let Some(largest) = segments.max_by_key(|segment| segment.bytes) {
@@ -91,7 +99,8 @@ impl Engine<'_> {
         self.module.origins(func).find(is_segment)
     }
 
-    fn add(&self, footprint: &Footprint, whole: bool, times: u64, total: &mut Total) {
+    fn add(&self, footprint: &Footprint, counted: Counted, times: u64, total: &mut Total) {
+        let whole = counted == Counted::All;
         for part in footprint
             .parts
             .iter()
@@ -106,7 +115,7 @@ impl Engine<'_> {
                 }
                 What::Stacks(callee) => {
                     let Some((_, inner)) = self.found.footprints.get(&callee) else { continue };
-                    self.add(inner, false, times, total);
+                    self.add(inner, Counted::Stacks, times, total);
                     if total.bytes > before {
                         total.unknown = total.unknown.or(part.unknown);
                     }

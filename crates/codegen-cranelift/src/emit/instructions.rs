@@ -212,7 +212,7 @@ impl<'m> Instructions<'m> for Emitter<'_, 'm> {
 
     /// Calls the function that the interpreter uses.
     fn math_call(&mut self, m: Math, s: Scalar, args: &[Value]) -> Value {
-        let name = math_name(m, s == Scalar::F64);
+        let name = math_name(m, s);
         let params = [clif(s); 3];
         self.call_symbol(&name, &params[..args.len()], Some(clif(s)), args)
             .expect("a math function has a result")

@@ -79,7 +79,7 @@ impl Walker<'_, '_> {
                 if !matches!(module.mem[module.globals[*global].ty], MemData::Handle(_)) {
                     self.planner.usage(base);
                 }
-                self.set(data.results[0], Arg::Handle(vec![base], false));
+                self.set(data.results[0], Arg::handle(vec![base]));
             }
             Op::BufferLoad(path) => self.load(data.args[0], data.results[0], path, span)?,
             Op::BufferStore(path) => {
@@ -101,7 +101,7 @@ impl Walker<'_, '_> {
             Op::Atomic(path, op) => self.atomic(data, path, *op)?,
             Op::BufferOffset => {
                 let bases = self.bases(data.args[0], span)?;
-                self.set(data.results[0], Arg::Handle(bases, true));
+                self.set(data.results[0], Arg::moved(bases));
             }
             Op::BufferCast(_) => {
                 let bases = self.bases(data.args[0], span)?;
@@ -110,7 +110,7 @@ impl Walker<'_, '_> {
                         usage.raw = true;
                     }
                 }
-                self.set(data.results[0], Arg::Handle(bases, true));
+                self.set(data.results[0], Arg::moved(bases));
             }
             Op::BufferLen | Op::BufferAddress => {
                 self.bases(data.args[0], span)?;
@@ -219,7 +219,7 @@ impl Walker<'_, '_> {
             Op::Extract(k) => {
                 if let Arg::Handles(sets) = self.arg(data.args[0]) {
                     let set = sets.get(*k as usize).cloned().unwrap_or_default();
-                    self.set(data.results[0], Arg::Handle(set, true));
+                    self.set(data.results[0], Arg::moved(set));
                 }
             }
             Op::Insert(k) => {
@@ -237,7 +237,7 @@ impl Walker<'_, '_> {
                     let mut all = vec![Base::Null];
                     sets.iter().for_each(|s| union(&mut all, s));
                     self.planner.merged.push(all.clone());
-                    self.set(data.results[0], Arg::Handle(all, true));
+                    self.set(data.results[0], Arg::moved(all));
                 }
                 Arg::Stack(shape) if shape.len() > 1 => {
                     self.set(data.results[0], Arg::Stack(shape[1..].to_vec()));
@@ -286,14 +286,14 @@ impl Walker<'_, '_> {
                 span,
             ));
         }
-        self.set(result, Arg::Handle(targets, false));
+        self.set(result, Arg::handle(targets));
         Ok(())
     }
 
     fn zero(&mut self, v: Value) {
         let types = &self.planner.module.types;
         match types[self.f.ty(v)] {
-            TypeData::Buffer(_) => self.set(v, Arg::Handle(vec![Base::Null], false)),
+            TypeData::Buffer(_) => self.set(v, Arg::handle(vec![Base::Null])),
             TypeData::Array(_, n) if holds_handle(self.planner.module, self.f.ty(v)) => {
                 self.set(v, Arg::Handles(vec![vec![Base::Null]; n as usize]));
             }

@@ -6,7 +6,7 @@ use ir::Module;
 
 use super::interface::{Device, DeviceInfo, Program};
 use crate::error::{Error, Failure};
-use crate::gpu::ptx;
+use crate::gpu::ptx_for_cuda;
 use native::Options as CodeOptions;
 
 pub use run::cuda::{Driver, Kernels, Limits, Memory};
@@ -52,7 +52,7 @@ fn on(driver: Result<Arc<dyn Driver>, String>, code: run::cuda::Code) -> Result<
 fn code(module: &Module) -> Result<run::cuda::Code, Failure> {
     let through = opt::for_devices(module);
     let module = through.as_ref().unwrap_or(module);
-    let made = ptx(module, true)?;
+    let made = ptx_for_cuda(module)?;
     let kernels = made.entries.iter().zip(&module.entries).map(|(own, entry)| run::cuda::Kernel {
         name: own.name.clone(),
         group_size: entry.group_size,

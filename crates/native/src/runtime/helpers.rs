@@ -107,8 +107,8 @@ helpers! {
 }
 
 /// The symbol of a math function for `f32` or `f64`.
-pub fn math_name(m: Math, double: bool) -> String {
-    format!("rt_{}_{}", m.name(), if double { 64 } else { 32 })
+pub fn math_name(m: Math, of: Scalar) -> String {
+    format!("rt_{}_{}", m.name(), of.bits())
 }
 
 /// Every symbol that compiled code may name, with its address.
@@ -117,8 +117,8 @@ pub fn symbols() -> Vec<(String, *const u8)> {
         Helper::ALL.iter().map(|h| (h.name().to_string(), h.address().cast())).collect();
     for m in Math::ALL {
         if let Some((single, double)) = math(m) {
-            all.push((math_name(m, false), single.cast()));
-            all.push((math_name(m, true), double.cast()));
+            all.push((math_name(m, Scalar::F32), single.cast()));
+            all.push((math_name(m, Scalar::F64), double.cast()));
         }
     }
     all
