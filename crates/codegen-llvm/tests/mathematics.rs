@@ -62,6 +62,12 @@ fn functions_give_the_bits_of_the_interpreter() {
         3.0,
         1.2e308,
         -1.7e308,
+        // Around the end of the shorter path for small angles.
+        0.785,
+        -0.785,
+        0.785_000_1,
+        0.784_999_9,
+        1e-30,
     ];
     for m in Math::ALL.into_iter().filter(|&m| library::has(m)) {
         for s in [Scalar::F64, Scalar::F32, Scalar::F16] {
