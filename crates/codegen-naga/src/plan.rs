@@ -7,11 +7,10 @@
 //! are found by walking the code from the entry points. A handle that may refer to several buffers keeps the
 //! whole set, and a number at run time selects one of them.
 
-use cranelift_entity::{EntitySet, SecondaryMap};
+use cranelift_entity::EntitySet;
 use indexmap::IndexMap;
 use ir::{
-    AtomicOp, Func, Function, Global, Inst, InstData, MemData, MemType, Module, Op, Path, Place, Region,
-    Scalar, Space, Step, Type, TypeData, Value,
+    Func, Global, Inst, MemData, MemType, Module, Path, Place, Scalar, Space, Step, Type, TypeData, Value,
 };
 use rustc_hash::{FxBuildHasher, FxHashMap};
 

@@ -1,6 +1,13 @@
 //! Walks a function with facts about its parameters, and finds what each of its values refers to.
 
-use super::*;
+use cranelift_entity::SecondaryMap;
+use ir::{
+    AtomicOp, Function, Inst, InstData, MemData, Op, Path, Place, Region, Scalar, Space, TypeData, Value,
+};
+
+use super::{Arg, Base, Instance, LARGEST_STACK, Planner, holds_handle, larger, open_path, scalar_at, union};
+use crate::Unsupported;
+use crate::bounds::Bounds;
 
 /// Walks one instance.
 pub(super) struct Walker<'a, 'm> {
