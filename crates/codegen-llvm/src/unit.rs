@@ -24,6 +24,7 @@ pub(crate) struct Function {
     /// The defined functions that the body calls, with the number of calls.
     pub(crate) callees: FxIndexMap<String, usize>,
     /// The function is to be inlined, so each part of a module that calls it has its own copy.
+    #[cfg_attr(not(feature = "jit"), expect(dead_code, reason = "only code that is compiled here is split"))]
     pub(crate) is_copied: bool,
 }
 
