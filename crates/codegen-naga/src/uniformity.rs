@@ -28,9 +28,17 @@ pub(crate) fn divergent_wave(
     f.regions[f.body()].params.iter().for_each(|&v| varying.join(v, &true));
     let defs = Defs::of(f);
     varying.settle(Direction::Forward, &mut |flow, inst| vary(module, f, &defs, flow, inst));
-    let mut walk =
-        Walk { module, f, varying, known, found: None, steps: steps(module, f), apart: EntitySet::new() };
-    walk.region(f.body(), true);
+    let mut walk = Walk {
+        module,
+        f,
+        varying,
+        known,
+        found: None,
+        steps: steps(module, f),
+        apart: EntitySet::new(),
+        together: true,
+    };
+    walk.region(f.body());
     (walk.found, walk.apart)
 }
 
@@ -122,15 +130,17 @@ struct Walk<'m, 'k> {
     steps: EntitySet<Inst>,
     /// Steps in divergent control flow.
     apart: EntitySet<Inst>,
+    /// All threads of the group reach the current region.
+    together: bool,
 }
 
 impl Walk<'_, '_> {
-    fn region(&mut self, region: Region, together: bool) {
+    fn region(&mut self, region: Region) {
         for &inst in &self.f.regions[region].insts {
             let data = &self.f.insts[inst];
             let meets = match data.op {
                 Op::WaveGather if self.steps.contains(inst) => {
-                    if !together {
+                    if !self.together {
                         self.apart.insert(inst);
                     }
                     false
@@ -139,12 +149,15 @@ impl Walk<'_, '_> {
                 Op::Call(callee) => has_waves(self.module, callee, self.known),
                 _ => false,
             };
-            if meets && !together && self.found.is_none() {
+            if meets && !self.together && self.found.is_none() {
                 self.found = Some(data.span);
             }
             for &inner in &data.regions {
                 let divergent = self.f.decides(inst).is_some_and(|v| *self.varying.get(v));
-                self.region(inner, together && !divergent);
+                let around = self.together;
+                self.together &= !divergent;
+                self.region(inner);
+                self.together = around;
             }
         }
     }

@@ -49,6 +49,13 @@ struct Opened {
     inner: Ty,
 }
 
+/// An operand of a case: the object whose type decides, or another.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operand {
+    Object,
+    Other,
+}
+
 impl Lowerer<'_> {
     /// Returns an opening if a function's body is a dispatch on the type in a value.
     pub(crate) fn opening(&mut self, f: &FuncRef) -> Option<Opening> {
@@ -329,6 +336,7 @@ impl Body<'_, '_, '_> {
         let span = declared.span;
         let target = self.lw.specialised(f, opening, opened.inner);
         let skip = usize::from(declared.sig.has_object);
+        let operand = |k| if k == object { Operand::Object } else { Operand::Other };
         let resolved = self.lw.program.resolve_requirement(&target);
         let callable = match resolved {
             Resolved::Func(_) => match self.lw.canonical(Callable::Func(target.clone())) {
@@ -342,7 +350,7 @@ impl Body<'_, '_, '_> {
                 let mut operands = Vec::new();
                 for (k, (param, ty)) in declared.sig.params[skip..].iter().zip(tys).enumerate() {
                     let values = bound[k + skip].clone();
-                    operands.push((self.open_as(values, param.ty, ty, opened, k + skip == object, span), ty));
+                    operands.push((self.open_as(values, param.ty, ty, opened, operand(k + skip), span), ty));
                 }
                 let values = self.builtin_values(&name, operands, sig.ret, span);
                 return self.close_as(values, sig.ret, declared.sig.ret, opened, span);
@@ -359,7 +367,7 @@ impl Body<'_, '_, '_> {
         for (k, param) in callee.sig.params.iter().enumerate().filter(|p| p.1.is_input()) {
             let Some(values) = bound.get(k + skip).cloned() else { continue };
             let from = declared.sig.params[k + skip].ty;
-            args.extend(self.open_as(values, from, param.ty, opened, k + skip == object, span));
+            args.extend(self.open_as(values, from, param.ty, opened, operand(k + skip), span));
         }
         if !self.fit(&args, &callee.params) {
             let name = self.lw.func_name(f);
@@ -426,7 +434,7 @@ impl Body<'_, '_, '_> {
             }
             AccessorKind::Set => {
                 let (values, from) = (bound.last()?.clone(), declared.sig.params.last()?.ty);
-                let values = self.open_as(values, from, part.ty, opened, false, span);
+                let values = self.open_as(values, from, part.ty, opened, Operand::Other, span);
                 this.splice(range, values);
                 Some(self.close(&shared, opened.ty, idx, &this))
             }
@@ -441,12 +449,13 @@ impl Body<'_, '_, '_> {
         from: Ty,
         to: Ty,
         opened: Opened,
-        is_object: bool,
+        operand: Operand,
         span: Span,
     ) -> Vec<Value> {
         if from == to {
             return values;
         }
+        let is_object = operand == Operand::Object;
         if self.lw.program.is_existential(from) {
             let shared = self.lw.existential(self.b.types, from);
             let fits =
@@ -464,7 +473,8 @@ impl Body<'_, '_, '_> {
                 _ => self.convert(values, from, to, span),
             };
         }
-        let convert = |body: &mut Self, values, from, to| body.open_as(values, from, to, opened, false, span);
+        let convert =
+            |body: &mut Self, values, from, to| body.open_as(values, from, to, opened, Operand::Other, span);
         self.by_parts(values, from, to, span, &convert)
     }
 

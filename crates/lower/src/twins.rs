@@ -21,6 +21,13 @@ use crate::derivatives::jvp_slots;
 use crate::lowerer::{Lowerer, Making, source_span};
 use crate::places::Stale;
 
+/// The outputs that a twin is meant to compute.
+#[derive(Clone, Copy)]
+enum Outputs {
+    Pointers,
+    All,
+}
+
 impl Lowerer<'_> {
     /// Records that a pointer-like value without a differential was built. `shadow` is the first leaf of its
     /// shadow.
@@ -36,8 +43,7 @@ impl Lowerer<'_> {
         f: &FuncRef,
         declared: &Declared,
     ) -> Option<Func> {
-        let is_map = declared.sig.outputs().iter().all(|o| o.diff.is_none());
-        if !self.has_twin(types, f, declared, is_map) {
+        if !self.has_twin(types, f, declared, Outputs::All) {
             return None;
         }
         Some(self.variant(f, Variant::Twin, declared, jvp_slots(declared)))
@@ -61,7 +67,7 @@ impl Lowerer<'_> {
         let gives = declared.sig.outputs().iter().any(|o| self.is_pointer_like(types, o.ty));
         let by = match &derivatives.fwd {
             Some(user) if gives => Moves::By(user.clone()),
-            None if gives && self.has_twin(types, f, declared, true) => Moves::Both,
+            None if gives && self.has_twin(types, f, declared, Outputs::Pointers) => Moves::Both,
             _ => Moves::Not,
         };
         let is_same = !matches!(by, Moves::By(_));
@@ -73,7 +79,7 @@ impl Lowerer<'_> {
     /// Returns true if the differentials of the pointers that a function returns are what the function
     /// returns for the differentials of its arguments. If such pointers have no differential, a warning is
     /// given.
-    fn has_twin(&mut self, types: &mut Types, f: &FuncRef, declared: &Declared, is_map: bool) -> bool {
+    fn has_twin(&mut self, types: &mut Types, f: &FuncRef, declared: &Declared, wanted: Outputs) -> bool {
         let Some(span) = self.makes_bare_pointers(declared.func, &mut FxHashSet::default()) else {
             return false;
         };
@@ -85,6 +91,10 @@ impl Lowerer<'_> {
             // means.
             return false;
         }
+        let is_map = match wanted {
+            Outputs::All => declared.sig.outputs().iter().all(|o| o.diff.is_none()),
+            Outputs::Pointers => true,
+        };
         let pure = is_map && !self.has_effects(declared.func, &mut FxHashSet::default());
         if takes && gives && pure && self.program.at_differential(f).is_some() {
             return true;

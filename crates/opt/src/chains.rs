@@ -28,7 +28,7 @@
 use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
 
-use ir::{Function, Inst, Op, Region, RegionData, Span, Type, TypeData, Types, Value};
+use ir::{Function, Inst, Op, Region, RegionData, Span, Type, TypeData, Types, Value, ValueData};
 
 use crate::util::make;
 
@@ -333,8 +333,8 @@ struct Before {
 }
 
 impl Before {
-    fn add(&mut self, func: &mut Function, op: Op, ty: Type, linear: bool) -> Value {
-        let (inst, v) = make(func, op, &[], ty, linear, Span::NONE);
+    fn add(&mut self, func: &mut Function, op: Op, result: ValueData) -> Value {
+        let (inst, v) = make(func, op, &[], result.ty, result.linear, Span::NONE);
         self.insts.push(inst);
         v
     }
@@ -345,7 +345,7 @@ impl Before {
         if let Some(&zero) = self.zeros.get(&(ty, linear)) {
             return zero;
         }
-        let zero = self.add(func, if linear { Op::Absent } else { Op::Zero }, ty, linear);
+        let zero = self.add(func, if linear { Op::Absent } else { Op::Zero }, ValueData::marked(ty, linear));
         self.zeros.insert((ty, linear), zero);
         zero
     }
@@ -355,7 +355,7 @@ impl Before {
         if let Some(flags) = self.flags {
             return flags;
         }
-        let flags = [0, 1].map(|bit| self.add(func, Op::Const(bit), Type::BOOL, false));
+        let flags = [0, 1].map(|bit| self.add(func, Op::Const(bit), ValueData::new(Type::BOOL)));
         self.flags = Some(flags);
         flags
     }

@@ -382,17 +382,18 @@ impl Checker<'_> {
     /// Resolves a member of a value, of any kind.
     pub(crate) fn value_member(&mut self, base: ExprId, name: Symbol) -> Ref {
         let info = &self.p.tables.exprs[base];
-        let (ty, lvalue) = (info.ty, info.lvalue);
-        self.member_of(base, ty, lvalue, name)
+        self.member_of(View { base, ty: info.ty, lvalue: info.lvalue }, name)
     }
 
-    /// Resolves a member of an expression's value, viewed as type `ty`.
-    fn member_of(&mut self, base: ExprId, ty: Ty, lvalue: bool, name: Symbol) -> Ref {
+    /// Resolves a member of what a view shows.
+    fn member_of(&mut self, view: View, name: Symbol) -> Ref {
+        let View { base, ty, lvalue } = view;
         if ty == Ty::ERROR {
             return Ref::Error;
         }
         let text = self.p.ast.name(name).to_string();
-        let value = |ty, meaning, lvalue| Ref::Value(ExprInfo::new(ty, meaning, lvalue));
+        let part = |ty, meaning, lvalue| Ref::Value(ExprInfo::new(ty, meaning, lvalue));
+        let value = |ty, meaning| part(ty, meaning, false);
         match self.p.types[ty].clone() {
             TyKind::Vector(element, n) => {
                 if let Some(comps) = swizzle(&text) {
@@ -419,23 +420,23 @@ impl Checker<'_> {
                     }
                     let ty = self.p.types.components(element, comps.len());
                     let lvalue = lvalue && are_distinct(&comps);
-                    return value(ty, Meaning::MatrixSwizzle { base, comps }, lvalue);
+                    return part(ty, Meaning::MatrixSwizzle { base, comps }, lvalue);
                 }
             }
             TyKind::DiffPair(primal) | TyKind::DiffPtrPair(primal) => match text.as_str() {
-                "p" | "v" => return value(primal, Meaning::PairField { base, primal: true }, false),
+                "p" | "v" => return value(primal, Meaning::PairField { base, primal: true }),
                 "d" => {
                     let differential = self.p.halves(ty).map_or(primal, |halves| halves.1);
                     let is_place =
                         matches!(self.p.types[ty], TyKind::DiffPair(_)) && self.is_written_pair(base);
-                    return value(differential, Meaning::PairField { base, primal: false }, is_place);
+                    return part(differential, Meaning::PairField { base, primal: false }, is_place);
                 }
                 _ => {}
             },
             TyKind::SynthDiff(_) => {
                 for (field, ty, _) in self.p.fields(ty) {
                     if self.p.ast.decls[field].name == name {
-                        return value(ty, Meaning::DiffField { base, field }, lvalue);
+                        return part(ty, Meaning::DiffField { base, field }, lvalue);
                     }
                 }
             }
@@ -450,21 +451,21 @@ impl Checker<'_> {
                     }
                     let own: Vec<Ty> = comps.iter().map(|&k| parts[k as usize]).collect();
                     if let (&[idx], &[ty]) = (&comps[..], &own[..]) {
-                        return value(ty, Meaning::TupleField { base, idx }, lvalue);
+                        return part(ty, Meaning::TupleField { base, idx }, lvalue);
                     }
                     let ty = self.p.tuple_of(own);
                     let lvalue = lvalue && are_distinct(&comps);
-                    return value(ty, Meaning::TupleSwizzle { base, comps }, lvalue);
+                    return part(ty, Meaning::TupleSwizzle { base, comps }, lvalue);
                 }
             }
             TyKind::Optional(inner) => match text.as_str() {
-                "value" => return value(inner, Meaning::TupleField { base, idx: 0 }, lvalue),
-                "hasValue" => return value(Ty::BOOL, Meaning::TupleField { base, idx: 1 }, false),
+                "value" => return part(inner, Meaning::TupleField { base, idx: 0 }, lvalue),
+                "hasValue" => return value(Ty::BOOL, Meaning::TupleField { base, idx: 1 }),
                 _ => {}
             },
             TyKind::Buffer(_, content) if self.p.types_deref(ty) => {
                 self.p.tables.exprs[base].coerce = Some(content);
-                return self.member_of(base, content, false, name);
+                return self.member_of(View { base, ty: content, lvalue: false }, name);
             }
             TyKind::Pointer(content) => {
                 // Prefer a member from an extension of the pointer type itself.
@@ -473,7 +474,7 @@ impl Checker<'_> {
                     return own;
                 }
                 self.p.tables.exprs[base].coerce = Some(content);
-                return self.member_of(base, content, true, name);
+                return self.member_of(View { base, ty: content, lvalue: true }, name);
             }
             _ => {}
         }
@@ -498,6 +499,13 @@ impl Checker<'_> {
         }
         self.declared_member(ty, name, Base::Type)
     }
+}
+
+/// An expression's value, viewed as a type.
+struct View {
+    base: ExprId,
+    ty: Ty,
+    lvalue: bool,
 }
 
 /// Adds declarations that are not there yet.

@@ -178,7 +178,7 @@ impl<'m> Walk<'m> {
             values[param] = known;
         }
         self.depth += 1;
-        self.region(f, &defs, &mut values, body, false)?;
+        self.region(f, &defs, &mut values, body)?;
         self.depth -= 1;
         Ok(f.regions[body].results.iter().map(|&v| values[v].clone()).collect())
     }
@@ -189,11 +189,10 @@ impl<'m> Walk<'m> {
         defs: &Defs,
         values: &mut Values,
         region: Region,
-        is_loop: bool,
     ) -> Result<(), Conflict> {
         let outer = self.here;
         self.here = self.found.regions.len();
-        self.found.regions.push(Around { parent: Some(outer), is_loop });
+        self.found.regions.push(Around { parent: Some(outer), is_loop: false });
         for &inst in &f.regions[region].insts {
             self.left = match self.left.checked_sub(1) {
                 Some(left) => left,
@@ -300,7 +299,7 @@ impl<'m> Walk<'m> {
                 (Op::If, _) => self.zeros.extend(truth.fails.iter().cloned()),
                 _ => {}
             }
-            self.region(f, defs, values, region, false)?;
+            self.region(f, defs, values, region)?;
             self.zeros.truncate(before);
         }
         for (k, &r) in data.results.iter().enumerate() {
@@ -348,7 +347,9 @@ impl<'m> Walk<'m> {
                 _ => self.unknown(f.ty(param)),
             };
         }
-        self.region(f, defs, values, region, true)?;
+        let entered = self.found.regions.len();
+        self.region(f, defs, values, region)?;
+        self.found.regions[entered].is_loop = true;
         for (k, &r) in data.results.iter().enumerate() {
             values[r] = match params.get(k) {
                 Some(&param) => values[param].clone(),

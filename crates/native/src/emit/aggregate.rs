@@ -3,7 +3,7 @@
 use ir::{InstData, Op, Type, TypeData};
 
 use super::blocks::each;
-use super::memory::{self, element, part, stack_element};
+use super::memory::{self, Checked, element, part, stack_element};
 use super::numbers::{combine, component};
 use super::{Assembler, Compare, Res, Stack, UNROLL, Vals, zero};
 use crate::types::{flat, size};
@@ -113,7 +113,8 @@ fn index<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, ty: Type) -> Res<'m, 
         TypeData::Array(elem, n) => element(e, e.one(whole), elem, idx, n as u64),
         TypeData::Stack(elem) => {
             let certain = e.inside.contains(data.results[0]) && !e.varies(idx);
-            stack_element(e, e.one(whole), Stack::Value, elem, idx, certain)
+            let idx = if certain { Checked::Before(idx) } else { Checked::Here(idx) };
+            stack_element(e, e.one(whole), Stack::Value, elem, idx)
         }
         TypeData::Scalar(_) | TypeData::Cell(_) | TypeData::Buffer(_) | TypeData::Residuals(_) => {
             return e.unsupported(&data.op, "operands of this type", data.span);

@@ -7,7 +7,7 @@
 use ir::{Inst, InstData, Op, Span, TypeData};
 
 use super::blocks::when;
-use super::memory::{self, stack_element};
+use super::memory::{self, Checked, stack_element};
 use super::{Access, Assembler, Binary, Compare, Fixed, Odds, Res, Stack, Vals, numbers};
 use crate::runtime::Helper;
 use crate::types::{flat, is_array, size};
@@ -130,7 +130,7 @@ fn place_of<'m, A: Assembler<'m>>(
                     grow(e, at, idx, elem, e.inside(place));
                 }
                 let header = e.load_word(None, at, 0);
-                let element = stack_element(e, header, Stack::Cell, elem, idx, false);
+                let element = stack_element(e, header, Stack::Cell, elem, Checked::Here(idx));
                 e.in_cell(element, place)
             }
             TypeData::Array(_, n) | TypeData::Vector(_, n) => e.within(place, elem, idx, n.into()),

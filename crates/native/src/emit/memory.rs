@@ -40,17 +40,25 @@ pub(super) fn element<'m, A: Assembler<'m>>(
     e.below(array, elem, i, inside)
 }
 
-/// The place of an element of a stack; if `certain`, the index is known to be in range.
+/// An index, and where it is shown to be in range.
+pub(super) enum Checked {
+    /// It is known to be, from the function.
+    Before(Value),
+    /// The emitted code compares it.
+    Here(Value),
+}
+
+/// The place of an element of a stack.
 pub(super) fn stack_element<'m, A: Assembler<'m>>(
     e: &mut A,
     header: A::V,
     of: Stack,
     elem: Type,
-    idx: Value,
-    certain: bool,
+    idx: Checked,
 ) -> A::Place {
-    let (first, i) = (e.first(header, of), e.index64(idx));
-    let inside = (!certain).then(|| {
+    let (Checked::Before(index) | Checked::Here(index)) = idx;
+    let (first, i) = (e.first(header, of), e.index64(index));
+    let inside = matches!(idx, Checked::Here(_)).then(|| {
         let len = e.len(header, of);
         e.compare(Compare::LessUnsigned, i, len)
     });

@@ -132,13 +132,13 @@ fn combine_integers<'m, A: Assembler<'m>>(
     Ok(e.compare(compare, a, b))
 }
 
-/// Extends an integer to 32 bits if the assembler cannot work on fewer; returns its kind, too.
-fn at_least_32<'m, A: Assembler<'m>>(e: &mut A, s: Scalar, signed: bool, a: A::V) -> (Scalar, A::V) {
+/// Extends an integer to the kind `wide`, of 32 bits, if the assembler cannot work on fewer; returns its
+/// kind, too.
+fn at_least_32<'m, A: Assembler<'m>>(e: &mut A, s: Scalar, wide: Scalar, a: A::V) -> (Scalar, A::V) {
     if s.bits() >= A::LEAST_BITS {
         return (s, a);
     }
-    let wide = if signed { Scalar::I32 } else { Scalar::U32 };
-    (wide, e.extend(wide, signed, a))
+    (wide, e.extend(wide, wide.is_signed_int(), a))
 }
 
 /// Emits a division with `x / 0 = x`, `x % 0 = 0`, `MIN / -1 = MIN` and `MIN % -1 = 0`. Replacing those
@@ -154,7 +154,8 @@ fn divide<'m, A: Assembler<'m>>(e: &mut A, op: &Op, s: Scalar, a: A::V, b: A::V)
     if e.constant_of(b).is_some_and(|n| n != 0 && !(signed && scalar::to_i64(s, n) == -1)) {
         return e.binary(name, a, b);
     }
-    let ((wide, a), (_, b)) = (at_least_32(e, s, signed, a), at_least_32(e, s, signed, b));
+    let wide = if signed { Scalar::I32 } else { Scalar::U32 };
+    let ((wide, a), (_, b)) = (at_least_32(e, s, wide, a), at_least_32(e, s, wide, b));
     let (zero, one) = (e.constant(wide, 0), e.constant(wide, 1));
     let is_zero = e.compare(Compare::Equal, b, zero);
     let mut by = e.select(is_zero, one, b);
@@ -203,7 +204,8 @@ fn convert<'m, A: Assembler<'m>>(e: &mut A, from: Scalar, to: Scalar, a: A::V) -
         }
         (false, true) => {
             let signed = from.is_signed_int();
-            let (_, a) = at_least_32(e, from, signed, a);
+            let wide = if signed { Scalar::I32 } else { Scalar::U32 };
+            let (_, a) = at_least_32(e, from, wide, a);
             let cast = if signed { Cast::OfSigned } else { Cast::OfUnsigned };
             if to == Scalar::F16 {
                 let x = e.cast(cast, a, Scalar::F32);
@@ -303,7 +305,7 @@ fn math_of_integers<'m, A: Assembler<'m>>(
                 let sign = e.binary(Binary::ShrSigned, a, last);
                 x = e.binary(Binary::Xor, a, sign);
             }
-            let (wide, x) = at_least_32(e, s, false, x);
+            let (wide, x) = at_least_32(e, s, Scalar::U32, x);
             let bits = wide.bits();
             let zero = e.constant(wide, 0);
             let none = e.compare(Compare::Equal, x, zero);

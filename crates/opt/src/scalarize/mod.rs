@@ -191,6 +191,13 @@ enum Place {
     Lane(u32, Lane),
 }
 
+/// What a write does to the old value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Write {
+    Set,
+    Add,
+}
+
 /// A lane of a vector.
 #[derive(Clone, Copy)]
 enum Lane {
@@ -295,7 +302,7 @@ impl Scalarize<'_> {
                     }
                     Plan::Leaves(first) => {
                         let ty = self.func.ty(init);
-                        self.write(first, ty, init, false);
+                        self.write(first, ty, init, Write::Set);
                         true
                     }
                 }
@@ -331,17 +338,17 @@ impl Scalarize<'_> {
                 true
             }
             Op::Store | Op::AddTo => {
-                let add = data.op == Op::AddTo;
+                let how = if data.op == Op::AddTo { Write::Add } else { Write::Set };
                 let Plan::Leaves(first) = self.plans[data.args[0]] else { return false };
                 let (&x, _) = data.args.split_last().expect("a store has a value");
                 let end = data.args.len() - 1;
                 match self.place(inst, first, end) {
                     Place::Nowhere => {}
-                    Place::Part(leaf, ty) => self.write(leaf, ty, x, add),
+                    Place::Part(leaf, ty) => self.write(leaf, ty, x, how),
                     Place::Lane(leaf, Lane::Constant(k)) => {
                         let old = self.leaf(leaf);
                         let (ty, linear) = (self.func.ty(x), self.func.is_linear(x));
-                        let x = if add {
+                        let x = if how == Write::Add {
                             let lane = self.emit(Op::Extract(k), &[old], ty, linear);
                             self.emit(Op::Add, &[lane, x], ty, linear)
                         } else {
@@ -388,11 +395,11 @@ impl Scalarize<'_> {
     }
 
     /// Stores `x` to a part of a cell, or adds it to that part.
-    fn write(&mut self, leaf: u32, ty: Type, x: Value, add: bool) {
+    fn write(&mut self, leaf: u32, ty: Type, x: Value, how: Write) {
         let linear = self.func.is_linear(x);
         let TypeData::Array(element, n) = self.types[ty] else {
-            let new = match (add, self.state[leaf as usize]) {
-                (true, Some(old)) => self.emit(Op::Add, &[old, x], ty, linear),
+            let new = match (how, self.state[leaf as usize]) {
+                (Write::Add, Some(old)) => self.emit(Op::Add, &[old, x], ty, linear),
                 _ => x,
             };
             self.state[leaf as usize] = Some(new);
@@ -406,7 +413,7 @@ impl Scalarize<'_> {
                 Some(zero) => zero,
                 None => self.emit(Op::Extract(k), &[x], element, linear),
             };
-            self.write(leaf + k * step, element, part, add);
+            self.write(leaf + k * step, element, part, how);
         }
     }
 

@@ -135,7 +135,7 @@ impl Parser<'_> {
             kw::CONSTRAINT if place == Place::Member && matches!(next, T::Ident | T::ColonColon) => {
                 // A `where` clause, represented as an associated type without a name.
                 let word = self.bump().span;
-                let constraint = self.inside(id, |p| p.constraint(word, false));
+                let constraint = self.inside(id, |p| p.constraint(word));
                 self.name_decl(id, kw::EMPTY, word);
                 self.ast.decls[id].generics =
                     Some(Generics { params: Vec::new(), constraints: vec![constraint] });

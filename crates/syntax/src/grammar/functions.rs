@@ -53,7 +53,7 @@ impl Parser<'_> {
         if !self.eat(T::Semi) {
             self.expected("`{` or `;`");
             if self.lacks_brace() {
-                return Some(self.inside(id, |p| p.block_rest(true)));
+                return Some(self.inside(id, |p| p.block_rest(|_| false)));
             }
             self.skip_statement();
         }

@@ -200,13 +200,13 @@ impl Parser<'_> {
     pub(crate) fn block(&mut self) -> StmtId {
         let closed = self.partner(self.pos()).is_some();
         self.bump();
-        self.block_rest(closed)
+        self.block_rest(|p| !closed && p.at_margin())
     }
 
-    /// `… }` after the brace. A block without a closing brace ends before the next top-level declaration.
-    pub(crate) fn block_rest(&mut self, closed: bool) -> StmtId {
+    /// `… }` after the brace. A block without a closing brace ends where `is_past` returns true.
+    pub(crate) fn block_rest(&mut self, is_past: impl Fn(&Self) -> bool) -> StmtId {
         let start = self.span_before();
-        let ends = |p: &Self| matches!(p.kind(), T::RBrace | T::Eof) || !closed && p.at_margin();
+        let ends = |p: &Self| matches!(p.kind(), T::RBrace | T::Eof) || is_past(p);
         let stmts = self.bracketed(|p| p.statements(ends));
         self.expect_close(T::RBrace, start);
         self.stmt(start, StmtKind::Block(stmts))

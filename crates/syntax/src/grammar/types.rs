@@ -246,15 +246,21 @@ impl Parser<'_> {
             if optional {
                 self.bump();
             }
-            let constraint = self.constraint(start, optional);
+            let constraint = match self.constraint(start) {
+                constraint if !optional => constraint,
+                Constraint::Conforms(left, bases) => Constraint::Optional(left, bases),
+                // An optional equality adds no knowledge about the type except where it has been tested.
+                Constraint::Equal(left, _) => Constraint::Optional(left, Vec::new()),
+                _ => Constraint::Other(self.span_from(start)),
+            };
             self.ast.decls[owner].generics.get_or_insert_default().constraints.push(constraint);
         }
     }
 
     /// Parses a constraint after `where` or `__constraint`.
-    pub(crate) fn constraint(&mut self, start: Span, optional: bool) -> Constraint {
+    pub(crate) fn constraint(&mut self, start: Span) -> Constraint {
         let left = self.constraint_side();
-        let constraint = if self.eat(T::EqEq) {
+        if self.eat(T::EqEq) {
             Constraint::Equal(left, self.constraint_side())
         } else if self.eat(T::Colon) {
             Constraint::Conforms(left, self.ty_list())
@@ -272,13 +278,6 @@ impl Parser<'_> {
                 }
                 _ => Constraint::Other(self.span_from(start)),
             }
-        };
-        match constraint {
-            Constraint::Conforms(left, bases) if optional => Constraint::Optional(left, bases),
-            // An optional equality adds no knowledge about the type except where it has been tested.
-            Constraint::Equal(left, _) if optional => Constraint::Optional(left, Vec::new()),
-            _ if optional => Constraint::Other(self.span_from(start)),
-            constraint => constraint,
         }
     }
 }
