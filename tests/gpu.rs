@@ -140,9 +140,7 @@ fn entry_points_of_the_ir_give_the_same_on_the_device() {
         for path in &paths {
             let file = TestFile::read(path).expect("a test");
             // Devices do not trap, name any of the threads that fail, and print nothing if no buffer is bound.
-            if file.has_option("trap")
-                || file.has_option("first-error")
-                || path.ends_with("pointers-unbound.ir")
+            if file.has_option("trap") || file.has_option("ordered") || path.ends_with("pointers-unbound.ir")
             {
                 continue;
             }

@@ -59,7 +59,7 @@ fn words(extension: &str, command: &str) -> Option<&'static [&'static str]> {
             &["wgsl", "spirv", "spirv-asm", "msl", "hlsl", "glsl", "reflection", "subgroups"]
         }
         ("ir", "uniform") => &["rows", "packed"],
-        ("ir", "dispatch") => &["trap"],
+        ("ir", "dispatch") => &["ordered", "trap"],
         ("ir", "parse" | "verify" | "reads" | "run" | "grad" | "differentiate") => &[],
         _ => return None,
     })

@@ -1,7 +1,8 @@
-//! `test dispatch`: runs the entry points of a module on the interpreter and as machine code, with one worker and with
-//! three: all must print the same, leave the same in all buffers, or stop with the same error. `; groups:`, `; bind:`,
-//! `; stdout:`, `; buffer:` and `; error:` are those of programs, where they are stated. With the word `trap`, accesses out of range are errors; with
-//! `first-error`, several threads fail, and the error is that of the first, which graphics processors do not ensure.
+//! `test dispatch`: runs the entry points of a module on the interpreter and as machine code, with one worker and
+//! with three: all must print the same, leave the same in all buffers, or stop with the same error. `; groups:`,
+//! `; bind:`, `; stdout:`, `; buffer:` and `; error:` are those of programs, where they are stated. With the word
+//! `trap`, accesses out of range are errors; with `ordered`, the outcome depends on the order of threads, so that
+//! devices do not run it: they name any of several threads that fail.
 
 use driver::launch::{Backend, CodeOptions, Runner};
 use driver::session::Session;
