@@ -61,7 +61,8 @@ pub(crate) enum Command {
     #[cfg(feature = "llvm")]
     #[command(after_help = "Example:\n  pullback build kernel.slang -o libkernel.so --header kernel.h")]
     Build(BuildArgs),
-    /// List the devices that `--backend wgpu` and `cuda` can use; the first of each is the one that they do use
+    /// List the backends, the devices of this machine that each can use, and those that are missing; programs run on the
+    /// first device of a backend
     Devices(DevicesArgs),
     /// Serve an editor: the language server protocol on standard input and output
     #[command(
@@ -285,9 +286,9 @@ pub(crate) struct BenchArgs {
     /// How long each kernel is measured
     #[arg(long, value_name = "S", default_value_t = 0.3, value_parser = amount)]
     pub(crate) seconds: f64,
-    /// The backend that runs it
-    #[arg(long, value_parser = backend(), default_value = Backend::fastest().name())]
-    pub(crate) backend: Backend,
+    /// The backend that runs it [default: llvm if it is on this machine, else cranelift]
+    #[arg(long, value_parser = backend())]
+    pub(crate) backend: Option<Backend>,
     #[command(flatten)]
     pub(crate) lanes: LanesArgs,
     /// Worker threads; 0: one for each core

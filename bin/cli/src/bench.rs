@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use driver::bench::{self, Measured, Options, Times};
 use driver::call::parse_arguments;
+use driver::launch::Backend;
 use driver::pipeline;
 use driver::{Error, render};
 use syntax::Sources;
@@ -15,7 +16,8 @@ pub(crate) fn bench(args: &BenchArgs) -> u8 {
     report::finish(&args.source, args.json, |session| {
         let at = parse_arguments("--at", &args.at).map_err(|e| Stop::Usage(e.to_string()))?;
         let limits = args.limits.limits(Some(args.seconds));
-        let mut execution = report::execution(&args.compile, (args.backend, &args.lanes), limits);
+        let backend = args.backend.unwrap_or_else(Backend::fastest);
+        let mut execution = report::execution(&args.compile, (backend, &args.lanes), limits);
         execution.threads = args.threads;
         execution.code.flush_subnormals = args.flush_subnormals;
         let memory = report::binds(&args.memory)?;

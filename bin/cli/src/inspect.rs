@@ -1,6 +1,6 @@
 //! `check`, `emit`, `explain` and `derive`: commands that show results of the compiler.
 
-use driver::launch::Backend;
+use driver::device::{Backend, DeviceInfo};
 use driver::{checkpoints, dump, pipeline, render};
 
 use crate::args::{CheckArgs, DeriveArgs, DevicesArgs, EmitArgs, ExplainArgs};
@@ -96,25 +96,25 @@ pub(crate) fn derive(args: &DeriveArgs) -> u8 {
     })
 }
 
-/// Lists devices.
+/// Lists the backends with their devices, and what is missing for the others.
 pub(crate) fn devices(args: &DevicesArgs) -> u8 {
-    let (mut all, mut missing) = (Vec::new(), Vec::new());
-    for backend in Backend::ALL.iter().filter(|backend| backend.is_device()) {
+    let mut devices: Vec<(&str, DeviceInfo)> = Vec::new();
+    let mut missing: Vec<(&str, String)> = Vec::new();
+    for backend in Backend::ALL {
         match backend.devices() {
-            Ok(devices) => all.extend(devices),
-            Err(why) => missing.push(why),
+            Ok(found) => devices.extend(found.into_iter().map(|device| (backend.name(), device))),
+            Err(why) => missing.push((backend.name(), why)),
         }
     }
-    if all.is_empty() && missing.is_empty() {
-        missing.push(
-            "this build runs programs on the CPU only: build it with `--features wgpu` or `cuda`".into(),
-        );
-    }
+    let lacks =
+        |(name, feature)| (name, format!("this build lacks it; one with `--features {feature}` has it"));
+    missing.extend(Backend::absent().map(lacks));
     if args.json {
-        let list: Vec<serde_json::Value> = all
+        let list: Vec<serde_json::Value> = devices
             .iter()
-            .map(|d| {
+            .map(|(backend, d)| {
                 serde_json::json!({
+                    "backend": backend,
                     "name": d.name,
                     "kind": d.kind,
                     "interface": d.interface,
@@ -124,18 +124,29 @@ pub(crate) fn devices(args: &DevicesArgs) -> u8 {
                 })
             })
             .collect();
-        report::out(&(serde_json::json!({ "devices": list }).to_string() + "\n"));
+        let missing: Vec<serde_json::Value> = missing
+            .iter()
+            .map(|(backend, why)| serde_json::json!({ "backend": backend, "why": why }))
+            .collect();
+        report::out(&(serde_json::json!({ "devices": list, "missing": missing }).to_string() + "\n"));
         return 0;
     }
-    for why in missing {
-        report::err(&format!("{why}\n"));
-    }
-    for d in &all {
+    for (backend, d) in &devices {
+        let driver = if d.driver.is_empty() { String::new() } else { format!(" ({})", d.driver) };
         let numbers = if d.numbers.is_empty() { "32 bits only".into() } else { d.numbers.join(", ") };
+        let lanes = match d.subgroups {
+            (1, 1) => "one thread at a time".to_string(),
+            (least, most) if least == most => format!("{most} lanes"),
+            (least, most) => format!("{least} to {most} lanes"),
+        };
+        let default = if *backend == Backend::default().name() { ", the default" } else { "" };
         report::out(&format!(
-            "{}: {}, {} ({}); {numbers}; subgroups of {} to {}\n",
-            d.name, d.kind, d.interface, d.driver, d.subgroups.0, d.subgroups.1
+            "{backend}{default}: {}, {}; {}{driver}; {numbers}; {lanes}\n",
+            d.name, d.kind, d.interface
         ));
     }
-    u8::from(all.is_empty())
+    for (backend, why) in &missing {
+        report::out(&format!("{backend} is missing: {why}\n"));
+    }
+    0
 }

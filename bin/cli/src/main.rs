@@ -48,7 +48,11 @@ fn main() -> ExitCode {
     let (json, file) = json_and_file(&cli.command);
     report::watch(json);
     let work = || driver::on_large_stack(|| dispatch(cli.command));
-    let status = match catch_unwind(AssertUnwindSafe(work)) {
+    let result = catch_unwind(AssertUnwindSafe(work));
+    if let Some(advice) = driver::device::advice() {
+        report::err(&format!("note: {advice}\n"));
+    }
+    let status = match result {
         Ok(status) => status,
         Err(_) => {
             let place = PANIC.lock().map(|p| p.clone()).unwrap_or_default();

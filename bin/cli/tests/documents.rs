@@ -41,7 +41,7 @@ fn main() {
         let lacks = document.needs.iter().any(|need| !is_there(need));
         if text.contains("--backend BACKEND") {
             for backend in ["interp", "cranelift", "llvm", "tiers"] {
-                let lacks = lacks || ["llvm", "tiers"].contains(&backend) && cfg!(not(feature = "llvm"));
+                let lacks = lacks || ["llvm", "tiers"].contains(&backend) && !has_llvm();
                 let path = path.clone();
                 let run = move || check(&path, Some(backend));
                 trials.push(Trial::test(format!("{name}-{backend}"), run).with_ignored_flag(lacks));
@@ -94,17 +94,24 @@ impl Document {
     }
 }
 
+/// Returns true if the build can use LLVM, and the machine has it.
+fn has_llvm() -> bool {
+    Backend::named("llvm").is_some_and(|backend| backend.find().is_ok())
+}
+
 /// Returns true if the build has a feature, or the machine a program.
 fn is_there(need: &str) -> bool {
     match need {
         "gpu" => cfg!(feature = "gpu"),
-        "llvm" => cfg!(feature = "llvm"),
+        "llvm" => has_llvm(),
         "cuda" => cfg!(feature = "cuda"),
-        // Only processors, and LLVM on none of them.
-        "plain" => Backend::found().count() == 2,
+        // Only processors.
+        "plain" => !Backend::ALL.iter().any(|backend| backend.is_device()),
         "no-cuda-device" => {
             let devices = Command::new(PULLBACK).arg("devices").output();
-            devices.is_ok_and(|out| !String::from_utf8_lossy(&out.stdout).contains("CUDA"))
+            devices.is_ok_and(|out| {
+                !String::from_utf8_lossy(&out.stdout).lines().any(|line| line.starts_with("cuda:"))
+            })
         }
         "linux" => cfg!(target_os = "linux"),
         "cc" => Command::new("cc").arg("--version").stdout(Stdio::null()).status().is_ok(),

@@ -20,6 +20,8 @@ use native::plan::Plan;
 use native::runtime::{Tables, symbols};
 use native::{Compiled, EntryCode, EntryFn, Fixed, Options, Parts, RawFn, Unsupported};
 
+pub use cranelift_codegen::VERSION;
+
 use compile::Queue;
 use emit::{Emitter, ModuleCx};
 

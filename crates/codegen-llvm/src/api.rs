@@ -19,15 +19,19 @@ macro_rules! api {
         pub(crate) struct Api {
             $(pub(crate) $field: unsafe extern "C" fn($($param),*) $(-> $result)?,)*
             library: Library,
+            found: Found,
         }
 
         impl Api {
-            fn of(library: Library) -> Result<Api, String> {
-                // SAFETY: the symbols have these types in LLVM 19, whose C interface is stable, and the
-                // library stays open for ever.
+            fn of(library: Library, path: &str) -> Result<Api, String> {
+                // SAFETY: the symbols have these types in LLVM 19 to 22, and the library stays open for ever.
                 unsafe {
                     $(let $field = *library.get($symbol.as_bytes()).map_err(|e| e.to_string())?;)*
-                    Ok(Api { $($field,)* library })
+                    let found = Found { path: path.to_string(), version: [0; 3] };
+                    let mut api = Api { $($field,)* library, found };
+                    let [major, minor, patch] = &mut api.found.version;
+                    (api.version)(major, minor, patch);
+                    Ok(api)
                 }
             }
         }
@@ -77,8 +81,22 @@ api! {
     error_message_dispose = "LLVMDisposeErrorMessage"(*mut c_char);
 }
 
-/// The prefix of the LLVM installation that the build was configured with, if any.
-const BUILT_WITH: Option<&str> = option_env!("LLVM_SYS_191_PREFIX");
+/// LLVM's shared library, as it was found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Its file, or the name by which the system finds it.
+    pub path: String,
+    /// Its version: three numbers.
+    pub version: [c_uint; 3],
+}
+
+/// The versions that serve, in the order in which they are looked for. All of them read the same text and have
+/// the functions above with the same types; the tests run on the first.
+const VERSIONS: [c_uint; 4] = [19, 20, 21, 22];
+
+/// The folder of rustc's own libraries when this was built. Rust's distribution has LLVM's shared library there,
+/// so that whoever built this with it has an LLVM.
+const RUSTC_LIBRARIES: &str = env!("PULLBACK_RUSTC_LIBRARIES");
 
 /// See [`found_at`].
 static FOUND: OnceLock<String> = OnceLock::new();
@@ -89,60 +107,96 @@ pub fn found_at(path: String) {
     let _ = FOUND.set(path);
 }
 
+/// LLVM's library, which is opened for this; or the reason why it cannot be opened.
+pub fn found() -> Result<&'static Found, String> {
+    api().map(|api| &api.found)
+}
+
 /// The library, opened on first use; or the reason why it cannot be opened.
 pub(crate) fn api() -> Result<&'static Api, String> {
     static API: OnceLock<Result<Api, String>> = OnceLock::new();
     API.get_or_init(open).as_ref().map_err(Clone::clone)
 }
 
-/// Opens the first of the candidate libraries that has the required version.
+/// The candidate libraries, in the order in which they are tried.
+fn candidates() -> Vec<String> {
+    if let Ok(path) = std::env::var("PULLBACK_LIBLLVM") {
+        return vec![path];
+    }
+    let mut names: Vec<String> = FOUND.get().cloned().into_iter().collect();
+    for version in VERSIONS {
+        if cfg!(target_os = "macos") {
+            let homes = ["/opt/homebrew/opt", "/usr/local/opt"];
+            names.extend(homes.map(|home| format!("{home}/llvm@{version}/lib/libLLVM.dylib")));
+        } else {
+            names.push(format!("libLLVM.so.{version}.1"));
+            names.extend(["so.1", "so"].map(|end| format!("libLLVM-{version}.{end}")));
+        }
+    }
+    let files = std::fs::read_dir(RUSTC_LIBRARIES).into_iter().flatten().flatten();
+    let mut of_rustc: Vec<String> = files
+        .map(|file| file.path().display().to_string())
+        .filter(|path| path.rsplit('/').next().is_some_and(|name| name.starts_with("libLLVM.")))
+        .collect();
+    of_rustc.sort();
+    names.extend(of_rustc);
+    names
+}
+
+/// Opens the first of the candidate libraries that has a version that serves.
 fn open() -> Result<Api, String> {
-    let mut names: Vec<String> = Vec::new();
-    match std::env::var("PULLBACK_LIBLLVM") {
-        Ok(path) => names.push(path),
-        Err(_) => {
-            let prefixes = [std::env::var("LLVM_SYS_191_PREFIX").ok(), BUILT_WITH.map(str::to_string)];
-            for prefix in prefixes.into_iter().flatten() {
-                names.push(format!("{prefix}/lib/libLLVM.so.19.1"));
-                names.push(format!("{prefix}/lib/libLLVM.dylib"));
-            }
-            names.extend(FOUND.get().cloned());
-            names.extend(["libLLVM.so.19.1", "libLLVM-19.so.1", "libLLVM-19.so"].map(str::to_string));
-        }
-    }
-    let mut errors = Vec::new();
-    for name in &names {
+    let mut why = String::new();
+    for name in candidates() {
         // SAFETY: the initialisers of LLVM's library only fill its tables.
-        match unsafe { Library::new(name) } {
-            Ok(library) => {
-                let api = Api::of(library)?;
-                let mut major = 0;
-                // SAFETY: the function takes three pointers to numbers, null for those that are not wanted.
-                unsafe { (api.version)(&mut major, std::ptr::null_mut(), std::ptr::null_mut()) };
-                if major == 19 {
-                    // LLVM's fast instruction selection, which unoptimised code gets, ends the process on
-                    // some vectors of truth values ("Cannot emit physreg copy instruction"). The second
-                    // option makes the scheduler stop comparing each pair of memory accesses in a block with
-                    // more than this number of them. That comparison takes most of the time if a loop carries
-                    // hundreds of values.
-                    let options =
-                        [c"pullback", c"-fast-isel=0", c"-dag-maps-huge-region=200"].map(CStr::as_ptr);
-                    // SAFETY: there are three terminated strings, and nothing else uses the library yet. The
-                    // handler takes a string.
-                    unsafe {
-                        (api.parse_options)(3, options.as_ptr(), std::ptr::null());
-                        (api.on_end)(crate::apart::ended);
-                    }
-                    crate::background::at_end();
-                    return Ok(api);
+        let opened = unsafe { Library::new(&name) }.map_err(|error| error.to_string());
+        match opened.and_then(|library| Api::of(library, &name)) {
+            Ok(api) if VERSIONS.contains(&api.found.version[0]) => {
+                // LLVM's fast instruction selection, which unoptimised code gets, ends the process on some
+                // vectors of truth values ("Cannot emit physreg copy instruction"). The second option makes
+                // the scheduler stop comparing each pair of memory accesses in a block with more than this
+                // number of them. That comparison takes most of the time if a loop carries hundreds of values.
+                let options = [c"pullback", c"-fast-isel=0", c"-dag-maps-huge-region=200"].map(CStr::as_ptr);
+                // SAFETY: there are three terminated strings, and nothing else uses the library yet. The
+                // handler takes a string.
+                unsafe {
+                    (api.parse_options)(3, options.as_ptr(), std::ptr::null());
+                    (api.on_end)(crate::apart::ended);
                 }
-                errors.push(format!("{name} is version {major}"));
+                crate::background::at_end();
+                return Ok(api);
             }
-            Err(error) => errors.push(error.to_string()),
+            Ok(api) => why = format!("{name} is version {}", api.found.version[0]),
+            // The first error is about the version that is wanted most.
+            Err(error) if why.is_empty() => why = error,
+            Err(_) => {}
         }
     }
-    let why = errors.pop().unwrap_or_default();
-    Err(format!("LLVM 19 could not be opened ({why}); PULLBACK_LIBLLVM can name its shared library"))
+    let [first, .., last] = VERSIONS;
+    let install = install_command();
+    Err(format!(
+        "LLVM {first} to {last} could not be opened ({why}); {install}, or name its shared library by \
+         PULLBACK_LIBLLVM"
+    ))
+}
+
+/// The command that installs LLVM's shared library on a system like this one.
+fn install_command() -> &'static str {
+    if cfg!(target_os = "macos") {
+        return "install it by `brew install llvm@19`";
+    }
+    let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let kinds = release.lines().filter_map(|line| line.strip_prefix("ID=").or(line.strip_prefix("ID_LIKE=")));
+    for kind in kinds.flat_map(|kinds| kinds.trim_matches('"').split_whitespace()) {
+        match kind {
+            "debian" | "ubuntu" => return "install it by `apt-get install libllvm19`",
+            "fedora" | "rhel" => return "install it by `dnf install llvm-libs`",
+            "arch" => return "install it by `pacman -S llvm-libs`",
+            "alpine" => return "install it by `apk add llvm19-libs`",
+            "suse" | "opensuse" => return "install it by `zypper install libLLVM19`",
+            _ => {}
+        }
+    }
+    "install its shared library"
 }
 
 impl Api {

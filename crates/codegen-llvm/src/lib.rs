@@ -47,7 +47,7 @@ use uniform::{Dealing, Facts};
 use unit::Unit;
 
 #[cfg(feature = "jit")]
-pub use api::found_at;
+pub use api::{Found, found, found_at};
 #[cfg(feature = "jit")]
 pub use background::{in_background, leave};
 #[cfg(feature = "jit")]

@@ -145,6 +145,13 @@ impl Cache {
         self.clear_up();
     }
 
+    /// Returns true the first time that it is called with a word, in any process. The folder has a file for
+    /// each such word.
+    pub fn is_first(&self, word: &str) -> bool {
+        let made = make(&self.folder).and_then(|()| fs::File::create_new(self.folder.join(word)));
+        !made.is_err_and(|error| error.kind() == std::io::ErrorKind::AlreadyExists)
+    }
+
     /// Removes the least recently used entries until the rest fits, and unfinished files of other processes.
     fn clear_up(&self) {
         let Ok(entries) = fs::read_dir(&self.folder) else { return };
@@ -253,6 +260,16 @@ mod tests {
         assert_eq!(cache.load(key(1)), Some(files));
         assert_eq!(cache.load(key(2)), None);
         assert_ne!(Key::new(&[b"ab", b"c"]), Key::new(&[b"a", b"bc"]));
+        fs::remove_dir_all(folder).expect("was made");
+    }
+
+    #[test]
+    fn a_word_is_first_once() {
+        let folder = folder("words");
+        let cache = Cache::at(folder.clone());
+        assert!(cache.is_first("advice"));
+        assert!(!cache.is_first("advice"));
+        assert!(cache.is_first("other"));
         fs::remove_dir_all(folder).expect("was made");
     }
 

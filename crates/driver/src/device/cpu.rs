@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ir::Module;
 
-use super::interface::{Device, Program, refused};
+use super::interface::{Device, DeviceInfo, Program, processor, refused};
 use crate::error::Failure;
 use native::Options as CodeOptions;
 
@@ -23,6 +23,10 @@ impl Device for Interp {
     fn compile(&self, _: &Arc<Module>, _: &CodeOptions) -> Result<Box<dyn Program>, Failure> {
         Ok(Box::new(run::Interpreter))
     }
+
+    fn devices(&self) -> Result<Vec<DeviceInfo>, String> {
+        Ok(vec![processor("interpreter".to_string(), 1)])
+    }
 }
 
 /// Machine code by Cranelift.
@@ -39,5 +43,9 @@ impl Device for Cranelift {
 
     fn compile(&self, module: &Arc<Module>, options: &CodeOptions) -> Result<Box<dyn Program>, Failure> {
         Ok(Box::new(codegen_cranelift::compile(module, options).map_err(refused)?))
+    }
+
+    fn devices(&self) -> Result<Vec<DeviceInfo>, String> {
+        Ok(vec![processor(format!("Cranelift {}", codegen_cranelift::VERSION), 1)])
     }
 }

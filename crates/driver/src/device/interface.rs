@@ -22,10 +22,8 @@ pub trait Device: Sync {
     fn compile(&self, module: &Arc<Module>, options: &CodeOptions) -> Result<Box<dyn Program>, Failure>;
 
     /// The devices of this machine that programs can run on, the one in use first, or the reason why there
-    /// are none. The CPU is not listed.
-    fn devices(&self) -> Result<Vec<DeviceInfo>, String> {
-        Ok(Vec::new())
-    }
+    /// are none.
+    fn devices(&self) -> Result<Vec<DeviceInfo>, String>;
 
     /// Returns true if programs run on a graphics processor, which has no pointers in memory, rounds
     /// differently, and needs many threads per group to be busy.
@@ -45,6 +43,21 @@ pub trait Device: Sync {
 
     /// Starts slow work that does not depend on the program.
     fn prepare(&self) {}
+}
+
+/// This machine's processor, with code from `interface`.
+pub(super) fn processor(interface: String, lanes: u32) -> DeviceInfo {
+    let about = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = about.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let name = model.map_or(std::env::consts::ARCH, |(_, name)| name.trim());
+    DeviceInfo {
+        name: name.to_string(),
+        kind: "CPU".to_string(),
+        interface,
+        driver: String::new(),
+        numbers: vec!["f16", "f64", "i64", "atomic i64", "atomic f32"],
+        subgroups: (1, lanes),
+    }
 }
 
 /// The diagnostic for an operation that a CPU backend lacks.

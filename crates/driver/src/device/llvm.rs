@@ -15,7 +15,7 @@ use codegen_llvm::{Machine, Text};
 use ir::Module;
 use native::{Compiled, Options, Unsupported};
 
-use super::interface::{Device, Program, refused};
+use super::interface::{Device, DeviceInfo, Program, processor, refused};
 use crate::cache::{Cache, Key, compiler};
 use crate::error::Failure;
 
@@ -38,6 +38,13 @@ impl Device for Llvm {
             None => job.compile(),
         };
         Ok(Box::new(code.map_err(refused)?))
+    }
+
+    fn devices(&self) -> Result<Vec<DeviceInfo>, String> {
+        let found = codegen_llvm::found()?;
+        let [major, minor, patch] = found.version;
+        let device = processor(format!("LLVM {major}.{minor}.{patch}"), native::MOST_LANES);
+        Ok(vec![DeviceInfo { driver: found.path.clone(), ..device }])
     }
 
     fn has_lanes(&self, options: &Options) -> bool {
@@ -65,9 +72,40 @@ impl Device for Tiers {
         start(module, options).map_err(refused)
     }
 
+    fn devices(&self) -> Result<Vec<DeviceInfo>, String> {
+        match Llvm.devices() {
+            Ok(mut devices) => {
+                devices.iter_mut().for_each(|device| {
+                    device.interface = format!("Cranelift, then {}", device.interface);
+                });
+                Ok(devices)
+            }
+            Err(_) => super::cpu::Cranelift.devices(),
+        }
+    }
+
     fn is_distinct(&self) -> bool {
         false
     }
+}
+
+/// The reason why LLVM, which was wanted, could not be opened.
+static MISSED: OnceLock<String> = OnceLock::new();
+
+/// Returns true if LLVM is on this machine; otherwise, [`missed`] has the reason.
+pub(super) fn is_there() -> bool {
+    match codegen_llvm::found() {
+        Ok(_) => true,
+        Err(why) => {
+            let _ = MISSED.set(why);
+            false
+        }
+    }
+}
+
+/// The reason why programs ran without LLVM, although they would have gained from it.
+pub(super) fn missed() -> Option<&'static str> {
+    MISSED.get().map(String::as_str)
 }
 
 /// LLVM compiles a kernel once it has run for this time, or for this time per byte of LLVM's text, whichever
@@ -185,8 +223,9 @@ impl Replaced {
         let next = self.next.clone();
         codegen_llvm::in_background(move || {
             // If LLVM fails, the first tier's code continues to the end.
-            if let Ok(code) = job.compile() {
-                let _ = next.code.set(code);
+            match job.compile() {
+                Ok(code) => drop(next.code.set(code)),
+                Err(_) => drop(is_there()),
             }
         });
     }

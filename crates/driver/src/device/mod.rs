@@ -45,9 +45,19 @@ impl Backend {
         Backend::ALL.iter().copied().find(|backend| backend.name() == name)
     }
 
-    /// The backend that generates the fastest code for the CPU.
+    /// The backends that this build lacks, each with the feature that has it.
+    pub fn absent() -> impl Iterator<Item = (&'static str, &'static str)> {
+        let all = [("llvm", "llvm"), ("tiers", "llvm"), ("wgpu", "wgpu"), ("cuda", "cuda")];
+        all.into_iter().filter(|(name, _)| Backend::named(name).is_none())
+    }
+
+    /// The backend that generates the fastest code for the CPU on this machine.
     pub fn fastest() -> Backend {
-        Backend::named("llvm").unwrap_or(Backend::CRANELIFT)
+        #[cfg(feature = "llvm")]
+        if llvm::is_there() {
+            return Backend(&llvm::Llvm);
+        }
+        Backend::CRANELIFT
     }
 
     /// The backends that generate code of their own and whose devices this machine has.
@@ -59,6 +69,18 @@ impl Backend {
     pub fn find(self) -> Result<(), Error> {
         self.devices().map(drop).map_err(Error::Input)
     }
+}
+
+/// A sentence about what would make the programs that have run in this process faster, if there is anything;
+/// once for each user of a machine.
+pub fn advice() -> Option<String> {
+    #[cfg(feature = "llvm")]
+    if let Some(why) = llvm::missed()
+        && crate::cache::Cache::of_user().is_none_or(|cache| cache.is_first("advice-llvm"))
+    {
+        return Some(format!("kernels that run long are several times faster with LLVM: {why}"));
+    }
+    None
 }
 
 impl Default for Backend {
