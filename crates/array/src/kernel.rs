@@ -76,7 +76,7 @@ pub(crate) fn build(module: &mut Module, func: Func, key: &Key) -> Places {
     k.b.nest(Op::If, &[inside], &[then, otherwise]);
     let kernel = k.b.finish(Vec::new(), Vec::new());
     let kernel = module.funcs.push(kernel);
-    module.entries = vec![Entry { name: "array".into(), func: kernel, group_size: [GROUP, 1, 1] }];
+    module.entries = vec![Entry::kernel("array", kernel, [GROUP, 1, 1])];
     Places { numbers: numbers.1, arrays: arrays.into_iter().map(|a| a.1).collect() }
 }
 

@@ -606,6 +606,15 @@ impl Program {
         })
     }
 
+    /// The stage that `[shader("…")]` gives a function, in lower case.
+    pub fn stage(&self, decl: DeclId) -> Option<String> {
+        let attribute = self.attribute(decl, "shader")?;
+        match &self.ast.exprs[*attribute.args.first()?].kind {
+            ExprKind::String(text) => Some(text.to_ascii_lowercase()),
+            _ => None,
+        }
+    }
+
     /// The span of a declaration's name.
     pub fn name_span(&self, decl: DeclId) -> syntax::Span {
         self.ast.decls[decl].name_span

@@ -136,7 +136,7 @@ fn a_large_frame_in_a_group_with_barriers() {
     let func = b.finish(vec![], vec![]);
     module.types = types;
     let func = module.funcs.push(func);
-    module.entries.push(ir::Entry { name: "main".into(), func, group_size: [64, 1, 1] });
+    module.entries.push(ir::Entry::kernel("main", func, [64, 1, 1]));
     let compiled = compile(&module, &Options::default()).expect("compiles");
     let mut memory = vec![1.0f32; 64];
     let desc = native::Desc { ptr: memory.as_mut_ptr().cast(), count: 64 };

@@ -52,14 +52,27 @@ impl Code {
 
     /// Adds a parameter.
     pub(crate) fn param(&mut self, name: &str, ty: Handle<Type>, builtin: Option<naga::BuiltIn>) -> Expr {
-        let binding = builtin.map(naga::Binding::BuiltIn);
+        self.argument(name, ty, builtin.map(naga::Binding::BuiltIn))
+    }
+
+    /// Adds an input of an entry point.
+    pub(crate) fn input(&mut self, name: &str, ty: Handle<Type>, binding: naga::Binding) -> Expr {
+        self.argument(name, ty, Some(binding))
+    }
+
+    fn argument(&mut self, name: &str, ty: Handle<Type>, binding: Option<naga::Binding>) -> Expr {
         self.func.arguments.push(FunctionArgument { name: Some(name.to_string()), ty, binding });
         self.expr(Expression::FunctionArgument(self.func.arguments.len() as u32 - 1))
     }
 
     /// Sets the type of the function's result.
     pub(crate) fn result(&mut self, ty: Handle<Type>) {
-        self.func.result = Some(FunctionResult { ty, binding: None });
+        self.returns(FunctionResult { ty, binding: None });
+    }
+
+    /// Sets the function's result.
+    pub(crate) fn returns(&mut self, result: FunctionResult) {
+        self.func.result = Some(result);
     }
 
     /// Adds a variable and returns the pointer to it.

@@ -493,6 +493,7 @@ impl<'m> Cx<'m> {
         bytes > self.options.most_private
             && buffers < self.options.max_storage
             && !self.ir.entries.is_empty()
+            && self.ir.entries.iter().all(|entry| entry.pipeline.is_none())
             && !self.has_bool(ty)
             && self.options.target != Target::Hlsl
     }
@@ -562,6 +563,7 @@ impl<'m> Cx<'m> {
             .map(|(k, e)| EntryPoint {
                 name: e.name.clone(),
                 group_size: e.group_size,
+                pipeline: reflect::stage_interface(self.ir, e),
                 uses: uses(&self.out, info.get_entry_point(k), &self.bindings),
                 first_group_last: self.first_group_last[k],
             })
@@ -599,5 +601,6 @@ fn capabilities(target: Target) -> Capabilities {
     all.set(Capabilities::SHADER_FLOAT32_ATOMIC, target == Target::Spirv);
     all.set(Capabilities::FLOAT64, target.has_float64());
     all.set(Capabilities::SHADER_FLOAT16, target.has_float16());
+    all |= Capabilities::MULTISAMPLED_SHADING;
     all
 }

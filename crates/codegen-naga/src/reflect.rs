@@ -1,5 +1,6 @@
 //! Describes the interface that a host needs to bind all resources and to report errors.
 
+use ir::pipeline::{Stage, Varying};
 use ir::{Global, MatrixOrder, MemData, MemType, MemTypes};
 
 use crate::Target;
@@ -12,11 +13,35 @@ pub struct EntryPoint {
     pub name: String,
     /// The number of threads of a group in each dimension.
     pub group_size: [u32; 3],
+    /// For a stage of a graphics pipeline, what it takes and gives.
+    pub pipeline: Option<StageInterface>,
     /// The bindings that the entry point uses, in order.
     pub uses: Vec<Use>,
     /// In a dispatch of several groups the first group does nothing: the host must dispatch it again, alone,
     /// after the others have ended.
     pub first_group_last: bool,
+}
+
+/// What a stage of a graphics pipeline takes and gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StageInterface {
+    /// The stage.
+    pub stage: Stage,
+    /// What it takes.
+    pub inputs: Vec<StageValue>,
+    /// What it gives.
+    pub outputs: Vec<StageValue>,
+}
+
+/// An input or output of a stage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StageValue {
+    /// The name in the source.
+    pub name: String,
+    /// The type, as in the source.
+    pub ty: String,
+    /// The place in the pipeline.
+    pub place: Varying,
 }
 
 /// A binding that an entry point uses.
@@ -148,9 +173,9 @@ pub struct Reflection {
     pub prints: Vec<Print>,
 }
 
-/// The name of a memory type, as in the source.
-pub fn type_name(mem: &MemTypes, ty: MemType) -> String {
-    let scalar = |s: ir::Scalar| match s {
+/// The name of a scalar type in the source.
+fn scalar(s: ir::Scalar) -> &'static str {
+    match s {
         ir::Scalar::Bool => "bool",
         ir::Scalar::I8 => "int8_t",
         ir::Scalar::I16 => "int16_t",
@@ -163,7 +188,33 @@ pub fn type_name(mem: &MemTypes, ty: MemType) -> String {
         ir::Scalar::F16 => "half",
         ir::Scalar::F32 => "float",
         ir::Scalar::F64 => "double",
+    }
+}
+
+/// What a stage takes and gives.
+pub(crate) fn stage_interface(module: &ir::Module, entry: &ir::Entry) -> Option<StageInterface> {
+    let pipeline = entry.pipeline.as_ref()?;
+    let function = &module.funcs[entry.func];
+    let values = |places: &[Varying], slots: &[ir::Slot]| {
+        let value = |(&place, slot): (&Varying, &ir::Slot)| StageValue {
+            name: slot.name.as_deref().unwrap_or_default().to_string(),
+            ty: match module.types[slot.ty] {
+                ir::TypeData::Vector(s, n) => format!("{}{n}", scalar(s)),
+                _ => scalar(module.types.scalar_of(slot.ty).unwrap_or(ir::Scalar::F32)).to_string(),
+            },
+            place,
+        };
+        places.iter().zip(slots).map(value).collect()
     };
+    Some(StageInterface {
+        stage: pipeline.stage,
+        inputs: values(&pipeline.inputs, &function.params),
+        outputs: values(&pipeline.outputs, &function.results),
+    })
+}
+
+/// The name of a memory type, as in the source.
+pub fn type_name(mem: &MemTypes, ty: MemType) -> String {
     match &mem[ty] {
         MemData::Scalar(s) => scalar(*s).to_string(),
         MemData::Vector(s, n) => format!("{}{n}", scalar(*s)),

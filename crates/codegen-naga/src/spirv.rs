@@ -54,8 +54,9 @@ pub fn write_entry(built: &Built, entry: usize) -> Result<Vec<u32>, Error> {
         let info = BindingInfo { descriptor_set: 0, binding: number as u32, binding_array_size: None };
         options.binding_map.insert(place, info);
     }
-    let pipeline =
-        spv::PipelineOptions { shader_stage: naga::ShaderStage::Compute, entry_point: entry.name.clone() };
+    let stage = built.module.entry_points.iter().find(|e| e.name == entry.name);
+    let shader_stage = stage.map_or(naga::ShaderStage::Compute, |e| e.stage);
+    let pipeline = spv::PipelineOptions { shader_stage, entry_point: entry.name.clone() };
     let words = spv::write_vec(&built.module, &built.info, &options, Some(&pipeline)).map_err(failed)?;
     Ok(exact(&without_first_values(words)))
 }

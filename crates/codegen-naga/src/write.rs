@@ -67,6 +67,8 @@ pub fn write(built: &Built, entry: Option<&str>) -> Result<Output, Error> {
                     return Err(Error::Internal("GLSL has no module without an entry point".into()));
                 }
             };
+            let stage = module.entry_points.iter().find(|e| e.name == entry);
+            let stage = stage.map_or(naga::ShaderStage::Compute, |e| e.stage);
             let mut options = glsl::Options {
                 version: glsl::Version::Desktop(450),
                 zero_initialize_workgroup_memory: !built.zeroes_shared,
@@ -76,11 +78,7 @@ pub fn write(built: &Built, entry: Option<&str>) -> Result<Output, Error> {
                 let place = naga::ResourceBinding { group: binding.set, binding: binding.binding };
                 options.binding_map.insert(place, binding.binding as u8);
             }
-            let pipeline = glsl::PipelineOptions {
-                shader_stage: naga::ShaderStage::Compute,
-                entry_point: entry,
-                multiview: None,
-            };
+            let pipeline = glsl::PipelineOptions { shader_stage: stage, entry_point: entry, multiview: None };
             let mut text = String::new();
             let policies = BoundsCheckPolicies::default();
             let mut writer = glsl::Writer::new(&mut text, module, info, &options, &pipeline, policies)

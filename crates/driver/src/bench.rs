@@ -108,7 +108,7 @@ pub fn measure(loaded: &mut Loaded, name: &str, options: &Options) -> Result<Mea
         .map(|(k, func)| {
             let kernel = kernel(&mut module, func, (&tables, &row), &sums);
             let name = if k == 0 { "primal" } else { "gradient" }.to_string();
-            module.entries.push(Entry { name, func: kernel, group_size: [GROUP, 1, 1] });
+            module.entries.push(Entry::kernel(name, kernel, [GROUP, 1, 1]));
             kernel
         })
         .collect();

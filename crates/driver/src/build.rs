@@ -13,7 +13,7 @@ use lower::Request;
 use syntax::Diagnostic;
 
 use crate::c_names;
-use crate::error::{Error, Failure, source_span};
+use crate::error::{Error, Failure, only_kernels, source_span};
 use crate::files;
 use crate::pipeline::{self, Loaded};
 use crate::wrap::is_number;
@@ -75,6 +75,7 @@ pub fn build(loaded: &mut Loaded, options: &Options) -> Result<Built, Failure> {
     }
     let request = Request { functions, entries, derivatives: true, ..Request::default() };
     let compiled = loaded.compile(&request, &options.compile.for_processor())?;
+    only_kernels(&compiled.module)?;
     let mut module = compiled.module;
     let mut exports = Vec::new();
     // For each export, how many of its parameters and results belong to the original function.

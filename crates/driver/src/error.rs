@@ -72,6 +72,21 @@ impl Error {
     }
 }
 
+/// Returns an error if an entry point is a stage of a graphics pipeline, which takes and gives values that no
+/// dispatch has.
+pub(crate) fn only_kernels(module: &ir::Module) -> Result<(), Failure> {
+    let stages = module.entries.iter().filter_map(|entry| Some((entry, entry.pipeline.as_ref()?.stage)));
+    let error = |(entry, stage): (&ir::Entry, ir::pipeline::Stage)| {
+        let message =
+            format!("`{}` is a {} stage, which only a graphics pipeline runs", entry.name, stage.name());
+        Diagnostic::error("E0707", source_span(module.funcs[entry.func].span), message).help(
+            "`emit` writes it for WGSL, SPIR-V, MSL, HLSL and GLSL; a kernel is `[shader(\"compute\")]`",
+        )
+    };
+    let errors: Vec<Diagnostic> = stages.map(error).collect();
+    if errors.is_empty() { Ok(()) } else { Err(Failure::Program(errors)) }
+}
+
 /// The reason why there is no result.
 #[derive(Debug)]
 pub enum Failure {

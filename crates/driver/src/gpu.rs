@@ -1,13 +1,17 @@
 //! Writes a program in a language of graphics processors, for `pullback emit --target`.
 
+use codegen_naga::reflect::{StageInterface, StageValue};
 use codegen_naga::write::{Output, write};
 use codegen_naga::{Built, Error as NagaError, Options as NagaOptions, Reflection, Target as Language};
 use ir::Func;
+use ir::pipeline::{Interpolation, Stage, Varying};
 use lower::Request;
 use opt::math;
 use serde_json::{Value as Json, json};
 use syntax::{Diagnostic, Sources};
 
+#[cfg(feature = "llvm")]
+use crate::error::only_kernels;
 use crate::error::{Error, Failure, source_span};
 use crate::pipeline::{Compiled, Loaded, Options};
 
@@ -170,6 +174,7 @@ fn ptx_with(
     module: &ir::Module,
     wanted: codegen_llvm::aot::PtxOptions,
 ) -> Result<codegen_llvm::aot::Ptx, Failure> {
+    only_kernels(module)?;
     let expanded = math::expand(module, math::Wanted::All);
     let module = expanded.as_ref().unwrap_or(module);
     codegen_llvm::aot::ptx(module, &wanted).map_err(|unsupported| {
@@ -254,6 +259,28 @@ pub(crate) fn failure(error: NagaError) -> Failure {
     }
 }
 
+/// An input or output of a stage as JSON. Only values between a vertex and a fragment stage are interpolated.
+fn stage_value(value: &StageValue, is_between: bool) -> Json {
+    match value.place {
+        Varying::Builtin(builtin) => {
+            json!({ "name": value.name, "type": value.ty, "builtin": builtin.name() })
+        }
+        Varying::Location { number, .. } if !is_between => {
+            json!({ "name": value.name, "type": value.ty, "location": number })
+        }
+        Varying::Location { number, interpolation: Interpolation::Flat, .. } => {
+            json!({ "name": value.name, "type": value.ty, "location": number, "interpolation": "flat" })
+        }
+        Varying::Location { number, interpolation, sampling } => json!({
+            "name": value.name,
+            "type": value.ty,
+            "location": number,
+            "interpolation": interpolation.name(),
+            "sampling": sampling.name(),
+        }),
+    }
+}
+
 /// The reflection as JSON.
 fn reflection(sources: &Sources, all: &Reflection, compiled: &Compiled) -> Json {
     let entries: Vec<Json> = all
@@ -261,7 +288,21 @@ fn reflection(sources: &Sources, all: &Reflection, compiled: &Compiled) -> Json 
         .iter()
         .map(|e| {
             let bindings: Vec<u32> = e.uses.iter().map(|u| all.bindings[u.binding].binding).collect();
-            json!({ "name": e.name, "thread_group_size": e.group_size, "bindings": bindings })
+            match &e.pipeline {
+                None => json!({ "name": e.name, "thread_group_size": e.group_size, "bindings": bindings }),
+                Some(StageInterface { stage, inputs, outputs }) => {
+                    let values = |all: &[StageValue], between: Stage| -> Vec<Json> {
+                        all.iter().map(|value| stage_value(value, *stage == between)).collect()
+                    };
+                    json!({
+                        "name": e.name,
+                        "stage": stage.name(),
+                        "inputs": values(inputs, Stage::Fragment),
+                        "outputs": values(outputs, Stage::Vertex),
+                        "bindings": bindings,
+                    })
+                }
+            }
         })
         .collect();
     let bindings: Vec<Json> = all

@@ -9,7 +9,7 @@ use syntax::Diagnostic;
 use crate::behind::{self, Behind};
 use crate::bind::{self, Bind, BindValue};
 use crate::device::Program;
-use crate::error::{Error, Failure, source_span};
+use crate::error::{Error, Failure, only_kernels, source_span};
 use crate::pipeline::{self};
 use crate::tensor::{self, Tensor};
 use crate::texture::is_sampler;
@@ -93,6 +93,7 @@ impl Runner {
 
     /// Like [`Self::new`], with all options of code generation.
     pub fn with_options(module: Module, backend: Backend, options: &CodeOptions) -> Result<Runner, Failure> {
+        only_kernels(&module)?;
         let module = Arc::new(module);
         let program = backend.compile(&module, options)?;
         Ok(Runner::around(module, program, options))

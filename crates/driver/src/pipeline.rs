@@ -135,7 +135,12 @@ impl Loaded {
 
     /// The entry point of that name; without a name, the only entry point, else `computeMain`, else `main`.
     pub fn entry(&mut self, name: Option<&str>) -> Result<DeclId, Failure> {
-        let entries = self.program.entry_points(self.file);
+        let mut entries = self.program.entry_points(self.file);
+        // A function that only a graphics pipeline runs is meant if it is named, or if there is no kernel.
+        let is_kernel = |d: &DeclId| self.program.stage(*d).is_none_or(|stage| stage == "compute");
+        if name.is_none() && entries.iter().any(is_kernel) {
+            entries.retain(is_kernel);
+        }
         let is_meant = |d: &DeclId| name.is_none_or(|name| self.name(*d) == name);
         self.names_of_entries_differ(&entries.iter().copied().filter(is_meant).collect::<Vec<_>>())?;
         let named = |name: &str| {

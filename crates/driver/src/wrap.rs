@@ -362,6 +362,6 @@ pub(crate) fn wrap(
     }
     let kernel = k.b.finish(Vec::new(), Vec::new());
     let kernel = module.funcs.push(kernel);
-    module.entries.push(Entry { name: format!("call.{entry}"), func: kernel, group_size: [group, 1, 1] });
+    module.entries.push(Entry::kernel(format!("call.{entry}"), kernel, [group, 1, 1]));
     Wrapped { entry, args: args_row, results: results_row }
 }

@@ -21,6 +21,7 @@ pub mod module;
 mod names;
 pub mod ops;
 pub mod parse;
+pub mod pipeline;
 pub mod print;
 pub mod printf;
 pub mod scalar;

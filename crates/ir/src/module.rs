@@ -7,6 +7,7 @@ use rustc_hash::FxBuildHasher;
 use crate::entities::{Func, Global, MemType};
 use crate::function::{Function, Origin, Span};
 use crate::memory::{MemData, MemTypes};
+use crate::pipeline::Pipeline;
 use crate::types::{Type, Types};
 
 /// The kind of memory that a global is in.
@@ -87,10 +88,19 @@ pub struct Residuals {
 pub struct Entry {
     /// The source's name.
     pub name: String,
-    /// A function without parameters or results.
+    /// A function without parameters or results, except for a stage of a graphics pipeline.
     pub func: Func,
     /// `[numthreads(x, y, z)]`.
     pub group_size: [u32; 3],
+    /// The stage of a graphics pipeline that this is the entry point of; `None` for a kernel.
+    pub pipeline: Option<Pipeline>,
+}
+
+impl Entry {
+    /// A kernel.
+    pub fn kernel(name: impl Into<String>, func: Func, group_size: [u32; 3]) -> Entry {
+        Entry { name: name.into(), func, group_size, pipeline: None }
+    }
 }
 
 /// A module.

@@ -17,6 +17,7 @@ use crate::function::{Function, Inline, Prefer, RegionData, Slot, Span, ValueDat
 use crate::memory::{MatrixOrder, MemData};
 use crate::module::{Entry, GlobalData, Module, Residuals, Space, Witness};
 use crate::ops::Op;
+use crate::pipeline::{Interpolation, Pipeline, Sampling, Stage, StageBuiltin, Varying};
 use crate::types::{Scalar, Type};
 
 /// A syntax error.
@@ -187,14 +188,25 @@ impl Parser<'_> {
                     let name = self.key()?;
                     self.expect(":")?;
                     let func = self.func_name()?;
-                    self.expect("[")?;
-                    let x = self.number()?;
-                    self.expect(",")?;
-                    let y = self.number()?;
-                    self.expect(",")?;
-                    let z = self.number()?;
-                    self.expect("]")?;
-                    self.module.entries.push(Entry { name, func, group_size: [x, y, z] });
+                    let entry = match Stage::ALL.into_iter().find(|stage| self.eat_word(stage.name())) {
+                        Some(stage) => {
+                            let inputs = self.varyings()?;
+                            self.expect("->")?;
+                            let pipeline = Pipeline { stage, inputs, outputs: self.varyings()? };
+                            Entry { pipeline: Some(pipeline), ..Entry::kernel(name, func, [1; 3]) }
+                        }
+                        None => {
+                            self.expect("[")?;
+                            let x = self.number()?;
+                            self.expect(",")?;
+                            let y = self.number()?;
+                            self.expect(",")?;
+                            let z = self.number()?;
+                            self.expect("]")?;
+                            Entry::kernel(name, func, [x, y, z])
+                        }
+                    };
+                    self.module.entries.push(entry);
                 }
                 "func" => {
                     let func = Func::from_u32(next);
@@ -265,6 +277,31 @@ impl Parser<'_> {
         let ty = self.module.mem.intern(MemData::Struct { name: bare(&key), fields });
         self.structs.insert(key, ty);
         Ok(())
+    }
+
+    /// Parses the places of a stage's inputs or outputs.
+    fn varyings(&mut self) -> Parsed<Vec<Varying>> {
+        let mut all = Vec::new();
+        self.expect("(")?;
+        while !self.eat(")") {
+            if !all.is_empty() {
+                self.expect(",")?;
+            }
+            let word = self.word()?;
+            if let Some(builtin) = StageBuiltin::ALL.into_iter().find(|builtin| builtin.name() == word) {
+                all.push(Varying::Builtin(builtin));
+                continue;
+            }
+            if word != "location" {
+                return Err(format!("'{word}' is no place of an input or output"));
+            }
+            let number = self.number()?;
+            let interpolation = Interpolation::ALL.into_iter().find(|kind| self.eat_word(kind.name()));
+            let sampling = Sampling::ALL.into_iter().find(|kind| self.eat_word(kind.name()));
+            let (interpolation, sampling) = (interpolation.unwrap_or_default(), sampling.unwrap_or_default());
+            all.push(Varying::Location { number, interpolation, sampling });
+        }
+        Ok(all)
     }
 
     pub(super) fn func_name(&mut self) -> Parsed<Func> {

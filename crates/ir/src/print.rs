@@ -15,6 +15,7 @@ use crate::function::{Function, Inline, InstData, Prefer, Slot};
 use crate::memory::{MatrixOrder, MemData};
 use crate::module::{GlobalData, Module, Space};
 use crate::ops::{LoopInfo, Op, Path, Step, WAVE_LANES};
+use crate::pipeline::{Pipeline, Varying};
 use crate::scalar;
 use crate::types::{Scalar, Type, TypeData, Types};
 
@@ -63,8 +64,14 @@ pub fn print_module(module: &Module) -> String {
         p.out += if witness.treat_as_differentiable { " treat_as_differentiable\n" } else { "\n" };
     }
     for entry in &module.entries {
+        let _ = write!(p.out, "entry {}: {} ", quoted(&entry.name), p.funcs[&entry.func]);
         let [x, y, z] = entry.group_size;
-        let _ = writeln!(p.out, "entry {}: {} [{x}, {y}, {z}]", quoted(&entry.name), p.funcs[&entry.func]);
+        let _ = match &entry.pipeline {
+            None => writeln!(p.out, "[{x}, {y}, {z}]"),
+            Some(Pipeline { stage, inputs, outputs }) => {
+                writeln!(p.out, "{}({}) -> ({})", stage.name(), varyings(inputs), varyings(outputs))
+            }
+        };
     }
     for (id, function) in &module.funcs {
         if !p.out.is_empty() {
@@ -74,6 +81,17 @@ pub fn print_module(module: &Module) -> String {
         p.function(&name, function);
     }
     p.out
+}
+
+/// The places of a stage's inputs or outputs.
+fn varyings(all: &[Varying]) -> String {
+    let texts = all.iter().map(|varying| match varying {
+        Varying::Builtin(builtin) => builtin.name().to_string(),
+        Varying::Location { number, interpolation, sampling } => {
+            format!("location {number} {} {}", interpolation.name(), sampling.name())
+        }
+    });
+    texts.collect::<Vec<_>>().join(", ")
 }
 
 /// Prints one function.

@@ -14,12 +14,22 @@ use crate::request::{FunctionInfo, ParamInfo, Request, Step};
 
 impl Lowerer<'_> {
     /// Declares an entry point.
-    pub(crate) fn entry(&mut self, decl: DeclId) {
+    pub(crate) fn entry(&mut self, types: &mut Types, decl: DeclId) {
         let name = self.program.ast.name(self.program.ast.decls[decl].name).to_owned();
         let group_size = self.group_size(decl);
         let sig = FlatSig::returning(Ty::VOID);
-        let func = self.declare_flat(Key::Entry(decl), sig, Vec::new(), Vec::new()).func;
-        self.module.entries.push(Entry { name, func, group_size });
+        let entry = match self.stage(decl) {
+            Some(stage) => {
+                let (pipeline, params, results) = self.pipeline(types, decl, stage);
+                let func = self.declare_flat(Key::Entry(decl), sig, params, results).func;
+                Entry { pipeline: Some(pipeline), ..Entry::kernel(name, func, [1; 3]) }
+            }
+            None => {
+                let func = self.declare_flat(Key::Entry(decl), sig, Vec::new(), Vec::new()).func;
+                Entry::kernel(name, func, group_size)
+            }
+        };
+        self.module.entries.push(entry);
     }
 
     /// The value of `[numthreads(x, y, z)]`; missing numbers are 1.
@@ -96,13 +106,15 @@ impl Lowerer<'_> {
     }
 }
 
-/// Builds the function of an entry point, which reads the thread's ids and the uniforms, and calls the
-/// target.
+/// Builds the function of an entry point, which reads the thread's ids and the uniforms, or takes and gives
+/// what a stage of a pipeline does, and calls the target.
 pub(crate) fn build(making: Making<'_, '_>, decl: DeclId) -> Option<Function> {
     let Making { lw, types, declared } = making;
     let f = FuncRef { decl, args: Vec::new(), self_ty: None };
     let target = lw.function(types, &Callable::Func(f));
-    let (mut body, _) = Body::flat(lw, types, declared);
+    let is_stage = lw.stage(decl).is_some();
+    let (mut body, ports) = Body::flat(lw, types, declared);
+    let mut ports = &ports[..];
     let mut args = Vec::new();
     for param in target.sig.params.clone() {
         let Some(d) = param.decl else { continue };
@@ -110,15 +122,20 @@ pub(crate) fn build(making: Making<'_, '_>, decl: DeclId) -> Option<Function> {
         if !param.is_input() {
             continue;
         }
+        if is_stage && body.lw.is_varying(&param) {
+            args.extend(body.of_ports(param.ty, &mut ports));
+            continue;
+        }
         let span = body.lw.program.ast.decls[d].name_span;
         args.extend(body.entry_input(d, param.ty, semantic, span));
     }
-    if body.fit(&args, &target.params) {
-        body.b.call_func(target.func, &target.results, &args);
-    } else {
+    if !body.fit(&args, &target.params) {
         body.internal(declared.span, "an entry point's inputs do not fit", Ty::VOID);
+        return body.finish(Vec::new(), declared);
     }
-    body.finish(Vec::new(), declared)
+    let leaves = body.b.call_func(target.func, &target.results, &args);
+    let outputs = if is_stage { body.to_ports(&leaves, &declared.results) } else { Vec::new() };
+    body.finish(outputs, declared)
 }
 
 pub(crate) fn builtin_of(semantic: &str) -> Option<Builtin> {

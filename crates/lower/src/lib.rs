@@ -40,6 +40,7 @@ mod printf;
 mod request;
 mod room;
 mod sizes;
+mod stages;
 mod statements;
 mod twins;
 mod uniforms;
@@ -125,7 +126,7 @@ fn lower_round(
         texts: IndexSet::default(),
     };
     for &entry in &request.entries {
-        lowerer.entry(entry);
+        lowerer.entry(&mut types, entry);
     }
     let mut functions = Vec::new();
     for func in &request.functions {

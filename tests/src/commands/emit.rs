@@ -93,7 +93,13 @@ pub fn validate(of: &Path, target: Target, bytes: &[u8]) -> Result<(), String> {
         }
         Target::Glsl => {
             let mut command = Command::new("glslangValidator");
-            command.args(["-S", "comp"]);
+            let text = String::from_utf8_lossy(bytes);
+            let stage = match () {
+                () if text.contains("local_size_x") => "comp",
+                () if text.contains("gl_Position") => "vert",
+                () => "frag",
+            };
+            command.args(["-S", stage]);
             command
         }
         Target::Hlsl => {

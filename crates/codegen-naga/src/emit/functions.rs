@@ -1,11 +1,12 @@
 //! Emits functions, entry points and calls.
 
 use ir::{
-    Builtin, Entry, Func, Inst, InstData, MemData, MemType, Path, Scalar, Slot, Step, Type, TypeData, Value,
+    Builtin, Entry, Func, Global, Inst, InstData, MemData, MemType, Path, Scalar, Slot, Step, Type, TypeData,
+    Value,
 };
 use naga::{BuiltIn, EntryPoint, Handle, ShaderStage, StructMember};
 
-use super::{Buffer, Emitter, Held, Res};
+use super::{Buffer, Emitter, Held, Res, Role};
 use crate::build::{Code, Expr};
 use crate::module::{Cx, Emitted};
 use crate::names::plain;
@@ -61,12 +62,15 @@ impl<'m> Cx<'m> {
 
     /// Emits an entry point.
     pub(crate) fn entry(&mut self, instance: usize, entry: &Entry, skips_first: bool) -> Res {
+        if let Some(pipeline) = &entry.pipeline {
+            return self.stage(instance, entry, pipeline);
+        }
         let module = self.ir;
         let f = &module.funcs[entry.func];
         self.comment(&entry.name, &entry.name, f.span);
         let group_size = entry.group_size;
         let mut e = Emitter::new(self, instance, f, Code::new(&entry.name));
-        e.entry_group = Some(group_size);
+        e.role = Role::Kernel(group_size);
         e.region(f.body())?;
         e.prologue(skips_first)?;
         let code = e.code;
@@ -275,12 +279,17 @@ impl<'m> Emitter<'_, 'm> {
         }
         let (name, naga, n) = builtin_name(builtin);
         let ty = self.cx.lanes_type(Scalar::U32, n);
-        let e = match (self.entry_group, builtin) {
-            (Some(size), Builtin::GroupSize) => {
+        let e = match (self.role, builtin) {
+            (Role::Kernel(size), Builtin::GroupSize) => {
                 let parts = size.iter().map(|&n| self.code.u32(n)).collect();
                 return Ok(self.code.compose(ty, parts));
             }
-            (is_entry, _) => self.code.param(name, ty, is_entry.is_some().then_some(naga)),
+            (Role::Kernel(_), _) => self.code.param(name, ty, Some(naga)),
+            (Role::Function, _) => self.code.param(name, ty, None),
+            (Role::Stage(stage), _) => {
+                let what = format!("the number of a thread in a {} stage", stage.name());
+                return self.refuse(what, "only kernels have threads in groups", self.f.span);
+            }
         };
         self.builtins.push((builtin, e));
         Ok(e)
@@ -330,7 +339,7 @@ impl<'m> Emitter<'_, 'm> {
             let row = self.code.binary(Add, row, y);
             let number = self.code.binary(Multiply, row, width);
             let number = self.code.binary(Add, number, x);
-            let size = self.entry_group.map_or(1, |size| size.iter().product());
+            let size = if let Role::Kernel(size) = self.role { size.iter().product() } else { 1 };
             let size = self.code.u32(size);
             let number = self.code.binary(Multiply, number, size);
             let number = self.code.binary(Add, number, index);
@@ -343,6 +352,13 @@ impl<'m> Emitter<'_, 'm> {
         if let (true, Some(index)) = (zeroes, index) {
             self.zero_shared(index)?;
         }
+        self.initialise(inits)?;
+        self.code.append(body);
+        Ok(())
+    }
+
+    /// Initialises private globals by the instances of their initialisers.
+    pub(super) fn initialise(&mut self, inits: Vec<(Global, usize)>) -> Res {
         for (global, instance) in inits {
             let emitted = self.cx.function(instance)?;
             let mut args = Vec::new();
@@ -363,7 +379,6 @@ impl<'m> Emitter<'_, 'm> {
             let ty = module.globals[global].ty;
             self.store_leaves(Base::Global(global), ty, &mut Vec::new(), &leaves)?;
         }
-        self.code.append(body);
         Ok(())
     }
 

@@ -14,6 +14,7 @@ mod copies;
 mod functions;
 mod loops;
 mod shared;
+pub(crate) mod stages;
 mod waves;
 mod world;
 
@@ -95,8 +96,18 @@ pub(crate) struct Emitter<'a, 'm> {
     narrow: EntitySet<Value>,
     /// Floats widened only to be printed: the unwidened values are printed.
     printed: EntitySet<Value>,
-    /// The size of the thread group, in an entry point.
-    pub(crate) entry_group: Option<[u32; 3]>,
+    pub(crate) role: Role,
+}
+
+/// What a function is to the host.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Nothing: it is called by others.
+    Function,
+    /// A kernel with thread groups of this size.
+    Kernel([u32; 3]),
+    /// The entry point of a stage.
+    Stage(ir::pipeline::Stage),
 }
 
 impl<'a, 'm> Emitter<'a, 'm> {
@@ -132,7 +143,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
             builtins: Vec::new(),
             narrow,
             printed,
-            entry_group: None,
+            role: Role::Function,
         }
     }
 

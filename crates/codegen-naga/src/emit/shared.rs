@@ -10,7 +10,7 @@ use naga::{
     AddressSpace, Barrier, BinaryOperator as Bin, Expression, GlobalVariable, Handle, Statement, TypeInner,
 };
 
-use super::{Emitter, Res};
+use super::{Emitter, Res, Role};
 use crate::Target;
 use crate::build::Expr;
 use crate::module::Cx;
@@ -37,7 +37,8 @@ impl Cx<'_> {
 impl Emitter<'_, '_> {
     /// Writes the zeros and waits for all threads of the group.
     pub(super) fn zero_shared(&mut self, index: Expr) -> Res {
-        let threads = self.entry_group.map_or(1, |size| size.iter().product::<u32>()).max(1);
+        let threads =
+            if let Role::Kernel(size) = self.role { size.iter().product::<u32>().max(1) } else { 1 };
         let (zero, step) = (self.code.u32(0), self.code.u32(threads));
         for (var, ty) in self.cx.zeroed() {
             let place = self.code.expr(Expression::GlobalVariable(var));

@@ -83,8 +83,12 @@ pub fn verify_signatures(module: &Module) -> Vec<VerifyError> {
         }
     }
     for entry in &module.entries {
-        let fits = module.funcs.get(entry.func).is_some_and(|f| f.params.is_empty() && f.results.is_empty());
-        if !fits {
+        let function = module.funcs.get(entry.func);
+        if let (Some(pipeline), Some(f)) = (&entry.pipeline, function) {
+            if let Some(problem) = pipeline.problem(&module.types, &f.params, &f.results) {
+                error(format!("entry '{}'", entry.name), &problem);
+            }
+        } else if !function.is_some_and(|f| f.params.is_empty() && f.results.is_empty()) {
             error(format!("entry '{}'", entry.name), "it takes or gives values, or does not exist");
         }
         if entry.group_size.contains(&0) {

@@ -78,7 +78,7 @@ pub enum Constraint {
 
 /// Keywords before a declaration or in a type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Modifiers(pub u32);
+pub struct Modifiers(pub u64);
 
 macro_rules! modifiers {
     ($($(#[$doc:meta])* $constant:ident = $word:path),* $(,)?) => {
@@ -109,7 +109,8 @@ modifiers! {
     EXTERN = kw::EXTERN, EXPORT = kw::EXPORT, OVERRIDE = kw::OVERRIDE, INLINE = kw::INLINE, DYN = kw::DYN,
     STATIC = kw::STATIC, CONST = kw::CONST, UNIFORM = kw::UNIFORM, GROUPSHARED = kw::GROUPSHARED,
     PRECISE = kw::PRECISE, VOLATILE = kw::VOLATILE, GLOBALLYCOHERENT = kw::GLOBALLYCOHERENT,
-    INTERPOLATION = kw::NOINTERPOLATION, ROW_MAJOR = kw::ROW_MAJOR, COLUMN_MAJOR = kw::COLUMN_MAJOR,
+    NOINTERPOLATION = kw::NOINTERPOLATION, NOPERSPECTIVE = kw::NOPERSPECTIVE, LINEAR = kw::LINEAR,
+    SAMPLE = kw::SAMPLE, CENTROID = kw::CENTROID, ROW_MAJOR = kw::ROW_MAJOR, COLUMN_MAJOR = kw::COLUMN_MAJOR,
     NO_DIFF = kw::NO_DIFF, IN = kw::IN, OUT = kw::OUT,
     /// `inout`; `in out` sets IN and OUT instead
     INOUT = kw::INOUT,
@@ -120,11 +121,11 @@ modifiers! {
 
 impl Modifiers {
     /// The attribute `[mutating]`.
-    pub const MUTATING: Modifiers = Modifiers(1 << 29);
+    pub const MUTATING: Modifiers = Modifiers(1 << 61);
     /// The attribute `[nonmutating]`.
-    pub const NONMUTATING: Modifiers = Modifiers(1 << 30);
+    pub const NONMUTATING: Modifiers = Modifiers(1 << 62);
     /// Written with `let`.
-    pub const LET: Modifiers = Modifiers(1 << 31);
+    pub const LET: Modifiers = Modifiers(1 << 63);
     /// The modifiers of types. In `x : inout T`, those of the parameter come after the colon; the caller
     /// removes them from the type.
     pub(crate) const IN_TYPES: Modifiers = Modifiers(

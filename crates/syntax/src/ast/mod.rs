@@ -106,6 +106,8 @@ pub struct Ast {
     pub warnings: crate::warnings::WarningLevels,
     /// The error type of each function that throws; used only for lookups.
     pub throws: FxHashMap<DeclId, ExprId>,
+    /// The semantic after the parameters of a function, which is that of its result; used only for lookups.
+    pub semantics: FxHashMap<DeclId, Symbol>,
     /// The widths of bit-fields; used only for lookups.
     pub bit_widths: FxHashMap<DeclId, ExprId>,
     /// The heads of the functions that are declared by `__func_extension`; used only for lookups.

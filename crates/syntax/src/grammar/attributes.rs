@@ -92,8 +92,8 @@ impl Parser<'_> {
             kw::EXTERN_CPP => Some(Modifiers::EXTERN),
             kw::GLOBAL | kw::DYNAMIC_UNIFORM => Some(Modifiers::default()),
             kw::EACH => None,
-            kw::NOINTERPOLATION | kw::NOPERSPECTIVE | kw::LINEAR | kw::SAMPLE | kw::CENTROID => {
-                self.common_name(Modifiers::INTERPOLATION)
+            word @ (kw::NOINTERPOLATION | kw::NOPERSPECTIVE | kw::LINEAR | kw::SAMPLE | kw::CENTROID) => {
+                self.common_name(Modifiers::of(word)?)
             }
             kw::DYN | kw::SOME => self.common_name(Modifiers::DYN),
             kw::PERVERTEX | kw::LINEADJ | kw::TRIANGLEADJ | kw::POINT | kw::LINE_PRIMITIVE | kw::TRIANGLE => {

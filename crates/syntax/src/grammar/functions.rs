@@ -11,7 +11,9 @@ impl Parser<'_> {
         let params = self.params(id);
         let arrow = self.result_type(id);
         self.where_clauses(id);
-        self.semantic();
+        if let Some(semantic) = self.semantic() {
+            self.ast.semantics.insert(id, semantic);
+        }
         let body = self.body(id);
         self.ast.decls[id].kind = DeclKind::Func { params, result: arrow.or(result), body };
     }

@@ -163,7 +163,8 @@ impl Printer<'_> {
                     Some(result) => put!(self, result, " "),
                     None => put!(self, "func "),
                 }
-                put!(self, name, generics, Params(params), constraints, Body(*body));
+                let semantic = ast.semantics.get(&decl).map(|semantic| (" : ", *semantic));
+                put!(self, name, generics, Params(params), constraints, semantic, Body(*body));
             }
             DeclKind::Init { params, body } => {
                 put!(self, "__init", generics, Params(params), constraints, Body(*body));
