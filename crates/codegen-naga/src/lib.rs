@@ -63,6 +63,9 @@ pub enum Target {
 }
 
 impl Target {
+    /// Every target.
+    pub const ALL: [Target; 5] = [Target::Wgsl, Target::Spirv, Target::Msl, Target::Hlsl, Target::Glsl];
+
     /// The target's name in messages.
     pub fn name(self) -> &'static str {
         match self {

@@ -10,7 +10,7 @@ use std::num::NonZeroU32;
 use ir::{Scalar, Type, TypeData};
 use naga::{ArraySize, Handle, Span, StructMember, TypeInner};
 
-use crate::Unsupported;
+use crate::{Target, Unsupported};
 use crate::build::vector_size;
 use crate::module::Cx;
 
@@ -71,13 +71,13 @@ impl Cx<'_> {
 
     /// Refuses a kind of number that the target lacks.
     pub(crate) fn check_scalar(&self, s: Scalar, span: ir::Span) -> Result<(), Unsupported> {
-        let has = match s {
-            Scalar::I64 | Scalar::U64 => self.options.target.has_int64(),
-            Scalar::F64 => self.options.target.has_float64(),
-            Scalar::F16 => self.options.target.has_float16(),
+        let has = |target: Target| match s {
+            Scalar::I64 | Scalar::U64 => target.has_int64(),
+            Scalar::F64 => target.has_float64(),
+            Scalar::F16 => target.has_float16(),
             _ => true,
         };
-        if has {
+        if has(self.options.target) {
             return Ok(());
         }
         let word = match s {
@@ -86,7 +86,19 @@ impl Cx<'_> {
             Scalar::F64 => "double",
             _ => "half",
         };
-        Err(self.refuse(format!("a number of type `{word}`"), format!("it has no `{}`", s.name()), span))
+        let others = Target::ALL.into_iter().filter(|&target| has(target)).map(Target::name);
+        let others = others.collect::<Vec<_>>().join(", ");
+        let other = match s {
+            Scalar::I64 => "int",
+            Scalar::U64 => "uint",
+            _ => "float",
+        };
+        let refused =
+            self.refuse(format!("a number of type `{word}`"), format!("it has no `{}`", s.name()), span);
+        Err(Unsupported {
+            help: Some(format!("use `{other}`, or a language that has it: {others}")),
+            ..refused
+        })
     }
 
     /// The type of a scalar or of a vector of up to four lanes; for more lanes, an array.
