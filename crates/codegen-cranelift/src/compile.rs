@@ -50,11 +50,21 @@ enum Way {
     OnePass,
 }
 
+/// The threads that a function runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Runs {
+    /// One at a time.
+    One,
+    /// As many as there are lanes.
+    Lanes,
+}
+
 /// A function to be compiled.
 pub(crate) struct Job {
     id: FuncId,
     /// The IR function that it was emitted from.
     pub(crate) func: Func,
+    pub(crate) runs: Runs,
     clif: Context,
     way: Way,
     failed: Option<CodegenError>,
@@ -88,12 +98,12 @@ impl Queue {
     }
 
     /// Takes the emitted function and leaves an empty context; returns true if it is time to compile.
-    pub(crate) fn push(&mut self, id: FuncId, func: Func, clif: &mut Context) -> bool {
+    pub(crate) fn push(&mut self, id: FuncId, (func, runs): (Func, Runs), clif: &mut Context) -> bool {
         let empty = self.free.pop().unwrap_or_else(Context::new);
         let clif = std::mem::replace(clif, empty);
         self.insts += clif.func.dfg.num_insts();
         let way = way_for(&clif.func);
-        self.jobs.push(Job { id, func, clif, way, failed: None });
+        self.jobs.push(Job { id, func, runs, clif, way, failed: None });
         self.insts >= BATCH
     }
 

@@ -1,4 +1,5 @@
-//! Compiles IR to machine code in memory, with Cranelift.
+//! Compiles IR to machine code in memory, with Cranelift, for one thread at a time (`emit`) and for lanes
+//! (`threads`, `lanes`).
 //!
 //! [`compile`] compiles a module's entry points and the functions that the host asked for; the crate `native`
 //! runs the code and defines how it is entered. Both use the scalar functions of `ir::scalar` where the
@@ -6,7 +7,9 @@
 
 mod compile;
 mod emit;
+mod lanes;
 mod spill;
+mod threads;
 mod types;
 
 use cranelift_codegen::isa::CallConv;
@@ -18,11 +21,13 @@ use cranelift_module::{FuncId, Module as _, ModuleError, default_libcall_names};
 use ir::{Entry, Func, Module, Scalar, Span};
 use native::plan::Plan;
 use native::runtime::{Tables, symbols};
-use native::{Compiled, EntryCode, EntryFn, Fixed, Options, Parts, RawFn, Unsupported};
+use native::{
+    Compiled, EntryCode, EntryFn, Fixed, Lanes, Options, Parts, RawFn, Reason, SpanFn, Unsupported,
+};
 
 pub use cranelift_codegen::VERSION;
 
-use compile::Queue;
+use compile::{Queue, Runs};
 use emit::{Emitter, ModuleCx};
 
 /// The backend's name in diagnostics.
@@ -45,26 +50,37 @@ impl Drop for Memory {
 pub fn compile(module: &Module, options: &Options) -> Result<Compiled, Unsupported> {
     let (mut cx, fixed) = prepare(module, options)?;
     let made = emit_all(&mut cx);
-    let ModuleCx { jit, plan, tables, frames, .. } = cx;
+    let ModuleCx { jit, plan, tables, frames, lane_frames, .. } = cx;
     let mut memory = Memory(Some(jit));
     let (entries, raw) = made?;
     let jit = memory.0.as_mut().expect("just made");
     if let Err(error) = jit.finalize_definitions() {
         return Err(Unsupported { backend: NAME, op: error.to_string(), span: Span::NONE, internal: true });
     }
-    let entry = |id: &FuncId| {
-        let code = jit.get_finalized_function(*id);
-        // SAFETY: the function was emitted with this signature.
-        (EntryCode::Whole(unsafe { std::mem::transmute::<*const u8, EntryFn>(code) }), None)
+    let code = |id: FuncId| jit.get_finalized_function(id);
+    let entry = |entry: MadeEntry| {
+        // SAFETY: functions for lanes, and for the threads that these leave over, were emitted with this signature.
+        let span = |id| unsafe { std::mem::transmute::<*const u8, SpanFn>(code(id)) };
+        match (entry.lanes, entry.one) {
+            (Ok((lanes, width)), one) => {
+                let one = span(one.unwrap_or(lanes));
+                (EntryCode::Span(one, Some(Lanes { code: span(lanes), width })), None)
+            }
+            (Err(reason), one) => {
+                let one = code(one.expect("an entry point has code"));
+                // SAFETY: the function was emitted with this signature.
+                (EntryCode::Whole(unsafe { std::mem::transmute::<*const u8, EntryFn>(one) }), Some(reason))
+            }
+        }
     };
-    let entries = entries.iter().map(entry).collect();
+    let entries = entries.into_iter().map(entry).collect();
     let function = |&(func, id): &(Func, FuncId)| {
         let code = jit.get_finalized_function(id);
         // SAFETY: the function was emitted with this signature.
         (func, unsafe { std::mem::transmute::<*const u8, RawFn>(code) })
     };
     let raw = raw.iter().map(function).collect();
-    let stack_need = plan.stack_need(&frames);
+    let stack_need = plan.stack_need(&frames) + lane_frames;
     let recursion_need = plan.recursion_need(|f| u64::from(frames[f]));
     let parts = Parts { entries, raw, tables, fixed, stack_need, recursion_need, memory: Box::new(memory) };
     // SAFETY: the emitted code keeps the contract of `native`.
@@ -113,6 +129,7 @@ fn prepare<'m>(module: &'m Module, options: &Options) -> Result<(ModuleCx<'m>, F
         empty_at: fixed.empty_at() as i64,
         plan,
         frames: SecondaryMap::new(),
+        lane_frames: 0,
         text: None,
         queue,
     };
@@ -135,12 +152,36 @@ fn new_module(queue: &Queue) -> JITModule {
     JITModule::new(builder)
 }
 
-type Made = (Vec<FuncId>, Vec<(Func, FuncId)>);
+/// The functions of an entry point.
+struct MadeEntry {
+    /// The function that runs a group, or what lanes leave over.
+    one: Option<FuncId>,
+    /// The function that runs threads in lanes, and the number of lanes; or the reason why there is none.
+    lanes: Result<(FuncId, u32), Reason>,
+}
+
+type Made = (Vec<MadeEntry>, Vec<(Func, FuncId)>);
 
 /// Emits all functions; returns the functions of the entry points, and those that Rust can call.
 fn emit_all(cx: &mut ModuleCx<'_>) -> Result<Made, Unsupported> {
     let module = cx.ir;
-    let order = cx.plan.order.clone();
+    let mut clif = cx.jit.make_context();
+    let mut frontend = FunctionBuilderContext::new();
+    let in_lanes = threads::emit(cx, &mut clif)?;
+    // The functions that one thread calls.
+    let is_left = |entry: &Entry, lanes: &Result<(FuncId, u32), Reason>| {
+        let all: u64 = entry.group_size.iter().map(|&n| u64::from(n)).product();
+        lanes.as_ref().map_or(true, |lanes| !all.is_multiple_of(u64::from(lanes.1)))
+    };
+    let left = module.entries.iter().zip(&in_lanes).filter(|(entry, lanes)| is_left(entry, lanes));
+    let mut roots: Vec<Func> = left.map(|(entry, _)| entry.func).collect();
+    roots.extend(cx.options.functions.iter().copied().filter(|&f| module.funcs[f].has_body()));
+    if !roots.is_empty() {
+        roots.extend(module.globals.values().filter_map(|g| g.init));
+    }
+    let mut needed: SecondaryMap<Func, bool> = SecondaryMap::new();
+    ir::walk::reachable(module, &roots).into_iter().for_each(|f| needed[f] = true);
+    let order: Vec<Func> = cx.plan.order.iter().copied().filter(|&f| needed[f]).collect();
     for &func in &order {
         if module.funcs[func].has_body() {
             let sig = cx.signature(func);
@@ -148,8 +189,6 @@ fn emit_all(cx: &mut ModuleCx<'_>) -> Result<Made, Unsupported> {
             cx.funcs[func] = Some(id);
         }
     }
-    let mut clif = cx.jit.make_context();
-    let mut frontend = FunctionBuilderContext::new();
     // An entry point that nothing calls is emitted only in its wrapper.
     let mut called: SecondaryMap<Func, bool> = SecondaryMap::new();
     let callees = order.iter().flat_map(|&f| module.funcs[f].insts.values().filter_map(|i| i.op.callee()));
@@ -159,12 +198,16 @@ fn emit_all(cx: &mut ModuleCx<'_>) -> Result<Made, Unsupported> {
         let (Some(id), true) = (cx.funcs[func], called[func]) else { continue };
         clif.func.signature = cx.signature(func);
         Emitter::new(cx, &module.funcs[func], &mut clif.func, &mut frontend).function(func)?;
-        define(cx, id, &mut clif, func)?;
+        define(cx, id, &mut clif, (func, Runs::One))?;
     }
     let system = cx.jit.isa().default_call_conv();
     let mut entries = Vec::new();
-    for entry in &module.entries {
-        entries.push(emit_entry(cx, entry, system, &mut clif, &mut frontend)?);
+    for (entry, lanes) in module.entries.iter().zip(in_lanes) {
+        let one = match is_left(entry, &lanes) {
+            true => Some(emit_entry(cx, (entry, lanes.is_ok()), system, &mut clif, &mut frontend)?),
+            false => None,
+        };
+        entries.push(MadeEntry { one, lanes });
     }
     let mut raw = Vec::new();
     for func in cx.options.functions.clone() {
@@ -175,22 +218,23 @@ fn emit_all(cx: &mut ModuleCx<'_>) -> Result<Made, Unsupported> {
         let id = cx.jit.declare_anonymous_function(&sig).map_err(|e| too_big(e, func, module))?;
         clif.func.signature = sig;
         Emitter::new(cx, &module.funcs[func], &mut clif.func, &mut frontend).raw(func)?;
-        define(cx, id, &mut clif, func)?;
+        define(cx, id, &mut clif, (func, Runs::One))?;
         raw.push((func, id));
     }
-    if let (Some(&func), None) = (order.first(), &cx.text) {
+    if let (Some(&func), None) = (cx.plan.order.first(), &cx.text) {
         for k in 0..cx.rare.len() {
             let id = cx.emit_rare(k, &mut clif, &mut frontend);
-            define(cx, id, &mut clif, func)?;
+            define(cx, id, &mut clif, (func, Runs::One))?;
         }
     }
     flush(cx)?;
     Ok((entries, raw))
 }
 
+/// Emits the code of an entry point for one thread at a time: for a group, or for what lanes leave over.
 fn emit_entry(
     cx: &mut ModuleCx<'_>,
-    entry: &Entry,
+    (entry, has_lanes): (&Entry, bool),
     system: CallConv,
     clif: &mut ClifContext,
     frontend: &mut FunctionBuilderContext,
@@ -201,36 +245,46 @@ fn emit_entry(
         let op = format!("the entry point '{}', which has parameters or no body", entry.name);
         return Err(Unsupported { backend: NAME, op, span: f.span, internal: false });
     }
-    let sig = Emitter::entry_signature(system, 1);
+    let sig = Emitter::entry_signature(system, if has_lanes { 3 } else { 1 });
     let id = cx.jit.declare_anonymous_function(&sig).map_err(|e| too_big(e, entry.func, module))?;
     clif.func.signature = sig;
     let facts = cx.plan.facts[entry.func];
     let emitter = Emitter::new(cx, f, &mut clif.func, frontend);
-    if facts.waits() {
+    if has_lanes {
+        emitter.span(entry.func, entry.group_size)?
+    } else if facts.waits() {
         emitter.thread(entry.func)?
     } else {
         emitter.group(entry.group_size)?
     }
-    define(cx, id, clif, entry.func)?;
+    define(cx, id, clif, (entry.func, Runs::One))?;
     Ok(id)
 }
 
 /// Queues an emitted function, to be compiled together with others.
-fn define(cx: &mut ModuleCx<'_>, id: FuncId, clif: &mut ClifContext, func: Func) -> Result<(), Unsupported> {
+fn define(
+    cx: &mut ModuleCx<'_>,
+    id: FuncId,
+    clif: &mut ClifContext,
+    of: (Func, Runs),
+) -> Result<(), Unsupported> {
     spill::spill_long_lived(&mut clif.func);
     if let Some(text) = &mut cx.text {
-        text.push_str(&format!("; {}\n{}\n", cx.ir.funcs[func].name, clif.func.display()));
+        text.push_str(&format!("; {}\n{}\n", cx.ir.funcs[of.0].name, clif.func.display()));
         cx.jit.clear_context(clif);
         return Ok(());
     }
-    if cx.queue.push(id, func, clif) { flush(cx) } else { Ok(()) }
+    if cx.queue.push(id, of, clif) { flush(cx) } else { Ok(()) }
 }
 
 /// Compiles all functions in the queue.
 fn flush(cx: &mut ModuleCx<'_>) -> Result<(), Unsupported> {
     for mut job in cx.queue.compile() {
         let frame = job.define(&mut cx.jit).map_err(|e| too_big(*e, job.func, cx.ir))?;
-        cx.frames[job.func] = cx.frames[job.func].saturating_add(frame);
+        match job.runs {
+            Runs::One => cx.frames[job.func] = cx.frames[job.func].saturating_add(frame),
+            Runs::Lanes => cx.lane_frames += u64::from(frame) + 64,
+        }
         cx.queue.reuse(job);
     }
     Ok(())

@@ -168,7 +168,12 @@ fn maker(func: &Function, v: Value) -> Option<Inst> {
     let inst = func.dfg.value_def(v).inst()?;
     matches!(
         func.dfg.insts[inst].opcode(),
-        Opcode::Iconst | Opcode::F32const | Opcode::F64const | Opcode::F16const | Opcode::StackAddr
+        Opcode::Iconst
+            | Opcode::F32const
+            | Opcode::F64const
+            | Opcode::F16const
+            | Opcode::Vconst
+            | Opcode::StackAddr
     )
     .then_some(inst)
 }

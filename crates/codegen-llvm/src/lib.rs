@@ -27,23 +27,22 @@ mod jit;
 mod link;
 #[cfg(feature = "jit")]
 mod object;
-mod operand;
 mod pieces;
 #[cfg(feature = "jit")]
 mod split;
 mod text;
-pub mod uniform;
 mod unit;
 
 use std::fmt::Write as _;
 
-use ir::{Func, Module, Op};
+use ir::{Func, Module};
+use native::lanes::{self, ModuleCx, Stop, operand};
 use native::plan::Plan;
 use native::runtime::Tables;
 use native::{Options, Reason, Unsupported};
 
-use emit::{Emitter, ModuleCx, Stop};
-use uniform::{Dealing, Facts};
+use emit::Llvm;
+use text::Style;
 use unit::Unit;
 
 #[cfg(feature = "jit")]
@@ -166,26 +165,22 @@ fn make(
 ) -> Result<Text, Unsupported> {
     let roots = module.entries.iter().map(|e| e.func).chain(options.functions.iter().copied());
     let plan = Plan::new(module, roots);
-    let mut cx = ModuleCx {
-        ir: module,
-        plan,
-        options: options.clone(),
-        tables: Tables::default(),
-        analyses: Vec::new(),
-        versions: Default::default(),
-        emitted: 0,
+    let llvm = Llvm {
         unit: Unit::default(),
-        constant_context: context == Context::Constant,
-        has_f16c: machine.has("f16c") || machine.has("fullfp16"),
-        slow_masks: cfg!(target_arch = "x86_64") && machine.vector_bits < 512,
+        style: Style {
+            constant_context: context == Context::Constant,
+            has_f16c: machine.has("f16c") || machine.has("fullfp16"),
+            slow_masks: cfg!(target_arch = "x86_64") && machine.vector_bits < 512,
+        },
         has_waves: machine.has_waves,
-        used_library: Default::default(),
         frames: 0,
         piece: match machine.has_waves {
             true => usize::MAX,
             false => options.piece.unwrap_or(pieces::LENGTH),
         },
     };
+    let widths = lanes::Widths { vector_bits: machine.vector_bits, least: 2, most: 16 };
+    let mut cx = ModuleCx::new(module, plan, options.clone(), Tables::default(), llvm);
     let only = |stop: Stop| match stop {
         Stop::Unsupported(unsupported) => unsupported,
         Stop::Lanes(reason) => {
@@ -199,7 +194,7 @@ fn make(
             let op = format!("the entry point '{}', which has parameters or no body", entry.name);
             return Err(Unsupported { backend: NAME, op, span: f.span, internal: false });
         }
-        let lanes = match in_lanes(&mut cx, k, machine) {
+        let lanes = match lanes::in_lanes(&mut cx, k, &widths) {
             Ok(lanes) => Ok(lanes),
             Err(Stop::Lanes(reason)) => Err(reason),
             Err(Stop::Unsupported(unsupported)) => return Err(unsupported),
@@ -210,10 +205,7 @@ fn make(
         let mut one = None;
         if is_left {
             let name = format!("entry{k}");
-            let alone = Dealing { rows: false, packed: false };
-            let emitter = Emitter::new(&mut cx, f, 1, alone, Facts::default());
-            emitter.span(entry.func, &name, entry.group_size).map_err(only)?;
-            emit::emit_versions(&mut cx).map_err(only)?;
+            lanes::one_at_a_time(&mut cx, k, &name).map_err(only)?;
             one = Some(name);
         }
         entries.push(EntryPlan { one, lanes });
@@ -225,14 +217,11 @@ fn make(
             continue;
         }
         let name = format!("raw{}", func.as_u32());
-        let alone = Dealing { rows: false, packed: false };
-        let emitter = Emitter::new(&mut cx, f, 1, alone, Facts::default());
-        emitter.raw(func, &name).map_err(only)?;
-        emit::emit_versions(&mut cx).map_err(only)?;
+        lanes::raw(&mut cx, func, &name).map_err(only)?;
         raw.push((func, name));
     }
-    emit::library::define(&mut cx);
-    let ModuleCx { tables, plan, frames, mut unit, .. } = cx;
+    lanes::define_library(&mut cx);
+    let ModuleCx { tables, plan, backend: Llvm { frames, mut unit, .. }, .. } = cx;
     unit.head = metadata(module);
     unit.global("rt_zero", "external global [64 x i8], align 16".to_string());
     unit.global("rt_empty", "external global [24 x i8], align 8".to_string());
@@ -242,98 +231,6 @@ fn make(
     }
     let recursion_need = plan.recursion_need(|_| frames + 512);
     Ok(Text { unit, entries, raw, tables, plan, stack_need: frames, recursion_need })
-}
-
-/// Emits entry point number `k` for lanes.
-fn in_lanes(cx: &mut ModuleCx<'_>, k: usize, machine: &Machine) -> Result<(String, u32), Stop> {
-    let module = cx.ir;
-    let entry = &module.entries[k];
-    let f = &module.funcs[entry.func];
-    let reason = |what: &str| Err(Stop::Lanes(uniform::reason(what, f.span)));
-    let facts = cx.plan.facts[entry.func];
-    if facts.wave {
-        return reason("wave operations");
-    }
-    let all: u64 = entry.group_size.iter().map(|&n| n as u64).product();
-    if all == 0 {
-        return reason("a group without threads");
-    }
-    let width = match cx.options.lanes {
-        Some(1) => return reason("`--lanes 1`"),
-        Some(n) => n,
-        None => suits(module, &cx.plan, entry.group_size, machine),
-    };
-    if !matches!(width, 2 | 4 | 8 | 16) {
-        return reason("a number of lanes other than 4, 8 and 16");
-    }
-    // Groups with memory of their own, or whose threads wait for each other, run one at a time.
-    let each = facts.shared || facts.barrier;
-    if each && all < width as u64 {
-        return reason("a group with fewer threads than there are lanes");
-    }
-    let mut dealing = emit::dealing(entry.group_size, width);
-    dealing.packed &= !each;
-    let order = ir::threads::Lanes {
-        count: width,
-        group_size: entry.group_size,
-        rows: dealing.rows,
-        packed: dealing.packed,
-    };
-    if let Some(conflict) = ir::threads::conflict(module, entry.func, order) {
-        return Err(Stop::Lanes(uniform::reason(&conflict.what, conflict.span)));
-    }
-    let facts = cx.facts(dealing, entry.func, &[])?;
-    // The code for lanes would be the code for one thread, compiled a second time.
-    if !facts.varies && !each {
-        return reason("a kernel whose threads all do the same");
-    }
-    let before = (cx.unit.functions.len(), cx.versions.len(), cx.emitted);
-    let name = format!("entry{k}_lanes");
-    let emit = || {
-        Emitter::new(cx, f, width, dealing, facts).span(entry.func, &name, entry.group_size)?;
-        emit::emit_versions(cx)
-    };
-    match emit() {
-        Ok(()) => Ok((name, width)),
-        Err(stop) => {
-            cx.unit.functions.truncate(before.0);
-            cx.versions.truncate(before.1);
-            cx.emitted = before.2;
-            Err(stop)
-        }
-    }
-}
-
-/// A suitable number of lanes: as many floats (or doubles) as fit in four vectors of the machine, since
-/// uniform values are computed once for all lanes, and independent vectors overlap; or in two vectors if
-/// there is no loop, since straight-line code has enough independent instructions and needs the registers. It
-/// is fewer if that keeps the lanes in one row of the group, or makes them a whole group that fills a vector:
-/// groups then need not share lanes, and no thread is left over.
-fn suits(module: &Module, plan: &Plan, size: [u32; 3], machine: &Machine) -> u32 {
-    // A few doubles among many floats are ignored.
-    let (mut floats, mut doubles) = (0, 0);
-    for &f in &plan.order {
-        for v in module.funcs[f].values.values() {
-            match module.types.scalar_of(v.ty) {
-                Some(ir::Scalar::F64) => doubles += 1,
-                Some(ir::Scalar::F32) => floats += 1,
-                _ => {}
-            }
-        }
-    }
-    let wide = doubles > floats / 2;
-    let mut repeats = false;
-    for f in plan.order.iter().map(|&f| &module.funcs[f]).filter(|f| f.has_body()) {
-        f.walk(f.body(), &mut |inst| repeats |= matches!(f.insts[inst].op, Op::For(_) | Op::Loop(_)));
-    }
-    let (vectors, bits) = (if repeats { 4 } else { 2 }, if wide { 64 } else { 32 });
-    let most = (vectors * machine.vector_bits / bits).clamp(4, 16);
-    let flat = size[1] == 1 && size[2] == 1;
-    if flat && matches!(size[0], 4 | 8) && size[0] <= most && size[0] * bits >= machine.vector_bits {
-        return size[0];
-    }
-    let fits = |n: u32| flat || size[0].is_multiple_of(n);
-    [16, 8, 4].into_iter().filter(|&n| n <= most).find(|&n| fits(n)).unwrap_or(most)
 }
 
 /// The metadata for alias analysis.

@@ -437,7 +437,7 @@ mod tests {
         let two = w.binary("fadd", one, one);
         let mut x = two;
         for _ in 0..10 {
-            let positive = w.compare("fcmp ogt", x, zero);
+            let positive = w.binary_to("fcmp ogt", x, zero, El::I1);
             let (yes, join) = (w.block(&[]), w.block(&[x]));
             w.branch(positive, (yes, &[]), (join, &[x]), Odds::Even);
             w.enter(yes);
@@ -446,7 +446,7 @@ mod tests {
             let joined = w.enter(join)[0];
             x = w.binary("fadd", joined, joined);
         }
-        let more = w.compare("icmp ult", next, end);
+        let more = w.binary_to("icmp ult", next, end, El::I1);
         let (last, exit) = (w.block(&[]), w.block(&[]));
         w.jump(last, &[]);
         w.enter(last);

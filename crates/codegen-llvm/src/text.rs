@@ -9,8 +9,9 @@
 use std::fmt::Write as _;
 
 use native::emit::{Odds, UNIFORM, VARYING};
+use native::lanes::Class;
 
-use crate::operand::{El, Id, Val, Vals, constant};
+use crate::operand::{El, Id, Val, Vals};
 use crate::unit::FxIndexMap;
 
 /// A block.
@@ -56,10 +57,28 @@ pub(crate) struct Line<'w> {
 /// The number of the first named parameter as a value; smaller numbers are those of registers.
 pub(crate) const NAMED: u32 = 1 << 31;
 
+/// The traits of the machine and the module that the text depends on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Style {
+    /// Fields of the context never change while a function runs, wherever it is inlined.
+    pub(crate) constant_context: bool,
+    /// The machine has instructions that convert from and to halves.
+    pub(crate) has_f16c: bool,
+    /// Masked stores are slow, as on x86-64 before AVX-512.
+    pub(crate) slow_masks: bool,
+}
+
 /// One function: blocks of instructions.
 pub(crate) struct Writer {
+    /// The traits of the machine and the module that the text depends on.
+    pub(crate) style: Style,
     /// Operations on floats may be reordered and fused.
     pub(crate) fast: bool,
+    /// The function's parameters, and the type of its result, as they are written.
+    pub(crate) params: Vec<String>,
+    pub(crate) result: String,
+    /// The table that the function refers to.
+    pub(crate) table: &'static [f64],
     /// The number of lanes.
     pub(crate) lanes: u32,
     text: String,
@@ -87,7 +106,11 @@ impl Writer {
     /// An empty function.
     pub(crate) fn new(lanes: u32) -> Writer {
         Writer {
+            style: Style::default(),
             fast: false,
+            params: Vec::new(),
+            result: "void".to_string(),
+            table: &[],
             lanes,
             text: String::new(),
             entry: String::new(),
@@ -339,11 +362,6 @@ impl Writer {
         out
     }
 
-    /// A comparison: `icmp ult`, `fcmp oeq`, ….
-    pub(crate) fn compare(&mut self, op: &str, a: Val, b: Val) -> Val {
-        self.binary_to(op, a, b, El::I1)
-    }
-
     /// A conversion.
     pub(crate) fn cast(&mut self, op: &str, a: Val, to: El) -> Val {
         let out = self.reg(to, a.var);
@@ -493,8 +511,8 @@ impl Writer {
         like.iter().enumerate().map(part).collect()
     }
 
-    /// Returns the results of a function of the module; gives the text of their type.
-    pub(crate) fn give(&mut self, results: &[Val]) -> String {
+    /// Returns the results of a function of the module.
+    pub(crate) fn give(&mut self, results: &[Val]) {
         let ty = self.result(results);
         let mut all = if let [one] = results { *one } else { Val::POISON };
         for (k, &v) in results.iter().enumerate().filter(|_| results.len() > 1) {
@@ -508,7 +526,7 @@ impl Writer {
             [] => self.line(&[], format_args!("ret void")),
             _ => self.line(&[all], format_args!("ret {ty} {text}")),
         }
-        ty
+        self.result = ty;
     }
 
     /// The text of the type of a function's results.
@@ -545,20 +563,45 @@ impl Writer {
         out
     }
 
-    /// Loads from a uniform address; `note` is the text that follows (alignment, metadata).
-    pub(crate) fn load(&mut self, el: El, var: bool, at: Val, note: &str) -> Val {
+    /// Loads from a uniform address.
+    pub(crate) fn load(&mut self, el: El, var: bool, at: Val, class: Class) -> Val {
         debug_assert!(!at.var);
         let out = self.reg(el, var);
-        let (ty, a) = (self.ty(el, var), self.typed(at));
+        let (ty, a, note) = (self.ty(el, var), self.typed(at), self.note(class, el.bytes()));
         self.make(out, &[at], format_args!("load {ty}, {a}{note}"));
         out
     }
 
     /// Stores to a uniform address.
-    pub(crate) fn store(&mut self, x: Val, at: Val, note: &str) {
+    pub(crate) fn store(&mut self, x: Val, at: Val, class: Class) {
         debug_assert!(!at.var);
-        let list = self.list(&[x, at]);
+        let (list, note) = (self.list(&[x, at]), self.note(class, x.el.bytes()));
         self.line(&[x, at], format_args!("store {list}{note}"));
+    }
+
+    /// The text that follows an access: its alignment, and metadata for alias analysis.
+    pub(crate) fn note(&self, class: Class, align: u64) -> String {
+        let invariant = match class {
+            Class::Constant => self.style.constant_context,
+            Class::Buffer { constant, .. } => constant,
+            Class::Local | Class::Header | Class::Context => false,
+        };
+        let invariant = if invariant { ", !invariant.load !4" } else { "" };
+        format!(", align {align}{}{invariant}", self.call_note(class))
+    }
+
+    /// The metadata that follows an access if the access is a call.
+    pub(crate) fn call_note(&self, class: Class) -> String {
+        match class {
+            Class::Local => ", !tbaa !5".to_string(),
+            Class::Header => ", !tbaa !7".to_string(),
+            Class::Context | Class::Constant => ", !tbaa !11".to_string(),
+            Class::Buffer { global: None, .. } => ", !tbaa !6".to_string(),
+            Class::Buffer { global: Some(global), .. } => {
+                let g = 3 * global.as_u32();
+                format!(", !tbaa !6, !alias.scope !{}, !noalias !{}", 100 + g, 101 + g)
+            }
+        }
     }
 
     // ---- control
@@ -618,5 +661,35 @@ impl Writer {
         let cases: Vec<String> =
             cases.iter().map(|(n, b)| format!("{ty} {}, label %{b}", constant(tag.el, *n))).collect();
         self.line(&[tag], format_args!("switch {tag_text}, label %{otherwise} [ {} ]", cases.join(" ")));
+    }
+}
+
+/// The text of a constant.
+fn constant(el: El, bits: u64) -> String {
+    match el {
+        El::I1 => if bits & 1 == 1 { "true" } else { "false" }.to_string(),
+        El::I8 => (bits as i8).to_string(),
+        El::I16 => (bits as i16).to_string(),
+        El::I32 => (bits as i32).to_string(),
+        El::I64 => (bits as i64).to_string(),
+        // A float is written as the double of the same value; the payload of a NaN is shifted accordingly.
+        El::F32 => {
+            let b = bits as u32;
+            let wide = if f32::from_bits(b).is_nan() {
+                let (sign, rest) = (u64::from(b >> 31), u64::from(b & 0x7f_ffff));
+                sign << 63 | 0x7ff0_0000_0000_0000 | rest << 29 | 0x8_0000_0000_0000
+            } else {
+                f64::from(f32::from_bits(b)).to_bits()
+            };
+            format!("0x{wide:016X}")
+        }
+        El::F64 => format!("0x{bits:016X}"),
+        El::Ptr => {
+            if bits == 0 {
+                "null".to_string()
+            } else {
+                format!("inttoptr (i64 {} to ptr)", bits as i64)
+            }
+        }
     }
 }

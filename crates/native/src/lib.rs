@@ -34,6 +34,7 @@ pub mod emit;
 mod exec;
 mod flush;
 pub mod fork;
+pub mod lanes;
 pub mod nesting;
 pub mod plan;
 pub mod runtime;

@@ -6,8 +6,8 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use codegen_llvm::uniform::{Analysis, Dealing, Facts};
 use ir::{Function, Inst, Module, Value};
+use native::lanes::uniform::{Analysis, Dealing, Facts};
 
 use crate::file::TestFile;
 

@@ -2,6 +2,8 @@
 //!
 //! - `group(ctx)` runs all threads of the group whose ID is in the context, one after the other.
 //! - `thread(ctx)` runs the thread whose IDs are in the context; for groups with barriers.
+//! - `span(ctx, start, end)` runs the threads with these numbers in a row of groups that begins at the group in the
+//!   context: those that are left over by code for lanes.
 //! - `raw(ctx, args, results)` calls a function with each word of its arguments and results in eight bytes.
 //!   An array argument is a pointer to the array, an array result a pointer to the memory that receives it.
 
@@ -124,6 +126,45 @@ impl Emitter<'_, '_> {
         let next = [counters[0], counters[1], counters[2], index];
         self.branch(end, (done, &[]), (body, &next), native::emit::Odds::Even);
         self.enter(done);
+        self.ret();
+        self.done();
+        Ok(())
+    }
+
+    /// Emits `span(ctx, start, end)` of an entry point.
+    pub(crate) fn span(mut self, func: Func, size: [u32; 3]) -> Res {
+        let (start, end) = (self.b.block_params(self.entry)[1], self.b.block_params(self.entry)[2]);
+        let group: Vals =
+            (0..3).map(|k| self.b.ins().load(I32, plain(), self.ctx, offsets::GROUP + 4 * k)).collect();
+        let (head, body, exit) = (self.block(&[start]), self.block(&[]), self.block(&[]));
+        self.jump(head, &[start]);
+        let t = self.enter(head)[0];
+        let more = self.b.ins().icmp(IntCC::UnsignedLessThan, t, end);
+        self.branch(more, (body, &[]), (exit, &[]), native::emit::Odds::Even);
+        self.enter(body);
+        let all = self.i64(size.iter().map(|&n| i64::from(n)).product());
+        let (g, index) = (self.b.ins().udiv(t, all), self.b.ins().urem(t, all));
+        let [g, index] = [g, index].map(|x| self.b.ins().ireduce(I32, x));
+        let [x, y] = [size[0], size[1]].map(|n| self.b.ins().iconst(I32, i64::from(n)));
+        let rest = self.b.ins().udiv(index, x);
+        let local = [self.b.ins().urem(index, x), self.b.ins().urem(rest, y), self.b.ins().udiv(rest, y)];
+        let group = [self.b.ins().iadd(group[0], g), group[1], group[2]];
+        for (k, n) in size.into_iter().enumerate() {
+            let n = self.b.ins().iconst(I32, i64::from(n));
+            let first = self.b.ins().imul(group[k], n);
+            let at = self.b.ins().iadd(first, local[k]);
+            let k4 = 4 * k as i32;
+            self.set_context(at, offsets::THREAD + k4);
+            self.set_context(group[k], offsets::GROUP + k4);
+            self.set_context(local[k], offsets::LOCAL + k4);
+        }
+        self.set_context(index, offsets::INDEX);
+        world::init_private(&mut self)?;
+        self.begin_path(func);
+        functions::thread(&mut self)?;
+        let next = self.add_imm(t, 1);
+        self.jump(head, &[next]);
+        self.enter(exit);
         self.ret();
         self.done();
         Ok(())

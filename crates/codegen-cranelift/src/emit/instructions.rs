@@ -144,6 +144,9 @@ impl<'m> Instructions<'m> for Emitter<'_, 'm> {
             Cast::OfSigned => self.b.ins().fcvt_from_sint(to, a),
             Cast::OfUnsigned => self.b.ins().fcvt_from_uint(to, a),
             Cast::Bits => self.b.ins().bitcast(to, MemFlagsData::new(), a),
+            Cast::ZeroExtend => self.b.ins().uextend(to, a),
+            Cast::SignExtend => self.b.ins().sextend(to, a),
+            Cast::Address => a,
         }
     }
 

@@ -329,7 +329,7 @@ fn header_memory(of: Stack) -> cranelift_codegen::ir::MemFlagsData {
 }
 
 /// The offsets and types of loads that together cover this number of bytes.
-fn chunks(bytes: u64) -> impl Iterator<Item = (i32, ClifType)> {
+pub(crate) fn chunks(bytes: u64) -> impl Iterator<Item = (i32, ClifType)> {
     let mut at = 0;
     std::iter::from_fn(move || {
         let ty = match bytes - at {

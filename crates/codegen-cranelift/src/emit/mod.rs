@@ -12,6 +12,9 @@ mod instructions;
 mod memory;
 mod rare;
 
+pub(crate) use memory::chunks;
+pub(crate) use rare::{HAS as HAS_RARE, signature as rare_signature};
+
 use std::ops::{Deref, DerefMut};
 
 use cranelift_codegen::ir::{
@@ -72,6 +75,8 @@ pub(crate) struct ModuleCx<'m> {
     pub(crate) has_round: bool,
     /// The size of each function's frame in bytes.
     pub(crate) frames: SecondaryMap<Func, u32>,
+    /// The size of all frames of functions for lanes in bytes.
+    pub(crate) lane_frames: u64,
     /// Collects the text of functions instead of compiling them, if present.
     pub(crate) text: Option<String>,
     /// The functions that are emitted but not yet compiled.
@@ -107,7 +112,7 @@ impl ModuleCx<'_> {
     }
 
     /// The declaration of a symbol of the runtime.
-    fn symbol(&mut self, name: &str, params: &[ClifType], result: Option<ClifType>) -> FuncId {
+    pub(crate) fn symbol(&mut self, name: &str, params: &[ClifType], result: Option<ClifType>) -> FuncId {
         if let Some(&id) = self.symbols.get(name) {
             return id;
         }
@@ -247,7 +252,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
 }
 
 /// The type of a helper's parameter.
-fn word(w: Word) -> ClifType {
+pub(crate) fn word(w: Word) -> ClifType {
     match w {
         Word::I32 => I32,
         Word::I64 | Word::Ptr => I64,

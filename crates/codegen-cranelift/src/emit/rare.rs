@@ -18,23 +18,24 @@ use native::emit::Instructions;
 use native::runtime::Helper;
 
 /// True if the machine's backend supports that calling convention.
-const HAS: bool = cfg!(all(not(windows), any(target_arch = "x86_64", target_arch = "aarch64")));
+pub(crate) const HAS: bool = cfg!(all(not(windows), any(target_arch = "x86_64", target_arch = "aarch64")));
+
+/// The signature of the function that preserves all registers and calls a helper.
+pub(crate) fn signature(helper: Helper) -> Signature {
+    let (params, result) = helper.signature();
+    let mut sig = Signature::new(CallConv::PreserveAll);
+    sig.params.extend(params.iter().map(|&w| AbiParam::new(word(w))));
+    sig.params.extend(result.map(|_| AbiParam::new(I64)));
+    sig
+}
 
 impl ModuleCx<'_> {
-    fn rare_signature(&self, helper: Helper) -> Signature {
-        let (params, result) = helper.signature();
-        let mut sig = Signature::new(CallConv::PreserveAll);
-        sig.params.extend(params.iter().map(|&w| AbiParam::new(word(w))));
-        sig.params.extend(result.map(|_| AbiParam::new(I64)));
-        sig
-    }
-
     /// The function that preserves all registers and calls a helper.
-    fn rare(&mut self, helper: Helper) -> FuncId {
+    pub(crate) fn rare(&mut self, helper: Helper) -> FuncId {
         if let Some(known) = self.rare.iter().find(|known| known.0 == helper) {
             return known.1;
         }
-        let sig = self.rare_signature(helper);
+        let sig = signature(helper);
         let id = self.jit.declare_anonymous_function(&sig).expect("a function without a name");
         self.rare.push((helper, id));
         id
@@ -48,7 +49,7 @@ impl ModuleCx<'_> {
         frontend: &mut FunctionBuilderContext,
     ) -> FuncId {
         let (helper, id) = self.rare[k];
-        clif.func.signature = self.rare_signature(helper);
+        clif.func.signature = signature(helper);
         let (params, result) = helper.signature();
         let types: Vec<_> = params.iter().map(|&w| word(w)).collect();
         let callee = self.symbol(helper.name(), &types, result.map(word));

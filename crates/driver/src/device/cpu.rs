@@ -38,7 +38,7 @@ impl Device for Cranelift {
     }
 
     fn about(&self) -> &'static str {
-        "Machine code, by Cranelift"
+        "Machine code, by Cranelift, in lanes where it can"
     }
 
     fn compile(&self, module: &Arc<Module>, options: &CodeOptions) -> Result<Box<dyn Program>, Failure> {
@@ -46,6 +46,10 @@ impl Device for Cranelift {
     }
 
     fn devices(&self) -> Result<Vec<DeviceInfo>, String> {
-        Ok(vec![processor(format!("Cranelift {}", codegen_cranelift::VERSION), 1)])
+        Ok(vec![processor(format!("Cranelift {}", codegen_cranelift::VERSION), native::MOST_LANES)])
+    }
+
+    fn has_lanes(&self, options: &CodeOptions) -> bool {
+        options.lanes != Some(1)
     }
 }

@@ -185,7 +185,9 @@ fn start(module: &Arc<Module>, options: &Options) -> Result<Box<dyn Program>, Un
     if options.deterministic && module.entries.iter().any(differ) {
         return Ok(Box::new(job.compile()?));
     }
-    match codegen_cranelift::compile(module, options) {
+    // What runs long enough for lanes to matter is the second tier's.
+    let first = Options { lanes: Some(1), ..options.clone() };
+    match codegen_cranelift::compile(module, &first) {
         Ok(first) => {
             let after = LONG.max(FOR_EACH_BYTE * job.text.bytes() as u32);
             let (job, spent, code) = (Mutex::new(Some(job)), AtomicU64::new(0), OnceLock::new());
@@ -221,11 +223,16 @@ impl Replaced {
         let job = self.next.job.lock().ok().and_then(|mut job| job.take());
         let Some(job) = job else { return };
         let next = self.next.clone();
+        let (module, options) = (job.module.clone(), job.options.clone());
         codegen_llvm::in_background(move || {
-            // If LLVM fails, the first tier's code continues to the end.
-            match job.compile() {
-                Ok(code) => drop(next.code.set(code)),
-                Err(_) => drop(is_there()),
+            let code = job.compile().or_else(|_| {
+                // Without LLVM, Cranelift's code for lanes is the faster one.
+                is_there();
+                codegen_cranelift::compile(&module, &options)
+            });
+            // If that fails, too, the first tier's code continues to the end.
+            if let Ok(code) = code {
+                drop(next.code.set(code));
             }
         });
     }

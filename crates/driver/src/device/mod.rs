@@ -78,7 +78,7 @@ pub fn advice() -> Option<String> {
     if let Some(why) = llvm::missed()
         && crate::cache::Cache::of_user().is_none_or(|cache| cache.is_first("advice-llvm"))
     {
-        return Some(format!("kernels that run long are several times faster with LLVM: {why}"));
+        return Some(format!("kernels that run long are up to three times as fast with LLVM: {why}"));
     }
     None
 }

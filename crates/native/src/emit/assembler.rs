@@ -109,6 +109,12 @@ pub enum Cast {
     OfUnsigned,
     /// Of bits.
     Bits,
+    /// Of an unsigned integer or truth value to a wider one.
+    ZeroExtend,
+    /// Of a signed integer to a wider one.
+    SignExtend,
+    /// Of an address to a number.
+    Address,
 }
 
 /// How often a condition holds.

@@ -5,31 +5,18 @@
 //! zeros, which are not used. Nothing is ever poison, since values of inactive lanes are still processed
 //! together with others.
 
+use crate::emit::{Assembler, Binary, Compare, Odds, VARYING, blocks, control};
+use crate::types::is_array;
 use ir::{Func, InstData, Op, Region, Type, TypeData, scalar};
-use native::emit::{Assembler, Odds, VARYING, blocks, control};
-use native::types::is_array;
 
-use super::local::Class;
-use super::{Emitter, Res, el, slot_types};
-use crate::operand::{El, Id, Val, Vals};
+use super::operand::{El, Id, Val, Vals};
+use super::{Backend, Class, Emitter, Res, Writer, el, slot_types};
 
-/// A function with more results than this returns them through memory.
-const IN_REGISTERS: usize = 8;
-/// A function with more floats as results than this returns them through memory, too: x86-64 returns a fourth
-/// float on the x87 stack, which costs a store and a load as well, and which LLVM without optimisation does
-/// not always pop. Once that stack is full, every float that is pushed on it becomes NaN.
-const FLOATS_IN_REGISTERS: usize = 3;
 /// A function with more arguments than this takes them through memory: LLVM's time is quadratic in the
 /// operands of a call.
 pub(super) const PASSED: usize = 64;
 
-/// Returns true if a function returns these results through memory.
-pub(super) fn is_by_memory(results: &[Val]) -> bool {
-    let floats = results.iter().filter(|v| !v.var && matches!(v.el, El::F32 | El::F64)).count();
-    results.len() > IN_REGISTERS || floats > FLOATS_IN_REGISTERS
-}
-
-impl<'m> Emitter<'_, 'm> {
+impl<'m, B: Backend> Emitter<'_, 'm, B> {
     /// The types of a value's parts that are passed in registers; an array is its address.
     pub(super) fn parts(&self, ty: Type) -> Vals {
         match self.ts[ty] {
@@ -73,20 +60,18 @@ impl<'m> Emitter<'_, 'm> {
     }
 
     pub(super) fn store_words(&mut self, to: Val, parts: &[Val]) {
-        let note = self.note(Class::Local, 8);
         for (k, &part) in parts.iter().enumerate() {
             let at = self.room_word(to, k);
-            self.w.store(part, at, &note);
+            self.w.store(part, at, Class::Local);
         }
     }
 
     /// Loads the parts from such memory; `like` holds parts of the same types.
     pub(super) fn load_words(&mut self, from: Val, like: &[Val]) -> Vals {
-        let note = self.note(Class::Local, 8);
         let mut all = Vals::new();
         for (k, part) in like.iter().enumerate() {
             let at = self.room_word(from, k);
-            let x = self.w.load(part.el, part.var, at, &note);
+            let x = self.w.load(part.el, part.var, at, Class::Local);
             all.push(Val { wide: part.wide, ..x });
         }
         all
@@ -147,20 +132,20 @@ impl<'m> Emitter<'_, 'm> {
         let s = self.scalar_of(data.args[0]);
         let mut taken = Vec::new();
         if data.op == Op::If {
-            let not = self.w.binary("xor", tag, Val::bool(true));
+            let not = self.w.binary(Binary::Xor, tag, Val::bool(true));
             taken.extend([tag, not]);
         } else {
             let mut others = Val { var: true, ..Val::bool(true) };
             for &case in cases {
                 let bits = scalar::from_i64(s, case);
                 let here = if scalar::to_i64(s, bits) == case {
-                    let is = self.w.compare("icmp eq", tag, Val::bits(tag.el, bits));
-                    self.w.binary("and", is, others)
+                    let is = self.w.compare(Compare::Equal, tag, Val::bits(tag.el, bits));
+                    self.w.binary(Binary::And, is, others)
                 } else {
                     Val { var: true, ..Val::bool(false) }
                 };
-                let not = self.w.binary("xor", here, Val::bool(true));
-                others = self.w.binary("and", others, not);
+                let not = self.w.binary(Binary::Xor, here, Val::bool(true));
+                others = self.w.binary(Binary::And, others, not);
                 taken.push(here);
             }
             taken.push(others);
@@ -175,7 +160,7 @@ impl<'m> Emitter<'_, 'm> {
             let arm = if self.is_small(region) {
                 control::arm(self, region, data)?
             } else {
-                let any = self.any(mask);
+                let any = self.w.any(mask);
                 let blank: Vals =
                     data.results.iter().flat_map(|&r| self.blanks(self.ty(r), VARYING)).collect();
                 let found = blocks::unless(self, any, Odds::Even, &blank, |e| {

@@ -1,4 +1,4 @@
-//! Operands of LLVM's instructions.
+//! Operands of instructions.
 //!
 //! A [`Val`] is an operand: a register or a constant, of an element type, *uniform* (one number for all
 //! lanes) or *varying* (a vector with one number for each lane).
@@ -7,7 +7,8 @@ use smallvec::SmallVec;
 
 /// The type of one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum El {
+#[expect(missing_docs, reason = "the names say it")]
+pub enum El {
     I1,
     I8,
     I16,
@@ -20,7 +21,7 @@ pub(crate) enum El {
 
 impl El {
     /// The type's text.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             El::I1 => "i1",
             El::I8 => "i8",
@@ -34,7 +35,7 @@ impl El {
     }
 
     /// The width in bits; 64 for a pointer.
-    pub(crate) fn bits(self) -> u32 {
+    pub fn bits(self) -> u32 {
         match self {
             El::I1 => 1,
             El::I8 => 8,
@@ -45,14 +46,14 @@ impl El {
     }
 
     /// The size in memory in bytes.
-    pub(crate) fn bytes(self) -> u64 {
+    pub fn bytes(self) -> u64 {
         u64::from(self.bits().div_ceil(8))
     }
 }
 
 /// The identity of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Id {
+pub enum Id {
     /// `%rN`.
     Reg(u32),
     /// A constant by its bits; the same in every lane.
@@ -63,75 +64,77 @@ pub(crate) enum Id {
     Iota,
     /// A parameter or symbol by name.
     Name(&'static str),
-    /// A shape by its number in `native::runtime::Tables`.
+    /// A shape by its number in `crate::runtime::Tables`.
     Shape(u32),
 }
 
 /// An operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Val {
-    pub(crate) id: Id,
-    pub(crate) el: El,
+pub struct Val {
+    /// The identity.
+    pub id: Id,
+    /// The type.
+    pub el: El,
     /// The operand has one number for each lane.
-    pub(crate) var: bool,
+    pub var: bool,
     /// The operand is the address of memory in which each number has room for all lanes.
-    pub(crate) wide: bool,
+    pub wide: bool,
     /// The operand is known to be `base + lane * step`, wrapped; `base` is a register or constant of the
     /// type.
-    pub(crate) lin: Option<Lin>,
+    pub lin: Option<Lin>,
 }
 
 /// A value that increases by the same step from lane to lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lin {
+pub struct Lin {
     /// The number of lane 0.
-    pub(crate) base: Id,
+    pub base: Id,
     /// The difference between the numbers of neighbouring lanes.
-    pub(crate) step: i64,
+    pub step: i64,
     /// A truth value: it holds if a widening preserved the form. If it does not hold, nothing is known about
     /// the lanes.
-    pub(crate) holds: Id,
+    pub holds: Id,
 }
 
 /// Several operands.
-pub(crate) type Vals = SmallVec<[Val; 4]>;
+pub type Vals = SmallVec<[Val; 4]>;
 
 impl Val {
     /// A vector that may hold anything.
-    pub(crate) const POISON: Val = Val { id: Id::Poison, el: El::Ptr, var: false, wide: false, lin: None };
+    pub const POISON: Val = Val { id: Id::Poison, el: El::Ptr, var: false, wide: false, lin: None };
 
     /// A uniform value.
-    pub(crate) fn uniform(id: Id, el: El) -> Val {
+    pub fn uniform(id: Id, el: El) -> Val {
         Val { id, el, var: false, wide: false, lin: None }
     }
 
     /// A constant.
-    pub(crate) fn bits(el: El, bits: u64) -> Val {
+    pub fn bits(el: El, bits: u64) -> Val {
         Val::uniform(Id::Bits(bits), el)
     }
 
     /// A constant of 64 bits.
-    pub(crate) fn i64(n: i64) -> Val {
+    pub fn i64(n: i64) -> Val {
         Val::bits(El::I64, n as u64)
     }
 
     /// A constant of 32 bits.
-    pub(crate) fn i32(n: i64) -> Val {
+    pub fn i32(n: i64) -> Val {
         Val::bits(El::I32, n as u64)
     }
 
     /// A constant truth value.
-    pub(crate) fn bool(b: bool) -> Val {
+    pub fn bool(b: bool) -> Val {
         Val::bits(El::I1, b as u64)
     }
 
     /// A parameter or symbol.
-    pub(crate) fn name(el: El, name: &'static str) -> Val {
+    pub fn name(el: El, name: &'static str) -> Val {
         Val::uniform(Id::Name(name), el)
     }
 
     /// The number of the operand's register.
-    pub(crate) fn register(self) -> Option<u32> {
+    pub fn register(self) -> Option<u32> {
         match self.id {
             Id::Reg(n) => Some(n),
             Id::Bits(_) | Id::Poison | Id::Iota | Id::Name(_) | Id::Shape(_) => None,
@@ -139,40 +142,10 @@ impl Val {
     }
 
     /// The bits of the operand, if it is a constant.
-    pub(crate) fn constant(self) -> Option<u64> {
+    pub fn constant(self) -> Option<u64> {
         match self.id {
             Id::Bits(bits) => Some(bits),
             Id::Reg(_) | Id::Poison | Id::Iota | Id::Name(_) | Id::Shape(_) => None,
-        }
-    }
-}
-
-/// The text of a constant.
-pub(crate) fn constant(el: El, bits: u64) -> String {
-    match el {
-        El::I1 => if bits & 1 == 1 { "true" } else { "false" }.to_string(),
-        El::I8 => (bits as i8).to_string(),
-        El::I16 => (bits as i16).to_string(),
-        El::I32 => (bits as i32).to_string(),
-        El::I64 => (bits as i64).to_string(),
-        // A float is written as the double of the same value; the payload of a NaN is shifted accordingly.
-        El::F32 => {
-            let b = bits as u32;
-            let wide = if f32::from_bits(b).is_nan() {
-                let (sign, rest) = (u64::from(b >> 31), u64::from(b & 0x7f_ffff));
-                sign << 63 | 0x7ff0_0000_0000_0000 | rest << 29 | 0x8_0000_0000_0000
-            } else {
-                f64::from(f32::from_bits(b)).to_bits()
-            };
-            format!("0x{wide:016X}")
-        }
-        El::F64 => format!("0x{bits:016X}"),
-        El::Ptr => {
-            if bits == 0 {
-                "null".to_string()
-            } else {
-                format!("inttoptr (i64 {} to ptr)", bits as i64)
-            }
         }
     }
 }

@@ -4,61 +4,48 @@
 //! each such access to sixteen branches would take LLVM longer than everything else. The helper touches only
 //! the memory that the access would touch, and its operands, so the call has the same alias metadata.
 
-use native::emit::{Instructions, VARYING};
-use native::runtime::Helper;
+use crate::emit::{Cast, Instructions, VARYING};
+use crate::runtime::Helper;
 
-use super::Emitter;
-use super::local::{Class, Place, memory_el};
-use crate::operand::{El, Val};
+use super::local::{Place, memory_el};
+use super::operand::{El, Val};
+use super::{Backend, Class, Emitter, Writer};
 
 /// Memory about which nothing is known, except that the host or a helper sees it.
 const ANY_BUFFER: Class = Class::Buffer { global: None, constant: false };
 
-impl Emitter<'_, '_> {
+impl<B: Backend> Emitter<'_, '_, B> {
     pub(super) fn gather(&mut self, e: El, at: Val, class: Class, mask: Option<Val>) -> Val {
         let mask = self.w.spread(mask.unwrap_or(Val::bool(true)));
-        let (ty, out) = (self.w.ty(e, VARYING), self.w.reg(e, VARYING));
-        let (a, m) = (self.w.typed(at), self.w.typed(mask));
-        let (note, align) = (self.call_note(class), e.bytes());
-        self.w.make(
-            out,
-            &[at, mask],
-            format_args!("call {ty} @llvm.masked.gather({a}, i32 {align}, {m}, {ty} zeroinitializer){note}"),
-        );
-        out
+        self.w.gather(e, at, class, mask)
     }
 
     pub(super) fn scatter(&mut self, x: Val, at: Val, class: Class, mask: Val) {
         let (x, mask) = (self.w.spread(x), self.w.spread(mask));
-        let (note, align) = (self.call_note(class), x.el.bytes());
-        let (to, m) = (self.w.list(&[x, at]), self.w.typed(mask));
-        let text = format_args!("call void @llvm.masked.scatter({to}, i32 {align}, {m}){note}");
-        self.w.line(&[x, at, mask], text);
+        self.w.scatter(x, at, class, mask);
     }
 
     /// A rare gather, by a helper, of numbers at an offset of `at` bytes from a place.
     pub(super) fn rare_gather(&mut self, e: El, place: Place, at: u64) -> Val {
         let mem = memory_el(e);
         let numbers = self.rare(Helper::Gather, Helper::GatherElements, place, self.mask, at, mem);
-        let note = self.note(ANY_BUFFER, mem.bytes());
-        let x = self.w.load(mem, VARYING, numbers, &note);
+        let x = self.w.load(mem, VARYING, numbers, ANY_BUFFER);
         self.number_of(e, x, place.class)
     }
 
     /// A rare scatter, by a helper, of numbers to an offset of `at` bytes from a place.
     pub(super) fn rare_scatter(&mut self, x: Val, place: Place, at: u64) {
-        let x = if x.el == El::I1 { self.w.cast("zext", x, El::I8) } else { x };
+        let x = if x.el == El::I1 { self.w.cast(Cast::ZeroExtend, x, El::I8) } else { x };
         let x = self.w.spread(x);
         let numbers = self.handed().1;
-        let note = self.note(ANY_BUFFER, x.el.bytes());
-        self.w.store(x, numbers, &note);
+        self.w.store(x, numbers, ANY_BUFFER);
         self.rare(Helper::Scatter, Helper::ScatterElements, place, place.mask, at, x.el);
     }
 
     /// The memory in which helpers receive the addresses of the lanes or the numbers of elements, and the
     /// memory for numbers.
     fn handed(&mut self) -> (Val, Val) {
-        let room = 8 * u64::from(native::MOST_LANES);
+        let room = 8 * u64::from(crate::MOST_LANES);
         let w = &mut self.w;
         *self.handed.get_or_insert_with(|| (w.alloca(room, 64), w.alloca(room, 64)))
     }
@@ -81,9 +68,8 @@ impl Emitter<'_, '_> {
         let all = Val::bool(true);
         let (helper, args) = match place.elements {
             Some(elements) => {
-                let note = self.note(ANY_BUFFER, 4);
-                self.w.store(elements.numbers, places, &note);
-                let bits = self.mask_bits(mask.unwrap_or(all));
+                self.w.store(elements.numbers, places, ANY_BUFFER);
+                let bits = self.w.mask_bits(mask.unwrap_or(all));
                 let bits = self.w.select(elements.certain, bits, Val::i32(0));
                 let first = self.w.offset(elements.first, by);
                 let (size, signed) = (Val::i64(elements.size as i64), Val::i32(i64::from(elements.signed)));
@@ -92,20 +78,12 @@ impl Emitter<'_, '_> {
             None => {
                 let at = self.w.offset(place.addr, by);
                 let at = self.w.spread(at);
-                let note = self.note(ANY_BUFFER, 8);
-                self.w.store(at, places, &note);
+                self.w.store(at, places, ANY_BUFFER);
                 let mask = self.both(place.inside, mask);
-                (any, vec![places, numbers, self.mask_bits(mask.unwrap_or(all)), bytes])
+                (any, vec![places, numbers, self.w.mask_bits(mask.unwrap_or(all)), bytes])
             }
         };
-        let (types, _) = helper.signature();
-        debug_assert_eq!(types.len(), args.len());
-        let types: Vec<&str> = args.iter().map(|a| a.el.name()).collect();
-        let (name, note) = (helper.name(), self.call_note(place.class));
-        let about = " cold nounwind willreturn nofree nosync";
-        self.w.declare("void", name, &types.join(", "), about);
-        let list = self.w.list(&args);
-        self.w.line(&args, format_args!("call void @{name}({list}){note}"));
+        self.w.access_helper(helper, &args, place.class);
         numbers
     }
 }

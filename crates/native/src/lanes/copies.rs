@@ -4,15 +4,15 @@
 //! Other arrays are copied, as a whole if both sides have the same layout, else number by number under the
 //! mask.
 
+use crate::emit::{Binary, Instructions, Memory, Odds, UNIFORM, VARYING, blocks};
+use crate::types::{flat, size};
 use ir::{Scalar, Span, Type};
-use native::emit::{Instructions, Memory, Odds, UNIFORM, VARYING, blocks};
-use native::types::{flat, size};
 
-use super::local::{Class, Place};
-use super::{Emitter, Res, el};
-use crate::operand::{El, Val, Vals};
+use super::local::Place;
+use super::operand::{El, Val, Vals};
+use super::{Backend, Class, Emitter, Res, Writer, el};
 
-impl Emitter<'_, '_> {
+impl<B: Backend> Emitter<'_, '_, B> {
     /// Loads number `k` of an array in local memory.
     pub(super) fn load_local(&mut self, s: Scalar, array: Val, k: Val) -> Val {
         let at = self.number_at(s, array, k);
@@ -95,7 +95,7 @@ impl Emitter<'_, '_> {
         let n = size(self.ts, ty) / s.bytes() as u64;
         let to = self.memory(size(self.ts, ty), place.addr.wide);
         let absent = Val::bits(el(s), place.missing(Some(s)));
-        let missing = self.w.binary("xor", inside, Val::bool(true));
+        let missing = self.w.binary(Binary::Xor, inside, Val::bool(true));
         blocks::unless(self, missing, Odds::Unlikely, &[place.addr], |e| {
             blocks::each(e, n, |e, k| {
                 e.store_local(s, absent, to, k);
@@ -136,9 +136,7 @@ impl Emitter<'_, '_> {
         if to.id == from.id {
             return;
         }
-        let (t, f) = (self.w.operand(to, UNIFORM), self.w.operand(from, UNIFORM));
-        let list = format!("ptr align {align} {t}, ptr align {align} {f}, i64 {bytes}, i1 false");
-        self.w.line(&[to, from], format_args!("call void @llvm.memmove({list})"));
+        self.w.copy(to, from, bytes, align);
     }
 
     /// `to[k] = c ? a[k] : b[k]`, in wide memory.

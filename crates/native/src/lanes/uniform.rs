@@ -13,12 +13,12 @@
 //!   have diverged since the cell was made.
 //! - A function is analysed once for each set of varying parameters.
 
+use crate::Reason;
 use cranelift_entity::SecondaryMap;
 use ir::analysis::Use;
 use ir::analysis::flow::{Direction, Flow};
 use ir::analysis::points_to::root_cell;
 use ir::{Analyses, Builtin, Func, Function, Inst, Module, Op, Region, Space, Span, Value};
-use native::Reason;
 use rustc_hash::FxHashMap;
 
 /// The reason why something cannot run in lanes.

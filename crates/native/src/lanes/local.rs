@@ -8,33 +8,17 @@
 //! [`super::blocks`] emits the accesses whose addresses have a constant stride over the lanes,
 //! [`super::scattered`] the other varying ones, and [`super::copies`] those of arrays.
 
-use ir::{AtomicOp, Global, InstData, MemType, Scalar, Space, Span, Type, TypeData};
-use native::emit::{
-    Access, Assembler, Fixed, Instructions, Memory, Odds, Stack, UNIFORM, VARYING, blocks, memory,
+use crate::emit::{
+    Access, Assembler, Binary, Cast, Compare, Fixed, Instructions, Memory, Odds, Stack, UNIFORM, Unary,
+    VARYING, blocks, memory,
 };
-use native::runtime::{Helper, Word, offsets};
-use native::types::{Shape, is_array, size};
+use crate::runtime::{Helper, Word, offsets};
+use crate::types::{Shape, is_array, size};
+use ir::{AtomicOp, Global, InstData, MemType, Scalar, Space, Span, Type, TypeData};
 use smallvec::SmallVec;
 
-use super::{Emitter, Res, el};
-use crate::operand::{El, Id, Val, Vals};
-
-/// The kind of memory of an access. Memory of different kinds, and of different globals, does not overlap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Class {
-    /// Memory of the function.
-    Local,
-    /// The header of a stack.
-    Header,
-    /// The context of the thread, and fields of it that do not change while a function runs.
-    Context,
-    Constant,
-    /// A buffer: that of `global` if it is known, and never written if `constant`.
-    Buffer {
-        global: Option<ir::Global>,
-        constant: bool,
-    },
-}
+use super::operand::{El, Id, Val, Vals};
+use super::{Backend, Class, Emitter, Res, Writer, el};
 
 /// The location of a value.
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +79,7 @@ pub(super) fn is_block(words: &[(El, u64)], step: i64) -> bool {
     words.len() <= 4 && words.iter().all(|w| w.0 == words[0].0) && step == bytes as i64
 }
 
-impl<'m> Memory<'m> for Emitter<'_, 'm> {
+impl<'m, B: Backend> Memory<'m> for Emitter<'_, 'm, B> {
     type Place = Place;
 
     fn memory(&mut self, bytes: u64, wide: bool) -> Val {
@@ -119,14 +103,14 @@ impl<'m> Memory<'m> for Emitter<'_, 'm> {
     }
 
     fn address_bits(&mut self, address: Val) -> Val {
-        self.w.cast("ptrtoint", address, El::I64)
+        self.w.cast(Cast::Address, address, El::I64)
     }
 
     fn times(&mut self, k: Val, n: u64) -> Val {
         match k.constant() {
             Some(c) => Val::i64((c.wrapping_mul(n)) as i64),
             None if n == 1 => k,
-            None => self.w.binary("mul", k, Val::i64(n as i64)),
+            None => self.w.binary(Binary::Mul, k, Val::i64(n as i64)),
         }
     }
 
@@ -153,25 +137,24 @@ impl<'m> Memory<'m> for Emitter<'_, 'm> {
     }
 
     fn clear(&mut self, at: Val, bytes: u64) {
-        let (to, bytes) = (self.w.typed(at), bytes * self.scale(at));
-        self.w.line(&[at], format_args!("call void @llvm.memset({to}, i8 0, i64 {bytes}, i1 false)"));
+        let bytes = bytes * self.scale(at);
+        self.w.clear(at, bytes);
     }
 
     fn first(&mut self, header: Val, _: Stack) -> Val {
-        let note = self.note(Class::Header, 8);
-        Val { wide: header.wide, ..self.w.load(El::Ptr, UNIFORM, header, &note) }
+        Val { wide: header.wide, ..self.w.load(El::Ptr, UNIFORM, header, Class::Header) }
     }
 
     fn len(&mut self, header: Val, _: Stack) -> Val {
         let at = self.w.offset(header, Val::i64(8));
-        let note = self.note(Class::Header, 8);
-        self.w.load(El::I64, UNIFORM, at, &note)
+        self.w.load(El::I64, UNIFORM, at, Class::Header)
     }
 
     fn shape(&mut self, elem: Type, wide: bool) -> Val {
         let shape = Shape::of(self.ts, elem);
         let shape = if wide { widened(shape, self.lanes) } else { shape };
-        Val::uniform(Id::Shape(self.cx.tables.shape(shape).0), El::Ptr)
+        let (number, address) = self.cx.tables.shape(shape);
+        self.w.shape(number, address)
     }
 
     fn place(&self, address: Val) -> Place {
@@ -183,8 +166,8 @@ impl<'m> Memory<'m> for Emitter<'_, 'm> {
         if let (Some(s), true, true) = (self.ts.scalar_of(elem), by.var, array.wide) {
             // Each lane has its own number in wide memory.
             let lanes = self.iota(El::I64);
-            let own = self.w.binary("mul", lanes, Val::i64(s.bytes().into()));
-            by = self.w.binary("add", by, own);
+            let own = self.w.binary(Binary::Mul, lanes, Val::i64(s.bytes().into()));
+            by = self.w.binary(Binary::Add, by, own);
         }
         Place { inside, ..Place::local(self.w.offset(array, by)) }
     }
@@ -233,11 +216,12 @@ impl<'m> Memory<'m> for Emitter<'_, 'm> {
         let lin = i.lin.filter(|_| !handle[0].var && !handle[1].var && self.lanes > 1);
         let block = lin.and_then(|lin| {
             let base = Val::uniform(lin.base, El::I64);
-            let last = self.w.binary("add", base, Val::i64(lin.step.wrapping_mul(self.lanes as i64 - 1)));
-            let first_in = self.w.compare("icmp ult", base, handle[1]);
-            let last_in = self.w.compare("icmp ult", last, handle[1]);
-            let all = self.w.binary("and", first_in, last_in);
-            let all = self.w.binary("and", all, Val::uniform(lin.holds, El::I1));
+            let last =
+                self.w.binary(Binary::Add, base, Val::i64(lin.step.wrapping_mul(self.lanes as i64 - 1)));
+            let first_in = self.w.compare(Compare::LessUnsigned, base, handle[1]);
+            let last_in = self.w.compare(Compare::LessUnsigned, last, handle[1]);
+            let all = self.w.binary(Binary::And, first_in, last_in);
+            let all = self.w.binary(Binary::And, all, Val::uniform(lin.holds, El::I1));
             let by = self.times(base, bytes);
             let at = self.w.offset(handle[0], by);
             lin.step.checked_mul(bytes as i64).map(|step| (at, step, all))
@@ -259,7 +243,7 @@ impl<'m> Memory<'m> for Emitter<'_, 'm> {
 
     fn advance(&mut self, place: Place, bytes: Val, below: Option<Val>) -> Place {
         let addr = self.w.offset(place.addr, bytes);
-        let and = |e: &mut Self, c: Val| below.map_or(c, |below| e.w.binary("and", c, below));
+        let and = |e: &mut Self, c: Val| below.map_or(c, |below| e.w.binary(Binary::And, c, below));
         let elements = place.elements.filter(|_| !bytes.var).map(|of| Elements {
             first: self.w.offset(of.first, bytes),
             certain: and(self, of.certain),
@@ -295,6 +279,7 @@ impl<'m> Memory<'m> for Emitter<'_, 'm> {
     /// vary.
     fn load(&mut self, ty: Type, place: Place, span: Span) -> Res<Vals> {
         let place = self.even(place);
+        let place = self.readable(ty, place);
         if is_array(self.ts, ty) {
             return self.load_array(ty, place, span);
         }
@@ -358,7 +343,9 @@ impl<'m> Memory<'m> for Emitter<'_, 'm> {
         if let Some((base, step, holds)) = place.block.filter(|_| self.is_row(&words)) {
             let apart = !is_block(&words, step);
             let holds = match place.mask {
-                Some(_) if apart => self.all_active().map_or(holds, |full| self.w.binary("and", holds, full)),
+                Some(_) if apart => {
+                    self.all_active().map_or(holds, |full| self.w.binary(Binary::And, holds, full))
+                }
                 _ => holds,
             };
             let fast = |e: &mut Self| {
@@ -410,15 +397,14 @@ impl<'m> Memory<'m> for Emitter<'_, 'm> {
     fn global(&mut self, global: Global) -> Vals {
         let at = i64::from(global.as_u32()) * 16;
         let table = self.context(Word::Ptr, offsets::GLOBALS);
-        let note = self.note(Class::Constant, 8);
         let at_ptr = self.w.offset(table, Val::i64(at));
-        let mut ptr = self.w.load(El::Ptr, UNIFORM, at_ptr, &note);
+        let mut ptr = self.w.load(El::Ptr, UNIFORM, at_ptr, Class::Constant);
         let at_count = self.w.offset(table, Val::i64(at + 8));
-        let count = self.w.load(El::I64, UNIFORM, at_count, &note);
+        let count = self.w.load(El::I64, UNIFORM, at_count, Class::Constant);
         let data = &self.cx.ir.globals[global];
         if self.lanes > 1 && data.space == Space::Private {
             let bytes = private_bytes(self.cx.ir.mem.size(data.ty));
-            let by = self.w.binary("mul", self.iota(El::I64), Val::i64(bytes as i64));
+            let by = self.w.binary(Binary::Mul, self.iota(El::I64), Val::i64(bytes as i64));
             ptr = self.w.offset(ptr, by);
         }
         Vals::from_slice(&[ptr, count, Val::i64(0), Val::i64(0)])
@@ -443,32 +429,7 @@ fn widened(shape: Shape, lanes: u32) -> Shape {
         Shape::Stack(inner) => Shape::Stack(Box::new(widened(*inner, lanes))),
     }
 }
-impl Emitter<'_, '_> {
-    /// The text that follows an access: its alignment, and metadata for alias analysis.
-    pub(super) fn note(&self, class: Class, align: u64) -> String {
-        let invariant = match class {
-            Class::Constant => self.cx.constant_context,
-            Class::Buffer { constant, .. } => constant,
-            Class::Local | Class::Header | Class::Context => false,
-        };
-        let invariant = if invariant { ", !invariant.load !4" } else { "" };
-        format!(", align {align}{}{invariant}", self.call_note(class))
-    }
-
-    /// The metadata that follows an access if the access is a call.
-    pub(super) fn call_note(&self, class: Class) -> String {
-        match class {
-            Class::Local => ", !tbaa !5".to_string(),
-            Class::Header => ", !tbaa !7".to_string(),
-            Class::Context | Class::Constant => ", !tbaa !11".to_string(),
-            Class::Buffer { global: None, .. } => ", !tbaa !6".to_string(),
-            Class::Buffer { global: Some(global), .. } => {
-                let g = 3 * global.as_u32();
-                format!(", !tbaa !6, !alias.scope !{}, !noalias !{}", 100 + g, 101 + g)
-            }
-        }
-    }
-
+impl<B: Backend> Emitter<'_, '_, B> {
     /// The numbers and addresses that a value consists of in local memory, each with its byte offset (without
     /// lanes).
     fn words(&self, ty: Type) -> SmallVec<[(El, u64); 4]> {
@@ -485,12 +446,7 @@ impl Emitter<'_, '_> {
     /// Reads one number from an address.
     pub(super) fn read(&mut self, e: El, at: Val, class: Class, mask: Option<Val>) -> Val {
         let mem = memory_el(e);
-        let x = if at.var {
-            self.gather(mem, at, class, mask)
-        } else {
-            let note = self.note(class, mem.bytes());
-            self.w.load(mem, at.wide, at, &note)
-        };
+        let x = if at.var { self.gather(mem, at, class, mask) } else { self.w.load(mem, at.wide, at, class) };
         self.number_of(e, x, class)
     }
 
@@ -500,32 +456,31 @@ impl Emitter<'_, '_> {
             x
         } else if matches!(class, Class::Buffer { .. }) {
             // A byte of the host may be anything.
-            self.w.compare("icmp ne", x, Val::bits(El::I8, 0))
+            self.w.compare(Compare::NotEqual, x, Val::bits(El::I8, 0))
         } else {
-            self.w.cast("trunc", x, El::I1)
+            self.w.cast(Cast::Truncate, x, El::I1)
         }
     }
 
     /// Writes one number to an address, in the lanes of the mask.
     pub(super) fn write(&mut self, x: Val, at: Val, class: Class, mask: Option<Val>) {
-        let x = if x.el == El::I1 { self.w.cast("zext", x, El::I8) } else { x };
+        let x = if x.el == El::I1 { self.w.cast(Cast::ZeroExtend, x, El::I8) } else { x };
         if at.var {
             let mask = mask.unwrap_or(Val::bool(true));
             return self.scatter(x, at, class, mask);
         }
-        let note = self.note(class, x.el.bytes());
         if !at.wide {
             let x = if x.var { self.last_of(x, mask) } else { x };
-            return self.w.store(x, at, &note);
+            return self.w.store(x, at, class);
         }
         let x = match mask {
             Some(mask) => {
-                let old = self.w.load(x.el, VARYING, at, &note);
+                let old = self.w.load(x.el, VARYING, at, class);
                 self.w.select(mask, x, old)
             }
             None => self.w.spread(x),
         };
-        self.w.store(x, at, &note);
+        self.w.store(x, at, class);
     }
 
     /// The number of the last active lane: the value that remains if the lanes write to one place one after
@@ -534,9 +489,9 @@ impl Emitter<'_, '_> {
         let lane = match mask {
             None => Val::i32(self.lanes as i64 - 1),
             Some(mask) => {
-                let bits = self.mask_bits(mask);
-                let zeros = self.w.zeros("ctlz", bits);
-                self.w.binary("sub", Val::i32(31), zeros)
+                let bits = self.w.mask_bits(mask);
+                let zeros = self.w.unary(Unary::LeadingZeros, bits);
+                self.w.binary(Binary::Sub, Val::i32(31), zeros)
             }
         };
         self.w.lane(x, lane)
@@ -558,6 +513,23 @@ impl Emitter<'_, '_> {
             Some(inside) => blocks::unless(self, inside, Odds::Likely, otherwise, body),
             None => body(self),
         }
+    }
+
+    /// Where the backend prefers that to a branch, reads out of range are redirected to memory that holds what such
+    /// a read gives.
+    fn readable(&mut self, ty: Type, place: Place) -> Place {
+        let missing = place.missing(self.ts.scalar_of(ty));
+        let Some(inside) = place.inside.filter(|_| !B::Writer::SKIPS && !place.addr.var && missing == 0)
+        else {
+            return place;
+        };
+        let otherwise = self.fixed(match self.ts[ty] {
+            TypeData::Stack(_) => Fixed::EmptyAt,
+            _ => Fixed::Zeros,
+        });
+        let wide = place.addr.wide;
+        let addr = self.w.select(inside, place.addr, Val { wide, ..otherwise });
+        Place { addr: Val { wide, ..addr }, inside: None, ..place }
     }
 
     /// Makes the address and the condition of a place both uniform or both varying.

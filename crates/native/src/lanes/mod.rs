@@ -1,8 +1,8 @@
-//! Emits one function, for one thread or for lanes.
+//! Emits code that runs several threads side by side, in the lanes of vectors; and the same for one thread.
 //!
-//! An [`Emitter`] walks the regions of a function and writes LLVM's text. Every IR value is held in [`Val`]s,
-//! one for each component; with more than one lane a component is uniform or varying, as [`crate::uniform`]
-//! determined.
+//! An [`Emitter`] walks the regions of a function by [`crate::emit`], and writes instructions by a [`Writer`], which
+//! each backend has. Every IR value is held in [`Val`]s, one for each component; with more than one lane a component
+//! is uniform or varying, as [`uniform`] determined.
 //!
 //! # Masks
 //!
@@ -12,43 +12,47 @@
 //!
 //! # Memory of a function
 //!
-//! Memory is laid out as in `native::types`, except that memory of varying values is *wide*: in place of each
+//! Memory is laid out as in `crate::types`, except that memory of varying values is *wide*: in place of each
 //! number it has room for the numbers of all lanes. The result of an instruction is dead when the same
 //! instruction runs again in the same call, so each instruction has its own memory: of the frame or, if it is
 //! large, of the arena.
 
+mod assignment;
 mod atomics;
 mod blocks;
 mod calls;
 mod copies;
 mod entry;
 mod instructions;
-mod lanes;
-pub(crate) mod library;
+mod library;
 mod local;
+pub mod operand;
 mod scattered;
+mod threads;
+pub mod uniform;
+mod writer;
 
 use std::ops::{Deref, DerefMut};
 
+use crate::emit::{Assembler, Binary, Unary, Walk};
+use crate::plan::Plan;
+use crate::runtime::{Tables, Word};
+use crate::{Options, Unsupported};
 use cranelift_entity::SecondaryMap;
 use ir::{Builtin, Func, Scalar, Slot, Span, Type};
-use native::emit::{Assembler, UNIFORM, Walk};
-use native::plan::Plan;
-use native::runtime::{Tables, Word};
-use native::{Options, Unsupported};
 use rustc_hash::FxHashMap;
 
-use crate::operand::{El, Id, Val};
-use crate::text::Writer;
-use crate::uniform::{Analysis, Dealing, Facts};
-use crate::unit::Unit;
-use native::Reason;
+use crate::Reason;
+use operand::{El, Id, Val};
+use uniform::{Analysis, Dealing, Facts};
 
-pub(crate) use entry::{dealing, emit_versions};
+pub use assignment::{Widths, in_lanes, one_at_a_time, raw};
+pub use library::define as define_library;
+pub use writer::{Backend, Class, Head, Kind, Writer};
 
 /// The reason why there is no code.
 #[derive(Clone, Debug)]
-pub(crate) enum Stop {
+pub enum Stop {
     /// An op is not supported at all.
     Unsupported(Unsupported),
     /// The code cannot run in lanes.
@@ -68,7 +72,7 @@ impl From<Reason> for Stop {
 }
 
 /// The result of emission.
-pub(crate) type Res<T = ()> = Result<T, Stop>;
+pub type Res<T = ()> = Result<T, Stop>;
 
 /// A version of a function: the properties of a call that its code depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -83,12 +87,15 @@ pub(crate) struct Version {
 }
 
 /// State shared by all functions of a module while they are emitted.
-pub(crate) struct ModuleCx<'m> {
-    pub(crate) ir: &'m ir::Module,
-    pub(crate) plan: Plan,
-    pub(crate) options: Options,
+pub struct ModuleCx<'m, B> {
+    /// The module.
+    pub ir: &'m ir::Module,
+    /// The facts about the module.
+    pub plan: Plan,
+    /// The options.
+    pub options: Options,
     /// The tables that code refers to by number or address.
-    pub(crate) tables: Tables,
+    pub tables: Tables,
     /// The analysis of what varies, for each assignment of threads to lanes.
     pub(crate) analyses: Vec<(Dealing, Analysis<'m>)>,
     /// The called versions, in the order of their first calls; number N is `@fN`.
@@ -96,25 +103,27 @@ pub(crate) struct ModuleCx<'m> {
     /// The number of versions that are emitted.
     pub(crate) emitted: usize,
     /// The functions.
-    pub(crate) unit: Unit,
-    /// Fields of the context never change while a function runs, wherever it is inlined.
-    pub(crate) constant_context: bool,
-    /// The machine has instructions that convert from and to halves.
-    pub(crate) has_f16c: bool,
-    /// Masked stores are slow, as on x86-64 before AVX-512.
-    pub(crate) slow_masks: bool,
-    /// See [`crate::Machine::has_waves`].
-    pub(crate) has_waves: bool,
+    pub backend: B,
     /// The functions of `ir::library` that are called.
     pub(crate) used_library: indexmap::IndexSet<(ir::Math, El, u32), rustc_hash::FxBuildHasher>,
-    /// An upper bound of the size of all frames together in bytes.
-    pub(crate) frames: u64,
-    /// The length of a piece: see [`crate::pieces`]. Devices have little room for frames, so their functions
-    /// are not split.
-    pub(crate) piece: usize,
 }
 
-impl<'m> ModuleCx<'m> {
+impl<'m, B: Backend> ModuleCx<'m, B> {
+    /// A module to which functions are added.
+    pub fn new(ir: &'m ir::Module, plan: Plan, options: Options, tables: Tables, backend: B) -> Self {
+        ModuleCx {
+            ir,
+            plan,
+            options,
+            tables,
+            analyses: Vec::new(),
+            versions: Default::default(),
+            emitted: 0,
+            backend,
+            used_library: Default::default(),
+        }
+    }
+
     /// The facts about a function whose parameters vary as given by `params`.
     pub(crate) fn facts(&mut self, dealing: Dealing, func: Func, params: &[bool]) -> Res<Facts> {
         let at = self.analyses.iter().position(|a| a.0 == dealing).unwrap_or_else(|| {
@@ -146,10 +155,10 @@ impl Numbers {
 }
 
 /// Emits the code of one IR function.
-pub(crate) struct Emitter<'a, 'm> {
-    pub(crate) cx: &'a mut ModuleCx<'m>,
+pub(crate) struct Emitter<'a, 'm, B: Backend> {
+    pub(crate) cx: &'a mut ModuleCx<'m, B>,
     /// The text.
-    pub(crate) w: Writer,
+    pub(crate) w: B::Writer,
     walk: Walk<'m, Val>,
     /// The number of lanes, and the assignment of threads to them.
     pub(crate) lanes: u32,
@@ -174,7 +183,7 @@ pub(crate) struct Emitter<'a, 'm> {
     trips_left: FxHashMap<ir::Value, Val>,
 }
 
-impl<'m> Deref for Emitter<'_, 'm> {
+impl<'m, B: Backend> Deref for Emitter<'_, 'm, B> {
     type Target = Walk<'m, Val>;
 
     fn deref(&self) -> &Walk<'m, Val> {
@@ -182,24 +191,24 @@ impl<'m> Deref for Emitter<'_, 'm> {
     }
 }
 
-impl<'m> DerefMut for Emitter<'_, 'm> {
-    fn deref_mut(&mut self) -> &mut Walk<'m, Val> {
+impl<B: Backend> DerefMut for Emitter<'_, '_, B> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
         &mut self.walk
     }
 }
 
-impl<'a, 'm> Emitter<'a, 'm> {
+impl<'a, 'm, B: Backend> Emitter<'a, 'm, B> {
     /// Makes an emitter for `f`.
     pub(crate) fn new(
-        cx: &'a mut ModuleCx<'m>,
+        cx: &'a mut ModuleCx<'m, B>,
         f: &'m ir::Function,
+        kind: Kind,
         lanes: u32,
         dealing: Dealing,
         facts: Facts,
-    ) -> Emitter<'a, 'm> {
+    ) -> Emitter<'a, 'm, B> {
         let walk = Walk::new(f, &cx.ir.types, lanes);
-        let mut w = Writer::new(lanes);
-        w.fast = cx.options.fast_math || f.fast_math;
+        let w = cx.backend.writer(kind, lanes, cx.options.fast_math || f.fast_math);
         Emitter {
             cx,
             w,
@@ -231,9 +240,9 @@ impl<'a, 'm> Emitter<'a, 'm> {
     /// Computes once, at the head of code that runs under the mask, whether all lanes are active.
     pub(crate) fn note_full(&mut self) {
         let Some(mask) = self.mask.filter(|mask| mask.var) else { return };
-        let missing = self.w.binary("xor", mask, Val::bool(true));
-        let some = self.any(missing);
-        let full = self.w.binary("xor", some, Val::bool(true));
+        let missing = self.w.binary(Binary::Xor, mask, Val::bool(true));
+        let some = self.w.any(missing);
+        let full = self.w.binary(Binary::Xor, some, Val::bool(true));
         self.full.insert(mask.id, full);
     }
 
@@ -242,55 +251,22 @@ impl<'a, 'm> Emitter<'a, 'm> {
         let mask = self.mask?;
         if !self.full.contains_key(&mask.id) {
             let missing = self.w.spread(mask);
-            let missing = self.w.binary("xor", missing, Val::bool(true));
-            let some = self.any(missing);
-            return Some(self.w.binary("xor", some, Val::bool(true)));
+            let missing = self.w.binary(Binary::Xor, missing, Val::bool(true));
+            let some = self.w.any(missing);
+            return Some(self.w.binary(Binary::Xor, some, Val::bool(true)));
         }
         self.full.get(&mask.id).copied()
     }
 
-    /// The condition that `c` holds for any lane.
-    pub(crate) fn any(&mut self, c: Val) -> Val {
-        if !c.var {
-            return c;
-        }
-        let n = self.lanes;
-        let bits = self.lane_bits(c);
-        let out = self.w.reg(El::I1, UNIFORM);
-        let b = self.w.operand(bits, UNIFORM);
-        self.w.make(out, &[bits], format_args!("icmp ne i{n} {b}, 0"));
-        out
-    }
-
-    /// The truth values of all lanes in an integer with one bit for each lane.
-    fn lane_bits(&mut self, c: Val) -> Val {
-        let n = self.lanes;
-        let out = self.w.odd();
-        let text = self.w.typed(c);
-        self.w.make(out, &[c], format_args!("bitcast {text} to i{n}"));
-        out
-    }
-
-    /// The truth values of all lanes as the bits of a 32-bit integer.
-    pub(crate) fn mask_bits(&mut self, c: Val) -> Val {
-        let c = self.w.spread(c);
-        let n = self.lanes;
-        let bits = self.lane_bits(c);
-        let wide = self.w.reg(El::I32, UNIFORM);
-        let b = self.w.operand(bits, UNIFORM);
-        self.w.make(wide, &[bits], format_args!("zext i{n} {b} to i32"));
-        wide
-    }
-
     /// The number of the first lane for which a varying truth value holds; there must be one.
     pub(crate) fn first_lane(&mut self, c: Val) -> Val {
-        let bits = self.mask_bits(c);
-        self.w.zeros("cttz", bits)
+        let bits = self.w.mask_bits(c);
+        self.w.unary(Unary::TrailingZeros, bits)
     }
 
     /// The error for code that cannot run in lanes.
     pub(crate) fn no_lanes<T>(&self, what: &str, span: Span) -> Res<T> {
-        Err(Stop::Lanes(crate::uniform::reason(what, span)))
+        Err(Stop::Lanes(uniform::reason(what, span)))
     }
 }
 

@@ -1,9 +1,9 @@
-//! Runs every program of tests/run on LLVM, one thread at a time and in 4, 8 and 16 lanes, where 4 and 16
-//! lanes run unoptimised code, and compares it with the interpreter on the same code: the printed text and
-//! the buffers must be equal exactly (with the interpreter's mathematical functions, and sums in the order of
-//! the lanes). The same holds for random programs with divergent threads, and their derivatives.
-//! `PULLBACK_ONLY` restricts the programs to paths that contain a text, `PULLBACK_LANES` selects one width.
-#![cfg(feature = "llvm")]
+//! Runs every program of tests/run on the backends that have lanes, one thread at a time and in 4, 8 and 16 lanes,
+//! where 4 and 16 lanes run unoptimised code, and compares it with the interpreter on the same code: the printed
+//! text and the buffers must be equal exactly (with the interpreter's mathematical functions, and sums in the order
+//! of the lanes). The same holds for random programs with divergent threads, and their derivatives.
+//! `PULLBACK_ONLY` restricts the programs to paths that contain a text, `PULLBACK_LANES` selects one width, and
+//! `PULLBACK_BACKEND` one backend.
 
 use std::path::Path;
 
@@ -37,9 +37,20 @@ fn without_thread(text: &str) -> String {
     }
 }
 
+/// The backends that have lanes.
+fn backends() -> impl Iterator<Item = Backend> {
+    let wanted = std::env::var("PULLBACK_BACKEND").ok();
+    let all = [Some(Backend::CRANELIFT), Backend::named("llvm")].into_iter().flatten();
+    all.filter(move |backend| wanted.as_deref().is_none_or(|wanted| wanted == backend.name()))
+}
+
 #[test]
-fn programs_give_the_same_on_llvm() {
-    let work = || {
+fn programs_give_the_same_in_lanes() {
+    backends().for_each(programs_give_the_same);
+}
+
+fn programs_give_the_same(backend: Backend) {
+    let work = move || {
         let mut faults = Vec::new();
         let mut counts = Vec::new();
         // A program that did not run in 4 lanes does not run in more.
@@ -60,7 +71,7 @@ fn programs_give_the_same_on_llvm() {
                 }
                 let wanted = outcome_with(&file, level, Backend::INTERP, &CodeOptions::default());
                 let start = std::time::Instant::now();
-                let found = outcome_with(&file, level, Backend::fastest(), &exact(Some(width)));
+                let found = outcome_with(&file, level, backend, &exact(Some(width)));
                 if start.elapsed().as_secs() > 3 {
                     eprintln!("{name}, {width} lanes: {:.1} s", start.elapsed().as_secs_f64());
                 }
@@ -77,7 +88,7 @@ fn programs_give_the_same_on_llvm() {
                     }
                 }
             }
-            if width == 1 {
+            if width == 1 && backend.name() == "llvm" {
                 floor::hold("llvm", same);
             }
             counts.push(format!("{width} lanes: {same} the same, {in_lanes} of them in lanes"));
@@ -87,7 +98,7 @@ fn programs_give_the_same_on_llvm() {
     let thread =
         std::thread::Builder::new().stack_size(512 << 20).spawn(work).expect("the system has a thread");
     let (counts, faults) = thread.join().expect("no panic");
-    eprintln!("{}; {} different", counts.join("; "), faults.len());
+    eprintln!("{backend:?}: {}; {} different", counts.join("; "), faults.len());
     assert!(faults.is_empty(), "{}", faults.join("\n\n"));
 }
 
@@ -205,17 +216,21 @@ fn random_programs_give_the_same_in_lanes() {
                     continue;
                 }
             };
-            for (k, width) in [1, 4, 8, 16].into_iter().enumerate() {
-                match numbers(&text, double, threads, seed, (Backend::fastest(), Some(width))) {
+            let ways = backends().flat_map(|backend| [1, 4, 8, 16].map(|width| (backend, width)));
+            for (k, (backend, width)) in ways.enumerate().map(|(k, way)| (k % 4, way)) {
+                match numbers(&text, double, threads, seed, (backend, Some(width))) {
                     Ok((found, lanes)) => {
                         if k > 0 {
                             in_lanes[k - 1] += u32::from(lanes > 1);
                         }
                         if let Some(at) = same_numbers(&found, &wanted, double) {
-                            failures.push(format!("seed {seed}, {width} lanes: number {at} differs\n{text}"));
+                            let way = format!("{backend:?}, {width} lanes");
+                            failures.push(format!("seed {seed}, {way}: number {at} differs\n{text}"));
                         }
                     }
-                    Err(why) => failures.push(format!("seed {seed}, {width} lanes: {why}\n{text}")),
+                    Err(why) => {
+                        failures.push(format!("seed {seed}, {backend:?}, {width} lanes: {why}\n{text}"))
+                    }
                 }
             }
         }
@@ -278,9 +293,9 @@ fn threads_that_share_memory_give_the_same_in_lanes() {
                     continue;
                 }
             };
-            let ways = [1, 4, 8, 16].map(|width| (Backend::fastest(), Some(width)));
-            let ways = ways.into_iter().chain([(Backend::CRANELIFT, None), (Backend::default(), Some(8))]);
-            for (k, (backend, width)) in ways.enumerate() {
+            let ways = backends().flat_map(|backend| [1, 4, 8, 16].map(|width| (backend, Some(width))));
+            let ways = ways.chain([(Backend::default(), Some(8))]);
+            for (k, (backend, width)) in ways.enumerate().map(|(k, way)| (k % 4, way)) {
                 match shared_memory(&text, backend, width) {
                     Ok((found, lanes)) => {
                         if let Some(count) = k.checked_sub(1).and_then(|k| in_lanes.get_mut(k)) {
@@ -314,9 +329,9 @@ fn threads_that_share_memory_give_the_same_in_lanes() {
 fn lanes_and_single_threads_agree_on_functions_of_numbers() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("run/lanes/functions-of-numbers.slang");
     let file = TestFile::read(&path).expect("the file is there");
-    for width in [4, 8, 16] {
+    for (backend, width) in backends().flat_map(|backend| [4, 8, 16].map(|width| (backend, width))) {
         let options = CodeOptions { lanes: Some(width), ..CodeOptions::default() };
-        let found = outcome_with(&file, 2, Backend::fastest(), &options).expect("runs");
+        let found = outcome_with(&file, 2, backend, &options).expect("runs");
         let (found, lanes) = (found.text(), found.lanes);
         assert_eq!(lanes, width);
         let line =
@@ -408,7 +423,7 @@ fn left(
 fn functions_of_numbers_are_the_same_everywhere() {
     let size = (1024 * 29 * 8, 64, 1);
     let (wanted, _) = left(FUNCTIONS, size, Backend::INTERP, &CodeOptions::default());
-    for (backend, lanes) in [(Backend::CRANELIFT, 1), (Backend::fastest(), 1), (Backend::fastest(), 8)] {
+    for (backend, lanes) in backends().flat_map(|backend| [1, 4, 8].map(|lanes| (backend, lanes))) {
         let options = CodeOptions { lanes: Some(lanes), ..CodeOptions::default() };
         let (found, _) = left(FUNCTIONS, size, backend, &options);
         let word = |bytes: &[u8], k: usize| bytes[8 * k..8 * k + 8].to_vec();

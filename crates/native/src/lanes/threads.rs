@@ -6,24 +6,24 @@
 //! # Waves
 //!
 //! A thread with wave operations runs by itself, never in lanes of this backend: which threads are together
-//! is determined at run time, from the path that each has taken. [`native::nesting`] describes paths.
+//! is determined at run time, from the path that each has taken. [`crate::nesting`] describes paths.
 //!
 //! On a machine whose threads are lanes already, the context holds the mask of the lanes that are together
 //! instead. Regions have one entry and one exit. So before a branch on the way to a wave operation, the lanes
 //! of the mask exchange which way they go, and the mask becomes that of the lanes that go the same way; after
 //! the branch the previous mask is restored. The same happens at the end of each trip of a loop.
 
+use crate::emit::{Assembler, Binary, Cast, Compare, Instructions, Memory, Odds, VARYING, blocks};
+use crate::runtime::{Word, offsets};
+use crate::types::size;
 use ir::{Builtin, Func, Inst, InstData, Op, Region, Scalar, Span, Type, TypeData};
-use native::emit::{Assembler, Instructions, Memory, Odds, VARYING, blocks};
-use native::runtime::{Word, offsets};
-use native::types::size;
 
-use super::local::{Class, Place};
-use super::{Emitter, Res};
-use crate::operand::{El, Id, Val, Vals};
-use crate::uniform::Left;
+use super::local::Place;
+use super::operand::{El, Id, Val, Vals};
+use super::uniform::Left;
+use super::{Backend, Class, Emitter, Res, Writer};
 
-impl<'m> Assembler<'m> for Emitter<'_, 'm> {
+impl<'m, B: Backend> Assembler<'m> for Emitter<'_, 'm, B> {
     fn builtin(&mut self, builtin: Builtin, data: &InstData) -> Vals {
         let varying = self.varies(data.results[0]);
         let (at, n) = offsets::of(builtin);
@@ -51,29 +51,29 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
 
     /// Among LLVM's targets, only devices have waves.
     fn is_device(&self) -> bool {
-        self.cx.has_waves
+        self.cx.backend.has_waves()
     }
 
     fn barrier(&mut self, span: Span) -> Res {
         if self.mask.is_some() {
             return self.no_lanes("a barrier that not all lanes reach", span);
         }
-        self.helper(native::runtime::Helper::Barrier, &[]);
+        self.helper(crate::runtime::Helper::Barrier, &[]);
         Ok(())
     }
 
     fn begin_path(&mut self, func: Func) {
-        if self.cx.has_waves {
+        if self.cx.backend.has_waves() {
             self.keeps_mask = self.cx.plan.converges(func);
         } else {
-            native::emit::begin_path(self, func);
+            crate::emit::begin_path(self, func);
         }
     }
 
     fn stop_if(&mut self, c: Val, body: &mut dyn FnMut(&mut Self, Val)) {
         // A uniform condition needs no mask: code that may stop the program only runs if a lane is active.
         let c = if c.var { self.active(c) } else { c };
-        let stop = self.any(c);
+        let stop = self.w.any(c);
         blocks::when(self, stop, Odds::Unlikely, |e| {
             let lane = e.name_lane(c);
             body(e, lane);
@@ -207,15 +207,15 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
     fn active(&mut self, c: Val) -> Val {
         let c = self.w.spread(c);
         match self.mask {
-            Some(mask) => self.w.binary("and", mask, c),
+            Some(mask) => self.w.binary(Binary::And, mask, c),
             None => c,
         }
     }
 
     fn remaining(&mut self, mask: Val, c: Val) -> (Val, Val) {
         let c = self.w.spread(c);
-        let still = self.w.binary("and", mask, c);
-        (still, self.any(still))
+        let still = self.w.binary(Binary::And, mask, c);
+        (still, self.w.any(still))
     }
 
     fn masked(&self, place: Place, mask: Val) -> Place {
@@ -224,17 +224,17 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
 
     fn most(&mut self, n: Val) -> Val {
         let n = self.or_in_idle_lanes(n, Val::bits(n.el, 0));
-        self.w.reduce("umax", n)
+        self.w.reduce(Binary::MaxUnsigned, n)
     }
 
     fn last_index(&mut self, i: Val) -> Val {
         if !i.var {
             return i;
         }
-        let negative = self.w.compare("icmp slt", i, Val::i64(0));
+        let negative = self.w.compare(Compare::LessSigned, i, Val::i64(0));
         let i = self.w.select(negative, Val::i64(-1), i);
         let i = self.or_in_idle_lanes(i, Val::i64(-1));
-        self.w.reduce("smax", i)
+        self.w.reduce(Binary::MaxSigned, i)
     }
 
     fn blank(&mut self, ty: Type) -> Vals {
@@ -262,9 +262,9 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
         if !self.parts_at(region) {
             return None;
         }
-        let way = if way.el == El::I1 { self.w.cast("zext", way, El::I32) } else { way };
+        let way = if way.el == El::I1 { self.w.cast(Cast::ZeroExtend, way, El::I32) } else { way };
         let ctx = Val::name(El::Ptr, "%ctx");
-        self.w.call_external("rt_part", Some(El::I32), &[ctx, way], " nounwind")
+        self.w.device_call("rt_part", Some(El::I32), &[ctx, way])
     }
 
     /// The mask of the lanes that reach the operation that holds a region, for [`Self::rejoin`].
@@ -273,18 +273,18 @@ impl<'m> Assembler<'m> for Emitter<'_, 'm> {
             return None;
         }
         let ctx = Val::name(El::Ptr, "%ctx");
-        self.w.call_external("rt_together", Some(El::I32), &[ctx], " nounwind")
+        self.w.device_call("rt_together", Some(El::I32), &[ctx])
     }
 
     /// Restores a mask: its lanes are together again.
     fn rejoin(&mut self, mask: Option<Val>) {
         let Some(mask) = mask else { return };
         let ctx = Val::name(El::Ptr, "%ctx");
-        self.w.call_external("rt_rejoin", None, &[ctx, mask], " nounwind");
+        self.w.device_call("rt_rejoin", None, &[ctx, mask]);
     }
 }
 
-impl Emitter<'_, '_> {
+impl<B: Backend> Emitter<'_, '_, B> {
     /// A varying number, replaced in lanes that are not active.
     fn or_in_idle_lanes(&mut self, v: Val, otherwise: Val) -> Val {
         let v = self.w.spread(v);
@@ -326,7 +326,6 @@ impl Emitter<'_, '_> {
             _ => 9,
         };
         let at = self.context_at(offsets::LANES + 64 * row);
-        let note = self.note(Class::Context, 4);
-        self.w.load(El::I32, VARYING, at, &note)
+        self.w.load(El::I32, VARYING, at, Class::Context)
     }
 }

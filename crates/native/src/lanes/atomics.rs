@@ -1,13 +1,15 @@
 //! Emits atomic ops: in the order of the lanes, or as one for all lanes where that is the same.
 
+use crate::emit::{
+    Binary, Cast, Compare, Instructions, Memory, Odds, UNIFORM, Unary, blocks, memory, numbers,
+};
 use ir::{AtomicOp, InstData, Op, Scalar};
-use native::emit::{Instructions, Memory, Odds, UNIFORM, blocks, memory, numbers};
 
-use super::local::{Class, Place};
-use super::{Emitter, Res, el};
-use crate::operand::{El, Val, Vals};
+use super::local::Place;
+use super::operand::{El, Val, Vals};
+use super::{Backend, Class, Emitter, Res, Writer, el};
 
-impl Emitter<'_, '_> {
+impl<B: Backend> Emitter<'_, '_, B> {
     /// Emits an atomic op of the active lanes; returns the old numbers.
     pub(super) fn atomic_lanes(
         &mut self,
@@ -31,20 +33,20 @@ impl Emitter<'_, '_> {
         }
         let lanes = self.both(Some(inside), self.mask).unwrap_or(Val::bool(true));
         let one_by_one = |e: &mut Self| {
-            let (bits, olds) = (e.mask_bits(lanes), Val { var: true, ..none });
+            let (bits, olds) = (e.w.mask_bits(lanes), Val { var: true, ..none });
             let (head, body, exit) = (e.w.block(&[bits, olds]), e.w.block(&[]), e.w.block(&[]));
             e.w.jump(head, &[bits, olds]);
             let now = e.w.enter(head);
             let (left, olds) = (now[0], now[1]);
-            let some = e.w.compare("icmp ne", left, Val::i32(0));
+            let some = e.w.compare(Compare::NotEqual, left, Val::i32(0));
             e.w.branch(some, (body, &[]), (exit, &[]), Odds::Even);
             e.w.enter(body);
-            let lane = e.w.zeros("cttz", left);
+            let lane = e.w.unary(Unary::TrailingZeros, left);
             let [at, compare, x] = [place.addr, compare, x].map(|v| e.w.lane(v, lane));
             let old = memory::atomic_one(e, (op, s), at, compare, x);
             let more = e.w.with_lane(olds, lane, old);
-            let fewer = e.w.binary("sub", left, Val::i32(1));
-            let fewer = e.w.binary("and", fewer, left);
+            let fewer = e.w.binary(Binary::Sub, left, Val::i32(1));
+            let fewer = e.w.binary(Binary::And, fewer, left);
             e.w.jump(head, &[fewer, more]);
             e.w.enter(exit);
             olds
@@ -54,7 +56,7 @@ impl Emitter<'_, '_> {
             // If no other worker adds, adjacent numbers are added to as one vector.
             Some((_, _, holds)) => {
                 let alone = self.alone();
-                let both = self.w.binary("and", alone, holds);
+                let both = self.w.binary(Binary::And, alone, holds);
                 let together = |e: &mut Self| {
                     let (ty, place) = (s.into(), e.even(place));
                     let old = e.load(ty, place, data.span)?;
@@ -79,8 +81,8 @@ impl Emitter<'_, '_> {
         let inside = place.inside.unwrap_or(Val::bool(true));
         let here = match self.mask {
             Some(mask) => {
-                let any = self.any(mask);
-                self.w.binary("and", inside, any)
+                let any = self.w.any(mask);
+                self.w.binary(Binary::And, inside, any)
             }
             None => inside,
         };
@@ -91,13 +93,13 @@ impl Emitter<'_, '_> {
             let x = match (e.mask, e.all_active()) {
                 (Some(mask), Some(full)) => {
                     let partial = |e: &mut Self| Ok(Vals::from_slice(&[e.w.select(mask, x, nothing)]));
-                    let none = e.w.binary("xor", full, Val::bool(true));
+                    let none = e.w.binary(Binary::Xor, full, Val::bool(true));
                     blocks::unless(e, none, Odds::Unlikely, &[x], partial)?[0]
                 }
                 _ => x,
             };
             if s.is_int() {
-                let sum = e.w.reduce("add", x);
+                let sum = e.w.reduce(Binary::Add, x);
                 memory::atomic_one(e, (AtomicOp::Add, s), at, sum, sum);
             } else if s == Scalar::F16 {
                 for k in 0..e.lanes {
@@ -117,31 +119,25 @@ impl Emitter<'_, '_> {
     /// Adds the floats of all lanes to a number in memory, one after the other, but in one atomic operation.
     fn add_in_order(&mut self, s: Scalar, at: Val, x: Val, data: &InstData) -> Res {
         let (int, e) = (if s.bits() == 64 { El::I64 } else { El::I32 }, el(s));
-        let note = self.note(Class::Buffer { global: None, constant: false }, e.bytes());
-        let first = self.w.load(int, UNIFORM, at, &note);
+        let class = Class::Buffer { global: None, constant: false };
+        let first = self.w.load(int, UNIFORM, at, class);
         let (head, done) = (self.w.block(&[first]), self.w.block(&[]));
         self.w.jump(head, &[first]);
         let old = self.w.enter(head)[0];
-        let mut sum = self.w.cast("bitcast", old, e);
+        let mut sum = self.w.cast(Cast::Bits, old, e);
         for k in 0..self.lanes {
             let x = self.w.lane(x, Val::i32(k as i64));
             sum = numbers::combine(self, &Op::Add, s, sum, x, data.span)?;
         }
-        let new = self.w.cast("bitcast", sum, int);
+        let new = self.w.cast(Cast::Bits, sum, int);
         let (plain, locked) = (self.w.block(&[]), self.w.block(&[]));
         let alone = self.alone();
         self.w.branch(alone, (plain, &[]), (locked, &[]), Odds::Even);
         self.w.enter(plain);
-        self.w.store(new, at, &note);
+        self.w.store(new, at, class);
         self.w.jump(done, &[]);
         self.w.enter(locked);
-        let (pair, found, same) = (self.w.odd(), self.w.reg(int, UNIFORM), self.w.reg(El::I1, UNIFORM));
-        let (p, ty, align) = (self.w.operand(pair, UNIFORM), int.name(), e.bytes());
-        let list = self.w.list(&[at, old, new]);
-        let exchange = format_args!("cmpxchg {list} monotonic monotonic, align {align}");
-        self.w.make(pair, &[at, old, new], exchange);
-        self.w.make(found, &[pair], format_args!("extractvalue {{ {ty}, i1 }} {p}, 0"));
-        self.w.make(same, &[pair], format_args!("extractvalue {{ {ty}, i1 }} {p}, 1"));
+        let (found, same) = self.w.exchange(at, old, new);
         self.w.branch(same, (done, &[]), (head, &[found]), Odds::Even);
         self.w.enter(done);
         Ok(())

@@ -6,17 +6,21 @@
 //! - `raw(ctx, args, results)` calls a function with each word of its arguments and results in eight bytes.
 //!   An array argument is a pointer to the array, an array result a pointer to the memory that receives it.
 
+use crate::emit::{
+    Assembler, Binary, Cast, Compare, Instructions, Memory, Odds, UNIFORM, VARYING, functions,
+};
+use crate::runtime::{Word, offsets};
+use crate::types::is_array;
 use ir::{Func, Op};
-use native::emit::{Assembler, Instructions, Memory, Odds, UNIFORM, VARYING, functions};
-use native::runtime::{Word, offsets};
-use native::types::is_array;
 
-use super::calls::{PASSED, is_by_memory};
-use super::{Emitter, ModuleCx, Numbers, Res, Version, slot_types};
-use crate::operand::{El, Id, Lin, Val, Vals};
-use crate::pieces;
-use crate::uniform::{Dealing, Facts};
-use crate::unit::Function;
+use super::calls::PASSED;
+use super::operand::{El, Id, Lin, Val, Vals};
+use super::uniform::{Dealing, Facts};
+use super::{Backend, Emitter, Head, Kind, ModuleCx, Numbers, Res, Version, Writer, slot_types};
+
+/// No other parameter refers to the memory of this one.
+const ALONE: bool = true;
+const SHARED: bool = false;
 
 /// The assignment of the threads of groups of this size to lanes.
 pub(crate) fn dealing(size: [u32; 3], lanes: u32) -> Dealing {
@@ -26,16 +30,11 @@ pub(crate) fn dealing(size: [u32; 3], lanes: u32) -> Dealing {
     Dealing { rows: flat || (size[0] as u64).is_multiple_of(lanes), packed: !all.is_multiple_of(lanes) }
 }
 
-/// The attributes of every function.
-const ABOUT: &str = "nounwind \"prefer-vector-width\"=\"512\" \"min-legal-vector-width\"=\"512\"";
-/// Those of them that are about vectors.
-pub(super) const VECTORS: &str = "\"prefer-vector-width\"=\"512\" \"min-legal-vector-width\"=\"512\"";
-
-impl Emitter<'_, '_> {
+impl<B: Backend> Emitter<'_, '_, B> {
     /// Emits a version of the function.
     pub(crate) fn function(mut self, number: usize, version: &Version) -> Res {
         let (f, func) = (self.f, version.func);
-        let mut list = vec!["ptr %ctx".to_string()];
+        let recursive = self.cx.plan.facts[func].recursive;
         let body = f.body();
         let mut parts = Vals::new();
         let mut counts = Vec::with_capacity(version.params.len());
@@ -46,14 +45,11 @@ impl Emitter<'_, '_> {
             self.facts.varying[param] |= varying;
         }
         let passed = if parts.len() > PASSED {
-            let from = self.w.reg(El::Ptr, UNIFORM);
-            list.push(format!("ptr noalias {}", self.w.operand(from, UNIFORM)));
+            let from = self.w.param(El::Ptr, UNIFORM, ALONE);
             self.load_words(from, &parts)
         } else {
-            let regs = parts.iter().map(|part| Val { wide: part.wide, ..self.w.reg(part.el, part.var) });
-            let regs: Vals = regs.collect();
-            list.extend(regs.iter().map(|&v| self.w.typed(v)));
-            regs
+            let w = &mut self.w;
+            parts.iter().map(|part| Val { wide: part.wide, ..w.param(part.el, part.var, SHARED) }).collect()
         };
         let mut passed = &passed[..];
         for (&param, n) in f.regions[body].params.iter().zip(counts) {
@@ -64,54 +60,23 @@ impl Emitter<'_, '_> {
         let mut destinations = Vals::new();
         for (ty, varying) in slot_types(&f.results).zip(self.results_vary(None)?) {
             if is_array(self.ts, ty) {
-                let v = self.w.reg(El::Ptr, UNIFORM);
-                list.push(format!("ptr noalias {}", self.w.operand(v, UNIFORM)));
+                let v = self.w.param(El::Ptr, UNIFORM, ALONE);
                 destinations.push(self.widened(v, varying));
             }
         }
         if version.masked {
-            let mask = self.w.reg(El::I1, VARYING);
-            list.push(self.w.typed(mask));
+            let mask = self.w.param(El::I1, VARYING, SHARED);
             self.set_mask(Some(mask));
         }
         let mut returned = functions::function(&mut self, func, destinations)?;
-        if is_by_memory(&returned) {
-            let to = self.w.reg(El::Ptr, UNIFORM);
-            let to_text = self.w.operand(to, UNIFORM);
-            list.push(format!("ptr noalias {to_text}"));
+        if B::Writer::is_by_memory(&returned, self.lanes) {
+            let to = self.w.param(El::Ptr, UNIFORM, ALONE);
             self.store_words(to, &returned);
             returned.clear();
         }
-        let ret = self.w.give(&returned);
-        let inline = match f.inline {
-            ir::Inline::Always => " alwaysinline",
-            ir::Inline::Never => " noinline",
-            ir::Inline::Auto => "",
-        };
-        let inline = if self.cx.plan.facts[func].recursive { "" } else { inline };
-        self.done(Function {
-            name: format!("f{number}"),
-            result: format!("fastcc {ret}"),
-            params: list.join(", "),
-            about: format!("{ABOUT}{inline}"),
-            ..Function::default()
-        });
+        self.w.give(&returned);
+        self.cx.backend.define(Head { name: format!("f{number}"), kind: version_kind(f, recursive) }, self.w);
         Ok(())
-    }
-
-    /// Ends the function, of which all but the body is given.
-    fn done(self, mut function: Function) {
-        let frame = self.w.frame();
-        self.cx.frames = self.cx.frames.saturating_add(frame);
-        match pieces::split(&function, &self.w, ABOUT, self.cx.piece) {
-            Some(all) => self.cx.unit.functions.extend(all),
-            None => {
-                function.body = self.w.finish();
-                function.callees = self.w.callees;
-                self.cx.unit.functions.push(function);
-            }
-        }
-        self.cx.unit.declared.extend(self.w.declared);
     }
 
     /// Emits `span(ctx, start, end)` of an entry point.
@@ -121,20 +86,20 @@ impl Emitter<'_, '_> {
         let (head, body, exit) = (self.w.block(&[start]), self.w.block(&[]), self.w.block(&[]));
         self.w.jump(head, &[start]);
         let t = self.w.enter(head)[0];
-        let more = self.w.compare("icmp ult", t, end);
+        let more = self.w.compare(Compare::LessUnsigned, t, end);
         self.w.branch(more, (body, &[]), (exit, &[]), Odds::Even);
         self.w.enter(body);
         let numbers = self.deal(size, t, &group);
         self.keep_numbers(func, &numbers);
         self.numbers = Some(numbers);
-        native::emit::world::init_private(&mut self)?;
+        crate::emit::world::init_private(&mut self)?;
         self.begin_path(func);
         functions::thread(&mut self)?;
-        let next = self.w.binary("add nuw", t, Val::i64(self.lanes as i64));
+        let next = self.w.binary(Binary::AddNoWrap, t, Val::i64(self.lanes as i64));
         self.w.jump(head, &[next]);
         self.w.enter(exit);
         self.ret();
-        self.done(Function::external(name, "ptr %ctx, i64 %start, i64 %end", ABOUT));
+        self.cx.backend.define(Head { name: name.to_string(), kind: Kind::Span }, self.w);
         Ok(())
     }
 
@@ -144,7 +109,7 @@ impl Emitter<'_, '_> {
             return base;
         }
         let iota = self.iota(base.el);
-        let v = self.w.binary("add", base, iota);
+        let v = self.w.binary(Binary::Add, base, iota);
         Val { lin: Some(Lin { base: base.id, step: 1, holds: Id::Bits(1) }), ..v }
     }
 
@@ -158,11 +123,11 @@ impl Emitter<'_, '_> {
         // The group and the index in the group, for each lane or for lane 0.
         let (t_all, packed) =
             if dealing.packed && self.lanes > 1 { (self.rising(t), true) } else { (t, false) };
-        let g = self.w.binary("udiv", t_all, wide);
-        let g = self.w.cast("trunc", g, El::I32);
-        let index = self.w.binary("urem", t_all, wide);
-        let index = self.w.cast("trunc", index, El::I32);
-        let gx = self.w.binary("add", first[0], g);
+        let g = self.w.binary(Binary::DivUnsigned, t_all, wide);
+        let g = self.w.cast(Cast::Truncate, g, El::I32);
+        let index = self.w.binary(Binary::RemUnsigned, t_all, wide);
+        let index = self.w.cast(Cast::Truncate, index, El::I32);
+        let gx = self.w.binary(Binary::Add, first[0], g);
         let index_all = if packed { index } else { self.rising(index) };
         let zero = n(0);
         let local = if flat {
@@ -170,23 +135,23 @@ impl Emitter<'_, '_> {
         } else {
             let in_rows = dealing.rows && !packed;
             let from = if in_rows { index } else { index_all };
-            let x = self.w.binary("urem", from, n(size[0]));
-            let rest = self.w.binary("udiv", from, n(size[0]));
-            let y = self.w.binary("urem", rest, n(size[1]));
-            let z = self.w.binary("udiv", rest, n(size[1]));
+            let x = self.w.binary(Binary::RemUnsigned, from, n(size[0]));
+            let rest = self.w.binary(Binary::DivUnsigned, from, n(size[0]));
+            let y = self.w.binary(Binary::RemUnsigned, rest, n(size[1]));
+            let z = self.w.binary(Binary::DivUnsigned, rest, n(size[1]));
             [if in_rows { self.rising(x) } else { x }, y, z]
         };
         let group = [gx, first[1], first[2]];
         let mut thread = [zero; 3];
         for k in 0..3 {
-            let base = self.w.binary("mul", group[k], n(size[k]));
+            let base = self.w.binary(Binary::Mul, group[k], n(size[k]));
             thread[k] = self.add_ints(local[k], base);
         }
         if flat {
             // The threads are consecutive, whatever groups they belong to.
-            let base = self.w.binary("mul", first[0], n(size[0]));
-            let t = self.w.cast("trunc", t, El::I32);
-            let base = self.w.binary("add", base, t);
+            let base = self.w.binary(Binary::Mul, first[0], n(size[0]));
+            let t = self.w.cast(Cast::Truncate, t, El::I32);
+            let base = self.w.binary(Binary::Add, base, t);
             thread[0] = self.rising(base);
         }
         Numbers { thread, group, local, index: index_all }
@@ -227,13 +192,18 @@ impl Emitter<'_, '_> {
     pub(crate) fn raw(mut self, func: Func, name: &str) -> Res {
         let (args, results) = (Val::name(El::Ptr, "%args"), Val::name(El::Ptr, "%results"));
         functions::raw(&mut self, func, args, results)?;
-        self.done(Function::external(name, "ptr %ctx, ptr %args, ptr %results", ABOUT));
+        self.cx.backend.define(Head { name: name.to_string(), kind: Kind::Raw }, self.w);
         Ok(())
     }
 }
 
+/// How a version of a function is called.
+fn version_kind(f: &ir::Function, recursive: bool) -> Kind {
+    Kind::Version(if recursive { ir::Inline::Auto } else { f.inline })
+}
+
 /// Emits all versions that are called but not yet emitted.
-pub(crate) fn emit_versions(cx: &mut ModuleCx<'_>) -> Res {
+pub(crate) fn emit_versions<B: Backend>(cx: &mut ModuleCx<'_, B>) -> Res {
     while cx.emitted < cx.versions.len() {
         let number = cx.emitted;
         let version = cx.versions[number].clone();
@@ -245,7 +215,8 @@ pub(crate) fn emit_versions(cx: &mut ModuleCx<'_>) -> Res {
         };
         let module = cx.ir;
         let f = &module.funcs[version.func];
-        Emitter::new(cx, f, version.lanes, version.dealing, facts).function(number, &version)?;
+        let kind = version_kind(f, cx.plan.facts[version.func].recursive);
+        Emitter::new(cx, f, kind, version.lanes, version.dealing, facts).function(number, &version)?;
     }
     Ok(())
 }

@@ -1,0 +1,188 @@
+//! Emits accesses of memory.
+//!
+//! Where lanes access places of their own, each lane has its own load or store; a lane that is not in the mask loads
+//! from memory that is always zero, and jumps over its store.
+
+use cranelift_codegen::cursor::{Cursor, FuncCursor};
+use cranelift_codegen::ir::{AtomicRmwOp, InstBuilder, Value, types};
+use ir::{AtomicOp, Scalar};
+use native::lanes::operand::{El, Val, Vals};
+use native::lanes::{Class, Writer as _};
+use native::runtime::Helper;
+
+use super::parts::{Parts, Scalars, form, scalar};
+use super::{Writer, ins};
+use crate::emit::{chunks, constant_memory, plain};
+
+impl Writer {
+    pub(super) fn emit_load(&mut self, el: El, var: bool, at: Val, class: Class) -> Val {
+        let flags = if class == Class::Constant { constant_memory() } else { plain() };
+        let at = self.one(at);
+        let var = var && self.lanes() > 1;
+        let (ty, n) = form(el, var, self.lanes());
+        let step = ty.bytes() as i32;
+        let parts = (0..n).map(|k| ins!(self).load(ty, flags, at, k as i32 * step)).collect();
+        self.register(el, var, parts)
+    }
+
+    pub(super) fn emit_store(&mut self, x: Val, at: Val) {
+        let at = self.one(at);
+        let parts = self.parts(x, x.var);
+        let step = form(x.el, x.var, self.lanes()).0.bytes() as i32;
+        for (k, part) in parts.into_iter().enumerate() {
+            ins!(self).store(plain(), part, at, k as i32 * step);
+        }
+    }
+
+    pub(super) fn emit_gather(&mut self, el: El, at: Val, mask: Val) -> Val {
+        let places = self.scalars(at);
+        let all: Scalars = match mask.constant() {
+            Some(1) => places.into_iter().map(|at| ins!(self).load(scalar(el), plain(), at, 0)).collect(),
+            _ => {
+                let (conditions, zeros) = (self.conditions(mask), self.settings.zero);
+                let mut all = Scalars::new();
+                for (at, c) in places.into_iter().zip(conditions) {
+                    let zeros = ins!(self).iconst(types::I64, zeros);
+                    let at = ins!(self).select(c, at, zeros);
+                    all.push(ins!(self).load(scalar(el), plain(), at, 0));
+                }
+                all
+            }
+        };
+        let parts = self.pack(el, &all);
+        self.register(el, true, parts)
+    }
+
+    pub(super) fn emit_scatter(&mut self, x: Val, at: Val, mask: Val) {
+        let (places, numbers) = (self.scalars(at), self.scalars(x));
+        if mask.constant() == Some(1) {
+            for (at, x) in places.into_iter().zip(numbers) {
+                ins!(self).store(plain(), x, at, 0);
+            }
+            return;
+        }
+        let conditions = self.conditions(mask);
+        for ((at, x), c) in places.into_iter().zip(numbers).zip(conditions) {
+            self.store_if(c, &[x], at, 0);
+        }
+    }
+
+    /// Stores consecutive numbers if a condition holds.
+    fn store_if(&mut self, c: Value, numbers: &[Value], at: Value, offset: i32) {
+        let (here, after) = (self.func.dfg.make_block(), self.func.dfg.make_block());
+        ins!(self).brif(c, here, &[], after, &[]);
+        self.func.layout.append_block(here);
+        self.at = here;
+        let mut offset = offset;
+        for &x in numbers {
+            ins!(self).store(plain(), x, at, offset);
+            offset += self.func.dfg.value_type(x).bytes() as i32;
+        }
+        ins!(self).jump(after, &[]);
+        self.func.layout.append_block(after);
+        self.at = after;
+    }
+
+    /// Loads `n` vectors from a row, where the numbers of one lane are adjacent.
+    pub(super) fn emit_load_row(&mut self, el: El, n: u32, at: Val) -> Vals {
+        let at = self.one(at);
+        let bytes = el.bytes() as i32;
+        let mut vals = Vals::new();
+        for k in 0..n as i32 {
+            let load = |lane: i32| ins!(self).load(scalar(el), plain(), at, (lane * n as i32 + k) * bytes);
+            let all: Scalars = (0..self.lanes as i32).map(load).collect();
+            let parts = self.pack(el, &all);
+            vals.push(self.register(el, true, parts));
+        }
+        vals
+    }
+
+    /// Stores to a row the numbers of `n` vectors, whose parts `row` holds one after the other.
+    pub(super) fn emit_store_row(&mut self, row: Val, (el, n): (El, u32), at: Val, mask: Option<Val>) {
+        let parts = self.registers_of(row);
+        let at = self.one(at);
+        let each = form(el, true, self.lanes()).1;
+        if n == 1 && mask.is_none() {
+            let step = form(el, true, self.lanes()).0.bytes() as i32;
+            for (k, part) in parts.into_iter().enumerate() {
+                ins!(self).store(plain(), part, at, k as i32 * step);
+            }
+            return;
+        }
+        let vals: Vals = parts.chunks(each).map(|parts| self.register(el, true, parts.into())).collect();
+        let all: Vec<Scalars> = vals.iter().map(|&v| self.scalars(v)).collect();
+        let conditions = mask.filter(|mask| mask.constant() != Some(1)).map(|mask| self.conditions(mask));
+        let bytes = (n as u64 * el.bytes()) as i32;
+        for lane in 0..self.lanes() as usize {
+            let numbers: Parts = all.iter().map(|numbers| numbers[lane]).collect();
+            match &conditions {
+                Some(conditions) => self.store_if(conditions[lane], &numbers, at, lane as i32 * bytes),
+                None => {
+                    for (k, &x) in numbers.iter().enumerate() {
+                        let offset = lane as i32 * bytes + k as i32 * el.bytes() as i32;
+                        ins!(self).store(plain(), x, at, offset);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The values that a row holds.
+    fn registers_of(&mut self, row: Val) -> Parts {
+        self.parts(row, true)
+    }
+
+    pub(super) fn emit_clear(&mut self, at: Val, bytes: u64) {
+        if bytes > 256 {
+            self.helper(Helper::Clear, &[at, Val::i64(bytes as i64)]);
+            return;
+        }
+        let at = self.one(at);
+        for (offset, ty) in chunks(bytes) {
+            let x = if ty.is_vector() {
+                let zero = ins!(self).iconst(types::I8, 0);
+                ins!(self).splat(ty, zero)
+            } else {
+                ins!(self).iconst(ty, 0)
+            };
+            ins!(self).store(plain(), x, at, offset);
+        }
+    }
+
+    pub(super) fn emit_copy(&mut self, to: Val, from: Val, bytes: u64) {
+        if bytes > 256 {
+            let (to, from) = (Val { wide: false, ..to }, Val { wide: false, ..from });
+            self.helper(Helper::Copy, &[to, from, Val::i64(bytes as i64)]);
+            return;
+        }
+        let (to, from) = (self.one(to), self.one(from));
+        for (offset, ty) in chunks(bytes) {
+            let x = ins!(self).load(ty, plain(), from, offset);
+            ins!(self).store(plain(), x, to, offset);
+        }
+    }
+
+    pub(super) fn emit_atomic(&mut self, s: Scalar, op: AtomicOp, at: Val, x: Val) -> Option<Val> {
+        let signed = s.is_signed_int();
+        let op = match op {
+            AtomicOp::Add if s == Scalar::F32 => return self.helper(Helper::AddSingle, &[at, x]),
+            AtomicOp::Add if s == Scalar::F64 => return self.helper(Helper::AddDouble, &[at, x]),
+            AtomicOp::Add => AtomicRmwOp::Add,
+            AtomicOp::And => AtomicRmwOp::And,
+            AtomicOp::Or => AtomicRmwOp::Or,
+            AtomicOp::Xor => AtomicRmwOp::Xor,
+            AtomicOp::Exchange => AtomicRmwOp::Xchg,
+            AtomicOp::Min if signed => AtomicRmwOp::Smin,
+            AtomicOp::Min => AtomicRmwOp::Umin,
+            AtomicOp::Max if signed => AtomicRmwOp::Smax,
+            AtomicOp::Max => AtomicRmwOp::Umax,
+            AtomicOp::CompareExchange => return None,
+        };
+        if !s.is_int() || s.bits() < 32 {
+            return None;
+        }
+        let (at, number) = (self.one(at), self.one(x));
+        let old = ins!(self).atomic_rmw(scalar(x.el), plain(), op, at, number);
+        Some(self.register(x.el, false, Parts::from_slice(&[old])))
+    }
+}

@@ -1,0 +1,134 @@
+//! Decides how the threads of an entry point run, and emits the functions that run them.
+
+use ir::{Func, Module, Op};
+
+use super::entry::emit_versions;
+use super::uniform::{Dealing, Facts, reason as reason_of};
+use super::{Backend, Emitter, Kind, ModuleCx, Res, Stop};
+use crate::plan::Plan;
+
+/// The numbers of lanes that suit a machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Widths {
+    /// The width of the machine's vectors in bits.
+    pub vector_bits: u32,
+    /// The smallest and largest number of lanes that a kernel is given.
+    pub least: u32,
+    /// See `least`.
+    pub most: u32,
+}
+
+/// Emits entry point number `k` for one thread at a time, under this name.
+pub fn one_at_a_time<B: Backend>(cx: &mut ModuleCx<'_, B>, k: usize, name: &str) -> Res {
+    let entry = &cx.ir.entries[k];
+    let f = &cx.ir.funcs[entry.func];
+    let emitter = Emitter::new(cx, f, Kind::Span, 1, ONE, Facts::default());
+    emitter.span(entry.func, name, entry.group_size)?;
+    emit_versions(cx)
+}
+
+/// Emits a function that Rust calls, under this name.
+pub fn raw<B: Backend>(cx: &mut ModuleCx<'_, B>, func: Func, name: &str) -> Res {
+    let f = &cx.ir.funcs[func];
+    Emitter::new(cx, f, Kind::Raw, 1, ONE, Facts::default()).raw(func, name)?;
+    emit_versions(cx)
+}
+
+/// The assignment of one thread.
+const ONE: Dealing = Dealing { rows: false, packed: false };
+
+/// Emits entry point number `k` for lanes.
+pub fn in_lanes<B: Backend>(
+    cx: &mut ModuleCx<'_, B>,
+    k: usize,
+    widths: &Widths,
+) -> Result<(String, u32), Stop> {
+    let module = cx.ir;
+    let entry = &module.entries[k];
+    let f = &module.funcs[entry.func];
+    let reason = |what: &str| Err(Stop::Lanes(reason_of(what, f.span)));
+    let facts = cx.plan.facts[entry.func];
+    if facts.wave {
+        return reason("wave operations");
+    }
+    let all: u64 = entry.group_size.iter().map(|&n| n as u64).product();
+    if all == 0 {
+        return reason("a group without threads");
+    }
+    let width = match cx.options.lanes {
+        Some(1) => return reason("`--lanes 1`"),
+        Some(n) => n,
+        None => suits(module, &cx.plan, entry.group_size, widths),
+    };
+    if !matches!(width, 2 | 4 | 8 | 16) || width < widths.least {
+        return reason("a number of lanes other than 4, 8 and 16");
+    }
+    // Groups with memory of their own, or whose threads wait for each other, run one at a time.
+    let each = facts.shared || facts.barrier;
+    if each && all < width as u64 {
+        return reason("a group with fewer threads than there are lanes");
+    }
+    let mut dealing = super::entry::dealing(entry.group_size, width);
+    dealing.packed &= !each;
+    let order = ir::threads::Lanes {
+        count: width,
+        group_size: entry.group_size,
+        rows: dealing.rows,
+        packed: dealing.packed,
+    };
+    if let Some(conflict) = ir::threads::conflict(module, entry.func, order) {
+        return Err(Stop::Lanes(reason_of(&conflict.what, conflict.span)));
+    }
+    let facts = cx.facts(dealing, entry.func, &[])?;
+    // The code for lanes would be the code for one thread, compiled a second time.
+    if !facts.varies && !each {
+        return reason("a kernel whose threads all do the same");
+    }
+    let before = (cx.backend.n_functions(), cx.versions.len(), cx.emitted);
+    let name = format!("entry{k}_lanes");
+    let emit = || {
+        Emitter::new(cx, f, Kind::Span, width, dealing, facts).span(entry.func, &name, entry.group_size)?;
+        emit_versions(cx)
+    };
+    match emit() {
+        Ok(()) => Ok((name, width)),
+        Err(stop) => {
+            cx.backend.truncate(before.0);
+            cx.versions.truncate(before.1);
+            cx.emitted = before.2;
+            Err(stop)
+        }
+    }
+}
+
+/// A suitable number of lanes: as many floats (or doubles) as fit in four vectors of the machine, since
+/// uniform values are computed once for all lanes, and independent vectors overlap; or in two vectors if
+/// there is no loop, since straight-line code has enough independent instructions and needs the registers. It
+/// is fewer if that keeps the lanes in one row of the group, or makes them a whole group that fills a vector:
+/// groups then need not share lanes, and no thread is left over.
+fn suits(module: &Module, plan: &Plan, size: [u32; 3], widths: &Widths) -> u32 {
+    // A few doubles among many floats are ignored.
+    let (mut floats, mut doubles) = (0, 0);
+    for &f in &plan.order {
+        for v in module.funcs[f].values.values() {
+            match module.types.scalar_of(v.ty) {
+                Some(ir::Scalar::F64) => doubles += 1,
+                Some(ir::Scalar::F32) => floats += 1,
+                _ => {}
+            }
+        }
+    }
+    let wide = doubles > floats / 2;
+    let mut repeats = false;
+    for f in plan.order.iter().map(|&f| &module.funcs[f]).filter(|f| f.has_body()) {
+        f.walk(f.body(), &mut |inst| repeats |= matches!(f.insts[inst].op, Op::For(_) | Op::Loop(_)));
+    }
+    let (vectors, bits) = (if repeats { 4 } else { 2 }, if wide { 64 } else { 32 });
+    let most = (vectors * widths.vector_bits / bits).clamp(4, widths.most);
+    let flat = size[1] == 1 && size[2] == 1;
+    if flat && matches!(size[0], 4 | 8) && size[0] <= most && size[0] * bits >= widths.vector_bits {
+        return size[0];
+    }
+    let fits = |n: u32| flat || size[0].is_multiple_of(n);
+    [16, 8, 4].into_iter().filter(|&n| n <= most).find(|&n| fits(n)).unwrap_or(most)
+}

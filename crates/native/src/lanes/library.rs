@@ -1,0 +1,257 @@
+//! Emits mathematical functions: those of `ir::library`, on scalars or on vectors.
+
+use std::cell::{RefCell, RefMut};
+
+use super::operand::{El, Val};
+use super::{Backend, Class, Head, Kind, ModuleCx, Writer};
+use crate::emit::{Binary, Cast, Compare, Odds, UNIFORM, Unary};
+use ir::library::{Ops, far_angle, function, is_single};
+use ir::{Math, Op};
+
+/// The name of a function for an element type and a number of lanes.
+pub(crate) fn name(m: Math, el: El, lanes: u32) -> String {
+    format!("m_{}_{}_{lanes}", m.name(), el.bits())
+}
+
+/// The name of the function of large angles, which is one of doubles.
+fn far_name(m: Math) -> String {
+    format!("m_{}_far", m.name())
+}
+
+/// Defines the functions that are used, for `f64` or `f32`, on scalars or vectors, and the functions that they
+/// call for rare arguments.
+pub fn define<B: Backend>(cx: &mut ModuleCx<'_, B>) {
+    let used = std::mem::take(&mut cx.used_library);
+    for &(m, el, lanes) in &used {
+        define_one(&mut cx.backend, m, el, lanes);
+    }
+    for m in [Math::Sin, Math::Cos, Math::Tan].into_iter().filter(|&m| used.iter().any(|used| used.0 == m)) {
+        let mut w = cx.backend.writer(Kind::RareMath, 1, false);
+        let x = w.param(El::F64, UNIFORM, false);
+        let emit = Emit::new(&cx.backend, w, far_name(m), El::F64, false);
+        let r = far_angle(&emit, m, x);
+        let all = emit.finish(r, Kind::RareMath);
+        all.into_iter().for_each(|(head, w)| cx.backend.define(head, w));
+    }
+}
+
+fn define_one<B: Backend>(backend: &mut B, m: Math, el: El, lanes: u32) {
+    let mut w = backend.writer(Kind::Math, lanes, false);
+    let params: Vec<Val> = (0..m.arity()).map(|_| w.param(el, lanes > 1, false)).collect();
+    let converts = el == El::F32 && !is_single(m);
+    let of = if converts { El::F64 } else { el };
+    let args: Vec<Val> =
+        params.iter().map(|&p| if converts { w.cast(Cast::Promote, p, El::F64) } else { p }).collect();
+    let emit = Emit::new(backend, w, name(m, el, lanes), of, converts);
+    let r = function(&emit, m, &args);
+    let r = if converts { emit.w().cast(Cast::Demote, r, El::F32) } else { r };
+    let all = emit.finish(r, Kind::Math);
+    all.into_iter().for_each(|(head, w)| backend.define(head, w));
+}
+
+/// Emits the operations of a function.
+struct Emit<'b, B: Backend> {
+    backend: &'b B,
+    w: RefCell<B::Writer>,
+    lanes: u32,
+    /// The type that the function computes with.
+    el: El,
+    /// True if the result is rounded to a float.
+    rounds: bool,
+    /// The function's name.
+    name: String,
+    /// The functions for rare arguments.
+    far: RefCell<Vec<(Head, B::Writer)>>,
+}
+
+impl<'b, B: Backend> Emit<'b, B> {
+    fn new(backend: &'b B, w: B::Writer, name: String, el: El, rounds: bool) -> Emit<'b, B> {
+        let lanes = w.lanes();
+        Emit { backend, w: RefCell::new(w), lanes, el, rounds, name, far: RefCell::default() }
+    }
+
+    fn w(&self) -> RefMut<'_, B::Writer> {
+        self.w.borrow_mut()
+    }
+
+    fn var(&self) -> bool {
+        self.lanes > 1
+    }
+
+    fn int_el(&self) -> El {
+        if self.single() { El::I32 } else { El::I64 }
+    }
+
+    /// Returns `r` from the function that is being written.
+    fn end(&self, r: Val) {
+        let mut w = self.w();
+        let r = w.fit(r, self.var());
+        w.give(&[r]);
+    }
+
+    /// Ends the function, which returns `r`; gives the functions to define.
+    fn finish(self, r: Val, kind: Kind) -> Vec<(Head, B::Writer)> {
+        self.end(r);
+        let mut all = self.far.into_inner();
+        all.push((Head { name: self.name, kind }, self.w.into_inner()));
+        all
+    }
+}
+
+impl<B: Backend> Ops for Emit<'_, B> {
+    type V = Val;
+
+    fn single(&self) -> bool {
+        self.el == El::F32
+    }
+
+    fn rounds(&self) -> bool {
+        self.rounds
+    }
+
+    fn number(&self, x: f64) -> Val {
+        let bits = if self.single() { u64::from((x as f32).to_bits()) } else { x.to_bits() };
+        Val::bits(self.el, bits)
+    }
+
+    fn integer(&self, n: i64) -> Val {
+        if self.single() { Val::i32(n) } else { Val::i64(n) }
+    }
+
+    fn of_numbers(&self, op: &Op, args: &[Val]) -> Val {
+        let (a, b) = (args[0], args[args.len() - 1]);
+        let op = match op {
+            Op::Bitcast => return self.w().cast(Cast::Bits, a, self.int_el()),
+            Op::Neg => return self.w().unary(Unary::NegF, a),
+            Op::Math(Math::IsNan) => return self.w().compare(Compare::UnorderedF, a, a),
+            Op::Math(m) => return self.w().math(*m, &[a]),
+            Op::Eq => return self.w().compare(Compare::EqualF, a, b),
+            Op::Lt => return self.w().compare(Compare::LessF, a, b),
+            Op::Le => return self.w().compare(Compare::LessOrEqualF, a, b),
+            Op::Ge => return self.w().compare(Compare::MoreOrEqualF, a, b),
+            Op::Add => Binary::AddF,
+            Op::Sub => Binary::SubF,
+            Op::Mul => Binary::MulF,
+            _ => Binary::DivF,
+        };
+        self.w().binary(op, a, b)
+    }
+
+    fn of_integers(&self, op: &Op, args: &[Val]) -> Val {
+        let (a, b) = (args[0], args[args.len() - 1]);
+        let op = match op {
+            Op::Bitcast => return self.w().cast(Cast::Bits, a, self.el),
+            Op::Convert => return self.w().cast(Cast::OfSigned, a, self.el),
+            Op::Ne => return self.w().compare(Compare::NotEqual, a, b),
+            Op::Lt => return self.w().compare(Compare::LessSigned, a, b),
+            Op::Add => Binary::Add,
+            Op::Sub => Binary::Sub,
+            Op::And => Binary::And,
+            Op::Shl => Binary::Shl,
+            _ => Binary::ShrSigned,
+        };
+        self.w().binary(op, a, b)
+    }
+
+    fn of_truths(&self, op: &Op, args: &[Val]) -> Val {
+        match op {
+            Op::And => self.w().binary(Binary::And, args[0], args[1]),
+            Op::Or => self.w().binary(Binary::Or, args[0], args[1]),
+            Op::Not => self.w().binary(Binary::Xor, args[0], Val::bool(true)),
+            _ => self.w().select(args[0], args[1], args[2]),
+        }
+    }
+
+    fn copy_sign(&self, a: Val, b: Val) -> Val {
+        self.w().copy_sign(a, b)
+    }
+
+    fn fma(&self, a: Val, b: Val, c: Val) -> Val {
+        self.w().math(Math::Fma, &[a, b, c])
+    }
+
+    fn either<const N: usize>(
+        &self,
+        is_near: Val,
+        x: [Val; N],
+        near: impl FnOnce([Val; N]) -> Val,
+        far: impl FnOnce([Val; N]) -> Val,
+    ) -> Val {
+        let (rare, done) = {
+            let w = &mut *self.w();
+            let all = w.reduce(Binary::And, is_near);
+            let (rare, usual, done) = (w.block(&[]), w.block(&[]), w.block(&x[..1]));
+            w.branch(all, (usual, &[]), (rare, &[]), Odds::Likely);
+            w.enter(usual);
+            (rare, done)
+        };
+        let found = near(x);
+        // The rare case is a function of its own, so that the usual case stays small and is inlined.
+        let outer = self.w.replace(self.backend.writer(Kind::RareMath, self.lanes, false));
+        let params = x.map(|_| self.w().param(self.el, self.var(), false));
+        let r = far(params);
+        let name = format!("{}_far{}", self.name, self.far.borrow().len());
+        self.end(r);
+        let head = Head { name: name.clone(), kind: Kind::RareMath };
+        self.far.borrow_mut().push((head, self.w.replace(outer)));
+        let w = &mut *self.w();
+        w.jump(done, &[found]);
+        w.enter(rare);
+        let other = {
+            let like = Val { var: self.var(), ..Val::bits(self.el, 0) };
+            w.call_own(&name, &[like], &x)
+        };
+        w.jump(done, &other);
+        w.enter(done)[0]
+    }
+
+    fn elsewhere(&self, m: Math, near: Val, x: Val, found: Val) -> Val {
+        let w = &mut *self.w();
+        let all = w.reduce(Binary::And, near);
+        let (some, done) = (w.block(&[]), w.block(&[found]));
+        w.branch(all, (done, &[found]), (some, &[]), Odds::Likely);
+        w.enter(some);
+        let mut other = Val { var: self.var(), ..Val::bits(self.el, 0) };
+        for k in 0..self.lanes {
+            let lane = Val::i32(i64::from(k));
+            let one = w.lane(x, lane);
+            let one = if self.single() { w.cast(Cast::Promote, one, El::F64) } else { one };
+            let r = w.call_own(&far_name(m), &[Val::bits(El::F64, 0)], &[one])[0];
+            let r = if self.single() { w.cast(Cast::Demote, r, self.el) } else { r };
+            other = if self.var() { w.with_lane(other, lane, r) } else { r };
+        }
+        let other = w.select(near, found, other);
+        w.jump(done, &[other]);
+        w.enter(done)[0]
+    }
+
+    fn sums(
+        &self,
+        table: &'static [f64],
+        first: Val,
+        n: usize,
+        step: impl Fn(Val, [Val; 2]) -> [Val; 2],
+    ) -> [Val; 2] {
+        let (zero, trips) = (self.number(0.0), Val::i64(8 * n as i64));
+        let (repeat, done, at, i, sums) = {
+            let w = &mut *self.w();
+            let (repeat, done) = (w.block(&[trips, zero, zero]), w.block(&[zero, zero]));
+            let first = w.float_to_int(first, El::I64, true);
+            let first = w.binary(Binary::Shl, first, Val::i64(3));
+            let table = w.table(table);
+            let table = w.offset(table, first);
+            w.jump(repeat, &[Val::i64(0), zero, zero]);
+            let params = w.enter(repeat);
+            let at = w.offset(table, params[0]);
+            (repeat, done, at, params[0], [params[1], params[2]])
+        };
+        let element = self.w().load(El::F64, UNIFORM, at, Class::Constant);
+        let [a, b] = step(element, sums);
+        let w = &mut *self.w();
+        let next = w.binary(Binary::Add, i, Val::i64(8));
+        let again = w.compare(Compare::LessUnsigned, next, trips);
+        w.branch(again, (repeat, &[next, a, b]), (done, &[a, b]), Odds::Even);
+        let sums = w.enter(done);
+        [sums[0], sums[1]]
+    }
+}
