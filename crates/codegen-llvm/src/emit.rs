@@ -41,6 +41,7 @@ impl lanes::Backend for Llvm {
     const NAME: &'static str = crate::NAME;
     const LEAST_BITS: u32 = 0;
     const THREADS_JUMPS: bool = false;
+    const UNROLLS: bool = false;
 
     fn writer(&self, kind: Kind, lanes: u32, fast: bool) -> Writer {
         let mut w = Writer::new(lanes);

@@ -179,7 +179,7 @@ fn make(
             false => options.piece.unwrap_or(pieces::LENGTH),
         },
     };
-    let widths = lanes::Widths { vector_bits: machine.vector_bits, least: 2, most: 16 };
+    let widths = lanes::Widths { vector_bits: machine.vector_bits, vectors: [2, 4], least: 2, most: 16 };
     let mut cx = ModuleCx::new(module, plan, options.clone(), Tables::default(), llvm);
     let only = |stop: Stop| match stop {
         Stop::Unsupported(unsupported) => unsupported,

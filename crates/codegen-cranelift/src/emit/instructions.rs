@@ -23,6 +23,8 @@ impl<'m> Instructions<'m> for Emitter<'_, 'm> {
     const NAME: &'static str = crate::NAME;
     const LEAST_BITS: u32 = 32;
     const THREADS_JUMPS: bool = true;
+    // For one thread, code that is short is worth more.
+    const UNROLLS: bool = false;
 
     fn module(&self) -> &'m ir::Module {
         self.cx.ir

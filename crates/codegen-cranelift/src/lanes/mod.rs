@@ -81,6 +81,7 @@ impl lanes::Backend for Unit {
     const NAME: &'static str = crate::NAME;
     const LEAST_BITS: u32 = 32;
     const THREADS_JUMPS: bool = true;
+    const UNROLLS: bool = true;
 
     fn writer(&self, kind: Kind, lanes: u32, _: bool) -> Writer {
         Writer::new(self.settings, kind, lanes)

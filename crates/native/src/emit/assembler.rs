@@ -163,6 +163,8 @@ pub trait Instructions<'m>: Sized + DerefMut<Target = Walk<'m, <Self as Instruct
     /// The arms of an `if` at the end of a `loop`'s body jump to the next trip or out of the loop themselves,
     /// since no optimiser threads jumps afterwards.
     const THREADS_JUMPS: bool;
+    /// The block of a short `for` loop emits several trips, since no optimiser unrolls loops afterwards.
+    const UNROLLS: bool;
 
     /// The module.
     fn module(&self) -> &'m ir::Module;

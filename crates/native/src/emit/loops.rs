@@ -250,32 +250,48 @@ pub(super) fn for_op<'m, A: Assembler<'m>>(
         }
     }
 
+    let copies = match (divergent, count) {
+        (false, Some(n)) if A::UNROLLS => copies(e, data, n, &all),
+        _ => 1,
+    };
     let params = e.enter(body);
-    let i = params[0];
+    let first = params[0];
     bind(e, &mut all, params.into_iter().skip(1));
     path_trip(e, inner);
-    // In a loop that lanes may enter late, a lane takes part in a trip if it has that many trips left.
-    let counted = last.map_or(i, |last| e.binary(Binary::Sub, last, i));
-    e.trips_left(counter, counted);
-    e.set(counter, &[counted]);
-    let active = divergent.then(|| {
-        let here = e.compare(Compare::LessUnsigned, if late { counted } else { i }, n_each);
-        e.active(here)
-    });
-    if active.is_some() {
-        e.set_mask(active);
+    let mut lp = Loop { data, info, body, exit, carried: all, active: None, mark: None, own: Vals::new() };
+    let mut ends = [Vals::new(), Vals::new()];
+    for k in 0..copies {
+        let mut i = first;
+        if k > 0 {
+            bind(e, &mut lp.carried, ends[0].clone().into_iter());
+            let k = e.constant(s, k);
+            i = e.binary(Binary::AddNoWrap, first, k);
+        }
+        // In a loop that lanes may enter late, a lane takes part in a trip if it has that many trips left.
+        let counted = last.map_or(i, |last| e.binary(Binary::Sub, last, i));
+        e.trips_left(counter, counted);
+        e.set(counter, &[counted]);
+        lp.active = divergent.then(|| {
+            let here = e.compare(Compare::LessUnsigned, if late { counted } else { i }, n_each);
+            e.active(here)
+        });
+        if lp.active.is_some() {
+            e.set_mask(lp.active);
+        }
+        // A loop that releases what a trip has allocated has one copy of its body.
+        lp.mark = e.releases_trip(inner).then(|| mark(e));
+        region(e, inner)?;
+        let trip = e.zero_extend(Scalar::I64, i);
+        for (&v, &memory) in results[n_carried..].iter().zip(&memories) {
+            push(e, &lp, v, memory, trip)?;
+        }
+        ends = carry(e, &lp, &results[..n_carried])?;
     }
-    let mark = e.releases_trip(inner).then(|| mark(e));
-    let lp = Loop { data, info, body, exit, carried: all, active, mark, own: Vals::new() };
-    region(e, inner)?;
-    let trip = e.zero_extend(Scalar::I64, i);
-    for (&v, &memory) in results[n_carried..].iter().zip(&memories) {
-        push(e, &lp, v, memory, trip)?;
-    }
-    let [trips, after] = carry(e, &lp, &results[..n_carried])?;
+    let [trips, after] = ends;
     e.set_mask(outer);
     release(e, lp.mark);
-    let next = e.binary(Binary::AddNoWrap, i, one);
+    let step = if copies == 1 { one } else { e.constant(s, copies) };
+    let next = e.binary(Binary::AddNoWrap, first, step);
     let more = e.compare(Compare::LessUnsigned, next, n);
     if count.is_none() {
         e.split_lanes(inner, more);
@@ -289,6 +305,22 @@ pub(super) fn for_op<'m, A: Assembler<'m>>(
         e.set(result, &[header]);
     }
     Ok(())
+}
+
+/// The number of trips of a loop of `n` trips that its block emits: as many as make a body without branches long
+/// enough for the counting not to matter.
+fn copies<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, n: u64, all: &[Carried<A::V>]) -> u64 {
+    const LONG: usize = 64;
+    let f = e.f;
+    let (mut insts, mut simple) = (0, all.iter().all(|c| c.held.memory.is_none()));
+    f.walk(data.regions[0], &mut |inst| {
+        insts += 1;
+        simple &= f.insts[inst].regions.is_empty() && !matches!(f.insts[inst].op, Op::Call(_) | Op::Math(_));
+    });
+    if !simple || e.path_base.is_some() || e.releases_trip(data.regions[0]) {
+        return 1;
+    }
+    [8, 4, 2].into_iter().find(|&k| n.is_multiple_of(k) && insts * k as usize <= LONG).unwrap_or(1)
 }
 
 pub(super) fn loop_op<'m, A: Assembler<'m>>(

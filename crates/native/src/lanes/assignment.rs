@@ -12,6 +12,8 @@ use crate::plan::Plan;
 pub struct Widths {
     /// The width of the machine's vectors in bits.
     pub vector_bits: u32,
+    /// The number of vectors that hold a value of all lanes in a kernel without loops, and in others.
+    pub vectors: [u32; 2],
     /// The smallest and largest number of lanes that a kernel is given.
     pub least: u32,
     /// See `least`.
@@ -101,9 +103,9 @@ pub fn in_lanes<B: Backend>(
     }
 }
 
-/// A suitable number of lanes: as many floats (or doubles) as fit in four vectors of the machine, since
-/// uniform values are computed once for all lanes, and independent vectors overlap; or in two vectors if
-/// there is no loop, since straight-line code has enough independent instructions and needs the registers. It
+/// A suitable number of lanes: as many floats (or doubles) as fit in several vectors of the machine, since
+/// uniform values are computed once for all lanes, and independent vectors overlap; or in fewer if there is no
+/// loop, where straight-line code has enough independent instructions and needs the registers. It
 /// is fewer if that keeps the lanes in one row of the group, or makes them a whole group that fills a vector:
 /// groups then need not share lanes, and no thread is left over.
 fn suits(module: &Module, plan: &Plan, size: [u32; 3], widths: &Widths) -> u32 {
@@ -123,7 +125,7 @@ fn suits(module: &Module, plan: &Plan, size: [u32; 3], widths: &Widths) -> u32 {
     for f in plan.order.iter().map(|&f| &module.funcs[f]).filter(|f| f.has_body()) {
         f.walk(f.body(), &mut |inst| repeats |= matches!(f.insts[inst].op, Op::For(_) | Op::Loop(_)));
     }
-    let (vectors, bits) = (if repeats { 4 } else { 2 }, if wide { 64 } else { 32 });
+    let (vectors, bits) = (widths.vectors[usize::from(repeats)], if wide { 64 } else { 32 });
     let most = (vectors * widths.vector_bits / bits).clamp(4, widths.most);
     let flat = size[1] == 1 && size[2] == 1;
     if flat && matches!(size[0], 4 | 8) && size[0] <= most && size[0] * bits >= widths.vector_bits {

@@ -22,6 +22,7 @@ impl<'m, B: Backend> Instructions<'m> for Emitter<'_, 'm, B> {
     const NAME: &'static str = B::NAME;
     const LEAST_BITS: u32 = B::LEAST_BITS;
     const THREADS_JUMPS: bool = B::THREADS_JUMPS;
+    const UNROLLS: bool = B::UNROLLS;
 
     fn module(&self) -> &'m ir::Module {
         self.cx.ir

@@ -62,6 +62,8 @@ pub trait Backend {
     const LEAST_BITS: u32;
     /// See [`Instructions::THREADS_JUMPS`](crate::emit::Instructions::THREADS_JUMPS).
     const THREADS_JUMPS: bool;
+    /// See [`Instructions::UNROLLS`](crate::emit::Instructions::UNROLLS).
+    const UNROLLS: bool;
 
     /// Begins a function of this kind for a number of lanes; `fast` if operations on floats may be reordered and
     /// fused.
