@@ -1,7 +1,7 @@
 //! Parsers for the values of options: each returns the value, or a message about what is expected.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use driver::launch::{Backend, CodeOptions};
+use driver::launch::Backend;
 
 /// One of several values, each with its name and a line of help.
 pub(crate) fn choice<T: Copy + Send + Sync + 'static>(
@@ -52,12 +52,8 @@ pub(crate) fn lint(text: &str) -> Result<u32, String> {
     }
 }
 
-/// A number of lanes, if a backend of this build has lanes.
+/// A number of lanes.
 pub(crate) fn lanes(text: &str) -> Result<u32, String> {
-    let options = CodeOptions::default();
-    if Backend::ALL.iter().all(|backend| backend.is_device() || !backend.has_lanes(&options)) {
-        return Err("this build is without LLVM, which makes lanes".to_string());
-    }
     match text.parse() {
         Ok(n @ (1 | 4 | 8 | 16)) => Ok(n),
         _ => Err("1, 4, 8 or 16".to_string()),
