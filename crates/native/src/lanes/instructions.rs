@@ -1,4 +1,4 @@
-//! LLVM's instructions, as the walk over the IR uses them.
+//! The instructions of a [`Writer`], as the walk over the IR uses them.
 //!
 //! Instructions that are only partially defined are guarded here, so that nothing is poison or undefined:
 //! shift amounts are masked, conversions saturate. No instruction has a flag that allows other results. A

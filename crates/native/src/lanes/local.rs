@@ -2,8 +2,9 @@
 //!
 //! A [`Place`] is the location of a value: an address that may vary, and the condition that it is in range,
 //! unless that is certain. Reads out of range give zero, and writes out of range are dropped. A uniform
-//! access out of range is skipped by a branch rather than redirected to another address, so that LLVM sees
-//! addresses with a constant stride; a varying access is masked.
+//! access out of range is skipped by a branch, so that LLVM sees addresses with a constant stride; for a backend
+//! that gains nothing from these ([`Writer::SKIPS`]), a read is redirected to memory that is zero. A varying access
+//! is masked.
 //!
 //! [`super::blocks`] emits the accesses whose addresses have a constant stride over the lanes,
 //! [`super::scattered`] the other varying ones, and [`super::copies`] those of arrays.
