@@ -10,9 +10,9 @@ use std::num::NonZeroU32;
 use ir::{Scalar, Type, TypeData};
 use naga::{ArraySize, Handle, Span, StructMember, TypeInner};
 
-use crate::{Target, Unsupported};
 use crate::build::vector_size;
 use crate::module::Cx;
+use crate::{Target, Unsupported};
 
 /// A type together with the sizes of its stacks.
 pub(crate) type Shaped = (Type, Vec<u32>);
