@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Runs the six programs of `benches/beside` on each device of this machine, beside the CPU: status 1 where they differ.
+"""Runs the six programs of `benches/peers` on each device of this machine, beside the CPU: status 1 where they differ.
 
 A line gives nanoseconds for a thread, the median of some launches, with what it takes to start one and to wait for it.
 On CUDA the memory is PyTorch's tensors, where there is PyTorch; else, and on Vulkan, arrays of NumPy's are copied there and
 back in each launch, and that is in the times.
 
-    PYTHONPATH=python scripts/on-gpu-kernels.py benches/beside [DEVICE…]
+    PYTHONPATH=python scripts/on-gpu-kernels.py benches/peers [DEVICE…]
 """
 
+import importlib
 import os
 import statistics
 import sys
@@ -17,7 +18,6 @@ import numpy as np
 
 import pullback as pb
 
-PROGRAMS = ["perceptron-local", "perceptron-buffer", "perceptron-function", "sphere", "ode", "splat"]
 THREADS = 1 << 18
 GROUP = 64
 ROUNDS = 7
@@ -32,19 +32,18 @@ def on_cuda():
     return (lambda x: torch.from_numpy(x).cuda()) if torch.cuda.is_available() else None
 
 
-def memory():
-    weights = np.array([((k * 37) % 101 - 50) / 200 for k in range(1633)], np.float32)
-    return {
-        "weights": weights,
-        "results": np.zeros(THREADS, np.float32),
-        "gradients": np.zeros(11 * THREADS, np.float32),
-    }
+def memory(problems, program, kernel):
+    """What is bound: the problem's inputs, and zeros for its outputs."""
+    problem = problems.PROBLEMS[program]
+    inputs, parameters = problem.memory(THREADS)
+    outputs = {name: np.zeros(n, np.float32) for name, n in problem.outputs(kernel, THREADS).items()}
+    return {"inputs": inputs.ravel(), "parameters": parameters, **outputs}
 
 
-def launched(folder, program, kernel, device, place):
+def launched(folder, memory, program, kernel, device, place):
     """What a launch leaves in its memory, and the nanoseconds that a thread of one takes."""
     module = pb.load(os.path.join(folder, program + ".slang"), device=device)
-    arrays = {name: place(x) for name, x in memory().items()}
+    arrays = {name: place(x) for name, x in memory.items()}
     entry = getattr(module, kernel)
     used = {found[0] for found in entry._core_of(kernel, None).places}
     launch = entry(**{name: x for name, x in arrays.items() if name in used})
@@ -60,15 +59,17 @@ def launched(folder, program, kernel, device, place):
 
 def main():
     folder, *devices = sys.argv[1:]
+    sys.path.insert(0, folder)
+    problems = importlib.import_module("problems")
     kept, faults = None, 0
     print(f"| program | kernel | device | ns a thread ({THREADS} threads) | the same |")
     print("|---|---|---|---:|---|")
-    for program in PROGRAMS:
+    for program in problems.PROBLEMS:
         for kernel in ("primal", "gradient"):
             for device in ("cpu", *(devices or ("cuda", "vulkan"))):
                 place = (device == "cuda" and on_cuda()) or (lambda x: x)
                 try:
-                    found, spent = launched(folder, program, kernel, device, place)
+                    found, spent = launched(folder, memory(problems, program, kernel), program, kernel, device, place)
                 except RuntimeError as error:
                     print(f"| {program} | {kernel} | {device} | | {str(error).splitlines()[0]} |")
                     faults += not ("no CUDA driver" in str(error) or "no device" in str(error))

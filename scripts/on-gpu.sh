@@ -38,7 +38,7 @@ pack() {
     strip "$made/python/pullback/_core.abi3.so"
     cp -r tests/run "$made/tests/"
     cp -r examples "$made/"
-    cp -r benches/beside "$made/benches/"
+    cp -r benches/peers "$made/benches/"
     cp scripts/on-gpu-kernels.py "$made/"
     XZ_OPT=-9 tar -C "$made" -cJf "$archive" .
     ls -l "$archive"
@@ -75,7 +75,7 @@ run() {
     python=$(command -v python3 || true)
     if [ -n "$python" ] && "$python" -c 'import numpy, pytest' 2>/dev/null; then
         step python timeout 200 env PYTHONPATH="$made/python" "$python" -m pytest -q -rs -p no:cacheprovider python/tests/test_devices.py
-        step kernels timeout 300 env PYTHONPATH="$made/python" "$python" on-gpu-kernels.py benches/beside
+        step kernels timeout 300 env PYTHONPATH="$made/python" "$python" on-gpu-kernels.py benches/peers
     else
         echo "NOT RUN: the tests of the Python package, which need Python with NumPy and pytest" >>"$out/summary.txt"
     fi
