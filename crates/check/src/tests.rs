@@ -15,8 +15,8 @@ const CORE: [&str; 5] = [
     include_str!("../../../core/derivatives.slang"),
 ];
 
-struct Checked {
-    program: Program,
+pub(crate) struct Checked {
+    pub(crate) program: Program,
     file: usize,
     sources: Sources,
 }
@@ -72,7 +72,7 @@ impl Checked {
             .collect()
     }
 
-    fn func(&self, name: &str) -> FuncRef {
+    pub(crate) fn func(&self, name: &str) -> FuncRef {
         let decl = self.program.find_function(self.file, name)[0];
         FuncRef { decl, args: Vec::new(), self_ty: None }
     }
@@ -86,7 +86,7 @@ impl Checked {
 }
 
 #[track_caller]
-fn accept(source: &str) -> Checked {
+pub(crate) fn accept(source: &str) -> Checked {
     let checked = check(source);
     assert_eq!(checked.errors(), Vec::<String>::new());
     checked

@@ -331,6 +331,12 @@ impl Flow<'_> {
         }
     }
 
+    /// The marks on a variable and on its parts.
+    fn marks(&self, mark: Mark, decl: DeclId) -> Vec<(Mark, DeclId, Option<Part>)> {
+        let from = self.places.range((mark, decl, None)..);
+        from.take_while(|held| (held.0, held.1) == (mark, decl)).copied().collect()
+    }
+
     /// Kills the facts about a place that gets a new value.
     pub(crate) fn forget(&mut self, (decl, part): Key) {
         if self.is_weak {
@@ -338,7 +344,9 @@ impl Flow<'_> {
         }
         for mark in [Mark::Derivative, Mark::Cut] {
             if part.is_none() {
-                self.places.retain(|held| (held.0, held.1) != (mark, decl));
+                for held in self.marks(mark, decl) {
+                    self.places.remove(&held);
+                }
                 continue;
             }
             // A mark on the whole variable also holds for the other parts.

@@ -116,12 +116,14 @@ impl Flow<'_> {
     }
 
     fn set_part(&mut self, (decl, part): Key) {
-        let marks = self.places.range((Mark::Unset, decl, None)..).take_while(|m| m.1 == decl);
-        let marks: Vec<_> =
-            marks.filter(|m| part.is_none() || m.2.is_none() || m.2 == part).copied().collect();
+        let marks: Vec<_> = match part {
+            Some(_) => vec![(Mark::Unset, decl, None), (Mark::Unset, decl, part)],
+            None => self.marks(Mark::Unset, decl),
+        };
         for mark in marks {
-            self.places.remove(&mark);
-            self.places.insert((Mark::Set, decl, mark.2));
+            if self.places.remove(&mark) {
+                self.places.insert((Mark::Set, decl, mark.2));
+            }
         }
     }
 
