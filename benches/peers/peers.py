@@ -15,17 +15,16 @@ import argparse
 import json
 import os
 import platform
-import select
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
 import numpy as np
 
 import reference
 from problems import KERNELS, PROBLEMS
+from process import Failure, Process, single_threaded
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # A tool's name: its column, its file in this folder, and the variant.
@@ -44,19 +43,16 @@ TOOLS = {
 }
 OURS = ("llvm", "cranelift", "fast-math", "build")
 DEFAULT = [name for name in TOOLS if name != "build"]
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-
-
-class Failure(Exception):
-    """Why a tool cannot run a kernel."""
 
 
 class Worker:
-    """A tool's process."""
+    """A tool's process. One that ended, as after a failure, is started again for the next kernel."""
 
     def __init__(self, args, name, folder, log):
-        self.name, self.args, self._folder, self._log = name, args, folder, log
-        self.title, self._module, self._variant = TOOLS[name]
+        self.name, self._args, self._log = name, args, log
+        self.title, module, variant = TOOLS[name]
+        settings = {key: getattr(args, key) for key in ("threads", "warm", "pullback", "slangc", "commit")} | {"folder": folder}
+        self._command = [args.python, os.path.join(HERE, "worker.py"), module, variant, json.dumps(settings)]
         self.versions, self.absent, self._process = "", None, None
         try:
             self._start()
@@ -64,58 +60,30 @@ class Worker:
             self.absent = str(failure)
 
     def _start(self):
-        args = self.args
-        settings = {
-            "threads": args.threads,
-            "warm": args.warm,
-            "folder": self._folder,
-            "pullback": args.pullback,
-            "slangc": args.slangc,
-            "commit": args.commit,
-        }
-        single = {variable: "1" for variable in THREAD_VARIABLES}
-        xla = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-        environment = {**os.environ, **single, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": xla, "ENABLE_TAICHI_HEADER_PRINT": "0"}
-        if args.package:
-            environment["PYTHONPATH"] = args.package
-        command = [args.python, os.path.join(HERE, "worker.py"), self._module, self._variant, json.dumps(settings)]
-        pinned = (lambda: os.sched_setaffinity(0, {args.cpu})) if args.cpu >= 0 else None
-        pipe = subprocess.PIPE
-        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=self._log, env=environment, preexec_fn=pinned)
-        self._rest = b""
-        self.versions = self._read()["versions"]
+        args = self._args
+        package = {"PYTHONPATH": args.package} if args.package else {}
+        self._process = Process(self._command, single_threaded(**package), args.cpu, args.timeout, self._log)
+        self.versions = self._checked(self._process.read)["versions"]
 
     def ask(self, **message):
-        """Return the process's reply. Raise `Failure` if it reports an error, ends or takes too long."""
+        """Return the process's answer. Raise `Failure` if it reports an error, ends or takes too long."""
         if self._process is None:
             self._start()
-        self._process.stdin.write((json.dumps(message) + "\n").encode())
-        self._process.stdin.flush()
-        return self._read()
+        return self._checked(lambda: self._process.ask(message))
 
-    def _read(self):
-        end = time.monotonic() + self.args.timeout
-        while b"\n" not in self._rest:
-            left = end - time.monotonic()
-            if left <= 0 or not select.select([self._process.stdout], [], [], left)[0]:
-                self.stop()
-                raise Failure(f"no result after {self.args.timeout:.0f} s")
-            read = os.read(self._process.stdout.fileno(), 1 << 16)
-            if not read:
-                status = self._process.wait()
-                self._process = None
-                raise Failure(f"the process ended with status {status}")
-            self._rest += read
-        line, _, self._rest = self._rest.partition(b"\n")
-        reply = json.loads(line)
+    def _checked(self, answer):
+        try:
+            reply = answer()
+        except Failure:
+            self.stop()
+            raise
         if "error" in reply:
             raise Failure(("not installed: " if reply.get("absent") else "") + " ".join(reply["error"].split()))
         return reply
 
     def stop(self):
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+            self._process.stop()
             self._process = None
 
 

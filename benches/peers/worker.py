@@ -35,7 +35,7 @@ def answer(tool, state, message, settings):
         first = time.perf_counter() - start
         for buffer, array in numbers.items():
             np.save(os.path.join(settings["folder"], f"{message['save']}-{buffer}.npy"), np.asarray(array, np.float32).ravel())
-        # Tools that compile again when a kernel has run often do so now, not while they are timed.
+        # What a tool does once a kernel has run for a while, it does now, not while it is timed.
         start = time.perf_counter()
         while time.perf_counter() - start < settings["warm"]:
             call()
