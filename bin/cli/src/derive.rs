@@ -168,7 +168,7 @@ fn callee(
 ) -> Result<Called, Stop> {
     let memory = report::binds(&args.memory)?;
     let backend = args.backend;
-    backend.prepare();
+    backend.prepare(None);
     let mut loaded = pipeline::load(session, &args.source.file)?;
     loaded.errors()?;
     let function = loaded.function(&args.function)?;

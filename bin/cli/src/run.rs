@@ -29,7 +29,7 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
         let conformances = conformances.map_err(usage)?;
         let outputs = outputs(&args.out)?;
 
-        args.backend.prepare();
+        args.backend.prepare((!args.no_cache).then_some(args.source.file.as_path()));
         let mut loaded = pipeline::load(session, &args.source.file)?;
         loaded.errors()?;
         // A kernel without any memory has nothing to work on, whereas a `main` beside it needs none.

@@ -1,5 +1,6 @@
 //! The interface of a backend.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use ir::Module;
@@ -41,8 +42,9 @@ pub trait Device: Sync {
         true
     }
 
-    /// Starts slow work that does not depend on the program.
-    fn prepare(&self) {}
+    /// Starts slow work that does not depend on the program. `kept` is the program's file, if code for it may be in the
+    /// cache, where that work is not needed.
+    fn prepare(&self, _kept: Option<&Path>) {}
 }
 
 /// This machine's processor, with code from `interface`.

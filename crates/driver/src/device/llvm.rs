@@ -7,6 +7,7 @@
 //! operations, and in what `[FastMath]` and flushing allow; a kernel that depends on these and must give the
 //! same bits in every run (`--deterministic`) therefore runs LLVM's code from the start.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -51,9 +52,25 @@ impl Device for Llvm {
         options.lanes != Some(1)
     }
 
-    fn prepare(&self) {
-        codegen_llvm::open_early();
+    fn prepare(&self, kept: Option<&Path>) {
+        let text = kept.and_then(|file| std::fs::read(file).ok());
+        let cache = Cache::of_user();
+        if !cache.zip(text).is_some_and(|(cache, text)| ran_before(&cache, &text)) {
+            codegen_llvm::open_early();
+        }
     }
+}
+
+/// Returns true if a program with this text was compiled before, which the cache notes: its code is probably there, and
+/// LLVM is not opened, which takes longer than everything else then. If the code is not there, since another kernel of the
+/// program is run, LLVM is opened once it is needed.
+fn ran_before(cache: &Cache, text: &[u8]) -> bool {
+    let key = Key::new(&[b"program", compiler().as_bytes(), text]);
+    let is_known = cache.load(key).is_some();
+    if !is_known {
+        cache.store(key, &[]);
+    }
+    is_known
 }
 
 /// Machine code by Cranelift, which LLVM's replaces.
@@ -249,5 +266,20 @@ impl run::Faster for Replaced {
         if all >= self.next.after.as_nanos() as u64 {
             self.begin();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cache, ran_before};
+
+    #[test]
+    fn a_program_is_known_after_its_first_run() {
+        let folder = std::env::temp_dir().join(format!("pullback-known-{}", std::process::id()));
+        let cache = Cache::at(folder.clone());
+        assert!(!ran_before(&cache, b"one"));
+        assert!(ran_before(&cache, b"one"));
+        assert!(!ran_before(&cache, b"two"));
+        std::fs::remove_dir_all(folder).expect("the folder is there");
     }
 }
