@@ -220,7 +220,7 @@ def main():
     parser.add_argument("--timeout", type=float, default=300)
     parser.add_argument("--cpu", type=int, default=0, help="the core; -1: any")
     parser.add_argument("evals", nargs="*", metavar="EVAL", help=f"of {', '.join(EVALS)} [default: all]")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     print(f"{processor()}; commit {commit()}; `{args.options}`; milliseconds, pinned to core {args.cpu}.\n")
     print("| eval | size | primal | `manual` | gradient | `manual` | primal / `manual` | gradient / `manual` | gradient / primal of `manual` | the same |")
     print("|---|---|---:|---:|---:|---:|---:|---:|---:|---|")
@@ -229,7 +229,7 @@ def main():
         start = f"| {name} | {' '.join(map(str, size))} |"
         try:
             ((a, b), (c, d)), faults = measure(args, name, size, subprocess.DEVNULL)
-        except (Failure, FileNotFoundError, subprocess.TimeoutExpired) as error:
+        except (Failure, FileNotFoundError, StopIteration, subprocess.TimeoutExpired) as error:
             print(f"{start} | | | | | | | {' '.join(str(error).split())[:120]} |", flush=True)
             continue
         ratios = " | ".join(f"{x:.2f}" for x in (a / b, c / d, c / b))

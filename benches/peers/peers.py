@@ -193,7 +193,7 @@ def arguments():
     parser.add_argument("--log", default=os.devnull, help="where what the tools print goes")
     parser.add_argument("--commit", default=commit(), help="of the build that is timed, for the heading")
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=f"of {', '.join(PROBLEMS)} [default: all]")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     unknown = [tool for tool in args.tools.split(",") if tool not in TOOLS] + [p for p in args.programs if p not in PROBLEMS]
     if unknown or args.threads % 64:
         parser.error(f"unknown: {', '.join(unknown)}" if unknown else "the threads are no multiple of 64")

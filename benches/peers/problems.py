@@ -9,8 +9,15 @@ import numpy as np
 
 KERNELS = ("primal", "gradient")
 
-# The parts of a perceptron 16-32-32-1 in `parameters`: name, shape and first place.
-LAYERS = {"w1": ((32, 16), 0), "b1": ((32,), 512), "w2": ((32, 32), 544), "b2": ((32,), 1568), "w3": ((32,), 1600), "b3": ((1,), 1632)}
+# The parts of a perceptron 16-32-32-1 in `parameters`: name, shape, first place and end.
+LAYERS = {
+    "w1": ((32, 16), 0, 512),
+    "b1": ((32,), 512, 544),
+    "w2": ((32, 32), 544, 1568),
+    "b2": ((32,), 1568, 1600),
+    "w3": ((32,), 1600, 1632),
+    "b3": ((1,), 1632, 1633),
+}
 
 
 def _sphere(random, threads):
@@ -73,4 +80,4 @@ WANTED = {
 
 def layers(parameters):
     """Return the parts of a perceptron's parameters by name, in their shapes."""
-    return {name: parameters[at : at + int(np.prod(shape))].reshape(shape) for name, (shape, at) in LAYERS.items()}
+    return {name: parameters[first:end].reshape(shape) for name, (shape, first, end) in LAYERS.items()}

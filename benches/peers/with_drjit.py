@@ -1,11 +1,9 @@
 """Dr.Jit: operations on arrays over all threads, which it fuses to a kernel; `dr.freeze` keeps the kernels of a call."""
 
-import os
-
 import drjit as dr
 import numpy as np
 from drjit import nn
-from drjit.llvm.ad import Array2f, Array3f, Array4f, Float, Float32, TensorXf, UInt
+from drjit.llvm.ad import Array2f, Array3f, Array4f, Float, TensorXf, UInt
 
 from problems import WANTED, layers
 
@@ -78,6 +76,10 @@ class Tool:
         for x in both[1]:
             dr.make_opaque(x)
         wanted = WANTED[problem.kind]
+        # Gathers' derivatives are summed in the kernel, those of single numbers in a kernel for each; but in a loop, what
+        # was gathered is kept for each thread, which costs more.
+        buffer = Float(parameters)
+        dr.make_opaque(buffer)
 
         @dr.freeze
         def value(x, p):
@@ -91,6 +93,14 @@ class Tool:
             dr.backward(function(*copies))
             return [dr.grad(copies[place]) for place, _ in wanted]
 
+        @dr.freeze
+        def slope_by_gathers(x, buffer):
+            buffer = Float(buffer)
+            dr.enable_grad(buffer)
+            first = dr.zeros(UInt, len(inputs))
+            dr.backward(function(x, [dr.gather(Float, buffer, first + k) for k in range(len(parameters))]))
+            return [[dr.grad(buffer)]]
+
         def primal():
             found = value(*both)
             dr.eval(found)
@@ -98,7 +108,7 @@ class Tool:
             return {"results": [found]}
 
         def gradient():
-            found = slope(*both)
+            found = slope(*both) if problem.kind != "sphere" else slope_by_gathers(both[0], buffer)
             dr.eval(found)
             dr.sync_thread()
             return {buffer: columns for (_, buffer), columns in zip(wanted, found)}
