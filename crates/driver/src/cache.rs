@@ -29,6 +29,10 @@ const LEFT_BEHIND: Duration = Duration::from_secs(3600);
 /// The first bytes of a file; the last character is the version of the format.
 const HEAD: &[u8; 8] = b"pbcache1";
 const ENDING: &str = "kernel";
+/// The ending of a note, an empty file.
+const NOTE: &str = "known";
+/// A note of this age is removed.
+const FORGOTTEN: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// A hash of the inputs that an entry was made from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +130,17 @@ impl Cache {
         found
     }
 
+    /// Notes a key; returns true if it was noted before. A note says what a process may expect, and is no input to
+    /// anything that is computed.
+    pub fn note(&self, key: Key) -> bool {
+        let path = self.folder.join(format!("{}.{NOTE}", key.digits()));
+        let is_known = path.exists();
+        if !is_known && make(&self.folder).is_ok() && is_private(&self.folder) {
+            let _ = fs::write(path, []);
+        }
+        is_known
+    }
+
     /// Stores files for a key, if possible.
     pub fn store(&self, key: Key, files: &[Vec<u8>]) {
         let bytes = encode(key, files);
@@ -164,6 +179,9 @@ impl Cache {
             match path.extension().and_then(|e| e.to_str()) {
                 Some(ENDING) => all.push((time, about.len(), path)),
                 Some("new") if now.duration_since(time).is_ok_and(|age| age > LEFT_BEHIND) => {
+                    let _ = fs::remove_file(path);
+                }
+                Some(NOTE) if now.duration_since(time).is_ok_and(|age| age > FORGOTTEN) => {
                     let _ = fs::remove_file(path);
                 }
                 _ => {}

@@ -65,12 +65,7 @@ impl Device for Llvm {
 /// LLVM is not opened, which takes longer than everything else then. If the code is not there, since another kernel of the
 /// program is run, LLVM is opened once it is needed.
 fn ran_before(cache: &Cache, text: &[u8]) -> bool {
-    let key = Key::new(&[b"program", compiler().as_bytes(), text]);
-    let is_known = cache.load(key).is_some();
-    if !is_known {
-        cache.store(key, &[]);
-    }
-    is_known
+    cache.note(Key::new(&[b"program", compiler().as_bytes(), text]))
 }
 
 /// Machine code by Cranelift, which LLVM's replaces.
