@@ -2,8 +2,8 @@
 //!
 //! `for i < n { c[i] = m[i] }; a = load c; a[j]` ↦ `m[j]`, with `n` the length of `c`, and `m` memory that is
 //! only read. A parameter that is an array becomes such a copy where a kernel passes the contents of a
-//! buffer. A processor reads a copy as fast as the buffer; on a device each thread has its own copy, which
-//! does not stay in nearby memory.
+//! buffer. A processor reads a copy a little faster than the buffer, so it keeps a copy whose elements are read again and
+//! again; on a device each thread has its own copy, which does not stay in nearby memory.
 //!
 //! The rewrite is right because nothing else writes `c`, every read that is replaced comes after the whole
 //! loop, and an index that is not certainly below `n` is tested: there may be more memory beyond the array's
@@ -15,11 +15,23 @@ use ir::{Function, Inst, InstData, Op, Scalar, Type, TypeData, Types, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::util::make_number;
+use crate::util::{make_number, times};
 use ir::transform::Subst;
 
 /// The minimum length of an array whose copy is worth replacing.
 const LEAST: u32 = 8;
+
+/// Which copies are not worth making.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unwanted {
+    /// All.
+    All,
+    /// Those of which few elements are read, or none more than a few times.
+    HardlyRead,
+}
+
+/// The maximum number of reads for each element of a copy that is hardly read.
+const MOST_READS: u64 = 4;
 
 /// An array that a loop fills from memory.
 #[derive(Clone, Copy)]
@@ -32,7 +44,7 @@ struct Copy {
 }
 
 /// Replaces the reads of such copies; returns true if there were any. Only valid after AD.
-pub(crate) fn run(types: &mut Types, func: &mut Function, summaries: &Summaries) -> bool {
+pub(crate) fn run(types: &mut Types, func: &mut Function, summaries: &Summaries, unwanted: Unwanted) -> bool {
     if !func.has_body() {
         return false;
     }
@@ -42,29 +54,41 @@ pub(crate) fn run(types: &mut Types, func: &mut Function, summaries: &Summaries)
     func.walk(func.body(), &mut |local| {
         let Some((copy, fill)) = copy(&analyses, summaries, local) else { return };
         let tree = analyses.tree();
-        let mut replace = |inst: Inst| {
-            let known = analyses.bounds().below(func.insts[inst].args[1], copy.n.into());
-            reads.insert(inst, (copy, known));
-        };
+        let (mut found, mut all_found) = (Vec::new(), true);
         for &at in analyses.uses().of_value(func.result(local)) {
             // A read within the loop is before the end of the loop.
-            let Use::Operand(inst, 0) = at else { continue };
+            let Use::Operand(inst, 0) = at else {
+                all_found = false;
+                continue;
+            };
             let data = &func.insts[inst];
             let is_after = tree.order(inst) > tree.order(fill)
                 && !tree.home(inst).is_some_and(|home| tree.contains(func.insts[fill].regions[0], home));
             match (&data.op, data.args.len()) {
-                (Op::Load, 2) if is_after => replace(inst),
+                (Op::Load, 2) if is_after => found.push(inst),
                 (Op::Load, 1) if is_after => {
                     for &at in analyses.uses().of_value(data.results[0]) {
-                        if let Use::Operand(index, 0) = at
-                            && func.insts[index].op == Op::Index
-                        {
-                            replace(index);
+                        match at {
+                            Use::Operand(index, 0) if func.insts[index].op == Op::Index => found.push(index),
+                            Use::Operand(..) | Use::Result(..) => all_found = false,
                         }
                     }
                 }
-                _ => {}
+                (Op::Store, _) => {}
+                _ => all_found = false,
             }
+        }
+        if unwanted == Unwanted::HardlyRead {
+            let home = tree.home(local);
+            let times = |&inst: &Inst| home.and_then(|home| times(&analyses, inst, home));
+            let sum = found.iter().try_fold(0u64, |sum, inst| Some(sum.saturating_add(times(inst)?)));
+            if !all_found || sum.is_none_or(|sum| sum > MOST_READS * u64::from(copy.n)) {
+                return;
+            }
+        }
+        for inst in found {
+            let known = analyses.bounds().below(func.insts[inst].args[1], copy.n.into());
+            reads.insert(inst, (copy, known));
         }
     });
     if reads.is_empty() {

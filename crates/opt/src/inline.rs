@@ -3,7 +3,7 @@
 //! [`ir::transform::inline`] replaces calls by bodies; this file decides which calls. Callees are
 //! processed first, so a body that is copied is already optimised. Functions on a cycle of calls are never
 //! inlined, which together with the size limits bounds the growth. A body is copied if it is small (or, if
-//! called twice, not large), if it is called only once, or if it must be (`Inline::Always`), as long as the
+//! called twice, not large), if its call would pass long arrays, if it is called only once, or if it must be (`Inline::Always`), as long as the
 //! caller has not grown past its budget. A callee that passes very many values is copied into its only caller
 //! even past the budget.
 //!
@@ -17,7 +17,7 @@ use ir::analysis::{Stage, post_order};
 use ir::transform::Subst;
 use ir::transform::inline::{Choice, calls, fits};
 use ir::walk::function_size;
-use ir::{CheckpointPolicy, Cycles, Func, Function, Inline, Module, Op};
+use ir::{CheckpointPolicy, Cycles, Func, Function, Inline, Module, Op, TypeData, Types};
 
 use crate::Options;
 
@@ -31,6 +31,9 @@ const BUDGET: usize = 4000;
 /// A call that passes more values than this costs more than any body: such a callee is inlined at any size if
 /// this is its only call. The halves of a large function's derivative pass residuals by the thousand.
 const WIDE: usize = 48;
+/// Bodies of at most this many instructions are copied rather than arrays of twice as many elements, which a
+/// call takes or returns. An array that is a copy of memory, or is added to memory, then need not be made.
+const COPIES: usize = BUDGET / 4;
 /// The depth to which deferred functions are followed within deferred functions.
 const DEPTH: u32 = 256;
 
@@ -125,6 +128,11 @@ impl Plan {
             let cost = function_size(callee);
             let always = callee.inline == Inline::Always;
             let small = if self.twice[g.index()] { self.small.max(TWICE) } else { self.small };
+            let small = if self.stage == Stage::AfterAd && small > 0 {
+                small.max((elements(&module.types, callee) / 2).min(COPIES))
+            } else {
+                small
+            };
             let wide = self.once[g.index()] && callee.params.len() + callee.results.len() > WIDE;
             let fits = wide || size + cost <= if always { 25 * budget } else { budget };
             if !fits || !always && cost > small && !self.once[g.index()] {
@@ -134,6 +142,20 @@ impl Plan {
             if self.is_deferred(g) { Choice::InlineNested } else { Choice::Inline }
         })
     }
+}
+
+/// The number of elements of all arrays that a call passes.
+fn elements(types: &Types, callee: &Function) -> usize {
+    let slots = callee.params.iter().chain(&callee.results);
+    let mut n = 0usize;
+    for slot in slots {
+        let (mut ty, mut len) = (slot.ty, 1usize);
+        while let TypeData::Array(element, count) = types[ty] {
+            (ty, len) = (element, len.saturating_mul(count as usize));
+        }
+        n = n.saturating_add(if len > 1 { len } else { 0 });
+    }
+    n
 }
 
 /// Sets `fast_math` on functions that only pass values to functions with `fast_math` and to functions of the

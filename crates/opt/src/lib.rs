@@ -20,7 +20,8 @@
 //!    up, and *fold* cleans up; **deliver** then adds to buffers directly.
 //! 5. After: **differentials** turns differentials into numbers. Callers have inlined their callees by then,
 //!    since more is known about differentials there.
-//! 6. After: **code-sinking** shapes the code for backends, and **copy-forwarding** that for devices.
+//! 6. After: **copy-forwarding** removes copies of memory that are hardly read (all copies, for devices), and
+//!    **code-sinking** shapes the code for backends.
 //!
 //! Level 0 has only those steps that later stages rely on: chains and differentials.
 #![forbid(unsafe_code)]
@@ -29,6 +30,7 @@ mod accumulators;
 mod chains;
 mod code_sinking;
 mod copy_forwarding;
+mod deliver;
 mod differentials;
 mod finite;
 pub mod inline;
@@ -41,6 +43,7 @@ mod simplify;
 mod unroll;
 mod util;
 
+use copy_forwarding::Unwanted;
 use cranelift_entity::EntityRef;
 use differentials::{Border, Lowered};
 use ir::analysis::{Stage, Summaries};
@@ -90,12 +93,12 @@ const PASSES: [(&str, Pass); 15] = [
     ("sink-absent", |types, func, _| code_sinking::absent(types, func)),
     ("accumulators", |types, func, _| accumulators::merge(types, func)),
     ("rematerialise", |types, func, cx| rematerialise::run(types, func, cx.summaries)),
-    ("deliver", |types, func, _| accumulators::deliver(types, func)),
+    ("deliver", |types, func, _| deliver::run(types, func)),
     ("differentials", |types, func, cx| {
         differentials::run(types, func, cx.options, Border::Callers) != Lowered::Nothing
     }),
     ("code-sinking", |_, func, cx| code_sinking::run(func, cx.summaries)),
-    ("copy-forwarding", |types, func, cx| copy_forwarding::run(types, func, cx.summaries)),
+    ("copy-forwarding", |types, func, cx| copy_forwarding::run(types, func, cx.summaries, Unwanted::All)),
     ("strip-detach", |_, func, _| inline::strip_detach(func)),
 ];
 
@@ -224,7 +227,10 @@ fn optimise(types: &mut Types, func: &mut Function, cx: &Context) -> bool {
         fold(types, func, cx);
     }
     if is_after && level >= 2 {
-        stale |= accumulators::deliver(types, func);
+        if deliver::run(types, func) {
+            // Takes vectors apart that were only made to be added to an array.
+            fold(types, func, cx);
+        }
     } else if stale {
         cse::run(types, func, cx.summaries);
     }
@@ -254,6 +260,8 @@ fn finish(types: &mut Types, func: &mut Function, cx: &Context, border: Border, 
     if lowered == Lowered::Guarded {
         licm::run(types, func, cx.summaries);
     }
+    let stale = stale
+        | (cx.options.level >= 2 && copy_forwarding::run(types, func, cx.summaries, Unwanted::HardlyRead));
     if stale || lowered != Lowered::Nothing {
         cse::run(types, func, cx.summaries);
         dce::run(func, cx.summaries);
@@ -268,7 +276,7 @@ pub fn for_devices(module: &Module) -> Option<Module> {
     let (mut types, mut made) = (module.types.clone(), None);
     for (f, func) in module.funcs.iter().filter(|(_, func)| func.contains(|op| *op == Op::Local)) {
         let mut func = func.clone();
-        if copy_forwarding::run(&mut types, &mut func, &summaries) {
+        if copy_forwarding::run(&mut types, &mut func, &summaries, Unwanted::All) {
             cse::run(&mut types, &mut func, &summaries);
             dce::run(&mut func, &summaries);
             made.get_or_insert_with(|| module.clone()).funcs[f] = func;
