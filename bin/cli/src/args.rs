@@ -592,6 +592,9 @@ pub(crate) struct FitArgs {
     /// Worker threads [default: all cores]
     #[arg(long, value_name = "N", value_parser = count)]
     pub(crate) threads: Option<usize>,
+    /// Give the same bits in every run and with any number of worker threads
+    #[arg(long)]
+    pub(crate) deterministic: bool,
     /// Start of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,

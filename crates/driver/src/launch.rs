@@ -363,6 +363,11 @@ impl Runner {
         self.buffers.contents()
     }
 
+    /// Exchanges the contents of two globals of the same type.
+    pub fn exchange(&mut self, a: Global, b: Global) {
+        self.buffers.exchange(a, b);
+    }
+
     /// The bytes of a global, for modification.
     pub fn bytes_mut_of(&mut self, global: Global) -> &mut [u8] {
         self.buffers.bytes_mut(global)

@@ -236,6 +236,13 @@ impl Buffers {
         self.all[number].bytes_mut()
     }
 
+    /// Exchanges the contents of two globals whose elements are of the same size.
+    pub fn exchange(&mut self, a: Global, b: Global) {
+        let (a, b) = (self.number(a), self.number(b));
+        debug_assert_eq!(self.all[a].element, self.all[b].element);
+        self.all.swap(a, b);
+    }
+
     /// A number that changes whenever the bytes may have changed, and that is unique among all buffers, so
     /// that a device can tell whether its copy is current.
     pub fn stamp(&self, global: Global) -> u64 {

@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
+use driver::fit::batches::Batches;
+use driver::fit::descent::{Descent, Trouble};
 use driver::fit::items::Items;
 use driver::fit::optimise::{Adam, Objective};
 use driver::fit::state::State;
 use driver::fit::{Fit, Init, Setup};
-use driver::gradcheck::Random;
+use driver::launch::CodeOptions;
 use driver::{Error, bind, files, npy};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -34,7 +36,7 @@ pub(crate) fn fit(args: &FitArgs) -> u8 {
     report::finish_in_text(&args.source, |session| {
         let folder = args.source.file.parent().map_or_else(PathBuf::new, Path::to_path_buf);
         let (items, target) = read_items(args, &folder)?;
-        let limits = args.limits.limits(args.seconds);
+        let limits = CodeOptions { deterministic: args.deterministic, ..args.limits.limits(args.seconds) };
         let mut execution = report::execution(&args.compile, (args.backend, &args.lanes), limits);
         let cores = || std::thread::available_parallelism().map_or(1, |n| n.get());
         execution.threads = args.threads.unwrap_or_else(cores);
@@ -254,7 +256,8 @@ impl<'a> Reporter<'a> {
         by_steps.max(by_time)
     }
 
-    fn step(&mut self, state: &mut State, loss: f64) -> Result<(), Error> {
+    /// Reports a step; returns true if it is time to save the state.
+    fn step(&mut self, state: &mut State, loss: f64) -> bool {
         let elapsed = self.begin.elapsed().as_secs_f64();
         state.seconds = self.first_seconds + elapsed;
         let share = self.share(state).clamp(1e-9, 1.0);
@@ -270,13 +273,15 @@ impl<'a> Reporter<'a> {
                 state.step
             ));
         }
-        if let Some(path) =
-            self.args.results.checkpoint.as_ref().filter(|_| elapsed - self.last_save >= SAVE_EVERY)
-        {
+        let is_due = elapsed - self.last_save >= SAVE_EVERY && self.args.results.checkpoint.is_some();
+        if is_due {
             self.last_save = elapsed;
-            state.save(path)?;
         }
-        Ok(())
+        is_due
+    }
+
+    fn save(&self, state: &State) -> Result<(), Error> {
+        self.args.results.checkpoint.as_ref().map_or(Ok(()), |path| state.save(path))
     }
 }
 
@@ -288,49 +293,43 @@ fn adam(
     rates: &[f64],
     bar: &ProgressBar,
 ) -> Result<(), Stopped> {
-    let n = fit.items.n;
-    let batch = args.batch.unwrap_or(8192).clamp(1, n);
-    let mut order: Vec<u32> = (0..n as u32).collect();
-    let mut random = Random::new(args.seed ^ state.step.wrapping_mul(0x5851_F42D_4C95_7F2D));
-    let mut at = n;
-    let mut gradient = vec![0.0; state.x.len()];
+    let batch = args.batch.unwrap_or(8192);
+    let seed = args.seed ^ state.step.wrapping_mul(0x5851_F42D_4C95_7F2D);
+    let mut batches = Batches::new(&fit.items, batch, seed);
     let mut reporter = Reporter::new(args, bar, state);
     let mut loss = state.history.last().map_or(f64::NAN, |h| h.1);
+    let mut descent = Descent::new(fit, &state.x, &state.adam, rates, progress.far);
     while reporter.share(state) < 1.0 {
-        if at + batch > n {
-            if batch < n {
-                for k in (1..n).rev() {
-                    order.swap(k, random.below(k + 1));
-                }
-            }
-            at = 0;
-        }
-        let wants_loss = state.step.is_multiple_of(LOSS_EVERY);
-        let items = &order[at..at + batch];
-        if wants_loss {
-            loss = fit.evaluate(&state.x, items, &mut gradient)?;
+        let items = batches.next_batch();
+        if state.step.is_multiple_of(LOSS_EVERY) {
+            loss = descent.loss(fit, items)?;
+            descent.point(fit, &mut state.x)?;
             progress.step(&state.x, state.step, loss)?;
             state.record(state.step, loss);
-        } else {
-            fit.gradient(&state.x, items, &mut gradient)?;
-        }
-        at += batch;
-        if let Some(at) = gradient.iter().position(|g| !g.is_finite())
-            && gradient.iter().all(|g| !g.is_finite())
-        {
-            let why =
-                format!("the derivative by `{}` is {} at step {}", fit.names[at], gradient[at], state.step);
-            return Err(Stopped::Diverged(why));
         }
         // Cosine schedule: the full rate at the start, a hundredth of it at the end.
         let share = reporter.share(state).min(1.0);
         let scale = 0.01 + 0.99 * 0.5 * (1.0 + (std::f64::consts::PI * share).cos());
-        state.adam.update(&mut state.x, &gradient, rates, scale);
+        match descent.step(fit, (&mut state.x, &mut state.adam), items, scale)? {
+            None => {}
+            Some(Trouble::Derivative(value)) => {
+                let why = format!("the derivative by `{}` is {value} at step {}", fit.names[0], state.step);
+                return Err(Stopped::Diverged(why));
+            }
+            Some(Trouble::Number(at, x)) => {
+                let why = format!("`{}` is {x} at step {}", fit.names[at], state.step + 1);
+                return Err(Stopped::Diverged(why));
+            }
+        }
         state.step += 1;
-        progress.check(fit, &state.x, state.step)?;
-        reporter.step(state, loss)?;
+        if reporter.step(state, loss) {
+            descent.point(fit, &mut state.x)?;
+            descent.state(fit, &mut state.adam)?;
+            reporter.save(state)?;
+        }
     }
-    Ok(())
+    descent.point(fit, &mut state.x)?;
+    Ok(descent.state(fit, &mut state.adam)?)
 }
 
 /// The mean loss over all items, as an objective.
@@ -365,7 +364,9 @@ fn lbfgs(
         progress.step(&state.x, state.step, value)?;
         progress.check(fit, &state.x, state.step)?;
         state.record(state.step, value);
-        reporter.step(state, value)?;
+        if reporter.step(state, value) {
+            reporter.save(state)?;
+        }
     }
     Ok(())
 }

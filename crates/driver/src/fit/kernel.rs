@@ -1,12 +1,14 @@
 //! Generates the kernels around a user's loss, written in Slang itself.
 //!
-//! In `fit_gradient`, each worker accumulates `bwd_diff(loss)` over its share of the items in arrays of its
-//! own, so that no addition is atomic and the sum does not depend on the scheduler. `fit_value` accumulates
-//! the loss alone, `fit_initial_…` fills the parameters, and `fit_render` evaluates a function for every
-//! item. `--show-kernel` prints the text.
+//! Each item has a thread: `fit_gradient` computes `bwd_diff(loss)` and adds the gradients to buffers
+//! atomically, `fit_value` computes the loss, and `fit_render` evaluates a function to show. The parameters are in buffers; the
+//! optimiser reads a parameter's loads and additions through to them, so that a thread touches only the elements that its
+//! item needs. `fit_step_…` is a step of Adam, with a thread for each element. `fit_initial_…` fills the
+//! parameters. `--show-kernel` prints the text.
 //!
-//! On a graphics processor a worker is a thread and there are many of them; `fit_sum_…` adds the gradients of
-//! all workers to those of the first worker, so that the host reads the gradient once.
+//! Graphics processors add floats atomically only slowly, if at all ([`Reduction::Workers`]): there each thread is a worker that
+//! differentiates the sum of the losses of several items, and `fit_sum_…` adds the gradients of all workers
+//! to those of the first worker, so that the host reads the gradient once.
 
 use std::fmt::Write as _;
 
@@ -15,9 +17,12 @@ use check::signature::ParamSig;
 use check::tables::FuncRef;
 use check::types::{Ty, TyKind};
 use check::{Direction, Subst};
+use ir::Scalar;
 
 use crate::error::Error;
 use crate::fit::items::Items;
+use crate::fit::optimise::{BETA_MEAN, BETA_SQUARE, LEAST_ROOT};
+use crate::fit::shape::{Leaf, Shape};
 
 /// A fitted parameter: an array, or a single value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +37,8 @@ pub struct Fitted {
     pub builtin: bool,
     /// The number of elements; `None` for a value that is not an array.
     pub length: Option<u64>,
+    /// The numbers of an element; `None` if there is a part that the kernels cannot reach by name.
+    pub shape: Option<Shape>,
     /// The function that computes an element's initial value, if there is one.
     pub initial: Option<Function>,
 }
@@ -41,6 +48,26 @@ impl Fitted {
     pub fn n(&self) -> usize {
         self.length.unwrap_or(1) as usize
     }
+
+    /// The number of threads that take a step for one element: one, or several if it contains long arrays.
+    fn parts(&self) -> u64 {
+        self.shape.as_ref().map_or(1, |shape| shape.longest().div_ceil(4).min(MOST_PARTS))
+    }
+
+    /// The number of threads that take a step.
+    pub fn step_threads(&self) -> usize {
+        self.n() * self.parts() as usize
+    }
+}
+
+/// How the gradients of all items are added up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduction {
+    /// The thread of each item adds to the same buffers.
+    Atomic,
+    /// Each of a number of workers adds up the gradients of its items, up to that many in a dispatch, and
+    /// then the gradients of the workers are added up.
+    Workers(usize),
 }
 
 /// A function that is called for each item, and the arguments to pass.
@@ -78,11 +105,14 @@ pub struct Kernel {
     pub loss: Function,
     /// The function that is shown.
     pub render: Option<Function>,
-    /// Threads per group; 1 on the CPU, where a worker is a group.
-    pub block: u32,
-    /// The maximum number of items per thread in one dispatch, if workers are threads.
-    pub items: usize,
+    /// How gradients are added up.
+    pub reduction: Reduction,
 }
+
+/// Threads per group.
+pub const GROUP: u32 = 64;
+/// The maximum number of threads that take a step for one element.
+const MOST_PARTS: u64 = 256;
 
 /// Analyses the loss: its differentiable parameters are fitted, the others come from the items.
 pub fn loss(program: &mut Program, func: &FuncRef, items: &Items) -> Result<(Vec<Fitted>, Function), Error> {
@@ -176,11 +206,12 @@ fn fitted_param(program: &mut Program, loss: &str, name: String, ty: Ty) -> Resu
     let gradient = program
         .differential(element_ty)
         .ok_or_else(|| Error::input(format!("`{loss}`: `{name}` is not differentiable")))?;
+    let shape = Shape::of(program, element_ty, gradient).filter(|shape| !shape.is_empty());
     let builtin =
         matches!(program.types[element_ty], TyKind::Scalar(_) | TyKind::Vector(..) | TyKind::Matrix(..));
     let element = program.type_name(element_ty);
     let gradient = if gradient == element_ty { element.clone() } else { format!("{element}.Differential") };
-    Ok(Fitted { name, element, gradient, builtin, length, initial: None })
+    Ok(Fitted { name, element, gradient, builtin, length, shape, initial: None })
 }
 
 /// Checks that a parameter has a column of its name, or, if it is a struct, a column for each field.
@@ -237,7 +268,7 @@ impl Kernel {
     fn write(&self, t: &mut String) -> std::fmt::Result {
         writeln!(t, "#include \"{}\"\n", self.include.replace('\\', "/"))?;
         for f in &self.fitted {
-            match f.length.filter(|_| self.sums()) {
+            match f.length.filter(|_| self.has_workers()) {
                 // All threads read the same values, and devices have fast uniform memory for them unless they
                 // are too large.
                 Some(n) => writeln!(t, "uniform {} fit_value_{}[{n}];", f.element, f.name)?,
@@ -253,13 +284,23 @@ impl Kernel {
         writeln!(t, "StructuredBuffer<uint> fit_order;")?;
         writeln!(t, "uniform uint fit_first;")?;
         writeln!(t, "uniform uint fit_count;")?;
-        writeln!(t, "uniform uint fit_workers;")?;
-        writeln!(t, "uniform uint fit_wants_loss;")?;
         writeln!(t, "uniform {real} fit_weight;\n")?;
         for f in &self.fitted {
             loader(t, f)?;
         }
-        self.gradient(t)?;
+        match self.reduction {
+            Reduction::Atomic => {
+                self.gradient(t)?;
+                self.steps(t)?;
+            }
+            Reduction::Workers(items) => {
+                writeln!(t, "uniform uint fit_workers;\n")?;
+                self.gradient_of_share(t, items)?;
+                for f in &self.fitted {
+                    self.sum(t, f)?;
+                }
+            }
+        }
         self.value(t)?;
         for f in &self.fitted {
             if let Some(initial) = &f.initial {
@@ -269,26 +310,89 @@ impl Kernel {
         match &self.render {
             Some(render) => self.render(t, render),
             None => Ok(()),
-        }?;
-        if self.sums() {
-            for f in &self.fitted {
-                self.sum(t, f)?;
-            }
         }
-        Ok(())
     }
 
-    /// Returns true if kernels add up the gradients of all workers.
-    pub fn sums(&self) -> bool {
-        self.block > 1
+    /// Returns true if kernels add up the gradients of workers.
+    pub fn has_workers(&self) -> bool {
+        matches!(self.reduction, Reduction::Workers(_))
     }
 
     /// Begins an entry point for `threads` threads; any threads beyond return at once.
     fn entry(&self, t: &mut String, name: &str, threads: &str) -> std::fmt::Result {
-        writeln!(t, "[shader(\"compute\")]\n[numthreads({}, 1, 1)]", self.block)?;
+        writeln!(t, "[shader(\"compute\")]\n[numthreads({GROUP}, 1, 1)]")?;
         writeln!(t, "void {name}(uint3 fit_thread : SV_DispatchThreadID)\n{{")?;
-        if self.block > 1 {
-            writeln!(t, "    if (fit_thread.x >= {threads}) return;")?;
+        writeln!(t, "    if (fit_thread.x >= {threads}) return;")
+    }
+
+    /// The gradients of an item's loss, added to those of the other items.
+    fn gradient(&self, t: &mut String) -> std::fmt::Result {
+        self.entry(t, "fit_gradient", "fit_count")?;
+        writeln!(t, "    uint fit_item = fit_order[fit_thread.x];")?;
+        self.load(t)?;
+        for f in &self.fitted {
+            writeln!(t, "    var pair_{0} = diffPair({0});", f.name)?;
+        }
+        let call = self.arguments(&self.loss, "fit_item", "pair_", "");
+        let comma = if call.is_empty() { "" } else { ", " };
+        writeln!(t, "    bwd_diff({})({call}{comma}fit_weight);", self.loss.name)?;
+        for f in &self.fitted {
+            let (name, Some(shape)) = (&f.name, &f.shape) else { continue };
+            writeln!(t, "    let gradient_{name} = pair_{name}.d;")?;
+            let (i, element) = if f.length.is_some() { ("i", "[i]") } else { ("0", "") };
+            let add = |leaf: Leaf<'_>| {
+                let path = leaf.path;
+                format!("InterlockedAdd(fit_gradient_{name}[{i}]{path}, gradient_{name}{element}{path});")
+            };
+            match f.length {
+                Some(n) => {
+                    writeln!(t, "    for (int i = 0; i < {n}; i++)\n    {{")?;
+                    shape.each(t, 8, &add)?;
+                    writeln!(t, "    }}")?;
+                }
+                None => shape.each(t, 4, &add)?,
+            }
+        }
+        writeln!(t, "}}\n")
+    }
+
+    /// The kernels that move the parameters by a step of Adam (see [`super::optimise::Adam`]): they read the
+    /// gradient, clear it, and write the new values beside the old ones.
+    fn steps(&self, t: &mut String) -> std::fmt::Result {
+        for name in ["fit_x", "fit_mean", "fit_square"] {
+            writeln!(t, "RWStructuredBuffer<double> {name};")?;
+        }
+        writeln!(t, "StructuredBuffer<double> fit_rates;")?;
+        writeln!(t, "RWStructuredBuffer<uint> fit_watch;")?;
+        for name in ["fit_scale", "fit_bias_mean", "fit_bias_square", "fit_far"] {
+            writeln!(t, "uniform double {name};")?;
+        }
+        mover(t)?;
+        let (mut first, mut first_rate) = (0, 0);
+        for f in &self.fitted {
+            let (name, Some(shape)) = (&f.name, &f.shape) else { continue };
+            let (n, parts) = (shape.len(), f.parts());
+            writeln!(t, "RWStructuredBuffer<{}> fit_next_{name};", f.element)?;
+            self.entry(t, &format!("fit_step_{name}"), &f.step_threads().to_string())?;
+            writeln!(t, "    uint fit_element = fit_thread.x / {parts};")?;
+            writeln!(t, "    uint fit_part = fit_thread.x % {parts};")?;
+            writeln!(t, "    uint fit_number = {first} + fit_element * {n};")?;
+            let one = |leaf: Leaf<'_>| {
+                let (path, number) = (leaf.path, leaf.number);
+                let of = |buffer: &str| format!("fit_{buffer}_{name}[fit_element]{path}");
+                let (gradient, ty) = (of("gradient"), scalar_name(leaf.scalar));
+                let (place, rate) = (format!("fit_number + {number}"), format!("{first_rate} + {number}"));
+                format!(
+                    "{} = {ty}(fit_move({place}, fit_rates[{rate}], double({gradient}))); {gradient} = {ty}(0);",
+                    of("next")
+                )
+            };
+            match parts {
+                1 => shape.each(t, 4, &one)?,
+                parts => shape.each_of_part(t, 4, ("fit_part", parts), &one)?,
+            }
+            writeln!(t, "}}\n")?;
+            (first, first_rate) = (first + f.n() * n, first_rate + n);
         }
         Ok(())
     }
@@ -296,80 +400,18 @@ impl Kernel {
     /// Replaces each number of the first worker's gradient by its sum over all workers.
     fn sum(&self, t: &mut String, f: &Fitted) -> std::fmt::Result {
         let (name, n) = (&f.name, f.n());
-        writeln!(t)?;
         self.entry(t, &format!("fit_sum_{name}"), &n.to_string())?;
         writeln!(t, "    {} sum = fit_gradient_{name}[fit_thread.x];", f.gradient)?;
         writeln!(t, "    for (uint k = 1; k < fit_workers; k++)")?;
         let next = format!("fit_gradient_{name}[k * {n} + fit_thread.x]");
         let sum = add(f, "sum".into(), next);
-        writeln!(t, "        {sum}\n    fit_gradient_{name}[fit_thread.x] = sum;\n}}")
-    }
-
-    fn gradient(&self, t: &mut String) -> std::fmt::Result {
-        if self.sums() {
-            return self.gradient_of_share(t);
-        }
-        let real = &self.loss.result;
-        self.entry(t, "fit_gradient", "fit_workers")?;
-        self.load(t)?;
-        for f in &self.fitted {
-            let zero =
-                if f.builtin { format!("{}(0)", f.gradient) } else { format!("{}.dzero()", f.gradient) };
-            match f.length {
-                Some(n) => {
-                    writeln!(t, "    {} sum_{}[{n}];", f.gradient, f.name)?;
-                    writeln!(t, "    for (int i = 0; i < {n}; i++) sum_{}[i] = {zero};", f.name)?;
-                }
-                None => writeln!(t, "    {} sum_{} = {zero};", f.gradient, f.name)?,
-            }
-        }
-        writeln!(t, "    {real} fit_total = 0;")?;
-        writeln!(t, "    for (uint fit_k = fit_thread.x; fit_k < fit_count; fit_k += fit_workers)")?;
-        writeln!(t, "    {{\n        uint fit_item = fit_order[fit_k];")?;
-        let call = self.arguments(&self.loss, "fit_item", "", "");
-        writeln!(
-            t,
-            "        if (fit_wants_loss != 0) fit_total += fit_weight * {}({call});",
-            self.loss.name
-        )?;
-        for f in &self.fitted {
-            writeln!(t, "        var pair_{0} = diffPair({0});", f.name)?;
-        }
-        let call = self.arguments(&self.loss, "fit_item", "pair_", "");
-        let comma = if call.is_empty() { "" } else { ", " };
-        writeln!(t, "        bwd_diff({})({call}{comma}fit_weight);", self.loss.name)?;
-        for f in &self.fitted {
-            match f.length {
-                Some(n) => {
-                    writeln!(t, "        let gradient_{0} = pair_{0}.d;", f.name)?;
-                    let line = add(f, format!("sum_{}[i]", f.name), format!("gradient_{}[i]", f.name));
-                    writeln!(t, "        for (int i = 0; i < {n}; i++) {line}")?;
-                }
-                None => writeln!(
-                    t,
-                    "        {}",
-                    add(f, format!("sum_{}", f.name), format!("pair_{}.d", f.name))
-                )?,
-            }
-        }
-        writeln!(t, "    }}")?;
-        for f in &self.fitted {
-            match f.length {
-                Some(n) => writeln!(
-                    t,
-                    "    for (int i = 0; i < {n}; i++) fit_gradient_{0}[fit_thread.x * {n} + i] = sum_{0}[i];",
-                    f.name
-                )?,
-                None => writeln!(t, "    fit_gradient_{0}[fit_thread.x] = sum_{0};", f.name)?,
-            }
-        }
-        writeln!(t, "    fit_loss[fit_thread.x] = fit_total;\n}}\n")
+        writeln!(t, "        {sum}\n    fit_gradient_{name}[fit_thread.x] = sum;\n}}\n")
     }
 
     /// On a device, the share of a worker is one function with a single derivative, which accumulates all
     /// gradients in place: a thread has no memory for separate sums for the current item and for all items,
     /// nor for the residuals of all items.
-    fn gradient_of_share(&self, t: &mut String) -> std::fmt::Result {
+    fn gradient_of_share(&self, t: &mut String, items: usize) -> std::fmt::Result {
         let (real, name) = (&self.loss.result, &self.loss.name);
         let params: Vec<String> = self
             .fitted
@@ -385,7 +427,7 @@ impl Kernel {
         writeln!(t, "{real} fit_item_loss({params}, no_diff uint fit_item)")?;
         writeln!(t, "{{\n    return fit_weight * {name}({call});\n}}\n")?;
         writeln!(t, "[Differentiable]\n{real} fit_share({params}, no_diff uint fit_worker)\n{{")?;
-        writeln!(t, "    {real} fit_total = 0;\n    [MaxIters({})]", self.items)?;
+        writeln!(t, "    {real} fit_total = 0;\n    [MaxIters({items})]")?;
         writeln!(t, "    for (uint fit_k = fit_worker; fit_k < fit_count; fit_k += fit_workers)")?;
         writeln!(
             t,
@@ -408,9 +450,7 @@ impl Kernel {
                 None => writeln!(t, "    fit_gradient_{name}[fit_thread.x] = pair_{name}.d;")?,
             }
         }
-        writeln!(t, "    {real} fit_total = 0;")?;
-        writeln!(t, "    if (fit_wants_loss != 0) fit_total = fit_share({names}, fit_thread.x);")?;
-        writeln!(t, "    fit_loss[fit_thread.x] = fit_total;\n}}\n")
+        writeln!(t, "}}\n")
     }
 
     /// The fitted parameters as a list of arguments.
@@ -421,14 +461,11 @@ impl Kernel {
 
     /// Writes the kernel that computes the loss alone.
     fn value(&self, t: &mut String) -> std::fmt::Result {
-        self.entry(t, "fit_value", "fit_workers")?;
+        self.entry(t, "fit_value", "fit_count")?;
+        writeln!(t, "    uint fit_item = fit_order[fit_thread.x];")?;
         self.load(t)?;
-        writeln!(t, "    {} fit_total = 0;", self.loss.result)?;
-        writeln!(t, "    for (uint fit_k = fit_thread.x; fit_k < fit_count; fit_k += fit_workers)")?;
-        writeln!(t, "    {{\n        uint fit_item = fit_order[fit_k];")?;
         let call = self.arguments(&self.loss, "fit_item", "", "");
-        writeln!(t, "        fit_total += fit_weight * {}({call});\n    }}", self.loss.name)?;
-        writeln!(t, "    fit_loss[fit_thread.x] = fit_total;\n}}\n")
+        writeln!(t, "    fit_loss[fit_thread.x] = fit_weight * {}({call});\n}}\n", self.loss.name)
     }
 
     fn initial(&self, t: &mut String, f: &Fitted, initial: &Function) -> std::fmt::Result {
@@ -441,14 +478,11 @@ impl Kernel {
 
     fn render(&self, t: &mut String, render: &Function) -> std::fmt::Result {
         writeln!(t, "RWStructuredBuffer<{}> fit_image;\n", render.result)?;
-        self.entry(t, "fit_render", "fit_workers")?;
+        self.entry(t, "fit_render", "fit_count")?;
+        writeln!(t, "    uint fit_item = fit_first + fit_thread.x;")?;
         self.load(t)?;
-        writeln!(
-            t,
-            "    for (uint fit_item = fit_first + fit_thread.x; fit_item < fit_count; fit_item += fit_workers)"
-        )?;
         let call = self.arguments(render, "fit_item", "", "");
-        writeln!(t, "        fit_image[fit_item] = {}({call});\n}}", render.name)
+        writeln!(t, "    fit_image[fit_item] = {}({call});\n}}", render.name)
     }
 
     /// Copies the parameters from their buffers into local variables of the same names.
@@ -492,6 +526,43 @@ fn add(f: &Fitted, place: String, d: String) -> String {
     }
 }
 
+/// Writes the function that moves a number as [`super::optimise::Adam::update`] does. It notes for the host
+/// how many gradients are not finite, and the first number that has become NaN or too large.
+fn mover(t: &mut String) -> std::fmt::Result {
+    let (mean, square, least, most) = (BETA_MEAN, BETA_SQUARE, LEAST_ROOT, f64::MAX);
+    write!(
+        t,
+        "
+double fit_move(uint place, double rate, double gradient)
+{{
+    double x = fit_x[place];
+    if (abs(gradient) <= {most:e}L)
+    {{
+        double mean = {mean}L * fit_mean[place] + (1.0L - {mean}L) * gradient;
+        double square = {square}L * fit_square[place] + (1.0L - {square}L) * gradient * gradient;
+        fit_mean[place] = mean;
+        fit_square[place] = square;
+        x -= rate * fit_scale * (mean / fit_bias_mean) / (sqrt(square / fit_bias_square) + {least:e}L);
+        fit_x[place] = x;
+        if (!(abs(x) <= fit_far)) InterlockedMin(fit_watch[1], place);
+    }}
+    else InterlockedAdd(fit_watch[0], 1);
+    return x;
+}}
+
+"
+    )
+}
+
+/// The language's name of a scalar type.
+fn scalar_name(s: Scalar) -> &'static str {
+    match s {
+        Scalar::F16 => "half",
+        Scalar::F64 => "double",
+        _ => "float",
+    }
+}
+
 /// A type's text in a form usable within a name.
 fn word(ty: &str) -> String {
     ty.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
@@ -512,6 +583,10 @@ mod tests {
                 gradient: "Blob.Differential".into(),
                 builtin: false,
                 length: Some(4),
+                shape: Some(Shape::Parts(vec![
+                    (".at[0]".into(), Shape::Number(Scalar::F32)),
+                    (".w".into(), Shape::Array(64, Box::new(Shape::Number(Scalar::F16)))),
+                ])),
                 initial: Some(Function {
                     name: "initial".into(),
                     arguments: vec![Argument::Index("uint".into()), item("uv", "float2")],
@@ -524,22 +599,25 @@ mod tests {
                 result: "float".into(),
             },
             render: None,
-            block: 1,
-            items: 8,
+            reduction: Reduction::Atomic,
         };
         let text = kernel.text();
         for part in [
             "#include \"a.slang\"",
             "StructuredBuffer<float2> fit_item_uv;",
             "bwd_diff(loss)(pair_w, fit_item_uv[fit_item], fit_item_color[fit_item], fit_weight);",
-            "sum_w[i] = Blob.Differential.dadd(sum_w[i], gradient_w[i]);",
+            "InterlockedAdd(fit_gradient_w[i].at[0], gradient_w[i].at[0]);",
+            "InterlockedAdd(fit_gradient_w[i].w[i8], gradient_w[i].w[i8]);",
+            "if (fit_part == 0) { fit_next_w[fit_element].at[0] = float(fit_move(fit_number + 0, fit_rates[0 + 0], ",
+            "for (int i4 = int(fit_part); i4 < 64; i4 += 16)",
+            "fit_next_w[fit_element].w[i4] = half(fit_move(fit_number + (1 + uint(i4) * 1), ",
             "fit_start_w[fit_thread.x] = initial(uint(fit_thread.x), fit_item_uv[fit_item]);",
         ] {
             assert!(text.contains(part), "{part} in\n{text}");
         }
         assert!(!text.contains("fit_sum"));
         assert_eq!(kernel.columns().len(), 2);
-        let text = Kernel { block: 64, ..kernel }.text();
+        let text = Kernel { reduction: Reduction::Workers(8), ..kernel }.text();
         for part in [
             "[numthreads(64, 1, 1)]\nvoid fit_gradient(",
             "if (fit_thread.x >= fit_workers) return;",

@@ -1,17 +1,20 @@
 //! `pullback fit`: minimises the mean of a user's loss over items.
 //!
-//! [`Fit`] is the function `x ↦ (mean loss, gradient)` over the flat vector of all fitted numbers; the
-//! optimisers depend on nothing else. The kernels around the loss are Slang text ([`kernel`]), compiled like
-//! any other program.
+//! [`Fit`] is the function `x ↦ (mean loss, gradient)` over the flat vector of all fitted numbers, on which
+//! L-BFGS depends; [`descent`] makes the steps of Adam where the parameters are. The kernels around the loss
+//! are Slang text ([`kernel`]), compiled like any other program.
 
+pub mod batches;
+pub mod descent;
 pub mod items;
 pub mod kernel;
 pub mod optimise;
+pub mod shape;
 pub mod state;
 
 use std::path::PathBuf;
 
-use ir::{MemData, MemType, MemTypes, Scalar, scalar};
+use ir::{MatrixOrder, MemData, MemType, MemTypes, Scalar, scalar};
 use lower::Request;
 use syntax::Diagnostic;
 
@@ -24,7 +27,8 @@ use crate::npy;
 use crate::pipeline::{self};
 use crate::session::Session;
 use items::Items;
-use kernel::{Argument, Fitted, Function, Kernel};
+use kernel::{Argument, Fitted, Function, GROUP, Kernel, Reduction};
+use rustc_hash::FxHashMap;
 
 /// The initial value of a parameter.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,28 +71,23 @@ struct Place {
     /// The offset of its value in the parameter's buffer.
     at: usize,
     scalar: Scalar,
-    /// The offset of its gradient in a worker's share of the gradient buffer.
+    /// The offset of its gradient in the gradient buffer, or in a worker's share of it.
     gradient_at: usize,
     gradient_scalar: Scalar,
 }
 
-/// Threads per group on a graphics processor.
-const BLOCK: u32 = 64;
 /// The maximum number of worker threads on a graphics processor, each of which accumulates gradients of its
 /// own: enough to keep the device busy, yet few enough that summing them stays cheap.
 const MOST_WORKERS: usize = 2048;
 /// The maximum number of bytes of all workers' gradients together.
 const MOST_BYTES: usize = 64 << 20;
-/// Items per thread of a graphics processor in one dispatch. The number is bounded because a thread keeps
+/// Items per worker of a graphics processor in one dispatch. The number is bounded because a thread keeps
 /// data for each item, and because a device may end loops after some number of trips.
 const MOST_ITEMS: usize = 8;
-
-/// The results of an evaluation that are wanted.
-#[derive(Clone, Copy, PartialEq)]
-enum Wanted {
-    Loss,
-    GradientOnly,
-}
+/// Workers, and items per worker in one dispatch, on a processor.
+const PROCESSOR_WORKERS: (usize, usize) = (32, 1 << 16);
+/// The maximum number of items in a dispatch with a thread for each.
+const MOST_THREADS: usize = 1 << 20;
 
 /// A compiled function to minimise.
 pub struct Fit {
@@ -104,8 +103,9 @@ pub struct Fit {
     values: Vec<Vec<u8>>,
     /// Bytes of one worker's share of each gradient buffer.
     shares: Vec<usize>,
+    /// The number of workers that add up gradients.
     workers: usize,
-    /// Items per dispatch.
+    /// Items per dispatch that computes gradients.
     per_dispatch: usize,
     threads: usize,
     /// The starting point.
@@ -135,9 +135,8 @@ impl Fit {
             if f.initial.is_some() {
                 entries.push(loaded.entry(Some(&format!("fit_initial_{}", f.name)))?);
             }
-            if kernel.sums() {
-                entries.push(loaded.entry(Some(&format!("fit_sum_{}", f.name)))?);
-            }
+            let own = if kernel.has_workers() { "sum" } else { "step" };
+            entries.push(loaded.entry(Some(&format!("fit_{own}_{}", f.name)))?);
         }
         let request = Request { entries, ..Request::default() };
         let Execution { backend, code, threads, .. } = &setup.execution;
@@ -161,21 +160,20 @@ impl Fit {
             values: Vec::new(),
             shares: Vec::new(),
             workers: 1,
-            per_dispatch: usize::MAX,
+            per_dispatch: MOST_THREADS,
             threads: *threads,
             start: Vec::new(),
             warnings,
         };
         fit.find_places()?;
-        let bytes: usize = fit.shares.iter().sum();
-        let most = if fit.kernel.sums() {
-            fit.runner.device_threads().unwrap_or(MOST_WORKERS).min(MOST_BYTES / bytes.max(1))
-        } else {
-            threads.saturating_mul(4)
-        };
-        fit.workers = most.clamp(1, fit.items.n);
-        if fit.kernel.sums() {
-            fit.per_dispatch = fit.workers * MOST_ITEMS;
+        if let Reduction::Workers(items) = fit.kernel.reduction {
+            let bytes: usize = fit.shares.iter().sum();
+            let most = match backend.is_device() {
+                true => fit.runner.device_threads().unwrap_or(MOST_WORKERS),
+                false => PROCESSOR_WORKERS.0,
+            };
+            fit.workers = most.min(MOST_BYTES / bytes.max(1)).clamp(1, fit.items.n);
+            fit.per_dispatch = fit.workers.saturating_mul(items);
         }
         fit.bind_rest();
         inputs::bind(&mut loaded, &mut fit.runner, &setup.memory)?;
@@ -186,46 +184,41 @@ impl Fit {
 
     /// The value and gradient over the items listed in `order`.
     pub fn evaluate(&mut self, x: &[f64], order: &[u32], gradient: &mut [f64]) -> Result<f64, Error> {
-        self.differentiate(x, order, Wanted::Loss, gradient)
-    }
-
-    /// The gradient over the items listed in `order`.
-    pub fn gradient(&mut self, x: &[f64], order: &[u32], gradient: &mut [f64]) -> Result<(), Error> {
-        self.differentiate(x, order, Wanted::GradientOnly, gradient).map(drop)
-    }
-
-    /// The gradient, and the value if it is wanted, or else 0.
-    fn differentiate(
-        &mut self,
-        x: &[f64],
-        order: &[u32],
-        wanted: Wanted,
-        gradient: &mut [f64],
-    ) -> Result<f64, Error> {
-        let wants_loss = wanted == Wanted::Loss;
         self.put(x);
-        self.runner.bind("fit_wants_loss", &u32::from(wants_loss).to_le_bytes());
-        self.weigh(order.len());
-        gradient.fill(0.0);
-        let mut loss = 0.0;
-        for part in order.chunks(self.per_dispatch) {
-            loss += self.add_up(part, wants_loss, gradient)?;
-        }
+        let loss = self.loss_of(order)?;
+        self.differentiate(order, gradient)?;
         Ok(loss)
     }
 
     /// The value over all items.
     pub fn loss(&mut self, x: &[f64]) -> Result<f64, Error> {
         self.put(x);
-        self.weigh(self.items.n);
-        let order: Vec<u32> = (0..self.items.n as u32).collect();
+        self.loss_of(&self.items.near())
+    }
+
+    /// The value at the current point over the items listed in `order`.
+    fn loss_of(&mut self, order: &[u32]) -> Result<f64, Error> {
+        let real = self.uniform_scalar("fit_weight");
+        self.weigh(order.len());
         let mut loss = 0.0;
-        for part in order.chunks(self.per_dispatch) {
+        for part in order.chunks(MOST_THREADS) {
             self.choose(part);
-            self.dispatch("fit_value", self.workers, None)?;
-            loss += self.found_loss()?;
+            self.dispatch("fit_value", part.len(), None)?;
+            let losses = self.runner.bytes("fit_loss")?.chunks_exact(real.bytes() as usize);
+            loss += losses.take(part.len()).map(|bytes| read_number(real, bytes, 0)).sum::<f64>();
         }
         Ok(loss)
+    }
+
+    /// The gradient at the current point over the items listed in `order`.
+    fn differentiate(&mut self, order: &[u32], gradient: &mut [f64]) -> Result<(), Error> {
+        gradient.fill(0.0);
+        self.weigh(order.len());
+        for part in order.chunks(self.per_dispatch) {
+            self.add_up(part)?;
+            self.read_gradient(gradient)?;
+        }
+        Ok(())
     }
 
     /// Sets the weight of each item for a mean over `n` items.
@@ -240,37 +233,39 @@ impl Fit {
         self.runner.bind("fit_count", &(order.len() as u32).to_le_bytes());
     }
 
-    /// The sum of the workers' losses after a dispatch.
-    fn found_loss(&self) -> Result<f64, Error> {
-        let real = self.uniform_scalar("fit_weight");
-        let bytes = self.runner.bytes("fit_loss")?;
-        let size = real.bytes() as usize;
-        Ok((0..self.workers).map(|w| read_number(real, bytes, w * size)).sum())
+    /// Adds the gradient over the items of one dispatch to the gradient buffers; with workers, those of the
+    /// first worker then hold that gradient.
+    fn add_up(&mut self, order: &[u32]) -> Result<(), Error> {
+        self.choose(order);
+        if !self.kernel.has_workers() {
+            return self.dispatch("fit_gradient", order.len(), None);
+        }
+        self.dispatch("fit_gradient", self.workers, Some(&[]))?;
+        for param in 0..self.shares.len() {
+            let (fitted, share) = (&self.kernel.fitted[param], self.shares[param]);
+            let (name, n) = (&fitted.name, fitted.n());
+            let read = self.runner.find(&format!("fit_gradient_{name}")).map(|g| (g, share));
+            self.dispatch(&format!("fit_sum_{name}"), n, Some(read.as_slice()))?;
+        }
+        Ok(())
     }
 
-    /// Adds the gradient over the items of one dispatch to `gradient`, and returns their loss.
-    fn add_up(&mut self, order: &[u32], wants_loss: bool, gradient: &mut [f64]) -> Result<f64, Error> {
-        self.choose(order);
-        let sums = self.kernel.sums();
-        let loss = self.runner.find("fit_loss").map(|loss| (loss, usize::MAX));
-        self.dispatch("fit_gradient", self.workers, if sums { Some(loss.as_slice()) } else { None })?;
-        for (param, share) in self.shares.clone().into_iter().enumerate() {
-            let fitted = &self.kernel.fitted[param];
-            let name = format!("fit_gradient_{}", fitted.name);
-            if sums {
-                let (sum, n) = (format!("fit_sum_{}", fitted.name), fitted.n());
-                let read = self.runner.find(&name).map(|g| (g, share));
-                self.dispatch(&sum, n, Some(read.as_slice()))?;
-            }
-            let bytes = self.runner.bytes(&name)?;
-            for worker in 0..if sums { 1 } else { self.workers } {
-                let bytes = &bytes[worker * share..(worker + 1) * share];
-                for (place, g) in self.places.iter().zip(gradient.iter_mut()).filter(|p| p.0.param == param) {
-                    *g += read_number(place.gradient_scalar, bytes, place.gradient_at);
-                }
+    /// Adds what is in the gradient buffers to `gradient`, and clears them if kernels add to them.
+    fn read_gradient(&mut self, gradient: &mut [f64]) -> Result<(), Error> {
+        let mut numbers = self.places.iter().zip(gradient.iter_mut()).peekable();
+        for (param, &share) in self.shares.iter().enumerate() {
+            let name = format!("fit_gradient_{}", self.kernel.fitted[param].name);
+            let bytes = &self.runner.bytes(&name)?[..share];
+            while let Some((place, g)) = numbers.next_if(|(place, _)| place.param == param) {
+                *g += read_number(place.gradient_scalar, bytes, place.gradient_at);
             }
         }
-        if wants_loss { self.found_loss() } else { Ok(0.0) }
+        for f in self.kernel.fitted.iter().filter(|_| !self.kernel.has_workers()) {
+            if let Some(global) = self.runner.find(&format!("fit_gradient_{}", f.name)) {
+                self.runner.bytes_mut_of(global).fill(0);
+            }
+        }
+        Ok(())
     }
 
     /// The render function's result for every item, and the number of numbers per item.
@@ -280,12 +275,12 @@ impl Fit {
         }
         self.put(x);
         let n = self.items.n;
-        for first in (0..n).step_by(self.per_dispatch) {
-            let end = first.saturating_add(self.per_dispatch).min(n);
+        for first in (0..n).step_by(MOST_THREADS) {
+            let count = (n - first).min(MOST_THREADS);
             self.runner.bind("fit_first", &(first as u32).to_le_bytes());
-            self.runner.bind("fit_count", &(end as u32).to_le_bytes());
-            let reads: Option<&[_]> = if end < n { Some(&[]) } else { None };
-            self.dispatch("fit_render", self.workers, reads)?;
+            self.runner.bind("fit_count", &(count as u32).to_le_bytes());
+            let reads: Option<&[_]> = if first + count < n { Some(&[]) } else { None };
+            self.dispatch("fit_render", count, reads)?;
         }
         let Some(element) = self.runner.element("fit_image") else { return Ok(None) };
         let leaves = bind::scalars(self.runner.mem(), element);
@@ -317,7 +312,7 @@ impl Fit {
         let ty = self.runner.element(&format!("fit_value_{}", f.name))?;
         match self.runner.mem()[ty] {
             // Arrays that are bound as uniforms are a single value of array type.
-            MemData::Array(element, _) if f.length.is_some() && self.kernel.sums() => Some(element),
+            MemData::Array(element, _) if f.length.is_some() && self.kernel.has_workers() => Some(element),
             _ => Some(ty),
         }
     }
@@ -329,7 +324,7 @@ impl Fit {
         n: usize,
         reads: Option<&[(ir::Global, usize)]>,
     ) -> Result<(), Error> {
-        let groups = n.div_ceil(self.kernel.block as usize) as u32;
+        let groups = n.div_ceil(GROUP as usize) as u32;
         self.runner.dispatch_for(entry, [groups, 1, 1], self.threads, reads)?;
         Ok(())
     }
@@ -360,18 +355,38 @@ impl Fit {
             named_scalars(mem, value, 0, f.name.clone(), &mut values);
             named_scalars(mem, gradient, 0, f.name.clone(), &mut gradients);
             let (stride, gradient_stride) = (mem.size(value) as usize, mem.size(gradient) as usize);
-            for element in 0..f.n() {
-                for (name, at, s) in values.iter().filter(|v| v.2.is_float()) {
-                    let Some(found) = gradients.iter().find(|g| g.0 == *name) else { continue };
+            let by_name = |all: &[(String, usize, Scalar)]| -> FxHashMap<String, (usize, Scalar)> {
+                all.iter().map(|(name, at, s)| (name.clone(), (*at, *s))).collect()
+            };
+            let (value_of, gradient_of) = (by_name(&values), by_name(&gradients));
+            // In the order in which kernels count them, if they do.
+            let names: Vec<String> = match &f.shape {
+                Some(shape) => shape.paths().iter().map(|path| format!("{}{path}", f.name)).collect(),
+                None => values.into_iter().filter(|v| v.2.is_float()).map(|v| v.0).collect(),
+            };
+            let mut element = Vec::new();
+            for name in names {
+                match (value_of.get(&name), gradient_of.get(&name)) {
+                    (Some(value), Some(gradient)) => {
+                        let end = name.find('[').unwrap_or(name.len());
+                        element.push((name[..end].to_string(), *value, *gradient));
+                    }
+                    _ if f.shape.is_some() => {
+                        return Err(Error::Internal(format!("`{name}` has no place in memory")));
+                    }
+                    _ => {}
+                }
+            }
+            for k in 0..f.n() {
+                for (name, (at, scalar), (gradient_at, gradient_scalar)) in &element {
                     self.places.push(Place {
                         param,
-                        at: element * stride + at,
-                        scalar: *s,
-                        gradient_at: element * gradient_stride + found.1,
-                        gradient_scalar: found.2,
+                        at: k * stride + at,
+                        scalar: *scalar,
+                        gradient_at: k * gradient_stride + gradient_at,
+                        gradient_scalar: *gradient_scalar,
                     });
-                    let end = name.find('[').unwrap_or(name.len());
-                    self.names.push(name[..end].to_string());
+                    self.names.push(name.clone());
                 }
             }
             self.values.push(vec![0; f.n() * stride]);
@@ -387,20 +402,21 @@ impl Fit {
         let n = self.workers;
         for (k, Fitted { name, initial, .. }) in self.kernel.fitted.iter().enumerate() {
             self.runner.bind(&format!("fit_value_{name}"), &self.values[k]);
+            self.runner.bind(&format!("fit_next_{name}"), &self.values[k]);
             self.runner.bind(&format!("fit_gradient_{name}"), &vec![0; self.shares[k] * n]);
             if initial.is_some() {
                 self.runner.bind(&format!("fit_start_{name}"), &self.values[k]);
             }
         }
         let real = self.uniform_scalar("fit_weight");
-        self.runner.bind("fit_loss", &vec![0; n * real.bytes() as usize]);
+        let losses = self.items.n.min(MOST_THREADS);
+        self.runner.bind("fit_loss", &vec![0; losses * real.bytes() as usize]);
         self.runner.bind("fit_order", &[]);
-        for (name, word) in
-            [("fit_first", 0), ("fit_count", 0), ("fit_workers", n as u32), ("fit_wants_loss", 0)]
-        {
+        for (name, word) in [("fit_first", 0), ("fit_count", 0), ("fit_workers", n as u32)] {
             self.runner.bind(name, &word.to_le_bytes());
         }
         self.runner.bind("fit_weight", &number_bytes(real, 0.0));
+        self.bind_descent();
         if let Some(element) = self.runner.element("fit_image") {
             let size = self.runner.mem().size(element) as usize * self.items.n;
             self.runner.bind("fit_image", &vec![0; size]);
@@ -478,8 +494,12 @@ fn plan(session: &mut Session, setup: &Setup, items: &Items) -> Result<Kernel, F
     };
     loaded.errors()?;
     let include = setup.path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
-    let block = if setup.execution.backend.is_device() { BLOCK } else { 1 };
-    Ok(Kernel { include, fitted, loss, render, block, items: MOST_ITEMS })
+    let reduction = match setup.execution.backend.is_device() {
+        true => Reduction::Workers(MOST_ITEMS),
+        false if fitted.iter().all(|f| f.shape.is_some()) => Reduction::Atomic,
+        false => Reduction::Workers(PROCESSOR_WORKERS.1),
+    };
+    Ok(Kernel { include, fitted, loss, render, reduction })
 }
 
 fn initial(
@@ -585,12 +605,26 @@ fn named_scalars(
                 named_scalars(mem, *t, at + k * mem.size(*t) as usize, format!("{name}[{k}]"), out);
             }
         }
-        MemData::Scalar(_) | MemData::Vector(..) | MemData::Matrix(..) | MemData::Handle(_) => {
+        // By rows, in whatever order they are stored.
+        MemData::Matrix(_, vectors, each, order) => {
+            let (vectors, each) = (*vectors as usize, *each as usize);
+            let (rows, columns) = if *order == MatrixOrder::Rows { (vectors, each) } else { (each, vectors) };
             let leaves = bind::scalars(mem, ty);
-            let single = leaves.len() == 1;
-            out.extend(leaves.into_iter().enumerate().map(|(k, (offset, s))| {
-                (if single { name.clone() } else { format!("{name}[{k}]") }, at + offset, s)
+            out.extend((0..rows * columns).map(|k| {
+                let (row, column) = (k / columns, k % columns);
+                let (offset, s) = match order {
+                    MatrixOrder::Rows => leaves[k],
+                    MatrixOrder::Columns => leaves[column * each + row],
+                };
+                (format!("{name}[{row}][{column}]"), at + offset, s)
             }));
+        }
+        MemData::Vector(..) => {
+            let leaves = bind::scalars(mem, ty).into_iter().enumerate();
+            out.extend(leaves.map(|(k, (offset, s))| (format!("{name}[{k}]"), at + offset, s)));
+        }
+        MemData::Scalar(_) | MemData::Handle(_) => {
+            out.extend(bind::scalars(mem, ty).into_iter().map(|(offset, s)| (name.clone(), at + offset, s)));
         }
     }
 }

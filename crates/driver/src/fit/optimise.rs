@@ -23,8 +23,12 @@ pub struct Adam {
     pub square: Vec<f64>,
 }
 
-const BETA_MEAN: f64 = 0.9;
-const BETA_SQUARE: f64 = 0.99;
+/// The share of the mean that a step keeps.
+pub const BETA_MEAN: f64 = 0.9;
+/// The share of the mean square that a step keeps.
+pub const BETA_SQUARE: f64 = 0.99;
+/// What is added to the root of the mean square, so that a number with no gradient stays where it is.
+pub const LEAST_ROOT: f64 = 1e-15;
 
 impl Adam {
     /// The initial state for `n` numbers.
@@ -36,8 +40,7 @@ impl Adam {
     /// (the schedule). A number whose gradient is not finite is left unchanged.
     pub fn update(&mut self, x: &mut [f64], gradient: &[f64], rates: &[f64], scale: f64) {
         self.step += 1;
-        let steps = self.step.min(i32::MAX as u64) as i32;
-        let (bias_mean, bias_square) = (1.0 - BETA_MEAN.powi(steps), 1.0 - BETA_SQUARE.powi(steps));
+        let [bias_mean, bias_square] = self.biases();
         for k in 0..x.len() {
             let g = gradient[k];
             if !g.is_finite() {
@@ -46,8 +49,14 @@ impl Adam {
             self.mean[k] = BETA_MEAN * self.mean[k] + (1.0 - BETA_MEAN) * g;
             self.square[k] = BETA_SQUARE * self.square[k] + (1.0 - BETA_SQUARE) * g * g;
             let (mean, square) = (self.mean[k] / bias_mean, self.square[k] / bias_square);
-            x[k] -= rates[k] * scale * mean / (square.sqrt() + 1e-15);
+            x[k] -= rates[k] * scale * mean / (square.sqrt() + LEAST_ROOT);
         }
+    }
+
+    /// The sums of the weights in both means after the steps made.
+    pub fn biases(&self) -> [f64; 2] {
+        let steps = self.step.min(i32::MAX as u64) as i32;
+        [1.0 - BETA_MEAN.powi(steps), 1.0 - BETA_SQUARE.powi(steps)]
     }
 }
 
