@@ -2,7 +2,7 @@
 //! recursive, their side effects, and the size of the largest values.
 
 use cranelift_entity::{EntitySet, SecondaryMap};
-use ir::{AtomicOp, Func, MemType, Module, Op, Space, TypeData};
+use ir::{AtomicOp, Func, MemData, MemType, MemTypes, Module, Op, Scalar, Space, TypeData};
 use rustc_hash::FxHashSet;
 
 use crate::types::size;
@@ -11,12 +11,23 @@ use crate::types::size;
 /// of its own first.
 #[derive(Clone, Debug, Default)]
 pub struct Sums {
-    /// The number of each global, and the width of its floats in bits.
-    pub globals: Vec<(usize, u32)>,
+    /// The globals.
+    pub globals: Vec<Summed>,
     /// True if no other floats are the target of atomic additions.
     pub all: bool,
     /// True if nothing else depends on the order of threads.
     pub only: bool,
+}
+
+/// A global whose elements are floats, vectors of them, or arrays and structs that contain nothing else.
+#[derive(Clone, Copy, Debug)]
+pub struct Summed {
+    /// The number of the global.
+    pub global: usize,
+    /// The width of its floats in bits.
+    pub bits: u32,
+    /// The number of floats in an element.
+    pub floats: u64,
 }
 
 /// Facts about one function and all functions that it calls.
@@ -161,14 +172,11 @@ impl Plan {
         }
         let mut globals = Vec::new();
         for (global, data) in module.globals.iter().filter(|(global, _)| added[*global]) {
-            let bits = match &module.mem[data.ty] {
-                ir::MemData::Scalar(s) if s.is_float() && s.bits() >= 32 => s.bits(),
-                _ => 0,
-            };
-            if data.space == Space::ReadWrite && bits > 0 && !others[global] {
-                globals.push((global.as_u32() as usize, bits));
-            } else {
-                all = false;
+            match floats(&module.mem, data.ty) {
+                Some((bits, floats)) if data.space == Space::ReadWrite && !others[global] => {
+                    globals.push(Summed { global: global.as_u32() as usize, bits, floats });
+                }
+                _ => all = false,
             }
         }
         Sums { globals, all, only: all && only }
@@ -244,4 +252,31 @@ impl Plan {
             }
         }
     }
+}
+
+/// The width and the number of the floats in a type, if it consists of nothing but floats of one width.
+fn floats(mem: &MemTypes, ty: MemType) -> Option<(u32, u64)> {
+    let of = |s: Scalar, n: u32| (s.is_float() && s.bits() >= 32).then_some((s.bits(), u64::from(n)));
+    let (bits, n) = match &mem[ty] {
+        MemData::Scalar(s) => of(*s, 1),
+        MemData::Vector(s, n) => of(*s, *n),
+        MemData::Matrix(s, vectors, each, _) => of(*s, vectors * each),
+        MemData::Array(element, n) => {
+            floats(mem, *element).map(|(bits, each)| (bits, each.saturating_mul(u64::from(*n))))
+        }
+        MemData::Struct { fields, .. } => {
+            let mut sum = None;
+            for (_, field) in fields {
+                let (bits, n) = floats(mem, *field)?;
+                match &mut sum {
+                    None => sum = Some((bits, n)),
+                    Some((all, sum)) if *all == bits => *sum += n,
+                    Some(_) => return None,
+                }
+            }
+            sum
+        }
+        MemData::Handle(_) => None,
+    }?;
+    (mem.size(ty) == n * u64::from(bits / 8)).then_some((bits, n))
 }

@@ -6,10 +6,11 @@
 //! at the end. A large buffer therefore costs no more than the pages that are touched, provided that there
 //! are enough threads per page.
 
+use native::plan::Summed;
 use native::{Compiled, Desc};
 
-/// The maximum size in bytes of a buffer of which workers have whole copies, and its maximum number of
-/// elements per thread.
+/// The maximum size in bytes of a buffer of which workers have whole copies, and its maximum number of floats
+/// per thread.
 const MOST_WHOLE: u64 = 256 << 10;
 const NUMBERS_EACH: u64 = 4;
 
@@ -49,7 +50,7 @@ impl Sums {
     /// `threads` threads.
     pub(crate) fn are_whole(code: &Compiled, entry: usize, descs: &[Desc], threads: u64) -> bool {
         let facts = code.sums(entry);
-        facts.all && facts.globals.iter().all(|&(global, bits)| is_whole(count(descs, global), bits, threads))
+        facts.all && facts.globals.iter().all(|sum| is_whole(count(descs, sum), sum.bits, threads))
     }
 
     /// Replaces buffers that are only added to by zeroed copies in `descs`, where that pays off in a dispatch
@@ -58,8 +59,8 @@ impl Sums {
         let facts = code.sums(entry);
         let mut list = Vec::new();
         let mut missing = false;
-        for &(global, bits) in &facts.globals {
-            let count = count(descs, global);
+        for sum in &facts.globals {
+            let (global, bits, count) = (sum.global, sum.bits, count(descs, sum));
             if count == 0 {
                 continue;
             }
@@ -95,9 +96,9 @@ impl Sums {
     }
 }
 
-/// The number of elements in a global's buffer.
-fn count(descs: &[Desc], global: usize) -> u64 {
-    descs.get(global).map_or(0, |desc| desc.count)
+/// The number of floats in a global's buffer.
+fn count(descs: &[Desc], sum: &Summed) -> u64 {
+    descs.get(sum.global).map_or(0, |desc| desc.count * sum.floats)
 }
 
 fn is_whole(count: u64, bits: u32, threads: u64) -> bool {
