@@ -150,9 +150,10 @@ impl Shape {
         share: &Share<'_>,
         statement: &dyn Fn(Leaf<'_>) -> String,
     ) -> std::fmt::Result {
-        let at = |first: usize| match base {
-            "0" => first.to_string(),
-            base => format!("({base} + {first})"),
+        let at = |first: usize| match (base, first) {
+            ("0", first) => first.to_string(),
+            (base, 0) => base.to_string(),
+            (base, first) => format!("({base} + {first})"),
         };
         match self {
             Shape::Number(scalar) => {
