@@ -75,6 +75,9 @@ fn fit(path: &Path, defines: &[(&str, &str)], inits: &[(&str, &str)], items: Ite
     }
 }
 
+/// Macros, by name and value.
+type Defines<'a> = &'a [(&'a str, &'a str)];
+
 /// The backends that run on this machine's processor.
 fn backends() -> impl Iterator<Item = Backend> {
     Backend::ALL.iter().copied().filter(|backend| !backend.is_device() && backend.devices().is_ok())
@@ -222,7 +225,7 @@ fn kernels_make_the_steps_of_adam() {
 #[test]
 fn any_number_of_workers_gives_the_same_bits_if_asked() {
     let kinds = Program::new("workers", KINDS);
-    let programs: [(&Path, Items, &[(&str, &str)]); 3] = [
+    let programs: [(&Path, Items, Defines); 3] = [
         (&gaussians(), picture(48, 40), &[("COUNT", "20")]),
         (&kinds.1, points(), &[]),
         (&kinds.1, points(), &[("HIDDEN", "1")]),
