@@ -5,7 +5,7 @@ use crate::Math;
 use super::far::far_turns;
 use super::number::{Number, Truth};
 use super::ops::Ops;
-use super::polynomials::{ASIN, ATAN, COS, COS32, FAR, FAR32, HALF_PI, PIO2, PIO2_32, SIN, SIN32};
+use super::polynomials::{ASIN, ATAN, COS, FAR, HALF_PI, PIO2, SIN};
 
 /// π in two parts.
 const PI: (f64, f64) = (std::f64::consts::PI, 2.0 * HALF_PI.1);
@@ -16,11 +16,9 @@ const EIGHTH: f64 = 0.785;
 #[inline(always)]
 pub(super) fn circular<'o, O: Ops>(m: Math, x: Number<'o, O>) -> Number<'o, O> {
     let any = |x: Number<'o, O>| {
-        let single = x.is_single();
-        let near = x.abs().at_most(if single { FAR32 } else { FAR });
+        let near = x.abs().at_most(FAR);
         let k = (x * std::f64::consts::FRAC_2_PI).round();
-        let turns = if single { reduced_single(x, k) } else { reduced(x, k) };
-        x.elsewhere(m, near, of_turns(m, x, turns))
+        x.elsewhere(m, near, of_turns(m, x, reduced(x, k)))
     };
     x.abs().at_most(EIGHTH).short_cut(x, |x| small(m, x), any)
 }
@@ -30,15 +28,11 @@ pub(super) fn circular<'o, O: Ops>(m: Math, x: Number<'o, O>) -> Number<'o, O> {
 #[inline(always)]
 fn small<O: Ops>(m: Math, x: Number<'_, O>) -> Number<'_, O> {
     let z = x * x;
-    let sin = || {
-        let sine = if x.is_single() { z.polynomial(&SIN32) } else { z.polynomial(&SIN) };
-        x.is(0.0).select(x, x + (z * x) * sine)
-    };
+    let sin = || x.is(0.0).select(x, x + (z * x) * z.polynomial(&SIN));
     let cos = || {
-        let cosine = if x.is_single() { z.polynomial(&COS32) } else { z.polynomial(&COS) };
         let hz = 0.5 * z;
         let w = 1.0 - hz;
-        w + ((1.0 - w - hz) + (z * z) * cosine)
+        w + ((1.0 - w - hz) + (z * z) * z.polynomial(&COS))
     };
     match m {
         Math::Sin => sin(),
@@ -58,10 +52,7 @@ pub(super) fn far<O: Ops>(m: Math, x: Number<'_, O>) -> Number<'_, O> {
 #[inline(always)]
 fn of_turns<'o, O: Ops>(m: Math, x: Number<'o, O>, [k, r, rest]: [Number<'o, O>; 3]) -> Number<'o, O> {
     let z = r * r;
-    let (sine, cosine) = match x.is_single() {
-        true => (z.polynomial(&SIN32), z.polynomial(&COS32)),
-        false => (z.polynomial(&SIN), z.polynomial(&COS)),
-    };
+    let (sine, cosine) = (z.polynomial(&SIN), z.polynomial(&COS));
     let hz = 0.5 * z;
     let w = 1.0 - hz;
     // sin = r + (r z S + rest (1 - z/2)), cos = w + ((1 - w - z/2) + (z z C - r rest)).
@@ -92,20 +83,6 @@ fn reduced<'o, O: Ops>(y: Number<'o, O>, k: Number<'o, O>) -> [Number<'o, O>; 3]
     let low = (-k).mul_add(PIO2[2], lost);
     let r = r2 + low;
     [k, r, (r2 - r) + low]
-}
-
-/// As [`reduced`], for floats. The remainder after the first step is below 1 and a multiple of 2^-23 (or of
-/// the unit that `y` is a multiple of), so that step is exact.
-#[inline(always)]
-fn reduced_single<'o, O: Ops>(y: Number<'o, O>, k: Number<'o, O>) -> [Number<'o, O>; 3] {
-    let first = (-k).fma(PIO2_32[0], y);
-    let second = k * PIO2_32[1];
-    let lost = k.fma(PIO2_32[1], -second);
-    let r1 = first - second;
-    let rest = first - r1 - second - lost;
-    let rest = (-k).mul_add(PIO2_32[2], rest);
-    let r = r1 + rest;
-    [k, r, (r1 - r) + rest]
 }
 
 /// The angle of `|y| / |x|`, from 0 to a quarter turn.
@@ -143,14 +120,10 @@ pub(super) fn atan<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
 
 #[inline(always)]
 pub(super) fn atan2<'o, O: Ops>(y: Number<'o, O>, x: Number<'o, O>) -> Number<'o, O> {
-    let t = if x.rounds() {
-        angle(y, x)
-    } else {
-        // The sum of two large doubles would overflow.
-        let is_large = y.abs().more(1e300) | x.abs().more(1e300);
-        let by = is_large.select(0.5, 1.0);
-        angle(y * by, x * by)
-    };
+    // The sum of two large doubles would overflow.
+    let is_large = y.abs().more(1e300) | x.abs().more(1e300);
+    let by = is_large.select(0.5, 1.0);
+    let t = angle(y * by, x * by);
     let other = PI.0 + (PI.1 - t);
     let t = x.is_negative().select(other, t);
     t.with_sign(y).or_nan(x).or_nan(y)

@@ -3,15 +3,12 @@
 
 use crate::{Math, Op};
 
-use super::{Ops, far_angle, function, is_single};
+use super::{Ops, far_angle, function};
 
 macro_rules! evaluate {
     ($name:ident, $value:ident, $float:ident, $bits:ident, $signed:ident, $is_single:literal) => {
         /// The operations on plain numbers.
-        struct $name {
-            /// True if the result is rounded to a float.
-            rounds: bool,
-        }
+        struct $name;
 
         /// A value: the field of its kind is the one that matters.
         #[derive(Clone, Copy, Default)]
@@ -44,11 +41,6 @@ macro_rules! evaluate {
             #[inline(always)]
             fn single(&self) -> bool {
                 $is_single
-            }
-
-            #[inline(always)]
-            fn rounds(&self) -> bool {
-                self.rounds
             }
 
             #[inline(always)]
@@ -94,6 +86,7 @@ macro_rules! evaluate {
                     Op::Add => a.wrapping_add(b),
                     Op::Sub => a.wrapping_sub(b),
                     Op::And => a & b,
+                    Op::Xor => a ^ b,
                     Op::Shl => a.wrapping_shl(b as u32),
                     _ => a.wrapping_shr(b as u32),
                 })
@@ -168,21 +161,17 @@ evaluate!(Single, Value32, f32, u32, i32, true);
 #[cold]
 #[inline(never)]
 fn far(m: Math, x: f64) -> f64 {
-    far_angle(&Double { rounds: false }, m, Value64::number(x)).number
+    far_angle(&Double, m, Value64::number(x)).number
 }
 
 /// Evaluates a function of doubles. [`super::has`] tells which functions there are.
 #[inline(always)]
 pub fn double(m: Math, a: f64, b: f64) -> f64 {
-    function(&Double { rounds: false }, m, &[a, b].map(Value64::number)).number
+    function(&Double, m, &[a, b].map(Value64::number)).number
 }
 
 /// Evaluates a function of floats.
 #[inline(always)]
 pub fn single(m: Math, a: f32, b: f32) -> f32 {
-    if is_single(m) {
-        function(&Single { rounds: false }, m, &[a, b].map(Value32::number)).number
-    } else {
-        function(&Double { rounds: true }, m, &[a, b].map(|x| Value64::number(x.into()))).number as f32
-    }
+    function(&Single, m, &[a, b].map(Value32::number)).number
 }

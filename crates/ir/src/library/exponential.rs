@@ -4,7 +4,7 @@ use crate::Math;
 
 use super::number::{Integer, Number, Truth};
 use super::ops::Ops;
-use super::polynomials::{EXP, EXP_ROUNDED, LN2, LOG, LOG_ROUNDED, LOG10_2};
+use super::polynomials::{EXP, LN2, LOG, LOG10_2};
 
 // ---- exponentials
 
@@ -75,9 +75,6 @@ fn exp2_of<O: Ops>(x: Number<'_, O>) -> (Number<'_, O>, Number<'_, O>) {
     let r = x - k;
     let by = std::f64::consts::LN_2;
     let t = r * by;
-    if x.rounds() {
-        return ((t * t).mul_add(t.polynomial(&EXP_ROUNDED), t), k);
-    }
     // The rounding errors of t and of ln 2.
     let rest = r.fma(by, -t);
     let rest = r.mul_add(2.3190468138462996e-17, rest);
@@ -146,10 +143,6 @@ pub(super) fn exp_of<'o, O: Ops>(
     let magic = x.magic().0;
     let k = x.mul_add(std::f64::consts::LOG2_E, magic) - magic;
     let back = -k;
-    if x.rounds() {
-        let r = back.mul_add(std::f64::consts::LN_2, x);
-        return ((r * r).mul_add(r.polynomial(&EXP_ROUNDED), r), k);
-    }
     let high = back.mul_add(LN2.0, x);
     let (r, rest) = match more {
         None => {
@@ -237,10 +230,6 @@ pub(super) fn log_of<'o, O: Ops>(
 ) -> Number<'o, O> {
     let s = f / (2.0 + f);
     let z = s * s;
-    if let (true, None) = (f.rounds(), more) {
-        let r = s * z.mul_add(z.polynomial(&LOG_ROUNDED), 2.0);
-        return k.mul_add(std::f64::consts::LN_2, r);
-    }
     let p = z.polynomial(&LOG) * z;
     let h = 0.5 * f * f;
     // ln(1 + f) = f - (h - s (h + p)).

@@ -4,19 +4,19 @@
 //! operators their meaning: [`evaluate`] computes with plain numbers, for the interpreter, the constant folder
 //! and Cranelift's code; LLVM's backend writes them as text, for scalars or for vectors; and `opt::math` builds
 //! IR from them, for devices that lack the functions. So lanes, single threads and all processors agree bit
-//! for bit, and so do devices whose fused multiply-add rounds once. A `float` function is the double one with
-//! its result rounded, which is nearly always the nearest float; but on the CPU sines and cosines of floats
-//! are computed in single precision ([`is_single`]).
+//! for bit, and so do devices whose fused multiply-add rounds once. The functions of doubles are in this
+//! folder, and those of floats, which compute with floats, in [`floats`].
 //!
 //! Arguments are reduced to a small range (by Cody and Waite's method, with constants split so that products
 //! are exact; large angles as in [`far`]), in which a polynomial is evaluated: the polynomials are in
-//! [`polynomials`]. Errors of the functions are at most 2 units in the last place, also without a fused
-//! multiply-add (the tests of [`evaluate`] and of `opt::math`).
+//! [`polynomials`]. Errors of the functions are at most 2 units in the last place; those of doubles also without
+//! a fused multiply-add (the tests of [`evaluate`] and of `opt::math`).
 
 mod angles;
 mod evaluate;
 mod exponential;
 mod far;
+mod floats;
 mod number;
 mod ops;
 mod polynomials;
@@ -27,12 +27,6 @@ use crate::Math;
 pub use evaluate::{double, single};
 use number::Number;
 pub use ops::Ops;
-
-/// Returns true if the function of floats is computed in single precision, by operations on floats and 32-bit
-/// integers.
-pub const fn is_single(m: Math) -> bool {
-    matches!(m, Math::Sin | Math::Cos)
-}
 
 /// Returns true if the library has the function.
 pub fn has(m: Math) -> bool {
@@ -63,6 +57,9 @@ pub fn has(m: Math) -> bool {
 /// Evaluates a function. [`has`] tells which functions there are.
 #[inline(always)]
 pub fn function<O: Ops>(ops: &O, m: Math, args: &[O::V]) -> O::V {
+    if ops.single() {
+        return floats::function(ops, m, args).value;
+    }
     let x = Number::new(ops, args[0]);
     let r = match m {
         Math::Exp => exponential::exp(x),

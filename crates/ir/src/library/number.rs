@@ -1,6 +1,6 @@
 //! Numbers, integers and truth values with operators, so that functions read as formulas.
 
-use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Shl, Shr, Sub};
+use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Shl, Shr, Sub};
 
 use super::ops::Ops;
 use crate::{Math, Op};
@@ -109,18 +109,6 @@ impl<'o, O: Ops> Number<'o, O> {
         Truth::new(self.ops, self.ops.of_numbers(op, &[self.value, other.value(self.ops)]))
     }
 
-    /// See [`Ops::single`].
-    #[inline(always)]
-    pub(super) fn is_single(self) -> bool {
-        self.ops.single()
-    }
-
-    /// See [`Ops::rounds`].
-    #[inline(always)]
-    pub(super) fn rounds(self) -> bool {
-        self.ops.rounds()
-    }
-
     /// A constant.
     #[inline(always)]
     pub(super) fn constant(self, x: f64) -> Self {
@@ -223,7 +211,7 @@ impl<'o, O: Ops> Number<'o, O> {
     /// 2^22 in those of its sum with 1.5 * 2^23. A NaN gives an arbitrary number, which is not used.
     #[inline(always)]
     pub(super) fn magic(self) -> (f64, i64) {
-        if self.is_single() {
+        if self.ops.single() {
             (12_582_912.0, i64::from(12_582_912.0_f32.to_bits()))
         } else {
             (6_755_399_441_055_744.0, 6_755_399_441_055_744.0_f64.to_bits() as i64)
@@ -251,6 +239,23 @@ impl<'o, O: Ops> Number<'o, O> {
         }
         let (low, high) = c.split_at(8);
         self.eight(high, z2, z4).mul_add(z4 * z4, self.eight(low, z2, z4))
+    }
+
+    /// As [`Self::polynomial`], with the even and the odd terms by Horner's scheme: fewer operations, more of
+    /// which wait for each other.
+    #[inline(always)]
+    pub(super) fn even_and_odd(self, c: &[f64]) -> Self {
+        let z2 = self * self;
+        let chain = |first: usize| {
+            let terms = c.iter().skip(first).step_by(2).rev();
+            terms.fold(None, |sum: Option<Self>, &c| {
+                Some(sum.map_or(self.constant(c), |sum| sum.fma(z2, self.constant(c))))
+            })
+        };
+        match (chain(0), chain(1)) {
+            (Some(even), Some(odd)) => odd.fma(self, even),
+            (even, _) => even.unwrap_or(self),
+        }
     }
 
     #[inline(always)]
@@ -325,6 +330,7 @@ integers! {
     Add add Add;
     Sub sub Sub;
     BitAnd bitand And;
+    BitXor bitxor Xor;
     Shl shl Shl;
     Shr shr Shr;
 }

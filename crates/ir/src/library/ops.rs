@@ -10,9 +10,6 @@ pub trait Ops {
 
     /// Returns true if numbers are floats (and integers have 32 bits).
     fn single(&self) -> bool;
-    /// Returns true if results are rounded to floats, so that they need not be exact to the last place of a
-    /// double.
-    fn rounds(&self) -> bool;
     /// A constant.
     fn number(&self, x: f64) -> Self::V;
     /// A constant.
@@ -20,7 +17,7 @@ pub trait Ops {
     /// An op on numbers: `neg`, `add`, `sub`, `mul`, `div`, `eq`, `lt`, `le`, `ge`, `bitcast` to an integer, or
     /// one of the functions `abs`, `round`, `trunc`, `sqrt` and `is_nan`.
     fn of_numbers(&self, op: &Op, args: &[Self::V]) -> Self::V;
-    /// An op on integers: `add`, `sub`, `and`, `shl`, `shr`, `ne`, `lt`, and `bitcast` or `convert` to a number.
+    /// An op on integers: `add`, `sub`, `and`, `xor`, `shl`, `shr`, `ne`, `lt`, and `bitcast` or `convert` to a number.
     fn of_integers(&self, op: &Op, args: &[Self::V]) -> Self::V;
     /// An op on truth values: `and`, `or`, `not`, or `select` between numbers.
     fn of_truths(&self, op: &Op, args: &[Self::V]) -> Self::V;

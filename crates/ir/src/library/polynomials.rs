@@ -18,16 +18,6 @@ pub(super) const EXP: [f64; 11] = [
     2.0914707069612355e-09,
 ];
 
-/// As [`EXP`], for results that are rounded to floats; error 1.4e-9.
-pub(super) const EXP_ROUNDED: [f64; 6] = [
-    0.5000000013487226,
-    0.16666666681647016,
-    0.04166646471137908,
-    0.00833331090172597,
-    0.0013933673732931852,
-    0.0001989101718430203,
-];
-
 /// `(ln((1 + s) / (1 - s)) / s - 2) / s^2` in `s^2` up to 0.02944; error 4e-17.
 pub(super) const LOG: [f64; 8] = [
     0.6666666666666666,
@@ -39,10 +29,6 @@ pub(super) const LOG: [f64; 8] = [
     0.13268760562036724,
     0.1308675766695207,
 ];
-
-/// As [`LOG`], for results that are rounded to floats; error 8e-12.
-pub(super) const LOG_ROUNDED: [f64; 5] =
-    [0.6666666666737543, 0.3999999879688111, 0.28571754629111545, 0.2219139491351568, 0.19362768670426095];
 
 /// `((ln((1 + s) / (1 - s)) / s - 2) / s^2 - 2/3) / s^2` in `s^2` up to 0.02944; error, times `s^4`, 2e-20.
 pub(super) const LOG_NEXT: [f64; 8] = [
@@ -126,16 +112,3 @@ pub(super) const LOG10_2: (f64, f64) = (0.30102999566383914, 1.42050232272661e-1
 /// Beyond this magnitude an angle is reduced by `far_turns`: here the number of quarter turns must have at most
 /// 20 bits.
 pub(super) const FAR: f64 = 1.0e6;
-
-/// As [`SIN`], for floats: in `r^2` up to 0.64; error 1.3e-8.
-pub(super) const SIN32: [f64; 3] = [-0.166666641831398, 0.00833270326256752, -0.0001957844360731542];
-
-/// As [`COS`], for floats: in `r^2` up to 0.64; error 9e-10.
-pub(super) const COS32: [f64; 3] = [0.0416666641831398, -0.0013888258254155517, 2.4538474463042803e-05];
-
-/// π/2 as the sum of three floats, each the rounded remainder of those before it.
-pub(super) const PIO2_32: [f64; 3] = [1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15];
-
-/// As [`FAR`], for floats: the number of quarter turns fits in 16 bits, and the first step of the reduction
-/// is exact.
-pub(super) const FAR32: f64 = 1.0e5;

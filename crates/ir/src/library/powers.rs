@@ -2,15 +2,12 @@
 //!
 //! `x^y = e^(y ln x)`: an absolute error of the product is a relative error of the result, and the product
 //! can be as large as 745. For the power of a double to be right to its last place, the logarithm is
-//! therefore a sum of two doubles, right to 64 bits. The power of a float is rounded from the double result,
-//! so it needs no more than a double's precision.
+//! therefore a sum of two doubles, right to 64 bits.
 //!
 //! An inverse hyperbolic function is `ln(1 + u)`: the rounding errors of `u` and of the sum are added to the
 //! logarithm before its last rounding, so small results have no larger error than others.
 
-use super::exponential::{
-    exp_of, far_exp, far_log, is_near, is_normal, log_of, log_parts, near_exp, near_log, normal_parts, scaled,
-};
+use super::exponential::{exp_of, is_near, is_normal, log_of, log_parts, near_exp, normal_parts, scaled};
 use super::number::{Number, Truth};
 use super::ops::Ops;
 use super::polynomials::{LN2, LOG_NEXT};
@@ -26,7 +23,7 @@ pub(super) type Pair<'o, O> = (Number<'o, O>, Number<'o, O>);
 
 /// `a + b`, exactly, where `a` is the larger in magnitude or zero.
 #[inline(always)]
-fn sum_below<'o, O: Ops>(a: Number<'o, O>, b: Number<'o, O>) -> Pair<'o, O> {
+pub(super) fn sum_below<'o, O: Ops>(a: Number<'o, O>, b: Number<'o, O>) -> Pair<'o, O> {
     let sum = a + b;
     (sum, (a - sum) + b)
 }
@@ -42,7 +39,7 @@ pub(super) fn sum<'o, O: Ops>(a: Number<'o, O>, b: Number<'o, O>) -> Pair<'o, O>
 
 /// `a * b`, exactly.
 #[inline(always)]
-fn product<'o, O: Ops>(a: Number<'o, O>, b: Number<'o, O>) -> Pair<'o, O> {
+pub(super) fn product<'o, O: Ops>(a: Number<'o, O>, b: Number<'o, O>) -> Pair<'o, O> {
     let product = a * b;
     (product, a.fma(b, -product))
 }
@@ -153,16 +150,10 @@ pub(super) fn atanh<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
 
 #[inline(always)]
 pub(super) fn pow<'o, O: Ops>(x: Number<'o, O>, y: Number<'o, O>) -> Number<'o, O> {
-    let (product, low) = if x.rounds() {
-        (y * near_log(x), None)
-    } else {
-        let (product, low) = times(y, log_pair(normal_parts(x)));
-        (product, Some(low))
-    };
-    let args = low.map_or([x, y, product, product], |low| [x, y, product, low]);
+    let (product, low) = times(y, log_pair(normal_parts(x)));
     (is_normal(x) & is_near(product)).either(
-        args,
-        |[_, _, product, more]| near_exp(product, low.map(|_| more)),
+        [x, y, product, low],
+        |[_, _, product, low]| near_exp(product, Some(low)),
         |[x, y, ..]| far_pow(x, y),
     )
 }
@@ -177,9 +168,6 @@ fn times<'o, O: Ops>(y: Number<'o, O>, (log, low): Pair<'o, O>) -> Pair<'o, O> {
 /// `a^y` for `a` of at least 0, unless either is NaN or `a` is 1.
 #[inline(always)]
 fn power<'o, O: Ops>(a: Number<'o, O>, y: Number<'o, O>) -> Number<'o, O> {
-    if a.rounds() {
-        return far_exp(y * far_log(a));
-    }
     let (log, low) = log_pair(log_parts(a));
     let log = a.is(f64::INFINITY).select(f64::INFINITY, log);
     let log = a.is(0.0).select(f64::NEG_INFINITY, log);

@@ -5,7 +5,7 @@ use std::cell::{RefCell, RefMut};
 use super::operand::{El, Val};
 use super::{Backend, Class, Head, Kind, ModuleCx, Writer};
 use crate::emit::{Binary, Cast, Compare, Odds, UNIFORM, Unary};
-use ir::library::{Ops, far_angle, function, is_single};
+use ir::library::{Ops, far_angle, function};
 use ir::{Math, Op};
 
 /// The name of a function for an element type and a number of lanes.
@@ -28,7 +28,7 @@ pub fn define<B: Backend>(cx: &mut ModuleCx<'_, B>) {
     for m in [Math::Sin, Math::Cos, Math::Tan].into_iter().filter(|&m| used.iter().any(|used| used.0 == m)) {
         let mut w = cx.backend.writer(Kind::RareMath, 1, false);
         let x = w.param(El::F64, UNIFORM, false);
-        let emit = Emit::new(&cx.backend, w, far_name(m), El::F64, false);
+        let emit = Emit::new(&cx.backend, w, far_name(m), El::F64);
         let r = far_angle(&emit, m, x);
         let all = emit.finish(r, Kind::RareMath);
         all.into_iter().for_each(|(head, w)| cx.backend.define(head, w));
@@ -38,13 +38,8 @@ pub fn define<B: Backend>(cx: &mut ModuleCx<'_, B>) {
 fn define_one<B: Backend>(backend: &mut B, m: Math, el: El, lanes: u32) {
     let mut w = backend.writer(Kind::Math, lanes, false);
     let params: Vec<Val> = (0..m.arity()).map(|_| w.param(el, lanes > 1, false)).collect();
-    let converts = el == El::F32 && !is_single(m);
-    let of = if converts { El::F64 } else { el };
-    let args: Vec<Val> =
-        params.iter().map(|&p| if converts { w.cast(Cast::Promote, p, El::F64) } else { p }).collect();
-    let emit = Emit::new(backend, w, name(m, el, lanes), of, converts);
-    let r = function(&emit, m, &args);
-    let r = if converts { emit.w().cast(Cast::Demote, r, El::F32) } else { r };
+    let emit = Emit::new(backend, w, name(m, el, lanes), el);
+    let r = function(&emit, m, &params);
     let all = emit.finish(r, Kind::Math);
     all.into_iter().for_each(|(head, w)| backend.define(head, w));
 }
@@ -56,8 +51,6 @@ struct Emit<'b, B: Backend> {
     lanes: u32,
     /// The type that the function computes with.
     el: El,
-    /// True if the result is rounded to a float.
-    rounds: bool,
     /// The function's name.
     name: String,
     /// The functions for rare arguments.
@@ -65,9 +58,9 @@ struct Emit<'b, B: Backend> {
 }
 
 impl<'b, B: Backend> Emit<'b, B> {
-    fn new(backend: &'b B, w: B::Writer, name: String, el: El, rounds: bool) -> Emit<'b, B> {
+    fn new(backend: &'b B, w: B::Writer, name: String, el: El) -> Emit<'b, B> {
         let lanes = w.lanes();
-        Emit { backend, w: RefCell::new(w), lanes, el, rounds, name, far: RefCell::default() }
+        Emit { backend, w: RefCell::new(w), lanes, el, name, far: RefCell::default() }
     }
 
     fn w(&self) -> RefMut<'_, B::Writer> {
@@ -89,6 +82,34 @@ impl<'b, B: Backend> Emit<'b, B> {
         w.give(&[r]);
     }
 
+    /// The function of a large angle, which is one number.
+    fn far_angle(&self, m: Math, x: Val) -> Val {
+        let w = &mut *self.w();
+        let x = if self.single() { w.cast(Cast::Promote, x, El::F64) } else { x };
+        let r = w.call_own(&far_name(m), &[Val::bits(El::F64, 0)], &[x])[0];
+        if self.single() { w.cast(Cast::Demote, r, self.el) } else { r }
+    }
+
+    /// The function of a large angle in each lane: a function of its own, so that the usual case stays small and
+    /// is inlined.
+    fn far_lanes(&self, m: Math, x: Val) -> Val {
+        let outer = self.w.replace(self.backend.writer(Kind::RareMath, self.lanes, false));
+        let param = self.w().param(self.el, true, false);
+        let mut all = Val { var: true, ..Val::bits(self.el, 0) };
+        for k in 0..self.lanes {
+            let lane = Val::i32(i64::from(k));
+            let one = self.w().lane(param, lane);
+            let r = self.far_angle(m, one);
+            all = self.w().with_lane(all, lane, r);
+        }
+        self.end(all);
+        let name = format!("{}_elsewhere", self.name);
+        let head = Head { name: name.clone(), kind: Kind::RareMath };
+        self.far.borrow_mut().push((head, self.w.replace(outer)));
+        let like = Val { var: true, ..Val::bits(self.el, 0) };
+        self.w().call_own(&name, &[like], &[x])[0]
+    }
+
     /// Ends the function, which returns `r`; gives the functions to define.
     fn finish(self, r: Val, kind: Kind) -> Vec<(Head, B::Writer)> {
         self.end(r);
@@ -103,10 +124,6 @@ impl<B: Backend> Ops for Emit<'_, B> {
 
     fn single(&self) -> bool {
         self.el == El::F32
-    }
-
-    fn rounds(&self) -> bool {
-        self.rounds
     }
 
     fn number(&self, x: f64) -> Val {
@@ -147,6 +164,7 @@ impl<B: Backend> Ops for Emit<'_, B> {
             Op::Add => Binary::Add,
             Op::Sub => Binary::Sub,
             Op::And => Binary::And,
+            Op::Xor => Binary::Xor,
             Op::Shl => Binary::Shl,
             _ => Binary::ShrSigned,
         };
@@ -206,20 +224,16 @@ impl<B: Backend> Ops for Emit<'_, B> {
     }
 
     fn elsewhere(&self, m: Math, near: Val, x: Val, found: Val) -> Val {
+        let done = {
+            let w = &mut *self.w();
+            let all = w.reduce(Binary::And, near);
+            let (some, done) = (w.block(&[]), w.block(&[found]));
+            w.branch(all, (done, &[found]), (some, &[]), Odds::Likely);
+            w.enter(some);
+            done
+        };
+        let other = if self.var() { self.far_lanes(m, x) } else { self.far_angle(m, x) };
         let w = &mut *self.w();
-        let all = w.reduce(Binary::And, near);
-        let (some, done) = (w.block(&[]), w.block(&[found]));
-        w.branch(all, (done, &[found]), (some, &[]), Odds::Likely);
-        w.enter(some);
-        let mut other = Val { var: self.var(), ..Val::bits(self.el, 0) };
-        for k in 0..self.lanes {
-            let lane = Val::i32(i64::from(k));
-            let one = w.lane(x, lane);
-            let one = if self.single() { w.cast(Cast::Promote, one, El::F64) } else { one };
-            let r = w.call_own(&far_name(m), &[Val::bits(El::F64, 0)], &[one])[0];
-            let r = if self.single() { w.cast(Cast::Demote, r, self.el) } else { r };
-            other = if self.var() { w.with_lane(other, lane, r) } else { r };
-        }
         let other = w.select(near, found, other);
         w.jump(done, &[other]);
         w.enter(done)[0]

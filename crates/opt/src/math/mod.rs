@@ -149,15 +149,9 @@ fn define(types: &mut Types, made: Made, fused: bool) -> Function {
 
 /// Builds a mathematical function, as `ir::library::double` and `single` evaluate it.
 fn math(b: &RefCell<Builder<'_>>, m: Math, s: Scalar, args: &[ir::Value], fused: bool) -> ir::Value {
-    let single = s == Scalar::F32 && library::is_single(m);
-    let numbers = if single { (Scalar::F32, Scalar::I32) } else { (Scalar::F64, Scalar::I64) };
-    let rounds = s != numbers.0;
-    let build = Build { b, numbers, rounds, fused };
-    let convert = |x: ir::Value, to: Scalar| b.borrow_mut().emit_typed(Op::Convert, &[x], to.into());
-    let args: Vec<ir::Value> =
-        args.iter().map(|&x| if rounds { convert(x, Scalar::F64) } else { x }).collect();
-    let r = if is_rounding(m) { build.whole_number(m, args[0]) } else { library::function(&build, m, &args) };
-    if rounds { convert(r, s) } else { r }
+    let integers = if s == Scalar::F32 { Scalar::I32 } else { Scalar::I64 };
+    let build = Build { b, numbers: (s, integers), fused };
+    if is_rounding(m) { build.whole_number(m, args[0]) } else { library::function(&build, m, args) }
 }
 
 /// Replaces the functions by calls.

@@ -15,8 +15,6 @@ pub(super) struct Build<'b, 't> {
     pub(super) b: &'b RefCell<Builder<'t>>,
     /// The floats that it computes with, and the integers of as many bits.
     pub(super) numbers: (Scalar, Scalar),
-    /// The result is rounded to a float.
-    pub(super) rounds: bool,
     /// The device has an `fma` that rounds once, and rounds to whole numbers.
     pub(super) fused: bool,
 }
@@ -118,10 +116,6 @@ impl Ops for Build<'_, '_> {
 
     fn single(&self) -> bool {
         self.numbers.0 == Scalar::F32
-    }
-
-    fn rounds(&self) -> bool {
-        self.rounds
     }
 
     fn number(&self, x: f64) -> Value {
