@@ -23,6 +23,7 @@ class Program:
         threads: int = 0,
         deterministic: bool = False,
         fast_math: bool = False,
+        fp_contract: bool = False,
         cache: bool = True,
     ) -> None: ...
     def function(

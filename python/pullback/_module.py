@@ -167,8 +167,8 @@ def load(path: Path, *, reload: bool = False, **options: Any) -> Module:
     Options: `defines`, a dict of macros; `include`, folders for imports; `device`, "cpu", "vulkan" or "cuda" (a
     `RuntimeError` on a machine that lacks it); `backend` for the CPU, one of "cranelift", "llvm", "tiers" (the fast
     default) and "interp"; `level`, the optimisation level from 0 to 2; `threads`, 0 for one per core; `deterministic`,
-    for bitwise equal results in every run with any number of threads; `fast_math`; `cache`, which keeps compiled
-    kernels in the user's folder.
+    for bitwise equal results in every run with any number of threads; `fast_math`; `fp_contract`, which
+    fuses products with sums; `cache`, which keeps compiled kernels in the user's folder.
     """
     return Module(os.fspath(path), None, _options(options), reload)
 

@@ -26,7 +26,7 @@ type GenericsInfo = (Vec<String>, Vec<String>, Vec<String>);
 #[pymethods]
 impl Program {
     #[new]
-    #[pyo3(signature = (path, text=None, *, defines=Vec::new(), include=Vec::new(), backend=None, level=None, threads=0, deterministic=false, fast_math=false, cache=true))]
+    #[pyo3(signature = (path, text=None, *, defines=Vec::new(), include=Vec::new(), backend=None, level=None, threads=0, deterministic=false, fast_math=false, fp_contract=false, cache=true))]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn new(
         py: Python<'_>,
@@ -39,6 +39,7 @@ impl Program {
         threads: usize,
         deterministic: bool,
         fast_math: bool,
+        fp_contract: bool,
         cache: bool,
     ) -> PyResult<Program> {
         let files = FileOptions { defines, include_dirs: include, ..FileOptions::default() };
@@ -52,6 +53,7 @@ impl Program {
                 .ok_or_else(|| PyValueError::new_err(format!("there is no backend `{name}`")))?;
         }
         execution.compile.optimise.fast_math = fast_math;
+        execution.compile.optimise.contract = fp_contract;
         let options = Options { files, execution };
         let read = py.detach(|| match text {
             None => array::Program::from_file(&path, options),

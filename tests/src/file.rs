@@ -53,7 +53,9 @@ fn keys(extension: &str, command: &str) -> &'static [&'static str] {
 /// command itself refuses those that are unknown.
 fn words(extension: &str, command: &str) -> Option<&'static [&'static str]> {
     Some(match (extension, command) {
-        ("slang", "run") => &["check-nan", "columns", "everywhere", "hardware", "optimised", "ordered"],
+        ("slang", "run") => {
+            &["check-nan", "columns", "contract", "everywhere", "hardware", "optimised", "ordered"]
+        }
         ("slang", "check") => &["columns"],
         ("slang", "emit") => {
             &["wgsl", "spirv", "spirv-asm", "msl", "hlsl", "glsl", "reflection", "subgroups"]

@@ -135,6 +135,9 @@ pub(crate) struct CompileArgs {
     /// Apply rules that hold for real numbers but may lose a NaN, an infinity or the sign of a zero
     #[arg(long)]
     pub(crate) fast_math: bool,
+    /// Fuse products with sums, so that `a * b + c` is rounded once
+    #[arg(long)]
+    pub(crate) fp_contract: bool,
     /// Optimisation level: 0, 1 or 2
     #[arg(short = 'O', value_name = "LEVEL", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=2))]
     pub(crate) level: u8,

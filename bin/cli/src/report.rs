@@ -235,6 +235,7 @@ pub(crate) fn options(compile: &CompileArgs) -> driver::pipeline::Options {
     driver::pipeline::Options {
         optimise: opt::Options {
             fast_math: compile.fast_math,
+            contract: compile.fp_contract,
             level: compile.level,
             ..opt::Options::default()
         },

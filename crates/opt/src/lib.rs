@@ -20,15 +20,16 @@
 //!    up, and *fold* cleans up; **deliver** then adds to buffers directly.
 //! 5. After: **differentials** turns differentials into numbers. Callers have inlined their callees by then,
 //!    since more is known about differentials there.
-//! 6. After: **copy-forwarding** removes copies of memory that are hardly read (all copies, for devices), and
-//!    **code-sinking** shapes the code for backends.
+//! 6. After: **contract** fuses products with sums if the user allows it, **copy-forwarding** removes copies of
+//!    memory that are hardly read (all copies, for devices), and **code-sinking** shapes the code for backends.
 //!
-//! Level 0 has only those steps that later stages rely on: chains and differentials.
+//! Level 0 has only those steps that later stages rely on, chains and differentials, and contraction.
 #![forbid(unsafe_code)]
 
 mod accumulators;
 mod chains;
 mod code_sinking;
+mod contract;
 mod copy_forwarding;
 mod deliver;
 mod differentials;
@@ -57,6 +58,8 @@ pub use prune::prune;
 pub struct Options {
     /// Allows rules that hold for real numbers but may drop a NaN, an infinity or the sign of a zero.
     pub fast_math: bool,
+    /// Fuses products with sums, so that they are rounded once.
+    pub contract: bool,
     /// 0: only the passes that later stages rely on; 1: cheap passes; 2: all passes.
     pub level: u8,
     /// Stops the program where a differential becomes infinite or NaN (from level 1 on).
@@ -67,7 +70,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { fast_math: false, level: 2, check_finite: false, on_device: None }
+        Options { fast_math: false, contract: false, level: 2, check_finite: false, on_device: None }
     }
 }
 
@@ -82,7 +85,7 @@ struct Context<'a> {
 type Pass = fn(&mut Types, &mut Function, &Context) -> bool;
 
 /// The passes over functions, by the names that tests and the command line use.
-const PASSES: [(&str, Pass); 15] = [
+const PASSES: [(&str, Pass); 16] = [
     ("simplify", |types, func, cx| simplify::run(types, func, cx.options)),
     ("scalarize", |types, func, _| scalarize::run(types, func)),
     ("cse", |types, func, cx| cse::run(types, func, cx.summaries)),
@@ -97,6 +100,7 @@ const PASSES: [(&str, Pass); 15] = [
     ("differentials", |types, func, cx| {
         differentials::run(types, func, cx.options, Border::Callers) != Lowered::Nothing
     }),
+    ("contract", |types, func, _| contract::run(types, func)),
     ("code-sinking", |_, func, cx| code_sinking::run(func, cx.summaries)),
     ("copy-forwarding", |types, func, cx| copy_forwarding::run(types, func, cx.summaries, Unwanted::All)),
     ("strip-detach", |_, func, _| inline::strip_detach(func)),
@@ -251,9 +255,19 @@ fn fold(types: &mut Types, func: &mut Function, cx: &Context) -> bool {
 /// Steps 5 and 6 of the pipeline.
 fn finish(types: &mut Types, func: &mut Function, cx: &Context, border: Border, stale: bool) {
     let lowered = differentials::run(types, func, cx.options, border);
-    if cx.options.level == 0 {
-        return;
+    if cx.options.level > 0 {
+        clean_up(types, func, cx, lowered, stale);
     }
+    if cx.options.contract {
+        contract::run(types, func);
+    }
+    if cx.options.level > 0 {
+        code_sinking::run(func, cx.summaries);
+    }
+}
+
+/// What *differentials* leaves is simplified.
+fn clean_up(types: &mut Types, func: &mut Function, cx: &Context, lowered: Lowered, stale: bool) {
     if lowered != Lowered::Nothing {
         simplify::run(types, func, cx.options);
     }
@@ -266,7 +280,6 @@ fn finish(types: &mut Types, func: &mut Function, cx: &Context, border: Border, 
         cse::run(types, func, cx.summaries);
         dce::run(func, cx.summaries);
     }
-    code_sinking::run(func, cx.summaries);
 }
 
 /// Optimises for devices, whose threads have little memory of their own: an array that is a copy of memory

@@ -8,7 +8,7 @@
 //! text; `// buffer: NAME = VALUES` is the content of a buffer afterwards; `// error: LINE:COLUMN: TEXT` is
 //! the place and message of an error, at compile time or at run time. `test run optimised` skips the run
 //! without optimisation; `test run check-nan` stops where a differential is not finite; `test run columns`
-//! (or `test check columns`) stores matrices column by column.
+//! (or `test check columns`) stores matrices column by column; `test run contract` fuses products with sums.
 //!
 //! `test check`: `//^ error` or `//^ error: TEXT` is below each line that must have an error, and no other
 //! line may have one. `//^ warning` likewise, but other warnings are allowed. `// type: NAME TYPE` states the type of a variable.
@@ -183,6 +183,7 @@ pub fn compile(file: &TestFile, level: u8, session: &mut Session) -> Result<(Str
     let check_nan = file.command.iter().any(|word| word == "check-nan");
     let mut options = Options { check_nan, ..Options::default() };
     options.optimise.level = level;
+    options.optimise.contract = file.command.iter().any(|word| word == "contract");
     Ok((name, loaded.compile(&request, &options)?))
 }
 
