@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use autodiff::Mode;
 use ir::interp::{Limits, Memory, Value, call_limited, dual};
 use ir::print::print_module;
-use ir::{Func, Module, Op, Prefer, Slot, TypeData};
+use ir::{Func, Function, InstData, Math, Module, Op, Prefer, Slot, TypeData};
 use native::{Desc, Options, Worker};
 use pullback_tests::generate::Rng;
 use pullback_tests::generate::functions::{Style, argument, float, functions};
@@ -107,10 +107,46 @@ fn keeps(before: &Module, after: &Module, main: Func, what: &str, seed: u64) {
 
 #[test]
 fn each_pass_alone() {
-    // Only `after-ad` treats the user's zeros as symbolic zeros.
-    for name in opt::passes().filter(|&name| name != "after-ad") {
+    // Only `after-ad` treats the user's zeros as symbolic zeros, and `contract` rounds once instead of twice.
+    for name in opt::passes().filter(|name| !["after-ad", "contract"].contains(name)) {
         passes(&[name], seeds(60));
     }
+}
+
+/// Takes fused multiply-adds apart.
+fn take_apart(func: &mut Function) {
+    func.rebuild(|func, inst, out| {
+        let InstData { op, args, results, span, .. } = func.insts[inst].clone();
+        if op == Op::Math(Math::Fma) {
+            let like = func.values[results[0]].clone();
+            let (mul, product) = func.make_value(Op::Mul, &args[..2], like, span);
+            out.push(mul);
+            func.insts[inst].op = Op::Add;
+            func.insts[inst].args = [product, args[2]][..].into();
+        }
+        out.push(inst);
+    });
+}
+
+#[test]
+fn contraction_only_fuses() {
+    let is_fused = |module: &Module| {
+        module.funcs.values().any(|f| f.has_body() && f.contains(|op| *op == Op::Math(Math::Fma)))
+    };
+    let mut fused = 0;
+    for seed in seeds(200) {
+        let (before, main) = functions(Style::Wild, seed, 90);
+        if is_fused(&before) {
+            continue;
+        }
+        let mut after = before.clone();
+        opt::run_pass(&mut after, "contract", &opt::Options::default()).expect("a pass of that name");
+        verify(&after, "contract");
+        fused += u32::from(is_fused(&after));
+        after.funcs.values_mut().filter(|f| f.has_body()).for_each(take_apart);
+        keeps(&before, &after, main, "contract, taken apart", seed);
+    }
+    assert!(fused >= 5, "only {fused} programs have something to fuse");
 }
 
 #[test]

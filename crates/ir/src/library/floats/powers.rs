@@ -142,9 +142,14 @@ pub(super) fn acosh<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
     let b = is_large.select(1.0, x);
     // u = t + sqrt(t (t + 2)), where t = b - 1 is exact
     let t = b - 1.0;
-    let root = (t * (t + 2.0)).sqrt();
+    let (more, more_low) = sum(t, x.constant(2.0));
+    let (square, square_low) = product(t, more);
+    let square_low = t.fma(more_low, square_low);
+    let root = square.sqrt();
+    // The rounding error of the root. If the root is zero, so is the remainder.
+    let rest = ((-root).fma(root, square) + square_low) / (root + root + LEAST);
     let (u, low) = sum(t, root);
-    let r = log_of_more(u, low, Some((is_large, x)));
+    let r = log_of_more(u, low + rest, Some((is_large, x)));
     let r = x.is(f64::INFINITY).select(f64::INFINITY, r);
     x.less(1.0).select(f64::NAN, r).or_nan(x)
 }
