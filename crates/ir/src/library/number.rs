@@ -258,6 +258,16 @@ impl<'o, O: Ops> Number<'o, O> {
         }
     }
 
+    /// As [`Self::polynomial`], by Horner's scheme: the most exact one where terms of different sign cancel.
+    #[inline(always)]
+    pub(super) fn in_turn(self, c: &[f64]) -> Self {
+        let terms = c.iter().rev();
+        let sum = terms.fold(None, |sum: Option<Self>, &c| {
+            Some(sum.map_or(self.constant(c), |sum| sum.fma(self, self.constant(c))))
+        });
+        sum.unwrap_or(self)
+    }
+
     #[inline(always)]
     fn eight(self, c: &[f64], z2: Self, z4: Self) -> Self {
         match c.split_at_checked(4) {

@@ -127,7 +127,7 @@ fn angle<'o, O: Ops>(y: Number<'o, O>, x: Number<'o, O>) -> Number<'o, O> {
     let t = under.is(0.0).select(0.0, t);
     let t = top.is(f64::INFINITY).select(1.0, t);
     let z = t * t;
-    let curve = (z * t) * z.even_and_odd(&ATAN);
+    let curve = (z * t) * z.in_turn(&ATAN);
     let flat = t + curve;
     let rest = PIO2[0] - t;
     steep.select(rest - (curve - PIO2[1]), flat)
