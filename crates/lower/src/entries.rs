@@ -134,7 +134,7 @@ pub(crate) fn build(making: Making<'_, '_>, decl: DeclId) -> Option<Function> {
         return body.finish(Vec::new(), declared);
     }
     let leaves = body.b.call_func(target.func, &target.results, &args);
-    let outputs = if is_stage { body.to_ports(&leaves, &declared.results) } else { Vec::new() };
+    let outputs = if is_stage { body.spread_over_ports(&leaves, &declared.results) } else { Vec::new() };
     body.finish(outputs, declared)
 }
 

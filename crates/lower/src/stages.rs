@@ -252,7 +252,7 @@ impl Body<'_, '_, '_> {
     }
 
     /// The values of a stage's outputs.
-    pub(crate) fn to_ports(&mut self, leaves: &[Value], slots: &[Slot]) -> Vec<Value> {
+    pub(crate) fn spread_over_ports(&mut self, leaves: &[Value], slots: &[Slot]) -> Vec<Value> {
         let mut parts = Vec::new();
         leaves.iter().for_each(|&leaf| self.parts_of_leaf(leaf, &mut parts));
         parts.into_iter().zip(slots).map(|(part, slot)| self.convert_leaf(part, slot.ty)).collect()
