@@ -2,7 +2,7 @@
 
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::{InstBuilder, Value, types};
-use native::emit::Cast;
+use native::emit::{Cast, VARYING};
 use native::lanes::Writer as _;
 use native::lanes::operand::{El, Val};
 
@@ -16,7 +16,7 @@ impl Writer {
             false => None,
         };
         if let Some(parts) = out {
-            return self.register(to, true, parts);
+            return self.register(to, VARYING, parts);
         }
         let from = a.el;
         self.by_lane(to, &[a], |w, x| w.cast_scalar(op, from, x[0], to))
@@ -24,7 +24,7 @@ impl Writer {
 
     /// Converts vectors without taking them apart, if there are instructions for it.
     fn cast_vectors(&mut self, op: Cast, a: Val, to: El) -> Option<Parts> {
-        let parts = self.parts(a, true);
+        let parts = self.parts(a, VARYING);
         // The first and last two numbers of each vector of four.
         let halves = |w: &mut Writer, one: &dyn Fn(&mut Writer, Value) -> [Value; 2]| -> Parts {
             parts.iter().flat_map(|&x| one(w, x)).collect()
@@ -74,7 +74,7 @@ impl Writer {
             }
             (Cast::ZeroExtend, El::I1, El::I32) => {
                 let one = Val { var: true, ..Val::i32(1) };
-                let one = self.parts(one, true);
+                let one = self.parts(one, VARYING);
                 parts.iter().zip(one).map(|(&x, one)| ins!(self).band(x, one)).collect()
             }
             (Cast::Truncate, El::I64, El::I32) => {

@@ -6,6 +6,7 @@
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::{AtomicRmwOp, InstBuilder, Value, types};
 use ir::{AtomicOp, Scalar};
+use native::emit::{UNIFORM, VARYING};
 use native::lanes::operand::{El, Val, Vals};
 use native::lanes::{Class, Writer as _};
 use native::runtime::Helper;
@@ -50,7 +51,7 @@ impl Writer {
             }
         };
         let parts = self.pack(el, &all);
-        self.register(el, true, parts)
+        self.register(el, VARYING, parts)
     }
 
     pub(super) fn emit_scatter(&mut self, x: Val, at: Val, mask: Val) {
@@ -92,7 +93,7 @@ impl Writer {
             let load = |lane: i32| ins!(self).load(scalar(el), plain(), at, (lane * n as i32 + k) * bytes);
             let all: Scalars = (0..self.lanes as i32).map(load).collect();
             let parts = self.pack(el, &all);
-            vals.push(self.register(el, true, parts));
+            vals.push(self.register(el, VARYING, parts));
         }
         vals
     }
@@ -101,15 +102,15 @@ impl Writer {
     pub(super) fn emit_store_row(&mut self, row: Val, (el, n): (El, u32), at: Val, mask: Option<Val>) {
         let parts = self.registers_of(row);
         let at = self.one(at);
-        let each = form(el, true, self.lanes()).1;
+        let each = form(el, VARYING, self.lanes()).1;
         if n == 1 && mask.is_none() {
-            let step = form(el, true, self.lanes()).0.bytes() as i32;
+            let step = form(el, VARYING, self.lanes()).0.bytes() as i32;
             for (k, part) in parts.into_iter().enumerate() {
                 ins!(self).store(plain(), part, at, k as i32 * step);
             }
             return;
         }
-        let vals: Vals = parts.chunks(each).map(|parts| self.register(el, true, parts.into())).collect();
+        let vals: Vals = parts.chunks(each).map(|parts| self.register(el, VARYING, parts.into())).collect();
         let all: Vec<Scalars> = vals.iter().map(|&v| self.scalars(v)).collect();
         let conditions = mask.filter(|mask| mask.constant() != Some(1)).map(|mask| self.conditions(mask));
         let bytes = (n as u64 * el.bytes()) as i32;
@@ -129,7 +130,7 @@ impl Writer {
 
     /// The values that a row holds.
     fn registers_of(&mut self, row: Val) -> Parts {
-        self.parts(row, true)
+        self.parts(row, VARYING)
     }
 
     pub(super) fn emit_clear(&mut self, at: Val, bytes: u64) {
@@ -183,6 +184,6 @@ impl Writer {
         }
         let (at, number) = (self.one(at), self.one(x));
         let old = ins!(self).atomic_rmw(scalar(x.el), plain(), op, at, number);
-        Some(self.register(x.el, false, Parts::from_slice(&[old])))
+        Some(self.register(x.el, UNIFORM, Parts::from_slice(&[old])))
     }
 }

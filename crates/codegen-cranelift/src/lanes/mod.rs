@@ -20,7 +20,7 @@ use cranelift_codegen::ir::{
 };
 use cranelift_codegen::isa::CallConv;
 use ir::{AtomicOp, Math, Scalar};
-use native::emit::{Binary, Cast, Compare, Odds, Unary};
+use native::emit::{Binary, Cast, Compare, Odds, UNIFORM, Unary, VARYING};
 use native::lanes::operand::{El, Val, Vals};
 use native::lanes::{self, Class, Head, Kind};
 use native::runtime::{Helper, Word};
@@ -253,8 +253,8 @@ impl lanes::Writer for Writer {
         if v.constant().is_some() {
             return Val { var: true, ..v };
         }
-        let all = self.parts(v, true);
-        Val { wide: v.wide, ..self.register(v.el, true, all) }
+        let all = self.parts(v, VARYING);
+        Val { wide: v.wide, ..self.register(v.el, VARYING, all) }
     }
 
     fn lane(&mut self, v: Val, lane: Val) -> Val {
@@ -262,13 +262,13 @@ impl lanes::Writer for Writer {
             return v;
         }
         let x = self.extract(v, lane);
-        Val { wide: v.wide, ..self.register(v.el, false, Parts::from_slice(&[x])) }
+        Val { wide: v.wide, ..self.register(v.el, UNIFORM, Parts::from_slice(&[x])) }
     }
 
     fn with_lane(&mut self, v: Val, lane: Val, x: Val) -> Val {
         if let Some(k) = lane.constant() {
-            let (mut all, x) = (self.parts(v, true), self.one(x));
-            let (ty, _) = parts::form(v.el, true, self.lanes);
+            let (mut all, x) = (self.parts(v, VARYING), self.one(x));
+            let (ty, _) = parts::form(v.el, VARYING, self.lanes);
             let n = if ty.is_vector() { ty.lane_count() as u64 } else { 1 };
             let part = &mut all[(k / n) as usize];
             *part = if !ty.is_vector() {
@@ -277,7 +277,7 @@ impl lanes::Writer for Writer {
                 let x = if v.el == El::I1 { self.mask_lane(x) } else { x };
                 ins!(self).insertlane(*part, x, (k % n) as u8)
             };
-            return self.register(v.el, true, all);
+            return self.register(v.el, VARYING, all);
         }
         let iota = lanes::Writer::iota(self, El::I32);
         let here = self.compare(Compare::Equal, iota, lane);
@@ -329,7 +329,7 @@ impl lanes::Writer for Writer {
     }
 
     fn sum_by_halves(&mut self, a: Val) -> Val {
-        let mut all = self.parts(a, true);
+        let mut all = self.parts(a, VARYING);
         while all.len() > 1 {
             let (low, high) = all.split_at(all.len() / 2);
             all = low.iter().zip(high).map(|(&low, &high)| ins!(self).fadd(low, high)).collect();
@@ -341,22 +341,22 @@ impl lanes::Writer for Writer {
         }
         let [low, high] = [0, 1].map(|k| ins!(self).extractlane(sum, k));
         let sum = ins!(self).fadd(low, high);
-        self.register(a.el, false, Parts::from_slice(&[sum]))
+        self.register(a.el, UNIFORM, Parts::from_slice(&[sum]))
     }
 
     fn any(&mut self, c: Val) -> Val {
         if !c.var {
             return c;
         }
-        let all = self.parts(c, true);
+        let all = self.parts(c, VARYING);
         let some = all[1..].iter().fold(all[0], |a, &b| ins!(self).bor(a, b));
         let some = ins!(self).vany_true(some);
-        self.register(El::I1, false, Parts::from_slice(&[some]))
+        self.register(El::I1, UNIFORM, Parts::from_slice(&[some]))
     }
 
     fn mask_bits(&mut self, c: Val) -> Val {
         let mut bits = None;
-        for (k, part) in self.parts(c, true).into_iter().enumerate() {
+        for (k, part) in self.parts(c, VARYING).into_iter().enumerate() {
             let four = ins!(self).vhigh_bits(types::I32, part);
             bits = Some(match bits {
                 None => four,
@@ -367,7 +367,7 @@ impl lanes::Writer for Writer {
                 }
             });
         }
-        self.register(El::I32, false, bits.into_iter().collect())
+        self.register(El::I32, UNIFORM, bits.into_iter().collect())
     }
 
     fn call_own(&mut self, name: &str, like: &[Val], args: &[Val]) -> Vals {
@@ -399,7 +399,7 @@ impl lanes::Writer for Writer {
         });
         let args: Vec<Value> = args.iter().map(|&arg| self.one(arg)).collect();
         let results = self.call(func, &args);
-        Some(self.register(word_el(result?), false, results.into_iter().collect()))
+        Some(self.register(word_el(result?), UNIFORM, results.into_iter().collect()))
     }
 
     fn rare_helper(&mut self, helper: Helper, args: &[Val]) -> Option<Val> {
@@ -421,7 +421,7 @@ impl lanes::Writer for Writer {
         args.push(room);
         self.call(func, &args);
         let x = ins!(self).load(crate::emit::word(result), crate::emit::plain(), room, 0);
-        Some(self.register(word_el(result), false, Parts::from_slice(&[x])))
+        Some(self.register(word_el(result), UNIFORM, Parts::from_slice(&[x])))
     }
 
     fn access_helper(&mut self, helper: Helper, args: &[Val], _: Class) {
@@ -456,7 +456,7 @@ impl lanes::Writer for Writer {
 
     fn alloca(&mut self, bytes: u64, _: u64) -> Val {
         let at = self.frame(bytes);
-        self.register(El::Ptr, false, Parts::from_slice(&[at]))
+        self.register(El::Ptr, UNIFORM, Parts::from_slice(&[at]))
     }
 
     fn shape(&mut self, _: u32, address: i64) -> Val {
@@ -469,7 +469,7 @@ impl lanes::Writer for Writer {
 
     fn stack_pointer(&mut self) -> Val {
         let sp = ins!(self).get_stack_pointer(types::I64);
-        self.register(El::Ptr, false, Parts::from_slice(&[sp]))
+        self.register(El::Ptr, UNIFORM, Parts::from_slice(&[sp]))
     }
 
     fn load(&mut self, el: El, var: bool, at: Val, class: Class) -> Val {
@@ -493,8 +493,8 @@ impl lanes::Writer for Writer {
     }
 
     fn row(&mut self, vals: &[Val]) -> Val {
-        let all = vals.iter().flat_map(|&v| self.parts(v, true)).collect();
-        self.register(vals[0].el, true, all)
+        let all = vals.iter().flat_map(|&v| self.parts(v, VARYING)).collect();
+        self.register(vals[0].el, VARYING, all)
     }
 
     fn store_row(&mut self, row: Val, of: (El, u32), at: Val, _: Class, mask: Option<Val>) {
@@ -517,8 +517,8 @@ impl lanes::Writer for Writer {
         let (at, before, new) = (self.one(at), self.one(old), self.one(new));
         let found = ins!(self).atomic_cas(crate::emit::plain(), at, before, new);
         let same = ins!(self).icmp(cranelift_codegen::ir::condcodes::IntCC::Equal, found, before);
-        let found = self.register(old.el, false, Parts::from_slice(&[found]));
-        (found, self.register(El::I1, false, Parts::from_slice(&[same])))
+        let found = self.register(old.el, UNIFORM, Parts::from_slice(&[found]));
+        (found, self.register(El::I1, UNIFORM, Parts::from_slice(&[same])))
     }
 
     fn block(&mut self, like: &[Val]) -> Block {

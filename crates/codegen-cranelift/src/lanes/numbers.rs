@@ -4,7 +4,7 @@ use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{AbiParam, InstBuilder, MemFlagsData, Signature, Value, types};
 use ir::Math;
-use native::emit::{Binary, Compare, Unary};
+use native::emit::{Binary, Compare, UNIFORM, Unary, VARYING};
 use native::lanes::Writer as _;
 use native::lanes::operand::{El, Val};
 use native::runtime::math_name;
@@ -102,9 +102,9 @@ impl Writer {
             return found;
         }
         // Each pair of masks of 64 bits becomes one of 32 bits.
-        let wide = self.parts(found, true);
+        let wide = self.parts(found, VARYING);
         let narrow = wide.chunks(2).map(|pair| self.low_words(pair[0], pair[1])).collect();
-        self.register(El::I1, true, narrow)
+        self.register(El::I1, VARYING, narrow)
     }
 
     /// The low halves of four numbers of 64 bits.
@@ -130,7 +130,7 @@ impl Writer {
 
     /// The masks for parts of numbers with this form, from those of truth values.
     pub(super) fn masks(&mut self, c: Val, of: cranelift_codegen::ir::Type) -> Parts {
-        let masks = self.parts(c, true);
+        let masks = self.parts(c, VARYING);
         if of.lane_bits() == 32 {
             return masks;
         }
@@ -156,8 +156,8 @@ impl Writer {
             let parts = a_parts.iter().zip(b_parts).map(|(&a, b)| ins!(self).select(c, a, b)).collect();
             return self.register(a.el, var, parts);
         }
-        let (ty, _) = form(a.el, true, self.lanes());
-        let (a_parts, b_parts) = (self.parts(a, true), self.parts(b, true));
+        let (ty, _) = form(a.el, VARYING, self.lanes());
+        let (a_parts, b_parts) = (self.parts(a, VARYING), self.parts(b, VARYING));
         let parts = if ty.is_vector() {
             let masks = self.masks(c, ty);
             let mut parts = Parts::new();
@@ -171,7 +171,7 @@ impl Writer {
             let picks = conditions.into_iter().zip(&a_parts).zip(b_parts);
             picks.map(|((c, &a), b)| ins!(self).select(c, a, b)).collect()
         };
-        self.register(a.el, true, parts)
+        self.register(a.el, VARYING, parts)
     }
 
     pub(super) fn emit_math(&mut self, m: Math, args: &[Val]) -> Val {
@@ -213,10 +213,10 @@ impl Writer {
             return a;
         }
         if a.el == El::I1 && op == Binary::And {
-            let parts = self.parts(a, true);
+            let parts = self.parts(a, VARYING);
             let all = parts[1..].iter().fold(parts[0], |a, &b| ins!(self).band(a, b));
             let all = ins!(self).vall_true(all);
-            return self.register(El::I1, false, Parts::from_slice(&[all]));
+            return self.register(El::I1, UNIFORM, Parts::from_slice(&[all]));
         }
         let all = self.scalars(a);
         let combine = |a: Value, &b: &Value| match op {
@@ -226,6 +226,6 @@ impl Writer {
             _ => ins!(self).iadd(a, b),
         };
         let one = all[1..].iter().fold(all[0], combine);
-        self.register(a.el, false, Parts::from_slice(&[one]))
+        self.register(a.el, UNIFORM, Parts::from_slice(&[one]))
     }
 }

@@ -5,6 +5,7 @@ use cranelift_codegen::ir::immediates::{Ieee32, Ieee64};
 use cranelift_codegen::ir::{
     ConstantData, InstBuilder, StackSlotData, StackSlotKind, Type as ClifType, Value, types,
 };
+use native::emit::{UNIFORM, VARYING};
 use native::lanes::operand::{El, Id, Val};
 use smallvec::SmallVec;
 
@@ -137,7 +138,7 @@ impl Writer {
 
     /// The number of lane `k` of the parts of a varying operand.
     fn part_lane(&mut self, el: El, parts: &[Value], k: usize) -> Value {
-        let (ty, _) = self.form(el, true);
+        let (ty, _) = self.form(el, VARYING);
         if !ty.is_vector() {
             return parts[k];
         }
@@ -163,7 +164,7 @@ impl Writer {
             let one = self.one(Val { var: false, ..v });
             return Scalars::from_elem(one, self.lanes as usize);
         }
-        let parts = self.parts(v, true);
+        let parts = self.parts(v, VARYING);
         (0..self.lanes as usize).map(|k| self.part_lane(v.el, &parts, k)).collect()
     }
 
@@ -172,13 +173,13 @@ impl Writer {
         if !c.var {
             return self.scalars(c);
         }
-        let parts = self.parts(c, true);
+        let parts = self.parts(c, VARYING);
         (0..self.lanes as usize).map(|k| ins!(self).extractlane(parts[k / 4], (k % 4) as u8)).collect()
     }
 
     /// The parts of a varying operand, given the number of each lane.
     pub(super) fn pack(&mut self, el: El, all: &[Value]) -> Parts {
-        let (ty, _) = self.form(el, true);
+        let (ty, _) = self.form(el, VARYING);
         if !ty.is_vector() {
             return all.iter().copied().collect();
         }
@@ -208,7 +209,7 @@ impl Writer {
         if self.lanes == 1 || args.iter().all(|a| !a.var) {
             let args: Parts = args.iter().map(|&a| self.one(Val { var: false, ..a })).collect();
             let x = one(self, &args);
-            return self.register(el, false, Parts::from_slice(&[x]));
+            return self.register(el, UNIFORM, Parts::from_slice(&[x]));
         }
         let args: SmallVec<[Scalars; 4]> = args.iter().map(|&a| self.scalars(a)).collect();
         let mut all = Scalars::new();
@@ -217,7 +218,7 @@ impl Writer {
             all.push(one(self, &args));
         }
         let all = self.pack(el, &all);
-        self.register(el, true, all)
+        self.register(el, VARYING, all)
     }
 
     /// Emits an instruction for each of the parts of the operands; `el` is the type of its result.
@@ -240,12 +241,12 @@ impl Writer {
     /// The number of a lane that is known only when the code runs: the vector goes through memory.
     pub(super) fn extract(&mut self, v: Val, lane: Val) -> Value {
         if let Some(k) = lane.constant() {
-            let parts = self.parts(v, true);
+            let parts = self.parts(v, VARYING);
             return self.part_lane(v.el, &parts, k as usize);
         }
-        let (ty, _) = self.form(v.el, true);
+        let (ty, _) = self.form(v.el, VARYING);
         let room = self.frame(u64::from(ty.bytes()) * 16);
-        let parts = self.parts(v, true);
+        let parts = self.parts(v, VARYING);
         for (k, &part) in parts.iter().enumerate() {
             ins!(self).store(plain(), part, room, k as i32 * ty.bytes() as i32);
         }

@@ -20,7 +20,7 @@ use super::{Backend, Emitter, Head, Kind, ModuleCx, Numbers, Res, Version, Write
 
 /// No other parameter refers to the memory of this one.
 const ALONE: bool = true;
-const SHARED: bool = false;
+pub(super) const SHARED: bool = false;
 
 /// The assignment of the threads of groups of this size to lanes.
 pub(crate) fn dealing(size: [u32; 3], lanes: u32) -> Dealing {

@@ -2,11 +2,15 @@
 
 use std::cell::{RefCell, RefMut};
 
+use super::entry::SHARED;
 use super::operand::{El, Val};
 use super::{Backend, Class, Head, Kind, ModuleCx, Writer};
-use crate::emit::{Binary, Cast, Compare, Odds, UNIFORM, Unary};
+use crate::emit::{Binary, Cast, Compare, Odds, UNIFORM, Unary, VARYING};
 use ir::library::{Ops, far_angle, function};
 use ir::{Math, Op};
+
+/// Operations on floats are neither reordered nor fused: see [`Backend::writer`].
+const EXACT: bool = false;
 
 /// The name of a function for an element type and a number of lanes.
 pub(crate) fn name(m: Math, el: El, lanes: u32) -> String {
@@ -26,8 +30,8 @@ pub fn define<B: Backend>(cx: &mut ModuleCx<'_, B>) {
         define_one(&mut cx.backend, m, el, lanes);
     }
     for m in [Math::Sin, Math::Cos, Math::Tan].into_iter().filter(|&m| used.iter().any(|used| used.0 == m)) {
-        let mut w = cx.backend.writer(Kind::RareMath, 1, false);
-        let x = w.param(El::F64, UNIFORM, false);
+        let mut w = cx.backend.writer(Kind::RareMath, 1, EXACT);
+        let x = w.param(El::F64, UNIFORM, SHARED);
         let emit = Emit::new(&cx.backend, w, far_name(m), El::F64);
         let r = far_angle(&emit, m, x);
         let all = emit.finish(r, Kind::RareMath);
@@ -36,8 +40,8 @@ pub fn define<B: Backend>(cx: &mut ModuleCx<'_, B>) {
 }
 
 fn define_one<B: Backend>(backend: &mut B, m: Math, el: El, lanes: u32) {
-    let mut w = backend.writer(Kind::Math, lanes, false);
-    let params: Vec<Val> = (0..m.arity()).map(|_| w.param(el, lanes > 1, false)).collect();
+    let mut w = backend.writer(Kind::Math, lanes, EXACT);
+    let params: Vec<Val> = (0..m.arity()).map(|_| w.param(el, lanes > 1, SHARED)).collect();
     let emit = Emit::new(backend, w, name(m, el, lanes), el);
     let r = function(&emit, m, &params);
     let all = emit.finish(r, Kind::Math);
@@ -93,8 +97,8 @@ impl<'b, B: Backend> Emit<'b, B> {
     /// The function of a large angle in each lane: a function of its own, so that the usual case stays small and
     /// is inlined.
     fn far_lanes(&self, m: Math, x: Val) -> Val {
-        let outer = self.w.replace(self.backend.writer(Kind::RareMath, self.lanes, false));
-        let param = self.w().param(self.el, true, false);
+        let outer = self.w.replace(self.backend.writer(Kind::RareMath, self.lanes, EXACT));
+        let param = self.w().param(self.el, VARYING, SHARED);
         let mut all = Val { var: true, ..Val::bits(self.el, 0) };
         for k in 0..self.lanes {
             let lane = Val::i32(i64::from(k));
@@ -205,8 +209,8 @@ impl<B: Backend> Ops for Emit<'_, B> {
         };
         let found = near(x);
         // The rare case is a function of its own, so that the usual case stays small and is inlined.
-        let outer = self.w.replace(self.backend.writer(Kind::RareMath, self.lanes, false));
-        let params = x.map(|_| self.w().param(self.el, self.var(), false));
+        let outer = self.w.replace(self.backend.writer(Kind::RareMath, self.lanes, EXACT));
+        let params = x.map(|_| self.w().param(self.el, self.var(), SHARED));
         let r = far(params);
         let name = format!("{}_far{}", self.name, self.far.borrow().len());
         self.end(r);
