@@ -18,6 +18,11 @@ use crate::{Options, Unsupported};
 /// The result of emission.
 pub type Res<'m, A, T = ()> = Result<T, <A as Instructions<'m>>::Error>;
 
+/// The value, operand or register is one for all lanes.
+pub const UNIFORM: bool = false;
+/// Each lane has its own.
+pub const VARYING: bool = true;
+
 /// The purpose for which a part of a cell is accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {

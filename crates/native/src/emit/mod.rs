@@ -21,16 +21,11 @@ pub mod world;
 use ir::{Class, Inst, Op, Region};
 
 pub use assembler::{
-    Access, Assembler, Binary, Cast, Compare, Fixed, Instructions, Memory, Odds, Res, Stack, Unary,
-    begin_path, zero,
+    Access, Assembler, Binary, Cast, Compare, Fixed, Instructions, Memory, Odds, Res, Stack, UNIFORM, Unary,
+    VARYING, begin_path, zero,
 };
 use paths::path_inst;
 pub use walk::{UNROLL, Vals, Walk};
-
-/// The value, operand or register is one for all lanes.
-pub const UNIFORM: bool = false;
-/// Each lane has its own.
-pub const VARYING: bool = true;
 
 /// Emits the instructions of a region.
 pub fn region<'m, A: Assembler<'m>>(e: &mut A, region: Region) -> Res<'m, A> {
