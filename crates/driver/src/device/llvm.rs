@@ -195,9 +195,14 @@ fn start(module: &Arc<Module>, options: &Options) -> Result<Box<dyn Program>, Un
         return Ok(Box::new(job.load(&objects)?));
     }
     if options.deterministic && module.entries.iter().any(differ) {
-        return Ok(Box::new(job.compile()?));
+        // The code of one compiler from start to end.
+        return Ok(Box::new(if is_there() {
+            job.compile()?
+        } else {
+            codegen_cranelift::compile(module, options)?
+        }));
     }
-    // What runs long enough for lanes to matter is the second tier's.
+    // Code that runs long enough for lanes to matter is that of the second tier.
     let first = Options { lanes: Some(1), ..options.clone() };
     match codegen_cranelift::compile(module, &first) {
         Ok(first) => {
