@@ -9,6 +9,10 @@ use std::ops::ControlFlow;
 
 use pullback_ir::{Math, library, scalar};
 
+mod reference;
+
+use reference::reference;
+
 /// The functions, with the bound of their error in units in the last place.
 const FUNCTIONS: [(Math, f64); 19] = [
     (Math::Exp, 1.0),
@@ -31,41 +35,6 @@ const FUNCTIONS: [(Math, f64); 19] = [
     (Math::Acosh, 2.0),
     (Math::Atanh, 2.0),
 ];
-
-/// The C library's function.
-fn reference(m: Math, a: f64, b: f64) -> f64 {
-    match m {
-        Math::Sin => a.sin(),
-        Math::Cos => a.cos(),
-        Math::Tan => a.tan(),
-        Math::Asin => a.asin(),
-        Math::Acos => a.acos(),
-        Math::Atan => a.atan(),
-        Math::Atan2 => a.atan2(b),
-        Math::Sinh => a.sinh(),
-        Math::Cosh => a.cosh(),
-        Math::Tanh => a.tanh(),
-        Math::Exp => a.exp(),
-        Math::Exp2 => a.exp2(),
-        Math::Log => a.ln(),
-        Math::Log2 => a.log2(),
-        Math::Log10 => a.log10(),
-        Math::Pow => a.powf(b),
-        _ => inverse(m, a),
-    }
-}
-
-/// Inverse hyperbolic functions by `ln(1 + u)`, exact enough to measure those of floats.
-fn inverse(m: Math, x: f64) -> f64 {
-    let a = x.abs();
-    let u = match m {
-        Math::Acosh if x < 1.0 => return f64::NAN,
-        Math::Acosh => (x - 1.0) + ((x - 1.0) * (x + 1.0)).sqrt(),
-        Math::Asinh => a + a * a / (1.0 + (1.0 + a * a).sqrt()),
-        _ => return 0.5 * (2.0 * a / (1.0 - a)).ln_1p().copysign(x),
-    };
-    if m == Math::Acosh { u.ln_1p() } else { u.ln_1p().copysign(x) }
-}
 
 /// The unit in the last place of a float near `x`; the least float for subnormal numbers.
 fn unit(x: f64) -> f64 {

@@ -36,19 +36,20 @@ pub(super) fn far_exp<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
 
 /// `p 2^k`, where both `p` and the result are normal numbers.
 #[inline(always)]
-fn shifted<'o, O: Ops>(p: Number<'o, O>, k: Number<'o, O>) -> Number<'o, O> {
+pub(super) fn shifted<'o, O: Ops>(p: Number<'o, O>, k: Number<'o, O>) -> Number<'o, O> {
     // The bits of the sum that represent 0 have zeros in the bits that the shift keeps.
-    let exponent = (k + k.magic().0).bits() << 52;
+    let exponent = (k + k.magic().0).bits() << k.exponent().1;
     (p.bits() + exponent).of_bits()
 }
 
 /// `p 2^k`, which is also right for subnormal results, and infinite if the result is too large.
 #[inline(always)]
 pub(super) fn scaled<'o, O: Ops>(p: Number<'o, O>, k: Number<'o, O>) -> Number<'o, O> {
+    let (bias, below) = k.exponent();
     let k = k.to_integer();
     let half = k >> 1;
     let rest = k - half;
-    let power = |n: Integer<'o, O>| ((n + 1023) << 52).of_bits();
+    let power = |n: Integer<'o, O>| ((n + bias) << below).of_bits();
     p * power(half) * power(rest)
 }
 

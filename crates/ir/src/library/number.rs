@@ -218,6 +218,18 @@ impl<'o, O: Ops> Number<'o, O> {
         }
     }
 
+    /// Returns true for floats, false for doubles.
+    #[inline(always)]
+    pub(super) fn is_single(self) -> bool {
+        self.ops.single()
+    }
+
+    /// The bias of the exponent, and the number of bits below it.
+    #[inline(always)]
+    pub(super) fn exponent(self) -> (i64, i64) {
+        if self.is_single() { (127, 23) } else { (1023, 52) }
+    }
+
     /// Converts a whole number to an integer.
     #[inline(always)]
     pub(super) fn to_integer(self) -> Integer<'o, O> {

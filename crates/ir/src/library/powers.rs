@@ -8,6 +8,7 @@
 //! logarithm before its last rounding, so small results have no larger error than others.
 
 use super::exponential::{exp_of, is_near, is_normal, log_of, log_parts, near_exp, normal_parts, scaled};
+use super::floats;
 use super::number::{Number, Truth};
 use super::ops::Ops;
 use super::polynomials::{LN2, LOG_NEXT};
@@ -15,8 +16,17 @@ use super::polynomials::{LN2, LOG_NEXT};
 /// Two thirds, in two parts.
 const TWO_THIRDS: (f64, f64) = (0.6666666666666666, 3.700743415417188e-17);
 
-/// The number 2^28, beyond which `sqrt(x² ± 1)` is `x` to the last place.
-const LARGE: f64 = 268_435_456.0;
+/// The number beyond which `sqrt(x² ± 1)` is `x` to the last place: 2^28 for doubles, 2^13 for floats.
+#[inline(always)]
+fn large<O: Ops>(x: Number<'_, O>) -> f64 {
+    if x.is_single() { 8192.0 } else { 268_435_456.0 }
+}
+
+/// The least normal number.
+#[inline(always)]
+fn least<O: Ops>(x: Number<'_, O>) -> f64 {
+    if x.is_single() { f64::from(f32::MIN_POSITIVE) } else { f64::MIN_POSITIVE }
+}
 
 /// A sum of two numbers, the second below the last place of the first.
 pub(super) type Pair<'o, O> = (Number<'o, O>, Number<'o, O>);
@@ -90,17 +100,18 @@ fn log_of_more<'o, O: Ops>(
         whole = is_large.select(x, whole);
         lost = is_large.select(0.0, lost);
     }
-    let (mut k, f) = log_parts(whole);
+    let (mut k, f) = if u.is_single() { floats::log_parts(whole) } else { log_parts(whole) };
     if let Some((is_large, _)) = large {
         k = k + is_large.select(1.0, 0.0);
     }
-    log_of(k, f, Some(lost / whole))
+    let lost = Some(lost / whole);
+    if u.is_single() { floats::log_of((k, f), lost) } else { log_of(k, f, lost) }
 }
 
 #[inline(always)]
 pub(super) fn asinh<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
     let a = x.abs();
-    let is_large = a.more(LARGE);
+    let is_large = a.more(large(x));
     let b = is_large.select(1.0, a);
     // u = b + sqrt(1 + b²) - 1
     let square = b * b;
@@ -113,7 +124,7 @@ pub(super) fn asinh<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
 
 #[inline(always)]
 pub(super) fn acosh<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
-    let is_large = x.more(LARGE);
+    let is_large = x.more(large(x));
     let b = is_large.select(1.0, x);
     // u = t + sqrt(t (t + 2)), where t = b - 1 is exact
     let t = b - 1.0;
@@ -124,7 +135,7 @@ pub(super) fn acosh<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
     let rest = (-root).fma(root, square) + square_low;
     // If the root is zero, so is the remainder. Adding the least normal number avoids a division by zero and
     // does not change any other root.
-    let rest = rest / (root + root + f64::MIN_POSITIVE);
+    let rest = rest / (root + root + least(root));
     let (u, low) = sum(t, root);
     let r = log_of_more(u, low + rest, Some((is_large, x)));
     let r = x.is(f64::INFINITY).select(f64::INFINITY, r);

@@ -104,7 +104,7 @@ fn of_turns<'o, O: Ops>(m: Math, x: Number<'o, O>) -> Number<'o, O> {
     (v.bits() ^ (sign & SIGN)).of_bits()
 }
 
-/// What remains after the second and third step of the reduction, in two parts.
+/// The angle that remains after the second and third step of the reduction, in two parts.
 #[inline(always)]
 fn remainder<'o, O: Ops>(first: Number<'o, O>, k: Number<'o, O>) -> [Number<'o, O>; 2] {
     let second = k * PIO2[1];

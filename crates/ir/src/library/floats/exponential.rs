@@ -3,7 +3,8 @@
 use super::polynomials::{EXP, LEAST, LN2, LOG, LOG2_E, LOG10_2, LOG10_E, SINH, TANH};
 use crate::Math;
 
-use super::super::number::{Integer, Number, Truth};
+use super::super::exponential::{scaled, shifted};
+use super::super::number::{Number, Truth};
 use super::super::ops::Ops;
 
 // ---- exponentials
@@ -49,24 +50,6 @@ fn small_exp<O: Ops>(r: Number<'_, O>) -> Number<'_, O> {
 #[inline(always)]
 pub(super) fn small_exp2<O: Ops>(r: Number<'_, O>) -> Number<'_, O> {
     small_exp(r * std::f64::consts::LN_2)
-}
-
-/// `p 2^k`, where both `p` and the result are normal numbers.
-#[inline(always)]
-pub(super) fn shifted<'o, O: Ops>(p: Number<'o, O>, k: Number<'o, O>) -> Number<'o, O> {
-    // The bits of the sum that represent 0 have zeros in the bits that the shift keeps.
-    let exponent = (k + k.magic().0).bits() << 23;
-    (p.bits() + exponent).of_bits()
-}
-
-/// `p 2^k`, which is also right for subnormal results, and infinite if the result is too large.
-#[inline(always)]
-pub(super) fn scaled<'o, O: Ops>(p: Number<'o, O>, k: Number<'o, O>) -> Number<'o, O> {
-    let k = k.to_integer();
-    let half = k >> 1;
-    let rest = k - half;
-    let power = |n: Integer<'o, O>| ((n + 127) << 23).of_bits();
-    p * power(half) * power(rest)
 }
 
 #[inline(always)]
@@ -159,7 +142,7 @@ fn of_base<'o, O: Ops>(m: Math, (k, f): (Number<'o, O>, Number<'o, O>)) -> Numbe
 
 /// `x = 2^k (1 + f)` with `1 + f` from 2/3 to 4/3.
 #[inline(always)]
-pub(super) fn log_parts<O: Ops>(x: Number<'_, O>) -> (Number<'_, O>, Number<'_, O>) {
+pub(in super::super) fn log_parts<O: Ops>(x: Number<'_, O>) -> (Number<'_, O>, Number<'_, O>) {
     let small = x.less(LEAST);
     let (k, f) = normal_parts(small.select(x * 33_554_432.0, x));
     (k - small.select(25.0, 0.0), f)
@@ -177,7 +160,7 @@ fn normal_parts<O: Ops>(x: Number<'_, O>) -> (Number<'_, O>, Number<'_, O>) {
 
 /// `k ln 2 + ln(1 + f) + more`; `more` is below the last place of `1 + f`.
 #[inline(always)]
-pub(super) fn log_of<'o, O: Ops>(
+pub(in super::super) fn log_of<'o, O: Ops>(
     (k, f): (Number<'o, O>, Number<'o, O>),
     more: Option<Number<'o, O>>,
 ) -> Number<'o, O> {

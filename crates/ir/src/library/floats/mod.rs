@@ -14,6 +14,8 @@ mod exponential;
 mod polynomials;
 mod powers;
 
+pub(super) use exponential::{log_of, log_parts};
+
 use super::number::Number;
 use super::ops::Ops;
 use crate::Math;
@@ -34,9 +36,9 @@ pub(super) fn function<'o, O: Ops>(ops: &'o O, m: Math, args: &[O::V]) -> Number
         Math::Tanh => exponential::tanh(x),
         Math::Sinh | Math::Cosh => exponential::hyperbolic(m, x),
         Math::Pow => powers::pow(x, Number::new(ops, args[1])),
-        Math::Asinh => powers::asinh(x),
-        Math::Acosh => powers::acosh(x),
-        Math::Atanh => powers::atanh(x),
+        Math::Asinh => super::powers::asinh(x),
+        Math::Acosh => super::powers::acosh(x),
+        Math::Atanh => super::powers::atanh(x),
         _ => x,
     }
 }

@@ -1,19 +1,14 @@
-//! Powers and inverse hyperbolic functions of floats.
+//! Powers of floats.
 //!
 //! `x^y = 2^(y log2 x)`, where the product can be as large as 150: for an error of less than a unit, the
-//! logarithm needs seven bits more than a float has, and is a sum of two floats. An inverse hyperbolic function
-//! is a logarithm, as for doubles.
+//! logarithm needs seven bits more than a float has, and is a sum of two floats.
 
-use super::super::number::{Number, Truth};
+use super::super::exponential::{scaled, shifted};
+use super::super::number::Number;
 use super::super::ops::Ops;
-use super::super::powers::{Pair, product, sum, sum_below};
-use super::exponential::{is_normal, log_of, log_parts, scaled, shifted, small_exp2};
+use super::super::powers::{Pair, product, sum_below};
+use super::exponential::{is_normal, small_exp2};
 use super::polynomials::{LEAST, LOG2_E, LOG2_ODD, SQRT_2};
-
-/// The number 2^13, beyond which `sqrt(x² ± 1)` is `x` to the last place.
-const LARGE: f64 = 8192.0;
-
-// ---- powers
 
 #[inline(always)]
 pub(super) fn pow<'o, O: Ops>(x: Number<'o, O>, y: Number<'o, O>) -> Number<'o, O> {
@@ -98,73 +93,4 @@ fn power<'o, O: Ops>(a: Number<'o, O>, y: Number<'o, O>) -> Number<'o, O> {
     let product = product.clamp(-151.0, 129.0);
     let k = product.round();
     scaled(small_exp2((product - k) + low), k)
-}
-
-// ---- inverse hyperbolic functions
-
-/// `ln(1 + u + low)`, or `ln(2 x)` where a number `x` is large.
-#[inline(always)]
-fn log_of_more<'o, O: Ops>(
-    u: Number<'o, O>,
-    low: Number<'o, O>,
-    large: Option<(Truth<'o, O>, Number<'o, O>)>,
-) -> Number<'o, O> {
-    let (mut whole, lost) = sum(u.constant(1.0), u);
-    let mut lost = lost + low;
-    if let Some((is_large, x)) = large {
-        whole = is_large.select(x, whole);
-        lost = is_large.select(0.0, lost);
-    }
-    let (mut k, f) = log_parts(whole);
-    if let Some((is_large, _)) = large {
-        k = k + is_large.select(1.0, 0.0);
-    }
-    log_of((k, f), Some(lost / whole))
-}
-
-#[inline(always)]
-pub(super) fn asinh<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
-    let a = x.abs();
-    let is_large = a.more(LARGE);
-    let b = is_large.select(1.0, a);
-    // u = b + sqrt(1 + b²) - 1
-    let square = b * b;
-    let root = (1.0 + square).sqrt();
-    let (u, low) = sum_below(b, square / (1.0 + root));
-    let r = log_of_more(u, low, Some((is_large, a)));
-    let r = a.is(f64::INFINITY).select(f64::INFINITY, r);
-    r.with_sign(x).or_nan(x)
-}
-
-#[inline(always)]
-pub(super) fn acosh<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
-    let is_large = x.more(LARGE);
-    let b = is_large.select(1.0, x);
-    // u = t + sqrt(t (t + 2)), where t = b - 1 is exact
-    let t = b - 1.0;
-    let (more, more_low) = sum(t, x.constant(2.0));
-    let (square, square_low) = product(t, more);
-    let square_low = t.fma(more_low, square_low);
-    let root = square.sqrt();
-    // The rounding error of the root. If the root is zero, so is the remainder.
-    let rest = ((-root).fma(root, square) + square_low) / (root + root + LEAST);
-    let (u, low) = sum(t, root);
-    let r = log_of_more(u, low + rest, Some((is_large, x)));
-    let r = x.is(f64::INFINITY).select(f64::INFINITY, r);
-    x.less(1.0).select(f64::NAN, r).or_nan(x)
-}
-
-#[inline(always)]
-pub(super) fn atanh<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
-    let a = x.abs();
-    // u = 2 a / (1 - a)
-    let twice = a + a;
-    let under = 1.0 - a;
-    let lost = (1.0 - under) - a;
-    let u = twice / under;
-    let rest = (-u).fma(under, twice);
-    let rest = (-u).fma(lost, rest);
-    let r = 0.5 * log_of_more(u, rest / under, None);
-    let r = a.is(1.0).select(f64::INFINITY, r);
-    a.more(1.0).select(f64::NAN, r).with_sign(x).or_nan(x)
 }
