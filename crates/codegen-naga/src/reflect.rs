@@ -22,14 +22,14 @@ pub struct EntryPoint {
     pub first_group_last: bool,
 }
 
-/// What a stage of a graphics pipeline takes and gives.
+/// The inputs and outputs of a stage of a graphics pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StageInterface {
     /// The stage.
     pub stage: Stage,
-    /// What it takes.
+    /// Its inputs.
     pub inputs: Vec<StageValue>,
-    /// What it gives.
+    /// Its outputs.
     pub outputs: Vec<StageValue>,
 }
 
@@ -191,7 +191,7 @@ fn scalar(s: ir::Scalar) -> &'static str {
     }
 }
 
-/// What a stage takes and gives.
+/// The inputs and outputs of an entry point, if it is a stage.
 pub(crate) fn stage_interface(module: &ir::Module, entry: &ir::Entry) -> Option<StageInterface> {
     let pipeline = entry.pipeline.as_ref()?;
     let function = &module.funcs[entry.func];

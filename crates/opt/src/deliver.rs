@@ -56,7 +56,7 @@ struct Delivery {
     /// atomic additions.
     repeated: Vec<Inst>,
     sites: Vec<Site>,
-    /// What is added to the array is a differential, which may be absent.
+    /// The addend of the array is a differential, which may be absent.
     is_differential: bool,
 }
 

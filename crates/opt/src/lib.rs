@@ -266,7 +266,7 @@ fn finish(types: &mut Types, func: &mut Function, cx: &Context, border: Border, 
     }
 }
 
-/// What *differentials* leaves is simplified.
+/// Simplifies the code that *differentials* leaves.
 fn clean_up(types: &mut Types, func: &mut Function, cx: &Context, lowered: Lowered, stale: bool) {
     if lowered != Lowered::Nothing {
         simplify::run(types, func, cx.options);

@@ -99,7 +99,7 @@ pub(crate) struct Emitter<'a, 'm> {
     pub(crate) role: Role,
 }
 
-/// What a function is to the host.
+/// The role of a function for the host.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Nothing: it is called by others.

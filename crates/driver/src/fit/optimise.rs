@@ -27,7 +27,7 @@ pub struct Adam {
 pub const BETA_MEAN: f64 = 0.9;
 /// The share of the mean square that a step keeps.
 pub const BETA_SQUARE: f64 = 0.99;
-/// What is added to the root of the mean square, so that a number with no gradient stays where it is.
+/// The number added to the root of the mean square, so that a number with no gradient stays where it is.
 pub const LEAST_ROOT: f64 = 1e-15;
 
 impl Adam {

@@ -191,7 +191,7 @@ enum Place {
     Lane(u32, Lane),
 }
 
-/// What a write does to the old value.
+/// The effect of a write on the old value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Write {
     Set,
