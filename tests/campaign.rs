@@ -386,7 +386,7 @@ fn places(seed: u64) -> Vec<Place> {
         all.insert(0, of("interpreter", level, Backend::INTERP, None));
     }
     if let Some(llvm) = Backend::named("llvm") {
-        let lanes = [4, 1, 8, 1, 4, 1, 16, 1, 4, 1, 8, 4][(seed / 5) as usize % 12];
+        let lanes = [4, 1, 8, 1, 4, 1, 16, 1, 32, 1, 8, 4][(seed / 5) as usize % 12];
         all.push(of(&format!("llvm, {lanes:2} lanes,"), level, llvm, Some(lanes)));
         #[cfg(feature = "llvm")]
         if turn.is_multiple_of(setting("PULLBACK_BUILD", 16)) && library::has_compiler() {

@@ -1,4 +1,4 @@
-//! Runs every program of tests/run on the backends that have lanes, one thread at a time and in 4, 8 and 16 lanes,
+//! Runs every program of tests/run on the backends that have lanes, one thread at a time and in 4, 8, 16 and 32 lanes,
 //! where 4 and 16 lanes run unoptimised code, and compares it with the interpreter on the same code: the printed
 //! text and the buffers must be equal exactly (with the interpreter's mathematical functions, and sums in the order
 //! of the lanes). The same holds for random programs with divergent threads, and their derivatives.
@@ -44,6 +44,17 @@ fn backends() -> impl Iterator<Item = Backend> {
     all.filter(move |backend| wanted.as_deref().is_none_or(|wanted| wanted == backend.name()))
 }
 
+/// The numbers of lanes that a backend has code for.
+fn widths(backend: Backend) -> &'static [u32] {
+    if backend == Backend::CRANELIFT { &[1, 4, 8, 16] } else { &[1, 4, 8, 16, 32] }
+}
+
+/// Each backend with each of its numbers of lanes, which comes with its number among these.
+fn ways() -> impl Iterator<Item = (usize, Backend, u32)> {
+    backends()
+        .flat_map(|backend| widths(backend).iter().enumerate().map(move |(k, &width)| (k, backend, width)))
+}
+
 #[test]
 fn programs_give_the_same_in_lanes() {
     backends().for_each(programs_give_the_same);
@@ -57,7 +68,7 @@ fn programs_give_the_same(backend: Backend) {
         let mut single: Vec<String> = Vec::new();
         let widths: Vec<u32> = match std::env::var("PULLBACK_LANES") {
             Ok(width) => vec![width.parse().expect("a number of lanes")],
-            Err(_) => vec![1, 4, 8, 16],
+            Err(_) => widths(backend).to_vec(),
         };
         for &width in &widths {
             let level = if matches!(width, 4 | 16) { 0 } else { 2 };
@@ -202,7 +213,7 @@ fn random_programs_give_the_same_in_lanes() {
     let n = setting("PULLBACK_RANDOM", 6);
     let sizes = [[64, 1, 1], [5, 1, 1], [8, 4, 1], [3, 3, 2], [16, 2, 1], [1, 1, 1], [4, 8, 1]];
     let mut failures = Vec::new();
-    let mut in_lanes = [0; 3];
+    let mut in_lanes = [0; 4];
     on_large_stack(|| {
         for seed in first..first + n {
             let size = sizes[seed as usize % sizes.len()];
@@ -216,8 +227,7 @@ fn random_programs_give_the_same_in_lanes() {
                     continue;
                 }
             };
-            let ways = backends().flat_map(|backend| [1, 4, 8, 16].map(|width| (backend, width)));
-            for (k, (backend, width)) in ways.enumerate().map(|(k, way)| (k % 4, way)) {
+            for (k, backend, width) in ways() {
                 match numbers(&text, double, threads, seed, (backend, Some(width))) {
                     Ok((found, lanes)) => {
                         if k > 0 {
@@ -235,7 +245,7 @@ fn random_programs_give_the_same_in_lanes() {
             }
         }
     });
-    eprintln!("{n} programs; in 4, 8, 16 lanes: {in_lanes:?}");
+    eprintln!("{n} programs; in 4, 8, 16, 32 lanes: {in_lanes:?}");
     let shown = failures.iter().min_by_key(|why| why.len()).map_or("", |why| why);
     let reasons: Vec<&str> = failures.iter().filter_map(|why| why.lines().next()).collect();
     assert!(failures.is_empty(), "{}\n\n{shown}", reasons.join("\n"));
@@ -282,7 +292,7 @@ fn threads_that_share_memory_give_the_same_in_lanes() {
     let n = setting("PULLBACK_RANDOM", 25);
     let sizes = [[32, 1, 1], [5, 1, 1], [8, 4, 1], [3, 3, 2], [16, 1, 1], [4, 8, 1]];
     let mut failures = Vec::new();
-    let mut in_lanes = [0; 3];
+    let mut in_lanes = [0; 4];
     on_large_stack(|| {
         for seed in first..first + n {
             let text = generate::shared(seed, sizes[seed as usize % sizes.len()]);
@@ -293,10 +303,8 @@ fn threads_that_share_memory_give_the_same_in_lanes() {
                     continue;
                 }
             };
-            let ways = backends().flat_map(|backend| [1, 4, 8, 16].map(|width| (backend, Some(width))));
-            let ways = ways.chain([(Backend::default(), Some(8))]);
-            for (k, (backend, width)) in ways.enumerate().map(|(k, way)| (k % 4, way)) {
-                match shared_memory(&text, backend, width) {
+            for (k, backend, width) in ways().chain([(2, Backend::default(), 8)]) {
+                match shared_memory(&text, backend, Some(width)) {
                     Ok((found, lanes)) => {
                         if let Some(count) = k.checked_sub(1).and_then(|k| in_lanes.get_mut(k)) {
                             *count += u32::from(lanes > 1);
@@ -309,7 +317,7 @@ fn threads_that_share_memory_give_the_same_in_lanes() {
                                 same_numbers(found, wanted, false)
                             };
                             if let Some(at) = differs {
-                                let way = format!("{backend:?}, {width:?} lanes");
+                                let way = format!("{backend:?}, {width} lanes");
                                 failures.push(format!("seed {seed}, {way}: {name}[{at}] differs\n{text}"));
                             }
                         }
@@ -319,7 +327,7 @@ fn threads_that_share_memory_give_the_same_in_lanes() {
             }
         }
     });
-    eprintln!("{n} programs; in 4, 8, 16 lanes: {in_lanes:?}");
+    eprintln!("{n} programs; in 4, 8, 16, 32 lanes: {in_lanes:?}");
     let shown = failures.iter().min_by_key(|why| why.len()).map_or("", |why| why);
     let reasons: Vec<&str> = failures.iter().filter_map(|why| why.lines().next()).collect();
     assert!(failures.is_empty(), "{}\n\n{shown}", reasons.join("\n"));
@@ -329,7 +337,7 @@ fn threads_that_share_memory_give_the_same_in_lanes() {
 fn lanes_and_single_threads_agree_on_functions_of_numbers() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("run/lanes/functions-of-numbers.slang");
     let file = TestFile::read(&path).expect("the file is there");
-    for (backend, width) in backends().flat_map(|backend| [4, 8, 16].map(|width| (backend, width))) {
+    for (_, backend, width) in ways().filter(|&(_, _, width)| width > 1) {
         let options = CodeOptions { lanes: Some(width), ..CodeOptions::default() };
         let found = outcome_with(&file, 2, backend, &options).expect("runs");
         let (found, lanes) = (found.text(), found.lanes);

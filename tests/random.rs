@@ -1,7 +1,7 @@
 //! Random programs through the whole compiler.
 //!
 //! For each program, in double precision: the interpreter and the JIT give the same bits (so does LLVM, with
-//! the feature `llvm`, in 1, 4, 8 and 16 lanes); forward and reverse mode agree; both agree with dual numbers
+//! the feature `llvm`, in 1, 4, 8, 16 and 32 lanes); forward and reverse mode agree; both agree with dual numbers
 //! on the code before differentiation, and with finite differences where those can be trusted (two step sizes
 //! agree, so no branch lies between). The same holds for second derivatives, by forward and by reverse mode
 //! over derivatives of either mode. Some programs run on a device through wgpu, if there is one, and some
@@ -265,7 +265,7 @@ fn evaluate(
     let mut jit = probe(&module, Backend::CRANELIFT, &numbers)?;
     let around = jit.split_off(here / NUMBERS * RESULTS).chunks(RESULTS).map(|r| r[0]).collect();
     #[cfg(feature = "llvm")]
-    let lanes = [1, 4, 8, 16].map(|n| Ok((n, probe_in_lanes(&module, n, &numbers[..here])?)));
+    let lanes = [1, 4, 8, 16, 32].map(|n| Ok((n, probe_in_lanes(&module, n, &numbers[..here])?)));
     #[cfg(not(feature = "llvm"))]
     let lanes: [Result<_, Failure>; 0] = [];
     Ok(Evaluated {

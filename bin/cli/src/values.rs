@@ -55,8 +55,8 @@ pub(crate) fn lint(text: &str) -> Result<u32, String> {
 /// A number of lanes.
 pub(crate) fn lanes(text: &str) -> Result<u32, String> {
     match text.parse() {
-        Ok(n @ (1 | 4 | 8 | 16)) => Ok(n),
-        _ => Err("1, 4, 8 or 16".to_string()),
+        Ok(n @ (1 | 4 | 8 | 16 | 32)) => Ok(n),
+        _ => Err("1, 4, 8, 16 or 32".to_string()),
     }
 }
 

@@ -288,6 +288,9 @@ impl lanes::Writer for Writer {
     fn mask_bits(&mut self, c: Val) -> Val {
         let c = self.spread(c);
         let (n, bits) = (self.lanes, lane_bits(self, c));
+        if n == 32 {
+            return Val { el: El::I32, ..bits };
+        }
         let wide = self.reg(El::I32, UNIFORM);
         let b = self.operand(bits, UNIFORM);
         self.make(wide, &[bits], format_args!("zext i{n} {b} to i32"));

@@ -179,7 +179,9 @@ fn make(
             false => options.piece.unwrap_or(pieces::LENGTH),
         },
     };
-    let widths = lanes::Widths { vector_bits: machine.vector_bits, vectors: [2, 4], least: 2, most: 16 };
+    // Where there are 32 registers, two vectors for each value overlap without spills; four cost more than they save.
+    let (vectors, most) = if machine.vector_bits >= 512 { ([2, 2], 32) } else { ([2, 4], 16) };
+    let widths = lanes::Widths { vector_bits: machine.vector_bits, vectors, least: 2, most, widest: 32 };
     let mut cx = ModuleCx::new(module, plan, options.clone(), Tables::default(), llvm);
     let only = |stop: Stop| match stop {
         Stop::Unsupported(unsupported) => unsupported,

@@ -64,7 +64,7 @@ pub struct Options {
     pub functions: Vec<Func>,
     /// Trade the speed of the code for a shorter compile time.
     pub fast_compile: bool,
-    /// The number of threads that run in lanes, if the backend has lanes: 1, 4, 8 or 16. `None` chooses what
+    /// The number of threads that run in lanes, if the backend has lanes: 1, 4, 8, 16 or 32. `None` chooses what
     /// suits the machine and the program.
     pub lanes: Option<u32>,
     /// Add up the lanes of an atomic sum in lane order, as threads that run one after the other would, rather
@@ -209,7 +209,7 @@ pub struct Reason {
 }
 
 /// The largest number of lanes.
-pub const MOST_LANES: u32 = 16;
+pub const MOST_LANES: u32 = 32;
 
 /// The code of a function that Rust can call.
 pub type RawFn = unsafe extern "C" fn(*mut Context, *const u64, *mut u64);

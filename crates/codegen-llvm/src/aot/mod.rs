@@ -86,7 +86,8 @@ pub fn library(
         }
         let in_one = plan.lanes.as_ref().is_ok_and(|lanes| lanes.1 as u64 == threads(entry));
         if facts.barrier && !in_one {
-            let what = "a kernel with barriers whose group is not of 4, 8 or 16 threads that run in lanes";
+            let what =
+                "a kernel with barriers whose group is not of 4, 8, 16 or 32 threads that run in lanes";
             return Err(refuse(what, span));
         }
     }
@@ -128,7 +129,7 @@ fn together(module: &Module, options: &Options) -> Option<u32> {
     let plan = native::plan::Plan::new(module, roots);
     let mut sizes = module.entries.iter().filter(|e| plan.facts[e.func].barrier).map(threads);
     let size = sizes.next()?;
-    (matches!(size, 4 | 8 | 16) && sizes.all(|s| s == size)).then_some(size as u32)
+    (matches!(size, 4 | 8 | 16 | 32) && sizes.all(|s| s == size)).then_some(size as u32)
 }
 
 fn refuse(what: &str, span: Span) -> Unsupported {

@@ -18,6 +18,8 @@ pub struct Widths {
     pub least: u32,
     /// See `least`.
     pub most: u32,
+    /// The largest number of lanes that the backend has code for.
+    pub widest: u32,
 }
 
 /// Emits entry point number `k` for one thread at a time, under this name.
@@ -62,8 +64,11 @@ pub fn in_lanes<B: Backend>(
         Some(n) => n,
         None => suits(module, &cx.plan, entry.group_size, widths),
     };
-    if !matches!(width, 2 | 4 | 8 | 16) || width < widths.least {
-        return reason("a number of lanes other than 4, 8 and 16");
+    if !matches!(width, 2 | 4 | 8 | 16 | 32) || width < widths.least {
+        return reason("a number of lanes other than 4, 8, 16 and 32");
+    }
+    if width > widths.widest {
+        return reason(&format!("more than {} lanes", widths.widest));
     }
     // Groups with memory of their own, or whose threads wait for each other, run one at a time.
     let each = facts.shared || facts.barrier;
@@ -131,6 +136,6 @@ fn suits(module: &Module, plan: &Plan, size: [u32; 3], widths: &Widths) -> u32 {
     if flat && matches!(size[0], 4 | 8) && size[0] <= most && size[0] * bits >= widths.vector_bits {
         return size[0];
     }
-    let fits = |n: u32| flat || size[0].is_multiple_of(n);
-    [16, 8, 4].into_iter().filter(|&n| n <= most).find(|&n| fits(n)).unwrap_or(most)
+    let fits = |n: u32| size[0].is_multiple_of(n) || (flat && n <= 16);
+    [32, 16, 8, 4].into_iter().filter(|&n| n <= most).find(|&n| fits(n)).unwrap_or(most)
 }

@@ -183,7 +183,7 @@ impl<B: Backend> Emitter<'_, '_, B> {
             }
             if in_lanes && (is_thread || all || at == offsets::INDEX) {
                 let v = self.w.spread(v);
-                self.set_context(v, offsets::LANES + 64 * row);
+                self.set_context(v, offsets::LANES + 4 * crate::MOST_LANES as i32 * row);
             }
         }
     }

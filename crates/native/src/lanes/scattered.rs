@@ -1,7 +1,7 @@
 //! Emits accesses whose addresses have no known stride: gathers and scatters.
 //!
 //! An expected gather or scatter is an instruction of the backend. A rare one is a call of a helper, since expanding
-//! each such access to sixteen branches would take LLVM longer than everything else. The helper touches only
+//! each such access to a branch for each lane would take LLVM longer than everything else. The helper touches only
 //! the memory that the access would touch, and its operands, so the call has the same alias metadata.
 
 use crate::emit::{Cast, Instructions, VARYING};

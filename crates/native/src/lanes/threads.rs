@@ -325,7 +325,7 @@ impl<B: Backend> Emitter<'_, '_, B> {
             Builtin::GroupThreadId => 6 + k,
             _ => 9,
         };
-        let at = self.context_at(offsets::LANES + 64 * row);
+        let at = self.context_at(offsets::LANES + 4 * crate::MOST_LANES as i32 * row);
         self.w.load(El::I32, VARYING, at, Class::Context)
     }
 }
