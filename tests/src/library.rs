@@ -229,4 +229,38 @@ void deep() { o[0] = deeper(100000); }
             assert_eq!(run("squares"), Ok(vec![1.0, 4.0, 9.0, 16.0]));
         });
     }
+
+    #[test]
+    fn parameters_that_are_too_short_end_in_zeros() {
+        if !has_compiler() {
+            return;
+        }
+        on_large_stack(|| {
+            const TEXT: &str = "
+StructuredBuffer<float> w;
+RWStructuredBuffer<float> o;
+[shader(\"compute\")] [numthreads(8, 1, 1)]
+void sums(uint3 t : SV_DispatchThreadID)
+{
+    for (int k = 0; k < 6; k++)
+        o[t.x] += w[k] * w[t.x & 3];
+}";
+            let mut session = Session::new(FileOptions::default());
+            let mut program = session.program();
+            let id = session.load_text(&mut program, "short.slang", TEXT.to_string(), ".".as_ref());
+            let mut loaded = Loaded::new(program, id);
+            let library =
+                Library::new(&mut loaded, vec!["sums".to_string()], &Options::default()).expect("a library");
+            for n in [0, 2, 6] {
+                let w: Vec<f32> = (1..=n).map(|k| k as f32).collect();
+                let mut bytes: Vec<u8> = w.iter().flat_map(|x| x.to_le_bytes()).collect();
+                let mut out = vec![0; 32];
+                let mut bound = [("w", &mut bytes[..], 4), ("o", &mut out[..], 4)];
+                library.dispatch("sums", &mut bound, [1, 1, 1]).expect("runs");
+                let sum: f32 = w.iter().sum();
+                let wanted: Vec<f32> = (0..8).map(|t| sum * w.get(t & 3).unwrap_or(&0.0)).collect();
+                assert_eq!(floats(&out), wanted, "{n} weights");
+            }
+        });
+    }
 }

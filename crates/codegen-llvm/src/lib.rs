@@ -164,7 +164,11 @@ fn make(
     context: Context,
 ) -> Result<Text, Unsupported> {
     let roots = module.entries.iter().map(|e| e.func).chain(options.functions.iter().copied());
-    let plan = Plan::new(module, roots);
+    let mut plan = Plan::new(module, roots);
+    if machine.has_waves {
+        // A device gets the host's memory as it is.
+        plan.room.clear();
+    }
     let llvm = Llvm {
         unit: Unit::default(),
         style: Style {

@@ -52,6 +52,8 @@ pub struct Worker<'c> {
     globals: Vec<Desc>,
     /// Memory of the group.
     shared: Vec<Vec<u128>>,
+    /// Copies of read-only memory that is shorter than the code takes it to be, continued with zeros.
+    _continued: Vec<Vec<u128>>,
     stdout: String,
     alone: bool,
     flush: bool,
@@ -76,7 +78,7 @@ impl<'c> Worker<'c> {
     /// of the same dispatch access it.
     pub unsafe fn with_buffers(compiled: &'c Compiled, buffers: &[Desc]) -> Worker<'c> {
         let nothing = Desc { ptr: compiled.fixed.zero() as *mut u8, count: 0 };
-        let mut shared = Vec::new();
+        let (mut shared, mut continued) = (Vec::new(), Vec::new());
         let mut globals: Vec<Desc> = compiled
             .globals
             .iter()
@@ -90,7 +92,19 @@ impl<'c> Worker<'c> {
                 }
                 Space::Private => Desc { ptr: nothing.ptr, count: 1 },
                 Space::ReadWrite | Space::ReadOnly | Space::Uniform => {
-                    buffers.get(k).copied().filter(|d| d.count > 0).unwrap_or(nothing)
+                    let desc = buffers.get(k).copied().filter(|d| d.count > 0).unwrap_or(nothing);
+                    if desc.count >= shape.room {
+                        return desc;
+                    }
+                    let mut memory = vec![0u128; (shape.room * shape.bytes / 16 + 1) as usize];
+                    // SAFETY: `desc` is memory of so many elements, fewer than the new memory has.
+                    unsafe {
+                        let bytes = (desc.count * shape.bytes) as usize;
+                        memory.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(desc.ptr, bytes);
+                    }
+                    let ptr = memory.as_mut_ptr().cast();
+                    continued.push(memory);
+                    Desc { ptr, ..desc }
                 }
             })
             .collect();
@@ -100,6 +114,7 @@ impl<'c> Worker<'c> {
             threads: Vec::new(),
             globals,
             shared,
+            _continued: continued,
             stdout: String::new(),
             alone: false,
             flush: false,

@@ -235,6 +235,8 @@ struct RawCode {
 struct GlobalShape {
     space: Space,
     bytes: u64,
+    /// The number of elements that the code takes read-only memory to have.
+    room: u64,
 }
 
 /// The output of a backend for a module.
@@ -303,13 +305,17 @@ impl Compiled {
             let f = &module.funcs[func];
             RawCode { func, code, params: f.params.clone(), results: f.results.clone() }
         };
-        let shape = |g: &ir::GlobalData| GlobalShape { space: g.space, bytes: module.mem.size(g.ty) };
+        let shape = |(global, g): (ir::Global, &ir::GlobalData)| GlobalShape {
+            space: g.space,
+            bytes: module.mem.size(g.ty),
+            room: plan.room[global],
+        };
         Compiled {
             entries: module.entries.iter().zip(codes).map(entry).collect(),
             reasons,
             sums: module.entries.iter().map(|entry| plan.sums(module, entry.func)).collect(),
             raw: parts.raw.into_iter().map(raw).collect(),
-            globals: module.globals.values().map(shape).collect(),
+            globals: module.globals.iter().map(shape).collect(),
             types: module.types.clone(),
             tables: Arc::new(parts.tables),
             fixed: parts.fixed,

@@ -85,6 +85,8 @@ pub struct Plan {
     pub has_waves: bool,
     /// The element types of buffers whose last element may be present only in part.
     pub partial: FxHashSet<MemType>,
+    /// The number of elements that the code takes read-only memory to have: see [`room`].
+    pub room: SecondaryMap<ir::Global, u64>,
     callees: SecondaryMap<Func, Vec<Func>>,
 }
 
@@ -127,6 +129,9 @@ impl Plan {
         }
         ir::analysis::flow::join_callees(&plan.order, &callees, &mut plan.facts);
         plan.has_waves = plan.order.iter().any(|&f| plan.facts[f].wave);
+        for entry in &module.entries {
+            room(module, &plan.partial, entry, &mut plan.room);
+        }
         plan.callees = callees;
         plan
     }
@@ -249,6 +254,52 @@ impl Plan {
             while let TypeData::Stack(elem) = module.types[content] {
                 self.largest_stacked = self.largest_stacked.max(size(&module.types, elem));
                 content = elem;
+            }
+        }
+    }
+}
+
+/// The maximum size in bytes of memory that the code may take to be there.
+const MOST_ROOM: u64 = 64 << 10;
+
+/// Finds the elements of read-only memory that every thread of an entry point reads, whatever its data: those at
+/// indices with a bound, in code that always runs. Code does not check such indices, since whoever runs it hands
+/// on memory with that many elements: where the host's has fewer, a copy that is continued with zeros, which is what a
+/// read out of range gives.
+fn room(
+    module: &Module,
+    partial: &FxHashSet<MemType>,
+    entry: &ir::Entry,
+    room: &mut SecondaryMap<ir::Global, u64>,
+) {
+    let f = &module.funcs[entry.func];
+    if !f.has_body() {
+        return;
+    }
+    let analyses = ir::Analyses::of(&module.types, f);
+    let mut regions = vec![f.body()];
+    while let Some(region) = regions.pop() {
+        for &inst in &f.regions[region].insts {
+            let data = &f.insts[inst];
+            match &data.op {
+                Op::BufferLoad(_) => {
+                    let Some(Op::GlobalRef(global)) = analyses.op(data.args[0]) else { continue };
+                    let ty = module.globals[*global].ty;
+                    let is_constant =
+                        matches!(module.globals[*global].space, Space::ReadOnly | Space::Uniform);
+                    let needed = analyses.bounds().upper(data.args[1]).map(|last| last.saturating_add(1));
+                    let needed = needed.filter(|n| n.saturating_mul(module.mem.size(ty)) <= MOST_ROOM);
+                    if let (Some(needed), true, false) = (needed, is_constant, partial.contains(&ty)) {
+                        room[*global] = room[*global].max(needed);
+                    }
+                }
+                Op::For(_) => {
+                    let body = data.regions[0];
+                    if analyses.constant_trips(f.regions[body].params[0]).is_some_and(|trips| trips > 0) {
+                        regions.push(body);
+                    }
+                }
+                _ => {}
             }
         }
     }

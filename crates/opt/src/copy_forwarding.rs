@@ -1,9 +1,10 @@
 //! Reads arrays that are copies of read-only memory directly from that memory.
 //!
-//! `for i < n { c[i] = m[i] }; a = load c; a[j]` ↦ `m[j]`, with `n` the length of `c`, and `m` memory that is
-//! only read. A parameter that is an array becomes such a copy where a kernel passes the contents of a
-//! buffer. A processor reads a copy a little faster than the buffer, so it keeps a copy whose elements are read again and
-//! again; on a device each thread has its own copy, which does not stay in nearby memory.
+//! `for i < n { c[i] = m[i + k] }; a = load c; a[j]` ↦ `m[j + k]`, with `n` the length of `c`, `k` a constant, and
+//! `m` memory that is only read. A parameter that is an array becomes such a copy where a kernel passes the contents
+//! of a buffer. A processor reads a copy a little faster than a buffer whose length it has to compare with the index, so
+//! it keeps a copy whose elements are read again and again, unless all threads make it: then the length is known
+//! (`native::plan`). On a device each thread has its own copy, which does not stay in nearby memory.
 //!
 //! The rewrite is right because nothing else writes `c`, every read that is replaced comes after the whole
 //! loop, and an index that is not certainly below `n` is tested: there may be more memory beyond the array's
@@ -38,8 +39,9 @@ const MOST_READS: u64 = 4;
 struct Copy {
     /// The load that produces an element.
     load: Inst,
-    /// The load's operand that is the number of the element.
+    /// The load's operand that is the number of the element, less `k`.
     at: usize,
+    k: Option<u64>,
     n: u32,
 }
 
@@ -78,7 +80,7 @@ pub(crate) fn run(types: &mut Types, func: &mut Function, summaries: &Summaries,
                 _ => all_found = false,
             }
         }
-        if unwanted == Unwanted::HardlyRead {
+        if unwanted == Unwanted::HardlyRead && tree.home(local) != Some(func.body()) {
             let home = tree.home(local);
             let times = |&inst: &Inst| home.and_then(|home| times(&analyses, inst, home));
             let sum = found.iter().try_fold(0u64, |sum, inst| Some(sum.saturating_add(times(inst)?)));
@@ -141,11 +143,17 @@ fn copy(analyses: &Analyses, summaries: &Summaries, local: Inst) -> Option<(Copy
         return None;
     }
     let global = direct_global(func, analyses.defs(), made.args[0])?;
-    // One operand is the number of the element; the others are defined before the loop.
-    let at = made.args.iter().position(|&arg| arg == index)?;
+    // One operand is the number of the element, or that and a constant; the others are defined before the loop.
+    let offset = |arg: Value| match analyses.def(arg) {
+        _ if arg == index => Some(None),
+        Some(sum) if sum.op == Op::Add && sum.args[0] == index => analyses.constant(sum.args[1]).map(Some),
+        Some(sum) if sum.op == Op::Add && sum.args[1] == index => analyses.constant(sum.args[0]).map(Some),
+        _ => None,
+    };
+    let (at, k) = made.args.iter().enumerate().find_map(|(at, &arg)| Some((at, offset(arg)?)))?;
     let mut others = made.args.iter().enumerate().filter(|&(k, _)| k != at);
     let before = others.all(|(_, &arg)| analyses.home_of(arg) != Some(body));
-    (before && summaries.is_constant(global)).then_some((Copy { load, at, n }, fill))
+    (before && summaries.is_constant(global)).then_some((Copy { load, at, k, n }, fill))
 }
 
 /// Makes the instructions that read memory in place of the copy's element that `inst` reads; returns them
@@ -156,27 +164,29 @@ fn read(
     copy: Copy,
     inst: Inst,
     known: bool,
-) -> Option<(SmallVec<[Inst; 6]>, Value)> {
+) -> Option<(SmallVec<[Inst; 8]>, Value)> {
     let InstData { args, results, span, .. } = func.insts[inst].clone();
     let (index, ty) = (args[1], func.ty(results[0]));
-    let TypeData::Scalar(s) = types[func.ty(index)] else { return None };
+    let TypeData::Scalar(s @ (Scalar::I32 | Scalar::U32)) = types[func.ty(index)] else { return None };
     let mut list = SmallVec::new();
     let mut load = func.insts[copy.load].clone();
-    load.args[copy.at] = index;
     let mut emit = |op: Op, args: &[Value], ty: Type| {
         let (inst, v) = make_number(func, op, args, ty, span);
         list.push(inst);
         v
     };
+    load.args[copy.at] = match copy.k {
+        Some(k) => {
+            let k = emit(Op::Const(k), &[], s.into());
+            emit(Op::Add, &[index, k], s.into())
+        }
+        None => index,
+    };
     let value = emit(load.op, &load.args, ty);
     if known {
         return Some((list, value));
     }
-    let unsigned = match s {
-        Scalar::I32 => emit(Op::Bitcast, &[index], Type::U32),
-        Scalar::U32 => index,
-        _ => return None,
-    };
+    let unsigned = if s == Scalar::I32 { emit(Op::Bitcast, &[index], Type::U32) } else { index };
     let n = emit(Op::Const(u64::from(copy.n)), &[], Type::U32);
     let inside = emit(Op::Lt, &[unsigned, n], Type::BOOL);
     let zero = emit(Op::Zero, &[], ty);

@@ -381,6 +381,20 @@ fn kernel(all: &mut String, module: &Module, k: usize, text: &Text) -> Result<()
              %u{n} = select i1 %z{n}, {{ ptr, i64 }} %e{n}, {{ ptr, i64 }} %d{n}\n  \
              %s{n} = getelementptr {{ ptr, i64 }}, ptr %globals, i64 {g}\n  store {{ ptr, i64 }} %u{n}, ptr %s{n}\n"
         );
+        let (room, size) = (text.plan.room[global], module.mem.size(module.globals[global].ty));
+        if room > 0 {
+            // Memory that is shorter than the code takes it to be is continued with zeros.
+            let _ = write!(
+                body,
+                "  %short{n} = icmp ult i64 %c{n}, {room}\n  br i1 %short{n}, label %copy{n}, label %bound{n}\n\
+                 copy{n}:\n  %more{n} = alloca [{bytes} x i8], align 16\n  %has{n} = mul i64 %c{n}, {size}\n  \
+                 %p{n}.of = extractvalue {{ ptr, i64 }} %u{n}, 0\n  \
+                 call void @llvm.memset.p0.i64(ptr %more{n}, i8 0, i64 {bytes}, i1 false)\n  \
+                 call void @llvm.memcpy.p0.p0.i64(ptr %more{n}, ptr %p{n}.of, i64 %has{n}, i1 false)\n  \
+                 store ptr %more{n}, ptr %s{n}\n  br label %bound{n}\nbound{n}:\n",
+                bytes = room * size,
+            );
+        }
     }
     let field = |name: &str, at: i32| format!("  %{name} = getelementptr i8, ptr %ctx, i64 {at}\n");
     for (k, n) in [x, y, z].into_iter().enumerate() {
@@ -391,9 +405,9 @@ fn kernel(all: &mut String, module: &Module, k: usize, text: &Text) -> Result<()
     body += &field("group2", offsets::GROUP + 8);
     let _ = write!(
         body,
-        "  %wide = zext i32 %gx to i64\n  %threads = mul i64 %wide, {each}\n  %rest = urem i64 %threads, {lanes}\n  \
+        "  br label %ready\nready:\n  %wide = zext i32 %gx to i64\n  %threads = mul i64 %wide, {each}\n  %rest = urem i64 %threads, {lanes}\n  \
          %whole = sub i64 %threads, %rest\n  %none = icmp eq i64 %threads, 0\n  br i1 %none, label %end, label %planes\n\
-         planes:\n  %iz = phi i32 [ 0, %run ], [ %iz.next, %plane.done ]\n  %more.z = icmp ult i32 %iz, %gz\n  \
+         planes:\n  %iz = phi i32 [ 0, %ready ], [ %iz.next, %plane.done ]\n  %more.z = icmp ult i32 %iz, %gz\n  \
          br i1 %more.z, label %rows, label %end\n\
          rows:\n  %iy = phi i32 [ 0, %planes ], [ %iy.next, %row.done ]\n  %more.y = icmp ult i32 %iy, %gy\n  \
          br i1 %more.y, label %row, label %plane.done\n\

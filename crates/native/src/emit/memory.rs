@@ -90,7 +90,7 @@ pub(super) fn map_numbers<'m, A: Assembler<'m>>(
 // ---- buffers
 
 /// The place that the operands `buf, i, dyn…` and a path denote.
-fn buffer_place<'m, A: Assembler<'m>>(
+pub fn buffer_place<'m, A: Assembler<'m>>(
     e: &mut A,
     data: &InstData,
     path: &Path,
@@ -102,6 +102,7 @@ fn buffer_place<'m, A: Assembler<'m>>(
     let handle = e.get(args[0]);
     let i = e.index64(args[1]);
     let i = e.binary(Binary::Add, i, handle[2]);
+    let is_there = has_room(e, args);
     let mut inside = e.compare(Compare::LessUnsigned, i, handle[1]);
     let mut place = e.buffer_element(elem, args, &handle, i);
     let Some(selection) = e.module().mem.select(elem, &path.0) else {
@@ -130,6 +131,9 @@ fn buffer_place<'m, A: Assembler<'m>>(
         let here = e.binary(Binary::And, last, fits);
         inside = e.binary(Binary::Or, inside, here);
     }
+    if is_there {
+        return Ok(e.moved(place, e.address(place), within));
+    }
     let inside = e.both(within, Some(inside)).unwrap_or(inside);
     if e.options().trap {
         let yes = e.constant(Scalar::Bool, 1);
@@ -137,6 +141,13 @@ fn buffer_place<'m, A: Assembler<'m>>(
         fail_if(e, outside, Site::OutOfRange(data.span));
     }
     Ok(e.moved(place, e.address(place), Some(inside)))
+}
+
+/// Returns true if the element that is accessed is certainly there, so that no check is needed.
+fn has_room<'m, A: Assembler<'m>>(e: &A, args: &[Value]) -> bool {
+    let Some(Op::GlobalRef(global)) = e.def(args[0]).map(|data| &data.op) else { return false };
+    let room = e.plan().room[*global];
+    room > 0 && !e.options().trap && e.upper_bound(args[1]).is_some_and(|last| last < room)
 }
 
 /// Loads a value from a buffer.
