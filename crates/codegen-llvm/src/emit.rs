@@ -379,30 +379,22 @@ impl lanes::Writer for Writer {
         self.line(&[x, at, mask], text);
     }
 
-    fn load_row(&mut self, el: El, n: u32, base: Val, class: Class) -> Vals {
-        let (all, w) = (self.odd(), self.lanes);
-        let (note, at, total) = (self.note(class, el.bytes()), self.typed(base), n * w);
-        self.make(all, &[base], format_args!("load <{total} x {}>, {at}{note}", el.name()));
-        let part = |k: u32| self.shuffle(el, total, [all, Val::POISON], (0..w).map(|l| l * n + k));
-        (0..n).map(part).collect()
+    fn columns(&mut self, el: El, n: u32, base: Val, step: i64, class: Class) -> Vals {
+        self.load_columns(el, n, base, step, class)
+    }
+
+    fn store_columns(&mut self, vals: &[Val], base: Val, step: i64, class: Class) {
+        self.write_columns(vals, base, step, class);
     }
 
     /// Concatenates the components, then permutes them to the order of memory.
     fn row(&mut self, vals: &[Val]) -> Val {
         let (n, w) = (vals.len() as u32, self.lanes);
         let (el, total) = (vals[0].el, n * w);
-        let mut parts: Vec<(Val, u32)> = vals.iter().map(|&x| (x, w)).collect();
-        parts.resize(vals.len().next_power_of_two(), (Val::POISON, w));
-        while parts.len() > 1 {
-            let mut joined = Vec::new();
-            for pair in parts.chunks(2) {
-                let len = pair[0].1;
-                let both = self.shuffle(el, len, [pair[0].0, pair[1].0], 0..2 * len);
-                joined.push((both, 2 * len));
-            }
-            parts = joined;
-        }
-        let (side, len) = parts.remove(0);
+        let mut parts = vals.to_vec();
+        parts.resize(vals.len().next_power_of_two(), Val::POISON);
+        let len = parts.len() as u32 * w;
+        let side = self.join(el, parts, w);
         let order = |k: u32| (k % n) * w + k / n;
         if n == 1 { side } else { self.shuffle(el, len, [side, Val::POISON], (0..total).map(order)) }
     }

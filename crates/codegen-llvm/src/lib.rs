@@ -18,6 +18,7 @@ mod apart;
 mod api;
 #[cfg(feature = "jit")]
 mod background;
+mod columns;
 mod emit;
 #[cfg(feature = "jit")]
 mod identity;
@@ -174,6 +175,7 @@ fn make(
         style: Style {
             constant_context: context == Context::Constant,
             has_f16c: machine.has("f16c") || machine.has("fullfp16"),
+            vector_bits: machine.vector_bits,
             slow_masks: cfg!(target_arch = "x86_64") && machine.vector_bits < 512,
         },
         has_waves: machine.has_waves,

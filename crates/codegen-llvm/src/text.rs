@@ -66,7 +66,12 @@ pub(crate) struct Style {
     pub(crate) has_f16c: bool,
     /// Masked stores are slow, as on x86-64 before AVX-512.
     pub(crate) slow_masks: bool,
+    /// The width of the machine's vectors in bits.
+    pub(crate) vector_bits: u32,
 }
+
+/// The number of a shuffle that picks anything.
+pub(crate) const ANY: u32 = u32::MAX;
 
 /// One function: blocks of instructions.
 pub(crate) struct Writer {
@@ -412,7 +417,7 @@ impl Writer {
         None
     }
 
-    /// A vector of some numbers of two vectors of `n` numbers each.
+    /// A vector of some numbers of two vectors of `n` numbers each; [`ANY`] picks anything.
     pub(crate) fn shuffle(
         &mut self,
         el: El,
@@ -420,7 +425,9 @@ impl Writer {
         [a, b]: [Val; 2],
         picks: impl Iterator<Item = u32>,
     ) -> Val {
-        let picks: Vec<String> = picks.map(|k| format!("i32 {k}")).collect();
+        let any = "i32 poison".to_string();
+        let picks: Vec<String> =
+            picks.map(|k| if k == ANY { any.clone() } else { format!("i32 {k}") }).collect();
         let out = if picks.len() == self.lanes as usize { self.reg(el, VARYING) } else { self.odd() };
         let (ty, m) = (format!("<{n} x {}>", el.name()), picks.len());
         let (x, y, picks) = (self.operand(a, VARYING), self.operand(b, VARYING), picks.join(", "));

@@ -4,7 +4,7 @@
 //! from memory that is always zero, and jumps over its store.
 
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
-use cranelift_codegen::ir::{AtomicRmwOp, InstBuilder, Value, types};
+use cranelift_codegen::ir::{AtomicRmwOp, InstBuilder, Type as ClifType, Value, types};
 use ir::{AtomicOp, Scalar};
 use native::emit::{UNIFORM, VARYING};
 use native::lanes::operand::{El, Val, Vals};
@@ -84,18 +84,99 @@ impl Writer {
         self.at = after;
     }
 
-    /// Loads `n` vectors from a row, where the numbers of one lane are adjacent.
-    pub(super) fn emit_load_row(&mut self, el: El, n: u32, at: Val) -> Vals {
+    /// Loads `n` adjacent numbers of each lane, at a stride of `step` bytes from lane to lane.
+    pub(super) fn emit_columns(&mut self, el: El, n: u32, at: Val, step: i64) -> Vals {
         let at = self.one(at);
-        let bytes = el.bytes() as i32;
-        let mut vals = Vals::new();
-        for k in 0..n as i32 {
-            let load = |lane: i32| ins!(self).load(scalar(el), plain(), at, (lane * n as i32 + k) * bytes);
-            let all: Scalars = (0..self.lanes as i32).map(load).collect();
-            let parts = self.pack(el, &all);
-            vals.push(self.register(el, VARYING, parts));
+        let (ty, _) = form(el, VARYING, self.lanes());
+        let mut columns: Vec<Parts> = vec![Parts::new(); n as usize];
+        if ty.is_vector() && ty.lane_count() == n {
+            for first in (0..self.lanes()).step_by(n as usize) {
+                let rows =
+                    (first..first + n).map(|lane| self.load_far(ty, at, i64::from(lane) * step)).collect();
+                let part = self.transpose(ty, rows);
+                columns.iter_mut().zip(part).for_each(|(column, x)| column.push(x));
+            }
+        } else {
+            for (k, column) in (0..i64::from(n)).zip(&mut columns) {
+                let place = |lane: u32| i64::from(lane) * step + k * el.bytes() as i64;
+                let all: Scalars =
+                    (0..self.lanes()).map(|lane| self.load_far(scalar(el), at, place(lane))).collect();
+                *column = self.pack(el, &all);
+            }
         }
-        vals
+        columns.into_iter().map(|parts| self.register(el, VARYING, parts)).collect()
+    }
+
+    /// Stores adjacent numbers of each lane, at a stride of `step` bytes.
+    pub(super) fn emit_store_columns(&mut self, vals: &[Val], at: Val, step: i64) {
+        let (el, n) = (vals[0].el, vals.len());
+        let at = self.one(at);
+        let (ty, _) = form(el, VARYING, self.lanes());
+        if ty.is_vector() && ty.lane_count() as usize == n {
+            let columns: Vec<Parts> = vals.iter().map(|&x| self.parts(x, VARYING)).collect();
+            for part in 0..columns[0].len() {
+                let rows = self.transpose(ty, columns.iter().map(|column| column[part]).collect());
+                for (k, x) in rows.into_iter().enumerate() {
+                    self.store_far(x, at, (part * n + k) as i64 * step);
+                }
+            }
+            return;
+        }
+        let columns: Vec<Scalars> = vals.iter().map(|&x| self.scalars(x)).collect();
+        for lane in 0..self.lanes() as usize {
+            for (k, column) in columns.iter().enumerate() {
+                self.store_far(column[lane], at, lane as i64 * step + k as i64 * el.bytes() as i64);
+            }
+        }
+    }
+
+    fn load_far(&mut self, ty: ClifType, at: Value, offset: i64) -> Value {
+        match i32::try_from(offset) {
+            Ok(offset) => ins!(self).load(ty, plain(), at, offset),
+            Err(_) => {
+                let at = ins!(self).iadd_imm_s(at, offset);
+                ins!(self).load(ty, plain(), at, 0)
+            }
+        }
+    }
+
+    fn store_far(&mut self, x: Value, at: Value, offset: i64) {
+        match i32::try_from(offset) {
+            Ok(offset) => ins!(self).store(plain(), x, at, offset),
+            Err(_) => {
+                let at = ins!(self).iadd_imm_s(at, offset);
+                ins!(self).store(plain(), x, at, 0)
+            }
+        };
+    }
+
+    /// Transposes two or four vectors of as many numbers.
+    fn transpose(&mut self, ty: ClifType, rows: Vec<Value>) -> Vec<Value> {
+        let bytes = ty.lane_bits() as u8 / 8;
+        // A vector of the halves, or of pairs of numbers, of two vectors.
+        let mut pick = |a: Value, b: Value, of: &[u8]| {
+            let picks: Vec<u8> = of.iter().flat_map(|k| k * bytes..(k + 1) * bytes).collect();
+            let [a, b] = [a, b].map(|x| self.bits_as(types::I8X16, x));
+            let mask = self.bytes(&picks);
+            let both = ins!(self).shuffle(a, b, mask);
+            self.bits_as(ty, both)
+        };
+        match rows[..] {
+            [a, b] => vec![pick(a, b, &[0, 2]), pick(a, b, &[1, 3])],
+            [a, b, c, d] => {
+                let (low, high) = ([0, 4, 1, 5], [2, 6, 3, 7]);
+                let (first, second) = ([0, 1, 4, 5], [2, 3, 6, 7]);
+                let (ab, cd) = (pick(a, b, &low), pick(c, d, &low));
+                let (ab_high, cd_high) = (pick(a, b, &high), pick(c, d, &high));
+                vec![
+                    pick(ab, cd, &first),
+                    pick(ab, cd, &second),
+                    pick(ab_high, cd_high, &first),
+                    pick(ab_high, cd_high, &second),
+                ]
+            }
+            _ => unreachable!("two or four vectors"),
+        }
     }
 
     /// Stores to a row the numbers of `n` vectors, whose parts `row` holds one after the other.

@@ -488,8 +488,12 @@ impl lanes::Writer for Writer {
         self.emit_scatter(x, at, mask);
     }
 
-    fn load_row(&mut self, el: El, n: u32, at: Val, _: Class) -> Vals {
-        self.emit_load_row(el, n, at)
+    fn columns(&mut self, el: El, n: u32, at: Val, step: i64, _: Class) -> Vals {
+        self.emit_columns(el, n, at, step)
+    }
+
+    fn store_columns(&mut self, vals: &[Val], at: Val, step: i64, _: Class) {
+        self.emit_store_columns(vals, at, step);
     }
 
     fn row(&mut self, vals: &[Val]) -> Val {

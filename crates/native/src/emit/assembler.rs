@@ -501,9 +501,9 @@ pub trait Assembler<'m>: Memory<'m> {
     ) -> Res<'m, Self, Vals<Self::V>> {
         Ok(a.iter().zip(b).map(|(&a, &b)| self.select(c, a, b)).collect())
     }
-    /// Sets the result of an instruction, if it is known already.
-    fn has_value(&mut self, _: &InstData) -> bool {
-        false
+    /// Sets the results of an instruction, if they are known already; or leaves its effect to later code.
+    fn is_done(&mut self, _: Inst) -> Res<'m, Self, bool> {
+        Ok(false)
     }
 
     /// Returns true if lanes may go different ways at an instruction.

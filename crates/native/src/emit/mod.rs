@@ -38,7 +38,7 @@ pub fn inst<'m, A: Assembler<'m>>(e: &mut A, inst: Inst) -> Res<'m, A> {
     let data = &f.insts[inst];
     e.here = data.span;
     path_inst(e, inst);
-    if e.has_value(data) {
+    if e.is_done(inst)? {
         return Ok(());
     }
     match &data.op {

@@ -44,7 +44,58 @@ impl<B: Backend> Emitter<'_, '_, B> {
     /// Returns true if lanes with a constant stride have so few numbers each that these are loaded or stored
     /// one by one.
     pub(super) fn is_row(&self, words: &[(El, u64)]) -> bool {
-        words.len() as u32 * self.lanes <= 64
+        words.len() <= 4
+    }
+
+    /// Loads the numbers at these offsets of each lane, which ascend, where the lanes are `step` bytes apart.
+    pub(super) fn load_near(&mut self, el: El, ats: &[i64], base: Val, step: i64, class: Class) -> Vec<Val> {
+        let mut unique = ats.to_vec();
+        unique.dedup();
+        let mut found: Vec<Val> = Vec::new();
+        for run in unique.chunk_by(|a, b| b - a == el.bytes() as i64) {
+            for (first, n) in self.pieces(el, run.len(), step) {
+                let at = self.w.offset(base, Val::i64(run[first]));
+                let columns = match n {
+                    1 => self.load_apart(&[(el, 0)], at, step, class),
+                    _ => self.w.columns(el, n as u32, at, step, class),
+                };
+                let known = found.len() - unique.iter().position(|&at| at == run[0]).unwrap_or(0);
+                found.extend(&columns[known - first..]);
+            }
+        }
+        ats.iter().filter_map(|at| Some(found[unique.binary_search(at).ok()?])).collect()
+    }
+
+    /// Stores numbers at offsets of each lane, which ascend; of several at one place, the last. The lanes are
+    /// `step` bytes apart.
+    pub(super) fn store_near(&mut self, el: El, vals: &[(Val, i64)], base: Val, step: i64, class: Class) {
+        let last = vals.iter().enumerate().filter(|(k, v)| vals.get(k + 1).is_none_or(|next| next.1 != v.1));
+        let last: Vec<(Val, i64)> = last.map(|(_, &v)| v).collect();
+        for run in last.chunk_by(|a, b| b.1 - a.1 == el.bytes() as i64) {
+            for (first, n) in self.pieces(el, run.len(), step) {
+                let at = self.w.offset(base, Val::i64(run[first].1));
+                let vals: Vals = run[first..first + n].iter().map(|v| v.0).collect();
+                match n {
+                    1 => self.store_apart(&vals, &[(el, 0)], at, step, class),
+                    _ if step == (n as u64 * el.bytes()) as i64 => self.store_block(&vals, at, class, None),
+                    _ => self.w.store_columns(&vals, at, step, class),
+                }
+            }
+        }
+    }
+
+    /// Divides a run of adjacent numbers of each lane into pieces, given by their first numbers and their lengths, for
+    /// [`Writer::columns`]; they may overlap.
+    fn pieces(&self, el: El, n: usize, step: i64) -> Vec<(usize, usize)> {
+        let most = (16 / el.bytes()) as usize;
+        if n <= 4 && step == (n as u64 * el.bytes()) as i64 {
+            return vec![(0, n)];
+        }
+        let size = if n >= most { most } else { 2 };
+        if n == 1 || self.lanes < size as u32 {
+            return (0..n).map(|k| (k, 1)).collect();
+        }
+        (0..n).step_by(size).map(|first| (first.min(n - size), size)).collect()
     }
 
     /// Loads the numbers of all lanes one by one, with a stride of `step` bytes from lane to lane.
@@ -89,7 +140,9 @@ impl<B: Backend> Emitter<'_, '_, B> {
             let x = self.read(e, Val { wide: true, ..base }, class, None);
             return Vals::from_slice(&[x]);
         }
-        let all = self.w.load_row(memory_el(e), n, base, class);
+        let mem = memory_el(e);
+        let step = i64::from(n) * mem.bytes() as i64;
+        let all = self.w.columns(mem, n, base, step, class);
         let number = |part: Val| match e {
             El::I1 => self.w.compare(Compare::NotEqual, part, Val::bits(El::I8, 0)),
             _ => part,

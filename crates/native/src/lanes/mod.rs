@@ -27,6 +27,7 @@ mod instructions;
 mod library;
 mod local;
 pub mod operand;
+mod rows;
 mod scattered;
 mod threads;
 pub mod uniform;
@@ -181,6 +182,8 @@ pub(crate) struct Emitter<'a, 'm, B: Backend> {
     handed: Option<(Val, Val)>,
     /// For counters of loops that all lanes leave together: the number of trips left after the current one.
     trips_left: FxHashMap<ir::Value, Val>,
+    /// The accesses that are emitted together.
+    rows: rows::Rows,
 }
 
 impl<'m, B: Backend> Deref for Emitter<'_, 'm, B> {
@@ -209,7 +212,7 @@ impl<'a, 'm, B: Backend> Emitter<'a, 'm, B> {
     ) -> Emitter<'a, 'm, B> {
         let walk = Walk::new(f, &cx.ir.types, lanes);
         let w = cx.backend.writer(kind, lanes, cx.options.fast_math || f.fast_math);
-        Emitter {
+        let mut emitter = Emitter {
             cx,
             w,
             walk,
@@ -224,7 +227,10 @@ impl<'a, 'm, B: Backend> Emitter<'a, 'm, B> {
             uses: ir::walk::use_counts(f),
             handed: None,
             trips_left: FxHashMap::default(),
-        }
+            rows: Default::default(),
+        };
+        emitter.find_rows();
+        emitter
     }
 
     // ---- values

@@ -174,10 +174,14 @@ impl<'m, B: Backend> Assembler<'m> for Emitter<'_, 'm, B> {
         }
     }
 
-    fn has_value(&mut self, data: &InstData) -> bool {
-        let (Op::Sub, Some(counter)) = (&data.op, data.args.get(1)) else { return false };
-        let left = self.trips_left.get(counter).copied();
-        left.inspect(|&left| self.set(data.results[0], &[left])).is_some()
+    fn is_done(&mut self, inst: Inst) -> Res<bool> {
+        let data = &self.f.insts[inst];
+        let left = data.args.get(1).filter(|_| data.op == Op::Sub).and_then(|v| self.trips_left.get(v));
+        match left.copied() {
+            Some(left) => self.set(data.results[0], &[left]),
+            None => return self.in_row(inst),
+        }
+        Ok(true)
     }
 
     fn diverges(&self, inst: Inst) -> bool {

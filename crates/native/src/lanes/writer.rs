@@ -172,8 +172,11 @@ pub trait Writer {
     fn gather(&mut self, el: El, at: Val, class: Class, mask: Val) -> Val;
     /// Stores the numbers of the lanes of a mask, in the order of the lanes.
     fn scatter(&mut self, x: Val, at: Val, class: Class, mask: Val);
-    /// Loads a row of `n` numbers for each lane, lane after lane; gives vectors of the lanes.
-    fn load_row(&mut self, el: El, n: u32, at: Val, class: Class) -> Vals;
+    /// Loads `n` adjacent numbers of each lane, at a stride of `step` bytes from lane to lane: up to four without
+    /// gaps between the lanes, else as many as fill 128 bits, or two.
+    fn columns(&mut self, el: El, n: u32, at: Val, step: i64, class: Class) -> Vals;
+    /// Stores adjacent numbers of each lane, as many as fill 128 bits, or two, at a stride of `step` bytes.
+    fn store_columns(&mut self, vals: &[Val], at: Val, step: i64, class: Class);
     /// Puts vectors of the lanes into the order of a row.
     fn row(&mut self, vals: &[Val]) -> Val;
     /// Stores a row of `n` numbers of type `el` for each lane, in the lanes of a mask.

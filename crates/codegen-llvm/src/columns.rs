@@ -1,0 +1,123 @@
+//! Loads and stores of several adjacent numbers of each lane.
+//!
+//! In memory the numbers of a lane are adjacent; in registers those of all lanes are. Shuffles between the two orders
+//! are written for vectors of the machine's width, and for groups of 128 bits where that is possible: LLVM takes
+//! wider ones apart number by number.
+
+use native::emit::VARYING;
+use native::lanes::Class;
+use native::lanes::operand::{El, Val, Vals};
+
+use crate::text::{ANY, Writer};
+
+impl Writer {
+    /// See `native::lanes::Writer::columns`.
+    pub(crate) fn load_columns(&mut self, el: El, n: u32, base: Val, step: i64, class: Class) -> Vals {
+        let bytes = i64::from(n) * el.bytes() as i64;
+        if step == bytes {
+            return self.load_dense(el, n, base, class);
+        }
+        // Register `r` holds the numbers of lanes `r`, `r + n`, `r + 2 n`, …, one lane after the other.
+        let registers: Vec<Val> = (0..n)
+            .map(|r| {
+                let lanes = (r..self.lanes).step_by(n as usize);
+                let parts =
+                    lanes.map(|lane| self.load_part(el, n, base, i64::from(lane) * step, class)).collect();
+                self.join(el, parts, n)
+            })
+            .collect();
+        self.transpose(el, &registers)
+    }
+
+    /// See `native::lanes::Writer::store_columns`.
+    pub(crate) fn write_columns(&mut self, vals: &[Val], base: Val, step: i64, class: Class) {
+        let (el, n) = (vals[0].el, vals.len() as u32);
+        let vals: Vec<Val> = vals.iter().map(|&x| self.spread(x)).collect();
+        let registers = self.transpose(el, &vals);
+        for (r, register) in (0..n).zip(registers) {
+            for lane in (r..self.lanes).step_by(n as usize) {
+                let first = lane - r;
+                let part = self.shuffle(el, self.lanes, [register, Val::POISON], first..first + n);
+                let to = self.offset(base, Val::i64(i64::from(lane) * step));
+                let (text, at) = (self.operand(part, VARYING), self.typed(to));
+                let note = self.note(class, el.bytes());
+                self.line(&[part, to], format_args!("store <{n} x {}> {text}, {at}{note}", el.name()));
+            }
+        }
+    }
+
+    /// Loads `n` numbers of each lane that are without gaps in memory.
+    fn load_dense(&mut self, el: El, n: u32, base: Val, class: Class) -> Vals {
+        let width = (self.style.vector_bits / el.bits()).clamp(2, self.lanes);
+        let mut columns: Vec<Vec<Val>> = vec![Vec::new(); n as usize];
+        for first in (0..self.lanes).step_by(width as usize) {
+            let at = |k: u32| i64::from(first * n + k * width) * el.bytes() as i64;
+            let parts: Vec<Val> = (0..n).map(|k| self.load_part(el, width, base, at(k), class)).collect();
+            for (k, column) in (0..n).zip(&mut columns) {
+                // The number of each lane, which is one of the part that holds it.
+                let place = |lane: u32| ((lane * n + k) / width, (lane * n + k) % width);
+                let mut sum = parts[0];
+                for part in 1..n {
+                    let pick = |lane: u32| match place(lane) {
+                        (0, at) if part == 1 => at,
+                        (of, _) if of < part => lane,
+                        (of, at) if of == part => width + at,
+                        _ => ANY,
+                    };
+                    sum = self.shuffle(el, width, [sum, parts[part as usize]], (0..width).map(pick));
+                }
+                column.push(sum);
+            }
+        }
+        columns.into_iter().map(|parts| self.join(el, parts, width)).collect()
+    }
+
+    /// Loads `n` numbers at an offset in bytes.
+    fn load_part(&mut self, el: El, n: u32, base: Val, offset: i64, class: Class) -> Val {
+        let at = self.offset(base, Val::i64(offset));
+        let (out, text, note) = (self.of_width(el, n), self.typed(at), self.note(class, el.bytes()));
+        self.make(out, &[at], format_args!("load <{n} x {}>, {text}{note}", el.name()));
+        out
+    }
+
+    /// Concatenates vectors of `n` numbers each; their number is a power of two.
+    pub(crate) fn join(&mut self, el: El, mut parts: Vec<Val>, mut n: u32) -> Val {
+        while parts.len() > 1 {
+            parts = parts.chunks(2).map(|pair| self.shuffle(el, n, [pair[0], pair[1]], 0..2 * n)).collect();
+            n *= 2;
+        }
+        parts[0]
+    }
+
+    /// Transposes each square of the `n` numbers that start at a multiple of `n` in `n` vectors; `n` is 2 or 4.
+    fn transpose(&mut self, el: El, rows: &[Val]) -> Vals {
+        let (n, lanes) = (rows.len() as u32, self.lanes);
+        // Each group of `n` numbers of the result has these numbers of the groups of two vectors.
+        let mut pick = |a: Val, b: Val, of: &[u32]| {
+            let picks = (0..lanes).map(|lane| {
+                let k = of[(lane % n) as usize];
+                lane / n * n + k % n + k / n * lanes
+            });
+            self.shuffle(el, lanes, [a, b], picks)
+        };
+        match *rows {
+            [a, b] => [pick(a, b, &[0, 2]), pick(a, b, &[1, 3])].into_iter().collect(),
+            [a, b, c, d] => {
+                let (low, high) = ([0, 4, 1, 5], [2, 6, 3, 7]);
+                let (first, second) = ([0, 1, 4, 5], [2, 3, 6, 7]);
+                let (ab, cd) = (pick(a, b, &low), pick(c, d, &low));
+                let (ab_high, cd_high) = (pick(a, b, &high), pick(c, d, &high));
+                [(ab, cd, first), (ab, cd, second), (ab_high, cd_high, first), (ab_high, cd_high, second)]
+                    .into_iter()
+                    .map(|(a, b, of)| pick(a, b, &of))
+                    .collect()
+            }
+            _ => unreachable!("two or four vectors"),
+        }
+    }
+
+    /// A register for a vector of `n` numbers.
+    fn of_width(&mut self, el: El, n: u32) -> Val {
+        if n == self.lanes { self.reg(el, VARYING) } else { self.odd() }
+    }
+}
