@@ -274,6 +274,10 @@ impl lanes::Writer for Writer {
         self.sum_by_halves(a)
     }
 
+    fn sums(&mut self, all: &[Val]) -> Vals {
+        self.joint_sums(all)
+    }
+
     fn any(&mut self, c: Val) -> Val {
         if !c.var {
             return c;

@@ -464,15 +464,7 @@ impl Writer {
     /// The sum of the floats of all lanes by repeated halving: the upper half of the lanes is added to the
     /// lower half until one lane is left.
     pub(crate) fn sum_by_halves(&mut self, a: Val) -> Val {
-        let (mut n, mut all) = (self.lanes, a);
-        while n > 1 {
-            let half = n / 2;
-            let parts = [0, half].map(|from| self.shuffle(a.el, n, [all, Val::POISON], from..from + half));
-            let [low, high] = parts.map(|part| self.operand(part, VARYING));
-            all = self.odd();
-            self.make(all, &parts, format_args!("fadd <{half} x {}> {low}, {high}", a.el.name()));
-            n = half;
-        }
+        let all = self.halve(a.el, a, self.lanes, 1);
         let out = self.reg(a.el, UNIFORM);
         let text = self.operand(all, VARYING);
         self.make(out, &[all], format_args!("extractelement <1 x {}> {text}, i32 0", a.el.name()));

@@ -114,7 +114,8 @@ pub fn build(loaded: &mut Loaded, options: &Options) -> Result<Built, Failure> {
         let span = source_span(module.funcs[module.entries[k].func].span);
         module.entries[k].name = names.take(name, what, span)?;
     }
-    let module = &module;
+    let through = opt::for_lanes(&module, crate::device::WAYS);
+    let module = through.as_ref().unwrap_or(&module);
     let machine = if options.native { codegen_llvm::machine() } else { codegen_llvm::Machine::common() };
     let fast_math = options.compile.optimise.fast_math;
     let built = aot::library(module, &exports, &options.prefix, &machine, fast_math, options.exclusive)

@@ -220,6 +220,11 @@ pub fn copy_list(
     }
 }
 
+/// A copy of an instruction, with new results and new copies of its regions; the caller inserts it.
+pub fn copy_within(func: &mut Function, inst: Inst, map: &mut impl Renames) -> Inst {
+    copy_one(func, None, inst, map)
+}
+
 fn copy_one(to: &mut Function, from: Option<&Function>, inst: Inst, map: &mut impl Renames) -> Inst {
     let mut data = from.unwrap_or(to).insts[inst].clone();
     data.args.iter_mut().for_each(|arg| *arg = map.renamed(*arg));

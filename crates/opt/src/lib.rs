@@ -42,6 +42,7 @@ mod rematerialise;
 mod scalarize;
 mod simplify;
 mod unroll;
+mod unroll_and_jam;
 mod util;
 
 use copy_forwarding::Unwanted;
@@ -85,7 +86,7 @@ struct Context<'a> {
 type Pass = fn(&mut Types, &mut Function, &Context) -> bool;
 
 /// The passes over functions, by the names that tests and the command line use.
-const PASSES: [(&str, Pass); 16] = [
+const PASSES: [(&str, Pass); 17] = [
     ("simplify", |types, func, cx| simplify::run(types, func, cx.options)),
     ("scalarize", |types, func, _| scalarize::run(types, func)),
     ("cse", |types, func, cx| cse::run(types, func, cx.summaries)),
@@ -102,6 +103,7 @@ const PASSES: [(&str, Pass); 16] = [
     }),
     ("contract", |types, func, _| contract::run(types, func)),
     ("code-sinking", |_, func, cx| code_sinking::run(func, cx.summaries)),
+    ("unroll-and-jam", |types, func, cx| unroll_and_jam::run(types, func, cx.summaries, 4)),
     ("copy-forwarding", |types, func, cx| copy_forwarding::run(types, func, cx.summaries, Unwanted::All)),
     ("strip-detach", |_, func, _| inline::strip_detach(func)),
 ];
@@ -280,6 +282,22 @@ fn clean_up(types: &mut Types, func: &mut Function, cx: &Context, lowered: Lower
         cse::run(types, func, cx.summaries);
         dce::run(func, cx.summaries);
     }
+}
+
+/// Optimises for lanes, which compute several results side by side: `ways` trips of a loop run in one inner loop. `None`
+/// if nothing changes.
+pub fn for_lanes(module: &Module, ways: u64) -> Option<Module> {
+    let summaries = Summaries::of(module, Stage::AfterAd);
+    let (mut types, mut made) = (module.types.clone(), None);
+    for (f, func) in module.funcs.iter().filter(|(_, func)| func.contains(|op| matches!(op, Op::For(_)))) {
+        let mut func = func.clone();
+        if unroll_and_jam::run(&mut types, &mut func, &summaries, ways) {
+            cse::run(&mut types, &mut func, &summaries);
+            dce::run(&mut func, &summaries);
+            made.get_or_insert_with(|| module.clone()).funcs[f] = func;
+        }
+    }
+    made.map(|made| Module { types, ..made })
 }
 
 /// Optimises for devices, whose threads have little memory of their own: an array that is a copy of memory

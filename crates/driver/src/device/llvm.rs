@@ -125,6 +125,10 @@ pub(super) fn missed() -> Option<&'static str> {
 const LONG: Duration = Duration::from_millis(20);
 const FOR_EACH_BYTE: Duration = Duration::from_nanos(600);
 
+/// The number of trips of a loop that run side by side in an inner loop: the sums of four, in two vectors each, leave
+/// registers for their operands.
+pub(crate) const WAYS: u64 = 4;
+
 /// The input to a compilation by LLVM.
 struct Job {
     module: Arc<Module>,
@@ -137,6 +141,7 @@ struct Job {
 impl Job {
     fn new(module: &Arc<Module>, options: &Options) -> Result<Job, Unsupported> {
         let machine = codegen_llvm::machine();
+        let module = &opt::for_lanes(module, WAYS).map_or_else(|| module.clone(), Arc::new);
         let text = codegen_llvm::text(module, options, &machine)?;
         let place = Cache::of_user().filter(|_| options.cache).map(|cache| {
             let options = format!("{options:?}");

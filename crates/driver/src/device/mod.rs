@@ -15,6 +15,8 @@ mod wgpu;
 use crate::error::Error;
 
 pub use interface::{Device, DeviceInfo, Program};
+#[cfg(feature = "llvm")]
+pub(crate) use llvm::WAYS;
 
 /// A backend of this build.
 #[derive(Clone, Copy)]

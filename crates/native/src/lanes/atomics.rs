@@ -74,6 +74,47 @@ impl<B: Backend> Emitter<'_, '_, B> {
         }
     }
 
+    /// Adds the sum of the active lanes of each of several vectors of floats to a number in memory.
+    pub(super) fn add_sums(&mut self, el: El, places: &[Place], numbers: &[Val]) -> Res {
+        let s = if el == El::F64 { Scalar::F64 } else { Scalar::F32 };
+        let here = self.mask.map_or(Val::bool(true), |mask| self.w.any(mask));
+        blocks::when_ok(self, here, Odds::Likely, |e| {
+            let numbers = e.or_nothing(s, numbers)?;
+            let sums = e.w.sums(&numbers);
+            let inside = places.iter().fold(None, |all, place| e.both(all, place.inside));
+            let alone = if e.cx.options.exclusive { Val::bool(true) } else { e.alone() };
+            let all = inside.map_or(alone, |inside| e.w.binary(Binary::And, alone, inside));
+            let plain = |e: &mut Self| {
+                for (place, &sum) in places.iter().zip(&sums) {
+                    e.add_alone(s, place.addr, sum);
+                }
+                Ok(Vals::new())
+            };
+            let others = |e: &mut Self| {
+                for (place, &sum) in places.iter().zip(&sums) {
+                    let inside = place.inside.unwrap_or(Val::bool(true));
+                    blocks::when_ok(e, inside, Odds::Likely, |e| {
+                        memory::atomic_one(e, (AtomicOp::Add, s), place.addr, sum, sum);
+                        Ok(())
+                    })?;
+                }
+                Ok(Vals::new())
+            };
+            blocks::either(e, all, Odds::Likely, plain, others).map(drop)
+        })
+    }
+
+    /// Vectors with -0, whose addition changes nothing, in the lanes that are not active.
+    fn or_nothing(&mut self, s: Scalar, numbers: &[Val]) -> Res<Vals> {
+        let numbers: Vals = numbers.iter().map(|&x| self.w.spread(x)).collect();
+        let nothing = Val::bits(el(s), if s.is_float() { 1 << (s.bits() - 1) } else { 0 });
+        let (Some(mask), Some(full)) = (self.mask, self.all_active()) else { return Ok(numbers) };
+        let partial =
+            |e: &mut Self| Ok(numbers.iter().map(|&x| e.w.select(mask, x, nothing)).collect::<Vals>());
+        let none = self.w.binary(Binary::Xor, full, Val::bool(true));
+        blocks::unless(self, none, Odds::Unlikely, &numbers, partial)
+    }
+
     /// Adds the numbers of the active lanes to one number in memory: in the order of the lanes if the options
     /// ask for that, else their sum by halves.
     fn atomic_sum(&mut self, s: Scalar, place: Place, x: Val, data: &InstData) -> Res {
@@ -87,17 +128,7 @@ impl<B: Backend> Emitter<'_, '_, B> {
             None => inside,
         };
         blocks::when_ok(self, here, Odds::Even, |e| {
-            let x = e.w.spread(x);
-            // Adding -0 changes nothing.
-            let nothing = Val::bits(el(s), if s.is_float() { 1 << (s.bits() - 1) } else { 0 });
-            let x = match (e.mask, e.all_active()) {
-                (Some(mask), Some(full)) => {
-                    let partial = |e: &mut Self| Ok(Vals::from_slice(&[e.w.select(mask, x, nothing)]));
-                    let none = e.w.binary(Binary::Xor, full, Val::bool(true));
-                    blocks::unless(e, none, Odds::Unlikely, &[x], partial)?[0]
-                }
-                _ => x,
-            };
+            let x = e.or_nothing(s, &[x])?[0];
             if s.is_int() {
                 let sum = e.w.reduce(Binary::Add, x);
                 memory::atomic_one(e, (AtomicOp::Add, s), at, sum, sum);

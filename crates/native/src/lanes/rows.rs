@@ -8,9 +8,12 @@
 //! which nothing happens that could make their order matter. Loads are emitted with the first of them, stores with
 //! the last. Whether all of a row is in range is tested once; if it is not, each access is emitted as if it were
 //! alone.
+//!
+//! Atomic additions that all lanes make to one place each are a row, too: the sums over the lanes of several vectors
+//! take fewer shuffles together.
 
-use cranelift_entity::EntitySet;
-use ir::{Analyses, Inst, Op, Path, Region, Scalar, Space, TypeData, Value};
+use cranelift_entity::{EntitySet, SecondaryMap};
+use ir::{Analyses, AtomicOp, Inst, Op, Path, Region, Scalar, Space, TypeData, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::local::Place;
@@ -31,10 +34,18 @@ pub(super) struct Rows {
     done: EntitySet<Inst>,
 }
 
+/// What the accesses of a row do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Load,
+    Store,
+    Sum,
+}
+
 /// Accesses of neighbouring numbers.
 #[derive(Clone)]
 struct Row {
-    stores: bool,
+    kind: Kind,
     el: El,
     /// The accesses in the order of the text.
     members: Vec<Member>,
@@ -56,16 +67,25 @@ struct Member {
     makes_index: Vec<Inst>,
 }
 
-/// What all accesses of a row have in common: load or store, buffer, index without its constant, and type.
-type Key = (bool, Value, Value, El);
+/// What all loads or stores of a row have in common: buffer, index without its constant, and type.
+type Key = (Kind, Value, Value, El);
+
+/// The maximum number of additions of a row.
+const MOST_SUMS: usize = 8;
 
 impl Rows {
     /// Finds the rows of a function.
-    pub(super) fn of(module: &ir::Module, plan: &Plan, analyses: &Analyses<'_>) -> Rows {
+    pub(super) fn of(
+        module: &ir::Module,
+        plan: &Plan,
+        analyses: &Analyses<'_>,
+        varying: Option<&SecondaryMap<Value, bool>>,
+    ) -> Rows {
         let mut rows = Rows::default();
         let f = analyses.func;
         for region in f.regions.keys() {
-            Find { module, plan, analyses, open: Vec::new(), rows: &mut rows }.region(region);
+            let (open, sums) = (Vec::new(), Vec::new());
+            Find { module, plan, analyses, varying, open, sums, rows: &mut rows }.region(region);
         }
         rows
     }
@@ -83,7 +103,10 @@ struct Find<'a, 'm> {
     module: &'m ir::Module,
     plan: &'a Plan,
     analyses: &'a Analyses<'m>,
+    /// The values that vary, if additions may be joined.
+    varying: Option<&'a SecondaryMap<Value, bool>>,
     open: Vec<(Key, Row)>,
+    sums: Vec<Member>,
     rows: &'a mut Rows,
 }
 
@@ -98,13 +121,14 @@ impl Find<'_, '_> {
             match &data.op {
                 Op::BufferLoad(path) => {
                     if !is_constant {
-                        self.close(|key| key.0);
+                        self.close(|_, key| key.0 == Kind::Store);
+                        self.close_sums();
                     }
                     self.access(inst, path, &places);
                 }
                 Op::BufferStore(path) => {
                     let buffer = data.args[0];
-                    let before = self.open.len();
+                    self.close_sums();
                     let key = self.access(inst, path, &places);
                     // Other accesses of the same memory must stay on their side of the store.
                     let (module, analyses) = (self.module, self.analyses);
@@ -112,8 +136,7 @@ impl Find<'_, '_> {
                         Some(Op::GlobalRef(global)) => Some(module.globals[*global].space).zip(Some(*global)),
                         _ => None,
                     };
-                    debug_assert!(self.open.len() >= before);
-                    self.close(|other| {
+                    self.close(|_, other| {
                         let apart = match (root(other.1), root(buffer)) {
                             (Some((Space::ReadOnly | Space::Uniform, _)), _) => true,
                             (Some(a), Some(b)) => a.1 != b.1,
@@ -122,11 +145,49 @@ impl Find<'_, '_> {
                         !apart && Some(other) != key.as_ref()
                     });
                 }
+                Op::Atomic(..) if self.is_sum(inst) => {
+                    self.close(|find, key| key.0 == Kind::Store || !find.is_constant(Some(key.1)));
+                    let makes_index = Vec::new();
+                    self.sums.push(Member { inst, index: 0, fixed: 0, n: 1, makes_index });
+                    if self.sums.len() == MOST_SUMS {
+                        self.close_sums();
+                    }
+                }
                 op if is_pure(op) => {}
-                _ => self.close(|_| true),
+                _ => {
+                    self.close(|_, _| true);
+                    self.close_sums();
+                }
             }
         }
-        self.close(|_| true);
+        self.close(|_, _| true);
+        self.close_sums();
+    }
+
+    /// Returns true if all lanes add floats to one place.
+    fn is_sum(&self, inst: Inst) -> bool {
+        let data = &self.analyses.func.insts[inst];
+        let Some((x, places)) = data.args.split_last() else { return false };
+        let is_float = matches!(
+            self.analyses.types[self.analyses.func.ty(*x)],
+            TypeData::Scalar(Scalar::F32 | Scalar::F64)
+        );
+        let is_one = self.varying.is_some_and(|v| v[*x] && places.iter().all(|&place| !v[place]));
+        let unused = data.results.iter().all(|&r| self.analyses.uses().of_value(r).is_empty());
+        matches!(data.op, Op::Atomic(_, AtomicOp::Add)) && is_float && is_one && unused
+    }
+
+    fn close_sums(&mut self) {
+        let of = |m: &Member| {
+            let f = self.analyses.func;
+            let s = f.insts[m.inst].args.last().and_then(|&x| self.analyses.types.scalar_of(f.ty(x)));
+            s.map_or(El::F32, el)
+        };
+        let sums = std::mem::take(&mut self.sums);
+        for members in sums.chunk_by(|a, b| of(a) == of(b)) {
+            let el = of(&members[0]);
+            self.rows.add(Row { kind: Kind::Sum, el, members: members.to_vec(), apart: false });
+        }
     }
 
     /// Returns true if a buffer is memory that is only read.
@@ -138,9 +199,9 @@ impl Find<'_, '_> {
     }
 
     /// Ends rows: later accesses do not join them.
-    fn close(&mut self, ends: impl Fn(&Key) -> bool) {
+    fn close(&mut self, ends: impl Fn(&Self, &Key) -> bool) {
         for (key, row) in std::mem::take(&mut self.open) {
-            if ends(&key) { self.rows.add(row) } else { self.open.push((key, row)) }
+            if ends(self, &key) { self.rows.add(row) } else { self.open.push((key, row)) }
         }
     }
 
@@ -162,13 +223,14 @@ impl Find<'_, '_> {
             return None;
         }
         let (base, offset, makes_index) = self.split(index);
-        let key = (stores, buffer, base, el(s));
+        let kind = if stores { Kind::Store } else { Kind::Load };
+        let key = (kind, buffer, base, el(s));
         let found = self.open.iter().position(|(other, row)| {
             *other == key && row.members.iter().map(|m| m.n).sum::<usize>() + n <= MOST
         });
         let found = found.unwrap_or_else(|| {
-            self.close(|other| *other == key);
-            self.open.push((key, Row { stores, el: key.3, members: Vec::new(), apart: false }));
+            self.close(|_, other| *other == key);
+            self.open.push((key, Row { kind, el: key.3, members: Vec::new(), apart: false }));
             self.open.len() - 1
         });
         let row = &mut self.open[found].1;
@@ -231,7 +293,8 @@ impl<B: Backend> Emitter<'_, '_, B> {
     /// Finds the rows, if the function runs in lanes.
     pub(super) fn find_rows(&mut self) {
         if self.lanes > 1 && !self.cx.options.trap {
-            self.rows = Rows::of(self.cx.ir, &self.cx.plan, &self.nesting.analyses);
+            let varying = (!self.cx.options.lane_order).then_some(&self.facts.varying);
+            self.rows = Rows::of(self.cx.ir, &self.cx.plan, &self.nesting.analyses, varying);
         }
     }
 
@@ -252,10 +315,10 @@ impl<B: Backend> Emitter<'_, '_, B> {
         if self.rows.rows[number].apart || self.rows.done.contains(inst) {
             return Ok(!self.rows.rows[number].apart);
         }
-        if row.stores && place + 1 < row.members.len() {
+        if row.kind != Kind::Load && place + 1 < row.members.len() {
             return Ok(true);
         }
-        if !row.stores {
+        if row.kind == Kind::Load {
             for &made in row.members.iter().flat_map(|m| &m.makes_index) {
                 if !self.rows.done.contains(made) {
                     crate::emit::inst(self, made)?;
@@ -263,13 +326,19 @@ impl<B: Backend> Emitter<'_, '_, B> {
                 }
             }
         }
-        self.row(&row)?;
+        match row.kind {
+            Kind::Sum => self.sums(&row)?,
+            Kind::Load | Kind::Store => self.row(&row)?,
+        }
         self.rows.done.extend(row.members.iter().map(|m| m.inst));
         Ok(true)
     }
 
     /// Returns true if the lanes access a row at a constant stride, which is large enough if they write.
     fn is_strided(&self, row: &Row) -> bool {
+        if row.kind == Kind::Sum {
+            return true;
+        }
         let data = &self.f.insts[row.members[0].inst];
         let handle = self.get(data.args[0]);
         let index = self.one(data.args[1]);
@@ -277,7 +346,7 @@ impl<B: Backend> Emitter<'_, '_, B> {
         let bytes = self.element_bytes(data.args[0]);
         let numbers = numbers(row, bytes);
         let span = numbers.last().map_or(0, |n| n.at) - numbers[0].at + row.el.bytes() as i64;
-        !row.stores || lin.step.saturating_mul(bytes as i64).abs() >= span
+        row.kind == Kind::Load || lin.step.saturating_mul(bytes as i64).abs() >= span
     }
 
     fn element_bytes(&self, buffer: Value) -> u64 {
@@ -327,7 +396,7 @@ impl<B: Backend> Emitter<'_, '_, B> {
             holds = self.w.binary(Binary::And, holds, same);
         }
         let class = first.class;
-        if row.stores {
+        if row.kind == Kind::Store {
             if self.mask.is_some() {
                 holds = self.all_active().map_or(holds, |full| self.w.binary(Binary::And, holds, full));
             }
@@ -367,6 +436,21 @@ impl<B: Backend> Emitter<'_, '_, B> {
             let number = |k: usize| numbers.iter().position(|n| n.member == m && n.k == k);
             let vals: Vals = (0..member.n).filter_map(|k| Some(found[number(k)?])).collect();
             self.set(self.f.insts[member.inst].results[0], &vals);
+        }
+        Ok(())
+    }
+
+    /// Emits the additions of a row.
+    fn sums(&mut self, row: &Row) -> Res {
+        for members in row.members.chunks(4) {
+            let mut places = Vec::new();
+            for member in members {
+                let data = &self.f.insts[member.inst];
+                let Op::Atomic(path, _) = &data.op else { unreachable!("it is an addition") };
+                places.push(memory::buffer_place(self, data, path, &data.args[..data.args.len() - 1])?);
+            }
+            let numbers: Vals = members.iter().map(|m| self.stored(m)[0]).collect();
+            self.add_sums(row.el, &places, &numbers)?;
         }
         Ok(())
     }

@@ -133,6 +133,11 @@ pub trait Writer {
     /// The sum of the floats of all lanes by repeated halving: the upper half of the lanes is added to the lower
     /// half until one lane is left.
     fn sum_by_halves(&mut self, a: Val) -> Val;
+    /// The sums of the floats of all lanes of up to four vectors, in an order that may differ from that of
+    /// [`Self::sum_by_halves`].
+    fn sums(&mut self, all: &[Val]) -> Vals {
+        all.iter().map(|&a| self.sum_by_halves(a)).collect()
+    }
     /// The condition that `c` holds for any lane.
     fn any(&mut self, c: Val) -> Val;
     /// The truth values of all lanes as the bits of a 32-bit integer.
