@@ -3,12 +3,17 @@
 //! These are two properties of the values of one function (for a cell, of its content), each a least fixpoint
 //! over the function's instructions ([`ir::analysis::flow`]). A parameter of a function may be absent, and
 //! its caller may test whether a result is, unless the host is the caller, which only passes numbers.
+//!
+//! The content of a cell is one value, so one element that may be absent makes all of them so. But an array that
+//! starts as absent differentials is mostly filled before it is read: a read behind a loop that writes every element
+//! is absent only if what that loop writes is ([`filled`]).
 
 use cranelift_entity::{EntitySet, SecondaryMap};
-use ir::analysis::Defs;
 use ir::analysis::flow::{Direction, Flow};
 use ir::analysis::points_to::root_cell;
-use ir::{Function, Inst, Math, Op, Scalar, Types, Value};
+use ir::analysis::{Analyses, Defs, Use};
+use ir::{Function, Inst, Math, Op, Region, Scalar, TypeData, Types, Value};
+use rustc_hash::FxHashMap;
 
 /// The facts about a function's values; see the module's documentation.
 pub(super) struct Facts {
@@ -32,7 +37,7 @@ pub(crate) enum Border {
 
 impl Facts {
     pub(super) fn of(types: &Types, func: &Function, defs: &Defs, border: Border) -> Facts {
-        let search = Search { types, func, defs, finite: finite(types, func) };
+        let search = Search { types, func, defs, finite: finite(types, func), filled: filled(types, func) };
         let is_differential = |v: Value| types.is_differentiable(func.ty(v));
         let (mut absent, mut asked) = (Flow::new(func, &is_differential), Flow::new(func, &is_differential));
         if border == Border::Callers {
@@ -51,6 +56,8 @@ struct Search<'a> {
     func: &'a Function,
     defs: &'a Defs,
     finite: EntitySet<Value>,
+    /// For reads of elements that a loop before has written: what it wrote.
+    filled: FxHashMap<Inst, Value>,
 }
 
 impl Search<'_> {
@@ -116,13 +123,96 @@ impl Search<'_> {
             }
             Op::Load => {
                 flow.join(data.results[0], &is_sparse(self.types, self.func, self.defs, inst));
-                flow.copy(root(args[0]), data.results[0]);
+                let written = self.filled.get(&inst).is_none_or(|&x| *flow.get(x));
+                flow.join(data.results[0], &(*flow.get(root(args[0])) && written));
             }
             Op::Store => flow.copy(args[args.len() - 1], root(args[0])),
             Op::Call(_) => data.results.iter().for_each(|&v| flow.join(v, &true)),
             _ => (),
         }
     }
+}
+
+/// The reads of an element of a cell behind a loop that writes each element of the cell, with what it writes.
+///
+/// The loop runs whenever the code behind it does: it is in the cell's region, or in loops there that have at least
+/// one trip. Whatever is stored in it or later must not matter: only the element that was read is replaced, in the same trip of
+/// a loop that visits each element once.
+fn filled(types: &Types, func: &Function) -> FxHashMap<Inst, Value> {
+    let mut found = FxHashMap::default();
+    if !func.has_body() || !func.contains(|op| *op == Op::Local) {
+        return found;
+    }
+    let analyses = Analyses::of(types, func);
+    let tree = analyses.tree();
+    func.walk(func.body(), &mut |local| {
+        let cell = match func.insts[local].op {
+            Op::Local => func.result(local),
+            _ => return,
+        };
+        let Some(TypeData::Array(_, n)) = types.content(func.ty(cell)).map(|ty| &types[ty]) else { return };
+        let Some(home) = tree.home(local) else { return };
+        let (mut fills, mut stores, mut reads) = (Vec::new(), Vec::new(), Vec::new());
+        for &at in analyses.uses().of_value(cell) {
+            let Use::Operand(inst, 0) = at else { return };
+            let data = &func.insts[inst];
+            match (&data.op, &data.args[..]) {
+                (Op::Load, &[_, index]) => reads.push((inst, index)),
+                (Op::Load, _) => {}
+                (Op::Store | Op::AddTo, &[_, index, x]) => {
+                    let whole = analyses.constant_trips(index) == Some(u64::from(*n))
+                        && analyses
+                            .trips()
+                            .counter(index)
+                            .is_some_and(|holder| tree.home(inst) == Some(func.insts[holder].regions[0]));
+                    let first = whole.then(|| always_in(&analyses, inst, home)).flatten();
+                    fills.extend(first.map(|first| (first, inst, x)));
+                    stores.extend((data.op == Op::Store).then_some((inst, index)));
+                }
+                _ => return,
+            }
+        }
+        for (read, index) in reads {
+            let before = |inst: Inst| tree.order(inst) < tree.order(read);
+            let inside = |inst: Inst| holds(&analyses, inst, read);
+            // The last of the loops before the read.
+            let fill = fills.iter().filter(|&&(first, ..)| before(first) && !inside(first));
+            let Some(&(first, fill, x)) = fill.max_by_key(|(first, ..)| tree.order(*first)) else { continue };
+            let is_counter = analyses.trips().counter(index).is_some_and(|holder| {
+                tree.home(read) == Some(func.insts[holder].regions[0]) && tree.home(holder) == Some(home)
+            });
+            let harmless = stores.iter().all(|&(store, at)| {
+                let earlier = tree.order(store) < tree.order(first);
+                let replaced =
+                    is_counter && at == index && !before(store) && tree.home(store) == tree.home(read);
+                earlier || store == fill || replaced
+            });
+            if harmless {
+                found.insert(read, x);
+            }
+        }
+    });
+    found
+}
+
+/// The instruction of the region that holds another one, which runs whenever the region does.
+fn always_in(analyses: &Analyses, inst: Inst, region: Region) -> Option<Inst> {
+    let (func, tree) = (analyses.func, analyses.tree());
+    let mut at = inst;
+    while tree.home(at)? != region {
+        let home = tree.home(at)?;
+        let counter = func.regions[home].params.first()?;
+        analyses.constant_trips(*counter).filter(|&trips| trips > 0)?;
+        at = tree.holder(home)?;
+    }
+    Some(at)
+}
+
+/// Returns true if an instruction is in a region of another.
+fn holds(analyses: &Analyses, outer: Inst, inner: Inst) -> bool {
+    let tree = analyses.tree();
+    tree.home(inner)
+        .is_some_and(|home| analyses.func.insts[outer].regions.iter().any(|&r| tree.contains(r, home)))
 }
 
 /// Returns true if a zero that is read here may be an element to which nothing was added: a stack in a cell
