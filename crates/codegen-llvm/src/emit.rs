@@ -17,8 +17,9 @@ const IN_REGISTERS: usize = 8;
 /// not always pop. Once that stack is full, every float that is pushed on it becomes NaN.
 const FLOATS_IN_REGISTERS: usize = 3;
 
-/// The attributes of every function.
-const ABOUT: &str = "nounwind \"prefer-vector-width\"=\"512\" \"min-legal-vector-width\"=\"512\"";
+/// The attributes of every function. Estimates only stand for divisions and roots that allow it, by fast mathematics.
+const ABOUT: &str = "nounwind \"prefer-vector-width\"=\"512\" \"min-legal-vector-width\"=\"512\" \
+                     \"reciprocal-estimates\"=\"divf:1,vec-divf:1,sqrtf:1,vec-sqrtf:1\"";
 /// Those of them that are about vectors.
 const VECTORS: &str = "\"prefer-vector-width\"=\"512\" \"min-legal-vector-width\"=\"512\"";
 

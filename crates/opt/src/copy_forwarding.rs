@@ -1,7 +1,7 @@
 //! Reads arrays that are copies of read-only memory directly from that memory.
 //!
-//! `for i < n { c[i] = m[i + k] }; a = load c; a[j]` ↦ `m[j + k]`, with `n` the length of `c`, `k` a constant, and
-//! `m` memory that is only read. A parameter that is an array becomes such a copy where a kernel passes the contents
+//! `for i < n { c[i] = m[i + k] }; a = load c; a[j]` ↦ `m[j + k]`, with `n` the length of `c`, `k` from before the
+//! loop, and `m` memory that is only read. A parameter that is an array becomes such a copy where a kernel passes the contents
 //! of a buffer. A processor reads a copy a little faster than a buffer whose length it has to compare with the index, so
 //! it keeps a copy whose elements are read again and again, unless all threads make it: then the length is known
 //! (`native::plan`). On a device each thread has its own copy, which does not stay in nearby memory.
@@ -34,6 +34,14 @@ pub(crate) enum Unwanted {
 /// The maximum number of reads for each element of a copy that is hardly read.
 const MOST_READS: u64 = 4;
 
+/// What is added to the number of an element.
+#[derive(Clone, Copy)]
+enum Offset {
+    Constant(u64),
+    /// A value from before the loop.
+    Value(Value),
+}
+
 /// An array that a loop fills from memory.
 #[derive(Clone, Copy)]
 struct Copy {
@@ -41,7 +49,7 @@ struct Copy {
     load: Inst,
     /// The load's operand that is the number of the element, less `k`.
     at: usize,
-    k: Option<u64>,
+    k: Option<Offset>,
     n: u32,
 }
 
@@ -143,12 +151,19 @@ fn copy(analyses: &Analyses, summaries: &Summaries, local: Inst) -> Option<(Copy
         return None;
     }
     let global = direct_global(func, analyses.defs(), made.args[0])?;
-    // One operand is the number of the element, or that and a constant; the others are defined before the loop.
-    let offset = |arg: Value| match analyses.def(arg) {
-        _ if arg == index => Some(None),
-        Some(sum) if sum.op == Op::Add && sum.args[0] == index => analyses.constant(sum.args[1]).map(Some),
-        Some(sum) if sum.op == Op::Add && sum.args[1] == index => analyses.constant(sum.args[0]).map(Some),
-        _ => None,
+    // One operand is the number of the element, or its sum with another number; the others are defined before the loop.
+    let offset = |arg: Value| {
+        if arg == index {
+            return Some(None);
+        }
+        let sum = analyses.def(arg).filter(|sum| sum.op == Op::Add)?;
+        let k = match sum.args[..] {
+            [a, k] if a == index => k,
+            [k, b] if b == index => k,
+            _ => return None,
+        };
+        let outside = (analyses.home_of(k) != Some(body)).then_some(Offset::Value(k));
+        analyses.constant(k).map(Offset::Constant).or(outside).map(Some)
     };
     let (at, k) = made.args.iter().enumerate().find_map(|(at, &arg)| Some((at, offset(arg)?)))?;
     let mut others = made.args.iter().enumerate().filter(|&(k, _)| k != at);
@@ -168,6 +183,11 @@ fn read(
     let InstData { args, results, span, .. } = func.insts[inst].clone();
     let (index, ty) = (args[1], func.ty(results[0]));
     let TypeData::Scalar(s @ (Scalar::I32 | Scalar::U32)) = types[func.ty(index)] else { return None };
+    if let Some(Offset::Value(k)) = copy.k
+        && func.ty(k) != func.ty(index)
+    {
+        return None;
+    }
     let mut list = SmallVec::new();
     let mut load = func.insts[copy.load].clone();
     let mut emit = |op: Op, args: &[Value], ty: Type| {
@@ -177,7 +197,10 @@ fn read(
     };
     load.args[copy.at] = match copy.k {
         Some(k) => {
-            let k = emit(Op::Const(k), &[], s.into());
+            let k = match k {
+                Offset::Constant(k) => emit(Op::Const(k), &[], s.into()),
+                Offset::Value(k) => k,
+            };
             emit(Op::Add, &[index, k], s.into())
         }
         None => index,

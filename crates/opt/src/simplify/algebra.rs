@@ -30,11 +30,43 @@ impl Simplify<'_> {
             Op::Mul if is_vector && self.fast => self.sparse_product(inst, args[0], args[1]),
             Op::Div => self.splat_quotient(inst, args[0], args[1]),
             Op::Select => self.select(inst, args[0], args[1], args[2]),
+            Op::Lt | Op::Le | Op::Gt | Op::Ge => self.compare_counter(inst, &op, args[0], args[1]),
             Op::Convert => self.convert(inst, args[0]),
             Op::Bitcast => self.bitcast(inst, args[0]),
             _ => None,
         };
         step.unwrap_or(Step::Keep)
+    }
+
+    /// Compares the counter of a loop, which is at least zero and below the number of trips.
+    fn compare_counter(&mut self, inst: Inst, op: &Op, a: Value, b: Value) -> Option<Step> {
+        // `x < y` or `x <= y`.
+        let (x, y, or_equal) = match op {
+            Op::Lt | Op::Le => (a, b, *op == Op::Le),
+            _ => (b, a, *op == Op::Ge),
+        };
+        let constant = |v: Value| match self.scalar(v)? {
+            (s, bits) if s.is_signed_int() => Some(i128::from(ir::scalar::to_i64(s, bits))),
+            (_, bits) => Some(i128::from(bits)),
+        };
+        let holds = |x: i128, y: i128| x < y || or_equal && x == y;
+        let last = |trips: Value| constant(trips).map(|n| n - 1);
+        let truth = match (self.trips[x], self.trips[y]) {
+            (Some(trips), None) if trips == y => Some(true),
+            (Some(trips), None) => {
+                let c = constant(y)?;
+                let always = last(trips).is_some_and(|last| holds(last, c));
+                if always { Some(true) } else { (!holds(0, c)).then_some(false) }
+            }
+            (None, Some(trips)) if trips == x => Some(false),
+            (None, Some(trips)) => {
+                let c = constant(x)?;
+                let never = last(trips).is_some_and(|last| !holds(c, last));
+                if never { Some(false) } else { holds(c, 0).then_some(true) }
+            }
+            _ => None,
+        };
+        truth.map(|truth| self.be_lanes(inst, Scalar::Bool, &[u64::from(truth)]))
     }
 
     /// Divides numbers before they are spread over the lanes of vectors.

@@ -2,7 +2,8 @@
 //!
 //! An arm whose condition is known is spliced into the region around it: its instructions then run exactly
 //! when they would have run before. Results on which all arms agree do not need the arms. A value that a loop
-//! carries round without changing it is its initial value before, in and after the loop.
+//! carries round without changing it is its initial value before, in and after the loop. A counter is below the number
+//! of trips.
 
 use ir::{Inst, Op, Region, Scalar, Value};
 use smallvec::SmallVec;
@@ -41,6 +42,9 @@ impl Simplify<'_> {
         let regions: SmallVec<[Region; 2]> = self.func.insts[inst].regions.clone();
         let is_loop = matches!(self.func.insts[inst].op, Op::Loop(_));
         for region in regions {
+            if let Op::For(_) = self.func.insts[inst].op {
+                self.trips[self.func.regions[region].params[0]] = Some(self.func.insts[inst].args[0]);
+            }
             if is_loop {
                 self.again = self.negate_arms(region, 0);
             }

@@ -47,6 +47,7 @@ pub(crate) fn run(types: &mut Types, func: &mut Function, options: &Options) -> 
         on_device: options.on_device,
         subst: Subst::default(),
         known: SecondaryMap::new(),
+        trips: SecondaryMap::new(),
         again: None,
         out: Vec::new(),
         span: Span::NONE,
@@ -81,6 +82,8 @@ struct Simplify<'a> {
     subst: Subst,
     /// Conditions whose value is known in the arm being walked.
     known: SecondaryMap<Value, Option<bool>>,
+    /// For the counters of `for` loops: the number of trips.
+    trips: SecondaryMap<Value, Option<Value>>,
     /// The result `again` of the loop body being walked. It is kept as an `if` of constants, which the
     /// backend turns into jumps.
     again: Option<Value>,
