@@ -26,6 +26,7 @@ use native::{
 };
 
 pub use cranelift_codegen::VERSION;
+pub use threads::MOST_LANES;
 
 use compile::{Queue, Runs};
 use emit::{Emitter, ModuleCx};
