@@ -31,6 +31,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TOOLS = {
     "llvm": ("Pullback, LLVM", "with_pullback", "llvm"),
     "cranelift": ("Pullback, Cranelift", "with_pullback", "cranelift"),
+    "contract": ("Pullback, LLVM, contracted", "with_pullback", "contract"),
     "fast-math": ("Pullback, LLVM, fast math", "with_pullback", "fast-math"),
     "build": ("`pullback build`", "with_library", "pullback"),
     "slangc": ("slangc, g++", "with_library", "slangc"),
@@ -41,7 +42,7 @@ TOOLS = {
     "taichi": ("Taichi", "with_taichi", ""),
     "warp": ("Warp", "with_warp", ""),
 }
-OURS = ("llvm", "cranelift", "fast-math", "build")
+OURS = ("llvm", "cranelift", "contract", "fast-math", "build")
 DEFAULT = [name for name in TOOLS if name != "build"]
 
 

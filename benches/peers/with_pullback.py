@@ -15,6 +15,7 @@ class Tool:
         self._options = {
             "llvm": {"backend": "llvm"},
             "cranelift": {"backend": "cranelift"},
+            "contract": {"backend": "llvm", "fp_contract": True},
             "fast-math": {"backend": "llvm", "fast_math": True},
         }[variant]
         self.versions = f"commit {settings['commit']}"
