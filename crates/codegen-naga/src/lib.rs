@@ -11,7 +11,6 @@
 //! - `plan`: which buffers handles refer to and how buffers are used; one *instance* of a function for each
 //!   combination of buffers.
 //! - `bounds`: how often loops run, so that reversed loops can keep their values in local arrays.
-//! - `lasting`: which loads of cells need no copy.
 //! - `order`: which kernels read sums that other groups accumulate.
 //! - `uniformity`: where control flow is uniform across all threads of a group.
 //! - `emit`: the emission of function bodies.
@@ -26,7 +25,6 @@ mod bounds;
 mod build;
 mod emit;
 mod helpers;
-mod lasting;
 pub mod layout;
 mod memory;
 mod module;

@@ -4,7 +4,7 @@
 use std::num::NonZeroU32;
 
 use cranelift_entity::EntitySet;
-use ir::{Func, Global, Module, Space, WAVE_LANES};
+use ir::{Func, Global, MemData, Module, Space, WAVE_LANES};
 use naga::proc::Layouter;
 use naga::valid::{Capabilities, FunctionInfo, GlobalUse, ModuleInfo, ValidationFlags, Validator};
 use naga::{AddressSpace, GlobalVariable, Handle, ResourceBinding, Span, StorageAccess, TypeInner};
@@ -276,10 +276,11 @@ impl<'m> Cx<'m> {
                     self.uniforms_left -= 1;
                     Form::Std140
                 }
-                Space::Uniform | Space::ReadOnly | Space::ReadWrite => Form::Std430,
+                Space::Uniform | Space::ReadOnly | Space::ReadWrite | Space::Arena => Form::Std430,
             };
             // A single element, or as many elements as the host binds.
             let is_single = matches!(space, Space::Uniform | Space::GroupShared | Space::Private);
+            let is_arena = space == Space::Arena;
             let span = data.span;
             let element = if usage.raw {
                 None
@@ -320,6 +321,10 @@ impl<'m> Cx<'m> {
             };
             let kind = match space {
                 AddressSpace::Uniform => Some(BindingKind::Uniform),
+                AddressSpace::Storage { .. } if is_arena => Some(match self.ir.mem[usage.element] {
+                    MemData::Struct { .. } => BindingKind::ArenaState,
+                    _ => BindingKind::Arena,
+                }),
                 AddressSpace::Storage { .. } if usage.written => Some(BindingKind::Storage),
                 AddressSpace::Storage { .. } => Some(BindingKind::ReadOnlyStorage),
                 _ => None,
@@ -338,12 +343,12 @@ impl<'m> Cx<'m> {
                     binding,
                     name: data.name.clone(),
                     text_name: name,
-                    global: Some(global),
+                    global: (!is_arena).then_some(global),
                     is_pointee,
                     kind,
                     rule,
                     element: type_name,
-                    mem: Some(usage.element),
+                    mem: (!is_arena).then_some(usage.element),
                     stride,
                     size,
                     fields,

@@ -14,7 +14,9 @@ pub(crate) fn reads_of_others(module: &Module, entry: Func, plan: &Plan) -> bool
     let is_shared = |base: &Base| match *base {
         Base::Null => false,
         Base::Pointee(_) => true,
-        Base::Global(g) => !matches!(module.globals[g].space, Space::GroupShared | Space::Private),
+        Base::Global(g) => {
+            !matches!(module.globals[g].space, Space::GroupShared | Space::Private | Space::Arena)
+        }
     };
     ir::walk::reaches(module, entry, |op| matches!(op, Op::Barrier))
         && plan.uses.iter().any(|(base, usage)| is_shared(base) && usage.read && usage.written)

@@ -65,7 +65,7 @@ impl Memory {
                 Space::ReadOnly => format!("StructuredBuffer<{ty}{after}> {name};\n"),
                 Space::Uniform => format!("uniform {ty} {name}{after};\n"),
                 Space::GroupShared => format!("groupshared {ty} {name}{after};\n"),
-                Space::Private => {
+                Space::Private | Space::Arena => {
                     return Err(refused(span, format!("the variable `{}` of a thread", data.name)));
                 }
             };
@@ -253,7 +253,7 @@ impl Writer<'_> {
             Space::ReadOnly => {
                 self.fixed.insert(v);
             }
-            Space::ReadWrite => {}
+            Space::ReadWrite | Space::Arena => {}
         }
     }
 }

@@ -330,7 +330,7 @@ fn is_written(module: &Module, global: &ir::GlobalData) -> bool {
         // Each group has its own copy of this memory, but the threads of one group, which are separate calls,
         // would share it.
         Space::GroupShared => true,
-        Space::Private => false,
+        Space::Private | Space::Arena => false,
     }
 }
 

@@ -23,6 +23,9 @@ pub enum Space {
     GroupShared,
     /// One element for each thread, with the initialiser given by [`GlobalData::init`].
     Private,
+    /// A buffer that the host of a device provides for what threads keep while they run; `opt::arena` adds it,
+    /// and no program declares it.
+    Arena,
 }
 
 /// A global variable.

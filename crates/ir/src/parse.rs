@@ -118,6 +118,7 @@ impl Parser<'_> {
                         "uniform" => Space::Uniform,
                         "group_shared" => Space::GroupShared,
                         "private" => Space::Private,
+                        "arena" => Space::Arena,
                         other => return Err(format!("'{other}' is not a space")),
                     };
                     let ty = self.mem_type()?;

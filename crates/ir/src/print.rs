@@ -37,6 +37,7 @@ pub fn print_module(module: &Module) -> String {
             Space::Uniform => "uniform",
             Space::GroupShared => "group_shared",
             Space::Private => "private",
+            Space::Arena => "arena",
         };
         let init = global.init.map(|f| format!(" = {}", p.funcs[&f])).unwrap_or_default();
         let line = format!("global {}: {space} {}{init}\n", p.globals[&id], p.mem_type(global.ty));

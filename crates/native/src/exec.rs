@@ -91,7 +91,7 @@ impl<'c> Worker<'c> {
                     Desc { ptr, count: 1 }
                 }
                 Space::Private => Desc { ptr: nothing.ptr, count: 1 },
-                Space::ReadWrite | Space::ReadOnly | Space::Uniform => {
+                Space::ReadWrite | Space::ReadOnly | Space::Uniform | Space::Arena => {
                     let desc = buffers.get(k).copied().filter(|d| d.count > 0).unwrap_or(nothing);
                     if desc.count >= shape.room {
                         return desc;

@@ -239,7 +239,7 @@ impl Plan {
             Op::GlobalRef(global) => match module.globals[*global].space {
                 Space::GroupShared => facts.shared = true,
                 Space::Private => facts.private = true,
-                Space::ReadWrite | Space::ReadOnly | Space::Uniform => {}
+                Space::ReadWrite | Space::ReadOnly | Space::Uniform | Space::Arena => {}
             },
             _ => {}
         });

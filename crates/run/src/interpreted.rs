@@ -69,7 +69,7 @@ impl Host for Thread<'_> {
         Some(match self.module.globals[global].space {
             Space::GroupShared => SHARED + n,
             Space::Private => PRIVATE + n,
-            Space::ReadWrite | Space::ReadOnly | Space::Uniform => n,
+            Space::ReadWrite | Space::ReadOnly | Space::Uniform | Space::Arena => n,
         })
     }
     fn byte_len(&mut self, buffer: u32) -> u64 {

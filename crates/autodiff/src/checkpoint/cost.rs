@@ -23,7 +23,7 @@ pub(crate) fn again(module: &Module, src: &Function, defs: &Defs, inst: Inst) ->
     let lanes = cost::lanes(&module.types, src.ty(src.result(inst)))?;
     match module.globals[global].space {
         Space::ReadOnly | Space::Uniform => Some(2 * OP * lanes),
-        Space::ReadWrite | Space::GroupShared | Space::Private => None,
+        Space::ReadWrite | Space::GroupShared | Space::Private | Space::Arena => None,
     }
 }
 

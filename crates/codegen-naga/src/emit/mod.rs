@@ -19,15 +19,14 @@ mod waves;
 mod world;
 
 use cranelift_entity::{EntitySet, SecondaryMap};
-use ir::analysis::Use;
 use ir::analysis::flow::{Direction, Flow};
+use ir::analysis::{Use, lasting};
 use ir::{Builtin, Class, Function, Inst, InstData, Op, Region, Scalar, Span, Type, TypeData, Types, Value};
 use naga::{Block, Handle, ScalarKind};
 use rustc_hash::FxHashMap;
 
 use crate::bounds::Bounds;
 use crate::build::{Code, Expr};
-use crate::lasting::lasting;
 use crate::module::Cx;
 use crate::plan::{Arg, Base};
 use crate::{LARGEST_PRIVATE, Unsupported};

@@ -12,6 +12,7 @@
 //! | What does an instruction read or write? | [`Effects`], [`Summaries`], [`Writes`] |
 //! | Which cell or global does a value refer to? | [`points_to`] |
 //! | Which functions call each other, or reach each other? | [`Cycles`], [`post_order`], [`reach`] |
+//! | Which loads of cells need no copy? | [`lasting`] |
 //! | Does memory end within an element? | [`room`] |
 //! | Is it cheaper to keep a value or to compute it again? | [`cost`] |
 //! | What flows from value to value through regions? | [`flow`] |
@@ -29,6 +30,7 @@ mod defs;
 mod effects;
 pub mod flow;
 pub mod implied;
+mod lasting;
 pub mod points_to;
 pub mod room;
 mod tree;
@@ -42,6 +44,7 @@ use cranelift_entity::{EntityRef, SecondaryMap};
 pub use cycles::{Cycles, post_order, post_order_of, reach};
 pub use defs::{Defs, Lanes};
 pub use effects::{Effects, Stage, Summaries, Writes};
+pub use lasting::lasting;
 pub use tree::Tree;
 pub use trips::{Trips, is_last_trip, reads_in_range};
 pub use uses::{Use, Uses};

@@ -227,7 +227,9 @@ impl Verifier<'_> {
                 let last = args.len() - 1;
                 let ty = self.part(&args[..last])?;
                 let s = self.types.scalar_of(ty);
-                check(s.is_some_and(|s| s != Scalar::Bool), || format!("{} cannot be added", self.name(ty)))?;
+                // Only the empty stack of `bool` is ever added, which makes the stack around it grow.
+                let is_added = |s: Scalar| s != Scalar::Bool || self.types.has_stack(ty);
+                check(s.is_some_and(is_added), || format!("{} cannot be added", self.name(ty)))?;
                 self.same(args[last], ty, "the value")
             }
             Op::SubCell => {

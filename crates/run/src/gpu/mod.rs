@@ -6,8 +6,10 @@
 //! differ; the reflection of the module gives the location of each number. Groups run at once. A kernel whose
 //! first group reads, after a barrier, what the others have written is dispatched twice: first all groups,
 //! where the first one does nothing, then the first one alone. Printed text is in a log buffer, and errors
-//! are in an error word.
+//! are in an error word. A dispatch whose threads keep more than their arena has room for is repeated
+//! ([`arena`]).
 
+mod arena;
 mod device;
 mod report;
 mod transfer;
@@ -51,6 +53,7 @@ struct Held {
     buffers: Vec<Option<Resource>>,
     /// By entry point; dropped when one of its buffers is replaced.
     groups: Vec<Option<wgpu::BindGroup>>,
+    arenas: arena::Arenas,
 }
 
 /// A buffer on the device.
@@ -132,6 +135,7 @@ impl Program {
         let held = Held {
             buffers: all.iter().map(|_| None).collect(),
             groups: entries.iter().map(|_| None).collect(),
+            arenas: arena::Arenas::new(entries.len(), all.len()),
         };
         let held = Mutex::new(held);
         let program = Program {
@@ -174,22 +178,17 @@ impl Program {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let held = &mut *held;
         self.upload(module, entry, groups, buffers, held).map_err(other)?;
-        let group = self.group(entry, held);
-
-        let reflection = &self.built.reflection;
-        let start = Instant::now();
-        let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-        let alone = reflection.entries[entry].first_group_last && groups != [1; 3];
-        for groups in [Some(groups), alone.then_some([1; 3])].into_iter().flatten() {
-            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-            pass.set_pipeline(&self.entries[entry].pipeline);
-            pass.set_bind_group(0, group, &[]);
-            pass.dispatch_workgroups(groups[0], groups[1], groups[2]);
+        if self.has_arena(entry) {
+            self.save(entry, held);
         }
-        self.queue.submit([encoder.finish()]);
-        self.wait().map_err(other)?;
-        let seconds = start.elapsed().as_secs_f64();
-
+        let seconds = loop {
+            self.make_arena(entry, groups, held).map_err(other)?;
+            let seconds = self.submit(entry, groups, held).map_err(other)?;
+            if !self.was_short(entry, held).map_err(other)? {
+                break seconds;
+            }
+        };
+        let reflection = &self.built.reflection;
         let size = reflection.entries[entry].group_size;
         let wanted = self.wanted(module, entry, reads, held);
         let found = self.read(&wanted, held).map_err(other)?;
@@ -197,7 +196,11 @@ impl Program {
         for (&(number, _), bytes) in wanted.iter().zip(&found) {
             let binding = &reflection.bindings[number];
             match binding.kind {
-                BindingKind::Uniform | BindingKind::ReadOnlyStorage | BindingKind::Scratch => {}
+                BindingKind::Uniform
+                | BindingKind::ReadOnlyStorage
+                | BindingKind::Scratch
+                | BindingKind::Arena
+                | BindingKind::ArenaState => {}
                 BindingKind::Storage => {
                     transfer::from_device(module, binding, bytes, buffers);
                     if let (Some(resource), Some(global)) = (&mut held.buffers[number], binding.global) {
@@ -216,6 +219,23 @@ impl Program {
         }
     }
 
+    /// Runs thread groups on what the device holds. Returns the duration in seconds.
+    fn submit(&self, entry: usize, groups: [u32; 3], held: &mut Held) -> Result<f64, String> {
+        let group = self.group(entry, held);
+        let start = Instant::now();
+        let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        let alone = self.built.reflection.entries[entry].first_group_last && groups != [1; 3];
+        for groups in [Some(groups), alone.then_some([1; 3])].into_iter().flatten() {
+            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+            pass.set_pipeline(&self.entries[entry].pipeline);
+            pass.set_bind_group(0, group, &[]);
+            pass.dispatch_workgroups(groups[0], groups[1], groups[2]);
+        }
+        self.queue.submit([encoder.finish()]);
+        self.wait()?;
+        Ok(start.elapsed().as_secs_f64())
+    }
+
     /// Copies to the device the buffers that an entry point needs and the host has changed.
     fn upload(
         &self,
@@ -227,9 +247,17 @@ impl Program {
     ) -> Result<(), String> {
         for uses in &self.built.reflection.entries[entry].uses {
             let binding = &self.built.reflection.bindings[uses.binding];
-            if binding.kind == BindingKind::Scratch {
-                self.make_scratch(entry, groups, uses.binding, held)?;
-                continue;
+            match binding.kind {
+                BindingKind::Scratch => {
+                    self.make_scratch(entry, groups, uses.binding, held)?;
+                    continue;
+                }
+                BindingKind::Arena | BindingKind::ArenaState => continue,
+                BindingKind::Uniform
+                | BindingKind::Storage
+                | BindingKind::ReadOnlyStorage
+                | BindingKind::ErrorWord
+                | BindingKind::PrintLog => {}
             }
             let stamp = binding.global.map_or(0, |g| buffers.stamp(g));
             let slot = &mut held.buffers[uses.binding];
@@ -293,16 +321,13 @@ impl Program {
                 binding.name, self.name
             ));
         }
-        if held.buffers[number].as_ref().is_none_or(|r| r.len < len) {
-            held.buffers[number] = Some(self.resource(binding, len, 0));
-            held.groups.fill_with(|| None);
-        }
+        self.ensure(number, len, held);
         Ok(())
     }
 
     /// The bind group of an entry point.
     fn group<'h>(&self, entry: usize, held: &'h mut Held) -> &'h wgpu::BindGroup {
-        let Held { buffers, groups } = held;
+        let Held { buffers, groups, .. } = held;
         groups[entry].get_or_insert_with(|| {
             let all = &self.built.reflection;
             let entries: Vec<wgpu::BindGroupEntry<'_>> = all.entries[entry]
@@ -334,7 +359,7 @@ impl Program {
         for uses in all.entries[entry].uses.iter().filter(|u| u.written) {
             let Some(resource) = &held.buffers[uses.binding] else { continue };
             let binding = &all.bindings[uses.binding];
-            if binding.kind == BindingKind::Scratch {
+            if matches!(binding.kind, BindingKind::Scratch | BindingKind::Arena | BindingKind::ArenaState) {
                 continue;
             }
             let len = match (reads, binding.global) {
@@ -393,9 +418,12 @@ fn layout_entry(binding: &Binding) -> wgpu::BindGroupLayoutEntry {
     let ty = match binding.kind {
         BindingKind::Uniform => wgpu::BufferBindingType::Uniform,
         BindingKind::ReadOnlyStorage => wgpu::BufferBindingType::Storage { read_only: true },
-        BindingKind::Storage | BindingKind::ErrorWord | BindingKind::PrintLog | BindingKind::Scratch => {
-            wgpu::BufferBindingType::Storage { read_only: false }
-        }
+        BindingKind::Storage
+        | BindingKind::ErrorWord
+        | BindingKind::PrintLog
+        | BindingKind::Scratch
+        | BindingKind::Arena
+        | BindingKind::ArenaState => wgpu::BufferBindingType::Storage { read_only: false },
     };
     wgpu::BindGroupLayoutEntry {
         binding: binding.binding,

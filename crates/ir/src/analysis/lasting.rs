@@ -1,5 +1,5 @@
 //! Finds loads `x = load c` after which `c` is not written while `x` is alive. Such an `x` is represented by
-//! the cell's variable, without a copy.
+//! the cell's variable or memory, without a copy.
 //!
 //! A cell lives from its `local` until control reaches that instruction again, which is no earlier than the
 //! next iteration of the innermost loop around it; values carried to the next iteration have been copied by
@@ -7,10 +7,13 @@
 //! outermost loop that contains the load but not the cell.
 
 use cranelift_entity::{EntitySet, SecondaryMap};
-use ir::{Function, Op, Region, Value};
+
+use crate::entities::{Region, Value};
+use crate::function::Function;
+use crate::ops::Op;
 
 /// The values loaded from whole cells that are not written after the load.
-pub(crate) fn lasting(f: &Function) -> EntitySet<Value> {
+pub fn lasting(f: &Function) -> EntitySet<Value> {
     let mut walk = Walk { f, order: 0, loops: Vec::new(), cells: SecondaryMap::new(), loads: Vec::new() };
     if f.has_body() {
         walk.region(f.body());
@@ -63,7 +66,10 @@ impl Walk<'_> {
                 }
                 (Op::Load, _) => {}
                 // Parts of the cell are written elsewhere.
-                (Op::SubCell, args) => self.cells[args[0]].written = u32::MAX,
+                (Op::SubCell, args) => {
+                    self.cells[args[0]].written = u32::MAX;
+                    self.cells[data.results[0]].written = u32::MAX;
+                }
                 (_, args) => args.iter().for_each(|&arg| self.write(arg)),
             }
             let is_loop = matches!(data.op, Op::For(_) | Op::Loop(_));
