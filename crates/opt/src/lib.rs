@@ -38,6 +38,7 @@ pub mod inline;
 mod licm;
 pub mod math;
 pub mod prune;
+pub mod recursion;
 mod rematerialise;
 mod scalarize;
 mod simplify;
@@ -109,7 +110,7 @@ const PASSES: [(&str, Pass); 17] = [
 ];
 
 /// The names of the passes over whole modules.
-const MODULE_PASSES: [&str; 4] = ["inline", "check-finite", "before-ad", "after-ad"];
+const MODULE_PASSES: [&str; 5] = ["inline", "check-finite", "recursion", "before-ad", "after-ad"];
 
 /// The names of all passes.
 pub fn passes() -> impl Iterator<Item = &'static str> {
@@ -338,6 +339,11 @@ pub fn run_pass(module: &mut Module, name: &str, options: &Options) -> Option<()
             slots.for_each(|slot| slot.linear = false);
             let plain = finite::prepare(module);
             all.into_iter().for_each(|f| finite::run(module, f, &plain));
+        }
+        "recursion" => {
+            if let Some(made) = recursion::to_loops(module, &all) {
+                *module = made;
+            }
         }
         "before-ad" => before_ad(module, options),
         "after-ad" => after_ad(module, options, &all),

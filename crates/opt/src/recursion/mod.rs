@@ -1,0 +1,153 @@
+//! Turns functions that call themselves into loops, for devices, whose languages have no recursion.
+//!
+//! `f(x) { … f(y) … }` ↦ `f(x) { loop { switch next { … } } }`
+//!
+//! The functions that call each other become one function, a *machine*. Their bodies are cut into blocks at
+//! the calls among them ([`blocks`]), and a loop runs one block after the other: a switch selects the block,
+//! which gives the number of the next one ([`machine`]). A call pushes the values that are live after it and
+//! the number of the block that follows it, sets the parameters of the callee and goes on with the callee's
+//! first block; a return pops that number. The stacks are cells of stacks, as reverse mode has them, so a
+//! backend needs no memory of a new kind, and the interpreter runs the result.
+//!
+//! This is right because a block is executed from its start to its end, so a value that is used in a block
+//! is either computed there or is live at its start; every value of the latter kind has a cell, which is set
+//! where the value is defined. A nested call may set the same cells, therefore all that are live after a call
+//! are pushed before it and popped after it. Blocks run in the order in which the calls ran their parts, and
+//! the effects of a block are those of its instructions, in order.
+//!
+//! A function stays as it is if its calls pass on different buffers (devices have no handles in memory), or
+//! if it reaches a barrier or an operation of a wave, which all threads of a group must reach together.
+
+mod blocks;
+mod machine;
+
+use ir::analysis::points_to::has_handle;
+use ir::analysis::{Stage, Summaries};
+use ir::transform::{cse, dce};
+use ir::walk::{callees, reaches};
+use ir::{Cycles, Func, Function, Module, Op, Value};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use blocks::Blocks;
+pub(crate) use blocks::identity;
+
+/// Returns the module without recursion among the functions that `roots` and the entry points reach, as far as
+/// that is possible; `None` if nothing changes.
+pub fn to_loops(module: &Module, roots: &[Func]) -> Option<Module> {
+    let mut cycles = Cycles::default();
+    let recursive: Vec<Func> = module
+        .funcs
+        .keys()
+        .filter(|&f| module.funcs[f].has_body() && cycles.is_recursive(module, f))
+        .collect();
+    if recursive.is_empty() {
+        return None;
+    }
+    let mut wanted: FxHashSet<Func> = roots.iter().copied().collect();
+    wanted.extend(module.entries.iter().map(|e| e.func));
+    wanted.extend(module.globals.values().filter_map(|g| g.init));
+    for (f, func) in &module.funcs {
+        wanted.extend(callees(func).into_iter().filter(|&callee| !cycles.closes(module, f, callee)));
+    }
+    let (mut made, mut looping): (Option<Module>, Vec<Func>) = (None, Vec::new());
+    let wanted: Vec<Func> = recursive.into_iter().filter(|f| wanted.contains(f)).collect();
+    for &root in &wanted {
+        let group = group(module, &mut cycles, root);
+        let Some(params) = handles(module, &group) else { continue };
+        let types = made.as_ref().map_or_else(|| module.types.clone(), |m| m.types.clone());
+        if let Some((types, machine)) = machine::make(module, types, &group, &params) {
+            let made = made.get_or_insert_with(|| module.clone());
+            made.types = types;
+            made.funcs[root] = machine;
+            looping.push(root);
+        }
+    }
+    let mut made = made?;
+    crate::prune(&mut made, roots);
+    // Values are stored to their cells and read from there in the same block.
+    let summaries = Summaries::of(&made, Stage::AfterAd);
+    for root in looping {
+        let mut func = std::mem::take(&mut made.funcs[root]);
+        cse::run(&mut made.types, &mut func, &summaries);
+        dce::run(&mut func, &summaries);
+        made.funcs[root] = func;
+    }
+    Some(made)
+}
+
+/// The functions that a function calls and that call it, beginning with itself.
+fn group(module: &Module, cycles: &mut Cycles, root: Func) -> Vec<Func> {
+    let (mut group, mut at) = (vec![root], 0);
+    while at < group.len() {
+        for callee in callees(&module.funcs[group[at]]) {
+            if !group.contains(&callee) && cycles.closes(module, group[at], callee) {
+                group.push(callee);
+            }
+        }
+        at += 1;
+    }
+    group
+}
+
+/// For each parameter of the group's functions that holds handles, the parameter of the first function that it
+/// always is; `None` if a call passes another handle, or if a function cannot become part of a loop.
+fn handles(module: &Module, group: &[Func]) -> Option<FxHashMap<(Func, Value), Value>> {
+    let holds = |f: &Function, v: Value| has_handle(&module.types, f.ty(v));
+    let first = &module.funcs[group[0]];
+    let mut known: FxHashMap<(Func, Value), Value> = FxHashMap::default();
+    for &v in first.regions[first.body()].params.iter().filter(|&&v| holds(first, v)) {
+        known.insert((group[0], v), v);
+    }
+    let waits = |op: &Op| matches!(op, Op::Barrier | Op::WaveGather);
+    let derives = |op: &Op| matches!(op, Op::CallDerivative(..) | Op::CallTransposeOf(_));
+    if reaches(module, group[0], |op| waits(op) || derives(op)) {
+        return None;
+    }
+    // A function of the group is met after the one that calls it first, so its parameters are known by then
+    // unless two of them wait for each other; the second round sees all.
+    for _ in 0..=group.len() {
+        for &g in group {
+            let f = &module.funcs[g];
+            if f.results.iter().any(|slot| has_handle(&module.types, slot.ty))
+                || f.fast_math != first.fast_math
+            {
+                return None;
+            }
+            for data in calls_within(f, group) {
+                let Op::Call(callee) = data.op else { continue };
+                let to = &module.funcs[callee];
+                for (&param, &arg) in to.regions[to.body()].params.iter().zip(&data.args) {
+                    if !holds(to, param) {
+                        continue;
+                    }
+                    let Some(&origin) = known.get(&(g, arg)) else { continue };
+                    if *known.entry((callee, param)).or_insert(origin) != origin {
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+    let is_passed_on = |g: Func| {
+        let f = &module.funcs[g];
+        calls_within(f, group)
+            .all(|data| data.args.iter().all(|&arg| !holds(f, arg) || known.contains_key(&(g, arg))))
+    };
+    group.iter().all(|&g| is_passed_on(g)).then_some(known)
+}
+
+/// The calls in a function of functions of the group.
+fn calls_within<'f>(f: &'f Function, group: &'f [Func]) -> impl Iterator<Item = &'f ir::InstData> {
+    let mut found = Vec::new();
+    f.walk(f.body(), &mut |inst| {
+        if matches!(f.insts[inst].op, Op::Call(callee) if group.contains(&callee)) {
+            found.push(inst);
+        }
+    });
+    found.into_iter().map(|inst| &f.insts[inst])
+}
+
+/// The blocks of each function of a group.
+fn all_blocks(module: &Module, types: &mut ir::Types, group: &[Func]) -> Vec<Blocks> {
+    group.iter().map(|&g| Blocks::of(types, &module.funcs[g], group)).collect()
+}
