@@ -17,6 +17,7 @@ use ir::interp::{Limits, Memory, Value, call_limited, dual};
 use ir::print::print_module;
 use ir::{Func, Function, InstData, Math, Module, Op, Prefer, Slot, TypeData};
 use native::{Desc, Options, Worker};
+use pullback_tests::arena;
 use pullback_tests::generate::Rng;
 use pullback_tests::generate::functions::{Style, argument, float, functions};
 use pullback_tests::setting;
@@ -57,9 +58,24 @@ fn words(buffers: &[Vec<u8>]) -> Vec<u32> {
 /// The outcome of a run: results or an error, buffers, output.
 type Outcome = (Result<Vec<Value>, String>, Vec<u32>, String);
 
-fn interpret(module: &Module, func: Func, args: &[Value], mut memory: Memory) -> Outcome {
+fn interpret(module: &Module, func: Func, args: &[Value], memory: Memory) -> Outcome {
+    let (outcome, memory) = interpret_in(module, func, args, memory, 1 << 22);
+    assert!(arena::was_enough(module, &memory), "the arena is too small");
+    outcome
+}
+
+/// Runs a function with a part of so many bytes of an arena, if the module has one; returns the memory, too.
+fn interpret_in(
+    module: &Module,
+    func: Func,
+    args: &[Value],
+    mut memory: Memory,
+    bytes: u32,
+) -> (Outcome, Memory) {
+    let n = memory.buffers.len();
+    arena::bind(module, &mut memory, bytes);
     let results = call_limited(module, func, args, &mut memory, limits()).map_err(|e| e.message);
-    (results, words(&memory.buffers), memory.printed)
+    ((results, words(&memory.buffers[..n]), memory.printed.clone()), memory)
 }
 
 /// Returns true if two runs of a function left the same, or if a program runs too long.
@@ -238,6 +254,52 @@ fn compiled_derivatives_agree_with_the_interpreter() {
         opt::after_ad(&mut module, &opt::Options { level: 0, ..Default::default() }, &all);
         compiles(&module, &all, Style::Smooth, seed);
     }
+}
+
+/// Derivatives have the same results without recursion, and with their stacks in an arena, whatever its size is:
+/// if it is too small, the run ends, says so and has touched nothing else.
+#[test]
+fn derivatives_in_an_arena_are_the_same() {
+    let (mut changed, mut short) = (0, 0);
+    for seed in seeds(60) {
+        let (mut module, f) = functions(Style::Smooth, seed, 12 + seed as usize % 30);
+        let mut all = derivatives(&mut module, f);
+        all.extend(autodiff::backward(&mut module, all[2]));
+        let level = (seed % 3) as u8;
+        opt::after_ad(&mut module, &opt::Options { level, ..Default::default() }, &all);
+        opt::prune(&mut module, &all);
+        let looping = opt::recursion::to_loops(&module, &all);
+        let made = opt::arena::stacks_to_arena(looping.as_ref().unwrap_or(&module));
+        verify(&made, "in an arena");
+        changed += usize::from(made.funcs.values().any(|f| f.name.starts_with("arena_grow")));
+        let mut rng = Rng::new(seed);
+        for &func in &all {
+            let args = arguments(Style::Smooth, &mut rng, &module, &module.funcs[func].params);
+            let memory = memory(&module, &mut rng);
+            let expected = interpret(&module, func, &args, memory.clone());
+            let found = interpret(&made, func, &args, memory.clone());
+            let name = &module.funcs[func].name;
+            let text = || [&module, &made].map(print_module).join("\n---- then\n");
+            assert!(
+                same(&module, func, &expected, &found)
+                    || matches!(&found.0, Err(message) if message.contains("step")),
+                "seed {seed}, '{name}': {expected:?} is {found:?}\n{}",
+                text()
+            );
+            for bytes in [0, 64, 512, 4096] {
+                let (found, memory) = interpret_in(&made, func, &args, memory.clone(), bytes);
+                if arena::was_enough(&made, &memory) {
+                    assert!(same(&module, func, &expected, &found) || found.0.is_err(), "{bytes} bytes");
+                    break;
+                }
+                short += 1;
+            }
+        }
+    }
+    assert!(
+        changed > 10 && short > 20,
+        "{changed} programs have stacks that grow, {short} runs were too short"
+    );
 }
 
 /// A function, its derivatives, and the forward derivative of the backward one.

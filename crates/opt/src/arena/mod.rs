@@ -1,0 +1,203 @@
+//! Turns stacks into memory of an arena, for devices, where a stack whose length is not known has no place.
+//!
+//! `stack<T>` ↦ `u32`, the place of a header in the arena; 0 is the empty stack
+//!
+//! The arena is a buffer of words that the host provides. Its first [`HEAD`] bytes are zero and stay so: they
+//! are the header of the empty stack. After them, each thread of the dispatch has a part, whose size the host
+//! chooses and tells in a second buffer, with the number of groups, from which a thread computes where its
+//! part begins. Within its part a thread takes memory from the front to the back. A header is the length, the
+//! capacity and the place of the elements; a stack that outgrows its capacity moves to a place twice as
+//! large. The values of a stack are immutable and therefore shared, but a cell owns what it changes in place:
+//! that is copied when it is stored in the cell, and when it is loaded from one that is written later.
+//!
+//! Memory is given back by setting the front back: at the end of a function that gives no stack, and at the
+//! end of a trip of a loop that carries none and leaves none in a cell outside of it.
+//!
+//! If a thread's part is too small, the thread sets the word `short` of the second buffer, and what did not
+//! fit is lost: the stack keeps the elements that it had, and elements beyond are zero. No other memory is
+//! touched, since every access is checked against the length; and every `loop` ends, since its condition also
+//! asks whether something was lost, so the dispatch comes to its end. The host has to discard all that the
+//! dispatch wrote, and to repeat it with a larger arena.
+
+mod access;
+mod cells;
+mod rewrite;
+mod runtime;
+
+use ir::analysis::Stage;
+use ir::analysis::{Summaries, lasting};
+use ir::transform::{cse, dce};
+use ir::{
+    Func, Function, Global, GlobalData, MemData, MemType, Module, Scalar, Space, Span, Type, TypeData, Types,
+};
+use rustc_hash::FxHashMap;
+
+use rewrite::Rewriter;
+
+/// The number of bytes at the start of the arena that are zero.
+pub const HEAD: u32 = 16;
+/// The name of the arena.
+pub const ARENA: &str = "arena";
+/// The name of the buffer that tells the size of each thread's part.
+pub const STATE: &str = "arena_state";
+/// The fields of that buffer's only element, each a `u32`. `short` is not zero if a thread's part was too
+/// small; the host sets it to zero, and the others to the bytes of a thread's part, a multiple of four, and the
+/// numbers of groups along the first two axes.
+pub const FIELDS: [&str; 4] = ["short", "bytes", "groups_x", "groups_y"];
+
+/// Returns the module with its stacks in an arena. The entry points have to be kernels.
+pub fn stacks_to_arena(module: &Module) -> Module {
+    let mut made = module.clone();
+    // Derivatives have been made, and residuals in a signature become numbers.
+    made.witnesses.clear();
+    // The builder of a function has the types.
+    let mut types = std::mem::take(&mut made.types);
+    let mut cx = Cx::declare(&mut made, &mut types);
+    let known: Vec<Func> = module.funcs.keys().collect();
+    let uses: FxHashMap<Func, bool> = known.iter().map(|&f| (f, uses_stacks(module, f))).collect();
+    for &f in known.iter().filter(|&&f| module.funcs[f].has_body()) {
+        let is_entry = module.entries.iter().any(|entry| entry.func == f);
+        let func = Rewriter::run(&mut cx, &mut types, module, f, &uses, is_entry);
+        cx.module.funcs[f] = func;
+    }
+    made.types = types;
+    let summaries = Summaries::of(&made, Stage::AfterAd);
+    for f in known {
+        let mut func = std::mem::take(&mut made.funcs[f]);
+        cse::run(&mut made.types, &mut func, &summaries);
+        dce::run(&mut func, &summaries);
+        made.funcs[f] = func;
+    }
+    made
+}
+
+/// Returns true if a function, or one that it calls, has stacks.
+fn uses_stacks(module: &Module, func: Func) -> bool {
+    ir::walk::reachable(module, &[func]).into_iter().any(|f| {
+        let f = &module.funcs[f];
+        f.values.values().any(|v| module.types.has_stack(v.ty))
+    })
+}
+
+/// The functions of the arena.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Helper {
+    /// `(bytes) -> place`, 0 if there is no room.
+    Take,
+    /// `(stack, n, size) -> stack`, with room for `n` elements of `size` bytes.
+    Room,
+    /// `(stack, index, size, low, high) -> stack`, with an element `index`; the words of new elements are `low`
+    /// and `high` in turn.
+    Grow,
+    /// `(n, size) -> stack`, of `n` elements that are not set.
+    Make,
+    /// `(stack, size) -> stack`, a copy; the number is that of the stacks around the elements, less one.
+    Copy(u32),
+    /// `(to, from) -> to`, the sum of two stacks of this type.
+    Add(Type),
+}
+
+/// What all functions share.
+struct Cx<'a> {
+    module: &'a mut Module,
+    arena: Global,
+    state: Global,
+    /// The place of the next byte that is free, the end of the thread's part, and whether something was lost.
+    top: Global,
+    end: Global,
+    lost: Global,
+    helpers: FxHashMap<Helper, Func>,
+}
+
+/// A type as it is in the arena.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Element {
+    /// Numbers: the type that they are held as, with at least 32 bits each, and that type in memory.
+    Numbers(Type, MemType),
+    /// An array.
+    Array(Type, u32),
+    /// The place of a stack.
+    Stack,
+}
+
+impl<'a> Cx<'a> {
+    /// Declares the globals.
+    fn declare(module: &'a mut Module, types: &mut Types) -> Cx<'a> {
+        let word = module.mem.intern(MemData::Scalar(Scalar::U32));
+        let fields = FIELDS.iter().map(|name| (name.to_string(), word)).collect();
+        let state = module.mem.intern(MemData::Struct { name: "ArenaState".into(), fields });
+        let mut global = |name: &str, space: Space, ty: MemType| {
+            module.globals.push(GlobalData { name: name.into(), space, ty, init: None, span: Span::NONE })
+        };
+        let arena = global(ARENA, Space::Arena, word);
+        let state = global(STATE, Space::Arena, state);
+        let top = global("arena_top", Space::Private, word);
+        let end = global("arena_end", Space::Private, word);
+        let lost = global("arena_lost", Space::Private, word);
+        let mut cx = Cx { module, arena, state, top, end, lost, helpers: FxHashMap::default() };
+        cx.initialise(types);
+        cx
+    }
+
+    /// The form of a type in the arena.
+    fn element(&mut self, types: &mut Types, ty: Type) -> Element {
+        let mem = &mut self.module.mem;
+        let wide = |s: Scalar| match s {
+            Scalar::Bool | Scalar::U8 | Scalar::U16 => Scalar::U32,
+            Scalar::I8 | Scalar::I16 => Scalar::I32,
+            Scalar::F16 => Scalar::F32,
+            _ => s,
+        };
+        match types[ty] {
+            TypeData::Scalar(s) => Element::Numbers(wide(s).into(), mem.intern(MemData::Scalar(wide(s)))),
+            TypeData::Vector(s, n) => {
+                Element::Numbers(types.vector(wide(s), n), mem.intern(MemData::Vector(wide(s), n)))
+            }
+            TypeData::Array(of, n) => Element::Array(of, n),
+            TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) | TypeData::Residuals(_) => {
+                Element::Stack
+            }
+        }
+    }
+
+    /// The number of bytes of a value in the arena.
+    fn size(&mut self, types: &mut Types, ty: Type) -> u32 {
+        match self.element(types, ty) {
+            Element::Numbers(_, mem) => u32::try_from(self.module.mem.size(mem)).unwrap_or(u32::MAX),
+            Element::Array(of, n) => self.size(types, of).saturating_mul(n),
+            Element::Stack => 4,
+        }
+    }
+}
+
+/// The words of an absent differential, or of zero.
+fn filling(types: &Types, ty: Type) -> (u32, u32) {
+    match types.scalar_of(ty) {
+        _ if types.has_stack(ty) => (0, 0),
+        Some(Scalar::F16 | Scalar::F32) => (1 << 31, 1 << 31),
+        Some(Scalar::F64) => (0, 1 << 31),
+        _ => (0, 0),
+    }
+}
+
+/// The type without stacks.
+fn plain(types: &mut Types, ty: Type) -> Type {
+    match types[ty] {
+        TypeData::Stack(_) => Type::U32,
+        TypeData::Cell(of) if types.has_stack(of) => types.cell(Type::U32),
+        _ => ty,
+    }
+}
+
+/// Facts about a function that is rewritten.
+struct Facts {
+    defs: ir::Defs,
+    uses: cranelift_entity::SecondaryMap<ir::Value, u32>,
+    lasting: cranelift_entity::EntitySet<ir::Value>,
+}
+
+impl Facts {
+    fn of(f: &Function) -> Facts {
+        Facts { defs: ir::Defs::of(f), uses: ir::walk::use_counts(f), lasting: lasting(f) }
+    }
+}
