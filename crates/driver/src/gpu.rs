@@ -175,6 +175,8 @@ fn ptx_with(
     wanted: codegen_llvm::aot::PtxOptions,
 ) -> Result<codegen_llvm::aot::Ptx, Failure> {
     only_kernels(module)?;
+    let looping = without_recursion(module, &[]);
+    let module = looping.as_ref().unwrap_or(module);
     let expanded = math::expand(module, math::Wanted::All);
     let module = expanded.as_ref().unwrap_or(module);
     codegen_llvm::aot::ptx(module, &wanted).map_err(|unsupported| {
@@ -231,10 +233,34 @@ pub fn build(
     };
     // The compilers of the other languages may reorder arithmetic.
     let made = if target == Language::Spirv { math::Wanted::Doubles } else { math::Wanted::Remainders };
-    let through = opt::for_devices(&compiled.module);
-    let module = through.as_ref().unwrap_or(&compiled.module);
+    let looping = without_recursion(&compiled.module, functions);
+    let module = looping.as_ref().unwrap_or(&compiled.module);
+    let through = opt::for_devices(module);
+    let module = through.as_ref().unwrap_or(module);
     let expanded = math::expand(module, made);
-    codegen_naga::build(expanded.as_ref().unwrap_or(module), &options).map_err(failure)
+    let module = expanded.as_ref().unwrap_or(module);
+    let built = codegen_naga::build(module, &options);
+    match with_arena(module, &built) {
+        Some(module) => codegen_naga::build(&module, &options).map_err(failure),
+        None => built.map_err(failure),
+    }
+}
+
+/// Returns true if all that a module does is done by kernels, whose threads can have an arena.
+fn has_kernels_only(module: &ir::Module) -> bool {
+    !module.entries.is_empty() && module.entries.iter().all(|entry| entry.pipeline.is_none())
+}
+
+/// The module with functions that call themselves turned into loops, if there are any and there is an arena for
+/// what they keep.
+pub(crate) fn without_recursion(module: &ir::Module, roots: &[Func]) -> Option<ir::Module> {
+    if has_kernels_only(module) { opt::recursion::to_loops(module, roots) } else { None }
+}
+
+/// The module with its stacks in an arena, if it was refused because the length of one is not known.
+pub(crate) fn with_arena(module: &ir::Module, built: &Result<Built, NagaError>) -> Option<ir::Module> {
+    let is_open = matches!(built, Err(NagaError::Unsupported(why)) if why.code == "E0931");
+    (is_open && has_kernels_only(module)).then(|| opt::arena::stacks_to_arena(module))
 }
 
 /// A place as `file.slang:12`.

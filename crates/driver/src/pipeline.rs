@@ -608,7 +608,7 @@ pub(crate) fn verify(module: &Module, stage: &str) -> Result<(), Failure> {
 }
 
 /// The number of the diagnostic for loops without a bound of whose iterations reverse mode keeps values: an
-/// error if the target needs a bound, silent otherwise.
+/// error if there is no memory for them, silent otherwise.
 const UNBOUNDED: u32 = 931;
 
 /// The loops whose number of iterations has no bound.
@@ -632,8 +632,8 @@ fn unbounded_kept(unbounded: &[ir::Span], kept: &[autodiff::KeptValue]) -> Vec<D
     let message = "reverse mode keeps values of each trip of this loop, and the maximum number of its trips is not known";
     let warning = |&span: &ir::Span| {
         Diagnostic::warning("E0931", source_span(span), message).help(
-            "graphics processors need a bound: give it `[MaxIters(n)]`, or let reverse mode keep less with \
-             `[Checkpoint(n)]` or `[PreferRecompute]`",
+            "graphics processors keep them in an arena, which is slower than an array of the thread: give it \
+             `[MaxIters(n)]`, or let reverse mode keep less with `[Checkpoint(n)]` or `[PreferRecompute]`",
         )
     };
     loops.map(warning).collect()

@@ -171,7 +171,9 @@ fn check(module: &Module, text: &Text) -> Result<(), Unsupported> {
     for &func in &text.plan.order {
         let f = &module.funcs[func];
         if text.plan.facts[func].recursive {
-            return Err(refuse(&format!("the function `{}`, which calls itself", f.name), f.span));
+            let why =
+                "which calls itself, with different buffers, or with a barrier or an operation of a wave";
+            return Err(refuse(&format!("the function `{}`, {why}", f.name), f.span));
         }
     }
     Ok(())

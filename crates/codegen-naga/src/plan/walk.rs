@@ -455,7 +455,7 @@ impl Walker<'_, '_> {
         let mut error = self.planner.refuse("a loop that is run backwards", message, span);
         error.code = "E0931";
         error.help = Some(
-            "give it `[MaxIters(n)]`, or let reverse mode keep less with `[Checkpoint(n)]` or `[PreferRecompute]`".into(),
+            "give it `[MaxIters(n)]`, or write a kernel that calls the function: its threads have an arena for what they keep".into(),
         );
         error
     }

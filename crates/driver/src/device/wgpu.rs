@@ -9,7 +9,7 @@ use syntax::Diagnostic;
 
 use super::interface::{Device, DeviceInfo, Program};
 use crate::error::{Error, Failure, source_span};
-use crate::gpu::failure;
+use crate::gpu::{failure, with_arena, without_recursion};
 use native::Options as CodeOptions;
 
 /// This machine's first device with a Vulkan driver.
@@ -38,35 +38,43 @@ impl Device for Wgpu {
 }
 
 /// The number of instructions from which lavapipe takes minutes to compile a kernel with arithmetic in
-/// `double`.
+/// `double`, or with an arena.
 const SLOW: u64 = 6_000;
 
 /// The least number of bytes of a uniform that may stay one where uniforms must not decide control flow: a
 /// long array, of which no single element does.
 const LONG_ARRAY: u64 = 1 << 10;
 
+/// Refuses a kernel that has too many instructions for a driver that inlines all functions.
+fn check_size(device: &run::gpu::Device, module: &Module, part: &str, most: u64) -> Result<(), Failure> {
+    for entry in module.entries.iter().filter(|_| device.inlines_slowly()) {
+        let size = math::inlined_size(module, entry.func);
+        if size > most {
+            let message = format!(
+                "`{}` cannot run `{}`: with {part} the kernel has {size} instructions, and the driver takes minutes for more than {most}",
+                device.name(),
+                entry.name
+            );
+            let span = source_span(module.funcs[entry.func].span);
+            return Err(Failure::Program(vec![Diagnostic::error("E0930", span, message)]));
+        }
+    }
+    Ok(())
+}
+
 /// Compiles the module for this machine's first device.
 fn program(module: &Module) -> Result<run::gpu::Program, Failure> {
+    let looping = without_recursion(module, &[]);
+    let module = looping.as_ref().unwrap_or(module);
     let through = opt::for_devices(module);
     let module = through.as_ref().unwrap_or(module);
     let expanded = math::expand(module, math::Wanted::Doubles);
     let module = expanded.as_ref().unwrap_or(module);
     let device = run::gpu::Device::first().map_err(|why| Failure::Other(Error::Input(why)))?;
-    if expanded.is_some() && device.inlines_slowly() {
-        for entry in &module.entries {
-            let size = math::inlined_size(module, entry.func);
-            if size > SLOW {
-                let message = format!(
-                    "`{}` cannot run `{}`: with its functions of `double` the kernel has {size} instructions, and the driver takes minutes for more than {SLOW}",
-                    device.name(),
-                    entry.name
-                );
-                let span = source_span(module.funcs[entry.func].span);
-                return Err(Failure::Program(vec![Diagnostic::error("E0930", span, message)]));
-            }
-        }
+    if expanded.is_some() {
+        check_size(&device, module, "its functions of `double`", SLOW)?;
     }
-    let with = |max_uniforms: u32, least_uniform: u64| {
+    let with = |module: &Module, max_uniforms: u32, least_uniform: u64| {
         let options = Options {
             target: Target::Spirv,
             functions: &[],
@@ -80,9 +88,19 @@ fn program(module: &Module) -> Result<run::gpu::Program, Failure> {
             first_group_last: true,
             place: &|_| None,
         };
-        codegen_naga::build(module, &options).map_err(failure)
+        codegen_naga::build(module, &options)
     };
-    let mut built = with(device.max_uniforms(), 0)?;
+    let first = with(module, device.max_uniforms(), 0);
+    let in_arena = with_arena(module, &first);
+    let module = in_arena.as_ref().unwrap_or(module);
+    if in_arena.is_some() {
+        check_size(&device, module, "what it keeps in an arena", SLOW)?;
+    }
+    let with = |max_uniforms, least_uniform| with(module, max_uniforms, least_uniform).map_err(failure);
+    let mut built = match in_arena {
+        Some(_) => with(device.max_uniforms(), 0)?,
+        None => first.map_err(failure)?,
+    };
     let fails = |built: &Built| {
         device.fails_where_uniforms_decide() && codegen_naga::uniform::decides_control(&built.module)
     };
