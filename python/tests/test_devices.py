@@ -77,9 +77,18 @@ def test_kernels_and_memory(on, cpu):
 def test_errors_stand_at_the_line_that_is_wrong(on):
     with pytest.raises(pb.CompileError, match="there is no|undeclared|unknown|nothing"):
         on._program.kernel("missing")
-    m = pb.load_source("float f(float x) { return x < 1 ? x : f(x - 1); }", device="vulkan" if is_vulkan(on) else "cuda")
+    waits = "float f(float x) { GroupMemoryBarrierWithGroupSync(); return x < 1 ? x : f(x - 1); }"
+    m = pb.load_source(waits, device="vulkan" if is_vulkan(on) else "cuda")
     with pytest.raises(pb.CompileError, match="calls itself"):
         m.f(3.0)
+
+
+def test_functions_that_call_themselves(on):
+    text = "[Differentiable] float f(float x, no_diff int n) { return n == 0 ? x : x * f(x * 0.5, n - 1); }"
+    m, on_cpu = (pb.load_source(text, device=device) for device in ("vulkan" if is_vulkan(on) else "cuda", "cpu"))
+    x, n = np.linspace(-2, 2, 100, dtype=np.float32), np.arange(100, dtype=np.int32) % 7
+    assert same(m.f(x, n), on_cpu.f(x, n))
+    assert same(m.f.grad(x, n), on_cpu.f.grad(x, n))
 
 
 def is_vulkan(m):
