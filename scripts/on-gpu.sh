@@ -7,6 +7,7 @@
 # That machine needs a driver and nothing else: neither Rust nor LLVM nor the network. With a Python 3.10 or later that has
 # NumPy and pytest, the package's tests of devices run, too, and those of CUDA tensors where there is PyTorch. What could
 # not be run is said at the end. Reports are written to the folder of `OUT` in the environment, else to `on-gpu`.
+# `PROFILE=dev` packs builds of another profile of cargo, to try the script itself.
 set -euo pipefail
 made=''
 trap '[ -z "$made" ] || rm -rf "$made"' EXIT
@@ -14,18 +15,20 @@ trap '[ -z "$made" ] || rm -rf "$made"' EXIT
 pack() {
     cd "$(dirname "$0")/.."
     local archive=${1:-target/on-gpu.tar.xz} target=${CARGO_TARGET_DIR:-$PWD/target} llvm
+    local profile=${PROFILE:-release}
+    local built=$target/${profile/#dev/debug}
     llvm=$(ldconfig -p | sed -n 's/.*libLLVM\.so\.19\.1.* => //p' | head -n 1)
     [ -n "$llvm" ] || { echo "LLVM 19 (libLLVM.so.19.1) is needed, which is packed" >&2; exit 1; }
     mkdir -p "$(dirname "$archive")"
     archive=$(realpath "$archive")
-    cargo build --release -p pullback-cli --features cuda,wgpu
+    cargo build --profile "$profile" -p pullback-cli --features cuda,wgpu
     local test
-    test=$(cargo test --release -p pullback-tests --features llvm,wgpu,cuda --test gpu --no-run --message-format json |
+    test=$(cargo test --profile "$profile" -p pullback-tests --features llvm,wgpu,cuda --test gpu --no-run --message-format json |
         sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
-    cargo build --release -p pullback-python --features pyo3/abi3-py310,wgpu,cuda
+    cargo build --profile "$profile" -p pullback-python --features pyo3/abi3-py310,wgpu,cuda
     made=$(mktemp -d)
     mkdir -p "$made/bin" "$made/lib" "$made/python" "$made/tests" "$made/benches"
-    cp "$target/release/pullback" "$made/bin/"
+    cp "$built/pullback" "$made/bin/"
     cp "$test" "$made/bin/gpu"
     strip "$made/bin/"*
     # With the libraries that it needs and that a machine may lack.
@@ -34,7 +37,7 @@ pack() {
     done
     cp -r python/pullback python/tests "$made/python/"
     find "$made/python" -name __pycache__ -prune -exec rm -rf {} +
-    cp "$target/release/lib_core.so" "$made/python/pullback/_core.abi3.so"
+    cp "$built/lib_core.so" "$made/python/pullback/_core.abi3.so"
     strip "$made/python/pullback/_core.abi3.so"
     cp -r tests/run "$made/tests/"
     cp -r examples "$made/"
