@@ -40,6 +40,8 @@ pack() {
     cp "$built/lib_core.so" "$made/python/pullback/_core.abi3.so"
     strip "$made/python/pullback/_core.abi3.so"
     cp -r tests/run "$made/tests/"
+    mkdir -p "$made/tests/ir"
+    cp -r tests/ir/dispatch "$made/tests/ir/"
     cp -r examples "$made/"
     cp -r benches/peers "$made/benches/"
     cp scripts/on-gpu-kernels.py "$made/"
