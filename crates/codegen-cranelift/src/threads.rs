@@ -20,7 +20,8 @@ pub const MOST_LANES: u32 = 16;
 /// The numbers of lanes. Cranelift's vectors have 128 bits on every machine. Four of them for each value cost spills, but
 /// less than what the fewer instructions on uniform values and the overlapping of independent vectors save: 16 lanes
 /// take little more than half the time of 8 on every program of `benches/peers`.
-const WIDTHS: Widths = Widths { vector_bits: 128, vectors: [4, 4], least: 4, most: MOST_LANES, widest: MOST_LANES };
+const WIDTHS: Widths =
+    Widths { vector_bits: 128, vectors: [4, 4], least: 4, most: MOST_LANES, widest: MOST_LANES };
 
 /// For each entry point, the function that runs its threads in lanes and the number of lanes, or the reason why there
 /// is none.

@@ -47,7 +47,7 @@ pub(crate) fn run(types: &mut Types, func: &mut Function, summaries: &Summaries,
     });
     // A loop in a loop that is transformed stays.
     let inner: Vec<Inst> = nests.values().filter_map(|nest| nest.inner).collect();
-    inner.iter().for_each(|inst| drop(nests.remove(inst)));
+    nests.retain(|inst, _| !inner.contains(inst));
     if nests.is_empty() {
         return false;
     }
@@ -171,13 +171,13 @@ fn keeps_order(analyses: &Analyses, summaries: &Summaries, outer: Inst, inner: O
     });
     let of_cells = cells
         .values()
-        .all(|&(writes, [beside, within], elsewhere)| !writes || !elsewhere && !(beside && within));
+        .all(|&(writes, [beside, within], elsewhere)| !(writes && (elsewhere || beside && within)));
     let apart = written.iter().enumerate().all(|(k, (global, bounds))| {
         let others =
             written[..k].iter().filter(|(other, _)| other.is_none() || global.is_none() || other == global);
         others.into_iter().all(|(_, other)| bounds.1 < other.0 || other.1 < bounds.0)
     });
-    fits && of_cells && apart && !(reads && !written.is_empty())
+    fits && of_cells && apart && (written.is_empty() || !reads)
 }
 
 /// Returns true if an op only computes.

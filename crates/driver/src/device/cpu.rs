@@ -46,7 +46,10 @@ impl Device for Cranelift {
     }
 
     fn devices(&self) -> Result<Vec<DeviceInfo>, String> {
-        Ok(vec![processor(format!("Cranelift {}", codegen_cranelift::VERSION), codegen_cranelift::MOST_LANES)])
+        Ok(vec![processor(
+            format!("Cranelift {}", codegen_cranelift::VERSION),
+            codegen_cranelift::MOST_LANES,
+        )])
     }
 
     fn has_lanes(&self, options: &CodeOptions) -> bool {
