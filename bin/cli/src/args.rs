@@ -297,6 +297,9 @@ pub(crate) struct BenchArgs {
     /// Worker threads; 0: one for each core
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) threads: usize,
+    /// Show what each line costs, beside the source; with a path, as a page for a browser, too
+    #[arg(long, value_name = "PAGE.html")]
+    pub(crate) profile: Option<Option<PathBuf>>,
     #[command(flatten)]
     pub(crate) limits: MemoryLimitArgs,
     /// Print one JSON object

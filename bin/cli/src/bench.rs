@@ -6,11 +6,13 @@ use driver::bench::{self, Measured, Options, Times};
 use driver::call::parse_arguments;
 use driver::launch::Backend;
 use driver::pipeline;
+use driver::profile::Profile;
 use driver::{Error, render};
 use syntax::Sources;
 
 use crate::args::BenchArgs;
 use crate::report::{self, Stop};
+use crate::{page, profile};
 
 pub(crate) fn bench(args: &BenchArgs) -> u8 {
     report::finish(&args.source, args.json, |session| {
@@ -22,7 +24,13 @@ pub(crate) fn bench(args: &BenchArgs) -> u8 {
         execution.code.flush_subnormals = args.flush_subnormals;
         let memory = report::binds(&args.memory)?;
         let options = Options { execution, memory, at, threads: args.count, seconds: args.seconds };
-        let names = match &args.function[..] {
+        // A word after `--profile` that names no page is a function.
+        let word = args.profile.as_ref().and_then(Option::as_ref);
+        let page = word.filter(|page| page.extension().is_some_and(|end| end == "html"));
+        let word = word.filter(|_| page.is_none());
+        let function: Vec<String> =
+            word.iter().map(|word| word.display().to_string()).chain(args.function.iter().cloned()).collect();
+        let names = match &function[..] {
             [] => {
                 let mut loaded = pipeline::load(session, &args.source.file)?;
                 loaded.errors()?;
@@ -35,7 +43,7 @@ pub(crate) fn bench(args: &BenchArgs) -> u8 {
             let help = "mark one [Differentiable], or name functions after the file";
             return Err(Error::input(format!("the file has no differentiable function: {help}")).into());
         }
-        let mut all = Vec::new();
+        let (mut all, mut profiles) = (Vec::new(), Vec::new());
         for name in &names {
             // Each function is measured in a fresh program, so that functions do not influence each other.
             let mut loaded = pipeline::load(session, &args.source.file)?;
@@ -43,7 +51,22 @@ pub(crate) fn bench(args: &BenchArgs) -> u8 {
             all.push(bench::measure(&mut loaded, name, &options)?);
             report::warn(session, &loaded.warned);
         }
-        report::out(&if args.json { json(&session.sources, &all) } else { text(&session.sources, &all) });
+        if args.profile.is_some() {
+            let seconds = args.seconds.max(driver::profile::SECONDS);
+            let options = Options { seconds, ..options };
+            for name in &names {
+                profiles.push(driver::profile::profile(session, &args.source.file, name, &options)?);
+            }
+        }
+        if let Some(page) = page {
+            let text = page::page(&session.sources, &profiles);
+            std::fs::write(page, text).map_err(|e| Error::input(format!("{}: {e}", page.display())))?;
+        }
+        let sources = &session.sources;
+        report::out(&match args.json {
+            true => json(sources, &all, &profiles),
+            false => text(sources, &all) + &profile::text(sources, &profiles),
+        });
         Ok(0)
     })
 }
@@ -113,7 +136,7 @@ fn text(sources: &Sources, all: &[Measured]) -> String {
     out
 }
 
-fn json(sources: &Sources, all: &[Measured]) -> String {
+fn json(sources: &Sources, all: &[Measured], profiles: &[Profile]) -> String {
     let times = |t: &Times| {
         serde_json::json!({
             "ns_per_thread": t.median,
@@ -126,15 +149,20 @@ fn json(sources: &Sources, all: &[Measured]) -> String {
     };
     let list: Vec<_> = all
         .iter()
-        .map(|m| {
-            serde_json::json!({
+        .enumerate()
+        .map(|(k, m)| {
+            let mut entry = serde_json::json!({
                 "function": m.name,
                 "threads": m.threads,
                 "primal": times(&m.primal),
                 "gradient": m.gradient.as_ref().map(times),
                 "kept_bytes": m.memory.map(|m| m.kept),
                 "least_kept_bytes": m.memory.map(|m| m.least),
-            })
+            });
+            if let Some(profile) = profiles.get(k) {
+                entry["profile"] = profile::json(sources, profile);
+            }
+            entry
         })
         .collect();
     serde_json::json!({ "functions": list }).to_string() + "\n"

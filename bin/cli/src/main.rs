@@ -11,6 +11,8 @@ mod build;
 mod derive;
 mod fit;
 mod inspect;
+mod page;
+mod profile;
 mod report;
 mod run;
 mod values;

@@ -13,11 +13,18 @@ use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::{Block, Function as ClifFunction};
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
-use cranelift_codegen::{CodegenError, Context};
+use cranelift_codegen::{CodegenError, CompiledCode, Context};
 use cranelift_entity::SecondaryMap;
 use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Module as _, ModuleError, ModuleReloc};
 use ir::Func;
+use native::Options;
+use native::profile::{Line, Lines, Profile, Spills};
+
+use crate::{locate, moves};
+
+/// A map in the order of insertion.
+type FxIndexMap<K, V> = indexmap::IndexMap<K, V, rustc_hash::FxBuildHasher>;
 
 /// The number of instructions in a batch: enough to keep cores busy, few enough that memory use stays small.
 const BATCH: usize = 50_000;
@@ -61,13 +68,15 @@ pub(crate) enum Runs {
 
 /// A function to be compiled.
 pub(crate) struct Job {
-    id: FuncId,
+    pub(crate) id: FuncId,
+    /// The number of slots of the frame that are memory of the function; those after them hold values that are spilled.
+    slots: usize,
     /// The IR function that it was emitted from.
     pub(crate) func: Func,
     pub(crate) runs: Runs,
     clif: Context,
     way: Way,
-    failed: Option<CodegenError>,
+    code: Option<Result<CompiledCode, CodegenError>>,
 }
 
 /// The queue of functions that are emitted but not yet compiled.
@@ -79,17 +88,20 @@ pub(crate) struct Queue {
     jobs: Vec<Job>,
     insts: usize,
     free: Vec<Context>,
+    /// The code is for a profile.
+    located: bool,
 }
 
 impl Queue {
     /// An empty queue for this machine.
-    pub(crate) fn new(fast_compile: bool) -> Result<Queue, String> {
-        let isa = if fast_compile {
+    pub(crate) fn new(options: &Options) -> Result<Queue, String> {
+        let isa = if options.fast_compile {
             this_machine("none", SINGLE_PASS)
         } else {
             this_machine("speed", BACKTRACKING)
         }?;
-        Ok(Queue { isa, direct: None, one_pass: None, jobs: Vec::new(), insts: 0, free: Vec::new() })
+        let located = options.profile != Profile::Off;
+        Ok(Queue { isa, direct: None, one_pass: None, jobs: Vec::new(), insts: 0, free: Vec::new(), located })
     }
 
     /// The target machine.
@@ -98,12 +110,17 @@ impl Queue {
     }
 
     /// Takes the emitted function and leaves an empty context; returns true if it is time to compile.
-    pub(crate) fn push(&mut self, id: FuncId, (func, runs): (Func, Runs), clif: &mut Context) -> bool {
+    pub(crate) fn push(
+        &mut self,
+        (id, slots): (FuncId, usize),
+        (func, runs): (Func, Runs),
+        clif: &mut Context,
+    ) -> bool {
         let empty = self.free.pop().unwrap_or_else(Context::new);
         let clif = std::mem::replace(clif, empty);
         self.insts += clif.func.dfg.num_insts();
         let way = way_for(&clif.func);
-        self.jobs.push(Job { id, func, runs, clif, way, failed: None });
+        self.jobs.push(Job { id, slots, func, runs, clif, way, code: None });
         self.insts >= BATCH
     }
 
@@ -149,23 +166,65 @@ impl Queue {
             Way::Direct => self.direct.as_ref().unwrap_or(&self.isa),
             Way::OnePass => self.one_pass.as_ref().unwrap_or(&self.isa),
         };
-        let compiled = job.clif.compile(&**isa, &mut ControlPlane::default());
-        job.failed = compiled.err().map(|e| e.inner);
+        job.code = Some(match self.located {
+            true => locate::compile(&mut job.clif, &**isa),
+            false => match job.clif.compile(&**isa, &mut ControlPlane::default()) {
+                Ok(_) => Ok(job.clif.take_compiled_code().expect("compiled without an error")),
+                Err(error) => Err(error.inner),
+            },
+        });
     }
 }
 
 impl Job {
     /// Defines the function in `jit`; returns the size of its frame in bytes.
     pub(crate) fn define(&mut self, jit: &mut JITModule) -> Result<u32, Box<ModuleError>> {
-        if let Some(error) = self.failed.take() {
+        if let Some(Err(error)) = self.code.take_if(|code| code.is_err()) {
             return Err(Box::new(ModuleError::Compilation(error)));
         }
-        let code = self.clif.compiled_code().expect("compiled without an error");
+        let code = self.code().expect("compiled without an error");
         let func = &self.clif.func;
         let relocs: Vec<ModuleReloc> =
             code.buffer.relocs().iter().map(|r| ModuleReloc::from_mach_reloc(r, func, self.id)).collect();
         jit.define_function_bytes(self.id, code.buffer.alignment.into(), code.code_buffer(), &relocs)?;
         Ok(code.buffer.frame_layout().map_or(0, |layout| layout.frame_to_fp_offset))
+    }
+}
+
+impl Job {
+    /// The machine code.
+    fn code(&self) -> Option<&CompiledCode> {
+        self.code.as_ref()?.as_ref().ok()
+    }
+
+    /// The pieces of the function, by their offsets. An instruction without a location, such as a move that the
+    /// register allocator has inserted, belongs to the one before it.
+    pub(crate) fn pieces(&self) -> Vec<Line> {
+        let Some(code) = self.code() else { return Vec::new() };
+        let all = code.buffer.get_srclocs_sorted();
+        let known = all.iter().filter(|piece| !piece.loc.is_default());
+        let starts = known.map(|piece| (u64::from(piece.start), Some(piece.loc.bits())));
+        let mut starts: Vec<(u64, Option<u32>)> = std::iter::once((0, None)).chain(starts).collect();
+        starts.push((code.code_buffer().len() as u64, None));
+        let piece =
+            |pair: &[(u64, Option<u32>)]| Line { start: pair[0].0, end: pair[1].0, location: pair[0].1 };
+        starts.windows(2).map(piece).collect()
+    }
+
+    /// The spills of the function, by location: accesses to the part of the frame that is above the function's own
+    /// memory.
+    pub(crate) fn spills(&self) -> Vec<Spills> {
+        let Some(code) = self.code() else { return Vec::new() };
+        let Some(layout) = code.buffer.frame_layout() else { return Vec::new() };
+        let own = self.clif.func.sized_stack_slots.iter().take(self.slots);
+        let from = own.map(|(slot, data)| layout.stackslots[slot].offset + data.size).max().unwrap_or(0);
+        let lines = Lines::new(self.pieces(), None);
+        let mut all: FxIndexMap<u32, Spills> = FxIndexMap::default();
+        for at in moves::find(code.code_buffer(), &(from..layout.frame_to_fp_offset)) {
+            let Some(location) = lines.find(at.into()).and_then(|piece| piece.location) else { continue };
+            all.entry(location).or_insert(Spills { location, ..Spills::default() }).moves += 1;
+        }
+        all.into_values().collect()
     }
 }
 

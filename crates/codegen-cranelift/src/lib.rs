@@ -8,6 +8,8 @@
 mod compile;
 mod emit;
 mod lanes;
+mod locate;
+mod moves;
 mod spill;
 mod threads;
 mod types;
@@ -20,6 +22,7 @@ use cranelift_jit::{ArenaMemoryProvider, JITBuilder, JITModule};
 use cranelift_module::{FuncId, Module as _, ModuleError, default_libcall_names};
 use ir::{Entry, Func, Module, Scalar, Span};
 use native::plan::Plan;
+use native::profile::{Line, Lines, Profile};
 use native::runtime::{Tables, symbols};
 use native::{
     Compiled, EntryCode, EntryFn, Fixed, Lanes, Options, Parts, RawFn, Reason, SpanFn, Unsupported,
@@ -51,7 +54,7 @@ impl Drop for Memory {
 pub fn compile(module: &Module, options: &Options) -> Result<Compiled, Unsupported> {
     let (mut cx, fixed) = prepare(module, options)?;
     let made = emit_all(&mut cx);
-    let ModuleCx { jit, plan, tables, frames, lane_frames, .. } = cx;
+    let ModuleCx { jit, plan, tables, frames, lane_frames, pieces, spills, .. } = cx;
     let mut memory = Memory(Some(jit));
     let (entries, raw) = made?;
     let jit = memory.0.as_mut().expect("just made");
@@ -81,9 +84,19 @@ pub fn compile(module: &Module, options: &Options) -> Result<Compiled, Unsupport
         (func, unsafe { std::mem::transmute::<*const u8, RawFn>(code) })
     };
     let raw = raw.iter().map(function).collect();
+    let lines = pieces.into_iter().flat_map(|(id, pieces)| {
+        let base = jit.get_finalized_function(id) as u64;
+        pieces.into_iter().map(move |piece| Line {
+            start: base + piece.start,
+            end: base + piece.end,
+            ..piece
+        })
+    });
+    let lines = Lines::new(lines.collect(), Some(spills));
     let stack_need = plan.stack_need(&frames) + lane_frames;
     let recursion_need = plan.recursion_need(|f| u64::from(frames[f]));
-    let parts = Parts { entries, raw, tables, fixed, stack_need, recursion_need, memory: Box::new(memory) };
+    let memory = Box::new(memory);
+    let parts = Parts { entries, raw, tables, fixed, lines, stack_need, recursion_need, memory };
     // SAFETY: the emitted code keeps the contract of `native`.
     Ok(unsafe { Compiled::new(module, &plan, parts) })
 }
@@ -103,7 +116,7 @@ fn prepare<'m>(module: &'m Module, options: &Options) -> Result<(ModuleCx<'m>, F
     let roots = module.entries.iter().map(|e| e.func).chain(options.functions.iter().copied());
     let plan = Plan::new(module, roots);
     let fixed = Fixed::new(&plan);
-    let queue = Queue::new(options.fast_compile).map_err(|op| Unsupported {
+    let queue = Queue::new(options).map_err(|op| Unsupported {
         backend: NAME,
         op,
         span: Span::NONE,
@@ -133,6 +146,8 @@ fn prepare<'m>(module: &'m Module, options: &Options) -> Result<(ModuleCx<'m>, F
         lane_frames: 0,
         text: None,
         queue,
+        pieces: Vec::new(),
+        spills: Vec::new(),
     };
     Ok((cx, fixed))
 }
@@ -269,13 +284,14 @@ fn define(
     clif: &mut ClifContext,
     of: (Func, Runs),
 ) -> Result<(), Unsupported> {
+    let slots = clif.func.sized_stack_slots.len();
     spill::spill_long_lived(&mut clif.func);
     if let Some(text) = &mut cx.text {
         text.push_str(&format!("; {}\n{}\n", cx.ir.funcs[of.0].name, clif.func.display()));
         cx.jit.clear_context(clif);
         return Ok(());
     }
-    if cx.queue.push(id, of, clif) { flush(cx) } else { Ok(()) }
+    if cx.queue.push((id, slots), of, clif) { flush(cx) } else { Ok(()) }
 }
 
 /// Compiles all functions in the queue.
@@ -285,6 +301,10 @@ fn flush(cx: &mut ModuleCx<'_>) -> Result<(), Unsupported> {
         match job.runs {
             Runs::One => cx.frames[job.func] = cx.frames[job.func].saturating_add(frame),
             Runs::Lanes => cx.lane_frames += u64::from(frame) + 64,
+        }
+        if cx.options.profile != Profile::Off {
+            cx.pieces.push((job.id, job.pieces()));
+            cx.spills.extend(job.spills());
         }
         cx.queue.reuse(job);
     }

@@ -5,6 +5,7 @@ use cranelift_codegen::ir::UserExternalName;
 use cranelift_module::{FuncId, Module as _};
 use ir::Scalar;
 use native::lanes::{self, Stop, Widths};
+use native::profile::Profile;
 use native::runtime::Word;
 use native::{Reason, Unsupported};
 use rustc_hash::FxHashMap;
@@ -31,7 +32,12 @@ type InLanes = Vec<Result<(FuncId, u32), Reason>>;
 pub(crate) fn emit(cx: &mut ModuleCx<'_>, clif: &mut ClifContext) -> Result<InLanes, Unsupported> {
     let module = cx.ir;
     let refusal = refusal(cx);
+    let counts = match cx.options.profile {
+        Profile::Counts => cx.tables.notes.counts_at(),
+        Profile::Off | Profile::Lines => 0,
+    };
     let settings = Settings {
+        counts,
         system: cx.jit.isa().default_call_conv(),
         zero: cx.zero,
         empty: cx.empty,

@@ -3,6 +3,7 @@
 use ir::Module;
 use ir::interp::Value;
 use native::Options;
+use native::profile::Profile;
 
 fn module(text: &str) -> Module {
     let module = ir::parse::parse_module(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
@@ -68,4 +69,55 @@ fn what_cannot_be_expressed_is_named() {
     assert!(error.op.starts_with("CallDerivative(Fwd"), "{error}");
     let text = pullback_codegen_cranelift::clif_text(&module, &Options::default()).expect("no entry");
     assert!(text.is_empty());
+}
+
+#[test]
+fn code_has_the_locations_of_its_instructions() {
+    let text = "
+        func main(v0: u32, v1: f32) -> (f32) {
+            v2: f32 = const 0.5
+            v3 = for v0, v1 (v4, v5) {
+                v6 = mul v5, v2
+                v7 = sin v6
+                yield v7
+            }
+            v8 = div v3, v2
+            yield v8
+        }";
+    let mut module = module(text);
+    let func = module.funcs.keys().next().expect("one function");
+    for (k, data) in module.funcs[func].insts.values_mut().enumerate() {
+        data.span = ir::Span { file: 0, start: k as u32, end: k as u32 + 1 };
+    }
+    let functions = vec![func];
+    let args = [Value::u32(3), Value::f32(0.25)];
+    let mut results = Vec::new();
+    for profile in [Profile::Off, Profile::Lines, Profile::Counts] {
+        let options = Options { profile, functions: functions.clone(), ..Options::default() };
+        let code = pullback_codegen_cranelift::compile(&module, &options).expect("compiles");
+        results.push(code.call(func, &args).expect("runs"));
+        let pieces = code.lines().pieces();
+        assert_eq!(pieces.is_empty(), profile == Profile::Off);
+        assert!(pieces.windows(2).all(|pair| pair[0].end <= pair[1].start), "{pieces:?}");
+        if profile == Profile::Off {
+            continue;
+        }
+        let locations: Vec<_> = code.notes().locations().collect();
+        let op = |location: u32| {
+            let span = locations[location as usize].span;
+            let data = module.funcs[func].insts.values().find(|data| data.span == span);
+            data.map_or("", |data| data.op.spec().name)
+        };
+        let mut found: Vec<&str> = pieces.iter().filter_map(|piece| piece.location).map(op).collect();
+        found.dedup();
+        for wanted in ["mul", "sin", "div"] {
+            assert!(found.contains(&wanted), "{wanted}: {found:?}");
+        }
+        // The function itself, and the body of its loop.
+        let counts: Vec<_> = (0..2).map(|k| code.notes().count(k).map(|count| count.entries)).collect();
+        let counted = if profile == Profile::Counts { [Some(1), Some(3)] } else { [None, None] };
+        assert_eq!(counts, counted);
+    }
+    assert_eq!(results[0], results[1]);
+    assert_eq!(results[0], results[2]);
 }

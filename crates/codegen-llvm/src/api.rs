@@ -67,6 +67,7 @@ api! {
     machine_dispose = "LLVMDisposeTargetMachine"(Ref);
     machine_layout = "LLVMCreateTargetDataLayout"(Ref) -> Ref;
     layout_dispose = "LLVMDisposeTargetData"(Ref);
+    comments = "LLVMSetTargetMachineAsmVerbosity"(Ref, c_int);
     emit = "LLVMTargetMachineEmitToMemoryBuffer"(Ref, Ref, c_int, *mut *mut c_char, *mut Ref) -> c_int;
     pass_options = "LLVMCreatePassBuilderOptions"() -> Ref;
     pass_options_dispose = "LLVMDisposePassBuilderOptions"(Ref);

@@ -135,6 +135,10 @@ impl lanes::Writer for Writer {
         self.lanes
     }
 
+    fn locate(&mut self, location: Option<u32>) {
+        self.location = location;
+    }
+
     fn param(&mut self, el: El, var: bool, alone: bool) -> Val {
         let v = self.reg(el, var);
         let (ty, o, alone) = (self.ty(el, var), self.operand(v, var), if alone { " noalias" } else { "" });

@@ -1,12 +1,13 @@
 //! Compiles a module to code in memory: text, object files, linked code.
 
 use ir::Module;
+use native::profile::{Lines, Spills};
 use native::{Compiled, EntryCode, Fixed, Lanes, Options, Parts, RawFn, SpanFn, Unsupported};
 use rustc_hash::FxHashMap;
 
 use crate::link::Linked;
-use crate::object;
-use crate::{Machine, Text};
+use crate::unit::FxIndexMap;
+use crate::{Machine, Text, debug, object};
 
 pub use crate::object::Times;
 
@@ -66,9 +67,22 @@ pub fn objects(
     object::objects(&text.unit, machine, options).map_err(object::failed)
 }
 
+/// Finds the spills in a module's code, which is compiled to a listing for this.
+pub fn find_spills(text: &mut Text, machine: &Machine, options: &Options) -> Result<(), Unsupported> {
+    let listings = object::listings(&text.unit, machine, options).map_err(object::failed)?;
+    let mut all: FxIndexMap<u32, Spills> = FxIndexMap::default();
+    for listing in &listings {
+        for (location, moves) in debug::spills(listing) {
+            all.entry(location).or_insert(Spills { location, ..Spills::default() }).moves += moves;
+        }
+    }
+    text.spills = Some(all.into_values().collect());
+    Ok(())
+}
+
 /// Loads the object files that [`objects`] made from a module's text.
 pub fn load(module: &Module, text: Text, objects: &[Vec<u8>]) -> Result<Compiled, Unsupported> {
-    let Text { entries, raw, tables, plan, stack_need, recursion_need, .. } = text;
+    let Text { entries, raw, tables, plan, stack_need, recursion_need, spills, .. } = text;
     let fixed = Fixed::new(&plan);
     let mut known: FxHashMap<String, u64> = FxHashMap::default();
     known.extend(native::runtime::symbols().into_iter().map(|(name, at)| (name, at as u64)));
@@ -78,7 +92,9 @@ pub fn load(module: &Module, text: Text, objects: &[Vec<u8>]) -> Result<Compiled
     known.extend(
         tables.shapes().enumerate().map(|(k, at)| (format!("rt_shape_{k}"), std::ptr::from_ref(at) as u64)),
     );
-    let memory = Linked::new(objects, &known).map_err(object::failed)?;
+    known.extend(tables.notes.counts().map(|at| ("rt_counts".to_string(), at as u64)));
+    let mut memory = Linked::new(objects, &known).map_err(object::failed)?;
+    let lines = Lines::new(std::mem::take(&mut memory.lines), spills);
     let span = |name: &str| {
         // SAFETY: the function was emitted with this signature.
         memory.address(name).map(|at| unsafe { std::mem::transmute::<u64, SpanFn>(at) })
@@ -108,6 +124,7 @@ pub fn load(module: &Module, text: Text, objects: &[Vec<u8>]) -> Result<Compiled
         raw: functions,
         tables,
         fixed,
+        lines,
         stack_need,
         recursion_need,
         memory: Box::new(memory),

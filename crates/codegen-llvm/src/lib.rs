@@ -19,6 +19,7 @@ mod api;
 #[cfg(feature = "jit")]
 mod background;
 mod columns;
+mod debug;
 mod emit;
 #[cfg(feature = "jit")]
 mod identity;
@@ -39,6 +40,7 @@ use std::fmt::Write as _;
 use ir::{Func, Module};
 use native::lanes::{self, ModuleCx, Stop, operand};
 use native::plan::Plan;
+use native::profile::{self, Profile, Spills};
 use native::runtime::Tables;
 use native::{Options, Reason, Unsupported};
 
@@ -53,7 +55,7 @@ pub use background::{in_background, leave};
 #[cfg(feature = "jit")]
 pub use identity::identity;
 #[cfg(feature = "jit")]
-pub use jit::{Times, compile, load, machine, objects, open_early};
+pub use jit::{Times, compile, find_spills, load, machine, objects, open_early};
 
 /// The backend's name in diagnostics.
 pub(crate) const NAME: &str = "llvm";
@@ -127,6 +129,8 @@ pub struct Text {
     pub stack_need: u64,
     /// The number of bytes of stack that recursive calls need.
     pub recursion_need: u64,
+    /// The spills in the code, if they were looked for.
+    pub spills: Option<Vec<Spills>>,
 }
 
 impl Text {
@@ -229,7 +233,7 @@ fn make(
         raw.push((func, name));
     }
     lanes::define_library(&mut cx);
-    let ModuleCx { tables, plan, backend: Llvm { frames, mut unit, .. }, .. } = cx;
+    let ModuleCx { mut tables, plan, backend: Llvm { frames, mut unit, .. }, .. } = cx;
     unit.head = metadata(module);
     unit.global("rt_zero", "external global [64 x i8], align 16".to_string());
     unit.global("rt_empty", "external global [24 x i8], align 8".to_string());
@@ -237,9 +241,19 @@ fn make(
     for k in 0..tables.shapes().count() {
         unit.global(&format!("rt_shape_{k}"), "external global i8".to_string());
     }
+    if options.profile != Profile::Off {
+        debug::number(&mut unit, FIRST_SCOPE + 3 * module.globals.len());
+    }
+    if options.profile == Profile::Counts {
+        tables.notes.counts_at();
+        unit.global("rt_counts", format!("external global [{} x i64], align 8", 2 * profile::MOST));
+    }
     let recursion_need = plan.recursion_need(|_| frames + 512);
-    Ok(Text { unit, entries, raw, tables, plan, stack_need: frames, recursion_need })
+    Ok(Text { unit, entries, raw, tables, plan, stack_need: frames, recursion_need, spills: None })
 }
+
+/// The number of the first alias scope in the metadata.
+const FIRST_SCOPE: usize = 100;
 
 /// The metadata for alias analysis.
 fn metadata(module: &Module) -> String {
@@ -263,7 +277,7 @@ fn metadata(module: &Module) -> String {
     // Each global has its alias scope, the list of that scope, and the list of all other scopes.
     let n = module.globals.len();
     for g in 0..n {
-        let (list, others, scope) = (100 + 3 * g, 101 + 3 * g, 102 + 3 * g);
+        let (list, others, scope) = (FIRST_SCOPE + 3 * g, FIRST_SCOPE + 1 + 3 * g, FIRST_SCOPE + 2 + 3 * g);
         let _ = writeln!(text, "!{scope} = distinct !{{!{scope}, !12}}");
         let _ = writeln!(text, "!{list} = !{{!{scope}}}");
         let all: Vec<String> = (0..n).filter(|&o| o != g).map(|o| format!("!{}", 102 + 3 * o)).collect();

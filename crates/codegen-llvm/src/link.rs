@@ -13,6 +13,7 @@ use libloading::os::unix::Library;
 #[cfg(windows)]
 use libloading::os::windows::Library;
 use memmap2::{Mmap, MmapMut};
+use native::profile::Line;
 use object::elf::*;
 use object::read::elf::ElfFile64;
 use object::{
@@ -28,6 +29,8 @@ pub(crate) struct Linked {
     memory: Mmap,
     /// The addresses of the global symbols.
     symbols: FxHashMap<String, u64>,
+    /// The code by location, if the files have line tables.
+    pub(crate) lines: Vec<Line>,
 }
 
 /// The size of an entry of the table: an address, and a jump to it.
@@ -140,9 +143,13 @@ impl Linked {
                 }
             }
         }
+        let mut all = Vec::new();
+        for file in &files {
+            all.extend(lines(file, base)?);
+        }
         let memory = memory.make_exec().map_err(|e| e.to_string())?;
         flush(&memory);
-        Ok(Linked { memory, symbols })
+        Ok(Linked { memory, symbols, lines: all })
     }
 
     /// The address of a function.
@@ -151,6 +158,38 @@ impl Linked {
         debug_assert!(self.memory.as_ptr_range().contains(&(at as *const u8)));
         Ok(at)
     }
+}
+
+/// The pieces of the code of a file, by its line table, in which the numbers of locations, plus one, take the place of
+/// lines. Code without a location belongs to that before it.
+fn lines(file: &File<'_>, base: u64) -> Result<Vec<Line>, String> {
+    let Some(section) = file.elf.section_by_name(".debug_line") else { return Ok(Vec::new()) };
+    let mut bytes = section.data().map_err(malformed)?.to_vec();
+    for (place, relocation) in section.relocations() {
+        let (64, RelocationTarget::Symbol(symbol)) = (relocation.size(), relocation.target()) else {
+            continue;
+        };
+        let symbol = file.elf.symbol_by_index(symbol).map_err(malformed)?;
+        let at = file.place(&symbol, base).unwrap_or(0).wrapping_add_signed(relocation.addend());
+        let word = bytes.get_mut(place as usize..).and_then(|rest| rest.get_mut(..8));
+        word.ok_or("the object file has a relocation outside of its line table")?
+            .copy_from_slice(&at.to_le_bytes());
+    }
+    let broken = |error: gimli::Error| format!("the object file has a malformed line table: {error}");
+    let table = gimli::DebugLine::new(&bytes, gimli::LittleEndian);
+    let program = table.program(gimli::DebugLineOffset(0), 8, None, None).map_err(broken)?;
+    let mut rows = program.rows();
+    let (mut all, mut last): (Vec<Line>, Option<(u64, Option<u32>)>) = (Vec::new(), None);
+    while let Some((_, row)) = rows.next_row().map_err(broken)? {
+        let here = row.address();
+        if let Some((start, location)) = last {
+            all.push(Line { start, end: here, location });
+        }
+        let own = row.line().and_then(|line| u32::try_from(line.get() - 1).ok());
+        let before = last.and_then(|last| last.1);
+        last = (!row.end_sequence()).then_some((here, own.or(before)));
+    }
+    Ok(all)
 }
 
 /// Flushes the instruction cache for code that was written as data.
@@ -345,6 +384,49 @@ mod tests {
         let twice: extern "C" fn(f64) -> f64 = unsafe { std::mem::transmute(at) };
         assert_eq!(twice(3.0), 6.5);
         assert!(linked.address("thrice").is_err());
+    }
+
+    /// A function of two locations, compiled with or without these; the second is a call of another function.
+    fn with_locations(located: bool) -> Vec<Vec<u8>> {
+        let mut unit = Unit { head: "!4 = !{}\n".to_string(), ..Unit::default() };
+        let body = "entry:\n  %p = fmul double %x, 4.0, !dbg !P6\n  %q = call fastcc double @inner(double %p), !dbg !P8\n  \
+                    ret double %q, !dbg !P8\n";
+        let inner = "entry:\n  %p = fdiv double %x, 3.0\n  ret double %p\n";
+        for (name, result, body) in [("outer", "double", body), ("inner", "fastcc double", inner)] {
+            let body = if located {
+                body.to_string()
+            } else {
+                body.replace(", !dbg !P6", "").replace(", !dbg !P8", "")
+            };
+            let function = Function::external(name, "double %x", "");
+            unit.functions.push(Function { result: result.to_string(), body, ..function });
+        }
+        if located {
+            crate::debug::number(&mut unit, 10);
+        }
+        objects(&unit, &crate::machine(), &native::Options::default()).expect("compiles").0
+    }
+
+    #[test]
+    fn code_has_the_locations_of_its_instructions() {
+        let linked = Linked::new(&with_locations(true), &FxHashMap::default()).expect("links");
+        let lines = native::profile::Lines::new(linked.lines.clone(), None);
+        let outer = linked.address("outer").expect("is there");
+        let within = lines.pieces().iter().filter(|piece| piece.start >= outer);
+        let mut found: Vec<u32> = within.filter_map(|piece| piece.location).collect();
+        found.dedup();
+        // The division is inlined, and belongs to the call.
+        assert_eq!(found, [6, 8]);
+        assert!(lines.find(outer).is_some() && lines.find(outer - 1).is_none(), "{lines:?}");
+    }
+
+    #[test]
+    fn locations_change_no_code() {
+        let code = |objects: &[Vec<u8>]| {
+            let elf: ElfFile64<'_> = ElfFile64::parse(&objects[0][..]).expect("a file");
+            elf.section_by_name(".text").expect("code").data().expect("bytes").to_vec()
+        };
+        assert_eq!(code(&with_locations(true)), code(&with_locations(false)));
     }
 
     #[test]

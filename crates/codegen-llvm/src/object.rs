@@ -49,6 +49,8 @@ enum For {
     File,
     /// PTX for NVIDIA's devices.
     Device,
+    /// The assembly of the code for `Memory`, with comments.
+    Listing,
 }
 
 /// LLVM's enumerators: position-independent code, the default code model, the kinds of output, the default
@@ -130,10 +132,25 @@ pub(crate) fn objects(
     machine: &Machine,
     options: &Options,
 ) -> Result<(Vec<Vec<u8>>, Times), String> {
+    compile(unit, machine, options, For::Memory)
+}
+
+/// The listings of the code that [`objects`] compiles a module to.
+pub(crate) fn listings(unit: &Unit, machine: &Machine, options: &Options) -> Result<Vec<String>, String> {
+    let (texts, _) = compile(unit, machine, options, For::Listing)?;
+    texts.into_iter().map(|text| String::from_utf8(text).map_err(|e| e.to_string())).collect()
+}
+
+fn compile(
+    unit: &Unit,
+    machine: &Machine,
+    options: &Options,
+    purpose: For,
+) -> Result<(Vec<Vec<u8>>, Times), String> {
     let effort = effort(unit.len(), options, For::Memory);
     let parts = split::parts(unit);
     if let [only] = &parts[..] {
-        let (object, times) = object(only, machine, effort, For::Memory)?;
+        let (object, times) = object(only, machine, effort, purpose)?;
         return Ok((vec![object], times));
     }
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -144,7 +161,7 @@ pub(crate) fn objects(
         loop {
             let k = next.fetch_add(1, Ordering::Relaxed);
             let Some(part) = parts.get(k) else { break };
-            let made = object(part, machine, effort, For::Memory);
+            let made = object(part, machine, effort, purpose);
             let made = made.map(|(object, times)| {
                 all.lock().unwrap_or_else(|e| e.into_inner()).add(times);
                 object
@@ -266,7 +283,7 @@ fn object_here(
         let triple = match purpose {
             For::File => api.text((api.default_triple)()),
             For::Device => "nvptx64-nvidia-cuda".to_string(),
-            For::Memory => format!("{}-unknown-linux-gnu", std::env::consts::ARCH),
+            For::Memory | For::Listing => format!("{}-unknown-linux-gnu", std::env::consts::ARCH),
         };
         let triple = c_text(&triple)?;
         let mut target = std::ptr::null_mut();
@@ -325,7 +342,11 @@ fn object_here(
         }
         lap(&mut times.optimise);
         let mut out = std::ptr::null_mut();
-        let kind = if purpose == For::Device { ASSEMBLY } else { OBJECT };
+        let kind = match purpose {
+            For::Device | For::Listing => ASSEMBLY,
+            For::Memory | For::File => OBJECT,
+        };
+        (api.comments)(machine.it, c_int::from(purpose == For::Listing));
         if (api.emit)(machine.it, module.it, kind, &mut message, &mut out) != 0 {
             return Err(api.text(message));
         }

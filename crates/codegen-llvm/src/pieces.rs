@@ -387,6 +387,7 @@ impl<'w> Cx<'w> {
             result: function.result.clone(),
             params: function.params.clone(),
             about: function.about.clone(),
+            debug: String::new(),
             is_copied: false,
         });
         let rest = (1..).zip(pieces).map(|(k, piece)| {

@@ -11,6 +11,7 @@ use std::fmt::Write as _;
 use native::emit::{Odds, UNIFORM, VARYING};
 use native::lanes::Class;
 
+use crate::debug;
 use crate::operand::{El, Id, Val, Vals};
 use crate::unit::FxIndexMap;
 
@@ -105,6 +106,8 @@ pub(crate) struct Writer {
     pub(crate) declared: FxIndexMap<String, (String, String)>,
     /// The functions of the module that are called, with the number of calls.
     pub(crate) callees: FxIndexMap<String, usize>,
+    /// The location of the instructions that are written, for a profile: see `debug`.
+    pub(crate) location: Option<u32>,
 }
 
 impl Writer {
@@ -128,6 +131,7 @@ impl Writer {
             memory: 0,
             declared: Default::default(),
             callees: Default::default(),
+            location: None,
         }
     }
 
@@ -143,9 +147,13 @@ impl Writer {
 
     fn push(&mut self, makes: Option<u32>, reads: &[Val], args: std::fmt::Arguments<'_>) {
         let _ = match makes {
-            Some(n) => writeln!(self.text, "  %r{n} = {args}"),
-            None => writeln!(self.text, "  {args}"),
+            Some(n) => write!(self.text, "  %r{n} = {args}"),
+            None => write!(self.text, "  {args}"),
         };
+        if let Some(location) = self.location {
+            let _ = write!(self.text, "{}{location}", debug::MARK);
+        }
+        self.text.push('\n');
         for v in reads {
             let number = self.number(*v);
             self.reads.extend(number);

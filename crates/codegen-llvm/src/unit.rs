@@ -19,6 +19,8 @@ pub(crate) struct Function {
     pub(crate) params: String,
     /// The attributes.
     pub(crate) about: String,
+    /// The metadata of the definition: see `debug`.
+    pub(crate) debug: String,
     /// The blocks.
     pub(crate) body: String,
     /// The defined functions that the body calls, with the number of calls.
@@ -79,7 +81,7 @@ impl Function {
     /// Writes the definition.
     pub(crate) fn define(&self, out: &mut String, linkage: Linkage) {
         self.write_head(out, "define", linkage);
-        let _ = write!(out, " {{\n{}}}\n\n", self.body);
+        let _ = write!(out, "{} {{\n{}}}\n\n", self.debug, self.body);
     }
 
     /// The linkage that makes the function visible to modules that it is linked with.

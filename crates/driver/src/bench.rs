@@ -21,7 +21,7 @@ use crate::pipeline::{self, Loaded};
 use crate::wrap::{self, Kernel, Row, Tables, is_number};
 
 /// Threads per group.
-const GROUP: u32 = 64;
+pub(crate) const GROUP: u32 = 64;
 /// The number of warm-up dispatches, which are not counted.
 const WARM_UP: usize = 3;
 
@@ -76,59 +76,163 @@ pub struct Measured {
 
 /// Measures a function of a file.
 pub fn measure(loaded: &mut Loaded, name: &str, options: &Options) -> Result<Measured, Failure> {
-    let function = loaded.function(name)?;
-    let request = Request { functions: vec![function], derivatives: true, ..Request::default() };
-    let execution = &options.execution;
-    let asked = pipeline::Options { measure_memory: true, ..execution.compile_options() };
-    let compiled = loaded.compile(&request, &asked)?;
-    let memory = compiled.memory.first().copied().flatten();
-    let (mut module, info) = (compiled.module, &compiled.functions[0]);
-    let is_memory = |p: &&lower::ParamInfo| p.leaves.iter().any(|l| !is_number(&module.types, l.1));
-    if let Some(slot) = info.params.iter().find(is_memory) {
-        let message = format!("`{name}` cannot be measured: its parameter `{}` is no number", slot.name);
-        return Err(Error::input(message).into());
-    }
-    let numbers = numbers(&module, info, options)?;
-    let groups = options.threads.div_ceil(GROUP).max(1);
-    let threads = groups.checked_mul(GROUP).filter(|&n| files::check_room(n as usize * 8).is_ok());
-    let threads =
-        threads.ok_or_else(|| Error::input(format!("`--count {}`: too many threads", options.threads)))?;
-    let mut tables = Tables::new("bench.table", Space::ReadOnly);
-    let mut sums = Tables::new("bench.out", Space::ReadWrite);
-    let params = module.funcs[info.func].params.clone();
-    let row = Row::new(&mut module, &mut tables, &params);
-    let number = widest(&module, info);
-    let out = sums.add(&mut module, number);
-    module.entries.clear();
-    let vjp = info.vjp.filter(|&f| !module.funcs[f].results.is_empty());
-    let kernels: Vec<Func> = [Some(info.func), vjp]
-        .into_iter()
-        .flatten()
-        .enumerate()
-        .map(|(k, func)| {
-            let kernel = kernel(&mut module, func, (&tables, &row), &sums);
-            let name = if k == 0 { "primal" } else { "gradient" }.to_string();
-            module.entries.push(Entry::kernel(name, kernel, [GROUP, 1, 1]));
-            kernel
-        })
-        .collect();
-    pipeline::verify(&module, "bench")?;
-    opt::after_ad(&mut module, &execution.compile.optimise, &kernels);
-    opt::prune(&mut module, &kernels);
-    pipeline::verify(&module, "opt::after_ad")?;
-
-    let mut runner = Runner::with_pointers(module, &options.memory, execution.backend, &execution.code)?;
-    for (global, bytes) in row.to_bytes(&tables, &[&numbers]) {
-        runner.bind_global(global, &bytes);
-    }
-    let (kind, out) = sums.globals[out];
-    runner.bind_global(out, &vec![0; threads as usize * kind.bytes() as usize]);
-    inputs::bind(loaded, &mut runner, &options.memory)?;
-    let primal = time(&mut runner, 0, groups, options)?;
-    let gradient = if kernels.len() > 1 { Some(time(&mut runner, 1, groups, options)?) } else { None };
-    let memory = memory.filter(|_| gradient.is_some());
+    let kernels = Kernels::new(loaded, name, options, &Asked::default())?;
+    let mut runner = kernels.runner(loaded, options, &options.execution.code)?;
+    let primal = time(&mut runner, PRIMAL, kernels.groups, options)?;
+    let gradient = match kernels.has_gradient {
+        true => Some(time(&mut runner, GRADIENT, kernels.groups, options)?),
+        false => None,
+    };
+    let memory = kernels.memory.filter(|_| gradient.is_some());
     let unbounded = memory.and_then(|m| m.unknown).map(pipeline::source_span);
-    Ok(Measured { name: name.to_string(), threads, primal, gradient, memory, unbounded })
+    Ok(Measured { name: name.to_string(), threads: kernels.threads(), primal, gradient, memory, unbounded })
+}
+
+/// The entry points of the kernels.
+pub(crate) const PRIMAL: usize = 0;
+/// See [`PRIMAL`].
+pub(crate) const GRADIENT: usize = 1;
+
+/// What else the kernels are made for.
+#[derive(Default)]
+pub(crate) struct Asked {
+    /// Mark the code of derivatives: see [`crate::profile::parts`].
+    pub(crate) marks: bool,
+    /// The number of the parameter whose cotangent is not needed.
+    pub(crate) without: Option<usize>,
+    /// A loop to be taken as one with `[Checkpoint]`.
+    pub(crate) checkpoint: Option<ir::Span>,
+}
+
+impl Asked {
+    /// Derivatives are marked.
+    pub(crate) fn marked() -> Asked {
+        Asked { marks: true, ..Asked::default() }
+    }
+}
+
+/// The kernels of a function.
+pub(crate) struct Kernels {
+    module: Module,
+    row: Row,
+    tables: Tables,
+    numbers: Vec<u64>,
+    /// The global of the sums, and the size of one in bytes.
+    out: (ir::Global, u64),
+    pub(crate) groups: u32,
+    pub(crate) has_gradient: bool,
+    pub(crate) memory: Option<autodiff::Memory>,
+    /// The parameters that have cotangents: their names, and the numbers of the vjp's results that belong to each.
+    pub(crate) differentiable: Vec<(String, std::ops::Range<usize>)>,
+    /// If derivatives are marked: the outermost loops that values are kept of.
+    pub(crate) loops: Vec<ir::Span>,
+}
+
+impl Kernels {
+    /// Compiles the kernels of a function to the IR that backends take.
+    pub(crate) fn new(
+        loaded: &mut Loaded,
+        name: &str,
+        options: &Options,
+        asked: &Asked,
+    ) -> Result<Kernels, Failure> {
+        let function = loaded.function(name)?;
+        let request = Request { functions: vec![function], derivatives: true, ..Request::default() };
+        let execution = &options.execution;
+        let compile = pipeline::Options {
+            measure_memory: true,
+            mark_derivatives: asked.marks,
+            report_checkpoints: asked.marks,
+            checkpoint: asked.checkpoint,
+            ..execution.compile_options()
+        };
+        let compiled = loaded.compile(&request, &compile)?;
+        let memory = compiled.memory.first().copied().flatten();
+        let (mut module, info) = (compiled.module, &compiled.functions[0]);
+        let is_memory = |p: &&lower::ParamInfo| p.leaves.iter().any(|l| !is_number(&module.types, l.1));
+        if let Some(slot) = info.params.iter().find(is_memory) {
+            let message = format!("`{name}` cannot be measured: its parameter `{}` is no number", slot.name);
+            return Err(Error::input(message).into());
+        }
+        let numbers = numbers(&module, info, options)?;
+        let groups = options.threads.div_ceil(GROUP).max(1);
+        let threads = groups.checked_mul(GROUP).filter(|&n| files::check_room(n as usize * 8).is_ok());
+        if threads.is_none() {
+            return Err(Error::input(format!("`--count {}`: too many threads", options.threads)).into());
+        }
+        let mut tables = Tables::new("bench.table", Space::ReadOnly);
+        let mut sums = Tables::new("bench.out", Space::ReadWrite);
+        let params = module.funcs[info.func].params.clone();
+        let row = Row::new(&mut module, &mut tables, &params);
+        let number = widest(&module, info);
+        let out = sums.add(&mut module, number);
+        module.entries.clear();
+        let vjp = info.vjp.filter(|&f| !module.funcs[f].results.is_empty());
+        let differentiable = vjp.map_or(Vec::new(), |_| differentiable(&module, info));
+        let skipped = asked.without.and_then(|k| differentiable.get(k)).map_or(0..0, |d| d.1.clone());
+        let kernels: Vec<Func> = [Some(info.func), vjp]
+            .into_iter()
+            .flatten()
+            .enumerate()
+            .map(|(k, func)| {
+                let skipped = if k == GRADIENT { skipped.clone() } else { 0..0 };
+                let kernel = kernel(&mut module, func, (&tables, &row), &sums, skipped);
+                let name = if k == PRIMAL { "primal" } else { "gradient" }.to_string();
+                module.entries.push(Entry::kernel(name, kernel, [GROUP, 1, 1]));
+                kernel
+            })
+            .collect();
+        pipeline::verify(&module, "bench")?;
+        opt::after_ad(&mut module, &execution.compile.optimise, &kernels);
+        opt::prune(&mut module, &kernels);
+        pipeline::verify(&module, "opt::after_ad")?;
+        let (kind, out) = sums.globals[out];
+        let out = (out, kind.bytes().into());
+        let has_gradient = kernels.len() > 1;
+        let mut loops: Vec<ir::Span> =
+            compiled.kept.iter().filter_map(|kept| kept.loops.first().copied()).collect();
+        loops.sort_unstable_by_key(|span| (span.file, span.start));
+        loops.dedup();
+        Ok(Kernels { module, row, tables, numbers, out, groups, has_gradient, memory, differentiable, loops })
+    }
+
+    /// The number of threads of a dispatch.
+    pub(crate) fn threads(&self) -> u32 {
+        self.groups * GROUP
+    }
+
+    /// Compiles the kernels, and binds the memory.
+    pub(crate) fn runner(
+        &self,
+        loaded: &mut Loaded,
+        options: &Options,
+        code: &native::Options,
+    ) -> Result<Runner, Failure> {
+        let module = self.module.clone();
+        let mut runner = Runner::with_pointers(module, &options.memory, options.execution.backend, code)?;
+        for (global, bytes) in self.row.to_bytes(&self.tables, &[&self.numbers]) {
+            runner.bind_global(global, &bytes);
+        }
+        runner.bind_global(self.out.0, &vec![0; self.threads() as usize * self.out.1 as usize]);
+        inputs::bind(loaded, &mut runner, &options.memory)?;
+        Ok(runner)
+    }
+}
+
+/// The parameters that have cotangents, and the results of the vjp that belong to each.
+fn differentiable(module: &Module, info: &FunctionInfo) -> Vec<(String, std::ops::Range<usize>)> {
+    let slots = &module.funcs[info.func].params;
+    let (mut all, mut slot, mut result) = (Vec::new(), 0, 0);
+    for param in &info.params {
+        let own = slots.iter().skip(slot).take(param.leaves.len());
+        let n = own.filter(|slot| slot.diff).count();
+        if n > 0 {
+            all.push((param.name.clone(), result..result + n));
+        }
+        slot += param.leaves.len();
+        result += n;
+    }
+    all
 }
 
 /// The values of all arguments.
@@ -151,8 +255,15 @@ fn widest(module: &Module, info: &FunctionInfo) -> Scalar {
     if scalars.any(|s| s.bytes() == 8) { Scalar::F64 } else { Scalar::F32 }
 }
 
-/// Generates a kernel that calls a function. The parameters that follow those in `row` are cotangents.
-fn kernel(module: &mut Module, func: Func, (tables, row): (&Tables, &Row), sums: &Tables) -> Func {
+/// Generates a kernel that calls a function. The parameters that follow those in `row` are cotangents. The results with
+/// the numbers in `skipped` are not used.
+fn kernel(
+    module: &mut Module,
+    func: Func,
+    (tables, row): (&Tables, &Row),
+    sums: &Tables,
+    skipped: std::ops::Range<usize>,
+) -> Func {
     let Function { params, results, name, .. } = module.funcs[func].clone();
     let places = tables.places(module);
     let (number, out) = sums.places(module)[0];
@@ -180,7 +291,7 @@ fn kernel(module: &mut Module, func: Func, (tables, row): (&Tables, &Row), sums:
     }
     let values = kernel.b.call_func(func, &results, &args);
     let mut sum = kernel.b.float(number, 0.0);
-    for v in values {
+    for (_, v) in values.into_iter().enumerate().filter(|(k, _)| !skipped.contains(k)) {
         sum = add(&mut kernel, sum, v, number);
     }
     let out = kernel.table(out);
@@ -236,7 +347,12 @@ fn add(kernel: &mut Kernel<'_>, sum: Value, v: Value, number: Scalar) -> Value {
 }
 
 /// Dispatches until the time is over, at least five times.
-fn time(runner: &mut Runner, entry: usize, groups: u32, options: &Options) -> Result<Times, Error> {
+pub(crate) fn time(
+    runner: &mut Runner,
+    entry: usize,
+    groups: u32,
+    options: &Options,
+) -> Result<Times, Error> {
     let threads = f64::from(groups * GROUP);
     let mut seconds = Vec::new();
     let mut arena_bytes = 0;

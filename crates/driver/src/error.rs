@@ -126,5 +126,6 @@ impl From<Error> for Failure {
 
 /// Converts an IR span to a source span.
 pub fn source_span(span: ir::Span) -> Span {
+    let (span, _) = crate::profile::parts::of(span);
     Span { file: FileId(span.file), start: span.start, end: span.end }
 }

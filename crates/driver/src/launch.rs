@@ -253,6 +253,11 @@ impl Runner {
         Some((reason.what.clone(), source_span(reason.span)))
     }
 
+    /// The machine code of the program, if it is such.
+    pub(crate) fn machine_code(&self) -> Option<&native::Compiled> {
+        self.program.machine_code()
+    }
+
     /// The module.
     pub fn module(&self) -> &Module {
         &self.module

@@ -32,6 +32,7 @@ pub mod npy;
 pub mod oracle;
 pub mod output;
 pub mod pipeline;
+pub mod profile;
 pub mod render;
 pub mod session;
 pub mod tensor;

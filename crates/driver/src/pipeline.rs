@@ -34,6 +34,10 @@ pub struct Options {
     pub report_checkpoints: bool,
     /// Measure the bytes that reverse mode keeps: [`Compiled::memory`].
     pub measure_memory: bool,
+    /// Mark the code of derivatives for a profile: see [`crate::profile::parts`].
+    pub mark_derivatives: bool,
+    /// A loop that is taken as one with `[Checkpoint]`.
+    pub checkpoint: Option<ir::Span>,
     /// Stop where a differential becomes infinite or NaN.
     pub check_nan: bool,
     /// Only the diagnostics are needed: of the module, only entry points are optimised.
@@ -462,6 +466,9 @@ impl Loaded {
             crate::widen::widen(&mut module, &mut functions);
             verify(&module, "widen")?;
         }
+        if let Some(span) = options.checkpoint {
+            crate::profile::parts::checkpoint(&mut module, span);
+        }
         opt::place_derivatives(&mut module);
         autodiff::enter(&mut module);
         opt::before_ad(&mut module, &optimise);
@@ -492,6 +499,9 @@ impl Loaded {
                 .extend(warnings.map(|d| Diagnostic { severity: Severity::Warning, ..d }));
             self.errors()?;
             verify(&module, "autodiff")?;
+            if options.mark_derivatives {
+                crate::profile::parts::mark(&mut module);
+            }
             // Functions that were only intermediate steps to a derivative are not worth optimising.
             let mut roots: Vec<Func> = functions
                 .iter()

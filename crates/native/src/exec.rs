@@ -12,6 +12,7 @@ use ir::interp::{RunError, Value};
 use ir::{Func, Space, Span};
 
 use crate::flush::Subnormals;
+use crate::profile::sampler;
 use crate::runtime::{Budget, Context, DEFAULT_MEMORY, Desc, Exchange, Ids, PRINT_EVERY, Printer, Signal};
 use crate::values::{Place, Scratch};
 use crate::{Compiled, EntryCode, EntryPoint, Lanes, MOST_LANES, SpanFn};
@@ -38,6 +39,8 @@ struct Thread {
     /// Memory of private globals, kept for its descriptors.
     private: Vec<Vec<u128>>,
     stack: Option<DefaultStack>,
+    /// The lowest address and the end of the stack of the coroutine.
+    stack_range: (usize, usize),
     /// The number of bytes that must be free when a function that may recurse starts.
     reserve: usize,
     flush: bool,
@@ -167,6 +170,7 @@ impl<'c> Worker<'c> {
         if code.size.contains(&0) {
             return Ok(());
         }
+        let _timer = sampler::of_this_thread();
         if code.facts.waits() {
             let mut groups = groups;
             return groups.try_for_each(|group| self.run_together(code, group));
@@ -248,11 +252,12 @@ impl<'c> Worker<'c> {
         let mut left = n;
         let mut waits = vec![Wait::Ready; n];
         while left > 0 && !failed {
-            for ((_, running), wait) in running.iter_mut().zip(&mut waits) {
+            for ((thread, running), wait) in running.iter_mut().zip(&mut waits) {
                 let Some(coroutine) = &mut running.0 else { continue };
                 if *wait != Wait::Ready || coroutine.done() {
                     continue;
                 }
+                let _sampled = sampler::on_stack(thread.stack_range);
                 match resume(coroutine, self.flush) {
                     CoroutineResult::Return(()) => left -= 1,
                     CoroutineResult::Yield(Signal::Barrier) => *wait = Wait::Barrier,
@@ -373,7 +378,8 @@ impl<'c> Worker<'c> {
         ctx.handle_count = globals.len() as u64;
         let reserve = compiled.stack_need + HELPERS;
         let stack = stack.max(compiled.recursion_need.min(LARGEST));
-        Thread { ctx, globals, private, stack: new_stack(stack + reserve), reserve, flush: self.flush }
+        let stack = new_stack(stack + reserve);
+        Thread { ctx, globals, private, stack, stack_range: (0, 0), reserve, flush: self.flush }
     }
 
     fn put_thread(&mut self, k: usize, thread: Thread) {
@@ -540,7 +546,8 @@ impl Thread {
         debug_assert_eq!(self.ctx.globals, self.globals.as_ptr());
         debug_assert!(self.private.len() <= self.globals.len());
         let stack = self.stack.take().expect("memory for a stack");
-        self.ctx.stack_limit = stack.limit().get() + self.reserve;
+        self.stack_range = (stack.limit().get(), stack.base().get());
+        self.ctx.stack_limit = self.stack_range.0 + self.reserve;
         self.ctx.failure = None;
         self.ctx.depth = 0;
         self.ctx.path.clear();
@@ -561,6 +568,7 @@ impl Thread {
     /// passes barriers at once.
     fn enter(&mut self, code: impl FnOnce(*mut Context)) -> Result<(), RunError> {
         let mut running = Running(Some(self.start(code)));
+        let _sampled = sampler::on_stack(self.stack_range);
         if let Some(coroutine) = &mut running.0 {
             while let CoroutineResult::Yield(signal) = resume(coroutine, self.flush) {
                 match signal {

@@ -37,6 +37,7 @@ pub mod fork;
 pub mod lanes;
 pub mod nesting;
 pub mod plan;
+pub mod profile;
 pub mod runtime;
 pub mod types;
 mod values;
@@ -48,6 +49,7 @@ use ir::interp::{RunError, Value};
 use ir::{Func, Module, Scalar, Slot, Space, Span, Types};
 
 use plan::Facts;
+use profile::{Lines, Notes, Profile};
 use runtime::{Context, Header, Tables};
 
 pub use exec::Worker;
@@ -94,6 +96,8 @@ pub struct Options {
     pub piece: Option<usize>,
     /// Look the code up in the user's cache and store it there, if the backend caches its code.
     pub cache: bool,
+    /// What the code carries for a profile.
+    pub profile: Profile,
 }
 
 /// An op that a backend cannot express.
@@ -250,6 +254,8 @@ pub struct Parts {
     pub tables: Tables,
     /// The memory that the code refers to by address.
     pub fixed: Fixed,
+    /// The code by location, if it was compiled for a profile.
+    pub lines: Lines,
     /// The number of bytes of stack that calls need without recursion.
     pub stack_need: u64,
     /// The number of bytes of stack that recursive calls need: [`plan::Plan::recursion_need`].
@@ -268,6 +274,7 @@ pub struct Compiled {
     types: Types,
     tables: Arc<Tables>,
     fixed: Fixed,
+    lines: Lines,
     largest: u64,
     /// The number of bytes of stack that calls need without recursion.
     stack_need: usize,
@@ -319,6 +326,7 @@ impl Compiled {
             types: module.types.clone(),
             tables: Arc::new(parts.tables),
             fixed: parts.fixed,
+            lines: parts.lines,
             largest: plan.largest,
             stack_need: parts.stack_need as usize,
             recursion_need: parts.recursion_need as usize,
@@ -332,6 +340,16 @@ impl Compiled {
             EntryCode::Span(_, Some(lanes)) => lanes.width,
             EntryCode::Span(_, None) | EntryCode::Whole(_) => 1,
         }
+    }
+
+    /// The machine code by location, if it was compiled for a profile.
+    pub fn lines(&self) -> &Lines {
+        &self.lines
+    }
+
+    /// What was noted for a profile, if the code was compiled for one.
+    pub fn notes(&self) -> &Notes {
+        &self.tables.notes
     }
 
     /// True if the code may print.

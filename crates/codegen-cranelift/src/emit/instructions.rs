@@ -3,7 +3,8 @@
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::immediates::{Ieee32, Ieee64};
 use cranelift_codegen::ir::{
-    AtomicRmwOp, Block, InstBuilder, InstructionData, MemFlagsData, Opcode, Type as ClifType, Value, types::*,
+    AtomicRmwOp, Block, InstBuilder, InstructionData, MemFlagsData, Opcode, SourceLoc, Type as ClifType,
+    Value, types::*,
 };
 use cranelift_frontend::Switch;
 use ir::{AtomicOp, Builtin, Func, InstData, Math, Scalar};
@@ -42,6 +43,10 @@ impl<'m> Instructions<'m> for Emitter<'_, 'm> {
         &mut self.cx.tables
     }
 
+    fn locate(&mut self, location: Option<u32>) {
+        self.b.set_srcloc(location.map_or(SourceLoc::default(), SourceLoc::new));
+    }
+
     fn constant(&mut self, s: Scalar, bits: u64) -> Value {
         match s {
             Scalar::F32 => self.b.ins().f32const(Ieee32::with_bits(bits as u32)),
@@ -66,11 +71,13 @@ impl<'m> Instructions<'m> for Emitter<'_, 'm> {
     }
 
     fn fixed(&mut self, which: Fixed) -> Value {
-        self.i64(match which {
+        let at = match which {
             Fixed::Zeros => self.cx.zero,
             Fixed::Empty => self.cx.empty,
             Fixed::EmptyAt => self.cx.empty_at,
-        })
+            Fixed::Counts => self.cx.tables.notes.counts_at(),
+        };
+        self.i64(at)
     }
 
     fn register_bits(s: Scalar) -> u32 {

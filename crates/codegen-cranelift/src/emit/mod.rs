@@ -34,6 +34,7 @@ use crate::compile::Queue;
 use crate::types::{parts, returns};
 use native::emit::Walk;
 use native::plan::Plan;
+use native::profile::{Line, Spills};
 use native::runtime::{Helper, Tables, Word, offsets};
 use native::types::{Shape, is_array};
 use native::{Options, Unsupported};
@@ -81,6 +82,10 @@ pub(crate) struct ModuleCx<'m> {
     pub(crate) text: Option<String>,
     /// The functions that are emitted but not yet compiled.
     pub(crate) queue: Queue,
+    /// For a profile: the pieces of each compiled function, by their offsets.
+    pub(crate) pieces: Vec<(FuncId, Vec<Line>)>,
+    /// For a profile: the spills of all functions.
+    pub(crate) spills: Vec<Spills>,
 }
 
 impl ModuleCx<'_> {

@@ -1,6 +1,5 @@
 //! Emits conversions.
 
-use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use native::emit::{Cast, VARYING};
 use native::lanes::Writer as _;

@@ -3,7 +3,6 @@
 //! Where lanes access places of their own, each lane has its own load or store; a lane that is not in the mask loads
 //! from memory that is always zero, and jumps over its store.
 
-use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::{AtomicRmwOp, InstBuilder, Type as ClifType, Value, types};
 use ir::{AtomicOp, Scalar};
 use native::emit::{UNIFORM, VARYING};

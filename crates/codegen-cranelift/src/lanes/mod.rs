@@ -16,7 +16,7 @@ mod parts;
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::{
     AbiParam, Block as ClifBlock, BlockArg, ExtFuncData, ExternalName, FuncRef, Function, InstBuilder,
-    Signature, Type as ClifType, UserExternalName, UserExternalNameRef, Value, types,
+    Signature, SourceLoc, Type as ClifType, UserExternalName, UserExternalNameRef, Value, types,
 };
 use cranelift_codegen::isa::CallConv;
 use ir::{AtomicOp, Math, Scalar};
@@ -38,6 +38,8 @@ pub(crate) struct Settings {
     pub(crate) zero: i64,
     pub(crate) empty: i64,
     pub(crate) empty_at: i64,
+    /// The address of the counts of regions, if the code counts.
+    pub(crate) counts: i64,
     /// True if the machine has a fused multiply-add, and rounds to integers in one instruction.
     pub(crate) has_fma: bool,
     pub(crate) has_round: bool,
@@ -112,6 +114,7 @@ pub(crate) struct Writer {
     entry: ClifBlock,
     /// The block that is being written.
     at: ClifBlock,
+    location: SourceLoc,
     /// The named parameters.
     names: Vec<(&'static str, Value)>,
     /// The values that hold each register.
@@ -126,10 +129,17 @@ pub(crate) struct Writer {
 /// Emits an instruction at the end of the block that is being written.
 macro_rules! ins {
     ($w:expr) => {
-        FuncCursor::new(&mut $w.func).at_bottom($w.at).ins()
+        $crate::lanes::cursor(&mut $w.func, $w.at, $w.location).ins()
     };
 }
 pub(crate) use ins;
+
+/// The end of a block, for instructions with this location. The first location that a cursor is given becomes the base
+/// of all, so it must be one.
+fn cursor(func: &mut Function, at: ClifBlock, location: SourceLoc) -> FuncCursor<'_> {
+    let cursor = FuncCursor::new(func).at_bottom(at);
+    if location.is_default() { cursor } else { cursor.with_srcloc(location) }
+}
 
 impl Writer {
     fn new(settings: Settings, kind: Kind, lanes: u32) -> Writer {
@@ -149,6 +159,7 @@ impl Writer {
             lanes,
             entry,
             at: entry,
+            location: SourceLoc::default(),
             names: Vec::new(),
             registers: Vec::new(),
             blocks: Vec::new(),
@@ -238,6 +249,10 @@ impl lanes::Writer for Writer {
 
     fn lanes(&self) -> u32 {
         self.lanes
+    }
+
+    fn locate(&mut self, location: Option<u32>) {
+        self.location = location.map_or(SourceLoc::default(), SourceLoc::new);
     }
 
     fn param(&mut self, el: El, var: bool, _: bool) -> Val {

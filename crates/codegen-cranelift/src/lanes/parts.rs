@@ -109,6 +109,7 @@ impl Writer {
             Id::Name("@rt_zero") => ins!(self).iconst(types::I64, self.settings.zero),
             Id::Name("@rt_empty") => ins!(self).iconst(types::I64, self.settings.empty),
             Id::Name("@rt_empty_at") => ins!(self).iconst(types::I64, self.settings.empty_at),
+            Id::Name("@rt_counts") => ins!(self).iconst(types::I64, self.settings.counts),
             Id::Name(name) => {
                 let known = self.names.iter().find(|known| known.0 == name);
                 known.expect("a parameter of this kind of function").1

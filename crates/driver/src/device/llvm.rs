@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use codegen_llvm::{Machine, Text};
 use ir::Module;
+use native::profile::Profile;
 use native::{Compiled, Options, Unsupported};
 
 use super::interface::{Device, DeviceInfo, Program, processor, refused};
@@ -164,7 +165,10 @@ impl Job {
     }
 
     /// Compiles the module and stores the object files in the cache.
-    fn compile(self) -> Result<Compiled, Unsupported> {
+    fn compile(mut self) -> Result<Compiled, Unsupported> {
+        if self.options.profile == Profile::Lines {
+            codegen_llvm::find_spills(&mut self.text, &self.machine, &self.options)?;
+        }
         let (objects, _) = codegen_llvm::objects(&self.text, &self.machine, &self.options)?;
         if let Some((cache, key)) = &self.place {
             cache.store(*key, &objects);

@@ -142,6 +142,8 @@ pub enum Fixed {
     Empty,
     /// A word that holds the address of that header.
     EmptyAt,
+    /// The counts of regions, for a profile.
+    Counts,
 }
 
 /// The kind of a stack whose header is read.
@@ -179,6 +181,8 @@ pub trait Instructions<'m>: Sized + DerefMut<Target = Walk<'m, <Self as Instruct
     fn options(&self) -> &Options;
     /// The tables that code refers to by number or address.
     fn tables(&mut self) -> &mut Tables;
+    /// Sets the location of the instructions that follow, by its number in the notes for a profile.
+    fn locate(&mut self, location: Option<u32>);
 
     /// The scalar constant with these bits.
     fn constant(&mut self, s: Scalar, bits: u64) -> Self::V;
@@ -408,6 +412,14 @@ pub trait Memory<'m>: Instructions<'m> {
 pub trait Assembler<'m>: Memory<'m> {
     /// The components of an ID of the threads.
     fn builtin(&mut self, builtin: Builtin, data: &InstData) -> Vals<Self::V>;
+    /// The number of threads that the code runs at a time.
+    fn lanes(&self) -> u32 {
+        1
+    }
+    /// The number of lanes that are active, in 64 bits.
+    fn count_active(&mut self) -> Self::V {
+        self.number(1)
+    }
     /// Returns true if the code is for a device.
     fn is_device(&self) -> bool {
         false

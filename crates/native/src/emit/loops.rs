@@ -26,7 +26,7 @@ use ir::{InstData, LoopInfo, Op, Region, Scalar, Span, Type, TypeData, Value};
 
 use super::blocks::{fail_if, mark, release, unless};
 use super::paths::{path_arm, path_inst, path_trip};
-use super::{Assembler, Binary, Compare, Odds, Res, VARYING, Vals, inst, region};
+use super::{Assembler, Binary, Compare, Odds, Res, VARYING, Vals, inst, notes, region};
 use crate::runtime::{Helper, Site};
 use crate::types::{is_array, size};
 
@@ -193,6 +193,7 @@ fn leave<'m, A: Assembler<'m>>(e: &mut A, lp: &Loop<'m, A>, params: Vals<A::V>) 
 /// Writes a value of a trip to the memory of its stack, at the index of the trip.
 fn push<'m, A: Assembler<'m>>(e: &mut A, lp: &Loop<'m, A>, v: Value, memory: A::V, trip: A::V) -> Res<'m, A> {
     let (ty, wide) = (e.ty(v), e.is_wide(memory));
+    notes::kept(e, v, e.stride(ty, memory));
     let mut vals = e.fit_all(ty, e.get(v), wide, lp.data.span)?;
     // In stacks of stacks, inner loops have stored zeros for lanes that did not take part.
     if let Some(active) = lp.active.filter(|_| !matches!(e.ts[ty], TypeData::Stack(_))) {
@@ -390,7 +391,7 @@ fn trip<'m, A: Assembler<'m>>(
         && f.insts[last].results.contains(&results[0])
     {
         let tail = &f.insts[last];
-        before.iter().try_for_each(|&i| inst(e, i))?;
+        notes::within(e, |e| before.iter().try_for_each(|&i| inst(e, i)))?;
         path_inst(e, last);
         let (yes, no) = (e.block(&[]), e.block(&[]));
         e.branch(e.one(tail.args[0]), (yes, &[]), (no, &[]), Odds::Even);

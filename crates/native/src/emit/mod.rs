@@ -13,6 +13,7 @@ pub mod control;
 pub mod functions;
 mod loops;
 pub mod memory;
+pub mod notes;
 pub mod numbers;
 mod paths;
 mod walk;
@@ -29,7 +30,7 @@ pub use walk::{UNROLL, Vals, Walk};
 
 /// Emits the instructions of a region.
 pub fn region<'m, A: Assembler<'m>>(e: &mut A, region: Region) -> Res<'m, A> {
-    e.f.regions[region].insts.iter().try_for_each(|&i| inst(e, i))
+    notes::within(e, |e| e.f.regions[region].insts.iter().try_for_each(|&i| inst(e, i)))
 }
 
 /// Emits one instruction.
@@ -37,6 +38,7 @@ pub fn inst<'m, A: Assembler<'m>>(e: &mut A, inst: Inst) -> Res<'m, A> {
     let f = e.f;
     let data = &f.insts[inst];
     e.here = data.span;
+    notes::instruction(e);
     path_inst(e, inst);
     if e.is_done(inst)? {
         return Ok(());

@@ -5,7 +5,8 @@
 
 use ir::{Math, Op, Scalar, Span, Typing, scalar};
 
-use super::{Assembler, Binary, Cast, Compare, Res, Unary, Vals};
+use super::{Assembler, Binary, Cast, Compare, Res, Unary, Vals, notes};
+use crate::profile::Event;
 use crate::runtime::Helper;
 
 /// Emits one component of an elementwise op.
@@ -265,7 +266,10 @@ fn math_of_floats<'m, A: Assembler<'m>>(e: &mut A, m: Math, s: Scalar, args: &[A
         }
         _ => match e.math_instruction(m, args) {
             Some(r) => r,
-            None => e.math_call(m, s, args),
+            None => {
+                notes::event(e, Event::Mathematics, 1);
+                e.math_call(m, s, args)
+            }
         },
     }
 }

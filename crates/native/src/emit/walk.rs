@@ -43,6 +43,12 @@ pub struct Walk<'m, V> {
     pub path_base: Option<V>,
     /// The line of the instruction being emitted.
     pub here: Span,
+    /// For a profile: the numbers of that line, of the region that is being emitted and of the one that ended last.
+    pub location: Option<u32>,
+    /// See `location`.
+    pub region_number: Option<u32>,
+    /// See `location`.
+    pub region_before: Option<u32>,
     /// Memoises which regions allocate in the arena.
     allocates: FxHashMap<Region, bool>,
     lanes: u64,
@@ -72,6 +78,9 @@ impl<'m, V: Copy> Walk<'m, V> {
             roots: FxHashMap::default(),
             path_base: None,
             here: f.span,
+            location: None,
+            region_number: None,
+            region_before: None,
             allocates: FxHashMap::default(),
             lanes,
         }

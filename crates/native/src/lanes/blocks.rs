@@ -9,7 +9,8 @@
 use super::local::{Place, is_block, memory_el};
 use super::operand::{El, Id, Val, Vals};
 use super::{Backend, Class, Emitter, Res, Writer};
-use crate::emit::{Cast, Compare, Fixed, Instructions, Odds, UNIFORM, blocks};
+use crate::emit::{Cast, Compare, Fixed, Instructions, Odds, UNIFORM, blocks, notes};
+use crate::profile::Event;
 
 impl<B: Backend> Emitter<'_, '_, B> {
     /// Loads numbers from a varying place.
@@ -100,6 +101,7 @@ impl<B: Backend> Emitter<'_, '_, B> {
 
     /// Loads the numbers of all lanes one by one, with a stride of `step` bytes from lane to lane.
     fn load_apart(&mut self, words: &[(El, u64)], base: Val, step: i64, class: Class) -> Vals {
+        notes::event(self, Event::Strided, words.len() as u64);
         let mut out = Vals::new();
         for &(e, at) in words {
             let mem = memory_el(e);
@@ -123,6 +125,7 @@ impl<B: Backend> Emitter<'_, '_, B> {
         step: i64,
         class: Class,
     ) {
+        notes::event(self, Event::Strided, words.len() as u64);
         for k in 0..self.lanes {
             for (&x, &(_, at)) in vals.iter().zip(words) {
                 let x = self.w.lane(x, Val::i32(i64::from(k)));

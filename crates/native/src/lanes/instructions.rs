@@ -40,6 +40,10 @@ impl<'m, B: Backend> Instructions<'m> for Emitter<'_, 'm, B> {
         &mut self.cx.tables
     }
 
+    fn locate(&mut self, location: Option<u32>) {
+        self.w.locate(location);
+    }
+
     fn constant(&mut self, s: Scalar, bits: u64) -> Val {
         Val::bits(el(s), bits)
     }
@@ -59,6 +63,7 @@ impl<'m, B: Backend> Instructions<'m> for Emitter<'_, 'm, B> {
                 Fixed::Zeros => "@rt_zero",
                 Fixed::Empty => "@rt_empty",
                 Fixed::EmptyAt => "@rt_empty_at",
+                Fixed::Counts => "@rt_counts",
             },
         )
     }

@@ -4,7 +4,8 @@
 //! each such access to a branch for each lane would take LLVM longer than everything else. The helper touches only
 //! the memory that the access would touch, and its operands, so the call has the same alias metadata.
 
-use crate::emit::{Cast, Instructions, VARYING};
+use crate::emit::{Cast, Instructions, VARYING, notes};
+use crate::profile::Event;
 use crate::runtime::Helper;
 
 use super::local::{Place, memory_el};
@@ -16,11 +17,13 @@ const ANY_BUFFER: Class = Class::Buffer { global: None, constant: false };
 
 impl<B: Backend> Emitter<'_, '_, B> {
     pub(super) fn gather(&mut self, e: El, at: Val, class: Class, mask: Option<Val>) -> Val {
+        notes::event(self, Event::Gather, 1);
         let mask = self.w.spread(mask.unwrap_or(Val::bool(true)));
         self.w.gather(e, at, class, mask)
     }
 
     pub(super) fn scatter(&mut self, x: Val, at: Val, class: Class, mask: Val) {
+        notes::event(self, Event::Gather, 1);
         let (x, mask) = (self.w.spread(x), self.w.spread(mask));
         self.w.scatter(x, at, class, mask);
     }

@@ -13,7 +13,7 @@
 //! of the mask exchange which way they go, and the mask becomes that of the lanes that go the same way; after
 //! the branch the previous mask is restored. The same happens at the end of each trip of a loop.
 
-use crate::emit::{Assembler, Binary, Cast, Compare, Instructions, Memory, Odds, VARYING, blocks};
+use crate::emit::{Assembler, Binary, Cast, Compare, Instructions, Memory, Odds, Unary, VARYING, blocks};
 use crate::runtime::{Word, offsets};
 use crate::types::size;
 use ir::{Builtin, Func, Inst, InstData, Op, Region, Scalar, Span, Type, TypeData};
@@ -47,6 +47,17 @@ impl<'m, B: Backend> Assembler<'m> for Emitter<'_, 'm, B> {
                 if x.var && (same || !varying) { self.w.lane(x, Val::i32(0)) } else { x }
             })
             .collect()
+    }
+
+    fn lanes(&self) -> u32 {
+        self.lanes
+    }
+
+    fn count_active(&mut self) -> Val {
+        let Some(mask) = self.mask.filter(|mask| mask.var) else { return Val::i64(i64::from(self.lanes)) };
+        let bits = self.w.mask_bits(mask);
+        let n = self.w.unary(Unary::CountBits, bits);
+        self.w.cast(Cast::ZeroExtend, n, El::I64)
     }
 
     /// Among LLVM's targets, only devices have waves.

@@ -93,6 +93,8 @@ pub trait Writer {
 
     /// The number of lanes.
     fn lanes(&self) -> u32;
+    /// Sets the location of the instructions that follow, by its number in the notes for a profile.
+    fn locate(&mut self, location: Option<u32>);
     /// Adds a parameter; no other parameter refers to the memory of one that is `alone`.
     fn param(&mut self, el: El, var: bool, alone: bool) -> Val;
 

@@ -30,6 +30,7 @@ pub use helpers::{Helper, Word, atomic_code, math_name, symbols};
 pub use stacks::Header;
 pub(crate) use stacks::{read, write};
 
+use crate::profile::Notes;
 use crate::types::Shape;
 
 /// A buffer as compiled code sees it.
@@ -109,6 +110,8 @@ pub struct Tables {
     shapes: Vec<Box<Shape>>,
     /// The number of each shape.
     numbers: FxHashMap<Shape, u32>,
+    /// What was noted for a profile.
+    pub notes: Notes,
 }
 
 impl Tables {

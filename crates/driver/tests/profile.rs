@@ -1,0 +1,126 @@
+//! Profiles: lines are named as they are, and counts are exact.
+#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+
+use std::path::PathBuf;
+
+use driver::bench::Options;
+use driver::launch::{Backend, Execution};
+use driver::profile::{Line, Profile, profile};
+use driver::session::{FileOptions, Session};
+use pullback_driver as driver;
+
+const PROGRAM: &str = "\
+[Differentiable] float waves(float x, float y)
+{
+    float s = y;
+    for (int k = 0; k < 50; k++)
+        s = s + sin(s * x);
+    return s * 2.0;
+}
+
+[Differentiable] float divergent(float x)
+{
+    float s = x;
+    float f = detach(x) * 1048576.0;
+    if (f - floor(f / 4.0) * 4.0 < 0.5)
+        s = exp(s * s);
+    return s;
+}
+";
+
+/// The backends with profiles.
+fn backends() -> Vec<Backend> {
+    let named = ["cranelift", "llvm"].map(Backend::named);
+    named.into_iter().flatten().filter(|backend| backend.find().is_ok()).collect()
+}
+
+/// A folder with the program.
+fn program(name: &str) -> (PathBuf, PathBuf) {
+    let folder = std::env::temp_dir().join(format!("pullback-profile-{}-{name}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for temporary files");
+    let file = folder.join("program.slang");
+    std::fs::write(&file, PROGRAM).expect("a file");
+    (folder, file)
+}
+
+fn of(name: &str, backend: Backend, lanes: Option<u32>, at: &[(&str, f64)]) -> Profile {
+    let (folder, file) = program(&format!("{name}-{}-{lanes:?}", backend.name()));
+    let mut session = Session::new(FileOptions::default());
+    let mut execution = Execution { backend, threads: 1, ..Execution::default() };
+    execution.code.lanes = lanes;
+    let at = at.iter().map(|&(name, x)| (name.to_string(), x.into())).collect();
+    let memory = Vec::new();
+    let options = Options { execution, at, memory, threads: 1024, seconds: 0.2 };
+    let found = profile(&mut session, &file, name, &options).expect("a profile");
+    std::fs::remove_dir_all(folder).expect("was made");
+    found
+}
+
+fn line(profile: &Profile, number: u32) -> &Line {
+    profile.lines.iter().find(|line| line.place.line == number).expect("the line is in the profile")
+}
+
+#[test]
+fn the_line_that_takes_longest_comes_first() {
+    for backend in backends() {
+        for lanes in [None, Some(1)] {
+            let found = of("waves", backend, lanes, &[]);
+            assert_eq!(found.kernels.len(), 2);
+            for (k, kernel) in found.kernels.iter().enumerate() {
+                let hottest = found.hottest(k, 0.0);
+                assert_eq!(hottest[0].0.line, 5, "{}: {hottest:?}", backend.name());
+                assert!(hottest[0].1 > 0.5, "{hottest:?}");
+                assert!(kernel.samples > 20, "{kernel:?}");
+                // What is not in lines is named, so nothing is missing.
+                let shares: f64 = hottest.iter().map(|line| line.1).sum();
+                let rest = (kernel.threads + kernel.elsewhere) / kernel.total();
+                assert!((shares + rest - 1.0).abs() < 1e-6, "{shares} {rest}");
+            }
+            let gradient = line(&found, 5).gradient;
+            assert!(gradient.primal > 0.0 && gradient.derivative > 0.0, "{gradient:?}");
+            assert_eq!(found.kernels[0].lanes > 1, lanes.is_none());
+        }
+    }
+}
+
+#[test]
+fn counts_are_exact() {
+    for backend in backends() {
+        for lanes in [None, Some(1)] {
+            let found = of("waves", backend, lanes, &[]);
+            let [primal, gradient] = line(&found, 5).counts;
+            assert_eq!(primal.mathematics, 50.0, "{}", backend.name());
+            assert_eq!((primal.lost(), gradient.lost()), (0.0, 0.0));
+            assert_eq!(primal.kept, 0.0);
+            // The sines and cosines: the values that the derivatives need are kept or computed again.
+            assert!(gradient.mathematics >= 100.0, "{gradient:?}");
+            let kept: f64 = found.lines.iter().map(|line| line.counts[1].kept).sum();
+            assert!(kept >= 4.0 * 50.0 && kept % 200.0 == 0.0, "{kept}");
+            assert!(found.has_spills);
+        }
+    }
+}
+
+#[test]
+fn lanes_that_wait_are_counted() {
+    for backend in backends() {
+        // x · (1 + t · 2⁻²⁰) · 2²⁰ is an integer plus t for x = 1, so every fourth thread takes the branch.
+        let found = of("divergent", backend, None, &[("x", 1.0)]);
+        let lanes = found.kernels[0].lanes;
+        assert!(lanes >= 4, "{found:?}");
+        let counts = line(&found, 14).counts[0];
+        assert_eq!((counts.mathematics, counts.lost()), (0.25, 0.75), "{}: {counts:?}", backend.name());
+        assert_eq!(line(&found, 13).counts[0].lost(), 0.0);
+    }
+}
+
+#[test]
+fn what_is_no_machine_code_has_no_profile() {
+    let (folder, file) = program("none");
+    let mut session = Session::new(FileOptions::default());
+    let execution = Execution { backend: Backend::INTERP, threads: 1, ..Execution::default() };
+    let options = Options { execution, at: Vec::new(), memory: Vec::new(), threads: 64, seconds: 0.0 };
+    let why = profile(&mut session, &file, "waves", &options).expect_err("no profile");
+    std::fs::remove_dir_all(folder).expect("was made");
+    assert!(format!("{why:?}").contains("--backend cranelift"), "{why:?}");
+}
