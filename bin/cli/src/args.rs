@@ -286,9 +286,9 @@ pub(crate) struct BenchArgs {
     /// Let machine code replace subnormal numbers by zeros, since they are slow on many processors
     #[arg(long)]
     pub(crate) flush_subnormals: bool,
-    /// How long each kernel is measured
-    #[arg(long, value_name = "S", default_value_t = 0.3, value_parser = amount)]
-    pub(crate) seconds: f64,
+    /// How long each kernel is measured [default: 0.3, or 1 for a profile]
+    #[arg(long, value_name = "S", value_parser = amount)]
+    pub(crate) seconds: Option<f64>,
     /// The backend that runs it [default: llvm if it is on this machine, else cranelift]
     #[arg(long, value_parser = backend())]
     pub(crate) backend: Option<Backend>,

@@ -14,16 +14,20 @@ use crate::args::BenchArgs;
 use crate::report::{self, Stop};
 use crate::{page, profile};
 
+/// The number of seconds for which a kernel is measured.
+const SECONDS: f64 = 0.3;
+
 pub(crate) fn bench(args: &BenchArgs) -> u8 {
     report::finish(&args.source, args.json, |session| {
         let at = parse_arguments("--at", &args.at).map_err(|e| Stop::Usage(e.to_string()))?;
-        let limits = args.limits.limits(Some(args.seconds));
+        let seconds = args.seconds.unwrap_or(SECONDS);
+        let limits = args.limits.limits(Some(seconds));
         let backend = args.backend.unwrap_or_else(Backend::fastest);
         let mut execution = report::execution(&args.compile, (backend, &args.lanes), limits);
         execution.threads = args.threads;
         execution.code.flush_subnormals = args.flush_subnormals;
         let memory = report::binds(&args.memory)?;
-        let options = Options { execution, memory, at, threads: args.count, seconds: args.seconds };
+        let options = Options { execution, memory, at, threads: args.count, seconds };
         // A word after `--profile` that names no page is a function.
         let word = args.profile.as_ref().and_then(Option::as_ref);
         let page = word.filter(|page| page.extension().is_some_and(|end| end == "html"));
@@ -52,7 +56,7 @@ pub(crate) fn bench(args: &BenchArgs) -> u8 {
             report::warn(session, &loaded.warned);
         }
         if args.profile.is_some() {
-            let seconds = args.seconds.max(driver::profile::SECONDS);
+            let seconds = args.seconds.unwrap_or(driver::profile::SECONDS);
             let options = Options { seconds, ..options };
             for name in &names {
                 profiles.push(driver::profile::profile(session, &args.source.file, name, &options)?);

@@ -53,6 +53,18 @@ fn escaped(text: &str) -> String {
     out
 }
 
+/// A sentence as HTML, with code between backticks.
+fn prose(text: &str) -> String {
+    let mut out = String::new();
+    for (k, part) in text.split('`').enumerate() {
+        match k % 2 {
+            0 => out.push_str(&escaped(part)),
+            _ => out += &format!("<code>{}</code>", escaped(part)),
+        }
+    }
+    out
+}
+
 /// The page.
 pub(crate) fn page(sources: &Sources, all: &[Profile]) -> String {
     let names: Vec<&str> = all.iter().map(|profile| profile.name.as_str()).collect();
@@ -104,7 +116,7 @@ fn section(out: &mut String, sources: &Sources, profile: &Profile) {
     if !general.is_empty() {
         out.push_str("<ul class=\"advice\">\n");
         for advice in general {
-            let _ = writeln!(out, "<li>{}</li>", escaped(&advice.text));
+            let _ = writeln!(out, "<li>{}</li>", prose(&advice.text));
         }
         out.push_str("</ul>\n");
     }
@@ -174,6 +186,90 @@ fn table(out: &mut String, sources: &Sources, profile: &Profile) {
 /// The advice on a line, below it.
 fn notes(out: &mut String, profile: &Profile, place: Place, n: usize) {
     for advice in profile.advice.iter().filter(|advice| advice.place == Some(place)) {
-        let _ = writeln!(out, "<tr class=\"note\"><td colspan=\"{n}\">{}</td></tr>", escaped(&advice.text));
+        let _ = writeln!(out, "<tr class=\"note\"><td colspan=\"{n}\">{}</td></tr>", prose(&advice.text));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use driver::profile::{Counts, Time};
+
+    use super::*;
+
+    /// A profile of two lines that are far apart.
+    fn profile() -> Profile {
+        let kernel = KernelProfile {
+            measured: 10.0,
+            lines: 8.0,
+            threads: 1.5,
+            elsewhere: 0.5,
+            samples: 100,
+            lanes: 8,
+        };
+        let line = |line: u32, time: f64| Line {
+            place: Place { file: 0, line },
+            primal: time,
+            gradient: Time { primal: time, derivative: 2.0 * time },
+            counts: [Counts { instructions: 1.0, ..Counts::default() }; 2],
+        };
+        let place = Some(Place { file: 0, line: 12 });
+        let text = "use `a < b` & mind \"this\"".to_string();
+        Profile {
+            name: "f<float>".to_string(),
+            kernels: vec![kernel.clone(), kernel],
+            lines: vec![line(1, 2.0), line(12, 6.0)],
+            has_spills: false,
+            advice: vec![
+                Advice { place, remedy: "layout", text: text.clone() },
+                Advice { place: None, remedy: "no_diff", text },
+            ],
+        }
+    }
+
+    /// The sources with one file of 12 lines.
+    fn sources() -> Sources {
+        let mut sources = Sources::default();
+        let text: String =
+            (1..=12).map(|k| format!("float f{k}(float x) {{ return x < {k} ? x : 1; }}\n")).collect();
+        sources.add("f.slang", text);
+        sources
+    }
+
+    #[test]
+    fn the_page_is_well_formed() {
+        let page = page(&sources(), &[profile()]);
+        // Every element that is opened is closed, in order; text has no characters that need escapes.
+        let mut open: Vec<&str> = Vec::new();
+        let mut rest = page.strip_prefix("<!DOCTYPE html>").expect("a document");
+        while let Some((text, tail)) = rest.split_once('<') {
+            assert!(open.last() == Some(&"style") || !text.contains('>'), "{text}");
+            let (tag, tail) = tail.split_once('>').expect("a tag ends");
+            rest = tail;
+            match tag.strip_prefix('/') {
+                Some(name) => assert_eq!(open.pop(), Some(name)),
+                None => {
+                    let name = tag.split_whitespace().next().expect("a tag has a name");
+                    if name != "meta" {
+                        open.push(name);
+                    }
+                    assert_eq!(tag.matches('"').count() % 2, 0, "{tag}");
+                }
+            }
+        }
+        assert_eq!(open, Vec::<&str>::new());
+        // It needs no other file.
+        assert!(!page.contains("src=") && !page.contains("href=") && !page.contains("url("));
+    }
+
+    #[test]
+    fn the_page_shows_lines_and_advice() {
+        let page = page(&sources(), &[profile()]);
+        assert!(page.contains("<code>f&lt;float&gt;</code>"), "{page}");
+        assert!(page.contains("float f12(float x) { return x &lt; 12 ? x : 1; }"), "{page}");
+        assert!(!page.contains("float f6(") && page.contains("⋮"), "{page}");
+        let note = "use <code>a &lt; b</code> &amp; mind &quot;this&quot;";
+        assert!(page.contains(&format!("<td colspan=\"14\">{note}</td>")), "{page}");
+        assert!(page.contains(&format!("<li>{note}</li>")), "{page}");
+        assert!(page.contains(NO_SPILLS));
     }
 }

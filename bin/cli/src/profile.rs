@@ -29,6 +29,12 @@ pub(crate) fn counts(profile: &Profile, line: &Line) -> Counts {
     line.counts[profile.kernels.len().min(2) - 1]
 }
 
+/// What a line does in lanes: in the gradient if that runs in lanes, or else in the function.
+fn in_lanes(profile: &Profile, line: &Line) -> Counts {
+    let k = profile.kernels.iter().rposition(|kernel| kernel.lanes > 1).unwrap_or(0);
+    line.counts[k.min(1)]
+}
+
 /// The lines to show, in order: those with figures, and the few between them. `None` stands for others left out.
 pub(crate) fn shown(profile: &Profile) -> Vec<Option<(Place, Option<&Line>)>> {
     let mut all = Vec::new();
@@ -104,12 +110,12 @@ pub(crate) fn columns(profile: &Profile) -> Vec<Column<'_>> {
         all.push((
             "idle",
             Box::new(|line| {
-                let lost = counts(profile, line).lost();
+                let lost = in_lanes(profile, line).lost();
                 if lost >= 0.005 { percent(lost) } else { String::new() }
             }),
         ));
-        all.push(("gathers", Box::new(|line| shows(counts(profile, line).gathers))));
-        all.push(("apart", Box::new(|line| shows(counts(profile, line).strided))));
+        all.push(("gathers", Box::new(|line| shows(in_lanes(profile, line).gathers))));
+        all.push(("apart", Box::new(|line| shows(in_lanes(profile, line).strided))));
     }
     all.push(("maths", Box::new(|line| shows(counts(profile, line).mathematics))));
     all.push(match profile.has_spills {
@@ -140,6 +146,7 @@ pub(crate) const LEGEND: &[&str] = &[
     "kept: bytes pushed for the reverse pass; idle: lanes that wait for others; gathers, apart: numbers read or written",
     "one by one, at any place or at a constant stride with gaps; maths: calls of mathematical functions;",
     "spills: values moved to the frame and back, for all lanes at a time.",
+    "Counts are those of the gradient if there is one; idle, gathers and apart those of the function if only it has lanes.",
 ];
 
 /// The note on spills, if the backend does not tell.

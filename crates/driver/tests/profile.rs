@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use driver::bench::Options;
+use driver::bind::parse_bind;
 use driver::launch::{Backend, Execution};
 use driver::profile::{Line, Profile, profile};
 use driver::session::{FileOptions, Session};
@@ -26,6 +27,15 @@ const PROGRAM: &str = "\
         s = exp(s * s);
     return s;
 }
+
+StructuredBuffer<float> table;
+[Differentiable] float looked_up(float x)
+{
+    uint t = uint(detach(x) * 1048576.0);
+    float a = no_diff(table[t * t % 61]);
+    float b = no_diff(table[t * 5 % 256]);
+    return a * x + b;
+}
 ";
 
 /// The backends with profiles.
@@ -44,12 +54,21 @@ fn program(name: &str) -> (PathBuf, PathBuf) {
 }
 
 fn of(name: &str, backend: Backend, lanes: Option<u32>, at: &[(&str, f64)]) -> Profile {
+    of_memory(name, backend, (lanes, &[]), at)
+}
+
+fn of_memory(
+    name: &str,
+    backend: Backend,
+    (lanes, binds): (Option<u32>, &[&str]),
+    at: &[(&str, f64)],
+) -> Profile {
     let (folder, file) = program(&format!("{name}-{}-{lanes:?}", backend.name()));
     let mut session = Session::new(FileOptions::default());
     let mut execution = Execution { backend, threads: 1, ..Execution::default() };
     execution.code.lanes = lanes;
     let at = at.iter().map(|&(name, x)| (name.to_string(), x.into())).collect();
-    let memory = Vec::new();
+    let memory = binds.iter().map(|bind| parse_bind(bind).expect("a value")).collect();
     let options = Options { execution, at, memory, threads: 1024, seconds: 0.2 };
     let found = profile(&mut session, &file, name, &options).expect("a profile");
     std::fs::remove_dir_all(folder).expect("was made");
@@ -111,6 +130,20 @@ fn lanes_that_wait_are_counted() {
         let counts = line(&found, 14).counts[0];
         assert_eq!((counts.mathematics, counts.lost()), (0.25, 0.75), "{}: {counts:?}", backend.name());
         assert_eq!(line(&found, 13).counts[0].lost(), 0.0);
+    }
+}
+
+#[test]
+fn accesses_of_single_lanes_are_counted() {
+    for backend in backends() {
+        let memory = (None, &["table=zeros:256"][..]);
+        let found = of_memory("looked_up", backend, memory, &[("x", 1.0)]);
+        assert!(found.kernels[0].lanes >= 4, "{found:?}");
+        let number = PROGRAM.lines().position(|line| line.contains("% 61")).expect("is there") as u32 + 1;
+        for k in [number, number + 1] {
+            let counts = line(&found, k).counts[0];
+            assert_eq!((counts.gathers, counts.strided), (1.0, 0.0), "{}: {counts:?}", backend.name());
+        }
     }
 }
 

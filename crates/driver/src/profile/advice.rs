@@ -1,6 +1,6 @@
 //! Advice that figures support.
 
-use super::attribute::Place;
+use super::attribute::{Counts, Place};
 use super::{Line, Profile};
 use crate::bench::{GRADIENT, PRIMAL};
 
@@ -99,12 +99,17 @@ fn lanes(profile: &Profile) -> f64 {
     profile.kernels.get(GRADIENT).map_or(1.0, |kernel| f64::from(kernel.lanes))
 }
 
-/// The kernel in which a line takes the larger share of the time, and that share.
-fn share(profile: &Profile, line: &Line) -> (usize, f64) {
-    let of =
-        |k: usize, time: f64| profile.kernels.get(k).map_or(0.0, |kernel| time / kernel.total().max(1e-9));
-    let (primal, gradient) = (of(PRIMAL, line.primal), of(GRADIENT, line.gradient.total()));
-    if gradient >= primal { (GRADIENT, gradient) } else { (PRIMAL, primal) }
+/// The share of a kernel's time that a line takes.
+fn share(profile: &Profile, line: &Line, k: usize) -> f64 {
+    let time = if k == PRIMAL { line.primal } else { line.gradient.total() };
+    profile.kernels.get(k).map_or(0.0, |kernel| time / kernel.total().max(f64::MIN_POSITIVE))
+}
+
+/// The first kernel, the gradient before the function, in which a line matters and something holds of what it does; and
+/// its share of the time.
+fn kernel_where(profile: &Profile, line: &Line, holds: impl Fn(&Counts) -> bool) -> Option<(usize, f64)> {
+    let of = |k: usize| (k, share(profile, line, k));
+    [GRADIENT, PRIMAL].map(of).into_iter().find(|&(k, share)| share >= MATTERS && holds(&line.counts[k]))
 }
 
 /// The words for a kernel.
@@ -114,12 +119,10 @@ fn kernel(k: usize) -> &'static str {
 
 /// Buffers whose numbers are accessed one by one.
 fn layout(profile: &Profile, line: &Line) -> Option<Advice> {
-    let (k, share) = share(profile, line);
+    let single = |counts: &Counts| counts.gathers + counts.strided;
+    let is_much = |counts: &Counts| single(counts) >= (MANY_ACCESSES * counts.active).max(1.0);
+    let (k, share) = kernel_where(profile, line, is_much)?;
     let counts = line.counts[k];
-    let single = counts.gathers + counts.strided;
-    if share < MATTERS || single < 1.0 || single < MANY_ACCESSES * counts.active {
-        return None;
-    }
     let (what, remedy) = if counts.gathers >= counts.strided {
         (
             "at places that follow no pattern over the threads",
@@ -130,7 +133,7 @@ fn layout(profile: &Profile, line: &Line) -> Option<Advice> {
     };
     let text = format!(
         "{} numbers of a thread are read or written one by one here, {what}, and the line takes {} of the {}: {remedy}",
-        number(single),
+        number(single(&counts)),
         percent(share),
         kernel(k)
     );
@@ -139,11 +142,8 @@ fn layout(profile: &Profile, line: &Line) -> Option<Advice> {
 
 /// Lanes that wait for others.
 fn together(profile: &Profile, line: &Line) -> Option<Advice> {
-    let (k, share) = share(profile, line);
+    let (k, share) = kernel_where(profile, line, |counts| counts.lost() >= MANY_LANES)?;
     let lost = line.counts[k].lost();
-    if share < MATTERS || lost < MANY_LANES {
-        return None;
-    }
     let text = format!(
         "{} of the lanes are idle here, and the line takes {} of the {}: order the threads such that neighbours go the \
          same way, or use fewer `--lanes`",
@@ -157,8 +157,8 @@ fn together(profile: &Profile, line: &Line) -> Option<Advice> {
 /// Values that are kept beyond the caches, if `[Checkpoint]` does not help.
 fn half(profile: &Profile, line: &Line, has_checkpoint: bool) -> Option<Advice> {
     let kept = line.counts[GRADIENT].kept;
-    let (k, share) = share(profile, line);
-    if has_checkpoint || k != GRADIENT || share < MATTERS || kept * lanes(profile) < BEYOND_CACHE {
+    let share = share(profile, line, GRADIENT);
+    if has_checkpoint || share < MATTERS || kept * lanes(profile) < BEYOND_CACHE {
         return None;
     }
     let text = format!(
@@ -194,5 +194,100 @@ pub fn bytes(x: f64) -> String {
         _ if x >= 1_048_576.0 => format!("{} MiB", number(x / 1_048_576.0)),
         _ if x >= 10_240.0 => format!("{} KiB", number(x / 1024.0)),
         _ => format!("{x:.0} B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{KernelProfile, Time};
+    use super::*;
+
+    const LINE: Place = Place { file: 0, line: 7 };
+
+    /// A profile with one line, whose gradient takes most of 100 ns.
+    fn profile(counts: Counts) -> Profile {
+        let kernel = |lines: f64| KernelProfile {
+            measured: 100.0,
+            lines,
+            threads: 100.0 - lines,
+            elsewhere: 0.0,
+            samples: 1000,
+            lanes: 16,
+        };
+        let gradient = Time { primal: 20.0, derivative: 60.0 };
+        let line = Line { place: LINE, primal: 5.0, gradient, counts: [Counts::default(), counts] };
+        Profile {
+            name: "f".to_string(),
+            kernels: vec![kernel(5.0), kernel(80.0)],
+            lines: vec![line],
+            has_spills: true,
+            advice: Vec::new(),
+        }
+    }
+
+    fn remedies(counts: Counts, trials: &Trials) -> Vec<(&'static str, Option<Place>)> {
+        advice(&profile(counts), trials).into_iter().map(|advice| (advice.remedy, advice.place)).collect()
+    }
+
+    fn counts() -> Counts {
+        Counts { instructions: 10.0, lanes: 160.0, active: 160.0, ..Counts::default() }
+    }
+
+    #[test]
+    fn without_figures_there_is_no_advice() {
+        assert_eq!(remedies(counts(), &Trials::default()), []);
+        // One access among many instructions, few idle lanes, and few bytes.
+        let few = Counts { gathers: 1.0, active: 120.0, kept: 64.0, ..counts() };
+        assert_eq!(remedies(few, &Trials::default()), []);
+    }
+
+    #[test]
+    fn layout_and_divergence_are_about_lines() {
+        let single = Counts { gathers: 12.0, ..counts() };
+        assert_eq!(remedies(single, &Trials::default()), [("layout", Some(LINE))]);
+        let apart = Counts { strided: 12.0, ..counts() };
+        let all = advice(&profile(apart), &Trials::default());
+        assert!(
+            all[0].text.contains("12.0 numbers") && all[0].text.contains("80 % of the gradient"),
+            "{all:?}"
+        );
+        let idle = Counts { active: 40.0, ..counts() };
+        assert_eq!(remedies(idle, &Trials::default()), [("divergence", Some(LINE))]);
+        // The same, at a line that does not matter.
+        let mut cold = profile(Counts { gathers: 12.0, active: 40.0, ..counts() });
+        cold.lines[0].gradient = Time { primal: 1.0, derivative: 1.0 };
+        assert_eq!(advice(&cold, &Trials::default()), []);
+    }
+
+    #[test]
+    fn remedies_that_were_tried_must_help() {
+        let trial = |after, kept| Trial { before: 100.0, after, kept };
+        let without =
+            |after| Trials { without: vec![("w".to_string(), trial(after, [64, 64]))], ..Trials::default() };
+        assert_eq!(remedies(counts(), &without(95.0)), []);
+        assert_eq!(remedies(counts(), &without(60.0)), [("no_diff", None)]);
+        let checkpoint =
+            |after, kept| Trials { checkpoint: vec![(LINE, trial(after, kept))], ..Trials::default() };
+        let found = |after, kept| remedies(counts(), &checkpoint(after, kept));
+        assert_eq!(found(80.0, [100_000, 90_000]), [("[Checkpoint]", Some(LINE))]);
+        // Four times less memory is worth a longer time, but not any time, and not if it is in the caches anyway.
+        assert_eq!(found(140.0, [100_000, 4_000]), [("[Checkpoint]", Some(LINE))]);
+        assert_eq!(found(160.0, [100_000, 4_000]), []);
+        assert_eq!(found(140.0, [4_000, 100]), []);
+    }
+
+    #[test]
+    fn halves_are_for_what_checkpoints_do_not_mend() {
+        let kept = Counts { kept: 40_000.0, ..counts() };
+        assert_eq!(remedies(kept, &Trials::default()), [("half", Some(LINE))]);
+        let trial = Trial { before: 100.0, after: 50.0, kept: [40_000, 400] };
+        let mended = Trials { checkpoint: vec![(LINE, trial)], ..Trials::default() };
+        assert_eq!(remedies(kept, &mended), [("[Checkpoint]", Some(LINE))]);
+    }
+
+    #[test]
+    fn numbers_have_three_digits() {
+        assert_eq!([0.123, 9.996, 12.34, 99.96].map(number), ["0.12", "10.0", "12.3", "100"]);
+        assert_eq!([8.0, 20_480.0, 3e6].map(bytes), ["8 B", "20.0 KiB", "2.86 MiB"]);
     }
 }

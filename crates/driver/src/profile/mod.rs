@@ -283,15 +283,16 @@ fn try_remedies(
     Ok(trials)
 }
 
-/// The best times of the gradients of two runners, which take turns; in nanoseconds for each thread.
+/// The best processor times of the gradients of two runners, which take turns; in nanoseconds for each thread.
 fn in_turns(mut runners: [&mut Runner; 2], groups: u32, options: &Options) -> Result<[f64; 2], Error> {
     let threads = f64::from(groups) * f64::from(crate::bench::GROUP);
     let (mut best, mut seconds) = ([f64::INFINITY; 2], 0.0);
     let mut n = 0;
     while n < LEAST || seconds < options.seconds {
         for (runner, best) in runners.iter_mut().zip(&mut best) {
+            let begin = sampler::processor_time();
             let done = runner.dispatch_entry(GRADIENT, [groups, 1, 1], options.execution.threads, None)?;
-            *best = best.min(done.seconds * 1e9 / threads);
+            *best = best.min(sampler::processor_time().saturating_sub(begin) as f64 / threads);
             seconds += done.seconds;
         }
         n += 1;
