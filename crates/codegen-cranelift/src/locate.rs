@@ -82,3 +82,79 @@ fn of_originals(func: &mut Function, insts: &[Inst]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use cranelift_codegen::ir::condcodes::FloatCC;
+    use cranelift_codegen::ir::{AbiParam, InstBuilder, types};
+    use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+
+    use super::*;
+
+    /// A loop with constants, which the optimiser rematerialises in its body.
+    fn function(located: bool) -> Function {
+        let mut func = Function::new();
+        func.signature.params.push(AbiParam::new(types::F64));
+        func.signature.returns.push(AbiParam::new(types::F64));
+        let mut context = FunctionBuilderContext::new();
+        let mut b = FunctionBuilder::new(&mut func, &mut context);
+        let mut line = 0;
+        let mut next = |b: &mut FunctionBuilder<'_>| {
+            line += 1;
+            if located {
+                b.set_srcloc(SourceLoc::new(line));
+            }
+        };
+        let [entry, body, exit] = [0; 3].map(|_| b.create_block());
+        b.append_block_params_for_function_params(entry);
+        b.append_block_param(body, types::F64);
+        b.switch_to_block(entry);
+        next(&mut b);
+        let (half, limit) = (b.ins().f64const(0.5), b.ins().f64const(1e-3));
+        let x = b.block_params(entry)[0];
+        b.ins().jump(body, &[x.into()]);
+        b.switch_to_block(body);
+        let x = b.block_params(body)[0];
+        next(&mut b);
+        let y = b.ins().fmul(x, half);
+        next(&mut b);
+        let z = b.ins().fadd(y, y);
+        next(&mut b);
+        let w = b.ins().fdiv(z, limit);
+        let again = b.ins().fcmp(FloatCC::GreaterThan, w, limit);
+        b.ins().brif(again, body, &[w.into()], exit, &[]);
+        b.switch_to_block(exit);
+        next(&mut b);
+        b.ins().return_(&[w]);
+        b.seal_all_blocks();
+        b.finalize(isa().frontend_config());
+        func
+    }
+
+    fn isa() -> cranelift_codegen::isa::OwnedTargetIsa {
+        use cranelift_codegen::settings::{self, Configurable};
+        let mut flags = settings::builder();
+        flags.set("opt_level", "speed").expect("is known");
+        cranelift_native::builder()
+            .expect("this machine")
+            .finish(settings::Flags::new(flags))
+            .expect("is known")
+    }
+
+    #[test]
+    fn locations_change_no_code() {
+        let isa = isa();
+        let mut plain = Context::for_function(function(false));
+        let plain = plain.compile(&*isa, &mut ControlPlane::default()).expect("compiles");
+        let located = compile(&mut Context::for_function(function(true)), &*isa).expect("compiles");
+        assert_eq!(plain.code_buffer(), located.code_buffer());
+        let mut found: Vec<u32> =
+            located.buffer.get_srclocs_sorted().iter().map(|piece| piece.loc.bits()).collect();
+        found.sort_unstable();
+        found.dedup();
+        // The first block has constants only, which are made where they are used.
+        for line in 2..=5 {
+            assert!(found.contains(&line), "{line}: {found:?}");
+        }
+    }
+}

@@ -191,7 +191,6 @@ impl Forms {
         if runner.is_first_tier() {
             return Err(none());
         }
-        let range = runner.machine_code().ok_or_else(none)?.lines().range();
         let workers = options.execution.threads;
         let dispatch =
             |runner: &mut Runner, workers| runner.dispatch_entry(entry, [groups, 1, 1], workers, None);
@@ -208,7 +207,8 @@ impl Forms {
             Ok((n, sampler::processor_time().saturating_sub(begin) as f64 / n))
         };
         let (_, measured) = run(runner)?;
-        let sampler = Sampler::start(range, PERIOD, MOST_SAMPLES).map_err(Error::input)?;
+        let code = runner.machine_code().ok_or_else(none)?;
+        let sampler = Sampler::start(code.lines(), PERIOD, MOST_SAMPLES).map_err(Error::input)?;
         let (n, _) = run(runner)?;
         let samples = sampler.stop();
         let code = runner.machine_code().ok_or_else(none)?;

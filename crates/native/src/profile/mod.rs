@@ -15,6 +15,7 @@
 
 pub mod sampler;
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use indexmap::{IndexMap, IndexSet};
@@ -192,10 +193,18 @@ impl Lines {
         self.spills.as_deref()
     }
 
-    /// The addresses from the first piece to the last.
-    pub fn range(&self) -> std::ops::Range<u64> {
-        let start = self.pieces.first().map_or(0, |piece| piece.start);
-        start..self.pieces.last().map_or(start, |piece| piece.end)
+    /// The ranges of addresses that pieces fill, without gaps other than those that align functions.
+    pub fn ranges(&self) -> Vec<Range<u64>> {
+        /// The largest gap.
+        const ALIGNED: u64 = 64;
+        let mut all: Vec<Range<u64>> = Vec::new();
+        for piece in &self.pieces {
+            match all.last_mut().filter(|last| piece.start <= last.end + ALIGNED) {
+                Some(last) => last.end = piece.end,
+                None => all.push(piece.start..piece.end),
+            }
+        }
+        all
     }
 
     /// The pieces, in the order of their addresses.
@@ -220,7 +229,9 @@ mod tests {
             [15, 16, 23, 24, 31, 32, 39, 40, 47, 48].map(of),
             [None, Some(0), Some(0), Some(1), Some(1), None, None, Some(2), Some(2), None]
         );
-        assert_eq!(lines.range(), 16..48);
+        assert_eq!(lines.ranges().first(), Some(&(16..48)));
+        assert_eq!(lines.ranges().len(), 1);
+        assert_eq!(Lines::new(vec![line(16, 24, 0), line(160, 192, 1)], None).ranges(), [16..24, 160..192]);
         assert_eq!(Lines::default().find(0), None);
     }
 

@@ -14,6 +14,8 @@
 
 use std::time::Duration;
 
+use super::Lines;
+
 /// The number of callers that are recorded.
 pub const CALLERS: usize = 4;
 
@@ -33,10 +35,9 @@ pub struct Sample {
 pub struct Sampler(system::Running);
 
 impl Sampler {
-    /// Begins to sample this thread, and the others that run compiled code; at most `most` samples are kept. The
-    /// range is that of the compiled code.
-    pub fn start(code: std::ops::Range<u64>, period: Duration, most: usize) -> Result<Sampler, String> {
-        system::Running::start(code, period, most).map(Sampler)
+    /// Begins to sample this thread, and the others that run compiled code; at most `most` samples are kept.
+    pub fn start(code: &Lines, period: Duration, most: usize) -> Result<Sampler, String> {
+        system::Running::start(code.ranges(), period, most).map(Sampler)
     }
 
     /// Ends sampling.
@@ -65,16 +66,17 @@ mod system {
 
     /// The memory that handlers write to.
     struct Record {
-        code: Range<u64>,
-        period: Duration,
+        code: Vec<Range<u64>>,
         samples: Box<[UnsafeCell<Sample>]>,
         next: AtomicUsize,
-        /// The handlers that are running.
-        busy: AtomicUsize,
     }
 
     /// The record of the sampler that runs.
     static RECORD: AtomicPtr<Record> = AtomicPtr::new(ptr::null_mut());
+    /// The handlers that are running.
+    static BUSY: AtomicUsize = AtomicUsize::new(0);
+    /// The time between two samples of a thread, in nanoseconds.
+    static PERIOD: AtomicU64 = AtomicU64::new(0);
     /// Held by the sampler that runs.
     static ONE: Mutex<()> = Mutex::new(());
     /// The number of samplers so far, by which threads know that theirs has ended.
@@ -151,18 +153,15 @@ mod system {
     }
 
     unsafe extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
-        let record = RECORD.load(Ordering::Acquire);
-        if record.is_null() {
-            return;
+        // In this order, the sampler does not miss a handler that has found its record.
+        BUSY.fetch_add(1, Ordering::SeqCst);
+        let record = RECORD.load(Ordering::SeqCst);
+        if !record.is_null() {
+            // SAFETY: the record is freed only once no handler is busy and none can find it; the context is that of
+            // the signal.
+            unsafe { (*record).take(context.cast()) };
         }
-        // SAFETY: the record is freed only once no handler is busy and none can find it.
-        let record = unsafe { &*record };
-        record.busy.fetch_add(1, Ordering::AcqRel);
-        if !RECORD.load(Ordering::Acquire).is_null() {
-            // SAFETY: the context is that of the signal.
-            unsafe { record.take(context.cast()) };
-        }
-        record.busy.fetch_sub(1, Ordering::AcqRel);
+        BUSY.fetch_sub(1, Ordering::SeqCst);
     }
 
     impl Record {
@@ -178,8 +177,9 @@ mod system {
             let mut callers = [0; CALLERS];
             let mut n = 0;
             let mut consider = |word: u64| {
+                let within = |code: &Range<u64>| word > code.start + 8 && word <= code.end;
                 // SAFETY: the bytes before the address are in the code.
-                if word > self.code.start + 8 && word <= self.code.end && unsafe { follows_call(word) } {
+                if self.code.iter().any(within) && unsafe { follows_call(word) } {
                     callers[n] = word - 1;
                     n += 1;
                 }
@@ -251,11 +251,11 @@ mod system {
     }
 
     impl Running {
-        pub(super) fn start(code: Range<u64>, period: Duration, most: usize) -> Result<Running, String> {
+        pub(super) fn start(code: Vec<Range<u64>>, period: Duration, most: usize) -> Result<Running, String> {
             let one = ONE.lock().unwrap_or_else(|e| e.into_inner());
             let samples = (0..most).map(|_| UnsafeCell::new(Sample::default())).collect();
-            let (next, busy) = (AtomicUsize::new(0), AtomicUsize::new(0));
-            let record = Box::new(Record { code, period, samples, next, busy });
+            let record = Box::new(Record { code, samples, next: AtomicUsize::new(0) });
+            PERIOD.store(period.as_nanos() as u64, Ordering::Relaxed);
             // SAFETY: the structures are zeroed, then filled, and live during the call; the handler has the
             // signature of one with information.
             let before = unsafe {
@@ -271,7 +271,7 @@ mod system {
             let generation = GENERATION.fetch_add(1, Ordering::Relaxed) + 1;
             SAMPLED.set(generation);
             let mut running = Running { record, timer: None, before, _one: one };
-            RECORD.store(ptr::from_ref(&*running.record).cast_mut(), Ordering::Release);
+            RECORD.store(ptr::from_ref(&*running.record).cast_mut(), Ordering::SeqCst);
             running.timer = Some(Timer::new(period)?);
             Ok(running)
         }
@@ -285,8 +285,8 @@ mod system {
         /// Waits until no handler uses the record.
         fn end(&mut self) {
             self.timer = None;
-            RECORD.store(ptr::null_mut(), Ordering::Release);
-            while self.record.busy.load(Ordering::Acquire) > 0 {
+            RECORD.store(ptr::null_mut(), Ordering::SeqCst);
+            while BUSY.load(Ordering::SeqCst) > 0 {
                 std::thread::yield_now();
             }
         }
@@ -306,12 +306,10 @@ mod system {
 
     /// A timer for this thread, if a sampler runs and the thread has none.
     pub(crate) fn of_this_thread() -> Option<Timer> {
-        let record = RECORD.load(Ordering::Acquire);
-        if record.is_null() || SAMPLED.get() == GENERATION.load(Ordering::Relaxed) {
+        if RECORD.load(Ordering::Relaxed).is_null() || SAMPLED.get() == GENERATION.load(Ordering::Relaxed) {
             return None;
         }
-        // SAFETY: a sampler stops only when the dispatch that this thread works for has ended.
-        Timer::new(unsafe { (*record).period }).ok()
+        Timer::new(Duration::from_nanos(PERIOD.load(Ordering::Relaxed))).ok()
     }
 
     /// Notes the stack that this thread continues on, until the guard is dropped.
@@ -340,7 +338,7 @@ mod system {
     pub(super) enum Running {}
 
     impl Running {
-        pub(super) fn start(_: Range<u64>, _: Duration, _: usize) -> Result<Running, String> {
+        pub(super) fn start(_: Vec<Range<u64>>, _: Duration, _: usize) -> Result<Running, String> {
             Err("a profile needs Linux on x86-64 or AArch64".to_string())
         }
 
