@@ -11,6 +11,7 @@ use driver::launch::{Backend, CodeOptions, Runner};
 use driver::pipeline::{Failure, Loaded, Options, on_large_stack};
 use driver::session::{FileOptions, Session};
 use driver::{Request, render};
+use native::profile::Profile;
 use pullback_tests::commands::slang::outcome_with;
 use pullback_tests::file::{TestFile, programs};
 use pullback_tests::floor;
@@ -152,7 +153,7 @@ fn numbers(
     double: bool,
     threads: u32,
     seed: u64,
-    (backend, lanes): (Backend, Option<u32>),
+    (backend, lanes, profile): (Backend, Option<u32>, Profile),
 ) -> Result<(Vec<u8>, u32), String> {
     let mut session = Session::new(FileOptions::default());
     let mut program = session.program();
@@ -162,7 +163,8 @@ fn numbers(
         let entry = loaded.entry(Some("main"))?;
         let request = Request { entries: vec![entry], ..Request::default() };
         let compiled = loaded.compile(&request, &Options::default())?;
-        let mut runner = Runner::with_options(compiled.module, backend, &exact(lanes))?;
+        let code = CodeOptions { profile, ..exact(lanes) };
+        let mut runner = Runner::with_options(compiled.module, backend, &code)?;
         let mut rng = Rng::new(seed ^ 0x1A9E5);
         let mut given: Vec<f64> = Vec::new();
         for _ in 0..threads {
@@ -220,21 +222,26 @@ fn random_programs_give_the_same_in_lanes() {
             let double = seed % 3 != 0;
             let text = kernel(seed, if double { "double" } else { "float" }, size);
             let threads = size.iter().product::<u32>() * GROUPS;
-            let wanted = match numbers(&text, double, threads, seed, (Backend::INTERP, None)) {
+            let wanted = match numbers(&text, double, threads, seed, (Backend::INTERP, None, Profile::Off)) {
                 Ok(wanted) => wanted.0,
                 Err(why) => {
                     failures.push(format!("seed {seed}, interpreter: {why}\n{text}"));
                     continue;
                 }
             };
-            for (k, backend, width) in ways() {
-                match numbers(&text, double, threads, seed, (backend, Some(width))) {
+            // What code carries for a profile makes no difference to its results.
+            let plain = ways().map(|(k, backend, width)| (k, backend, width, Profile::Off));
+            let forms =
+                [(1, Profile::Lines), (8, Profile::Lines), (1, Profile::Counts), (8, Profile::Counts)];
+            let forms = backends().flat_map(|backend| forms.map(|(width, form)| (0, backend, width, form)));
+            for (k, backend, width, profile) in plain.chain(forms) {
+                match numbers(&text, double, threads, seed, (backend, Some(width), profile)) {
                     Ok((found, lanes)) => {
                         if k > 0 {
                             in_lanes[k - 1] += u32::from(lanes > 1);
                         }
                         if let Some(at) = same_numbers(&found, &wanted, double) {
-                            let way = format!("{backend:?}, {width} lanes");
+                            let way = format!("{backend:?}, {width} lanes, {profile:?}");
                             failures.push(format!("seed {seed}, {way}: number {at} differs\n{text}"));
                         }
                     }

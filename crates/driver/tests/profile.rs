@@ -28,6 +28,14 @@ const PROGRAM: &str = "\
     return s;
 }
 
+[Differentiable] float growth(float x, float y)
+{
+    float s = y;
+    for (int k = 0; k < 500; k++)
+        s = s + x * s * (1.0 - s);
+    return s;
+}
+
 StructuredBuffer<float> table;
 [Differentiable] float looked_up(float x)
 {
@@ -54,18 +62,23 @@ fn program(name: &str) -> (PathBuf, PathBuf) {
 }
 
 fn of(name: &str, backend: Backend, lanes: Option<u32>, at: &[(&str, f64)]) -> Profile {
-    of_memory(name, backend, (lanes, &[]), at)
+    of_memory(name, backend, (lanes, 1, &[]), at)
+}
+
+/// The profile of a function that several workers run.
+fn of_workers(name: &str, backend: Backend, lanes: Option<u32>, workers: usize) -> Profile {
+    of_memory(name, backend, (lanes, workers, &[]), &[])
 }
 
 fn of_memory(
     name: &str,
     backend: Backend,
-    (lanes, binds): (Option<u32>, &[&str]),
+    (lanes, workers, binds): (Option<u32>, usize, &[&str]),
     at: &[(&str, f64)],
 ) -> Profile {
-    let (folder, file) = program(&format!("{name}-{}-{lanes:?}", backend.name()));
+    let (folder, file) = program(&format!("{name}-{}-{lanes:?}-{workers}", backend.name()));
     let mut session = Session::new(FileOptions::default());
-    let mut execution = Execution { backend, threads: 1, ..Execution::default() };
+    let mut execution = Execution { backend, threads: workers, ..Execution::default() };
     execution.code.lanes = lanes;
     let at = at.iter().map(|&(name, x)| (name.to_string(), x.into())).collect();
     let memory = binds.iter().map(|bind| parse_bind(bind).expect("a value")).collect();
@@ -82,23 +95,40 @@ fn line(profile: &Profile, number: u32) -> &Line {
 #[test]
 fn the_line_that_takes_longest_comes_first() {
     for backend in backends() {
-        for lanes in [None, Some(1)] {
-            let found = of("waves", backend, lanes, &[]);
+        for (lanes, workers) in [(None, 1), (Some(1), 1), (None, 2)] {
+            let found = of_workers("waves", backend, lanes, workers);
             assert_eq!(found.kernels.len(), 2);
             for (k, kernel) in found.kernels.iter().enumerate() {
                 let hottest = found.hottest(k, 0.0);
                 assert_eq!(hottest[0].0.line, 5, "{}: {hottest:?}", backend.name());
-                assert!(hottest[0].1 > 0.5, "{hottest:?}");
+                // A second worker also waits for work.
+                assert!(hottest[0].1 > if workers == 1 { 0.5 } else { 0.05 }, "{hottest:?}");
                 assert!(kernel.samples > 20, "{kernel:?}");
                 // What is not in lines is named, so nothing is missing.
                 let shares: f64 = hottest.iter().map(|line| line.1).sum();
                 let rest = (kernel.threads + kernel.elsewhere) / kernel.total();
+                // Both are processor times; far more or less means that samples are missing or weigh too much.
+                let ratio = kernel.total() / kernel.measured;
+                assert!((0.25..4.0).contains(&ratio), "{kernel:?}");
                 assert!((shares + rest - 1.0).abs() < 1e-6, "{shares} {rest}");
             }
-            let gradient = line(&found, 5).gradient;
-            assert!(gradient.primal > 0.0 && gradient.derivative > 0.0, "{gradient:?}");
             assert_eq!(found.kernels[0].lanes > 1, lanes.is_none());
         }
+    }
+}
+
+#[test]
+fn values_and_derivatives_are_told_apart() {
+    for backend in backends() {
+        let found = of("growth", backend, None, &[]);
+        let number =
+            PROGRAM.lines().position(|line| line.contains("(1.0 - s)")).expect("is there") as u32 + 1;
+        // Each takes about half of the time.
+        let Line { primal, gradient, .. } = line(&found, number);
+        assert!(*primal > 0.0 && gradient.primal > 0.0 && gradient.derivative > 0.0, "{gradient:?}");
+        let derivative: f64 = found.lines.iter().map(|line| line.gradient.derivative).sum();
+        let share = derivative / found.kernels[1].total();
+        assert!((0.1..0.9).contains(&share), "{}: {share}", backend.name());
     }
 }
 
@@ -136,7 +166,7 @@ fn lanes_that_wait_are_counted() {
 #[test]
 fn accesses_of_single_lanes_are_counted() {
     for backend in backends() {
-        let memory = (None, &["table=zeros:256"][..]);
+        let memory = (None, 1, &["table=zeros:256"][..]);
         let found = of_memory("looked_up", backend, memory, &[("x", 1.0)]);
         assert!(found.kernels[0].lanes >= 4, "{found:?}");
         let number = PROGRAM.lines().position(|line| line.contains("% 61")).expect("is there") as u32 + 1;

@@ -170,7 +170,7 @@ impl<'c> Worker<'c> {
         if code.size.contains(&0) {
             return Ok(());
         }
-        let _timer = sampler::of_this_thread();
+        sampler::sample_this_thread();
         if code.facts.waits() {
             let mut groups = groups;
             return groups.try_for_each(|group| self.run_together(code, group));

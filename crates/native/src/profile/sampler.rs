@@ -47,7 +47,7 @@ impl Sampler {
 }
 
 pub use system::processor_time;
-pub(crate) use system::{of_this_thread, on_stack};
+pub(crate) use system::{on_stack, sample_this_thread};
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod system {
@@ -79,6 +79,8 @@ mod system {
     static PERIOD: AtomicU64 = AtomicU64::new(0);
     /// Held by the sampler that runs.
     static ONE: Mutex<()> = Mutex::new(());
+    /// The timers of the threads that the sampler samples.
+    static TIMERS: Mutex<Vec<Timer>> = Mutex::new(Vec::new());
     /// The number of samplers so far, by which threads know that theirs has ended.
     static GENERATION: AtomicU64 = AtomicU64::new(0);
 
@@ -204,8 +206,15 @@ mod system {
         }
     }
 
-    /// A timer that interrupts this thread.
-    pub(crate) struct Timer(libc::timer_t);
+    /// A timer that interrupts a thread.
+    struct Timer(libc::timer_t);
+
+    // SAFETY: a timer belongs to the process, and any thread may delete it.
+    unsafe impl Send for Timer {}
+
+    fn timers() -> MutexGuard<'static, Vec<Timer>> {
+        TIMERS.lock().unwrap_or_else(|e| e.into_inner())
+    }
 
     impl Timer {
         fn new(period: Duration) -> Result<Timer, String> {
@@ -245,7 +254,6 @@ mod system {
     /// See [`super::Sampler`].
     pub(super) struct Running {
         record: Box<Record>,
-        timer: Option<Timer>,
         before: libc::sigaction,
         _one: MutexGuard<'static, ()>,
     }
@@ -270,9 +278,9 @@ mod system {
             };
             let generation = GENERATION.fetch_add(1, Ordering::Relaxed) + 1;
             SAMPLED.set(generation);
-            let mut running = Running { record, timer: None, before, _one: one };
+            let running = Running { record, before, _one: one };
             RECORD.store(ptr::from_ref(&*running.record).cast_mut(), Ordering::SeqCst);
-            running.timer = Some(Timer::new(period)?);
+            timers().push(Timer::new(period)?);
             Ok(running)
         }
 
@@ -284,8 +292,8 @@ mod system {
 
         /// Waits until no handler uses the record.
         fn end(&mut self) {
-            self.timer = None;
             RECORD.store(ptr::null_mut(), Ordering::SeqCst);
+            timers().clear();
             while BUSY.load(Ordering::SeqCst) > 0 {
                 std::thread::yield_now();
             }
@@ -304,12 +312,16 @@ mod system {
         }
     }
 
-    /// A timer for this thread, if a sampler runs and the thread has none.
-    pub(crate) fn of_this_thread() -> Option<Timer> {
-        if RECORD.load(Ordering::Relaxed).is_null() || SAMPLED.get() == GENERATION.load(Ordering::Relaxed) {
-            return None;
+    /// Samples this thread, too, until the sampler that runs ends; does nothing if none runs.
+    pub(crate) fn sample_this_thread() {
+        let generation = GENERATION.load(Ordering::Relaxed);
+        if RECORD.load(Ordering::Relaxed).is_null() || SAMPLED.replace(generation) == generation {
+            return;
         }
-        Timer::new(Duration::from_nanos(PERIOD.load(Ordering::Relaxed))).ok()
+        // Without a timer, the time of this thread is missing from the profile, which says so by its sum.
+        if let Ok(timer) = Timer::new(Duration::from_nanos(PERIOD.load(Ordering::Relaxed))) {
+            timers().push(timer);
+        }
     }
 
     /// Notes the stack that this thread continues on, until the guard is dropped.
@@ -352,9 +364,7 @@ mod system {
         0
     }
 
-    pub(crate) fn of_this_thread() -> Option<()> {
-        None
-    }
+    pub(crate) fn sample_this_thread() {}
 
     pub(crate) fn on_stack(_: (usize, usize)) -> Option<()> {
         None
