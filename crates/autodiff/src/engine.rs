@@ -3,7 +3,7 @@
 //! Each pass is a memoised method `Engine::pass(func) -> Func`. A pass works in two steps, so that the module
 //! can grow while it is read: it first requests the derivatives of all callees, then builds the result.
 
-use cranelift_entity::{EntitySet, PrimaryMap};
+use cranelift_entity::{EntitySet, PrimaryMap, SecondaryMap};
 use ir::{Builder, Cycles, Func, Function, Inst, Module, Op, Origin, Slot, Span, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -96,6 +96,10 @@ pub(crate) struct Facts {
     pub(crate) affine_known: FxHashSet<Func>,
     /// The number of instructions of functions, including their callees, once per call.
     pub(crate) trees: FxHashMap<Func, u64>,
+    /// The number of calls of each function in marked functions.
+    pub(crate) marked_calls: SecondaryMap<Func, u32>,
+    /// The marked functions that have been copied into their callers.
+    pub(crate) copied: EntitySet<Func>,
     /// Functions already reported as having too many calls while they cannot be run again.
     pub(crate) bushes: EntitySet<Func>,
     /// The cost of calling a function again; `None` if it must not be called again.

@@ -97,7 +97,9 @@ impl Engine<'_> {
         }
         let mut dst = check.dst;
         dst.origin = Origin::Variant(func);
-        Some(self.module.funcs.push(dst))
+        let made = self.module.funcs.push(dst);
+        self.count_calls(made);
+        Some(made)
     }
 }
 

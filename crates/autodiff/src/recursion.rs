@@ -147,7 +147,7 @@ impl Engine<'_> {
     }
 
     /// The number of instructions of a function, including those of its callees once per call.
-    fn tree(&mut self, func: Func) -> u64 {
+    pub(crate) fn tree(&mut self, func: Func) -> u64 {
         let trees = &mut self.facts.trees;
         for at in post_order_of(self.module, [func], &|f| trees.contains_key(&f)) {
             let (src, mut size) = (&self.module.funcs[at], 0u64);

@@ -28,7 +28,6 @@ use crate::copy::{
     Renaming, copy_inst, like, linear_like, linear_region_param_like, mirror, region_param_like,
 };
 use crate::engine::Engine;
-use crate::inline::small_calls;
 use crate::report::report;
 use crate::results::{Residual, Unzipped};
 use crate::shape::plain_slot;
@@ -47,7 +46,7 @@ impl Engine<'_> {
     }
 
     fn halves(&mut self, func: Func) -> Option<Unzipped> {
-        small_calls(self.module, func);
+        self.inline_calls(func);
         let mut src = self.module.funcs[func].clone();
         let mut linear_calls = EntitySet::new();
         let body = src.body();

@@ -45,6 +45,32 @@ fn ten_thousand_operations() {
     assert!((found - expected).abs() < 1e-6 * expected, "{found} {expected}");
 }
 
+/// What is kept in a chain of calls is not passed on from each function to the next, which would take parameters in
+/// proportion to the square of the chain.
+#[test]
+fn a_chain_of_a_thousand_calls() {
+    with_stack(|| {
+        let mut module = Module::default();
+        let mut chain: Vec<Func> = Vec::new();
+        for k in 0..1000 {
+            let mut b = Builder::new(&mut module.types, format!("f{k}"));
+            let x = b.param(slot(Type::F64));
+            let inner = chain.last().map_or(x, |&f| b.call_func(f, &[slot(Type::F64)], &[x])[0]);
+            let square = b.emit(Op::Mul, &[inner, inner]);
+            let half = b.float(Scalar::F64, 0.5);
+            let scaled = b.emit(Op::Mul, &[square, half]);
+            let y = b.emit(Op::Add, &[scaled, half]);
+            let body = b.finish(vec![y], vec![slot(Type::F64)]);
+            chain.push(module.funcs.push(body));
+        }
+        // At its fixed point, `x ↦ x²/2 + 1/2` has the slope 1.
+        let found = gradient(&mut module, chain[999], 1.0);
+        assert!((found - 1.0).abs() < 1e-9, "{found}");
+        let params: usize = module.funcs.values().map(|f| f.params.len()).sum();
+        assert!(params < 40 * chain.len(), "{params}");
+    });
+}
+
 #[test]
 fn two_hundred_nested_arms_and_loops() {
     with_stack(|| {
