@@ -26,6 +26,8 @@ pub(crate) struct Engine<'m> {
     pub(crate) made: Made,
     pub(crate) roles: Roles,
     pub(crate) facts: Facts,
+    /// The functions whose requests are only checked: see [`Options::only_problems`].
+    pub(crate) never_run: EntitySet<Func>,
     /// The functions whose requests have been resolved.
     pub(crate) resolved: FxHashSet<Func>,
     /// The functions that a pass is working on, to detect recursion.
@@ -127,6 +129,7 @@ impl<'m> Engine<'m> {
             made: Made::default(),
             roles: Roles::default(),
             facts: Facts::default(),
+            never_run: EntitySet::new(),
             resolved: FxHashSet::default(),
             running: Vec::new(),
             numbers_may_be_added: false,

@@ -90,6 +90,9 @@ pub struct Options {
     /// Functions that are differentiated only to see whether they can be, and whose derivatives are never
     /// run. No warning is given about calls in them that have no tangent.
     pub unasked: Vec<Func>,
+    /// Only problems are wanted, and what entry points run. Where nothing that runs or is differentiated asks for reverse
+    /// mode, it is then followed only as far as it may find problems; zeros take the place of its results.
+    pub only_problems: bool,
     /// Functions whose memory use in reverse mode is measured: [`Report::memory`].
     pub measured: Vec<Func>,
 }
@@ -134,6 +137,10 @@ pub fn differentiate_with_report(module: &mut Module, options: &Options) -> Repo
     engine.found.kept = options.report_kept.then(Vec::new);
     engine.options = options.clone();
     let memory = options.measured.iter().map(|&f| engine.memory(f)).collect();
+    // A report needs the halves.
+    if options.only_problems && !options.report_kept {
+        engine.never_run = request::never_run(engine.module);
+    }
     engine.resolve_module();
     Report {
         memory,

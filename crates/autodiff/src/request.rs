@@ -7,7 +7,9 @@
 use cranelift_entity::EntitySet;
 use ir::analysis::reach;
 use ir::walk::callees;
-use ir::{Defs, DerivativeOp, Func, Function, Inst, Op, Origin, Slot, Span, Value, ValueData};
+use ir::{
+    Defs, DerivativeOp, Func, Function, Inst, Module, Op, Origin, Slot, Span, Value, ValueData, Witness,
+};
 use rustc_hash::FxHashMap;
 
 use crate::Stages;
@@ -116,9 +118,14 @@ impl Engine<'_> {
         let mut failed = Vec::new();
         let mut calls: Vec<(Inst, Shape, bool)> = Vec::new();
         let reruns = self.module.funcs[func].reruns;
+        let never_run = self.never_run.contains(func);
         for (inst, mode, callee, span) in requests {
             if reruns {
                 self.check_twice(callee);
+            }
+            if never_run && mode == Mode::Reverse && self.check_backward(callee, span) {
+                failed.push(inst);
+                continue;
             }
             let made = match mode {
                 Mode::Forward => self.forward(callee, span),
@@ -332,6 +339,22 @@ impl Engine<'_> {
         made
     }
 
+    /// Runs the passes of reverse mode that may report a problem: all up to the marks. Returns false if the
+    /// derivative itself is needed for that.
+    fn check_backward(&mut self, func: Func, span: Span) -> bool {
+        let func = self.stand_in(func, Mode::Reverse);
+        let by_hand = !matches!(source(self.module, func, Mode::Reverse), Source::Jvp(_) | Source::Body(_));
+        if by_hand || self.facts.cycles.is_recursive(self.module, func) {
+            return false;
+        }
+        if self.is_ready(func, span)
+            && let Some(linearized) = self.linearized_for_transpose(func)
+        {
+            self.mark_tangents(&linearized);
+        }
+        true
+    }
+
     fn linearized_for_transpose(&mut self, func: Func) -> Option<Linearized> {
         let mask: Mask = self.module.funcs[func].params.iter().map(|s| s.diff).collect();
         match source(self.module, func, Mode::Reverse) {
@@ -459,6 +482,23 @@ impl Engine<'_> {
             backward,
         })
     }
+}
+
+/// The functions that neither an entry point nor anything that is differentiated reaches.
+pub(crate) fn never_run(module: &Module) -> EntitySet<Func> {
+    let mut roots: Vec<Func> = module.entries.iter().map(|entry| entry.func).collect();
+    roots.extend(module.globals.values().filter_map(|global| global.init));
+    roots.extend(module.residuals.iter().map(|residuals| residuals.func));
+    let parts = |w: &Witness| [w.jvp, w.vjp, w.apply, w.substitute].into_iter().flatten();
+    roots.extend(module.witnesses.values().flat_map(parts));
+    for func in module.funcs.values() {
+        let requests = func.insts.values().filter(|data| !matches!(data.op, Op::Call(_)));
+        roots.extend(requests.filter_map(|data| data.op.callee()));
+    }
+    let reached = reach(roots, |func| callees(&module.funcs[func]));
+    let mut found = EntitySet::new();
+    found.extend(module.funcs.keys().filter(|f| !reached.contains(*f)));
+    found
 }
 
 /// Returns true if a value is absent, or has parts that are.

@@ -483,6 +483,12 @@ impl Loaded {
             if request.as_marked {
                 asked.unasked = functions.iter().filter_map(|f| f.jvp).collect();
             }
+            let only_diagnostics = options.only_diagnostics && !verifies();
+            if only_diagnostics {
+                // Of what is left, only entry points whose threads share memory have anything more to say.
+                module.entries.retain(|entry| entry.group_size.iter().any(|&n| n > 1));
+            }
+            asked.only_problems = only_diagnostics;
             if options.measure_memory {
                 asked.measured = functions.iter().map(|f| f.func).collect();
             }
@@ -509,7 +515,7 @@ impl Loaded {
                     [Some(f.func), f.jvp, f.vjp].into_iter().flatten().chain(f.derived.iter().copied())
                 })
                 .collect();
-            if options.only_diagnostics && !verifies() {
+            if only_diagnostics {
                 roots.clear();
             }
             opt::prune(&mut module, &roots);

@@ -8,7 +8,13 @@ pub(super) fn run(file: &TestFile) -> Result<(), String> {
     let mut module = super::module(file)?;
     let command = file.command[0].as_str();
     if command == "differentiate" {
-        let problems = autodiff::differentiate(&mut module, &autodiff::Options::default());
+        let (mut options, mut checked) = (autodiff::Options::default(), module.clone());
+        let problems = autodiff::differentiate(&mut module, &options);
+        options.only_problems = true;
+        if autodiff::differentiate(&mut checked, &options) != problems {
+            return Err("if only problems are wanted, others are found".into());
+        }
+        super::well_formed(&checked, "the module of which only problems are wanted")?;
         let found: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
         super::well_formed(&module, "the differentiated module")?;
         for want in file.all("error") {
