@@ -38,9 +38,9 @@ const GROWTH: usize = 16_000;
 /// else takes minutes.
 const HUGE: usize = 50_000;
 /// The same limit for functions of long blocks, which applies inside the loop over threads, too. Most of the
-/// values of so many instructions are in the frame anyway, and the time that the other allocator takes grows
-/// with their square.
-const HUGE_AND_STRAIGHT: usize = 16_000;
+/// values of so many instructions are in the frame anyway, so the code runs as fast, and the time that the other allocator
+/// takes grows with their square: it is half of all at this length.
+const HUGE_AND_STRAIGHT: usize = 3_000;
 /// The average number of instructions in a block from which a function counts as one of long blocks.
 const LONG_BLOCK: usize = 1_000;
 /// The stack size of a worker in bytes; only the part in use becomes memory.
