@@ -29,7 +29,7 @@ use ir::interp::RunError;
 use native::{Budget, Compiled, Desc, Worker};
 
 use crate::printed::{Place, Printed, WorkerPrinter};
-use crate::sums::Sums;
+use crate::sums::{Sums, Wanted};
 use crate::{Cost, Faster, Launch, group_at, interrupted, phases, pool};
 
 /// Other threads are woken after this time, which is about the time that waking one takes.
@@ -38,9 +38,6 @@ const ALONE: Duration = Duration::from_micros(10);
 /// The number of groups taken at once doubles until a run takes this long, so that faster code can take over
 /// soon.
 const GLANCE: Duration = Duration::from_micros(500);
-
-/// The maximum number of portions of a dispatch whose sums have a fixed order.
-const PORTIONS: u64 = 64;
 
 /// The results of the workers of a dispatch.
 #[derive(Default)]
@@ -62,7 +59,9 @@ pub(crate) fn dispatch(
     let n: u64 = groups.iter().map(|&n| n as u64).product();
     let all_threads = n.saturating_mul(code.group_threads(entry));
     let ordered = options.deterministic && code.is_ordered(entry);
-    let in_portions = ordered && code.sums(entry).only && Sums::are_whole(code, entry, &descs, all_threads);
+    let portions = || Sums::portions(code, entry, &descs, all_threads).filter(|_| code.sums(entry).only);
+    let portions = if ordered { portions() } else { None };
+    let in_portions = portions.is_some();
     let threads = if ordered && !in_portions { 1 } else { options.threads };
     // A dispatch of one group needs no thread pool and does not create one.
     let pool = if threads == 1 || n <= 1 { None } else { pool::threads() };
@@ -89,7 +88,7 @@ pub(crate) fn dispatch(
             groups,
             descs: &descs,
             all_threads,
-            portion: in_portions.then(|| (range.end - range.start).div_ceil(PORTIONS).max(1)),
+            portion: portions.map(|portions| (range.end - range.start).div_ceil(portions).max(1)),
             alone: threads == 1,
             stop: options.stop,
             flush: options.flush_subnormals,
@@ -241,7 +240,9 @@ impl Work<'_> {
     /// Descriptors in which zeroed copies replace the buffers that are only added to, and the copies.
     fn zeros(&self) -> (Vec<Desc>, Sums) {
         let mut descs = self.descs.to_vec();
-        let sums = Sums::new(self.code, self.entry, &mut descs, self.all_threads);
+        // What the sums of portions are must not depend on what pays off on this machine.
+        let wanted = if self.portion.is_some() { Wanted::All } else { Wanted::For(self.all_threads) };
+        let sums = Sums::new(self.code, self.entry, &mut descs, wanted);
         (descs, sums)
     }
 

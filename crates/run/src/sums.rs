@@ -14,6 +14,12 @@ use native::{Compiled, Desc};
 const MOST_WHOLE: u64 = 256 << 10;
 const NUMBERS_EACH: u64 = 4;
 
+/// The maximum number of portions of a dispatch whose sums have a fixed order; of floats in the copies of all portions, per
+/// thread; and of bytes in them.
+const MOST_PORTIONS: u64 = 64;
+const PORTION_NUMBERS_EACH: u64 = MOST_PORTIONS * NUMBERS_EACH;
+const MOST_IN_PORTIONS: u64 = 256 << 20;
+
 /// A worker's zeroed copies of the buffers that are only added to.
 pub(crate) struct Sums {
     list: Vec<Sum>,
@@ -46,16 +52,25 @@ impl Sums {
         Sums { list: Vec::new(), all: false }
     }
 
-    /// Returns true if everything that an entry point adds to can have whole copies, for a dispatch of
-    /// `threads` threads.
-    pub(crate) fn are_whole(code: &Compiled, entry: usize, descs: &[Desc], threads: u64) -> bool {
+    /// The number of portions of a dispatch of `threads` threads that each have copies of everything that an entry point
+    /// adds to. It depends on the dispatch alone. `None` if clearing and adding so many copies would take longer than
+    /// the threads gain.
+    pub(crate) fn portions(code: &Compiled, entry: usize, descs: &[Desc], threads: u64) -> Option<u64> {
         let facts = code.sums(entry);
-        facts.all && facts.globals.iter().all(|sum| is_whole(count(descs, sum), sum.bits, threads))
+        let (mut numbers, mut bytes) = (0u64, 0u64);
+        for sum in &facts.globals {
+            let count = count(descs, sum);
+            numbers = numbers.saturating_add(count);
+            bytes = bytes.saturating_add(count.saturating_mul(u64::from(sum.bits / 8)));
+        }
+        let by_numbers = threads.saturating_mul(PORTION_NUMBERS_EACH) / numbers.max(1);
+        let n = by_numbers.min(MOST_IN_PORTIONS / bytes.max(1)).min(MOST_PORTIONS);
+        (facts.all && n > 1).then_some(n)
     }
 
-    /// Replaces buffers that are only added to by zeroed copies in `descs`, where that pays off in a dispatch
-    /// of `threads` threads.
-    pub(crate) fn new(code: &Compiled, entry: usize, descs: &mut [Desc], threads: u64) -> Sums {
+    /// Replaces buffers that are only added to by zeroed copies in `descs`: where that pays off in a dispatch of `threads`
+    /// threads, or all of them.
+    pub(crate) fn new(code: &Compiled, entry: usize, descs: &mut [Desc], wanted: Wanted) -> Sums {
         let facts = code.sums(entry);
         let mut list = Vec::new();
         let mut missing = false;
@@ -64,7 +79,7 @@ impl Sums {
             if count == 0 {
                 continue;
             }
-            match Memory::new(count, bits, threads) {
+            match Memory::new(count, bits, wanted) {
                 None => missing = true,
                 Some((start, memory)) => {
                     descs[global].ptr = start;
@@ -96,6 +111,15 @@ impl Sums {
     }
 }
 
+/// The buffers of which there are copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// All.
+    All,
+    /// Those for which copies pay off in a dispatch of so many threads.
+    For(u64),
+}
+
 /// The number of floats in a global's buffer.
 fn count(descs: &[Desc], sum: &Summed) -> u64 {
     descs.get(sum.global).map_or(0, |desc| desc.count * sum.floats)
@@ -106,16 +130,23 @@ fn is_whole(count: u64, bits: u32, threads: u64) -> bool {
 }
 
 impl Memory {
-    fn new(count: u64, bits: u32, threads: u64) -> Option<(*mut u8, Memory)> {
+    fn new(count: u64, bits: u32, wanted: Wanted) -> Option<(*mut u8, Memory)> {
         let bytes = count.checked_mul(u64::from(bits / 8))?;
-        if is_whole(count, bits, threads) {
-            let mut memory = vec![0u128; bytes.div_ceil(16) as usize];
-            return Some((memory.as_mut_ptr().cast(), Memory::Whole(memory)));
-        }
+        let is_small = match wanted {
+            Wanted::All => bytes <= MOST_WHOLE,
+            Wanted::For(threads) => is_whole(count, bits, threads),
+        };
         #[cfg(target_os = "linux")]
-        return pages::Pages::new(bytes, threads).map(|pages| (pages.start(), Memory::Pages(pages)));
-        #[cfg(not(target_os = "linux"))]
-        None
+        if !is_small {
+            let threads = if let Wanted::For(threads) = wanted { threads } else { u64::MAX };
+            if let Some(pages) = pages::Pages::new(bytes, threads) {
+                return Some((pages.start(), Memory::Pages(pages)));
+            }
+        }
+        (is_small || wanted == Wanted::All).then(|| {
+            let mut memory = vec![0u128; bytes.div_ceil(16) as usize];
+            (memory.as_mut_ptr().cast(), Memory::Whole(memory))
+        })
     }
 }
 

@@ -116,15 +116,21 @@ fn deterministic_sums_have_the_same_bits_with_any_number_of_workers() {
     ";
     let (module, code) = compile(text);
     assert!(code.is_ordered(0) && code.sums(0).only);
-    let sum = |threads: usize| {
-        let options = Options { threads, deterministic: true, ..Options::default() };
-        let (done, sum) = run(&code, &module, 5000, &[0], options);
-        done.expect("runs");
-        sum
-    };
-    let wanted = sum(1);
-    for round in 0..20 {
-        assert_eq!(sum(2 + round % 7), wanted);
+    // One number, more numbers than a copy is allocated for, and so many that one worker adds all.
+    for (numbers, in_portions) in [(1, true), (100_000, true), (10_000_000, false)] {
+        let zeros = vec![0; numbers];
+        let sum = |threads: usize, deterministic: bool| {
+            let options = Options { threads, deterministic, ..Options::default() };
+            let (done, sums) = run(&code, &module, 5000, &zeros, options);
+            done.expect("runs");
+            sums[0]
+        };
+        let wanted = sum(1, true);
+        // One after the other, the numbers are rounded differently than portion by portion.
+        assert_eq!(sum(1, false) != wanted, in_portions);
+        for round in 0..10 {
+            assert_eq!(sum(2 + round % 7, true), wanted);
+        }
     }
 }
 
