@@ -234,12 +234,10 @@ fn optimise(types: &mut Types, func: &mut Function, cx: &Context) -> bool {
     if changed && level > 0 {
         fold(types, func, cx);
     }
-    if is_after && level >= 2 {
-        if deliver::run(types, func) {
-            // Takes vectors apart that were only made to be added to an array.
-            fold(types, func, cx);
-        }
-    } else if stale {
+    if is_after && level > 0 && deliver::run(types, func) {
+        // Takes vectors apart that were only made to be added to an array.
+        fold(types, func, cx);
+    } else if stale && !(is_after && level >= 2) {
         cse::run(types, func, cx.summaries);
     }
     stale
@@ -278,8 +276,7 @@ fn clean_up(types: &mut Types, func: &mut Function, cx: &Context, lowered: Lower
     if lowered == Lowered::Guarded {
         licm::run(types, func, cx.summaries);
     }
-    let stale = stale
-        | (cx.options.level >= 2 && copy_forwarding::run(types, func, cx.summaries, Unwanted::HardlyRead));
+    let stale = stale | copy_forwarding::run(types, func, cx.summaries, Unwanted::HardlyRead);
     if stale || lowered != Lowered::Nothing {
         cse::run(types, func, cx.summaries);
         dce::run(func, cx.summaries);
