@@ -223,9 +223,9 @@ fn optimise(types: &mut Types, func: &mut Function, cx: &Context) -> bool {
     }
     if !is_after {
         changed |= chains::run(types, func);
-    } else if level >= 2 {
+    } else if level > 0 {
         changed |= code_sinking::absent(types, func) | accumulators::merge(types, func);
-        if rematerialise::run(types, func, cx.summaries) {
+        if level >= 2 && rematerialise::run(types, func, cx.summaries) {
             fold(types, func, cx);
             licm::run(types, func, cx.summaries);
             changed = true;
