@@ -138,11 +138,6 @@ impl Text {
     pub fn print(&self) -> String {
         self.unit.print()
     }
-
-    /// The number of bytes of the text, roughly.
-    pub fn bytes(&self) -> usize {
-        self.unit.len()
-    }
 }
 
 /// The text of the entry points of a verified module, the functions in `options`, and all functions that they
@@ -235,6 +230,7 @@ fn make(
     lanes::define_library(&mut cx);
     let ModuleCx { mut tables, plan, backend: Llvm { frames, mut unit, .. }, .. } = cx;
     unit.head = metadata(module);
+    unit.keep_calls();
     unit.global("rt_zero", "external global [64 x i8], align 16".to_string());
     unit.global("rt_empty", "external global [24 x i8], align 8".to_string());
     unit.global("rt_empty_at", "external global ptr, align 8".to_string());

@@ -7,6 +7,10 @@ use rustc_hash::FxBuildHasher;
 
 pub(crate) type FxIndexMap<K, V> = IndexMap<K, V, FxBuildHasher>;
 
+/// A function that is to be inlined stays a call if all its copies together had more bytes of text than this, since
+/// compiling them took longer than anything else.
+const MOST_COPIED: usize = 512 << 10;
+
 /// A function.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Function {
@@ -26,7 +30,6 @@ pub(crate) struct Function {
     /// The defined functions that the body calls, with the number of calls.
     pub(crate) callees: FxIndexMap<String, usize>,
     /// The function is to be inlined, so each part of a module that calls it has its own copy.
-    #[cfg_attr(not(feature = "jit"), expect(dead_code, reason = "only code that is compiled here is split"))]
     pub(crate) is_copied: bool,
 }
 
@@ -132,8 +135,51 @@ impl Unit {
         self.functions.iter().map(Function::len).sum()
     }
 
+    /// Keeps the calls of functions that are called in very many places.
+    pub(crate) fn keep_calls(&mut self) {
+        let mut calls: FxIndexMap<&str, usize> = FxIndexMap::default();
+        for (name, n) in self.functions.iter().flat_map(|function| &function.callees) {
+            *calls.entry(name).or_default() += n;
+        }
+        let copied = |f: &Function| f.len().saturating_mul(calls.get(&f.name[..]).copied().unwrap_or(0));
+        let is_too_much = |f: &&Function| f.is_copied && copied(f) > MOST_COPIED;
+        let kept: Vec<String> = self.functions.iter().filter(is_too_much).map(|f| f.name.clone()).collect();
+        for function in self.functions.iter_mut().filter(|f| kept.contains(&f.name)) {
+            if !function.about.starts_with("noinline") {
+                function.about.insert_str(0, "noinline ");
+            }
+        }
+    }
+
     /// Defines a global, or replaces its declaration.
     pub(crate) fn global(&mut self, name: &str, definition: String) {
         self.globals.insert(name.to_string(), definition);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Function, MOST_COPIED, Unit};
+
+    #[test]
+    fn what_is_called_in_many_places_is_not_inlined() {
+        let math = |name: &str| Function {
+            name: name.to_string(),
+            about: "nounwind".to_string(),
+            body: " ".repeat(MOST_COPIED / 100),
+            is_copied: true,
+            ..Function::default()
+        };
+        let mut caller = Function::default();
+        caller.callees.insert("often".to_string(), 60);
+        caller.callees.insert("seldom".to_string(), 99);
+        let mut other = Function::default();
+        other.callees.insert("often".to_string(), 60);
+        let mut unit =
+            Unit { functions: vec![caller, other, math("often"), math("seldom")], ..Unit::default() };
+        unit.functions[3].about.clear();
+        unit.keep_calls();
+        assert_eq!(unit.functions[2].about, "noinline nounwind");
+        assert_eq!(unit.functions[3].about, "");
     }
 }
