@@ -133,12 +133,20 @@ impl Cache {
     /// Notes a key; returns true if it was noted before. A note says what a process may expect, and is no input to
     /// anything that is computed.
     pub fn note(&self, key: Key) -> bool {
-        let path = self.folder.join(format!("{}.{NOTE}", key.digits()));
-        let is_known = path.exists();
+        let is_known = self.is_noted(key);
         if !is_known && make(&self.folder).is_ok() && is_private(&self.folder) {
-            let _ = fs::write(path, []);
+            let _ = fs::write(self.note_path(key), []);
         }
         is_known
+    }
+
+    /// Returns true if a key was noted.
+    pub fn is_noted(&self, key: Key) -> bool {
+        self.note_path(key).exists()
+    }
+
+    fn note_path(&self, key: Key) -> PathBuf {
+        self.folder.join(format!("{}.{NOTE}", key.digits()))
     }
 
     /// Stores files for a key, if possible.

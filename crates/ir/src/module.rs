@@ -1,8 +1,10 @@
 //! A module: types, globals, functions and the sources of custom derivatives.
 
+use std::hash::{Hash as _, Hasher as _};
+
 use cranelift_entity::PrimaryMap;
 use indexmap::IndexMap;
-use rustc_hash::FxBuildHasher;
+use rustc_hash::{FxBuildHasher, FxHasher};
 
 use crate::entities::{Func, Global, MemType};
 use crate::function::{Function, Origin, Span};
@@ -134,6 +136,24 @@ impl Module {
         self.library_files.binary_search(&span.file).is_ok()
     }
 
+    /// A number that two modules very probably share only if they have the same code: a hash of all functions, without
+    /// names and places in the source.
+    pub fn digest(&self) -> u64 {
+        let mut hasher = FxHasher::default();
+        for (f, func) in self.funcs.iter().filter(|(_, func)| func.has_body()) {
+            f.hash(&mut hasher);
+            func.values.values().for_each(|value| value.ty.hash(&mut hasher));
+            for data in func.insts.values() {
+                (&data.op, &data.args, &data.results, &data.regions).hash(&mut hasher);
+            }
+            for region in func.regions.values() {
+                (&region.params, &region.insts, &region.results).hash(&mut hasher);
+            }
+        }
+        self.entries.iter().for_each(|entry| (entry.func, entry.group_size).hash(&mut hasher));
+        hasher.finish()
+    }
+
     /// The witness of `func`; the default if it has none.
     pub fn witness(&self, func: Func) -> Witness {
         self.witnesses.get(&func).copied().unwrap_or_default()
@@ -170,5 +190,26 @@ impl Module {
     /// The function with that name.
     pub fn find(&self, name: &str) -> Option<Func> {
         self.funcs.iter().find(|(_, f)| f.name == name).map(|(id, _)| id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Module;
+    use crate::parse::parse_module;
+
+    #[test]
+    fn the_digest_is_of_code_alone() {
+        let made = |name: &str, number: &str, op: &str| -> Module {
+            let text = format!(
+                "func {name}(v0: f32) -> (f32) {{\n v1: f32 = const {number}\n v2 = {op} v0, v1\n yield v2\n}}"
+            );
+            parse_module(&text).expect("it is well-formed")
+        };
+        let digest = made("f", "1.0", "add").digest();
+        assert_eq!(made("g", "1.0", "add").digest(), digest);
+        for other in [made("f", "2.0", "add"), made("f", "1.0", "mul")] {
+            assert_ne!(other.digest(), digest);
+        }
     }
 }

@@ -6,6 +6,10 @@
 //! The switch is not observable: both tiers give the same bits. They differ only in the order of atomic
 //! operations, and in what `[FastMath]` and flushing allow; a kernel that depends on these and must give the
 //! same bits in every run (`--deterministic`) therefore runs LLVM's code from the start.
+//!
+//! A kernel that ends before that has nothing to do with LLVM: not even the text is written for it that LLVM reads, and by
+//! which the cache names LLVM's code. So where LLVM's code is put into the cache, the module is noted there, too, and
+//! a kernel that is not noted starts on Cranelift's.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,11 +38,7 @@ impl Device for Llvm {
     }
 
     fn compile(&self, module: &Arc<Module>, options: &Options) -> Result<Box<dyn Program>, Failure> {
-        let job = Job::new(module, options).map_err(refused)?;
-        let code = match job.kept() {
-            Some(objects) => job.load(&objects),
-            None => job.compile(),
-        };
+        let code = Job::new(module, options).and_then(Job::code);
         Ok(Box::new(code.map_err(refused)?))
     }
 
@@ -121,10 +121,10 @@ pub(super) fn missed() -> Option<&'static str> {
     MISSED.get().map(String::as_str)
 }
 
-/// LLVM compiles a kernel once it has run for this time, or for this time per byte of LLVM's text, whichever
+/// LLVM compiles a kernel once it has run for this time, or for this time per instruction of its IR, whichever
 /// is longer: a fraction of the time that compiling takes.
 const LONG: Duration = Duration::from_millis(20);
-const FOR_EACH_BYTE: Duration = Duration::from_nanos(600);
+const FOR_EACH_INST: Duration = Duration::from_micros(45);
 
 /// The number of trips of a loop that run side by side in an inner loop: the sums of four, in two vectors each, leave
 /// registers for their operands.
@@ -136,7 +136,25 @@ struct Job {
     text: Text,
     machine: Machine,
     options: Options,
-    place: Option<(Cache, Key)>,
+    place: Option<Place>,
+}
+
+/// Where the code of a module is in the cache.
+struct Place {
+    cache: Cache,
+    key: Key,
+    note: Key,
+}
+
+/// The cache that the options ask for.
+fn cache(options: &Options) -> Option<Cache> {
+    Cache::of_user().filter(|_| options.cache)
+}
+
+/// The key of the note that LLVM's code of a module is in the cache.
+fn note(module: &Module, options: &Options) -> Key {
+    let (compiler, options, digest) = (compiler(), format!("{options:?}"), module.digest().to_le_bytes());
+    Key::new(&[b"module", compiler.as_bytes(), options.as_bytes(), &digest])
 }
 
 impl Job {
@@ -144,24 +162,36 @@ impl Job {
         let machine = codegen_llvm::machine();
         let module = &opt::for_lanes(module, WAYS).map_or_else(|| module.clone(), Arc::new);
         let text = codegen_llvm::text(module, options, &machine)?;
-        let place = Cache::of_user().filter(|_| options.cache).map(|cache| {
+        let place = cache(options).map(|cache| {
+            let note = note(module, options);
             let options = format!("{options:?}");
             let (compiler, machine) = (compiler(), codegen_llvm::identity());
             let printed = text.print();
             let parts = [compiler.as_bytes(), machine.as_bytes(), options.as_bytes(), printed.as_bytes()];
-            (cache, Key::new(&parts))
+            Place { cache, key: Key::new(&parts), note }
         });
         Ok(Job { module: module.clone(), text, machine, options: options.clone(), place })
     }
 
     /// The object files found in the cache.
     fn kept(&self) -> Option<Vec<Vec<u8>>> {
-        let (cache, key) = self.place.as_ref()?;
-        cache.load(*key)
+        let Place { cache, key, note } = self.place.as_ref()?;
+        let kept = cache.load(*key)?;
+        // The note may be of another module with the same text.
+        cache.note(*note);
+        Some(kept)
     }
 
     fn load(self, objects: &[Vec<u8>]) -> Result<Compiled, Unsupported> {
         codegen_llvm::load(&self.module, self.text, objects)
+    }
+
+    /// LLVM's code, from the cache if it is there.
+    fn code(self) -> Result<Compiled, Unsupported> {
+        match self.kept() {
+            Some(objects) => self.load(&objects),
+            None => self.compile(),
+        }
     }
 
     /// Compiles the module and stores the object files in the cache.
@@ -170,8 +200,9 @@ impl Job {
             codegen_llvm::find_spills(&mut self.text, &self.machine, &self.options)?;
         }
         let (objects, _) = codegen_llvm::objects(&self.text, &self.machine, &self.options)?;
-        if let Some((cache, key)) = &self.place {
+        if let Some(Place { cache, key, note }) = &self.place {
             cache.store(*key, &objects);
+            cache.note(*note);
         }
         self.load(&objects)
     }
@@ -184,8 +215,9 @@ struct Replaced {
 }
 
 struct Next {
-    /// The compilation that starts once `after` was spent on the first tier's code.
-    job: Mutex<Option<Job>>,
+    /// The module that is compiled once `after` was spent on the first tier's code.
+    module: Mutex<Option<Arc<Module>>>,
+    options: Options,
     after: Duration,
     /// The time spent so far, in nanoseconds.
     spent: AtomicU64,
@@ -195,18 +227,16 @@ struct Next {
 /// The code that a module starts with: LLVM's, if it is in the cache or is required from the start, else
 /// Cranelift's.
 fn start(module: &Arc<Module>, options: &Options) -> Result<Box<dyn Program>, Unsupported> {
-    let job = Job::new(module, options)?;
-    let facts = |entry: &ir::Entry| job.text.plan.facts[entry.func];
-    let differ = |entry| {
-        facts(entry).ordered || facts(entry).fast_math || options.fast_math || options.flush_subnormals
-    };
-    if let Some(objects) = job.kept() {
-        return Ok(Box::new(job.load(&objects)?));
+    if cache(options).is_some_and(|cache| cache.is_noted(note(module, options))) {
+        let job = Job::new(module, options)?;
+        if let Some(objects) = job.kept() {
+            return Ok(Box::new(job.load(&objects)?));
+        }
     }
-    if options.deterministic && module.entries.iter().any(differ) {
+    if options.deterministic && tiers_differ(module, options) {
         // The code of one compiler from start to end.
         return Ok(Box::new(if is_there() {
-            job.compile()?
+            Job::new(module, options).and_then(Job::code)?
         } else {
             codegen_cranelift::compile(module, options)?
         }));
@@ -215,13 +245,23 @@ fn start(module: &Arc<Module>, options: &Options) -> Result<Box<dyn Program>, Un
     let first = Options { lanes: Some(1), ..options.clone() };
     match codegen_cranelift::compile(module, &first) {
         Ok(first) => {
-            let after = LONG.max(FOR_EACH_BYTE * job.text.bytes() as u32);
-            let (job, spent, code) = (Mutex::new(Some(job)), AtomicU64::new(0), OnceLock::new());
-            Ok(Box::new(Replaced { first, next: Arc::new(Next { job, after, spent, code }) }))
+            let insts: usize = module.funcs.values().map(ir::walk::function_size).sum();
+            let after = LONG.max(FOR_EACH_INST.saturating_mul(insts as u32));
+            let (spent, code) = (AtomicU64::new(0), OnceLock::new());
+            let module = Mutex::new(Some(module.clone()));
+            let next = Next { module, options: options.clone(), after, spent, code };
+            Ok(Box::new(Replaced { first, next: Arc::new(next) }))
         }
         // Cranelift rejects some functions, for example those that are too large for it.
-        Err(_) => Ok(Box::new(job.compile()?)),
+        Err(_) => Ok(Box::new(Job::new(module, options).and_then(Job::code)?)),
     }
+}
+
+/// Returns true if the bits of a kernel's results depend on which tier it runs on.
+fn tiers_differ(module: &Module, options: &Options) -> bool {
+    let plan = native::plan::Plan::new(module, module.entries.iter().map(|entry| entry.func));
+    let mut facts = module.entries.iter().map(|entry| plan.facts[entry.func]);
+    options.fast_math || options.flush_subnormals || facts.any(|facts| facts.ordered || facts.fast_math)
 }
 
 impl Program for Replaced {
@@ -246,15 +286,15 @@ impl Replaced {
     fn begin(&self) {
         // A lock held here during a fork would stay locked in the child process.
         let _work = native::fork::at_work();
-        let job = self.next.job.lock().ok().and_then(|mut job| job.take());
-        let Some(job) = job else { return };
+        let module = self.next.module.lock().ok().and_then(|mut module| module.take());
+        let Some(module) = module else { return };
         let next = self.next.clone();
-        let (module, options) = (job.module.clone(), job.options.clone());
         codegen_llvm::in_background(move || {
-            let code = job.compile().or_else(|_| {
+            let options = &next.options;
+            let code = Job::new(&module, options).and_then(Job::code).or_else(|_| {
                 // Without LLVM, Cranelift's code for lanes is the faster one.
                 is_there();
-                codegen_cranelift::compile(&module, &options)
+                codegen_cranelift::compile(&module, options)
             });
             // If that fails, too, the first tier's code continues to the end.
             if let Ok(code) = code {
