@@ -168,6 +168,9 @@ fn ba(module: &mut Module, function: &str, input: &Json) -> Result<Plan, Error> 
     Ok(Plan { steps: vec![run(module, "jacobian", p)?], output: Box::new(output) })
 }
 
+/// The room in `lstm.slang` for the signals of a time, and for the parameters of a kind.
+const STRIDE: usize = 32;
+
 fn lstm(module: &mut Module, function: &str, input: &Json) -> Result<Plan, Error> {
     let layers = length(input, "main_params")? / 2;
     let times = length(input, "sequence")?;
@@ -182,14 +185,18 @@ fn lstm(module: &mut Module, function: &str, input: &Json) -> Result<Plan, Error
         return Err(Error::input("input: there is no next character"));
     }
     sizes(module, &[("layers", layers), ("bits", bits), ("length", times)])?;
-    module.write("parameters", &parameters)?;
+    let mut apart = vec![0.0; 8 * layers * STRIDE];
+    for (own, row) in apart.chunks_mut(STRIDE).zip(parameters.chunks(bits)) {
+        own[..bits].copy_from_slice(row);
+    }
+    module.write("parameters", &apart)?;
     module.write("extra", &extra)?;
     module.write("state", &state)?;
     module.write("sequence", &sequence)?;
-    module.allocate("parametersGradient", parameters.len())?;
+    module.allocate("parametersGradient", apart.len())?;
     module.allocate("extraGradient", extra.len())?;
     for name in ["signals", "signalsGradient"] {
-        module.allocate(name, (layers + 1) * (times - 1) * bits)?;
+        module.allocate(name, (layers + 1) * (times - 1) * STRIDE)?;
     }
     module.allocate("result", 1)?;
     let forward = run(module, "forward", bits)?;
@@ -206,8 +213,9 @@ fn lstm(module: &mut Module, function: &str, input: &Json) -> Result<Plan, Error
         run(module, "lossGradient", times - 1)?,
         run(module, "backward", bits)?,
     ];
-    let output = |m: &Module| {
-        let mut all = m.read::<f64>("parametersGradient")?;
+    let output = move |m: &Module| {
+        let apart = m.read::<f64>("parametersGradient")?;
+        let mut all: Vec<f64> = apart.chunks(STRIDE).flat_map(|own| &own[..bits]).copied().collect();
         all.extend(m.read::<f64>("extraGradient")?);
         Ok(json!(all))
     };
