@@ -101,8 +101,9 @@ fn the_line_that_takes_longest_comes_first() {
             for (k, kernel) in found.kernels.iter().enumerate() {
                 let hottest = found.hottest(k, 0.0);
                 assert_eq!(hottest[0].0.line, 5, "{}: {hottest:?}", backend.name());
-                // A second worker also waits for work.
-                assert!(hottest[0].1 > if workers == 1 { 0.5 } else { 0.05 }, "{hottest:?}");
+                // How much of the time is outside of lines depends on what else the machine does.
+                let others: f64 = hottest[1..].iter().map(|line| line.1).sum();
+                assert!(hottest[0].1 > others, "{hottest:?}");
                 assert!(kernel.samples > 20, "{kernel:?}");
                 // What is not in lines is named, so nothing is missing.
                 let shares: f64 = hottest.iter().map(|line| line.1).sum();
