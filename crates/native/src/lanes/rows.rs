@@ -258,8 +258,8 @@ impl Find<'_, '_> {
                     (Some(k), None) => (b, k, a),
                     _ => break,
                 },
-                (Op::Sub, &[a, b]) => match signed(b) {
-                    Some(k) => (a, -k, b),
+                (Op::Sub, &[a, b]) => match signed(b).and_then(i64::checked_neg) {
+                    Some(k) => (a, k, b),
                     None => break,
                 },
                 _ => break,
