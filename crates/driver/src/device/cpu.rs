@@ -6,7 +6,7 @@ use ir::Module;
 
 use super::interface::{Device, DeviceInfo, Program, processor, refused};
 use crate::error::Failure;
-use native::Options as CodeOptions;
+use native::{Compiled, Options as CodeOptions, Unsupported};
 
 /// The reference interpreter.
 pub(super) struct Interp;
@@ -29,6 +29,15 @@ impl Device for Interp {
     }
 }
 
+/// The number of trips of a loop that run side by side in an inner loop: more would not leave registers.
+const WAYS: u64 = 2;
+
+/// Compiles the module by Cranelift, for lanes where that is possible.
+pub(super) fn in_lanes(module: &Module, options: &CodeOptions) -> Result<Compiled, Unsupported> {
+    let through = opt::for_lanes(module, WAYS);
+    codegen_cranelift::compile(through.as_ref().unwrap_or(module), options)
+}
+
 /// Machine code by Cranelift.
 pub(super) struct Cranelift;
 
@@ -42,7 +51,7 @@ impl Device for Cranelift {
     }
 
     fn compile(&self, module: &Arc<Module>, options: &CodeOptions) -> Result<Box<dyn Program>, Failure> {
-        Ok(Box::new(codegen_cranelift::compile(module, options).map_err(refused)?))
+        Ok(Box::new(in_lanes(module, options).map_err(refused)?))
     }
 
     fn devices(&self) -> Result<Vec<DeviceInfo>, String> {
