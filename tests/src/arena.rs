@@ -6,7 +6,7 @@ use opt::arena::{ARENA, HEAD, STATE};
 
 /// The bytes behind the thread's part, which it must not touch.
 const BEHIND: usize = 64;
-/// What they are.
+/// The value of each of these bytes.
 const MARK: u8 = 0x5a;
 
 /// Binds an arena whose only part has so many bytes, if the module has an arena.

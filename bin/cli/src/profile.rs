@@ -24,12 +24,12 @@ pub(crate) fn path(sources: &Sources, file: u32) -> &str {
     sources.files.get(k as usize).map_or("", |file| file.path.as_str())
 }
 
-/// What a line does in the gradient; in the function, if that has no gradient.
+/// The counts of a line in the gradient; in the function, if that has no gradient.
 pub(crate) fn counts(profile: &Profile, line: &Line) -> Counts {
     line.counts[profile.kernels.len().min(2) - 1]
 }
 
-/// What a line does in lanes: in the gradient if that runs in lanes, or else in the function.
+/// The counts of a line in lanes: those in the gradient if that runs in lanes, or else in the function.
 fn in_lanes(profile: &Profile, line: &Line) -> Counts {
     let k = profile.kernels.iter().rposition(|kernel| kernel.lanes > 1).unwrap_or(0);
     line.counts[k.min(1)]
@@ -139,7 +139,7 @@ pub(crate) fn most(sources: &Sources, profile: &Profile, kernel: usize) -> Strin
     all.iter().take(MOST_NAMED).map(name).collect::<Vec<_>>().join(", ")
 }
 
-/// What the columns mean.
+/// The legend of the columns.
 pub(crate) const LEGEND: &[&str] = &[
     "Times (ns) and counts are for each thread.",
     "primal: time of the function; values, derivs: time of the gradient, for values of the program and for derivatives;",

@@ -45,7 +45,7 @@ fn ten_thousand_operations() {
     assert!((found - expected).abs() < 1e-6 * expected, "{found} {expected}");
 }
 
-/// What is kept in a chain of calls is not passed on from each function to the next, which would take parameters in
+/// Values kept in a chain of calls is not passed on from each function to the next, which would take parameters in
 /// proportion to the square of the chain.
 #[test]
 fn a_chain_of_a_thousand_calls() {

@@ -93,7 +93,7 @@ pub(crate) const PRIMAL: usize = 0;
 /// See [`PRIMAL`].
 pub(crate) const GRADIENT: usize = 1;
 
-/// What else the kernels are made for.
+/// The purpose of the kernels besides timing.
 #[derive(Default)]
 pub(crate) struct Asked {
     /// Mark the code of derivatives: see [`crate::profile::parts`].

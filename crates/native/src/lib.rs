@@ -96,7 +96,7 @@ pub struct Options {
     pub piece: Option<usize>,
     /// Look the code up in the user's cache and store it there, if the backend caches its code.
     pub cache: bool,
-    /// What the code carries for a profile.
+    /// The notes for a profile that the code carries.
     pub profile: Profile,
 }
 
@@ -347,7 +347,7 @@ impl Compiled {
         &self.lines
     }
 
-    /// What was noted for a profile, if the code was compiled for one.
+    /// The notes for a profile, if the code was compiled for one.
     pub fn notes(&self) -> &Notes {
         &self.tables.notes
     }

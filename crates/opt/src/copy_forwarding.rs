@@ -34,7 +34,7 @@ pub(crate) enum Unwanted {
 /// The maximum number of reads for each element of a copy that is hardly read.
 const MOST_READS: u64 = 4;
 
-/// What is added to the number of an element.
+/// The number that is added to that of an element.
 #[derive(Clone, Copy)]
 enum Offset {
     Constant(u64),

@@ -11,7 +11,7 @@
 //! - memory that the host sees is only read, or only written: at places of which no two trips of the loops have the
 //!   same, by instructions that have none in common.
 //!
-//! What the trips yield is collected in a cell.
+//! The results that trips yield are collected in a cell.
 
 use ir::analysis::affine::Affine;
 use ir::analysis::points_to::{root_cell, root_global};
@@ -25,6 +25,9 @@ use crate::util::{ValueMap, make_number};
 
 /// The maximum number of instructions in the copies of a loop's body.
 const MOST: usize = 600;
+
+/// The maximum number of trips of a loop whose results are collected in a cell, which is zeroed first.
+const MOST_KEPT: u64 = 4096;
 
 /// A loop to transform, and the loop in it.
 struct Nest {
@@ -68,6 +71,9 @@ fn nest(analyses: &Analyses, summaries: &Summaries, outer: Inst, ways: u64) -> O
     let body = data.regions[0];
     let trips = analyses.constant_trips(func.regions[body].params[0])?;
     if info.max_iters.is_some() || data.n_carried() > 0 || trips % ways != 0 || trips < 2 * ways {
+        return None;
+    }
+    if !data.results.is_empty() && trips > MOST_KEPT {
         return None;
     }
     for &stack in &data.results {
@@ -166,7 +172,7 @@ fn keeps_order(analyses: &Analyses, summaries: &Summaries, outer: Inst, inner: O
                 }
             }
             Op::For(_) => {}
-            op => fits &= is_pure(op),
+            op => fits &= op.is_pure() || *op == Op::Local,
         }
     });
     let of_cells = cells
@@ -178,12 +184,6 @@ fn keeps_order(analyses: &Analyses, summaries: &Summaries, outer: Inst, inner: O
         others.into_iter().all(|(_, other)| bounds.1 < other.0 || other.1 < bounds.0)
     });
     fits && of_cells && apart && (written.is_empty() || !reads)
-}
-
-/// Returns true if an op only computes.
-fn is_pure(op: &Op) -> bool {
-    matches!(op.spec().class, ir::Class::Number | ir::Class::Aggregate)
-        || matches!(op, Op::GlobalRef(_) | Op::BufferLen | Op::Local)
 }
 
 /// Writes the loop with `ways` trips side by side.

@@ -94,7 +94,7 @@ pub fn samples(
     all
 }
 
-/// What a line does, over all threads of a dispatch.
+/// The counts of a line, over all threads of a dispatch.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counts {
     /// The instructions of the IR, counted once for all lanes that run them together.

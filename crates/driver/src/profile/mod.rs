@@ -52,7 +52,7 @@ pub struct Profile {
     pub lines: Vec<Line>,
     /// True if the backend tells which values it spills.
     pub has_spills: bool,
-    /// What may make the function faster.
+    /// Changes that may make the function faster.
     pub advice: Vec<Advice>,
 }
 
@@ -94,7 +94,7 @@ impl Profile {
     }
 }
 
-/// What a line costs.
+/// The costs of a line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
     /// The line.
@@ -103,7 +103,7 @@ pub struct Line {
     pub primal: f64,
     /// Its time in the gradient.
     pub gradient: Time,
-    /// What it does in the function, and in the gradient.
+    /// Its counts in the function, and in the gradient.
     pub counts: [Counts; 2],
 }
 

@@ -34,7 +34,7 @@ pub(super) struct Rows {
     done: EntitySet<Inst>,
 }
 
-/// What the accesses of a row do.
+/// The kind of the accesses of a row.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Load,
@@ -67,7 +67,7 @@ struct Member {
     makes_index: Vec<Inst>,
 }
 
-/// What all loads or stores of a row have in common: buffer, index without its constant, and type.
+/// The common parts of all loads or stores of a row: kind, buffer, index without its constant, and type.
 type Key = (Kind, Value, Value, El);
 
 /// The maximum number of additions of a row.
@@ -153,7 +153,8 @@ impl Find<'_, '_> {
                         self.close_sums();
                     }
                 }
-                op if is_pure(op) => {}
+                // Accesses of buffers may move over computations, and over accesses of cells.
+                op if op.is_pure() || op.spec().class == ir::Class::Cell => {}
                 _ => {
                     self.close(|_, _| true);
                     self.close_sums();
@@ -272,13 +273,6 @@ impl Find<'_, '_> {
         made.reverse();
         (base, sum, made)
     }
-}
-
-/// Returns true if an instruction only computes, so that accesses may move over it.
-fn is_pure(op: &Op) -> bool {
-    let class = op.spec().class;
-    matches!(class, ir::Class::Number | ir::Class::Aggregate | ir::Class::Cell)
-        || matches!(op, Op::GlobalRef(_) | Op::Builtin(_) | Op::BufferLen)
 }
 
 /// A number of a row: the member and the number in it, with the offset in bytes from the row's first element.

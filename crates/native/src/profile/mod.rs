@@ -1,4 +1,4 @@
-//! What a profile of compiled code is made of: the places of the source that instructions come from, how often
+//! The parts of a profile of compiled code: the places of the source that instructions come from, how often
 //! code ran, and samples of the program counter.
 //!
 //! Code is compiled for a profile in one of two forms ([`Profile`]), and only then carries anything for it. With
@@ -69,7 +69,7 @@ pub struct Location {
     pub region: Option<u32>,
 }
 
-/// What the emitter noted for a profile.
+/// The emitter's notes for a profile.
 #[derive(Debug, Default)]
 pub struct Notes {
     locations: IndexSet<Location, FxBuildHasher>,

@@ -110,7 +110,7 @@ pub struct Tables {
     shapes: Vec<Box<Shape>>,
     /// The number of each shape.
     numbers: FxHashMap<Shape, u32>,
-    /// What was noted for a profile.
+    /// The notes for a profile.
     pub notes: Notes,
 }
 

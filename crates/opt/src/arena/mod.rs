@@ -97,7 +97,7 @@ enum Helper {
     Add(Type),
 }
 
-/// What all functions share.
+/// The state that all functions share.
 struct Cx<'a> {
     module: &'a mut Module,
     arena: Global,

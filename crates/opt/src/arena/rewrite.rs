@@ -209,13 +209,17 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         (element, self.cx.size(b.types, element))
     }
 
+    /// The stacks of a loop that have uses, with their numbers.
+    fn used_stacks(&self, data: &InstData) -> Vec<(usize, Value)> {
+        let stacks = data.results[data.n_carried()..].iter().copied().enumerate();
+        stacks.filter(|&(_, v)| self.facts.uses[v] > 0).collect()
+    }
+
     fn counted(&mut self, b: &mut Builder, data: &InstData, info: LoopInfo) {
         let n_carried = data.n_carried();
         let region = data.regions[0];
         let mut args: Vec<Value> = data.args.iter().map(|&v| self.get(v)).collect();
-        let stacks: Vec<(usize, Value)> = data.results[n_carried..].iter().copied().enumerate().collect();
-        let stacks: Vec<(usize, Value)> =
-            stacks.into_iter().filter(|&(_, v)| self.facts.uses[v] > 0).collect();
+        let stacks = self.used_stacks(data);
         // `trips` is the number as an index, with which the stacks are made.
         let (mut kept, mut trips) = (Vec::new(), None);
         if !stacks.is_empty() {
@@ -303,9 +307,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         let n_carried = data.n_carried();
         let region = data.regions[0];
         let mut args: Vec<Value> = data.args.iter().map(|&v| self.get(v)).collect();
-        let stacks: Vec<(usize, Value)> = data.results[n_carried..].iter().copied().enumerate().collect();
-        let stacks: Vec<(usize, Value)> =
-            stacks.into_iter().filter(|&(_, v)| self.facts.uses[v] > 0).collect();
+        let stacks = self.used_stacks(data);
         let zero = b.u32(0);
         // Behind the carried values: the stacks, and the number of trips.
         args.extend(stacks.iter().map(|_| zero));

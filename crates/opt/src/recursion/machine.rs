@@ -254,7 +254,7 @@ impl Machine<'_> {
         }
     }
 
-    /// What changes nothing when it is added.
+    /// The value that changes nothing when it is added.
     fn identity(&mut self, ty: Type) -> Value {
         let (span, mut insts) = (self.b.span, Vec::new());
         let identity = identity(self.b.types, &mut self.b.func, ty, span, &mut insts);

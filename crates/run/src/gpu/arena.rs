@@ -15,7 +15,7 @@ const HEAD: u64 = 16;
 /// Places in the arena are numbers of 31 bits.
 const MOST: u64 = (1 << 31) - 4;
 
-/// What the arenas of a program need on the device.
+/// The needs of a program's arenas on the device.
 pub(super) struct Arenas {
     /// The bytes of a thread's part, by entry point.
     each: Vec<u64>,
