@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use autodiff::Mode;
 use ir::interp::{Limits, Memory, Value, call_limited, dual};
 use ir::print::print_module;
-use ir::{Func, Function, InstData, Math, Module, Op, Prefer, Slot, TypeData};
+use ir::{Func, Function, InstData, Math, Module, Op, Prefer, Scalar, Slot, TypeData};
 use native::{Desc, Options, Worker};
 use pullback_tests::arena;
 use pullback_tests::generate::Rng;
@@ -268,7 +268,8 @@ fn derivatives_in_an_arena_are_the_same() {
         let level = (seed % 3) as u8;
         opt::after_ad(&mut module, &opt::Options { level, ..Default::default() }, &all);
         opt::prune(&mut module, &all);
-        let looping = opt::recursion::to_loops(&module, &all);
+        let offset = if seed % 2 == 0 { Scalar::I32 } else { Scalar::I64 };
+        let looping = opt::recursion::to_loops(&module, &all, offset);
         let made = opt::arena::stacks_to_arena(looping.as_ref().unwrap_or(&module));
         verify(&made, "in an arena");
         changed += usize::from(made.funcs.values().any(|f| f.name.starts_with("arena_grow")));

@@ -232,7 +232,7 @@ impl Planner<'_> {
             return Err(self.refuse(format!("the function `{}`", f.name), "it has no body", f.span));
         }
         if !self.open.insert(func) {
-            let why = "it calls itself, and cannot be a loop: its calls pass on different buffers, or reach a \
+            let why = "it calls itself, and cannot be a loop: its calls pass on buffers from memory, or reach a \
                        barrier or an operation of a wave, or no kernel calls it";
             return Err(self.refuse(format!("the function `{}`", f.name), why, f.span));
         }

@@ -175,7 +175,7 @@ fn ptx_with(
     wanted: codegen_llvm::aot::PtxOptions,
 ) -> Result<codegen_llvm::aot::Ptx, Failure> {
     only_kernels(module)?;
-    let looping = without_recursion(module, &[]);
+    let looping = without_recursion(module, &[], ir::Scalar::I64);
     let module = looping.as_ref().unwrap_or(module);
     let expanded = math::expand(module, math::Wanted::All);
     let module = expanded.as_ref().unwrap_or(module);
@@ -233,7 +233,7 @@ pub fn build(
     };
     // The compilers of the other languages may reorder arithmetic.
     let made = if target == Language::Spirv { math::Wanted::Doubles } else { math::Wanted::Remainders };
-    let looping = without_recursion(&compiled.module, functions);
+    let looping = without_recursion(&compiled.module, functions, NAGA_OFFSET);
     let module = looping.as_ref().unwrap_or(&compiled.module);
     let through = opt::for_devices(module);
     let module = through.as_ref().unwrap_or(module);
@@ -251,10 +251,17 @@ fn has_kernels_only(module: &ir::Module) -> bool {
     !module.entries.is_empty() && module.entries.iter().all(|entry| entry.pipeline.is_none())
 }
 
+/// The type of a handle's offset in what naga writes, where places in memory are numbers of 32 bits.
+pub(crate) const NAGA_OFFSET: ir::Scalar = ir::Scalar::I32;
+
 /// The module with functions that call themselves turned into loops, if there are any and there is an arena for
-/// what they keep.
-pub(crate) fn without_recursion(module: &ir::Module, roots: &[Func]) -> Option<ir::Module> {
-    if has_kernels_only(module) { opt::recursion::to_loops(module, roots) } else { None }
+/// what they keep. Offsets of handles are of type `offset`.
+pub(crate) fn without_recursion(
+    module: &ir::Module,
+    roots: &[Func],
+    offset: ir::Scalar,
+) -> Option<ir::Module> {
+    if has_kernels_only(module) { opt::recursion::to_loops(module, roots, offset) } else { None }
 }
 
 /// The module with its stacks in an arena, if it was refused because the length of one is not known.

@@ -339,7 +339,7 @@ pub fn run_pass(module: &mut Module, name: &str, options: &Options) -> Option<()
             all.into_iter().for_each(|f| finite::run(module, f, &plain));
         }
         "recursion" => {
-            if let Some(made) = recursion::to_loops(module, &all) {
+            if let Some(made) = recursion::to_loops(module, &all, ir::Scalar::I64) {
                 *module = made;
             }
         }

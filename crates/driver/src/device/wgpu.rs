@@ -9,7 +9,7 @@ use syntax::Diagnostic;
 
 use super::interface::{Device, DeviceInfo, Program};
 use crate::error::{Error, Failure, source_span};
-use crate::gpu::{failure, with_arena, without_recursion};
+use crate::gpu::{NAGA_OFFSET, failure, with_arena, without_recursion};
 use native::Options as CodeOptions;
 
 /// This machine's first device with a Vulkan driver.
@@ -64,7 +64,7 @@ fn check_size(device: &run::gpu::Device, module: &Module, part: &str, most: u64)
 
 /// Compiles the module for this machine's first device.
 fn program(module: &Module) -> Result<run::gpu::Program, Failure> {
-    let looping = without_recursion(module, &[]);
+    let looping = without_recursion(module, &[], NAGA_OFFSET);
     let module = looping.as_ref().unwrap_or(module);
     let through = opt::for_devices(module);
     let module = through.as_ref().unwrap_or(module);

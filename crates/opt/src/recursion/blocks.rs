@@ -90,6 +90,7 @@ impl Blocks {
     pub(super) fn again(&self, types: &Types, v: Value) -> Option<Inst> {
         let inst = self.defs.inst(v)?;
         let data = &self.f.insts[inst];
+        let is_int = |v: Value| matches!(types[self.f.ty(v)], TypeData::Scalar(s) if s.is_int());
         let is_again = match &data.op {
             Op::Const(_) | Op::Zero | Op::GlobalRef(_) | Op::Builtin(_) | Op::OnDevice | Op::SubCell => true,
             Op::BufferOffset
@@ -102,6 +103,11 @@ impl Blocks {
             | Op::Extract(_)
             | Op::Insert(_)
             | Op::Index => has_handle(types, self.f.ty(v)),
+            // An offset, and the number of a handle's origin.
+            Op::Convert => is_int(v) && data.args.iter().all(|&arg| is_int(arg)),
+            Op::Eq => {
+                matches!(self.defs.op(&self.f, data.args[1]), Some(Op::Const(_))) && is_int(data.args[1])
+            }
             _ => false,
         };
         is_again.then_some(inst)

@@ -6,8 +6,8 @@ use ir::walk::{ValueMap, copy_inst};
 use ir::{Func, Function, Inline, LoopInfo, Module, Op, Scalar, Type, TypeData, Types, Value};
 use rustc_hash::FxHashMap;
 
-use super::all_blocks;
 use super::blocks::{Blocks, End, Step, held, held_type, identity, released};
+use super::places::Apart;
 
 /// The machine of the group's first function, and the types of the module with it; `None` if a handle would
 /// have to be kept.
@@ -15,9 +15,10 @@ pub(super) fn make(
     module: &Module,
     mut types: Types,
     group: &[Func],
-    params: &FxHashMap<(Func, Value), Value>,
+    apart: &Apart,
 ) -> Option<(Types, Function)> {
-    let all = all_blocks(module, &mut types, group);
+    let params = &apart.origins;
+    let all: Vec<Blocks> = apart.functions.iter().map(|f| Blocks::of(&mut types, f, group)).collect();
     let is_kept =
         |g: usize, v: Value| has_handle(&types, all[g].f.ty(v)) && !params.contains_key(&(group[g], v));
     for (g, blocks) in all.iter().enumerate() {
@@ -27,8 +28,9 @@ pub(super) fn make(
     }
     let root = &module.funcs[group[0]];
     let mut b = Builder::new(&mut types, root.name.clone());
-    let given: Vec<Value> = root.params.iter().map(|slot| b.param(slot.clone())).collect();
+    let mut given: Vec<Value> = root.params.iter().map(|slot| b.param(slot.clone())).collect();
     b.span = root.span;
+    given.extend(apart.starts.iter().map(|&(s, bits)| b.constant(s, bits)));
     let (mut first, mut total) = (Vec::new(), 0);
     for blocks in &all {
         first.push(total);
@@ -81,7 +83,7 @@ struct Machine<'a> {
     /// The number of each function's first block, and the number of all blocks, which means the end.
     first: Vec<usize>,
     total: usize,
-    /// The machine's parameters.
+    /// The parameters of the first function in a call from outside.
     given: Vec<Value>,
     /// The cell of each value that is live at the start of a block.
     slots: FxHashMap<(usize, Value), Value>,

@@ -15,25 +15,27 @@
 //! are pushed before it and popped after it. Blocks run in the order in which the calls ran their parts, and
 //! the effects of a block are those of its instructions, in order.
 //!
-//! A function stays as it is if its calls pass on different buffers (devices have no handles in memory), or
-//! if it reaches a barrier or an operation of a wave, which all threads of a group must reach together.
+//! Devices have no handles in memory, so handles that differ between calls become numbers first ([`places`]). A
+//! function stays as it is if its calls pass on handles that are loaded from memory, cast or given as results,
+//! or if it reaches a barrier or an operation of a wave, which all threads of a group must reach together.
 
 mod blocks;
 mod machine;
+mod places;
 
 use ir::analysis::points_to::has_handle;
 use ir::analysis::{Stage, Summaries};
 use ir::transform::{cse, dce};
 use ir::walk::{callees, reaches};
-use ir::{Cycles, Func, Function, Module, Op, Value};
-use rustc_hash::{FxHashMap, FxHashSet};
+use ir::{Cycles, Func, Module, Op, Scalar};
+use rustc_hash::FxHashSet;
 
-use blocks::Blocks;
 pub(crate) use blocks::identity;
 
 /// Returns the module without recursion among the functions that `roots` and the entry points reach, as far as
-/// that is possible; `None` if nothing changes.
-pub fn to_loops(module: &Module, roots: &[Func]) -> Option<Module> {
+/// that is possible; `None` if nothing changes. Offsets of handles are kept as numbers of type `offset`: where
+/// only their low halves count, `i32`, otherwise `i64`.
+pub fn to_loops(module: &Module, roots: &[Func], offset: Scalar) -> Option<Module> {
     let mut cycles = Cycles::default();
     let recursive: Vec<Func> = module
         .funcs
@@ -53,9 +55,12 @@ pub fn to_loops(module: &Module, roots: &[Func]) -> Option<Module> {
     let wanted: Vec<Func> = recursive.into_iter().filter(|f| wanted.contains(f)).collect();
     for &root in &wanted {
         let group = group(module, &mut cycles, root);
-        let Some(params) = handles(module, &group) else { continue };
+        if !can_loop(module, &group) {
+            continue;
+        }
+        let Some(apart) = places::apart(module, &module.types, &group, offset) else { continue };
         let types = made.as_ref().map_or_else(|| module.types.clone(), |m| m.types.clone());
-        if let Some((types, machine)) = machine::make(module, types, &group, &params) {
+        if let Some((types, machine)) = machine::make(module, types, &group, &apart) {
             let made = made.get_or_insert_with(|| module.clone());
             made.types = types;
             made.funcs[root] = machine;
@@ -89,65 +94,13 @@ fn group(module: &Module, cycles: &mut Cycles, root: Func) -> Vec<Func> {
     group
 }
 
-/// For each parameter of the group's functions that holds handles, the parameter of the first function that it
-/// always is; `None` if a call passes another handle, or if a function cannot become part of a loop.
-fn handles(module: &Module, group: &[Func]) -> Option<FxHashMap<(Func, Value), Value>> {
-    let holds = |f: &Function, v: Value| has_handle(&module.types, f.ty(v));
-    let first = &module.funcs[group[0]];
-    let mut known: FxHashMap<(Func, Value), Value> = FxHashMap::default();
-    for &v in first.regions[first.body()].params.iter().filter(|&&v| holds(first, v)) {
-        known.insert((group[0], v), v);
-    }
+/// Returns true if the functions of a group can become parts of one loop.
+fn can_loop(module: &Module, group: &[Func]) -> bool {
     let waits = |op: &Op| matches!(op, Op::Barrier | Op::WaveGather);
     let derives = |op: &Op| matches!(op, Op::CallDerivative(..) | Op::CallTransposeOf(_));
-    if reaches(module, group[0], |op| waits(op) || derives(op)) {
-        return None;
-    }
-    // A function of the group is met after the one that calls it first, so its parameters are known by then
-    // unless two of them wait for each other; the second round sees all.
-    for _ in 0..=group.len() {
-        for &g in group {
-            let f = &module.funcs[g];
-            if f.results.iter().any(|slot| has_handle(&module.types, slot.ty))
-                || f.fast_math != first.fast_math
-            {
-                return None;
-            }
-            for data in calls_within(f, group) {
-                let Op::Call(callee) = data.op else { continue };
-                let to = &module.funcs[callee];
-                for (&param, &arg) in to.regions[to.body()].params.iter().zip(&data.args) {
-                    if !holds(to, param) {
-                        continue;
-                    }
-                    let Some(&origin) = known.get(&(g, arg)) else { continue };
-                    if *known.entry((callee, param)).or_insert(origin) != origin {
-                        return None;
-                    }
-                }
-            }
-        }
-    }
-    let is_passed_on = |g: Func| {
-        let f = &module.funcs[g];
-        calls_within(f, group)
-            .all(|data| data.args.iter().all(|&arg| !holds(f, arg) || known.contains_key(&(g, arg))))
-    };
-    group.iter().all(|&g| is_passed_on(g)).then_some(known)
-}
-
-/// The calls in a function of functions of the group.
-fn calls_within<'f>(f: &'f Function, group: &'f [Func]) -> impl Iterator<Item = &'f ir::InstData> {
-    let mut found = Vec::new();
-    f.walk(f.body(), &mut |inst| {
-        if matches!(f.insts[inst].op, Op::Call(callee) if group.contains(&callee)) {
-            found.push(inst);
-        }
-    });
-    found.into_iter().map(|inst| &f.insts[inst])
-}
-
-/// The blocks of each function of a group.
-fn all_blocks(module: &Module, types: &mut ir::Types, group: &[Func]) -> Vec<Blocks> {
-    group.iter().map(|&g| Blocks::of(types, &module.funcs[g], group)).collect()
+    let first = &module.funcs[group[0]];
+    !reaches(module, group[0], |op| waits(op) || derives(op))
+        && group.iter().map(|&g| &module.funcs[g]).all(|f| {
+            f.fast_math == first.fast_math && !f.results.iter().any(|slot| has_handle(&module.types, slot.ty))
+        })
 }
