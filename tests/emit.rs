@@ -117,3 +117,22 @@ fn the_hash_grid_is_valid_in_every_language() {
         validate(&path, target, &bytes).unwrap_or_else(|why| panic!("{name}: {why}"));
     }
 }
+
+/// A kernel with a loop without a bound has an arena; another one of the same file that shares functions with it,
+/// and whose stacks are short, has none.
+#[test]
+fn only_kernels_that_need_an_arena_have_one() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("emit/arena-of-one-kernel.slang");
+    let mut session = Session::new(FileOptions::default());
+    let Ok((mut loaded, request)) = request(&mut session, &path, None) else { panic!("it is read") };
+    let Ok(compiled) = loaded.compile(&request, &Options::default()) else { panic!("it is compiled") };
+    let Ok(built) = driver::gpu::build(&session.sources, &compiled, Target::Spirv.into(), &[]) else {
+        panic!("it is built")
+    };
+    let all = &built.reflection;
+    let arenas = |k: usize| {
+        let kinds = all.entries[k].uses.iter().map(|u| all.bindings[u.binding].kind);
+        kinds.filter(|kind| kind.name().starts_with("arena")).count()
+    };
+    assert_eq!([0, 1].map(|k| (&all.entries[k].name[..], arenas(k))), [("unbounded", 2), ("bounded", 0)]);
+}

@@ -270,7 +270,9 @@ fn derivatives_in_an_arena_are_the_same() {
         opt::prune(&mut module, &all);
         let offset = if seed % 2 == 0 { Scalar::I32 } else { Scalar::I64 };
         let looping = opt::recursion::to_loops(&module, &all, offset);
-        let made = opt::arena::stacks_to_arena(looping.as_ref().unwrap_or(&module));
+        // Of every third program only the reverse derivative has an arena.
+        let roots = if seed % 3 == 0 { &all[2..3] } else { &all };
+        let made = opt::arena::stacks_to_arena(looping.as_ref().unwrap_or(&module), roots);
         verify(&made, "in an arena");
         changed += usize::from(made.funcs.values().any(|f| f.name.starts_with("arena_grow")));
         let mut rng = Rng::new(seed);
@@ -301,6 +303,43 @@ fn derivatives_in_an_arena_are_the_same() {
         changed > 10 && short > 20,
         "{changed} programs have stacks that grow, {short} runs were too short"
     );
+}
+
+/// Places in an arena are numbers of 32 bits without a sign: the part of a thread may begin and end beyond 2 GiB.
+#[test]
+fn an_arena_may_have_four_gibibytes() {
+    let mut changed = 0;
+    for seed in seeds(8) {
+        let (mut module, f) = functions(Style::Smooth, seed, 12 + seed as usize % 30);
+        let all = derivatives(&mut module, f);
+        opt::after_ad(&mut module, &opt::Options::default(), &all);
+        opt::prune(&mut module, &all);
+        let made = opt::arena::stacks_to_arena(&module, &all);
+        let mut rng = Rng::new(seed);
+        for &func in &all {
+            let args = arguments(Style::Smooth, &mut rng, &module, &module.funcs[func].params);
+            let mut memory = memory(&module, &mut rng);
+            let expected = interpret(&module, func, &args, memory.clone());
+            let n = memory.buffers.len();
+            // The part ends at the last word.
+            arena::bind_at(&made, &mut memory, u32::MAX - 3 - (1 << 20), 1 << 20);
+            let results = call_limited(&made, func, &args, &mut memory, limits()).map_err(|e| e.message);
+            assert!(arena::was_enough(&made, &memory), "seed {seed}");
+            changed += usize::from(uses_part(&made, &memory));
+            let found = (results, words(&memory.buffers[..n]), memory.printed.clone());
+            assert!(same(&module, func, &expected, &found), "seed {seed}: {expected:?} is {found:?}");
+        }
+    }
+    assert!(changed > 2, "{changed} runs keep something");
+}
+
+/// Returns true if something was kept in the arena.
+fn uses_part(module: &Module, memory: &Memory) -> bool {
+    let arena = module.globals.iter().find(|(_, data)| data.name == opt::arena::ARENA);
+    arena.is_some_and(|(global, _)| {
+        let bytes = memory.bytes(global);
+        bytes[bytes.len() - (1 << 20)..].iter().take(1 << 10).any(|&byte| byte != 0)
+    })
 }
 
 /// A function, its derivatives, and the forward derivative of the backward one.

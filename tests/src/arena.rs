@@ -11,17 +11,24 @@ const MARK: u8 = 0x5a;
 
 /// Binds an arena whose only part has so many bytes, if the module has an arena.
 pub fn bind(module: &Module, memory: &mut Memory, bytes: u32) {
+    bind_at(module, memory, HEAD, bytes);
+}
+
+/// Binds an arena in which the thread's part begins at a place.
+pub fn bind_at(module: &Module, memory: &mut Memory, start: u32, bytes: u32) {
     let words = |n: u32| n.to_le_bytes().to_vec();
     for (global, data) in &module.globals {
         match &data.name[..] {
             ARENA => {
-                let mut all = vec![0; (HEAD + bytes) as usize];
-                all.resize(all.len() + BEHIND, MARK);
+                // Pages that nobody touches take no memory.
+                let mut all = vec![0; start as usize + bytes as usize + BEHIND];
+                let end = all.len() - BEHIND;
+                all[end..].fill(MARK);
                 memory.bind(global, all);
             }
             STATE => memory.bind(global, vec![0; 16]),
-            "arena_top" => memory.bind(global, words(HEAD)),
-            "arena_end" => memory.bind(global, words(HEAD + bytes)),
+            "arena_top" => memory.bind(global, words(start)),
+            "arena_end" => memory.bind(global, words(start + bytes)),
             "arena_lost" => memory.bind(global, words(0)),
             _ => {}
         }

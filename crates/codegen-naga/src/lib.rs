@@ -42,7 +42,7 @@ pub mod write;
 
 use std::fmt;
 
-pub use module::{Built, build};
+pub use module::{Built, build, open_kernels};
 pub use reflect::{Binding, BindingKind, Print, Reflection, Site};
 
 /// A shading language or binary format for graphics processors.
@@ -96,6 +96,8 @@ impl Target {
     }
 }
 
+/// The code of an error for a stack whose length is not known, or is too large for an array of the thread.
+pub const OPEN: &str = "E0931";
 /// The number of bytes above which a variable is placed in storage, with one copy for each thread.
 pub const LARGEST_PRIVATE: u64 = 1 << 16;
 

@@ -4,7 +4,7 @@
 use std::num::NonZeroU32;
 
 use cranelift_entity::EntitySet;
-use ir::{Func, Global, MemData, Module, Space, WAVE_LANES};
+use ir::{Func, Global, MemData, Module, Op, Space, WAVE_LANES};
 use naga::proc::Layouter;
 use naga::valid::{Capabilities, FunctionInfo, GlobalUse, ModuleInfo, ValidationFlags, Validator};
 use naga::{AddressSpace, GlobalVariable, Handle, ResourceBinding, Span, StorageAccess, TypeInner};
@@ -121,6 +121,12 @@ pub(crate) struct Waves {
 
 /// Larger uniforms become storage buffers.
 const LARGEST_UNIFORM: u64 = 1 << 16;
+
+/// The kernels with a stack whose length is not known, so that its place is an arena.
+pub fn open_kernels(ir: &Module, target: crate::Target) -> Vec<Func> {
+    let is_open = |e: &&ir::Entry| matches!(Plan::new(ir, target, &[e.func], e.group_size), Err(why) if why.code == crate::OPEN);
+    ir.entries.iter().filter(|e| e.pipeline.is_none()).filter(is_open).map(|e| e.func).collect()
+}
 
 /// Builds and validates the module.
 pub fn build(ir: &Module, options: &Options<'_>) -> Result<Built, Error> {
@@ -543,10 +549,26 @@ impl<'m> Cx<'m> {
         self.reports.comments.push((name.to_string(), words.to_string()));
     }
 
-    /// The private globals that need initial values, each with the instance of its initialiser.
-    pub(crate) fn initialisers(&self) -> Vec<(Global, usize)> {
-        let init = |&g: &Global| Some((g, self.plan.find(self.ir.globals[g].init?)?));
-        self.plan.private.iter().filter_map(init).collect()
+    /// The private globals that an entry point uses and that need initial values, each with the instance of its
+    /// initialiser.
+    pub(crate) fn initialisers(&self, entry: usize) -> Vec<(Global, usize)> {
+        let init = |g: Global| self.plan.find(self.ir.globals[g].init?);
+        let (mut used, mut open) = (Vec::new(), vec![entry]);
+        while let Some(instance) = open.pop() {
+            for f in self.plan.reached(instance).into_iter().filter_map(|k| self.plan.instances[k].func) {
+                let insts = self.ir.funcs[f].insts.values();
+                let globals =
+                    insts.filter_map(|data| if let Op::GlobalRef(g) = data.op { Some(g) } else { None });
+                for global in globals {
+                    if !used.contains(&global) {
+                        used.push(global);
+                        open.extend(init(global));
+                    }
+                }
+            }
+        }
+        let private = self.plan.private.iter().filter(|g| used.contains(g));
+        private.filter_map(|&g| Some((g, init(g)?))).collect()
     }
 
     fn finish(self) -> Result<Built, Error> {

@@ -12,7 +12,7 @@ use indexmap::IndexMap;
 use ir::{
     Func, Global, Inst, MemData, MemType, Module, Path, Place, Scalar, Space, Step, Type, TypeData, Value,
 };
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 mod walk;
 
@@ -165,6 +165,17 @@ impl Plan {
         }
         planner.close();
         Ok(planner.plan)
+    }
+
+    /// An instance and those that it calls.
+    pub(crate) fn reached(&self, instance: usize) -> FxHashSet<usize> {
+        let (mut seen, mut open) = (FxHashSet::default(), vec![instance]);
+        while let Some(instance) = open.pop() {
+            if seen.insert(instance) {
+                open.extend(self.instances[instance].calls.values());
+            }
+        }
+        seen
     }
 
     /// The instance of a function that has no parameters.

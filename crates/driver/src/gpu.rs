@@ -240,8 +240,8 @@ pub fn build(
     let expanded = math::expand(module, made);
     let module = expanded.as_ref().unwrap_or(module);
     let built = codegen_naga::build(module, &options);
-    match with_arena(module, &built) {
-        Some(module) => codegen_naga::build(&module, &options).map_err(failure),
+    match with_arena(module, &built, target, functions) {
+        Some(made) => codegen_naga::build(&made.module, &options).map_err(failure),
         None => built.map_err(failure),
     }
 }
@@ -264,10 +264,35 @@ pub(crate) fn without_recursion(
     if has_kernels_only(module) { opt::recursion::to_loops(module, roots, offset) } else { None }
 }
 
-/// The module with its stacks in an arena, if it was refused because the length of one is not known.
-pub(crate) fn with_arena(module: &ir::Module, built: &Result<Built, NagaError>) -> Option<ir::Module> {
-    let is_open = matches!(built, Err(NagaError::Unsupported(why)) if why.code == "E0931");
-    (is_open && has_kernels_only(module)).then(|| opt::arena::stacks_to_arena(module))
+/// A module with the stacks of those kernels in an arena that need one, and these kernels.
+pub(crate) struct WithArena {
+    pub(crate) module: ir::Module,
+    #[cfg_attr(not(feature = "wgpu"), expect(dead_code, reason = "only devices limit sizes"))]
+    pub(crate) kernels: Vec<Func>,
+}
+
+/// The module with an arena for kernels, if it was refused because the length of a stack is not known. The
+/// functions that are emitted beside the kernels share it.
+pub(crate) fn with_arena(
+    module: &ir::Module,
+    built: &Result<Built, NagaError>,
+    target: codegen_naga::Target,
+    functions: &[Func],
+) -> Option<WithArena> {
+    if !matches!(built, Err(NagaError::Unsupported(why)) if why.code == codegen_naga::OPEN) {
+        return None;
+    }
+    let mut roots = codegen_naga::open_kernels(module, target);
+    if has_kernels_only(module) {
+        roots.extend(functions);
+    }
+    if roots.is_empty() {
+        return None;
+    }
+    let made = opt::arena::stacks_to_arena(module, &roots);
+    let all = module.entries.iter().zip(&made.entries);
+    let kernels = all.filter(|(old, _)| roots.contains(&old.func)).map(|(_, new)| new.func).collect();
+    Some(WithArena { module: made, kernels })
 }
 
 /// A place as `file.slang:12`.

@@ -343,7 +343,7 @@ pub fn run_pass(module: &mut Module, name: &str, options: &Options) -> Option<()
                 *module = made;
             }
         }
-        "arena" => *module = arena::stacks_to_arena(module),
+        "arena" => *module = arena::stacks_to_arena(module, &all),
         "before-ad" => before_ad(module, options),
         "after-ad" => after_ad(module, options, &all),
         _ => {

@@ -12,6 +12,8 @@
 //! A [`Program`] is what a backend makes of a module: it executes the entry points. [`Interpreter`] is the
 //! reference.
 
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
+mod arena;
 mod buffers;
 mod compiled;
 #[cfg(feature = "cuda")]

@@ -48,7 +48,8 @@ impl Driver for Fake {
         Limits { groups: [100; 3], group_size: [64; 3], threads: 64 }
     }
     fn free_bytes(&self) -> Result<u64, String> {
-        Ok(1 << 20)
+        let held = self.with(|s| s.memory.iter().flatten().map(Vec::len).sum::<usize>());
+        Ok((1 << 20) - held as u64)
     }
     fn zeros(&self, len: u64) -> Result<Box<dyn Memory>, String> {
         Ok(self.make(vec![0; len as usize]))
@@ -193,6 +194,12 @@ fn the_arena_grows_and_nothing_is_done_twice() {
     run(&mut buffers, [2, 1, 1]).expect("it runs");
     assert_eq!(device.with(|s| s.launches.len()), 4);
     assert_eq!(buffers.bytes(x)[0], 21);
+    // The parts of more threads are smaller, as large as there is room for, and enough.
+    run(&mut buffers, [20, 1, 1]).expect("it runs");
+    let each: Vec<u64> = device.with(|s| s.launches[4..].iter().map(|l| l.1[6]).collect());
+    assert_eq!(each.len(), 1);
+    assert!((NEEDED..1 << 14).contains(&each[0]), "{each:?}");
+    assert_eq!(buffers.bytes(x)[0], 31);
     // There is not enough memory for this many threads.
     let why = run(&mut buffers, [100, 1, 1]).expect_err("there is no room");
     assert!(why.error.message.contains("what 800 threads keep"), "{}", why.error.message);

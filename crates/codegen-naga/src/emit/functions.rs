@@ -298,7 +298,7 @@ impl<'m> Emitter<'_, 'm> {
     /// Emits the prologue of an entry point, which initialises the thread's own globals and zeroes
     /// group-shared memory.
     fn prologue(&mut self, skips_first: bool) -> Res {
-        let inits = self.cx.initialisers();
+        let inits = self.cx.initialisers(self.instance);
         for &(_, instance) in &inits {
             self.cx.function(instance)?;
         }

@@ -76,7 +76,7 @@ impl<'m> Cx<'m> {
         }
         e.region(f.body())?;
         e.outputs(&entry.name, pipeline)?;
-        let inits = e.cx.initialisers();
+        let inits = e.cx.initialisers(instance);
         let body = e.code.enter();
         e.initialise(inits)?;
         e.code.append(body);

@@ -453,7 +453,7 @@ impl Walker<'_, '_> {
     fn unbounded(&self, inst: Inst, message: String) -> Unsupported {
         let span = self.f.insts[inst].span;
         let mut error = self.planner.refuse("a loop that is run backwards", message, span);
-        error.code = "E0931";
+        error.code = crate::OPEN;
         error.help = Some(
             "give it `[MaxIters(n)]`, or write a kernel that calls the function: its threads have an arena for what they keep".into(),
         );

@@ -45,9 +45,16 @@ const SLOW: u64 = 6_000;
 /// long array, of which no single element does.
 const LONG_ARRAY: u64 = 1 << 10;
 
-/// Refuses a kernel that has too many instructions for a driver that inlines all functions.
-fn check_size(device: &run::gpu::Device, module: &Module, part: &str, most: u64) -> Result<(), Failure> {
-    for entry in module.entries.iter().filter(|_| device.inlines_slowly()) {
+/// Refuses those of some kernels that have too many instructions for a driver that inlines all functions.
+fn check_size(
+    device: &run::gpu::Device,
+    module: &Module,
+    kernels: &[ir::Func],
+    part: &str,
+    most: u64,
+) -> Result<(), Failure> {
+    let wanted = module.entries.iter().filter(|entry| kernels.contains(&entry.func));
+    for entry in wanted.filter(|_| device.inlines_slowly()) {
         let size = math::inlined_size(module, entry.func);
         if size > most {
             let message = format!(
@@ -72,7 +79,8 @@ fn program(module: &Module) -> Result<run::gpu::Program, Failure> {
     let module = expanded.as_ref().unwrap_or(module);
     let device = run::gpu::Device::first().map_err(|why| Failure::Other(Error::Input(why)))?;
     if expanded.is_some() {
-        check_size(&device, module, "its functions of `double`", SLOW)?;
+        let all: Vec<ir::Func> = module.entries.iter().map(|entry| entry.func).collect();
+        check_size(&device, module, &all, "its functions of `double`", SLOW)?;
     }
     let with = |module: &Module, max_uniforms: u32, least_uniform: u64| {
         let options = Options {
@@ -91,11 +99,11 @@ fn program(module: &Module) -> Result<run::gpu::Program, Failure> {
         codegen_naga::build(module, &options)
     };
     let first = with(module, device.max_uniforms(), 0);
-    let in_arena = with_arena(module, &first);
-    let module = in_arena.as_ref().unwrap_or(module);
-    if in_arena.is_some() {
-        check_size(&device, module, "what it keeps in an arena", SLOW)?;
+    let in_arena = with_arena(module, &first, Target::Spirv, &[]);
+    if let Some(made) = &in_arena {
+        check_size(&device, &made.module, &made.kernels, "what it keeps in an arena", SLOW)?;
     }
+    let module = in_arena.as_ref().map_or(module, |made| &made.module);
     let with = |max_uniforms, least_uniform| with(module, max_uniforms, least_uniform).map_err(failure);
     let mut built = match in_arena {
         Some(_) => with(device.max_uniforms(), 0)?,

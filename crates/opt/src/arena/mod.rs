@@ -27,10 +27,12 @@ mod runtime;
 use ir::analysis::Stage;
 use ir::analysis::{Summaries, lasting};
 use ir::transform::{cse, dce};
+use ir::walk::reachable;
 use ir::{
-    Func, Function, Global, GlobalData, MemData, MemType, Module, Scalar, Space, Span, Type, TypeData, Types,
+    Func, Function, Global, GlobalData, MemData, MemType, Module, Op, Scalar, Space, Span, Type, TypeData,
+    Types,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use rewrite::Rewriter;
 
@@ -45,24 +47,45 @@ pub const STATE: &str = "arena_state";
 /// numbers of groups along the first two axes.
 pub const FIELDS: [&str; 4] = ["short", "bytes", "groups_x", "groups_y"];
 
-/// Returns the module with its stacks in an arena. The entry points have to be kernels.
-pub fn stacks_to_arena(module: &Module) -> Module {
+/// Returns the module with the stacks of some functions, and of all that these reach, in an arena. Entry points
+/// among them have to be kernels. Other functions stay as they are: what both need exists twice.
+pub fn stacks_to_arena(module: &Module, roots: &[Func]) -> Module {
     let mut made = module.clone();
     // Derivatives have been made, and residuals in a signature become numbers.
     made.witnesses.clear();
     // The builder of a function has the types.
     let mut types = std::mem::take(&mut made.types);
     let mut cx = Cx::declare(&mut made, &mut types);
-    let known: Vec<Func> = module.funcs.keys().collect();
-    let uses: FxHashMap<Func, bool> = known.iter().map(|&f| (f, uses_stacks(module, f))).collect();
-    for &f in known.iter().filter(|&&f| module.funcs[f].has_body()) {
+    let Parts { own, shared } = Parts::of(module, roots);
+    let uses: FxHashMap<Func, bool> =
+        module.funcs.keys().map(|f| (f, module.funcs[f].has_body() && uses_stacks(module, f))).collect();
+    let mut places: FxHashMap<Func, Func> = FxHashMap::default();
+    for &f in own.iter().filter(|&&f| uses[&f] && shared.contains(&f)) {
+        let name = cx.unique(&format!("{}_in_arena", module.funcs[f].name));
+        places.insert(f, cx.module.funcs.push(Function { name, ..module.funcs[f].clone() }));
+    }
+    let mut changed = Vec::new();
+    for &f in own.iter().filter(|f| uses[f]) {
         let is_entry = module.entries.iter().any(|entry| entry.func == f);
         let func = Rewriter::run(&mut cx, &mut types, module, f, &uses, is_entry);
-        cx.module.funcs[f] = func;
+        let place = places.get(&f).copied().unwrap_or(f);
+        let name = cx.module.funcs[place].name.clone();
+        cx.module.funcs[place] = Function { name, ..func };
+        changed.push(place);
     }
     made.types = types;
+    for &f in &changed {
+        for data in made.funcs[f].insts.values_mut() {
+            if let Op::Call(callee) = &mut data.op {
+                *callee = places.get(callee).copied().unwrap_or(*callee);
+            }
+        }
+    }
+    for entry in made.entries.iter_mut().filter(|entry| roots.contains(&entry.func)) {
+        entry.func = places.get(&entry.func).copied().unwrap_or(entry.func);
+    }
     let summaries = Summaries::of(&made, Stage::AfterAd);
-    for f in known {
+    for f in changed {
         let mut func = std::mem::take(&mut made.funcs[f]);
         cse::run(&mut made.types, &mut func, &summaries);
         dce::run(&mut func, &summaries);
@@ -71,9 +94,45 @@ pub fn stacks_to_arena(module: &Module) -> Module {
     made
 }
 
+/// The functions whose stacks go to the arena.
+struct Parts {
+    /// Those that the roots reach, initialisers of globals included.
+    own: Vec<Func>,
+    /// Those that others reach, too. An initialiser is none: a global has only one, and it gives no stacks, so
+    /// whoever needs it can use the one with the arena.
+    shared: FxHashSet<Func>,
+}
+
+impl Parts {
+    fn of(module: &Module, roots: &[Func]) -> Parts {
+        let (mut roots, mut inits) = (roots.to_vec(), FxHashSet::default());
+        let own = loop {
+            let own = reachable(module, &roots);
+            let before = roots.len();
+            for data in own.iter().flat_map(|&f| module.funcs[f].insts.values()) {
+                if let Op::GlobalRef(global) = data.op
+                    && let Some(init) = module.globals[global].init
+                    && inits.insert(init)
+                {
+                    roots.push(init);
+                }
+            }
+            if roots.len() == before {
+                break own;
+            }
+        };
+        let is_own: FxHashSet<Func> = own.iter().copied().collect();
+        let mut others: Vec<Func> = module.funcs.keys().filter(|f| !is_own.contains(f)).collect();
+        others.extend(module.entries.iter().map(|entry| entry.func).filter(|f| !roots.contains(f)));
+        let shared =
+            reachable(module, &others).into_iter().filter(|f| is_own.contains(f) && !inits.contains(f));
+        Parts { own, shared: shared.collect() }
+    }
+}
+
 /// Returns true if a function, or one that it calls, has stacks.
 fn uses_stacks(module: &Module, func: Func) -> bool {
-    ir::walk::reachable(module, &[func]).into_iter().any(|f| {
+    reachable(module, &[func]).into_iter().any(|f| {
         let f = &module.funcs[f];
         f.values.values().any(|v| module.types.has_stack(v.ty))
     })

@@ -7,8 +7,8 @@ use ir::{AtomicOp, Builtin, Func, Function, Inline, Math, Op, Path, Scalar, Slot
 
 use super::{Cx, Element, HEAD, Helper};
 
-/// A stack takes at most this many bytes.
-const MOST: u32 = 1 << 30;
+/// A stack takes at most this many bytes: places are numbers of 32 bits.
+const MOST: u32 = u32::MAX;
 /// The first capacity of a stack that grows.
 const FIRST: u32 = 4;
 /// The places of the length, the capacity and the place of the elements in a header, and its size.
@@ -83,7 +83,7 @@ impl Cx<'_> {
     }
 
     /// A name that no function has.
-    fn unique(&self, name: &str) -> String {
+    pub(super) fn unique(&self, name: &str) -> String {
         let mut unique = name.to_string();
         let mut n = 1;
         while self.module.find(&unique).is_some() {

@@ -16,7 +16,7 @@ use std::time::Instant;
 use ir::interp::RunError;
 use ir::{Global, Module, Space, Span};
 
-use crate::{Buffers, Cost, DeviceInfo, Launch, Options};
+use crate::{Buffers, Cost, DeviceInfo, Launch, Options, arena};
 use plan::{Extent, Verdict};
 
 pub use plan::{Code, Kernel, Print};
@@ -121,8 +121,8 @@ struct Held {
     error: Box<dyn Memory>,
     log: Option<Box<dyn Memory>>,
     arena: Option<Box<dyn Memory>>,
-    /// Bytes of the arena per thread, by kernel.
-    arena_each: Vec<u64>,
+    /// Bytes of the arena wanted per thread, by kernel.
+    arena_wanted: Vec<u64>,
 }
 
 /// Copies of buffers, by index among the code's globals.
@@ -165,7 +165,7 @@ impl Program {
             error: driver.zeros(plan::ERROR_BYTES)?,
             log: log.then(|| driver.zeros(plan::LOG_BYTES)).transpose()?,
             arena: None,
-            arena_each: code.kernels.iter().map(|_| plan::FIRST_ARENA).collect(),
+            arena_wanted: code.kernels.iter().map(|_| arena::FIRST).collect(),
         };
         Ok(Program { driver, kernels, code, held: Mutex::new(held) })
     }
@@ -231,10 +231,13 @@ impl Program {
     ) -> Result<(f64, Verdict), String> {
         let kernel = &self.code.kernels[entry];
         let threads = plan::threads(kernel, groups);
+        let mut too_small = 0;
         loop {
             let saved = if kernel.uses_arena { self.save(module, held)? } else { Vec::new() };
-            let each = if kernel.uses_arena { held.arena_each[entry] } else { 0 };
-            self.make_arena(threads, each, held)?;
+            let each = match kernel.uses_arena {
+                true => self.make_arena(threads, held.arena_wanted[entry], too_small, held)?,
+                false => 0,
+            };
             held.error.clear(plan::ERROR_BYTES)?;
             if let Some(log) = &held.log {
                 log.clear(8)?;
@@ -272,7 +275,8 @@ impl Program {
                     resource.memory.restore(&*memory)?;
                 }
             }
-            held.arena_each[entry] = each.saturating_mul(4);
+            held.arena_wanted[entry] = arena::larger(each);
+            too_small = each;
         }
     }
 
@@ -288,16 +292,22 @@ impl Program {
         Ok(saved)
     }
 
-    /// Makes the arena large enough for the threads of a dispatch.
-    fn make_arena(&self, threads: u64, each: u64, held: &mut Held) -> Result<(), String> {
+    /// Makes the arena large enough for the threads of a dispatch; returns the bytes of each.
+    fn make_arena(&self, threads: u64, wanted: u64, too_small: u64, held: &mut Held) -> Result<u64, String> {
         let has = held.arena.as_ref().map_or(0, |a| a.len());
         let free = self.driver.free_bytes()?.saturating_add(has);
-        let bytes = plan::arena_bytes(threads, each, free, self.driver.name())?;
+        let each = arena::part(wanted, too_small, threads, free).ok_or_else(|| {
+            format!(
+                "what {threads} threads keep takes more than {too_small} bytes each; `{}` has {free} bytes left",
+                self.driver.name()
+            )
+        })?;
+        let bytes = threads * each;
         if bytes > has {
             held.arena = None;
             held.arena = Some(self.driver.zeros(bytes)?);
         }
-        Ok(())
+        Ok(each)
     }
 
     /// Copies back the buffers that the caller reads.

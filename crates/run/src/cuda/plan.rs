@@ -54,8 +54,6 @@ pub(super) const LOG_WORDS: u64 = 1 << 20;
 pub(super) const LOG_BYTES: u64 = 8 + 4 * LOG_WORDS;
 /// The size of the error words in bytes.
 pub(super) const ERROR_BYTES: u64 = 16;
-/// The initial number of bytes of the arena per thread.
-pub(super) const FIRST_ARENA: u64 = 1 << 10;
 
 /// A range of memory on the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,16 +106,6 @@ pub(super) fn check(kernel: &Kernel, groups: [u32; 3], limits: &Limits, device: 
         }
     }
     Ok(())
-}
-
-/// The size of the arena for all threads in bytes, if there is enough memory.
-pub(super) fn arena_bytes(threads: u64, each: u64, free: u64, device: &str) -> Result<u64, String> {
-    match threads.checked_mul(each) {
-        Some(bytes) if bytes <= free => Ok(bytes),
-        _ => Err(format!(
-            "what {threads} threads keep takes more than {each} bytes each; `{device}` has {free} bytes left"
-        )),
-    }
 }
 
 /// The outcome reported by the error words.
@@ -189,6 +177,11 @@ mod tests {
         Limits { groups: [2_147_483_647, 65_535, 65_535], group_size: [1024, 1024, 64], threads: 1024 };
 
     #[test]
+    fn threads_are_those_of_all_groups() {
+        assert_eq!(threads(&kernel([8, 4, 1], false), [3, 1, 2]), 192);
+    }
+
+    #[test]
     fn parameters_are_pairs_then_the_rest() {
         let extent = |at, count| Extent { at, count };
         let buffers = [extent(16, 3), extent(0, 0)];
@@ -214,14 +207,6 @@ mod tests {
         assert_eq!(why, Err("a thread group of 128 threads along z; `D` has at most 64".into()));
         let why = check([1; 3], [1, 65_536, 1]);
         assert_eq!(why, Err("65536 thread groups along y; `D` has at most 65535".into()));
-    }
-
-    #[test]
-    fn threads_have_parts_of_an_arena() {
-        assert_eq!(threads(&kernel([8, 4, 1], false), [3, 1, 2]), 192);
-        assert_eq!(arena_bytes(192, 1024, 1 << 20, "D"), Ok(192 << 10));
-        assert!(arena_bytes(192, 1 << 20, 1 << 20, "D").is_err());
-        assert!(arena_bytes(u64::MAX, 2, u64::MAX, "D").is_err());
     }
 
     #[test]

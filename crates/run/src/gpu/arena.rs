@@ -1,24 +1,24 @@
 //! The arena of what threads keep: its memory, and the repetition of a dispatch for which it was too small.
 //!
-//! How much the threads of a dispatch keep is not known in advance. So the buffers that the kernel may write
-//! are copied before the dispatch, within the device; if a part was too small, they are restored, and the
-//! dispatch is repeated with parts four times as large. The size stays for later dispatches of the kernel.
+//! The size of the parts is that of [`crate::arena`]. The buffers that the kernel may write are copied before the
+//! dispatch, within the device; if a part was too small, they are restored, and the dispatch is repeated with larger
+//! parts. The size stays for later dispatches of the kernel.
 
 use codegen_naga::BindingKind;
 
 use super::{Held, Program, Resource};
+use crate::arena;
 
-/// The bytes of a thread's part at first.
-const FIRST: u64 = 1 << 10;
 /// The bytes before the first part.
 const HEAD: u64 = 16;
-/// Places in the arena are numbers of 31 bits.
-const MOST: u64 = (1 << 31) - 4;
+/// Places in the arena are numbers of 32 bits. Devices allow no more than that for one buffer of Vulkan, and wgpu
+/// one byte less than 2 GiB.
+const MOST: u64 = u32::MAX as u64;
 
 /// The needs of a program's arenas on the device.
 pub(super) struct Arenas {
-    /// The bytes of a thread's part, by entry point.
-    each: Vec<u64>,
+    /// The bytes wanted for a thread's part, by entry point.
+    wanted: Vec<u64>,
     /// The copies of buffers, by binding.
     saved: Vec<Option<wgpu::Buffer>>,
 }
@@ -26,7 +26,7 @@ pub(super) struct Arenas {
 impl Arenas {
     /// The state of a program with so many entry points and bindings.
     pub(super) fn new(entries: usize, bindings: usize) -> Arenas {
-        Arenas { each: vec![FIRST; entries], saved: (0..bindings).map(|_| None).collect() }
+        Arenas { wanted: vec![arena::FIRST; entries], saved: (0..bindings).map(|_| None).collect() }
     }
 }
 
@@ -42,26 +42,29 @@ impl Program {
         self.binding_of(entry, BindingKind::ArenaState).is_some()
     }
 
-    /// Makes the arena for the threads of a dispatch, and tells them the size of their parts.
-    pub(super) fn make_arena(&self, entry: usize, groups: [u32; 3], held: &mut Held) -> Result<(), String> {
-        let Some(state) = self.binding_of(entry, BindingKind::ArenaState) else { return Ok(()) };
+    /// Makes the arena for the threads of a dispatch, and tells them the size of their parts. Returns that size,
+    /// which is more than `too_small`.
+    pub(super) fn make_arena(
+        &self,
+        entry: usize,
+        groups: [u32; 3],
+        too_small: u64,
+        held: &mut Held,
+    ) -> Result<u64, String> {
+        let Some(state) = self.binding_of(entry, BindingKind::ArenaState) else { return Ok(0) };
         let all = &self.built.reflection;
         let size = all.entries[entry].group_size;
         let threads = groups.iter().chain(&size).fold(1u64, |n, &k| n.saturating_mul(k.into())).max(1);
         let limits = [self.limits.max_storage_buffer_binding_size, self.limits.max_buffer_size, MOST];
         let most = limits.into_iter().min().unwrap_or(MOST);
-        // The first size is only a guess, which must not be what the device has no memory for.
-        let fits = (most.saturating_sub(HEAD) / threads) & !3;
-        let each = held.arenas.each[entry].min(fits.max(4));
-        let len = threads.saturating_mul(each).saturating_add(HEAD);
-        if len > most || held.arenas.each[entry] > FIRST && each < held.arenas.each[entry] {
+        let wanted = held.arenas.wanted[entry];
+        let Some(each) = arena::part(wanted, too_small, threads, most.saturating_sub(HEAD)) else {
             return Err(format!(
-                "what {threads} threads keep takes more than {} bytes each; the arena of `{}` has at most {most}",
-                held.arenas.each[entry] / 4,
+                "what {threads} threads keep takes more than {too_small} bytes each; the arena of `{}` has at most {most}",
                 self.name
             ));
-        }
-        held.arenas.each[entry] = each;
+        };
+        let len = threads * each + HEAD;
         if let Some(arena) = self.binding_of(entry, BindingKind::Arena) {
             self.ensure(arena, len, held);
         }
@@ -71,7 +74,7 @@ impl Program {
         if let Some(resource) = &held.buffers[state] {
             self.queue.write_buffer(&resource.buffer, 0, &bytes);
         }
-        Ok(())
+        Ok(each)
     }
 
     /// Makes a buffer that has at least so many bytes.
@@ -106,8 +109,8 @@ impl Program {
     }
 
     /// Returns true if the part of a thread was too small: then the buffers are as they were, the words that
-    /// the device reports in are zero, and the parts will be larger.
-    pub(super) fn was_short(&self, entry: usize, held: &mut Held) -> Result<bool, String> {
+    /// the device reports in are zero, and more than `each` bytes will be wanted.
+    pub(super) fn was_short(&self, entry: usize, each: u64, held: &mut Held) -> Result<bool, String> {
         let Some(state) = self.binding_of(entry, BindingKind::ArenaState) else { return Ok(false) };
         let found = self.read(&[(state, 16)], held)?;
         if found.first().is_none_or(|bytes| bytes[..4] == [0; 4]) {
@@ -127,7 +130,7 @@ impl Program {
                 self.queue.write_buffer(&resource.buffer, 0, &[0; 32]);
             }
         }
-        held.arenas.each[entry] = held.arenas.each[entry].saturating_mul(4);
+        held.arenas.wanted[entry] = arena::larger(each);
         Ok(true)
     }
 

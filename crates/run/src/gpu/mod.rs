@@ -181,12 +181,14 @@ impl Program {
         if self.has_arena(entry) {
             self.save(entry, held);
         }
+        let mut too_small = 0;
         let seconds = loop {
-            self.make_arena(entry, groups, held).map_err(other)?;
+            let each = self.make_arena(entry, groups, too_small, held).map_err(other)?;
             let seconds = self.submit(entry, groups, held).map_err(other)?;
-            if !self.was_short(entry, held).map_err(other)? {
+            if !self.was_short(entry, each, held).map_err(other)? {
                 break seconds;
             }
+            too_small = each;
         };
         let reflection = &self.built.reflection;
         let size = reflection.entries[entry].group_size;
