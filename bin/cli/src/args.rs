@@ -275,12 +275,21 @@ pub(crate) struct BenchArgs {
     /// The functions [default: every differentiable function of the file]
     #[arg(value_name = "FUNCTION")]
     pub(crate) function: Vec<String>,
+    /// Time a kernel of the program instead, on the memory that `--bind` gives
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["function", "at", "count"])]
+    pub(crate) entry: Option<String>,
+    /// Thread groups to dispatch of the kernel
+    #[arg(long, value_name = "X[,Y[,Z]]", default_value = "1,1,1", requires = "entry")]
+    pub(crate) groups: String,
+    /// Threads of a group, for a kernel that does not say it itself [default: 1,1,1]
+    #[arg(long, value_name = "X[,Y[,Z]]", requires = "entry")]
+    pub(crate) block: Option<String>,
     /// Arguments as JSON values; those left out are numbers between 0.25 and 0.75, and integers 4
     #[arg(long, value_name = "NAME=VALUE,…")]
     pub(crate) at: Vec<String>,
     #[command(flatten)]
     pub(crate) memory: MemoryArgs,
-    /// Threads of the kernel
+    /// Threads that call a function
     #[arg(long, value_name = "N", default_value_t = 16384, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) count: u32,
     /// Let machine code replace subnormal numbers by zeros, since they are slow on many processors

@@ -2,17 +2,17 @@
 
 use std::fmt::Write as _;
 
-use driver::bench::{self, Measured, Options, Times};
+use driver::bench::{self, Launch, Measured, Options, Subject, Times};
 use driver::call::parse_arguments;
 use driver::launch::Backend;
-use driver::pipeline;
+use driver::pipeline::{self, Loaded};
 use driver::profile::Profile;
 use driver::{Error, render};
 use syntax::Sources;
 
 use crate::args::BenchArgs;
 use crate::report::{self, Stop};
-use crate::{page, profile};
+use crate::{page, profile, run};
 
 /// The number of seconds for which a kernel is measured.
 const SECONDS: f64 = 0.3;
@@ -34,32 +34,26 @@ pub(crate) fn bench(args: &BenchArgs) -> u8 {
         let word = word.filter(|_| page.is_none());
         let function: Vec<String> =
             word.iter().map(|word| word.display().to_string()).chain(args.function.iter().cloned()).collect();
-        let names = match &function[..] {
-            [] => {
-                let mut loaded = pipeline::load(session, &args.source.file)?;
-                loaded.errors()?;
-                let all = loaded.differentiable_functions();
-                all.iter().map(|f| loaded.name(f.decl).to_string()).collect()
-            }
-            named => named.to_vec(),
-        };
-        if names.is_empty() {
-            let help = "mark one [Differentiable], or name functions after the file";
-            return Err(Error::input(format!("the file has no differentiable function: {help}")).into());
+        if args.entry.is_some() && !function.is_empty() {
+            let [name, ..] = &function[..] else { unreachable!("there is one") };
+            return Err(Stop::Usage(format!("`--entry` measures a kernel, and `{name}` is a function")));
         }
+        let mut loaded = pipeline::load(session, &args.source.file)?;
+        loaded.errors()?;
+        let subjects = subjects(args, &mut loaded, function)?;
         let (mut all, mut profiles) = (Vec::new(), Vec::new());
-        for name in &names {
+        for subject in &subjects {
             // Each function is measured in a fresh program, so that functions do not influence each other.
             let mut loaded = pipeline::load(session, &args.source.file)?;
             loaded.errors()?;
-            all.push(bench::measure(&mut loaded, name, &options)?);
+            all.push(bench::measure(&mut loaded, subject, &options)?);
             report::warn(session, &loaded.warned);
         }
         if args.profile.is_some() {
             let seconds = args.seconds.unwrap_or(driver::profile::SECONDS);
             let options = Options { seconds, ..options };
-            for name in &names {
-                profiles.push(driver::profile::profile(session, &args.source.file, name, &options)?);
+            for subject in &subjects {
+                profiles.push(driver::profile::profile(session, &args.source.file, subject, &options)?);
             }
         }
         if let Some(page) = page {
@@ -75,17 +69,46 @@ pub(crate) fn bench(args: &BenchArgs) -> u8 {
     })
 }
 
+/// What to measure: a kernel, the functions that are named, or all that are differentiable.
+fn subjects(args: &BenchArgs, loaded: &mut Loaded, named: Vec<String>) -> Result<Vec<Subject>, Stop> {
+    if args.entry.is_some() {
+        let groups = run::triple("--groups", &args.groups)?;
+        let block = run::block(args.block.as_deref())?;
+        let entry = loaded.entry(args.entry.as_deref())?;
+        run::check_groups(groups, block.unwrap_or([1; 3]))?;
+        let entry = loaded.name(entry).to_string();
+        return Ok(vec![Subject::Kernel(Launch { entry, groups, block })]);
+    }
+    let named = match named.is_empty() {
+        true => {
+            let all = loaded.differentiable_functions();
+            all.iter().map(|f| loaded.name(f.decl).to_string()).collect()
+        }
+        false => named,
+    };
+    if named.is_empty() {
+        let help = "mark one [Differentiable], name functions after the file, or a kernel by `--entry`";
+        return Err(Error::input(format!("the file has no differentiable function: {help}")).into());
+    }
+    Ok(named.into_iter().map(Subject::Function).collect())
+}
+
 /// Nanoseconds with three significant digits.
 fn ns(x: f64) -> String {
     let digits = if x < 10.0 { 2 } else { usize::from(x < 100.0) };
     format!("{x:.digits$}")
 }
 
-/// Every kernel that was measured.
-fn kernels(all: &[Measured]) -> impl Iterator<Item = (&Measured, &'static str, &Times)> {
+/// Every kernel that was measured, with its name in a sentence.
+fn kernels(all: &[Measured]) -> impl Iterator<Item = (String, &Times)> {
     all.iter().flat_map(|m| {
-        let gradient = m.gradient.as_ref().map(|times| (m, "gradient", times));
-        std::iter::once((m, "primal", &m.primal)).chain(gradient)
+        let name = m.subject.name();
+        let first = match m.subject {
+            Subject::Function(_) => format!("the primal of {name}"),
+            Subject::Kernel(_) => format!("the kernel {name}"),
+        };
+        let gradient = m.gradient.as_ref().map(|times| (format!("the gradient of {name}"), times));
+        std::iter::once((first, &m.primal)).chain(gradient)
     })
 }
 
@@ -99,16 +122,22 @@ fn why(sources: &Sources, times: &Times) -> Option<String> {
 }
 
 fn text(sources: &Sources, all: &[Measured]) -> String {
-    let width = all.iter().map(|m| m.name.chars().count()).max().unwrap_or(0).max(8);
+    let width = all.iter().map(|m| m.subject.name().chars().count()).max().unwrap_or(0).max(8);
+    let is_kernels = all.iter().all(is_kernel);
+    let [first, second, third] =
+        if is_kernels { ["kernel", "threads", ""] } else { ["primal", "gradient", "ratio"] };
     let mut out = format!(
         "{:width$}  {:>22}  {:>22}  {:>6}  {:>12}  {:>5}\n",
-        "ns/thread", "primal", "gradient", "ratio", "stacks", "lanes"
+        "ns/thread", first, second, third, "stacks", "lanes"
     );
     let cell = |t: &Times| format!("{} ({}..{})", ns(t.median), ns(t.quartiles[0]), ns(t.quartiles[1]));
     for m in all {
         let (gradient, ratio, stacks) = match &m.gradient {
             Some(g) => {
                 (cell(g), format!("{:.2}", g.median / m.primal.median), format!("{} B", g.arena_bytes))
+            }
+            None if is_kernels => {
+                (m.threads.to_string(), String::new(), format!("{} B", m.primal.arena_bytes))
             }
             None => ("none".to_string(), String::new(), String::new()),
         };
@@ -117,7 +146,7 @@ fn text(sources: &Sources, all: &[Measured]) -> String {
         let _ = writeln!(
             out,
             "{:width$}  {primal:>22}  {gradient:>22}  {ratio:>6}  {stacks:>12}  {lanes:>5}",
-            m.name
+            m.subject.name()
         );
     }
     for m in all {
@@ -125,16 +154,18 @@ fn text(sources: &Sources, all: &[Measured]) -> String {
         let _ = write!(
             out,
             "{} keeps {} B of a call, of {} that must be kept",
-            m.name, memory.kept, memory.least
+            m.subject.name(),
+            memory.kept,
+            memory.least
         );
         if let Some(place) = m.unbounded.and_then(|span| render::place(sources, span)) {
             let _ = write!(out, ", of one trip of the loop without `[MaxIters]` ({place})");
         }
         out.push('\n');
     }
-    for (m, kernel, times) in kernels(all) {
+    for (kernel, times) in kernels(all) {
         if let Some(why) = why(sources, times) {
-            let _ = writeln!(out, "the {kernel} of {} runs in no lanes: {why}", m.name);
+            let _ = writeln!(out, "{kernel} runs in no lanes: {why}");
         }
     }
     out
@@ -151,23 +182,33 @@ fn json(sources: &Sources, all: &[Measured], profiles: &[Profile]) -> String {
             "why_single": why(sources, t),
         })
     };
-    let list: Vec<_> = all
-        .iter()
-        .enumerate()
-        .map(|(k, m)| {
-            let mut entry = serde_json::json!({
-                "function": m.name,
-                "threads": m.threads,
-                "primal": times(&m.primal),
-                "gradient": m.gradient.as_ref().map(times),
-                "kept_bytes": m.memory.map(|m| m.kept),
-                "least_kept_bytes": m.memory.map(|m| m.least),
-            });
-            if let Some(profile) = profiles.get(k) {
-                entry["profile"] = profile::json(sources, profile);
-            }
-            entry
-        })
-        .collect();
-    serde_json::json!({ "functions": list }).to_string() + "\n"
+    let one = |m: &Measured| match &m.subject {
+        Subject::Function(name) => serde_json::json!({
+            "function": name,
+            "threads": m.threads,
+            "primal": times(&m.primal),
+            "gradient": m.gradient.as_ref().map(times),
+            "kept_bytes": m.memory.map(|m| m.kept),
+            "least_kept_bytes": m.memory.map(|m| m.least),
+        }),
+        Subject::Kernel(launch) => serde_json::json!({
+            "kernel": launch.entry,
+            "groups": launch.groups,
+            "threads": m.threads,
+            "times": times(&m.primal),
+        }),
+    };
+    let list = all.iter().enumerate().map(|(k, m)| {
+        let mut entry = one(m);
+        if let Some(profile) = profiles.get(k) {
+            entry["profile"] = profile::json(sources, profile);
+        }
+        entry
+    });
+    let are = if all.iter().all(is_kernel) { "kernels" } else { "functions" };
+    serde_json::json!({ are: list.collect::<Vec<_>>() }).to_string() + "\n"
+}
+
+fn is_kernel(m: &Measured) -> bool {
+    matches!(m.subject, Subject::Kernel(_))
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use driver::profile::{Advice, KernelProfile, Line, Place, Profile};
 use syntax::Sources;
 
-use crate::profile::{self, KERNELS, LEGEND, NO_SPILLS};
+use crate::profile::{self, LEGEND, NO_SPILLS};
 
 const STYLE: &str = "\
 :root { color-scheme: light dark; --ink: #1d2433; --paper: #ffffff; --soft: #667085; --rule: #e4e7ec; --tint: #f6f7f9; \
@@ -67,7 +67,7 @@ fn prose(text: &str) -> String {
 
 /// The page.
 pub(crate) fn page(sources: &Sources, all: &[Profile]) -> String {
-    let names: Vec<&str> = all.iter().map(|profile| profile.name.as_str()).collect();
+    let names: Vec<&str> = all.iter().map(|profile| profile.subject.name()).collect();
     let title = escaped(&format!("profile of {}", names.join(", ")));
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
@@ -89,9 +89,9 @@ fn bar(out: &mut String, parts: &[(&str, f64)]) {
 }
 
 fn section(out: &mut String, sources: &Sources, profile: &Profile) {
-    let _ = writeln!(out, "<h1>Profile of <code>{}</code></h1>", escaped(&profile.name));
+    let _ = writeln!(out, "<h1>Profile of <code>{}</code></h1>", escaped(profile.subject.name()));
     for (k, kernel) in profile.kernels.iter().enumerate() {
-        let _ = write!(out, "<div class=\"kernel\"><b>{}</b>", KERNELS[k]);
+        let _ = write!(out, "<div class=\"kernel\"><b>{}</b>", profile.names()[k]);
         bar(out, &parts(profile, k, kernel));
         let most = profile::most(sources, profile, k);
         let _ = writeln!(
@@ -132,9 +132,10 @@ fn parts(profile: &Profile, k: usize, kernel: &KernelProfile) -> Vec<(&'static s
     let whole = kernel.total().max(1e-9);
     let sum =
         |time: fn(&Line) -> f64| profile.lines.iter().map(time).fold(0.0, |sum, time| sum + time) / whole;
-    let mut all = match k {
-        0 => vec![("primal", sum(|line| line.primal))],
-        _ => vec![
+    let is_apart = k > 0 || profile.kernels.len() == 1 && profile::has_derivatives(profile);
+    let mut all = match is_apart {
+        false => vec![("primal", sum(|line| line.primal))],
+        true => vec![
             ("values", sum(|line| line.gradient.primal)),
             ("derivs", sum(|line| line.gradient.derivative)),
         ],
@@ -215,7 +216,7 @@ mod tests {
         let place = Some(Place { file: 0, line: 12 });
         let text = "use `a < b` & mind \"this\"".to_string();
         Profile {
-            name: "f<float>".to_string(),
+            subject: driver::bench::Subject::Function("f<float>".to_string()),
             kernels: vec![kernel.clone(), kernel],
             lines: vec![line(1, 2.0), line(12, 6.0)],
             has_spills: false,

@@ -2,15 +2,13 @@
 
 use std::fmt::Write as _;
 
+use driver::bench::Subject;
 use driver::profile::advice::{bytes, number, percent};
 use driver::profile::{Counts, KernelProfile, Line, Place, Profile};
 use syntax::{FileId, Sources};
 
 /// Lines without figures between two with figures, up to which they are shown.
 const GAP: u32 = 3;
-
-/// The names of the kernels.
-pub(crate) const KERNELS: [&str; 2] = ["primal", "gradient"];
 
 /// The text of a line of the source.
 pub(crate) fn source(sources: &Sources, place: Place) -> &str {
@@ -26,7 +24,12 @@ pub(crate) fn path(sources: &Sources, file: u32) -> &str {
 
 /// The counts of a line in the gradient; in the function, if that has no gradient.
 pub(crate) fn counts(profile: &Profile, line: &Line) -> Counts {
-    line.counts[profile.kernels.len().min(2) - 1]
+    line.counts[profile.reverse()]
+}
+
+/// Returns true if times of derivatives are known apart from those of the program.
+pub(crate) fn has_derivatives(profile: &Profile) -> bool {
+    profile.kernels.len() > 1 || profile.lines.iter().any(|line| line.gradient.derivative > 0.0)
 }
 
 /// The counts of a line in lanes: those in the gradient if that runs in lanes, or else in the function.
@@ -91,13 +94,15 @@ pub(crate) fn columns(profile: &Profile) -> Vec<Column<'_>> {
     }
     let is_lanes = profile.kernels.iter().any(|kernel| kernel.lanes > 1);
     let mut all: Vec<Column<'_>> = vec![
-        ("primal", Box::new(|line| shows(line.primal))),
+        (profile.names()[0], Box::new(|line| shows(line.primal))),
         ("%", Box::new(|line| share(line.primal, profile.kernels.first()))),
     ];
-    if profile.kernels.len() > 1 {
+    if has_derivatives(profile) {
         all.push(("values", Box::new(|line| shows(line.gradient.primal))));
         all.push(("derivs", Box::new(|line| shows(line.gradient.derivative))));
-        all.push(("%", Box::new(|line| share(line.gradient.total(), profile.kernels.get(1)))));
+        if profile.kernels.len() > 1 {
+            all.push(("%", Box::new(|line| share(line.gradient.total(), profile.kernels.get(1)))));
+        }
         all.push((
             "kept",
             Box::new(|line| {
@@ -142,7 +147,8 @@ pub(crate) fn most(sources: &Sources, profile: &Profile, kernel: usize) -> Strin
 /// The legend of the columns.
 pub(crate) const LEGEND: &[&str] = &[
     "Times (ns) and counts are for each thread.",
-    "primal: time of the function; values, derivs: time of the gradient, for values of the program and for derivatives;",
+    "primal: time of the function; values, derivs: time of the gradient, for values of the program and for derivatives",
+    "(of a kernel, both are parts of its time);",
     "kept: bytes pushed for the reverse pass; idle: lanes that wait for others; gathers, apart: numbers read or written",
     "one by one, at any place or at a constant stride with gaps; maths: calls of mathematical functions;",
     "spills: values moved to the frame and back, for all lanes at a time.",
@@ -156,11 +162,11 @@ pub(crate) const NO_SPILLS: &str = "spills are unknown (?): this backend does no
 pub(crate) fn text(sources: &Sources, all: &[Profile]) -> String {
     let mut out = String::new();
     for profile in all {
-        let _ = writeln!(out, "\nprofile of {}", profile.name);
-        for (name, kernel) in KERNELS.iter().zip(&profile.kernels) {
+        let _ = writeln!(out, "\nprofile of {}", profile.subject.name());
+        for (name, kernel) in profile.names().iter().zip(&profile.kernels) {
             let _ = writeln!(out, "{name}: {}", sum(kernel));
         }
-        for (k, name) in KERNELS.iter().enumerate().take(profile.kernels.len()) {
+        for (k, name) in profile.names().iter().enumerate().take(profile.kernels.len()) {
             let _ = writeln!(out, "most of the {name}: {}", most(sources, profile, k));
         }
         out.push('\n');
@@ -213,7 +219,7 @@ fn table(out: &mut String, sources: &Sources, profile: &Profile) {
 
 /// A profile as an object.
 pub(crate) fn json(sources: &Sources, profile: &Profile) -> serde_json::Value {
-    let kernels = KERNELS.iter().zip(&profile.kernels).map(|(name, kernel)| {
+    let kernels = profile.names().iter().zip(&profile.kernels).map(|(name, kernel)| {
         serde_json::json!({
             "kernel": name,
             "measured_ns": kernel.measured,
@@ -236,15 +242,27 @@ pub(crate) fn json(sources: &Sources, profile: &Profile) -> serde_json::Value {
         })
     };
     let lines = profile.lines.iter().map(|line| {
-        serde_json::json!({
+        let mut one = serde_json::json!({
             "file": path(sources, line.place.file),
             "line": line.place.line,
-            "primal_ns": line.primal,
-            "gradient_values_ns": line.gradient.primal,
-            "gradient_derivatives_ns": line.gradient.derivative,
-            "primal": counted(&line.counts[0]),
-            "gradient": (profile.kernels.len() > 1).then(|| counted(&line.counts[1])),
-        })
+        });
+        let parts = line.gradient;
+        match profile.subject {
+            Subject::Function(_) => {
+                one["primal_ns"] = line.primal.into();
+                one["gradient_values_ns"] = parts.primal.into();
+                one["gradient_derivatives_ns"] = parts.derivative.into();
+                one["primal"] = counted(&line.counts[0]);
+                one["gradient"] = (profile.kernels.len() > 1).then(|| counted(&line.counts[1])).into();
+            }
+            Subject::Kernel(_) => {
+                one["kernel_ns"] = line.primal.into();
+                one["values_ns"] = parts.primal.into();
+                one["derivatives_ns"] = parts.derivative.into();
+                one["kernel"] = counted(&line.counts[0]);
+            }
+        }
+        one
     });
     let advice = profile.advice.iter().map(|advice| {
         serde_json::json!({

@@ -40,13 +40,7 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
         };
         let entry_name = loaded.name(entry).to_string();
         let conformances = loaded.conformances(session, &conformances)?;
-        let group_size = args.block.as_deref().map(|b| triple("--block", b)).transpose()?;
-        if let Some(size) = group_size.filter(|s| s.iter().map(|&n| u64::from(n)).product::<u64>() > 1024) {
-            let [x, y, z] = size;
-            return Err(Stop::Usage(format!(
-                "`--block {x},{y},{z}`: a thread group has at most 1024 threads"
-            )));
-        }
+        let group_size = block(args.block.as_deref())?;
         let request = Request { entries: vec![entry], conformances, group_size, ..Request::default() };
         let backend = if args.check_races { Backend::INTERP } else { args.backend };
         let options = launch::options_for(&report::options(&args.compile), backend);
@@ -114,11 +108,22 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
     })
 }
 
+/// The threads of a group that `--block` gives.
+pub(crate) fn block(text: Option<&str>) -> Result<Option<[u32; 3]>, Stop> {
+    let size = text.map(|text| triple("--block", text)).transpose()?;
+    if let Some([x, y, z]) = size
+        && u128::from(x) * u128::from(y) * u128::from(z) > 1024
+    {
+        return Err(Stop::Usage(format!("`--block {x},{y},{z}`: a thread group has at most 1024 threads")));
+    }
+    Ok(size)
+}
+
 /// The maximum number of threads of a dispatch: at ten billion threads per second they take two minutes.
 const MOST_THREADS: u128 = 1 << 40;
 
 /// Returns an error if thread indices do not fit their type, or if there are too many threads to ever finish.
-fn check_groups(groups: [u32; 3], size: [u32; 3]) -> Result<(), Stop> {
+pub(crate) fn check_groups(groups: [u32; 3], size: [u32; 3]) -> Result<(), Stop> {
     let threads: [u64; 3] = std::array::from_fn(|k| u64::from(groups[k]) * u64::from(size[k]));
     let all: u128 = threads.iter().map(|&n| u128::from(n)).product();
     let [x, y, z] = groups;
@@ -139,7 +144,7 @@ fn usage(error: Error) -> Stop {
     Stop::Usage(error.to_string())
 }
 
-fn triple(option: &str, text: &str) -> Result<[u32; 3], Stop> {
+pub(crate) fn triple(option: &str, text: &str) -> Result<[u32; 3], Stop> {
     let wrong = || Stop::Usage(format!("`{option} {text}`: expected X[,Y[,Z]], each at least 1"));
     let mut groups = [1; 3];
     let parts: Vec<&str> = text.split(',').collect();

@@ -5,6 +5,9 @@
 //! that reverse mode gives for output cotangents of one. The inputs differ slightly from thread to thread, so
 //! that nothing is uniform. Arrays are the exception: like weights, they are one table for all threads.
 //!
+//! A kernel of the program's own is measured as it is, on the memory that the user binds; what it writes is restored
+//! before each dispatch, so that all do the same.
+//!
 //! Each time is that of a whole dispatch, measured after some warm-up dispatches and divided by the number of
 //! threads; the median and the quartiles show how reliable it is.
 
@@ -25,6 +28,36 @@ pub(crate) const GROUP: u32 = 64;
 /// The number of warm-up dispatches, which are not counted.
 const WARM_UP: usize = 3;
 
+/// What is measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A function and its gradient, by its name.
+    Function(String),
+    /// A kernel.
+    Kernel(Launch),
+}
+
+impl Subject {
+    /// The name of the function or kernel.
+    pub fn name(&self) -> &str {
+        match self {
+            Subject::Function(name) => name,
+            Subject::Kernel(launch) => &launch.entry,
+        }
+    }
+}
+
+/// A dispatch of a kernel of the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// The name of the entry point.
+    pub entry: String,
+    /// Thread groups along each axis.
+    pub groups: [u32; 3],
+    /// The threads of a group, for a kernel that does not say it itself.
+    pub block: Option<[u32; 3]>,
+}
+
 /// The options of a measurement.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -34,7 +67,7 @@ pub struct Options {
     pub at: Vec<(String, serde_json::Value)>,
     /// The memory that functions reach, and its content.
     pub memory: Vec<Bind>,
-    /// Threads per dispatch; rounded up to whole groups.
+    /// Threads per dispatch of a function; rounded up to whole groups.
     pub threads: u32,
     /// The duration of the measurement of each kernel.
     pub seconds: f64,
@@ -57,14 +90,14 @@ pub struct Times {
     pub why_single: Option<(String, syntax::Span)>,
 }
 
-/// A function that was measured.
+/// A function or kernel that was measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    /// Its name.
-    pub name: String,
+    /// What was measured.
+    pub subject: Subject,
     /// Threads per dispatch.
-    pub threads: u32,
-    /// The times of the function.
+    pub threads: u64,
+    /// The times of the function, or of the kernel.
     pub primal: Times,
     /// The times of its gradient, if it has one.
     pub gradient: Option<Times>,
@@ -74,18 +107,18 @@ pub struct Measured {
     pub unbounded: Option<syntax::Span>,
 }
 
-/// Measures a function of a file.
-pub fn measure(loaded: &mut Loaded, name: &str, options: &Options) -> Result<Measured, Failure> {
-    let kernels = Kernels::new(loaded, name, options, &Asked::default())?;
+/// Measures a function or a kernel of a file.
+pub fn measure(loaded: &mut Loaded, subject: &Subject, options: &Options) -> Result<Measured, Failure> {
+    let kernels = Kernels::new(loaded, subject, options, &Asked::default())?;
     let mut runner = kernels.runner(loaded, options, &options.execution.code)?;
-    let primal = time(&mut runner, PRIMAL, kernels.groups, options)?;
+    let primal = time(&mut runner, PRIMAL, &kernels, options)?;
     let gradient = match kernels.has_gradient {
-        true => Some(time(&mut runner, GRADIENT, kernels.groups, options)?),
+        true => Some(time(&mut runner, GRADIENT, &kernels, options)?),
         false => None,
     };
     let memory = kernels.memory.filter(|_| gradient.is_some());
     let unbounded = memory.and_then(|m| m.unknown).map(pipeline::source_span);
-    Ok(Measured { name: name.to_string(), threads: kernels.threads(), primal, gradient, memory, unbounded })
+    Ok(Measured { subject: subject.clone(), threads: kernels.threads(), primal, gradient, memory, unbounded })
 }
 
 /// The entry points of the kernels.
@@ -109,17 +142,27 @@ impl Asked {
     pub(crate) fn marked() -> Asked {
         Asked { marks: true, ..Asked::default() }
     }
+
+    /// The options of the compiler.
+    fn options(&self, options: &Options) -> pipeline::Options {
+        pipeline::Options {
+            measure_memory: true,
+            mark_derivatives: self.marks,
+            report_checkpoints: self.marks,
+            checkpoint: self.checkpoint,
+            ..options.execution.compile_options()
+        }
+    }
 }
 
-/// The kernels of a function.
+/// The kernels that are measured: those of a function and of its gradient, or one of the program.
 pub(crate) struct Kernels {
     module: Module,
-    row: Row,
-    tables: Tables,
-    numbers: Vec<u64>,
-    /// The global of the sums, and the size of one in bytes.
-    out: (ir::Global, u64),
-    pub(crate) groups: u32,
+    /// The memory of kernels that were generated; `None` for a kernel of the program.
+    own: Option<OwnMemory>,
+    pub(crate) groups: [u32; 3],
+    /// The threads of a group.
+    size: [u32; 3],
     pub(crate) has_gradient: bool,
     pub(crate) memory: Option<autodiff::Memory>,
     /// The parameters that have cotangents: their names, and the numbers of the vjp's results that belong to each.
@@ -128,9 +171,55 @@ pub(crate) struct Kernels {
     pub(crate) loops: Vec<ir::Span>,
 }
 
+/// The memory of kernels that were generated.
+struct OwnMemory {
+    row: Row,
+    tables: Tables,
+    numbers: Vec<u64>,
+    /// The global of the sums, and the size of one in bytes.
+    out: (ir::Global, u64),
+}
+
 impl Kernels {
-    /// Compiles the kernels of a function to the IR that backends take.
+    /// Compiles what is measured to the IR that backends take.
     pub(crate) fn new(
+        loaded: &mut Loaded,
+        subject: &Subject,
+        options: &Options,
+        asked: &Asked,
+    ) -> Result<Kernels, Failure> {
+        match subject {
+            Subject::Function(name) => Kernels::of_function(loaded, name, options, asked),
+            Subject::Kernel(launch) => Kernels::of_program(loaded, launch, options, asked),
+        }
+    }
+
+    /// A kernel of the program.
+    fn of_program(
+        loaded: &mut Loaded,
+        launch: &Launch,
+        options: &Options,
+        asked: &Asked,
+    ) -> Result<Kernels, Failure> {
+        let entry = loaded.entry(Some(&launch.entry))?;
+        let request = Request { entries: vec![entry], group_size: launch.block, ..Request::default() };
+        let compiled = loaded.compile(&request, &asked.options(options))?;
+        let loops = loops(&compiled);
+        let size = compiled.module.entries.first().map_or([1; 3], |entry| entry.group_size);
+        Ok(Kernels {
+            module: compiled.module,
+            own: None,
+            groups: launch.groups,
+            size,
+            has_gradient: false,
+            memory: None,
+            differentiable: Vec::new(),
+            loops,
+        })
+    }
+
+    /// Kernels that call a function, and its gradient.
+    fn of_function(
         loaded: &mut Loaded,
         name: &str,
         options: &Options,
@@ -139,14 +228,8 @@ impl Kernels {
         let function = loaded.function(name)?;
         let request = Request { functions: vec![function], derivatives: true, ..Request::default() };
         let execution = &options.execution;
-        let compile = pipeline::Options {
-            measure_memory: true,
-            mark_derivatives: asked.marks,
-            report_checkpoints: asked.marks,
-            checkpoint: asked.checkpoint,
-            ..execution.compile_options()
-        };
-        let compiled = loaded.compile(&request, &compile)?;
+        let compiled = loaded.compile(&request, &asked.options(options))?;
+        let loops = loops(&compiled);
         let memory = compiled.memory.first().copied().flatten();
         let (mut module, info) = (compiled.module, &compiled.functions[0]);
         let is_memory = |p: &&lower::ParamInfo| p.leaves.iter().any(|l| !is_number(&module.types, l.1));
@@ -189,16 +272,26 @@ impl Kernels {
         let (kind, out) = sums.globals[out];
         let out = (out, kind.bytes().into());
         let has_gradient = kernels.len() > 1;
-        let mut loops: Vec<ir::Span> =
-            compiled.kept.iter().filter_map(|kept| kept.loops.first().copied()).collect();
-        loops.sort_unstable_by_key(|span| (span.file, span.start));
-        loops.dedup();
-        Ok(Kernels { module, row, tables, numbers, out, groups, has_gradient, memory, differentiable, loops })
+        Ok(Kernels {
+            module,
+            own: Some(OwnMemory { row, tables, numbers, out }),
+            groups: [groups, 1, 1],
+            size: [GROUP, 1, 1],
+            has_gradient,
+            memory,
+            differentiable,
+            loops,
+        })
     }
 
     /// The number of threads of a dispatch.
-    pub(crate) fn threads(&self) -> u32 {
-        self.groups * GROUP
+    pub(crate) fn threads(&self) -> u64 {
+        self.groups.iter().chain(&self.size).map(|&n| u64::from(n)).product()
+    }
+
+    /// The memory to restore before each dispatch; what generated kernels write does not matter to the next one.
+    pub(crate) fn to_restore(&self, runner: &Runner) -> Vec<(ir::Global, Vec<u8>)> {
+        if self.own.is_some() { Vec::new() } else { runner.snapshot() }
     }
 
     /// Compiles the kernels, and binds the memory.
@@ -210,13 +303,24 @@ impl Kernels {
     ) -> Result<Runner, Failure> {
         let module = self.module.clone();
         let mut runner = Runner::with_pointers(module, &options.memory, options.execution.backend, code)?;
-        for (global, bytes) in self.row.to_bytes(&self.tables, &[&self.numbers]) {
-            runner.bind_global(global, &bytes);
+        if let Some(OwnMemory { row, tables, numbers, out }) = &self.own {
+            for (global, bytes) in row.to_bytes(tables, &[numbers]) {
+                runner.bind_global(global, &bytes);
+            }
+            runner.bind_global(out.0, &vec![0; self.threads() as usize * out.1 as usize]);
         }
-        runner.bind_global(self.out.0, &vec![0; self.threads() as usize * self.out.1 as usize]);
         inputs::bind(loaded, &mut runner, &options.memory)?;
         Ok(runner)
     }
+}
+
+/// If derivatives are marked: the outermost loops that values are kept of.
+fn loops(compiled: &pipeline::Compiled) -> Vec<ir::Span> {
+    let mut loops: Vec<ir::Span> =
+        compiled.kept.iter().filter_map(|kept| kept.loops.first().copied()).collect();
+    loops.sort_unstable_by_key(|span| (span.file, span.start));
+    loops.dedup();
+    loops
 }
 
 /// The parameters that have cotangents, and the results of the vjp that belong to each.
@@ -350,15 +454,17 @@ fn add(kernel: &mut Kernel<'_>, sum: Value, v: Value, number: Scalar) -> Value {
 pub(crate) fn time(
     runner: &mut Runner,
     entry: usize,
-    groups: u32,
+    kernels: &Kernels,
     options: &Options,
 ) -> Result<Times, Error> {
-    let threads = f64::from(groups * GROUP);
+    let threads = kernels.threads() as f64;
+    let before = kernels.to_restore(runner);
     let mut seconds = Vec::new();
     let mut arena_bytes = 0;
     let mut total = 0.0;
     for k in 0.. {
-        let done = runner.dispatch_entry(entry, [groups, 1, 1], options.execution.threads, None)?;
+        runner.restore(&before);
+        let done = runner.dispatch_entry(entry, kernels.groups, options.execution.threads, None)?;
         arena_bytes = done.cost.arena_bytes;
         if k >= WARM_UP {
             seconds.push(done.seconds * 1e9 / threads);

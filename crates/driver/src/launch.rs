@@ -241,6 +241,23 @@ impl Runner {
         self.program.is_first_tier()
     }
 
+    /// The content of the memory that a dispatch may write.
+    pub(crate) fn snapshot(&self) -> Vec<(Global, Vec<u8>)> {
+        let is_written = |g: &Global| {
+            let data = &self.module.globals[*g];
+            data.space == Space::ReadWrite || data.pointee(&self.module.mem).is_some()
+        };
+        let written = self.module.globals.keys().filter(is_written).filter(|&g| self.is_bound(g));
+        written.map(|g| (g, self.buffers.bytes(g).to_vec())).collect()
+    }
+
+    /// Gives memory the content that it had at a snapshot.
+    pub(crate) fn restore(&mut self, snapshot: &[(Global, Vec<u8>)]) {
+        for (global, bytes) in snapshot {
+            self.buffers.bytes_mut(*global).copy_from_slice(bytes);
+        }
+    }
+
     /// The number of threads of an entry point that run in lanes.
     pub fn lanes(&self, entry: usize) -> u32 {
         self.program.machine_code().map_or(1, |code| code.lanes(entry))

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use driver::bench::Options;
+use driver::bench::{Launch, Options, Subject};
 use driver::bind::parse_bind;
 use driver::launch::{Backend, Execution};
 use driver::profile::{Line, Profile, profile};
@@ -83,7 +83,8 @@ fn of_memory(
     let at = at.iter().map(|&(name, x)| (name.to_string(), x.into())).collect();
     let memory = binds.iter().map(|bind| parse_bind(bind).expect("a value")).collect();
     let options = Options { execution, at, memory, threads: 1024, seconds: 0.2 };
-    let found = profile(&mut session, &file, name, &options).expect("a profile");
+    let found =
+        profile(&mut session, &file, &Subject::Function(name.to_string()), &options).expect("a profile");
     std::fs::remove_dir_all(folder).expect("was made");
     found
 }
@@ -184,7 +185,66 @@ fn what_is_no_machine_code_has_no_profile() {
     let mut session = Session::new(FileOptions::default());
     let execution = Execution { backend: Backend::INTERP, threads: 1, ..Execution::default() };
     let options = Options { execution, at: Vec::new(), memory: Vec::new(), threads: 64, seconds: 0.0 };
-    let why = profile(&mut session, &file, "waves", &options).expect_err("no profile");
+    let why = profile(&mut session, &file, &Subject::Function("waves".to_string()), &options)
+        .expect_err("no profile");
     std::fs::remove_dir_all(folder).expect("was made");
     assert!(format!("{why:?}").contains("--backend cranelift"), "{why:?}");
+}
+
+/// A kernel of the program: its lines, with values and derivatives apart, and its memory as the user has bound it in each
+/// dispatch.
+#[test]
+fn a_kernel_of_the_program_has_a_profile() {
+    const KERNEL: &str = "\
+RWStructuredBuffer<float> data;
+[Differentiable] float layer(float x, float w)
+{
+    float s = x;
+    for (int i = 0; i < 40; i++)
+        s = sin(s * w);
+    return s;
+}
+
+[numthreads(32, 1, 1)] void computeMain(uint3 t : SV_DispatchThreadID)
+{
+    var x = diffPair(0.5 + data[t.x]);
+    var w = diffPair(1.1);
+    bwd_diff(layer)(x, w, 1.0);
+    // Were the memory not restored, only the first dispatch would take this way.
+    float s = x.d * w.d;
+    if (data[t.x] == 0.0)
+        for (int i = 0; i < 100; i++)
+            s = sin(s) + 1.0;
+    data[t.x] = s;
+}
+";
+    for backend in backends() {
+        let folder = std::env::temp_dir().join(format!(
+            "pullback-profile-{}-kernel-{}",
+            std::process::id(),
+            backend.name()
+        ));
+        std::fs::create_dir_all(&folder).expect("a folder for temporary files");
+        let file = folder.join("kernel.slang");
+        std::fs::write(&file, KERNEL).expect("a file");
+        let mut session = Session::new(FileOptions::default());
+        let execution = Execution { backend, threads: 1, ..Execution::default() };
+        let memory = vec![parse_bind("data=zeros:2048").expect("a value")];
+        let options = Options { execution, at: Vec::new(), memory, threads: 1, seconds: 0.2 };
+        let launch = Launch { entry: "computeMain".to_string(), groups: [64, 1, 1], block: None };
+        let found = profile(&mut session, &file, &Subject::Kernel(launch), &options).expect("a profile");
+        std::fs::remove_dir_all(folder).expect("was made");
+
+        let [kernel] = &found.kernels[..] else { panic!("one kernel: {found:?}") };
+        let mut hottest: Vec<u32> = found.hottest(0, 0.1).iter().map(|line| line.0.line).collect();
+        hottest.sort_unstable();
+        assert_eq!(hottest, [6, 19], "{}: {found:?}", backend.name());
+        let ratio = kernel.total() / kernel.measured;
+        assert!((0.25..4.0).contains(&ratio), "{kernel:?}");
+        let Line { primal, gradient, .. } = line(&found, 6);
+        assert!(gradient.primal > 0.0 && gradient.derivative > 0.0, "{gradient:?}");
+        assert!((primal - gradient.total()).abs() < 1e-9 * primal);
+        assert!(line(&found, 6).counts[0].mathematics >= 80.0);
+        assert_eq!(line(&found, 19).counts[0].mathematics, 100.0, "{}", backend.name());
+    }
 }

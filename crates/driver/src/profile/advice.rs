@@ -2,7 +2,7 @@
 
 use super::attribute::{Counts, Place};
 use super::{Line, Profile};
-use crate::bench::{GRADIENT, PRIMAL};
+use crate::bench::{GRADIENT, PRIMAL, Subject};
 
 /// Bytes kept for each thread from which it may pay to keep less.
 pub const MUCH_KEPT: f64 = 1024.0;
@@ -21,15 +21,15 @@ const LESS: f64 = 4.0;
 /// See `LESS`.
 const LONGER: f64 = 1.5;
 
-/// A remedy that was tried: the time of the gradient without and with it, and the bytes that it keeps of a call.
+/// A remedy that was tried: the time of the gradient, or of the kernel, without and with it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trial {
     /// The time as it is.
     pub before: f64,
     /// The time with the remedy.
     pub after: f64,
-    /// The bytes, in the same order.
-    pub kept: [u64; 2],
+    /// The bytes that the gradient keeps of a call, in the same order.
+    pub kept: Option<[u64; 2]>,
 }
 
 /// The remedies that were tried.
@@ -68,20 +68,22 @@ pub fn advice(profile: &Profile, trials: &Trials) -> Vec<Advice> {
     }
     let mut has_checkpoint = false;
     for &(place, trial) in &trials.checkpoint {
-        let [before, after] = trial.kept;
         let is_faster = trial.after < trial.before * (1.0 - WORTH);
-        let is_smaller = after as f64 * LESS <= before as f64
-            && trial.after <= trial.before * LONGER
-            && before as f64 * lanes(profile) >= BEYOND_CACHE;
+        let is_smaller = trial.kept.is_some_and(|[before, after]| {
+            after as f64 * LESS <= before as f64
+                && trial.after <= trial.before * LONGER
+                && before as f64 * lanes(profile) >= BEYOND_CACHE
+        });
         if is_faster || is_smaller {
             has_checkpoint = true;
+            let kept = trial.kept.map_or(String::new(), |[before, after]| {
+                format!(", and keeps {} of a call instead of {}", bytes(after as f64), bytes(before as f64))
+            });
             let text = format!(
-                "mark this loop `[Checkpoint]`: the gradient then takes {} instead of {}, and keeps {} of a call \
-                 instead of {}",
+                "mark this loop `[Checkpoint]`: the {} then takes {} instead of {}{kept}",
+                kernel(profile, profile.reverse()),
                 nanoseconds(trial.after),
                 nanoseconds(trial.before),
-                bytes(after as f64),
-                bytes(before as f64)
             );
             all.push(Advice { place: Some(place), remedy: "[Checkpoint]", text });
         }
@@ -94,15 +96,14 @@ pub fn advice(profile: &Profile, trials: &Trials) -> Vec<Advice> {
     all
 }
 
-/// The number of lanes of the gradient.
+/// The number of lanes of the kernel that reverse mode belongs to.
 fn lanes(profile: &Profile) -> f64 {
-    profile.kernels.get(GRADIENT).map_or(1.0, |kernel| f64::from(kernel.lanes))
+    profile.kernels.get(profile.reverse()).map_or(1.0, |kernel| f64::from(kernel.lanes))
 }
 
 /// The share of a kernel's time that a line takes.
 fn share(profile: &Profile, line: &Line, k: usize) -> f64 {
-    let time = if k == PRIMAL { line.primal } else { line.gradient.total() };
-    profile.kernels.get(k).map_or(0.0, |kernel| time / kernel.total().max(f64::MIN_POSITIVE))
+    profile.kernels.get(k).map_or(0.0, |kernel| profile.time(line, k) / kernel.total().max(f64::MIN_POSITIVE))
 }
 
 /// The first kernel, the gradient before the function, in which a line matters and something holds of what it does; and
@@ -113,8 +114,12 @@ fn kernel_where(profile: &Profile, line: &Line, holds: impl Fn(&Counts) -> bool)
 }
 
 /// The words for a kernel.
-fn kernel(k: usize) -> &'static str {
-    if k == PRIMAL { "function" } else { "gradient" }
+fn kernel(profile: &Profile, k: usize) -> &'static str {
+    match (&profile.subject, k) {
+        (Subject::Kernel(_), _) => "kernel",
+        (Subject::Function(_), PRIMAL) => "function",
+        _ => "gradient",
+    }
 }
 
 /// Buffers whose numbers are accessed one by one.
@@ -135,7 +140,7 @@ fn layout(profile: &Profile, line: &Line) -> Option<Advice> {
         "{} numbers of a thread are read or written one by one here, {what}, and the line takes {} of the {}: {remedy}",
         number(single(&counts)),
         percent(share),
-        kernel(k)
+        kernel(profile, k)
     );
     Some(Advice { place: Some(line.place), remedy: "layout", text })
 }
@@ -149,23 +154,24 @@ fn together(profile: &Profile, line: &Line) -> Option<Advice> {
          same way, or use fewer `--lanes`",
         percent(lost),
         percent(share),
-        kernel(k)
+        kernel(profile, k)
     );
     Some(Advice { place: Some(line.place), remedy: "divergence", text })
 }
 
 /// Values that are kept beyond the caches, if `[Checkpoint]` does not help.
 fn half(profile: &Profile, line: &Line, has_checkpoint: bool) -> Option<Advice> {
-    let kept = line.counts[GRADIENT].kept;
-    let share = share(profile, line, GRADIENT);
+    let kept = line.counts[profile.reverse()].kept;
+    let share = share(profile, line, profile.reverse());
     if has_checkpoint || share < MATTERS || kept * lanes(profile) < BEYOND_CACHE {
         return None;
     }
     let text = format!(
         "{} of a thread are kept here for the reverse pass, more than the caches hold for all lanes, and the line takes \
-         {} of the gradient: where its precision is enough, a value of type `half` takes half of the space of a `float`",
+         {} of the {}: where its precision is enough, a value of type `half` takes half of the space of a `float`",
         bytes(kept),
-        percent(share)
+        percent(share),
+        kernel(profile, profile.reverse())
     );
     Some(Advice { place: Some(line.place), remedy: "half", text })
 }
@@ -217,7 +223,7 @@ mod tests {
         let gradient = Time { primal: 20.0, derivative: 60.0 };
         let line = Line { place: LINE, primal: 5.0, gradient, counts: [Counts::default(), counts] };
         Profile {
-            name: "f".to_string(),
+            subject: Subject::Function("f".to_string()),
             kernels: vec![kernel(5.0), kernel(80.0)],
             lines: vec![line],
             has_spills: true,
@@ -261,7 +267,7 @@ mod tests {
 
     #[test]
     fn remedies_that_were_tried_must_help() {
-        let trial = |after, kept| Trial { before: 100.0, after, kept };
+        let trial = |after, kept| Trial { before: 100.0, after, kept: Some(kept) };
         let without =
             |after| Trials { without: vec![("w".to_string(), trial(after, [64, 64]))], ..Trials::default() };
         assert_eq!(remedies(counts(), &without(95.0)), []);
@@ -280,7 +286,7 @@ mod tests {
     fn halves_are_for_what_checkpoints_do_not_mend() {
         let kept = Counts { kept: 40_000.0, ..counts() };
         assert_eq!(remedies(kept, &Trials::default()), [("half", Some(LINE))]);
-        let trial = Trial { before: 100.0, after: 50.0, kept: [40_000, 400] };
+        let trial = Trial { before: 100.0, after: 50.0, kept: Some([40_000, 400]) };
         let mended = Trials { checkpoint: vec![(LINE, trial)], ..Trials::default() };
         assert_eq!(remedies(kept, &mended), [("[Checkpoint]", Some(LINE))]);
     }

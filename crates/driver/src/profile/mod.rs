@@ -1,6 +1,6 @@
-//! `bench --profile`: what each line of a function costs, in itself and in its gradient.
+//! `bench --profile`: what each line of a function costs, in itself and in its gradient, or each line of a kernel.
 //!
-//! Both kernels of `bench` are compiled twice more. Code with locations runs while the program counter is sampled: it
+//! The kernels of `bench` are compiled twice more. Code with locations runs while the program counter is sampled: it
 //! is the code that was measured, and its samples are attributed to lines (`attribute`), with the derivatives told from
 //! the program (`parts`). Code that counts then runs once: it gives the lanes that were active, the accesses, the calls
 //! and the bytes kept, by line.
@@ -20,7 +20,7 @@ use native::profile::sampler::{self, Sampler};
 use rustc_hash::FxHashMap;
 use syntax::Sources;
 
-use crate::bench::{Asked, GRADIENT, Kernels, Options, PRIMAL};
+use crate::bench::{Asked, GRADIENT, Kernels, Options, PRIMAL, Subject};
 use crate::error::{Error, Failure};
 use crate::launch::Runner;
 use crate::pipeline;
@@ -41,12 +41,12 @@ const LEAST: u32 = 5;
 /// The largest number of remedies of a kind that are tried.
 const TRIALS: usize = 4;
 
-/// The profile of a function. All times are nanoseconds for each thread, all counts are for each thread.
+/// The profile of a function or kernel. All times are nanoseconds for each thread, all counts are for each thread.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// The name of the function.
-    pub name: String,
-    /// The kernel of the function, and that of its gradient if it has one.
+    /// What was measured.
+    pub subject: Subject,
+    /// The kernel of the function, and that of its gradient if it has one; or the kernel of the program.
     pub kernels: Vec<KernelProfile>,
     /// All lines that take time or do something that is counted, in the order of the source.
     pub lines: Vec<Line>,
@@ -81,12 +81,29 @@ impl KernelProfile {
 }
 
 impl Profile {
+    /// The names of the kernels.
+    pub fn names(&self) -> &'static [&'static str] {
+        match self.subject {
+            Subject::Function(_) => &["primal", "gradient"],
+            Subject::Kernel(_) => &["kernel"],
+        }
+    }
+
+    /// The number of the kernel that reverse mode belongs to: the gradient, or the kernel of the program.
+    pub fn reverse(&self) -> usize {
+        self.kernels.len().min(2) - 1
+    }
+
+    /// The time of a line in a kernel.
+    pub fn time(&self, line: &Line, kernel: usize) -> f64 {
+        if kernel == PRIMAL { line.primal } else { line.gradient.total() }
+    }
+
     /// The lines that take most of a kernel's time, and the share of it that each takes: those of at least `least`, the
     /// largest first.
     pub fn hottest(&self, kernel: usize, least: f64) -> Vec<(Place, f64)> {
         let Some(of) = self.kernels.get(kernel) else { return Vec::new() };
-        let time = |line: &Line| if kernel == PRIMAL { line.primal } else { line.gradient.total() };
-        let share = |line: &Line| (line.place, time(line) / of.total().max(f64::MIN_POSITIVE));
+        let share = |line: &Line| (line.place, self.time(line, kernel) / of.total().max(f64::MIN_POSITIVE));
         let mut all: Vec<(Place, f64)> =
             self.lines.iter().map(share).filter(|line| line.1 >= least).collect();
         all.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -99,11 +116,11 @@ impl Profile {
 pub struct Line {
     /// The line.
     pub place: Place,
-    /// Its time in the function.
+    /// Its time in the function, or in the kernel of the program.
     pub primal: f64,
-    /// Its time in the gradient.
+    /// Its time in the gradient, or the parts of that in the kernel of the program.
     pub gradient: Time,
-    /// Its counts in the function, and in the gradient.
+    /// Its counts in the function, and in the gradient; the first are those in the kernel of the program.
     pub counts: [Counts; 2],
 }
 
@@ -120,15 +137,15 @@ struct Forms {
     counts: Runner,
 }
 
-/// Profiles a function of a file.
+/// Profiles a function or a kernel of a file.
 pub fn profile(
     session: &mut Session,
     file: &Path,
-    name: &str,
+    subject: &Subject,
     options: &Options,
 ) -> Result<Profile, Failure> {
     let mut loaded = pipeline::load(session, file)?;
-    let kernels = Kernels::new(&mut loaded, name, options, &Asked::marked())?;
+    let kernels = Kernels::new(&mut loaded, subject, options, &Asked::marked())?;
     let mut form = |profile: Form| {
         let code = native::Options { profile, cache: false, ..options.execution.code.clone() };
         kernels.runner(&mut loaded, options, &code)
@@ -136,27 +153,28 @@ pub fn profile(
     let mut forms = Forms { lines: form(Form::Lines)?, counts: form(Form::Counts)? };
     let mut sampled = Vec::new();
     for entry in 0..if kernels.has_gradient { 2 } else { 1 } {
-        sampled.push(forms.sample(&session.sources, entry, kernels.groups, options)?);
+        sampled.push(forms.sample(&session.sources, entry, &kernels, options)?);
     }
-    let lines = joined(&sampled);
+    let lines = joined(subject, &sampled);
     let code = forms.lines.machine_code().map(|code| code.lines().spills().is_some());
     let mut found = Profile {
-        name: name.to_string(),
+        subject: subject.clone(),
         kernels: sampled.into_iter().map(|kernel| kernel.of).collect(),
         lines,
         has_spills: code.unwrap_or(false),
         advice: Vec::new(),
     };
-    let trials = match kernels.has_gradient {
-        true => try_remedies((session, file), &kernels, &found, options)?,
-        false => advice::Trials::default(),
-    };
+    let trials = try_remedies((session, file), &kernels, &found, options)?;
     found.advice = advice::advice(&found, &trials);
     Ok(found)
 }
 
-/// The lines of both kernels, in the order of the source.
-fn joined(kernels: &[Sampled]) -> Vec<Line> {
+/// The lines of all kernels, in the order of the source.
+fn joined(subject: &Subject, kernels: &[Sampled]) -> Vec<Line> {
+    let parted = match subject {
+        Subject::Function(_) => GRADIENT,
+        Subject::Kernel(_) => PRIMAL,
+    };
     let mut places: Vec<Place> =
         kernels.iter().flat_map(|kernel| kernel.lines.keys().chain(kernel.counts.keys())).copied().collect();
     places.sort_unstable();
@@ -167,7 +185,7 @@ fn joined(kernels: &[Sampled]) -> Vec<Line> {
         Line {
             place,
             primal: time(PRIMAL).unwrap_or_default().total(),
-            gradient: time(GRADIENT).unwrap_or_default(),
+            gradient: time(parted).unwrap_or_default(),
             counts: [PRIMAL, GRADIENT].map(|k| counts(k).unwrap_or_default()),
         }
     };
@@ -180,10 +198,11 @@ impl Forms {
         &mut self,
         sources: &Sources,
         entry: usize,
-        groups: u32,
+        kernels: &Kernels,
         options: &Options,
     ) -> Result<Sampled, Error> {
         let runner = &mut self.lines;
+        let before = kernels.to_restore(runner);
         let none = || {
             let all = "`--backend llvm` and `--backend cranelift`";
             Error::input(format!("only machine code for this processor has a profile: {all}"))
@@ -192,19 +211,28 @@ impl Forms {
             return Err(none());
         }
         let workers = options.execution.threads;
-        let dispatch =
-            |runner: &mut Runner, workers| runner.dispatch_entry(entry, [groups, 1, 1], workers, None);
+        // Dispatches; returns the seconds, and the processor time in nanoseconds that is no part of it.
+        let dispatch = |runner: &mut Runner, workers| -> Result<(f64, u64), Error> {
+            let aside = match before.is_empty() {
+                true => 0,
+                false => sampler::aside(|| runner.restore(&before)),
+            };
+            let done = runner.dispatch_entry(entry, kernels.groups, workers, None)?;
+            Ok((done.seconds, aside))
+        };
         dispatch(runner, workers)?;
         // Runs for some time; returns the number of dispatches, and the processor time of each.
         let run = |runner: &mut Runner| -> Result<(f64, f64), Error> {
             let begin = sampler::processor_time();
-            let (mut n, mut seconds) = (0u32, 0.0);
+            let (mut n, mut seconds, mut other) = (0u32, 0.0, 0);
             while n < LEAST || seconds < options.seconds {
-                seconds += dispatch(runner, workers)?.seconds;
+                let (took, aside) = dispatch(runner, workers)?;
+                seconds += took;
+                other += aside;
                 n += 1;
             }
-            let n = f64::from(n);
-            Ok((n, sampler::processor_time().saturating_sub(begin) as f64 / n))
+            let (n, time) = (f64::from(n), sampler::processor_time().saturating_sub(begin + other));
+            Ok((n, time as f64 / n))
         };
         let (_, measured) = run(runner)?;
         let code = runner.machine_code().ok_or_else(none)?;
@@ -215,7 +243,7 @@ impl Forms {
         let locations: Vec<_> = code.notes().locations().copied().collect();
         let place = |span| attribute::place(sources, span);
         let found = attribute::samples(&samples, code.lines(), &locations, place);
-        let threads = f64::from(groups) * f64::from(crate::bench::GROUP);
+        let threads = kernels.threads() as f64;
         let each = |time: f64| time / (threads * n);
         let lines: FxHashMap<Place, Time> = found
             .lines
@@ -259,10 +287,10 @@ fn try_remedies(
     let mut before = kernels.runner(&mut loaded, options, code)?;
     let mut compare = |session: &mut Session, asked: &Asked| -> Result<advice::Trial, Failure> {
         let mut loaded = pipeline::load(session, file)?;
-        let other = Kernels::new(&mut loaded, &found.name, options, asked)?;
+        let other = Kernels::new(&mut loaded, &found.subject, options, asked)?;
         let mut after = other.runner(&mut loaded, options, code)?;
-        let [before, after] = in_turns([&mut before, &mut after], kernels.groups, options)?;
-        let kept = [kernels, &other].map(|kernels| kernels.memory.map_or(0, |memory| memory.kept));
+        let [before, after] = in_turns([&mut before, &mut after], (kernels, found.reverse()), options)?;
+        let kept = kernels.memory.zip(other.memory).map(|(before, after)| [before.kept, after.kept]);
         Ok(advice::Trial { before, after, kept })
     };
     // If there is only one parameter, there is no gradient without it.
@@ -272,7 +300,7 @@ fn try_remedies(
             trials.without.push((name.clone(), compare(session, &asked)?));
         }
     }
-    let kept: f64 = found.lines.iter().map(|line| line.counts[GRADIENT].kept).sum();
+    let kept: f64 = found.lines.iter().map(|line| line.counts[found.reverse()].kept).sum();
     if kept >= advice::MUCH_KEPT {
         for &span in kernels.loops.iter().take(TRIALS) {
             let Some((place, _)) = attribute::place(&session.sources, span) else { continue };
@@ -283,15 +311,21 @@ fn try_remedies(
     Ok(trials)
 }
 
-/// The best processor times of the gradients of two runners, which take turns; in nanoseconds for each thread.
-fn in_turns(mut runners: [&mut Runner; 2], groups: u32, options: &Options) -> Result<[f64; 2], Error> {
-    let threads = f64::from(groups) * f64::from(crate::bench::GROUP);
+/// The best processor times of an entry point of two runners, which take turns; in nanoseconds for each thread.
+fn in_turns(
+    mut runners: [&mut Runner; 2],
+    (kernels, entry): (&Kernels, usize),
+    options: &Options,
+) -> Result<[f64; 2], Error> {
+    let threads = kernels.threads() as f64;
+    let restored = [0, 1].map(|k| kernels.to_restore(runners[k]));
     let (mut best, mut seconds) = ([f64::INFINITY; 2], 0.0);
     let mut n = 0;
     while n < LEAST || seconds < options.seconds {
-        for (runner, best) in runners.iter_mut().zip(&mut best) {
+        for ((runner, best), restored) in runners.iter_mut().zip(&mut best).zip(&restored) {
+            runner.restore(restored);
             let begin = sampler::processor_time();
-            let done = runner.dispatch_entry(GRADIENT, [groups, 1, 1], options.execution.threads, None)?;
+            let done = runner.dispatch_entry(entry, kernels.groups, options.execution.threads, None)?;
             *best = best.min(sampler::processor_time().saturating_sub(begin) as f64 / threads);
             seconds += done.seconds;
         }

@@ -46,7 +46,7 @@ impl Sampler {
     }
 }
 
-pub use system::processor_time;
+pub use system::{aside, processor_time};
 pub(crate) use system::{on_stack, sample_this_thread};
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -87,6 +87,8 @@ mod system {
     thread_local! {
         /// The stack of compiled code that this thread continues on: its lowest address and its end.
         static STACK: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
+        /// This thread does work that no sample is taken of.
+        static IS_ASIDE: Cell<bool> = const { Cell::new(false) };
         /// The processor time of the last sample, in nanoseconds.
         static LAST: Cell<u64> = const { Cell::new(0) };
         /// The sampler that this thread has a timer of.
@@ -111,6 +113,19 @@ mod system {
             time.assume_init()
         };
         time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    }
+
+    /// Does work on this thread that is no part of what is sampled: it gets no samples, and its time is not counted.
+    /// Returns this time, the processor time in nanoseconds.
+    pub fn aside(work: impl FnOnce()) -> u64 {
+        IS_ASIDE.set(true);
+        let begin = now();
+        work();
+        let time = now().saturating_sub(begin);
+        // The next sample weighs what came before this work and what comes after it.
+        LAST.set(LAST.get() + time);
+        IS_ASIDE.set(false);
+        time
     }
 
     /// The program counter and the stack pointer of an interrupted thread.
@@ -172,6 +187,9 @@ mod system {
         /// # Safety
         /// The context is that of the thread that the signal has interrupted.
         unsafe fn take(&self, context: *const libc::ucontext_t) {
+            if IS_ASIDE.get() {
+                return;
+            }
             let time = now();
             let weight = time.saturating_sub(LAST.replace(time));
             // SAFETY: the caller says so.
@@ -351,7 +369,11 @@ mod system {
 
     impl Running {
         pub(super) fn start(_: Vec<Range<u64>>, _: Duration, _: usize) -> Result<Running, String> {
-            Err("a profile needs Linux on x86-64 or AArch64".to_string())
+            let (system, processor) = (std::env::consts::OS, std::env::consts::ARCH);
+            Err(format!(
+                "a profile needs Linux on x86-64 or AArch64: its samples are taken by timers that interrupt one thread \
+                 (`timer_create` with `SIGEV_THREAD_ID`), and there is no sampler for {system} on {processor}"
+            ))
         }
 
         pub(super) fn stop(self) -> Vec<Sample> {
@@ -361,6 +383,12 @@ mod system {
 
     /// The processor time of this process: unknown.
     pub fn processor_time() -> u64 {
+        0
+    }
+
+    /// Does work that no sampler samples.
+    pub fn aside(work: impl FnOnce()) -> u64 {
+        work();
         0
     }
 
