@@ -10,6 +10,7 @@ use driver::output::{number_json, number_text};
 use driver::pipeline::{self, Loaded, Options};
 use driver::session::Session;
 use driver::{Error, Request, Step, render};
+use opt::CheckFinite;
 use syntax::Sources;
 
 use crate::args::{CallArgs, GradArgs, GradcheckArgs, Mode};
@@ -103,7 +104,11 @@ pub(crate) fn gradcheck(args: &GradcheckArgs) -> u8 {
     report::finish(&args.call.source, args.call.json, |session| {
         let named = parse_arguments("--at", &args.points.at).map_err(|e| Stop::Usage(e.to_string()))?;
         let (low, high) = range(&args.points.range)?;
-        let options = Options { widen: true, check_nan: args.check_nan, ..Options::default() };
+        let options = Options {
+            widen: true,
+            check_finite: CheckFinite::differentials(args.check_nan),
+            ..Options::default()
+        };
         let Called { mut callee, mut loaded, request, memory } =
             callee(&args.call, session, (Request::default(), &options), None)?;
         let mut random = Random::new(args.points.seed);

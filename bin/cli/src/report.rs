@@ -240,7 +240,7 @@ pub(crate) fn options(compile: &CompileArgs) -> driver::pipeline::Options {
             ..opt::Options::default()
         },
         report_checkpoints: compile.report_checkpoints,
-        check_nan: compile.check_nan,
+        check_finite: opt::CheckFinite::differentials(compile.check_nan),
         ..Default::default()
     }
 }

@@ -10,6 +10,7 @@ use check::tables::FuncRef;
 use check::types::{BufferKind, Ty, TyKind};
 use ir::{Func, MemData, MemType, MemTypes, Module, Op};
 use lower::{FunctionInfo, Lowered, Request};
+use opt::CheckFinite;
 use syntax::ast::{Ast, DeclKind, ExprKind, UnaryOp};
 use syntax::print::print_expr;
 use syntax::spelling::nearest;
@@ -38,8 +39,8 @@ pub struct Options {
     pub mark_derivatives: bool,
     /// A loop that is taken as one with `[Checkpoint]`.
     pub checkpoint: Option<ir::Span>,
-    /// Stop where a differential becomes infinite or NaN.
-    pub check_nan: bool,
+    /// Stop where a differential, or any number, becomes infinite or NaN.
+    pub check_finite: CheckFinite,
     /// Only the diagnostics are needed: of the module, only entry points are optimised.
     pub only_diagnostics: bool,
 }
@@ -455,10 +456,11 @@ impl Loaded {
     pub fn compile(&mut self, request: &Request, options: &Options) -> Result<Compiled, Failure> {
         self.names_of_entries_differ(&request.entries)?;
         let mut optimise = options.optimise;
-        if options.check_nan {
+        let checks = options.check_finite != CheckFinite::Nothing;
+        if checks {
             // Once a library function is inlined, its operations are attributed to the user's line.
             optimise.level = optimise.level.max(1);
-            optimise.check_finite = true;
+            optimise.check_finite = options.check_finite;
         }
         let Lowered { mut module, mut functions, .. } = self.lowered(request)?;
         verify(&module, "lower")?;
@@ -479,7 +481,7 @@ impl Loaded {
             let warns = self.program.ast.warnings.warns(UNBOUNDED);
             let unbounded = if warns { unbounded_loops(&module) } else { Vec::new() };
             asked.report_kept = options.report_checkpoints || warns;
-            asked.mark_custom = options.check_nan;
+            asked.mark_custom = checks;
             if request.as_marked {
                 asked.unasked = functions.iter().filter_map(|f| f.jvp).collect();
             }

@@ -1,5 +1,5 @@
 //! Inserts checks that find where a differential becomes infinite or NaN: `ẋ = op(…)` becomes
-//! `ẋ = check_finite(op(…), …)`.
+//! `ẋ = check_finite(op(…), …)`. With [`CheckFinite::Everything`], all numbers are checked.
 //!
 //! A differential is a tangent or cotangent that differentiation made, or a value of a user's derivative that
 //! depends on one. The program stops at the first differential that is not finite, so all differentials that
@@ -15,6 +15,8 @@ use cranelift_entity::EntitySet;
 use ir::analysis::{Defs, Tree};
 use ir::{Func, Function, Inline, Inst, Module, Op, Value, ValueData};
 use smallvec::SmallVec;
+
+use crate::CheckFinite;
 
 /// Prepares a module: functions of the library are inlined, so that the user's line is known. Returns the
 /// functions that contain no differentials unless a user's derivative calls them.
@@ -35,12 +37,12 @@ pub(crate) fn prepare(module: &mut Module) -> EntitySet<Func> {
 }
 
 /// Inserts the checks into a function.
-pub(crate) fn run(module: &mut Module, f: Func, plain: &EntitySet<Func>) {
+pub(crate) fn run(module: &mut Module, f: Func, plain: &EntitySet<Func>, checked: CheckFinite) {
     if !module.funcs[f].has_body() {
         return;
     }
     let mut func = ir::build::take(module, f);
-    let checks = Checks { module, plain, needed: needed(module, &func) };
+    let checks = Checks { module, plain, needed: needed(module, &func), checked };
     func.rebuild(|func, inst, out| {
         out.push(inst);
         for k in 0..func.insts[inst].results.len() {
@@ -87,6 +89,7 @@ struct Checks<'a> {
     module: &'a Module,
     plain: &'a EntitySet<Func>,
     needed: EntitySet<Value>,
+    checked: CheckFinite,
 }
 
 impl Checks<'_> {
@@ -97,7 +100,8 @@ impl Checks<'_> {
         let ValueData { ty, differential, .. } = func.values[v];
         let types = &self.module.types;
         let is_shown = |v: &Value| types.is_numeric(func.ty(*v));
-        if !differential || !types.is_differentiable(ty) || !is_shown(&v) || !self.needed.contains(v) {
+        let is_checked = differential || self.checked == CheckFinite::Everything;
+        if !is_checked || !types.is_differentiable(ty) || !is_shown(&v) || !self.needed.contains(v) {
             return None;
         }
         let what = match &data.op {
@@ -121,6 +125,7 @@ impl Checks<'_> {
             }
             _ => return None,
         };
+        let what = if differential { what } else { format!("{}{what}", ir::interp::VALUE) };
         let shows = match data.op {
             Op::Load | Op::If | Op::Switch(_) | Op::For(_) | Op::Loop(_) => false,
             Op::Call(callee) => self.plain.contains(callee),

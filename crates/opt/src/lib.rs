@@ -65,15 +65,40 @@ pub struct Options {
     pub contract: bool,
     /// 0: only the passes that later stages rely on; 1: cheap passes; 2: all passes.
     pub level: u8,
-    /// Stops the program where a differential becomes infinite or NaN (from level 1 on).
-    pub check_finite: bool,
+    /// Stops the program where a number becomes infinite or NaN (from level 1 on).
+    pub check_finite: CheckFinite,
     /// True if the code is for a device; `None` if the target is not known.
     pub on_device: Option<bool>,
 }
 
+/// The numbers that must be finite.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CheckFinite {
+    /// None.
+    #[default]
+    Nothing,
+    /// Differentials.
+    Differentials,
+    /// All that are read, for a program that is known to compute one that is not finite and should not.
+    Everything,
+}
+
+impl CheckFinite {
+    /// Differentials, if they are to be checked.
+    pub fn differentials(are_checked: bool) -> CheckFinite {
+        if are_checked { CheckFinite::Differentials } else { CheckFinite::Nothing }
+    }
+}
+
 impl Default for Options {
     fn default() -> Options {
-        Options { fast_math: false, contract: false, level: 2, check_finite: false, on_device: None }
+        Options {
+            fast_math: false,
+            contract: false,
+            level: 2,
+            check_finite: CheckFinite::Nothing,
+            on_device: None,
+        }
     }
 }
 
@@ -169,7 +194,7 @@ pub fn after_ad(module: &mut Module, options: &Options, roots: &[Func]) {
     if options.level == 0 {
         done.extend(module.funcs.keys().map(|f| (f, false)));
     } else {
-        let plain = options.check_finite.then(|| finite::prepare(module));
+        let plain = (options.check_finite != CheckFinite::Nothing).then(|| finite::prepare(module));
         let mut plan = inline::Plan::of(module, options, stage, &|_| false);
         all_roots.extend(module.entries.iter().map(|e| e.func));
         all_roots.extend(module.globals.values().filter_map(|g| g.init));
@@ -190,7 +215,7 @@ pub fn after_ad(module: &mut Module, options: &Options, roots: &[Func]) {
                     // The function is checked where it is inlined.
                     continue;
                 }
-                finite::run(module, f, plain);
+                finite::run(module, f, plain, options.check_finite);
             }
             edit(module, f, |types, func| done.push((f, optimise(types, func, &cx))));
             ir::walk::callees(&module.funcs[f]).into_iter().for_each(|callee| called[callee.index()] = true);
@@ -329,14 +354,16 @@ pub fn run_pass(module: &mut Module, name: &str, options: &Options) -> Option<()
     let all: Vec<Func> = module.funcs.keys().collect();
     match name {
         "inline" => _ = inline::inline(module, options, Stage::AfterAd, &|_| false),
-        "check-finite" => {
+        "check-finite" | "check-values" => {
             // The text of the IR only has marks of linear values, which are dropped before this pass.
             let funcs = module.funcs.values_mut();
             funcs.for_each(|func| func.values.values_mut().for_each(|v| v.linear = false));
             let slots = module.funcs.values_mut().flat_map(|f| f.params.iter_mut().chain(&mut f.results));
             slots.for_each(|slot| slot.linear = false);
             let plain = finite::prepare(module);
-            all.into_iter().for_each(|f| finite::run(module, f, &plain));
+            let all_values = name == "check-values";
+            let checked = if all_values { CheckFinite::Everything } else { CheckFinite::Differentials };
+            all.into_iter().for_each(|f| finite::run(module, f, &plain, checked));
         }
         "recursion" => {
             if let Some(made) = recursion::to_loops(module, &all, ir::Scalar::I64) {

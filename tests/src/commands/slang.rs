@@ -19,6 +19,7 @@ use driver::pipeline::{self, Compiled, Failure, Options};
 use driver::session::{FileOptions, Session};
 use driver::{Error, Request, output};
 use ir::Math;
+use opt::CheckFinite;
 use syntax::{Diagnostic, Severity};
 
 use crate::file::TestFile;
@@ -181,7 +182,7 @@ pub fn compile(file: &TestFile, level: u8, session: &mut Session) -> Result<(Str
     let group_size = file.all("block").next().map(triple).transpose()?;
     let request = Request { entries: vec![entry], conformances, group_size, ..Request::default() };
     let check_nan = file.command.iter().any(|word| word == "check-nan");
-    let mut options = Options { check_nan, ..Options::default() };
+    let mut options = Options { check_finite: CheckFinite::differentials(check_nan), ..Options::default() };
     options.optimise.level = level;
     options.optimise.contract = file.command.iter().any(|word| word == "contract");
     Ok((name, loaded.compile(&request, &options)?))

@@ -1,10 +1,13 @@
-//! Formats the error message for a differential that is not finite:
+//! Formats the error message for a differential, or another value, that is not finite:
 //! `([(s, lanes of x), operands…]) ↦ message`.
 //!
 //! Both backends call this function with the same bits, so they report the same text.
 
 use crate::scalar;
 use crate::types::Scalar;
+
+/// The text before an operation whose result is no differential.
+pub const VALUE: &str = "value ";
 
 /// A number or vector: its scalar type and lanes.
 pub type Shown = (Scalar, Vec<u64>);
@@ -17,6 +20,10 @@ pub fn not_finite_message(what: &str, values: &[Shown]) -> Option<String> {
         return None;
     }
     let operands: Vec<String> = operands.iter().map(text).collect();
+    let (kind, what) = match what.strip_prefix(VALUE) {
+        Some(what) => ("value", what),
+        None => ("derivative", what),
+    };
     let made = match (what, &operands[..]) {
         ("add", [a, b]) => format!("{a} + {b}"),
         ("sub", [a, b]) => format!("{a} - {b}"),
@@ -26,7 +33,7 @@ pub fn not_finite_message(what: &str, values: &[Shown]) -> Option<String> {
         (_, []) => what.to_string(),
         _ => format!("{what}({})", operands.join(", ")),
     };
-    Some(format!("a derivative is not finite: {made} = {}", text(&values[0])))
+    Some(format!("a {kind} is not finite: {made} = {}", text(&values[0])))
 }
 
 fn is_finite(s: Scalar, bits: u64) -> bool {

@@ -31,7 +31,7 @@ use crate::function::{Function, Slot, Span};
 use crate::module::Module;
 use crate::ops::{Builtin, Op, WAVE_LANES};
 
-pub use finite::{Shown, not_finite_message};
+pub use finite::{Shown, VALUE, not_finite_message};
 pub use memory::{Access, AccessKind, Host, Memory, element_bytes, leaf_bytes, read_leaf, resolve};
 pub use value::{Handle, Lane, Value};
 
