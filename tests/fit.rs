@@ -6,9 +6,17 @@ use std::path::{Path, PathBuf};
 
 use driver::bind::{BindValue, parse_value};
 use driver::fit::batches::Batches;
-use driver::fit::descent::{Descent, Trouble};
+use driver::fit::descent::{Descent, Settings, Trouble};
 use driver::fit::items::Items;
-use driver::fit::optimise::Adam;
+use driver::fit::kernel::Task;
+use driver::fit::optimise::Tolerances;
+use driver::fit::optimise::bounds::Bounds;
+use driver::fit::optimise::least_squares::{Residuals, Robust};
+use driver::fit::optimise::rule::{Factors, Means, Method, Rates, Rule};
+use driver::fit::optimise::schedule::{Schedule, Shape};
+use driver::fit::run::{self, Ending, Observer, Plan, Stopped, Validation, Wish};
+use driver::fit::state::State;
+use driver::fit::trouble::{self, Found};
 use driver::fit::{Fit, Init, Setup};
 use driver::launch::{Backend, CodeOptions, Execution};
 use driver::session::{FileOptions, Session};
@@ -51,14 +59,37 @@ impl How {
     }
 }
 
+const ADAM: Rule = Rule { method: Method::Adam, momentum: 0.9, decay: 0.0 };
+
 fn fit(path: &Path, defines: &[(&str, &str)], inits: &[(&str, &str)], items: Items, how: How) -> Fit {
+    fit_by(path, defines, inits, items, how, Task::Loss(ADAM))
+}
+
+fn fit_by(
+    path: &Path,
+    defines: &[(&str, &str)],
+    inits: &[(&str, &str)],
+    items: Items,
+    how: How,
+    task: Task,
+) -> Fit {
     let defines = defines.iter().map(|&(name, value)| (name.to_string(), value.to_string())).collect();
     let mut session = Session::new(FileOptions { defines, ..FileOptions::default() });
+    match Fit::new(&mut session, &setup(path, inits, how, task), items) {
+        Ok(fit) => fit,
+        Err(_) => panic!("{} fits", path.display()),
+    }
+}
+
+fn setup(path: &Path, inits: &[(&str, &str)], how: How, task: Task) -> Setup {
     let value = |text: &str| -> BindValue { parse_value(text).expect("a value") };
-    let setup = Setup {
+    let loss = if task == Task::Residuals { "residuals" } else { "loss" };
+    Setup {
         path: path.to_path_buf(),
-        loss: "loss".into(),
+        loss: loss.into(),
+        task,
         render: None,
+        metrics: Vec::new(),
         inits: inits.iter().map(|&(name, text)| (name.to_string(), Init::Value(value(text)))).collect(),
         memory: Default::default(),
         execution: Execution {
@@ -68,10 +99,6 @@ fn fit(path: &Path, defines: &[(&str, &str)], inits: &[(&str, &str)], items: Ite
             ..Execution::default()
         },
         seed: 1,
-    };
-    match Fit::new(&mut session, &setup, items) {
-        Ok(fit) => fit,
-        Err(_) => panic!("{} fits", path.display()),
     }
 }
 
@@ -180,45 +207,71 @@ fn gaussians() -> PathBuf {
     root().join("../examples/gaussians.slang")
 }
 
+/// The settings of a descent with a rate for each field.
+fn settings(fit: &Fit, rule: Rule) -> Settings {
+    let rates = fit.names.iter().map(|name| 0.001 * name.len() as f64).collect();
+    let mut bounds = Bounds::none(fit.start.len());
+    // Some numbers meet bounds, and some are fixed.
+    for (k, name) in fit.names.iter().enumerate() {
+        match &name[..] {
+            "gaussians.color" => bounds.high[k] = 0.4,
+            "scale" => (bounds.low[k], bounds.high[k]) = (fit.start[k], fit.start[k]),
+            _ => {}
+        }
+    }
+    Settings { rule, rates: Rates { rates, bounds }, clip: Some(0.5), far: 1e9 }
+}
+
 /// The point after some steps by kernels.
-fn descend(fit: &mut Fit, steps: usize) -> (Vec<f64>, Adam) {
+fn descend(fit: &mut Fit, steps: u64, rule: Rule) -> (Vec<f64>, Means) {
+    let settings = settings(fit, rule);
     let mut x = fit.start.clone();
-    let (mut adam, rates) = (Adam::new(x.len()), rates(fit));
-    let mut batches = Batches::new(&fit.items, 600, 3);
-    let mut descent = Descent::new(fit, &x, &adam, &rates, 1e9);
+    settings.rates.bounds.project(&mut x);
+    let mut means = Means::new(x.len());
+    let mut batches = Batches::new(&fit.items, &fit.order(), 300, 3);
+    let mut descent = Descent::new(fit, &x, &means, settings);
     for step in 0..steps {
         let scale = 1.0 / (1 + step) as f64;
-        let done = descent.step(fit, (&mut x, &mut adam), batches.next_batch(), scale).expect("it runs");
+        let taken = [2 * step, 2 * step + 1].map(|k| batches.batch(k).to_vec());
+        let done = descent.step(fit, (&mut x, &mut means), &taken, scale).expect("it runs");
         assert_eq!(done, None);
     }
     descent.point(fit, &mut x).expect("it runs");
-    descent.state(fit, &mut adam).expect("it runs");
-    (x, adam)
-}
-
-/// A rate for each field.
-fn rates(fit: &Fit) -> Vec<f64> {
-    fit.names.iter().map(|name| 0.001 * name.len() as f64).collect()
+    descent.state(fit, &mut means).expect("it runs");
+    (x, means)
 }
 
 #[test]
-fn kernels_make_the_steps_of_adam() {
-    for backend in backends() {
+fn kernels_make_the_steps_that_the_host_makes() {
+    let rule = |method, momentum, decay| Rule { method, momentum, decay };
+    let rules =
+        [ADAM, rule(Method::AdamW, 0.8, 0.1), rule(Method::Sgd, 0.7, 0.01), rule(Method::Adam, 0.9, 0.02)];
+    for (k, backend) in backends().flat_map(|backend| rules.map(|rule| (rule, backend))) {
         let small = [("COUNT", "20")];
-        let mut by_kernels = fit(&gaussians(), &small, &[], picture(48, 40), How::ordered(backend, 1));
-        let (found, state) = descend(&mut by_kernels, 8);
-        let mut fit = fit(&gaussians(), &small, &[], picture(48, 40), How::ordered(backend, 1));
+        let how = How::ordered(backend, 1);
+        let mut by_kernels = fit_by(&gaussians(), &small, &[], picture(48, 40), how, Task::Loss(k));
+        let (found, state) = descend(&mut by_kernels, 8, k);
+        let mut fit = fit_by(&gaussians(), &small, &[], picture(48, 40), how, Task::Loss(k));
+        let settings = settings(&fit, k);
         let mut x = fit.start.clone();
-        let (mut adam, rates) = (Adam::new(x.len()), rates(&fit));
-        let mut batches = Batches::new(&fit.items, 600, 3);
+        settings.rates.bounds.project(&mut x);
+        let mut means = Means::new(x.len());
+        let mut batches = Batches::new(&fit.items, &fit.order(), 300, 3);
         let mut gradient = vec![0.0; x.len()];
         for step in 0..8 {
-            fit.evaluate(&x, batches.next_batch(), &mut gradient).expect("it runs");
-            adam.update(&mut x, &gradient, &rates, 1.0 / (1 + step) as f64);
+            let taken = [2 * step, 2 * step + 1].map(|k| batches.batch(k).to_vec()).concat();
+            fit.evaluate(&x, &taken, &mut gradient).expect("it runs");
+            let norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
+            let clip = if norm > 0.5 { 0.5 / norm } else { 1.0 };
+            let factors = Factors { rate: 1.0 / (1 + step) as f64, gradient: clip };
+            k.update(&mut means, &mut x, &gradient, &settings.rates, factors);
         }
         assert_ne!(x, fit.start);
-        assert_eq!(found, x, "{}", backend.name());
-        assert_eq!(state, adam);
+        // A batch is one dispatch for the kernels and a part of one here, and floats are added in another order.
+        let close =
+            |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-5 * b.abs().max(0.1));
+        assert!(close(&found, &x) && close(&state.mean, &means.mean), "{k:?} on {}", backend.name());
+        assert!(found.iter().zip(&settings.rates.bounds.high).all(|(x, high)| x <= high));
     }
 }
 
@@ -234,8 +287,8 @@ fn any_number_of_workers_gives_the_same_bits_if_asked() {
         for (path, items, defines) in &programs {
             let points = [1, 2, 3, 2].map(|threads| {
                 let mut fit = fit(path, defines, &[], items.clone(), How::ordered(backend, threads));
-                let (x, _) = descend(&mut fit, 6);
-                let order = fit.items.near();
+                let (x, _) = descend(&mut fit, 6, ADAM);
+                let order = fit.order();
                 let mut gradient = vec![0.0; x.len()];
                 let loss = fit.evaluate(&x, &order, &mut gradient).expect("it runs");
                 (x, loss, gradient)
@@ -249,35 +302,263 @@ fn any_number_of_workers_gives_the_same_bits_if_asked() {
 #[test]
 fn a_descent_without_an_end_is_noticed() {
     let text = "
-        [Differentiable] float loss(float a, float b, no_diff float index) { return a / (0.0 * index) + b * index; }";
+        [Differentiable] float loss(float a, float b, no_diff float index)
+        {
+            return a / (index - 3.0 * DEPTH) + b * index;
+        }";
     let program = Program::new("trouble", text);
     for backend in backends() {
-        let items = || Items::indices(5);
         let begin = [("a", "-1.0"), ("b", "0.5")];
-        let step = |fit: &mut Fit, rate: f64| {
+        let step = |depth: &str, rate: f64| {
+            let how = How::on(backend);
+            let mut fit = fit(&program.1, &[("DEPTH", depth)], &begin, Items::indices(5), how);
             let mut x = fit.start.clone();
-            let mut adam = Adam::new(2);
-            let mut descent = Descent::new(fit, &x, &adam, &[rate; 2], 100.0);
+            let mut means = Means::new(2);
+            let rates = Rates { rates: vec![rate; 2], bounds: Bounds::none(2) };
+            let settings = Settings { rule: ADAM, rates, clip: None, far: 100.0 };
+            let mut descent = Descent::new(&mut fit, &x, &means, settings);
             let order: Vec<u32> = (0..5).collect();
-            let found = descent.step(fit, (&mut x, &mut adam), &order, 1.0).expect("it runs");
-            descent.point(fit, &mut x).expect("it runs");
-            (found, x)
+            let found = descent.step(&mut fit, (&mut x, &mut means), &[order.clone()], 1.0).expect("it runs");
+            (found, fit.find_trouble(&[-1.0, 0.5], &order).expect("it runs"))
         };
-        // One derivative is infinite, and its number stays; the other one moves.
-        let mut fit = fit(&program.1, &[], &begin, items(), How::on(backend));
-        let (found, x) = step(&mut fit, 0.25);
-        assert!(found.is_none() && x[0] == -1.0 && (x[1] - 0.25).abs() < 1e-6, "{x:?}");
-        let (found, _) = step(&mut fit, 1000.0);
-        assert!(matches!(found, Some(Trouble::Number(1, x)) if (x + 999.5).abs() < 1e-3), "{found:?}");
+        assert!(matches!(step("2", 0.25), (None, None)));
+        let (found, item) = step("2", 1000.0);
+        assert!(matches!(found, Some(Trouble::Number(_, x)) if x.abs() > 900.0), "{found:?}");
+        assert_eq!(item, None);
+        // The loss of one item is infinite, and so is the derivative by one number.
+        let (found, item) = step("1", 0.25);
+        let Some(Trouble::Derivative(0, value, before)) = found else { panic!("{found:?}") };
+        assert!(value.is_infinite() && before == [-1.0, 0.5], "{value} {before:?}");
+        assert_eq!(item, Some(Found::Loss(3)));
     }
-    let text = "[Differentiable] float loss(float a, no_diff float index) { return a / (0.0 * index); }";
-    let program = Program::new("infinite", text);
+}
+
+#[test]
+fn the_line_of_a_number_that_is_not_finite_is_found() {
+    let text = "[Differentiable] float loss(float a, no_diff float x)\n{\n    float b = a * x;\n    return log(b) + 1.0;\n}
+[Differentiable] float root(float a, no_diff float x)\n{\n    float b = a - 0.2 * x;\n    return asin(b);\n}";
+    let program = Program::new("line", text);
+    let items = Items::csv("x\n1\n2\n0\n3\n").expect("a table");
     for backend in backends() {
-        let mut fit = fit(&program.1, &[], &[("a", "-1.0")], Items::indices(3), How::on(backend));
-        let (mut x, mut adam) = (fit.start.clone(), Adam::new(1));
-        let mut descent = Descent::new(&mut fit, &x, &adam, &[0.1], 100.0);
-        let found = descent.step(&mut fit, (&mut x, &mut adam), &[0, 1, 2], 1.0).expect("it runs");
-        assert!(matches!(found, Some(Trouble::Derivative(value)) if value.is_infinite()), "{found:?}");
-        assert!(x == [-1.0] && adam == Adam::new(1), "{x:?} {adam:?}");
+        for (function, wanted, line) in [("loss", Found::Loss(2), 4), ("root", Found::Derivative(2), 9)] {
+            let setup = Setup {
+                loss: function.into(),
+                ..setup(&program.1, &[("a", "1.0")], How::on(backend), Task::Loss(ADAM))
+            };
+            let mut session = Session::new(FileOptions::default());
+            let Ok(mut fit) = Fit::new(&mut session, &setup, items.clone()) else { panic!("it fits") };
+            let found = fit.find_trouble(&[1.0], &[0, 1, 2, 3]).expect("it runs");
+            assert_eq!(found, Some(wanted), "{function}");
+            assert_eq!(trouble::describe(&fit.items, 2), "item 2 (x = 0)");
+            let failure = trouble::find_line(&mut session, &setup, &items, &[1.0], wanted);
+            let Some(driver::pipeline::Failure::Program(diagnostics)) = failure else {
+                panic!("{failure:?}")
+            };
+            let shown = driver::render::to_json(&session.sources, &diagnostics);
+            assert!(shown.contains(&format!("\"line\":{line}")) && shown.contains("not finite"), "{shown}");
+        }
+    }
+}
+
+/// A plan of all items in each step.
+fn plan(fit: &Fit, method: run::Method, steps: u64) -> Plan {
+    let n = fit.start.len();
+    Plan {
+        method,
+        steps,
+        seconds: None,
+        batch: 40,
+        accumulate: 1,
+        schedule: Schedule { shape: Shape::Cosine(0.0), warm_up: 5 },
+        rates: Rates { rates: vec![0.02; n], bounds: Bounds::none(n) },
+        clip: None,
+        tolerances: Tolerances { decrease: 1e-12, gradient: 0.0 },
+        robust: Robust::Square,
+        validation: None,
+        seed: 5,
+    }
+}
+
+/// Interrupts at a step.
+struct Until(u64);
+
+impl Observer for Until {
+    fn step(&mut self, _: &mut Fit, state: &State, _: f64) -> Result<Wish, driver::Error> {
+        Ok(if state.step == self.0 { Wish::Interrupt } else { Wish::Continue })
+    }
+
+    fn save(&mut self, _: &mut Fit, _: &State) -> Result<(), driver::Error> {
+        Ok(())
+    }
+}
+
+const DECAY: &str = "
+[Differentiable] float residuals(float height, float rate, no_diff float x, no_diff float y)
+{
+    return height * exp(-rate * x) - y;
+}
+[Differentiable] float loss(float height, float rate, no_diff float x, no_diff float y)
+{
+    float r = residuals(height, rate, x, y);
+    return r * r;
+}
+";
+
+/// A decay of height 2 and rate 0.7 with disturbances.
+fn decay() -> Items {
+    let row = |k: i32| {
+        let x = k as f64 * 0.05;
+        format!("{x},{}\n", 2.0 * (-0.7 * x).exp() + 0.01 * (k as f64 * 2.3).sin())
+    };
+    Items::csv(&format!("x,y\n{}", (0..120).map(row).collect::<String>())).expect("a table")
+}
+
+#[test]
+fn a_fit_goes_on_to_the_same_bits() {
+    let program = Program::new("resume", DECAY);
+    let begin = [("height", "1.0"), ("rate", "0.1")];
+    for backend in backends() {
+        for method in [run::Method::FirstOrder, run::Method::Lbfgs, run::Method::Marquardt] {
+            let task = if method == run::Method::Marquardt { Task::Residuals } else { Task::Loss(ADAM) };
+            let new = || fit_by(&program.1, &[], &begin, decay(), How::ordered(backend, 1), task);
+            let go = |state: &mut State, until: u64| {
+                let mut fit = new();
+                let mut plan = plan(&fit, method, if method == run::Method::FirstOrder { 60 } else { 6 });
+                if method != run::Method::Marquardt {
+                    plan.validation = Some(Validation { share: 0.2, patience: 100 });
+                }
+                fit.minimise(&plan, state, &mut Until(until)).expect("it converges").0
+            };
+            let start = || State::new("test".into(), new().start);
+            let mut whole = start();
+            assert_ne!(go(&mut whole, u64::MAX), Ending::Interrupted);
+            let mut parts = start();
+            let steps = if method == run::Method::FirstOrder { 23 } else { 2 };
+            assert_eq!(go(&mut parts, steps), Ending::Interrupted);
+            // By way of a file, as `--resume` does.
+            let path = program.0.join("checkpoint.json");
+            parts.save(&path).expect("it is written");
+            let mut parts = State::load(&path, "test", 2).expect("it reads back");
+            assert_ne!(go(&mut parts, u64::MAX), Ending::Interrupted);
+            (parts.seconds, whole.seconds) = (0.0, 0.0);
+            assert_eq!(parts, whole, "{method:?} on {}", backend.name());
+        }
+    }
+}
+
+#[test]
+fn least_squares_of_items_and_of_whole_columns() {
+    let whole = "
+[Differentiable] Array<float, 120> residuals(float height, float rate,
+    no_diff StructuredBuffer<float> x, no_diff StructuredBuffer<float> y, no_diff uint count)
+{
+    Array<float, 120> all;
+    // A simulation by Euler's method, whose steps are a tenth of those of the data.
+    float now = height;
+    for (uint k = 0; k < 120; k++)
+    {
+        all[k] = k < count ? now - y[k] : 0.0;
+        for (uint i = 0; i < 10; i++) now -= rate * now * 0.005;
+    }
+    return all;
+}
+[Differentiable] float loss(float height, float rate,
+    no_diff StructuredBuffer<float> x, no_diff StructuredBuffer<float> y, no_diff uint count)
+{
+    let all = residuals(height, rate, x, y, count);
+    float sum = 0.0;
+    for (uint k = 0; k < 120; k++) sum += all[k] * all[k];
+    return sum;
+}
+";
+    let begin = [("height", "1.0"), ("rate", "0.1")];
+    for (name, text, tolerance) in [("items", DECAY, 4e-3), ("whole", whole, 8e-3)] {
+        let program = Program::new(name, text);
+        for backend in backends() {
+            let mut fit = fit_by(&program.1, &[], &begin, decay(), How::on(backend), Task::Residuals);
+            assert_eq!(fit.kernel.loss.is_whole(), name == "whole");
+            // `Jᵀ` is the transpose of `J`, and `J` the derivative of the residuals.
+            let (x, v) = ([1.3, 0.4], [0.7, -0.2]);
+            let (mut at, mut along, mut back) = (Vec::new(), Vec::new(), [0.0; 2]);
+            fit.residuals(&x, &mut at).expect("it runs");
+            assert_eq!((at.len(), fit.group()), (120, 1));
+            fit.jvp(&x, &v, &mut along).expect("it runs");
+            fit.vjp(&x, &at, &mut back).expect("it runs");
+            let (left, right): (f64, f64) = (
+                at.iter().zip(&along).map(|(a, b)| a * b).sum(),
+                back.iter().zip(&v).map(|(a, b)| a * b).sum(),
+            );
+            assert!((left - right).abs() <= 1e-4 * left.abs(), "{left} and {right}");
+            let mut near = Vec::new();
+            fit.residuals(&[x[0] + 1e-2 * v[0], x[1] + 1e-2 * v[1]], &mut near).expect("it runs");
+            let difference = |k: usize| (near[k] - at[k]) / 1e-2;
+            assert!((0..120).all(|k| (difference(k) - along[k]).abs() < 0.02), "{along:?}");
+
+            let plan = plan(&fit, run::Method::Marquardt, 100);
+            let mut state = State::new("test".into(), fit.start.clone());
+            let (ending, losses) =
+                fit.minimise(&plan, &mut state, &mut Until(u64::MAX)).expect("it converges");
+            assert!(matches!(ending, Ending::Decrease(_) | Ending::Stuck) && state.step < 30, "{ending}");
+            let [height, rate] = state.x[..] else { panic!("two numbers") };
+            assert!((height - 2.0).abs() < tolerance && (rate - 0.7).abs() < tolerance, "{height} {rate}");
+            assert!(losses.fitted < 0.5 * 120.0 * 2e-4, "{losses:?}");
+            let found = fit.covariance(&plan, &state.x).expect("it runs").expect("it is determined");
+            // Disturbances of 0.01 sin(…) have the deviation 0.01/√2.
+            assert!((found.deviation - 0.0071).abs() < 1e-3, "{}", found.deviation);
+            assert!(found.errors.iter().all(|e| e.is_some_and(|e| (1e-4..1e-2).contains(&e))), "{found:?}");
+        }
+    }
+    // A loss of whole columns, by L-BFGS.
+    let program = Program::new("whole-loss", whole);
+    for backend in backends() {
+        let mut fit = fit(&program.1, &[], &begin, decay(), How::on(backend));
+        let plan = plan(&fit, run::Method::Lbfgs, 100);
+        let mut state = State::new("test".into(), fit.start.clone());
+        fit.minimise(&plan, &mut state, &mut Until(u64::MAX)).expect("it converges");
+        assert!((state.x[0] - 2.0).abs() < 1e-2 && (state.x[1] - 0.7).abs() < 1e-2, "{:?}", state.x);
+    }
+}
+
+#[test]
+fn what_cannot_be_fitted_is_refused() {
+    let text = "
+[Differentiable] float mixed(float a, no_diff StructuredBuffer<float> x, no_diff float y) { return a * x[0] - y; }
+struct S : IDifferentiable { float a; float b; }
+[Differentiable] S residuals(float a, no_diff float x) { return { a, x }; }
+[Differentiable] float2 loss(float a, no_diff float x) { return float2(a, x); }
+";
+    let program = Program::new("refused", text);
+    for (function, task, wanted) in [
+        ("mixed", Task::Loss(ADAM), "takes columns as a whole"),
+        ("residuals", Task::Residuals, "a vector or an array of numbers"),
+        ("loss", Task::Loss(ADAM), "a loss returns"),
+    ] {
+        let setup = Setup { loss: function.into(), ..setup(&program.1, &[], How::on(Backend::INTERP), task) };
+        let mut session = Session::new(FileOptions::default());
+        let items = Items::csv("x,y\n1,2\n").expect("a table");
+        match Fit::new(&mut session, &setup, items) {
+            Err(driver::pipeline::Failure::Other(error)) => {
+                assert!(error.to_string().contains(wanted), "{error}");
+            }
+            _ => panic!("`{function}` is refused"),
+        }
+    }
+}
+
+#[test]
+fn a_loss_that_is_not_finite_at_the_start_is_reported() {
+    let program = Program::new(
+        "start",
+        "[Differentiable] float loss(float a, no_diff float index) { return log(a * index); }",
+    );
+    let mut fit = fit(&program.1, &[], &[("a", "1.0")], Items::indices(3), How::on(Backend::INTERP));
+    let plan = plan(&fit, run::Method::Lbfgs, 5);
+    let mut state = State::new("test".into(), fit.start.clone());
+    match fit.minimise(&plan, &mut state, &mut Until(u64::MAX)) {
+        Err(Stopped::Diverged(diverged)) => {
+            let (x, order) = diverged.at.expect("a place to look");
+            assert_eq!(fit.find_trouble(&x, &order).expect("it runs"), Some(Found::Loss(0)));
+        }
+        found => panic!("{found:?}"),
     }
 }

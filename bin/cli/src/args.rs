@@ -7,6 +7,7 @@ use driver::derive::Derivative;
 use driver::dump::Stage;
 use driver::launch::{Backend, CodeOptions};
 
+use crate::fit::args::{FIT_HELP, FitArgs};
 use crate::values::{amount, backend, bytes, choice, code, count, lanes, lint, seconds};
 
 /// Compiler for differentiable kernels: reads Slang, differentiates it, runs it on the CPU.
@@ -70,21 +71,6 @@ pub(crate) enum Command {
     )]
     Lsp,
 }
-
-const FIT_HELP: &str = "\
-The loss is a [Differentiable] function of the file, by default `loss`. Its differentiable parameters are fitted; \
-its `no_diff` parameters are filled from the columns of the items, by name: `index` always, `uv`, `pixel`, `size` and \
-`color` for an image, the header's names and `row` for a .csv file, `row` or `value` for an .npy file. The mean of the \
-loss over the items is minimised.
-
-Options may stand in the file, in comments that begin with `// fit:`; paths there are relative to the file. The \
-command line comes last and wins.
-
-Examples:
-  pullback fit examples/gaussians.slang
-  pullback fit line.slang --items @points.csv --optimizer lbfgs
-  pullback fit field.slang --items image:photo.png --param weights=random:-0.1,0.1 --rate weights=0.01 --seconds 30
-  pullback fit examples/gaussians.slang --checkpoint run.json --resume";
 
 const VERIFY_HELP: &str = "\
 In double precision, forward mode, reverse mode, dual numbers on the code before differentiation, and differences \
@@ -534,89 +520,4 @@ pub(crate) struct VerifyArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Optimizer {
-    /// Stochastic: batches of items, a rate for each field
-    #[default]
-    Adam,
-    /// All items at once, with a line search
-    Lbfgs,
-}
-
-/// The results of a fit.
-#[derive(Debug, Args)]
-pub(crate) struct ResultArgs {
-    /// The function that makes the picture [default: `render` if there is one]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) render: Option<String>,
-    /// Folder for results [default: target/fit or the file's name in the current folder]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
-    /// Save the state here at the end and every few seconds
-    #[arg(long, value_name = "FILE")]
-    pub(crate) checkpoint: Option<PathBuf>,
-    /// Go on from the checkpoint
-    #[arg(long, requires = "checkpoint")]
-    pub(crate) resume: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct FitArgs {
-    #[command(flatten)]
-    pub(crate) source: SourceArgs,
-    #[command(flatten)]
-    pub(crate) compile: CompileArgs,
-    /// The function to minimise
-    #[arg(long, value_name = "NAME", default_value = "loss")]
-    pub(crate) loss: String,
-    /// The items that the loss is summed over: image:FILE.png, image:W,H, @file.npy, @file.csv or a number
-    #[arg(long, value_name = "ITEMS")]
-    pub(crate) items: Option<String>,
-    /// How a parameter starts: a function of the file, zeros, random:LO,HI, JSON or @file.npy [default: the
-    /// function `initial` if there is one, else random:-0.1,0.1]
-    #[arg(long, value_name = "NAME=INIT", allow_hyphen_values = true)]
-    pub(crate) param: Vec<String>,
-    #[command(flatten)]
-    pub(crate) memory: MemoryArgs,
-    #[command(flatten)]
-    pub(crate) limits: MemoryLimitArgs,
-    /// The method
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) optimizer: Optimizer,
-    /// Learning rate of Adam: for all (0.01), for a parameter (x=0.1) or a field (x.center=0.1)
-    #[arg(long, value_name = "[NAME=]RATE")]
-    pub(crate) rate: Vec<String>,
-    /// The backend that runs it
-    #[arg(long, value_parser = backend(), default_value = Backend::default().name())]
-    pub(crate) backend: Backend,
-    #[command(flatten)]
-    pub(crate) lanes: LanesArgs,
-    /// Items in each step of Adam [default: 8192, or all]
-    #[arg(long, value_name = "N", value_parser = count)]
-    pub(crate) batch: Option<usize>,
-    /// Steps
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) steps: u64,
-    /// Stop after so much time, even if there are steps left
-    #[arg(long, value_name = "S", value_parser = amount)]
-    pub(crate) seconds: Option<f64>,
-    #[command(flatten)]
-    pub(crate) results: ResultArgs,
-    /// Worker threads [default: all cores]
-    #[arg(long, value_name = "N", value_parser = count)]
-    pub(crate) threads: Option<usize>,
-    /// Give the same bits in every run and with any number of worker threads
-    #[arg(long)]
-    pub(crate) deterministic: bool,
-    /// Start of the random numbers
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// Print the kernel that is generated around the loss, and stop
-    #[arg(long)]
-    pub(crate) show_kernel: bool,
-    /// No progress bar
-    #[arg(long)]
-    pub(crate) quiet: bool,
 }

@@ -44,6 +44,14 @@ pub(crate) fn amount(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A share: at least 0 and less than 1.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(x) if (0.0..1.0).contains(&x) => Ok(x),
+        _ => Err("expected a number from 0 to less than 1".to_string()),
+    }
+}
+
 /// The code of a diagnostic that can be turned into a warning, with or without its letter.
 pub(crate) fn lint(text: &str) -> Result<u32, String> {
     match text.strip_prefix('E').unwrap_or(text).parse() {

@@ -5,6 +5,8 @@
 //! compiled functions that a kernel would call. Generated kernels call them ([`crate::wrap`]), on any
 //! backend.
 
+use std::path::Path;
+
 use ir::{Func, Module, Scalar, Slot, Space, Type, TypeData, Types, scalar};
 use lower::{FunctionInfo, ParamInfo};
 use serde_json::Value as Json;
@@ -396,16 +398,25 @@ pub(crate) fn point(
     Ok(point)
 }
 
-/// Splits `x=1.5,y=[1,2]` at the commas outside of brackets and strings.
+/// Splits `x=1.5,y=[1,2]` at the commas outside of brackets and strings; `@file.json` stands for the members of the
+/// object in the file.
 pub fn parse_arguments(option: &str, texts: &[String]) -> Result<Vec<(String, Json)>, Error> {
     let mut out: Vec<(String, Json)> = Vec::new();
+    let mut from_files: Vec<(String, Json)> = Vec::new();
     for text in texts {
         for part in split(text) {
             let part = part.trim();
             if part.is_empty() {
                 continue;
             }
-            let wrong = || Error::input(format!("`{option} {}`: expected NAME=VALUE", bind::shorten(part)));
+            if let Some(path) = part.strip_prefix('@') {
+                from_files.extend(crate::files::read_json(Path::new(path))?);
+                continue;
+            }
+            let wrong = || {
+                let part = bind::shorten(part);
+                Error::input(format!("`{option} {part}`: expected NAME=VALUE or @FILE.json"))
+            };
             let (name, value) = part.split_once('=').ok_or_else(wrong)?;
             let (name, value) = (name.trim(), value.trim());
             let json = serde_json::from_str(value).map_err(|e| {
@@ -418,6 +429,9 @@ pub fn parse_arguments(option: &str, texts: &[String]) -> Result<Vec<(String, Js
             out.push((name.to_string(), json));
         }
     }
+    // What is given by name takes precedence.
+    from_files.retain(|(name, _)| !out.iter().any(|given| given.0 == *name));
+    out.extend(from_files);
     Ok(out)
 }
 

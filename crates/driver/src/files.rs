@@ -62,6 +62,16 @@ pub fn plain(error: &std::io::Error) -> String {
     }
 }
 
+/// Reads the members of a JSON object.
+pub fn read_json(path: &Path) -> Result<Vec<(String, serde_json::Value)>, Error> {
+    let text = read_text(path, DATA)?;
+    match serde_json::from_str(&text) {
+        Ok(serde_json::Value::Object(members)) => Ok(members.into_iter().collect()),
+        Ok(_) => Err(Error::read(path, "it is not a JSON object, which has a value for each name")),
+        Err(e) => Err(Error::read(path, e)),
+    }
+}
+
 /// Writes a file, either whole or not at all.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     make(path, |beside| {

@@ -4,7 +4,7 @@ use embedded_graphics::mono_font::ascii::{FONT_6X10, FONT_10X20};
 use embedded_graphics::mono_font::{MonoFont, MonoTextStyle};
 use embedded_graphics::pixelcolor::Rgb888;
 use embedded_graphics::prelude::*;
-use embedded_graphics::primitives::{Polyline, PrimitiveStyle};
+use embedded_graphics::primitives::{Line, PrimitiveStyle};
 use embedded_graphics::text::{Alignment, Baseline, Text, TextStyleBuilder};
 
 use super::picture::Picture;
@@ -18,11 +18,15 @@ const BOTTOM: f64 = 56.0;
 const INK: Rgb888 = Rgb888::new(60, 60, 67);
 const GRID: Rgb888 = Rgb888::new(224, 226, 230);
 const LINE: Rgb888 = Rgb888::new(32, 98, 184);
+const SECOND: Rgb888 = Rgb888::new(208, 102, 24);
 
-/// Plots points `(step, loss)`; the loss axis is logarithmic if all losses are positive.
-pub(crate) fn loss_plot(title: &str, points: &[(f64, f64)]) -> Picture {
+/// Plots points `(step, loss)`, and those of the items that are kept apart; the loss axis is logarithmic if all losses
+/// are positive.
+pub(crate) fn loss_plot(title: &str, fitted: &[(f64, f64)], apart: &[(f64, f64)]) -> Picture {
     let mut picture = Picture::new(WIDTH, HEIGHT, [255; 3]);
-    let points: Vec<(f64, f64)> = points.iter().copied().filter(|p| p.1.is_finite()).collect();
+    let is_shown = |p: &(f64, f64)| p.1.is_finite();
+    let curves = [(fitted, LINE), (apart, SECOND)];
+    let points: Vec<(f64, f64)> = fitted.iter().chain(apart).copied().filter(is_shown).collect();
     text(&mut picture, (LEFT, 22.0), title, &FONT_10X20, Alignment::Left);
     if points.is_empty() {
         text(&mut picture, (LEFT, HEIGHT as f64 / 2.0), "no finite loss", &FONT_10X20, Alignment::Left);
@@ -56,11 +60,21 @@ pub(crate) fn loss_plot(title: &str, points: &[(f64, f64)]) -> Picture {
         text(&mut picture, (LEFT - 8.0, y), &label, &FONT_6X10, Alignment::Right);
     }
     line(&mut picture, &[(LEFT, TOP), (LEFT, end_y), (end_x, end_y)], INK, 1);
-    let mut curve: Vec<(f64, f64)> = points.iter().map(|p| (to_x(p.0), to_y(height_of(p.1)))).collect();
-    if let [(x, y)] = curve[..] {
-        curve.push((x + 2.0, y));
+    for (points, colour) in curves {
+        let shown = points.iter().copied().filter(is_shown);
+        let mut curve: Vec<(f64, f64)> = shown.map(|p| (to_x(p.0), to_y(height_of(p.1)))).collect();
+        if let [(x, y)] = curve[..] {
+            curve.push((x + 2.0, y));
+        }
+        line(&mut picture, &curve, colour, 2);
     }
-    line(&mut picture, &curve, LINE, 2);
+    if !apart.is_empty() {
+        for (k, (name, colour)) in [("fitted", LINE), ("validation", SECOND)].into_iter().enumerate() {
+            let y = TOP + 12.0 + 16.0 * k as f64;
+            line(&mut picture, &[(end_x - 110.0, y), (end_x - 90.0, y)], colour, 2);
+            text(&mut picture, (end_x - 84.0, y), name, &FONT_6X10, Alignment::Left);
+        }
+    }
     text(&mut picture, ((LEFT + end_x) / 2.0, end_y + 36.0), "step", &FONT_6X10, Alignment::Center);
     picture
 }
@@ -86,10 +100,13 @@ fn label(x: f64) -> String {
     }
 }
 
+/// Draws the segments one by one: the joins of a `Polyline` overflow for some angles.
 fn line(picture: &mut Picture, points: &[(f64, f64)], colour: Rgb888, width: u32) {
-    let points: Vec<Point> =
-        points.iter().map(|p| Point::new(p.0.round() as i32, p.1.round() as i32)).collect();
-    let Ok(()) = Polyline::new(&points).into_styled(PrimitiveStyle::with_stroke(colour, width)).draw(picture);
+    let at = |p: (f64, f64)| Point::new(p.0.round() as i32, p.1.round() as i32);
+    let style = PrimitiveStyle::with_stroke(colour, width);
+    for ends in points.windows(2) {
+        let Ok(()) = Line::new(at(ends[0]), at(ends[1])).into_styled(style).draw(picture);
+    }
 }
 
 fn text(picture: &mut Picture, (x, y): (f64, f64), text: &str, font: &MonoFont<'_>, alignment: Alignment) {
@@ -105,11 +122,11 @@ mod tests {
     #[test]
     fn draws_a_curve_and_survives_odd_input() {
         let points: Vec<(f64, f64)> = (0..100).map(|k| (k as f64, (-0.05 * k as f64).exp())).collect();
-        let picture = loss_plot("loss", &points);
+        let picture = loss_plot("loss", &points, &points[..3]);
         let blue = picture.rgb.chunks(3).filter(|p| *p == [LINE.r(), LINE.g(), LINE.b()]).count();
         assert!(blue > 500, "{blue} blue pixels");
         for odd in [vec![], vec![(0.0, f64::NAN)], vec![(3.0, 1.0)], vec![(0.0, -1.0), (1.0, -1.0)]] {
-            loss_plot("odd", &odd);
+            loss_plot("odd", &odd, &odd);
         }
     }
 

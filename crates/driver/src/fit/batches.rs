@@ -2,7 +2,8 @@
 //! picture are neighbours in the batch.
 //!
 //! Threads that run side by side in lanes then need the same parameters, and skip together what their items
-//! do not need. The order within a batch does not change its sum, but for rounding.
+//! do not need. The order within a batch does not change its sum, but for rounding. A batch is a function of its number
+//! and the seed, so a fit can go on from any step.
 
 use crate::fit::items::Items;
 use crate::gradcheck::Random;
@@ -10,60 +11,94 @@ use crate::gradcheck::Random;
 /// The batches of an optimiser.
 pub struct Batches {
     image: Option<(usize, usize)>,
+    /// The number of all items.
+    n: usize,
     size: usize,
-    /// The position of the next batch.
-    at: usize,
+    seed: u64,
+    /// The items of the batches.
+    items: Vec<u32>,
+    /// The pass over the items whose batches are in `order`.
+    epoch: Option<u64>,
     order: Vec<u32>,
-    /// The batch of each item.
-    batch_of: Vec<u32>,
-    random: Random,
 }
 
 impl Batches {
-    /// Batches of `size` items, at least 1 and at most as many as there are.
-    pub fn new(items: &Items, size: usize, seed: u64) -> Batches {
-        let size = size.clamp(1, items.n.max(1));
-        Batches {
-            image: items.image,
-            size,
-            at: items.n,
-            order: if size == items.n { items.near() } else { (0..items.n as u32).collect() },
-            batch_of: Vec::new(),
-            random: Random::new(seed),
-        }
+    /// Batches of `size` of the given items, at least 1 and at most as many as there are.
+    pub fn new(items: &Items, order: &[u32], size: usize, seed: u64) -> Batches {
+        let size = size.clamp(1, order.len().max(1));
+        let (image, n, items) = (items.image, items.n, order.to_vec());
+        Batches { image, n, size, seed, items, epoch: None, order: Vec::new() }
     }
 
-    /// The items of the next batch.
-    pub fn next_batch(&mut self) -> &[u32] {
-        let n = self.order.len();
-        if self.at + self.size > n {
-            if self.size < n {
-                self.shuffle();
-            }
-            self.at = 0;
-        }
-        self.at += self.size;
-        &self.order[self.at - self.size..self.at]
+    /// The number of batches in a pass over the items. Items beyond the last whole batch are left out.
+    pub fn per_epoch(&self) -> u64 {
+        (self.items.len() / self.size).max(1) as u64
     }
 
-    /// Shuffles all items, and sorts those of each batch. Items beyond the last whole batch are left out.
-    fn shuffle(&mut self) {
-        let n = self.order.len();
-        for k in (1..n).rev() {
-            self.order.swap(k, self.random.below(k + 1));
+    /// The items of batch `k`, from 0.
+    pub fn batch(&mut self, k: u64) -> &[u32] {
+        if self.size == self.items.len() {
+            return &self.items;
         }
-        self.batch_of.resize(n, 0);
+        let (epoch, at) = (k / self.per_epoch(), k % self.per_epoch());
+        if self.epoch != Some(epoch) {
+            self.shuffle(epoch);
+        }
+        let first = at as usize * self.size;
+        &self.order[first..first + self.size]
+    }
+
+    /// Shuffles all items, and sorts those of each batch.
+    fn shuffle(&mut self, epoch: u64) {
+        let n = self.items.len();
+        self.order.clone_from(&self.items);
+        permute(&mut self.order, mixed(self.seed, epoch));
+        let mut batch_of = vec![u32::MAX; self.n];
         for (place, &item) in self.order.iter().enumerate() {
-            self.batch_of[item as usize] = (place / self.size) as u32;
+            batch_of[item as usize] = (place / self.size) as u32;
         }
         let mut ends: Vec<usize> = (0..n.div_ceil(self.size)).map(|batch| batch * self.size).collect();
-        let (order, batch_of) = (&mut self.order, &self.batch_of);
-        each_near(self.image, n, |item| {
-            let end = &mut ends[batch_of[item as usize] as usize];
-            order[*end] = item;
-            *end += 1;
+        let order = &mut self.order;
+        each_near(self.image, self.n, |item| {
+            if let Some(end) = ends.get_mut(batch_of[item as usize] as usize) {
+                order[*end] = item;
+                *end += 1;
+            }
         });
+        self.epoch = Some(epoch);
     }
+}
+
+/// Divides items at random into those to fit and those to keep apart, a share of all; both stay in their order. At
+/// least one item is fitted, and at least one is kept apart unless the share is 0.
+pub fn split(order: &[u32], share: f64, seed: u64) -> (Vec<u32>, Vec<u32>) {
+    let n = (share * order.len() as f64).round() as usize;
+    let n = if share > 0.0 { n.clamp(1, order.len().saturating_sub(1).max(1)) } else { 0 };
+    if n == 0 || order.len() < 2 {
+        return (order.to_vec(), Vec::new());
+    }
+    let mut places: Vec<u32> = (0..order.len() as u32).collect();
+    permute(&mut places, mixed(seed, u64::MAX));
+    let mut is_apart = vec![false; order.len()];
+    places[..n].iter().for_each(|&place| is_apart[place as usize] = true);
+    let pick = |apart: bool| {
+        let chosen = order.iter().zip(&is_apart).filter(|(_, is)| **is == apart);
+        chosen.map(|(&item, _)| item).collect()
+    };
+    (pick(false), pick(true))
+}
+
+/// Shuffles a list (Fisher and Yates).
+fn permute(list: &mut [u32], seed: u64) {
+    let mut random = Random::new(seed);
+    for k in (1..list.len()).rev() {
+        list.swap(k, random.below(k + 1));
+    }
+}
+
+/// The seed of the random numbers of a pass.
+fn mixed(seed: u64, epoch: u64) -> u64 {
+    seed ^ epoch.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 impl Items {
@@ -125,24 +160,44 @@ mod tests {
     #[test]
     fn batches_are_sorted_and_cover_all_items() {
         let items = Items::pixels(16, 8, Vec::new());
-        let place = |item: u32| items.near().iter().position(|&near| near == item);
-        let mut batches = Batches::new(&items, 32, 7);
-        for _ in 0..3 {
+        let near = items.near();
+        let place = |item: u32| near.iter().position(|&near| near == item);
+        let mut batches = Batches::new(&items, &near, 32, 7);
+        let mut first = Vec::new();
+        for epoch in 0..3 {
             let mut all = Vec::new();
-            for _ in 0..4 {
-                let batch = batches.next_batch();
+            for k in 0..4 {
+                let batch = batches.batch(4 * epoch + k);
                 assert!(batch.is_sorted_by_key(|&item| place(item)), "{batch:?}");
                 all.extend_from_slice(batch);
             }
-            assert_ne!(all, items.near());
+            assert_ne!(all, near);
+            if epoch == 0 {
+                first.clone_from(&all);
+            }
             all.sort_unstable();
             assert!(all.iter().enumerate().all(|(k, &item)| k == item as usize));
         }
+        // A batch is a function of its number.
+        assert_eq!(batches.batch(2), &first[64..96]);
         // Three batches of 40, and 8 items that are left out.
-        let mut batches = Batches::new(&items, 40, 7);
-        let firsts: Vec<Vec<u32>> = (0..4).map(|_| batches.next_batch().to_vec()).collect();
+        let mut batches = Batches::new(&items, &near, 40, 7);
+        let firsts: Vec<Vec<u32>> = (0..4).map(|k| batches.batch(k).to_vec()).collect();
         assert!(firsts.iter().all(|batch| batch.len() == 40));
         assert_ne!(firsts[0], firsts[3]);
-        assert_eq!(Batches::new(&items, 1000, 7).next_batch(), items.near());
+        assert_eq!(Batches::new(&items, &near, 1000, 7).batch(0), near);
+    }
+
+    #[test]
+    fn items_kept_apart_are_in_no_batch() {
+        let items = Items::pixels(16, 8, Vec::new());
+        let (order, apart) = split(&items.near(), 0.25, 3);
+        assert_eq!((order.len(), apart.len()), (96, 32));
+        let mut batches = Batches::new(&items, &order, 20, 3);
+        let taken: Vec<u32> = (0..12).flat_map(|k| batches.batch(k).to_vec()).collect();
+        assert!(taken.iter().all(|item| order.contains(item) && !apart.contains(item)));
+        assert_eq!(split(&[0, 1, 2], 0.01, 1).1.len(), 1);
+        assert_eq!(split(&[0], 0.5, 1), (vec![0], vec![]));
+        assert_eq!(split(&[0, 1, 2], 0.0, 1), (vec![0, 1, 2], vec![]));
     }
 }

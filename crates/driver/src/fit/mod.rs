@@ -1,20 +1,26 @@
-//! `pullback fit`: minimises the mean of a user's loss over items.
+//! `pullback fit`: minimises the mean of a user's loss over items, or the sum of the squares of residuals.
 //!
-//! [`Fit`] is the function `x ↦ (mean loss, gradient)` over the flat vector of all fitted numbers, on which
-//! L-BFGS depends; [`descent`] makes the steps of Adam where the parameters are. The kernels around the loss
-//! are Slang text ([`kernel`]), compiled like any other program.
+//! [`Fit`] is the function `x ↦ (mean loss, gradient)`, or the residuals with their derivatives ([`residuals`]), over
+//! the flat vector of all fitted numbers; [`descent`] makes the steps of first-order methods where the parameters are, and
+//! [`run`] has the loop of all methods. The kernels around the user's function are Slang text ([`kernel`]), compiled
+//! like any other program.
 
 pub mod batches;
 pub mod descent;
 pub mod items;
 pub mod kernel;
+mod numbers;
 pub mod optimise;
+mod parameters;
+pub mod residuals;
+pub mod run;
 pub mod shape;
 pub mod state;
+pub mod trouble;
 
 use std::path::PathBuf;
 
-use ir::{MatrixOrder, MemData, MemType, MemTypes, Scalar, scalar};
+use ir::{MemData, MemType, Scalar};
 use lower::Request;
 use syntax::Diagnostic;
 
@@ -23,11 +29,11 @@ use crate::error::{Error, Failure};
 use crate::gradcheck::Random;
 use crate::inputs;
 use crate::launch::{Execution, Runner};
-use crate::npy;
 use crate::pipeline::{self};
 use crate::session::Session;
 use items::Items;
-use kernel::{Argument, Fitted, Function, GROUP, Kernel, Reduction};
+use kernel::{Fitted, Function, GROUP, Kernel, Reduction, Task};
+use numbers::{column_bytes, named_scalars, number_bytes, put_number, read_number};
 use rustc_hash::FxHashMap;
 
 /// The initial value of a parameter.
@@ -48,10 +54,14 @@ pub enum Init {
 pub struct Setup {
     /// The user's file.
     pub path: PathBuf,
-    /// The function to minimise.
+    /// The function to minimise, or whose results are residuals.
     pub loss: String,
+    /// What is minimised.
+    pub task: Task,
     /// The function to show; `None` for `render` if there is one.
     pub render: Option<String>,
+    /// Functions whose means over the items are reported.
+    pub metrics: Vec<String>,
     /// Initial values by parameter. A parameter that is not named is initialised by the function `initial` if
     /// its result type fits, otherwise at random.
     pub inits: Vec<(String, Init)>,
@@ -97,8 +107,10 @@ pub struct Fit {
     /// The items that the loss is summed over.
     pub items: Items,
     places: Vec<Place>,
-    /// The name of each fitted number, such as `gaussians.center`.
+    /// The field of each fitted number, such as `gaussians.center`.
     pub names: Vec<String>,
+    /// The path of each fitted number, such as `gaussians[3].center[0]`.
+    pub paths: Vec<String>,
     /// The contents of the parameters' buffers, including the numbers that are not fitted.
     values: Vec<Vec<u8>>,
     /// Bytes of one worker's share of each gradient buffer.
@@ -128,6 +140,12 @@ impl Fit {
         let file = session.load_text(&mut program, "fit-kernel.slang", kernel.text(), &folder);
         let mut loaded = pipeline::Loaded::new(program, file);
         let mut entries = vec![loaded.entry(Some("fit_gradient"))?, loaded.entry(Some("fit_value"))?];
+        if kernel.task == Task::Residuals {
+            entries.push(loaded.entry(Some("fit_forward"))?);
+        }
+        for k in 0..kernel.metrics.len() {
+            entries.push(loaded.entry(Some(&format!("fit_metric_{k}")))?);
+        }
         if kernel.render.is_some() {
             entries.push(loaded.entry(Some("fit_render"))?);
         }
@@ -135,7 +153,11 @@ impl Fit {
             if f.initial.is_some() {
                 entries.push(loaded.entry(Some(&format!("fit_initial_{}", f.name)))?);
             }
-            let own = if kernel.has_workers() { "sum" } else { "step" };
+            let own = match (kernel.reduction, kernel.task) {
+                (Reduction::Workers(_), _) => "sum",
+                (Reduction::Atomic, Task::Loss(_)) => "step",
+                (Reduction::Atomic, Task::Residuals) => continue,
+            };
             entries.push(loaded.entry(Some(&format!("fit_{own}_{}", f.name)))?);
         }
         let request = Request { entries, ..Request::default() };
@@ -157,6 +179,7 @@ impl Fit {
             items,
             places: Vec::new(),
             names: Vec::new(),
+            paths: Vec::new(),
             values: Vec::new(),
             shares: Vec::new(),
             workers: 1,
@@ -190,24 +213,57 @@ impl Fit {
         Ok(loss)
     }
 
-    /// The value over all items.
-    pub fn loss(&mut self, x: &[f64]) -> Result<f64, Error> {
+    /// The value over the items listed in `order`.
+    pub fn loss(&mut self, x: &[f64], order: &[u32]) -> Result<f64, Error> {
         self.put(x);
-        self.loss_of(&self.items.near())
+        self.loss_of(order)
+    }
+
+    /// All items in the order in which they are visited, or one that stands for all if the function takes columns as
+    /// a whole.
+    pub fn order(&self) -> Vec<u32> {
+        if self.kernel.loss.is_whole() { vec![0] } else { self.items.near() }
     }
 
     /// The value at the current point over the items listed in `order`.
     fn loss_of(&mut self, order: &[u32]) -> Result<f64, Error> {
-        let real = self.uniform_scalar("fit_weight");
         self.weigh(order.len());
         let mut loss = 0.0;
         for part in order.chunks(MOST_THREADS) {
             self.choose(part);
             self.dispatch("fit_value", part.len(), None)?;
-            let losses = self.runner.bytes("fit_loss")?.chunks_exact(real.bytes() as usize);
-            loss += losses.take(part.len()).map(|bytes| read_number(real, bytes, 0)).sum::<f64>();
+            loss += self.results("fit_loss", part.len())?.iter().sum::<f64>();
         }
         Ok(loss)
+    }
+
+    /// The first `n` elements of a buffer of results, each as its numbers.
+    fn results(&self, buffer: &str, n: usize) -> Result<Vec<f64>, Error> {
+        let missing = || Error::Internal(format!("the buffer `{buffer}` is gone"));
+        let element = self.runner.element(buffer).ok_or_else(missing)?;
+        let leaves = bind::scalars(self.runner.mem(), element);
+        let stride = self.runner.mem().size(element) as usize;
+        let elements = self.runner.bytes(buffer)?.chunks_exact(stride.max(1)).take(n);
+        Ok(elements.flat_map(|bytes| leaves.iter().map(|&(at, s)| read_number(s, bytes, at))).collect())
+    }
+
+    /// The mean of each metric over the items.
+    pub fn metrics(&mut self, x: &[f64]) -> Result<Vec<(String, f64)>, Error> {
+        self.put(x);
+        let mut found = Vec::new();
+        for k in 0..self.kernel.metrics.len() {
+            let metric = &self.kernel.metrics[k];
+            let name = metric.name.clone();
+            let order = if metric.is_whole() { vec![0] } else { self.items.near() };
+            let mut sum = 0.0;
+            for part in order.chunks(MOST_THREADS) {
+                self.choose(part);
+                self.dispatch(&format!("fit_metric_{k}"), part.len(), None)?;
+                sum += self.results(&format!("fit_metric_result_{k}"), part.len())?.iter().sum::<f64>();
+            }
+            found.push((name, sum / order.len() as f64));
+        }
+        Ok(found)
     }
 
     /// The gradient at the current point over the items listed in `order`.
@@ -252,14 +308,7 @@ impl Fit {
 
     /// Adds what is in the gradient buffers to `gradient`, and clears them if kernels add to them.
     fn read_gradient(&mut self, gradient: &mut [f64]) -> Result<(), Error> {
-        let mut numbers = self.places.iter().zip(gradient.iter_mut()).peekable();
-        for (param, &share) in self.shares.iter().enumerate() {
-            let name = format!("fit_gradient_{}", self.kernel.fitted[param].name);
-            let bytes = &self.runner.bytes(&name)?[..share];
-            while let Some((place, g)) = numbers.next_if(|(place, _)| place.param == param) {
-                *g += read_number(place.gradient_scalar, bytes, place.gradient_at);
-            }
-        }
+        self.each_derivative(|k, g| gradient[k] += g)?;
         for f in self.kernel.fitted.iter().filter(|_| !self.kernel.has_workers()) {
             if let Some(global) = self.runner.find(&format!("fit_gradient_{}", f.name)) {
                 self.runner.bytes_mut_of(global).fill(0);
@@ -268,13 +317,30 @@ impl Fit {
         Ok(())
     }
 
-    /// The render function's result for every item, and the number of numbers per item.
-    pub fn render(&mut self, x: &[f64]) -> Result<Option<(Vec<f64>, usize)>, Error> {
-        if self.kernel.render.is_none() {
-            return Ok(None);
+    /// Copies what is in the gradient buffers to `gradient`.
+    fn copy_gradient(&self, gradient: &mut [f64]) -> Result<(), Error> {
+        self.each_derivative(|k, g| gradient[k] = g)
+    }
+
+    /// Visits the derivative by each number, as it is in the gradient buffers.
+    fn each_derivative(&self, mut visit: impl FnMut(usize, f64)) -> Result<(), Error> {
+        let mut places = self.places.iter().enumerate().peekable();
+        for (param, &share) in self.shares.iter().enumerate() {
+            let name = format!("fit_gradient_{}", self.kernel.fitted[param].name);
+            let bytes = &self.runner.bytes(&name)?[..share];
+            while let Some((k, place)) = places.next_if(|(_, place)| place.param == param) {
+                visit(k, read_number(place.gradient_scalar, bytes, place.gradient_at));
+            }
         }
+        Ok(())
+    }
+
+    /// The render function's result for every item, or its only result if it takes columns as a whole, and the number of
+    /// numbers of a result.
+    pub fn render(&mut self, x: &[f64]) -> Result<Option<(Vec<f64>, usize)>, Error> {
+        let Some(render) = &self.kernel.render else { return Ok(None) };
+        let n = if render.is_whole() { 1 } else { self.items.n };
         self.put(x);
-        let n = self.items.n;
         for first in (0..n).step_by(MOST_THREADS) {
             let count = (n - first).min(MOST_THREADS);
             self.runner.bind("fit_first", &(first as u32).to_le_bytes());
@@ -282,29 +348,9 @@ impl Fit {
             let reads: Option<&[_]> = if first + count < n { Some(&[]) } else { None };
             self.dispatch("fit_render", count, reads)?;
         }
-        let Some(element) = self.runner.element("fit_image") else { return Ok(None) };
-        let leaves = bind::scalars(self.runner.mem(), element);
-        let stride = self.runner.mem().size(element) as usize;
-        let bytes = self.runner.bytes("fit_image")?;
-        let numbers = bytes
-            .chunks_exact(stride.max(1))
-            .flat_map(|item| leaves.iter().map(|&(at, s)| read_number(s, item, at)))
-            .collect();
-        Ok(Some((numbers, leaves.len())))
-    }
-
-    /// Each fitted parameter as an array, to be written to a file.
-    pub fn arrays(&mut self, x: &[f64]) -> Result<Vec<(String, npy::Array)>, Error> {
-        self.put(x);
-        let mut out = Vec::new();
-        for (k, f) in self.kernel.fitted.iter().enumerate() {
-            let Some(element) = self.value_element(f) else { continue };
-            out.push((
-                f.name.clone(),
-                crate::output::buffer_array(self.runner.mem(), element, &self.values[k])?,
-            ));
-        }
-        Ok(out)
+        let numbers = self.results("fit_image", n)?;
+        let width = numbers.len() / n.max(1);
+        Ok(Some((numbers, width)))
     }
 
     /// The type of one element of a parameter's buffer.
@@ -369,7 +415,8 @@ impl Fit {
                 match (value_of.get(&name), gradient_of.get(&name)) {
                     (Some(value), Some(gradient)) => {
                         let end = name.find('[').unwrap_or(name.len());
-                        element.push((name[..end].to_string(), *value, *gradient));
+                        let rest = name[f.name.len()..].to_string();
+                        element.push((name[..end].to_string(), rest, *value, *gradient));
                     }
                     _ if f.shape.is_some() => {
                         return Err(Error::Internal(format!("`{name}` has no place in memory")));
@@ -378,7 +425,7 @@ impl Fit {
                 }
             }
             for k in 0..f.n() {
-                for (name, (at, scalar), (gradient_at, gradient_scalar)) in &element {
+                for (name, rest, (at, scalar), (gradient_at, gradient_scalar)) in &element {
                     self.places.push(Place {
                         param,
                         at: k * stride + at,
@@ -387,6 +434,8 @@ impl Fit {
                         gradient_scalar: *gradient_scalar,
                     });
                     self.names.push(name.clone());
+                    let index = if f.length.is_some() { format!("[{k}]") } else { String::new() };
+                    self.paths.push(format!("{}{index}{rest}", f.name));
                 }
             }
             self.values.push(vec![0; f.n() * stride]);
@@ -404,21 +453,36 @@ impl Fit {
             self.runner.bind(&format!("fit_value_{name}"), &self.values[k]);
             self.runner.bind(&format!("fit_next_{name}"), &self.values[k]);
             self.runner.bind(&format!("fit_gradient_{name}"), &vec![0; self.shares[k] * n]);
+            self.runner.bind(&format!("fit_tangent_{name}"), &vec![0; self.shares[k]]);
             if initial.is_some() {
                 self.runner.bind(&format!("fit_start_{name}"), &self.values[k]);
             }
         }
         let real = self.uniform_scalar("fit_weight");
-        let losses = self.items.n.min(MOST_THREADS);
-        self.runner.bind("fit_loss", &vec![0; losses * real.bytes() as usize]);
+        let threads = self.items.n.min(MOST_THREADS);
+        let mut results: Vec<String> =
+            ["fit_loss", "fit_residual", "fit_change", "fit_cotangent"].map(String::from).to_vec();
+        let by_loss = results.len();
+        results.extend((0..self.kernel.metrics.len()).map(|k| format!("fit_metric_result_{k}")));
+        let one = if self.kernel.loss.is_whole() { 1 } else { threads };
+        for (k, name) in results.iter().enumerate() {
+            let n = if k < by_loss { one } else { threads };
+            if let Some(element) = self.runner.element(name) {
+                let size = self.runner.mem().size(element) as usize;
+                self.runner.bind(name, &vec![0; n * size]);
+            }
+        }
         self.runner.bind("fit_order", &[]);
+        self.runner.bind("fit_items", &(self.items.n as u32).to_le_bytes());
         for (name, word) in [("fit_first", 0), ("fit_count", 0), ("fit_workers", n as u32)] {
             self.runner.bind(name, &word.to_le_bytes());
         }
         self.runner.bind("fit_weight", &number_bytes(real, 0.0));
         self.bind_descent();
         if let Some(element) = self.runner.element("fit_image") {
-            let size = self.runner.mem().size(element) as usize * self.items.n;
+            let n =
+                if self.kernel.render.as_ref().is_some_and(Function::is_whole) { 1 } else { self.items.n };
+            let size = self.runner.mem().size(element) as usize * n;
             self.runner.bind("fit_image", &vec![0; size]);
         }
     }
@@ -472,7 +536,7 @@ fn plan(session: &mut Session, setup: &Setup, items: &Items) -> Result<Kernel, F
     let mut loaded = pipeline::load(session, &setup.path)?;
     loaded.errors()?;
     let loss = loaded.function(&setup.loss)?;
-    let (mut fitted, loss) = kernel::loss(&mut loaded.program, &loss, items)?;
+    let (mut fitted, loss) = kernel::objective(&mut loaded.program, &loss, items, setup.task)?;
     for (name, _) in &setup.inits {
         if !fitted.iter().any(|f| f.name == *name) {
             return Err(
@@ -492,14 +556,24 @@ fn plan(session: &mut Session, setup: &Setup, items: &Items) -> Result<Kernel, F
         Some(func) => Some(kernel::render(&mut loaded.program, &func, items, &fitted)?),
         None => None,
     };
+    let mut metrics = Vec::new();
+    for name in &setup.metrics {
+        let func = loaded.function(name)?;
+        metrics.push(kernel::metric(&mut loaded.program, &func, items, &fitted)?);
+    }
     loaded.errors()?;
     let include = setup.path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
-    let reduction = match setup.execution.backend.is_device() {
-        true => Reduction::Workers(MOST_ITEMS),
-        false if fitted.iter().all(|f| f.shape.is_some()) => Reduction::Atomic,
-        false => Reduction::Workers(PROCESSOR_WORKERS.1),
+    let hidden = fitted.iter().find(|f| f.shape.is_none());
+    let reduction = match (setup.execution.backend.is_device(), setup.task, hidden) {
+        (_, Task::Residuals, Some(f)) => {
+            let why = "has a part that has no name outside of its type, so its residuals have no kernels";
+            return Err(Error::input(format!("`{}` {why}", f.name)).into());
+        }
+        (true, Task::Loss(_), _) => Reduction::Workers(MOST_ITEMS),
+        (false, _, Some(_)) => Reduction::Workers(PROCESSOR_WORKERS.1),
+        (_, _, None) => Reduction::Atomic,
     };
-    Ok(Kernel { include, fitted, loss, render, reduction })
+    Ok(Kernel { include, fitted, loss, task: setup.task, render, metrics, reduction })
 }
 
 fn initial(
@@ -540,123 +614,4 @@ fn spread(items: &Items, element: usize, n: usize, random: &mut Random) -> u32 {
     }
     let at = (element as f64 + random.unit()) / n as f64 * items.n as f64;
     (at as usize).min(items.n - 1) as u32
-}
-
-/// A column in the memory layout of a type.
-fn column_bytes(mem: &MemTypes, ty: MemType, name: &str, items: &Items) -> Result<Vec<u8>, Error> {
-    let stride = mem.size(ty) as usize;
-    let mut bytes = vec![0; stride * items.n];
-    fill_column(mem, ty, 0, stride, name, items, &mut bytes)?;
-    Ok(bytes)
-}
-
-fn fill_column(
-    mem: &MemTypes,
-    ty: MemType,
-    offset: usize,
-    stride: usize,
-    name: &str,
-    items: &Items,
-    bytes: &mut [u8],
-) -> Result<(), Error> {
-    if let Some(column) = items.column(name) {
-        let leaves = bind::scalars(mem, ty);
-        if leaves.len() != column.width {
-            return Err(Error::input(format!(
-                "column `{name}` has {} numbers for each item, the parameter {}",
-                column.width,
-                leaves.len()
-            )));
-        }
-        for (item, row) in column.values.chunks_exact(column.width).enumerate() {
-            for (&x, &(at, s)) in row.iter().zip(&leaves) {
-                put_number(bytes, item * stride + offset + at, s, x);
-            }
-        }
-        return Ok(());
-    }
-    let MemData::Struct { fields, .. } = &mem[ty] else {
-        return Err(Error::input(format!("the items have no column `{name}`")));
-    };
-    for (k, (field, field_ty)) in fields.iter().enumerate() {
-        let at = offset + mem.field_offset(ty, k) as usize;
-        fill_column(mem, *field_ty, at, stride, field, items, bytes)?;
-    }
-    Ok(())
-}
-
-/// Collects every scalar of a type with its path, such as `g.center[0]`.
-fn named_scalars(
-    mem: &MemTypes,
-    ty: MemType,
-    at: usize,
-    name: String,
-    out: &mut Vec<(String, usize, Scalar)>,
-) {
-    match &mem[ty] {
-        MemData::Struct { fields, .. } => {
-            for (k, (field, field_ty)) in fields.iter().enumerate() {
-                let at = at + mem.field_offset(ty, k) as usize;
-                named_scalars(mem, *field_ty, at, format!("{name}.{field}"), out);
-            }
-        }
-        MemData::Array(t, n) => {
-            for k in 0..*n as usize {
-                named_scalars(mem, *t, at + k * mem.size(*t) as usize, format!("{name}[{k}]"), out);
-            }
-        }
-        // By rows, in whatever order they are stored.
-        MemData::Matrix(_, vectors, each, order) => {
-            let (vectors, each) = (*vectors as usize, *each as usize);
-            let (rows, columns) = if *order == MatrixOrder::Rows { (vectors, each) } else { (each, vectors) };
-            let leaves = bind::scalars(mem, ty);
-            out.extend((0..rows * columns).map(|k| {
-                let (row, column) = (k / columns, k % columns);
-                let (offset, s) = match order {
-                    MatrixOrder::Rows => leaves[k],
-                    MatrixOrder::Columns => leaves[column * each + row],
-                };
-                (format!("{name}[{row}][{column}]"), at + offset, s)
-            }));
-        }
-        MemData::Vector(..) => {
-            let leaves = bind::scalars(mem, ty).into_iter().enumerate();
-            out.extend(leaves.map(|(k, (offset, s))| (format!("{name}[{k}]"), at + offset, s)));
-        }
-        MemData::Scalar(_) | MemData::Handle(_) => {
-            out.extend(bind::scalars(mem, ty).into_iter().map(|(offset, s)| (name.clone(), at + offset, s)));
-        }
-    }
-}
-
-fn number_bytes(s: Scalar, x: f64) -> Vec<u8> {
-    let mut bytes = vec![0; s.bytes() as usize];
-    put_number(&mut bytes, 0, s, x);
-    bytes
-}
-
-fn put_number(bytes: &mut [u8], at: usize, s: Scalar, x: f64) {
-    let bits = match s {
-        Scalar::F16 | Scalar::F32 | Scalar::F64 => scalar::from_f64(s, x),
-        Scalar::Bool => u64::from(x != 0.0),
-        _ => scalar::from_i64(s, x as i64),
-    };
-    let n = s.bytes() as usize;
-    bytes[at..at + n].copy_from_slice(&bits.to_le_bytes()[..n]);
-}
-
-fn read_number(s: Scalar, bytes: &[u8], at: usize) -> f64 {
-    let bits = npy::from_le(&bytes[at..at + s.bytes() as usize]);
-    match s {
-        Scalar::F32 => f32::from_bits(bits as u32) as f64,
-        Scalar::F64 => f64::from_bits(bits),
-        _ => npy::number(s, bits),
-    }
-}
-
-impl Function {
-    /// Returns true if the function reads a column of that name.
-    pub fn reads(&self, column: &str) -> bool {
-        self.arguments.iter().any(|a| matches!(a, Argument::Item(name, _) if name == column))
-    }
 }

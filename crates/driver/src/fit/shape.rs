@@ -95,6 +95,17 @@ impl Shape {
         self.len() == 0
     }
 
+    /// Returns true for a number, and for vectors and arrays of numbers, in any depth.
+    pub fn is_of_numbers(&self) -> bool {
+        match self {
+            Shape::Number(_) => true,
+            Shape::Parts(parts) => {
+                parts.iter().all(|(text, part)| text.starts_with('[') && part.is_of_numbers())
+            }
+            Shape::Array(_, element) => element.is_of_numbers(),
+        }
+    }
+
     /// The path of each number, in order.
     pub fn paths(&self) -> Vec<String> {
         match self {

@@ -1,0 +1,268 @@
+//! Writes what a fit results in, and prints a summary.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use driver::fit::Fit;
+use driver::fit::optimise::least_squares::{Covariance, NoCovariance};
+use driver::fit::run::{Ending, Losses, Method};
+use driver::fit::state::State;
+use driver::npy::{self, Array};
+use driver::{Error, files};
+use ir::Scalar;
+use serde_json::{Map, Value, json};
+
+use super::picture::{self, Picture};
+use super::{Finished, plot};
+use crate::report;
+
+/// The most parameters that are printed.
+const MOST_PRINTED: usize = 16;
+
+/// What was written, and numbers to report.
+pub(super) struct Results {
+    written: Vec<PathBuf>,
+    /// Names and values: the metrics, and the PSNR of a picture.
+    metrics: Vec<(String, f64)>,
+    /// The covariance of a fit by Levenberg–Marquardt, or the reason why there is none.
+    covariance: Option<Result<Covariance, NoCovariance>>,
+}
+
+impl Results {
+    /// Writes pictures, predictions, the plot and the parameters.
+    pub(super) fn write(
+        run: &Finished<'_>,
+        fit: &mut Fit,
+        state: &State,
+        losses: Losses,
+    ) -> Result<Results, Error> {
+        let mut results = Results { written: Vec::new(), metrics: fit.metrics(&state.x)?, covariance: None };
+        if let Some(path) = &run.args.results.checkpoint {
+            state.save(path)?;
+        }
+        results.rendered(run, fit, state)?;
+        results.plotted(run, state, losses)?;
+        for (name, array) in fit.arrays(&state.x) {
+            results.array(run.path(&format!("-{name}.npy")), &array)?;
+        }
+        let path = run.path("-parameters.json");
+        write_json(&path, &fit.json(&state.x)?)?;
+        results.written.push(path);
+        if run.plan.method == Method::Marquardt {
+            let found = fit.covariance(run.plan, &state.x)?;
+            if let Ok(covariance) = &found {
+                let n = state.x.len();
+                let bits = covariance.matrix.iter().map(|x| x.to_bits()).collect();
+                let array = Array { scalar: Scalar::F64, shape: vec![n, n], bits };
+                results.array(run.path("-covariance.npy"), &array)?;
+            }
+            results.covariance = Some(found);
+        }
+        Ok(results)
+    }
+
+    fn array(&mut self, path: PathBuf, array: &Array) -> Result<(), Error> {
+        npy::write(&path, array)?;
+        self.written.push(path);
+        Ok(())
+    }
+
+    fn picture(&mut self, path: PathBuf, picture: &Picture) -> Result<(), Error> {
+        picture.write(&path)?;
+        self.written.push(path);
+        Ok(())
+    }
+
+    /// Writes what the render function gives.
+    fn rendered(&mut self, run: &Finished<'_>, fit: &mut Fit, state: &State) -> Result<(), Error> {
+        let Some((numbers, width)) = fit.render(&state.x)? else { return Ok(()) };
+        let image = fit.items.image.filter(|_| matches!(width, 1 | 3 | 4) && numbers.len() > width);
+        let n = numbers.len() / width.max(1);
+        let array = || {
+            let bits = numbers.iter().map(|x| x.to_bits()).collect();
+            Array { scalar: Scalar::F64, shape: vec![n, width], bits }
+        };
+        if let Some((columns, rows)) = image {
+            let fitted = Picture::from_numbers(columns, rows, &numbers);
+            self.picture(run.path(".png"), &fitted)?;
+            if let Some(target) = run.target {
+                self.picture(run.path("-compare.png"), &picture::side_by_side(target, &fitted))?;
+                self.metrics.push(("PSNR".into(), picture::psnr(target, &fitted)));
+            }
+        } else {
+            self.array(run.path("-render.npy"), &array())?;
+        }
+        if let Some(path) = &run.args.results.predict {
+            if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy")) {
+                return self.array(path.clone(), &array());
+            }
+            let mut text = match width {
+                1 => "value\n".to_string(),
+                _ => (0..width).map(|k| format!("value{k}")).collect::<Vec<_>>().join(",") + "\n",
+            };
+            for row in numbers.chunks(width.max(1)) {
+                text += &(row.iter().map(f64::to_string).collect::<Vec<_>>().join(",") + "\n");
+            }
+            files::write(path, text.as_bytes())?;
+            self.written.push(path.clone());
+        }
+        Ok(())
+    }
+
+    fn plotted(&mut self, run: &Finished<'_>, state: &State, losses: Losses) -> Result<(), Error> {
+        let mut history = state.history.clone();
+        // The last value of a batch is not the loss of the result.
+        if history.last().is_none_or(|last| last.0 < state.step as f64) {
+            history.push((state.step as f64, losses.fitted));
+        }
+        let title = format!("loss: {}", run.setup.loss);
+        self.picture(run.path("-loss.png"), &plot::loss_plot(&title, &history, &state.validation))
+    }
+
+    /// Prints the summary, as text or as JSON.
+    pub(super) fn print(
+        &self,
+        run: &Finished<'_>,
+        fit: &mut Fit,
+        state: &State,
+        ending: &Ending,
+        losses: Losses,
+    ) -> Result<(), Error> {
+        if run.args.results.json {
+            let text = self.json(run, fit, state, ending, losses)?;
+            report::out(&format!("{text}\n"));
+            return Ok(());
+        }
+        let mut text = format!("{} steps in {:.1} s", state.step, state.seconds);
+        let what = if run.plan.method == Method::Marquardt { "half the sum of squares" } else { "loss" };
+        let _ = write!(text, ", {what} {:.6}", losses.fitted);
+        if let Some(apart) = losses.apart {
+            let _ = write!(text, ", validation loss {apart:.6}");
+        }
+        for (name, x) in &self.metrics {
+            match &name[..] {
+                "PSNR" => _ = write!(text, ", PSNR {x:.2} dB"),
+                name => _ = write!(text, ", {name} {x:.6}"),
+            }
+        }
+        let _ = writeln!(text, ": {ending}");
+        if fit.paths.len() <= MOST_PRINTED {
+            for (k, (path, &x)) in fit.paths.iter().zip(&state.x).enumerate() {
+                let _ = write!(text, "  {path} = {}", fit.text_of(k, x));
+                match self.error(k) {
+                    Some(error) => _ = writeln!(text, " ± {}", three_digits(error)),
+                    None => text.push('\n'),
+                }
+            }
+        }
+        if let Some(Err(why)) = self.covariance {
+            let _ = writeln!(text, "note: there are no standard errors: {}", no_covariance(why, fit));
+        }
+        for file in &self.written {
+            let _ = writeln!(text, "wrote {}", file.display());
+        }
+        report::out(&text);
+        if *ending == Ending::Interrupted {
+            report::err(&format!("{}\n", how_to_resume(run, state)?));
+        }
+        Ok(())
+    }
+
+    /// The standard error of number `k`.
+    fn error(&self, k: usize) -> Option<f64> {
+        let Some(Ok(covariance)) = &self.covariance else { return None };
+        covariance.errors[k]
+    }
+
+    fn json(
+        &self,
+        run: &Finished<'_>,
+        fit: &mut Fit,
+        state: &State,
+        ending: &Ending,
+        losses: Losses,
+    ) -> Result<Value, Error> {
+        let mut all = json!({
+            "function": run.setup.loss,
+            "steps": state.step,
+            "seconds": state.seconds,
+            "ending": ending.to_string(),
+            "loss": losses.fitted,
+        });
+        let metrics: Map<String, Value> =
+            self.metrics.iter().map(|(name, x)| (name.clone(), json!(x))).collect();
+        let files: Vec<String> = self.written.iter().map(|path| path.display().to_string()).collect();
+        if let Some(apart) = losses.apart {
+            all["validation_loss"] = json!(apart);
+        }
+        if !metrics.is_empty() {
+            all["metrics"] = Value::Object(metrics);
+        }
+        all["parameters"] = Value::Object(fit.json(&state.x)?);
+        match &self.covariance {
+            Some(Ok(covariance)) => {
+                let errors = fit.paths.iter().zip(&covariance.errors);
+                let errors: Map<String, Value> =
+                    errors.map(|(path, error)| (path.clone(), json!(error))).collect();
+                all["standard_errors"] = Value::Object(errors);
+                all["residual_deviation"] = json!(covariance.deviation);
+            }
+            Some(Err(why)) => all["no_standard_errors"] = json!(no_covariance(*why, fit)),
+            None => {}
+        }
+        all["files"] = json!(files);
+        Ok(all)
+    }
+}
+
+/// A positive number with three significant digits.
+fn three_digits(x: f64) -> String {
+    let exponent = x.log10().floor();
+    match exponent {
+        -4.0..=3.0 => format!("{x:.*}", (2.0 - exponent).max(0.0) as usize),
+        _ => format!("{x:.2e}"),
+    }
+}
+
+fn no_covariance(why: NoCovariance, fit: &Fit) -> String {
+    match why {
+        NoCovariance::Many => "there are too many parameters".into(),
+        NoCovariance::Few => "there are no more residuals than parameters".into(),
+        NoCovariance::Undetermined(k) => {
+            format!("the residuals do not determine `{}` besides those before it", fit.paths[k])
+        }
+    }
+}
+
+/// Tells how to go on with an interrupted fit; without a checkpoint, one is written.
+fn how_to_resume(run: &Finished<'_>, state: &State) -> Result<String, Error> {
+    let go_on = "the same command goes on from here with";
+    if let Some(path) = &run.args.results.checkpoint {
+        let file = path.display();
+        return Ok(match run.args.results.resume {
+            true => format!("note: the state is in {file}: the same command goes on from here"),
+            false => format!("note: the state is in {file}: {go_on} `--resume`"),
+        });
+    }
+    let path = run.path("-checkpoint.json");
+    state.save(&path)?;
+    let file = path.display();
+    Ok(format!("note: the state is in {file}: {go_on} `--checkpoint {file} --resume`"))
+}
+
+/// Writes the parameters as a JSON object.
+pub(super) fn write_json(path: &Path, parameters: &Map<String, Value>) -> Result<(), Error> {
+    let text = serde_json::to_string(parameters).map_err(|e| Error::write(path, e))?;
+    files::write(path, format!("{text}\n").as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::three_digits;
+
+    #[test]
+    fn errors_have_three_digits() {
+        let found = [0.0, 2.386_3, 0.012_345, 123.45, 1234.5, 1e-7].map(three_digits);
+        assert_eq!(found, ["0.00e0", "2.39", "0.0123", "123", "1234", "1.00e-7"]);
+    }
+}

@@ -1,0 +1,121 @@
+//! Watches a fit: the progress bar, logs, checkpoints, and the end that the user asks for.
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use driver::Error;
+use driver::fit::Fit;
+use driver::fit::run::{Observer, Wish};
+use driver::fit::state::State;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::args::FitArgs;
+use super::log::Logs;
+use crate::report;
+
+/// The number of seconds between two saved checkpoints.
+const SAVE_EVERY: f64 = 5.0;
+
+/// Set by the user's interruption.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Has the first Ctrl-C (or SIGTERM) end the fit after the current step, and the second one the process.
+pub(super) fn heed_interruptions() {
+    let done = ctrlc::set_handler(|| {
+        if INTERRUPTED.swap(true, Ordering::SeqCst) {
+            driver::launch::end(STATUS_INTERRUPTED);
+        }
+        report::err("\nending the fit after this step; once more ends it at once\n");
+    });
+    if let Err(error) = done {
+        report::err(&format!("warning: Ctrl-C ends the fit without its results: {error}\n"));
+    }
+}
+
+/// The exit status of a process that SIGINT has ended.
+pub(super) const STATUS_INTERRUPTED: u8 = 130;
+
+/// Reports the progress by a bar, or by a line every few seconds if there is no terminal.
+pub(super) struct Progress<'a> {
+    args: &'a FitArgs,
+    checkpoint: Option<&'a Path>,
+    logs: Logs,
+    bar: ProgressBar,
+    begin: Instant,
+    first_step: u64,
+    last_line: f64,
+    last_save: f64,
+}
+
+impl<'a> Progress<'a> {
+    pub(super) fn new(args: &'a FitArgs, state: &State, logs: Logs) -> Progress<'a> {
+        Progress {
+            args,
+            checkpoint: args.results.checkpoint.as_deref(),
+            logs,
+            bar: bar(args, state.step),
+            begin: Instant::now(),
+            first_step: state.step,
+            last_line: -2.0,
+            last_save: 0.0,
+        }
+    }
+
+    /// Ends the bar and writes the rest of the logs.
+    pub(super) fn finish(mut self, state: &State) -> Result<(), Error> {
+        self.bar.finish();
+        self.logs.add(state)?;
+        self.logs.finish()
+    }
+}
+
+impl Observer for Progress<'_> {
+    fn step(&mut self, _: &mut Fit, state: &State, loss: f64) -> Result<Wish, Error> {
+        let elapsed = self.begin.elapsed().as_secs_f64();
+        let by_steps = state.step as f64 / self.args.steps.max(1) as f64;
+        let by_time = self.args.seconds.map_or(0.0, |s| state.seconds / s.max(1e-9));
+        let share = by_steps.max(by_time).clamp(1e-9, 1.0);
+        let left = (elapsed / share * (1.0 - share)).min(86_400.0);
+        let speed = (state.step - self.first_step) as f64 / elapsed.max(1e-9);
+        self.bar.set_position(state.step);
+        self.bar.set_message(format!("loss {loss:.6}  {left:.0} s left"));
+        if self.bar.is_hidden() && !self.args.quiet && elapsed - self.last_line >= 2.0 {
+            self.last_line = elapsed;
+            let steps = self.args.steps;
+            report::err(&format!(
+                "step {}/{steps}  loss {loss:.6}  {speed:.1} steps/s  {left:.0} s left\n",
+                state.step
+            ));
+        }
+        self.logs.add(state)?;
+        if INTERRUPTED.load(Ordering::SeqCst) {
+            return Ok(Wish::Interrupt);
+        }
+        if self.checkpoint.is_some() && elapsed - self.last_save >= SAVE_EVERY {
+            self.last_save = elapsed;
+            return Ok(Wish::Save);
+        }
+        Ok(Wish::Continue)
+    }
+
+    fn save(&mut self, _: &mut Fit, state: &State) -> Result<(), Error> {
+        self.checkpoint.map_or(Ok(()), |path| state.save(path))
+    }
+}
+
+fn bar(args: &FitArgs, start: u64) -> ProgressBar {
+    let bar = ProgressBar::new(args.steps);
+    bar.set_position(start);
+    if args.quiet || !std::io::stderr().is_terminal() {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    let style = ProgressStyle::with_template(
+        "{spinner} [{elapsed_precise}] {wide_bar} {pos}/{len} steps  {per_sec}  {msg}",
+    );
+    if let Ok(style) = style {
+        bar.set_style(style);
+    }
+    bar
+}

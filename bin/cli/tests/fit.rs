@@ -1,0 +1,193 @@
+//! `fit` as a process: interruptions, checkpoints, and options that a method would ignore.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A folder with a program and its data.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let folder = std::env::temp_dir().join(format!("pullback-cli-fit-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder for temporary files");
+        let program = "
+[Differentiable] float residual(float slope, float height, no_diff float x, no_diff float y)
+{
+    return slope * x + height - y;
+}
+[Differentiable] float loss(float slope, float height, no_diff float x, no_diff float y)
+{
+    float r = residual(slope, height, x, y);
+    return r * r;
+}
+float off(float slope, float height, float x, float y) { return abs(slope * x + height - y); }
+float render(float slope, float height, float x) { return slope * x + height; }
+[Differentiable] float late(float slope, float height, no_diff float x) { return log(1.0 - slope * x) * x + height; }
+";
+        std::fs::write(folder.join("line.slang"), program).expect("the program is written");
+        let rows: String = (0..40).map(|k| format!("{k},{}\n", 2 * k + 1)).collect();
+        std::fs::write(folder.join("line.csv"), format!("x,y\n{rows}")).expect("the data is written");
+        Folder(folder)
+    }
+
+    fn command(&self, arguments: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pullback"));
+        command.args(["fit", "line.slang", "--items", "@line.csv", "--backend", "cranelift"]);
+        command.args(arguments.split_whitespace()).current_dir(&self.0);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn run(&self, arguments: &str) -> (i32, String, String) {
+        finished(self.command(arguments).output().expect("it starts"))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn finished(output: Output) -> (i32, String, String) {
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
+}
+
+/// Waits until a file is there.
+fn wait_for(path: &Path, child: &mut Child) {
+    let begin = Instant::now();
+    while !path.exists() {
+        assert!(begin.elapsed() < Duration::from_secs(100), "{} is not written", path.display());
+        assert!(child.try_wait().expect("its state is known").is_none(), "the fit has ended");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[cfg(unix)]
+fn signal(child: &Child, name: &str) {
+    let done = Command::new("kill").args([name, &child.id().to_string()]).status().expect("kill runs");
+    assert!(done.success());
+}
+
+const ENDLESS: &str = "--steps 1000000000000 --rate 1e-9 --threads 1 --quiet";
+
+#[cfg(unix)]
+#[test]
+fn an_interruption_ends_the_step_and_writes_results() {
+    let folder = Folder::new("interrupt");
+    let mut child = folder.command(&format!("{ENDLESS} --log log.csv")).spawn().expect("it starts");
+    // The log is opened just before the first step.
+    wait_for(&folder.path("log.csv"), &mut child);
+    std::thread::sleep(Duration::from_millis(300));
+    signal(&child, "-INT");
+    let (status, stdout, stderr) = finished(child.wait_with_output().expect("it ends"));
+    assert_eq!(status, 130, "{stdout}{stderr}");
+    assert!(
+        stdout.contains(": interrupted\n") && stdout.contains("wrote target/fit/line-slope.npy"),
+        "{stdout}"
+    );
+    assert!(stderr.contains("--checkpoint target/fit/line-checkpoint.json --resume"), "{stderr}");
+    assert!(folder.path("target/fit/line-parameters.json").exists());
+    let log = std::fs::read_to_string(folder.path("log.csv")).expect("the log reads");
+    assert!(log.starts_with("step,seconds,loss,validation\n0,"), "{log}");
+    let go_on = "--steps 1 --quiet --checkpoint target/fit/line-checkpoint.json --resume";
+    let (status, stdout, stderr) = folder.run(go_on);
+    assert_eq!(status, 0, "{stderr}");
+    assert!(stdout.contains("all 1 steps are made") && !stdout.starts_with("1 steps"), "{stdout}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_killed_fit_leaves_a_checkpoint_that_loads() {
+    let folder = Folder::new("kill");
+    let checkpoint = folder.path("state.json");
+    for _ in 0..3 {
+        let arguments = format!("{ENDLESS} --checkpoint state.json --resume");
+        let mut child = folder.command(&arguments).spawn().expect("it starts");
+        wait_for(&checkpoint, &mut child);
+        std::thread::sleep(Duration::from_millis(100));
+        signal(&child, "-KILL");
+        child.wait().expect("it ends");
+        let (status, _, stderr) = folder.run("--steps 1 --quiet --checkpoint state.json --resume");
+        assert_eq!(status, 0, "{stderr}");
+    }
+    // That of another method is refused.
+    let (status, _, stderr) =
+        folder.run("--steps 1 --quiet --checkpoint state.json --resume --optimizer lbfgs");
+    assert!(status == 1 && stderr.contains("the checkpoint is of `loss` by adam"), "{stderr}");
+}
+
+#[test]
+fn options_that_a_method_ignores_are_refused() {
+    let folder = Folder::new("options");
+    for (arguments, wanted) in [
+        ("--optimizer lbfgs --rate 0.1", "`--rate` has no meaning for `--optimizer lbfgs`"),
+        ("--optimizer lbfgs --batch 4", "`--batch` has no meaning"),
+        ("--optimizer lbfgs --schedule=cosine", "`--schedule` has no meaning"),
+        ("--tolerance 1e-3", "`--tolerance` has no meaning for `--optimizer adam`"),
+        ("--robust huber:1", "`--robust` has no meaning"),
+        ("--residuals residual --optimizer adam", "`--residuals` is for `--optimizer lm`"),
+        ("--residuals residual --validation 0.1", "`--validation` has no meaning"),
+        ("--residuals residual --robust huber:0", "expected huber:D or cauchy:D"),
+        ("--schedule linear", "`--schedule linear`: expected constant"),
+        ("--bounds slope=3,1", "expected NAME=LO,HI with LO at most HI"),
+        ("--fix slope --fix height", "every parameter is fixed"),
+        ("--predict out.csv --render none", "there is no function `none`"),
+    ] {
+        let (status, _, stderr) = folder.run(arguments);
+        assert!(status != 0 && stderr.contains(wanted), "{arguments}: {stderr}");
+    }
+    let (status, _, stderr) = folder.run("--bounds width=0,1");
+    assert!(status == 1 && stderr.contains("what is fitted is height, slope"), "{stderr}");
+}
+
+#[test]
+fn results_can_be_given_back() {
+    let folder = Folder::new("results");
+    let arguments = "--residuals residual --metric off --predict out.csv --tensorboard events --json";
+    let (status, stdout, stderr) = folder.run(arguments);
+    assert_eq!(status, 0, "{stderr}");
+    let result: serde_json::Value = serde_json::from_str(&stdout).expect("JSON");
+    let near =
+        |found: &serde_json::Value, wanted: f64| found.as_f64().is_some_and(|x| (x - wanted).abs() < 1e-4);
+    assert!(
+        near(&result["parameters"]["slope"], 2.0) && near(&result["parameters"]["height"], 1.0),
+        "{stdout}"
+    );
+    assert!(
+        near(&result["metrics"]["off"], 0.0) && result["standard_errors"]["slope"].is_number(),
+        "{stdout}"
+    );
+    let predicted = std::fs::read_to_string(folder.path("out.csv")).expect("it reads");
+    assert!(predicted.starts_with("value\n") && predicted.lines().count() == 41, "{predicted}");
+    assert_eq!(std::fs::read_dir(folder.path("events")).expect("a folder").count(), 1);
+    let (status, stdout, stderr) =
+        folder.run("--param @target/fit/line-parameters.json --steps 1 --rate 0 --json");
+    assert_eq!(status, 0, "{stderr}");
+    let again: serde_json::Value = serde_json::from_str(&stdout).expect("JSON");
+    assert_eq!(again["parameters"], result["parameters"]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pullback"));
+    command.args(["grad", "line.slang", "loss", "--at", "@target/fit/line-parameters.json,x=1,y=3"]);
+    let output = command.current_dir(&folder.0).output().expect("it starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_fit_that_becomes_nan_names_step_item_and_line() {
+    let folder = Folder::new("nan");
+    let (status, _, stderr) = folder.run("--loss late --param slope=0 --rate 0.01 --quiet");
+    assert_eq!(status, 1, "{stderr}");
+    for part in ["the fit stopped at step", "item ", "log(-", "line.slang:13:", "line-parameters-best.json"] {
+        assert!(stderr.contains(part), "`{part}` in {stderr}");
+    }
+    assert!(folder.path("target/fit/line-slope-best.npy").exists());
+    std::fs::write(folder.path("line.csv"), "x,y\n1,2\n3,nan\n").expect("the data is written");
+    let (status, _, stderr) = folder.run("");
+    assert!(status == 1 && stderr.contains("row 2, column `y`"), "{stderr}");
+}
