@@ -54,7 +54,7 @@ pub(crate) enum Command {
     Verify(VerifyArgs),
     /// Minimise a differentiable function of a file
     #[command(after_help = FIT_HELP)]
-    Fit(FitArgs),
+    Fit(Box<FitArgs>),
     /// Time functions and their gradients, by many threads of a kernel
     #[command(after_help = "Example:\n  pullback bench kernel.slang loss --at x=1.5")]
     Bench(BenchArgs),
@@ -146,7 +146,7 @@ pub(crate) struct LanesArgs {
 /// The memory that the program reaches.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MemoryArgs {
-    /// Content of a buffer, tensor or uniform: JSON, zeros:N[,M…], words:W,W,… or @file.npy
+    /// Content of a buffer, tensor or uniform: JSON, zeros:N[,M…], words:W,W,… or @file (.npy, .npz:NAME, .png, .jpg, .hdr, .exr)
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) bind: Vec<String>,
 }
@@ -222,8 +222,8 @@ pub(crate) struct RunArgs {
     /// A type that conforms to an interface, by the number that dynamic dispatch uses
     #[arg(long, value_name = "TYPE:INTERFACE=ID")]
     pub(crate) conform: Vec<String>,
-    /// Print only these buffers; `none` prints none; NAME=@FILE.npy writes one
-    #[arg(long, value_name = "NAME[=@FILE.npy]")]
+    /// Print only these buffers; `none` prints none; NAME=@FILE writes one (.npy, or a picture's ending)
+    #[arg(long, value_name = "NAME[=@FILE]")]
     pub(crate) out: Vec<String>,
     /// Dispatch so many times on the same buffers, and report the seconds of each
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

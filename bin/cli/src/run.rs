@@ -7,7 +7,7 @@ use driver::bind;
 use driver::inputs::{self, Unused};
 use driver::launch::{self, Backend, CodeOptions, Runner};
 use driver::pipeline::{self, Failure, Loaded};
-use driver::{Error, Request, checkpoints, npy, output};
+use driver::{Error, Request, arrays, checkpoints, output};
 
 use crate::args::RunArgs;
 use crate::report::{self, Screen, Stop};
@@ -175,8 +175,11 @@ fn outputs(texts: &[String]) -> Result<Outputs, Stop> {
             None => outputs.printed.get_or_insert_default().push(text.clone()),
             Some((name, file)) => {
                 let path = file.strip_prefix('@').filter(|p| !p.is_empty());
-                let path =
-                    path.ok_or_else(|| Stop::Usage(format!("`--out {text}`: expected NAME=@FILE.npy")))?;
+                let path = path.ok_or_else(|| {
+                    Stop::Usage(format!(
+                        "`--out {text}`: expected NAME=@FILE, with .npy or a picture's ending"
+                    ))
+                })?;
                 if outputs.files.iter().any(|known| known.1 == *path) {
                     return Err(Stop::Usage(format!("`--out {text}`: another `--out` writes that file")));
                 }
@@ -212,7 +215,7 @@ fn print(
             if let Some(tensor) = runner.tensor(global) {
                 array.shape = tensor.shape.clone();
             }
-            npy::write(path, &array)?;
+            arrays::write(path, &array)?;
         }
     }
     let wanted = |name: &str| match &outputs.printed {

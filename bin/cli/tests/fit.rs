@@ -191,3 +191,68 @@ fn a_fit_that_becomes_nan_names_step_item_and_line() {
     let (status, _, stderr) = folder.run("");
     assert!(status == 1 && stderr.contains("row 2, column `y`"), "{stderr}");
 }
+
+#[test]
+fn pictures_of_several_views_are_fitted() {
+    let folder = Folder::new("views");
+    std::fs::write(
+        folder.path("copy.slang"),
+        "
+Texture2D<float3> picture;
+TensorView<float> image;
+[shader(\"compute\")] [numthreads(8, 8, 1)]
+void main(uint3 at : SV_DispatchThreadID)
+{
+    if (at.x >= 12 || at.y >= 8) return;
+    float3 c = picture[at.xy] * 0.5 + (float(at.x) / 24.0);
+    for (uint k = 0; k < 3; k++) image.store(at.y, at.x, k, c[k]);
+}
+",
+    )
+    .expect("the program is written");
+    std::fs::write(folder.path("views.slang"), "
+[Differentiable] float3 render(float3 slope, float gain[2], no_diff float2 uv, no_diff float offset, no_diff int view)
+{
+    return slope * uv.x * gain[view] + offset;
+}
+[Differentiable] float loss(float3 slope, float gain[2], no_diff float2 uv, no_diff float3 color, no_diff float offset, no_diff int view)
+{
+    let off = render(slope, gain, uv, offset, view) - color;
+    return dot(off, off);
+}
+").expect("the program is written");
+    let pullback = |arguments: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pullback"));
+        let output =
+            command.args(arguments.split_whitespace()).current_dir(&folder.0).output().expect("it starts");
+        assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    // Two pictures that grow brighter from the left, by `run`, one from the other.
+    std::fs::write(folder.path("zero.npy"), npy(&[8, 12, 3])).expect("the array is written");
+    let run = "run copy.slang --entry main --groups 2,1 --bind image=zeros:8,12,3 --out image=@";
+    pullback(&format!("{run}a.png --bind picture=@zero.npy"));
+    pullback(&format!("{run}b.png --bind picture=@a.png"));
+    std::fs::write(folder.path("views.csv"), "image,offset\na.png,0\nb.png,0\n")
+        .expect("the table is written");
+    let fit =
+        "fit views.slang --items images:views.csv --optimizer lbfgs --fix gain --param gain=[1,1.5] --json";
+    let result: serde_json::Value = serde_json::from_str(&pullback(fit)).expect("JSON");
+    for name in ["views-0.png", "views-1.png", "views-1-compare.png"] {
+        assert!(folder.path("target/fit").join(name).exists(), "{result}");
+    }
+    // The colours of `a` are x/24, those of `b` x/48 + x/24, and `uv.x` is (x + ½)/12.
+    let slope = result["parameters"]["slope"][0].as_f64().expect("a number");
+    assert!((slope - 0.5).abs() < 0.05 && result["metrics"]["PSNR-1"].as_f64() > Some(30.0), "{result}");
+}
+
+/// An `.npy` file of zeros.
+fn npy(shape: &[usize]) -> Vec<u8> {
+    let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {:?}, }}\n", shape);
+    let header = header.replace('[', "(").replace(']', ")");
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((header.len() as u16).to_le_bytes());
+    bytes.extend(header.as_bytes());
+    bytes.extend(vec![0; 4 * shape.iter().product::<usize>()]);
+    bytes
+}

@@ -45,7 +45,7 @@ pub enum BindValue {
 /// The value's array; an error if the value is not an array.
 pub(crate) fn array(value: &BindValue) -> Result<Cow<'_, npy::Array>, String> {
     match value {
-        BindValue::Npy(path) => npy::read(path).map(Cow::Owned).map_err(|e| e.to_string()),
+        BindValue::Npy(path) => crate::arrays::read(path).map(Cow::Owned).map_err(|e| e.to_string()),
         BindValue::Array(array) => Ok(Cow::Borrowed(array)),
         BindValue::Json(_) | BindValue::Zeros(_) | BindValue::ZerosOf(_) | BindValue::Words(_) => {
             Err("no array".into())

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod around;
+pub mod arrays;
 mod behind;
 pub mod bench;
 pub mod bind;
@@ -31,6 +32,7 @@ pub mod module;
 pub mod npy;
 pub mod oracle;
 pub mod output;
+pub mod pictures;
 pub mod pipeline;
 pub mod profile;
 pub mod render;

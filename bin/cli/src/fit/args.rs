@@ -139,7 +139,8 @@ pub(crate) struct FitArgs {
     /// The function that returns residuals, the sum of whose squares is minimised
     #[arg(long, value_name = "NAME")]
     pub(crate) residuals: Option<String>,
-    /// The items that the loss is summed over: image:FILE.png, image:W,H, @file.npy, @file.csv or a number
+    /// The items that the loss is summed over: image:FILE (.png, .jpg, .hdr, .exr), images:TABLE.csv (a column `image`
+    /// and numbers for each), image:W,H, @file (.csv, .tsv, .csv.gz, .npy, .npz) or a number
     #[arg(long, value_name = "ITEMS")]
     pub(crate) items: Option<String>,
     /// How a parameter starts: a function of the file, zeros, random:LO,HI, JSON or @file.npy [default: the

@@ -76,18 +76,25 @@ impl Results {
     /// Writes what the render function gives.
     fn rendered(&mut self, run: &Finished<'_>, fit: &mut Fit, state: &State) -> Result<(), Error> {
         let Some((numbers, width)) = fit.render(&state.x)? else { return Ok(()) };
-        let image = fit.items.image.filter(|_| matches!(width, 1 | 3 | 4) && numbers.len() > width);
         let n = numbers.len() / width.max(1);
         let array = || {
             let bits = numbers.iter().map(|x| x.to_bits()).collect();
             Array { scalar: Scalar::F64, shape: vec![n, width], bits }
         };
-        if let Some((columns, rows)) = image {
-            let fitted = Picture::from_numbers(columns, rows, &numbers);
-            self.picture(run.path(".png"), &fitted)?;
-            if let Some(target) = run.target {
-                self.picture(run.path("-compare.png"), &picture::side_by_side(target, &fitted))?;
-                self.metrics.push(("PSNR".into(), picture::psnr(target, &fitted)));
+        let views = &fit.items.views;
+        if matches!(width, 1 | 3 | 4) && n == fit.items.n && !views.is_empty() {
+            let mut rest = &numbers[..];
+            for (k, &(columns, rows)) in views.iter().enumerate() {
+                let (pixels, after) = rest.split_at(columns * rows * width);
+                rest = after;
+                let fitted = Picture::from_numbers(columns, rows, pixels);
+                let of = if views.len() > 1 { format!("-{k}") } else { String::new() };
+                self.picture(run.path(&format!("{of}.png")), &fitted)?;
+                if let Some(target) = run.targets.get(k) {
+                    let sheet = picture::side_by_side(target, &fitted);
+                    self.picture(run.path(&format!("{of}-compare.png")), &sheet)?;
+                    self.metrics.push((format!("PSNR{of}"), picture::psnr(target, &fitted)));
+                }
             }
         } else {
             self.array(run.path("-render.npy"), &array())?;
@@ -140,9 +147,9 @@ impl Results {
             let _ = write!(text, ", validation loss {apart:.6}");
         }
         for (name, x) in &self.metrics {
-            match &name[..] {
-                "PSNR" => _ = write!(text, ", PSNR {x:.2} dB"),
-                name => _ = write!(text, ", {name} {x:.6}"),
+            match name.starts_with("PSNR") {
+                true => _ = write!(text, ", {name} {x:.2} dB"),
+                false => _ = write!(text, ", {name} {x:.6}"),
             }
         }
         let _ = writeln!(text, ": {ending}");

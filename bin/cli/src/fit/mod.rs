@@ -10,15 +10,16 @@ mod progress;
 
 use std::path::{Path, PathBuf};
 
-use driver::fit::items::Items;
+use driver::fit::items::{Items, MOST_ITEMS};
 use driver::fit::kernel::Task;
 use driver::fit::run::{Diverged, Ending, Losses, Plan, Stopped};
 use driver::fit::state::State;
+use driver::fit::table::Table;
 use driver::fit::{Fit, Setup, trouble};
 use driver::launch::CodeOptions;
 use driver::pipeline::Failure;
 use driver::session::Session;
-use driver::{Error, files, npy};
+use driver::{Error, files, npy, pictures};
 use syntax::Diagnostic;
 
 use crate::report::{self, Stop};
@@ -36,7 +37,7 @@ pub(crate) fn fit(args: &FitArgs) -> u8 {
     report::finish(&args.source, args.results.json, |session| {
         let optimizer = options::optimizer(args)?;
         let folder = args.source.file.parent().map_or_else(PathBuf::new, Path::to_path_buf);
-        let (items, target) = read_items(args, &folder)?;
+        let (items, targets) = read_items(args, &folder)?;
         let limits = CodeOptions { deterministic: args.deterministic, ..args.limits.limits(args.seconds) };
         let mut execution = report::execution(&args.compile, (args.backend, &args.lanes), limits);
         let cores = || std::thread::available_parallelism().map_or(1, |n| n.get());
@@ -89,12 +90,12 @@ pub(crate) fn fit(args: &FitArgs) -> u8 {
         let (ending, losses) = match outcome {
             Ok(done) => done,
             Err(Stopped::Diverged(diverged)) => {
-                let run = Finished { args, out: &out, plan: &plan, setup: &setup, target: target.as_ref() };
+                let run = Finished { args, out: &out, plan: &plan, setup: &setup, targets: &targets };
                 return Err(run.diverged(session, &mut fit, &state, &diverged));
             }
             Err(Stopped::Error(error)) => return Err(error.into()),
         };
-        let run = Finished { args, out: &out, plan: &plan, setup: &setup, target: target.as_ref() };
+        let run = Finished { args, out: &out, plan: &plan, setup: &setup, targets: &targets };
         run.finish(&mut fit, &state, &ending, losses)?;
         Ok(if ending == Ending::Interrupted { progress::STATUS_INTERRUPTED } else { 0 })
     })
@@ -115,16 +116,51 @@ fn prepare(args: &FitArgs, out: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-fn read_items(args: &FitArgs, folder: &Path) -> Result<(Items, Option<Picture>), Stop> {
+/// The items, and the pictures that they are the pixels of.
+fn read_items(args: &FitArgs, folder: &Path) -> Result<(Items, Vec<Picture>), Stop> {
     let text = args.items.as_deref().ok_or_else(|| {
-        Stop::Usage("`--items` is needed: image:FILE.png, @file.npy, @file.csv or a number".into())
+        let wanted = "image:FILE.png, images:TABLE.csv, @file.csv, @file.npy or a number";
+        Stop::Usage(format!("`--items` is needed: {wanted}"))
     })?;
-    if let Some(path) = text.strip_prefix("image:").filter(|p| p.to_ascii_lowercase().ends_with(".png")) {
-        let picture = Picture::read(&at(folder, path))?;
-        let items = Items::pixels(picture.width, picture.height, picture.to_numbers());
-        return Ok((items, Some(picture)));
+    if let Some(path) = text.strip_prefix("images:") {
+        let path = at(folder, path);
+        let table = Table::read(&path)?;
+        let names = table.column("image").ok_or_else(|| Error::read(&path, "it has no column `image`"))?;
+        let beside = path.parent().unwrap_or(Path::new(""));
+        let read: Vec<_> =
+            names.iter().map(|name| read_picture(&at(beside, name))).collect::<Result<_, _>>()?;
+        return Ok((Items::views(&table, &read)?, read.iter().map(target).collect()));
     }
-    Ok((Items::parse(text, folder)?, None))
+    if let Some(path) = text.strip_prefix("image:").filter(|path| pictures::is_picture(Path::new(path))) {
+        let read = read_picture(&at(folder, path))?;
+        let pictures = vec![target(&read)];
+        return Ok((Items::pixels(read.0, read.1, read.2), pictures));
+    }
+    Ok((Items::parse(text, folder)?, Vec::new()))
+}
+
+/// Reads a picture: its width, its height and its colours, red, green and blue for each pixel.
+fn read_picture(path: &Path) -> Result<(usize, usize, Vec<f64>), Error> {
+    let array = pictures::read(path)?;
+    let (height, width) = (array.shape[0], array.shape[1]);
+    if width * height > MOST_ITEMS {
+        return Err(Error::read(
+            path,
+            format!("the image is too large: at most {MOST_ITEMS} pixels are fitted"),
+        ));
+    }
+    let channels = array.shape.get(2).copied().unwrap_or(1);
+    let numbers = array.to_f64();
+    let rgb = numbers.chunks_exact(channels).flat_map(|pixel| match channels {
+        1 | 2 => [pixel[0]; 3],
+        _ => [pixel[0], pixel[1], pixel[2]],
+    });
+    Ok((width, height, rgb.collect()))
+}
+
+/// The picture that a fit is compared with.
+fn target((width, height, rgb): &(usize, usize, Vec<f64>)) -> Picture {
+    Picture::from_numbers(*width, *height, rgb)
 }
 
 /// Resolves a path from the options: beside the program if it exists there, otherwise relative to the current
@@ -140,7 +176,7 @@ struct Finished<'a> {
     out: &'a Path,
     plan: &'a Plan,
     setup: &'a Setup,
-    target: Option<&'a Picture>,
+    targets: &'a [Picture],
 }
 
 impl Finished<'_> {

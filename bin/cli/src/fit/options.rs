@@ -35,7 +35,7 @@ pub(super) fn with_file_options(args: &FitArgs) -> Result<Option<FitArgs>, u8> {
     // If an option is given twice, the later value is used, so the command line goes last.
     let command = Cli::command().mut_subcommand("fit", |fit| fit.args_override_self(true));
     match command.try_get_matches_from(all).and_then(|found| Cli::from_arg_matches(&found)) {
-        Ok(Cli { command: Command::Fit(args) }) => Ok(Some(args)),
+        Ok(Cli { command: Command::Fit(args) }) => Ok(Some(*args)),
         Ok(_) => Ok(None),
         Err(error) => {
             let _ = error.print();

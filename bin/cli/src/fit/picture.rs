@@ -1,11 +1,12 @@
-//! Pictures as RGB bytes, read from and written to PNG files.
+//! Pictures as RGB bytes, to be drawn on and compared.
 
 use std::path::Path;
 
-use driver::fit::items::MOST_ITEMS;
-use driver::{Error, files};
+use driver::npy::Array;
+use driver::{Error, pictures};
 use embedded_graphics::pixelcolor::Rgb888;
 use embedded_graphics::prelude::*;
+use ir::Scalar;
 
 /// Eight-bit RGB, row by row from the top.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,42 +32,10 @@ impl Picture {
         Picture { width, height, rgb }
     }
 
-    /// The channels as numbers from 0 to 1.
-    pub(crate) fn to_numbers(&self) -> Vec<f64> {
-        self.rgb.iter().map(|&b| b as f64 / 255.0).collect()
-    }
-
-    /// Reads a PNG file; grey, palette, alpha and 16 bits become 8-bit RGB.
-    pub(crate) fn read(path: &Path) -> Result<Picture, Error> {
-        let bytes = files::read(path, files::DATA)?;
-        let mut decoder = png::Decoder::new(std::io::Cursor::new(bytes));
-        decoder.set_transformations(png::Transformations::normalize_to_color8());
-        let mut reader = decoder.read_info().map_err(|e| Error::read(path, e))?;
-        let pixels = u64::from(reader.info().width) * u64::from(reader.info().height);
-        let size = reader.output_buffer_size().filter(|_| pixels <= MOST_ITEMS as u64);
-        let size = size.ok_or_else(|| {
-            Error::read(path, format!("the image is too large: at most {MOST_ITEMS} pixels are fitted"))
-        })?;
-        let mut bytes = vec![0; size];
-        let info = reader.next_frame(&mut bytes).map_err(|e| Error::read(path, e))?;
-        let samples = info.color_type.samples();
-        let rgb = bytes[..info.buffer_size()]
-            .chunks_exact(samples)
-            .flat_map(|p| if samples < 3 { [p[0]; 3] } else { [p[0], p[1], p[2]] })
-            .collect();
-        Ok(Picture { width: info.width as usize, height: info.height as usize, rgb })
-    }
-
-    /// Writes a PNG file.
+    /// Writes a picture in the format that the ending of the path names.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
-        let mut bytes = Vec::new();
-        let mut encoder = png::Encoder::new(&mut bytes, self.width as u32, self.height as u32);
-        encoder.set_color(png::ColorType::Rgb);
-        encoder.set_depth(png::BitDepth::Eight);
-        let mut writer = encoder.write_header().map_err(|e| Error::write(path, e))?;
-        writer.write_image_data(&self.rgb).map_err(|e| Error::write(path, e))?;
-        writer.finish().map_err(|e| Error::write(path, e))?;
-        files::write(path, &bytes)
+        let bits = self.rgb.iter().map(|&b| u64::from(b)).collect();
+        pictures::write(path, &Array { scalar: Scalar::U8, shape: vec![self.height, self.width, 3], bits })
     }
 
     /// Copies a picture to a place in this one; any part outside is dropped.
@@ -136,7 +105,8 @@ mod tests {
         let Ok(()) = Pixel(Point::new(1, 1), Rgb888::new(200, 100, 0)).draw(&mut picture);
         let path = std::env::temp_dir().join(format!("pullback-picture-{}.png", std::process::id()));
         picture.write(&path).expect("writes");
-        let read = Picture::read(&path).expect("reads");
+        let read = pictures::read(&path).expect("reads");
+        let read = Picture::from_numbers(3, 2, &read.to_f64());
         std::fs::remove_file(&path).expect("removes");
         assert_eq!(read, picture);
         assert_eq!(psnr(&picture, &read), f64::INFINITY);

@@ -10,7 +10,7 @@ use crate::gradcheck::Random;
 
 /// The batches of an optimiser.
 pub struct Batches {
-    image: Option<(usize, usize)>,
+    views: Vec<(usize, usize)>,
     /// The number of all items.
     n: usize,
     size: usize,
@@ -26,8 +26,8 @@ impl Batches {
     /// Batches of `size` of the given items, at least 1 and at most as many as there are.
     pub fn new(items: &Items, order: &[u32], size: usize, seed: u64) -> Batches {
         let size = size.clamp(1, order.len().max(1));
-        let (image, n, items) = (items.image, items.n, order.to_vec());
-        Batches { image, n, size, seed, items, epoch: None, order: Vec::new() }
+        let (views, n, items) = (items.views.clone(), items.n, order.to_vec());
+        Batches { views, n, size, seed, items, epoch: None, order: Vec::new() }
     }
 
     /// The number of batches in a pass over the items. Items beyond the last whole batch are left out.
@@ -59,7 +59,7 @@ impl Batches {
         }
         let mut ends: Vec<usize> = (0..n.div_ceil(self.size)).map(|batch| batch * self.size).collect();
         let order = &mut self.order;
-        each_near(self.image, self.n, |item| {
+        each_near(&self.views, self.n, |item| {
             if let Some(end) = ends.get_mut(batch_of[item as usize] as usize) {
                 order[*end] = item;
                 *end += 1;
@@ -105,14 +105,25 @@ impl Items {
     /// All items; neighbours in the picture are near each other.
     pub fn near(&self) -> Vec<u32> {
         let mut order = Vec::with_capacity(self.n);
-        each_near(self.image, self.n, |item| order.push(item));
+        each_near(&self.views, self.n, |item| order.push(item));
         order
     }
 }
 
-/// Visits all items: the pixels of a picture in Morton order, other items in theirs.
-fn each_near(image: Option<(usize, usize)>, n: usize, mut visit: impl FnMut(u32)) {
-    let Some((width, height)) = image else { return (0..n as u32).for_each(visit) };
+/// Visits all items: the pixels of each picture in Morton order, other items in theirs.
+fn each_near(views: &[(usize, usize)], n: usize, mut visit: impl FnMut(u32)) {
+    if views.is_empty() {
+        return (0..n as u32).for_each(visit);
+    }
+    let mut first = 0;
+    for &(width, height) in views {
+        each_pixel(width, height, |pixel| visit((first + pixel) as u32));
+        first += width * height;
+    }
+}
+
+/// Visits the pixels of a picture in Morton order.
+fn each_pixel(width: usize, height: usize, mut visit: impl FnMut(usize)) {
     // Squares of the shorter side, one after the other, so that few codes lie outside the picture.
     let side = width.min(height).next_power_of_two();
     let bits = |code: usize| {
@@ -133,7 +144,7 @@ fn each_near(image: Option<(usize, usize)>, n: usize, mut visit: impl FnMut(u32)
             for code in 0..side * side {
                 let (x, y) = (left + bits(code), top + bits(code >> 1));
                 if x < width && y < height {
-                    visit((y * width + x) as u32);
+                    visit(y * width + x);
                 }
             }
         }

@@ -1,13 +1,16 @@
 //! The items that a loss is summed over: named columns with one row per item.
 //!
-//! An image gives the columns `uv`, `pixel`, `color` and `size`; a `.csv` file those named in its header; an
-//! `.npy` file `row` (or `value`); a number only `index`, which all items have.
+//! An image gives the columns `uv`, `pixel`, `color` and `size`, a table of images besides these `view` and its own; a
+//! table the columns that its header names; an `.npy` file `row` (or `value`); a number only `index`, which all items
+//! have.
 
 use std::path::Path;
 
+use crate::arrays;
 use crate::bind;
 use crate::error::Error;
 use crate::files;
+use crate::fit::table::Table;
 use crate::npy;
 
 /// The maximum number of items of a fit.
@@ -31,15 +34,15 @@ pub struct Items {
     pub n: usize,
     /// The columns of data about the items.
     pub columns: Vec<Column>,
-    /// Width and height of the image, if the items are its pixels.
-    pub image: Option<(usize, usize)>,
+    /// Width and height of each picture whose pixels the items are, one picture after the other.
+    pub views: Vec<(usize, usize)>,
 }
 
 impl Items {
     /// Items with nothing but an index.
     pub fn indices(n: usize) -> Items {
         let index = Column { name: "index".into(), width: 1, values: (0..n).map(|k| k as f64).collect() };
-        Items { n, columns: vec![index], image: None }
+        Items { n, columns: vec![index], views: Vec::new() }
     }
 
     /// The pixels of an image, row by row from the top; `rgb` holds three numbers from 0 to 1 per pixel, or
@@ -54,31 +57,46 @@ impl Items {
         if !rgb.is_empty() {
             items.push("color", 3, rgb);
         }
-        items.image = Some((width, height));
+        items.views = vec![(width, height)];
         items
     }
 
-    /// The rows of a `.csv` file whose first line names the columns (otherwise they are `c0`, `c1`, …). The
-    /// column `row` holds all of them.
-    pub fn csv(text: &str) -> Result<Items, Error> {
-        // Spreadsheets write a byte order mark at the start of a text.
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let mut lines = text.lines().map(str::trim).filter(|l| !l.is_empty()).peekable();
-        let cells = |line: &str| -> Vec<String> {
-            line.split([',', ';', '\t']).map(|c| c.trim().trim_matches('"').to_string()).collect()
-        };
-        let first = cells(lines.peek().ok_or_else(|| Error::input("the file is empty"))?);
-        let named = first.iter().any(|c| c.parse::<f64>().is_err());
-        let names: Vec<String> = if named {
-            lines.next();
-            first.iter().map(|name| identifier(name)).collect()
-        } else {
-            (0..first.len()).map(|k| format!("c{k}")).collect()
-        };
-        for (k, name) in names.iter().enumerate() {
-            if names[..k].contains(name) {
-                return Err(Error::input(format!("two columns are named `{name}`")));
+    /// The pixels of several pictures, one after the other, each with the numbers of its row of a table.
+    pub fn views(table: &Table, pictures: &[(usize, usize, Vec<f64>)]) -> Result<Items, Error> {
+        let n: usize = pictures.iter().map(|p| p.0 * p.1).sum();
+        bounded(Some(n), 11 + table.names.len())?;
+        let mut items = Items::indices(n);
+        for (width, height, rgb) in pictures {
+            let one = Items::pixels(*width, *height, rgb.clone());
+            for column in one.columns.into_iter().filter(|c| c.name != "index") {
+                match items.columns.iter_mut().find(|c| c.name == column.name) {
+                    Some(all) => all.values.extend(column.values),
+                    None => items.push(&column.name, column.width, column.values),
+                }
             }
+            items.views.push((*width, *height));
+        }
+        let of_views = |number: &dyn Fn(usize) -> f64| {
+            let each = pictures.iter().enumerate();
+            each.flat_map(|(k, p)| std::iter::repeat_n(number(k), p.0 * p.1)).collect::<Vec<f64>>()
+        };
+        items.push("view", 1, of_views(&|k| k as f64));
+        for (k, name) in table.names.iter().enumerate().filter(|(_, name)| *name != "image") {
+            let numbers: Vec<f64> =
+                (0..table.rows.len()).map(|row| table.number(row, k)).collect::<Result<_, _>>()?;
+            if items.column(name).is_some() {
+                return Err(Error::input(format!(
+                    "a column is named `{name}`, which pixels have by themselves"
+                )));
+            }
+            items.push(name, 1, of_views(&|row| numbers[row]));
+        }
+        Ok(items)
+    }
+
+    /// The rows of a table of numbers. The column `row` holds all of them.
+    pub fn table(table: &Table) -> Result<Items, Error> {
+        for name in &table.names {
             if name == "index" || name == "row" {
                 let what = if name == "row" { "all numbers of a row" } else { "the number of a row" };
                 return Err(Error::input(format!(
@@ -86,30 +104,16 @@ impl Items {
                 )));
             }
         }
-        let mut rows = Vec::new();
-        let mut n = 0;
-        for line in lines {
-            n += 1;
-            let cells = cells(line);
-            if cells.len() != names.len() {
-                return Err(Error::input(format!(
-                    "row {n} has {} cell{}, {} wanted",
-                    cells.len(),
-                    if cells.len() == 1 { "" } else { "s" },
-                    names.len()
-                )));
-            }
-            for (cell, name) in cells.iter().zip(&names) {
-                let number = cell.parse().ok().filter(|x: &f64| x.is_finite());
-                rows.push(number.ok_or_else(|| {
-                    let cell = bind::shorten(cell);
-                    Error::input(format!("row {n}, column `{name}`: `{cell}` is not a number"))
-                })?);
+        let width = table.names.len();
+        bounded(Some(table.rows.len()), 1 + 2 * width)?;
+        let mut rows = Vec::with_capacity(table.rows.len() * width);
+        for row in 0..table.rows.len() {
+            for column in 0..width {
+                rows.push(table.number(row, column)?);
             }
         }
-        let mut items = Items::indices(n);
-        let width = names.len();
-        for (k, name) in names.iter().enumerate() {
+        let mut items = Items::indices(table.rows.len());
+        for (k, name) in table.names.iter().enumerate() {
             items.push(name, 1, rows.iter().skip(k).step_by(width).copied().collect());
         }
         items.push("row", width, rows);
@@ -140,12 +144,14 @@ impl Items {
         };
         if let Some(path) = text.strip_prefix('@') {
             let path = base.join(path);
-            let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
-            let items = match &ending[..] {
-                "npy" => Items::npy(&npy::read(&path)?),
-                "csv" => Items::csv(&files::read_text(&path, files::DATA)?),
-                _ => {
-                    let why = "the file ends in neither .csv nor .npy; a picture is `image:FILE.png`";
+            let items = match Table::is_table(&path) {
+                true => Table::read(&path).and_then(|table| Items::table(&table)),
+                false if path.to_string_lossy().contains(".np") => {
+                    arrays::read(&path).and_then(|a| Items::npy(&a))
+                }
+                false => {
+                    let why = "the file ends in none of .csv, .tsv, .csv.gz, .npy and .npz; a picture is \
+                               `image:FILE.png`";
                     Err(Error::input(why))
                 }
             };
@@ -163,8 +169,20 @@ impl Items {
             return Ok(Items::indices(n));
         }
         Err(named(Error::input(
-            "expected `image:FILE.png`, `image:W,H`, `@file.npy`, `@file.csv` or a number",
+            "expected `image:FILE.png`, `images:TABLE.csv`, `image:W,H`, `@file.csv`, `@file.npy` or a number",
         )))
+    }
+
+    /// The picture that an item is a pixel of, and the pixel's column and row.
+    pub fn pixel(&self, item: u32) -> Option<(usize, usize, usize)> {
+        let mut at = item as usize;
+        for (view, &(width, height)) in self.views.iter().enumerate() {
+            if at < width * height {
+                return Some((view, at % width, at / width));
+            }
+            at -= width * height;
+        }
+        None
     }
 
     /// The column of that name.
@@ -184,26 +202,17 @@ fn bounded(n: Option<usize>, numbers: usize) -> Result<(), Error> {
     files::check_room(n * numbers * size_of::<f64>()).map_err(Error::Input)
 }
 
-/// Turns a header's text into a name: characters other than letters and digits become `_`.
-fn identifier(text: &str) -> String {
-    let name: String = text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-    if name.starts_with(|c: char| c.is_ascii_digit()) { format!("_{name}") } else { name }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn csv_with_and_without_names() {
-        let items = Items::csv("year, hare (k)\n1900,30\n1901,47.2\n").expect("reads");
+    fn rows_have_columns() {
+        let of = |text: &str| Table::parse(text.as_bytes(), b',').and_then(|table| Items::table(&table));
+        let items = of("year, hare (k)\n1900,30\n1901,47.2\n").expect("reads");
         assert_eq!(items.n, 2);
         assert_eq!(items.column("hare__k_").map(|c| c.values.clone()), Some(vec![30.0, 47.2]));
         assert_eq!(items.column("row").map(|c| c.width), Some(2));
-        let items = Items::csv("1,2\n3,4\n").expect("reads");
-        assert_eq!(items.column("c1").map(|c| c.values.clone()), Some(vec![2.0, 4.0]));
-        assert!(Items::csv("a,b\n1\n").is_err());
-        assert!(Items::csv("").is_err());
         for wrong in [
             "a,b\n1,nan\n",
             "a,b\n1,NaN\n",
@@ -212,9 +221,26 @@ mod tests {
             "a,b\n1,1e999\n",
             "a,b\n1,\n",
         ] {
-            let why = Items::csv(wrong).expect_err("refused").to_string();
+            let why = of(wrong).expect_err("refused").to_string();
             assert!(why.contains("row ") && why.contains("column `"), "{why}");
         }
+        assert!(of("index,b\n1,2\n").is_err() && of("row,b\n1,2\n").is_err());
+    }
+
+    #[test]
+    fn pixels_of_views_have_the_numbers_of_their_view() {
+        let table = Table::parse(b"image,focus\na.png,1.5\nb.png,2\n", b',').expect("reads");
+        let pictures = [(2, 1, vec![0.0; 6]), (1, 3, vec![1.0; 9])];
+        let items = Items::views(&table, &pictures).expect("fits");
+        let of = |name: &str| items.column(name).map(|c| c.values.clone()).expect("is there");
+        assert_eq!(of("view"), [0.0, 0.0, 1.0, 1.0, 1.0]);
+        assert_eq!(of("focus"), [1.5, 1.5, 2.0, 2.0, 2.0]);
+        assert_eq!(of("pixel"), [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 2.0]);
+        assert_eq!(of("color")[6..9], [1.0; 3]);
+        assert_eq!(items.pixel(4), Some((1, 0, 2)));
+        assert_eq!(items.pixel(5), None);
+        let table = Table::parse(b"image,uv\na.png,1\n", b',').expect("reads");
+        assert!(Items::views(&table, &pictures[..1]).is_err());
     }
 
     #[test]

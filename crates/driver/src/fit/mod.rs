@@ -16,6 +16,7 @@ pub mod residuals;
 pub mod run;
 pub mod shape;
 pub mod state;
+pub mod table;
 pub mod trouble;
 
 use std::path::PathBuf;
@@ -605,12 +606,15 @@ fn initial(
 
 /// The item that an element is initialised from: all elements together cover the items evenly.
 fn spread(items: &Items, element: usize, n: usize, random: &mut Random) -> u32 {
-    if let Some((width, height)) = items.image {
+    if !items.views.is_empty() {
+        let view = element % items.views.len();
+        let first: usize = items.views[..view].iter().map(|(width, height)| width * height).sum();
+        let (width, height) = items.views[view];
         // Two irrational steps give a low-discrepancy sequence of points (R2).
         let (x, y) =
             (0.5 + element as f64 * 0.754_877_666_246_693, 0.5 + element as f64 * 0.569_840_290_998_053);
         let (x, y) = ((x.fract() * width as f64) as usize, (y.fract() * height as f64) as usize);
-        return (y * width + x) as u32;
+        return (first + y * width + x) as u32;
     }
     let at = (element as f64 + random.unit()) / n as f64 * items.n as f64;
     (at as usize).min(items.n - 1) as u32

@@ -86,8 +86,9 @@ pub fn find_line(
 /// An item in words: its number and, if they are few, the numbers of its columns.
 pub fn describe(items: &Items, item: u32) -> String {
     let at = item as usize;
-    if let Some((width, _)) = items.image {
-        return format!("pixel ({}, {})", at % width, at / width);
+    if let Some((view, x, y)) = items.pixel(item) {
+        let of = if items.views.len() > 1 { format!(" of view {view}") } else { String::new() };
+        return format!("pixel ({x}, {y}){of}");
     }
     let mut text = format!("item {at}");
     let columns = items.columns.iter().filter(|c| !matches!(&c.name[..], "index" | "row" | "value"));

@@ -92,7 +92,7 @@ fn problems_of_the_literature_are_solved() {
 #[test]
 fn robust_losses_ignore_a_point_far_off() {
     let (x, ..) = minimise(line, vec![0.0, 0.0], &Bounds::none(2), Robust::Square);
-    near(&x, &[6.274_29, -4.835_71], 1e-4);
+    near(&x, &[6.134_286, -4.485_714], 1e-4);
     let (x, ..) = minimise(line, vec![0.0, 0.0], &Bounds::none(2), Robust::Cauchy(0.1));
     near(&x, &[2.0, 1.0], 0.15);
     let (x, ..) = minimise(line, vec![0.0, 0.0], &Bounds::none(2), Robust::Huber(0.1));
@@ -110,7 +110,6 @@ fn robust_losses_ignore_a_point_far_off() {
 fn bounds_hold() {
     let bounds = Bounds { low: vec![1.0, 2.5], high: vec![3.0, 2.5] };
     let (x, ..) = minimise(line, vec![2.0, 2.5], &bounds, Robust::Square);
-    // Without bounds, the slope given that height is 4.275.
     near(&x, &[3.0, 2.5], 0.0);
     let bounds = Bounds { low: vec![1.0, 2.5], high: vec![9.0, 2.5] };
     let (x, ..) = minimise(line, vec![2.0, 2.5], &bounds, Robust::Square);
