@@ -246,6 +246,44 @@ void main(uint3 at : SV_DispatchThreadID)
     assert!((slope - 0.5).abs() < 0.05 && result["metrics"]["PSNR-1"].as_f64() > Some(30.0), "{result}");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_page_shows_a_fit() {
+    use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+    let folder = Folder::new("watch");
+    let mut child = folder.command(&format!("{ENDLESS} --watch")).spawn().expect("it starts");
+    let mut stderr = BufReader::new(child.stderr.take().expect("it is piped"));
+    let mut line = String::new();
+    stderr.read_line(&mut line).expect("a line");
+    let address = line.trim().strip_prefix("watch this fit at http://").expect("an address").to_string();
+    let get = |path: &str| {
+        let mut stream = std::net::TcpStream::connect(&address).expect("it listens");
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            .expect("it is sent");
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).expect("an answer");
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+        (head.lines().next().unwrap_or_default().to_string(), body.to_string())
+    };
+    let (status, body) = get("/");
+    assert!(status.contains("200") && body.contains("<canvas id=\"loss\""), "{status}");
+    let begin = Instant::now();
+    loop {
+        let (_, body) = get("/numbers");
+        let shown: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
+        let has_loss = shown["loss"][1][1].is_number() && shown["step"].as_u64() > Some(10);
+        if has_loss && shown["parameters"][0][0] == "slope" {
+            break;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(60), "{body}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(get("/nothing").0.contains("404"));
+    signal(&child, "-INT");
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+}
+
 /// An `.npy` file of zeros.
 fn npy(shape: &[usize]) -> Vec<u8> {
     let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {:?}, }}\n", shape);

@@ -84,11 +84,19 @@ fn gray_with_alpha(rgba: Vec<f32>) -> Vec<f32> {
 /// Writes an array of one to four channels as a picture. Formats of 8 bits take numbers from 0 to 1; what is beyond is
 /// cut off. JPEG and HDR have no alpha, which is left out.
 pub fn write(path: &Path, array: &Array) -> Result<(), Error> {
-    let picture = built_in(path).and_then(|format| Ok((format, to_picture(format, array)?)));
-    let (format, picture) = picture.map_err(|why| Error::write(path, why))?;
+    let bytes = built_in(path).and_then(|format| to_bytes(format, array));
+    files::write(path, &bytes.map_err(|why| Error::write(path, why))?)
+}
+
+/// The bytes of a PNG file.
+pub fn to_png(array: &Array) -> Result<Vec<u8>, String> {
+    to_bytes(ImageFormat::Png, array)
+}
+
+fn to_bytes(format: ImageFormat, array: &Array) -> Result<Vec<u8>, String> {
     let mut bytes = Cursor::new(Vec::new());
-    picture.write_to(&mut bytes, format).map_err(|e| Error::write(path, e))?;
-    files::write(path, &bytes.into_inner())
+    to_picture(format, array)?.write_to(&mut bytes, format).map_err(|e| e.to_string())?;
+    Ok(bytes.into_inner())
 }
 
 fn to_picture(format: ImageFormat, array: &Array) -> Result<DynamicImage, String> {

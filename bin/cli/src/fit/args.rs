@@ -116,6 +116,9 @@ pub(crate) struct ResultArgs {
     /// Write the loss as a log for TensorBoard
     #[arg(long, value_name = "DIR")]
     pub(crate) tensorboard: Option<PathBuf>,
+    /// Show the fit while it runs, on a page of this machine at that port [default port: any]
+    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "0")]
+    pub(crate) watch: Option<u16>,
     /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -4,16 +4,18 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use driver::fit::Fit;
+use driver::fit::items::Column;
 use driver::fit::optimise::least_squares::{Covariance, NoCovariance};
 use driver::fit::run::{Ending, Losses, Method};
-use driver::fit::state::State;
+use driver::fit::state::{MOST_PLOTTED, State};
 use driver::npy::{self, Array};
 use driver::{Error, files};
 use ir::Scalar;
 use serde_json::{Map, Value, json};
 
+use super::Finished;
 use super::picture::{self, Picture};
-use super::{Finished, plot};
+use super::plot::{Curve, Plot};
 use crate::report;
 
 /// The most parameters that are printed.
@@ -41,7 +43,7 @@ impl Results {
             state.save(path)?;
         }
         results.rendered(run, fit, state)?;
-        results.plotted(run, state, losses)?;
+        results.plotted(run, fit, state, losses)?;
         for (name, array) in fit.arrays(&state.x) {
             results.array(run.path(&format!("-{name}.npy")), &array)?;
         }
@@ -98,6 +100,9 @@ impl Results {
             }
         } else {
             self.array(run.path("-render.npy"), &array())?;
+            if numbers.len() == fit.items.n {
+                self.compared(run, fit, &numbers)?;
+            }
         }
         if let Some(path) = &run.args.results.predict {
             if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy")) {
@@ -116,14 +121,65 @@ impl Results {
         Ok(())
     }
 
-    fn plotted(&mut self, run: &Finished<'_>, state: &State, losses: Losses) -> Result<(), Error> {
+    /// Plots the loss, and the way of the parameters if they are few.
+    fn plotted(&mut self, run: &Finished<'_>, fit: &Fit, state: &State, losses: Losses) -> Result<(), Error> {
         let mut history = state.history.clone();
         // The last value of a batch is not the loss of the result.
         if history.last().is_none_or(|last| last.0 < state.step as f64) {
             history.push((state.step as f64, losses.fitted));
         }
+        let mut curves = vec![Curve::line("fitted", history)];
+        if !state.validation.is_empty() {
+            curves.push(Curve::line("validation", state.validation.clone()));
+        }
         let title = format!("loss: {}", run.setup.loss);
-        self.picture(run.path("-loss.png"), &plot::loss_plot(&title, &history, &state.validation))
+        let plot = Plot { title: &title, axis: "step", curves, may_be_logarithmic: true };
+        self.picture(run.path("-loss.png"), &plot.draw())?;
+        if fit.paths.len() > MOST_PLOTTED {
+            return Ok(());
+        }
+        let steps = || state.history.iter().map(|h| h.0);
+        let curve = |(k, path): (usize, &String)| {
+            let mut points: Vec<(f64, f64)> = steps().zip(state.path.iter().map(|x| x[k])).collect();
+            points.push((state.step as f64, state.x[k]));
+            Curve::line(path.clone(), points)
+        };
+        let curves = fit.paths.iter().enumerate().map(curve).collect();
+        let plot = Plot { title: "parameters", axis: "step", curves, may_be_logarithmic: false };
+        self.picture(run.path("-parameters.png"), &plot.draw())
+    }
+
+    /// Plots the data and what `render` gives for it: over the only column that `render` reads, or else the one over the
+    /// other. The data is the only column that the loss reads and `render` does not.
+    fn compared(&mut self, run: &Finished<'_>, fit: &Fit, numbers: &[f64]) -> Result<(), Error> {
+        let Some(render) = &fit.kernel.render else { return Ok(()) };
+        let single: Vec<&Column> = fit.items.columns.iter().filter(|c| c.width == 1).collect();
+        let data: Vec<&&Column> =
+            single.iter().filter(|c| fit.kernel.loss.reads(&c.name) && !render.reads(&c.name)).collect();
+        let [data] = data[..] else { return Ok(()) };
+        let over: Vec<&&Column> = single.iter().filter(|c| render.reads(&c.name)).collect();
+        let (title, axis, curves) = match over[..] {
+            [over] => {
+                let scattered = over.values.iter().copied().zip(data.values.iter().copied()).collect();
+                let mut fitted: Vec<(f64, f64)> =
+                    over.values.iter().copied().zip(numbers.iter().copied()).collect();
+                fitted.sort_by(|a, b| a.0.total_cmp(&b.0));
+                let data = Curve { is_scattered: true, ..Curve::line(data.name.clone(), scattered) };
+                ("data and fit", over.name.as_str(), vec![data, Curve::line("fit", fitted)])
+            }
+            _ => {
+                let pairs = data.values.iter().copied().zip(numbers.iter().copied()).collect();
+                let ends = data
+                    .values
+                    .iter()
+                    .fold((f64::INFINITY, f64::NEG_INFINITY), |ends, &x| (x.min(ends.0), x.max(ends.1)));
+                let same = Curve::line("equal", vec![(ends.0, ends.0), (ends.1, ends.1)]);
+                let pairs = Curve { is_scattered: true, ..Curve::line("fit", pairs) };
+                ("fit over data", data.name.as_str(), vec![pairs, same])
+            }
+        };
+        let plot = Plot { title, axis, curves, may_be_logarithmic: false };
+        self.picture(run.path("-fit.png"), &plot.draw())
     }
 
     /// Prints the summary, as text or as JSON.

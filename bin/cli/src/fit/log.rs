@@ -83,7 +83,7 @@ impl Logs {
     }
 
     /// Writes what is left.
-    pub(super) fn finish(mut self) -> Result<(), Error> {
+    pub(super) fn finish(&mut self) -> Result<(), Error> {
         for log in &mut self.files {
             log.file.flush().map_err(|e| Error::write(&log.path, files::plain(&e)))?;
         }

@@ -7,6 +7,7 @@ mod options;
 mod picture;
 mod plot;
 mod progress;
+mod watch;
 
 use std::path::{Path, PathBuf};
 
@@ -27,6 +28,7 @@ use args::FitArgs;
 use log::Logs;
 use picture::Picture;
 use progress::Progress;
+use watch::Watch;
 
 pub(crate) fn fit(args: &FitArgs) -> u8 {
     let merged = match options::with_file_options(args) {
@@ -84,9 +86,11 @@ pub(crate) fn fit(args: &FitArgs) -> u8 {
         }
         let logs = Logs::new(args.results.log.as_deref(), args.results.tensorboard.as_deref(), &state)?;
         progress::heed_interruptions();
-        let mut progress = Progress::new(args, &state, logs);
+        let title = format!("fit of `{}` in {}", setup.loss, args.source.file.display());
+        let watch = args.results.watch.map(|port| Watch::new(port, &title)).transpose()?;
+        let mut progress = Progress::new(args, &state, logs, watch);
         let outcome = fit.minimise(&plan, &mut state, &mut progress);
-        progress.finish(&state)?;
+        progress.finish(&mut fit, &state)?;
         let (ending, losses) = match outcome {
             Ok(done) => done,
             Err(Stopped::Diverged(diverged)) => {

@@ -34,8 +34,13 @@ impl Picture {
 
     /// Writes a picture in the format that the ending of the path names.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
+        pictures::write(path, &self.to_array())
+    }
+
+    /// The bytes, in the shape `[height, width, 3]`.
+    pub(crate) fn to_array(&self) -> Array {
         let bits = self.rgb.iter().map(|&b| u64::from(b)).collect();
-        pictures::write(path, &Array { scalar: Scalar::U8, shape: vec![self.height, self.width, 3], bits })
+        Array { scalar: Scalar::U8, shape: vec![self.height, self.width, 3], bits }
     }
 
     /// Copies a picture to a place in this one; any part outside is dropped.

@@ -13,6 +13,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::args::FitArgs;
 use super::log::Logs;
+use super::watch::Watch;
 use crate::report;
 
 /// The number of seconds between two saved checkpoints.
@@ -42,6 +43,7 @@ pub(super) struct Progress<'a> {
     args: &'a FitArgs,
     checkpoint: Option<&'a Path>,
     logs: Logs,
+    watch: Option<Watch>,
     bar: ProgressBar,
     begin: Instant,
     first_step: u64,
@@ -50,8 +52,10 @@ pub(super) struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    pub(super) fn new(args: &'a FitArgs, state: &State, logs: Logs) -> Progress<'a> {
+    /// Watches a fit from a state on.
+    pub(super) fn new(args: &'a FitArgs, state: &State, logs: Logs, watch: Option<Watch>) -> Progress<'a> {
         Progress {
+            watch,
             args,
             checkpoint: args.results.checkpoint.as_deref(),
             logs,
@@ -64,10 +68,23 @@ impl<'a> Progress<'a> {
     }
 
     /// Ends the bar and writes the rest of the logs.
-    pub(super) fn finish(mut self, state: &State) -> Result<(), Error> {
+    pub(super) fn finish(&mut self, fit: &mut Fit, state: &State) -> Result<(), Error> {
         self.bar.finish();
+        if let Some(watch) = &mut self.watch {
+            watch.update(fit, state, (self.begin.elapsed().as_secs_f64(), 0.0), "finished")?;
+        }
         self.logs.add(state)?;
         self.logs.finish()
+    }
+
+    /// Returns true if it is time to save a checkpoint.
+    fn is_save_due(&self, elapsed: f64) -> bool {
+        self.checkpoint.is_some() && elapsed - self.last_save >= SAVE_EVERY
+    }
+
+    /// Steps in a second.
+    fn speed(&self, state: &State, elapsed: f64) -> f64 {
+        (state.step - self.first_step) as f64 / elapsed.max(1e-9)
     }
 }
 
@@ -78,7 +95,7 @@ impl Observer for Progress<'_> {
         let by_time = self.args.seconds.map_or(0.0, |s| state.seconds / s.max(1e-9));
         let share = by_steps.max(by_time).clamp(1e-9, 1.0);
         let left = (elapsed / share * (1.0 - share)).min(86_400.0);
-        let speed = (state.step - self.first_step) as f64 / elapsed.max(1e-9);
+        let speed = self.speed(state, elapsed);
         self.bar.set_position(state.step);
         self.bar.set_message(format!("loss {loss:.6}  {left:.0} s left"));
         if self.bar.is_hidden() && !self.args.quiet && elapsed - self.last_line >= 2.0 {
@@ -93,15 +110,21 @@ impl Observer for Progress<'_> {
         if INTERRUPTED.load(Ordering::SeqCst) {
             return Ok(Wish::Interrupt);
         }
-        if self.checkpoint.is_some() && elapsed - self.last_save >= SAVE_EVERY {
-            self.last_save = elapsed;
-            return Ok(Wish::Save);
-        }
-        Ok(Wish::Continue)
+        let shows = self.watch.as_ref().is_some_and(|watch| watch.is_due(elapsed));
+        Ok(if shows || self.is_save_due(elapsed) { Wish::Save } else { Wish::Continue })
     }
 
-    fn save(&mut self, _: &mut Fit, state: &State) -> Result<(), Error> {
-        self.checkpoint.map_or(Ok(()), |path| state.save(path))
+    fn save(&mut self, fit: &mut Fit, state: &State) -> Result<(), Error> {
+        let elapsed = self.begin.elapsed().as_secs_f64();
+        let speed = self.speed(state, elapsed);
+        if let Some(watch) = self.watch.as_mut().filter(|watch| watch.is_due(elapsed)) {
+            watch.update(fit, state, (elapsed, speed), "running")?;
+        }
+        if let Some(path) = self.checkpoint.filter(|_| self.is_save_due(elapsed)) {
+            self.last_save = elapsed;
+            state.save(path)?;
+        }
+        Ok(())
     }
 }
 

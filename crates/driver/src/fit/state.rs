@@ -33,6 +33,8 @@ pub struct State {
     pub best: Option<Best>,
     /// The plotted pairs of step and loss.
     pub history: Vec<(f64, f64)>,
+    /// The first numbers of the point at the steps of `history`.
+    pub path: Vec<Vec<f64>>,
     /// The pairs of step and loss of the items that are kept apart.
     pub validation: Vec<(f64, f64)>,
     /// The number of checks since the loss of the items kept apart was lowest.
@@ -52,6 +54,18 @@ pub struct Best {
 
 /// The maximum number of loss values kept: beyond it, every second one is dropped.
 const MOST_HISTORY: usize = 2048;
+
+/// The most numbers whose way is kept.
+pub const MOST_PLOTTED: usize = 16;
+
+/// Drops every second element.
+fn halve<T>(list: &mut Vec<T>) {
+    let mut is_even = false;
+    list.retain(|_| {
+        is_even = !is_even;
+        is_even
+    });
+}
 
 impl State {
     /// The state before the first step, at the point `x`.
@@ -73,12 +87,10 @@ impl State {
     /// Records a value of the loss.
     pub fn record(&mut self, step: u64, loss: f64) {
         self.history.push((step as f64, loss));
+        self.path.push(self.x.iter().take(MOST_PLOTTED).copied().collect());
         if self.history.len() > MOST_HISTORY {
-            let mut is_even = false;
-            self.history.retain(|_| {
-                is_even = !is_even;
-                is_even
-            });
+            halve(&mut self.history);
+            halve(&mut self.path);
         }
     }
 
