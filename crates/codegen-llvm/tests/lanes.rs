@@ -122,6 +122,40 @@ fn what_lanes_cannot_do_runs_alone_and_says_why() {
 }
 
 #[test]
+fn functions_get_the_arguments_of_active_lanes_only() {
+    let (_, lanes) = lanes(
+        "global a: read_only f32
+         global b: read_write f32
+         func main() {
+             v0: u32x3 = dispatch_thread_id
+             v1 = extract.0 v0
+             v2 = global_ref a
+             v3: f32 = buffer_load v2, v1
+             v4: f32 = const 0.0
+             v5 = lt v4, v3
+             v6 = if v5 {
+                 v7 = log v3
+                 yield v7
+             } else {
+                 yield v4
+             }
+             v8 = exp v6
+             v9 = global_ref b
+             buffer_store v9, v1, v8
+             yield
+         }
+         entry main: main [64, 1, 1]",
+        8,
+    );
+    // An idle lane whose argument is rare would send all lanes the long way.
+    let call =
+        lanes.lines().find(|line| line.contains("call fastcc <8 x float> @m_log_32_8(")).expect("a call");
+    let argument = call.rsplit_once(' ').map_or("", |(_, last)| last.trim_end_matches(')'));
+    let chosen = format!("{argument} = select <8 x i1> ");
+    assert!(argument.starts_with('%') && lanes.contains(&chosen), "{lanes}");
+}
+
+#[test]
 fn only_fast_functions_compute_in_any_order() {
     let text = "global out: read_write f32
          func fast(v0: f32) -> (f32) fast_math never_inline {

@@ -183,6 +183,10 @@ impl<'m, B: Backend> Instructions<'m> for Emitter<'_, 'm, B> {
     fn math_call(&mut self, m: Math, _: Scalar, args: &[Val]) -> Val {
         let el = args[0].el;
         let var = args.iter().any(|a| a.var);
+        // The arguments of idle lanes are never rare.
+        let one = Val::bits(el, if el == El::F32 { u64::from(1f32.to_bits()) } else { 1f64.to_bits() });
+        let args: Vals =
+            args.iter().map(|&a| if a.var { self.or_in_idle_lanes(a, one) } else { a }).collect();
         let args: Vals = args.iter().map(|&a| self.w.fit(a, var)).collect();
         let lanes = if var { self.lanes } else { 1 };
         self.cx.used_library.insert((m, el, lanes));

@@ -301,7 +301,7 @@ impl<'m, B: Backend> Assembler<'m> for Emitter<'_, 'm, B> {
 
 impl<B: Backend> Emitter<'_, '_, B> {
     /// A varying number, replaced in lanes that are not active.
-    fn or_in_idle_lanes(&mut self, v: Val, otherwise: Val) -> Val {
+    pub(super) fn or_in_idle_lanes(&mut self, v: Val, otherwise: Val) -> Val {
         let v = self.w.spread(v);
         match self.mask {
             Some(mask) => self.w.select(mask, v, otherwise),
