@@ -4,7 +4,7 @@
 //! are written for vectors of the machine's width, and for groups of 128 bits where that is possible: LLVM takes
 //! wider ones apart number by number.
 
-use native::emit::{UNIFORM, VARYING};
+use native::emit::{Binary, UNIFORM, VARYING};
 use native::lanes::Class;
 use native::lanes::operand::{El, Val, Vals};
 
@@ -121,12 +121,16 @@ impl Writer {
 
     /// See `native::lanes::Writer::sums`. The halves of each vector are added until one of the machine's holds it; then
     /// those of each 128 bits, together with those of other vectors; and then the halves again.
-    pub(crate) fn joint_sums(&mut self, all: &[Val]) -> Vals {
+    pub(crate) fn joint_sums(&mut self, all: &[Val], more: Option<Val>) -> Vals {
         let el = all[0].el;
         let group = 128 / el.bits();
         let width = (self.style.vector_bits / el.bits()).clamp(group, self.lanes.max(group));
         if all.len() == 1 || self.lanes < group {
-            return all.iter().map(|&a| self.sum_by_halves(a)).collect();
+            let sums = all.iter().map(|&a| {
+                let sum = self.sum_by_halves(a);
+                more.map_or(sum, |more| native::lanes::Writer::binary(self, Binary::AddF, sum, more))
+            });
+            return sums.collect();
         }
         let mut sums = Vals::new();
         for part in all.chunks(group as usize) {
@@ -144,7 +148,10 @@ impl Writer {
                 }
                 vectors = joined;
             }
-            let sum = self.halve(el, vectors[0], width, group);
+            let mut sum = self.halve(el, vectors[0], width, group);
+            if let Some(more) = more {
+                sum = self.add_vectors(el, group, [sum, more]);
+            }
             for k in 0..n {
                 let (out, text) = (self.reg(el, UNIFORM), self.operand(sum, VARYING));
                 self.make(

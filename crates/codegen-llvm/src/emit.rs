@@ -279,8 +279,8 @@ impl lanes::Writer for Writer {
         self.sum_by_halves(a)
     }
 
-    fn sums(&mut self, all: &[Val]) -> Vals {
-        self.joint_sums(all)
+    fn sums(&mut self, all: &[Val], more: Option<Val>) -> Vals {
+        self.joint_sums(all, more)
     }
 
     fn any(&mut self, c: Val) -> Val {

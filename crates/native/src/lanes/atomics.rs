@@ -74,13 +74,13 @@ impl<B: Backend> Emitter<'_, '_, B> {
         }
     }
 
-    /// Adds the sum of the active lanes of each of several vectors of floats to a number in memory.
-    pub(super) fn add_sums(&mut self, el: El, places: &[Place], numbers: &[Val]) -> Res {
+    /// Adds the sum of the active lanes of each of several vectors of floats, plus `more`, to a number in memory.
+    pub(super) fn add_sums(&mut self, el: El, places: &[Place], numbers: &[Val], more: Option<Val>) -> Res {
         let s = if el == El::F64 { Scalar::F64 } else { Scalar::F32 };
         let here = self.mask.map_or(Val::bool(true), |mask| self.w.any(mask));
         blocks::when_ok(self, here, Odds::Likely, |e| {
             let numbers = e.or_nothing(s, numbers)?;
-            let sums = e.w.sums(&numbers);
+            let sums = e.w.sums(&numbers, more);
             let inside = places.iter().fold(None, |all, place| e.both(all, place.inside));
             let alone = if e.cx.options.exclusive { Val::bool(true) } else { e.alone() };
             let all = inside.map_or(alone, |inside| e.w.binary(Binary::And, alone, inside));

@@ -443,10 +443,27 @@ impl<B: Backend> Emitter<'_, '_, B> {
                 let Op::Atomic(path, _) = &data.op else { unreachable!("it is an addition") };
                 places.push(memory::buffer_place(self, data, path, &data.args[..data.args.len() - 1])?);
             }
-            let numbers: Vals = members.iter().map(|m| self.stored(m)[0]).collect();
-            self.add_sums(row.el, &places, &numbers)?;
+            let zero = Val::bits(row.el, 0);
+            let without: Option<Vals> = members.iter().map(|m| self.without_zero(m)).collect();
+            let (numbers, more) = match without {
+                Some(numbers) => (numbers, Some(zero)),
+                None => (members.iter().map(|m| self.stored(m)[0]).collect(), None),
+            };
+            self.add_sums(row.el, &places, &numbers, more)?;
         }
         Ok(())
+    }
+
+    /// The number `x` of an addition of `x + 0`, as sums of absent differentials have it. The sum over the lanes of
+    /// `x + 0` is that of `x`, plus 0: the two sums differ only if all lanes have -0.
+    fn without_zero(&self, member: &Member) -> Option<Val> {
+        let analyses = &self.nesting.analyses;
+        let args = &self.f.insts[member.inst].args;
+        let inst = analyses.inst(*args.last()?).filter(|&inst| self.f.insts[inst].op == Op::Add)?;
+        let &[a, b] = &self.f.insts[inst].args[..] else { return None };
+        let is_zero = |v: Value| analyses.constant(v) == Some(0);
+        let rest = if is_zero(b) { Some(a) } else { is_zero(a).then_some(b) };
+        Some(self.get(rest?)[0])
     }
 
     /// The numbers that an access stores.

@@ -135,10 +135,14 @@ pub trait Writer {
     /// The sum of the floats of all lanes by repeated halving: the upper half of the lanes is added to the lower
     /// half until one lane is left.
     fn sum_by_halves(&mut self, a: Val) -> Val;
-    /// The sums of the floats of all lanes of up to four vectors, in an order that may differ from that of
-    /// [`Self::sum_by_halves`].
-    fn sums(&mut self, all: &[Val]) -> Vals {
-        all.iter().map(|&a| self.sum_by_halves(a)).collect()
+    /// The sums of the floats of all lanes of up to four vectors, each plus the constant `more`, in an order that may
+    /// differ from that of [`Self::sum_by_halves`].
+    fn sums(&mut self, all: &[Val], more: Option<Val>) -> Vals {
+        let sums = all.iter().map(|&a| {
+            let sum = self.sum_by_halves(a);
+            more.map_or(sum, |more| self.binary(Binary::AddF, sum, more))
+        });
+        sums.collect()
     }
     /// The condition that `c` holds for any lane.
     fn any(&mut self, c: Val) -> Val;
