@@ -23,7 +23,8 @@ define internal void @rt_barrier(ptr %ctx) {
   ret void
 }
 
-; A chunk is its predecessor, its end, and memory. Chunks double in size.
+; A chunk is its predecessor, its end, and memory. Chunks double in size. Memory that fills a line of a cache begins
+; with one, since vectors that cross lines take twice as long.
 define internal ptr @rt_alloc(ptr %ctx, i64 %bytes) noinline {
   %more = add i64 %bytes, 15
   %n = and i64 %more, -16
@@ -33,13 +34,19 @@ define internal ptr @rt_alloc(ptr %ctx, i64 %bytes) noinline {
   %chunk.at = getelementptr %at.chunk, ptr %ctx, i64 1
   %top = load i64, ptr %top.at
   %end = load i64, ptr %end.at
-  %room = sub i64 %end, %top
-  %fits = icmp ule i64 %n, %room
+  %is.line = icmp uge i64 %n, 64
+  %top.up = add i64 %top, 48
+  %top.line = and i64 %top.up, -64
+  %from = select i1 %is.line, i64 %top.line, i64 %top
+  %some = icmp ule i64 %from, %end
+  %room = sub i64 %end, %from
+  %enough = icmp ule i64 %n, %room
+  %fits = and i1 %some, %enough
   br i1 %fits, label %here, label %next
 here:
-  %after = add i64 %top, %n
+  %after = add i64 %from, %n
   store i64 %after, ptr %top.at
-  %old = inttoptr i64 %top to ptr
+  %old = inttoptr i64 %from to ptr
   ret ptr %old
 next:
   %base = load i64, ptr %base.at
@@ -47,8 +54,9 @@ next:
   %double = shl i64 %size, 1
   %small = icmp ult i64 %double, 65536
   %least = select i1 %small, i64 65536, i64 %double
-  %short = icmp ult i64 %least, %n
-  %want = select i1 %short, i64 %n, i64 %least
+  %need = add i64 %n, 48
+  %short = icmp ult i64 %least, %need
+  %want = select i1 %short, i64 %need, i64 %least
   %total = add i64 %want, 32
   %huge = icmp ugt i64 %n, 68719476736
   br i1 %huge, label %none, label %ask
@@ -71,9 +79,12 @@ got:
   store i64 %last, ptr %last.at
   store i64 %first, ptr %base.at
   store i64 %last, ptr %end.at
-  %then = add i64 %first, %n
+  %first.up = add i64 %first, 48
+  %first.line = and i64 %first.up, -64
+  %begin = select i1 %is.line, i64 %first.line, i64 %first
+  %then = add i64 %begin, %n
   store i64 %then, ptr %top.at
-  %new = inttoptr i64 %first to ptr
+  %new = inttoptr i64 %begin to ptr
   ret ptr %new
 }
 
