@@ -184,7 +184,7 @@ impl Writer {
     }
 
     /// A register for a vector of `n` numbers.
-    fn of_width(&mut self, el: El, n: u32) -> Val {
+    pub(crate) fn of_width(&mut self, el: El, n: u32) -> Val {
         if n == self.lanes { self.reg(el, VARYING) } else { self.odd() }
     }
 }

@@ -279,6 +279,35 @@ impl lanes::Writer for Writer {
         self.sum_by_halves(a)
     }
 
+    fn scales(&self, e: El) -> bool {
+        self.style.has_scale && matches!(e, El::F32 | El::F64) && self.lanes * e.bits() >= 128
+    }
+
+    /// LLVM has no name for this instruction on all machines: each vector of the machine is scaled by itself.
+    fn scale(&mut self, p: Val, k: Val) -> Val {
+        let (el, lanes) = (p.el, self.lanes);
+        let (p, k) = (self.spread(p), self.spread(k));
+        let width = lanes.min(512 / el.bits());
+        let (bits, letter) = (width * el.bits(), if el == El::F32 { 's' } else { 'd' });
+        let (mask, round) =
+            (if width == 16 { "i16" } else { "i8" }, if bits == 512 { ", i32 4" } else { "" });
+        let parts = (0..lanes).step_by(width as usize).map(|first| {
+            let part = |w: &mut Writer, v: Val| match width == lanes {
+                true => v,
+                false => w.shuffle(el, lanes, [v, Val::POISON], first..first + width),
+            };
+            let (p, k) = (part(self, p), part(self, k));
+            let (out, ty) = (self.of_width(el, width), format!("<{width} x {}>", el.name()));
+            let (a, b) = (self.operand(p, VARYING), self.operand(k, VARYING));
+            let args = format!("{ty} {a}, {ty} {b}, {ty} zeroinitializer, {mask} -1{round}");
+            let call = format_args!("call {ty} @llvm.x86.avx512.mask.scalef.p{letter}.{bits}({args})");
+            self.make(out, &[p, k], call);
+            out
+        });
+        let parts = parts.collect();
+        self.join(el, parts, width)
+    }
+
     fn sums(&mut self, all: &[Val], more: Option<Val>) -> Vals {
         self.joint_sums(all, more)
     }

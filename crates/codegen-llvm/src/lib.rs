@@ -174,6 +174,7 @@ fn make(
         style: Style {
             constant_context: context == Context::Constant,
             has_f16c: machine.has("f16c") || machine.has("fullfp16"),
+            has_scale: machine.has("avx512f") && machine.has("avx512vl"),
             vector_bits: machine.vector_bits,
             slow_masks: cfg!(target_arch = "x86_64") && machine.vector_bits < 512,
         },

@@ -65,6 +65,8 @@ pub(crate) struct Style {
     pub(crate) constant_context: bool,
     /// The machine has instructions that convert from and to halves.
     pub(crate) has_f16c: bool,
+    /// There are instructions that scale the floats of a vector by powers of two.
+    pub(crate) has_scale: bool,
     /// Masked stores are slow, as on x86-64 before AVX-512.
     pub(crate) slow_masks: bool,
     /// The width of the machine's vectors in bits.

@@ -6,7 +6,7 @@ use crate::{Math, Op};
 use super::{Ops, far_angle, function};
 
 macro_rules! evaluate {
-    ($name:ident, $value:ident, $float:ident, $bits:ident, $signed:ident, $is_single:literal) => {
+    ($name:ident, $value:ident, $float:ident, $bits:ident, $signed:ident, $is_single:literal, $cuts:expr, $scales:expr) => {
         /// The operations on plain numbers.
         struct $name;
 
@@ -113,6 +113,16 @@ macro_rules! evaluate {
             }
 
             #[inline(always)]
+            fn scales(&self) -> bool {
+                $scales
+            }
+
+            #[inline(always)]
+            fn scale(&self, p: $value, k: $value) -> $value {
+                $value::number(scale(f64::from(p.number), k.number as i64) as $float)
+            }
+
+            #[inline(always)]
             fn either<const N: usize>(
                 &self,
                 is_near: $value,
@@ -131,7 +141,7 @@ macro_rules! evaluate {
                 near: impl FnOnce($value) -> $value,
                 any: impl FnOnce($value) -> $value,
             ) -> $value {
-                if is_near.truth { near(x) } else { any(x) }
+                if $cuts && is_near.truth { near(x) } else { any(x) }
             }
 
             #[inline(always)]
@@ -154,8 +164,20 @@ macro_rules! evaluate {
     };
 }
 
-evaluate!(Double, Value64, f64, u64, i64, false);
-evaluate!(Single, Value32, f32, u32, i32, true);
+evaluate!(Double, Value64, f64, u64, i64, false, SHORT_CUTS, SCALES);
+evaluate!(Single, Value32, f32, u32, i32, true, SHORT_CUTS, SCALES);
+
+/// One number takes a short cut where it can.
+const SHORT_CUTS: bool = true;
+/// Rust has no instruction that scales.
+const SCALES: bool = false;
+
+/// `p 2^k`, rounded once: as a double, which does not round a float, or by two steps of which the first is exact.
+#[inline(always)]
+fn scale(p: f64, k: i64) -> f64 {
+    let power = |k: i64| f64::from_bits(((k + 1023) as u64) << 52);
+    p * power(k >> 1) * power(k - (k >> 1))
+}
 
 /// See [`far_angle`].
 #[cold]
@@ -174,4 +196,105 @@ pub fn double(m: Math, a: f64, b: f64) -> f64 {
 #[inline(always)]
 pub fn single(m: Math, a: f32, b: f32) -> f32 {
     function(&Single, m, &[a, b].map(Value32::number)).number
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Lanes take no short cut, and some machines have an instruction that scales.
+    evaluate!(DoubleInLanes, Lanes64, f64, u64, i64, false, false, false);
+    evaluate!(SingleInLanes, Lanes32, f32, u32, i32, true, false, false);
+    evaluate!(ScaledDouble, Scaled64, f64, u64, i64, false, false, true);
+    evaluate!(ScaledSingle, Scaled32, f32, u32, i32, true, false, true);
+
+    fn check_double(m: Math, a: f64, b: f64) {
+        let one = double(m, a, b);
+        let lanes = function(&DoubleInLanes, m, &[a, b].map(Lanes64::number)).number;
+        let scaled = function(&ScaledDouble, m, &[a, b].map(Scaled64::number)).number;
+        let same = |x: f64| x.to_bits() == one.to_bits() || x.is_nan() && one.is_nan();
+        assert!(same(lanes) && same(scaled), "{} of {a:e}, {b:e}: {one:e}, {lanes:e}, {scaled:e}", m.name());
+    }
+
+    fn check_single(m: Math, a: f32, b: f32) {
+        let one = single(m, a, b);
+        let lanes = function(&SingleInLanes, m, &[a, b].map(Lanes32::number)).number;
+        let scaled = function(&ScaledSingle, m, &[a, b].map(Scaled32::number)).number;
+        let same = |x: f32| x.to_bits() == one.to_bits() || x.is_nan() && one.is_nan();
+        assert!(same(lanes) && same(scaled), "{} of {a:e}, {b:e}: {one:e}, {lanes:e}, {scaled:e}", m.name());
+    }
+
+    /// A sequence of random bits.
+    fn random() -> impl FnMut() -> u64 {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        move || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        }
+    }
+
+    const ENDS: [f64; 17] = [
+        0.0,
+        f64::MIN_POSITIVE,
+        5e-324,
+        1e-45,
+        1e-40,
+        1.1754943508222875e-38,
+        0.25,
+        0.5,
+        1.0,
+        2.0,
+        3.0,
+        32.0,
+        150.0,
+        1074.0,
+        f64::MAX,
+        f64::INFINITY,
+        f64::NAN,
+    ];
+
+    #[test]
+    fn lanes_take_no_short_cut_and_agree() {
+        for a in ENDS.into_iter().flat_map(|a| [a, -a]) {
+            for b in ENDS.into_iter().flat_map(|b| [b, -b]) {
+                for m in [Math::Exp, Math::Exp2, Math::Pow] {
+                    check_double(m, a, b);
+                    check_single(m, a as f32, b as f32);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn results_that_vanish_agree_in_lanes() {
+        // All floats whose exponentials are subnormal, or nearly, and a sample of doubles.
+        for bits in 86.0_f32.to_bits()..105.0_f32.to_bits() {
+            check_single(Math::Exp, -f32::from_bits(bits), 0.0);
+        }
+        for bits in 124.0_f32.to_bits()..153.0_f32.to_bits() {
+            check_single(Math::Exp2, -f32::from_bits(bits), 0.0);
+        }
+        let mut next = random();
+        for _ in 0..200_000 {
+            let part = next() as f64 / 2f64.powi(64);
+            check_double(Math::Exp, -700.0 - 55.0 * part, 0.0);
+            check_double(Math::Exp2, -1015.0 - 70.0 * part, 0.0);
+        }
+    }
+
+    #[test]
+    fn powers_agree_in_lanes() {
+        let mut next = random();
+        for _ in 0..1_000_000 {
+            let (a, b) = (next(), next());
+            check_single(Math::Pow, f32::from_bits(a as u32), f32::from_bits(b as u32));
+            check_double(Math::Pow, f64::from_bits(a), f64::from_bits(b));
+            // Powers from where they vanish to where they overflow.
+            let (x, y) = (a as f64 / 2f64.powi(64), 1.25 * (b as f64 / 2f64.powi(64) - 0.15));
+            check_single(Math::Pow, x as f32, (-150.0 * y / x.log2()) as f32);
+            check_double(Math::Pow, x, -1075.0 * y / x.log2());
+        }
+    }
 }

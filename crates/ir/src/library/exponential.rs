@@ -10,13 +10,19 @@ use super::polynomials::{EXP, LN2, LOG, LOG10_2};
 
 #[inline(always)]
 pub(super) fn exp<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
+    if x.scales() {
+        return far_exp(x);
+    }
     is_near(x).either([x], |[x]| near_exp(x, None), |[x]| far_exp(x))
 }
+
+/// The largest number whose exponential is not extreme.
+pub(super) const MOST: f64 = 708.0;
 
 /// Returns true if neither the exponential of `x` nor a number on the way is extreme.
 #[inline(always)]
 pub(super) fn is_near<O: Ops>(x: Number<'_, O>) -> Truth<'_, O> {
-    x.abs().at_most(708.0)
+    x.abs().at_most(MOST)
 }
 
 /// `e^(x + more)` if [`is_near`] holds.
@@ -31,7 +37,8 @@ pub(super) fn near_exp<'o, O: Ops>(x: Number<'o, O>, more: Option<Number<'o, O>>
 pub(super) fn far_exp<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
     let (p, k) = exp_of(x.clamp(-750.0, 710.0), None);
     let r = scaled(1.0 + p, k);
-    x.more(709.782712893384).select(f64::INFINITY, r).or_nan(x)
+    let r = x.more(709.782712893384).select(f64::INFINITY, r);
+    if x.scales() { r } else { r.or_nan(x) }
 }
 
 /// `p 2^k`, where both `p` and the result are normal numbers.
@@ -42,9 +49,24 @@ pub(super) fn shifted<'o, O: Ops>(p: Number<'o, O>, k: Number<'o, O>) -> Number<
     (p.bits() + exponent).of_bits()
 }
 
+/// `p 2^k` for normal `p` near 1, which is also right if the result is subnormal, but not if it is too large.
+#[inline(always)]
+pub(super) fn lowered<'o, O: Ops>(p: Number<'o, O>, k: Number<'o, O>) -> Number<'o, O> {
+    if p.scales() {
+        return p.scale(k);
+    }
+    let is_low = k.less(if k.is_single() { -125.0 } else { -1021.0 });
+    let r = shifted(p, is_low.select(k + 64.0, k));
+    // This product is the only one that is rounded.
+    is_low.select(r * (1.0 / 18_446_744_073_709_551_616.0), r)
+}
+
 /// `p 2^k`, which is also right for subnormal results, and infinite if the result is too large.
 #[inline(always)]
 pub(super) fn scaled<'o, O: Ops>(p: Number<'o, O>, k: Number<'o, O>) -> Number<'o, O> {
+    if p.scales() {
+        return p.scale(k);
+    }
     let (bias, below) = k.exponent();
     let k = k.to_integer();
     let half = k >> 1;
@@ -54,19 +76,20 @@ pub(super) fn scaled<'o, O: Ops>(p: Number<'o, O>, k: Number<'o, O>) -> Number<'
 }
 
 #[inline(always)]
-pub(super) fn exp2<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
-    x.abs().at_most(1020.0).either(
-        [x],
-        |[x]| {
-            let (p, k) = exp2_of(x);
-            shifted(1.0 + p, k)
-        },
-        |[x]| {
-            let (p, k) = exp2_of(x.clamp(-1080.0, 1025.0));
-            let r = scaled(1.0 + p, k);
-            x.at_least(1024.0).select(f64::INFINITY, r).or_nan(x)
-        },
-    )
+pub(super) fn exp2<'o, O: Ops>(x: Number<'o, O>) -> Number<'o, O> {
+    let far = |[x]: [Number<'o, O>; 1]| {
+        let (p, k) = exp2_of(x.clamp(-1080.0, 1025.0));
+        let r = scaled(1.0 + p, k);
+        x.at_least(1024.0).select(f64::INFINITY, r).or_nan(x)
+    };
+    if x.scales() {
+        return far([x]);
+    }
+    let near = |[x]: [Number<'o, O>; 1]| {
+        let (p, k) = exp2_of(x);
+        shifted(1.0 + p, k)
+    };
+    x.abs().at_most(1020.0).either([x], near, far)
 }
 
 /// `2^x = 2^k (1 + p)`.

@@ -187,6 +187,24 @@ impl<'o, O: Ops> Number<'o, O> {
         Truth::new(self.ops, self.ops.of_integers(&Op::Lt, &[self.bits().value, zero]))
     }
 
+    /// See [`Ops::scales`].
+    #[inline(always)]
+    pub(super) fn scales(self) -> bool {
+        self.ops.scales()
+    }
+
+    /// See [`Ops::scale`].
+    #[inline(always)]
+    pub(super) fn scale(self, k: Self) -> Self {
+        Number::new(self.ops, self.ops.scale(self.value, k.value))
+    }
+
+    /// Returns true for zero that is not negative.
+    #[inline(always)]
+    pub(super) fn is_zero(self) -> Truth<'o, O> {
+        !self.bits().is_not_zero()
+    }
+
     /// `self`, but NaN where `other` is.
     #[inline(always)]
     pub(super) fn or_nan(self, other: Self) -> Self {

@@ -29,6 +29,15 @@ pub trait Ops {
     fn mul_add(&self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
         self.fma(a, b, c)
     }
+    /// Returns true if the machine has [`Self::scale`] as one instruction, which makes tests for extreme results
+    /// unnecessary.
+    fn scales(&self) -> bool {
+        false
+    }
+    /// `p 2^k` for a whole number `k`, rounded once: subnormal, zero or infinite where the result is; NaN for NaN.
+    fn scale(&self, p: Self::V, _k: Self::V) -> Self::V {
+        p
+    }
     /// The result of `near` on the numbers if `is_near` holds in all lanes, else the result of `far`. For a lane
     /// in which `is_near` holds, both give the same bits.
     fn either<const N: usize>(

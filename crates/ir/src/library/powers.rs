@@ -7,7 +7,9 @@
 //! An inverse hyperbolic function is `ln(1 + u)`: the rounding errors of `u` and of the sum are added to the
 //! logarithm before its last rounding, so small results have no larger error than others.
 
-use super::exponential::{exp_of, is_near, is_normal, log_of, log_parts, near_exp, normal_parts, scaled};
+use super::exponential::{
+    MOST, exp_of, is_near, is_normal, log_of, log_parts, lowered, near_exp, normal_parts, scaled,
+};
 use super::floats;
 use super::number::{Number, Truth};
 use super::ops::Ops;
@@ -162,11 +164,22 @@ pub(super) fn atanh<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
 #[inline(always)]
 pub(super) fn pow<'o, O: Ops>(x: Number<'o, O>, y: Number<'o, O>) -> Number<'o, O> {
     let (product, low) = times(y, log_pair(normal_parts(x)));
-    (is_normal(x) & is_near(product)).either(
-        [x, y, product, low],
-        |[_, _, product, low]| near_exp(product, Some(low)),
-        |[x, y, ..]| far_pow(x, y),
-    )
+    // Powers of zero, and powers that are far below others, are common: in lanes, one of them is among others.
+    let any = |_| {
+        let of_zero = x.is_zero() & y.more(0.0);
+        let usual = (is_normal(x) | of_zero) & product.at_most(MOST);
+        usual.either(
+            [x, y],
+            |_| {
+                let vanishes = of_zero | product.less(-750.0);
+                let (product, low) = (vanishes.select(0.0, product), vanishes.select(0.0, low));
+                let (p, k) = exp_of(product, Some(low));
+                vanishes.select(0.0, lowered(1.0 + p, k))
+            },
+            |[x, y]| far_pow(x, y),
+        )
+    };
+    (is_normal(x) & is_near(product)).short_cut(x, |_| near_exp(product, Some(low)), any)
 }
 
 /// `y` times a logarithm.

@@ -192,6 +192,14 @@ impl<B: Backend> Ops for Emit<'_, B> {
         self.w().math(Math::Fma, &[a, b, c])
     }
 
+    fn scales(&self) -> bool {
+        self.w().scales(self.el)
+    }
+
+    fn scale(&self, p: Val, k: Val) -> Val {
+        self.w().scale(p, k)
+    }
+
     fn either<const N: usize>(
         &self,
         is_near: Val,

@@ -135,6 +135,14 @@ pub trait Writer {
     /// The sum of the floats of all lanes by repeated halving: the upper half of the lanes is added to the lower
     /// half until one lane is left.
     fn sum_by_halves(&mut self, a: Val) -> Val;
+    /// Returns true if the machine has [`Self::scale`] for vectors of these floats.
+    fn scales(&self, _: El) -> bool {
+        false
+    }
+    /// `p 2^k` for vectors of floats, where `k` is whole: see [`ir::library::Ops::scale`].
+    fn scale(&mut self, p: Val, _k: Val) -> Val {
+        p
+    }
     /// The sums of the floats of all lanes of up to four vectors, each plus the constant `more`, in an order that may
     /// differ from that of [`Self::sum_by_halves`].
     fn sums(&mut self, all: &[Val], more: Option<Val>) -> Vals {

@@ -11,6 +11,9 @@ use super::super::ops::Ops;
 
 #[inline(always)]
 pub(super) fn exp<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
+    if x.scales() {
+        return far_exp(x);
+    }
     x.abs().at_most(87.0).either([x], |[x]| near_exp(x), |[x]| far_exp(x))
 }
 
@@ -53,19 +56,20 @@ pub(super) fn small_exp2<O: Ops>(r: Number<'_, O>) -> Number<'_, O> {
 }
 
 #[inline(always)]
-pub(super) fn exp2<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
-    x.abs().at_most(125.0).either(
-        [x],
-        |[x]| {
-            let k = x.round();
-            shifted(small_exp2(x - k), k)
-        },
-        |[x]| {
-            let x = x.clamp(-151.0, 129.0);
-            let k = x.round();
-            scaled(small_exp2(x - k), k)
-        },
-    )
+pub(super) fn exp2<'o, O: Ops>(x: Number<'o, O>) -> Number<'o, O> {
+    let far = |[x]: [Number<'o, O>; 1]| {
+        let x = x.clamp(-151.0, 129.0);
+        let k = x.round();
+        scaled(small_exp2(x - k), k)
+    };
+    if x.scales() {
+        return far([x]);
+    }
+    let near = |[x]: [Number<'o, O>; 1]| {
+        let k = x.round();
+        shifted(small_exp2(x - k), k)
+    };
+    x.abs().at_most(125.0).either([x], near, far)
 }
 
 // ---- hyperbolic functions

@@ -3,7 +3,7 @@
 //! `x^y = 2^(y log2 x)`, where the product can be as large as 150: for an error of less than a unit, the
 //! logarithm needs seven bits more than a float has, and is a sum of two floats.
 
-use super::super::exponential::{scaled, shifted};
+use super::super::exponential::{lowered, scaled, shifted};
 use super::super::number::Number;
 use super::super::ops::Ops;
 use super::super::powers::{Pair, product, sum_below};
@@ -13,14 +13,26 @@ use super::polynomials::{LEAST, LOG2_E, LOG2_ODD, SQRT_2};
 #[inline(always)]
 pub(super) fn pow<'o, O: Ops>(x: Number<'o, O>, y: Number<'o, O>) -> Number<'o, O> {
     let (product, low) = times(y, log2_pair(x, x.constant(0.0)));
-    (is_normal(x) & product.abs().at_most(125.0)).either(
-        [x, y, product, low],
-        |[_, _, product, low]| {
-            let k = product.round();
-            shifted(small_exp2((product - k) + low), k)
-        },
-        |[x, y, ..]| far_pow(x, y),
-    )
+    let near = |_| {
+        let k = product.round();
+        shifted(small_exp2((product - k) + low), k)
+    };
+    // Powers of zero, and powers that are far below others, are common: in lanes, one of them is among others.
+    let any = |_| {
+        let of_zero = x.is_zero() & y.more(0.0);
+        let usual = (is_normal(x) | of_zero) & product.at_most(125.0);
+        usual.either(
+            [x, y],
+            |_| {
+                let vanishes = of_zero | product.less(-151.0);
+                let (product, low) = (vanishes.select(0.0, product), vanishes.select(0.0, low));
+                let k = product.round();
+                vanishes.select(0.0, lowered(small_exp2((product - k) + low), k))
+            },
+            |[x, y]| far_pow(x, y),
+        )
+    };
+    (is_normal(x) & product.abs().at_most(125.0)).short_cut(x, near, any)
 }
 
 /// `y` times a logarithm.
