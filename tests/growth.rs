@@ -103,6 +103,13 @@ fn breaks(n: usize) -> String {
     ))
 }
 
+/// Each loop passes on what the loops in it keep.
+fn loops_within_loops(n: usize) -> String {
+    let before =
+        lines(n, |k| format!("for (int i{k} = 0; i{k} < n && s < {k}.5f; i{k}++) {{ s = sin(s) * x;"));
+    in_function(&format!("{before}s *= x;\n{}", lines(n, |_| "s = cos(s) * x; }".to_string())))
+}
+
 const ALL: [(&str, Of); 6] = [
     ("cases of a switch in a loop", cases),
     ("arms of else-ifs in a loop", else_ifs),
@@ -119,6 +126,18 @@ fn programs_grow_in_proportion() {
             let (one, two) = (size(&compiled(of(40)).1.module), size(&compiled(of(80)).1.module));
             assert!(10 * two <= 23 * one, "{name}: {one} for 40, {two} for 80");
         }
+    });
+}
+
+#[test]
+fn code_of_loops_within_loops_grows_in_proportion() {
+    let text = |n| {
+        let module = compiled(loops_within_loops(n)).1.module;
+        codegen_cranelift::clif_text(&module, &native::Options::default()).expect("Cranelift can express it")
+    };
+    on_large_stack(|| {
+        let (one, two) = (text(12).len(), text(24).len());
+        assert!(10 * two <= 23 * one, "{one} bytes for 12, {two} for 24");
     });
 }
 

@@ -233,7 +233,7 @@ fn make(
     unit.head = metadata(module);
     unit.keep_calls();
     unit.global("rt_zero", "external global [64 x i8], align 16".to_string());
-    unit.global("rt_empty", "external global [24 x i8], align 8".to_string());
+    unit.global("rt_empty", format!("external global [{} x i8], align 8", 24 * native::MOST_BUNDLED));
     unit.global("rt_empty_at", "external global ptr, align 8".to_string());
     for k in 0..tables.shapes().count() {
         unit.global(&format!("rt_shape_{k}"), "external global i8".to_string());

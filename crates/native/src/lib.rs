@@ -30,6 +30,7 @@
 //! Unsafe code is confined to where it is needed: entering compiled code (`exec`) and the functions that
 //! compiled code calls (`runtime`).
 
+pub mod bundles;
 pub mod emit;
 mod exec;
 mod flush;
@@ -122,11 +123,15 @@ impl std::fmt::Display for Unsupported {
 
 impl std::error::Error for Unsupported {}
 
+/// The largest number of stacks whose headers are in one bundle.
+pub const MOST_BUNDLED: usize = 64;
+
 /// Memory at fixed addresses that code refers to. It is never written after it is made.
 pub struct Fixed {
     zero: Vec<u128>,
     absent: [Vec<u128>; 3],
-    empty: Box<Header>,
+    /// As many as the largest bundle has.
+    empty: Vec<Header>,
     empty_at: Box<*mut Header>,
 }
 
@@ -142,11 +147,12 @@ impl Fixed {
         let mut fixed = Fixed {
             absent: [Scalar::F16, Scalar::F32, Scalar::F64].map(absent),
             zero: vec![0; largest as usize / 16 * MOST_LANES as usize + 2 * MOST_LANES as usize],
-            empty: Box::new(Header { ptr: std::ptr::null_mut(), len: 0, cap: 0 }),
+            empty: Vec::new(),
             empty_at: Box::new(std::ptr::null_mut()),
         };
-        fixed.empty.ptr = fixed.zero.as_mut_ptr().cast();
-        *fixed.empty_at = &raw mut *fixed.empty;
+        let ptr = fixed.zero.as_mut_ptr().cast();
+        fixed.empty = vec![Header { ptr, len: 0, cap: 0 }; MOST_BUNDLED];
+        *fixed.empty_at = fixed.empty.as_mut_ptr();
         fixed
     }
 
@@ -166,9 +172,9 @@ impl Fixed {
         }
     }
 
-    /// The address of the empty stack's header.
+    /// The address of the empty stack's header, after which there are others like it: it is an empty bundle, too.
     pub fn empty(&self) -> usize {
-        &raw const *self.empty as usize
+        self.empty.as_ptr() as usize
     }
 
     /// The address of a word that holds [`Self::empty`].

@@ -26,7 +26,7 @@ use std::fmt::Write as _;
 use ir::{Func, Module, Op, Scalar, Slot, Space, Span, Type, TypeData, Types};
 use native::runtime::{Site, offsets};
 use native::types::{is_array, size};
-use native::{MOST_LANES, Options, Unsupported};
+use native::{MOST_BUNDLED, MOST_LANES, Options, Unsupported};
 use rustc_hash::FxHashSet;
 
 use crate::unit::Linkage;
@@ -183,7 +183,11 @@ fn with_runtime(
     unit.global("rt_zero", format!("internal constant [{zeros} x i8] zeroinitializer, align 16"));
     // Receives dropped writes; it is never read.
     unit.global("rt_sink", format!("internal global [{zeros} x i8] zeroinitializer, align 16"));
-    unit.global("rt_empty", constant("{ ptr, i64, i64 }", "{ ptr @rt_zero, i64 0, i64 0 }"));
+    // A stack and a bundle.
+    let header = "{ ptr, i64, i64 }";
+    let empty = format!("{header} {{ ptr @rt_zero, i64 0, i64 0 }}");
+    let empties = format!("[{}]", vec![empty; MOST_BUNDLED].join(", "));
+    unit.global("rt_empty", constant(&format!("[{MOST_BUNDLED} x {header}]"), &empties));
     unit.global("rt_empty_at", constant("ptr", "@rt_empty"));
     // Shapes are defined with their functions.
     unit.globals.retain(|name, _| !name.starts_with("rt_shape_"));

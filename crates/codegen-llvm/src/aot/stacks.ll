@@ -35,6 +35,28 @@ define internal ptr @rt_stack_room(ptr %ctx, ptr %ptr, i64 %len, i64 %cap, i64 %
   ret ptr %to
 }
 
+define internal ptr @rt_stack_bundle(ptr %ctx, ptr %ptrs, i64 %n, i64 %len, i64 %cap) {
+entry:
+  %all = call ptr @rt_elements(ptr %ctx, i64 %n, i64 24)
+  br label %one
+one:
+  %k = phi i64 [ 0, %entry ], [ %next, %one ]
+  %from = getelementptr ptr, ptr %ptrs, i64 %k
+  %ptr = load ptr, ptr %from
+  %by = mul i64 %k, 24
+  %at = getelementptr i8, ptr %all, i64 %by
+  store ptr %ptr, ptr %at
+  %len.at = getelementptr i8, ptr %at, i64 8
+  store i64 %len, ptr %len.at
+  %cap.at = getelementptr i8, ptr %at, i64 16
+  store i64 %cap, ptr %cap.at
+  %next = add i64 %k, 1
+  %more = icmp ult i64 %next, %n
+  br i1 %more, label %one, label %done
+done:
+  ret ptr %all
+}
+
 define internal void @rt_copy(ptr %to, ptr %from, i64 %n) {
   call void @llvm.memmove.p0.p0.i64(ptr %to, ptr %from, i64 %n, i1 false)
   ret void

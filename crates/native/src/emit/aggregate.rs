@@ -3,6 +3,7 @@
 use ir::{InstData, Op, Type, TypeData};
 
 use super::blocks::each;
+use super::bundles;
 use super::memory::{self, Checked, element, part, stack_element};
 use super::numbers::{combine, component};
 use super::{Assembler, Compare, Res, Stack, UNROLL, Vals, zero};
@@ -12,6 +13,9 @@ use crate::types::{flat, size};
 pub(super) fn aggregate<'m, A: Assembler<'m>>(e: &mut A, data: &InstData) -> Res<'m, A> {
     let result = data.results[0];
     let ty = e.ty(result);
+    if bundles::read(e, data)? {
+        return Ok(());
+    }
     let vals = match &data.op {
         Op::Construct => construct(e, data, ty)?,
         Op::Splat => splat(e, data, ty)?,

@@ -4,7 +4,7 @@ use ir::{Func, Inst, InstData, Op, Region, Scalar, Span, scalar};
 
 use super::blocks::either;
 use super::paths::path_arm;
-use super::{Assembler, Compare, Odds, Res, Vals, loops, region};
+use super::{Assembler, Compare, Odds, Res, Vals, bundles, loops, region};
 use crate::types::{is_array, size, words};
 
 // ---- control
@@ -17,24 +17,24 @@ pub(super) fn control<'m, A: Assembler<'m>>(e: &mut A, inst: Inst) -> Res<'m, A>
     match &data.op {
         Op::Call(func) => {
             let results = call(e, *func, &data.args, data.span)?;
-            set_all(e, data, &results);
-            Ok(())
+            set_all(e, data, &results)
         }
         Op::If if divergent => e.parted(data, &[]),
         Op::Switch(cases) if divergent => e.parted(data, cases),
         Op::If => if_op(e, data),
         Op::Switch(cases) => switch(e, data, cases),
-        Op::For(info) => loops::for_op(e, data, *info, divergent),
-        Op::Loop(info) => loops::loop_op(e, data, *info, divergent),
+        Op::For(info) => loops::for_op(e, inst, *info, divergent),
+        Op::Loop(info) => loops::loop_op(e, inst, *info, divergent),
         _ => e.unsupported(&data.op, "a derivative that was not generated", data.span),
     }
 }
 
-/// Sets the results of an instruction.
-pub fn set_all<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, all: &[Vals<A::V>]) {
+/// Sets the results of an instruction, and the bundles that are results of a branch.
+pub fn set_all<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, all: &[Vals<A::V>]) -> Res<'m, A> {
     for (&result, vals) in data.results.iter().zip(all) {
         e.set(result, vals);
     }
+    bundles::set_joined(e, data, all.get(data.results.len()..).unwrap_or_default())
 }
 
 /// Calls a function of the module; returns the parts of each result.
@@ -69,20 +69,35 @@ pub fn call<'m, A: Assembler<'m>>(
     Ok(callee.results.iter().map(deal).collect())
 }
 
-/// Emits an arm; returns its results in the representation of the instruction's.
+/// Emits an arm; returns its results in the representation of the instruction's, and then the bundles that are results.
+/// A result that is part of one has no value of its own.
 pub fn arm<'m, A: Assembler<'m>>(e: &mut A, arm: Region, data: &InstData) -> Res<'m, A, Vec<Vals<A::V>>> {
     path_arm(e, arm);
     region(e, arm)?;
     let f = e.f;
     let results = f.regions[arm].results.iter().zip(&data.results);
-    results.map(|(&v, &result)| e.fit_all(e.ty(v), e.get(v), e.varies(result), data.span)).collect()
+    let mut all = Vec::with_capacity(data.results.len());
+    for (&v, &result) in results {
+        all.push(match e.bundles.member(result) {
+            Some(_) => Vals::new(),
+            None => e.fit_all(e.ty(v), e.get(v), e.varies(result), data.span)?,
+        });
+    }
+    all.extend(bundles::of_arm(e, data, arm));
+    Ok(all)
 }
 
 /// The values of an instruction's results, given all their parts in a row.
 pub fn deal<'m, A: Assembler<'m>>(e: &A, data: &InstData, parts: Vals<A::V>) -> Vec<Vals<A::V>> {
     let mut parts = parts.into_iter();
-    let count = |&result: &ir::Value| words(e.ts, e.ty(result));
-    data.results.iter().map(|result| parts.by_ref().take(count(result)).collect()).collect()
+    let count = |&result: &ir::Value| match e.bundles.member(result) {
+        Some(_) => 0,
+        None => words(e.ts, e.ty(result)),
+    };
+    let mut all: Vec<Vals<A::V>> =
+        data.results.iter().map(|result| parts.by_ref().take(count(result)).collect()).collect();
+    all.extend(parts.map(|bundle| Vals::from_slice(&[bundle])));
+    all
 }
 
 fn if_op<'m, A: Assembler<'m>>(e: &mut A, data: &'m InstData) -> Res<'m, A> {
@@ -91,8 +106,7 @@ fn if_op<'m, A: Assembler<'m>>(e: &mut A, data: &'m InstData) -> Res<'m, A> {
     let [yes, no] = [0, 1].map(|k| move |e: &mut A| parts_of_arm(e, data, data.regions[k]));
     let joined = either(e, c, Odds::Even, yes, no)?;
     e.rejoin(together);
-    set_all(e, data, &deal(e, data, joined));
-    Ok(())
+    set_all(e, data, &deal(e, data, joined))
 }
 
 fn parts_of_arm<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, region: Region) -> Res<'m, A, Vals<A::V>> {
@@ -131,6 +145,5 @@ fn switch<'m, A: Assembler<'m>>(e: &mut A, data: &'m InstData, cases: &[i64]) ->
     let Some(after) = after else { return Ok(()) };
     let joined = e.enter(after);
     e.rejoin(together);
-    set_all(e, data, &deal(e, data, joined));
-    Ok(())
+    set_all(e, data, &deal(e, data, joined))
 }

@@ -22,9 +22,10 @@
 //!
 //! [`Instructions::THREADS_JUMPS`]: super::Instructions::THREADS_JUMPS
 
-use ir::{InstData, LoopInfo, Op, Region, Scalar, Span, Type, TypeData, Value};
+use ir::{Inst, InstData, LoopInfo, Op, Region, Scalar, Span, Type, TypeData, Value};
 
 use super::blocks::{fail_if, mark, release, unless};
+use super::bundles::{Pushed, pushed, set_stacks};
 use super::paths::{path_arm, path_inst, path_trip};
 use super::{Assembler, Binary, Compare, Odds, Res, VARYING, Vals, inst, notes, region};
 use crate::runtime::{Helper, Site};
@@ -62,6 +63,8 @@ struct Loop<'d, A: Assembler<'d>> {
     /// If a `loop` makes stacks: the number of trips before this one, the capacity of the stacks, and the memory of
     /// each.
     own: Vals<A::V>,
+    /// The stacks that a `loop` makes.
+    stacks: Vec<Pushed>,
 }
 
 /// Keeps a value as one that varies, if it does.
@@ -190,32 +193,44 @@ fn leave<'m, A: Assembler<'m>>(e: &mut A, lp: &Loop<'m, A>, params: Vals<A::V>) 
     params.collect()
 }
 
-/// Writes a value of a trip to the memory of its stack, at the index of the trip.
-fn push<'m, A: Assembler<'m>>(e: &mut A, lp: &Loop<'m, A>, v: Value, memory: A::V, trip: A::V) -> Res<'m, A> {
-    let (ty, wide) = (e.ty(v), e.is_wide(memory));
-    notes::kept(e, v, e.stride(ty, memory));
+/// Writes what a trip yields for a stack to the memory of the stack, at the index of the trip.
+fn push<'m, A: Assembler<'m>>(
+    e: &mut A,
+    lp: &Loop<'m, A>,
+    (stack, stacked): (&Pushed, &[Value]),
+    memory: A::V,
+    trip: A::V,
+) -> Res<'m, A> {
+    let (ty, wide) = (stack.ty, e.is_wide(memory));
+    notes::kept(e, stack.first(stacked), e.stride(ty, memory));
+    let by = e.times(trip, e.stride(ty, memory));
+    let at = e.offset(memory, by);
+    let v = match stack.element(e, stacked) {
+        Ok(v) => v,
+        Err(bundle) => return e.store(ty, &[bundle], e.place(at), lp.data.span),
+    };
     let mut vals = e.fit_all(ty, e.get(v), wide, lp.data.span)?;
     // In stacks of stacks, inner loops have stored zeros for lanes that did not take part.
     if let Some(active) = lp.active.filter(|_| !matches!(e.ts[ty], TypeData::Stack(_))) {
         let blank = e.blank(ty);
         vals = e.pick(ty, active, &vals, &blank, lp.data.span)?;
     }
-    let by = e.times(trip, e.stride(ty, memory));
-    let at = e.offset(memory, by);
     e.store(ty, &vals, e.place(at), lp.data.span)
 }
 
 pub(super) fn for_op<'m, A: Assembler<'m>>(
     e: &mut A,
-    data: &'m InstData,
+    loop_inst: Inst,
     info: LoopInfo,
     divergent: bool,
 ) -> Res<'m, A> {
-    let (f, inner, n_carried) = (e.f, data.regions[0], data.n_carried());
+    let f = e.f;
+    let data = &f.insts[loop_inst];
+    let (inner, n_carried) = (data.regions[0], data.n_carried());
     let counter = f.regions[inner].params[0];
     let results = &f.regions[inner].results;
     let (s, n_each, outer) = (e.scalar_of(data.args[0]), e.one(data.args[0]), e.mask());
-    let stacks = &data.results[n_carried..];
+    let stacks = pushed(e, loop_inst);
     if let (Some(bound), false) = (info.max_iters, stacks.is_empty()) {
         let (n64, most) = (e.zero_extend(Scalar::I64, n_each), e.number(bound.into()));
         let over = e.compare(Compare::MoreUnsigned, n64, most);
@@ -224,12 +239,12 @@ pub(super) fn for_op<'m, A: Assembler<'m>>(
     let n = if divergent { e.most(n_each) } else { n_each };
     let n64 = e.zero_extend(Scalar::I64, n);
     let (mut headers, mut memories) = (Vals::new(), Vals::new());
-    for (&result, &v) in stacks.iter().zip(&results[n_carried..]) {
+    for stack in &stacks {
         let like = e.null();
-        let like = e.widened(like, e.varies(result));
-        let (header, first) = e.new_stack(n64, s, e.stride(e.ty(v), like));
-        headers.push(e.widened(header, e.varies(result)));
-        memories.push(e.widened(first, e.varies(result)));
+        let like = e.widened(like, stack.wide);
+        let (header, first) = e.new_stack(n64, s, e.stride(stack.ty, like));
+        headers.push(header);
+        memories.push(e.widened(first, stack.wide));
     }
     let mut all = carried(e, data, divergent)?;
     let (trips, after) = initial(&all);
@@ -259,7 +274,17 @@ pub(super) fn for_op<'m, A: Assembler<'m>>(
     let first = params[0];
     bind(e, &mut all, params.into_iter().skip(1));
     path_trip(e, inner);
-    let mut lp = Loop { data, info, body, exit, carried: all, active: None, mark: None, own: Vals::new() };
+    let mut lp = Loop {
+        data,
+        info,
+        body,
+        exit,
+        carried: all,
+        active: None,
+        mark: None,
+        own: Vals::new(),
+        stacks: Vec::new(),
+    };
     let mut ends = [Vals::new(), Vals::new()];
     for k in 0..copies {
         let mut i = first;
@@ -283,8 +308,8 @@ pub(super) fn for_op<'m, A: Assembler<'m>>(
         lp.mark = e.releases_trip(inner).then(|| mark(e));
         region(e, inner)?;
         let trip = e.zero_extend(Scalar::I64, i);
-        for (&v, &memory) in results[n_carried..].iter().zip(&memories) {
-            push(e, &lp, v, memory, trip)?;
+        for (stack, &memory) in stacks.iter().zip(&memories) {
+            push(e, &lp, (stack, &results[n_carried..]), memory, trip)?;
         }
         ends = carry(e, &lp, &results[..n_carried])?;
     }
@@ -302,10 +327,7 @@ pub(super) fn for_op<'m, A: Assembler<'m>>(
     let params = e.enter(exit);
     leave(e, &lp, params);
     e.rejoin(together);
-    for (&result, &header) in stacks.iter().zip(&headers) {
-        e.set(result, &[header]);
-    }
-    Ok(())
+    set_stacks(e, data, (&stacks, &memories), (n64, n64), |_, k| headers[k])
 }
 
 /// The number of trips of a loop of `n` trips that its block emits: as many as make a body without branches long
@@ -326,13 +348,15 @@ fn copies<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, n: u64, all: &[Carri
 
 pub(super) fn loop_op<'m, A: Assembler<'m>>(
     e: &mut A,
-    data: &'m InstData,
+    loop_inst: Inst,
     info: LoopInfo,
     divergent: bool,
 ) -> Res<'m, A> {
-    let (f, inner, n) = (e.f, data.regions[0], data.args.len());
+    let f = e.f;
+    let data = &f.insts[loop_inst];
+    let inner = data.regions[0];
     let results = &f.regions[inner].results;
-    let stacks = &data.results[n..];
+    let stacks = pushed(e, loop_inst);
     let outer = e.mask();
     let mut all = carried(e, data, divergent)?;
     let together = e.together(inner);
@@ -340,9 +364,9 @@ pub(super) fn loop_op<'m, A: Assembler<'m>>(
     let mut own = Vals::new();
     if !stacks.is_empty() {
         own.extend([e.number(0), e.number(0)]);
-        for &stack in stacks {
+        for stack in &stacks {
             let null = e.null();
-            own.push(e.widened(null, e.varies(stack)));
+            own.push(e.widened(null, stack.wide));
         }
     }
     let (trips, after) = initial(&all);
@@ -360,20 +384,19 @@ pub(super) fn loop_op<'m, A: Assembler<'m>>(
     if active.is_some() {
         e.set_mask(active);
     }
-    make_room(e, &results[n + 1..], &mut own)?;
+    make_room(e, &stacks, &mut own)?;
     let mark = e.releases_trip(inner).then(|| mark(e));
-    let lp = Loop { data, info, body, exit, carried: all, active, mark, own };
+    let lp = Loop { data, info, body, exit, carried: all, active, mark, own, stacks };
     trip(e, inner, results, &lp, outer)?;
 
     let params = e.enter(exit);
     let own = leave(e, &lp, params);
     e.rejoin(together);
-    for (k, &result) in stacks.iter().enumerate() {
-        let header = e.rare_helper(Helper::StackHeader, &[own[2 + k], own[0], own[1]]);
-        let header = e.widened(header.expect("the helper has a result"), e.varies(result));
-        e.set(result, &[header]);
-    }
-    Ok(())
+    let [len, cap, ref memories @ ..] = own[..] else { return Ok(()) };
+    set_stacks(e, data, (&lp.stacks, memories), (len, cap), |e, k| {
+        let header = e.rare_helper(Helper::StackHeader, &[memories[k], len, cap]);
+        header.expect("the helper has a result")
+    })
 }
 
 /// Emits a region at whose end the loop's body has these results, and the end of the trip.
@@ -419,8 +442,8 @@ fn end_trip<'m, A: Assembler<'m>>(
     let n = lp.carried.len();
     let (again, known) = (e.one(results[0]), e.const_of(results[0]));
     let mut own = lp.own.clone();
-    for (&v, &memory) in results[n + 1..].iter().zip(own.iter().skip(2)) {
-        push(e, lp, v, memory, own[0])?;
+    for (stack, &memory) in lp.stacks.iter().zip(own.iter().skip(2)) {
+        push(e, lp, (stack, &results[n + 1..]), memory, own[0])?;
     }
     if let Some(len) = own.first_mut() {
         if let (Some(bound), true) = (lp.info.max_iters, known != Some(0)) {
@@ -456,7 +479,7 @@ fn end_trip<'m, A: Assembler<'m>>(
 }
 
 /// Makes sure that the stacks of a `loop` have room for another trip, before the trip allocates anything.
-fn make_room<'m, A: Assembler<'m>>(e: &mut A, values: &[Value], own: &mut Vals<A::V>) -> Res<'m, A> {
+fn make_room<'m, A: Assembler<'m>>(e: &mut A, stacks: &[Pushed], own: &mut Vals<A::V>) -> Res<'m, A> {
     let [len, cap, ..] = own[..] else { return Ok(()) };
     let full = e.compare(Compare::Equal, len, cap);
     let now: Vals<A::V> = own[1..].iter().copied().collect();
@@ -465,8 +488,8 @@ fn make_room<'m, A: Assembler<'m>>(e: &mut A, values: &[Value], own: &mut Vals<A
         let least = e.number(16);
         let more = e.binary(Binary::MaxUnsigned, doubled, least);
         let mut grown: Vals<A::V> = std::iter::once(more).collect();
-        for (&memory, &v) in now[1..].iter().zip(values) {
-            let bytes = e.number(e.stride(e.ty(v), memory));
+        for (&memory, stack) in now[1..].iter().zip(stacks) {
+            let bytes = e.number(e.stride(stack.ty, memory));
             let room = e.rare_helper(Helper::StackRoom, &[memory, len, more, bytes]);
             grown.push(e.widened(room.expect("the helper has a result"), e.is_wide(memory)));
         }

@@ -8,6 +8,7 @@
 mod aggregate;
 mod assembler;
 pub mod blocks;
+mod bundles;
 mod cells;
 pub mod control;
 pub mod functions;

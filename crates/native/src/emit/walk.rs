@@ -1,10 +1,13 @@
 //! The state of the walk over a function: the values, and what is known of the function's structure.
 
+use std::rc::Rc;
+
 use cranelift_entity::{EntitySet, SecondaryMap};
 use ir::{Function, InstData, Op, Region, Scalar, Span, Type, TypeData, Types};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use crate::bundles::{Bundle, Bundles};
 use crate::nesting::Nesting;
 use crate::types::size;
 
@@ -35,6 +38,10 @@ pub struct Walk<'m, V> {
     pub sub_cells: FxHashMap<ir::Value, Vec<ir::Value>>,
     /// The function's structure.
     pub nesting: Nesting<'m>,
+    /// The stacks that are passed on together.
+    pub bundles: Rc<Bundles>,
+    /// The pointer to each bundle.
+    held: Vec<Option<V>>,
     /// The reads of stacks that are known to be in range.
     pub inside: EntitySet<ir::Value>,
     /// The global whose memory each handle refers to.
@@ -66,6 +73,8 @@ impl<'m, V: Copy> Walk<'m, V> {
             }
         }
         let lanes = u64::from(lanes);
+        let nesting = Nesting::of(f, ts);
+        let bundles = Rc::new(Bundles::of(&nesting.analyses));
         Walk {
             f,
             ts,
@@ -73,7 +82,9 @@ impl<'m, V: Copy> Walk<'m, V> {
             pool: Vec::new(),
             big: if crowd.saturating_mul(lanes) > CROWDED { CROWDED_BIG } else { BIG },
             sub_cells: FxHashMap::default(),
-            nesting: Nesting::of(f, ts),
+            nesting,
+            held: vec![None; bundles.count()],
+            bundles,
             inside: ir::analysis::reads_in_range(ts, f),
             roots: FxHashMap::default(),
             path_base: None,
@@ -95,7 +106,7 @@ impl<'m, V: Copy> Walk<'m, V> {
     /// The only (or first) operand that holds `v`.
     pub fn one(&self, v: ir::Value) -> V {
         let (at, n) = self.map[v];
-        debug_assert!(n >= 1, "{v} has no value in {}", self.f.name);
+        assert!(n >= 1, "{v} has no value in {}", self.f.name);
         self.pool[at as usize]
     }
 
@@ -103,6 +114,16 @@ impl<'m, V: Copy> Walk<'m, V> {
     pub fn set(&mut self, v: ir::Value, vals: &[V]) {
         self.map[v] = (self.pool.len() as u32, vals.len() as u32);
         self.pool.extend_from_slice(vals);
+    }
+
+    /// The pointer to a bundle.
+    pub fn held(&self, bundle: Bundle) -> V {
+        self.held[bundle].expect("a bundle is set before it is used")
+    }
+
+    /// Sets the pointer to a bundle.
+    pub fn hold(&mut self, bundle: Bundle, pointer: V) {
+        self.held[bundle] = Some(pointer);
     }
 
     /// The type of `v`.

@@ -127,6 +127,9 @@ impl<'m, B: Backend> Emitter<'_, 'm, B> {
 
     /// Emits a divergent `if` or `switch`. An `if` has no cases: its condition selects the first region.
     pub(super) fn part(&mut self, data: &'m InstData, cases: &[i64]) -> Res {
+        if !self.bundles.joins(data).is_empty() {
+            return self.no_lanes("a choice of stacks that varies", data.span);
+        }
         let outer = self.mask;
         let tag = self.one(data.args[0]);
         let s = self.scalar_of(data.args[0]);
@@ -181,7 +184,6 @@ impl<'m, B: Backend> Emitter<'_, 'm, B> {
                 }
             });
         }
-        control::set_all(self, data, &found.unwrap_or_default());
-        Ok(())
+        control::set_all(self, data, &found.unwrap_or_default())
     }
 }

@@ -57,6 +57,7 @@ macro_rules! helpers {
                         | Helper::StackNew
                         | Helper::StackHeader
                         | Helper::StackRoom
+                        | Helper::StackBundle
                         | Helper::CellGrow
                         | Helper::StackClone
                         | Helper::StackAdd
@@ -79,6 +80,7 @@ helpers! {
     StackNew = stack_new(Ptr, I64, I64) -> Ptr;
     StackHeader = stack_header(Ptr, Ptr, I64, I64) -> Ptr;
     StackRoom = stack_room(Ptr, Ptr, I64, I64, I64) -> Ptr;
+    StackBundle = stack_bundle(Ptr, Ptr, I64, I64, I64) -> Ptr;
     CellGrow = cell_grow(Ptr, Ptr, I64, Ptr, Ptr);
     StackClone = stack_clone(Ptr, Ptr, Ptr, Ptr) -> Ptr;
     StackAdd = stack_add(Ptr, Ptr, Ptr, Ptr, Ptr);
@@ -216,6 +218,24 @@ unsafe extern "C" fn stack_room(ctx: *mut Context, ptr: *mut u8, len: u64, cap: 
             std::ptr::copy_nonoverlapping(ptr, to, (len * size) as usize);
         }
         to
+    }
+}
+
+/// Allocates the headers of `n` stacks of `len` elements side by side, whose elements are at these addresses.
+unsafe extern "C" fn stack_bundle(
+    ctx: *mut Context,
+    ptrs: *const *mut u8,
+    n: u64,
+    len: u64,
+    cap: u64,
+) -> *mut Header {
+    // SAFETY: see the head of this file.
+    unsafe {
+        let all = (*ctx).alloc_elements(n, size_of::<Header>() as u64).cast::<Header>();
+        for k in 0..n as usize {
+            all.add(k).write(Header { ptr: *ptrs.add(k), len, cap });
+        }
+        all
     }
 }
 
