@@ -280,6 +280,18 @@ fn a_page_shows_a_fit() {
         std::thread::sleep(Duration::from_millis(50));
     }
     assert!(get("/nothing").0.contains("404"));
+    // The page in a browser, where there is one.
+    let browser = "chromium --headless=new --no-sandbox --disable-gpu --virtual-time-budget=3000 --dump-dom";
+    let mut words = browser.split(' ');
+    let mut command = Command::new(words.next().expect("a name"));
+    command.args(words).arg(format!("http://{address}/"));
+    match command.output() {
+        Ok(output) => {
+            let page = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(page.contains("running: step") && page.contains("<td>slope</td>"), "{page}");
+        }
+        Err(error) => eprintln!("the page is not opened in a browser: {error}"),
+    }
     signal(&child, "-INT");
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
 }

@@ -59,7 +59,7 @@ impl Logs {
         if self.files.is_empty() {
             return Ok(());
         }
-        let last = state.history.last().filter(|h| Some(h.0) != self.written.0).copied();
+        let last = state.latest.filter(|l| Some(l.0) != self.written.0);
         let apart = state.validation.get(self.written.1..).unwrap_or_default().last().copied();
         if last.is_none() && apart.is_none() {
             return Ok(());

@@ -306,7 +306,7 @@ impl Run<'_> {
         let mut batches = Batches::new(&self.fit.items, &self.order, self.plan.batch, self.plan.seed);
         let per_step = self.plan.accumulate.max(1) as u64;
         let epoch = batches.per_epoch().div_ceil(per_step).max(LOSS_EVERY);
-        let mut loss = self.state.history.last().map_or(f64::NAN, |h| h.1);
+        let mut loss = self.state.latest.map_or(f64::NAN, |latest| latest.1);
         let settings = Settings { rule, rates: self.plan.rates.clone(), clip: self.plan.clip, far: self.far };
         let mut descent = Descent::new(self.fit, &self.state.x, &self.state.means, settings);
         let ending = loop {

@@ -31,7 +31,11 @@ pub struct State {
     pub start: Option<f64>,
     /// The best point so far.
     pub best: Option<Best>,
-    /// The plotted pairs of step and loss.
+    /// The last pair of step and loss.
+    pub latest: Option<(f64, f64)>,
+    /// The number of pairs so far.
+    pub losses: u64,
+    /// The plotted pairs of step and loss: every so many-th, so that there are not too many.
     pub history: Vec<(f64, f64)>,
     /// The first numbers of the point at the steps of `history`.
     pub path: Vec<Vec<f64>>,
@@ -86,11 +90,18 @@ impl State {
 
     /// Records a value of the loss.
     pub fn record(&mut self, step: u64, loss: f64) {
-        self.history.push((step as f64, loss));
-        self.path.push(self.x.iter().take(MOST_PLOTTED).copied().collect());
-        if self.history.len() > MOST_HISTORY {
-            halve(&mut self.history);
-            halve(&mut self.path);
+        self.latest = Some((step as f64, loss));
+        self.losses += 1;
+        let most = MOST_HISTORY as u64;
+        // Every pair at first, and every second, fourth and so on when there are too many.
+        let every = (self.losses - 1).checked_div(most).map_or(1, |full| (full + 1).next_power_of_two());
+        if (self.losses - 1).is_multiple_of(every) {
+            if self.history.len() >= MOST_HISTORY {
+                halve(&mut self.history);
+                halve(&mut self.path);
+            }
+            self.history.push((step as f64, loss));
+            self.path.push(self.x.iter().take(MOST_PLOTTED).copied().collect());
         }
     }
 
@@ -130,7 +141,10 @@ mod tests {
         (0..1_000_000).for_each(|step| state.record(step, 1.0 / step as f64));
         let first = state.history.first().map(|h| h.0);
         assert!(state.history.len() <= MOST_HISTORY && first == Some(0.0), "{}", state.history.len());
-        assert!(state.history.is_sorted_by(|a, b| a.0 < b.0));
+        assert!(state.history.len() > MOST_HISTORY / 4 && state.path.len() == state.history.len());
+        let gaps: Vec<f64> = state.history.windows(2).map(|w| w[1].0 - w[0].0).collect();
+        assert!(gaps.iter().all(|&gap| gap == gaps[0]), "{gaps:?}");
+        assert_eq!(state.latest.map(|l| l.0), Some(999_999.0));
     }
 
     #[test]
