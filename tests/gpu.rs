@@ -9,6 +9,9 @@
 use std::path::Path;
 
 use driver::fit::items::Items;
+use driver::fit::kernel::Task;
+use driver::fit::optimise::least_squares::Residuals as _;
+use driver::fit::optimise::rule::{Method, Rule};
 use driver::fit::{Fit, Setup};
 use driver::launch::{Backend, CodeOptions, Execution};
 use driver::session::{FileOptions, Session};
@@ -269,14 +272,18 @@ fn the_hash_grid_learns_as_on_the_cpu() {
     std::fs::remove_file(&path).expect("the program is removed");
 }
 
+const LOSS: Task = Task::Loss(Rule { method: Method::Adam, momentum: 0.9, decay: 0.0 });
+
 /// A fit of one of the examples or of a program in this file.
-fn fit(path: &Path, defines: &[(&str, &str)], items: Items, backend: Backend) -> Fit {
+fn fit(path: &Path, defines: &[(&str, &str)], items: Items, backend: Backend, task: Task) -> Fit {
     let defines = defines.iter().map(|&(name, value)| (name.to_string(), value.to_string())).collect();
     let mut session = Session::new(FileOptions { defines, ..FileOptions::default() });
     let setup = Setup {
         path: path.to_path_buf(),
-        loss: "loss".into(),
+        loss: if task == Task::Residuals { "residuals" } else { "loss" }.into(),
+        task,
         render: None,
+        metrics: Vec::new(),
         inits: Vec::new(),
         memory: Default::default(),
         execution: Execution { backend, threads: 2, ..Execution::default() },
@@ -288,8 +295,8 @@ fn fit(path: &Path, defines: &[(&str, &str)], items: Items, backend: Backend) ->
 
 /// Compares losses and gradients of a fit on both backends, at the start and along a descent.
 fn compare_fits(path: &Path, defines: &[(&str, &str)], items: impl Fn() -> Items, on: Backend) {
-    let mut cpu = fit(path, defines, items(), Backend::CRANELIFT);
-    let mut device = fit(path, defines, items(), on);
+    let mut cpu = fit(path, defines, items(), Backend::CRANELIFT, LOSS);
+    let mut device = fit(path, defines, items(), on, LOSS);
     assert_eq!(cpu.start.len(), device.start.len());
     let mut x = cpu.start.clone();
     let order: Vec<u32> = (0..cpu.items.n as u32).collect();
@@ -307,7 +314,7 @@ fn compare_fits(path: &Path, defines: &[(&str, &str)], items: impl Fn() -> Items
         }
         x.iter_mut().zip(&a).for_each(|(x, g)| *x -= 1e-3 / most * g);
     }
-    let (a, b) = (cpu.loss(&x).expect("it runs"), device.loss(&x).expect("it runs"));
+    let (a, b) = (cpu.loss(&x, &order).expect("it runs"), device.loss(&x, &order).expect("it runs"));
     assert!((a - b).abs() <= 1e-4 * a.abs(), "{b} instead of {a}");
     let (a, b) = (cpu.render(&x).expect("it runs"), device.render(&x).expect("it runs"));
     let (Some((a, _)), Some((b, _))) = (a, b) else { return };
@@ -338,8 +345,41 @@ fn fits_agree(on: Backend) {
     compare_fits(&path, &[], || Items::parse("100", &folder).expect("a number of items"), on);
     std::fs::write(&path, NAMES).expect("the program is written");
     compare_fits(&path, &[], || Items::parse("50", &folder).expect("a number of items"), on);
+    std::fs::write(&path, RESIDUALS).expect("the program is written");
+    compare_residuals(&path, || Items::parse("300", &folder).expect("a number of items"), on);
     std::fs::remove_dir_all(&folder).expect("the folder is removed");
 }
+
+/// Compares residuals, and products with their Jacobian and its transpose.
+fn compare_residuals(path: &Path, items: impl Fn() -> Items, on: Backend) {
+    let found = [Backend::CRANELIFT, on].map(|backend| {
+        let mut fit = fit(path, &[], items(), backend, Task::Residuals);
+        let n = fit.start.len();
+        let x: Vec<f64> = (0..n).map(|k| 0.3 + 0.1 * k as f64).collect();
+        let v: Vec<f64> = (0..n).map(|k| (1.7 * k as f64).cos()).collect();
+        let (mut residuals, mut along, mut back) = (Vec::new(), Vec::new(), vec![0.0; n]);
+        fit.residuals(&x, &mut residuals).expect("it runs");
+        fit.jvp(&x, &v, &mut along).expect("it runs");
+        fit.vjp(&x, &residuals, &mut back).expect("it runs");
+        (residuals, along, back)
+    });
+    let close = |a: &[f64], b: &[f64]| {
+        let most = a.iter().fold(0.0f64, |most, a| most.max(a.abs()));
+        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-4 * most)
+    };
+    let [cpu, device] = &found;
+    assert!(cpu.0.len() == 600 && close(&cpu.0, &device.0));
+    assert!(close(&cpu.1, &device.1) && close(&cpu.2, &device.2), "{:?} instead of {:?}", device.2, cpu.2);
+}
+
+const RESIDUALS: &str = "
+[Differentiable] float2 residuals(float2 scale, float w[3], no_diff uint index)
+{
+    float x = index * 0.01;
+    float wave = w[0] * sin(w[1] * x) + w[index % 3];
+    return float2(scale.x * wave - x, scale.y * wave * wave);
+}
+";
 
 /// The parameters have names that the generated kernels might use.
 const NAMES: &str = "

@@ -207,7 +207,7 @@ fn handles_that_differ_between_calls_become_numbers() {
                 let numbers = (0..6).flat_map(|k| (start + k as f32).to_le_bytes()).collect();
                 memory.bind(ir::Global::from_u32(g), numbers);
             }
-            arena::bind(module, &mut memory, 1 << 22);
+            arena::bind_for(module, &mut memory, 1 << 22, arena::Thread { number: 0, of: 1 });
             let limits = Limits { steps: Some(400_000), depth: 100, ..Limits::default() };
             let found = call_limited(module, main, &[Value::<u64>::Scalar(n)], &mut memory, limits);
             (found.map_err(|e| e.message), memory.buffers[..2].to_vec())

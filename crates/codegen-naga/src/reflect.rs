@@ -72,14 +72,14 @@ pub enum BindingKind {
     /// thread of the dispatch, in the order of groups, then of threads within the group. Its initial contents
     /// do not matter.
     Scratch,
-    /// The storage buffer of what threads keep: 16 bytes that are zero, then a part for each thread of the
-    /// dispatch, in the same order, as large as the arena's state says. The initial contents of the parts do not
-    /// matter.
+    /// The storage buffer of what threads keep: a part for each thread of the dispatch, in the same order, as large
+    /// as the arena's state says, the first word of each part, then the second of each, and so on. The initial
+    /// contents do not matter.
     Arena,
     /// The storage buffer of the arena's state. `short` is zero at first, and not zero if the part of a thread
     /// was too small: then the host has to restore what the dispatch has written, and to repeat it with a larger
     /// arena. The host sets the other fields to the number of bytes of a thread's part, a multiple of four, and
-    /// to the numbers of groups of the dispatch along x and y.
+    /// to the numbers of groups of the dispatch along x and y, and of its threads.
     ArenaState,
 }
 

@@ -1,7 +1,7 @@
-//! Emits accesses to the arena: words by their places, and values of all types.
+//! Emits accesses to the arena: words by their places, and values of all types, which consist of words.
 
 use ir::build::Builder;
-use ir::{LoopInfo, Op, Path, Rest, Scalar, Step, Type, TypeData, Value};
+use ir::{LoopInfo, Op, Path, Scalar, Step, Type, TypeData, Value};
 
 use super::{Cx, Element};
 
@@ -46,13 +46,17 @@ impl Cx<'_> {
         b.effect(Op::BufferStore(Path::default()), &[handle, index, v]);
     }
 
+    /// The index of a word of the thread's part.
     fn index(&self, b: &mut Builder, place: Value, offset: u32) -> (Value, Value) {
         let two = b.u32(2);
-        let mut index = b.emit(Op::Shr, &[place, two]);
+        let mut word = b.emit(Op::Shr, &[place, two]);
         if offset > 0 {
             let offset = b.u32(offset / 4);
-            index = b.emit(Op::Add, &[index, offset]);
+            word = b.emit(Op::Add, &[word, offset]);
         }
+        let (thread, threads) = (self.own(b, self.thread), self.own(b, self.threads));
+        let row = b.emit(Op::Mul, &[word, threads]);
+        let index = b.emit(Op::Add, &[row, thread]);
         (self.handle(b, self.arena), index)
     }
 
@@ -63,21 +67,47 @@ impl Cx<'_> {
         b.emit(Op::Add, &[place, bytes])
     }
 
-    /// A range of the arena as elements of a type.
-    fn cast(&self, b: &mut Builder, place: Value, mem: ir::MemType) -> Value {
-        let handle = self.handle(b, self.arena);
-        let bytes = b.emit_typed(Op::Convert, &[place], Type::I64);
-        let ty = b.types.buffer(mem);
-        b.emit_typed(Op::BufferCast(Rest::Kept), &[handle, bytes], ty)
+    /// The number at a place.
+    fn number(&self, b: &mut Builder, place: Value, offset: u32, s: Scalar) -> Value {
+        let low = self.word(b, place, offset);
+        if s.bytes() == 4 {
+            return if s == Scalar::U32 { low } else { b.emit_typed(Op::Bitcast, &[low], s.into()) };
+        }
+        let high = self.word(b, place, offset + 4);
+        let [low, high] = [low, high].map(|word| b.emit_typed(Op::Convert, &[word], Type::U64));
+        let half = b.constant(Scalar::U64, 32);
+        let high = b.emit(Op::Shl, &[high, half]);
+        let bits = b.emit(Op::Or, &[low, high]);
+        if s == Scalar::U64 { bits } else { b.emit_typed(Op::Bitcast, &[bits], s.into()) }
+    }
+
+    /// Sets the number at a place.
+    fn set_number(&self, b: &mut Builder, place: Value, offset: u32, v: Value, s: Scalar) {
+        let bits = |b: &mut Builder, ty: Scalar| {
+            if s == ty { v } else { b.emit_typed(Op::Bitcast, &[v], ty.into()) }
+        };
+        if s.bytes() == 4 {
+            let word = bits(b, Scalar::U32);
+            return self.set_word(b, place, offset, word);
+        }
+        let both = bits(b, Scalar::U64);
+        let half = b.constant(Scalar::U64, 32);
+        let high = b.emit(Op::Shr, &[both, half]);
+        let [low, high] = [both, high].map(|word| b.emit_typed(Op::Convert, &[word], Type::U32));
+        self.set_word(b, place, offset, low);
+        self.set_word(b, place, offset + 4, high);
     }
 
     /// The value of a type at a place.
     pub(super) fn read(&mut self, b: &mut Builder, place: Value, ty: Type) -> Value {
         match self.element(b.types, ty) {
             Element::Stack => self.word(b, place, 0),
-            Element::Numbers(held, mem) => {
-                let (handle, zero) = (self.cast(b, place, mem), b.u32(0));
-                let v = b.emit_typed(Op::BufferLoad(Path::default()), &[handle, zero], held);
+            Element::Numbers(s, n) => {
+                let size = s.bytes() as u32;
+                let numbers: Vec<Value> = (0..n).map(|k| self.number(b, place, k * size, s)).collect();
+                let is_vector = matches!(b.types[ty], TypeData::Vector(..));
+                let held = if is_vector { b.types.vector(s, n) } else { s.into() };
+                let v = if is_vector { b.emit_typed(Op::Construct, &numbers, held) } else { numbers[0] };
                 if held == ty { v } else { b.emit_typed(Op::Convert, &[v], ty) }
             }
             Element::Array(of, n) => {
@@ -108,10 +138,15 @@ impl Cx<'_> {
     pub(super) fn write(&mut self, b: &mut Builder, place: Value, v: Value, ty: Type) {
         match self.element(b.types, ty) {
             Element::Stack => self.set_word(b, place, 0, v),
-            Element::Numbers(held, mem) => {
+            Element::Numbers(s, n) => {
+                let size = s.bytes() as u32;
+                let is_vector = matches!(b.types[ty], TypeData::Vector(..));
+                let held = if is_vector { b.types.vector(s, n) } else { s.into() };
                 let v = if held == ty { v } else { b.emit_typed(Op::Convert, &[v], held) };
-                let (handle, zero) = (self.cast(b, place, mem), b.u32(0));
-                b.effect(Op::BufferStore(Path::default()), &[handle, zero, v]);
+                for k in 0..n {
+                    let x = if is_vector { b.emit(Op::Extract(k), &[v]) } else { v };
+                    self.set_number(b, place, k * size, x, s);
+                }
             }
             Element::Array(of, n) => {
                 self.parts(b, (place, v, of, n), &mut |cx, b, at, x| cx.write(b, at, x, of));

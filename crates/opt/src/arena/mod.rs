@@ -2,10 +2,12 @@
 //!
 //! `stack<T>` ↦ `u32`, the place of a header in the arena; 0 is the empty stack
 //!
-//! The arena is a buffer of words that the host provides. Its first [`HEAD`] bytes are zero and stay so: they
-//! are the header of the empty stack. After them, each thread of the dispatch has a part, whose size the host
-//! chooses and tells in a second buffer, with the number of groups, from which a thread computes where its
-//! part begins. Within its part a thread takes memory from the front to the back. A header is the length, the
+//! The arena is a buffer of words that the host provides. Each thread of the dispatch has a part of it, whose size
+//! the host chooses and tells in a second buffer, with the numbers of groups and threads. The parts are interleaved:
+//! word `w` of thread `t` of `n` is word `w·n + t` of the buffer. So the threads of a wave, which mostly access the same
+//! word of their parts at the same time, access adjacent memory, as the memory of a graphics processor wants it. A
+//! place is a number of bytes within a part. The first [`HEAD`] bytes of a part are zero and stay so: they are the header
+//! of the empty stack. After them, a thread takes memory from the front to the back. A header is the length, the
 //! capacity and the place of the elements; a stack that outgrows its capacity moves to a place twice as
 //! large. The values of a stack are immutable and therefore shared, but a cell owns what it changes in place:
 //! that is copied when it is stored in the cell, and when it is loaded from one that is written later.
@@ -36,16 +38,16 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use rewrite::Rewriter;
 
-/// The number of bytes at the start of the arena that are zero.
+/// The number of bytes at the start of a part that are zero.
 pub const HEAD: u32 = 16;
 /// The name of the arena.
 pub const ARENA: &str = "arena";
 /// The name of the buffer that tells the size of each thread's part.
 pub const STATE: &str = "arena_state";
 /// The fields of that buffer's only element, each a `u32`. `short` is not zero if a thread's part was too
-/// small; the host sets it to zero, and the others to the bytes of a thread's part, a multiple of four, and the
-/// numbers of groups along the first two axes.
-pub const FIELDS: [&str; 4] = ["short", "bytes", "groups_x", "groups_y"];
+/// small; the host sets it to zero, and the others to the bytes of a thread's part, a multiple of four, the
+/// numbers of groups along the first two axes, and the number of threads.
+pub const FIELDS: [&str; 5] = ["short", "bytes", "groups_x", "groups_y", "threads"];
 
 /// Returns the module with the stacks of some functions, and of all that these reach, in an arena. Entry points
 /// among them have to be kernels. Other functions stay as they are: what both need exists twice.
@@ -161,6 +163,9 @@ struct Cx<'a> {
     module: &'a mut Module,
     arena: Global,
     state: Global,
+    /// The number of the thread, and of all threads.
+    thread: Global,
+    threads: Global,
     /// The place of the next byte that is free, the end of the thread's part, and whether something was lost.
     top: Global,
     end: Global,
@@ -171,8 +176,8 @@ struct Cx<'a> {
 /// A type as it is in the arena.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Element {
-    /// Numbers: the type that they are held as, with at least 32 bits each, and that type in memory.
-    Numbers(Type, MemType),
+    /// Numbers, with at least 32 bits each: their type, and how many there are.
+    Numbers(Scalar, u32),
     /// An array.
     Array(Type, u32),
     /// The place of a stack.
@@ -190,17 +195,19 @@ impl<'a> Cx<'a> {
         };
         let arena = global(ARENA, Space::Arena, word);
         let state = global(STATE, Space::Arena, state);
+        let thread = global("arena_thread", Space::Private, word);
+        let threads = global("arena_threads", Space::Private, word);
         let top = global("arena_top", Space::Private, word);
         let end = global("arena_end", Space::Private, word);
         let lost = global("arena_lost", Space::Private, word);
-        let mut cx = Cx { module, arena, state, top, end, lost, helpers: FxHashMap::default() };
+        let mut cx =
+            Cx { module, arena, state, thread, threads, top, end, lost, helpers: FxHashMap::default() };
         cx.initialise(types);
         cx
     }
 
     /// The form of a type in the arena.
     fn element(&mut self, types: &mut Types, ty: Type) -> Element {
-        let mem = &mut self.module.mem;
         let wide = |s: Scalar| match s {
             Scalar::Bool | Scalar::U8 | Scalar::U16 => Scalar::U32,
             Scalar::I8 | Scalar::I16 => Scalar::I32,
@@ -208,10 +215,8 @@ impl<'a> Cx<'a> {
             _ => s,
         };
         match types[ty] {
-            TypeData::Scalar(s) => Element::Numbers(wide(s).into(), mem.intern(MemData::Scalar(wide(s)))),
-            TypeData::Vector(s, n) => {
-                Element::Numbers(types.vector(wide(s), n), mem.intern(MemData::Vector(wide(s), n)))
-            }
+            TypeData::Scalar(s) => Element::Numbers(wide(s), 1),
+            TypeData::Vector(s, n) => Element::Numbers(wide(s), n),
             TypeData::Array(of, n) => Element::Array(of, n),
             TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) | TypeData::Residuals(_) => {
                 Element::Stack
@@ -222,7 +227,7 @@ impl<'a> Cx<'a> {
     /// The number of bytes of a value in the arena.
     fn size(&mut self, types: &mut Types, ty: Type) -> u32 {
         match self.element(types, ty) {
-            Element::Numbers(_, mem) => u32::try_from(self.module.mem.size(mem)).unwrap_or(u32::MAX),
+            Element::Numbers(s, n) => s.bytes() as u32 * n,
             Element::Array(of, n) => self.size(types, of).saturating_mul(n),
             Element::Stack => 4,
         }

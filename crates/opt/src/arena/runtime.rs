@@ -18,16 +18,17 @@ pub(super) const ELEMENTS: u32 = 8;
 const HEADER: u32 = 12;
 
 impl Cx<'_> {
-    /// Gives the thread's part its start and its end before the thread begins.
+    /// Tells the thread its number and what there is of the arena, before it begins.
     pub(super) fn initialise(&mut self, types: &mut Types) {
+        let thread = self.function(types, "thread", &[], Self::number_of_thread);
+        let threads = self.function(types, "threads", &[], |cx, b, _| cx.state(b, 4));
+        let last = self.function(types, "last", &[], |cx, b, _| cx.state(b, 1));
         let first = self.function(types, "first", &[], Self::first);
-        self.module.globals[self.top].init = Some(first);
-        let last = self.function(types, "last", &[], |cx, b, _| {
-            let start = b.call(Op::Call(first), &[], &[(Type::U32, false)])[0];
-            let bytes = cx.state(b, 1);
-            b.emit(Op::Add, &[start, bytes])
-        });
-        self.module.globals[self.end].init = Some(last);
+        for (global, init) in
+            [(self.thread, thread), (self.threads, threads), (self.end, last), (self.top, first)]
+        {
+            self.module.globals[global].init = Some(init);
+        }
     }
 
     /// The helper, made on first use.
@@ -93,8 +94,21 @@ impl Cx<'_> {
         unique
     }
 
-    /// `() -> place`: the start of the thread's part.
+    /// `() -> place`: the first place that is free, behind the header of the empty stack, which is cleared: what the
+    /// threads of another dispatch kept may be there. Nothing is read of the thread's own globals, which need not
+    /// be initialised yet.
     fn first(&mut self, b: &mut Builder, _: &[Value]) -> Value {
+        let mut index = self.number_of_thread(b, &[]);
+        let (threads, handle, zero) = (self.state(b, 4), self.handle(b, self.arena), b.u32(0));
+        for _ in 0..HEAD / 4 {
+            b.effect(Op::BufferStore(Path::default()), &[handle, index, zero]);
+            index = b.emit(Op::Add, &[index, threads]);
+        }
+        b.u32(HEAD)
+    }
+
+    /// `() -> number`: that of the thread, in the order of groups, then of threads within the group.
+    fn number_of_thread(&mut self, b: &mut Builder, _: &[Value]) -> Value {
         let vector = b.types.vector(Scalar::U32, 3);
         let group = b.emit_typed(Op::Builtin(Builtin::GroupId), &[], vector);
         let size = b.emit_typed(Op::Builtin(Builtin::GroupSize), &[], vector);
@@ -109,11 +123,7 @@ impl Cx<'_> {
         for n in [width, height, depth] {
             number = b.emit(Op::Mul, &[number, n]);
         }
-        number = b.emit(Op::Add, &[number, index]);
-        let bytes = self.state(b, 1);
-        let start = b.emit(Op::Mul, &[number, bytes]);
-        let head = b.u32(HEAD);
-        b.emit(Op::Add, &[start, head])
+        b.emit(Op::Add, &[number, index])
     }
 
     /// Takes memory from the front of what is left.

@@ -9,8 +9,8 @@ use codegen_naga::BindingKind;
 use super::{Held, Program, Resource};
 use crate::arena;
 
-/// The bytes before the first part.
-const HEAD: u64 = 16;
+/// The bytes of the state.
+const STATE: u64 = 20;
 /// Places in the arena are numbers of 32 bits. Devices allow no more than that for one buffer of Vulkan, and wgpu
 /// one byte less than 2 GiB.
 const MOST: u64 = u32::MAX as u64;
@@ -58,18 +58,19 @@ impl Program {
         let limits = [self.limits.max_storage_buffer_binding_size, self.limits.max_buffer_size, MOST];
         let most = limits.into_iter().min().unwrap_or(MOST);
         let wanted = held.arenas.wanted[entry];
-        let Some(each) = arena::part(wanted, too_small, threads, most.saturating_sub(HEAD)) else {
+        let Some(each) = arena::part(wanted, too_small, threads, most) else {
             return Err(format!(
                 "what {threads} threads keep takes more than {too_small} bytes each; the arena of `{}` has at most {most}",
                 self.name
             ));
         };
-        let len = threads * each + HEAD;
+        let len = threads * each;
         if let Some(arena) = self.binding_of(entry, BindingKind::Arena) {
             self.ensure(arena, len, held);
         }
-        self.ensure(state, 16, held);
-        let words = [0, u32::try_from(each).unwrap_or(u32::MAX), groups[0], groups[1]];
+        self.ensure(state, STATE, held);
+        let word = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+        let words = [0, word(each), groups[0], groups[1], word(threads)];
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         if let Some(resource) = &held.buffers[state] {
             self.queue.write_buffer(&resource.buffer, 0, &bytes);
@@ -112,7 +113,7 @@ impl Program {
     /// the device reports in are zero, and more than `each` bytes will be wanted.
     pub(super) fn was_short(&self, entry: usize, each: u64, held: &mut Held) -> Result<bool, String> {
         let Some(state) = self.binding_of(entry, BindingKind::ArenaState) else { return Ok(false) };
-        let found = self.read(&[(state, 16)], held)?;
+        let found = self.read(&[(state, STATE)], held)?;
         if found.first().is_none_or(|bytes| bytes[..4] == [0; 4]) {
             return Ok(false);
         }
