@@ -24,9 +24,20 @@ impl Cx<'_> {
         let threads = self.function(types, "threads", &[], |cx, b, _| cx.state(b, 4));
         let last = self.function(types, "last", &[], |cx, b, _| cx.state(b, 1));
         let first = self.function(types, "first", &[], Self::first);
-        for (global, init) in
-            [(self.thread, thread), (self.threads, threads), (self.end, last), (self.top, first)]
-        {
+        // lavapipe runs the loops of lanes that have no thread until they end, too, and these read what they never
+        // wrote.
+        let lost = self.function(types, "beyond", &[], |cx, b, _| {
+            let (number, threads) = (cx.number_of_thread(b, &[]), cx.state(b, 4));
+            let is_beyond = b.emit(Op::Ge, &[number, threads]);
+            b.emit_typed(Op::Convert, &[is_beyond], Type::U32)
+        });
+        for (global, init) in [
+            (self.thread, thread),
+            (self.threads, threads),
+            (self.end, last),
+            (self.top, first),
+            (self.lost, lost),
+        ] {
             self.module.globals[global].init = Some(init);
         }
     }
