@@ -4,6 +4,7 @@
 //! of the compiler is caught and reported as an internal error, with status 1.
 #![forbid(unsafe_code)]
 
+mod absent;
 mod args;
 mod bench;
 #[cfg(feature = "llvm")]
@@ -36,6 +37,9 @@ fn main() -> ExitCode {
         Err(error) => {
             if error.use_stderr() {
                 let _ = error.print();
+                if let Some(note) = absent::note(&error) {
+                    report::err(&note);
+                }
                 return ExitCode::from(2);
             }
             report::note_lost(error.print().and_then(|()| std::io::stdout().flush()));
