@@ -358,14 +358,19 @@ impl Runner {
 
     /// The first global that nothing is bound to. Samplers need not be bound.
     pub fn unbound(&self) -> Option<Global> {
-        let is_sampler = |mut ty| {
+        self.all_unbound().next()
+    }
+
+    /// The globals that nothing is bound to; see [`Self::unbound`].
+    pub fn all_unbound(&self) -> impl Iterator<Item = Global> {
+        let is_sampler = move |mut ty| {
             while let MemData::Array(element, _) = self.module.mem[ty] {
                 ty = element;
             }
             matches!(&self.module.mem[ty], MemData::Struct { name, .. } if is_sampler(name))
         };
-        let unbound = |g: &(Global, &ir::GlobalData)| !self.is_bound(g.0) && !is_sampler(g.1.ty);
-        self.globals().find(unbound).map(|g| g.0)
+        let unbound = move |g: &(Global, &ir::GlobalData)| !self.is_bound(g.0) && !is_sampler(g.1.ty);
+        self.globals().filter(unbound).map(|g| g.0)
     }
 
     /// The bytes of a global, by name.
