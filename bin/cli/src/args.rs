@@ -26,7 +26,9 @@ pub(crate) enum Command {
     )]
     Run(RunArgs),
     /// Check every declaration of a file, and that every differentiable function can be differentiated
-    #[command(after_help = "Example:\n  pullback check kernel.slang")]
+    #[command(
+        after_help = "Examples:\n  pullback check kernel.slang\n  pullback check *.slang\n  generate | pullback check -"
+    )]
     Check(CheckArgs),
     /// Print what a stage of the compiler makes of a file
     #[command(
@@ -87,7 +89,7 @@ Exit status 1 if anything differs, or if nothing could be checked.";
 /// The options of all commands that read a program.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SourceArgs {
-    /// The program
+    /// The program; `-`: standard input
     #[arg(value_name = "FILE.slang")]
     pub(crate) file: PathBuf,
     /// Define a macro of the preprocessor
@@ -336,6 +338,9 @@ pub(crate) struct BuildArgs {
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
+    /// More programs, each of which is checked by itself
+    #[arg(value_name = "FILE.slang")]
+    pub(crate) more: Vec<PathBuf>,
     /// Report what reverse mode keeps of each differentiable function, and why
     #[arg(long)]
     pub(crate) report_checkpoints: bool,

@@ -8,12 +8,24 @@ use crate::report::{self, Stop};
 
 pub(crate) fn check(args: &CheckArgs) -> u8 {
     report::finish(&args.source, args.json, |session| {
-        let file = &args.source.file;
-        let (diagnostics, kept) = if args.report_checkpoints {
-            pipeline::check_and_report(session, file)?
-        } else {
-            (pipeline::check(session, file)?, Vec::new())
-        };
+        let (mut diagnostics, mut kept) = (Vec::new(), Vec::new());
+        for file in std::iter::once(&args.source.file).chain(&args.more) {
+            let found = match args.report_checkpoints {
+                true => pipeline::check_and_report(session, file),
+                false => pipeline::check(session, file).map(|diagnostics| (diagnostics, Vec::new())),
+            };
+            match found {
+                Ok((own, values)) => {
+                    diagnostics.extend(own);
+                    kept.extend(values);
+                }
+                // What was found before is shown all the same; JSON is one object.
+                Err(error) => {
+                    report::warn(session, &diagnostics);
+                    return Err(error.into());
+                }
+            }
+        }
         if args.json {
             report::out(&(render::to_json(&session.sources, &diagnostics) + "\n"));
         }

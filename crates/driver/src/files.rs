@@ -34,6 +34,18 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, Error> {
     if bytes.len() as u64 > most { Err(too_large()) } else { Ok(bytes) }
 }
 
+/// Reads standard input; an error if it has more than `most` bytes.
+pub fn read_input(most: u64) -> Result<Vec<u8>, Error> {
+    let path = Path::new("-");
+    let mut bytes = Vec::new();
+    let read = std::io::stdin().lock().take(most + 1).read_to_end(&mut bytes);
+    read.map_err(|e| Error::read(path, plain(&e)))?;
+    match bytes.len() as u64 > most {
+        true => Err(Error::read(path, format!("it is larger than {} MiB", most >> 20))),
+        false => Ok(bytes),
+    }
+}
+
 /// Reads a file as text.
 pub fn read_text(path: &Path, most: u64) -> Result<String, Error> {
     String::from_utf8(read(path, most)?).map_err(|_| Error::read(path, "it is not text in UTF-8"))

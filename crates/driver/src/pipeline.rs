@@ -125,7 +125,7 @@ pub fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// Reads and parses a file and what it imports.
+/// Reads and parses a file and what it imports. The path `-` is standard input.
 pub fn load(session: &mut Session, path: &Path) -> Result<Loaded, Error> {
     let mut program = session.program();
     let file = session.load(&mut program, path)?;

@@ -277,7 +277,10 @@ impl Disk {
             self.by_path.insert(key, file);
             return Ok(file);
         }
-        let bytes = files::read(path, files::PROGRAM)?;
+        let bytes = match path == Path::new("-") {
+            true => files::read_input(files::PROGRAM)?,
+            false => files::read(path, files::PROGRAM)?,
+        };
         let bytes = from_utf16(&bytes).unwrap_or(bytes);
         let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").map_or(bytes.clone(), <[u8]>::to_vec);
         let (text, bad) = match String::from_utf8(bytes) {
