@@ -129,30 +129,55 @@ pub(crate) fn gradcheck(args: &GradcheckArgs) -> u8 {
         let count = |v| entries.iter().filter(|e| e.1.verdict == v).count();
         let (agree, unclear, differ) =
             (count(Verdict::Agrees), count(Verdict::Unclear), count(Verdict::Differs));
-        let cut = match count(Verdict::Cut) {
+        let some = |verdict: Verdict| match count(verdict) {
             0 => String::new(),
-            n => format!("{n} cut, "),
+            n => format!("{n} {}, ", verdict.name()),
         };
+        let (flat, cut) = (some(Verdict::Flat), some(Verdict::Cut));
+        let informs = |point: u32| {
+            entries.iter().any(|e| e.0 == point && !matches!(e.1.verdict, Verdict::Flat | Verdict::Unclear))
+        };
+        let informative = (0..points).filter(|&point| informs(point)).count();
         let clear = entries.iter().filter(|e| e.1.verdict != Verdict::Unclear);
         let worst = clear.map(|e| e.1.error).fold(0.0, gradcheck::worse);
         if args.call.json {
             let list: Vec<_> = entries.iter().map(|(point, e)| e.to_json(&session.sources, *point)).collect();
-            let all = serde_json::json!({ "agrees": differ == 0, "entries": list });
+            let all = serde_json::json!({
+                "agrees": differ == 0,
+                "points": points,
+                "informative": informative,
+                "entries": list,
+            });
             report::out(&format!("{all}\n"));
         } else {
             let mut text = table(&entries);
             let _ = writeln!(
                 text,
-                "\n{} derivatives at {points} point{}: {agree} agree, {cut}{unclear} unclear, {differ} differ; \
+                "\n{} derivatives at {points} point{}: {agree} agree, {flat}{cut}{unclear} unclear, {differ} differ; \
                  largest relative error {worst:.1e}",
                 entries.len(),
                 if points == 1 { "" } else { "s" },
             );
+            let is_flat =
+                |point: u32| entries.iter().filter(|e| e.0 == point).all(|e| e.1.verdict == Verdict::Flat);
+            if (0..points).any(is_flat) {
+                text += &uninformative(points, informative);
+            }
             text += &cuts(&session.sources, &args.call.function, entries.iter().map(|e| &e.1));
             report::out(&text);
         }
         Ok(u8::from(differ > 0))
     })
+}
+
+/// A line about points at which nothing was seen of derivatives.
+fn uninformative(points: u32, informative: usize) -> String {
+    match (points, informative) {
+        (_, 0) => "no point is informative: all derivatives are 0 or unclear; choose others by `--range` or `--at`\n".into(),
+        (all, some) => {
+            format!("{some} of {all} points are informative; at the others, all derivatives are 0 or unclear\n")
+        }
+    }
 }
 
 /// A function to call, and the inputs that it was compiled from.

@@ -49,6 +49,10 @@ pub struct Entry {
 pub enum Verdict {
     /// All derivatives agree.
     Agrees,
+    /// All derivatives and differences at the point are 0, of all outputs and inputs. They agree, but say little: the outputs
+    /// may depend on the inputs elsewhere, where a loop has trips or a condition does not leave out what depends on them.
+    /// Only [`check_points`] tells this from other agreement.
+    Flat,
     /// The differences are too inaccurate to tell, while forward and reverse mode agree; or the value is NaN
     /// here, so that there is no derivative.
     Unclear,
@@ -63,6 +67,7 @@ impl Verdict {
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Agrees => "agrees",
+            Verdict::Flat => "flat",
             Verdict::Unclear => "unclear",
             Verdict::Cut => "cut",
             Verdict::Differs => "differs",
@@ -135,7 +140,12 @@ pub fn check_points(
     let mut all = Vec::new();
     for k in 0..n {
         let point = point(callee, k)?;
-        all.extend(check(callee, &point, tolerance, &mut dual)?.into_iter().map(|e| (k, e)));
+        let mut found = check(callee, &point, tolerance, &mut dual)?;
+        let is_zero = |e: &Entry| [e.forward, e.reverse, e.differences].iter().all(|&x| x == 0.0);
+        if found.iter().all(|e| e.verdict == Verdict::Agrees && is_zero(e)) {
+            found.iter_mut().for_each(|e| e.verdict = Verdict::Flat);
+        }
+        all.extend(found.into_iter().map(|e| (k, e)));
     }
     Ok(all)
 }
@@ -214,7 +224,7 @@ pub fn entries(
                 error: match verdict {
                     _ if parts.iter().any(|e| e.is_nan()) => f64::NAN,
                     Verdict::Cut => error,
-                    Verdict::Agrees | Verdict::Unclear | Verdict::Differs => off,
+                    Verdict::Agrees | Verdict::Flat | Verdict::Unclear | Verdict::Differs => off,
                 },
                 verdict,
             });
