@@ -67,6 +67,14 @@ pub(crate) enum Command {
     /// List the backends, the devices of this machine that each can use, and those that are missing; programs run on the
     /// first device of a backend
     Devices(DevicesArgs),
+    /// Print the script by which a shell completes commands
+    #[command(
+        after_help = "Example:\n  pullback completions bash > ~/.local/share/bash-completion/completions/pullback"
+    )]
+    Completions(CompletionsArgs),
+    /// Write a manual page for each command to a folder
+    #[command(after_help = "Example:\n  pullback manual ~/.local/share/man/man1")]
+    Manual(ManualArgs),
     /// Serve an editor: the language server protocol on standard input and output
     #[command(
         after_help = "Settings come from the editor: `includeDirs` and `defines` in its initialization options."
@@ -350,6 +358,20 @@ pub(crate) struct CheckArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManualArgs {
+    /// A folder that exists
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
 }
 
 #[derive(Debug, Args)]

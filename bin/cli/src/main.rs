@@ -13,6 +13,7 @@ mod derive;
 mod fit;
 mod inspect;
 mod page;
+mod pages;
 mod profile;
 mod report;
 mod run;
@@ -82,6 +83,8 @@ fn dispatch(command: Command) -> u8 {
         Command::Bench(args) => bench::bench(&args),
         #[cfg(feature = "llvm")]
         Command::Build(args) => build::build(&args),
+        Command::Completions(args) => pages::completions(&args),
+        Command::Manual(args) => pages::manual(&args),
         Command::Lsp => serve(),
         Command::Devices(args) => inspect::devices(&args),
     }
@@ -100,7 +103,7 @@ fn serve() -> u8 {
 
 fn json_and_file(command: &Command) -> (bool, String) {
     let (json, source) = match command {
-        Command::Lsp => return (false, String::new()),
+        Command::Lsp | Command::Completions(_) | Command::Manual(_) => return (false, String::new()),
         Command::Devices(a) => return (a.json, String::new()),
         Command::Run(a) => (a.json, &a.source),
         Command::Check(a) => (a.json, &a.source),
