@@ -165,7 +165,8 @@ fn ba(module: &mut Module, function: &str, input: &Json) -> Result<Plan, Error> 
             "vals": values?,
         }))
     };
-    Ok(Plan { steps: vec![run(module, "jacobian", p)?], output: Box::new(output) })
+    let steps = vec![run(module, "jacobian", p)?, run(module, "weightJacobian", p + 1)?];
+    Ok(Plan { steps, output: Box::new(output) })
 }
 
 /// The room in `lstm.slang` for the signals of a time, and for the parameters of a kind.
