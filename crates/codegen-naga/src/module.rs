@@ -340,7 +340,7 @@ impl<'m> Cx<'m> {
             if let Some(kind) = kind {
                 let is_pointee = matches!(base, Base::Pointee(_));
                 let binding = self.bindings.len() as u32;
-                let type_name = reflect::type_name(&self.ir.mem, usage.element);
+                let type_name = self.ir.mem.type_name(usage.element);
                 let stride = layout::stride(&self.ir.mem, usage.element, rule);
                 let size = is_single.then(|| layout::size_align(&self.ir.mem, usage.element, rule).0);
                 let fields = reflect::fields(&self.ir.mem, usage.element, rule);

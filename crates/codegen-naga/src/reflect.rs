@@ -1,7 +1,7 @@
 //! Describes the interface that a host needs to bind all resources and to report errors.
 
 use ir::pipeline::{Stage, Varying};
-use ir::{Global, MatrixOrder, MemData, MemType, MemTypes};
+use ir::{Global, MemData, MemType, MemTypes};
 
 use crate::Target;
 use crate::layout::{self, Rule};
@@ -184,24 +184,6 @@ pub struct Reflection {
     pub prints: Vec<Print>,
 }
 
-/// The name of a scalar type in the source.
-fn scalar(s: ir::Scalar) -> &'static str {
-    match s {
-        ir::Scalar::Bool => "bool",
-        ir::Scalar::I8 => "int8_t",
-        ir::Scalar::I16 => "int16_t",
-        ir::Scalar::I32 => "int",
-        ir::Scalar::I64 => "int64_t",
-        ir::Scalar::U8 => "uint8_t",
-        ir::Scalar::U16 => "uint16_t",
-        ir::Scalar::U32 => "uint",
-        ir::Scalar::U64 => "uint64_t",
-        ir::Scalar::F16 => "half",
-        ir::Scalar::F32 => "float",
-        ir::Scalar::F64 => "double",
-    }
-}
-
 /// The inputs and outputs of an entry point, if it is a stage.
 pub(crate) fn stage_interface(module: &ir::Module, entry: &ir::Entry) -> Option<StageInterface> {
     let pipeline = entry.pipeline.as_ref()?;
@@ -210,8 +192,8 @@ pub(crate) fn stage_interface(module: &ir::Module, entry: &ir::Entry) -> Option<
         let value = |(&place, slot): (&Varying, &ir::Slot)| StageValue {
             name: slot.name.as_deref().unwrap_or_default().to_string(),
             ty: match module.types[slot.ty] {
-                ir::TypeData::Vector(s, n) => format!("{}{n}", scalar(s)),
-                _ => scalar(module.types.scalar_of(slot.ty).unwrap_or(ir::Scalar::F32)).to_string(),
+                ir::TypeData::Vector(s, n) => format!("{}{n}", s.word()),
+                _ => module.types.scalar_of(slot.ty).unwrap_or(ir::Scalar::F32).word().to_string(),
             },
             place,
         };
@@ -222,19 +204,6 @@ pub(crate) fn stage_interface(module: &ir::Module, entry: &ir::Entry) -> Option<
         inputs: values(&pipeline.inputs, &function.params),
         outputs: values(&pipeline.outputs, &function.results),
     })
-}
-
-/// The name of a memory type, as in the source.
-pub fn type_name(mem: &MemTypes, ty: MemType) -> String {
-    match &mem[ty] {
-        MemData::Scalar(s) => scalar(*s).to_string(),
-        MemData::Vector(s, n) => format!("{}{n}", scalar(*s)),
-        MemData::Matrix(s, r, c, MatrixOrder::Columns) => format!("column_major {}{c}x{r}", scalar(*s)),
-        MemData::Matrix(s, r, c, MatrixOrder::Rows) => format!("{}{r}x{c}", scalar(*s)),
-        MemData::Array(t, n) => format!("{}[{n}]", type_name(mem, *t)),
-        MemData::Struct { name, .. } => name.clone(),
-        MemData::Handle(t) => format!("{}*", type_name(mem, *t)),
-    }
 }
 
 /// The fields of a type, with nested structs flattened; for an array, those of its first element.
@@ -255,7 +224,7 @@ fn collect(mem: &MemTypes, ty: MemType, rule: Rule, at: u64, path: &str, out: &m
             MemData::Matrix(s, _, columns, _) => Some(layout::row_stride(s, columns, rule)),
             _ => None,
         };
-        out.push(Field { name: full.clone(), ty: type_name(mem, *field), offset, size, stride });
+        out.push(Field { name: full.clone(), ty: mem.type_name(*field), offset, size, stride });
         let inner = match mem[*field] {
             MemData::Array(t, _) => (t, format!("{full}[0]")),
             _ => (*field, full),

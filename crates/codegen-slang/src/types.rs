@@ -17,20 +17,7 @@ pub(crate) struct StackBounds {
 
 /// The name of a scalar type.
 pub fn scalar(scalar: Scalar) -> &'static str {
-    match scalar {
-        Scalar::Bool => "bool",
-        Scalar::I8 => "int8_t",
-        Scalar::I16 => "int16_t",
-        Scalar::I32 => "int",
-        Scalar::I64 => "int64_t",
-        Scalar::U8 => "uint8_t",
-        Scalar::U16 => "uint16_t",
-        Scalar::U32 => "uint",
-        Scalar::U64 => "uint64_t",
-        Scalar::F16 => "half",
-        Scalar::F32 => "float",
-        Scalar::F64 => "double",
-    }
+    scalar.word()
 }
 
 /// The name of a vector type.

@@ -1,7 +1,7 @@
 //! Binds the memory that a program reaches to the values given on the command line; shared by all commands
 //! that run something.
 
-use ir::{MatrixOrder, MemData, MemType, MemTypes, Scalar};
+use ir::{MemType, MemTypes};
 
 use crate::bind::{self, Bind};
 use crate::error::Error;
@@ -54,10 +54,20 @@ pub fn bind(loaded: &mut Loaded, runner: &mut Runner, binds: &[Bind]) -> Result<
     }
     runner.bind_gradients();
     runner.bind_pointers()?;
-    let missing: Vec<ir::Global> = runner.all_unbound().collect();
-    match &missing[..] {
-        [] => Ok(unused),
-        missing => Err(Error::input(not_bound(runner, missing))),
+    // A tensor's gradient need not be bound if the tensor is, so what is said of the tensor is enough.
+    let is_grad = |global: &ir::Global| runner.tensor(*global).is_some_and(|tensor| tensor.is_grad);
+    let (gradients, others): (Vec<_>, Vec<_>) = runner.all_unbound().partition(is_grad);
+    let mut missing: Vec<String> = Vec::new();
+    for global in if others.is_empty() { gradients } else { others } {
+        let one = unbound(runner, global);
+        // A tensor has several globals.
+        if !missing.contains(&one) {
+            missing.push(one);
+        }
+    }
+    match missing.is_empty() {
+        true => Ok(unused),
+        false => Err(Error::input(missing.join("\n  "))),
     }
 }
 
@@ -66,61 +76,21 @@ fn base(path: &str) -> &str {
     path.split(['.', '[']).next().unwrap_or(path)
 }
 
-/// The message that globals are not bound, and how to bind each of them.
-fn not_bound(runner: &Runner, missing: &[ir::Global]) -> String {
-    let one = |&global| {
-        let name = runner.name(global);
-        format!("`{name}` is not bound: `--bind {name}=…` gives it {}", forms(runner, global))
-    };
-    let all: Vec<String> = missing.iter().map(one).collect();
-    all.join("\n")
-}
-
-/// The values that may be bound to a global.
-fn forms(runner: &Runner, global: ir::Global) -> String {
-    let of = type_name(runner.mem(), runner.element_of(global));
-    let of = of.map_or(String::new(), |name| format!(" of `{name}`"));
-    let texture = runner.tensor(global).is_some_and(|t| t.texture.is_some());
-    match runner.is_single(global) && runner.tensor(global).is_none() {
-        _ if texture => {
-            "an array `[height, width]` or `[height, width, channels]`, `zeros:H,W` or `@file.npy`".into()
+/// The message that a global is not bound, and how to bind it.
+fn unbound(runner: &Runner, global: ir::Global) -> String {
+    let name = runner.name(global);
+    let tensor = runner.tensor(global);
+    let is_texture = tensor.is_some_and(|t| t.texture.is_some());
+    // The elements of a tensor are words of the type that its data has.
+    let element = runner.element_of(tensor.map_or(global, |t| t.data));
+    let element = runner.module().mem.type_name(element);
+    let forms = match runner.is_single(global) && tensor.is_none() {
+        _ if is_texture => {
+            "an array `[height, width]` or `[height, width, channels]`, `zeros:H,W` or `@file.npy`"
+                .to_string()
         }
-        true => format!("a JSON value{of} or `zeros:1`"),
-        false => format!("a JSON list{of}, `zeros:N` or `@file.npy`"),
-    }
-}
-
-/// The name of a memory type in the language, if it has one.
-fn type_name(mem: &MemTypes, ty: MemType) -> Option<String> {
-    let scalar = |s: Scalar| match s {
-        Scalar::Bool => "bool",
-        Scalar::I8 => "int8_t",
-        Scalar::I16 => "int16_t",
-        Scalar::I32 => "int",
-        Scalar::I64 => "int64_t",
-        Scalar::U8 => "uint8_t",
-        Scalar::U16 => "uint16_t",
-        Scalar::U32 => "uint",
-        Scalar::U64 => "uint64_t",
-        Scalar::F16 => "half",
-        Scalar::F32 => "float",
-        Scalar::F64 => "double",
+        true => format!("a JSON value of type `{element}`, or `zeros:1`"),
+        false => format!("a JSON list of `{element}`, `zeros:N` or `@file.npy`"),
     };
-    // There is no `int8_t3`.
-    let sized = |s: Scalar, size: String| match scalar(s) {
-        name if name.ends_with("_t") => None,
-        name => Some(format!("{name}{size}")),
-    };
-    match &mem[ty] {
-        MemData::Scalar(s) => Some(scalar(*s).to_string()),
-        MemData::Vector(s, n) => sized(*s, n.to_string()),
-        MemData::Matrix(s, vectors, each, MatrixOrder::Rows) => sized(*s, format!("{vectors}x{each}")),
-        MemData::Matrix(s, vectors, each, MatrixOrder::Columns) => sized(*s, format!("{each}x{vectors}")),
-        // Others are those of the compiler.
-        MemData::Struct { name, .. } => {
-            name.chars().all(|c| c.is_alphanumeric() || c == '_').then(|| name.clone())
-        }
-        MemData::Array(element, n) => Some(format!("{}[{n}]", type_name(mem, *element)?)),
-        MemData::Handle(_) => None,
-    }
+    format!("`{name}` is not bound: `--bind {name}=…` gives it {forms}")
 }

@@ -361,9 +361,9 @@ impl Runner {
         self.all_unbound().next()
     }
 
-    /// The globals that nothing is bound to; see [`Self::unbound`].
+    /// The globals that nothing is bound to, other than samplers.
     pub fn all_unbound(&self) -> impl Iterator<Item = Global> {
-        let is_sampler = move |mut ty| {
+        let is_sampler = |mut ty| {
             while let MemData::Array(element, _) = self.module.mem[ty] {
                 ty = element;
             }

@@ -97,6 +97,19 @@ impl MemTypes {
         MemType::new(self.set.insert_full(data).0)
     }
 
+    /// The name of a type in the language of programs.
+    pub fn type_name(&self, ty: MemType) -> String {
+        match &self[ty] {
+            MemData::Scalar(s) => s.word().to_string(),
+            MemData::Vector(s, n) => format!("{}{n}", s.word()),
+            MemData::Matrix(s, r, c, MatrixOrder::Columns) => format!("column_major {}{c}x{r}", s.word()),
+            MemData::Matrix(s, r, c, MatrixOrder::Rows) => format!("{}{r}x{c}", s.word()),
+            MemData::Array(t, n) => format!("{}[{n}]", self.type_name(*t)),
+            MemData::Struct { name, .. } => name.clone(),
+            MemData::Handle(t) => format!("{}*", self.type_name(*t)),
+        }
+    }
+
     /// Alignment in bytes.
     pub fn align(&self, ty: MemType) -> u64 {
         match &self[ty] {

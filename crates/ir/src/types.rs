@@ -34,6 +34,24 @@ named! {
 }
 
 impl Scalar {
+    /// The name in the language of programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Scalar::Bool => "bool",
+            Scalar::I8 => "int8_t",
+            Scalar::I16 => "int16_t",
+            Scalar::I32 => "int",
+            Scalar::I64 => "int64_t",
+            Scalar::U8 => "uint8_t",
+            Scalar::U16 => "uint16_t",
+            Scalar::U32 => "uint",
+            Scalar::U64 => "uint64_t",
+            Scalar::F16 => "half",
+            Scalar::F32 => "float",
+            Scalar::F64 => "double",
+        }
+    }
+
     /// Returns true for a floating-point type; only these have tangents.
     pub fn is_float(self) -> bool {
         matches!(self, Scalar::F16 | Scalar::F32 | Scalar::F64)
