@@ -195,7 +195,7 @@ fn differences(
     let (mut same, mut stopped, mut refused, mut faults, mut list) = (0, 0, 0, Vec::new(), Vec::new());
     for (name, file) in programs() {
         // On a device the order of threads that share memory is not defined, nor how often `fma` rounds.
-        if file.has_option("ordered") || file.has_option("contract") {
+        if ["ordered", "contract", "exact"].iter().any(|option| file.has_option(option)) {
             continue;
         }
         if in_software && file.has_option("hardware") {

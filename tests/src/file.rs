@@ -54,7 +54,7 @@ fn keys(extension: &str, command: &str) -> &'static [&'static str] {
 fn words(extension: &str, command: &str) -> Option<&'static [&'static str]> {
     Some(match (extension, command) {
         ("slang", "run") => {
-            &["check-nan", "columns", "contract", "everywhere", "hardware", "optimised", "ordered"]
+            &["check-nan", "columns", "contract", "everywhere", "exact", "hardware", "optimised", "ordered"]
         }
         ("slang", "check") => &["columns"],
         ("slang", "emit") => {
