@@ -35,8 +35,8 @@ pub trait Ops {
         false
     }
     /// `p 2^k` for a whole number `k`, rounded once: subnormal, zero or infinite where the result is; NaN for NaN.
-    fn scale(&self, p: Self::V, _k: Self::V) -> Self::V {
-        p
+    fn scale(&self, _p: Self::V, _k: Self::V) -> Self::V {
+        unreachable!("the machine has no such instruction")
     }
     /// The result of `near` on the numbers if `is_near` holds in all lanes, else the result of `far`. For a lane
     /// in which `is_near` holds, both give the same bits.

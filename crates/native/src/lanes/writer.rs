@@ -140,8 +140,8 @@ pub trait Writer {
         false
     }
     /// `p 2^k` for vectors of floats, where `k` is whole: see [`ir::library::Ops::scale`].
-    fn scale(&mut self, p: Val, _k: Val) -> Val {
-        p
+    fn scale(&mut self, _p: Val, _k: Val) -> Val {
+        unreachable!("the machine has no such instruction")
     }
     /// The sums of the floats of all lanes of up to four vectors, each plus the constant `more`, in an order that may
     /// differ from that of [`Self::sum_by_halves`].
