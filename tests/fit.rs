@@ -16,6 +16,7 @@ use driver::fit::optimise::rule::{Factors, Means, Method, Rates, Rule};
 use driver::fit::optimise::schedule::{Schedule, Shape};
 use driver::fit::run::{self, Ending, Observer, Plan, Stopped, Validation, Wish};
 use driver::fit::state::State;
+use driver::fit::table::Table;
 use driver::fit::trouble::{self, Found};
 use driver::fit::{Fit, Init, Setup};
 use driver::launch::{Backend, CodeOptions, Execution};
@@ -155,9 +156,14 @@ float loss(Model model, float2 curve[5], double scale, no_diff float x, no_diff 
 }
 ";
 
+/// The rows of a table.
+fn table(text: &str) -> Items {
+    Table::parse(text.as_bytes(), b',').and_then(|table| Items::table(&table)).expect("a table")
+}
+
 fn points() -> Items {
     let rows = (0..150).map(|k| format!("{},{}\n", k as f64 * 0.01, (k as f64 * 0.07).sin()));
-    Items::csv(&format!("x,y\n{}", rows.collect::<String>())).expect("a table")
+    table(&format!("x,y\n{}", rows.collect::<String>()))
 }
 
 #[test]
@@ -318,7 +324,9 @@ fn a_descent_without_an_end_is_noticed() {
             let settings = Settings { rule: ADAM, rates, clip: None, far: 100.0 };
             let mut descent = Descent::new(&mut fit, &x, &means, settings);
             let order: Vec<u32> = (0..5).collect();
-            let found = descent.step(&mut fit, (&mut x, &mut means), &[order.clone()], 1.0).expect("it runs");
+            let found = descent
+                .step(&mut fit, (&mut x, &mut means), std::slice::from_ref(&order), 1.0)
+                .expect("it runs");
             (found, fit.find_trouble(&[-1.0, 0.5], &order).expect("it runs"))
         };
         assert!(matches!(step("2", 0.25), (None, None)));
@@ -338,7 +346,7 @@ fn the_line_of_a_number_that_is_not_finite_is_found() {
     let text = "[Differentiable] float loss(float a, no_diff float x)\n{\n    float b = a * x;\n    return log(b) + 1.0;\n}
 [Differentiable] float root(float a, no_diff float x)\n{\n    float b = a - 0.2 * x;\n    return asin(b);\n}";
     let program = Program::new("line", text);
-    let items = Items::csv("x\n1\n2\n0\n3\n").expect("a table");
+    let items = table("x\n1\n2\n0\n3\n");
     for backend in backends() {
         for (function, wanted, line) in [("loss", Found::Loss(2), 4), ("root", Found::Derivative(2), 9)] {
             let setup = Setup {
@@ -410,7 +418,7 @@ fn decay() -> Items {
         let x = k as f64 * 0.05;
         format!("{x},{}\n", 2.0 * (-0.7 * x).exp() + 0.01 * (k as f64 * 2.3).sin())
     };
-    Items::csv(&format!("x,y\n{}", (0..120).map(row).collect::<String>())).expect("a table")
+    table(&format!("x,y\n{}", (0..120).map(row).collect::<String>()))
 }
 
 #[test]
@@ -535,7 +543,7 @@ struct S : IDifferentiable { float a; float b; }
     ] {
         let setup = Setup { loss: function.into(), ..setup(&program.1, &[], How::on(Backend::INTERP), task) };
         let mut session = Session::new(FileOptions::default());
-        let items = Items::csv("x,y\n1,2\n").expect("a table");
+        let items = table("x,y\n1,2\n");
         match Fit::new(&mut session, &setup, items) {
             Err(driver::pipeline::Failure::Other(error)) => {
                 assert!(error.to_string().contains(wanted), "{error}");

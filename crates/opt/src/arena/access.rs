@@ -103,7 +103,7 @@ impl Cx<'_> {
         match self.element(b.types, ty) {
             Element::Stack => self.word(b, place, 0),
             Element::Numbers(s, n) => {
-                let size = s.bytes() as u32;
+                let size = s.bytes();
                 let numbers: Vec<Value> = (0..n).map(|k| self.number(b, place, k * size, s)).collect();
                 let is_vector = matches!(b.types[ty], TypeData::Vector(..));
                 let held = if is_vector { b.types.vector(s, n) } else { s.into() };
@@ -139,7 +139,7 @@ impl Cx<'_> {
         match self.element(b.types, ty) {
             Element::Stack => self.set_word(b, place, 0, v),
             Element::Numbers(s, n) => {
-                let size = s.bytes() as u32;
+                let size = s.bytes();
                 let is_vector = matches!(b.types[ty], TypeData::Vector(..));
                 let held = if is_vector { b.types.vector(s, n) } else { s.into() };
                 let v = if held == ty { v } else { b.emit_typed(Op::Convert, &[v], held) };

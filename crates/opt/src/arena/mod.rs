@@ -227,7 +227,7 @@ impl<'a> Cx<'a> {
     /// The number of bytes of a value in the arena.
     fn size(&mut self, types: &mut Types, ty: Type) -> u32 {
         match self.element(types, ty) {
-            Element::Numbers(s, n) => s.bytes() as u32 * n,
+            Element::Numbers(s, n) => s.bytes() * n,
             Element::Array(of, n) => self.size(types, of).saturating_mul(n),
             Element::Stack => 4,
         }
