@@ -51,8 +51,8 @@ pub(crate) struct OptimizerArgs {
     /// Learning rate: for all (0.01), for a parameter (x=0.1) or a field (x.center=0.1)
     #[arg(long, value_name = "[NAME=]RATE")]
     pub(crate) rate: Vec<String>,
-    /// How the rates change: constant, cosine[:END], exponential[:END] or one-cycle[:END], END being the last factor
-    #[arg(long, value_name = "SHAPE", default_value = "constant")]
+    /// How the rates change: constant, cosine, exponential or one-cycle; `cosine:0.01` ends with that factor
+    #[arg(long, value_name = "SHAPE[:END]", default_value = "constant")]
     pub(crate) schedule: String,
     /// Steps over which the rates grow from zero before the schedule begins
     #[arg(long, value_name = "N", default_value_t = 0)]
