@@ -74,6 +74,8 @@ run() {
     cd "$made"
     export PULLBACK_LIBLLVM=$made/lib/libLLVM.so.19.1 LD_LIBRARY_PATH=$made/lib:${LD_LIBRARY_PATH:-} PULLBACK_TESTS=$made/tests
     step devices bin/pullback devices
+    # Steps pass without a device that they need, so what is missing is said here.
+    sed -n 's/^\(wgpu\|cuda\) is missing: /NOT RUN: all that needs `--backend \1`: /p' "$out/devices.txt" >>"$out/summary.txt"
     # Each program of tests/run on wgpu's first device and on NVIDIA's, beside the interpreter; and fits.
     step programs timeout 400 bin/gpu --nocapture --test-threads 1
     local python
