@@ -483,9 +483,10 @@ pub(crate) struct PointArgs {
     /// Random points
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) points: u32,
-    /// Random numbers are drawn from here
-    #[arg(long, value_name = "LO,HI", default_value = "-2,2", allow_hyphen_values = true)]
-    pub(crate) range: String,
+    /// Random numbers are drawn from here: all, or those of a parameter or field [default: the ranges of the file's
+    /// `// fit:` comments, else -2,2]
+    #[arg(long, value_name = "[NAME=]LO,HI", allow_hyphen_values = true)]
+    pub(crate) range: Vec<String>,
     /// Start of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,

@@ -1,6 +1,7 @@
 //! `grad` and `gradcheck`: derivatives of one function at points.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use driver::bind::Bind;
 use driver::call::{Callee, Direction, Number, parse_arguments};
@@ -8,12 +9,14 @@ use driver::gradcheck::{self, Entry, Random, Verdict};
 use driver::launch::CodeOptions;
 use driver::output::{number_json, number_text};
 use driver::pipeline::{self, Loaded, Options};
+use driver::ranges::Ranges;
 use driver::session::Session;
 use driver::{Error, Request, Step, render};
 use opt::CheckFinite;
 use syntax::Sources;
 
-use crate::args::{CallArgs, GradArgs, GradcheckArgs, Mode};
+use crate::args::{CallArgs, GradArgs, GradcheckArgs, Mode, PointArgs};
+use crate::fit;
 use crate::report::{self, Stop};
 
 /// The maximum number of table rows that are printed.
@@ -103,7 +106,7 @@ pub(crate) fn grad(args: &GradArgs) -> u8 {
 pub(crate) fn gradcheck(args: &GradcheckArgs) -> u8 {
     report::finish(&args.call.source, args.call.json, |session| {
         let named = parse_arguments("--at", &args.points.at).map_err(|e| Stop::Usage(e.to_string()))?;
-        let (low, high) = range(&args.points.range)?;
+        let ranges = ranges(&args.points, &args.call.source.file)?;
         let options = Options {
             widen: true,
             check_finite: CheckFinite::differentials(args.check_nan),
@@ -115,8 +118,13 @@ pub(crate) fn gradcheck(args: &GradcheckArgs) -> u8 {
         let all_named =
             callee.info.params.iter().filter(|p| p.is_input).all(|p| named.iter().any(|n| n.0 == p.name));
         let points = if all_named { 1 } else { args.points.points.max(1) };
-        let point =
-            |callee: &Callee, _| Ok(callee.point(&named, &mut |n| Some(random.scalar(n.scalar, low, high)))?);
+        let point = |callee: &Callee, _| {
+            let mut draw = |n: &Number| {
+                let (low, high) = ranges.of(&n.name);
+                Some(random.scalar(n.scalar, low, high))
+            };
+            Ok(callee.point(&named, &mut draw)?)
+        };
         let dual = (&mut loaded, &request, &memory[..]);
         let entries = gradcheck::check_points(&mut callee, dual, points, args.points.tolerance, point)?;
         if entries.is_empty() {
@@ -218,8 +226,40 @@ fn callee(
     Ok(Called { callee, loaded, request, memory })
 }
 
-pub(crate) fn range(text: &str) -> Result<(f64, f64), Stop> {
-    report::range(text).ok_or_else(|| Stop::Usage(format!("`--range {text}`: expected finite LO,HI")))
+/// The ranges that random arguments are drawn from: those of the command line and, for parameters without one, those
+/// that the file declares for its fit, in comments such as `// fit: --bounds x=0,1` or `// fit: --param x=random:0,1`.
+pub(crate) fn ranges(args: &PointArgs, file: &Path) -> Result<Ranges, Stop> {
+    let mut ranges = Ranges { common: (-2.0, 2.0), named: declared(file) };
+    for text in &args.range {
+        let (name, range) = text.rsplit_once('=').map_or(("", text.as_str()), |(n, range)| (n.trim(), range));
+        let range = report::range(range)
+            .ok_or_else(|| Stop::Usage(format!("`--range {text}`: expected [NAME=]LO,HI, finite")))?;
+        match name {
+            "" => ranges.common = range,
+            name => ranges.named.push((name.into(), range)),
+        }
+    }
+    Ok(ranges)
+}
+
+/// The ranges in the file's `// fit:` comments.
+fn declared(file: &Path) -> Vec<(String, (f64, f64))> {
+    let words = fit::file_options(file);
+    let mut found = Vec::new();
+    for (k, word) in words.iter().enumerate() {
+        let (option, value) = match word.split_once('=') {
+            Some((option, value)) if option.starts_with("--") => (option, Some(value)),
+            _ => (word.as_str(), words.get(k + 1).map(String::as_str)),
+        };
+        let named = value.and_then(|value| value.split_once('='));
+        let range = named.and_then(|(name, range)| match option {
+            "--bounds" => Some((name, report::range(range)?)),
+            "--param" => Some((name, report::range(range.strip_prefix("random:")?)?)),
+            _ => None,
+        });
+        found.extend(range.map(|(name, range)| (name.trim().to_string(), range)));
+    }
+    found
 }
 
 fn list(indent: &str, values: &[(String, String)]) -> String {

@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 use syntax::Sources;
 
 use crate::args::VerifyArgs;
-use crate::derive::{aligned, cuts, range};
+use crate::derive::{aligned, cuts, ranges};
 use crate::report::{self, Stop};
 
 /// The maximum number of differences shown per function.
@@ -32,7 +32,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> u8 {
             functions: args.function.clone(),
             at: parse_arguments("--at", &args.points.at).map_err(|e| Stop::Usage(e.to_string()))?,
             points: args.points.points,
-            range: range(&args.points.range)?,
+            ranges: ranges(&args.points, &args.source.file)?,
             seed: args.points.seed,
             tolerance: args.points.tolerance,
             memory: report::binds(&args.memory)?,

@@ -35,6 +35,7 @@ pub mod output;
 pub mod pictures;
 pub mod pipeline;
 pub mod profile;
+pub mod ranges;
 pub mod render;
 pub mod session;
 pub mod tensor;

@@ -19,6 +19,7 @@ use crate::gradcheck::{self, Entry, Random, Reference, Verdict};
 use crate::launch::{Backend, CodeOptions};
 use crate::oracle::Oracle;
 use crate::pipeline::{self, Compiled, Listed, Loaded};
+use crate::ranges::Ranges;
 use crate::session::Session;
 
 /// The options of a check.
@@ -30,8 +31,8 @@ pub struct Options {
     pub at: Vec<(String, Json)>,
     /// The number of random points.
     pub points: u32,
-    /// The range that random numbers are drawn from.
-    pub range: (f64, f64),
+    /// The ranges that random numbers are drawn from.
+    pub ranges: Ranges,
     /// The seed of the random numbers. A function's points depend on nothing else.
     pub seed: u64,
     /// The largest accepted relative error in double precision.
@@ -198,11 +199,14 @@ impl Check<'_> {
         }
         let oracle = Oracle::new(&mut self.loaded, &self.request, &self.options.memory)?;
         let mut random = Random::new(self.options.seed);
-        let (low, high) = self.options.range;
+        let ranges = &self.options.ranges;
         let (mut points, mut texts) = (Points::new(), Vec::new());
         let mut stopped = None;
         for _ in 0..self.options.points.max(1) {
-            let point = callee.point(&self.options.at, &mut |n| Some(random.scalar(n.scalar, low, high)))?;
+            let point = callee.point(&self.options.at, &mut |n| {
+                let (low, high) = ranges.of(&n.name);
+                Some(random.scalar(n.scalar, low, high))
+            })?;
             match first.value(&point).and_then(|_| gradcheck::reference(&mut callee, &point)) {
                 Ok(mut reference) => {
                     reference.dual = oracle.jacobian(&callee, &point);

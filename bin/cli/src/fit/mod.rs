@@ -27,6 +27,7 @@ use crate::report::{self, Stop};
 use args::FitArgs;
 use log::Logs;
 use picture::Picture;
+pub(crate) use options::file_options;
 use progress::Progress;
 use watch::Watch;
 

@@ -18,15 +18,17 @@ use super::at;
 use crate::args::{Cli, Command};
 use crate::report::{self, Stop};
 
+/// The options in a file's `// fit:` comments.
+pub(crate) fn file_options(file: &Path) -> Vec<String> {
+    let Ok(text) = files::read_text(file, files::PROGRAM) else { return Vec::new() };
+    let lines = text.lines().filter_map(|line| line.trim().strip_prefix("// fit:"));
+    lines.flat_map(str::split_whitespace).map(String::from).collect()
+}
+
 /// The arguments, preceded by those from the file's `// fit:` comments; `None` if the file has no such
 /// comments.
 pub(super) fn with_file_options(args: &FitArgs) -> Result<Option<FitArgs>, u8> {
-    let Ok(text) = files::read_text(&args.source.file, files::PROGRAM) else { return Ok(None) };
-    let words: Vec<String> = text
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("// fit:"))
-        .flat_map(|line| line.split_whitespace().map(String::from).collect::<Vec<_>>())
-        .collect();
+    let words = file_options(&args.source.file);
     if words.is_empty() {
         return Ok(None);
     }
