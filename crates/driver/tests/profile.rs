@@ -230,13 +230,14 @@ RWStructuredBuffer<float> data;
         let mut session = Session::new(FileOptions::default());
         let execution = Execution { backend, threads: 1, ..Execution::default() };
         let memory = vec![parse_bind("data=zeros:2048").expect("a value")];
-        let options = Options { execution, at: Vec::new(), memory, threads: 1, seconds: 0.2 };
+        let options = Options { execution, at: Vec::new(), memory, threads: 1, seconds: 1.0 };
         let launch = Launch { entry: "computeMain".to_string(), groups: [64, 1, 1], block: None };
         let found = profile(&mut session, &file, &Subject::Kernel(launch), &options).expect("a profile");
         std::fs::remove_dir_all(folder).expect("was made");
 
         let [kernel] = &found.kernels[..] else { panic!("one kernel: {found:?}") };
-        let mut hottest: Vec<u32> = found.hottest(0, 0.1).iter().map(|line| line.0.line).collect();
+        // Other work on the machine disturbs the shares of lines, but not which two are far ahead.
+        let mut hottest: Vec<u32> = found.hottest(0, 0.0).iter().map(|line| line.0.line).take(2).collect();
         hottest.sort_unstable();
         assert_eq!(hottest, [6, 19], "{}: {found:?}", backend.name());
         let ratio = kernel.total() / kernel.measured;

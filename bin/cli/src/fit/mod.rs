@@ -26,8 +26,8 @@ use syntax::Diagnostic;
 use crate::report::{self, Stop};
 use args::FitArgs;
 use log::Logs;
-use picture::Picture;
 pub(crate) use options::file_options;
+use picture::Picture;
 use progress::Progress;
 use watch::Watch;
 
