@@ -4,7 +4,7 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use driver::launch::Backend;
 
-/// What depends on features: the name, the feature, and whether this build has it.
+/// The names that depend on features, each with its feature, and true if this build has it.
 type Features<const N: usize> = [(&'static str, &'static str, bool); N];
 
 const COMMANDS: Features<1> = [("build", "llvm", cfg!(feature = "llvm"))];

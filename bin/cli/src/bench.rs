@@ -69,7 +69,7 @@ pub(crate) fn bench(args: &BenchArgs) -> u8 {
     })
 }
 
-/// What to measure: a kernel, the functions that are named, or all that are differentiable.
+/// The subject of the measurement: a kernel, the functions that are named, or all that are differentiable.
 fn subjects(args: &BenchArgs, loaded: &mut Loaded, named: Vec<String>) -> Result<Vec<Subject>, Stop> {
     if args.entry.is_some() {
         let groups = run::triple("--groups", &args.groups)?;

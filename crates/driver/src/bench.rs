@@ -28,7 +28,7 @@ pub(crate) const GROUP: u32 = 64;
 /// The number of warm-up dispatches, which are not counted.
 const WARM_UP: usize = 3;
 
-/// What is measured.
+/// The subject of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// A function and its gradient, by its name.
@@ -93,7 +93,7 @@ pub struct Times {
 /// A function or kernel that was measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    /// What was measured.
+    /// The subject.
     pub subject: Subject,
     /// Threads per dispatch.
     pub threads: u64,

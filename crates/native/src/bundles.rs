@@ -8,7 +8,7 @@
 //! pointers to bundles, instead of one for each stack. A stack is then a bundle and a place in it, and so are the
 //! elements of a column.
 //!
-//! What a column of bundles holds is no stack of stacks by itself, since its elements are not headers but places in
+//! The content of a column of bundles is no stack of stacks by itself, since its elements are not headers but places in
 //! bundles. So a stack of stacks may be such a part only if it is never used as a whole: all uses of it, and of the
 //! values that it flows to, are reads of elements, results of branches whose other arms have no stack, and pushes. A stack
 //! of numbers has a header of its own in its bundle, and needs no condition. Where a branch has no stack, its bundle is a

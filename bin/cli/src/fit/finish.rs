@@ -21,7 +21,7 @@ use crate::report;
 /// The most parameters that are printed.
 const MOST_PRINTED: usize = 16;
 
-/// What was written, and numbers to report.
+/// The files that were written, and numbers to report.
 pub(super) struct Results {
     written: Vec<PathBuf>,
     /// Names and values: the metrics, and the PSNR of a picture.

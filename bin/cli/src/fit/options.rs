@@ -109,7 +109,7 @@ pub(super) fn optimizer(args: &FitArgs) -> Result<Optimizer, Stop> {
     Ok(optimizer)
 }
 
-/// What is minimised, and by which rule.
+/// The kind of function that is minimised, and the rule of its steps.
 pub(super) fn task(args: &FitArgs, optimizer: Optimizer) -> Task {
     let method = match optimizer {
         Optimizer::Lm => return Task::Residuals,
@@ -131,7 +131,7 @@ pub(super) fn function(args: &FitArgs, optimizer: Optimizer) -> String {
     }
 }
 
-/// What the fit does.
+/// The plan of the fit.
 pub(super) fn plan(args: &FitArgs, fit: &Fit, optimizer: Optimizer) -> Result<Plan, Stop> {
     let method = &args.method;
     if let Some(option) = BY_ITEM.iter().find(|option| fit.kernel.loss.is_whole() && is_given(option)) {

@@ -20,7 +20,7 @@ const PAGE: &str = include_str!("watch.html");
 /// Seconds between two updates of what is shown.
 const EVERY: f64 = 0.5;
 
-/// What is shown.
+/// The content of the page.
 #[derive(Default)]
 struct Shown {
     /// The numbers, as JSON.

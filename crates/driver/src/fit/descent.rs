@@ -20,7 +20,7 @@ pub enum Trouble {
     Number(usize, f64),
 }
 
-/// What a descent keeps to.
+/// The method of a descent, and its limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// The method; that of the kernels.
@@ -215,7 +215,7 @@ impl Fit {
         Ok(numbers.collect())
     }
 
-    /// What holds for the numbers of an element of each parameter: for all elements, it is the same.
+    /// The settings of the numbers of one element of each parameter; those of all elements are the same.
     fn of_elements(&self, all: &[f64]) -> Vec<f64> {
         let mut out = Vec::new();
         let mut first = 0;

@@ -57,7 +57,7 @@ pub struct Setup {
     pub path: PathBuf,
     /// The function to minimise, or whose results are residuals.
     pub loss: String,
-    /// What is minimised.
+    /// The kind of that function.
     pub task: Task,
     /// The function to show; `None` for `render` if there is one.
     pub render: Option<String>,

@@ -29,7 +29,7 @@ pub enum Method {
     Marquardt,
 }
 
-/// What a fit does.
+/// The plan of a fit: its method, its options and when it ends.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The method.

@@ -97,7 +97,7 @@ impl Table {
     }
 }
 
-/// What separates the cells of the first line: a comma, a semicolon or a tab, whichever there is most of outside of
+/// The separator of the cells of the first line: a comma, a semicolon or a tab, whichever there is most of outside of
 /// quotes.
 fn separator(text: &[u8]) -> u8 {
     let mut counts = [(b',', 0), (b';', 0), (b'\t', 0)];

@@ -8,7 +8,7 @@ use crate::fit::{Fit, MOST_THREADS, Setup};
 use crate::session::Session;
 use opt::CheckFinite;
 
-/// What is infinite or NaN at an item.
+/// An item at which something is infinite or NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// The loss.

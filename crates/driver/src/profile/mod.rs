@@ -44,7 +44,7 @@ const TRIALS: usize = 4;
 /// The profile of a function or kernel. All times are nanoseconds for each thread, all counts are for each thread.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// What was measured.
+    /// The subject.
     pub subject: Subject,
     /// The kernel of the function, and that of its gradient if it has one; or the kernel of the program.
     pub kernels: Vec<KernelProfile>,

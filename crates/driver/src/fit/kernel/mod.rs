@@ -129,7 +129,7 @@ pub struct Kernel {
     pub fitted: Vec<Fitted>,
     /// The function that is minimised, or whose results are residuals.
     pub loss: Function,
-    /// What is minimised.
+    /// The kind of that function.
     pub task: Task,
     /// The function that is shown.
     pub render: Option<Function>,

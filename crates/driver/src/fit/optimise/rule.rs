@@ -45,7 +45,7 @@ pub struct Means {
     pub square: Vec<f64>,
 }
 
-/// What applies to the numbers of a fit in each step.
+/// The learning rates and the bounds of a fit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rates {
     /// The learning rate of each number.
