@@ -24,6 +24,7 @@ impl Folder {
 float off(float slope, float height, float x, float y) { return abs(slope * x + height - y); }
 float render(float slope, float height, float x) { return slope * x + height; }
 [Differentiable] float late(float slope, float height, no_diff float x) { return log(1.0 - slope * x) * x + height; }
+[Differentiable] float edge(float slope, float height, no_diff float x) { return asin(slope - 0.0 * x) + height; }
 ";
         std::fs::write(folder.join("line.slang"), program).expect("the program is written");
         let rows: String = (0..40).map(|k| format!("{k},{}\n", 2 * k + 1)).collect();
@@ -187,6 +188,14 @@ fn a_fit_that_becomes_nan_names_step_item_and_line() {
         assert!(stderr.contains(part), "`{part}` in {stderr}");
     }
     assert!(folder.path("target/fit/line-slope-best.npy").exists());
+    // Residuals that are not finite, and a derivative that is not although the residuals are.
+    let (status, _, stderr) = folder.run("--residuals late --param slope=3 --quiet");
+    assert!(status == 1 && stderr.contains("at the start, at item 1 (x = 1"), "{stderr}");
+    assert!(stderr.contains("line.slang:13:") && !stderr.contains("internal"), "{stderr}");
+    for method in ["--residuals edge", "--loss edge --optimizer lbfgs"] {
+        let (status, _, stderr) = folder.run(&format!("{method} --param slope=1 --quiet"));
+        assert!(status == 1 && stderr.contains("the derivative by `slope` is inf"), "{stderr}");
+    }
     std::fs::write(folder.path("line.csv"), "x,y\n1,2\n3,nan\n").expect("the data is written");
     let (status, _, stderr) = folder.run("");
     assert!(status == 1 && stderr.contains("row 2, column `y`"), "{stderr}");

@@ -18,7 +18,7 @@ impl Ranges {
 }
 
 /// Returns true if a name covers a number, as `p`, `p.w` and `p.w[0]` cover `p.w[0]`.
-fn covers(name: &str, number: &str) -> bool {
+pub fn covers(name: &str, number: &str) -> bool {
     number.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 

@@ -207,7 +207,10 @@ impl Finished<'_> {
                 Err(error) => return error.into(),
             };
             if let Some(found) = found {
-                message += &format!(", at {}", trouble::describe(&fit.items, found.item()));
+                // A function of whole columns is called once, for all items.
+                if !fit.kernel.loss.is_whole() {
+                    message += &format!(", at {}", trouble::describe(&fit.items, found.item()));
+                }
                 line = trouble::find_line(session, self.setup, &fit.items, x, found);
             }
         }

@@ -11,6 +11,7 @@ use driver::fit::optimise::rule::{Method as First, Rates, Rule};
 use driver::fit::optimise::schedule::{Schedule, Shape};
 use driver::fit::run::{Method, Plan, Validation};
 use driver::fit::{Fit, Init};
+use driver::ranges::covers;
 use driver::{Error, bind, files};
 
 use super::args::{FitArgs, Optimizer};
@@ -251,11 +252,6 @@ fn check_name(fit: &Fit, name: &str, option: &str) -> Result<(), Stop> {
     Err(Error::input(format!("`{option}`: what is fitted is {}", known.join(", "))).into())
 }
 
-/// Returns true if the name covers the number, as `gaussians` and `gaussians.color` cover `gaussians.color`.
-fn covers(name: &str, number: &str) -> bool {
-    number.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-}
-
 /// The initial values of the parameters: `--param NAME=INIT`, or `--param @FILE.json` for all.
 pub(super) fn inits(args: &FitArgs, folder: &Path) -> Result<Vec<(String, Init)>, Stop> {
     let mut inits = Vec::new();
@@ -295,12 +291,6 @@ fn init(text: &str, folder: &Path) -> Result<(String, Init), Stop> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_cover_their_fields() {
-        assert!(covers("g", "g.color") && covers("g.color", "g.color") && covers("g", "g"));
-        assert!(!covers("g.col", "g.color") && !covers("h", "g.color"));
-    }
 
     #[test]
     fn initial_values_are_read() {

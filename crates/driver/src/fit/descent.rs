@@ -145,9 +145,10 @@ impl Descent {
 
     /// The factor that keeps the gradient within the norm.
     fn clip(&self) -> f64 {
+        let Some(clip) = self.settings.clip else { return 1.0 };
         let finite = self.gradient.iter().filter(|g| g.is_finite());
         let norm = finite.map(|g| g * g).sum::<f64>().sqrt();
-        self.settings.clip.filter(|&clip| norm > clip).map_or(1.0, |clip| clip / norm)
+        if norm > clip { clip / norm } else { 1.0 }
     }
 
     /// Copies the current point to `x`.

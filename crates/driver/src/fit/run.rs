@@ -390,6 +390,10 @@ impl Run<'_> {
             let value = match step {
                 Step::Flat(most) => return Ok(Ending::Flat(most)),
                 Step::Stuck => return Ok(Ending::Stuck),
+                Step::NotFinite(k, value) => {
+                    let why = format!("the derivative by `{}` is {value}", self.fit.paths[k]);
+                    return Err(self.diverged(why, Some((self.state.x.clone(), order))));
+                }
                 Step::Done(value) | Step::Last(value) => value,
             };
             self.state.step += 1;

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use crate::error::{Error, Failure};
 use crate::fit::items::Items;
+use crate::fit::kernel::Task;
+use crate::fit::optimise::least_squares::Residuals as _;
 use crate::fit::{Fit, MOST_THREADS, Setup};
 use crate::session::Session;
 use opt::CheckFinite;
@@ -11,7 +13,7 @@ use opt::CheckFinite;
 /// An item at which something is infinite or NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// The loss.
+    /// The loss, or a residual.
     Loss(u32),
     /// The loss is finite, and a derivative is not.
     Derivative(u32),
@@ -27,18 +29,24 @@ impl Found {
 }
 
 impl Fit {
-    /// Finds the first item of `order` whose loss, or else whose derivative, is infinite or NaN at the point `x`. A sum
-    /// of finite derivatives that overflows is the fault of no single item.
+    /// Finds the first item of `order` whose loss or residual, or else the derivative of whose loss, is infinite or NaN at
+    /// the point `x`. A sum of finite derivatives that overflows is the fault of no single item.
     pub fn find_trouble(&mut self, x: &[f64], order: &[u32]) -> Result<Option<Found>, Error> {
         self.put(x);
         self.weigh(1);
+        let are_residuals = self.kernel.task == Task::Residuals;
         for part in order.chunks(MOST_THREADS) {
             self.choose(part);
             self.dispatch("fit_value", part.len(), None)?;
-            let losses = self.results("fit_loss", part.len())?;
-            if let Some(at) = losses.iter().position(|loss| !loss.is_finite()) {
-                return Ok(Some(Found::Loss(part[at])));
+            let found = self.results(if are_residuals { "fit_residual" } else { "fit_loss" }, part.len())?;
+            let each = found.len() / part.len();
+            if let Some(at) = found.iter().position(|x| !x.is_finite()) {
+                return Ok(Some(Found::Loss(part[at / each])));
             }
+        }
+        if are_residuals {
+            // Their gradient depends on a cotangent for each.
+            return Ok(None);
         }
         let mut gradient = vec![0.0; x.len()];
         let mut is_finite = |fit: &mut Fit, order: &[u32]| {
@@ -76,7 +84,10 @@ pub fn find_line(
         Ok(fit) => fit,
         Err(failure) => return Some(failure),
     };
-    let done = fit.evaluate(x, &[found.item()], &mut vec![0.0; x.len()]);
+    let done = match setup.task {
+        Task::Loss(_) => fit.evaluate(x, &[found.item()], &mut vec![0.0; x.len()]).map(drop),
+        Task::Residuals => fit.residuals(x, &mut Vec::new()),
+    };
     match done {
         Err(error @ Error::StoppedAt { .. }) => Some(error.into()),
         _ => None,

@@ -43,9 +43,8 @@ impl Lbfgs {
         }
         let before = self.value.unwrap_or(f64::INFINITY);
         let reduced = bounds.reduced(x, &self.gradient);
-        let largest = reduced.iter().fold(0.0f64, |most, g| most.max(g.abs()));
-        if largest <= tolerances.gradient {
-            return Ok(Step::Flat(largest));
+        if let Some(step) = super::no_step(&reduced, tolerances) {
+            return Ok(step);
         }
         let mut found = None;
         // Where the direction leads nowhere, the steepest one may.

@@ -116,9 +116,8 @@ impl Marquardt {
     ) -> Result<Step, Error> {
         let at = x.to_vec();
         let (before, mut model) = Model::new(&at, bounds, robust, problem)?;
-        let largest = model.gradient.iter().fold(0.0f64, |most, g| most.max(g.abs()));
-        if largest <= tolerances.gradient {
-            return Ok(Step::Flat(largest));
+        if let Some(step) = super::no_step(&model.gradient, tolerances) {
+            return Ok(step);
         }
         model.prepare(problem)?;
         let mut residuals = Vec::new();

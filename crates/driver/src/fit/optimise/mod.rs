@@ -36,6 +36,18 @@ pub enum Step {
     Flat(f64),
     /// No lower value was found. Nothing has changed.
     Stuck,
+    /// The derivative by the number with this index is infinite or NaN. Nothing has changed.
+    NotFinite(usize, f64),
+}
+
+/// The outcome if there is nothing to gain, given the derivatives of the numbers that can move.
+fn no_step(gradient: &[f64], tolerances: Tolerances) -> Option<Step> {
+    // A NaN is no maximum for `max`, and must not look like a zero.
+    if let Some(k) = gradient.iter().position(|g| !g.is_finite()) {
+        return Some(Step::NotFinite(k, gradient[k]));
+    }
+    let largest = gradient.iter().fold(0.0f64, |most, g| most.max(g.abs()));
+    (largest <= tolerances.gradient).then_some(Step::Flat(largest))
 }
 
 /// The outcome of a step from `before` to `after`.
