@@ -450,6 +450,18 @@ fn a_fit_goes_on_to_the_same_bits() {
             assert_ne!(go(&mut parts, u64::MAX), Ending::Interrupted);
             (parts.seconds, whole.seconds) = (0.0, 0.0);
             assert_eq!(parts, whole, "{method:?} on {}", backend.name());
+            // A fit that was finished goes on from its last point, not from the one that was best.
+            if method == run::Method::Lbfgs {
+                let mut more = start();
+                for steps in [3, 6] {
+                    let mut fit = new();
+                    let mut plan = plan(&fit, method, steps);
+                    plan.validation = Some(Validation { share: 0.2, patience: 100 });
+                    fit.minimise(&plan, &mut more, &mut Until(u64::MAX)).expect("it converges");
+                }
+                more.seconds = 0.0;
+                assert_eq!(more, whole, "on {}", backend.name());
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use driver::fit::Fit;
 use driver::fit::items::Column;
 use driver::fit::optimise::least_squares::{Covariance, NoCovariance};
-use driver::fit::run::{Ending, Losses, Method};
+use driver::fit::run::{Ending, Method, Optimum};
 use driver::fit::state::{MOST_PLOTTED, State};
 use driver::npy::{self, Array};
 use driver::{Error, files};
@@ -36,14 +36,11 @@ impl Results {
         run: &Finished<'_>,
         fit: &mut Fit,
         state: &State,
-        losses: Losses,
+        optimum: &Optimum,
     ) -> Result<Results, Error> {
         let mut results = Results { written: Vec::new(), metrics: fit.metrics(&state.x)?, covariance: None };
-        if let Some(path) = &run.args.results.checkpoint {
-            state.save(path)?;
-        }
         results.rendered(run, fit, state)?;
-        results.plotted(run, fit, state, losses)?;
+        results.plotted(run, fit, state, optimum)?;
         for (name, array) in fit.arrays(&state.x) {
             results.array(run.path(&format!("-{name}.npy")), &array)?;
         }
@@ -122,11 +119,17 @@ impl Results {
     }
 
     /// Plots the loss, and the way of the parameters if they are few.
-    fn plotted(&mut self, run: &Finished<'_>, fit: &Fit, state: &State, losses: Losses) -> Result<(), Error> {
+    fn plotted(
+        &mut self,
+        run: &Finished<'_>,
+        fit: &Fit,
+        state: &State,
+        optimum: &Optimum,
+    ) -> Result<(), Error> {
         let mut history = state.history.clone();
         // The last value of a batch is not the loss of the result.
         if history.last().is_none_or(|last| last.0 < state.step as f64) {
-            history.push((state.step as f64, losses.fitted));
+            history.push((state.step as f64, optimum.fitted));
         }
         let mut curves = vec![Curve::line("fitted", history)];
         if !state.validation.is_empty() {
@@ -189,17 +192,17 @@ impl Results {
         fit: &mut Fit,
         state: &State,
         ending: &Ending,
-        losses: Losses,
+        optimum: &Optimum,
     ) -> Result<(), Error> {
         if run.args.results.json {
-            let text = self.json(run, fit, state, ending, losses)?;
+            let text = self.json(run, fit, state, ending, optimum)?;
             report::out(&format!("{text}\n"));
             return Ok(());
         }
         let mut text = format!("{} steps in {:.1} s", state.step, state.seconds);
         let what = if run.plan.method == Method::Marquardt { "half the sum of squares" } else { "loss" };
-        let _ = write!(text, ", {what} {:.6}", losses.fitted);
-        if let Some(apart) = losses.apart {
+        let _ = write!(text, ", {what} {:.6}", optimum.fitted);
+        if let Some(apart) = optimum.apart {
             let _ = write!(text, ", validation loss {apart:.6}");
         }
         for (name, x) in &self.metrics {
@@ -243,19 +246,19 @@ impl Results {
         fit: &mut Fit,
         state: &State,
         ending: &Ending,
-        losses: Losses,
+        optimum: &Optimum,
     ) -> Result<Value, Error> {
         let mut all = json!({
             "function": run.setup.loss,
             "steps": state.step,
             "seconds": state.seconds,
             "ending": ending.to_string(),
-            "loss": losses.fitted,
+            "loss": optimum.fitted,
         });
         let metrics: Map<String, Value> =
             self.metrics.iter().map(|(name, x)| (name.clone(), json!(x))).collect();
         let files: Vec<String> = self.written.iter().map(|path| path.display().to_string()).collect();
-        if let Some(apart) = losses.apart {
+        if let Some(apart) = optimum.apart {
             all["validation_loss"] = json!(apart);
         }
         if !metrics.is_empty() {

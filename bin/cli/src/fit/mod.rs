@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use driver::fit::items::{Items, MOST_ITEMS};
 use driver::fit::kernel::Task;
-use driver::fit::run::{Diverged, Ending, Losses, Plan, Stopped};
+use driver::fit::run::{Diverged, Ending, Optimum, Plan, Stopped};
 use driver::fit::state::State;
 use driver::fit::table::Table;
 use driver::fit::{Fit, Setup, trouble};
@@ -92,7 +92,7 @@ pub(crate) fn fit(args: &FitArgs) -> u8 {
         let mut progress = Progress::new(args, &state, logs, watch);
         let outcome = fit.minimise(&plan, &mut state, &mut progress);
         progress.finish(&mut fit, &state)?;
-        let (ending, losses) = match outcome {
+        let (ending, optimum) = match outcome {
             Ok(done) => done,
             Err(Stopped::Diverged(diverged)) => {
                 let run = Finished { args, out: &out, plan: &plan, setup: &setup, targets: &targets };
@@ -101,7 +101,11 @@ pub(crate) fn fit(args: &FitArgs) -> u8 {
             Err(Stopped::Error(error)) => return Err(error.into()),
         };
         let run = Finished { args, out: &out, plan: &plan, setup: &setup, targets: &targets };
-        run.finish(&mut fit, &state, &ending, losses)?;
+        if let Some(path) = &args.results.checkpoint {
+            state.save(path)?;
+        }
+        state.x.clone_from(&optimum.x);
+        run.finish(&mut fit, &state, &ending, &optimum)?;
         Ok(if ending == Ending::Interrupted { progress::STATUS_INTERRUPTED } else { 0 })
     })
 }
@@ -251,7 +255,7 @@ impl Finished<'_> {
         ))
     }
 
-    fn finish(&self, fit: &mut Fit, state: &State, ending: &Ending, losses: Losses) -> Result<(), Error> {
-        finish::Results::write(self, fit, state, losses)?.print(self, fit, state, ending, losses)
+    fn finish(&self, fit: &mut Fit, state: &State, ending: &Ending, optimum: &Optimum) -> Result<(), Error> {
+        finish::Results::write(self, fit, state, optimum)?.print(self, fit, state, ending, optimum)
     }
 }

@@ -174,10 +174,13 @@ pub struct Run<'a> {
     seconds_before: f64,
 }
 
-/// The value of a finished fit over the items that were fitted, and over those kept apart.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Losses {
-    /// Over the items that were fitted: the mean loss, or half the sum of the (robust) squares.
+/// The result of a fit: the last point or, with items kept apart, the one that was best for them. The state keeps the last
+/// one, from which a fit can go on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Optimum {
+    /// The point.
+    pub x: Vec<f64>,
+    /// Its value over the items that were fitted: the mean loss, or half the sum of the (robust) squares.
     pub fitted: f64,
     /// The mean over the items kept apart.
     pub apart: Option<f64>,
@@ -190,7 +193,7 @@ impl Fit {
         plan: &Plan,
         state: &mut State,
         observer: &mut dyn Observer,
-    ) -> Result<(Ending, Losses), Stopped> {
+    ) -> Result<(Ending, Optimum), Stopped> {
         let share = plan.validation.map_or(0.0, |v| v.share);
         let (order, apart) = split(&self.order(), share, plan.seed);
         let largest = self.start.iter().fold(1.0, |m: f64, x| m.max(x.abs()));
@@ -426,8 +429,9 @@ impl Run<'_> {
 
     /// Checks the point and the loss over all items at the end. With items kept apart, the point that was best for
     /// them is the result.
-    fn end(&mut self, ending: Ending) -> Result<(Ending, Losses), Stopped> {
+    fn end(&mut self, ending: Ending) -> Result<(Ending, Optimum), Stopped> {
         self.check()?;
+        let kept = self.state.clone();
         let mut apart = None;
         if !self.apart.is_empty() && ending != Ending::Interrupted {
             self.validate()?;
@@ -443,6 +447,7 @@ impl Run<'_> {
             let at = Some((self.state.x.clone(), order)).filter(|_| !loss.is_finite());
             return Err(self.diverged(format!("the loss is {loss}, and was {start} at the start"), at));
         }
-        Ok((ending, Losses { fitted: loss, apart }))
+        let x = std::mem::replace(self.state, kept).x;
+        Ok((ending, Optimum { x, fitted: loss, apart }))
     }
 }
