@@ -7,7 +7,7 @@
 
 mod compile;
 mod emit;
-mod lanes;
+pub mod lanes;
 mod locate;
 mod moves;
 mod spill;

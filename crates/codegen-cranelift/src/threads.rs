@@ -44,6 +44,7 @@ pub(crate) fn emit(cx: &mut ModuleCx<'_>, clif: &mut ClifContext) -> Result<InLa
         empty_at: cx.empty_at,
         has_fma: cx.has_fma,
         has_round: cx.has_round,
+        apart: None,
     };
     let (plan, tables) = (std::mem::take(&mut cx.plan), std::mem::take(&mut cx.tables));
     let mut unit = lanes::ModuleCx::new(module, plan, cx.options.clone(), tables, Unit::new(settings));

@@ -25,6 +25,8 @@ mod pool;
 mod printed;
 mod races;
 mod sums;
+#[cfg(feature = "wasm")]
+pub mod wasm;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -30,24 +30,38 @@ use smallvec::SmallVec;
 use parts::Parts;
 
 /// The traits of the machine and the module that code depends on.
-#[derive(Clone, Copy)]
-pub(crate) struct Settings {
-    /// The convention by which Rust calls functions, and helpers are called.
-    pub(crate) system: CallConv,
-    /// The addresses of memory that is always zero, of the empty stack's header, and of a word that holds that.
-    pub(crate) zero: i64,
-    pub(crate) empty: i64,
-    pub(crate) empty_at: i64,
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// The convention by which the host calls functions, and helpers are called.
+    pub system: CallConv,
+    /// The address of memory that is always zero.
+    pub zero: i64,
+    /// The address of the empty stack's header.
+    pub empty: i64,
+    /// The address of a word that holds [`Self::empty`].
+    pub empty_at: i64,
     /// The address of the counts of regions, if the code counts.
-    pub(crate) counts: i64,
-    /// True if the machine has a fused multiply-add, and rounds to integers in one instruction.
-    pub(crate) has_fma: bool,
-    pub(crate) has_round: bool,
+    pub counts: i64,
+    /// The machine has a fused multiply-add.
+    pub has_fma: bool,
+    /// The machine rounds floats to integers in one instruction.
+    pub has_round: bool,
+    /// The layout of tables, if they are not in this process.
+    pub apart: Option<Apart>,
+}
+
+/// The addresses of tables in memory that is not this process's, where code has no registers to preserve either.
+#[derive(Clone, Copy, Debug)]
+pub struct Apart {
+    /// The address of the first shape, and the distance between shapes.
+    pub shapes: (i64, i64),
+    /// The address of the digits of 2/π, the one table of numbers that functions refer to.
+    pub digits: i64,
 }
 
 /// A function that is called.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Callee {
+pub enum Callee {
     /// A function for lanes.
     Own(String),
     /// A function of the runtime.
@@ -59,21 +73,25 @@ pub(crate) enum Callee {
 }
 
 /// A function that is emitted.
-pub(crate) struct Emitted {
-    pub(crate) head: Head,
-    pub(crate) func: Function,
-    pub(crate) callees: Vec<(UserExternalNameRef, Callee)>,
+pub struct Emitted {
+    /// Its name, and how it is called.
+    pub head: Head,
+    /// Its code.
+    pub func: Function,
+    /// The functions that it calls.
+    pub callees: Vec<(UserExternalNameRef, Callee)>,
 }
 
 /// The functions for lanes of a module.
-pub(crate) struct Unit {
-    pub(crate) settings: Settings,
-    pub(crate) functions: Vec<Emitted>,
+pub struct Unit {
+    settings: Settings,
+    /// The functions.
+    pub functions: Vec<Emitted>,
 }
 
 impl Unit {
     /// A module without functions.
-    pub(crate) fn new(settings: Settings) -> Unit {
+    pub fn new(settings: Settings) -> Unit {
         Unit { settings, functions: Vec::new() }
     }
 }
@@ -102,12 +120,12 @@ impl lanes::Backend for Unit {
     }
 }
 
-/// A block, by its number in [`Writer::blocks`].
+/// A block, by its number in [`Writer`].
 #[derive(Clone, Copy)]
-pub(crate) struct Block(usize);
+pub struct Block(usize);
 
 /// A function while it is written.
-pub(crate) struct Writer {
+pub struct Writer {
     func: Function,
     settings: Settings,
     lanes: u32,
@@ -418,7 +436,7 @@ impl lanes::Writer for Writer {
     }
 
     fn rare_helper(&mut self, helper: Helper, args: &[Val]) -> Option<Val> {
-        if !crate::emit::HAS_RARE {
+        if !crate::emit::HAS_RARE || self.settings.apart.is_some() {
             return self.helper(helper, args);
         }
         let (_, result) = helper.signature();
@@ -474,12 +492,15 @@ impl lanes::Writer for Writer {
         self.register(El::Ptr, UNIFORM, Parts::from_slice(&[at]))
     }
 
-    fn shape(&mut self, _: u32, address: i64) -> Val {
+    fn shape(&mut self, number: u32, address: i64) -> Val {
+        let shapes = self.settings.apart.map(|apart| apart.shapes);
+        let address = shapes.map_or(address, |(first, step)| first + i64::from(number) * step);
         Val::bits(El::Ptr, address as u64)
     }
 
     fn table(&mut self, table: &'static [f64]) -> Val {
-        Val::bits(El::Ptr, table.as_ptr() as u64)
+        let digits = self.settings.apart.map(|apart| apart.digits);
+        Val::bits(El::Ptr, digits.unwrap_or(table.as_ptr() as i64) as u64)
     }
 
     fn stack_pointer(&mut self) -> Val {

@@ -9,6 +9,8 @@ pub mod cuda;
 mod interface;
 #[cfg(feature = "llvm")]
 mod llvm;
+#[cfg(feature = "wasm")]
+mod wasm;
 #[cfg(feature = "wgpu")]
 mod wgpu;
 
@@ -40,6 +42,8 @@ impl Backend {
         Backend(&wgpu::Wgpu),
         #[cfg(feature = "cuda")]
         Backend(&cuda::Cuda),
+        #[cfg(feature = "wasm")]
+        Backend(&wasm::Wasm),
     ];
 
     /// The backend of that name, if this build has it.
@@ -49,7 +53,7 @@ impl Backend {
 
     /// The backends that this build lacks, each with the feature that has it.
     pub fn absent() -> impl Iterator<Item = (&'static str, &'static str)> {
-        let all = [("llvm", "llvm"), ("tiers", "llvm"), ("wgpu", "wgpu"), ("cuda", "cuda")];
+        let all = [("llvm", "llvm"), ("tiers", "llvm"), ("wgpu", "wgpu"), ("cuda", "cuda"), ("wasm", "wasm")];
         all.into_iter().filter(|(name, _)| Backend::named(name).is_none())
     }
 

@@ -18,6 +18,11 @@ const DIGITS: [u32; 48] = [
 /// The digits in their places, times 2^120, so that none underflows.
 static TWO_OVER_PI: [f64; 48] = scaled_digits();
 
+/// The table that `far_angle` sums over, for code that cannot refer to this process's memory.
+pub fn digits_of_two_over_pi() -> &'static [f64] {
+    &TWO_OVER_PI
+}
+
 const fn scaled_digits() -> [f64; 48] {
     let mut all = [0.0; 48];
     let mut k = 0;

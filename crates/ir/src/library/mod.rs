@@ -26,6 +26,7 @@ use crate::Math;
 
 pub use evaluate::{double, single};
 use number::Number;
+pub use far::digits_of_two_over_pi;
 pub use ops::Ops;
 
 /// Returns true if the library has the function.

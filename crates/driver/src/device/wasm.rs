@@ -1,0 +1,44 @@
+//! WebAssembly, run by an interpreter of it.
+
+use std::sync::Arc;
+
+use ir::Module;
+
+use super::interface::{Device, DeviceInfo, Program, processor, refused};
+use crate::error::{Error, Failure};
+use native::Options as CodeOptions;
+
+/// The number of trips of a loop that run side by side in an inner loop.
+const WAYS: u64 = 1;
+
+/// The module of WebAssembly.
+pub(crate) fn module(module: &Module, options: &CodeOptions) -> Result<codegen_wasm::Wasm, Failure> {
+    let through = opt::for_lanes(module, WAYS);
+    codegen_wasm::compile(through.as_ref().unwrap_or(module), options).map_err(refused)
+}
+
+/// Modules of WebAssembly.
+pub(super) struct Wasm;
+
+impl Device for Wasm {
+    fn name(&self) -> &'static str {
+        "wasm"
+    }
+
+    fn about(&self) -> &'static str {
+        "WebAssembly, in an interpreter of it: slow, to test what browsers run fast"
+    }
+
+    fn compile(&self, of: &Arc<Module>, options: &CodeOptions) -> Result<Box<dyn Program>, Failure> {
+        let program = run::wasm::Program::new(module(of, options)?);
+        Ok(Box::new(program.map_err(|why| Failure::Other(Error::Input(why)))?))
+    }
+
+    fn devices(&self) -> Result<Vec<DeviceInfo>, String> {
+        Ok(vec![processor("WebAssembly".to_string(), 16)])
+    }
+
+    fn has_lanes(&self, options: &CodeOptions) -> bool {
+        options.lanes != Some(1)
+    }
+}
