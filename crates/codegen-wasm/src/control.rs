@@ -36,7 +36,8 @@ impl Graph {
         let (mut is_loop, mut forward) = (SecondaryMap::new(), SecondaryMap::<Block, u32>::new());
         for &block in &order {
             let Some(last) = func.layout.last_inst(block) else { continue };
-            for call in func.dfg.insts[last].branch_destination(&func.dfg.jump_tables, &func.dfg.exception_tables)
+            for call in
+                func.dfg.insts[last].branch_destination(&func.dfg.jump_tables, &func.dfg.exception_tables)
             {
                 let to = call.block(&func.dfg.value_lists);
                 if place[to] <= place[block] {

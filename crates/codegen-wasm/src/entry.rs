@@ -16,6 +16,8 @@ pub(crate) struct Code {
     pub(crate) one: Option<u32>,
     /// Groups run one by one, since they have memory of their own or barriers.
     pub(crate) one_by_one: bool,
+    /// The first group runs last: it may read what the others have left.
+    pub(crate) backwards: bool,
 }
 
 /// The parameters and variables.
@@ -61,7 +63,15 @@ pub(crate) fn write(module: &Module, layout: &Layout, code: &Code, uses: &Uses) 
         f.instruction(&I::Block(BlockType::Empty)).instruction(&I::Loop(BlockType::Empty));
         f.instruction(&I::LocalGet(AT[axis])).instruction(&I::LocalGet(n));
         f.instruction(&I::I32GeU).instruction(&I::BrIf(1));
-        store(f, offsets::GROUP + 4 * axis as i32, I::LocalGet(AT[axis]));
+        let (base, memory) = field(offsets::GROUP + 4 * axis as i32);
+        f.instruction(&base);
+        if code.backwards {
+            f.instruction(&I::LocalGet(n)).instruction(&I::I32Const(1)).instruction(&I::I32Sub);
+            f.instruction(&I::LocalGet(AT[axis])).instruction(&I::I32Sub);
+        } else {
+            f.instruction(&I::LocalGet(AT[axis]));
+        }
+        f.instruction(&I::I32Store(memory));
     };
     let close = |f: &mut Function, axis: usize| {
         f.instruction(&I::LocalGet(AT[axis])).instruction(&I::I32Const(1)).instruction(&I::I32Add);

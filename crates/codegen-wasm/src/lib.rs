@@ -12,12 +12,12 @@
 //!   returns its address. The global refers to it from now on. A global without memory has no elements.
 //! - `reset()`: frees the memory of all buffers.
 //! - one function for each entry point, by its name: `(x, y, z)` runs so many groups.
-//! - `error`: a global. If a function traps and it is not zero, it is the number of an error plus 1
-//!   ([`Wasm::errors`]), [`NO_MEMORY`] or [`LONG_STACK`].
+//! - `error`: a global. If a function traps and it is not zero, it is the number of a place plus 1 ([`Wasm::sites`]),
+//!   [`NO_MEMORY`] or [`LONG_STACK`]. [`Wasm::failure`] is the message, for which it may need `detail`, another global.
 //! - `most_pages`: a global that can be set to the largest number of pages that memory may have.
 //!
 //! A program that prints imports `pullback.print(context, number, words)`: the number of the place, and the address of
-//! its operands, eight bytes each ([`Wasm::prints`]). Other programs import nothing.
+//! its operands, eight bytes each ([`Wasm::printed`]). Other programs import nothing.
 
 mod control;
 mod entry;
@@ -27,8 +27,9 @@ mod module;
 mod runtime;
 mod values;
 
-use ir::interp::RunError;
-use ir::{Scalar, Space, Span};
+use ir::interp::{self, RunError};
+use ir::{Scalar, Space, Span, scalar};
+use native::runtime::Site;
 
 pub use module::compile;
 
@@ -55,17 +56,6 @@ pub struct Buffer {
     pub size: u64,
 }
 
-/// A place that prints.
-#[derive(Clone, Debug)]
-pub struct Print {
-    /// Its number.
-    pub number: u32,
-    /// The format.
-    pub format: Box<str>,
-    /// The kinds of the operands.
-    pub kinds: Box<[Scalar]>,
-}
-
 /// An entry point.
 #[derive(Clone, Debug)]
 pub struct Entry {
@@ -86,20 +76,34 @@ pub struct Wasm {
     pub entries: Vec<Entry>,
     /// The globals that the host gives memory to.
     pub globals: Vec<Buffer>,
-    /// The messages of errors and the user's lines, by number.
-    pub errors: Vec<(String, Span)>,
-    /// The places that print.
-    pub prints: Vec<Print>,
+    /// The places of the program that fail or print, by number.
+    pub sites: Vec<Site>,
 }
 
 impl Wasm {
-    /// The error that a module reports by its global `error`; `thread` is what is at [`THREAD_AT`].
-    pub fn failure(&self, error: u32, thread: [u32; 3]) -> RunError {
+    /// The text that the place of this number prints; `word` reads the operands, by number.
+    pub fn printed(&self, number: u32, word: impl Fn(usize) -> u64) -> String {
+        let Some(Site::Printf(format, kinds)) = self.sites.get(number as usize) else { return String::new() };
+        let arg = |(k, &s): (usize, &Scalar)| (s, scalar::canonical(s, word(k)));
+        let args: Vec<(Scalar, u64)> = kinds.iter().enumerate().map(arg).collect();
+        ir::printf::print(format, &args)
+    }
+
+    /// The error that a module reports by its global `error`; `thread` is what is at [`THREAD_AT`], and `word` reads the
+    /// words at the address in the global `detail`, by number.
+    pub fn failure(&self, error: u32, thread: [u32; 3], word: impl Fn(usize) -> u64) -> RunError {
         let (message, span) = match error {
             NO_MEMORY => ("the program needs more memory than there is".to_string(), Span::NONE),
             LONG_STACK => (format!("a stack grows past {} elements", 1 << 28), Span::NONE),
-            _ => match self.errors.get(error.wrapping_sub(1) as usize) {
-                Some((message, span)) => (message.clone(), *span),
+            _ => match self.sites.get(error.wrapping_sub(1) as usize) {
+                Some(Site::NotFinite(what, kinds, span)) => {
+                    let mut at = 0..;
+                    let mut number = |s: Scalar| scalar::canonical(s, at.next().map_or(0, &word));
+                    let value = |&(s, n): &(Scalar, usize)| (s, (0..n).map(|_| number(s)).collect());
+                    let values: Vec<_> = kinds.iter().map(value).collect();
+                    (interp::not_finite_message(what, &values).unwrap_or_default(), *span)
+                }
+                Some(site) => site.failure(),
                 None => ("calls are nested too deep for the stack".to_string(), Span::NONE),
             },
         };

@@ -18,7 +18,7 @@ use crate::entry::{self, Code, Uses};
 use crate::layout::{Layout, SHAPE};
 use crate::runtime::Runtime;
 use crate::values::val_type;
-use crate::{Buffer, Entry, NAME, Print, Wasm, function};
+use crate::{Buffer, Entry, NAME, Wasm, function};
 
 /// The numbers of lanes: vectors have 128 bits.
 const WIDTHS: Widths = Widths { vector_bits: 128, vectors: [2, 2], least: 4, most: 16, widest: 16 };
@@ -45,10 +45,7 @@ pub fn compile(module: &Module, options: &Options) -> Result<Wasm, Unsupported> 
         counts: 0,
         has_fma: true,
         has_round: true,
-        apart: Some(Apart {
-            shapes: (layout.shapes.into(), SHAPE.into()),
-            digits: layout.digits.into(),
-        }),
+        apart: Some(Apart { shapes: (layout.shapes.into(), SHAPE.into()), digits: layout.digits.into() }),
     };
     let mut cx = ModuleCx::new(module, plan, options, Tables::default(), Unit::new(settings));
     let mut emitted = Vec::new();
@@ -105,9 +102,7 @@ fn emit_entry(cx: &mut ModuleCx<'_, Unit>, k: usize) -> Result<Names, Unsupporte
     let lanes = match lanes::in_lanes(cx, k, &WIDTHS) {
         Ok(lanes) => Ok(lanes),
         Err(Stop::Lanes(reason)) => Err(reason),
-        Err(Stop::Unsupported(unsupported)) => {
-            Err(Reason { what: unsupported.op, span: unsupported.span })
-        }
+        Err(Stop::Unsupported(unsupported)) => Err(Reason { what: unsupported.op, span: unsupported.span }),
     };
     let all = threads(entry);
     let span = cx.ir.funcs[entry.func].span;
@@ -159,8 +154,8 @@ fn assemble(cx: ModuleCx<'_, Unit>, layout: &Layout, emitted: Vec<Names>) -> Res
     let shapes: Vec<_> = tables.shapes().cloned().collect();
     let digits = ir::library::digits_of_two_over_pi();
     let (data, stack_end) = layout.data(module, &plan, &shapes, digits);
-    let prints = prints(&tables);
-    let imported = u32::from(!prints.is_empty());
+    let sites = tables.sites().to_vec();
+    let imported = u32::from(sites.iter().any(|site| matches!(site, Site::Printf(..))));
     let values = [
         ("sp", stack_end),
         ("heap", stack_end),
@@ -201,13 +196,15 @@ fn assemble(cx: ModuleCx<'_, Unit>, layout: &Layout, emitted: Vec<Names>) -> Res
         for (name, callee) in callees {
             let number = numbers.of(callee).map_err(internal)?;
             let refs = func.dfg.ext_funcs.iter();
-            refs.filter(|(_, data)| matches!(data.name, ExternalName::User(of) if of == *name))
-                .for_each(|(func_ref, _)| {
+            refs.filter(|(_, data)| matches!(data.name, ExternalName::User(of) if of == *name)).for_each(
+                |(func_ref, _)| {
                     called.insert(func_ref, number);
-                });
+                },
+            );
         }
-        let body = function::write(func, &|func_ref| called.get(&func_ref).copied().unwrap_or(0), &parts.names)
-            .map_err(|what| internal(format!("{what} in '{}'", head.name)))?;
+        let body =
+            function::write(func, &|func_ref| called.get(&func_ref).copied().unwrap_or(0), &parts.names)
+                .map_err(|what| internal(format!("{what} in '{}'", head.name)))?;
         parts.code.function(&body);
         names.append(numbers.own[&head.name[..]], &head.name);
     }
@@ -228,6 +225,7 @@ fn assemble(cx: ModuleCx<'_, Unit>, layout: &Layout, emitted: Vec<Names>) -> Res
             lanes: found.lanes.as_ref().ok().map(|(name, lanes)| (number_of(name), *lanes)),
             one: found.one.as_deref().map(number_of),
             one_by_one: facts.shared || facts.barrier,
+            backwards: facts.barrier,
         };
         parts.functions.function(run);
         parts.code.function(&entry::write(module, layout, &code, &uses));
@@ -270,18 +268,6 @@ fn assemble(cx: ModuleCx<'_, Unit>, layout: &Layout, emitted: Vec<Names>) -> Res
                 size: module.mem.size(data.ty),
             })
             .collect(),
-        errors: tables.sites().iter().map(Site::failure).collect(),
-        prints,
+        sites,
     })
-}
-
-/// The places that print.
-fn prints(tables: &Tables) -> Vec<Print> {
-    let of = |(k, site): (usize, &Site)| match site {
-        Site::Printf(format, kinds) => {
-            Some(Print { number: k as u32, format: format.clone(), kinds: kinds.clone() })
-        }
-        _ => None,
-    };
-    tables.sites().iter().enumerate().filter_map(of).collect()
 }

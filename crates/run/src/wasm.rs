@@ -3,11 +3,11 @@
 //! It shows that a module does what the program says, whatever its host; browsers, which compile modules, run them much
 //! faster. Each dispatch has an instance of its own, whose memory the bound bytes are copied to and from.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use codegen_wasm::{Print, THREAD_AT, Wasm};
+use codegen_wasm::{THREAD_AT, Wasm};
+use ir::Span;
 use ir::interp::RunError;
-use ir::{Scalar, Span, scalar};
 use wasmi::{AsContext, Caller, Config, Engine, Linker, Memory, Module, Store, Val};
 
 use crate::{Cost, Launch};
@@ -17,14 +17,14 @@ const MOST_PAGES: u64 = 1 << 16;
 
 /// A module, ready to run.
 pub struct Program {
-    wasm: Wasm,
+    wasm: Arc<Wasm>,
     engine: Engine,
     module: Module,
 }
 
 /// The state of a dispatch on the host's side.
 struct Host {
-    prints: Vec<Print>,
+    wasm: Arc<Wasm>,
     text: String,
     memory: Option<Memory>,
 }
@@ -36,12 +36,12 @@ impl Program {
         config.set_max_recursion_depth(4 * ir::interp::MAX_DEPTH).set_max_stack_height(1 << 26);
         let engine = Engine::new(&config);
         let module = Module::new(&engine, &wasm.bytes).map_err(|error| error.to_string())?;
-        Ok(Program { wasm, engine, module })
+        Ok(Program { wasm: Arc::new(wasm), engine, module })
     }
 
     fn run(&self, launch: Launch<'_>, host: &Mutex<String>) -> Result<(), Failed> {
         let Launch { entry, groups, buffers, options, .. } = launch;
-        let data = Host { prints: self.wasm.prints.clone(), text: String::new(), memory: None };
+        let data = Host { wasm: self.wasm.clone(), text: String::new(), memory: None };
         let mut store = Store::new(&self.engine, data);
         let mut linker = <Linker<Host>>::new(&self.engine);
         linker.func_wrap("pullback", "print", print).map_err(Failed::of)?;
@@ -60,7 +60,9 @@ impl Program {
             let held = &mut buffers.all[of.number as usize];
             let count = held.len as u64 / of.size.max(1);
             let at = buffer.call(&mut store, (of.number as i32, count as i32)).map_err(Failed::of)?;
-            memory.write(&mut store, at as u32 as usize, &held.bytes()[..(count * of.size) as usize]).map_err(Failed::of)?;
+            memory
+                .write(&mut store, at as u32 as usize, &held.bytes()[..(count * of.size) as usize])
+                .map_err(Failed::of)?;
             places.push((at as u32 as usize, (count * of.size) as usize));
         }
         let name = &self.wasm.entries[entry].name;
@@ -77,20 +79,17 @@ impl Program {
             }
         }
         ran.map_err(|error| {
-            let mut thread = [0; 3];
-            for (k, id) in thread.iter_mut().enumerate() {
-                let mut word = [0; 4];
-                if memory.read(&store, THREAD_AT as usize + 4 * k, &mut word).is_ok() {
-                    *id = u32::from_le_bytes(word);
-                }
-            }
-            let number = global(&store, "error").and_then(|error| error.get(&store).i32());
-            match number {
-                Some(number) if number != 0 => Failed(self.wasm.failure(number as u32, thread)),
-                _ => match error.as_trap_code() {
-                    Some(wasmi::TrapCode::StackOverflow) => Failed(self.wasm.failure(u32::MAX, thread)),
-                    _ => Failed::of(error),
-                },
+            let id = |k: usize| word(memory, &store, THREAD_AT as usize + 4 * k) as u32;
+            let thread = [id(0), id(1), id(2)];
+            let held = |name: &str| global(&store, name).and_then(|held| held.get(&store).i32());
+            let detail = held("detail").unwrap_or(0) as u32 as usize;
+            let failure = |number: u32| {
+                Failed(self.wasm.failure(number, thread, |k| word(memory, &store, detail + 8 * k)))
+            };
+            match (held("error"), error.as_trap_code()) {
+                (Some(number), _) if number != 0 => failure(number as u32),
+                (_, Some(wasmi::TrapCode::StackOverflow)) => failure(u32::MAX),
+                _ => Failed::of(error),
             }
         })
     }
@@ -107,20 +106,15 @@ impl Failed {
 
 /// Prints what a place of the program prints.
 fn print(mut caller: Caller<'_, Host>, _: i64, number: i32, words: i64) {
-    let host = caller.data();
-    let (Some(memory), Some(print)) =
-        (host.memory, host.prints.iter().find(|print| print.number == number as u32).cloned())
-    else {
-        return;
-    };
-    let word = |k: usize, s: Scalar| {
-        let mut word = [0; 8];
-        let read = memory.read(caller.as_context(), words as usize + 8 * k, &mut word);
-        (s, read.map_or(0, |()| scalar::canonical(s, u64::from_le_bytes(word))))
-    };
-    let args: Vec<(Scalar, u64)> = print.kinds.iter().enumerate().map(|(k, &s)| word(k, s)).collect();
-    let text = ir::printf::print(&print.format, &args);
+    let Some(memory) = caller.data().memory else { return };
+    let text = caller.data().wasm.printed(number as u32, |k| word(memory, &caller, words as usize + 8 * k));
     caller.data_mut().text.push_str(&text);
+}
+
+/// Eight bytes of memory.
+fn word(memory: Memory, store: impl AsContext, at: usize) -> u64 {
+    let mut word = [0; 8];
+    memory.read(store, at, &mut word).map_or(0, |()| u64::from_le_bytes(word))
 }
 
 impl crate::Program for Program {

@@ -28,7 +28,11 @@ impl Body<'_> {
                 return;
             }
             Opcode::Ireduce => {
-                if from == types::I64 { self.get_low(arg) } else { self.get(arg) }
+                if from == types::I64 {
+                    self.get_low(arg)
+                } else {
+                    self.get(arg)
+                }
                 return self.cut(ty);
             }
             Opcode::Bitcast => {
@@ -188,7 +192,11 @@ impl Body<'_> {
             self.put(&convert);
             return self.put(&I::F64x2ReplaceLane(1));
         }
-        if signed { self.get_signed(arg) } else { self.get(arg) }
+        if signed {
+            self.get_signed(arg)
+        } else {
+            self.get(arg)
+        }
         let wide = from == types::I64;
         self.put(&match (ty, wide, signed) {
             (types::F32, false, true) => I::F32ConvertI32S,
@@ -275,17 +283,19 @@ impl Body<'_> {
             _ => return self.lacks(format!("{opcode}.{ty}")),
         };
         self.put(&op);
-        let narrows = matches!(
-            opcode,
-            Opcode::Iadd | Opcode::Isub | Opcode::Imul | Opcode::Sdiv | Opcode::Srem
-        );
+        let narrows =
+            matches!(opcode, Opcode::Iadd | Opcode::Isub | Opcode::Imul | Opcode::Sdiv | Opcode::Srem);
         if narrows {
             self.cut(ty);
         }
     }
 
     fn shift(&mut self, opcode: Opcode, a: Value, b: Value, ty: ClifType) {
-        if opcode == Opcode::Sshr { self.get_signed(a) } else { self.get(a) }
+        if opcode == Opcode::Sshr {
+            self.get_signed(a)
+        } else {
+            self.get(a)
+        }
         // Amounts are taken modulo the width; those of vectors have 32 bits.
         let wide_amount = self.type_of(b) == types::I64;
         match ty {
@@ -392,7 +402,11 @@ impl Body<'_> {
         );
         let by_sign = ty == types::I64X2 && !signed && !matches!(cond, IntCC::Equal | IntCC::NotEqual);
         for v in [a, b] {
-            if signed { self.get_signed(v) } else { self.get(v) }
+            if signed {
+                self.get_signed(v)
+            } else {
+                self.get(v)
+            }
             if by_sign {
                 // Without its sign bit an unsigned integer compares as a signed one.
                 self.put(&I::V128Const(((1i128 << 63) << 64) | (1i128 << 63)));

@@ -25,8 +25,8 @@ mod powers;
 use crate::Math;
 
 pub use evaluate::{double, single};
-use number::Number;
 pub use far::digits_of_two_over_pi;
+use number::Number;
 pub use ops::Ops;
 
 /// Returns true if the library has the function.
