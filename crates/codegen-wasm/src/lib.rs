@@ -10,6 +10,8 @@
 //! - `memory`: all of its memory.
 //! - `buffer(k, n)`: makes memory for `n` elements of global number `k` (see [`Wasm::globals`]), filled with zeros, and
 //!   returns its address. The global refers to it from now on. A global without memory has no elements.
+//! - `pointees(n)`, then `pointee(k, size, n)`: makes memory that pointers in memory refer to; these are numbers of
+//!   descriptors, from 1, of which those of globals are the first.
 //! - `reset()`: frees the memory of all buffers.
 //! - one function for each entry point, by its name: `(x, y, z)` runs so many groups.
 //! - `error`: a global. If a function traps and it is not zero, it is the number of a place plus 1 ([`Wasm::sites`]),

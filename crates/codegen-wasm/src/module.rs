@@ -3,10 +3,11 @@
 use codegen_cranelift::lanes::{Apart, Callee, Emitted, Settings, Unit};
 use cranelift_codegen::ir::{ExternalName, FuncRef};
 use cranelift_codegen::isa::CallConv;
-use ir::{MemData, Module, Space, Span};
+use ir::{Module, Space, Span};
 use native::lanes::{self, ModuleCx, Stop, Widths};
 use native::plan::Plan;
-use native::runtime::{Helper, Site, Tables};
+use native::profile::Profile;
+use native::runtime::{Helper, Site, Tables, offsets};
 use native::{Options, Reason, Unsupported};
 use rustc_hash::FxHashMap;
 use wasm_encoder::{
@@ -15,7 +16,7 @@ use wasm_encoder::{
 };
 
 use crate::entry::{self, Code, Uses};
-use crate::layout::{Layout, SHAPE};
+use crate::layout::{CONTEXT, Layout, SHAPE};
 use crate::runtime::Runtime;
 use crate::values::val_type;
 use crate::{Buffer, Entry, NAME, Wasm, function};
@@ -30,7 +31,7 @@ fn refuse(op: impl Into<String>, span: Span, internal: bool) -> Unsupported {
 /// Compiles the entry points of a verified module.
 pub fn compile(module: &Module, options: &Options) -> Result<Wasm, Unsupported> {
     let plan = Plan::new(module, module.entries.iter().map(|entry| entry.func));
-    let mut options = Options { functions: Vec::new(), ..options.clone() };
+    let mut options = Options { functions: Vec::new(), profile: Profile::Off, ..options.clone() };
     check(module, &plan)?;
     options.lanes = together(module, &plan).or(options.lanes);
     let layout = Layout::new(module, &plan);
@@ -66,15 +67,6 @@ fn check(module: &Module, plan: &Plan) -> Result<(), Unsupported> {
         }
         if plan.facts[entry.func].wave {
             return Err(refuse("wave operations", f.span, false));
-        }
-    }
-    let is_bound = |space| matches!(space, Space::ReadWrite | Space::ReadOnly | Space::Uniform);
-    for data in module.globals.values().filter(|data| is_bound(data.space)) {
-        let leaves = native::types::mem_leaves(&module.mem, data.ty);
-        if leaves.iter().any(|leaf| matches!(module.mem[leaf.ty], MemData::Handle(_)))
-            || native::types::has_handle(&module.mem, data.ty)
-        {
-            return Err(refuse("pointers or buffer handles in memory", data.span, false));
         }
     }
     Ok(())
@@ -156,14 +148,19 @@ fn assemble(cx: ModuleCx<'_, Unit>, layout: &Layout, emitted: Vec<Names>) -> Res
     let (data, stack_end) = layout.data(module, &plan, &shapes, digits);
     let sites = tables.sites().to_vec();
     let imported = u32::from(sites.iter().any(|site| matches!(site, Site::Printf(..))));
+    let field = |offset: i32| CONTEXT + offset as u32;
     let values = [
         ("sp", stack_end),
         ("heap", stack_end),
         ("first_heap", stack_end),
-        ("at_top", crate::layout::CONTEXT + native::runtime::offsets::ARENA_TOP as u32),
-        ("at_end", crate::layout::CONTEXT + native::runtime::offsets::ARENA_END as u32),
-        ("at_base", crate::layout::CONTEXT + native::runtime::offsets::ARENA_BASE as u32),
+        ("at_top", field(offsets::ARENA_TOP)),
+        ("at_end", field(offsets::ARENA_END)),
+        ("at_base", field(offsets::ARENA_BASE)),
+        ("at_context_globals", field(offsets::GLOBALS)),
+        ("at_handles", field(offsets::HANDLES)),
+        ("at_handle_count", field(offsets::HANDLE_COUNT)),
         ("at_globals", layout.globals),
+        ("at_globals_now", layout.globals),
         ("at_sizes", layout.sizes),
         ("global_count", module.globals.len() as u32),
         ("at_zero", layout.zero),

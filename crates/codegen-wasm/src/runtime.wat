@@ -19,7 +19,13 @@
   (global $top (export "at_top") i32 (i32.const 0))
   (global $end (export "at_end") i32 (i32.const 0))
   (global $base (export "at_base") i32 (i32.const 0))
-  (global $globals (export "at_globals") i32 (i32.const 0))
+  (global $context_globals (export "at_context_globals") i32 (i32.const 0))
+  (global $handles (export "at_handles") i32 (i32.const 0))
+  (global $handle_count (export "at_handle_count") i32 (i32.const 0))
+  ;; The descriptors of globals and of what pointers in memory refer to: an address and a count, in eight bytes each. The
+  ;; first of these addresses is that of the table for globals alone.
+  (global $own_globals (export "at_globals") i32 (i32.const 0))
+  (global $globals (export "at_globals_now") (mut i32) (i32.const 0))
   ;; The size of an element of each global, and the number of elements that there must be, in four bytes each.
   (global $sizes (export "at_sizes") i32 (i32.const 0))
   (global $count (export "global_count") i32 (i32.const 0))
@@ -58,41 +64,80 @@
     (if (i32.eq (memory.grow (i32.sub (local.get $need) (local.get $have))) (i32.const -1))
       (then (call $no_memory))))
 
-  ;; Memory for a buffer of elements of a global, filled with zeros; the global refers to it from now on.
-  (func (export "buffer") (param $global i32) (param $n i32) (result i32)
-    (local $at i32) (local $desc i32) (local $sizes i32) (local $bytes i64) (local $most i32)
-    (if (i32.ge_u (local.get $global) (global.get $count)) (then (unreachable)))
-    (local.set $sizes (i32.add (global.get $sizes) (i32.shl (local.get $global) (i32.const 3))))
-    (local.set $most (i32.load offset=4 (local.get $sizes)))
-    (if (i32.gt_u (local.get $n) (local.get $most)) (then (local.set $most (local.get $n))))
-    (local.set $bytes
-      (i64.mul (i64.extend_i32_u (local.get $most)) (i64.extend_i32_u (i32.load (local.get $sizes)))))
+  ;; Memory of elements, filled with zeros, in front of which there is room for as many as `least`; the descriptor of this
+  ;; number refers to it from now on.
+  (func $bind (param $number i32) (param $n i32) (param $size i32) (param $least i32) (result i32)
+    (local $at i32) (local $desc i32) (local $bytes i64)
+    (if (i32.gt_u (local.get $n) (local.get $least)) (then (local.set $least (local.get $n))))
+    (local.set $bytes (i64.mul (i64.extend_i32_u (local.get $least)) (i64.extend_i32_u (local.get $size))))
+    (local.set $at (call $take (local.get $bytes)))
+    (local.set $desc (i32.add (global.get $globals) (i32.shl (local.get $number) (i32.const 4))))
+    (i64.store (local.get $desc) (i64.extend_i32_u
+      (select (local.get $at) (global.get $zero) (local.get $least))))
+    (i64.store offset=8 (local.get $desc) (i64.extend_i32_u (local.get $n)))
+    (local.get $at))
+
+  ;; Memory for the host, filled with zeros.
+  (func $take (param $bytes i64) (result i32)
+    (local $at i32)
     (local.set $at (global.get $heap))
     (call $reach (i64.add (i64.extend_i32_u (local.get $at)) (i64.add (local.get $bytes) (i64.const 128))))
     (memory.fill (local.get $at) (i32.const 0) (i32.wrap_i64 (local.get $bytes)))
     (global.set $heap
       (i32.and (i32.add (i32.add (local.get $at) (i32.wrap_i64 (local.get $bytes))) (i32.const 79)) (i32.const -64)))
-    (local.set $desc (i32.add (global.get $globals) (i32.shl (local.get $global) (i32.const 4))))
-    (i64.store (local.get $desc) (i64.extend_i32_u
-      (select (local.get $at) (global.get $zero) (local.get $most))))
-    (i64.store offset=8 (local.get $desc) (i64.extend_i32_u (local.get $n)))
     (local.get $at))
+
+  (func (export "buffer") (param $global i32) (param $n i32) (result i32)
+    (local $sizes i32)
+    (if (i32.ge_u (local.get $global) (global.get $count)) (then (unreachable)))
+    (local.set $sizes (i32.add (global.get $sizes) (i32.shl (local.get $global) (i32.const 3))))
+    (call $bind (local.get $global) (local.get $n) (i32.load (local.get $sizes))
+      (i32.load offset=4 (local.get $sizes))))
+
+  ;; Makes descriptors for what pointers in memory refer to, without memory.
+  (func (export "pointees") (param $n i32)
+    (local $at i32) (local $all i32)
+    (local.set $all (i32.add (global.get $count) (local.get $n)))
+    (local.set $at (call $take (i64.shl (i64.extend_i32_u (local.get $all)) (i64.const 4))))
+    (memory.copy (local.get $at) (global.get $globals) (i32.shl (global.get $count) (i32.const 4)))
+    (call $describe (local.get $at) (local.get $all))
+    (call $forget (global.get $count) (local.get $all)))
+
+  ;; Memory for elements of a size that pointers in memory refer to, by the number of the descriptor.
+  (func (export "pointee") (param $number i32) (param $size i32) (param $n i32) (result i32)
+    (if (i64.ge_u (i64.extend_i32_u (local.get $number)) (i64.load (global.get $handle_count))) (then (unreachable)))
+    (call $bind (local.get $number) (local.get $n) (local.get $size) (i32.const 0)))
+
+  (func $describe (param $at i32) (param $all i32)
+    (global.set $globals (local.get $at))
+    (i64.store (global.get $context_globals) (i64.extend_i32_u (local.get $at)))
+    (i64.store (global.get $handles) (i64.extend_i32_u (local.get $at)))
+    (i64.store (global.get $handle_count) (i64.extend_i32_u (local.get $all))))
+
+  ;; Lets descriptors refer to no elements.
+  (func $forget (param $from i32) (param $to i32)
+    (local $desc i32)
+    (block $done
+      (loop $next
+        (br_if $done (i32.ge_u (local.get $from) (local.get $to)))
+        (local.set $desc (i32.add (global.get $globals) (i32.shl (local.get $from) (i32.const 4))))
+        (i64.store (local.get $desc) (i64.extend_i32_u (global.get $zero)))
+        (i64.store offset=8 (local.get $desc) (i64.const 0))
+        (local.set $from (i32.add (local.get $from) (i32.const 1)))
+        (br $next))))
 
   ;; Frees all buffers.
   (func (export "reset")
-    (local $k i32) (local $desc i32)
+    (local $k i32)
     (global.set $heap (global.get $first_heap))
-    (local.set $desc (global.get $globals))
+    (call $describe (global.get $own_globals) (global.get $count))
     (block $done
       (loop $next
         (br_if $done (i32.ge_u (local.get $k) (global.get $count)))
         ;; Memory of threads and groups has no size here.
         (if (i32.load (i32.add (global.get $sizes) (i32.shl (local.get $k) (i32.const 3))))
-          (then
-            (i64.store (local.get $desc) (i64.extend_i32_u (global.get $zero)))
-            (i64.store offset=8 (local.get $desc) (i64.const 0))))
+          (then (call $forget (local.get $k) (i32.add (local.get $k) (i32.const 1)))))
         (local.set $k (i32.add (local.get $k) (i32.const 1)))
-        (local.set $desc (i32.add (local.get $desc) (i32.const 16)))
         (br $next))))
 
   ;; Prepares the memory of stacks and large arrays, which begins after the buffers.

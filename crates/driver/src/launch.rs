@@ -260,7 +260,7 @@ impl Runner {
 
     /// The number of threads of an entry point that run in lanes.
     pub fn lanes(&self, entry: usize) -> u32 {
-        self.program.machine_code().map_or(1, |code| code.lanes(entry))
+        self.program.lanes(entry)
     }
 
     /// The reason why the threads of an entry point do not run in lanes, with its place, if the backend has

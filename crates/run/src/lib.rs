@@ -52,6 +52,11 @@ pub trait Program: Send + Sync {
         None
     }
 
+    /// The number of threads of an entry point that run side by side in lanes; 1 if they run one after the other.
+    fn lanes(&self, entry: usize) -> u32 {
+        self.machine_code().map_or(1, |code| code.lanes(entry))
+    }
+
     /// Returns true while the code may still be replaced by faster code.
     fn is_first_tier(&self) -> bool {
         false

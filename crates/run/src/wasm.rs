@@ -40,7 +40,7 @@ impl Program {
     }
 
     fn run(&self, launch: Launch<'_>, host: &Mutex<String>) -> Result<(), Failed> {
-        let Launch { entry, groups, buffers, options, .. } = launch;
+        let Launch { module, entry, groups, buffers, options, .. } = launch;
         let data = Host { wasm: self.wasm.clone(), text: String::new(), memory: None };
         let mut store = Store::new(&self.engine, data);
         let mut linker = <Linker<Host>>::new(&self.engine);
@@ -56,6 +56,21 @@ impl Program {
         }
         let buffer = instance.get_typed_func::<(i32, i32), i32>(&store, "buffer").map_err(Failed::of)?;
         let mut places = Vec::new();
+        let own = module.globals.len();
+        if buffers.all.len() > own {
+            let more = instance.get_typed_func::<i32, ()>(&store, "pointees").map_err(Failed::of)?;
+            more.call(&mut store, (buffers.all.len() - own) as i32).map_err(Failed::of)?;
+        }
+        let pointee =
+            instance.get_typed_func::<(i32, i32, i32), i32>(&store, "pointee").map_err(Failed::of)?;
+        let mut pointees = Vec::new();
+        for (k, held) in buffers.all.iter().enumerate().skip(own) {
+            let (size, bytes) = (held.element.max(1), held.bytes());
+            let args = (k as i32, size as i32, (bytes.len() as u64 / size) as i32);
+            let at = pointee.call(&mut store, args).map_err(Failed::of)? as u32 as usize;
+            memory.write(&mut store, at, bytes).map_err(Failed::of)?;
+            pointees.push(at);
+        }
         for of in &self.wasm.globals {
             let held = &mut buffers.all[of.number as usize];
             let count = held.len as u64 / of.size.max(1);
@@ -77,6 +92,9 @@ impl Program {
                 let held = &mut buffers.all[of.number as usize];
                 memory.read(&store, at, &mut held.bytes_mut()[..bytes]).map_err(Failed::of)?;
             }
+        }
+        for (held, at) in buffers.all.iter_mut().skip(own).zip(pointees) {
+            memory.read(&store, at, held.bytes_mut()).map_err(Failed::of)?;
         }
         ran.map_err(|error| {
             let id = |k: usize| word(memory, &store, THREAD_AT as usize + 4 * k) as u32;
@@ -123,5 +141,9 @@ impl crate::Program for Program {
         let done = self.run(launch, &text);
         printed.all(text.into_inner().unwrap_or_default());
         done.map(|()| (Cost::default(), None)).map_err(|failed| failed.0)
+    }
+
+    fn lanes(&self, entry: usize) -> u32 {
+        self.wasm.entries[entry].lanes
     }
 }
