@@ -268,7 +268,7 @@ pub(crate) fn integer(code: &mut Code, s: Scalar, x: i128) -> Expr {
 pub(crate) fn float(code: &mut Code, s: Scalar, x: f64) -> Expr {
     code.literal(match s {
         Scalar::F64 => Literal::F64(x),
-        Scalar::F16 => Literal::F16(half::f16::from_f64(x)),
+        Scalar::F16 => Literal::F16(half::f16::from_bits(ir::scalar::from_f64(s, x) as u16)),
         _ => Literal::F32(x as f32),
     })
 }

@@ -763,6 +763,9 @@
             (i32.and (call $is_usual (local.get $b)) (call $is_usual (local.get $c)))))
       (then (return (call $fma_slow (local.get $a) (local.get $b) (local.get $c)))))
     (local.set $p (f64.mul (local.get $a) (local.get $b)))
+    ;; A zero is exact, and has the sign that the sum gives it.
+    (if (i32.or (f64.eq (local.get $p) (f64.const 0)) (f64.eq (local.get $c) (f64.const 0)))
+      (then (return (f64.add (local.get $p) (local.get $c)))))
     (local.set $x (f64.mul (local.get $a) (f64.const 134217729)))
     (local.set $ah (f64.sub (local.get $x) (f64.sub (local.get $x) (local.get $a))))
     (local.set $al (f64.sub (local.get $a) (local.get $ah)))

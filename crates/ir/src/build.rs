@@ -255,12 +255,7 @@ impl<'a> Builder<'a> {
 
 /// The bits of `x` rounded to a float type.
 pub fn float_bits(scalar: Scalar, x: f64) -> u64 {
-    match scalar {
-        Scalar::F16 => half::f16::from_f64(x).to_bits() as u64,
-        Scalar::F32 => (x as f32).to_bits() as u64,
-        Scalar::F64 => x.to_bits(),
-        _ => x as i64 as u64,
-    }
+    if scalar.is_float() { crate::scalar::from_f64(scalar, x) } else { x as i64 as u64 }
 }
 
 /// The number that these bits stand for in a float type.

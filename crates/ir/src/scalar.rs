@@ -91,9 +91,28 @@ pub fn to_f64(s: Scalar, bits: u64) -> f64 {
 #[inline]
 pub fn from_f64(s: Scalar, x: f64) -> u64 {
     match s {
-        Scalar::F16 => f16::from_f64(x).to_bits() as u64,
+        Scalar::F16 => u64::from(half_of(x)),
         Scalar::F32 => (x as f32).to_bits() as u64,
         _ => x.to_bits(),
+    }
+}
+
+/// The bits of the half nearest to `x`: to even in the middle. (`half` rounds to a float first on processors that
+/// convert floats to halves.)
+fn half_of(x: f64) -> u16 {
+    let sign = (x.to_bits() >> 48) as u16 & 0x8000;
+    let size = x.abs();
+    sign | if x.is_nan() {
+        0x7e00
+    } else if size >= 65520.0 {
+        0x7c00
+    } else if size < f64::from(f16::MIN_POSITIVE) {
+        // A multiple of the smallest half, 2^-24.
+        (size * f64::from(1 << 24)).round_ties_even() as u16
+    } else {
+        let bits = size.to_bits();
+        let rounded = bits + ((1 << 41) - 1) + (bits >> 42 & 1);
+        ((rounded >> 42) - (1023 - 15 << 10)) as u16
     }
 }
 
@@ -399,6 +418,25 @@ mod tests {
 
     fn bin(op: Op, s: Scalar, a: i64, b: i64) -> i64 {
         to_i64(s, binary(&op, s, from_i64(s, a), from_i64(s, b)).expect("defined"))
+    }
+
+    #[test]
+    fn doubles_are_rounded_to_halves_once() {
+        for bits in 0..0x7bffu16 {
+            let [low, high] = [bits, bits + 1].map(|bits| f16::from_bits(bits).to_f64());
+            let middle = (low + high) / 2.0;
+            let even = if bits % 2 == 0 { bits } else { bits + 1 };
+            for (x, wanted) in [(middle.next_down(), bits), (middle, even), (middle.next_up(), bits + 1)] {
+                assert_eq!(from_f64(Scalar::F16, x), u64::from(wanted), "{x:e}");
+                assert_eq!(from_f64(Scalar::F16, -x), u64::from(wanted | 0x8000), "{x:e}");
+            }
+        }
+        let of = |x: f64| from_f64(Scalar::F16, x);
+        assert_eq!(
+            [of(65519.999), of(65520.0), of(f64::INFINITY), of(-0.0)],
+            [0x7bff, 0x7c00, 0x7c00, 0x8000]
+        );
+        assert!(f16::from_bits(of(f64::NAN) as u16).is_nan());
     }
 
     #[test]
