@@ -40,18 +40,36 @@ fn field(offset: i32) -> (I<'static>, MemArg) {
     (I::I32Const(CONTEXT as i32), memory)
 }
 
+/// Stores to a field of the context.
+fn store(f: &mut Function, offset: i32, value: I<'_>) {
+    let (base, memory) = field(offset);
+    f.instruction(&base).instruction(&value).instruction(&I::I32Store(memory));
+}
+
+/// Prepares for code to run.
+fn begin(f: &mut Function, uses: &Uses) {
+    f.instruction(&I::Call(uses.begin));
+    f.instruction(&I::I32Const(uses.stack_end as i32)).instruction(&I::GlobalSet(uses.stack_pointer));
+    store(f, offsets::DEPTH, I::I32Const(0));
+}
+
+/// Writes `(arguments, results)`, which calls a function by the addresses of its words.
+pub(crate) fn raw(function: u32, uses: &Uses) -> Function {
+    let mut f = Function::new([]);
+    begin(&mut f, uses);
+    f.instruction(&I::I64Const(CONTEXT.into()));
+    f.instruction(&I::LocalGet(0)).instruction(&I::I64ExtendI32U);
+    f.instruction(&I::LocalGet(1)).instruction(&I::I64ExtendI32U);
+    f.instruction(&I::Call(function)).instruction(&I::End);
+    f
+}
+
 /// Writes `(x, y, z)`.
 pub(crate) fn write(module: &Module, layout: &Layout, code: &Code, uses: &Uses) -> Function {
     let locals = [(3, ValType::I32), (2, ValType::I64)];
     let mut f = Function::new(locals);
     let each: u64 = code.size.iter().map(|&n| u64::from(n)).product();
-    let store = |f: &mut Function, offset: i32, value: I<'_>| {
-        let (base, memory) = field(offset);
-        f.instruction(&base).instruction(&value).instruction(&I::I32Store(memory));
-    };
-    f.instruction(&I::Call(uses.begin));
-    f.instruction(&I::I32Const(uses.stack_end as i32)).instruction(&I::GlobalSet(uses.stack_pointer));
-    store(&mut f, offsets::DEPTH, I::I32Const(0));
+    begin(&mut f, uses);
     for (k, n) in code.size.into_iter().enumerate() {
         store(&mut f, offsets::SIZE + 4 * k as i32, I::I32Const(n as i32));
     }

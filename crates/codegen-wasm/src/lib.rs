@@ -13,10 +13,15 @@
 //! - `pointees(n)`, then `pointee(k, size, n)`: makes memory that pointers in memory refer to; these are numbers of
 //!   descriptors, from 1, of which those of globals are the first.
 //! - `reset()`: frees the memory of all buffers.
+//! - `room(bytes)`: memory for anything, filled with zeros, until `reset`.
 //! - one function for each entry point, by its name: `(x, y, z)` runs so many groups.
+//! - one for each of [`native::Options::functions`], by its name in the IR: `(arguments, results)` takes addresses of words
+//!   of eight bytes, one for each number. The word of an array is its address.
 //! - `error`: a global. If a function traps and it is not zero, it is the number of a place plus 1 ([`Wasm::sites`]),
 //!   [`NO_MEMORY`] or [`LONG_STACK`]. [`Wasm::failure`] is the message, for which it may need `detail`, another global.
 //! - `most_pages`: a global that can be set to the largest number of pages that memory may have.
+//!
+//! What a host has to know of these is in [`Wasm`], and can be a section of the module ([`Wasm::add_section`]).
 //!
 //! A program that prints imports `pullback.print(context, number, words)`: the number of the place, and the address of
 //! its operands, eight bytes each ([`Wasm::printed`]). Other programs import nothing.
@@ -83,6 +88,13 @@ pub struct Wasm {
 }
 
 impl Wasm {
+    /// Adds a custom section to the module.
+    pub fn add_section(&mut self, name: &str, contents: &[u8]) {
+        let section = wasm_encoder::CustomSection { name: name.into(), data: contents.into() };
+        self.bytes.push(wasm_encoder::SectionId::Custom as u8);
+        wasm_encoder::Encode::encode(&section, &mut self.bytes);
+    }
+
     /// The text that the place of this number prints; `word` reads the operands, by number.
     pub fn printed(&self, number: u32, word: impl Fn(usize) -> u64) -> String {
         let Some(Site::Printf(format, kinds)) = self.sites.get(number as usize) else { return String::new() };

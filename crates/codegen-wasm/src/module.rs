@@ -3,7 +3,7 @@
 use codegen_cranelift::lanes::{Apart, Callee, Emitted, Settings, Unit};
 use cranelift_codegen::ir::{ExternalName, FuncRef};
 use cranelift_codegen::isa::CallConv;
-use ir::{Module, Space, Span};
+use ir::{Func, Module, Space, Span};
 use native::lanes::{self, ModuleCx, Stop, Widths};
 use native::plan::Plan;
 use native::profile::Profile;
@@ -30,8 +30,9 @@ fn refuse(op: impl Into<String>, span: Span, internal: bool) -> Unsupported {
 
 /// Compiles the entry points of a verified module.
 pub fn compile(module: &Module, options: &Options) -> Result<Wasm, Unsupported> {
-    let plan = Plan::new(module, module.entries.iter().map(|entry| entry.func));
-    let mut options = Options { functions: Vec::new(), profile: Profile::Off, ..options.clone() };
+    let roots = module.entries.iter().map(|entry| entry.func).chain(options.functions.iter().copied());
+    let plan = Plan::new(module, roots);
+    let mut options = Options { profile: Profile::Off, ..options.clone() };
     check(module, &plan)?;
     options.lanes = together(module, &plan).or(options.lanes);
     let layout = Layout::new(module, &plan);
@@ -52,6 +53,13 @@ pub fn compile(module: &Module, options: &Options) -> Result<Wasm, Unsupported> 
     let mut emitted = Vec::new();
     for k in 0..module.entries.len() {
         emitted.push(emit_entry(&mut cx, k)?);
+    }
+    for func in cx.options.functions.clone() {
+        let f = &module.funcs[func];
+        if cx.plan.facts[func].waits() {
+            return Err(refuse("barriers and wave operations in a function by itself", f.span, false));
+        }
+        lanes::raw(&mut cx, func, &raw_name(func)).map_err(stopped)?;
     }
     lanes::define_library(&mut cx);
     assemble(cx, &layout, emitted)
@@ -83,6 +91,18 @@ fn together(module: &Module, plan: &Plan) -> Option<u32> {
     (matches!(size, 4 | 8 | 16) && sizes.all(|s| s == size)).then_some(size as u32)
 }
 
+/// The name of the function that the host calls a function by.
+fn raw_name(func: Func) -> String {
+    format!("raw{}", func.as_u32())
+}
+
+fn stopped(stop: Stop) -> Unsupported {
+    match stop {
+        Stop::Unsupported(unsupported) => Unsupported { backend: NAME, ..unsupported },
+        Stop::Lanes(reason) => refuse(reason.what, reason.span, false),
+    }
+}
+
 /// The names of the functions of an entry point.
 struct Names {
     lanes: Result<(String, u32), Reason>,
@@ -107,10 +127,7 @@ fn emit_entry(cx: &mut ModuleCx<'_, Unit>, k: usize) -> Result<Names, Unsupporte
         Ok((_, lanes)) if all.is_multiple_of(u64::from(*lanes)) => None,
         _ => {
             let name = format!("entry{k}_one");
-            lanes::one_at_a_time(cx, k, &name).map_err(|stop| match stop {
-                Stop::Unsupported(unsupported) => Unsupported { backend: NAME, ..unsupported },
-                Stop::Lanes(reason) => refuse(reason.what, reason.span, false),
-            })?;
+            lanes::one_at_a_time(cx, k, &name).map_err(stopped)?;
             Some(name)
         }
     };
@@ -141,7 +158,7 @@ impl Numbers<'_> {
 
 /// Puts the parts of a module together.
 fn assemble(cx: ModuleCx<'_, Unit>, layout: &Layout, emitted: Vec<Names>) -> Result<Wasm, Unsupported> {
-    let ModuleCx { ir: module, plan, tables, backend, .. } = cx;
+    let ModuleCx { ir: module, plan, tables, backend, options, .. } = cx;
     let internal = |what: String| refuse(what, Span::NONE, true);
     let shapes: Vec<_> = tables.shapes().cloned().collect();
     let digits = ir::library::digits_of_two_over_pi();
@@ -212,7 +229,7 @@ fn assemble(cx: ModuleCx<'_, Unit>, layout: &Layout, emitted: Vec<Names>) -> Res
     }
     let number_of = |name: &str| -> u32 { numbers.own[name] };
     let uses = Uses { begin: parts.names["begin"], stack_pointer: 0, stack_end };
-    let run = ty(&[ValType::I32; 3], &[]);
+    let (run, call) = (ty(&[ValType::I32; 3], &[]), ty(&[ValType::I32; 2], &[]));
     let mut next = first + backend.functions.len() as u32;
     let mut entries = Vec::new();
     for (entry, found) in module.entries.iter().zip(emitted) {
@@ -233,6 +250,12 @@ fn assemble(cx: ModuleCx<'_, Unit>, layout: &Layout, emitted: Vec<Names>) -> Res
             lanes: code.lanes.map_or(1, |lanes| lanes.1),
             reason: found.lanes.err(),
         });
+    }
+    for &func in &options.functions {
+        parts.functions.function(call);
+        parts.code.function(&entry::raw(number_of(&raw_name(func)), &uses));
+        exports.export(&module.funcs[func].name, ExportKind::Func, next);
+        next += 1;
     }
     let mut memories = MemorySection::new();
     memories.memory(MemoryType {

@@ -15,8 +15,8 @@ use wasmparser::{ExternalKind, Parser, Payload};
 static RUNTIME: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/runtime.wasm"));
 
 /// The names that hosts use.
-const INTERFACE: [&str; 8] =
-    ["buffer", "pointees", "pointee", "reset", "error", "detail", "heap", "most_pages"];
+const INTERFACE: [&str; 9] =
+    ["room", "buffer", "pointees", "pointee", "reset", "error", "detail", "heap", "most_pages"];
 
 /// The sections of a module that begins with the runtime.
 pub(crate) struct Runtime {

@@ -87,6 +87,9 @@
       (i32.and (i32.add (i32.add (local.get $at) (i32.wrap_i64 (local.get $bytes))) (i32.const 79)) (i32.const -64)))
     (local.get $at))
 
+  (func (export "room") (param $bytes i32) (result i32)
+    (call $take (i64.extend_i32_u (local.get $bytes))))
+
   (func (export "buffer") (param $global i32) (param $n i32) (result i32)
     (local $sizes i32)
     (if (i32.ge_u (local.get $global) (global.get $count)) (then (unreachable)))

@@ -33,6 +33,9 @@ pub enum Target {
     /// PTX, the language of NVIDIA's devices.
     #[cfg(feature = "llvm")]
     Ptx,
+    /// WebAssembly, for browsers and other hosts.
+    #[cfg(feature = "wasm")]
+    Wasm,
     /// The interface that a host needs to bind all memory, as JSON.
     Reflection,
 }
@@ -65,6 +68,8 @@ impl Target {
         (Target::Glsl, "glsl", "OpenGL"),
         #[cfg(feature = "llvm")]
         (Target::Ptx, "ptx", "NVIDIA's devices"),
+        #[cfg(feature = "wasm")]
+        (Target::Wasm, "wasm", "WebAssembly: browsers and other hosts"),
         (Target::Reflection, "reflection", "JSON: entry points, bindings and layouts"),
     ];
 
@@ -73,6 +78,8 @@ impl Target {
             Target::Wgsl => Language::Wgsl,
             #[cfg(feature = "llvm")]
             Target::Ptx => Language::Spirv,
+            #[cfg(feature = "wasm")]
+            Target::Wasm => Language::Spirv,
             Target::Spirv | Target::SpirvAsm | Target::Reflection => Language::Spirv,
             Target::Msl => Language::Msl,
             Target::Hlsl => Language::Hlsl,
@@ -108,6 +115,11 @@ pub fn emit(
         return Err(loaded.at_file("E0703", "a GLSL module has one entry point".into(), help));
     }
     let request = Request { entries, functions, derivatives: true, ..Request::default() };
+    #[cfg(feature = "wasm")]
+    if target == Target::Wasm {
+        let compiled = loaded.compile(&request, &options.for_processor())?;
+        return crate::wasm::emit(sources, &compiled);
+    }
     let compiled = loaded.compile(&request, &options.for_device())?;
     emit_compiled(sources, &compiled, entry, wanted)
 }
@@ -296,7 +308,7 @@ pub(crate) fn with_arena(
 }
 
 /// A place as `file.slang:12`.
-fn place(sources: &Sources, span: ir::Span) -> Option<String> {
+pub(crate) fn place(sources: &Sources, span: ir::Span) -> Option<String> {
     let file = sources.files.get(span.file as usize)?;
     let name = std::path::Path::new(&file.path).file_name()?.to_string_lossy().into_owned();
     let line = sources.line_column(source_span(span).file, span.start).0;

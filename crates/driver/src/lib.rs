@@ -41,6 +41,8 @@ pub mod session;
 pub mod tensor;
 pub mod texture;
 pub mod verify;
+#[cfg(feature = "wasm")]
+pub mod wasm;
 pub mod watch;
 pub mod widen;
 pub mod witnesses;

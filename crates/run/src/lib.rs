@@ -25,7 +25,7 @@ mod pool;
 mod printed;
 mod races;
 mod sums;
-#[cfg(feature = "wasm")]
+#[cfg(feature = "wasmi")]
 pub mod wasm;
 
 use std::sync::Arc;

@@ -10,7 +10,7 @@ mod interface;
 #[cfg(feature = "llvm")]
 mod llvm;
 #[cfg(feature = "wasm")]
-mod wasm;
+pub(crate) mod wasm;
 #[cfg(feature = "wgpu")]
 mod wgpu;
 
@@ -42,7 +42,7 @@ impl Backend {
         Backend(&wgpu::Wgpu),
         #[cfg(feature = "cuda")]
         Backend(&cuda::Cuda),
-        #[cfg(feature = "wasm")]
+        #[cfg(feature = "wasmi")]
         Backend(&wasm::Wasm),
     ];
 
@@ -53,7 +53,8 @@ impl Backend {
 
     /// The backends that this build lacks, each with the feature that has it.
     pub fn absent() -> impl Iterator<Item = (&'static str, &'static str)> {
-        let all = [("llvm", "llvm"), ("tiers", "llvm"), ("wgpu", "wgpu"), ("cuda", "cuda"), ("wasm", "wasm")];
+        let all =
+            [("llvm", "llvm"), ("tiers", "llvm"), ("wgpu", "wgpu"), ("cuda", "cuda"), ("wasm", "wasmi")];
         all.into_iter().filter(|(name, _)| Backend::named(name).is_none())
     }
 

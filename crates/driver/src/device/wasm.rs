@@ -1,11 +1,16 @@
-//! WebAssembly, run by an interpreter of it.
+//! WebAssembly, run by an interpreter of it, or for other hosts.
 
+#[cfg(feature = "wasmi")]
 use std::sync::Arc;
 
 use ir::Module;
 
-use super::interface::{Device, DeviceInfo, Program, processor, refused};
-use crate::error::{Error, Failure};
+use super::interface::refused;
+#[cfg(feature = "wasmi")]
+use super::interface::{Device, DeviceInfo, Program, processor};
+#[cfg(feature = "wasmi")]
+use crate::error::Error;
+use crate::error::Failure;
 use native::Options as CodeOptions;
 
 /// The number of trips of a loop that run side by side in an inner loop.
@@ -18,8 +23,10 @@ pub(crate) fn module(module: &Module, options: &CodeOptions) -> Result<codegen_w
 }
 
 /// Modules of WebAssembly.
+#[cfg(feature = "wasmi")]
 pub(super) struct Wasm;
 
+#[cfg(feature = "wasmi")]
 impl Device for Wasm {
     fn name(&self) -> &'static str {
         "wasm"
