@@ -10,9 +10,9 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-const [, , pullback, only = "", rounds = "5"] = process.argv;
+const [, , pullback, only = "", rounds = "5", target = "wasm"] = process.argv;
 if (!pullback) {
-  console.error("usage: node kernels.mjs PULLBACK [KERNEL] [ROUNDS]");
+  console.error("usage: node kernels.mjs PULLBACK [KERNEL] [ROUNDS] [wasm | wasm-relaxed]");
   process.exit(2);
 }
 const peers = join(dirname(dirname(fileURLToPath(import.meta.url))), "peers");
@@ -46,7 +46,7 @@ writeFileSync(join(folder, "parameters.npy"), npy(parameters));
 /** Seconds per run in V8, and the results. */
 function inV8(file, entry) {
   const path = join(folder, "kernel.wasm");
-  execFileSync(pullback, ["emit", file, "--entry", entry, "--target", "wasm", "-o", path]);
+  execFileSync(pullback, ["emit", file, "--entry", entry, "--target", target, "-o", path]);
   const module = new WebAssembly.Module(readFileSync(path));
   const about = JSON.parse(new TextDecoder().decode(WebAssembly.Module.customSections(module, "pullback")[0]));
   const kernel = new WebAssembly.Instance(module, {}).exports;

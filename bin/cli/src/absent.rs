@@ -10,8 +10,11 @@ type Features<const N: usize> = [(&'static str, &'static str, bool); N];
 const COMMANDS: Features<1> = [("build", "llvm", cfg!(feature = "llvm"))];
 const OPTIONS: Features<2> =
     [("--target", "gpu", cfg!(feature = "gpu")), ("--subgroups", "gpu", cfg!(feature = "gpu"))];
-const TARGETS: Features<2> =
-    [("ptx", "llvm", cfg!(feature = "llvm")), ("wasm", "wasm", cfg!(feature = "wasm"))];
+const TARGETS: Features<3> = [
+    ("ptx", "llvm", cfg!(feature = "llvm")),
+    ("wasm", "wasm", cfg!(feature = "wasm")),
+    ("wasm-relaxed", "wasm", cfg!(feature = "wasm")),
+];
 
 /// A note if wrong usage is right usage of another build.
 pub(crate) fn note(error: &clap::Error) -> Option<String> {

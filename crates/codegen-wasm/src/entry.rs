@@ -5,6 +5,7 @@ use native::runtime::offsets;
 use wasm_encoder::{BlockType, Function, Instruction as I, MemArg, MemArgTarget, ValType};
 
 use crate::layout::{CONTEXT, Layout};
+use crate::{Features, NOT_FUSED};
 
 /// The code of an entry point.
 pub(crate) struct Code {
@@ -32,7 +33,9 @@ const WHOLE: u32 = 7;
 pub(crate) struct Uses {
     pub(crate) begin: u32,
     pub(crate) stack_pointer: u32,
+    pub(crate) error: u32,
     pub(crate) stack_end: u32,
+    pub(crate) features: Features,
 }
 
 fn field(offset: i32) -> (I<'static>, MemArg) {
@@ -51,6 +54,18 @@ fn begin(f: &mut Function, uses: &Uses) {
     f.instruction(&I::Call(uses.begin));
     f.instruction(&I::I32Const(uses.stack_end as i32)).instruction(&I::GlobalSet(uses.stack_pointer));
     store(f, offsets::DEPTH, I::I32Const(0));
+    if !uses.features.relaxed_simd {
+        return;
+    }
+    // (1 + 2^-12) (1 - 2^-12) - 1 is 0 if the product is rounded.
+    let e = 2f32.powi(-12);
+    for x in [1.0 + e, 1.0 - e, -1.0] {
+        f.instruction(&I::F32Const(x.into())).instruction(&I::F32x4Splat);
+    }
+    f.instruction(&I::F32x4RelaxedMadd).instruction(&I::F32x4ExtractLane(0));
+    f.instruction(&I::F32Const(0f32.into())).instruction(&I::F32Eq);
+    f.instruction(&I::If(BlockType::Empty)).instruction(&I::I32Const(NOT_FUSED as i32));
+    f.instruction(&I::GlobalSet(uses.error)).instruction(&I::Unreachable).instruction(&I::End);
 }
 
 /// Writes `(arguments, results)`, which calls a function by the addresses of its words.

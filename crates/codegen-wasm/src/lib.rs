@@ -18,7 +18,7 @@
 //! - one for each of [`native::Options::functions`], by its name in the IR: `(arguments, results)` takes addresses of words
 //!   of eight bytes, one for each number. The word of an array is its address.
 //! - `error`: a global. If a function traps and it is not zero, it is the number of a place plus 1 ([`Wasm::sites`]),
-//!   [`NO_MEMORY`] or [`LONG_STACK`]. [`Wasm::failure`] is the message, for which it may need `detail`, another global.
+//!   [`NO_MEMORY`], [`LONG_STACK`] or [`NOT_FUSED`]. [`Wasm::failure`] is the message, for which it may need `detail`, another global.
 //! - `most_pages`: a global that can be set to the largest number of pages that memory may have.
 //!
 //! What a host has to know of these is in [`Wasm`], and can be a section of the module ([`Wasm::add_section`]).
@@ -47,8 +47,19 @@ const NAME: &str = "wasm";
 pub const NO_MEMORY: u32 = 0x0fff_ffff;
 /// The error of a stack with too many elements.
 pub const LONG_STACK: u32 = 0x0fff_fffe;
+/// The error of a module with relaxed SIMD on a machine that rounds products before it adds.
+pub const NOT_FUSED: u32 = 0x0fff_fffd;
 /// The address of the thread's ID, as three 32-bit integers, for messages.
 pub const THREAD_AT: u32 = layout::CONTEXT + native::runtime::offsets::THREAD as u32;
+
+/// What a module may use beyond what all engines have.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Features {
+    /// Relaxed SIMD, whose product and sum in one instruction is rounded once on machines that have such an instruction.
+    /// Results are the same as without, only many times faster: on other machines the module fails with
+    /// [`NOT_FUSED`].
+    pub relaxed_simd: bool,
+}
 
 /// A global that the host gives memory to.
 #[derive(Clone, Debug)]
@@ -108,6 +119,7 @@ impl Wasm {
     pub fn failure(&self, error: u32, thread: [u32; 3], word: impl Fn(usize) -> u64) -> RunError {
         let (message, span) = match error {
             NO_MEMORY => ("the program needs more memory than there is".to_string(), Span::NONE),
+            NOT_FUSED => ("this machine lacks fused multiply-adds".to_string(), Span::NONE),
             LONG_STACK => (format!("a stack grows past {} elements", 1 << 28), Span::NONE),
             _ => match self.sites.get(error.wrapping_sub(1) as usize) {
                 Some(Site::NotFinite(what, kinds, span)) => {

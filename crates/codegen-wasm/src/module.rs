@@ -19,7 +19,7 @@ use crate::entry::{self, Code, Uses};
 use crate::layout::{CONTEXT, Layout, SHAPE};
 use crate::runtime::Runtime;
 use crate::values::val_type;
-use crate::{Buffer, Entry, NAME, Wasm, function};
+use crate::{Buffer, Entry, Features, NAME, Wasm, function};
 
 /// The numbers of lanes: vectors have 128 bits.
 const WIDTHS: Widths = Widths { vector_bits: 128, vectors: [2, 2], least: 4, most: 16, widest: 16 };
@@ -29,7 +29,7 @@ fn refuse(op: impl Into<String>, span: Span, internal: bool) -> Unsupported {
 }
 
 /// Compiles the entry points of a verified module.
-pub fn compile(module: &Module, options: &Options) -> Result<Wasm, Unsupported> {
+pub fn compile(module: &Module, options: &Options, features: Features) -> Result<Wasm, Unsupported> {
     let roots = module.entries.iter().map(|entry| entry.func).chain(options.functions.iter().copied());
     let plan = Plan::new(module, roots);
     let mut options = Options { profile: Profile::Off, ..options.clone() };
@@ -62,7 +62,7 @@ pub fn compile(module: &Module, options: &Options) -> Result<Wasm, Unsupported> 
         lanes::raw(&mut cx, func, &raw_name(func)).map_err(stopped)?;
     }
     lanes::define_library(&mut cx);
-    assemble(cx, &layout, emitted)
+    assemble(cx, &layout, emitted, features)
 }
 
 /// Refuses what has no code.
@@ -157,7 +157,12 @@ impl Numbers<'_> {
 }
 
 /// Puts the parts of a module together.
-fn assemble(cx: ModuleCx<'_, Unit>, layout: &Layout, emitted: Vec<Names>) -> Result<Wasm, Unsupported> {
+fn assemble(
+    cx: ModuleCx<'_, Unit>,
+    layout: &Layout,
+    emitted: Vec<Names>,
+    features: Features,
+) -> Result<Wasm, Unsupported> {
     let ModuleCx { ir: module, plan, tables, backend, options, .. } = cx;
     let internal = |what: String| refuse(what, Span::NONE, true);
     let shapes: Vec<_> = tables.shapes().cloned().collect();
@@ -216,9 +221,13 @@ fn assemble(cx: ModuleCx<'_, Unit>, layout: &Layout, emitted: Vec<Names>) -> Res
                 },
             );
         }
-        let body =
-            function::write(func, &|func_ref| called.get(&func_ref).copied().unwrap_or(0), &parts.names)
-                .map_err(|what| internal(format!("{what} in '{}'", head.name)))?;
+        let body = function::write(
+            func,
+            &|func_ref| called.get(&func_ref).copied().unwrap_or(0),
+            &parts.names,
+            features.relaxed_simd,
+        )
+        .map_err(|what| internal(format!("{what} in '{}'", head.name)))?;
         parts.code.function(&body);
         names.append(numbers.own[&head.name[..]], &head.name);
     }
@@ -228,7 +237,7 @@ fn assemble(cx: ModuleCx<'_, Unit>, layout: &Layout, emitted: Vec<Names>) -> Res
         exports.export(name, kind, number);
     }
     let number_of = |name: &str| -> u32 { numbers.own[name] };
-    let uses = Uses { begin: parts.names["begin"], stack_pointer: 0, stack_end };
+    let uses = Uses { begin: parts.names["begin"], stack_pointer: 0, error: 1, stack_end, features };
     let (run, call) = (ty(&[ValType::I32; 3], &[]), ty(&[ValType::I32; 2], &[]));
     let mut next = first + backend.functions.len() as u32;
     let mut entries = Vec::new();

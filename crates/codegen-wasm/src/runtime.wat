@@ -739,22 +739,50 @@
           (i64x2.eq (v128.and (local.get $s) (v128.const i64x2 1 1)) (v128.const i64x2 0 0)))))
     (i64x2.add (local.get $s) (local.get $step)))
 
+  ;; Four at a time. A sum of doubles that is rounded to the nearest is rounded right to a float, too, unless it lies in
+  ;; the middle between two floats, or the float is subnormal.
   (func (export "fma_f32x4") (param $a v128) (param $b v128) (param $c v128) (result v128)
-    (local $low v128) (local $high v128)
+    (local $low v128) (local $high v128) (local $r v128)
     (local.set $low
-      (f32x4.demote_f64x2_zero
-        (call $odd_sum_x2
-          (f64x2.mul (f64x2.promote_low_f32x4 (local.get $a)) (f64x2.promote_low_f32x4 (local.get $b)))
-          (f64x2.promote_low_f32x4 (local.get $c)))))
-    (local.set $a (i8x16.shuffle 8 9 10 11 12 13 14 15 8 9 10 11 12 13 14 15 (local.get $a) (local.get $a)))
-    (local.set $b (i8x16.shuffle 8 9 10 11 12 13 14 15 8 9 10 11 12 13 14 15 (local.get $b) (local.get $b)))
-    (local.set $c (i8x16.shuffle 8 9 10 11 12 13 14 15 8 9 10 11 12 13 14 15 (local.get $c) (local.get $c)))
+      (f64x2.add
+        (f64x2.mul (f64x2.promote_low_f32x4 (local.get $a)) (f64x2.promote_low_f32x4 (local.get $b)))
+        (f64x2.promote_low_f32x4 (local.get $c))))
     (local.set $high
+      (f64x2.add
+        (f64x2.mul (f64x2.promote_low_f32x4 (i8x16.shuffle 8 9 10 11 12 13 14 15 8 9 10 11 12 13 14 15 (local.get $a) (local.get $a)))
+          (f64x2.promote_low_f32x4 (i8x16.shuffle 8 9 10 11 12 13 14 15 8 9 10 11 12 13 14 15 (local.get $b) (local.get $b))))
+        (f64x2.promote_low_f32x4 (i8x16.shuffle 8 9 10 11 12 13 14 15 8 9 10 11 12 13 14 15 (local.get $c) (local.get $c)))))
+    (local.set $r
+      (i8x16.shuffle 0 1 2 3 4 5 6 7 16 17 18 19 20 21 22 23
+        (f32x4.demote_f64x2_zero (local.get $low)) (f32x4.demote_f64x2_zero (local.get $high))))
+    (if (v128.any_true
+          (v128.or
+            (i32x4.eq
+              (v128.and
+                (i8x16.shuffle 0 1 2 3 8 9 10 11 16 17 18 19 24 25 26 27 (local.get $low) (local.get $high))
+                (v128.const i32x4 0x1fffffff 0x1fffffff 0x1fffffff 0x1fffffff))
+              (v128.const i32x4 0x10000000 0x10000000 0x10000000 0x10000000))
+            ;; Without its sign, and zero as the largest.
+            (i32x4.lt_u
+              (i32x4.sub (i32x4.shl (local.get $r) (i32.const 1)) (v128.const i32x4 1 1 1 1))
+              (v128.const i32x4 0x01000000 0x01000000 0x01000000 0x01000000))))
+      (then (return (call $fma_f32x4_odd (local.get $a) (local.get $b) (local.get $c)))))
+    (local.get $r))
+
+  (func $upper (param $x v128) (result v128)
+    (i8x16.shuffle 8 9 10 11 12 13 14 15 8 9 10 11 12 13 14 15 (local.get $x) (local.get $x)))
+
+  (func $fma_f32x4_odd (param $a v128) (param $b v128) (param $c v128) (result v128)
+    (i8x16.shuffle 0 1 2 3 4 5 6 7 16 17 18 19 20 21 22 23
       (f32x4.demote_f64x2_zero
         (call $odd_sum_x2
           (f64x2.mul (f64x2.promote_low_f32x4 (local.get $a)) (f64x2.promote_low_f32x4 (local.get $b)))
-          (f64x2.promote_low_f32x4 (local.get $c)))))
-    (i8x16.shuffle 0 1 2 3 4 5 6 7 16 17 18 19 20 21 22 23 (local.get $low) (local.get $high)))
+          (f64x2.promote_low_f32x4 (local.get $c))))
+      (f32x4.demote_f64x2_zero
+        (call $odd_sum_x2
+          (f64x2.mul (f64x2.promote_low_f32x4 (call $upper (local.get $a)))
+            (f64x2.promote_low_f32x4 (call $upper (local.get $b))))
+          (f64x2.promote_low_f32x4 (call $upper (local.get $c)))))))
 
   ;; The same for doubles, by the exact product as a sum of two (Dekker), where nothing overflows or underflows: every
   ;; operand is zero, or between 2^-300 and 2^300. Otherwise in integers.

@@ -3,6 +3,7 @@
 //! The module is that of `codegen-wasm`, whose crate doc describes its interface. A custom section `pullback` has the
 //! program's as JSON: entry points, buffers by number, functions, and the messages of errors by number.
 
+use codegen_wasm::Features;
 use ir::Space;
 use native::runtime::Site;
 use serde_json::{Value as Json, json};
@@ -16,10 +17,10 @@ use crate::pipeline::Compiled;
 pub const SECTION: &str = "pullback";
 
 /// The module of a program.
-pub fn emit(sources: &Sources, compiled: &Compiled) -> Result<Vec<u8>, Failure> {
+pub fn emit(sources: &Sources, compiled: &Compiled, features: Features) -> Result<Vec<u8>, Failure> {
     let functions = compiled.functions.iter().flat_map(|f| [Some(f.func), f.jvp, f.vjp]).flatten();
     let options = native::Options { functions: functions.collect(), ..native::Options::default() };
-    let mut wasm = crate::device::wasm::module(&compiled.module, &options)?;
+    let mut wasm = crate::device::wasm::module(&compiled.module, &options, features)?;
     let text = interface(sources, compiled, &wasm, &options);
     wasm.add_section(SECTION, text.to_string().as_bytes());
     Ok(wasm.bytes)

@@ -41,6 +41,8 @@ pub(crate) struct Body<'f> {
     /// Variables for intermediate results, by type.
     scratch: FxHashMap<(ValType, u32), u32>,
     n_params: u32,
+    /// The engine fuses products and sums.
+    relaxed: bool,
     missing: Option<Missing>,
 }
 
@@ -49,6 +51,7 @@ pub(crate) fn write(
     func: &Function,
     callees: &dyn Fn(cranelift_codegen::ir::FuncRef) -> u32,
     runtime: &FxHashMap<String, u32>,
+    relaxed: bool,
 ) -> Result<wasm_encoder::Function, Missing> {
     let graph = Graph::new(func);
     let values = Values::new(func, &graph.order);
@@ -69,6 +72,7 @@ pub(crate) fn write(
         frame_local: 0,
         scratch: FxHashMap::default(),
         n_params,
+        relaxed,
         missing: None,
     };
     if frame > 0 {

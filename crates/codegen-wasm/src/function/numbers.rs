@@ -378,6 +378,23 @@ impl Body<'_> {
                 self.get(a);
                 self.put(&I::V128Bitselect);
             }
+            Opcode::Fma if self.relaxed => {
+                for v in [a, b, c] {
+                    self.get(v);
+                    match ty {
+                        types::F32 => self.put(&I::F32x4Splat),
+                        types::F64 => self.put(&I::F64x2Splat),
+                        _ => {}
+                    }
+                }
+                let is_double = matches!(ty, types::F64 | types::F64X2);
+                self.put(&if is_double { I::F64x2RelaxedMadd } else { I::F32x4RelaxedMadd });
+                match ty {
+                    types::F32 => self.put(&I::F32x4ExtractLane(0)),
+                    types::F64 => self.put(&I::F64x2ExtractLane(0)),
+                    _ => {}
+                }
+            }
             Opcode::Fma => {
                 [a, b, c].into_iter().for_each(|v| self.get(v));
                 self.call_runtime(match ty {

@@ -3,6 +3,7 @@
 #[cfg(feature = "wasmi")]
 use std::sync::Arc;
 
+use codegen_wasm::Features;
 use ir::Module;
 
 use super::interface::refused;
@@ -17,9 +18,13 @@ use native::Options as CodeOptions;
 const WAYS: u64 = 1;
 
 /// The module of WebAssembly.
-pub(crate) fn module(module: &Module, options: &CodeOptions) -> Result<codegen_wasm::Wasm, Failure> {
+pub(crate) fn module(
+    module: &Module,
+    options: &CodeOptions,
+    features: Features,
+) -> Result<codegen_wasm::Wasm, Failure> {
     let through = opt::for_lanes(module, WAYS);
-    codegen_wasm::compile(through.as_ref().unwrap_or(module), options).map_err(refused)
+    codegen_wasm::compile(through.as_ref().unwrap_or(module), options, features).map_err(refused)
 }
 
 /// Modules of WebAssembly.
@@ -37,7 +42,7 @@ impl Device for Wasm {
     }
 
     fn compile(&self, of: &Arc<Module>, options: &CodeOptions) -> Result<Box<dyn Program>, Failure> {
-        let program = run::wasm::Program::new(module(of, options)?);
+        let program = run::wasm::Program::new(module(of, options, Features::default())?);
         Ok(Box::new(program.map_err(|why| Failure::Other(Error::Input(why)))?))
     }
 
