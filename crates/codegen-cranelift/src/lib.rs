@@ -1,5 +1,5 @@
 //! Compiles IR to machine code in memory, with Cranelift, for one thread at a time (`emit`) and for lanes
-//! (`threads`, `lanes`).
+//! (`threads`, `lanes`). `codegen-wasm` makes WebAssembly of what [`lanes`] emits.
 //!
 //! [`compile`] compiles a module's entry points and the functions that the host asked for; the crate `native`
 //! runs the code and defines how it is entered. Both use the scalar functions of `ir::scalar` where the
