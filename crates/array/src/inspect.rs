@@ -71,7 +71,7 @@ impl Function {
                 memory.push(Bind { name, value: BindValue::Json(value.clone()) });
             }
             let options = &self.program.options.execution.code;
-            let mut callee = Callee::new(compiled.clone(), Backend::CRANELIFT, options, &memory)?;
+            let mut callee = Callee::new(compiled.clone(), Backend::SOONEST, options, &memory)?;
             callee.bind(loaded, &memory)?;
             let dual = (loaded, &request, &memory[..]);
             let n = check.points.len() as u32;

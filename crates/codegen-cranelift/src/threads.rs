@@ -10,10 +10,11 @@ use native::runtime::Word;
 use native::{Reason, Unsupported};
 use rustc_hash::FxHashMap;
 
+use crate::common::word;
 use crate::compile::Runs;
-use crate::emit::{ModuleCx, word};
+use crate::emit::ModuleCx;
+use crate::jit::{define, too_big};
 use crate::lanes::{Callee, Emitted, Settings, Unit};
-use crate::{define, too_big};
 
 /// The largest number of lanes.
 pub const MOST_LANES: u32 = 16;

@@ -25,6 +25,7 @@ pub enum Stage {
     /// The IR after all stages.
     Opt,
     /// The input to Cranelift.
+    #[cfg(not(target_family = "wasm"))]
     Clif,
     /// The input to LLVM.
     #[cfg(feature = "llvm")]
@@ -40,6 +41,7 @@ impl Stage {
         (Stage::Unzip, "unzip", "Primal and linear halves"),
         (Stage::Transpose, "transpose", "Transposed linear halves"),
         (Stage::Opt, "opt", "The IR after everything"),
+        #[cfg(not(target_family = "wasm"))]
         (Stage::Clif, "clif", "Cranelift's input"),
         #[cfg(feature = "llvm")]
         (Stage::Llvm, "llvm", "LLVM's input"),
@@ -112,6 +114,7 @@ pub fn emit(
             Ok(text)
         }
         Stage::Opt => Ok(ir::print::print_module(&loaded.compile(&request, options)?.module)),
+        #[cfg(not(target_family = "wasm"))]
         Stage::Clif => {
             let compiled = loaded.compile(&request, options)?;
             let functions = compiled.functions.iter().flat_map(|f| [Some(f.func), f.jvp, f.vjp]).flatten();

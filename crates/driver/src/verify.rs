@@ -193,7 +193,7 @@ impl Check<'_> {
         // Differences need many values and nothing else. The interpreter goes first, since it stops in an
         // orderly way if calls do not end.
         let mut first = self.callee(compiled.clone(), Backend::INTERP)?;
-        let mut callee = self.callee(compiled, Backend::CRANELIFT)?;
+        let mut callee = self.callee(compiled, Backend::SOONEST)?;
         if !callee.inputs.iter().any(|n| n.diff) || !callee.outputs.iter().any(|n| n.diff) {
             return Err(Error::input("it has no differentiable input and output").into());
         }

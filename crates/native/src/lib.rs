@@ -32,6 +32,7 @@
 
 pub mod bundles;
 pub mod emit;
+#[cfg(not(target_family = "wasm"))]
 mod exec;
 mod flush;
 pub mod fork;
@@ -53,6 +54,7 @@ use plan::Facts;
 use profile::{Lines, Notes, Profile};
 use runtime::{Context, Header, Tables};
 
+#[cfg(not(target_family = "wasm"))]
 pub use exec::Worker;
 pub use flush::Subnormals;
 pub use runtime::{Budget, DEFAULT_MEMORY, Desc, PRINT_EVERY, Printer};
@@ -394,6 +396,7 @@ impl Compiled {
     }
 
     /// Calls a function of [`Options::functions`] with no global bound.
+    #[cfg(not(target_family = "wasm"))]
     pub fn call(&self, func: Func, args: &[Value]) -> Result<Vec<Value>, RunError> {
         Worker::new(self).call(func, args)
     }

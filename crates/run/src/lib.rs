@@ -15,6 +15,7 @@
 #[cfg(any(feature = "wgpu", feature = "cuda"))]
 mod arena;
 mod buffers;
+#[cfg(not(target_family = "wasm"))]
 mod compiled;
 #[cfg(feature = "cuda")]
 pub mod cuda;
@@ -24,6 +25,7 @@ mod interpreted;
 mod pool;
 mod printed;
 mod races;
+#[cfg(not(target_family = "wasm"))]
 mod sums;
 #[cfg(feature = "wasmi")]
 pub mod wasm;
@@ -103,6 +105,7 @@ impl Program for Interpreter {
     }
 }
 
+#[cfg(not(target_family = "wasm"))]
 impl Program for Compiled {
     fn dispatch(&self, launch: Launch<'_>) -> Result<(Cost, Option<f64>), RunError> {
         compiled::dispatch((self, None), launch)
@@ -114,6 +117,7 @@ impl Program for Compiled {
 }
 
 /// Code that takes over during a dispatch, between groups. It must give the same bits.
+#[cfg(not(target_family = "wasm"))]
 pub trait Faster: Sync {
     /// The code, once it is available.
     fn code(&self) -> Option<&Compiled>;
@@ -122,6 +126,7 @@ pub trait Faster: Sync {
 }
 
 /// Dispatches machine code that is replaced by faster code as soon as that is available.
+#[cfg(not(target_family = "wasm"))]
 pub fn dispatch_tiers(
     code: &Compiled,
     faster: &dyn Faster,

@@ -12,7 +12,8 @@ use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, Value, types::*};
 use cranelift_module::Module as _;
 use ir::{Func, Op};
 
-use super::{Emitter, Res, Vals, plain, slot_types};
+use super::{Emitter, Res, Vals, slot_types};
+use crate::common::plain;
 use crate::types::returns;
 use native::emit::{Assembler, Instructions, functions, world};
 use native::runtime::offsets;

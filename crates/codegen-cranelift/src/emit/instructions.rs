@@ -14,7 +14,8 @@ use native::plan::Plan;
 use native::runtime::{Helper, Tables, Word, math_name, offsets};
 use smallvec::SmallVec;
 
-use super::{Emitter, Vals, block_args, constant_memory, plain, word};
+use super::{Emitter, Vals, block_args};
+use crate::common::{constant_memory, plain, word};
 use crate::types::{clif, returns};
 
 impl<'m> Instructions<'m> for Emitter<'_, 'm> {

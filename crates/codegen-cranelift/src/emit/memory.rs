@@ -10,7 +10,8 @@ use native::emit::{Access, Fixed, Instructions, Memory, Odds, Stack, UNIFORM, bl
 use native::runtime::{Helper, Word, offsets};
 use native::types::{Shape, is_array, size};
 
-use super::{Emitter, Res, Vals, constant_memory, plain};
+use super::{Emitter, Res, Vals};
+use crate::common::{chunks, constant_memory, plain};
 use crate::types::{clif, parts};
 
 /// A place in memory.
@@ -326,22 +327,4 @@ fn header_memory(of: Stack) -> cranelift_codegen::ir::MemFlagsData {
         Stack::Value => constant_memory(),
         Stack::Cell => plain(),
     }
-}
-
-/// The offsets and types of loads that together cover this number of bytes.
-pub(crate) fn chunks(bytes: u64) -> impl Iterator<Item = (i32, ClifType)> {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        let ty = match bytes - at {
-            0 => return None,
-            16.. => I8X16,
-            8.. => I64,
-            4.. => I32,
-            2.. => I16,
-            _ => I8,
-        };
-        let here = at as i32;
-        at += ty.bytes() as u64;
-        Some((here, ty))
-    })
 }

@@ -12,9 +12,6 @@ mod instructions;
 mod memory;
 mod rare;
 
-pub(crate) use memory::chunks;
-pub(crate) use rare::{HAS as HAS_RARE, signature as rare_signature};
-
 use std::ops::{Deref, DerefMut};
 
 use cranelift_codegen::ir::{
@@ -30,6 +27,7 @@ use ir::{Func, Scalar, Slot, Type};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use crate::common::{plain, word};
 use crate::compile::Queue;
 use crate::types::{parts, returns};
 use native::emit::Walk;
@@ -256,29 +254,9 @@ impl<'a, 'm> Emitter<'a, 'm> {
     }
 }
 
-/// The type of a helper's parameter.
-pub(crate) fn word(w: Word) -> ClifType {
-    match w {
-        Word::I32 => I32,
-        Word::I64 | Word::Ptr => I64,
-        Word::F32 => F32,
-        Word::F64 => F64,
-    }
-}
-
 /// The slots' types.
 pub(crate) fn slot_types(slots: &[Slot]) -> impl Iterator<Item = Type> + '_ {
     slots.iter().map(|s| s.ty)
-}
-
-/// Ordinary memory: valid, of any alignment.
-pub(crate) fn plain() -> MemFlagsData {
-    MemFlagsData::new().with_notrap()
-}
-
-/// Memory that is not written while code that can read it runs.
-pub(crate) fn constant_memory() -> MemFlagsData {
-    MemFlagsData::new().with_notrap().with_readonly().with_can_move()
 }
 
 fn block_args(vals: &[Value]) -> SmallVec<[BlockArg; 8]> {

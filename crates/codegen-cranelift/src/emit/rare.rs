@@ -13,21 +13,10 @@ use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_module::{FuncId, Module as _};
 
-use super::{Emitter, ModuleCx, plain, word};
+use super::{Emitter, ModuleCx};
+use crate::common::{HAS_RARE, plain, rare_signature, word};
 use native::emit::Instructions;
 use native::runtime::Helper;
-
-/// True if the machine's backend supports that calling convention.
-pub(crate) const HAS: bool = cfg!(all(not(windows), any(target_arch = "x86_64", target_arch = "aarch64")));
-
-/// The signature of the function that preserves all registers and calls a helper.
-pub(crate) fn signature(helper: Helper) -> Signature {
-    let (params, result) = helper.signature();
-    let mut sig = Signature::new(CallConv::PreserveAll);
-    sig.params.extend(params.iter().map(|&w| AbiParam::new(word(w))));
-    sig.params.extend(result.map(|_| AbiParam::new(I64)));
-    sig
-}
 
 impl ModuleCx<'_> {
     /// The function that preserves all registers and calls a helper.
@@ -35,7 +24,7 @@ impl ModuleCx<'_> {
         if let Some(known) = self.rare.iter().find(|known| known.0 == helper) {
             return known.1;
         }
-        let sig = signature(helper);
+        let sig = rare_signature(helper);
         let id = self.jit.declare_anonymous_function(&sig).expect("a function without a name");
         self.rare.push((helper, id));
         id
@@ -49,7 +38,7 @@ impl ModuleCx<'_> {
         frontend: &mut FunctionBuilderContext,
     ) -> FuncId {
         let (helper, id) = self.rare[k];
-        clif.func.signature = signature(helper);
+        clif.func.signature = rare_signature(helper);
         let (params, result) = helper.signature();
         let types: Vec<_> = params.iter().map(|&w| word(w)).collect();
         let callee = self.symbol(helper.name(), &types, result.map(word));
@@ -73,7 +62,7 @@ impl ModuleCx<'_> {
 impl Emitter<'_, '_> {
     /// Calls a helper on a path that is almost never taken.
     pub(crate) fn rare_call(&mut self, helper: Helper, args: &[Value]) -> Option<Value> {
-        if !HAS {
+        if !HAS_RARE {
             return self.helper(helper, args);
         }
         self.note_memory(helper);

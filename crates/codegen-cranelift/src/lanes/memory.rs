@@ -12,7 +12,7 @@ use native::runtime::Helper;
 
 use super::parts::{Parts, Scalars, form, scalar};
 use super::{Writer, ins};
-use crate::emit::{chunks, constant_memory, plain};
+use crate::common::{chunks, constant_memory, plain};
 
 impl Writer {
     pub(super) fn emit_load(&mut self, el: El, var: bool, at: Val, class: Class) -> Val {

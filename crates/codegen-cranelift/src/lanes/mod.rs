@@ -426,8 +426,8 @@ impl lanes::Writer for Writer {
         let (params, result) = helper.signature();
         let func = self.func_ref(Callee::Helper(helper), |w| {
             let mut signature = Signature::new(w.settings.system);
-            signature.params = params.iter().map(|&p| AbiParam::new(crate::emit::word(p))).collect();
-            signature.returns = result.map(|r| AbiParam::new(crate::emit::word(r))).into_iter().collect();
+            signature.params = params.iter().map(|&p| AbiParam::new(crate::common::word(p))).collect();
+            signature.returns = result.map(|r| AbiParam::new(crate::common::word(r))).into_iter().collect();
             signature
         });
         let args: Vec<Value> = args.iter().map(|&arg| self.one(arg)).collect();
@@ -436,11 +436,11 @@ impl lanes::Writer for Writer {
     }
 
     fn rare_helper(&mut self, helper: Helper, args: &[Val]) -> Option<Val> {
-        if !crate::emit::HAS_RARE || self.settings.apart.is_some() {
+        if !crate::common::HAS_RARE || self.settings.apart.is_some() {
             return self.helper(helper, args);
         }
         let (_, result) = helper.signature();
-        let func = self.func_ref(Callee::Rare(helper), |_| crate::emit::rare_signature(helper));
+        let func = self.func_ref(Callee::Rare(helper), |_| crate::common::rare_signature(helper));
         let mut args: Vec<Value> = args.iter().map(|&arg| self.one(arg)).collect();
         let Some(result) = result else {
             self.call(func, &args);
@@ -453,7 +453,7 @@ impl lanes::Writer for Writer {
         self.rare_result = Some(room);
         args.push(room);
         self.call(func, &args);
-        let x = ins!(self).load(crate::emit::word(result), crate::emit::plain(), room, 0);
+        let x = ins!(self).load(crate::common::word(result), crate::common::plain(), room, 0);
         Some(self.register(word_el(result), UNIFORM, Parts::from_slice(&[x])))
     }
 
@@ -555,7 +555,7 @@ impl lanes::Writer for Writer {
 
     fn exchange(&mut self, at: Val, old: Val, new: Val) -> (Val, Val) {
         let (at, before, new) = (self.one(at), self.one(old), self.one(new));
-        let found = ins!(self).atomic_cas(crate::emit::plain(), at, before, new);
+        let found = ins!(self).atomic_cas(crate::common::plain(), at, before, new);
         let same = ins!(self).icmp(cranelift_codegen::ir::condcodes::IntCC::Equal, found, before);
         let found = self.register(old.el, UNIFORM, Parts::from_slice(&[found]));
         (found, self.register(El::I1, UNIFORM, Parts::from_slice(&[same])))

@@ -10,7 +10,7 @@ use native::lanes::operand::{El, Id, Val};
 use smallvec::SmallVec;
 
 use super::{Writer, ins};
-use crate::emit::plain;
+use crate::common::plain;
 
 /// The values that hold an operand.
 pub(super) type Parts = SmallVec<[Value; 4]>;

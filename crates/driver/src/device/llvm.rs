@@ -238,7 +238,7 @@ fn start(module: &Arc<Module>, options: &Options) -> Result<Box<dyn Program>, Un
         return Ok(Box::new(if is_there() {
             Job::new(module, options).and_then(Job::code)?
         } else {
-            super::cpu::in_lanes(module, options)?
+            super::cranelift::in_lanes(module, options)?
         }));
     }
     // Code that runs long enough for lanes to matter is that of the second tier.
@@ -294,7 +294,7 @@ impl Replaced {
             let code = Job::new(&module, options).and_then(Job::code).or_else(|_| {
                 // Without LLVM, Cranelift's code for lanes is the faster one.
                 is_there();
-                super::cpu::in_lanes(&module, options)
+                super::cranelift::in_lanes(&module, options)
             });
             // If that fails, too, the first tier's code continues to the end.
             if let Ok(code) = code {

@@ -19,7 +19,6 @@ mod stacks;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use corosensei::Yielder;
 use ir::interp::{self, RunError};
 use ir::{Scalar, Span};
 use rustc_hash::FxHashMap;
@@ -29,6 +28,9 @@ pub use arena::{Budget, DEFAULT_MEMORY};
 pub use helpers::{Helper, Word, atomic_code, math_name, symbols};
 pub use stacks::Header;
 pub(crate) use stacks::{read, write};
+
+#[cfg(not(target_family = "wasm"))]
+use corosensei::Yielder;
 
 use crate::profile::Notes;
 use crate::types::Shape;
@@ -48,6 +50,22 @@ pub struct Desc {
 unsafe impl Send for Desc {}
 // SAFETY: as above.
 unsafe impl Sync for Desc {}
+
+/// In WebAssembly there is no machine code, hence no coroutine that runs it.
+#[cfg(target_family = "wasm")]
+pub enum Yielder<In, Out> {
+    /// Never made.
+    Never(std::convert::Infallible, std::marker::PhantomData<(In, Out)>),
+}
+
+#[cfg(target_family = "wasm")]
+impl<In, Out> Yielder<In, Out> {
+    fn suspend(&self, _: Out) -> In {
+        match self {
+            Yielder::Never(never, _) => match *never {},
+        }
+    }
+}
 
 /// The reason why a coroutine of compiled code was suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -262,23 +280,37 @@ pub mod offsets {
 
     use super::Context;
 
-    pub const STACK_LIMIT: i32 = offset_of!(Context, stack_limit) as i32;
-    pub const GLOBALS: i32 = offset_of!(Context, globals) as i32;
-    pub const ARENA_TOP: i32 = offset_of!(Context, arena) as i32;
+    /// Where code expects the fields: where they are in [`Context`] on machines whose addresses have 64 bits. Code for
+    /// other machines (WebAssembly) has a context of its own, with addresses in eight bytes.
+    macro_rules! fields {
+        ($($name:ident = $at:literal: $($field:ident).+;)*) => {
+            $(pub const $name: i32 = $at;)*
+            $(#[cfg(target_pointer_width = "64")]
+            const _: () = assert!(offset_of!(Context, $($field).+) == $at);)*
+        };
+    }
+
+    fields! {
+        STACK_LIMIT = 0: stack_limit;
+        GLOBALS = 8: globals;
+        ARENA_TOP = 16: arena;
+        SINK = 80: sink;
+        SITE = 88: site;
+        DEPTH = 92: depth;
+        ALONE = 96: alone;
+        THREAD = 100: ids.thread;
+        GROUP = 112: ids.group;
+        LOCAL = 124: ids.local;
+        INDEX = 136: ids.index;
+        SIZE = 140: ids.size;
+        LANES = 152: lanes;
+        HANDLES = 1432: handles;
+        HANDLE_COUNT = 1440: handle_count;
+        AFTER = 1448: yielder;
+    }
     pub const ARENA_END: i32 = ARENA_TOP + 8;
     pub const ARENA_BASE: i32 = ARENA_TOP + 16;
-    pub const SINK: i32 = offset_of!(Context, sink) as i32;
-    pub const SITE: i32 = offset_of!(Context, site) as i32;
-    pub const DEPTH: i32 = offset_of!(Context, depth) as i32;
-    pub const ALONE: i32 = offset_of!(Context, alone) as i32;
-    pub const THREAD: i32 = offset_of!(Context, ids.thread) as i32;
-    pub const GROUP: i32 = offset_of!(Context, ids.group) as i32;
-    pub const LOCAL: i32 = offset_of!(Context, ids.local) as i32;
-    pub const INDEX: i32 = offset_of!(Context, ids.index) as i32;
-    pub const SIZE: i32 = offset_of!(Context, ids.size) as i32;
-    pub const LANES: i32 = offset_of!(Context, lanes) as i32;
-    pub const HANDLES: i32 = offset_of!(Context, handles) as i32;
-    pub const HANDLE_COUNT: i32 = offset_of!(Context, handle_count) as i32;
+
     /// The offset of an ID of the threads, and the number of its components, of four bytes each.
     pub fn of(builtin: ir::Builtin) -> (i32, i32) {
         match builtin {
@@ -294,9 +326,6 @@ pub mod offsets {
     pub fn is_constant(offset: i32) -> bool {
         matches!(offset, STACK_LIMIT | GLOBALS | SINK | ALONE | HANDLES | HANDLE_COUNT)
     }
-
-    /// The offset after the fields that compiled code uses.
-    pub const AFTER: i32 = offset_of!(Context, yielder) as i32;
 }
 
 impl Context {

@@ -1,4 +1,4 @@
-//! The backends that are in every build.
+//! Machine code by Cranelift, which is in every build but those for WebAssembly.
 
 use std::sync::Arc;
 
@@ -7,27 +7,6 @@ use ir::Module;
 use super::interface::{Device, DeviceInfo, Program, processor, refused};
 use crate::error::Failure;
 use native::{Compiled, Options as CodeOptions, Unsupported};
-
-/// The reference interpreter.
-pub(super) struct Interp;
-
-impl Device for Interp {
-    fn name(&self) -> &'static str {
-        "interp"
-    }
-
-    fn about(&self) -> &'static str {
-        "The reference interpreter"
-    }
-
-    fn compile(&self, _: &Arc<Module>, _: &CodeOptions) -> Result<Box<dyn Program>, Failure> {
-        Ok(Box::new(run::Interpreter))
-    }
-
-    fn devices(&self) -> Result<Vec<DeviceInfo>, String> {
-        Ok(vec![processor("interpreter".to_string(), 1)])
-    }
-}
 
 /// The number of trips of a loop that run side by side in an inner loop: more would not leave registers.
 const WAYS: u64 = 2;
