@@ -126,7 +126,7 @@ fn each_near(views: &[(usize, usize)], n: usize, mut visit: impl FnMut(u32)) {
 fn each_pixel(width: usize, height: usize, mut visit: impl FnMut(usize)) {
     // Squares of the shorter side, one after the other, so that few codes lie outside the picture.
     let side = width.min(height).next_power_of_two();
-    let bits = |code: usize| {
+    let bits = |code: u64| {
         let mut x = code & 0x5555_5555_5555_5555;
         for (shift, mask) in [
             (1, 0x3333_3333_3333_3333),
@@ -137,11 +137,11 @@ fn each_pixel(width: usize, height: usize, mut visit: impl FnMut(usize)) {
         ] {
             x = (x | x >> shift) & mask;
         }
-        x
+        x as usize
     };
     for top in (0..height).step_by(side) {
         for left in (0..width).step_by(side) {
-            for code in 0..side * side {
+            for code in 0..(side * side) as u64 {
                 let (x, y) = (left + bits(code), top + bits(code >> 1));
                 if x < width && y < height {
                     visit(y * width + x);
