@@ -111,8 +111,8 @@ fn half_of(x: f64) -> u16 {
         (size * f64::from(1 << 24)).round_ties_even() as u16
     } else {
         let bits = size.to_bits();
-        let rounded = bits + ((1 << 41) - 1) + (bits >> 42 & 1);
-        ((rounded >> 42) - (1023 - 15 << 10)) as u16
+        let rounded = bits + ((1 << 41) - 1) + ((bits >> 42) & 1);
+        ((rounded >> 42) - ((1023 - 15) << 10)) as u16
     }
 }
 
