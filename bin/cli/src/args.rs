@@ -64,6 +64,11 @@ pub(crate) enum Command {
     #[cfg(feature = "llvm")]
     #[command(after_help = "Example:\n  pullback build kernel.slang -o libkernel.so --header kernel.h")]
     Build(BuildArgs),
+    /// Format programs in place; no token changes
+    #[command(
+        after_help = "Examples:\n  pullback fmt kernel.slang\n  pullback fmt --check src\n  generate | pullback fmt -\n\nExit status 1 if `--check` finds a difference, or if a file cannot be formatted."
+    )]
+    Fmt(FmtArgs),
     /// List the backends, the devices of this machine that each can use, and those that are missing; programs run on the
     /// first device of a backend
     Devices(DevicesArgs),
@@ -203,6 +208,19 @@ impl LimitArgs {
     pub(crate) fn limits_of_calls(&self) -> CodeOptions {
         CodeOptions { seconds: Some(self.seconds.unwrap_or(SECONDS_OF_CALLS)), ..self.limits() }
     }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FmtArgs {
+    /// Programs, or folders, of which all `.slang` files are formatted; `-`: standard input, to standard output
+    #[arg(value_name = "FILE.slang", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Change no file; show what would change, and exit with status 1 if anything would
+    #[arg(long, conflicts_with = "stdout")]
+    pub(crate) check: bool,
+    /// Write to standard output
+    #[arg(long)]
+    pub(crate) stdout: bool,
 }
 
 #[derive(Debug, Args)]

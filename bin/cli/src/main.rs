@@ -11,6 +11,7 @@ mod bench;
 mod build;
 mod derive;
 mod fit;
+mod format;
 mod inspect;
 mod page;
 mod pages;
@@ -85,6 +86,7 @@ fn dispatch(command: Command) -> u8 {
         Command::Build(args) => build::build(&args),
         Command::Completions(args) => pages::completions(&args),
         Command::Manual(args) => pages::manual(&args),
+        Command::Fmt(args) => format::fmt(&args),
         Command::Lsp => serve(),
         Command::Devices(args) => inspect::devices(&args),
     }
@@ -103,7 +105,9 @@ fn serve() -> u8 {
 
 fn json_and_file(command: &Command) -> (bool, String) {
     let (json, source) = match command {
-        Command::Lsp | Command::Completions(_) | Command::Manual(_) => return (false, String::new()),
+        Command::Lsp | Command::Fmt(_) | Command::Completions(_) | Command::Manual(_) => {
+            return (false, String::new());
+        }
         Command::Devices(a) => return (a.json, String::new()),
         Command::Run(a) => (a.json, &a.source),
         Command::Check(a) => (a.json, &a.source),

@@ -322,3 +322,43 @@ fn a_message_that_is_too_long_ends_the_server_with_an_error() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.starts_with("error: ") && said.contains("99999999999999"), "{said}");
 }
+
+#[test]
+fn documents_are_formatted() {
+    let mut editor = Editor::start(json!({}));
+    let text = "float f(float x)\n{\n  float ä=x;\n      return ä*2;\n}\n";
+    editor.open(URI, text);
+    let options = json!({ "tabSize": 4, "insertSpaces": true });
+    let document = json!({ "uri": URI });
+    let edits =
+        editor.ask("textDocument/formatting", json!({ "textDocument": document, "options": options }));
+    assert_eq!(applied(text, &edits), "float f(float x)\n{\n    float ä = x;\n    return ä * 2;\n}\n");
+    let range = json!({ "start": { "line": 3, "character": 0 }, "end": { "line": 3, "character": 1 } });
+    let edits = editor.ask(
+        "textDocument/rangeFormatting",
+        json!({ "textDocument": document, "options": options, "range": range }),
+    );
+    assert_eq!(applied(text, &edits), "float f(float x)\n{\n  float ä=x;\n    return ä * 2;\n}\n");
+    let edits = editor.ask(
+        "textDocument/onTypeFormatting",
+        json!({ "textDocument": document, "options": options, "ch": ";", "position": { "line": 2, "character": 12 } }),
+    );
+    assert_eq!(applied(text, &edits), "float f(float x)\n{\n    float ä = x;\n      return ä*2;\n}\n");
+    editor.end();
+}
+
+/// A text of single UTF-16 units after edits.
+fn applied(text: &str, edits: &Value) -> String {
+    let offset = |position: &Value| {
+        let number = |key: &str| position[key].as_u64().expect("a number") as usize;
+        let line: usize =
+            text.split_inclusive('\n').take(number("line")).map(|line| line.chars().count()).sum();
+        line + number("character")
+    };
+    let mut out: Vec<char> = text.chars().collect();
+    for edit in edits.as_array().expect("a list").iter().rev() {
+        let range = offset(&edit["range"]["start"])..offset(&edit["range"]["end"]);
+        out.splice(range, edit["newText"].as_str().expect("a text").chars());
+    }
+    out.into_iter().collect()
+}

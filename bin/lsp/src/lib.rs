@@ -9,6 +9,7 @@
 mod answer;
 mod diagnostics;
 mod document;
+mod format;
 mod position;
 mod stdio;
 
@@ -20,7 +21,10 @@ use lsp_server::{Connection, ErrorCode, Message, Notification, ProtocolError, Re
 use lsp_types::notification::{
     DidChangeTextDocument, DidCloseTextDocument, DidOpenTextDocument, DidSaveTextDocument, Notification as _,
 };
-use lsp_types::request::{Completion, DocumentSymbolRequest, GotoDefinition, HoverRequest, Request as _};
+use lsp_types::request::{
+    Completion, DocumentSymbolRequest, Formatting, GotoDefinition, HoverRequest, OnTypeFormatting,
+    RangeFormatting, Request as _,
+};
 use lsp_types::{
     CompletionOptions, HoverProviderCapability, InitializeParams, OneOf, PositionEncodingKind,
     ServerCapabilities, TextDocumentSyncCapability, TextDocumentSyncKind,
@@ -89,6 +93,9 @@ fn capabilities(encoding: Encoding) -> ServerCapabilities {
             trigger_characters: Some(vec![".".into(), ":".into(), ">".into()]),
             ..CompletionOptions::default()
         }),
+        document_formatting_provider: Some(OneOf::Left(true)),
+        document_range_formatting_provider: Some(OneOf::Left(true)),
+        document_on_type_formatting_provider: Some(format::on_type()),
         ..ServerCapabilities::default()
     }
 }
@@ -178,6 +185,9 @@ impl Server {
             GotoDefinition::METHOD => self.answer(params, Server::definition),
             Completion::METHOD => self.answer(params, Server::completion),
             DocumentSymbolRequest::METHOD => self.answer(params, Server::symbols),
+            Formatting::METHOD => self.answer(params, Server::formatting),
+            RangeFormatting::METHOD => self.answer(params, Server::range_formatting),
+            OnTypeFormatting::METHOD => self.answer(params, Server::on_type_formatting),
             _ => {
                 let message = format!("the method {method} is not supported");
                 return Response::new_err(id, ErrorCode::MethodNotFound as i32, message);

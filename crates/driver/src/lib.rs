@@ -23,6 +23,7 @@ pub mod error;
 pub mod files;
 pub mod fit;
 mod follow_up;
+pub mod format;
 #[cfg(feature = "gpu")]
 pub mod gpu;
 pub mod gradcheck;
