@@ -13,6 +13,8 @@ pub(crate) struct Text {
     level: u8,
     /// The number of operators; a long expression is given a name.
     pub(crate) size: u32,
+    /// The text and level of the same number without its sign, for a text that begins with a minus.
+    positive: Option<(String, u8)>,
 }
 
 const ATOM: u8 = 20;
@@ -21,18 +23,18 @@ const TERNARY: u8 = 2;
 
 impl Text {
     pub(crate) fn atom(text: impl Into<String>) -> Text {
-        Text { text: text.into(), level: ATOM, size: 0 }
+        Text { text: text.into(), level: ATOM, size: 0, positive: None }
     }
 
     fn number(text: String) -> Text {
         let level = if text.starts_with('-') { UNARY } else { ATOM };
-        Text { text, level, size: 0 }
+        Text { text, level, size: 0, positive: None }
     }
 
     pub(crate) fn call(function: &str, args: &[Text]) -> Text {
         let size = 1 + args.iter().map(|a| a.size).sum::<u32>();
         let args: Vec<&str> = args.iter().map(|a| a.text.as_str()).collect();
-        Text { text: format!("{function}({})", args.join(", ")), level: ATOM, size }
+        Text { text: format!("{function}({})", args.join(", ")), level: ATOM, size, positive: None }
     }
 
     /// The text, in parentheses if it binds less tightly than `level` requires.
@@ -40,10 +42,65 @@ impl Text {
         if self.level < level { format!("({})", self.text) } else { self.text.clone() }
     }
 
+    /// The text as an operand of a comparison.
+    pub(crate) fn operand(&self) -> String {
+        self.at(11)
+    }
+
+    /// `a + b`.
+    pub(crate) fn sum(a: &str, b: &str) -> Text {
+        Text::infix("+", 12, &Text::atom(a), &Text::atom(b))
+    }
+
+    /// The opposite of a condition, without parentheses around all of it.
+    pub(crate) fn negated(&self) -> String {
+        let text = crate::control::strip(&self.text);
+        if let Some(inner) = text.strip_prefix('!')
+            && self.level == UNARY
+        {
+            return crate::control::strip(inner).to_owned();
+        }
+        // The opposite of an order is another one only for numbers that are no NaN.
+        if self.level == 9
+            && let [a, op, b] = text.split(' ').collect::<Vec<_>>()[..]
+        {
+            match op {
+                "==" => return format!("{a} != {b}"),
+                "!=" => return format!("{a} == {b}"),
+                _ => {}
+            }
+        }
+        format!("!{}", self.at(UNARY))
+    }
+
+    /// Returns true for the literal of a floating-point number.
+    fn is_float(&self, number: &str) -> bool {
+        self.text.trim_end_matches(['l', 'h']) == number
+    }
+
+    /// The text of the same number without its sign, if it has a minus.
+    fn without_minus(&self) -> Option<Text> {
+        let (text, level) = self.positive.clone()?;
+        Some(Text { text, level, size: self.size.saturating_sub(1), positive: None })
+    }
+
+    fn negative(&self) -> Text {
+        self.without_minus().unwrap_or_else(|| Text {
+            text: format!("-{}", self.at(UNARY + 1)),
+            level: UNARY,
+            size: 1 + self.size,
+            positive: Some((self.text.clone(), self.level)),
+        })
+    }
+
     fn infix(op: &str, level: u8, a: &Text, b: &Text) -> Text {
         // Floating-point arithmetic is not associative, so the right operand keeps its parentheses.
         let text = format!("{} {op} {}", a.at(level), b.at(level + 1));
-        Text { text, level, size: 1 + a.size + b.size }
+        let size = 1 + a.size + b.size;
+        // `-a * b` is the negation of `a * b`, to the bit.
+        let positive = a.without_minus().filter(|_| level == 13 && op != "%");
+        let positive = positive.map(|a| (format!("{} {op} {}", a.at(level), b.at(level + 1)), level));
+        Text { text, level, size, positive }
     }
 }
 
@@ -59,9 +116,12 @@ impl Writer<'_> {
         let infix = |op: &str, level: u8| Ok(Text::infix(op, level, &args[0], &args[1]));
         let prefix = |op: &str| {
             let text = format!("{op}{}", args[0].at(UNARY + 1));
-            Ok(Text { text, level: UNARY, size: 1 + args[0].size })
+            Ok(Text { text, level: UNARY, size: 1 + args[0].size, positive: None })
         };
         let call = |function: &str| Ok(Text::call(function, &args));
+        let is_zero = |k: usize| args[k].is_float("0.0") && scalar.is_some_and(Scalar::is_float);
+        let scalar_result = types.lanes(ty).is_none();
+        let same_type = data.args.iter().all(|&v| self.src.ty(v) == ty);
         match &data.op {
             Op::Const(bits) => {
                 let scalar = types.scalar_of(ty).ok_or_else(|| unsupported(&data.op, data.span))?;
@@ -74,19 +134,39 @@ impl Writer<'_> {
                 }
                 _ => Err(unsupported(&data.op, data.span)),
             },
-            Op::Add => infix("+", 12),
-            Op::Sub => infix("-", 12),
-            Op::Mul => infix("*", 13),
+            // The sign of a zero does not matter.
+            Op::Add if is_zero(1) => Ok(args[0].clone()),
+            Op::Add if is_zero(0) => Ok(args[1].clone()),
+            Op::Sub if is_zero(1) => Ok(args[0].clone()),
+            Op::Sub if is_zero(0) => Ok(args[1].negative()),
+            Op::Mul if args[1].is_float("1.0") && same_type => Ok(args[0].clone()),
+            Op::Mul if args[0].is_float("1.0") && same_type => Ok(args[1].clone()),
+            Op::Add | Op::Sub if data.args.len() == 2 && args[1].without_minus().is_some() => {
+                let positive = args[1].without_minus().unwrap_or_else(|| args[1].clone());
+                self.sum(data, if matches!(data.op, Op::Add) { "-" } else { "+" }, &args[0], &positive)
+            }
+            Op::Add => self.sum(data, "+", &args[0], &args[1]),
+            Op::Sub => self.sum(data, "-", &args[0], &args[1]),
+            Op::Mul => self.product(data, &args[0], &args[1]),
             Op::Div => infix("/", 13),
             Op::Rem if scalar.is_some_and(Scalar::is_float) => call("fmod"),
             Op::Rem => infix("%", 13),
-            Op::Neg => prefix("-"),
+            Op::Neg => Ok(args[0].negative()),
             Op::And if is_bool => infix("&&", 5),
             Op::Or if is_bool => infix("||", 4),
             Op::Xor if is_bool => infix("!=", 9),
             Op::And => infix("&", 8),
             Op::Or => infix("|", 6),
             Op::Xor => infix("^", 7),
+            Op::Not if is_bool && scalar_result => {
+                let text = args[0].negated();
+                let level = match args[0].level == UNARY {
+                    true => 0,
+                    false if text.starts_with('!') => UNARY,
+                    false => 9,
+                };
+                Ok(Text { text, level, size: 1 + args[0].size, positive: None })
+            }
             Op::Not => prefix(if is_bool { "!" } else { "~" }),
             Op::Shl => infix("<<", 11),
             Op::Shr => infix(">>", 11),
@@ -108,7 +188,7 @@ impl Writer<'_> {
                     args[2].at(TERNARY)
                 );
                 let size = 1 + args.iter().map(|a| a.size).sum::<u32>();
-                Ok(Text { text, level: TERNARY, size })
+                Ok(Text { text, level: TERNARY, size, positive: None })
             }
             Op::Detach => call("detach"),
             Op::CheckFinite(_) => Ok(args[0].clone()),
@@ -119,9 +199,17 @@ impl Writer<'_> {
                 }
                 _ => Text { text: format!("{}[{k}]", args[0].at(ATOM)), ..args[0].atomic() },
             }),
+            // A stack that nothing was put on.
+            Op::Index if !self.texts.contains_key(&data.args[0]) => match types[ty] {
+                TypeData::Scalar(scalar) => Ok(Text::atom(literal(scalar, 0))),
+                TypeData::Vector(scalar, _) => {
+                    Ok(Text::call(&name(types, ty, data.span)?, &[Text::atom(literal(scalar, 0))]))
+                }
+                _ => Err(unsupported(&data.op, data.span)),
+            },
             Op::Index => {
                 let text = format!("{}[{}]", args[0].at(ATOM), args[1].text);
-                Ok(Text { text, level: ATOM, size: args[0].size + args[1].size })
+                Ok(Text { text, level: ATOM, size: args[0].size + args[1].size, positive: None })
             }
             Op::Load => Ok(Text::atom(self.place(&data.args))),
             Op::Sum if self.products.contains_key(&data.args[0]) => {
@@ -132,10 +220,24 @@ impl Writer<'_> {
                 let n = types.lanes(self.src.ty(data.args[0])).unwrap_or(1);
                 let parts: Vec<String> =
                     (0..n).map(|k| format!("{}.{}", args[0].at(ATOM), lane(k))).collect();
-                Ok(Text { text: parts.join(" + "), level: 12, size: n })
+                Ok(Text { text: parts.join(" + "), level: 12, size: n, positive: None })
             }
             other => Err(unsupported(other, data.span)),
         }
+    }
+
+    /// A sum or difference, which may become an assignment with `+=` or `-=`.
+    fn sum(&mut self, data: &InstData, op: &'static str, a: &Text, b: &Text) -> Result<Text, Unsupported> {
+        let text = Text::infix(op, 12, a, b);
+        self.compound.insert(data.results[0], (a.text.clone(), op, b.at(13)));
+        Ok(text)
+    }
+
+    /// A product, which may become an assignment with `*=`.
+    fn product(&mut self, data: &InstData, a: &Text, b: &Text) -> Result<Text, Unsupported> {
+        let text = Text::infix("*", 13, a, b);
+        self.compound.insert(data.results[0], (a.text.clone(), "*", b.at(14)));
+        Ok(text)
     }
 
     /// The place of the part of a cell that indices lead to.
@@ -150,7 +252,7 @@ impl Writer<'_> {
 
 impl Text {
     fn atomic(&self) -> Text {
-        Text { text: String::new(), level: ATOM, size: self.size }
+        Text { text: String::new(), level: ATOM, size: self.size, positive: None }
     }
 }
 
@@ -170,4 +272,18 @@ pub(crate) fn function(math: Math) -> &'static str {
         Math::FirstBitHigh => "firstbithigh",
         other => other.name(),
     }
+}
+
+/// Returns true if a text in parentheses may stand without them: it has no comma outside of brackets.
+pub(crate) fn is_infix(text: &str) -> bool {
+    let mut depth = 0;
+    for c in text.chars() {
+        match c {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth -= 1,
+            ',' if depth == 0 => return false,
+            _ => {}
+        }
+    }
+    true
 }

@@ -3,18 +3,23 @@
 //! The IR is structured, so each of its instructions becomes a statement or a part of an expression; no
 //! control flow has to be reconstructed. Values that are used once and have no name become parts of
 //! expressions, and the others become variables, named as in the source where they have a name there. The
-//! text has the semantics of the IR, bit for bit, except where the language leaves the result open (integer
-//! division by zero, indices out of range).
+//! text has the semantics of the IR, bit for bit, except for the sign of a zero (`x + 0.0` is written as `x`) and
+//! where the language leaves the result open (integer division by zero, indices out of range).
 //!
-//! A loop's stack becomes an array, so the loop needs a bound: a constant trip count or `[MaxIters]`. A
-//! construct that has no textual form is refused with an error that names it. Global memory is declared
-//! again, under the names that it has in the program.
+//! A loop's stack becomes an array if the loop has a bound: a constant trip count or `[MaxIters]`. Any other stack
+//! is a `Stack`, a struct that is declared with the functions; if it was full, the results that depend on it are
+//! NaN. A construct that has no textual form is refused with an error that names it. Global memory is declared again,
+//! under the names that it has in the program.
 #![forbid(unsafe_code)]
 
+mod control;
 mod expression;
+mod loops;
 mod memory;
 mod names;
+mod order;
 mod statement;
+mod tidy;
 mod types;
 mod unsupported;
 
@@ -61,8 +66,13 @@ pub fn print(module: &Module, funcs: &[(Func, Printed)]) -> Result<String, Unsup
         names.entry(func).or_insert_with(|| taken.fresh(&module.funcs[func].name));
     }
     let memory = memory::Memory::declare(module, &order, &mut taken)?;
-    let mut text = memory.text.clone();
-    let mut bounds = types::StackBounds::default();
+    let library = types::StackLibrary {
+        stack: taken.fresh("Stack"),
+        trips: taken.fresh("MAX_TRIPS"),
+        inner_trips: taken.fresh("MAX_INNER_TRIPS"),
+    };
+    let mut bounds = types::StackBounds { results: FxHashMap::default(), library };
+    let mut text = String::new();
     for func in order {
         if !text.is_empty() {
             text.push('\n');
@@ -70,5 +80,12 @@ pub fn print(module: &Module, funcs: &[(Func, Printed)]) -> Result<String, Unsup
         let given = funcs.iter().find(|f| f.0 == func).map_or(&own, |f| &f.1);
         text += &statement::function(module, func, &names, given, &memory, &mut bounds)?;
     }
-    Ok(text)
+    // A program may have the names already.
+    let types::StackLibrary { stack, trips, inner_trips } = &bounds.library;
+    text = text.replace("Stack<", &format!("{stack}<"));
+    text = text.replace(", MAX_TRIPS>", &format!(", {trips}>"));
+    text = text.replace(", MAX_INNER_TRIPS>", &format!(", {inner_trips}>"));
+    let mut parts = vec![memory.text.clone(), bounds.declaration(&text), text];
+    parts.retain(|part| !part.is_empty());
+    Ok(parts.join("\n"))
 }

@@ -187,14 +187,19 @@ impl Writer<'_> {
     }
 
     /// Writes a load, as a variable unless the memory is never written.
-    pub(crate) fn buffer_load(&mut self, data: &InstData, path: &Path) -> Result<(), Unsupported> {
+    pub(crate) fn buffer_load(
+        &mut self,
+        data: &InstData,
+        path: &Path,
+        to: &mut crate::control::Place,
+    ) -> Result<(), Unsupported> {
         let v = data.results[0];
         let (place, rows) = self.memory_place(data, path)?;
         if let Some(rows) = rows {
             let rows: Vec<String> = (0..rows).map(|k| format!("{place}[{k}]")).collect();
             return self.define(v, "m", &format!("{{ {} }}", rows.join(", ")));
         }
-        self.variable_or_part(data, Text::atom(place), self.fixed.contains(data.args[0]))
+        self.variable_or_part(data, Text::atom(place), self.fixed.contains(data.args[0]), to)
     }
 
     pub(crate) fn buffer_store(&mut self, data: &InstData, path: &Path) -> Result<(), Unsupported> {

@@ -19,9 +19,24 @@ const RESERVED: &str = "\
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     taken: FxHashSet<String>,
+    /// The names of the source, which temporaries do not take.
+    avoided: FxHashSet<String>,
 }
 
 impl Names {
+    /// Keeps a name of the source from temporaries.
+    pub(crate) fn avoid(&mut self, name: Option<&str>) {
+        self.avoided.extend(name.map(str::to_owned));
+    }
+
+    /// A unique name for what has none in the source.
+    pub(crate) fn temporary(&mut self, like: &str) -> String {
+        match self.avoided.contains(like) {
+            true => self.fresh(&format!("{like}_")),
+            false => self.fresh(like),
+        }
+    }
+
     /// A unique name similar to the given one: `ray.origin` becomes `ray_origin`, a second `x` becomes `x2`.
     pub(crate) fn fresh(&mut self, like: &str) -> String {
         let mut base = String::new();

@@ -4,12 +4,14 @@ use std::fmt::Write;
 
 use cranelift_entity::{EntitySet, SecondaryMap};
 use ir::printf::{self, Replacement};
-use ir::{Func, Function, Inst, InstData, Module, Op, Region, Span, Type, TypeData, Value};
+use ir::{Func, Function, Inst, InstData, Module, Op, Span, Type, TypeData, Value};
 use rustc_hash::FxHashMap;
 
+use crate::control::{Dest, Place, strip};
 use crate::expression::{Text, lane};
 use crate::memory::Memory;
 use crate::names::Names;
+use crate::order::Order;
 use crate::types::{Bounds, StackBounds, declarator};
 use crate::unsupported::{Unsupported, refused, unsupported};
 
@@ -28,9 +30,9 @@ pub struct Printed {
 }
 
 /// An expression with more operators than this is given a name.
-const MAX_SIZE: u32 = 6;
+const MAX_SIZE: u32 = 8;
 
-type Res<T = ()> = Result<T, Unsupported>;
+pub(crate) type Res<T = ()> = Result<T, Unsupported>;
 
 /// Writes one function.
 pub(crate) struct Writer<'a> {
@@ -38,20 +40,29 @@ pub(crate) struct Writer<'a> {
     pub(crate) src: &'a Function,
     functions: &'a FxHashMap<Func, String>,
     memory: &'a Memory,
-    stacks: &'a mut StackBounds,
-    out: String,
+    pub(crate) stacks: &'a mut StackBounds,
+    pub(crate) out: String,
     /// The source location of what is being written.
-    at: Span,
-    indent: usize,
-    names: Names,
-    texts: FxHashMap<Value, Text>,
+    pub(crate) at: Span,
+    pub(crate) indent: usize,
+    /// The number of loops around it.
+    pub(crate) depth: u32,
+    pub(crate) names: Names,
+    pub(crate) texts: FxHashMap<Value, Text>,
+    /// The operands of sums and products, for assignments with an operator.
+    pub(crate) compound: FxHashMap<Value, (String, &'static str, String)>,
     /// The factors of products that are part of a larger expression.
     pub(crate) products: FxHashMap<Value, (Text, Text)>,
-    bounds: FxHashMap<Value, Bounds>,
-    uses: SecondaryMap<Value, u32>,
-    /// True for values that are used by an instruction without regions, or yielded, in the region that
-    /// defines them.
-    local: SecondaryMap<Value, bool>,
+    pub(crate) bounds: FxHashMap<Value, Bounds>,
+    pub(crate) uses: SecondaryMap<Value, u32>,
+    pub(crate) order: Order,
+    /// Values that only initialise variables.
+    inits: FxHashMap<Value, bool>,
+    /// The branches that have been begun.
+    pub(crate) written: EntitySet<Inst>,
+    /// The parameters for results, and the type of a result that is returned.
+    pub(crate) outs: Vec<(String, Type)>,
+    pub(crate) returned: Option<Type>,
     /// Vectors whose lanes are added up by a `Sum`.
     summed: EntitySet<Value>,
     /// Memory of a single element, which is not indexed.
@@ -69,7 +80,9 @@ pub(crate) fn function(
     memory: &Memory,
     stacks: &mut StackBounds,
 ) -> Res<String> {
-    let src = &module.funcs[func];
+    let mut tidied = module.funcs[func].clone();
+    crate::tidy::tidy(&module.types, &mut tidied);
+    let src = &tidied;
     let mut w = Writer {
         module,
         src,
@@ -79,12 +92,18 @@ pub(crate) fn function(
         out: String::new(),
         at: src.span,
         indent: 1,
+        depth: 0,
         names: Names::default(),
         texts: FxHashMap::default(),
         products: FxHashMap::default(),
+        compound: FxHashMap::default(),
         bounds: FxHashMap::default(),
         uses: ir::walk::use_counts(src),
-        local: SecondaryMap::new(),
+        order: Order::new(src),
+        inits: Writer::inits(src),
+        written: EntitySet::new(),
+        outs: Vec::new(),
+        returned: None,
         summed: EntitySet::new(),
         singles: EntitySet::new(),
         fixed: EntitySet::new(),
@@ -97,7 +116,9 @@ pub(crate) fn function(
     for name in functions.values().chain(memory.globals.values()) {
         w.names.fresh(name);
     }
-    w.mark_local(src.body());
+    for data in src.values.values() {
+        w.names.avoid(data.name.as_deref());
+    }
     let body = &src.regions[src.body()];
     let mut params = Vec::new();
     for (k, (&v, slot)) in body.params.iter().zip(&src.params).enumerate() {
@@ -115,29 +136,25 @@ pub(crate) fn function(
         });
     }
     let single = returns_value(module, src);
-    let mut outs = Vec::new();
-    if !single {
+    let mut dests = Vec::new();
+    if single {
+        w.returned = Some(src.results[0].ty);
+        dests.push(Dest::Return);
+    } else {
         for (k, slot) in src.results.iter().enumerate() {
             let given = given.results.get(k).cloned().unwrap_or_else(|| slot_name(slot, "result", k));
-            outs.push(w.names.fresh(&given));
+            let name = w.names.fresh(&given);
+            w.outs.push((name.clone(), slot.ty));
+            dests.push(Dest::Variable(name));
         }
     }
-    w.region(src.body())?;
-    let results = body.results.clone();
-    if single {
-        let text = w.text(results[0]).text;
-        w.line(&format!("return {text};"));
-    }
+    w.region(src.body(), &dests, false)?;
     let mut declared = Vec::new();
-    if !single {
-        for (k, (&v, name)) in results.iter().zip(&outs).enumerate() {
-            let text = w.text(v).text;
-            w.line(&format!("{name} = {text};"));
-            if let Some(bounds) = w.bounds.get(&v) {
-                w.stacks.results.insert((func, k), bounds.clone());
-            }
-            declared.push(format!("out {}", w.declaration(src.results[k].ty, name, v)?));
+    for (k, (&v, (name, ty))) in body.results.iter().zip(&w.outs.clone()).enumerate() {
+        if let Some(bounds) = w.bounds.get(&v) {
+            w.stacks.results.insert((func, k), bounds.clone());
         }
+        declared.push(format!("out {}", w.declaration(*ty, name, v)?));
     }
     let result = match single {
         true => crate::types::name(&module.types, src.results[0].ty, src.span)?,
@@ -195,10 +212,17 @@ impl Writer<'_> {
         self.texts.insert(v, Text::atom(name));
     }
 
+    /// A name for what has none in the source.
+    pub(crate) fn temporary(&mut self, like: &str) -> String {
+        self.names.temporary(like)
+    }
+
     /// Names a value as in the source, or otherwise like `like`.
-    fn name(&mut self, v: Value, like: &str) -> String {
-        let like = self.src.values[v].name.as_deref().unwrap_or(like);
-        let name = self.names.fresh(like);
+    pub(crate) fn name(&mut self, v: Value, like: &str) -> String {
+        let name = match self.src.values[v].name.as_deref() {
+            Some(own) => self.names.fresh(own),
+            None => self.names.temporary(like),
+        };
         self.texts.insert(v, Text::atom(name.clone()));
         name
     }
@@ -207,7 +231,7 @@ impl Writer<'_> {
         self.texts.get(&v).cloned().unwrap_or_else(|| Text::atom("{}"))
     }
 
-    fn declaration(&self, ty: Type, name: &str, of: Value) -> Res<String> {
+    pub(crate) fn declaration(&self, ty: Type, name: &str, of: Value) -> Res<String> {
         let bounds = self.bounds.get(&of).map_or(&[][..], Vec::as_slice);
         let (before, after) = declarator(&self.module.types, ty, bounds, self.at)?;
         Ok(format!("{before} {name}{after}"))
@@ -229,43 +253,11 @@ impl Writer<'_> {
         Ok(name)
     }
 
-    fn mark_local(&mut self, region: Region) {
-        let src = self.src;
-        let mut here: Vec<Value> = Vec::new();
-        for &inst in &src.regions[region].insts {
-            let data = &src.insts[inst];
-            for &v in &data.args {
-                if here.contains(&v) && data.regions.is_empty() {
-                    self.local[v] = true;
-                }
-            }
-            for &nested in &data.regions {
-                self.mark_local(nested);
-            }
-            if data.regions.is_empty() {
-                here.extend(&data.results);
-            }
-        }
-        for v in &src.regions[region].results {
-            if here.contains(v) {
-                self.local[*v] = true;
-            }
-        }
-    }
-
-    fn region(&mut self, region: Region) -> Res {
-        let src = self.src;
-        for &inst in &src.regions[region].insts {
-            self.inst(inst)?;
-        }
-        Ok(())
-    }
-
-    fn is_array(&self, v: Value) -> bool {
+    pub(crate) fn is_array(&self, v: Value) -> bool {
         matches!(self.module.types[self.src.ty(v)], TypeData::Array(..) | TypeData::Stack(_))
     }
 
-    fn inst(&mut self, inst: Inst) -> Res {
+    pub(crate) fn inst(&mut self, inst: Inst, place: &mut Place) -> Res {
         let data = &self.src.insts[inst];
         self.at = data.span;
         if let Some(&v) = data.results.first()
@@ -277,9 +269,9 @@ impl Writer<'_> {
             return Ok(());
         }
         match &data.op {
-            Op::If => self.branch(inst),
-            Op::Switch(cases) => self.switch(inst, cases),
-            Op::For(_) | Op::Loop(_) => self.repeat(inst),
+            Op::If => self.branch(inst, place),
+            Op::Switch(cases) => self.switch(inst, cases, place),
+            Op::For(_) | Op::Loop(_) => self.repeat(inst, place),
             Op::Call(callee) => self.call(data, *callee),
             Op::Local => {
                 let init = self.text(data.args[0]).text;
@@ -306,7 +298,7 @@ impl Writer<'_> {
                 self.global(data.results[0], *global);
                 Ok(())
             }
-            Op::BufferLoad(path) => self.buffer_load(data, path),
+            Op::BufferLoad(path) => self.buffer_load(data, path, place),
             Op::BufferStore(path) => self.buffer_store(data, path),
             Op::Atomic(path, op) => self.atomic(data, path, *op),
             Op::BufferLen => self.buffer_length(data),
@@ -328,11 +320,15 @@ impl Writer<'_> {
             Op::Construct | Op::Splat | Op::Zero | Op::Insert(_) | Op::Select
                 if self.is_array(data.results[0]) =>
             {
-                self.array(data)
+                self.array(data, place)
             }
-            Op::Insert(k) => self.insert(data, "v", &format!(".{}", lane(*k))),
+            Op::Insert(k) => self.insert(data, "v", &format!(".{}", lane(*k)), place),
             other if data.results.is_empty() => Err(unsupported(other, data.span)),
-            _ => self.value(data),
+            _ => {
+                let text = self.expression(data)?;
+                let moves = !matches!(data.op, Op::Load) || self.is_read_at_once(inst, place);
+                self.variable_or_part(data, text, moves, place)
+            }
         }
     }
 
@@ -354,14 +350,14 @@ impl Writer<'_> {
     }
 
     /// Gives a value that holds stacks the bounds of another one.
-    fn share_bounds(&mut self, from: Value, to: Value) {
+    pub(crate) fn share_bounds(&mut self, from: Value, to: Value) {
         if let Some(bounds) = self.bounds.get(&from).cloned() {
             self.bounds.insert(to, bounds);
         }
     }
 
     /// The bits of a constant or zero.
-    fn constant(&self, v: Value) -> Option<u64> {
+    pub(crate) fn constant(&self, v: Value) -> Option<u64> {
         let mut found = None;
         self.src.walk(self.src.body(), &mut |inst| {
             let data = &self.src.insts[inst];
@@ -374,18 +370,39 @@ impl Writer<'_> {
         found
     }
 
-    /// Writes an instruction that is an expression, as a part of another expression or as a variable.
-    fn value(&mut self, data: &InstData) -> Res {
-        let text = self.expression(data)?;
-        let moves = matches!(data.op, Op::Load);
-        self.variable_or_part(data, text, !moves)
+    /// Returns true if nothing changes memory between a load and its only use.
+    fn is_read_at_once(&self, inst: Inst, place: &Place) -> bool {
+        let v = self.src.insts[inst].results[0];
+        let insts = &self.src.regions[place.region()].insts;
+        let rest = insts.iter().skip_while(|&&i| i != inst).skip(1);
+        for &next in rest {
+            let data = &self.src.insts[next];
+            if data.args.contains(&v) && data.regions.is_empty() {
+                return true;
+            }
+            if !data.op.is_pure() && !matches!(data.op, Op::Load) || !data.regions.is_empty() {
+                return false;
+            }
+        }
+        true
     }
 
-    /// Inlines an expression into its only use if it may move there; otherwise assigns it to a variable.
-    pub(crate) fn variable_or_part(&mut self, data: &InstData, text: Text, may_move: bool) -> Res {
+    /// Assigns an expression to the destination that it is computed for, makes it a part of the expression that
+    /// uses it, or gives it a variable.
+    pub(crate) fn variable_or_part(
+        &mut self,
+        data: &InstData,
+        text: Text,
+        may_move: bool,
+        place: &mut Place,
+    ) -> Res {
         let v = data.results[0];
         let constant = matches!(data.op, Op::Const(_) | Op::Zero);
-        let part = self.uses[v] == 1 && self.local[v] && self.src.values[v].name.is_none() && may_move;
+        let is_sign = matches!(data.op, Op::Neg | Op::Not) && text.size <= 1;
+        let stays = self.order.is_used_in_inner_loop(v);
+        let read = matches!(data.op, Op::Index | Op::Extract(_)) && text.size == 0;
+        let unnamed = self.src.values[v].name.is_none() || read;
+        let part = self.uses[v] == 1 && !stays && unnamed && may_move;
         if matches!(data.op, Op::Index)
             && let Some(bounds) = self.bounds.get(&data.args[0])
         {
@@ -393,28 +410,73 @@ impl Writer<'_> {
             self.bounds.insert(v, inner);
         }
         let moved = matches!(data.op, Op::Index | Op::Extract(_)) && self.is_array(v);
+        let lanes = self.summed.contains(v) && !matches!(data.op, Op::Mul);
+        if !constant && !moved && !self.is_array(v) && self.assign_home(data, &text, place)? {
+            return Ok(());
+        }
         if matches!(data.op, Op::Mul) && part {
             self.products.insert(v, (self.text(data.args[0]), self.text(data.args[1])));
         }
-        let lanes = self.summed.contains(v) && !matches!(data.op, Op::Mul);
-        if constant || moved || part && text.size <= MAX_SIZE && !lanes {
+        if constant || moved || is_sign || part && text.size <= MAX_SIZE && !lanes {
             self.texts.insert(v, text);
             return Ok(());
         }
-        self.define(v, "t", &text.text)
+        let like = self.like(data);
+        self.define(v, &like, strip(&text.text))
     }
 
-    /// Writes a copy of a value, and the assignment of a part of it.
-    fn insert(&mut self, data: &InstData, like: &str, part: &str) -> Res {
+    /// Assigns an expression to the variable that it is computed for.
+    fn assign_home(&mut self, data: &InstData, text: &Text, place: &mut Place) -> Res<bool> {
+        let v = data.results[0];
+        let Some((k, name)) = self.free_home(v, place, self.order.after_value(v)) else { return Ok(false) };
+        let is_named = self.src.values[v].name.is_some() && self.uses[v] > 1 && place.is_kept(k);
+        if is_named {
+            self.define(v, "t", strip(&text.text))?;
+            let own = self.text(v).text;
+            self.line(&format!("{name} = {own};"));
+        } else {
+            self.assign(&name, strip(&text.text), v)?;
+            self.texts.insert(v, Text::atom(name));
+        }
+        place.mark_done(k);
+        Ok(true)
+    }
+
+    /// The name of a value that has none in the source, after what computes it.
+    fn like(&self, data: &InstData) -> String {
+        let of = |text: &str| match text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+            true if !text.is_empty() => format!("_{text}"),
+            _ => String::new(),
+        };
+        let operand = data.args.first().map(|&v| self.text(v).text).unwrap_or_default();
+        match &data.op {
+            Op::Math(math) if data.args.len() == 1 && !of(&operand).is_empty() => {
+                format!("{}{}", crate::expression::function(*math), of(&operand))
+            }
+            _ => "t".into(),
+        }
+    }
+
+    /// Writes a copy of a value, unless its variable may change, and the assignment of a part of it.
+    fn insert(&mut self, data: &InstData, like: &str, part: &str, place: &mut Place) -> Res {
+        let v = data.results[0];
         let init = self.text(data.args[0]).text;
-        let name = self.declare(data.results[0], like, Some(&init))?;
         let value = self.text(data.args[1]).text;
+        if let Some((k, name)) = self.free_home(v, place, self.order.after_value(v))
+            && name == init
+        {
+            self.line(&format!("{name}{part} = {value};"));
+            self.texts.insert(v, Text::atom(name));
+            place.mark_done(k);
+            return Ok(());
+        }
+        let name = self.declare(v, like, Some(&init))?;
         self.line(&format!("{name}{part} = {value};"));
         Ok(())
     }
 
     /// Writes an array, which needs a variable.
-    fn array(&mut self, data: &InstData) -> Res {
+    fn array(&mut self, data: &InstData, place: &mut Place) -> Res {
         let v = data.results[0];
         if let TypeData::Stack(_) = self.module.types[self.src.ty(v)] {
             // The empty stack needs no text: the values that it is joined with have the bounds.
@@ -424,6 +486,10 @@ impl Writer<'_> {
             Op::Construct => {
                 let parts: Vec<String> = data.args.iter().map(|&a| self.text(a).text).collect();
                 self.define(v, "a", &format!("{{ {} }}", parts.join(", ")))
+            }
+            Op::Zero if self.inits.get(&v).copied().unwrap_or(false) => {
+                self.texts.insert(v, Text::atom("{}"));
+                Ok(())
             }
             Op::Zero => self.define(v, "zero", "{}"),
             Op::Splat => {
@@ -436,7 +502,7 @@ impl Writer<'_> {
                 self.line(&format!("for (int {i} = 0; {i} < {n}; {i}++) {name}[{i}] = {element};"));
                 Ok(())
             }
-            Op::Insert(k) => self.insert(data, "a", &format!("[{k}]")),
+            Op::Insert(k) => self.insert(data, "a", &format!("[{k}]"), place),
             _ => {
                 let [c, a, b] = [0, 1, 2].map(|k| self.text(data.args[k]).text);
                 let name = self.declare(v, "a", Some(&b))?;
@@ -485,249 +551,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn arm(&mut self, region: Region, data: &InstData, names: &[String]) -> Res {
-        self.region(region)?;
-        let yielded = self.src.regions[region].results.clone();
-        for ((&v, name), &result) in yielded.iter().zip(names).zip(&data.results) {
-            if self.uses[result] > 0 && self.texts.contains_key(&v) {
-                let text = self.text(v).text;
-                self.line(&format!("{name} = {text};"));
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes the arms into a buffer first, then the variables that they assign, whose bounds are known only
-    /// after the arms have been written.
-    fn arms(&mut self, data: &InstData, heads: &[String], tail: &str) -> Res {
-        let names: Vec<String> = data
-            .results
-            .iter()
-            .map(|&v| {
-                let like = self.src.values[v].name.clone();
-                let name = self.names.fresh(like.as_deref().unwrap_or("t"));
-                self.texts.insert(v, Text::atom(name.clone()));
-                name
-            })
-            .collect();
-        let before = std::mem::take(&mut self.out);
-        for (head, &region) in heads.iter().zip(&data.regions) {
-            self.open(head);
-            self.arm(region, data, &names)?;
-            self.close(tail);
-            for (&v, &result) in self.src.regions[region].results.iter().zip(&data.results) {
-                if self.bounds.get(&v).is_some_and(|bounds| !bounds.is_empty()) {
-                    self.share_bounds(v, result);
-                }
-            }
-        }
-        let arms = std::mem::replace(&mut self.out, before);
-        for (&v, name) in data.results.iter().zip(&names) {
-            if self.uses[v] > 0 {
-                let declaration = self.declaration(self.src.ty(v), name, v)?;
-                let init = if self.is_array(v) { " = {}" } else { "" };
-                self.line(&format!("{declaration}{init};"));
-            }
-        }
-        self.out += &arms;
-        Ok(())
-    }
-
-    fn branch(&mut self, inst: Inst) -> Res {
-        let data = &self.src.insts[inst];
-        let condition = self.text(data.args[0]).text;
-        let otherwise = data.regions[1];
-        let empty = self.src.regions[otherwise].insts.is_empty() && data.results.is_empty();
-        let heads = [format!("if ({condition})"), "else".to_string()];
-        self.arms(data, if empty { &heads[..1] } else { &heads }, "")
-    }
-
-    fn switch(&mut self, inst: Inst, cases: &[i64]) -> Res {
-        let data = &self.src.insts[inst];
-        let tag = self.text(data.args[0]).text;
-        let mut heads: Vec<String> = cases.iter().map(|c| format!("case {c}:")).collect();
-        heads.push("default:".into());
-        let at = self.out.len();
-        self.indent += 1;
-        self.arms(data, &heads, " break;")?;
-        self.indent -= 1;
-        // The variables must precede the `switch`.
-        let made = self.out.split_off(at);
-        let from = made
-            .find("case ")
-            .or_else(|| made.find("default:"))
-            .map_or(0, |p| made[..p].rfind('\n').map_or(0, |n| n + 1));
-        let (variables, arms) = made.split_at(from);
-        for line in variables.lines() {
-            self.line(line.trim_start());
-        }
-        self.line(&format!("switch ({tag})"));
-        self.line("{");
-        self.out += arms;
-        self.line("}");
-        Ok(())
-    }
-
-    /// An upper bound of a loop's trip count, if known.
-    fn bound(&self, data: &InstData) -> Option<u32> {
-        let info = match data.op {
-            Op::For(info) | Op::Loop(info) => info,
-            _ => return None,
-        };
-        if let Op::For(_) = data.op
-            && let Ok(n) = self.text(data.args[0]).text.trim_end_matches(['u', 'l']).parse()
-        {
-            return Some(n);
-        }
-        info.max_iters
-    }
-
-    fn repeat(&mut self, inst: Inst) -> Res {
-        let data = &self.src.insts[inst];
-        let counted = matches!(data.op, Op::For(_));
-        let is_down = matches!(data.op, Op::For(info) if info.down);
-        let lead = usize::from(counted);
-        let body = data.regions[0];
-        let inner = &self.src.regions[body];
-        let bound = self.bound(data);
-        let n_carried = data.args.len() - lead;
-
-        // Each carried value is a single variable, which also holds the result after the loop.
-        let mut variables = Vec::new();
-        for k in 0..n_carried {
-            let (param, result) = (inner.params[lead + k], data.results[k]);
-            let init = self.text(data.args[lead + k]).text;
-            self.share_bounds(data.args[lead + k], param);
-            self.share_bounds(data.args[lead + k], result);
-            let like = self.src.values[result].name.as_deref().unwrap_or("acc").to_string();
-            let name = self.declare(param, &like, Some(&init))?;
-            self.texts.insert(result, Text::atom(name.clone()));
-            variables.push(name);
-        }
-        let at = self.out.len();
-        let index = if counted { self.name(inner.params[0], "i") } else { self.names.fresh("trip") };
-        self.indent += 1;
-        self.region(body)?;
-        let again = (!counted).then(|| self.names.fresh("again"));
-        if let Some(again) = &again {
-            let text = self.text(inner.results[0]).text;
-            self.line(&format!("{again} = {text};"));
-        }
-        let yielded = &inner.results[1 - lead..];
-        let mut stacks = Vec::new();
-        for (&v, &stack) in yielded[n_carried..].iter().zip(&data.results[n_carried..]) {
-            if self.uses[stack] == 0 {
-                continue;
-            }
-            let mut bounds: Bounds = bound.into_iter().collect();
-            bounds.extend(self.bounds.get(&v).into_iter().flatten());
-            self.bounds.insert(stack, if bound.is_some() { bounds } else { Bounds::new() });
-            let name = self.name(stack, "kept");
-            let text = self.text(v).text;
-            let at =
-                if is_down { format!("{} - {index}", self.last_of(data.args[0])) } else { index.clone() };
-            self.line(&format!("{name}[{at}] = {text};"));
-            stacks.push((stack, name));
-        }
-        let mut next: Vec<(String, String)> = yielded[..n_carried]
-            .iter()
-            .zip(&variables)
-            .map(|(&v, name)| (name.clone(), self.text(v).text))
-            .filter(|(name, text)| name != text)
-            .collect();
-        let clash = next
-            .iter()
-            .enumerate()
-            .any(|(k, _)| next.iter().skip(k + 1).any(|(_, text)| words(text).any(|w| w == next[k].0)));
-        if clash {
-            for (name, text) in &mut next {
-                let at = variables.iter().position(|n| n == name).expect("it is one of them");
-                let v = inner.params[lead + at];
-                let temporary = self.names.fresh(&format!("next_{name}"));
-                let declaration = self.declaration(self.src.ty(v), &temporary, v)?;
-                self.line(&format!("{declaration} = {text};"));
-                *text = temporary;
-            }
-        }
-        for (name, text) in &next {
-            self.line(&format!("{name} = {text};"));
-        }
-        if !counted && !stacks.is_empty() {
-            self.line(&format!("{index}++;"));
-        }
-        self.indent -= 1;
-        let body_text = self.out.split_off(at);
-        self.at = data.span;
-        for (stack, name) in &stacks {
-            let declaration = self.declaration(self.src.ty(*stack), name, *stack)?;
-            self.line(&format!("{declaration} = {{}};"));
-        }
-        match again {
-            None => {
-                let count = self.text(data.args[0]).text;
-                let last = self.last_of(data.args[0]);
-                let (ty, _) = declarator(&self.module.types, self.src.ty(data.args[0]), &[], data.span)?;
-                let is_constant = count.starts_with(|c: char| c.is_ascii_digit());
-                self.limit(bound.filter(|_| !is_constant));
-                let scalar = self.scalar_of(data.args[0]);
-                let zero = crate::types::literal(scalar, 0);
-                if is_down && scalar.is_signed_int() {
-                    self.line(&format!("for ({ty} {index} = {last}; {index} >= {zero}; {index}--)"));
-                    self.line("{");
-                } else if is_down {
-                    // An unsigned number is never below zero, so a separate counter counts up.
-                    let trip = self.names.fresh("trip");
-                    self.line(&format!("for ({ty} {trip} = {zero}; {trip} < {count}; {trip}++)"));
-                    self.line("{");
-                    self.line(&format!("    {ty} {index} = {last} - {trip};"));
-                } else {
-                    self.line(&format!("for ({ty} {index} = {zero}; {index} < {count}; {index}++)"));
-                    self.line("{");
-                }
-                self.out += &body_text;
-                self.line("}");
-            }
-            Some(again) => {
-                if !stacks.is_empty() {
-                    self.line(&format!("uint {index} = 0u;"));
-                }
-                self.line(&format!("bool {again};"));
-                self.limit(bound);
-                self.line("do");
-                self.line("{");
-                self.out += &body_text;
-                self.line(&format!("}} while ({again});"));
-            }
-        }
-        Ok(())
-    }
-
-    fn scalar_of(&self, v: Value) -> ir::Scalar {
+    pub(crate) fn scalar_of(&self, v: Value) -> ir::Scalar {
         self.module.types.scalar_of(self.src.ty(v)).unwrap_or(ir::Scalar::I32)
     }
-
-    /// `n - 1`.
-    fn last_of(&self, n: Value) -> String {
-        let text = self.text(n).text;
-        let scalar = self.scalar_of(n);
-        let number = text.trim_end_matches(['u', 'l']).parse::<u64>();
-        match number {
-            Ok(n) => crate::types::literal(scalar, n.wrapping_sub(1)),
-            Err(_) if words(&text).count() == 1 && !text.contains(' ') => {
-                format!("{text} - {}", crate::types::literal(scalar, 1))
-            }
-            Err(_) => format!("({text}) - {}", crate::types::literal(scalar, 1)),
-        }
-    }
-
-    fn limit(&mut self, bound: Option<u32>) {
-        if let Some(n) = bound {
-            self.line(&format!("[MaxIters({n})]"));
-        }
-    }
-}
-
-/// The identifiers and keywords in a text.
-fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|w| !w.is_empty())
 }

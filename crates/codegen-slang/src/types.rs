@@ -5,14 +5,76 @@ use rustc_hash::FxHashMap;
 
 use crate::unsupported::{Unsupported, refused};
 
-/// The bounds of a stack and of the stacks nested in it, outermost first.
+/// The bounds of a stack and of the stacks nested in it, outermost first; [`OPEN`] or [`OPEN_INNER`]: none.
 pub(crate) type Bounds = Vec<u32>;
 
+/// The bound of a stack of a loop that has none, outside of other loops.
+pub(crate) const OPEN: u32 = u32::MAX;
+/// The same within another loop.
+pub(crate) const OPEN_INNER: u32 = u32::MAX - 1;
+
+/// Returns true if a stack has no bound.
+pub(crate) fn is_open(bound: u32) -> bool {
+    bound >= OPEN_INNER
+}
+
 /// The bounds of the stacks that functions return, by position.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct StackBounds {
     /// Bounds of stack results, recorded once a function has been written.
     pub(crate) results: FxHashMap<(Func, usize), Bounds>,
+    /// What stacks without a bound are called.
+    pub(crate) library: StackLibrary,
+}
+
+/// The names of the type of stacks without a bound, and of the numbers of their elements.
+#[derive(Clone, Debug)]
+pub(crate) struct StackLibrary {
+    pub(crate) stack: String,
+    pub(crate) trips: String,
+    pub(crate) inner_trips: String,
+}
+
+impl StackLibrary {
+    /// The number of elements that a stack without a bound has.
+    pub(crate) fn capacity(&self, bound: u32) -> &str {
+        if bound == OPEN { &self.trips } else { &self.inner_trips }
+    }
+}
+
+impl StackBounds {
+    /// The declaration of the type, if a text uses it.
+    pub(crate) fn declaration(&self, text: &str) -> String {
+        let StackLibrary { stack, trips, inner_trips } = &self.library;
+        if !text.contains(&format!("{stack}<")) {
+            return String::new();
+        }
+        // Nested stacks multiply; a thread has room for some of a million elements.
+        let depth = (1..).find(|&n| !text.contains(&format!("{stack}<").repeat(n + 1))).unwrap_or(1);
+        let inner = [64, 64, 32, 16, 8, 4][depth.saturating_sub(1).min(5)];
+        let mut numbers = String::new();
+        for (name, number) in [(trips, 1024), (inner_trips, inner)] {
+            if text.contains(&format!("{name}>")) {
+                numbers += &format!("static const int {name} = {number};\n");
+            }
+        }
+        format!(
+            "\
+// Loops without `[MaxIters]` keep this many trips for the way back; derivatives of more are NaN.
+{numbers}
+struct {stack}<T, let N : int>
+{{
+    T values[N];
+
+    __subscript(int i) -> T
+    {{
+        get {{ return values[min(i, N - 1)]; }}
+        set {{ if (i < N) values[i] = newValue; }}
+    }}
+}}
+"
+        )
+    }
 }
 
 /// The name of a scalar type.
@@ -47,11 +109,14 @@ pub(crate) fn declarator(
         }
         TypeData::Stack(element) => {
             let Some((&n, inner)) = bounds.split_first() else {
-                let what = "a loop whose number of trips is not known: '[MaxIters(n)]' bounds it";
-                return Err(refused(span, what));
+                return Err(refused(span, "values that a loop keeps and another function reads"));
             };
             let (name, rest) = declarator(types, element, inner, span)?;
-            Ok((name, format!("[{}]{rest}", n.max(1))))
+            match n {
+                OPEN => Ok((format!("Stack<{name}{rest}, MAX_TRIPS>"), String::new())),
+                OPEN_INNER => Ok((format!("Stack<{name}{rest}, MAX_INNER_TRIPS>"), String::new())),
+                n => Ok((name, format!("[{}]{rest}", n.max(1)))),
+            }
         }
         TypeData::Cell(content) => declarator(types, content, bounds, span),
         TypeData::Residuals(_) => Err(refused(span, "a pullback")),

@@ -154,5 +154,7 @@ pub fn source(loaded: &mut Loaded, function: FuncRef, what: Derivative) -> Resul
         let message = format!("the derivative of '{name}' cannot be written as Slang: it has {}", e.message);
         Failure::Program(vec![Diagnostic::error("E0920", if known { place } else { span }, message)])
     })?;
-    Ok(format!("// The derivative of `{name}`: {meaning}. Written by `pullback derive`.\n\n{text}"))
+    let text = format!("// The derivative of `{name}`: {meaning}. Written by `pullback derive`.\n\n{text}");
+    let style = fmt::Style { braces: Some(fmt::BraceStyle::NextLine), ..fmt::Style::default() };
+    fmt::format(&text, &style).map_err(|changed| Failure::Other(Error::Internal(changed.to_string())))
 }

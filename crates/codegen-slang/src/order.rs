@@ -1,0 +1,90 @@
+//! The order in which a function is written, and where its values are used.
+//!
+//! Variables of the text change, values do not. An expression that is not written yet must be written before a
+//! variable in it changes, if it is used afterwards; positions in the order answer whether it is.
+
+use cranelift_entity::SecondaryMap;
+use ir::{Function, Inst, Region, Value};
+use rustc_hash::FxHashMap;
+
+/// Positions of instructions and of the ends of regions, in the order of the text.
+#[derive(Debug, Default)]
+pub(crate) struct Order {
+    at: SecondaryMap<Inst, u32>,
+    after: SecondaryMap<Inst, u32>,
+    end: SecondaryMap<Region, u32>,
+    uses: FxHashMap<Value, Vec<u32>>,
+    defined: FxHashMap<Value, u32>,
+    /// The innermost loop in which each value is defined, and those in which it is used; 0: none.
+    loops: FxHashMap<Value, u32>,
+    used_in: FxHashMap<Value, Vec<u32>>,
+}
+
+impl Order {
+    pub(crate) fn new(src: &Function) -> Order {
+        let mut order = Order::default();
+        let mut next = 1;
+        order.region(src, src.body(), 0, &mut next);
+        order
+    }
+
+    fn region(&mut self, src: &Function, region: Region, within: u32, next: &mut u32) {
+        for &v in &src.regions[region].params {
+            self.loops.insert(v, within);
+        }
+        for &inst in &src.regions[region].insts {
+            let data = &src.insts[inst];
+            let at = *next;
+            *next += 1;
+            self.at[inst] = at;
+            data.args.iter().for_each(|&v| self.used(v, at, within));
+            let inner = if data.op.is_loop() { at } else { within };
+            for &nested in &data.regions {
+                self.region(src, nested, inner, next);
+            }
+            self.after[inst] = *next - 1;
+            for &v in &data.results {
+                self.loops.insert(v, within);
+                self.defined.insert(v, self.after[inst]);
+            }
+        }
+        let end = *next;
+        *next += 1;
+        self.end[region] = end;
+        src.regions[region].results.iter().for_each(|&v| self.used(v, end, within));
+    }
+
+    fn used(&mut self, v: Value, at: u32, within: u32) {
+        self.uses.entry(v).or_default().push(at);
+        self.used_in.entry(v).or_default().push(within);
+    }
+
+    pub(crate) fn at(&self, inst: Inst) -> u32 {
+        self.at[inst]
+    }
+
+    /// The last position in the regions of an instruction.
+    pub(crate) fn after(&self, inst: Inst) -> u32 {
+        self.after[inst]
+    }
+
+    pub(crate) fn end(&self, region: Region) -> u32 {
+        self.end[region]
+    }
+
+    /// Returns true if a value is used after a position, up to another one.
+    pub(crate) fn is_used_within(&self, v: Value, after: u32, last: u32) -> bool {
+        self.uses.get(&v).is_some_and(|uses| uses.iter().any(|&at| at > after && at <= last))
+    }
+
+    /// The position of the instruction that defines a value.
+    pub(crate) fn after_value(&self, v: Value) -> u32 {
+        self.defined.get(&v).copied().unwrap_or(0)
+    }
+
+    /// Returns true if a loop would compute the value again and again if it moved to its uses.
+    pub(crate) fn is_used_in_inner_loop(&self, v: Value) -> bool {
+        let own = self.loops.get(&v).copied().unwrap_or(0);
+        self.used_in.get(&v).is_some_and(|all| all.iter().any(|&within| within != own))
+    }
+}
