@@ -187,7 +187,11 @@ impl Writer<'_> {
                 let like = named(result).or(named(param)).map(str::to_owned);
                 let name = match like {
                     Some(like) => self.names.fresh(&like),
-                    None => self.temporary("sum"),
+                    None => self.temporary(match self.scalar_of(param) {
+                        scalar if scalar.is_float() => "sum",
+                        ir::Scalar::Bool => "flag",
+                        _ => "count",
+                    }),
                 };
                 let declaration = self.declaration(self.src.ty(param), &name, param)?;
                 self.line(&format!("{declaration} = {text};"));
@@ -209,8 +213,10 @@ impl Writer<'_> {
         let scalar = self.scalar_of(data.args[0]);
         let zero = literal(scalar, 0);
         let head = match (is_down, scalar.is_signed_int()) {
-            (true, true) => format!("for ({ty} {index} = {last}; {index} >= {zero}; {index}--)"),
-            (true, false) => format!("for ({ty} {index} = {}; {index}-- > {zero};)", count.text),
+            (true, true) if is_constant => {
+                format!("for ({ty} {index} = {last}; {index} >= {zero}; {index}--)")
+            }
+            (true, _) => format!("for ({ty} {index} = {}; {index}-- > {zero};)", count.text),
             (false, _) => format!("for ({ty} {index} = {zero}; {index} < {}; {index}++)", count.operand()),
         };
         self.line(&head);

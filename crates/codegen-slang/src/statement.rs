@@ -280,9 +280,8 @@ impl Writer<'_> {
             }
             Op::Store => {
                 let (value, path) = data.args.split_last().expect("a store has operands");
-                let line = format!("{} = {};", self.place(path), self.text(*value).text);
-                self.line(&line);
-                Ok(())
+                let (place, text) = (self.place(path), self.text(*value).text);
+                self.assign(&place, strip(&text), *value)
             }
             Op::AddTo => {
                 let (value, path) = data.args.split_last().expect("an addition has operands");

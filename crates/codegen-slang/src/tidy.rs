@@ -18,7 +18,46 @@ pub(crate) fn tidy(types: &Types, src: &mut Function) {
         let is_left_out = src.insts[inst].results.first().is_some_and(|v| known.contains_key(v));
         out.extend((!is_left_out).then_some(inst));
     });
+    counts(src);
     tidy_region(src, src.body());
+}
+
+/// Counts loops up to `n` rather than `0 < n ? n : 0`, where `n` is a parameter: the text compares numbers with their
+/// signs, so a loop up to a negative number makes no trip either.
+fn counts(src: &mut Function) {
+    let mut defined: FxHashMap<Value, Inst> = FxHashMap::default();
+    let mut loops = Vec::new();
+    src.walk(src.body(), &mut |inst| {
+        let data = &src.insts[inst];
+        data.results.iter().for_each(|&v| _ = defined.insert(v, inst));
+        if matches!(data.op, Op::For(_)) {
+            loops.push(inst);
+        }
+    });
+    let params = &src.regions[src.body()].params;
+    let op = |v: Value| defined.get(&v).map(|&i| &src.insts[i]);
+    let zero = |v: Value| op(v).is_some_and(|d| matches!(d.op, Op::Zero | Op::Const(0)));
+    let mut found = Vec::new();
+    for inst in loops {
+        let Some(select) = op(src.insts[inst].args[0]).filter(|d| matches!(d.op, Op::Select)) else {
+            continue;
+        };
+        let (test, n) = (op(select.args[0]), select.args[1]);
+        let tests = test.is_some_and(|d| matches!(d.op, Op::Lt) && zero(d.args[0]) && d.args[1] == n);
+        if tests && zero(select.args[2]) && params.contains(&n) {
+            found.push((inst, n));
+        }
+    }
+    for (inst, n) in found {
+        src.insts[inst].args[0] = n;
+    }
+    // What nothing uses any more is not written.
+    let uses = ir::walk::use_counts(src);
+    src.rebuild(|src, inst, out| {
+        let data = &src.insts[inst];
+        let is_dead = matches!(data.op, Op::Select) && uses[data.results[0]] == 0;
+        out.extend((!is_dead).then_some(inst));
+    });
 }
 
 /// Finds sums with zero and products with one, and what they are equal to but for the sign of a zero.
