@@ -205,7 +205,7 @@ impl Parser<'_> {
             T::Ident => self.word(at),
             T::LParen => {
                 let is_name = self.names_operator(at);
-                let header = std::mem::take(&mut self.top().header) && !is_name;
+                let header = self.top().is_block && std::mem::take(&mut self.top().header) && !is_name;
                 let mut open = Open { is_block: false, fresh: false, ..Open::block(at) };
                 open.header = header;
                 self.stack.push(open);
@@ -316,7 +316,7 @@ impl Parser<'_> {
         // `operator<<T>`: the name is `<`, but the lexer does not know that.
         if first == T::Shl
             && second != Some(T::LParen)
-            && let Some(close) = self.closing(at + 2, 1)
+            && let Some(close) = self.closing(at + 2, 1, true)
         {
             self.marks[close].role = Role::Angle;
         }
@@ -601,11 +601,11 @@ impl Parser<'_> {
         if before && after && !declares.contains(&self.pieces[previous].text) {
             return None;
         }
-        self.closing(at, 0)
+        self.closing(at, 0, before)
     }
 
-    /// The `>` that closes a list of generic parameters or arguments.
-    fn closing(&self, from: usize, mut depth: u32) -> Option<usize> {
+    /// The `>` that closes a list of generic parameters or arguments, which a space may stand before.
+    fn closing(&self, from: usize, mut depth: u32, before: bool) -> Option<usize> {
         let mut brackets = 0;
         for (k, piece) in self.pieces.iter().enumerate().skip(from) {
             let Some(kind) = piece.token() else { continue };
@@ -624,6 +624,7 @@ impl Parser<'_> {
                         return None;
                     }
                 }
+                T::Pipe if !before => {}
                 T::Ident
                 | T::Int
                 | T::Comma

@@ -31,6 +31,7 @@ fn spaces_around_operators() {
 fn generics_are_no_comparisons() {
     check("vector < float,3 > v; Foo<A,Bar<B> > f;\n", "vector < float, 3 > v; Foo<A, Bar<B> > f;\n");
     check("T g<T:IFoo,let N:int>(Box<T,N> x);\n", "T g<T: IFoo, let N: int>(Box<T, N> x);\n");
+    keeps("RayQuery<A | B> q;\n");
     check("for(int i=0;i<n;i++) x=a<b;\n", "for (int i = 0; i < n; i++) x = a < b;\n");
     keeps("bool operator==<T : IComparable>(T a, T b);\nbool operator<(A a, B b);\nA operator[](int i);\n");
 }
@@ -39,6 +40,7 @@ fn generics_are_no_comparisons() {
 fn types_and_pointers_keep_their_stars() {
     keeps("Foo* a = &b; Bar *c; int* d = (int*)e; f(*g, h * k);\n");
     keeps("float x = (float)y; int z = (int)-w;\n");
+    keeps("void f()\n{\n    if (a >= (int)b.c) return (T)d;\n}\n");
 }
 
 #[test]
