@@ -10,7 +10,6 @@
 //! used later must have been written (`Writer::can_change`, `Writer::settle`).
 
 use ir::{Inst, InstData, Op, Region, Value};
-use rustc_hash::FxHashMap;
 
 use crate::expression::{Text, is_infix};
 use crate::statement::{Res, Writer};
@@ -237,7 +236,7 @@ impl Writer<'_> {
 
     /// Returns true if the last branch of the region is still to be written.
     fn is_open(&self, place: &Place) -> bool {
-        place.last.is_some_and(|i| !self.written.contains(i))
+        place.last.is_some_and(|i| !self.order.is_begun(i))
     }
 
     /// `place = text`, or `place += …` where the text says so.
@@ -362,7 +361,7 @@ impl Writer<'_> {
     pub(crate) fn branch(&mut self, inst: Inst, place: &mut Place) -> Res {
         let data = &self.src.insts[inst];
         let (dests, fresh) = self.branch_dests(inst, place)?;
-        self.written.insert(inst);
+        self.order.begin(inst);
         let condition = self.text(data.args[0]);
         // An arm without instructions gives the variables of the other one their first values.
         let empty = (0..2).rev().find(|&k| self.src.regions[data.regions[k]].insts.is_empty());
@@ -463,24 +462,6 @@ impl Writer<'_> {
         }
         self.line("}");
         Ok(())
-    }
-
-    /// Whether the constants that a value is made of are used only to initialise variables.
-    pub(crate) fn inits(src: &ir::Function) -> FxHashMap<Value, bool> {
-        let mut only: FxHashMap<Value, bool> = FxHashMap::default();
-        src.walk(src.body(), &mut |inst| {
-            let data = &src.insts[inst];
-            let lead = data.op.carried_at().0;
-            for (k, &v) in data.args.iter().enumerate() {
-                let is_init = matches!(data.op, Op::Local) || data.op.is_loop() && k >= lead;
-                *only.entry(v).or_insert(true) &= is_init;
-            }
-            for &region in &data.regions {
-                src.regions[region].results.iter().for_each(|&v| _ = only.insert(v, false));
-            }
-        });
-        src.regions[src.body()].results.iter().for_each(|&v| _ = only.insert(v, false));
-        only
     }
 }
 

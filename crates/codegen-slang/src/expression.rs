@@ -15,6 +15,8 @@ pub(crate) struct Text {
     pub(crate) size: u32,
     /// The text and level of the same number without its sign, for a text that begins with a minus.
     positive: Option<(String, u8)>,
+    /// The text and level of the number that all lanes of a vector are.
+    splat: Option<(String, u8)>,
 }
 
 const ATOM: u8 = 20;
@@ -23,18 +25,24 @@ const TERNARY: u8 = 2;
 
 impl Text {
     pub(crate) fn atom(text: impl Into<String>) -> Text {
-        Text { text: text.into(), level: ATOM, size: 0, positive: None }
+        Text { text: text.into(), level: ATOM, size: 0, positive: None, splat: None }
     }
 
     fn number(text: String) -> Text {
         let level = if text.starts_with('-') { UNARY } else { ATOM };
-        Text { text, level, size: 0, positive: None }
+        Text { text, level, size: 0, positive: None, splat: None }
     }
 
     pub(crate) fn call(function: &str, args: &[Text]) -> Text {
         let size = 1 + args.iter().map(|a| a.size).sum::<u32>();
         let args: Vec<&str> = args.iter().map(|a| a.text.as_str()).collect();
-        Text { text: format!("{function}({})", args.join(", ")), level: ATOM, size, positive: None }
+        Text {
+            text: format!("{function}({})", args.join(", ")),
+            level: ATOM,
+            size,
+            positive: None,
+            splat: None,
+        }
     }
 
     /// The text, in parentheses if it binds less tightly than `level` requires.
@@ -79,9 +87,9 @@ impl Text {
     }
 
     /// The text of the same number without its sign, if it has a minus.
-    fn without_minus(&self) -> Option<Text> {
+    pub(crate) fn without_minus(&self) -> Option<Text> {
         let (text, level) = self.positive.clone()?;
-        Some(Text { text, level, size: self.size.saturating_sub(1), positive: None })
+        Some(Text { text, level, size: self.size.saturating_sub(1), positive: None, splat: None })
     }
 
     fn negative(&self) -> Text {
@@ -90,6 +98,7 @@ impl Text {
             level: UNARY,
             size: 1 + self.size,
             positive: Some((self.text.clone(), self.level)),
+            splat: None,
         })
     }
 
@@ -100,7 +109,7 @@ impl Text {
         // `-a * b` is the negation of `a * b`, to the bit.
         let positive = a.without_minus().filter(|_| level == 13 && op != "%");
         let positive = positive.map(|a| (format!("{} {op} {}", a.at(level), b.at(level + 1)), level));
-        Text { text, level, size, positive }
+        Text { text, level, size, positive, splat: None }
     }
 }
 
@@ -116,7 +125,7 @@ impl Writer<'_> {
         let infix = |op: &str, level: u8| Ok(Text::infix(op, level, &args[0], &args[1]));
         let prefix = |op: &str| {
             let text = format!("{op}{}", args[0].at(UNARY + 1));
-            Ok(Text { text, level: UNARY, size: 1 + args[0].size, positive: None })
+            Ok(Text { text, level: UNARY, size: 1 + args[0].size, positive: None, splat: None })
         };
         let call = |function: &str| Ok(Text::call(function, &args));
         let is_zero = |k: usize| args[k].is_float("0.0") && scalar.is_some_and(Scalar::is_float);
@@ -165,7 +174,7 @@ impl Writer<'_> {
                     false if text.starts_with('!') => UNARY,
                     false => 9,
                 };
-                Ok(Text { text, level, size: 1 + args[0].size, positive: None })
+                Ok(Text { text, level, size: 1 + args[0].size, positive: None, splat: None })
             }
             Op::Not => prefix(if is_bool { "!" } else { "~" }),
             Op::Shl => infix("<<", 11),
@@ -188,11 +197,15 @@ impl Writer<'_> {
                     args[2].at(TERNARY)
                 );
                 let size = 1 + args.iter().map(|a| a.size).sum::<u32>();
-                Ok(Text { text, level: TERNARY, size, positive: None })
+                Ok(Text { text, level: TERNARY, size, positive: None, splat: None })
             }
             Op::Detach => call("detach"),
             Op::CheckFinite(_) => Ok(args[0].clone()),
-            Op::Construct | Op::Splat if types.lanes(ty).is_some() => call(&name(types, ty, data.span)?),
+            Op::Splat if types.lanes(ty).is_some() => {
+                let splat = Some((args[0].text.clone(), args[0].level));
+                Ok(Text { splat, ..Text::call(&name(types, ty, data.span)?, &args) })
+            }
+            Op::Construct if types.lanes(ty).is_some() => call(&name(types, ty, data.span)?),
             Op::Extract(k) => Ok(match types.lanes(self.src.ty(data.args[0])) {
                 Some(n) if n <= 4 => {
                     Text { text: format!("{}.{}", args[0].at(ATOM), lane(*k)), ..args[0].atomic() }
@@ -209,7 +222,7 @@ impl Writer<'_> {
             },
             Op::Index => {
                 let text = format!("{}[{}]", args[0].at(ATOM), args[1].text);
-                Ok(Text { text, level: ATOM, size: args[0].size + args[1].size, positive: None })
+                Ok(Text { text, level: ATOM, size: args[0].size + args[1].size, positive: None, splat: None })
             }
             Op::Load => Ok(Text::atom(self.place(&data.args))),
             Op::Sum if self.products.contains_key(&data.args[0]) => {
@@ -220,7 +233,7 @@ impl Writer<'_> {
                 let n = types.lanes(self.src.ty(data.args[0])).unwrap_or(1);
                 let parts: Vec<String> =
                     (0..n).map(|k| format!("{}.{}", args[0].at(ATOM), lane(k))).collect();
-                Ok(Text { text: parts.join(" + "), level: 12, size: n, positive: None })
+                Ok(Text { text: parts.join(" + "), level: 12, size: n, positive: None, splat: None })
             }
             other => Err(unsupported(other, data.span)),
         }
@@ -235,6 +248,17 @@ impl Writer<'_> {
 
     /// A product, which may become an assignment with `*=`.
     fn product(&mut self, data: &InstData, a: &Text, b: &Text) -> Result<Text, Unsupported> {
+        // A number times a vector needs no vector of the number.
+        let number = |x: &Text| {
+            let (text, level) = x.splat.clone()?;
+            Some(Text { text, level, splat: None, ..x.clone() })
+        };
+        let (a, b) = match (number(a), number(b)) {
+            (Some(number), None) => (number, b.clone()),
+            (None, Some(number)) => (a.clone(), number),
+            _ => (a.clone(), b.clone()),
+        };
+        let (a, b) = (&a, &b);
         let text = Text::infix("*", 13, a, b);
         self.compound.insert(data.results[0], (a.text.clone(), "*", b.at(14)));
         Ok(text)
@@ -252,7 +276,7 @@ impl Writer<'_> {
 
 impl Text {
     fn atomic(&self) -> Text {
-        Text { text: String::new(), level: ATOM, size: self.size, positive: None }
+        Text { text: String::new(), level: ATOM, size: self.size, positive: None, splat: None }
     }
 }
 

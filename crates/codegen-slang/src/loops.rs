@@ -238,8 +238,8 @@ impl Writer<'_> {
         let capacity = self.stacks.library.capacity(open).to_owned();
         let before = std::mem::take(&mut self.out);
         self.indent += 1;
-        let outs = self.outs.clone();
-        match self.returned {
+        let outs = self.gives.outs.clone();
+        match self.gives.returned {
             Some(ty) => {
                 let text = self.not_a_number(ty)?;
                 self.line(&format!("return {text};"));

@@ -3,8 +3,8 @@
 //! Variables of the text change, values do not. An expression that is not written yet must be written before a
 //! variable in it changes, if it is used afterwards; positions in the order answer whether it is.
 
-use cranelift_entity::SecondaryMap;
-use ir::{Function, Inst, Region, Value};
+use cranelift_entity::{EntitySet, SecondaryMap};
+use ir::{Function, Inst, Op, Region, Value};
 use rustc_hash::FxHashMap;
 
 /// Positions of instructions and of the ends of regions, in the order of the text.
@@ -18,6 +18,10 @@ pub(crate) struct Order {
     /// The innermost loop in which each value is defined, and those in which it is used; 0: none.
     loops: FxHashMap<Value, u32>,
     used_in: FxHashMap<Value, Vec<u32>>,
+    /// Values with other uses than to initialise a variable.
+    read: EntitySet<Value>,
+    /// The branches that have been begun.
+    begun: EntitySet<Inst>,
 }
 
 impl Order {
@@ -37,7 +41,13 @@ impl Order {
             let at = *next;
             *next += 1;
             self.at[inst] = at;
-            data.args.iter().for_each(|&v| self.used(v, at, within));
+            let lead = data.op.carried_at().0;
+            for (k, &v) in data.args.iter().enumerate() {
+                self.used(v, at, within);
+                if !(matches!(data.op, Op::Local) || data.op.is_loop() && k >= lead) {
+                    self.read.insert(v);
+                }
+            }
             let inner = if data.op.is_loop() { at } else { within };
             for &nested in &data.regions {
                 self.region(src, nested, inner, next);
@@ -51,12 +61,29 @@ impl Order {
         let end = *next;
         *next += 1;
         self.end[region] = end;
-        src.regions[region].results.iter().for_each(|&v| self.used(v, end, within));
+        for &v in &src.regions[region].results {
+            self.used(v, end, within);
+            self.read.insert(v);
+        }
     }
 
     fn used(&mut self, v: Value, at: u32, within: u32) {
         self.uses.entry(v).or_default().push(at);
         self.used_in.entry(v).or_default().push(within);
+    }
+
+    /// Returns true if all uses of a value initialise variables.
+    pub(crate) fn only_initialises(&self, v: Value) -> bool {
+        !self.read.contains(v)
+    }
+
+    /// Notes that a branch is being written.
+    pub(crate) fn begin(&mut self, inst: Inst) {
+        self.begun.insert(inst);
+    }
+
+    pub(crate) fn is_begun(&self, inst: Inst) -> bool {
+        self.begun.contains(inst)
     }
 
     pub(crate) fn at(&self, inst: Inst) -> u32 {

@@ -34,6 +34,13 @@ const MAX_SIZE: u32 = 8;
 
 pub(crate) type Res<T = ()> = Result<T, Unsupported>;
 
+/// What a function gives: the parameters for its results, or the type of the one that it returns.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Gives {
+    pub(crate) outs: Vec<(String, Type)>,
+    pub(crate) returned: Option<Type>,
+}
+
 /// Writes one function.
 pub(crate) struct Writer<'a> {
     pub(crate) module: &'a Module,
@@ -56,13 +63,8 @@ pub(crate) struct Writer<'a> {
     pub(crate) bounds: FxHashMap<Value, Bounds>,
     pub(crate) uses: SecondaryMap<Value, u32>,
     pub(crate) order: Order,
-    /// Values that only initialise variables.
-    inits: FxHashMap<Value, bool>,
-    /// The branches that have been begun.
-    pub(crate) written: EntitySet<Inst>,
-    /// The parameters for results, and the type of a result that is returned.
-    pub(crate) outs: Vec<(String, Type)>,
-    pub(crate) returned: Option<Type>,
+    /// What the function gives.
+    pub(crate) gives: Gives,
     /// Vectors whose lanes are added up by a `Sum`.
     summed: EntitySet<Value>,
     /// Memory of a single element, which is not indexed.
@@ -100,10 +102,7 @@ pub(crate) fn function(
         bounds: FxHashMap::default(),
         uses: ir::walk::use_counts(src),
         order: Order::new(src),
-        inits: Writer::inits(src),
-        written: EntitySet::new(),
-        outs: Vec::new(),
-        returned: None,
+        gives: Gives::default(),
         summed: EntitySet::new(),
         singles: EntitySet::new(),
         fixed: EntitySet::new(),
@@ -138,19 +137,19 @@ pub(crate) fn function(
     let single = returns_value(module, src);
     let mut dests = Vec::new();
     if single {
-        w.returned = Some(src.results[0].ty);
+        w.gives.returned = Some(src.results[0].ty);
         dests.push(Dest::Return);
     } else {
         for (k, slot) in src.results.iter().enumerate() {
             let given = given.results.get(k).cloned().unwrap_or_else(|| slot_name(slot, "result", k));
             let name = w.names.fresh(&given);
-            w.outs.push((name.clone(), slot.ty));
+            w.gives.outs.push((name.clone(), slot.ty));
             dests.push(Dest::Variable(name));
         }
     }
     w.region(src.body(), &dests, false)?;
     let mut declared = Vec::new();
-    for (k, (&v, (name, ty))) in body.results.iter().zip(&w.outs.clone()).enumerate() {
+    for (k, (&v, (name, ty))) in body.results.iter().zip(&w.gives.outs.clone()).enumerate() {
         if let Some(bounds) = w.bounds.get(&v) {
             w.stacks.results.insert((func, k), bounds.clone());
         }
@@ -276,7 +275,8 @@ impl Writer<'_> {
             Op::Local => {
                 let init = self.text(data.args[0]).text;
                 self.share_bounds(data.args[0], data.results[0]);
-                self.define(data.results[0], "cell", &init)
+                let like = self.gathered(data.results[0], place).unwrap_or_else(|| "cell".into());
+                self.define(data.results[0], &like, &init)
             }
             Op::Store => {
                 let (value, path) = data.args.split_last().expect("a store has operands");
@@ -285,8 +285,12 @@ impl Writer<'_> {
             }
             Op::AddTo => {
                 let (value, path) = data.args.split_last().expect("an addition has operands");
-                let (place, text) = (self.place(path), self.text(*value).text);
-                self.add(&place, &text, self.src.ty(*value), data)
+                let (place, text) = (self.place(path), self.text(*value));
+                match text.without_minus() {
+                    Some(positive) => self.line(&format!("{place} -= {};", strip(&positive.text))),
+                    None => self.add(&place, strip(&text.text), self.src.ty(*value), data)?,
+                }
+                Ok(())
             }
             Op::SubCell => {
                 let place = self.place(&data.args);
@@ -369,6 +373,21 @@ impl Writer<'_> {
         found
     }
 
+    /// The name of a cell whose content is a result of the function.
+    fn gathered(&self, cell: Value, place: &Place) -> Option<String> {
+        let insts = &self.src.regions[place.region()].insts;
+        let is_load = |i: &&Inst| {
+            let data = &self.src.insts[**i];
+            matches!(data.op, Op::Load) && data.args[..] == [cell]
+        };
+        let load = insts.iter().rev().find(is_load)?;
+        let k = self.home(self.src.insts[*load].results[0], place)?;
+        match &place.dests[k] {
+            Dest::Variable(name) => Some(format!("{name}_sum")),
+            _ => None,
+        }
+    }
+
     /// Returns true if nothing changes memory between a load and its only use.
     fn is_read_at_once(&self, inst: Inst, place: &Place) -> bool {
         let v = self.src.insts[inst].results[0];
@@ -397,7 +416,9 @@ impl Writer<'_> {
     ) -> Res {
         let v = data.results[0];
         let constant = matches!(data.op, Op::Const(_) | Op::Zero);
-        let is_sign = matches!(data.op, Op::Neg | Op::Not) && text.size <= 1;
+        let base = data.args.first().map(|&v| self.text(v).text).unwrap_or_default();
+        let is_lane = matches!(data.op, Op::Extract(_)) && crate::control::words(&base).count() == 1;
+        let is_sign = matches!(data.op, Op::Neg | Op::Not) && text.size <= 1 || is_lane;
         let stays = self.order.is_used_in_inner_loop(v);
         let read = matches!(data.op, Op::Index | Op::Extract(_)) && text.size == 0;
         let unnamed = self.src.values[v].name.is_none() || read;
@@ -486,7 +507,7 @@ impl Writer<'_> {
                 let parts: Vec<String> = data.args.iter().map(|&a| self.text(a).text).collect();
                 self.define(v, "a", &format!("{{ {} }}", parts.join(", ")))
             }
-            Op::Zero if self.inits.get(&v).copied().unwrap_or(false) => {
+            Op::Zero if self.order.only_initialises(v) => {
                 self.texts.insert(v, Text::atom("{}"));
                 Ok(())
             }
