@@ -4,9 +4,9 @@
 //! are written for vectors of the machine's width, and for groups of 128 bits where that is possible: LLVM takes
 //! wider ones apart number by number.
 
-use native::emit::{Binary, UNIFORM, VARYING};
-use native::lanes::Class;
+use native::emit::{UNIFORM, VARYING};
 use native::lanes::operand::{El, Val, Vals};
+use native::lanes::{Class, Vectors};
 
 use crate::text::{ANY, Writer};
 
@@ -92,7 +92,7 @@ impl Writer {
     /// Transposes each square of the `n` numbers that start at a multiple of `n` in `n` vectors; `n` is 2 or 4.
     fn transpose(&mut self, el: El, rows: &[Val]) -> Vals {
         let lanes = self.lanes;
-        let mut pick = |a: Val, b: Val, of: &[u32]| self.pick(el, lanes, [a, b], of);
+        let mut pick = |a: Val, b: Val, of: &[u32]| self.pick_wide(el, lanes, [a, b], of);
         match *rows {
             [a, b] => [pick(a, b, &[0, 2]), pick(a, b, &[1, 3])].into_iter().collect(),
             [a, b, c, d] => {
@@ -110,7 +110,7 @@ impl Writer {
     }
 
     /// A vector of which each group of numbers has these numbers of the groups of two vectors of `width` numbers.
-    fn pick(&mut self, el: El, width: u32, of: [Val; 2], numbers: &[u32]) -> Val {
+    fn pick_wide(&mut self, el: El, width: u32, of: [Val; 2], numbers: &[u32]) -> Val {
         let n = numbers.len() as u32;
         let picks = (0..width).map(|lane| {
             let k = numbers[(lane % n) as usize];
@@ -119,72 +119,59 @@ impl Writer {
         self.shuffle(el, width, of, picks)
     }
 
-    /// See `native::lanes::Writer::sums`. The halves of each vector are added until one of the machine's holds it; then
-    /// those of each 128 bits, together with those of other vectors; and then the halves again.
-    pub(crate) fn joint_sums(&mut self, all: &[Val], more: Option<Val>) -> Vals {
-        let el = all[0].el;
-        let group = 128 / el.bits();
-        let width = (self.style.vector_bits / el.bits()).clamp(group, self.lanes.max(group));
-        if all.len() == 1 || self.lanes < group {
-            let sums = all.iter().map(|&a| {
-                let sum = self.sum_by_halves(a);
-                more.map_or(sum, |more| native::lanes::Writer::binary(self, Binary::AddF, sum, more))
-            });
-            return sums.collect();
-        }
-        let mut sums = Vals::new();
-        for part in all.chunks(group as usize) {
-            let mut vectors: Vec<Val> = part.iter().map(|&a| self.halve(el, a, self.lanes, width)).collect();
-            let n = vectors.len();
-            // A vector that is missing is another one again.
-            vectors.extend((n..group as usize).map(|k| vectors[k % n]).collect::<Vec<_>>());
-            let steps: [[&[u32]; 2]; 2] = [[&[0, 4, 1, 5], &[2, 6, 3, 7]], [&[0, 1, 4, 5], &[2, 3, 6, 7]]];
-            let steps = if group == 4 { &steps[..] } else { &[[&[0, 2][..], &[1, 3]]][..] };
-            for [low, high] in steps {
-                let mut joined = Vec::new();
-                for pair in vectors.chunks(2) {
-                    let parts = [low, high].map(|of| self.pick(el, width, [pair[0], pair[1]], of));
-                    joined.push(self.add_vectors(el, width, parts));
-                }
-                vectors = joined;
-            }
-            let mut sum = self.halve(el, vectors[0], width, group);
-            if let Some(more) = more {
-                sum = self.add_vectors(el, group, [sum, more]);
-            }
-            for k in 0..n {
-                let (out, text) = (self.reg(el, UNIFORM), self.operand(sum, VARYING));
-                self.make(
-                    out,
-                    &[sum],
-                    format_args!("extractelement <{group} x {}> {text}, i32 {k}", el.name()),
-                );
-                sums.push(out);
-            }
-        }
-        sums
-    }
-
     /// Adds the upper half of a vector of floats to the lower one until `to` are left.
     pub(crate) fn halve(&mut self, el: El, mut all: Val, mut n: u32, to: u32) -> Val {
         while n > to {
             let half = n / 2;
             let parts = [0, half].map(|from| self.shuffle(el, n, [all, Val::POISON], from..from + half));
-            all = self.add_vectors(el, half, parts);
+            all = self.add_wide(el, half, parts);
             n = half;
         }
         all
     }
 
-    fn add_vectors(&mut self, el: El, n: u32, parts: [Val; 2]) -> Val {
+    fn add_wide(&mut self, el: El, n: u32, parts: [Val; 2]) -> Val {
         let [a, b] = parts.map(|part| self.operand(part, VARYING));
         let out = self.of_width(el, n);
         self.make(out, &parts, format_args!("fadd <{n} x {}> {a}, {b}", el.name()));
         out
     }
 
+    /// The number of floats in a vector of the machine, or of all lanes if those are fewer.
+    fn width(&self, el: El) -> u32 {
+        (self.style.vector_bits / el.bits()).clamp(128 / el.bits(), self.lanes)
+    }
+
     /// A register for a vector of `n` numbers.
     pub(crate) fn of_width(&mut self, el: El, n: u32) -> Val {
         if n == self.lanes { self.reg(el, VARYING) } else { self.odd() }
+    }
+}
+
+impl Vectors for Writer {
+    type Vector = Val;
+
+    fn vector(&mut self, a: Val) -> Val {
+        self.halve(a.el, a, self.lanes, self.width(a.el))
+    }
+
+    fn pick(&mut self, el: El, of: [Val; 2], numbers: &[u32]) -> Val {
+        self.pick_wide(el, self.width(el), of, numbers)
+    }
+
+    fn add_vectors(&mut self, el: El, parts: [Val; 2]) -> Val {
+        self.add_wide(el, self.width(el), parts)
+    }
+
+    fn group(&mut self, el: El, all: Val, more: Option<Val>) -> Val {
+        let n = 128 / el.bits();
+        let sum = self.halve(el, all, self.width(el), n);
+        more.map_or(sum, |more| self.add_wide(el, n, [sum, more]))
+    }
+
+    fn number(&mut self, el: El, group: Val, k: u32) -> Val {
+        let (n, out, text) = (128 / el.bits(), self.reg(el, UNIFORM), self.operand(group, VARYING));
+        self.make(out, &[group], format_args!("extractelement <{n} x {}> {text}, i32 {k}", el.name()));
+        out
     }
 }

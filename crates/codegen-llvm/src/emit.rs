@@ -308,10 +308,6 @@ impl lanes::Writer for Writer {
         self.join(el, parts, width)
     }
 
-    fn sums(&mut self, all: &[Val], more: Option<Val>) -> Vals {
-        self.joint_sums(all, more)
-    }
-
     fn any(&mut self, c: Val) -> Val {
         if !c.var {
             return c;

@@ -79,6 +79,7 @@ impl Writer {
             (Cast::Truncate, El::I64, El::I32) => {
                 parts.chunks(2).map(|pair| self.low_words(pair[0], pair[1])).collect()
             }
+            (Cast::Address, ..) => parts,
             _ => return None,
         })
     }

@@ -1,7 +1,7 @@
 //! Emits accesses of memory.
 //!
 //! Where lanes access places of their own, each lane has its own load or store; a lane that is not in the mask loads
-//! from memory that is always zero, and jumps over its store.
+//! from memory that is always zero, and stores to memory that is never read.
 
 use cranelift_codegen::ir::{AtomicRmwOp, InstBuilder, Type as ClifType, Value, types};
 use ir::{AtomicOp, Scalar};
@@ -35,36 +35,34 @@ impl Writer {
     }
 
     pub(super) fn emit_gather(&mut self, el: El, at: Val, mask: Val) -> Val {
-        let places = self.scalars(at);
-        let all: Scalars = match mask.constant() {
-            Some(1) => places.into_iter().map(|at| ins!(self).load(scalar(el), plain(), at, 0)).collect(),
-            _ => {
-                let (conditions, zeros) = (self.conditions(mask), self.settings.zero);
-                let mut all = Scalars::new();
-                for (at, c) in places.into_iter().zip(conditions) {
-                    let zeros = ins!(self).iconst(types::I64, zeros);
-                    let at = ins!(self).select(c, at, zeros);
-                    all.push(ins!(self).load(scalar(el), plain(), at, 0));
-                }
-                all
-            }
-        };
+        let zeros = self.settings.zero;
+        let places = self.places(at, mask, |w| ins!(w).iconst(types::I64, zeros));
+        let all: Scalars = places.into_iter().map(|at| ins!(self).load(scalar(el), plain(), at, 0)).collect();
         let parts = self.pack(el, &all);
         self.register(el, VARYING, parts)
     }
 
     pub(super) fn emit_scatter(&mut self, x: Val, at: Val, mask: Val) {
-        let (places, numbers) = (self.scalars(at), self.scalars(x));
+        let places = self.places(at, mask, |w| {
+            let aside = w.aside.unwrap_or_else(|| w.frame(8));
+            w.aside = Some(aside);
+            aside
+        });
+        let numbers = self.scalars(x);
+        for (at, x) in places.into_iter().zip(numbers) {
+            ins!(self).store(plain(), x, at, 0);
+        }
+    }
+
+    /// The address of each lane, or another one if it is not in the mask.
+    fn places(&mut self, at: Val, mask: Val, other: impl FnOnce(&mut Writer) -> Value) -> Scalars {
         if mask.constant() == Some(1) {
-            for (at, x) in places.into_iter().zip(numbers) {
-                ins!(self).store(plain(), x, at, 0);
-            }
-            return;
+            return self.scalars(at);
         }
-        let conditions = self.conditions(mask);
-        for ((at, x), c) in places.into_iter().zip(numbers).zip(conditions) {
-            self.store_if(c, &[x], at, 0);
-        }
+        let other = other(self);
+        let other = self.register(El::Ptr, UNIFORM, Parts::from_slice(&[other]));
+        let at = self.emit_select(mask, at, other);
+        self.scalars(at)
     }
 
     /// Stores consecutive numbers if a condition holds.
@@ -147,35 +145,6 @@ impl Writer {
                 ins!(self).store(plain(), x, at, 0)
             }
         };
-    }
-
-    /// Transposes two or four vectors of as many numbers.
-    fn transpose(&mut self, ty: ClifType, rows: Vec<Value>) -> Vec<Value> {
-        let bytes = ty.lane_bits() as u8 / 8;
-        // A vector of the halves, or of pairs of numbers, of two vectors.
-        let mut pick = |a: Value, b: Value, of: &[u8]| {
-            let picks: Vec<u8> = of.iter().flat_map(|k| k * bytes..(k + 1) * bytes).collect();
-            let [a, b] = [a, b].map(|x| self.bits_as(types::I8X16, x));
-            let mask = self.bytes(&picks);
-            let both = ins!(self).shuffle(a, b, mask);
-            self.bits_as(ty, both)
-        };
-        match rows[..] {
-            [a, b] => vec![pick(a, b, &[0, 2]), pick(a, b, &[1, 3])],
-            [a, b, c, d] => {
-                let (low, high) = ([0, 4, 1, 5], [2, 6, 3, 7]);
-                let (first, second) = ([0, 1, 4, 5], [2, 3, 6, 7]);
-                let (ab, cd) = (pick(a, b, &low), pick(c, d, &low));
-                let (ab_high, cd_high) = (pick(a, b, &high), pick(c, d, &high));
-                vec![
-                    pick(ab, cd, &first),
-                    pick(ab, cd, &second),
-                    pick(ab_high, cd_high, &first),
-                    pick(ab_high, cd_high, &second),
-                ]
-            }
-            _ => unreachable!("two or four vectors"),
-        }
     }
 
     /// Stores to a row the numbers of `n` vectors, whose parts `row` holds one after the other.

@@ -1,8 +1,8 @@
 //! Cranelift's instructions, as code for lanes uses them.
 //!
 //! Cranelift's vectors have 128 bits on every machine, so a number for each lane is held in several values: floats,
-//! 32-bit integers and truth values four at a time, doubles and 64-bit integers two at a time, and numbers of other
-//! types and addresses each by itself ([`Parts`]). A truth value of a lane is a 32-bit integer of ones or zeros,
+//! 32-bit integers and truth values four at a time, doubles, 64-bit integers and addresses two at a time, and numbers of
+//! other types each by itself ([`Parts`]). A truth value of a lane is a 32-bit integer of ones or zeros,
 //! as comparisons of vectors give it. An instruction that Cranelift lacks for vectors is emitted lane by lane.
 //!
 //! A [`Writer`] knows the functions that it calls by name: their code is declared once it is certain that all
@@ -12,6 +12,7 @@ mod casts;
 mod memory;
 mod numbers;
 mod parts;
+mod shuffles;
 
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::{
@@ -21,7 +22,7 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::CallConv;
 use ir::{AtomicOp, Math, Scalar};
 use native::emit::{Binary, Cast, Compare, Odds, UNIFORM, Unary, VARYING};
-use native::lanes::operand::{El, Val, Vals};
+use native::lanes::operand::{El, Id, Val, Vals};
 use native::lanes::{self, Class, Head, Kind};
 use native::runtime::{Helper, Word};
 use rustc_hash::FxHashMap;
@@ -137,11 +138,15 @@ pub struct Writer {
     names: Vec<(&'static str, Value)>,
     /// The values that hold each register.
     registers: Vec<Parts>,
+    /// The memory that the parts of some registers were stored to.
+    stored: FxHashMap<Id, Value>,
     blocks: Vec<(ClifBlock, Vals)>,
     refs: FxHashMap<Callee, FuncRef>,
     callees: Vec<(UserExternalNameRef, Callee)>,
     /// The memory through which rarely called helpers return their results.
     rare_result: Option<Value>,
+    /// The memory that lanes write to which are not in a mask.
+    aside: Option<Value>,
 }
 
 /// Emits an instruction at the end of the block that is being written.
@@ -180,10 +185,12 @@ impl Writer {
             location: SourceLoc::default(),
             names: Vec::new(),
             registers: Vec::new(),
+            stored: FxHashMap::default(),
             blocks: Vec::new(),
             refs: FxHashMap::default(),
             callees: Vec::new(),
             rare_result: None,
+            aside: None,
         };
         w.names = names.iter().map(|&name| (name, w.clif_param(types::I64))).collect();
         w
@@ -298,6 +305,10 @@ impl lanes::Writer for Writer {
         Val { wide: v.wide, ..self.register(v.el, UNIFORM, Parts::from_slice(&[x])) }
     }
 
+    fn indexed(&mut self, v: Val) -> Val {
+        self.emit_indexed(v)
+    }
+
     fn with_lane(&mut self, v: Val, lane: Val, x: Val) -> Val {
         if let Some(k) = lane.constant() {
             let (mut all, x) = (self.parts(v, VARYING), self.one(x));
@@ -362,19 +373,7 @@ impl lanes::Writer for Writer {
     }
 
     fn sum_by_halves(&mut self, a: Val) -> Val {
-        let mut all = self.parts(a, VARYING);
-        while all.len() > 1 {
-            let (low, high) = all.split_at(all.len() / 2);
-            all = low.iter().zip(high).map(|(&low, &high)| ins!(self).fadd(low, high)).collect();
-        }
-        let mut sum = all[0];
-        if self.func.dfg.value_type(sum) == types::F32X4 {
-            let high = self.high_half(sum);
-            sum = ins!(self).fadd(sum, high);
-        }
-        let [low, high] = [0, 1].map(|k| ins!(self).extractlane(sum, k));
-        let sum = ins!(self).fadd(low, high);
-        self.register(a.el, UNIFORM, Parts::from_slice(&[sum]))
+        self.emit_sum_by_halves(a)
     }
 
     fn any(&mut self, c: Val) -> Val {
@@ -477,13 +476,8 @@ impl lanes::Writer for Writer {
             return at;
         }
         let var = at.var || bytes.var;
-        let out = if var {
-            let (a, b) = (self.scalars(at), self.scalars(bytes));
-            a.into_iter().zip(b).map(|(a, b)| ins!(self).iadd(a, b)).collect()
-        } else {
-            let (a, b) = (self.one(at), self.one(bytes));
-            Parts::from_slice(&[ins!(self).iadd(a, b)])
-        };
+        let (a, b) = (self.parts(at, var), self.parts(bytes, var));
+        let out = a.into_iter().zip(b).map(|(a, b)| ins!(self).iadd(a, b)).collect();
         Val { wide: at.wide, ..self.register(El::Ptr, var, out) }
     }
 

@@ -20,6 +20,9 @@ impl Writer {
             Unary::CountBits => self.by_lane(a.el, &[a], |w, x| ins!(w).popcnt(x[0])),
             Unary::ReverseBits => self.by_lane(a.el, &[a], |w, x| ins!(w).bitrev(x[0])),
             Unary::LeadingZeros => self.by_lane(a.el, &[a], |w, x| ins!(w).clz(x[0])),
+            Unary::TrailingZeros if a.el == El::I32 && a.var && self.lanes() > 1 => {
+                self.by_part(a.el, &[a], |w, x| w.trailing_zeros(x[0]))
+            }
             Unary::TrailingZeros => self.by_lane(a.el, &[a], |w, x| ins!(w).ctz(x[0])),
         }
     }
@@ -37,6 +40,16 @@ impl Writer {
             if a.var && (!b.var || b.constant().is_some()) {
                 let by = self.one(Val { var: false, ..b });
                 return self.by_part(el, &[a], |w, x| shift(w, x[0], by));
+            }
+            // x64 has the conversion of floats that the powers of two need.
+            let is_wide = el == El::I32 && b.var && self.lanes() > 1;
+            let is_x64 = cfg!(target_arch = "x86_64") && self.settings.apart.is_none();
+            if is_x64 && op == Binary::Shl && is_wide {
+                let powers = self.by_part(el, &[b], |w, x| w.power_of_two(x[0]));
+                return match a.constant() {
+                    Some(1) => powers,
+                    _ => self.by_part(el, &[a, powers], |w, x| ins!(w).imul(x[0], x[1])),
+                };
             }
             return self.by_lane(el, &both, |w, x| shift(w, x[0], x[1]));
         }
@@ -67,6 +80,39 @@ impl Writer {
             Binary::MaxUnsigned => self.by_part(el, &both, |w, x| ins!(w).umax(x[0], x[1])),
             Binary::Shl | Binary::ShrSigned | Binary::ShrUnsigned => a,
         }
+    }
+
+    /// The number of zeros below the lowest one of each of four integers, or 32. As a float, the lowest one alone is a
+    /// power of two, whose exponent is that number.
+    fn trailing_zeros(&mut self, x: Value) -> Value {
+        let negative = ins!(self).ineg(x);
+        let lowest = ins!(self).band(x, negative);
+        let power = ins!(self).fcvt_from_sint(types::F32X4, lowest);
+        let bits = self.bits_as(types::I32X4, power);
+        let by = ins!(self).iconst(types::I32, 23);
+        let exponent = ins!(self).ushr(bits, by);
+        let [low, bias, zero, all] = [0xff, 127, 0, 32].map(|n| self.four(n));
+        // The lowest one may be the sign.
+        let exponent = ins!(self).band(exponent, low);
+        let found = ins!(self).isub(exponent, bias);
+        let none = ins!(self).icmp(IntCC::Equal, x, zero);
+        ins!(self).bitselect(none, all, found)
+    }
+
+    /// `2^k` for four integers `k` below 32. As a float, it has `k` as its exponent; 2^31 is converted to what stands for
+    /// numbers out of range, which is 2^31.
+    fn power_of_two(&mut self, k: Value) -> Value {
+        let bias = self.four(127);
+        let exponent = ins!(self).iadd(k, bias);
+        let by = ins!(self).iconst(types::I32, 23);
+        let bits = ins!(self).ishl(exponent, by);
+        let power = self.bits_as(types::F32X4, bits);
+        ins!(self).x86_cvtt2dq(types::I32X4, power)
+    }
+
+    /// A vector of four times the same integer.
+    fn four(&mut self, n: u64) -> Value {
+        self.constant_vector(El::I32, types::I32X4, n)
     }
 
     pub(super) fn emit_compare(&mut self, op: Compare, a: Val, b: Val) -> Val {

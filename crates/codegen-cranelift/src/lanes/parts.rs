@@ -37,9 +37,9 @@ pub(super) fn form(el: El, var: bool, lanes: u32) -> (ClifType, usize) {
     match el {
         El::I1 | El::I32 => (types::I32X4, lanes as usize / 4),
         El::F32 => (types::F32X4, lanes as usize / 4),
-        El::I64 => (types::I64X2, lanes as usize / 2),
+        El::I64 | El::Ptr => (types::I64X2, lanes as usize / 2),
         El::F64 => (types::F64X2, lanes as usize / 2),
-        El::I8 | El::I16 | El::Ptr => (scalar(el), lanes as usize),
+        El::I8 | El::I16 => (scalar(el), lanes as usize),
     }
 }
 
@@ -93,7 +93,7 @@ impl Writer {
         }
     }
 
-    fn constant_vector(&mut self, el: El, ty: ClifType, bits: u64) -> Value {
+    pub(super) fn constant_vector(&mut self, el: El, ty: ClifType, bits: u64) -> Value {
         let bits = if el == El::I1 { 0u64.wrapping_sub(bits & 1) } else { bits };
         let width = ty.lane_bits() as usize / 8;
         let bytes: Vec<u8> = (0..16).map(|k| bits.to_le_bytes()[k % width]).collect();
@@ -246,11 +246,10 @@ impl Writer {
             return self.part_lane(v.el, &parts, k as usize);
         }
         let (ty, _) = self.form(v.el, VARYING);
-        let room = self.frame(u64::from(ty.bytes()) * 16);
-        let parts = self.parts(v, VARYING);
-        for (k, &part) in parts.iter().enumerate() {
-            ins!(self).store(plain(), part, room, k as i32 * ty.bytes() as i32);
-        }
+        let room = match self.stored.get(&v.id) {
+            Some(&room) => room,
+            None => self.store_parts(v),
+        };
         let lane = self.one(lane);
         let lane = match self.func.dfg.value_type(lane) {
             types::I64 => lane,
@@ -262,6 +261,27 @@ impl Writer {
         let at = ins!(self).iadd(room, by);
         let x = ins!(self).load(of, plain(), at, 0);
         if v.el == El::I1 { self.truth(x) } else { x }
+    }
+
+    /// See [`native::lanes::Writer::indexed`]: the parts are stored once, before the loop.
+    pub(super) fn emit_indexed(&mut self, v: Val) -> Val {
+        if !v.var || self.lanes == 1 {
+            return v;
+        }
+        let (room, parts) = (self.store_parts(v), self.parts(v, VARYING));
+        let indexed = Val { wide: v.wide, ..self.register(v.el, VARYING, parts) };
+        self.stored.insert(indexed.id, room);
+        indexed
+    }
+
+    /// Stores the parts of a varying operand to memory of the frame.
+    fn store_parts(&mut self, v: Val) -> Value {
+        let (ty, n) = self.form(v.el, VARYING);
+        let room = self.frame(u64::from(ty.bytes()) * n as u64);
+        for (k, part) in self.parts(v, VARYING).into_iter().enumerate() {
+            ins!(self).store(plain(), part, room, k as i32 * ty.bytes() as i32);
+        }
+        room
     }
 
     /// The address of memory of the frame.

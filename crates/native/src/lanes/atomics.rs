@@ -32,24 +32,29 @@ impl<B: Backend> Emitter<'_, '_, B> {
             return Ok(none);
         }
         let lanes = self.both(Some(inside), self.mask).unwrap_or(Val::bool(true));
+        let is_used = self.uses[data.results[0]] > 0;
         let one_by_one = |e: &mut Self| {
-            let (bits, olds) = (e.w.mask_bits(lanes), Val { var: true, ..none });
-            let (head, body, exit) = (e.w.block(&[bits, olds]), e.w.block(&[]), e.w.block(&[]));
-            e.w.jump(head, &[bits, olds]);
+            let bits = e.w.mask_bits(lanes);
+            let olds: &[Val] = if is_used { &[Val { var: true, ..none }] } else { &[] };
+            let from = [place.addr, compare, x].map(|v| e.w.indexed(v));
+            let first: Vals = [bits].iter().chain(olds).copied().collect();
+            let (head, body, exit) = (e.w.block(&first), e.w.block(&[]), e.w.block(&[]));
+            e.w.jump(head, &first);
             let now = e.w.enter(head);
-            let (left, olds) = (now[0], now[1]);
+            let (left, olds) = (now[0], now.get(1).copied());
             let some = e.w.compare(Compare::NotEqual, left, Val::i32(0));
             e.w.branch(some, (body, &[]), (exit, &[]), Odds::Even);
             e.w.enter(body);
             let lane = e.w.unary(Unary::TrailingZeros, left);
-            let [at, compare, x] = [place.addr, compare, x].map(|v| e.w.lane(v, lane));
+            let [at, compare, x] = from.map(|v| e.w.lane(v, lane));
             let old = memory::atomic_one(e, (op, s), at, compare, x);
-            let more = e.w.with_lane(olds, lane, old);
+            let more = olds.map(|olds| e.w.with_lane(olds, lane, old));
             let fewer = e.w.binary(Binary::Sub, left, Val::i32(1));
             let fewer = e.w.binary(Binary::And, fewer, left);
-            e.w.jump(head, &[fewer, more]);
+            let next: Vals = [fewer].into_iter().chain(more).collect();
+            e.w.jump(head, &next);
             e.w.enter(exit);
-            olds
+            olds.unwrap_or(none)
         };
         match place.block.filter(|b| is_sum && s.is_float() && b.1 == s.bytes() as i64) {
             None => Ok(one_by_one(self)),
@@ -80,7 +85,7 @@ impl<B: Backend> Emitter<'_, '_, B> {
         let here = self.mask.map_or(Val::bool(true), |mask| self.w.any(mask));
         blocks::when_ok(self, here, Odds::Likely, |e| {
             let numbers = e.or_nothing(s, numbers)?;
-            let sums = e.w.sums(&numbers, more);
+            let sums = super::sums::sums(&mut e.w, &numbers, more);
             let inside = places.iter().fold(None, |all, place| e.both(all, place.inside));
             let alone = if e.cx.options.exclusive { Val::bool(true) } else { e.alone() };
             let all = inside.map_or(alone, |inside| e.w.binary(Binary::And, alone, inside));

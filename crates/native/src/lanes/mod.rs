@@ -29,6 +29,7 @@ mod local;
 pub mod operand;
 mod rows;
 mod scattered;
+mod sums;
 mod threads;
 pub mod uniform;
 mod writer;
@@ -49,6 +50,7 @@ use uniform::{Analysis, Dealing, Facts};
 
 pub use assignment::{Widths, in_lanes, one_at_a_time, raw};
 pub use library::define as define_library;
+pub use sums::Vectors;
 pub use writer::{Backend, Class, Head, Kind, Writer};
 
 /// The reason why there is no code.

@@ -6,6 +6,7 @@
 use ir::{AtomicOp, Inline, Math, Scalar};
 
 use super::operand::{El, Val, Vals};
+use super::sums::Vectors;
 use crate::emit::{Binary, Cast, Compare, Odds, Unary, VARYING};
 use crate::runtime::Helper;
 
@@ -81,7 +82,7 @@ pub trait Backend {
 }
 
 /// A function while it is written: instructions, and blocks with parameters. The block of the entry is open.
-pub trait Writer {
+pub trait Writer: Vectors {
     /// A block.
     type Block: Copy;
     /// Masked stores are slow, so it is worth testing whether all lanes are active.
@@ -106,6 +107,10 @@ pub trait Writer {
     }
     /// Extracts the number of one lane.
     fn lane(&mut self, v: Val, lane: Val) -> Val;
+    /// The same operand for [`Self::lane`], in a loop that follows, of lanes that are known only when the code runs.
+    fn indexed(&mut self, v: Val) -> Val {
+        v
+    }
     /// Inserts the number of one lane into `v`.
     fn with_lane(&mut self, v: Val, lane: Val, x: Val) -> Val;
 
@@ -142,15 +147,6 @@ pub trait Writer {
     /// `p 2^k` for vectors of floats, where `k` is whole: see [`ir::library::Ops::scale`].
     fn scale(&mut self, _p: Val, _k: Val) -> Val {
         unreachable!("the machine has no such instruction")
-    }
-    /// The sums of the floats of all lanes of up to four vectors, each plus the constant `more`, in an order that may
-    /// differ from that of [`Self::sum_by_halves`].
-    fn sums(&mut self, all: &[Val], more: Option<Val>) -> Vals {
-        let sums = all.iter().map(|&a| {
-            let sum = self.sum_by_halves(a);
-            more.map_or(sum, |more| self.binary(Binary::AddF, sum, more))
-        });
-        sums.collect()
     }
     /// The condition that `c` holds for any lane.
     fn any(&mut self, c: Val) -> Val;
