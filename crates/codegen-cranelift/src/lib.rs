@@ -11,6 +11,8 @@ mod common;
 #[cfg(feature = "jit")]
 mod compile;
 #[cfg(feature = "jit")]
+mod cost;
+#[cfg(feature = "jit")]
 mod emit;
 #[cfg(feature = "jit")]
 mod jit;

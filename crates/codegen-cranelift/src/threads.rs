@@ -4,7 +4,7 @@ use cranelift_codegen::Context as ClifContext;
 use cranelift_codegen::ir::UserExternalName;
 use cranelift_module::{FuncId, Module as _};
 use ir::Scalar;
-use native::lanes::{self, Stop, Widths};
+use native::lanes::{self, Before, Stop, Widths};
 use native::profile::Profile;
 use native::runtime::Word;
 use native::{Reason, Unsupported};
@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 
 use crate::common::word;
 use crate::compile::Runs;
+use crate::cost::Costs;
 use crate::emit::ModuleCx;
 use crate::jit::{define, too_big};
 use crate::lanes::{Callee, Emitted, Settings, Unit};
@@ -56,7 +57,7 @@ pub(crate) fn emit(cx: &mut ModuleCx<'_>, clif: &mut ClifContext) -> Result<InLa
         found.push(match refusal {
             Some(what) => none(what),
             None if !f.has_body() || !f.params.is_empty() => none("an entry point without a body"),
-            None => match lanes::in_lanes(&mut unit, k, &WIDTHS) {
+            None => match in_lanes(&mut unit, k) {
                 Ok(lanes) => Ok(lanes),
                 Err(Stop::Lanes(reason)) => Err(reason),
                 Err(Stop::Unsupported(unsupported)) => {
@@ -71,6 +72,25 @@ pub(crate) fn emit(cx: &mut ModuleCx<'_>, clif: &mut ClifContext) -> Result<InLa
     let ids = declare_all(cx, backend.functions, clif)?;
     let id = |(name, width): (String, u32)| (ids[&name], width);
     Ok(found.into_iter().map(|found| found.map(id)).collect())
+}
+
+/// Emits entry point number `k` for lanes, unless it takes longer in them.
+fn in_lanes(unit: &mut lanes::ModuleCx<'_, Unit>, k: usize) -> Result<(String, u32), Stop> {
+    let before = Before::of(unit);
+    let (name, width) = lanes::in_lanes(unit, k, &WIDTHS)?;
+    if unit.options.lanes.is_some() {
+        return Ok((name, width));
+    }
+    let cost = |unit: &Unit, name: &str| Costs::new(&unit.functions).of(name);
+    let together = cost(&unit.backend, &name) / f64::from(width);
+    let alone = lanes::as_if_alone(unit, k, cost)?;
+    if together <= alone {
+        return Ok((name, width));
+    }
+    before.restore(unit);
+    let span = unit.ir.funcs[unit.ir.entries[k].func].span;
+    let what = "a kernel that mostly does what lanes do one after the other".to_string();
+    Err(Stop::Lanes(Reason { what, span }))
 }
 
 /// The reason why no entry point runs in lanes, if there is one.

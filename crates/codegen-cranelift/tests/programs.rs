@@ -121,3 +121,55 @@ fn code_has_the_locations_of_its_instructions() {
     assert_eq!(results[0], results[1]);
     assert_eq!(results[0], results[2]);
 }
+
+#[test]
+fn lanes_are_for_what_has_vectors() {
+    // Each thread of the first kernel goes from place to place by itself; the second computes with what it has loaded.
+    let text = "
+        global next: read_only u32
+        global a: read_only f32
+        global b: read_write f32
+        func follow() {
+            v0: u32x3 = dispatch_thread_id
+            v1 = extract.0 v0
+            v2 = global_ref next
+            v3: u32 = const 100
+            v4 = for v3, v1 (v5, v6) {
+                v7: u32 = buffer_load v2, v6
+                yield v7
+            }
+            v8 = global_ref a
+            v9: f32 = buffer_load v8, v4
+            v10 = global_ref b
+            buffer_store v10, v1, v9
+            yield
+        }
+        func compute() {
+            v0: u32x3 = dispatch_thread_id
+            v1 = extract.0 v0
+            v2 = global_ref a
+            v3: f32 = buffer_load v2, v1
+            v4: u32 = const 100
+            v5 = for v4, v3 (v6, v7) {
+                v8 = mul v7, v7
+                v9 = add v8, v3
+                yield v9
+            }
+            v10 = global_ref b
+            buffer_store v10, v1, v5
+            yield
+        }
+        entry follow: follow [64, 1, 1]
+        entry compute: compute [64, 1, 1]";
+    let module = module(text);
+    let lanes = |lanes: Option<u32>| {
+        let options = Options { lanes, ..Options::default() };
+        let compiled = pullback_codegen_cranelift::compile(&module, &options).expect("compiles");
+        let reason = compiled.why_single(0).map(|reason| reason.what.clone());
+        ([0, 1].map(|entry| compiled.lanes(entry)), reason)
+    };
+    let (chosen, reason) = lanes(None);
+    assert_eq!(chosen, [1, 16]);
+    assert_eq!(reason.as_deref(), Some("a kernel that mostly does what lanes do one after the other"));
+    assert_eq!(lanes(Some(8)), ([8, 8], None));
+}

@@ -31,6 +31,49 @@ pub fn one_at_a_time<B: Backend>(cx: &mut ModuleCx<'_, B>, k: usize, name: &str)
     emit_versions(cx)
 }
 
+/// Emits entry point number `k` for one thread at a time, for a look at the functions only: they are dropped.
+pub fn as_if_alone<B: Backend, T>(
+    cx: &mut ModuleCx<'_, B>,
+    k: usize,
+    look: impl Fn(&B, &str) -> T,
+) -> Res<T> {
+    let before = Before::of(cx);
+    let name = "alone";
+    let emitted = one_at_a_time(cx, k, name);
+    let seen = look(&cx.backend, name);
+    before.restore(cx);
+    emitted.map(|()| seen)
+}
+
+/// The functions that a module had at some time.
+#[derive(Clone, Copy)]
+pub struct Before {
+    functions: usize,
+    versions: usize,
+    emitted: usize,
+    library: usize,
+}
+
+impl Before {
+    /// The functions that a module has now.
+    pub fn of<B: Backend>(cx: &ModuleCx<'_, B>) -> Before {
+        Before {
+            functions: cx.backend.n_functions(),
+            versions: cx.versions.len(),
+            emitted: cx.emitted,
+            library: cx.used_library.len(),
+        }
+    }
+
+    /// Drops the functions that were added since.
+    pub fn restore<B: Backend>(self, cx: &mut ModuleCx<'_, B>) {
+        cx.backend.truncate(self.functions);
+        cx.versions.truncate(self.versions);
+        cx.emitted = self.emitted;
+        cx.used_library.truncate(self.library);
+    }
+}
+
 /// Emits a function that Rust calls, under this name.
 pub fn raw<B: Backend>(cx: &mut ModuleCx<'_, B>, func: Func, name: &str) -> Res {
     let f = &cx.ir.funcs[func];
@@ -91,7 +134,7 @@ pub fn in_lanes<B: Backend>(
     if !facts.varies && !each {
         return reason("a kernel whose threads all do the same");
     }
-    let before = (cx.backend.n_functions(), cx.versions.len(), cx.emitted);
+    let before = Before::of(cx);
     let name = format!("entry{k}_lanes");
     let emit = || {
         Emitter::new(cx, f, Kind::Span, width, dealing, facts).span(entry.func, &name, entry.group_size)?;
@@ -100,9 +143,7 @@ pub fn in_lanes<B: Backend>(
     match emit() {
         Ok(()) => Ok((name, width)),
         Err(stop) => {
-            cx.backend.truncate(before.0);
-            cx.versions.truncate(before.1);
-            cx.emitted = before.2;
+            before.restore(cx);
             Err(stop)
         }
     }
