@@ -94,9 +94,10 @@ fn section(out: &mut String, sources: &Sources, profile: &Profile) {
         let _ = write!(out, "<div class=\"kernel\"><b>{}</b>", profile.names()[k]);
         bar(out, &parts(profile, k, kernel));
         let most = profile::most(sources, profile, k);
+        let doubt = kernel.doubt.as_ref().map_or(String::new(), |doubt| format!("<p>{}</p>", escaped(doubt)));
         let _ = writeln!(
             out,
-            "<p>{}</p><p>Most of it: {}</p></div>",
+            "<p>{}</p>{doubt}<p>Most of it: {}</p></div>",
             escaped(&profile::sum(kernel)),
             escaped(&most)
         );
@@ -206,6 +207,7 @@ mod tests {
             elsewhere: 0.5,
             samples: 100,
             lanes: 8,
+            doubt: None,
         };
         let line = |line: u32, time: f64| Line {
             place: Place { file: 0, line },

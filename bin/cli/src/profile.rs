@@ -175,6 +175,11 @@ pub(crate) fn text(sources: &Sources, all: &[Profile]) -> String {
         if !profile.has_spills {
             let _ = writeln!(out, "{NO_SPILLS}");
         }
+        for (name, kernel) in profile.names().iter().zip(&profile.kernels) {
+            if let Some(doubt) = &kernel.doubt {
+                let _ = writeln!(out, "warning: {name}: {doubt}");
+            }
+        }
         for advice in &profile.advice {
             let at = advice
                 .place
@@ -228,6 +233,7 @@ pub(crate) fn json(sources: &Sources, profile: &Profile) -> serde_json::Value {
             "elsewhere_ns": kernel.elsewhere,
             "samples": kernel.samples,
             "lanes": kernel.lanes,
+            "doubt": kernel.doubt,
         })
     });
     let counted = |counts: &Counts| {

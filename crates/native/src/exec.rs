@@ -80,6 +80,8 @@ impl<'c> Worker<'c> {
     /// aligned as its largest number requires, and is only accessed from elsewhere in the ways that threads
     /// of the same dispatch access it.
     pub unsafe fn with_buffers(compiled: &'c Compiled, buffers: &[Desc]) -> Worker<'c> {
+        // Also where no groups are left for it: the time that waking this thread takes belongs to the dispatch.
+        sampler::sample_this_thread();
         let nothing = Desc { ptr: compiled.fixed.zero() as *mut u8, count: 0 };
         let (mut shared, mut continued) = (Vec::new(), Vec::new());
         let mut globals: Vec<Desc> = compiled
@@ -170,7 +172,6 @@ impl<'c> Worker<'c> {
         if code.size.contains(&0) {
             return Ok(());
         }
-        sampler::sample_this_thread();
         if code.facts.waits() {
             let mut groups = groups;
             return groups.try_for_each(|group| self.run_together(code, group));

@@ -219,6 +219,7 @@ mod tests {
             elsewhere: 0.0,
             samples: 1000,
             lanes: 16,
+            doubt: None,
         };
         let gradient = Time { primal: 20.0, derivative: 60.0 };
         let line = Line { place: LINE, primal: 5.0, gradient, counts: [Counts::default(), counts] };

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use native::profile::Profile as Form;
-use native::profile::sampler::{self, Sampler};
+use native::profile::sampler::{self, Sample, Sampler};
 use rustc_hash::FxHashMap;
 use syntax::Sources;
 
@@ -36,8 +36,17 @@ const PERIOD: Duration = Duration::from_nanos(997_001);
 pub const SECONDS: f64 = 1.0;
 /// The largest number of samples.
 const MOST_SAMPLES: usize = 1 << 20;
-/// The smallest number of dispatches that are sampled, and that are timed to compare two kernels.
+/// A kernel runs with samples and without in this many turns, so that both times are of the same conditions.
+const ROUNDS: u32 = 12;
+/// The least duration of a turn: what comes after the last sample of a thread is lost, half a period.
+const SLICE: f64 = 0.04;
+/// The smallest number of these turns, and of the dispatches that are timed to compare two kernels.
 const LEAST: u32 = 5;
+/// The dispatches of a kernel that is too short for a profile, in nanoseconds of processor time: what dispatching costs,
+/// and more so a thread that is woken for it, is more than what the kernel does.
+const SHORT: f64 = 10_000.0;
+/// The largest difference between the sum of a profile and the measured time, as a part of that.
+const AGREES: f64 = 0.1;
 /// The largest number of remedies of a kind that are tried.
 const TRIALS: usize = 4;
 
@@ -71,12 +80,63 @@ pub struct KernelProfile {
     pub samples: usize,
     /// The number of threads that run in lanes.
     pub lanes: u32,
+    /// The reason why the profile says little about the kernel, if there is one.
+    pub doubt: Option<String>,
+}
+
+/// Dispatches one after the other.
+struct Slice {
+    n: f64,
+    /// The processor time in nanoseconds.
+    time: f64,
+    /// The duration.
+    seconds: f64,
+}
+
+/// Dispatches without samples, and others with samples.
+struct Round {
+    plain: Slice,
+    sampled: Slice,
+    samples: Vec<Sample>,
+}
+
+/// The half of the rounds in which dispatches took the least time: the others were disturbed by what else the machine does.
+fn quietest(mut rounds: Vec<Round>) -> Vec<Round> {
+    let time = |round: &Round| round.plain.time / round.plain.n + round.sampled.time / round.sampled.n;
+    rounds.sort_by(|a, b| time(a).total_cmp(&time(b)));
+    rounds.truncate(rounds.len().div_ceil(2));
+    rounds
 }
 
 impl KernelProfile {
     /// The time that is accounted for.
     pub fn total(&self) -> f64 {
         self.lines + self.threads + self.elsewhere
+    }
+
+    /// The reason why the profile says little about the kernel, if there is one: a dispatch is too short, or the machine was
+    /// so busy that the samples do not add up to the time without them.
+    fn find_doubt(&self, threads: u64, subject: &Subject) -> Option<String> {
+        let dispatch = self.measured * threads as f64;
+        if self.elsewhere > self.total() / 2.0 && dispatch < SHORT {
+            let option = match subject {
+                Subject::Function(_) => "--count",
+                Subject::Kernel(_) => "--groups",
+            };
+            return Some(format!(
+                "a dispatch of {threads} threads takes {:.1} µs, most of it outside of the kernel: too short for a profile; \
+                 more threads (`{option}`) make it longer",
+                dispatch / 1e3
+            ));
+        }
+        let ratio = self.total() / self.measured;
+        (!((1.0 - AGREES)..=1.0 + AGREES).contains(&ratio)).then(|| {
+            format!(
+                "the samples add up to {:.0} % of the measured time: the machine was busy, or there were too few samples; \
+                 more `--seconds` help",
+                100.0 * ratio
+            )
+        })
     }
 }
 
@@ -153,7 +213,9 @@ pub fn profile(
     let mut forms = Forms { lines: form(Form::Lines)?, counts: form(Form::Counts)? };
     let mut sampled = Vec::new();
     for entry in 0..if kernels.has_gradient { 2 } else { 1 } {
-        sampled.push(forms.sample(&session.sources, entry, &kernels, options)?);
+        let mut kernel = forms.sample(&session.sources, entry, &kernels, options)?;
+        kernel.of.doubt = kernel.of.find_doubt(kernels.threads(), subject);
+        sampled.push(kernel);
     }
     let lines = joined(subject, &sampled);
     let code = forms.lines.machine_code().map(|code| code.lines().spills().is_some());
@@ -221,24 +283,38 @@ impl Forms {
             Ok((done.seconds, aside))
         };
         dispatch(runner, workers)?;
-        // Runs for some time; returns the number of dispatches, and the processor time of each.
-        let run = |runner: &mut Runner| -> Result<(f64, f64), Error> {
+        // Runs for a part of the time.
+        let slice = (options.seconds / f64::from(ROUNDS)).max(SLICE);
+        let run = |runner: &mut Runner| -> Result<Slice, Error> {
             let begin = sampler::processor_time();
             let (mut n, mut seconds, mut other) = (0u32, 0.0, 0);
-            while n < LEAST || seconds < options.seconds {
+            while n == 0 || seconds < slice {
                 let (took, aside) = dispatch(runner, workers)?;
                 seconds += took;
                 other += aside;
                 n += 1;
             }
-            let (n, time) = (f64::from(n), sampler::processor_time().saturating_sub(begin + other));
-            Ok((n, time as f64 / n))
+            let time = sampler::processor_time().saturating_sub(begin + other) as f64;
+            Ok(Slice { n: f64::from(n), time, seconds })
         };
-        let (_, measured) = run(runner)?;
-        let code = runner.machine_code().ok_or_else(none)?;
-        let sampler = Sampler::start(code.lines(), PERIOD, MOST_SAMPLES).map_err(Error::input)?;
-        let (n, _) = run(runner)?;
-        let samples = sampler.stop();
+        let mut rounds: Vec<Round> = Vec::new();
+        let mut seconds = 0.0;
+        while rounds.len() < LEAST as usize
+            || rounds.len() < ROUNDS as usize && seconds < 2.0 * options.seconds
+        {
+            let plain = run(runner)?;
+            let lines = runner.machine_code().ok_or_else(none)?.lines();
+            let sampler =
+                Sampler::start(lines, PERIOD, MOST_SAMPLES / ROUNDS as usize).map_err(Error::input)?;
+            let sampled = run(runner)?;
+            seconds += plain.seconds + sampled.seconds;
+            rounds.push(Round { plain, sampled, samples: sampler.stop() });
+        }
+        let rounds = quietest(rounds);
+        let sum = |of: fn(&Round) -> f64| rounds.iter().map(of).sum::<f64>();
+        let measured = sum(|round| round.plain.time) / sum(|round| round.plain.n);
+        let n = sum(|round| round.sampled.n);
+        let samples: Vec<Sample> = rounds.into_iter().flat_map(|round| round.samples).collect();
         let code = runner.machine_code().ok_or_else(none)?;
         let locations: Vec<_> = code.notes().locations().copied().collect();
         let place = |span| attribute::place(sources, span);
@@ -259,6 +335,7 @@ impl Forms {
             elsewhere: each(found.elsewhere),
             samples: samples.len(),
             lanes: runner.lanes(entry),
+            doubt: None,
         };
 
         // Only one worker may count.
@@ -332,4 +409,50 @@ fn in_turns(
         n += 1;
     }
     Ok(best)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::Launch;
+
+    fn kernel([measured, lines, elsewhere]: [f64; 3]) -> KernelProfile {
+        KernelProfile { measured, lines, threads: 0.0, elsewhere, samples: 100, lanes: 1, doubt: None }
+    }
+
+    #[test]
+    fn what_does_not_add_up_is_said() {
+        let function = Subject::Function("f".to_string());
+        let doubt = |times, threads| kernel(times).find_doubt(threads, &function).unwrap_or_default();
+        assert_eq!(doubt([100.0, 90.0, 15.0], 1000), "");
+        assert!(doubt([100.0, 140.0, 8.0], 1000).starts_with("the samples add up to 148 % of"));
+        assert!(doubt([100.0, 50.0, 8.0], 1000).starts_with("the samples add up to 58 % of"));
+        // A dispatch of 0.8 µs.
+        let short = doubt([12.5, 2.0, 11.0], 64);
+        assert!(
+            short.starts_with("a dispatch of 64 threads takes 0.8 µs") && short.contains("`--count`"),
+            "{short}"
+        );
+        // As much of a long dispatch is outside of the kernel.
+        assert_eq!(doubt([12.5, 2.0, 11.0], 1 << 20), "");
+        let launch = Launch { entry: "main".to_string(), groups: [1; 3], block: None };
+        let short = kernel([12.5, 2.0, 11.0]).find_doubt(64, &Subject::Kernel(launch));
+        assert!(short.is_some_and(|text| text.contains("`--groups`")));
+    }
+
+    #[test]
+    fn disturbed_rounds_are_left_out() {
+        let slice = |n: f64, each: f64| Slice { n, time: n * each, seconds: 0.1 };
+        let round = |plain: f64, sampled: f64| Round {
+            plain: slice(10.0, plain),
+            sampled: slice(20.0, sampled),
+            samples: Vec::new(),
+        };
+        // Another program slows the second half of the first round down, and all of the third.
+        let rounds =
+            vec![round(4.0, 9.0), round(4.0, 4.1), round(8.0, 8.2), round(4.1, 4.2), round(90.0, 4.0)];
+        let kept = quietest(rounds);
+        let times: Vec<f64> = kept.iter().map(|round| round.plain.time / round.plain.n).collect();
+        assert_eq!(times, [4.0, 4.1, 4.0]);
+    }
 }
