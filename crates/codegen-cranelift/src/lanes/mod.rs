@@ -298,8 +298,8 @@ impl lanes::Writer for Writer {
     }
 
     fn lane(&mut self, v: Val, lane: Val) -> Val {
-        if !v.var {
-            return v;
+        if !v.var || v.constant().is_some() {
+            return Val { var: false, ..v };
         }
         let x = self.extract(v, lane);
         Val { wide: v.wide, ..self.register(v.el, UNIFORM, Parts::from_slice(&[x])) }

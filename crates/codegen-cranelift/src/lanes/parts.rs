@@ -265,7 +265,7 @@ impl Writer {
 
     /// See [`native::lanes::Writer::indexed`]: the parts are stored once, before the loop.
     pub(super) fn emit_indexed(&mut self, v: Val) -> Val {
-        if !v.var || self.lanes == 1 {
+        if !v.var || self.lanes == 1 || v.constant().is_some() {
             return v;
         }
         let (room, parts) = (self.store_parts(v), self.parts(v, VARYING));

@@ -36,7 +36,10 @@ impl<B: Backend> Emitter<'_, '_, B> {
         let one_by_one = |e: &mut Self| {
             let bits = e.w.mask_bits(lanes);
             let olds: &[Val] = if is_used { &[Val { var: true, ..none }] } else { &[] };
-            let from = [place.addr, compare, x].map(|v| e.w.indexed(v));
+            let [at, x] = [place.addr, x].map(|v| e.w.indexed(v));
+            // Only an exchange compares.
+            let compare = if op == AtomicOp::CompareExchange { e.w.indexed(compare) } else { x };
+            let from = [at, compare, x];
             let first: Vals = [bits].iter().chain(olds).copied().collect();
             let (head, body, exit) = (e.w.block(&first), e.w.block(&[]), e.w.block(&[]));
             e.w.jump(head, &first);
