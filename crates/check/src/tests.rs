@@ -8,11 +8,11 @@ use crate::types::Ty;
 use crate::{Direction, ModuleId, NoModules, Program, Resolved, View};
 
 const CORE: [&str; 5] = [
-    include_str!("../../../core/prelude.slang"),
-    include_str!("../../../core/math.slang"),
-    include_str!("../../../core/vector.slang"),
-    include_str!("../../../core/buffers.slang"),
-    include_str!("../../../core/derivatives.slang"),
+    include_str!("../../driver/core/prelude.slang"),
+    include_str!("../../driver/core/math.slang"),
+    include_str!("../../driver/core/vector.slang"),
+    include_str!("../../driver/core/buffers.slang"),
+    include_str!("../../driver/core/derivatives.slang"),
 ];
 
 pub(crate) struct Checked {

@@ -14,11 +14,11 @@ use crate::files;
 
 /// The files of the core library, in order. They are part of the binary.
 const CORE: [(&str, &str); 5] = [
-    ("core/prelude.slang", include_str!("../../../core/prelude.slang")),
-    ("core/vector.slang", include_str!("../../../core/vector.slang")),
-    ("core/math.slang", include_str!("../../../core/math.slang")),
-    ("core/derivatives.slang", include_str!("../../../core/derivatives.slang")),
-    ("core/buffers.slang", include_str!("../../../core/buffers.slang")),
+    ("core/prelude.slang", include_str!("../core/prelude.slang")),
+    ("core/vector.slang", include_str!("../core/vector.slang")),
+    ("core/math.slang", include_str!("../core/math.slang")),
+    ("core/derivatives.slang", include_str!("../core/derivatives.slang")),
+    ("core/buffers.slang", include_str!("../core/buffers.slang")),
 ];
 
 /// The parts of the library that are only read when a program needs them, each before those that it needs itself. The
@@ -26,15 +26,15 @@ const CORE: [(&str, &str); 5] = [
 /// read; a `*` matches all words with that beginning. The declarations of the part are then visible everywhere, like
 /// those of the core library.
 const PARTS: [(&str, &str); 9] = [
-    ("core/coopvec.slang", include_str!("../../../core/coopvec.slang")),
-    ("core/bytes.slang", include_str!("../../../core/bytes.slang")),
-    ("core/textures.slang", include_str!("../../../core/textures.slang")),
-    ("core/waves.slang", include_str!("../../../core/waves.slang")),
-    ("core/bits.slang", include_str!("../../../core/bits.slang")),
-    ("core/atomics.slang", include_str!("../../../core/atomics.slang")),
-    ("core/tensor.slang", include_str!("../../../core/tensor.slang")),
-    ("core/pointers.slang", include_str!("../../../core/pointers.slang")),
-    ("core/cuda.slang", include_str!("../../../core/cuda.slang")),
+    ("core/coopvec.slang", include_str!("../core/coopvec.slang")),
+    ("core/bytes.slang", include_str!("../core/bytes.slang")),
+    ("core/textures.slang", include_str!("../core/textures.slang")),
+    ("core/waves.slang", include_str!("../core/waves.slang")),
+    ("core/bits.slang", include_str!("../core/bits.slang")),
+    ("core/atomics.slang", include_str!("../core/atomics.slang")),
+    ("core/tensor.slang", include_str!("../core/tensor.slang")),
+    ("core/pointers.slang", include_str!("../core/pointers.slang")),
+    ("core/cuda.slang", include_str!("../core/cuda.slang")),
 ];
 
 /// The words for which a part of the library is loaded.
@@ -45,7 +45,7 @@ fn words(part: &str) -> impl Iterator<Item = &str> {
 
 /// Built-in modules for `import`, used if no file of that name is found.
 const MODULES: [(&str, &str, &str); 1] =
-    [("slangpy", "core/slangpy.slang", include_str!("../../../core/slangpy.slang"))];
+    [("slangpy", "core/slangpy.slang", include_str!("../core/slangpy.slang"))];
 
 /// Options of the command line about files.
 #[derive(Clone, Debug, Default)]

@@ -37,7 +37,7 @@ impl Span {
 /// A file's path, as shown to the user, and its text.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
-    /// As the user wrote it; `core/math.slang` for the library.
+    /// As the user wrote it; `core/math.slang` for a file of the library.
     pub path: String,
     /// UTF-8; invalid bytes have been replaced (and diagnosed).
     pub text: Arc<str>,

@@ -1,6 +1,6 @@
 //! Defines the types and interfaces that the language knows by name.
 //!
-//! Conformance of built-in types to the interfaces of `core/prelude.slang` is decided by sets: each interface
+//! Conformance of built-in types to the interfaces of `driver/core/prelude.slang` is decided by sets: each interface
 //! has the set of kinds of built-in types that conform to it, a generic parameter has the intersection of the
 //! sets of its constraints, and it conforms to an interface if its set is a subset of the interface's.
 

@@ -1,6 +1,6 @@
 //! Computes derivatives by dual numbers: `x + ẋε` with `ε² = 0`, carried at every float scalar.
 //!
-//! This is a third way to compute derivatives, independent of `autodiff` and of the rules in `core/`: the
+//! This is a third way to compute derivatives, independent of `autodiff` and of the rules of the core library: the
 //! partial derivatives below are calculus, written by hand, and the control flow is simply executed. Tangents
 //! are `f64` whatever the float's own width. It is used only to check other methods.
 //!
