@@ -1,15 +1,16 @@
 //! A program: a source file whose functions are called with arrays.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use check::tables::FuncRef;
 use driver::around::{Generics, Wanted};
 use driver::bind::Conformance;
 use driver::launch::{Execution, Foreign, fork};
-use driver::pipeline::{self, Compiled, Failure, Loaded, on_large_stack};
+use driver::pipeline::{self, Compiled, Failure, Loaded};
 use driver::render::{self, Style};
 use driver::session::{FileOptions, Session};
+use driver::source::{Outcome, Source};
 use driver::{Request, texture, wrap};
 use lower::Step;
 use syntax::{Diagnostic, Sources};
@@ -29,33 +30,11 @@ pub struct Options {
     pub execution: Execution,
 }
 
-/// The source of the program's text.
-#[derive(Clone, Debug)]
-enum Origin {
-    File(PathBuf),
-    Text { name: String, text: String, folder: PathBuf },
-}
-
-impl Origin {
-    fn load(&self, session: &mut Session) -> Result<Loaded, Failure> {
-        match self {
-            Origin::File(path) => Ok(pipeline::load(session, path)?),
-            Origin::Text { name, text, folder } => {
-                let mut program = session.program();
-                let file = session.load_text(&mut program, name, text.clone(), folder);
-                Ok(Loaded::new(program, file))
-            }
-        }
-    }
-}
-
 /// A file and its imports, as they were when they were read.
 #[derive(Debug)]
 pub struct Program {
-    origin: Origin,
+    source: Source,
     pub(crate) options: Options,
-    /// The texts of all files that were read, so that every compilation sees the same text.
-    files: FileOptions,
     /// The names of the entry points.
     pub entries: Vec<String>,
     warnings: Mutex<Vec<String>>,
@@ -73,43 +52,32 @@ pub(crate) struct Made {
 impl Program {
     /// Reads a file and its imports. Functions are checked on demand.
     pub fn from_file(path: &Path, options: Options) -> Result<Arc<Program>, Error> {
-        Program::new(Origin::File(path.to_path_buf()), options)
+        options.execution.backend.find().map_err(|error| Error::Machine(error.to_string()))?;
+        let _work = fork::at_work();
+        let read = Source::from_file(path, options.files.clone(), |_, loaded| Ok(entries(loaded)));
+        Program::new(read, options)
     }
 
     /// Reads a program from a text; `name` stands for it in diagnostics, and imports are searched for in
     /// `folder`.
     pub fn from_text(name: &str, text: &str, folder: &Path, options: Options) -> Result<Arc<Program>, Error> {
-        let origin =
-            Origin::Text { name: name.to_string(), text: text.to_string(), folder: folder.to_path_buf() };
-        Program::new(origin, options)
+        options.execution.backend.find().map_err(|error| Error::Machine(error.to_string()))?;
+        let _work = fork::at_work();
+        let files = options.files.clone();
+        let read = Source::from_text((name, text, folder), files, |_, loaded| Ok(entries(loaded)));
+        Program::new(read, options)
     }
 
-    fn new(origin: Origin, options: Options) -> Result<Arc<Program>, Error> {
-        options.execution.backend.find().map_err(|error| Error::Machine(error.to_string()))?;
-        let mut program = Program {
-            origin,
-            files: options.files.clone(),
-            options,
-            entries: Vec::new(),
-            warnings: Mutex::default(),
-            asked: OnceLock::new(),
-        };
-        let read = program.with(|session, loaded| {
-            loaded.errors()?;
-            let texts = session.sources.files.iter();
-            let texts: Vec<_> = texts.map(|f| (PathBuf::from(&f.path), f.text.clone())).collect();
-            let entries = loaded.program.entry_points(loaded.file);
-            Ok((texts, entries.iter().map(|&entry| loaded.name(entry).to_string()).collect()))
-        })?;
-        let (texts, entries): (Vec<_>, Vec<String>) = read.0;
-        program.files.open.extend(texts.into_iter().filter(|(path, _)| path.is_file()));
-        program.entries = entries;
-        Ok(Arc::new(program))
+    fn new(read: Outcome<(Source, Vec<String>)>, options: Options) -> Result<Arc<Program>, Error> {
+        let (done, sources) = read;
+        let (source, entries) = done.map_err(|failure| Error::of(&sources, failure))?;
+        let (warnings, asked) = (Mutex::default(), OnceLock::new());
+        Ok(Arc::new(Program { source, options, entries, warnings, asked }))
     }
 
     /// The files that were read, with their texts.
     pub fn read(&self) -> impl Iterator<Item = (&Path, &str)> {
-        self.files.open[self.options.files.open.len()..].iter().map(|(path, text)| (&**path, &**text))
+        self.source.files()
     }
 
     /// Finds a function by name; members are named `Type.name`.
@@ -195,10 +163,10 @@ impl Program {
     /// Answers a question about types and functions as JSON: see [`crate::reflect`].
     pub fn reflect(&self, question: Question) -> Result<String, Error> {
         let asked = self.asked.get_or_init(|| {
-            let (files, origin) = (self.files.clone(), self.origin.clone());
+            let source = self.source.clone();
             Asked::new(move || {
-                let mut session = Session::new(files);
-                let loaded = origin.load(&mut session);
+                let mut session = source.session();
+                let loaded = source.load(&mut session);
                 (session, loaded)
             })
         });
@@ -237,16 +205,17 @@ impl Program {
         work: impl FnOnce(&mut Session, &mut Loaded) -> Result<T, Failure> + Send,
     ) -> Result<(T, Sources), Error> {
         let _work = fork::at_work();
-        on_large_stack(|| {
-            let mut session = Session::new(self.files.clone());
-            let loaded = self.origin.load(&mut session);
-            let done = loaded.and_then(|mut loaded| work(&mut session, &mut loaded));
-            match done {
-                Ok(value) => Ok((value, session.sources)),
-                Err(failure) => Err(Error::of(&session.sources, failure)),
-            }
-        })
+        match self.source.with(work) {
+            (Ok(value), sources) => Ok((value, sources)),
+            (Err(failure), sources) => Err(Error::of(&sources, failure)),
+        }
     }
+}
+
+/// The names of the entry points.
+fn entries(loaded: &Loaded) -> Vec<String> {
+    let entries = loaded.program.entry_points(loaded.file);
+    entries.iter().map(|&entry| loaded.name(entry).to_string()).collect()
 }
 
 /// The requested function, with globals in place of parameters that are memory, and the names of all its

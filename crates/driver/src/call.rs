@@ -218,6 +218,63 @@ impl Callee {
         Ok(rows.iter().map(|row| floats(&self.inputs, row)).collect())
     }
 
+    /// The function's outputs, as bits, and their derivative along a direction, over the outputs that have tangents. The
+    /// direction has a tangent, as bits, for each input that has one.
+    pub fn along(&mut self, point: &Point, tangents: &[u64]) -> Result<(Vec<u64>, Vec<f64>), Error> {
+        let jvp = self.derivative(self.jvp.as_ref())?;
+        check_length(&self.inputs, tangents)?;
+        let mut found = self.call(&jvp, &[[&point[..], tangents].concat()])?.swap_remove(0);
+        let tangents = found.split_off(self.outputs.len().min(found.len()));
+        Ok((found, floats(&self.outputs, &tangents)))
+    }
+
+    /// The cotangents of the inputs for given cotangents, as bits, of the outputs, over the numbers that have tangents.
+    pub fn back(&mut self, point: &Point, cotangents: &[u64]) -> Result<Vec<f64>, Error> {
+        let vjp = self.derivative(self.vjp.as_ref())?;
+        check_length(&self.outputs, cotangents)?;
+        let found = self.call(&vjp, &[[&point[..], cotangents].concat()])?.swap_remove(0);
+        Ok(floats(&self.inputs, &found))
+    }
+
+    /// A callee for the same code with a copy of the memory, so that several threads can call concurrently.
+    pub fn fork(&self) -> Result<Callee, Error> {
+        Ok(Callee {
+            runner: self.runner.duplicate()?,
+            info: self.info.clone(),
+            inputs: self.inputs.clone(),
+            outputs: self.outputs.clone(),
+            arguments: self.arguments.clone(),
+            results: self.results.clone(),
+            primal: self.primal.clone(),
+            jvp: self.jvp.clone(),
+            vjp: self.vjp.clone(),
+            hessian: self.hessian.clone(),
+            group: self.group,
+            writable: self.writable.clone(),
+        })
+    }
+
+    /// The underlying runner.
+    pub fn runner(&self) -> &Runner {
+        &self.runner
+    }
+
+    /// The names of the memory that the function reaches and that nothing is bound to, other than the gradients of
+    /// tensors, which have a default.
+    pub fn unbound(&self) -> Vec<String> {
+        let is_own = |g: &ir::Global| {
+            self.runner.tensor(*g).is_none_or(|tensor| !tensor.is_grad) && !self.runner.of_pointers(*g)
+        };
+        let mut names: Vec<String> = Vec::new();
+        for global in self.runner.all_unbound().filter(is_own) {
+            let name = self.runner.name(global);
+            if !names.iter().any(|known| known == name) {
+                names.push(name.to_string());
+            }
+        }
+        names
+    }
+
     /// The second derivatives `[input][input]` of the differentiable output number `output`, if they were
     /// requested.
     pub fn hessian(&mut self, point: &Point, output: usize) -> Result<Vec<Vec<f64>>, Error> {
@@ -333,6 +390,15 @@ fn is_written(module: &Module, global: &ir::GlobalData) -> bool {
         // would share it.
         Space::GroupShared => true,
         Space::Private | Space::Arena => false,
+    }
+}
+
+/// Returns an error unless there is a differential for each number that has a tangent.
+fn check_length(numbers: &[Number], differentials: &[u64]) -> Result<(), Error> {
+    let wanted = numbers.iter().filter(|n| n.diff).count();
+    match differentials.len() {
+        n if n == wanted => Ok(()),
+        n => Err(Error::input(format!("{n} differentials for {wanted} numbers"))),
     }
 }
 

@@ -225,6 +225,16 @@ impl Runner {
         }
     }
 
+    /// A runner for the same code with a copy of what is bound to it.
+    pub fn duplicate(&self) -> Result<Runner, Error> {
+        let mut copy = self.fork();
+        for global in self.module.globals.keys().filter(|&g| self.is_bound(g)) {
+            copy.bind_global(global, self.buffers.bytes(global));
+        }
+        copy.bind_pointers()?;
+        Ok(copy)
+    }
+
     /// Sets a console that receives the output of `printf` as soon as its turn in the order of threads has
     /// come.
     pub fn set_console(&mut self, console: Arc<dyn Console>) {

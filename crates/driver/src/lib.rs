@@ -39,6 +39,7 @@ pub mod profile;
 pub mod ranges;
 pub mod render;
 pub mod session;
+pub mod source;
 pub mod tensor;
 pub mod texture;
 pub mod verify;

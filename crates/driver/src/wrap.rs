@@ -61,6 +61,7 @@ fn count(types: &Types, ty: Type) -> u32 {
 }
 
 /// The tables of a module's kernels, either for all arguments or for all results.
+#[derive(Clone)]
 pub(crate) struct Tables {
     name: &'static str,
     space: Space,
