@@ -99,8 +99,7 @@ numbers!(f32 => F32, f64 => F64, i32 => I32, u32 => U32, i64 => I64, u64 => U64)
 impl Module {
     /// Compiles a file and what it imports.
     pub fn from_file(session: &mut Session, path: &Path, execution: &Execution) -> Result<Module, Failure> {
-        let loaded = pipeline::load(session, path)?;
-        Module::compile(loaded, execution)
+        Module::compile(&mut pipeline::load(session, path)?, execution)
     }
 
     /// Compiles a source text; diagnostics show `name` as its file name.
@@ -112,10 +111,11 @@ impl Module {
     ) -> Result<Module, Failure> {
         let mut program = session.program();
         let file = session.load_text(&mut program, name, text.to_string(), Path::new(""));
-        Module::compile(Loaded::new(program, file), execution)
+        Module::compile(&mut Loaded::new(program, file), execution)
     }
 
-    fn compile(mut loaded: Loaded, execution: &Execution) -> Result<Module, Failure> {
+    /// Compiles all kernels of a program that was read.
+    pub fn compile(loaded: &mut Loaded, execution: &Execution) -> Result<Module, Failure> {
         loaded.errors()?;
         let entries = loaded.program.entry_points(loaded.file);
         if entries.is_empty() {
@@ -124,7 +124,7 @@ impl Module {
         let request = Request { entries, ..Request::default() };
         let compiled = loaded.compile(&request, &execution.compile_options())?;
         let runner = Runner::with_pointers(compiled.module, &[], execution.backend, &execution.code)?;
-        Ok(Module { runner, threads: execution.threads, warnings: loaded.warned })
+        Ok(Module { runner, threads: execution.threads, warnings: loaded.warned.clone() })
     }
 
     /// Warnings for the program's author, above all about derivatives that are lost.
@@ -146,17 +146,70 @@ impl Module {
         let (global, size) = self.buffer::<T>(name)?;
         let mut bytes = Vec::with_capacity(size_of_val(numbers));
         numbers.iter().for_each(|n| n.put(&mut bytes));
-        if bytes.len() % size != 0 || self.runner.is_single(global) && bytes.len() != size {
+        if !self.is_whole(global, bytes.len()) {
             let n = size / size_of::<T>();
             let message =
                 format!("`{name}` has elements of {n} numbers, which {} do not fill", numbers.len());
             return Err(Error::input(message));
         }
+        self.write_bytes(global, &bytes)
+    }
+
+    /// Sets the content of a global to bytes in the layout of its elements.
+    pub fn write_bytes(&mut self, global: Global, bytes: &[u8]) -> Result<(), Error> {
+        let name = self.runner.name(global);
+        if !pointers(self.runner.mem(), self.runner.element_of(global)).is_empty() {
+            let message = format!("`{name}` holds pointers, which are bound by their own names");
+            return Err(Error::input(message));
+        }
+        if !self.is_whole(global, bytes.len()) {
+            let size = self.runner.mem().size(self.runner.element_of(global));
+            let n = bytes.len();
+            let message = match self.runner.is_single(global) {
+                true => format!("`{name}` is one value of {size} bytes, not {n}"),
+                false => format!("`{name}` has elements of {size} bytes, which {n} do not fill"),
+            };
+            return Err(Error::input(message));
+        }
         if self.is_shaped(global) && self.runner.bytes_of(global).len() != bytes.len() {
             return Err(self.needs_shape(name));
         }
-        self.runner.bind_global(global, &bytes);
+        self.runner.bind_global(global, bytes);
         Ok(())
+    }
+
+    /// Returns true if that many bytes are whole elements of a global.
+    fn is_whole(&self, global: Global, bytes: usize) -> bool {
+        let size = self.runner.mem().size(self.runner.element_of(global)) as usize;
+        bytes.is_multiple_of(size.max(1)) && (!self.runner.is_single(global) || bytes == size)
+    }
+
+    /// Sets the content of a global, and the shape if it has one, to a value of any form.
+    pub fn write_value(&mut self, name: &str, value: &BindValue) -> Result<(), Error> {
+        let global = self.find(name)?;
+        let done = self.runner.bind_value(global, value);
+        done.map_err(|why| Error::input(format!("`{name}`: {why}")))
+    }
+
+    /// The global of that name, or the one that holds the elements of the tensor or texture of that name.
+    pub fn find(&self, name: &str) -> Result<Global, Error> {
+        self.runner.find(name).ok_or_else(|| {
+            let mut known: Vec<&str> = self.runner.globals().map(|g| self.runner.name(g.0)).collect();
+            known.dedup();
+            let known = if known.is_empty() { "no buffers".into() } else { known.join(", ") };
+            Error::input(format!("there is no buffer `{name}` that a kernel uses; they use {known}"))
+        })
+    }
+
+    /// The same code with a copy of the memory.
+    pub fn duplicate(&self) -> Result<Module, Error> {
+        let (threads, warnings) = (self.threads, self.warnings.clone());
+        Ok(Module { runner: self.runner.duplicate()?, threads, warnings })
+    }
+
+    /// Sets a flag that, once true, makes dispatches end early; `None` for no such flag.
+    pub fn set_stop(&mut self, stop: Option<std::sync::Arc<std::sync::atomic::AtomicBool>>) {
+        self.runner.set_stop(stop);
     }
 
     /// Sets the content and shape of a tensor or texture. The shape is like that of a `numpy` array, so
@@ -253,10 +306,6 @@ impl Module {
             Some(global) => Err(Error::input(format!("`{}` has no content yet", self.runner.name(global)))),
             None => Ok(()),
         }
-    }
-
-    fn find(&self, name: &str) -> Result<Global, Error> {
-        self.runner.find(name).ok_or_else(|| Error::input(format!("no kernel uses a buffer `{name}`")))
     }
 
     /// A buffer that consists of numbers of one type, and the size of an element in bytes.
