@@ -60,7 +60,7 @@ pub struct Library {
     /// The errors by number, from 1 on.
     pub errors: Vec<(String, Span)>,
     /// The globals that kernels take, in order.
-    pub buffers: Vec<String>,
+    pub globals: Vec<ir::Global>,
 }
 
 /// Compiles functions and the entry points of a verified module. `prefix` begins the names of additional
@@ -74,6 +74,34 @@ pub fn library(
     fast_math: bool,
     exclusive: bool,
 ) -> Result<Library, Unsupported> {
+    let (all, options, errors) = assemble(module, exports, prefix, machine, fast_math, exclusive)?;
+    let object = crate::object::file(&all, machine, &options).map_err(crate::object::failed)?;
+    Ok(Library { object, errors, globals: bound(module).map(|g| g.0).collect() })
+}
+
+/// The reason why a library cannot have these functions and the entry points of a module, if there is one. It is found
+/// without compiling them.
+pub fn refusal(
+    module: &Module,
+    exports: &[Export],
+    machine: &Machine,
+    fast_math: bool,
+    exclusive: bool,
+) -> Option<Unsupported> {
+    assemble(module, exports, "library", machine, fast_math, exclusive).err()
+}
+
+/// The text of a library, and its errors by number, from 1 on.
+type Assembled = (String, Options, Vec<(String, Span)>);
+
+fn assemble(
+    module: &Module,
+    exports: &[Export],
+    prefix: &str,
+    machine: &Machine,
+    fast_math: bool,
+    exclusive: bool,
+) -> Result<Assembled, Unsupported> {
     let functions = exports.iter().map(|e| e.func).collect();
     let mut options = Options { functions, fast_math, exclusive, ..Options::default() };
     options.lanes = together(module, &options);
@@ -112,9 +140,7 @@ pub fn library(
     for (k, entry) in module.entries.iter().enumerate() {
         kernel(&mut all, module, k, &text).map_err(|what| refuse(what, module.funcs[entry.func].span))?;
     }
-    let object = crate::object::file(&all, machine, &options).map_err(crate::object::failed)?;
-    let buffers = bound(module).map(|(_, g)| g.name.clone()).collect();
-    Ok(Library { object, errors, buffers })
+    Ok((all, options, errors))
 }
 
 /// The number of threads in a group.
