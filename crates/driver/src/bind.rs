@@ -46,7 +46,13 @@ pub enum BindValue {
 pub(crate) fn array(value: &BindValue) -> Result<Cow<'_, npy::Array>, String> {
     match value {
         BindValue::Npy(path) => crate::arrays::read(path).map(Cow::Owned).map_err(|e| e.to_string()),
-        BindValue::Array(array) => Ok(Cow::Borrowed(array)),
+        BindValue::Array(array) => {
+            let n = array.shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d));
+            match n == Some(array.bits.len()) {
+                true => Ok(Cow::Borrowed(array)),
+                false => Err(format!("{} numbers do not fill the shape {:?}", array.bits.len(), array.shape)),
+            }
+        }
         BindValue::Json(_) | BindValue::Zeros(_) | BindValue::ZerosOf(_) | BindValue::Words(_) => {
             Err("no array".into())
         }

@@ -259,7 +259,9 @@ fn read(mem: &MemTypes, element: MemType, value: &BindValue) -> Result<(Vec<u8>,
         Ok(shape)
     };
     let whole = |shape: &[usize]| {
-        let n = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).filter(|&n| n < 1 << 31);
+        // Strides are products of lengths, also where another length is zero.
+        let most = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d.max(1)));
+        let n = most.filter(|&most| most < 1 << 31).map(|most| if shape.contains(&0) { 0 } else { most });
         match n {
             None => Err("the tensor is too large".to_owned()),
             Some(n) if n % leaves.len().max(1) != 0 => {
@@ -288,7 +290,9 @@ fn read(mem: &MemTypes, element: MemType, value: &BindValue) -> Result<(Vec<u8>,
         BindValue::Npy(_) | BindValue::Array(_) => {
             let array = bind::array(value)?;
             let bytes = bind::buffer_bytes(mem, element, value)?;
-            Ok((bytes, rank(array.shape.clone())?))
+            let shape = rank(array.shape.clone())?;
+            whole(&shape)?;
+            Ok((bytes, shape))
         }
         BindValue::Json(json) => {
             let (shape, numbers) = match json {
@@ -356,6 +360,7 @@ mod tests {
             assert!(read_json(float(), wrong).is_err(), "{wrong}");
         }
         assert!(read_json(MemData::Vector(Scalar::F32, 2), "[1,2,3]").is_err());
+        assert!(read_json(float(), "zeros:0,4294967296,4294967296").is_err(), "strides are products, too");
     }
 
     #[test]

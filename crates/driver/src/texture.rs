@@ -55,7 +55,7 @@ pub(crate) fn read(value: &BindValue, dims: Dimensions, s: Scalar, lanes: usize)
     let mut texels = vec![0u64; n * lanes];
     match numbers {
         None => {}
-        Some(list) if list.len() != n * channels => {
+        Some(list) if n.checked_mul(channels) != Some(list.len()) => {
             return Err(format!("{} numbers for a texture of {n} texels of {channels} channels", list.len()));
         }
         Some(list) => {
@@ -165,7 +165,8 @@ fn numbers(value: &BindValue, s: Scalar) -> Result<Numbers, String> {
             let shape = match (list("shape"), list("size")) {
                 (Some(shape), None) => shape,
                 (None, Some(mut size)) => {
-                    let n: usize = size.iter().product();
+                    let n = size.iter().try_fold(1usize, |n, &d| n.checked_mul(d));
+                    let n = n.ok_or("the texture is too large")?;
                     size.reverse();
                     if n > 0 && data.len() > n && data.len().is_multiple_of(n) {
                         size.push(data.len() / n);
@@ -244,9 +245,14 @@ mod tests {
         assert_eq!(texture((2, 2), 1, "zeros:1,2"), Ok((vec![0.0, 0.0], [2, 1, 1, 1])));
         let text = r#"{"size":[2,2],"data":[1,2,3,6],"levels":2}"#;
         assert_eq!(texture((2, 2), 1, text), Ok((vec![1.0, 2.0, 3.0, 6.0, 3.0], [2, 2, 1, 2])));
-        for wrong in
-            ["[1,2]", "[[1],[2,3]]", r#"{"size":[2,2],"data":[1,2,3]}"#, r#"{"size":[2,2],"levels":3}"#]
-        {
+        for wrong in [
+            "[1,2]",
+            "[[1],[2,3]]",
+            r#"{"size":[4294967296,4294967296],"data":[1,2,3]}"#,
+            r#"{"shape":[1,1,9223372036854775807],"data":[1]}"#,
+            r#"{"size":[2,2],"data":[1,2,3]}"#,
+            r#"{"size":[2,2],"levels":3}"#,
+        ] {
             assert!(texture((2, 2), 1, wrong).is_err(), "{wrong}");
         }
     }
