@@ -193,7 +193,8 @@ impl Compiler {
         self
     }
 
-    /// The number of seconds that one call or dispatch may take, for programs that are not trusted.
+    /// The number of seconds that one call or dispatch of the [interpreter](Backend::Interpreter) may take, for programs that
+    /// are not trusted. Machine code does not look at the clock; a [`StopHandle`](crate::StopHandle) ends it between groups.
     #[must_use]
     pub fn seconds(mut self, seconds: f64) -> Compiler {
         self.execution.code.seconds = Some(if seconds.is_finite() { seconds.max(0.0) } else { f64::MAX });

@@ -447,11 +447,19 @@ fn compile(
             );
             return Err(driver::Error::input(message).into());
         }
-        callee.bind(loaded, &memory.binds)?;
+        callee.bind(loaded, &memory.binds).map_err(in_own_words)?;
         Ok((callee, warnings))
     })?;
     let warnings = if quiet.is_some() { Vec::new() } else { module.shown(&sources, &warnings) };
     Ok((Pool { made, sources, idle: Mutex::default() }, warnings))
+}
+
+/// An error about memory without the option by which the command line gives it.
+fn in_own_words(error: driver::Error) -> driver::Error {
+    match error {
+        driver::Error::Input(message) => driver::Error::Input(message.replace("`--bind ", "`")),
+        other => other,
+    }
 }
 
 /// Returns true if the host gives something for that name, or for the tensor whose gradient it is.

@@ -50,6 +50,10 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 // The derived code names this crate, also where it is used in this crate.
 extern crate self as pullback;
 

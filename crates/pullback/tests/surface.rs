@@ -56,6 +56,9 @@ fn many_threads_call_one_function() {
     let module = Compiler::new().text("loss.slang", LOSS).expect("reads");
     let memory = Memory::new().numbers("data", &[1.0, 3.0, 5.0, 8.0]).zeros("trace", 1);
     let loss = module.function_with("loss", memory).expect("compiles");
+    let odd = module.function_with("loss", Memory::new().zeros("trace", 1).value("data", [[1.0]]));
+    let odd = odd.expect_err("a list of lists").to_string();
+    assert!(odd.starts_with("`data`: ") && !odd.contains("--bind"), "{odd}");
     let expected = |slope: f64| {
         let residual = |i: usize| slope * i as f64 + 1.0 - [1.0, 3.0, 5.0, 8.0][i];
         let value: f64 = (0..4).map(|i| residual(i).powi(2)).sum();
@@ -411,7 +414,7 @@ fn failures_say_where_and_what() {
 
     let missing = Compiler::new().path("/there/is/no.slang").expect_err("no file");
     assert_eq!(missing.kind(), FailureKind::File);
-    let lost = "[Differentiable] float f(float x) { return int(x) * 2.0; }";
+    let lost = "float g(float x) { return x; } [Differentiable] float f(float x) { return g(x) * 2.0; }";
     let module = Compiler::new().text("lost.slang", lost).expect("reads");
     let lost = module.function("f").expect_err("a derivative is lost");
     assert_eq!(lost.kind(), FailureKind::Program, "{lost}");
@@ -430,6 +433,12 @@ fn failures_say_where_and_what() {
     let failure = h.grad(Arguments::new().with("x", 1.0).with("n", 5)).expect_err("too many trips");
     assert_eq!(failure.kind(), FailureKind::Stopped, "{failure}");
     assert!(failure.to_string().contains("s.slang:6"), "{failure}");
+
+    let endless = "float f(float x) { while (x > 0) x += 1; return x; }";
+    let module =
+        Compiler::new().backend(Backend::Interpreter).seconds(0.05).text("e.slang", endless).expect("reads");
+    let failure = module.function("f").expect("compiles").call([("x", 1.0)]).expect_err("it takes too long");
+    assert_eq!(failure.kind(), FailureKind::Stopped, "{failure}");
 
     let backend = "nothing".parse::<Backend>().expect_err("no name");
     assert_eq!(backend.kind(), FailureKind::Backend);

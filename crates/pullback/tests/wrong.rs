@@ -117,6 +117,13 @@ impl Random {
             let good = good.with("w", [1.0, 2.0, 3.0]).with("on", true);
             return if self.below(2) == 0 { good } else { good.with(self.name(), self.json(2)) };
         }
+        if self.below(2) == 0 {
+            let name = self.one(&["x", "result", "other", "p", "w"]);
+            return Arguments::from([(
+                name,
+                self.one(&[json!(0.5), json!([1.0, 2.0]), json!({ "a": 2.0, "b": [1, 2] })]),
+            )]);
+        }
         (0..self.below(4)).map(|_| (self.name(), Value::from(self.json(2)))).collect()
     }
 
@@ -170,7 +177,7 @@ fn of_functions() {
             _ => seen.add("hessian_vector", of.hessian_vector(&at, random.name(), more)),
         }
     }
-    assert!(seen.results > 100 && seen.failures > 1000, "{} {}", seen.results, seen.failures);
+    assert!(seen.results > 70 && seen.failures > 200, "{} {}", seen.results, seen.failures);
     // Compiling takes longer.
     for _ in 0..40 {
         let name = random.name();
