@@ -337,18 +337,25 @@ pub(crate) struct BuildArgs {
     pub(crate) source: SourceArgs,
     #[command(flatten)]
     pub(crate) compile: CompileArgs,
-    /// The functions [default: every differentiable function of the file]
+    /// The functions [default: every differentiable function of the file, unless something is named]
     #[arg(value_name = "FUNCTION")]
     pub(crate) function: Vec<String>,
-    /// The kernels [default: all of the file]
+    /// The kernels [default: all of the file, unless something is named]
     #[arg(long, value_name = "NAME")]
     pub(crate) entry: Vec<String>,
+    /// Begin the name of every function with this and `_` [default: the name of the library, where a function's own name
+    /// has another meaning in C]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) prefix: Option<String>,
     /// The library: .o, .a or .so
     #[arg(short, long, value_name = "PATH")]
     pub(crate) output: PathBuf,
-    /// Write a C header here
+    /// Write a header for C and C++ here
     #[arg(long, value_name = "PATH.h")]
     pub(crate) header: Option<PathBuf>,
+    /// Write bindings for Rust here: safe functions around those of the library
+    #[arg(long, value_name = "PATH.rs")]
+    pub(crate) rust: Option<PathBuf>,
     /// Code for this machine only, with its widest vectors [default: for x86-64-v3, machines since 2013]
     #[arg(long)]
     pub(crate) native: bool,

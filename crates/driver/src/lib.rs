@@ -11,8 +11,6 @@ pub mod bench;
 pub mod bind;
 #[cfg(feature = "llvm")]
 pub mod build;
-#[cfg(feature = "llvm")]
-mod c_names;
 pub mod cache;
 pub mod call;
 pub mod checkpoints;

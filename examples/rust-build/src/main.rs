@@ -1,49 +1,29 @@
-//! The sensitivity of a spring's place to its stiffness, by the derivative that `build.rs` has compiled.
+//! The sensitivity of a spring's place to its stiffness, and the energy of many springs, by what `build.rs` has compiled.
 //!
 //!     PULLBACK=../../target/release/pullback cargo run
 
-use std::ffi::{CStr, c_char, c_int};
+include!(concat!(env!("OUT_DIR"), "/spring.rs"));
 
-unsafe extern "C" {
-    fn spring(stiffness: f64, damping: f64, seconds: f64, result: *mut f64) -> c_int;
-    fn spring_bwd(
-        stiffness: f64,
-        damping: f64,
-        seconds: f64,
-        d_result: f64,
-        d_stiffness: *mut f64,
-        d_damping: *mut f64,
-    ) -> c_int;
-    fn spring_message(status: c_int) -> *const c_char;
-}
+use spring::Buffers;
 
-/// What a status means.
-fn checked(status: c_int) -> Result<(), String> {
-    if status == 0 {
-        return Ok(());
-    }
-    // SAFETY: the library gives null or a text that stays.
-    let message = unsafe {
-        let text = spring_message(status);
-        if text.is_null() { c"unknown" } else { CStr::from_ptr(text) }
-    };
-    Err(message.to_string_lossy().into_owned())
-}
-
-fn place(stiffness: f64) -> Result<f64, String> {
-    let mut x = 0.0;
-    // SAFETY: the result is written where it may be.
-    checked(unsafe { spring(stiffness, 0.2, 2.0, &mut x) })?;
-    Ok(x)
-}
-
-fn main() -> Result<(), String> {
-    let (mut by_stiffness, mut by_damping) = (0.0, 0.0);
-    // SAFETY: the results are written where they may be.
-    checked(unsafe { spring_bwd(3.0, 0.2, 2.0, 1.0, &mut by_stiffness, &mut by_damping) })?;
+fn main() -> Result<(), spring::Error> {
+    let slopes = spring::spring_bwd(3.0, 0.2, 2.0, 1.0)?;
+    let place = |stiffness| spring::spring(stiffness, 0.2, 2.0);
     let step = 1e-5;
     let difference = (place(3.0 + step)? - place(3.0 - step)?) / (2.0 * step);
+    let (by_stiffness, by_damping) = (slopes.stiffness_d, slopes.damping_d);
     println!("by stiffness {by_stiffness:.6} (differences {difference:.6}), by damping {by_damping:.6}");
     assert!((by_stiffness - difference).abs() < 1e-6);
+
+    // Two numbers for each spring: its place and its speed.
+    let states: Vec<f32> = (0..100).flat_map(|k| [(0.1 * k as f32).cos(), (0.1 * k as f32).sin()]).collect();
+    let mut energies = vec![0.0; 100];
+    spring::energy(&mut Buffers { states: &states, energies: &mut energies }, [2, 1, 1])?;
+    println!("energy {:.3}", energies[99]);
+    assert!((energies[99] - 0.5).abs() < 1e-6);
+
+    // A length that does not fit is an error.
+    let odd = spring::energy(&mut Buffers { states: &states[1..], energies: &mut energies }, [2, 1, 1]);
+    println!("{}", odd.unwrap_err());
     Ok(())
 }

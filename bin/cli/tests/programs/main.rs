@@ -3,6 +3,8 @@
 
 mod bench;
 mod common;
+#[cfg(feature = "llvm")]
+mod examples;
 mod memory;
 mod needs;
 mod robustness;
