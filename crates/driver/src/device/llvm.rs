@@ -93,7 +93,7 @@ impl Device for Tiers {
                 });
                 Ok(devices)
             }
-            Err(_) => super::cpu::Cranelift.devices(),
+            Err(_) => super::cranelift::Cranelift.devices(),
         }
     }
 
