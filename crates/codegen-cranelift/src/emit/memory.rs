@@ -4,7 +4,7 @@
 //! access needs no branch.
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Type as ClifType, Value, types::*};
+use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Value, types::*};
 use ir::{AtomicOp, Global, InstData, MemType, Scalar, Span, Type, TypeData};
 use native::emit::{Access, Fixed, Instructions, Memory, Odds, Stack, UNIFORM, blocks, memory};
 use native::runtime::{Helper, Word, offsets};

@@ -15,8 +15,8 @@ mod rare;
 use std::ops::{Deref, DerefMut};
 
 use cranelift_codegen::ir::{
-    AbiParam, Block, BlockArg, FuncRef, Function as ClifFunction, InstBuilder, MemFlagsData, Signature,
-    Type as ClifType, Value, types::*,
+    AbiParam, Block, BlockArg, FuncRef, Function as ClifFunction, InstBuilder, Signature, Type as ClifType,
+    Value, types::*,
 };
 use cranelift_codegen::isa::CallConv;
 use cranelift_entity::SecondaryMap;
@@ -27,13 +27,13 @@ use ir::{Func, Scalar, Slot, Type};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::common::{plain, word};
+use crate::common::plain;
 use crate::compile::Queue;
 use crate::types::{parts, returns};
 use native::emit::Walk;
 use native::plan::Plan;
 use native::profile::{Line, Spills};
-use native::runtime::{Helper, Tables, Word, offsets};
+use native::runtime::{Helper, Tables, offsets};
 use native::types::{Shape, is_array};
 use native::{Options, Unsupported};
 

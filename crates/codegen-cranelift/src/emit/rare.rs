@@ -6,10 +6,7 @@
 //! does not allow such a function to have a result, so the result goes through memory that the caller
 //! provides.
 
-use cranelift_codegen::ir::{
-    AbiParam, InstBuilder, Signature, StackSlotData, StackSlotKind, Value, types::I64,
-};
-use cranelift_codegen::isa::CallConv;
+use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Value, types::I64};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_module::{FuncId, Module as _};
 
