@@ -4,8 +4,9 @@
 //! processed first, so a body that is copied is already optimised. Functions on a cycle of calls are never
 //! inlined, which together with the size limits bounds the growth. A body is copied if it is small (or, if
 //! called twice, not large), if its call would pass long arrays, if it is called only once, or if it must be (`Inline::Always`), as long as the
-//! caller has not grown past its budget. A callee that passes very many values is copied into its only caller
-//! even past the budget.
+//! caller has not grown past its budget. A callee is copied into its only caller even past the budget if it passes very many
+//! values, or if the caller consists of little but calls, such as those of the two halves of a derivative: what one half
+//! computes and the other does not need can only be removed where both are in one function.
 //!
 //! A function that is called once only serves its caller, so it is *deferred*: it is not optimised until the
 //! caller takes its unoptimised body, including calls of further deferred functions. A chain of such calls is
@@ -118,7 +119,7 @@ impl Plan {
             return false;
         }
         let mut size = function_size(&module.funcs[f]);
-        let budget = (4 * size).max(BUDGET);
+        let (budget, is_little) = ((4 * size).max(BUDGET), size <= SMALL && self.stage == Stage::AfterAd);
         calls(module, f, self.stage, &mut |module, _, call| {
             let g = call.callee;
             if g == f || call.depth >= DEPTH || !self.may[g.index()] || !module.funcs[g].has_body() {
@@ -133,8 +134,9 @@ impl Plan {
             } else {
                 small
             };
-            let wide = self.once[g.index()] && callee.params.len() + callee.results.len() > WIDE;
-            let fits = wide || size + cost <= if always { 25 * budget } else { budget };
+            let slots = callee.params.len() + callee.results.len();
+            let is_part = self.once[g.index()] && (slots > WIDE || is_little);
+            let fits = is_part || size + cost <= if always { 25 * budget } else { budget };
             if !fits || !always && cost > small && !self.once[g.index()] {
                 return Choice::Keep;
             }
