@@ -216,7 +216,10 @@ pub(super) fn convert(round: Option<&str>, to: Ty, from: Ty, x: u64) -> Option<u
             };
             Some(scalar::convert(scalar, float, number))
         }
-        ('s', _) => Some(cut(signed(x, from.1) as u64, to.1)),
-        _ => Some(cut(x, to.1)),
+        (kind, _) => {
+            let number = cut(if kind == 's' { signed(x, from.1) as u64 } else { x }, to.1);
+            // There are no registers of eight bits: a signed number fills the one that it is in.
+            Some(if to == Ty('s', 8) { cut(signed(number, 8) as u64, 16) } else { number })
+        }
     }
 }
