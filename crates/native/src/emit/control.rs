@@ -4,7 +4,7 @@ use ir::{Func, Inst, InstData, Op, Region, Scalar, Span, scalar};
 
 use super::blocks::either;
 use super::paths::path_arm;
-use super::{Assembler, Compare, Odds, Res, Vals, bundles, loops, region};
+use super::{Assembler, Binary, Compare, Odds, Res, Vals, bundles, loops, region};
 use crate::types::{is_array, size, words};
 
 // ---- control
@@ -113,37 +113,104 @@ fn parts_of_arm<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, region: Region
     Ok(arm(e, region, data)?.into_iter().flatten().collect())
 }
 
+/// The largest number of cases that are told apart in one place: LLVM's time is quadratic in the number of blocks that meet
+/// in one, and groups of arms can be functions of their own.
+const MOST_CASES: usize = 128;
+
 fn switch<'m, A: Assembler<'m>>(e: &mut A, data: &'m InstData, cases: &[i64]) -> Res<'m, A> {
     let (s, tag) = (e.scalar_of(data.args[0]), e.one(data.args[0]));
-    let blocks: Vec<A::Block> = data.regions.iter().map(|_| e.block(&[])).collect();
-    let mut entries: Vec<(u64, A::Block)> = Vec::new();
+    let mut arms: Vec<(u64, A::Block, Region)> = Vec::new();
     let mut seen = rustc_hash::FxHashSet::default();
-    for (&case, &block) in cases.iter().zip(&blocks) {
+    for (&case, &region) in cases.iter().zip(&data.regions) {
         let bits = scalar::from_i64(s, case);
         // A case that the tag's type cannot represent is never taken; of equal cases, the first one is.
         if scalar::to_i64(s, bits) == case && seen.insert(bits) {
-            entries.push((bits, block));
+            arms.push((bits, e.block(&[]), region));
         }
     }
+    let default = e.block(&[]);
     let mut way = e.constant(Scalar::I32, 0);
     if e.parts_at(data.regions[0]) {
-        for (&(bits, _), k) in entries.iter().zip(1..) {
+        for (&(bits, ..), k) in arms.iter().zip(1..) {
             let (case, k) = (e.constant(s, bits), e.constant(Scalar::I32, k));
             let is_case = e.compare(Compare::Equal, tag, case);
             way = e.select(is_case, k, way);
         }
     }
     let together = e.split_lanes(data.regions[0], way);
-    e.switch(tag, &entries, blocks[cases.len()]);
     let mut after = None;
-    for (&block, &region) in blocks.iter().zip(&data.regions) {
+    if arms.len() <= MOST_CASES {
+        e.switch(tag, &entries(&arms), default);
+        emit_arms(e, data, &arms, &mut after)?;
+    } else {
+        arms.sort_by_key(|arm| arm.0);
+        let (known, first) = (e.block(&[]), arms[0].0);
+        if arms[arms.len() - 1].0 - first == arms.len() as u64 - 1 {
+            let [first, last] = [first, arms.len() as u64 - 1].map(|bits| e.constant(s, bits));
+            let number = e.binary(Binary::Sub, tag, first);
+            let is_known = e.compare(Compare::LessOrEqualUnsigned, number, last);
+            e.branch(is_known, (known, &[]), (default, &[]), Odds::Even);
+        } else {
+            let all: Vec<(u64, A::Block)> = arms.iter().map(|arm| (arm.0, known)).collect();
+            e.switch(tag, &all, default);
+        }
+        e.enter(known);
+        let groups: Vec<(u64, A::Block)> =
+            arms.chunks(MOST_CASES / 2).map(|group| (group[0].0, e.block(&[]))).collect();
+        narrow(e, (s, tag), &groups);
+        for (&(_, head), group) in groups.iter().zip(arms.chunks(MOST_CASES / 2)) {
+            e.enter(head);
+            // The tag is one of the group's.
+            e.switch(tag, &entries(group), group[0].1);
+            let mut joined = None;
+            emit_arms(e, data, group, &mut joined)?;
+            if let Some(joined) = joined {
+                let found = e.enter(joined);
+                let after = *after.get_or_insert_with(|| e.block(&found));
+                e.jump(after, &found);
+            }
+        }
+    }
+    let last = data.regions.last().map(|&region| (0, default, region));
+    emit_arms(e, data, last.as_slice(), &mut after)?;
+    let Some(after) = after else { return Ok(()) };
+    let joined = e.enter(after);
+    e.rejoin(together);
+    set_all(e, data, &deal(e, data, joined))
+}
+
+fn entries<B: Copy>(arms: &[(u64, B, Region)]) -> Vec<(u64, B)> {
+    arms.iter().map(|arm| (arm.0, arm.1)).collect()
+}
+
+/// Jumps to the group of cases that a tag belongs to: the last whose first case is not above the tag. They are in order.
+fn narrow<'m, A: Assembler<'m>>(e: &mut A, (s, tag): (Scalar, A::V), groups: &[(u64, A::Block)]) {
+    if let [(_, only)] = groups {
+        return e.jump(*only, &[]);
+    }
+    let (low, high) = groups.split_at(groups.len() / 2);
+    let first = e.constant(s, high[0].0);
+    let is_low = e.compare(Compare::LessUnsigned, tag, first);
+    let [lower, upper] = [low, high].map(|half| (e.block(&[]), half));
+    e.branch(is_low, (lower.0, &[]), (upper.0, &[]), Odds::Even);
+    for (block, half) in [lower, upper] {
+        e.enter(block);
+        narrow(e, (s, tag), half);
+    }
+}
+
+/// Emits arms, each of which jumps to the block after them.
+fn emit_arms<'m, A: Assembler<'m>>(
+    e: &mut A,
+    data: &'m InstData,
+    arms: &[(u64, A::Block, Region)],
+    after: &mut Option<A::Block>,
+) -> Res<'m, A> {
+    for &(_, block, region) in arms {
         e.enter(block);
         let found = parts_of_arm(e, data, region)?;
         let after = *after.get_or_insert_with(|| e.block(&found));
         e.jump(after, &found);
     }
-    let Some(after) = after else { return Ok(()) };
-    let joined = e.enter(after);
-    e.rejoin(together);
-    set_all(e, data, &deal(e, data, joined))
+    Ok(())
 }
