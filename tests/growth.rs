@@ -142,15 +142,21 @@ fn code_of_loops_within_loops_grows_in_proportion() {
 }
 
 #[test]
-fn breaks_of_a_loop_grow_in_proportion_on_devices() {
-    let bytes_of = |n: usize| {
-        let (session, compiled) = compiled(breaks(n));
+fn loops_grow_in_proportion_on_devices() {
+    let bytes_of = |of: Of, n: usize| {
+        let (session, compiled) = compiled(of(n));
         let text = emit_compiled(&session.sources, &compiled, None, Target::Wgsl);
-        text.unwrap_or_else(|_| panic!("{n} breaks are refused")).len()
+        let text = String::from_utf8(text.unwrap_or_else(|_| panic!("{n} are refused"))).expect("it is text");
+        // Deep code is indented.
+        text.lines().map(|line| line.trim_start().len()).sum::<usize>()
     };
     on_large_stack(|| {
-        let (one, two) = (bytes_of(80), bytes_of(160));
-        assert!(10 * two <= 23 * one, "{one} bytes for 80, {two} for 160");
+        for (name, of, n) in
+            [("breaks of a loop", breaks as Of, 80), ("nested loops", loops_within_loops, 12)]
+        {
+            let (one, two) = (bytes_of(of, n), bytes_of(of, 2 * n));
+            assert!(10 * two <= 23 * one, "{name}: {one} bytes for {n}, {two} for {}", 2 * n);
+        }
     });
 }
 
@@ -170,7 +176,7 @@ fn lines_for_llvm(module: &Module) -> (usize, usize) {
 #[test]
 fn llvm_is_given_no_long_functions() {
     on_large_stack(|| {
-        for (name, of) in [ALL[2], ALL[3]] {
+        for (name, of) in [ALL[0], ALL[2], ALL[3]] {
             let one = lines_for_llvm(&compiled(of(400)).1.module);
             let two = lines_for_llvm(&compiled(of(800)).1.module);
             assert!(two.0 * 10 <= one.0 * 23, "{name}: {} lines for 400, {} for 800", one.0, two.0);

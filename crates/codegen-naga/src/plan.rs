@@ -106,7 +106,7 @@ pub(crate) struct Plan {
     pub(crate) private: Vec<Global>,
 }
 
-/// The maximum number of elements of a stack that is a local array.
+/// The maximum number of elements of a stack that is a local array, those of the stacks in it included.
 const LARGEST_STACK: u64 = 1 << 16;
 
 struct Planner<'m> {

@@ -30,7 +30,6 @@
 //! Unsafe code is confined to where it is needed: entering compiled code (`exec`) and the functions that
 //! compiled code calls (`runtime`).
 
-pub mod bundles;
 pub mod emit;
 #[cfg(not(target_family = "wasm"))]
 mod exec;

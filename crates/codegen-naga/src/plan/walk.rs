@@ -420,6 +420,10 @@ impl Walker<'_, '_> {
                         return Err(self.planner.refuse(what, "which one it is changes", data.span));
                     }
                 }
+                let all = shape.iter().fold(1u64, |all, &n| all.saturating_mul(n.into()));
+                if all > LARGEST_STACK {
+                    return Err(self.too_many(inst, all));
+                }
                 self.set(result, Arg::Stack(shape));
             }
         }
@@ -445,7 +449,7 @@ impl Walker<'_, '_> {
 
     fn too_many(&self, inst: Inst, trips: u64) -> Unsupported {
         let message = format!(
-            "it may run {trips} times, and reverse mode must keep values of each trip, of {LARGEST_STACK} at most"
+            "it may run {trips} times in all, and reverse mode must keep values of each trip, of {LARGEST_STACK} at most"
         );
         self.unbounded(inst, message)
     }

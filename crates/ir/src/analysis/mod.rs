@@ -13,6 +13,7 @@
 //! | Which cell or global does a value refer to? | [`points_to`] |
 //! | Which functions call each other, or reach each other? | [`Cycles`], [`post_order`], [`reach`] |
 //! | Which loads of cells need no copy? | [`lasting`] |
+//! | Which stacks of nested loops can one pointer hold? | [`bundles`] |
 //! | Does memory end within an element? | [`room`] |
 //! | Is it cheaper to keep a value or to compute it again? | [`cost`] |
 //! | What flows from value to value through regions? | [`flow`] |
@@ -24,6 +25,7 @@
 
 pub mod affine;
 pub mod bounds;
+pub mod bundles;
 pub mod cost;
 mod cycles;
 mod defs;

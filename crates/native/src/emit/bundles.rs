@@ -1,10 +1,10 @@
-//! Emits bundles of stacks: see [`crate::bundles`].
+//! Emits bundles of stacks: see [`ir::analysis::bundles`].
 
+use ir::analysis::bundles::{Bundle, Column, Join};
 use ir::{Inst, InstData, Region, Span, Type, Value};
 
 use super::memory::{Checked, stack_element};
 use super::{Assembler, Fixed, Res, Stack, UNIFORM, Vals};
-use crate::bundles::{Bundle, Column};
 use crate::runtime::{Header, Helper};
 
 /// A stack that a loop makes.
@@ -149,7 +149,7 @@ pub(super) fn read<'m, A: Assembler<'m>>(e: &mut A, data: &InstData) -> Res<'m, 
 /// The bundles that are results of a branch, at the end of an arm.
 pub(super) fn of_arm<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, arm: Region) -> Vec<Vals<A::V>> {
     let joins = e.bundles.clone();
-    let one = |join: &crate::bundles::Join| {
+    let one = |join: &Join| {
         let bundle = if join.arm == arm { e.held(join.of) } else { e.fixed(Fixed::Empty) };
         std::iter::once(bundle).collect()
     };

@@ -3,11 +3,11 @@
 use std::rc::Rc;
 
 use cranelift_entity::{EntitySet, SecondaryMap};
+use ir::analysis::bundles::{Bundle, Bundles, Form};
 use ir::{Function, InstData, Op, Region, Scalar, Span, Type, TypeData, Types};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::bundles::{Bundle, Bundles};
 use crate::nesting::Nesting;
 use crate::types::size;
 
@@ -74,7 +74,7 @@ impl<'m, V: Copy> Walk<'m, V> {
         }
         let lanes = u64::from(lanes);
         let nesting = Nesting::of(f, ts);
-        let bundles = Rc::new(Bundles::of(&nesting.analyses));
+        let bundles = Rc::new(Bundles::of(&nesting.analyses, Form::Headers(crate::MOST_BUNDLED)));
         Walk {
             f,
             ts,

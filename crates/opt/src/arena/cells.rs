@@ -11,11 +11,12 @@ use ir::build::Builder;
 use ir::{Defs, Function, InstData, Op, Scalar, Type, TypeData, Types, Value};
 use rustc_hash::FxHashMap;
 
+use super::records::Slot;
 use super::rewrite::Rewriter;
 use super::{Helper, plain, runtime};
 
 /// A part of a cell's content.
-struct Part {
+pub(super) struct Part {
     /// Its place; `None` for the whole content.
     place: Option<Value>,
     /// The stack that is there, if it is one; the empty stack where there is nothing.
@@ -148,31 +149,24 @@ impl Rewriter<'_, '_> {
         });
     }
 
-    /// `stack[i]`
-    pub(super) fn index(&mut self, b: &mut Builder, data: &InstData) {
-        let TypeData::Stack(element) = b.types[self.f.ty(data.args[0])] else {
-            unreachable!("the caller has a stack")
-        };
-        let stack = self.get(data.args[0]);
-        let i = self.index_of(b, data.args[1]);
-        let header = self.header(b, stack);
-        let part = self.element(b, header, i, element);
-        let v = self.value(b, &part);
-        self.set(b, data.results[0], v);
-    }
-
-    fn header(&mut self, b: &mut Builder, stack: Value) -> Header {
+    pub(super) fn header(&mut self, b: &mut Builder, stack: Value) -> Header {
         let length = self.cx.word(b, stack, runtime::LENGTH);
         let elements = self.cx.word(b, stack, runtime::ELEMENTS);
         Header { stack, length, elements }
     }
 
     /// Element `i` of a stack.
-    fn element(&mut self, b: &mut Builder, header: Header, i: Value, ty: Type) -> Part {
+    pub(super) fn element(
+        &mut self,
+        b: &mut Builder,
+        header: Header,
+        i: Value,
+        (ty, slot): (Type, Slot),
+    ) -> Part {
         let Header { length, elements, .. } = header;
         let is_there = b.emit(Op::Lt, &[i, length]);
-        let size = self.cx.size(b.types, ty);
-        let place = self.cx.at(b, elements, i, size);
+        let place = self.cx.at(b, elements, i, slot.size);
+        let place = self.cx.within(b, place, slot.at);
         let mut stack = None;
         if let TypeData::Stack(_) = b.types[ty] {
             let (inner, none) = (self.cx.word(b, place, 0), b.u32(0));
@@ -182,7 +176,7 @@ impl Rewriter<'_, '_> {
     }
 
     /// The value of a part; what stands for it where there is none.
-    fn value(&mut self, b: &mut Builder, part: &Part) -> Value {
+    pub(super) fn value(&mut self, b: &mut Builder, part: &Part) -> Value {
         if let Some(stack) = part.stack {
             return stack;
         }
@@ -251,7 +245,8 @@ impl Rewriter<'_, '_> {
                 if part.place.is_none() {
                     self.headers.insert(root, known);
                 }
-                let next = self.element(b, known, i, element);
+                let slot = Slot { size: self.cx.size(b.types, element), at: 0 };
+                let next = self.element(b, known, i, (element, slot));
                 part = Part { in_stack: both(b, part.in_stack, next.in_stack), ..next };
                 stack = part.stack.unwrap_or(stack);
                 ty = element;

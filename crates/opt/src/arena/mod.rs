@@ -11,6 +11,7 @@
 //! capacity and the place of the elements; a stack that outgrows its capacity moves to a place twice as
 //! large. The values of a stack are immutable and therefore shared, but a cell owns what it changes in place:
 //! that is copied when it is stored in the cell, and when it is loaded from one that is written later.
+//! The stacks of a loop that are only read are one stack, whose elements are records (`records.rs`).
 //!
 //! Memory is given back by setting the front back: at the end of a function that gives no stack, and at the
 //! end of a trip of a loop that carries none and leaves none in a cell outside of it.
@@ -23,6 +24,7 @@
 
 mod access;
 mod cells;
+mod records;
 mod rewrite;
 mod runtime;
 

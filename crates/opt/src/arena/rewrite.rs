@@ -3,11 +3,10 @@
 use cranelift_entity::SecondaryMap;
 use ir::build::Builder;
 use ir::walk::ValueMap;
-use ir::{
-    Func, Function, Inst, InstData, LoopInfo, Module, Op, Region, Scalar, Type, TypeData, Types, Value,
-};
+use ir::{Func, Function, Inst, InstData, LoopInfo, Module, Op, Region, Scalar, Type, Types, Value};
 use rustc_hash::FxHashMap;
 
+use super::records::Pushed;
 use super::{Cx, Facts, Helper, plain, runtime};
 
 /// Rewrites one function.
@@ -25,6 +24,8 @@ pub(super) struct Rewriter<'a, 'm> {
     uses: &'a FxHashMap<Func, bool>,
     /// The values that hold stacks.
     stacks: SecondaryMap<Value, bool>,
+    /// The stacks that are passed on together, as records.
+    pub(super) records: super::records::Records,
     tree: ir::analysis::Tree,
     map: ValueMap,
 }
@@ -44,7 +45,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         for (v, data) in &f.values {
             stacks[v] = types.has_stack(data.ty);
         }
-        let facts = Facts::of(f);
+        let (facts, records) = (Facts::of(f), super::records::Records::of(types, f));
         let mut rewriter = Rewriter {
             cx,
             f,
@@ -54,6 +55,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
             sub_cells: FxHashMap::default(),
             uses,
             stacks,
+            records,
             tree: ir::analysis::Tree::of(f),
             map: ValueMap::new(),
         };
@@ -74,7 +76,8 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         }
         let gives = f.regions[f.body()].results.iter().any(|&v| rewriter.stacks[v]);
         let mark = (uses[&func] && !gives && !is_entry).then(|| rewriter.mark(&mut b));
-        let values = rewriter.region(&mut b, f.body());
+        rewriter.region(&mut b, f.body());
+        let values = rewriter.all(&f.regions[f.body()].results);
         rewriter.release(&mut b, mark);
         let made = b.finish(values, results);
         Function {
@@ -116,8 +119,13 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         }
     }
 
-    /// Rewrites the instructions of a region into the open one; gives its results.
-    fn region(&mut self, b: &mut Builder, region: Region) -> Vec<Value> {
+    /// The counterparts of values.
+    fn all(&self, values: &[Value]) -> Vec<Value> {
+        values.iter().map(|&v| self.get(v)).collect()
+    }
+
+    /// Rewrites the instructions of a region into the open one.
+    fn region(&mut self, b: &mut Builder, region: Region) {
         // A header is only known to stay within a region, between instructions that have none.
         self.headers.clear();
         for &inst in &self.f.regions[region].insts {
@@ -127,7 +135,6 @@ impl<'a, 'm> Rewriter<'a, 'm> {
             }
         }
         self.headers.clear();
-        self.f.regions[region].results.iter().map(|&v| self.get(v)).collect()
     }
 
     fn inst(&mut self, b: &mut Builder, inst: Inst) {
@@ -142,25 +149,27 @@ impl<'a, 'm> Rewriter<'a, 'm> {
                 self.set(b, data.results[0], zero);
             }
             Op::Index if self.stacks[data.args[0]] => self.index(b, data),
-            Op::For(info) => self.counted(b, data, *info),
-            Op::Loop(info) => self.repeated(b, data, *info),
+            Op::For(info) => self.counted(b, data, *info, inst),
+            Op::Loop(info) => self.repeated(b, data, *info, inst),
             op => {
-                let args: Vec<Value> = data.args.iter().map(|&v| self.get(v)).collect();
+                let args = self.all(&data.args);
                 let mut regions = Vec::new();
                 for &region in &data.regions {
                     regions.push(b.open());
-                    let results = self.region(b, region);
+                    self.region(b, region);
+                    let results = self.results_of_arm(b, data, region);
                     b.close(results);
                 }
                 b.span = data.span;
                 let mut results = Vec::new();
-                for &v in &data.results {
+                for &v in data.results.iter().filter(|&&v| self.records.bundles.member(v).is_none()) {
                     let mut value = self.f.values[v].clone();
                     value.ty = plain(b.types, value.ty);
                     let made = b.func.values.push(value);
                     self.map.set(v, made);
                     results.push(made);
                 }
+                results.extend(self.joined(b, data));
                 b.push(op.clone(), &args, &results, &regions);
             }
         }
@@ -201,47 +210,32 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         }
     }
 
-    /// The type of the elements of a loop's stack, and their size.
-    fn kept(&mut self, b: &mut Builder, stack: Value) -> (Type, u32) {
-        let TypeData::Stack(element) = b.types[self.f.ty(stack)] else {
-            unreachable!("a loop yields stacks")
-        };
-        (element, self.cx.size(b.types, element))
-    }
-
-    /// The stacks of a loop that have uses, with their numbers.
-    fn used_stacks(&self, data: &InstData) -> Vec<(usize, Value)> {
-        let stacks = data.results[data.n_carried()..].iter().copied().enumerate();
-        stacks.filter(|&(_, v)| self.facts.uses[v] > 0).collect()
-    }
-
-    fn counted(&mut self, b: &mut Builder, data: &InstData, info: LoopInfo) {
+    fn counted(&mut self, b: &mut Builder, data: &InstData, info: LoopInfo, inst: Inst) {
         let n_carried = data.n_carried();
         let region = data.regions[0];
-        let mut args: Vec<Value> = data.args.iter().map(|&v| self.get(v)).collect();
-        let stacks = self.used_stacks(data);
+        let mut args = self.all(&data.args);
+        let stacks = self.pushed(b.types, inst);
         // `trips` is the number as an index, with which the stacks are made.
-        let (mut kept, mut trips) = (Vec::new(), None);
+        let (mut made, mut trips) = (Vec::new(), None);
         if !stacks.is_empty() {
             if let Some(most) = info.max_iters {
                 args[0] = self.at_most(b, args[0], most);
             }
             let n = self.count(b, args[0]);
             trips = Some(n);
-            for &(k, stack) in &stacks {
-                let (element, bytes) = self.kept(b, stack);
-                let size = b.u32(bytes);
-                let made = self.cx.call(b, Helper::Make, &[n, size]);
-                let length = self.cx.word(b, made, runtime::LENGTH);
-                let elements = self.cx.word(b, made, runtime::ELEMENTS);
-                kept.push((k, element, bytes, length, elements));
-                self.set(b, stack, made);
+            for stack in &stacks {
+                let size = b.u32(stack.size);
+                let header = self.cx.call(b, Helper::Make, &[n, size]);
+                let length = self.cx.word(b, header, runtime::LENGTH);
+                let elements = self.cx.word(b, header, runtime::ELEMENTS);
+                made.push((header, length, elements));
             }
         }
         let mark = self.releases(data).then(|| self.mark(b));
         let body = b.open();
         self.params(b, region);
-        let results = self.region(b, region);
+        self.region(b, region);
+        let results = &self.f.regions[region].results;
         b.span = data.span;
         if let Some(n) = trips {
             let i = self.get(self.f.regions[region].params[0]);
@@ -254,21 +248,25 @@ impl<'a, 'm> Rewriter<'a, 'm> {
                 }
                 false => i,
             };
-            for &(k, element, size, length, elements) in &kept {
-                let v = results[n_carried + k];
+            for (stack, &(_, length, elements)) in stacks.iter().zip(&made) {
+                let fields = self.fields(stack, &results[n_carried..]);
                 let is_there = b.emit(Op::Lt, &[trip, length]);
                 self.cx.when(b, Some(is_there), &mut |cx, b| {
-                    let place = cx.at(b, elements, trip, size);
-                    cx.write(b, place, v, element);
+                    let place = cx.at(b, elements, trip, stack.size);
+                    cx.write_fields(b, place, &fields);
                 });
             }
         }
         self.release(b, mark);
-        b.close(results[..n_carried].to_vec());
+        let yields = self.all(&results[..n_carried]);
+        b.close(yields);
         let info = LoopInfo { max_iters: None, ..info };
-        let made = b.nest(Op::For(info), &args, &[body]);
-        for (&v, made) in data.results.iter().zip(made) {
+        let carried = b.nest(Op::For(info), &args, &[body]);
+        for (&v, made) in data.results.iter().zip(carried) {
             self.set(b, v, made);
+        }
+        for (stack, (header, ..)) in stacks.iter().zip(made) {
+            self.set_stack(b, data, stack, header);
         }
     }
 
@@ -303,11 +301,11 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         b.emit(Op::Select, &[fits, n, limit])
     }
 
-    fn repeated(&mut self, b: &mut Builder, data: &InstData, info: LoopInfo) {
+    fn repeated(&mut self, b: &mut Builder, data: &InstData, info: LoopInfo, inst: Inst) {
         let n_carried = data.n_carried();
         let region = data.regions[0];
-        let mut args: Vec<Value> = data.args.iter().map(|&v| self.get(v)).collect();
-        let stacks = self.used_stacks(data);
+        let mut args = self.all(&data.args);
+        let stacks = self.pushed(b.types, inst);
         let zero = b.u32(0);
         // Behind the carried values: the stacks, and the number of trips.
         args.extend(stacks.iter().map(|_| zero));
@@ -317,16 +315,16 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         self.params(b, region);
         let held: Vec<Value> = stacks.iter().map(|_| b.region_param(Type::U32)).collect();
         let trip = (!stacks.is_empty()).then(|| b.region_param(Type::U32));
-        let results = self.region(b, region);
+        self.region(b, region);
+        let results = &self.f.regions[region].results;
         b.span = data.span;
-        let mut again = results[0];
-        let mut yields = results[1..=n_carried].to_vec();
+        let mut again = self.get(results[0]);
+        let mut yields = self.all(&results[1..=n_carried]);
         if let Some(trip) = trip {
             let one = b.u32(1);
             let n = b.emit(Op::Add, &[trip, one]);
-            for (&(k, stack), held) in stacks.iter().zip(held) {
-                let (element, bytes) = self.kept(b, stack);
-                yields.push(self.pushed(b, held, (trip, n), results[1 + n_carried + k], (element, bytes)));
+            for (stack, held) in stacks.iter().zip(held) {
+                yields.push(self.push(b, held, (trip, n), stack, &results[1 + n_carried..]));
             }
             if let Some(most) = info.max_iters {
                 let limit = b.u32(most);
@@ -348,31 +346,33 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         b.close(yields);
         let info = LoopInfo { max_iters: None, ..info };
         let made = b.nest(Op::Loop(info), &args, &[body]);
-        let to = data.results[..n_carried].iter().copied().chain(stacks.iter().map(|s| s.1));
-        for (v, made) in to.zip(made) {
+        for (&v, &made) in data.results[..n_carried].iter().zip(&made) {
             self.set(b, v, made);
+        }
+        for (stack, &made) in stacks.iter().zip(&made[n_carried..]) {
+            self.set_stack(b, data, stack, made);
         }
     }
 
-    /// A stack with a value as its element `trip`, and `n` elements.
-    fn pushed(
+    /// A stack with what a trip yields as its element `trip`, and `n` elements.
+    fn push(
         &mut self,
         b: &mut Builder,
-        stack: Value,
+        header: Value,
         (trip, n): (Value, Value),
-        v: Value,
-        (element, bytes): (Type, u32),
+        stack: &Pushed,
+        stacked: &[Value],
     ) -> Value {
-        let size = b.u32(bytes);
-        let stack = self.cx.call(b, Helper::Room, &[stack, n, size]);
-        let capacity = self.cx.word(b, stack, runtime::CAPACITY);
+        let (size, fields) = (b.u32(stack.size), self.fields(stack, stacked));
+        let header = self.cx.call(b, Helper::Room, &[header, n, size]);
+        let capacity = self.cx.word(b, header, runtime::CAPACITY);
         let has = b.emit(Op::Le, &[n, capacity]);
         self.cx.when(b, Some(has), &mut |cx, b| {
-            let elements = cx.word(b, stack, runtime::ELEMENTS);
-            let place = cx.at(b, elements, trip, bytes);
-            cx.write(b, place, v, element);
-            cx.set_word(b, stack, runtime::LENGTH, n);
+            let elements = cx.word(b, header, runtime::ELEMENTS);
+            let place = cx.at(b, elements, trip, stack.size);
+            cx.write_fields(b, place, &fields);
+            cx.set_word(b, header, runtime::LENGTH, n);
         });
-        stack
+        header
     }
 }

@@ -3,35 +3,49 @@
 //! Reverse mode keeps the values of each trip of a loop on stacks, and passes the stacks of inner loops out through
 //! every loop and branch around them: `n` loops within each other have `n²` stacks of stacks, if each of the values is
 //! passed on by itself. But what leaves a loop together stays together: the stacks of a loop are pushed by the same
-//! trips of the loop around it, and read by the same trips of the loop that reverses that. So the headers of a loop's
-//! stacks lie side by side, in a *bundle*, and the loop around it has one *column* for the whole bundle, which holds
-//! pointers to bundles, instead of one for each stack. A stack is then a bundle and a place in it, and so are the
-//! elements of a column.
+//! trips of the loop around it, and read by the same trips of the loop that reverses that. So the stacks of a loop are one
+//! *bundle*, and the loop around it has one *column* for the whole bundle, which holds pointers to bundles, instead of one
+//! for each stack. A stack is then a bundle and a place in it, and so are the elements of a column.
 //!
-//! The content of a column of bundles is no stack of stacks by itself, since its elements are not headers but places in
-//! bundles. So a stack of stacks may be such a part only if it is never used as a whole: all uses of it, and of the
-//! values that it flows to, are reads of elements, results of branches whose other arms have no stack, and pushes. A stack
-//! of numbers has a header of its own in its bundle, and needs no condition. Where a branch has no stack, its bundle is a
-//! row of empty headers ([`crate::MOST_BUNDLED`]).
+//! A bundle has one of two [forms](Form), as it suits the memory that holds it:
 //!
-//! Two loops within each other gain nothing, so their stacks stay as they are.
+//! - *Headers*: each column is a stack of its own, and their headers lie side by side. The content of a column of bundles is
+//!   no stack of stacks by itself, since its elements are not headers but places in bundles; but a column of numbers is a
+//!   stack of numbers. Where lanes run side by side, a column has room for the numbers of all lanes.
+//! - *Records*: the bundle is one stack, whose elements are records with a field for each column. No column is a stack by
+//!   itself.
+//!
+//! So a stack may only be such a part if it is never used as a whole: all uses of it, and of the values that it flows to,
+//! are reads of elements, results of branches whose other arms have no stack, and pushes. Where a branch has no stack, its
+//! bundle is that of loops without trips: a row of empty headers, or the empty stack.
 
 use std::collections::hash_map::Entry;
 
 use cranelift_entity::EntitySet;
-use ir::analysis::Analyses;
-use ir::{Function, Inst, InstData, Op, Region, Type, TypeData, Types, Value};
 use rustc_hash::FxHashMap;
 
-use crate::MOST_BUNDLED;
+use super::Analyses;
+use crate::entities::{Inst, Region, Value};
+use crate::function::{Function, InstData};
+use crate::ops::Op;
+use crate::types::{Type, TypeData, Types};
 
 /// The number of a bundle, or of another value that holds one: that of a branch, or an element of a column.
 pub type Bundle = usize;
 
+/// The form of bundles.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// At most so many headers. Two loops within each other gain nothing, so their stacks stay as they are.
+    Headers(usize),
+    /// A stack of records.
+    Records,
+}
+
 /// A place in a bundle.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// The number of headers before it.
+    /// The number of headers or fields before it.
     pub column: usize,
     /// The result of a loop that is the stack with this header.
     pub origin: Value,
@@ -55,12 +69,12 @@ pub struct Column {
     pub members: Vec<usize>,
     /// Its elements are bundles.
     pub of_bundles: bool,
-    /// The bundle that its header is in; `None` if it has none.
+    /// The bundle that it is part of; `None` if it is a stack by itself.
     pub bundle: Option<Bundle>,
 }
 
 impl Column {
-    /// The column of one stack of the IR, whose header is in no bundle.
+    /// The column of one stack of the IR, which is in no bundle.
     pub fn alone(number: usize) -> Column {
         Column { members: vec![number], of_bundles: false, bundle: None }
     }
@@ -94,15 +108,18 @@ pub struct Bundles {
 
 impl Bundles {
     /// Finds the bundles of a function.
-    pub fn of(analyses: &Analyses<'_>) -> Bundles {
+    pub fn of(analyses: &Analyses<'_>, form: Form) -> Bundles {
         let (f, types) = (analyses.func, analyses.types);
-        let deep = |v: &ir::ValueData| depth(types, v.ty) > 2;
-        if !f.values.values().any(deep) {
+        let (least, own) = match form {
+            Form::Headers(_) => (3, 1),
+            Form::Records => (1, 0),
+        };
+        if f.values.values().all(|v| depth(types, v.ty) < least) {
             return Bundles::default();
         }
-        let whole = used_whole(analyses);
+        let whole = used_whole(analyses, own);
         let mut finder =
-            Finder { f, analyses, whole, found: Bundles::default(), reads: FxHashMap::default() };
+            Finder { f, analyses, form, whole, found: Bundles::default(), reads: FxHashMap::default() };
         finder.region(f.body(), 0);
         finder.found
     }
@@ -162,10 +179,10 @@ fn is_empty(analyses: &Analyses<'_>, v: Value) -> bool {
     matches!(analyses.op(v), Some(Op::Zero))
 }
 
-/// The stacks of stacks that are used as a whole, or that flow to such a value.
-fn used_whole(analyses: &Analyses<'_>) -> EntitySet<Value> {
+/// The stacks of more than `own` levels that are used as a whole, or that flow to such a value.
+fn used_whole(analyses: &Analyses<'_>, own: usize) -> EntitySet<Value> {
     let (f, types) = (analyses.func, analyses.types);
-    let nested = |v: &Value| depth(types, f.ty(*v)) > 1;
+    let nested = |v: &Value| depth(types, f.ty(*v)) > own;
     let mut whole: Vec<Value> = f.regions[f.body()].results.iter().copied().filter(nested).collect();
     f.walk(f.body(), &mut |inst| {
         let data = &f.insts[inst];
@@ -206,6 +223,7 @@ fn used_whole(analyses: &Analyses<'_>) -> EntitySet<Value> {
 struct Finder<'a> {
     f: &'a Function,
     analyses: &'a Analyses<'a>,
+    form: Form,
     whole: EntitySet<Value>,
     found: Bundles,
     /// The elements of columns of bundles that have been read: by the region, the bundle, the column and the index.
@@ -282,7 +300,9 @@ impl Finder<'_> {
     /// Returns true if parts of a bundle are passed on as a bundle: there are several, or they cannot be passed on
     /// otherwise.
     fn is_worth(&self, places: &[usize]) -> bool {
-        places.len() > 1 || places.iter().any(|&place| self.found.places[place].rest.is_some())
+        self.form == Form::Records
+            || places.len() > 1
+            || places.iter().any(|&place| self.found.places[place].rest.is_some())
     }
 
     fn stacks(&mut self, inst: Inst, data: &InstData, loops: usize) {
@@ -306,20 +326,36 @@ impl Finder<'_> {
             let places: Vec<usize> = places.map(|m| m.place).collect();
             column.of_bundles = self.is_worth(&places);
         }
-        let bundled = loops > 1 && columns.len() > 1;
+        let parts = match self.form {
+            Form::Headers(_) => columns.len(),
+            Form::Records => columns.iter().filter(|c| !self.whole.contains(results[c.members[0]])).count(),
+        };
+        let bundled = parts > 1 && (loops > 1 || self.form == Form::Records);
         if !bundled && columns.iter().all(|column| !column.of_bundles) {
             return;
         }
-        for columns in columns.chunks_mut(if bundled { MOST_BUNDLED } else { 1 }) {
-            let bundle = (bundled || columns[0].of_bundles).then(|| self.found.bundle());
-            for (number, column) in columns.iter_mut().enumerate() {
-                column.bundle = bundle;
-                let Some(bundle) = bundle else { continue };
+        let most = match self.form {
+            Form::Headers(most) if bundled => most,
+            Form::Headers(_) => 1,
+            Form::Records => columns.len(),
+        };
+        for columns in columns.chunks_mut(most) {
+            let (bundle, mut number) = (self.found.bundle(), 0);
+            for column in columns {
+                let is_part = match self.form {
+                    Form::Headers(_) => bundled || column.of_bundles,
+                    Form::Records => !self.whole.contains(results[column.members[0]]),
+                };
+                if !is_part {
+                    continue;
+                }
+                column.bundle = Some(bundle);
                 for &k in &column.members {
                     let inner = self.found.member(pushed[k]).filter(|_| column.of_bundles);
                     let rest = inner.map(|m| m.place);
                     self.found.add(results[k], bundle, Place { column: number, origin: results[k], rest });
                 }
+                number += 1;
             }
         }
         self.found.columns.insert(inst, columns);
