@@ -509,7 +509,7 @@ pub(crate) struct PointArgs {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) points: u32,
     /// Random numbers are drawn from here: all, or those of a parameter or field [default: the ranges of the file's
-    /// `// fit:` comments, else -2,2]
+    /// `// fit:` comments and `[Range(LO, HI)]` attributes, else -2,2]
     #[arg(long, value_name = "[NAME=]LO,HI", allow_hyphen_values = true)]
     pub(crate) range: Vec<String>,
     /// Start of the random numbers

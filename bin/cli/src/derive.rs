@@ -9,7 +9,7 @@ use driver::gradcheck::{self, Entry, Random, Verdict};
 use driver::launch::CodeOptions;
 use driver::output::{number_json, number_text};
 use driver::pipeline::{self, Loaded, Options};
-use driver::ranges::Ranges;
+use driver::ranges::{Named, Ranges};
 use driver::session::Session;
 use driver::{Error, Request, Step, render};
 use opt::CheckFinite;
@@ -114,6 +114,7 @@ pub(crate) fn gradcheck(args: &GradcheckArgs) -> u8 {
         };
         let Called { mut callee, mut loaded, request, memory } =
             callee(&args.call, session, (Request::default(), &options), None)?;
+        let ranges = ranges.with_declared(&mut loaded.program, &request.functions[0])?;
         let mut random = Random::new(args.points.seed);
         let all_named =
             callee.info.params.iter().filter(|p| p.is_input).all(|p| named.iter().any(|n| n.0 == p.name));
@@ -243,7 +244,7 @@ pub(crate) fn ranges(args: &PointArgs, file: &Path) -> Result<Ranges, Stop> {
 }
 
 /// The ranges in the file's `// fit:` comments.
-fn declared(file: &Path) -> Vec<(String, (f64, f64))> {
+fn declared(file: &Path) -> Vec<Named> {
     let words = fit::file_options(file);
     let mut found = Vec::new();
     for (k, word) in words.iter().enumerate() {

@@ -199,7 +199,8 @@ impl Check<'_> {
         }
         let oracle = Oracle::new(&mut self.loaded, &self.request, &self.options.memory)?;
         let mut random = Random::new(self.options.seed);
-        let ranges = &self.options.ranges;
+        let function = &self.request.functions[0];
+        let ranges = self.options.ranges.with_declared(&mut self.loaded.program, function)?;
         let (mut points, mut texts) = (Points::new(), Vec::new());
         let mut stopped = None;
         for _ in 0..self.options.points.max(1) {
