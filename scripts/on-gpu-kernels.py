@@ -4,7 +4,8 @@
 A line gives nanoseconds for a thread, the median of some launches, with what it takes to start one and to wait for it.
 On CUDA the memory is PyTorch's tensors, where there is PyTorch; else, and on Vulkan, arrays of NumPy's are copied there and
 back in each launch, and that is in the times. `PULLBACK_THREADS` names the numbers of threads (from 2^18 to 2^24); a number
-for which a device has too little memory is said, and is no fault.
+for which a device has too little memory is said, and is no fault. `PULLBACK_PROGRAMS` names the programs (all): lavapipe
+takes minutes to compile the gradients of the perceptrons.
 
     PYTHONPATH=python scripts/on-gpu-kernels.py benches/peers [DEVICE…]
 """
@@ -21,6 +22,7 @@ import numpy as np
 import pullback as pb
 
 THREADS = [int(n) for n in os.environ.get("PULLBACK_THREADS", "262144 1048576 4194304 16777216").split()]
+PROGRAMS = os.environ.get("PULLBACK_PROGRAMS", "").split()
 GROUP = 64
 # Vulkan has at most this many groups along an axis; beyond, groups are larger.
 MOST_GROUPS = 65535
@@ -112,7 +114,7 @@ def main():
     print("| program | kernel | threads | device | ns a thread | largest difference |")
     print("|---|---|---:|---|---:|---|")
     for threads in THREADS:
-        for program in problems.PROBLEMS:
+        for program in PROGRAMS or problems.PROBLEMS:
             for kernel in problems.KERNELS:
                 faults += compared(folder, problems, program, kernel, threads, devices or ("cuda", "vulkan"))
     return 1 if faults else 0

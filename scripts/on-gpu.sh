@@ -7,7 +7,9 @@
 # That machine needs a driver and nothing else: neither Rust nor LLVM nor the network. With a Python 3.10 or later that has
 # NumPy and pytest, the package's tests of devices run, too, and those of CUDA tensors where there is PyTorch. What could
 # not be run is said at the end. Reports are written to the folder of `OUT` in the environment, else to `on-gpu`.
-# `PROFILE=dev` packs builds of another profile of cargo, to try the script itself.
+# To try the script itself without such a device: `PROFILE=dev` packs builds of another profile of cargo, quickly; and where
+# only a software device is, `PULLBACK_THREADS=1024 PULLBACK_PROGRAMS="sphere splat ode"` runs few kernels with few threads,
+# and `PATIENCE=5` waits so many times as long for each step.
 set -euo pipefail
 made=''
 trap '[ -z "$made" ] || rm -rf "$made"' EXIT
@@ -45,7 +47,8 @@ pack() {
     cp -r examples "$made/"
     cp -r benches/peers "$made/benches/"
     cp scripts/on-gpu-kernels.py "$made/"
-    XZ_OPT=-9 tar -C "$made" -cJf "$archive" .
+    # Builds of other profiles are large, and are not sent anywhere.
+    XZ_OPT="-T0 $([ "$profile" = release ] && echo -9 || echo -0)" tar -C "$made" -cJf "$archive" .
     ls -l "$archive"
 }
 
@@ -63,7 +66,7 @@ step() {
 }
 
 run() {
-    local archive out
+    local archive out patience=${PATIENCE:-1}
     archive=$(realpath "${1:-$(dirname "$0")/../target/on-gpu.tar.xz}")
     out=${OUT:-$PWD/on-gpu}
     mkdir -p "$out"
@@ -77,12 +80,12 @@ run() {
     # Steps pass without a device that they need, so what is missing is said here.
     sed -n 's/^\(wgpu\|cuda\) is missing: /NOT RUN: all that needs `--backend \1`: /p' "$out/devices.txt" >>"$out/summary.txt"
     # Each program of tests/run on wgpu's first device and on NVIDIA's, beside the interpreter; and fits.
-    step programs timeout 400 bin/gpu --nocapture --test-threads 1
+    step programs timeout $((400 * patience)) bin/gpu --nocapture --test-threads 1
     local python
     python=$(command -v python3 || true)
     if [ -n "$python" ] && "$python" -c 'import numpy, pytest' 2>/dev/null; then
-        step python timeout 200 env PYTHONPATH="$made/python" "$python" -m pytest -q -rs -p no:cacheprovider python/tests/test_devices.py
-        step kernels timeout 300 env PYTHONPATH="$made/python" "$python" on-gpu-kernels.py benches/peers
+        step python timeout $((200 * patience)) env PYTHONPATH="$made/python" "$python" -m pytest -q -rs -p no:cacheprovider python/tests/test_devices.py
+        step kernels timeout $((300 * patience)) env PYTHONPATH="$made/python" "$python" on-gpu-kernels.py benches/peers
     else
         echo "NOT RUN: the tests of the Python package, which need Python with NumPy and pytest" >>"$out/summary.txt"
     fi
