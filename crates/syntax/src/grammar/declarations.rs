@@ -23,7 +23,7 @@ impl Parser<'_> {
     pub(crate) fn file(&mut self) -> Vec<DeclId> {
         let mut decls = Vec::new();
         loop {
-            self.declarations(Place::Global, &mut decls);
+            self.declarations(Place::Global, &mut decls, |_| false);
             if self.is(T::Eof) {
                 return decls;
             }
@@ -32,9 +32,9 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses declarations up to `}` or the end of the file.
-    pub(crate) fn declarations(&mut self, place: Place, list: &mut Vec<DeclId>) {
-        while !matches!(self.kind(), T::RBrace | T::Eof) {
+    /// Parses declarations up to `}`, the end of the file, or where `is_past` returns true.
+    fn declarations(&mut self, place: Place, list: &mut Vec<DeclId>, is_past: impl Fn(&Self) -> bool) {
+        while !matches!(self.kind(), T::RBrace | T::Eof) && !is_past(self) {
             if self.eat(T::Semi) {
                 continue;
             }
@@ -54,11 +54,16 @@ impl Parser<'_> {
     pub(crate) fn members(&mut self, owner: DeclId, place: Place) -> Vec<DeclId> {
         let mut list = Vec::new();
         let open = self.span();
+        // A type without a closing brace ends where a declaration begins that is not indented. The members of a
+        // namespace often are not.
+        let is_open = place == Place::Member && self.is(T::LBrace) && self.partner(self.pos()).is_none();
         if !self.expect(T::LBrace) && !self.lacks_brace() {
             self.skip_statement();
             return list;
         }
-        self.inside(owner, |p| p.bracketed(|p| p.declarations(place, &mut list)));
+        self.inside(owner, |p| {
+            p.bracketed(|p| p.declarations(place, &mut list, |p| is_open && p.at_margin()))
+        });
         self.expect_close(T::RBrace, open);
         list
     }
@@ -195,7 +200,9 @@ impl Parser<'_> {
             T::LParen | T::LBracket | T::LBrace => self.skip_brackets(),
             _ => {
                 self.bump();
-                self.skip_statement();
+                if !self.at_margin() {
+                    self.skip_statement();
+                }
             }
         }
     }

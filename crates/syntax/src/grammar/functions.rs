@@ -57,7 +57,9 @@ impl Parser<'_> {
             if self.lacks_brace() {
                 return Some(self.inside(id, |p| p.block_rest(|_| false)));
             }
-            self.skip_statement();
+            if !self.at_margin() {
+                self.skip_statement();
+            }
         }
         None
     }
@@ -65,15 +67,18 @@ impl Parser<'_> {
     /// `(…)` with the parameters of `owner`
     pub(crate) fn params(&mut self, owner: DeclId) -> Vec<DeclId> {
         let open = self.span();
+        // A list without a closing bracket ends where a declaration begins that is not indented.
+        let is_open = self.is(T::LParen) && self.partner(self.pos()).is_none();
         if !self.expect(T::LParen) {
             return Vec::new();
         }
         if self.is_word(kw::VOID) && self.nth(1) == T::RParen {
             self.bump();
         }
-        let ends = |kind| matches!(kind, T::RParen | T::LBrace | T::Semi);
-        let params = self.inside(owner, |p| p.bracketed(|p| p.separated(ends, Self::param)));
-        if !self.expect_list_end(T::RParen, open) {
+        let is_past = |p: &Self| is_open && p.at_margin();
+        let ends = |p: &Self| matches!(p.kind(), T::RParen | T::LBrace | T::Semi) || is_past(p);
+        let params = self.inside(owner, |p| p.bracketed(|p| p.separated_until(ends, Self::param)));
+        if !self.expect_list_end(T::RParen, open) && !is_past(self) {
             self.skip_past(T::RParen);
         }
         params

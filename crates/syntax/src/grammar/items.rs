@@ -116,13 +116,16 @@ impl Parser<'_> {
         self.type_name(id, word.span);
         let tag = self.eat(T::Colon).then(|| self.ty());
         let open = self.span();
+        // A list without a closing brace ends where a declaration begins that is not indented.
+        let is_open = self.is(T::LBrace) && self.partner(self.pos()).is_none();
         if !self.expect(T::LBrace) {
             return self.skip_statement();
         }
+        let is_past = |p: &Self| is_open && p.at_margin();
         let case = |p: &mut Self| p.inside(id, |p| p.bracketed(Self::enum_case));
-        let cases = self.separated(|kind| kind == T::RBrace, case);
+        let cases = self.separated_until(|p| p.is(T::RBrace) || is_past(p), case);
         if !self.expect_list_end(T::RBrace, open) {
-            while !matches!(self.kind(), T::RBrace | T::Eof) {
+            while !matches!(self.kind(), T::RBrace | T::Eof) && !is_past(self) {
                 self.bump();
             }
             self.eat(T::RBrace);

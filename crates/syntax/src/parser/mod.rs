@@ -368,10 +368,19 @@ impl<'a> Parser<'a> {
     pub(crate) fn separated<R>(
         &mut self,
         ends: impl Fn(TokenKind) -> bool,
+        item: impl FnMut(&mut Self) -> R,
+    ) -> Vec<R> {
+        self.separated_until(|p| ends(p.kind()), item)
+    }
+
+    /// Like [`Parser::separated`]; the list ends where `ends` returns true of the parser.
+    pub(crate) fn separated_until<R>(
+        &mut self,
+        ends: impl Fn(&Self) -> bool,
         mut item: impl FnMut(&mut Self) -> R,
     ) -> Vec<R> {
         let mut items = Vec::new();
-        while !self.is(TokenKind::Eof) && !ends(self.kind()) {
+        while !self.is(TokenKind::Eof) && !ends(self) {
             items.push(item(self));
             if !self.eat(TokenKind::Comma) {
                 break;
