@@ -26,6 +26,58 @@ impl Program {
         self.check_bit_casts();
     }
 
+    /// The declarations of a file that are checked one by one: those at its top level and in its namespaces.
+    pub fn units_of(&self, file: usize) -> Vec<DeclId> {
+        let mut found = Vec::new();
+        let mut open: Vec<DeclId> = self.ast.files[file].decls.iter().rev().copied().collect();
+        while let Some(decl) = open.pop() {
+            match &self.ast.decls[decl].kind {
+                DeclKind::Namespace { members } => open.extend(members.iter().rev()),
+                _ => found.push(decl),
+            }
+        }
+        found
+    }
+
+    /// Checks what the declarations of a file say together, and the heads of its functions. With
+    /// [`Program::check_unit`] for each of [`Program::units_of`] and [`Program::check_rest`], this finds what
+    /// [`Program::check_file`] finds.
+    pub fn check_heads(&mut self, file: usize) {
+        self.resolve_extensions();
+        let decls = self.ast.files[file].decls.clone();
+        self.check_names(&decls);
+        self.check_signatures(&decls);
+        let mut open = decls;
+        while let Some(decl) = open.pop() {
+            match self.ast.decls[decl].kind.clone() {
+                DeclKind::Namespace { members } => {
+                    self.check_attributes(decl);
+                    self.check_parts(decl);
+                    open.extend(members);
+                }
+                DeclKind::Func { .. } => {
+                    self.constraints_of(decl);
+                    self.raw_signature(decl);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Checks one declaration of [`Program::units_of`] and everything inside it.
+    pub fn check_unit(&mut self, decl: DeclId) {
+        self.resolve_extensions();
+        self.check_decl(decl);
+    }
+
+    /// Checks what is known once all declarations have been.
+    pub fn check_rest(&mut self) {
+        self.check_derivative_targets();
+        self.check_bit_casts();
+        self.report_lacking();
+        self.report_endless_search();
+    }
+
     fn check_names(&mut self, decls: &[DeclId]) {
         let mut seen: FxHashMap<Symbol, DeclId> = FxHashMap::default();
         let mut functions: FxHashMap<Symbol, DeclId> = FxHashMap::default();
@@ -130,11 +182,26 @@ impl Program {
         (one.is_of_bounds() && two.is_of_bounds() && conforms == two.conforms).then_some(subst)
     }
 
-    pub(crate) fn check_decl(&mut self, decl: DeclId) {
+    fn check_attributes(&mut self, decl: DeclId) {
         for attribute in self.ast.decls[decl].attributes.clone() {
             self.check_attribute(&attribute);
             self.check_stage(&attribute);
         }
+    }
+
+    /// Checks the names of all parts of a namespace together, at the first part.
+    fn check_parts(&mut self, decl: DeclId) {
+        let parts = self.parts(decl);
+        if parts.first() == Some(&decl) {
+            let all: Vec<DeclId> =
+                parts.iter().flat_map(|&part| self.ast.decls[part].kind.members()).copied().collect();
+            self.check_names(&all);
+            self.check_signatures(&all);
+        }
+    }
+
+    pub(crate) fn check_decl(&mut self, decl: DeclId) {
+        self.check_attributes(decl);
         if let Some(generics) = self.ast.decls[decl].generics.clone() {
             self.check_names(&generics.params);
         }
@@ -170,18 +237,14 @@ impl Program {
                     self.check_size(decl);
                 }
             }
-            DeclKind::Namespace { members } | DeclKind::CBuffer { members } => {
-                // A namespace may have several parts; its names are those of all parts.
-                let parts = match self.ast.decls[decl].kind {
-                    DeclKind::Namespace { .. } => self.parts(decl),
-                    _ => vec![decl],
-                };
-                if parts.first() == Some(&decl) {
-                    let all: Vec<DeclId> =
-                        parts.iter().flat_map(|&part| self.ast.decls[part].kind.members()).copied().collect();
-                    self.check_names(&all);
-                    self.check_signatures(&all);
-                }
+            // The names of a namespace are those of all its parts.
+            DeclKind::Namespace { members } => {
+                self.check_parts(decl);
+                members.into_iter().for_each(|member| self.check_decl(member));
+            }
+            DeclKind::CBuffer { members } => {
+                self.check_names(&members);
+                self.check_signatures(&members);
                 members.into_iter().for_each(|member| self.check_decl(member));
             }
             DeclKind::Enum { cases, .. } => {

@@ -19,13 +19,13 @@ fn is_unread(d: &Diagnostic) -> bool {
         && (is_syntax(d) || preprocessor.contains(&d.code) || files.contains(&d.code))
 }
 
-fn is_syntax(d: &Diagnostic) -> bool {
+pub(crate) fn is_syntax(d: &Diagnostic) -> bool {
     // A bit-field of a wrong width is parsed nevertheless.
     d.code.len() == 5 && d.code < "E0020" && d.code != "E0013"
 }
 
 /// Returns true if the diagnostic was found before the program was checked.
-fn is_early(d: &Diagnostic) -> bool {
+pub(crate) fn is_early(d: &Diagnostic) -> bool {
     d.code.starts_with("E00") || d.code.starts_with("E15")
 }
 

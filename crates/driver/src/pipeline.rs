@@ -184,7 +184,7 @@ impl Loaded {
     }
 
     /// Hosts identify an entry point by its name alone, so names must differ.
-    fn names_of_entries_differ(&self, entries: &[DeclId]) -> Result<(), Failure> {
+    pub fn names_of_entries_differ(&self, entries: &[DeclId]) -> Result<(), Failure> {
         let decls = &self.program.ast.decls;
         for (k, &second) in entries.iter().enumerate() {
             let same = |d: &&DeclId| **d != second && decls[**d].name == decls[second].name;
@@ -602,6 +602,16 @@ pub fn in_order(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
     });
     diagnostics.sort_by_key(|d| (d.primary.span.file, d.primary.span.start));
     crate::follow_up::without_followers(diagnostics)
+}
+
+/// Returns true for an error of the lexer or the parser.
+pub fn is_syntax_error(diagnostic: &Diagnostic) -> bool {
+    diagnostic.severity == Severity::Error && crate::follow_up::is_syntax(diagnostic)
+}
+
+/// Returns true for a diagnostic about what is read, rather than about what it means.
+pub fn is_about_text(diagnostic: &Diagnostic) -> bool {
+    crate::follow_up::is_early(diagnostic)
 }
 
 /// Returns true if the verifier checks the result of each stage.

@@ -47,6 +47,12 @@ fn words(part: &str) -> impl Iterator<Item = &str> {
 const MODULES: [(&str, &str, &str); 1] =
     [("slangpy", "core/slangpy.slang", include_str!("../core/slangpy.slang"))];
 
+/// The text of a file of the library by its name, such as `core/math.slang`.
+pub fn core_text(name: &str) -> Option<&'static str> {
+    let modules = MODULES.iter().map(|&(_, name, text)| (name, text));
+    CORE.into_iter().chain(PARTS).chain(modules).find(|file| file.0 == name).map(|file| file.1)
+}
+
 /// Options of the command line about files.
 #[derive(Clone, Debug, Default)]
 pub struct FileOptions {

@@ -398,7 +398,13 @@ impl Program {
                 };
                 first.get_or_insert(func);
             }
-            let quiet = fits || self.diagnostics.len() > before || self.has_unknown_types(decl);
+            // The function has been asked for its derivatives before, which has said why this is none.
+            let own = self.ast.decls[decl].span;
+            let is_said = self.diagnostics.iter().any(|d| {
+                let at = d.primary.span;
+                d.code == "E31149" && at.file == own.file && own.start <= at.start && at.end <= own.end
+            });
+            let quiet = fits || is_said || self.diagnostics.len() > before || self.has_unknown_types(decl);
             if let Some(func) = first.filter(|func| !quiet && !self.has_unknown_bases(func)) {
                 let name = self.ast.decl_name(func.decl).to_string();
                 let message = format!("this does not have the parameters of a derivative of '{name}'");

@@ -169,6 +169,23 @@ impl Program {
         Flow::of(self, decl, subst, purpose).check(body);
     }
 
+    /// The expressions in the body of a differentiable function that carry a derivative; empty for other
+    /// functions.
+    pub fn active_expressions(&mut self, decl: DeclId) -> FxHashSet<ExprId> {
+        let is_followed =
+            self.level(decl) != Level::None && self.attribute(decl, "TreatAsDifferentiable").is_none();
+        let Some(body) = self.body_of(decl).filter(|_| is_followed && !self.is_core(decl)) else {
+            return FxHashSet::default();
+        };
+        self.body(decl);
+        self.quietly(|p| {
+            let mut flow = Flow::of(p, decl, Subst::default(), Purpose::Derivatives);
+            let graph = flow.graph(body);
+            flow.solve(&graph);
+            flow.carried
+        })
+    }
+
     /// Returns true if a function computes its result from the bits of numbers in its arguments. The function
     /// is analysed as if all inputs that can carry a derivative did so.
     pub(crate) fn gives_bits(&mut self, decl: DeclId) -> bool {

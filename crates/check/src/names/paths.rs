@@ -23,6 +23,11 @@ impl Program {
             _ => Vec::new(),
         }
     }
+
+    /// The functions that an argument of a declaration's attribute names.
+    pub fn functions_in_attribute(&mut self, decl: DeclId, argument: ExprId) -> Vec<DeclId> {
+        self.named_functions(decl, argument).into_iter().map(|candidate| candidate.decl).collect()
+    }
 }
 
 impl Checker<'_> {
