@@ -1,64 +1,43 @@
 //! Publishes the diagnostics of the open documents, for all files at once.
 
 use std::path::Path;
-use std::sync::mpsc::channel;
 
 use ide::Checked;
-use lsp_server::Notification;
+use lsp_server::{Message, Notification};
 use lsp_types::notification::{Notification as _, PublishDiagnostics};
 use lsp_types::{
     Diagnostic, DiagnosticRelatedInformation, DiagnosticSeverity, Location, NumberOrString,
     PublishDiagnosticsParams, Uri,
 };
+use serde_json::{Value, json};
 use syntax::{Severity, Sources, Span};
 
-use crate::{Server, guarded};
+use crate::position::Encoding;
+use crate::uri::to_uri;
+use crate::worker::{Job, Named};
 
-impl Server {
-    /// Sends the checker's diagnostics if there are errors; otherwise checks derivatives on another thread,
-    /// since that can take seconds in a large file and requests must be answered meanwhile.
-    pub(crate) fn check(&mut self) -> Vec<Notification> {
-        let options = self.documents.options();
-        let paths = self.documents.paths();
-        let quick: Vec<Checked> = paths
-            .iter()
-            .filter_map(|path| guarded(|| ide::quick_diagnostics(&options, path).ok())?)
-            .collect();
-        if quick.iter().any(|(_, list)| driver::pipeline::has_errors(list)) {
-            return self.publish(&quick);
-        }
-        let (sender, receiver) = channel();
-        let work = move || {
-            // Files that cannot be read, or that make the compiler panic, have no diagnostics.
-            let found: Vec<Checked> = paths
-                .iter()
-                .filter_map(|path| {
-                    guarded(|| driver::on_large_stack(|| ide::diagnostics(&options, path).ok()))?
-                })
-                .collect();
-            // The receiver is gone if the server has ended.
-            let _ = sender.send(found);
-        };
-        // If no thread can be started, publish the diagnostics found so far.
-        match std::thread::Builder::new().name("check".into()).spawn(work) {
-            Ok(_) => {
-                self.checking = Some(receiver);
-                Vec::new()
-            }
-            Err(_) => self.publish(&quick),
-        }
+/// Sends diagnostics to the editor.
+pub(crate) struct Publisher {
+    send: crate::Say,
+    encoding: Encoding,
+    /// What was sent last for each file that has diagnostics.
+    published: Vec<(Uri, Vec<Diagnostic>)>,
+}
+
+impl Publisher {
+    pub(crate) fn new(send: crate::Say, encoding: Encoding) -> Publisher {
+        Publisher { send, encoding, published: Vec::new() }
     }
 
-    /// The diagnostics of all open documents. Files without remaining diagnostics get an empty list.
-    pub(crate) fn publish(&mut self, checked: &[Checked]) -> Vec<Notification> {
-        let mut found: Vec<(Uri, Vec<Diagnostic>)> = Vec::new();
-        let paths = self.documents.paths();
-        for uri in paths.iter().filter_map(|path| self.documents.uri(path)) {
-            found.push((uri, Vec::new()));
-        }
+    /// Sends the diagnostics of all open documents. Files without remaining diagnostics get an empty list, and files
+    /// that are `partial`ly checked keep silent about what is no error yet: it may only be missing. Returns false if
+    /// the editor is gone.
+    pub(crate) fn publish(&mut self, job: &Job, checked: &[Checked], partial: bool) -> bool {
+        let mut found: Vec<(Uri, Vec<Diagnostic>)> =
+            job.documents.iter().map(|document| (document.uri.clone(), Vec::new())).collect();
         for (sources, diagnostics) in checked {
             for diagnostic in diagnostics {
-                let Some((uri, shown)) = self.shown(sources, diagnostic) else { continue };
+                let Some((uri, shown)) = self.shown(job, sources, diagnostic) else { continue };
                 match found.iter_mut().find(|f| f.0 == uri) {
                     Some((_, list)) if list.contains(&shown) => {}
                     Some((_, list)) => list.push(shown),
@@ -66,21 +45,43 @@ impl Server {
                 }
             }
         }
-        for uri in std::mem::take(&mut self.published) {
+        if partial && found.iter().all(|f| f.1.is_empty()) {
+            return true;
+        }
+        for (uri, _) in std::mem::take(&mut self.published) {
             if !found.iter().any(|f| f.0 == uri) {
                 found.push((uri, Vec::new()));
             }
         }
-        self.published = found.iter().filter(|f| !f.1.is_empty()).map(|f| f.0.clone()).collect();
-        let message = |(uri, diagnostics)| {
-            let params = PublishDiagnosticsParams { uri, diagnostics, version: None };
-            Notification::new(PublishDiagnostics::METHOD.to_string(), params)
-        };
-        found.into_iter().map(message).collect()
+        self.published = found.iter().filter(|f| !f.1.is_empty()).cloned().collect();
+        for (uri, diagnostics) in found {
+            let version = job.documents.iter().find(|d| d.uri == uri).map(|d| d.version);
+            let params = PublishDiagnosticsParams { uri, diagnostics, version };
+            let said = Notification::new(PublishDiagnostics::METHOD.to_string(), params);
+            if (self.send)(Message::Notification(said)).is_err() {
+                return false;
+            }
+        }
+        true
     }
 
-    fn shown(&self, sources: &Sources, diagnostic: &syntax::Diagnostic) -> Option<(Uri, Diagnostic)> {
-        let place = self.place(sources, diagnostic.primary.span)?;
+    /// Tells the editor that there is no more to come about these versions. An editor may ignore a notification of
+    /// this prefix.
+    pub(crate) fn say_checked(&self, job: &Job) -> bool {
+        let document = |d: &Named| json!({ "uri": d.uri.as_str(), "version": d.version });
+        let documents: Vec<Value> = job.documents.iter().map(document).collect();
+        let params = json!({ "documents": documents });
+        let said = Notification { method: "$/pullback/checked".into(), params };
+        (self.send)(Message::Notification(said)).is_ok()
+    }
+
+    fn shown(
+        &self,
+        job: &Job,
+        sources: &Sources,
+        diagnostic: &syntax::Diagnostic,
+    ) -> Option<(Uri, Diagnostic)> {
+        let place = self.place(job, sources, diagnostic.primary.span)?;
         let mut message = diagnostic.message.clone();
         if !diagnostic.primary.message.is_empty() {
             message += &format!(": {}", diagnostic.primary.message);
@@ -92,7 +93,7 @@ impl Server {
             .notes
             .iter()
             .filter_map(|note| {
-                let location = self.place(sources, note.span)?;
+                let location = self.place(job, sources, note.span)?;
                 Some(DiagnosticRelatedInformation { location, message: note.message.clone() })
             })
             .collect();
@@ -111,9 +112,13 @@ impl Server {
         Some((place.uri, shown))
     }
 
-    fn place(&self, sources: &Sources, span: Span) -> Option<Location> {
+    fn place(&self, job: &Job, sources: &Sources, span: Span) -> Option<Location> {
         let file = sources.files.get(span.file.0 as usize)?;
-        let uri = self.documents.uri(Path::new(&file.path))?;
+        let path = Path::new(&file.path);
+        let uri = match job.documents.iter().find(|d| d.path == path) {
+            Some(document) => document.uri.clone(),
+            None => to_uri(path).parse().ok()?,
+        };
         // A diagnostic for a whole file is shown at the file's start, since editors have no other place for
         // it.
         let span = if span.is_place() { span } else { Span { start: 0, end: 0, ..span } };

@@ -4,19 +4,11 @@
 
 use fmt::{Changed, Edit, Indent, Style};
 use lsp_types::{
-    DocumentFormattingParams, DocumentOnTypeFormattingOptions, DocumentOnTypeFormattingParams,
-    DocumentRangeFormattingParams, FormattingOptions, Range, TextEdit, Uri,
+    DocumentFormattingParams, DocumentOnTypeFormattingParams, DocumentRangeFormattingParams, FormattingOptions,
+    Range, TextEdit, Uri,
 };
 
 use crate::Server;
-
-/// The characters after which an editor asks for formatting.
-pub(crate) fn on_type() -> DocumentOnTypeFormattingOptions {
-    DocumentOnTypeFormattingOptions {
-        first_trigger_character: "}".into(),
-        more_trigger_character: Some(vec![";".into(), "\n".into()]),
-    }
-}
 
 impl Server {
     pub(crate) fn formatting(&mut self, params: DocumentFormattingParams) -> Option<Vec<TextEdit>> {
@@ -54,8 +46,9 @@ impl Server {
         options: &FormattingOptions,
         edits: impl FnOnce(&str, &Style) -> Result<Vec<Edit>, Changed>,
     ) -> Option<Vec<TextEdit>> {
-        let (path, text) = self.documents.text(uri)?;
-        let mut style = driver::format::style(path).unwrap_or_default();
+        let document = self.documents.get(uri)?;
+        let text = &document.text[..];
+        let mut style = driver::format::style(&document.path).unwrap_or_default();
         let columns = (options.tab_size as usize).max(1);
         let own = if options.insert_spaces { Indent::Spaces(columns) } else { Indent::Tab(columns) };
         style.indent.get_or_insert(own);

@@ -1,46 +1,48 @@
 //! Implements the language server protocol; `ide` computes the answers.
 //!
-//! Messages are handled one after the other; they are read and written on separate threads, and derivatives
-//! are checked on another thread. Requests take precedence over diagnostics: a changed document is only
-//! checked as a whole once no message has arrived for a moment. A panic aborts the request that caused it,
-//! not the server.
+//! Messages are handled one after the other; they are read and written on separate threads. Documents are checked on
+//! another thread ([`worker`]), which stops when there is a newer edit, and derivatives are run on one of their own
+//! ([`lens`]). A panic aborts the request that caused it, not the server.
 #![forbid(unsafe_code)]
 
-mod answer;
+mod capabilities;
+mod config;
+mod core_files;
 mod diagnostics;
 mod document;
+mod editing;
 mod format;
+mod highlight;
+mod lens;
+mod navigation;
 mod position;
 mod stdio;
+mod uri;
+mod worker;
+mod workspace;
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, TryRecvError};
-use std::time::Duration;
+use std::sync::Arc;
 
-use lsp_server::{Connection, ErrorCode, Message, Notification, ProtocolError, Request, Response};
-use lsp_types::notification::{
-    DidChangeTextDocument, DidCloseTextDocument, DidOpenTextDocument, DidSaveTextDocument, Notification as _,
-};
-use lsp_types::request::{
-    Completion, DocumentSymbolRequest, Formatting, GotoDefinition, HoverRequest, OnTypeFormatting,
-    RangeFormatting, Request as _,
-};
-use lsp_types::{
-    CompletionOptions, HoverProviderCapability, InitializeParams, OneOf, PositionEncodingKind,
-    ServerCapabilities, TextDocumentSyncCapability, TextDocumentSyncKind,
-};
-use serde_json::Value;
+use lsp_server::{Connection, ErrorCode, Message, Notification, ProtocolError, Request, RequestId, Response};
+use lsp_types::InitializeParams;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
+use capabilities::Client;
+use config::Config;
 use document::Documents;
+use lens::Lenses;
 use position::Encoding;
-
-/// The time without messages after which documents are checked as a whole.
-const QUIET: Duration = Duration::from_millis(120);
-/// The interval at which the checking thread is polled for completion.
-const POLL: Duration = Duration::from_millis(20);
+use worker::{Named, Worker};
+use workspace::Workspace;
 
 /// The reason why a server ends other than by `exit`.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Sends a message to the editor, from any thread.
+pub(crate) type Say = Arc<dyn Fn(Message) -> Result<(), Failure> + Send + Sync>;
 
 /// Serves on standard input and output until the editor says `exit`.
 pub fn serve_stdio() -> Result<(), Failure> {
@@ -63,148 +65,134 @@ pub fn serve(connection: Connection) -> Result<(), Failure> {
     let (id, params) = connection.initialize_start()?;
     let params: InitializeParams = serde_json::from_value(params)?;
     let encoding = Encoding::negotiate(&params);
-    let result = serde_json::json!({
-        "capabilities": capabilities(encoding),
+    let result = json!({
+        "capabilities": capabilities::capabilities(encoding),
         "serverInfo": { "name": "pullback", "version": env!("CARGO_PKG_VERSION") },
     });
     connection.initialize_finish(id, result)?;
+    let sender = connection.sender.clone();
+    let send: Say = Arc::new(move |message| sender.send(message).map_err(Failure::from));
     let mut server = Server {
-        connection,
         encoding,
-        documents: Documents::new(document::options(params.initialization_options.as_ref())),
-        published: Vec::new(),
-        unchecked: false,
-        checking: None,
+        client: Client::of(&params),
+        config: Config::of(params.initialization_options.as_ref().unwrap_or(&Value::Null)),
+        documents: Documents::default(),
+        workspace: Workspace::of(&params),
+        lenses: Lenses::default(),
+        worker: Worker::start(send.clone(), encoding)?,
+        send,
+        n_asked: 0,
+        queue: VecDeque::new(),
     };
-    server.run()
-}
-
-fn capabilities(encoding: Encoding) -> ServerCapabilities {
-    ServerCapabilities {
-        position_encoding: Some(match encoding {
-            Encoding::Utf8 => PositionEncodingKind::UTF8,
-            Encoding::Utf16 => PositionEncodingKind::UTF16,
-        }),
-        text_document_sync: Some(TextDocumentSyncCapability::Kind(TextDocumentSyncKind::FULL)),
-        hover_provider: Some(HoverProviderCapability::Simple(true)),
-        definition_provider: Some(OneOf::Left(true)),
-        document_symbol_provider: Some(OneOf::Left(true)),
-        completion_provider: Some(CompletionOptions {
-            trigger_characters: Some(vec![".".into(), ":".into(), ">".into()]),
-            ..CompletionOptions::default()
-        }),
-        document_formatting_provider: Some(OneOf::Left(true)),
-        document_range_formatting_provider: Some(OneOf::Left(true)),
-        document_on_type_formatting_provider: Some(format::on_type()),
-        ..ServerCapabilities::default()
-    }
+    server.configure();
+    server.run(&connection)
 }
 
 pub(crate) struct Server {
-    connection: Connection,
     pub(crate) encoding: Encoding,
+    pub(crate) client: Client,
+    pub(crate) config: Config,
     pub(crate) documents: Documents,
-    /// Files for which diagnostics were sent.
-    pub(crate) published: Vec<lsp_types::Uri>,
-    /// A document has changed since documents were last checked.
-    unchecked: bool,
-    /// The channel from a thread that is checking documents.
-    pub(crate) checking: Option<Receiver<Vec<ide::Checked>>>,
+    pub(crate) workspace: Workspace,
+    pub(crate) lenses: Lenses,
+    worker: Worker,
+    pub(crate) send: Say,
+    /// The number of requests to the editor.
+    n_asked: u64,
+    /// Messages that have been received and not handled.
+    queue: VecDeque<Message>,
 }
 
+/// The id of the request for settings.
+const ASKS_SETTINGS: &str = "pullback-settings";
+
+/// An error of a request.
+pub(crate) type Answer = Result<Value, (ErrorCode, String)>;
+
 impl Server {
-    fn run(&mut self) -> Result<(), Failure> {
+    fn run(&mut self, connection: &Connection) -> Result<(), Failure> {
         loop {
-            self.take_checked()?;
-            let wait = match (&self.checking, self.unchecked) {
-                (Some(_), _) => Some(POLL),
-                (None, true) => Some(QUIET),
-                (None, false) => None,
-            };
-            let message = if let Some(wait) = wait {
-                match self.connection.receiver.recv_timeout(wait) {
-                    Ok(message) => message,
-                    Err(error) if error.is_timeout() => {
-                        if self.unchecked && self.checking.is_none() {
-                            self.unchecked = false;
-                            let sent = guarded(|| self.check()).unwrap_or_default();
-                            self.send(sent)?;
-                        }
-                        continue;
-                    }
-                    Err(_) => return Ok(()),
-                }
-            } else {
-                match self.connection.receiver.recv() {
+            let message = match self.queue.pop_front() {
+                Some(message) => message,
+                None => match connection.receiver.recv() {
                     Ok(message) => message,
                     Err(_) => return Ok(()),
-                }
+                },
             };
             match message {
                 Message::Request(request) => {
-                    if self.connection.handle_shutdown(&request)? {
+                    if connection.handle_shutdown(&request)? {
                         return Ok(());
                     }
-                    let response = self.request(request);
-                    self.connection.sender.send(Message::Response(response))?;
+                    self.queue.extend(connection.receiver.try_iter());
+                    if let Some(response) = self.request(request) {
+                        (self.send)(Message::Response(response))?;
+                    }
                 }
                 Message::Notification(notification) => self.notification(notification),
-                Message::Response(_) => {}
+                Message::Response(response) => self.response(response),
             }
         }
     }
 
-    /// Publishes the diagnostics from the checking thread, unless a document has changed since.
-    fn take_checked(&mut self) -> Result<(), Failure> {
-        let Some(receiver) = &self.checking else { return Ok(()) };
-        match receiver.try_recv() {
-            Err(TryRecvError::Empty) => return Ok(()),
-            Err(TryRecvError::Disconnected) => self.checking = None,
-            Ok(found) => {
-                self.checking = None;
-                if !self.unchecked {
-                    let sent = self.publish(&found);
-                    self.send(sent)?;
-                }
-            }
-        }
-        Ok(())
+    /// Returns true if the editor no longer wants the answer to a request.
+    fn is_cancelled(&self, id: &RequestId) -> bool {
+        let wanted = serde_json::to_value(id).unwrap_or_default();
+        self.queue.iter().any(|message| match message {
+            Message::Notification(said) => said.method == "$/cancelRequest" && said.params["id"] == wanted,
+            _ => false,
+        })
     }
 
-    fn send(&self, notifications: Vec<Notification>) -> Result<(), Failure> {
-        for sent in notifications {
-            self.connection.sender.send(Message::Notification(sent))?;
-        }
-        Ok(())
-    }
-
-    fn request(&mut self, request: Request) -> Response {
+    fn request(&mut self, request: Request) -> Option<Response> {
         let Request { id, method, params } = request;
+        if self.is_cancelled(&id) {
+            let code = ErrorCode::RequestCanceled as i32;
+            return Some(Response::new_err(id, code, "the request was cancelled".into()));
+        }
+        // Lenses that run a program answer later, from their own threads.
+        if method == "workspace/executeCommand" {
+            return self.execute(id, params);
+        }
         let answer = match method.as_str() {
-            HoverRequest::METHOD => self.answer(params, Server::hover),
-            GotoDefinition::METHOD => self.answer(params, Server::definition),
-            Completion::METHOD => self.answer(params, Server::completion),
-            DocumentSymbolRequest::METHOD => self.answer(params, Server::symbols),
-            Formatting::METHOD => self.answer(params, Server::formatting),
-            RangeFormatting::METHOD => self.answer(params, Server::range_formatting),
-            OnTypeFormatting::METHOD => self.answer(params, Server::on_type_formatting),
+            "textDocument/hover" => self.answer(params, Server::hover),
+            "textDocument/definition" => self.answer(params, Server::definition),
+            "textDocument/references" => self.answer(params, Server::references),
+            "textDocument/documentHighlight" => self.answer(params, Server::highlights),
+            "textDocument/prepareRename" => self.answer(params, Server::prepare_rename),
+            "textDocument/rename" => self.try_answer(params, Server::rename),
+            "textDocument/documentSymbol" => self.answer(params, Server::symbols),
+            "workspace/symbol" => self.answer(params, Server::workspace_symbols),
+            "textDocument/completion" => self.answer(params, Server::completion),
+            "textDocument/signatureHelp" => self.answer(params, Server::signature_help),
+            "textDocument/codeAction" => self.answer(params, Server::actions),
+            "textDocument/formatting" => self.answer(params, Server::formatting),
+            "textDocument/rangeFormatting" => self.answer(params, Server::range_formatting),
+            "textDocument/onTypeFormatting" => self.answer(params, Server::on_type_formatting),
+            "textDocument/foldingRange" => self.answer(params, Server::folds),
+            "textDocument/semanticTokens/full" => self.answer(params, Server::tokens),
+            "textDocument/semanticTokens/full/delta" => self.answer(params, Server::tokens_delta),
+            "textDocument/semanticTokens/range" => self.answer(params, Server::tokens_in_range),
+            "textDocument/inlayHint" => self.answer(params, Server::hints),
+            "textDocument/codeLens" => self.answer(params, Server::lenses),
+            "workspace/textDocumentContent" => self.try_answer(params, Server::content),
             _ => {
                 let message = format!("the method {method} is not supported");
-                return Response::new_err(id, ErrorCode::MethodNotFound as i32, message);
+                return Some(Response::new_err(id, ErrorCode::MethodNotFound as i32, message));
             }
         };
-        match answer {
+        Some(match answer {
             Ok(value) => Response::new_ok(id, value),
             Err((code, message)) => Response::new_err(id, code as i32, message),
-        }
+        })
     }
 
     /// Parses the parameters of a request and answers it.
-    fn answer<P: serde::de::DeserializeOwned, R: serde::Serialize>(
+    fn answer<P: DeserializeOwned, R: serde::Serialize>(
         &mut self,
         params: Value,
         question: fn(&mut Server, P) -> Option<R>,
-    ) -> Result<Value, (ErrorCode, String)> {
+    ) -> Answer {
         let params = serde_json::from_value(params).map_err(|e| (ErrorCode::InvalidParams, e.to_string()))?;
         let Some(answer) = guarded(|| question(self, params)) else {
             self.documents.forget();
@@ -213,32 +201,140 @@ impl Server {
         serde_json::to_value(answer).map_err(|e| (ErrorCode::InternalError, e.to_string()))
     }
 
+    /// Like [`Server::answer`], for requests that are refused with a reason.
+    fn try_answer<P: DeserializeOwned>(
+        &mut self,
+        params: Value,
+        question: fn(&mut Server, P) -> Result<Value, String>,
+    ) -> Answer {
+        let params = serde_json::from_value(params).map_err(|e| (ErrorCode::InvalidParams, e.to_string()))?;
+        let Some(answer) = guarded(|| question(self, params)) else {
+            self.documents.forget();
+            return Err((ErrorCode::InternalError, "the compiler has failed; this is a bug".into()));
+        };
+        answer.map_err(|reason| (ErrorCode::RequestFailed, reason))
+    }
+
     fn notification(&mut self, notification: Notification) {
         let Notification { method, params } = notification;
         // Notifications that do not parse are ignored.
         match method.as_str() {
-            DidOpenTextDocument::METHOD => {
-                if let Ok(p) = serde_json::from_value::<lsp_types::DidOpenTextDocumentParams>(params) {
-                    self.documents.set(p.text_document.uri, p.text_document.text);
-                }
+            "textDocument/didOpen" => {
+                let Some(p) = parsed::<lsp_types::DidOpenTextDocumentParams>(params) else { return };
+                let document = p.text_document;
+                self.documents.set(document.uri, document.version, document.text);
             }
-            DidChangeTextDocument::METHOD => {
-                if let Ok(p) = serde_json::from_value::<lsp_types::DidChangeTextDocumentParams>(params)
-                    && let Some(change) = p.content_changes.into_iter().next_back()
-                {
-                    self.documents.set(p.text_document.uri, change.text);
-                }
+            "textDocument/didChange" => {
+                let Some(p) = parsed::<lsp_types::DidChangeTextDocumentParams>(params) else { return };
+                let document = p.text_document;
+                self.documents.change(&document.uri, document.version, p.content_changes, self.encoding);
             }
-            DidCloseTextDocument::METHOD => {
-                if let Ok(p) = serde_json::from_value::<lsp_types::DidCloseTextDocumentParams>(params) {
-                    self.documents.close(&p.text_document.uri);
-                }
+            "textDocument/didClose" => {
+                let Some(p) = parsed::<lsp_types::DidCloseTextDocumentParams>(params) else { return };
+                self.documents.close(&p.text_document.uri);
             }
-            DidSaveTextDocument::METHOD => self.documents.forget(),
+            "textDocument/didSave" | "workspace/didChangeWatchedFiles" => {
+                self.documents.forget();
+                self.workspace.forget();
+            }
+            "workspace/didChangeWorkspaceFolders" => {
+                let Some(p) = parsed::<lsp_types::DidChangeWorkspaceFoldersParams>(params) else { return };
+                self.workspace.change(p.event);
+                self.configure();
+            }
+            "workspace/didChangeConfiguration" => {
+                match params["settings"].get("pullback") {
+                    Some(settings) => {
+                        self.config = Config::of(settings);
+                        self.configure();
+                    }
+                    None => self.ask_settings(),
+                }
+                return;
+            }
+            "initialized" => {
+                self.register();
+                self.ask_settings();
+                return;
+            }
             _ => return,
         }
-        self.unchecked = true;
+        self.check();
     }
+
+    fn response(&mut self, response: Response) {
+        if response.id != RequestId::from(ASKS_SETTINGS.to_string()) {
+            return;
+        }
+        let response = serde_json::to_value(response).unwrap_or_default();
+        let settings = &response["result"][0];
+        if settings.is_object() {
+            self.config = Config::of(settings);
+            self.configure();
+        }
+    }
+
+    /// Uses the settings.
+    fn configure(&mut self) {
+        self.documents.configure(self.config.files(self.workspace.first()));
+        self.check();
+    }
+
+    /// Has all documents checked in the state that they have now.
+    fn check(&mut self) {
+        let documents = self.documents.all().iter().map(|d| {
+            let (uri, path, version) = (d.uri.clone(), d.path.clone(), d.version);
+            Named { uri, path, version }
+        });
+        // The text of the library is shown in a file, which is no program.
+        let documents: Vec<Named> = documents.filter(|d| !core_files::is_copy(&d.path)).collect();
+        self.worker.check(self.documents.options(), documents);
+    }
+
+    /// Asks for the section `pullback` of the settings.
+    fn ask_settings(&mut self) {
+        if self.client.has_settings {
+            let id = RequestId::from(ASKS_SETTINGS.to_string());
+            let params = json!({ "items": [{ "section": "pullback" }] });
+            self.ask(id, "workspace/configuration", params);
+        }
+    }
+
+    /// Asks for notifications about changed settings and files.
+    fn register(&mut self) {
+        let mut registrations = Vec::new();
+        if self.client.registers_settings {
+            let options = json!({ "section": "pullback" });
+            registrations.push(json!({ "id": "settings", "method": "workspace/didChangeConfiguration", "registerOptions": options }));
+        }
+        if self.client.registers_files {
+            let watchers = json!([{ "globPattern": "**/*.{slang,slangh}" }]);
+            registrations.push(json!({
+                "id": "files",
+                "method": "workspace/didChangeWatchedFiles",
+                "registerOptions": { "watchers": watchers },
+            }));
+        }
+        if !registrations.is_empty() {
+            let id = self.new_id();
+            self.ask(id, "client/registerCapability", json!({ "registrations": registrations }));
+        }
+    }
+
+    pub(crate) fn new_id(&mut self) -> RequestId {
+        self.n_asked += 1;
+        RequestId::from(format!("pullback-{}", self.n_asked))
+    }
+
+    /// Sends a request to the editor. If the editor is gone, the next message says so.
+    pub(crate) fn ask(&self, id: RequestId, method: &str, params: Value) {
+        let request = Request { id, method: method.into(), params };
+        let _ = (self.send)(Message::Request(request));
+    }
+}
+
+fn parsed<T: DeserializeOwned>(params: Value) -> Option<T> {
+    serde_json::from_value(params).ok()
 }
 
 /// Runs the closure; returns `None` if it panics.

@@ -34,6 +34,7 @@ impl Encoding {
             }
         }
         let line = text[start..].split('\n').next().unwrap_or("");
+        let line = line.strip_suffix('\r').unwrap_or(line);
         let mut units = 0;
         for (at, c) in line.char_indices() {
             if units >= position.character as usize {

@@ -15,9 +15,10 @@ use syntax::ast::{DeclKind, ExprKind};
 use syntax::{DeclId, ExprId};
 
 use crate::Analysis;
+use crate::attributes::{ATTRIBUTES, AttributeDoc, is_in_attribute};
 
 /// The placeholder for the name that is being typed.
-const PLACEHOLDER: &str = "pullback_completion";
+pub(crate) const PLACEHOLDER: &str = "pullback_completion";
 
 /// Keywords that begin a statement, a type or an expression, with spaces between them.
 const KEYWORDS: &str = "\
@@ -26,6 +27,11 @@ const KEYWORDS: &str = "\
     interface let no_diff none nullptr out return static struct switch this true typealias uint uint2 \
     uint3 uint4 uniform var void while DifferentialPair RWStructuredBuffer StructuredBuffer Optional \
     Tuple Array vector matrix";
+
+/// Returns true for a word that begins a statement, a type or an expression.
+pub(crate) fn is_keyword(word: &str) -> bool {
+    KEYWORDS.split_whitespace().any(|keyword| keyword == word)
+}
 
 /// The kind of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +45,7 @@ pub enum CompletionKind {
     EnumCase,
     Property,
     Keyword,
+    Attribute,
 }
 
 /// A proposed name.
@@ -52,6 +59,16 @@ pub struct Completion {
     pub detail: String,
     /// The distance of the declaration; smaller ranks come first.
     pub rank: u32,
+    /// The comment before the declaration, or the documentation of an attribute.
+    pub documentation: Option<String>,
+    /// The text to insert if it is not the label: a snippet, in which `$1` is the place of the cursor.
+    pub snippet: Option<String>,
+}
+
+impl Completion {
+    fn plain(label: String, kind: CompletionKind, detail: String, rank: u32) -> Completion {
+        Completion { label, kind, detail, rank, documentation: None, snippet: None }
+    }
 }
 
 /// All completions at an offset of a text, regardless of the part of the word that has been typed already.
@@ -66,6 +83,9 @@ pub fn complete(
     let start = before
         .rfind(|c| !is_word(c))
         .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
+    if is_in_attribute(text, offset) {
+        return Ok(attributes(text, offset));
+    }
     let rest = text.get(offset..).unwrap_or("");
     let rest = rest.trim_start_matches(is_word);
     let text = format!("{}{PLACEHOLDER}{rest}", &text[..start]);
@@ -75,10 +95,46 @@ pub fn complete(
     Ok(analysis.completions(start as u32))
 }
 
+/// The attributes, those first that fit what is next in the text: a loop or a declaration.
+fn attributes(text: &str, offset: usize) -> Vec<Completion> {
+    let rest = text.get(offset..).unwrap_or("");
+    let rest = rest.trim_start_matches(|c: char| c == '_' || c.is_ascii_alphanumeric());
+    let next = rest.trim_start_matches(|c: char| c == ']' || c.is_whitespace());
+    let is_loop = ["for", "while", "do"].iter().any(|word| next.starts_with(word));
+    let item = |doc: &AttributeDoc| {
+        let of_loop = doc.text.starts_with("On a loop");
+        let snippet = match (doc.arguments.strip_prefix('('), doc.arguments.strip_suffix(')')) {
+            (Some(inner), Some(_)) => Some(format!("{}(${{1:{}}})", doc.name, &inner[..inner.len() - 1])),
+            _ => None,
+        };
+        Completion {
+            label: doc.name.to_string(),
+            kind: CompletionKind::Attribute,
+            detail: doc.usage(),
+            rank: u32::from(of_loop != is_loop),
+            documentation: Some(doc.text.to_string()),
+            snippet,
+        }
+    };
+    ATTRIBUTES.iter().map(item).collect()
+}
+
 impl Analysis {
-    fn completions(&mut self, offset: u32) -> Vec<Completion> {
+    /// The declarations that the placeholder at an offset could name.
+    pub(crate) fn declarations_at(&mut self, offset: u32) -> Vec<DeclId> {
         self.check_around(offset);
-        let Some(symbol) = self.program.ast.symbols.find(PLACEHOLDER) else { return Vec::new() };
+        match self.placeholder_base() {
+            Some(base) => self.member_decls(base),
+            None => {
+                let scope = self.scope_at(offset);
+                self.program.names_at(scope, self.index)
+            }
+        }
+    }
+
+    /// The expression before the dot before the placeholder.
+    fn placeholder_base(&self) -> Option<ExprId> {
+        let symbol = self.program.ast.symbols.find(PLACEHOLDER)?;
         let mut base = None;
         for expr in self.program.ast.exprs.values() {
             match expr.kind {
@@ -90,6 +146,15 @@ impl Analysis {
                 _ => {}
             }
         }
+        base
+    }
+
+    fn completions(&mut self, offset: u32) -> Vec<Completion> {
+        self.check_around(offset);
+        if self.program.ast.symbols.find(PLACEHOLDER).is_none() {
+            return Vec::new();
+        }
+        let base = self.placeholder_base();
         let mut out = match base {
             Some(base) => self.members(base),
             None => self.names(offset),
@@ -99,11 +164,11 @@ impl Analysis {
         out
     }
 
-    fn members(&mut self, base: ExprId) -> Vec<Completion> {
+    /// The declared members of what an expression denotes: a namespace, a type or a value.
+    fn member_decls(&mut self, base: ExprId) -> Vec<DeclId> {
         let info = self.program.tables.exprs[base].clone();
         if let Meaning::Namespace(namespace) = info.meaning {
-            let decls = self.program.namespace_members(namespace);
-            return self.offered(&decls, 0);
+            return self.program.namespace_members(namespace);
         }
         if matches!(info.meaning, Meaning::Error) {
             return Vec::new();
@@ -117,7 +182,19 @@ impl Analysis {
                 matches!(self.program.ast.decls[d].kind, DeclKind::Var { .. } | DeclKind::Func { .. });
             !(is_type && is_instance) || self.program.is_static(d)
         });
-        let mut out = self.builtin_members(ty, is_type);
+        decls
+    }
+
+    fn members(&mut self, base: ExprId) -> Vec<Completion> {
+        let decls = self.member_decls(base);
+        let info = self.program.tables.exprs[base].clone();
+        let mut out = match info.meaning {
+            Meaning::Namespace(_) | Meaning::Error => Vec::new(),
+            meaning => {
+                let ty = self.content(info.ty);
+                self.builtin_members(ty, matches!(meaning, Meaning::Type(_)))
+            }
+        };
         out.extend(self.offered(&decls, 0));
         out
     }
@@ -167,7 +244,7 @@ impl Analysis {
         }
         let field = |(label, ty): (String, Ty)| {
             let detail = self.program.type_name(ty);
-            Completion { label, kind: CompletionKind::Field, detail, rank: 0 }
+            Completion::plain(label, CompletionKind::Field, detail, 0)
         };
         names.into_iter().map(field).collect()
     }
@@ -181,12 +258,8 @@ impl Analysis {
         let (library, own): (Vec<_>, Vec<_>) = visible.into_iter().partition(|&d| self.program.is_core(d));
         out.extend(self.offered(&own, 1));
         out.extend(self.offered(&library, 2));
-        let keyword = |word: &str| Completion {
-            label: word.to_string(),
-            kind: CompletionKind::Keyword,
-            detail: String::new(),
-            rank: 3,
-        };
+        let keyword =
+            |word: &str| Completion::plain(word.to_string(), CompletionKind::Keyword, String::new(), 3);
         out.extend(KEYWORDS.split(' ').map(keyword));
         out
     }
@@ -224,7 +297,8 @@ impl Analysis {
                 | DeclKind::AssociatedType { .. } => (CompletionKind::Type, String::new()),
                 _ => continue,
             };
-            out.push(Completion { label: name, kind, detail, rank });
+            let documentation = self.comment_of(decl);
+            out.push(Completion { documentation, ..Completion::plain(name, kind, detail, rank) });
         }
         out
     }

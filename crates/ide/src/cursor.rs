@@ -7,7 +7,7 @@ use check::tables::{Callable, Meaning};
 use check::types::{Ty, TyKind, Val};
 use rustc_hash::FxHashMap;
 use syntax::ast::{DeclKind, ExprKind};
-use syntax::{DeclId, ExprId, Span};
+use syntax::{DeclId, ExprId, FileId, Span};
 
 use crate::Analysis;
 
@@ -19,6 +19,9 @@ pub(crate) enum Under {
     /// An expression: a name, or the innermost expression around the cursor.
     Expr(ExprId),
 }
+
+/// Maps operands to the expressions that they are operands of.
+pub(crate) type Parents = FxHashMap<ExprId, ExprId>;
 
 /// The referent of a name.
 #[derive(Clone, Debug)]
@@ -74,7 +77,12 @@ impl Analysis {
 
     /// The entity that an expression refers to, if it is a name or an operator on one.
     pub(crate) fn entity(&mut self, expr: ExprId) -> Option<Entity> {
-        let parents = self.parents();
+        let parents = self.parents(self.program.ast.exprs[expr].span.file);
+        self.entity_within(expr, &parents)
+    }
+
+    /// The entity of an expression, given the parents of all expressions of its file.
+    pub(crate) fn entity_within(&mut self, expr: ExprId, parents: &Parents) -> Option<Entity> {
         let mut at = expr;
         // Each step goes to a parent, so the loop ends.
         loop {
@@ -98,10 +106,10 @@ impl Analysis {
     }
 
     /// Maps each operand in the file to the expression that it is an operand of.
-    fn parents(&self) -> FxHashMap<ExprId, ExprId> {
+    pub(crate) fn parents(&self, file: FileId) -> Parents {
         let mut parents = FxHashMap::default();
         let mut operands = Vec::new();
-        for (id, expr) in self.program.ast.exprs.iter().filter(|e| e.1.span.file == self.file) {
+        for (id, expr) in self.program.ast.exprs.iter().filter(|e| e.1.span.file == file) {
             operands.clear();
             expr.kind.operands(&mut operands);
             parents.extend(operands.iter().map(|&o| (o, id)));
@@ -163,7 +171,7 @@ pub(crate) fn function_of(callable: &Callable) -> Option<DeclId> {
 }
 
 /// The span of the name in an expression, if it has one.
-fn name_part(kind: &ExprKind, span: Span) -> Option<Span> {
+pub(crate) fn name_part(kind: &ExprKind, span: Span) -> Option<Span> {
     match kind {
         ExprKind::Name(_) | ExprKind::OperatorName(_) | ExprKind::GlobalName(_) | ExprKind::This => {
             Some(span)

@@ -8,8 +8,8 @@ use crate::Analysis;
 use crate::cursor::Under;
 
 impl Analysis {
-    /// The span of the declaration of the entity at an offset; the start of a file for an `import`. `None` if
-    /// there is no entity or it belongs to the library.
+    /// The span of the declaration of the entity at an offset, which may be in the library; the start of a file for
+    /// an `import`.
     pub fn definition(&mut self, offset: u32) -> Option<Span> {
         if let Some(index) = self.imported(offset) {
             let file = self.program.ast.files.get(index)?.file;
@@ -22,7 +22,7 @@ impl Analysis {
                 self.declaration_of(&entity)?
             }
         };
-        (!self.program.is_core(decl)).then(|| self.program.ast.decls[decl].name_span)
+        Some(self.program.ast.decls[decl].name_span)
     }
 
     /// The path under which a file was read.

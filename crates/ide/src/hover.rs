@@ -19,6 +19,9 @@ pub struct Hover {
 impl Analysis {
     /// The description of the entity at an offset of the file.
     pub fn hover(&mut self, offset: u32) -> Option<Hover> {
+        if let Some(hover) = self.attribute_hover(offset) {
+            return Some(hover);
+        }
         let (under, span) = self.under(offset)?;
         let (code, decl) = match under {
             Under::Declaration(decl) => (self.declaration_text(decl), Some(decl)),
@@ -53,6 +56,20 @@ impl Analysis {
             }
         }
         Some(Hover { span, text })
+    }
+
+    /// The documentation of the attribute at an offset.
+    fn attribute_hover(&self, offset: u32) -> Option<Hover> {
+        let ast = &self.program.ast;
+        let of_decls = ast.decls.values().flat_map(|d| &d.attributes);
+        let all = of_decls.chain(ast.stmts.values().flat_map(|s| &s.attributes));
+        let named = all.filter(|a| a.span.file == self.file).find_map(|a| {
+            let span = Span { end: a.span.start + ast.name(a.name).len() as u32, ..a.span };
+            (span.start <= offset && offset <= span.end).then_some((ast.name(a.name), span))
+        });
+        let (name, span) = named?;
+        let doc = crate::attributes::attribute(name)?;
+        Some(Hover { span, text: format!("```slang\n{}\n```\n\n{}", doc.usage(), doc.text) })
     }
 
     fn entity_text(&mut self, entity: &Entity) -> String {

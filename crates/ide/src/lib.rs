@@ -6,24 +6,48 @@
 //! any protocol.
 #![forbid(unsafe_code)]
 
+mod actions;
+mod attributes;
+mod checker;
 mod completion;
+mod consequences;
 mod cursor;
 mod definition;
 mod describe;
+mod folding;
+mod highlighter;
+mod hints;
 mod hover;
+mod lens;
 mod locals;
+mod names;
+mod references;
+mod signature_help;
 mod symbols;
+mod tokens;
+mod units;
+mod words;
 
 use std::path::Path;
 
 use check::Program;
 use driver::Error;
 use driver::session::{FileOptions, Session};
-use syntax::{Diagnostic, FileId, Sources};
+use syntax::{Diagnostic, FileId, Sources, Span};
 
+pub use actions::Action;
+pub use attributes::{ATTRIBUTES, AttributeDoc, attribute};
+pub use checker::Checker;
 pub use completion::{Completion, CompletionKind, complete};
+pub use folding::{Fold, FoldKind, folds};
+pub use highlighter::Highlighter;
+pub use hints::{Hint, HintKind, HintOptions};
 pub use hover::Hover;
+pub use lens::{Lens, derivative, gradcheck};
+pub use references::{Reference, Refusal, Target, references, rename};
+pub use signature_help::{SignatureHelp, SignatureText, signature_help};
 pub use symbols::{SymbolKind, SymbolNode};
+pub use tokens::{Token, TokenKind, TokenModifier};
 
 /// A file with everything that it imports.
 #[derive(Debug)]
@@ -45,6 +69,21 @@ impl Analysis {
         Ok(Analysis { session, program, index, file })
     }
 
+    /// Parses a text by itself, without the library and what it imports: enough for [`Analysis::symbols`].
+    pub fn outline(path: &Path, text: String) -> Analysis {
+        let mut session = Session::new(FileOptions::default());
+        let mut program = Program::new(syntax::Ast::default(), &[]);
+        let index = session.parse_text(&mut program, &path.display().to_string(), text);
+        let file = program.ast.files.get(index).map_or(FileId(0), |f| f.file);
+        Analysis { session, program, index, file }
+    }
+
+    /// The text of a span; empty if there is none.
+    pub(crate) fn text(&self, span: Span) -> &str {
+        let file = self.session.sources.files.get(span.file.0 as usize);
+        file.and_then(|f| f.text.get(span.start as usize..span.end as usize)).unwrap_or("")
+    }
+
     /// The texts of all files that were read.
     pub fn sources(&self) -> &Sources {
         &self.session.sources
@@ -53,16 +92,6 @@ impl Analysis {
 
 /// Diagnostics, and the sources that they point into.
 pub type Checked = (Sources, Vec<Diagnostic>);
-
-/// The checker's diagnostics for a file, without the analysis of derivatives: fast enough for an editor to
-/// wait for.
-pub fn quick_diagnostics(options: &FileOptions, path: &Path) -> Result<Checked, Error> {
-    let mut analysis = Analysis::new(options, path)?;
-    analysis.program.check_file(analysis.index);
-    let mut diagnostics = driver::pipeline::in_order(std::mem::take(&mut analysis.program.diagnostics));
-    diagnostics.retain(|d| analysis.session.is_shown(d));
-    Ok((analysis.session.sources, diagnostics))
-}
 
 /// All diagnostics of a file, including those of its derivatives.
 pub fn diagnostics(options: &FileOptions, path: &Path) -> Result<Checked, Error> {

@@ -82,7 +82,7 @@ impl Analysis {
             (DeclKind::Init { .. }, _) => "__init".to_string(),
             (DeclKind::Subscript { .. }, _) => "__subscript".to_string(),
             (DeclKind::Extension { target, .. }, _) => {
-                format!("extension {}", self.source(self.span_of(*target)))
+                format!("extension {}", self.text(self.span_of(*target)))
             }
             (_, name) if name.is_empty() || name.starts_with('$') => head.clone(),
             (_, name) => name.to_string(),
@@ -101,16 +101,10 @@ impl Analysis {
     fn head(&self, decl: DeclId) -> String {
         let d = &self.program.ast.decls[decl];
         let start = d.attributes.iter().map(|a| a.span.end + 1).max().unwrap_or(0).max(d.span.start);
-        let text = self.source(Span { start: start.min(d.span.end), ..d.span });
+        let text = self.text(Span { start: start.min(d.span.end), ..d.span });
         let end = text.find(['{', '=', ';']).unwrap_or(text.len());
         let line: Vec<&str> = text[..end].split_whitespace().collect();
         let line = line.join(" ");
         line.chars().take(120).collect()
-    }
-
-    /// The text of a span; empty if there is none.
-    fn source(&self, span: Span) -> &str {
-        let file = self.session.sources.files.get(span.file.0 as usize);
-        file.and_then(|f| f.text.get(span.start as usize..span.end as usize)).unwrap_or("")
     }
 }

@@ -1,0 +1,114 @@
+//! Lists the differentiable functions of a file, writes their derivatives, and checks these at random points.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use driver::call::Callee;
+use driver::derive::{self, Derivative};
+use driver::device::Backend;
+use driver::gradcheck::{self, Random, Verdict};
+use driver::launch::CodeOptions;
+use driver::pipeline::{self, Failure, Options};
+use driver::session::{FileOptions, Session};
+use driver::{Request, render};
+use syntax::Span;
+
+use crate::Analysis;
+
+/// A differentiable function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lens {
+    /// The place of its name.
+    pub span: Span,
+    /// The name under which the command line finds it: `f`, `Type.f`.
+    pub function: String,
+    /// The reason why it cannot be derived by itself, if there is one.
+    pub why_not: Option<String>,
+}
+
+/// The number of points at which derivatives are checked.
+const POINTS: u32 = 5;
+/// The seconds that a call may take.
+const SECONDS: f64 = 10.0;
+
+impl Analysis {
+    /// The differentiable functions of the file. Nothing is checked.
+    pub fn lenses(&mut self) -> Vec<Lens> {
+        let loaded = pipeline::Loaded::new(std::mem::take(&mut self.program), self.index);
+        let listed = loaded.differentiable_declarations();
+        self.program = loaded.program;
+        let lens = |listed: pipeline::Listed| {
+            let span = self.program.name_span(listed.function.decl);
+            Lens { span, function: listed.name, why_not: listed.why_not }
+        };
+        listed.into_iter().map(lens).filter(|lens| lens.span.file == self.file).collect()
+    }
+}
+
+/// The derivative of a function as source: `fwd`, `bwd` or `apply`. An error is a text for the user.
+pub fn derivative(options: &FileOptions, path: &Path, function: &str, mode: &str) -> Result<String, String> {
+    let Some(&(mode, ..)) = Derivative::ALL.iter().find(|d| d.1 == mode) else {
+        return Err(format!("there is no derivative `{mode}`"));
+    };
+    let mut session = Session::new(options.clone());
+    let text = (|| {
+        let mut loaded = pipeline::load(&mut session, path)?;
+        loaded.errors()?;
+        let function = loaded.function(function)?;
+        derive::source(&mut loaded, function, mode)
+    })();
+    text.map_err(|failure| failure_text(&session, failure))
+}
+
+/// Checks the derivatives of a function at random points: true if they agree, and a line of text.
+pub fn gradcheck(options: &FileOptions, path: &Path, function: &str) -> Result<(bool, String), String> {
+    let mut session = Session::new(options.clone());
+    check_gradient(&mut session, path, function).map_err(|failure| failure_text(&session, failure))
+}
+
+fn check_gradient(session: &mut Session, path: &Path, name: &str) -> Result<(bool, String), Failure> {
+    let options = Options { widen: true, ..Options::default() };
+    let mut loaded = pipeline::load(session, path)?;
+    loaded.errors()?;
+    let function = loaded.function(name)?;
+    let request =
+        Request { functions: vec![function], derivatives: true, sparse: true, ..Request::default() };
+    let compiled = loaded.compile(&request, &options)?;
+    let code = CodeOptions { seconds: Some(SECONDS), ..CodeOptions::default() };
+    let mut callee = Callee::new(compiled, Backend::CRANELIFT, &code, &[])?;
+    callee.bind(&mut loaded, &[])?;
+    let mut random = Random::new(0);
+    let point = |callee: &Callee, _| {
+        let mut draw = |n: &driver::call::Number| Some(random.scalar(n.scalar, -2.0, 2.0));
+        Ok(callee.point(&[], &mut draw)?)
+    };
+    let entries = gradcheck::check_points(&mut callee, (&mut loaded, &request, &[]), POINTS, 1e-4, point)?;
+    let count = |verdict: Verdict| entries.iter().filter(|e| e.1.verdict == verdict).count();
+    let differ = count(Verdict::Differs);
+    let mut text = match entries.len() {
+        0 => format!("{name} has no differentiable input and output"),
+        n => format!("{name}: {n} derivatives at {POINTS} points"),
+    };
+    let all = [Verdict::Agrees, Verdict::Flat, Verdict::Cut, Verdict::Unclear, Verdict::Differs];
+    for verdict in all.into_iter().filter(|&v| count(v) > 0) {
+        let _ = write!(text, ", {} {}", count(verdict), verdict.name());
+    }
+    if let Some((_, e)) = entries.iter().find(|e| e.1.verdict == Verdict::Differs) {
+        let (output, input) = (&e.output, &e.input);
+        let _ = write!(
+            text,
+            "; d {output}/d {input} is {} by forward mode, {} by reverse mode and {} by differences",
+            e.forward, e.reverse, e.differences
+        );
+    }
+    Ok((differ == 0 && !entries.is_empty(), text))
+}
+
+fn failure_text(session: &Session, failure: Failure) -> String {
+    match failure {
+        Failure::Program(diagnostics) => {
+            render::all_to_text(&session.sources, &diagnostics, render::Style::Plain)
+        }
+        Failure::Other(error) => error.to_string(),
+    }
+}
