@@ -1,33 +1,60 @@
-// Starts `pullback lsp` and restarts it when its settings change. All answers come from there.
+// Starts `pullback lsp`, and restarts it when the path of the program changes. All answers come from there; what is
+// here is what the protocol leaves to the editor: documents that are no files.
 "use strict";
 
-const path = require("path");
 const vscode = require("vscode");
 const { LanguageClient } = require("vscode-languageclient/node");
 
 let client;
 
-function settings() {
-  const config = vscode.workspace.getConfiguration("pullback");
-  const root = vscode.workspace.workspaceFolders?.[0]?.uri.fsPath ?? "";
-  return {
-    command: config.get("path"),
-    includeDirs: config.get("includeDirs").map((dir) => path.resolve(root, dir)),
-    defines: config.get("defines"),
-  };
+// Tells the server that this editor shows documents of its schemes, and asks for their content.
+const virtualDocuments = {
+  fillClientCapabilities(capabilities) {
+    capabilities.experimental = { ...capabilities.experimental, virtualDocuments: true };
+  },
+  initialize() {},
+  getState: () => ({ kind: "static" }),
+  clear() {},
+};
+
+// The core library (pullback-core:) and derivatives (pullback-derivative:).
+class Content {
+  changed = new vscode.EventEmitter();
+  onDidChange = this.changed.event;
+
+  async provideTextDocumentContent(uri) {
+    try {
+      const answer = await client.sendRequest("workspace/textDocumentContent", { uri: uri.toString() });
+      return answer.text;
+    } catch (error) {
+      return `// ${error.message.replaceAll("\n", "\n// ")}\n`;
+    }
+  }
+
+  // Derivatives that are open follow their source.
+  refresh() {
+    for (const document of vscode.workspace.textDocuments) {
+      if (document.uri.scheme === "pullback-derivative") this.changed.fire(document.uri);
+    }
+  }
 }
 
 async function start() {
-  const { command, includeDirs, defines } = settings();
+  const command = vscode.workspace.getConfiguration("pullback").get("path");
   client = new LanguageClient(
     "pullback",
     "Pullback",
     { command, args: ["lsp"] },
     {
-      documentSelector: [{ language: "slang", scheme: "file" }],
-      initializationOptions: { includeDirs, defines },
+      documentSelector: [
+        { language: "slang", scheme: "file" },
+        { language: "slang", scheme: "untitled" },
+      ],
+      initializationOptions: vscode.workspace.getConfiguration("pullback"),
+      synchronize: { configurationSection: "pullback" },
     },
   );
+  client.registerFeature(virtualDocuments);
   try {
     await client.start();
   } catch (error) {
@@ -47,10 +74,14 @@ async function restart() {
 }
 
 exports.activate = async (context) => {
+  const content = new Content();
   context.subscriptions.push(
+    vscode.workspace.registerTextDocumentContentProvider("pullback-core", content),
+    vscode.workspace.registerTextDocumentContentProvider("pullback-derivative", content),
+    vscode.workspace.onDidSaveTextDocument(() => content.refresh()),
     vscode.commands.registerCommand("pullback.restart", restart),
     vscode.workspace.onDidChangeConfiguration((event) => {
-      if (event.affectsConfiguration("pullback")) restart();
+      if (event.affectsConfiguration("pullback.path")) restart();
     }),
   );
   await start();
