@@ -291,3 +291,25 @@ fn a_check_stops_when_there_is_a_newer_edit() {
     assert!(messages[2].contains("three_missing"), "{messages:?}");
     editor.end();
 }
+
+#[test]
+fn an_edit_of_a_module_is_seen_where_it_is_imported() {
+    let mut editor = Editor::start();
+    let tools = "file:///nowhere/tools.slang";
+    let module = "module tools;\n[Differentiable] public float twice(float x) { return 2 * x; }\n";
+    editor.open(tools, module);
+    editor.open(URI, "import tools;\n[Differentiable] float f(float x) { return twice(x); }\n");
+    assert_eq!(editor.checked(URI), json!([]));
+    // The function is no longer differentiable, then it is no longer there, then it is again.
+    editor.change(tools, &module.replace("[Differentiable] ", ""));
+    assert_eq!(codes(&editor.checked(URI)), ["E41022"]);
+    editor.change(tools, &module.replace("twice", "thrice"));
+    assert_eq!(codes(&editor.checked(URI)), ["E30015"]);
+    editor.change(tools, module);
+    assert_eq!(editor.checked(URI), json!([]));
+    // An error in the body of the module's function is shown in the module.
+    editor.change(tools, &module.replace("2 * x", "2 * y"));
+    assert_eq!(editor.checked(URI), json!([]));
+    assert_eq!(codes(&editor.diagnostics[tools]), ["E30015"]);
+    editor.end();
+}

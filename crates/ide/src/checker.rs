@@ -113,6 +113,16 @@ impl Checker {
         Ok(Some((analysis.session.sources, diagnostics)))
     }
 
+    /// The number of errors that the checker finds, without differentiation.
+    pub(crate) fn n_errors(&mut self, options: &FileOptions, path: &Path) -> Result<usize, Error> {
+        self.run += 1;
+        let mut analysis = Analysis::new(options, path)?;
+        let units = Units::of(&analysis);
+        let found = self.check_units(&mut analysis, &units, &|| false);
+        let found = shown(&analysis, &units, found.diagnostics);
+        Ok(found.iter().filter(|d| d.severity == Severity::Error).count())
+    }
+
     /// The diagnostics under a key, in the places of this version of the program.
     fn known(&mut self, key: u64, analysis: &Analysis, units: &Units) -> Option<Vec<Diagnostic>> {
         let entry = self.entries.get_mut(&key)?;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use driver::Error;
 use driver::session::FileOptions;
 use syntax::ast::DeclKind;
-use syntax::{DeclId, FileId, Severity, Span};
+use syntax::{DeclId, FileId, Span};
 
 use crate::words::{is_name, words};
 use crate::{Analysis, Checker};
@@ -264,12 +264,9 @@ pub fn rename(
         return Ok(Err(Refusal(format!("`{new_name}` would mean something else in some places"))));
     }
     for root in roots {
-        let errors = |options: &FileOptions| -> Result<usize, Error> {
-            let checked = Checker::new().check(options, root, &|| false, &mut |_| {})?;
-            let is_error = |d: &&syntax::Diagnostic| d.severity == Severity::Error;
-            Ok(checked.map_or(0, |(_, list)| list.iter().filter(is_error).count()))
-        };
-        if errors(&renamed)? > errors(options)? {
+        let mut checker = Checker::new();
+        let before = checker.n_errors(options, root)?;
+        if checker.n_errors(&renamed, root)? > before {
             let root = root.display();
             return Ok(Err(Refusal(format!(
                 "there would be errors in `{root}`: what is renamed has to have this name, or the new name is taken"
