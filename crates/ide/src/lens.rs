@@ -75,7 +75,7 @@ fn check_gradient(session: &mut Session, path: &Path, name: &str) -> Result<(boo
         Request { functions: vec![function], derivatives: true, sparse: true, ..Request::default() };
     let compiled = loaded.compile(&request, &options)?;
     let code = CodeOptions { seconds: Some(SECONDS), ..CodeOptions::default() };
-    let mut callee = Callee::new(compiled, Backend::CRANELIFT, &code, &[])?;
+    let mut callee = Callee::new(compiled, Backend::SOONEST, &code, &[])?;
     callee.bind(&mut loaded, &[])?;
     let mut random = Random::new(0);
     let point = |callee: &Callee, _| {
