@@ -4,8 +4,8 @@
 
 use fmt::{Changed, Edit, Indent, Style};
 use lsp_types::{
-    DocumentFormattingParams, DocumentOnTypeFormattingParams, DocumentRangeFormattingParams, FormattingOptions,
-    Range, TextEdit, Uri,
+    DocumentFormattingParams, DocumentOnTypeFormattingParams, DocumentRangeFormattingParams,
+    FormattingOptions, Range, TextEdit, Uri,
 };
 
 use crate::Server;

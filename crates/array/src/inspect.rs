@@ -123,6 +123,7 @@ impl Program {
                 native: library.native,
                 exclusive: library.exclusive,
                 prefix: prefix.clone(),
+                prefixed: build::Prefixed::default(),
             };
             let built = build::build(loaded, &options)?;
             build::write(&built, path)?;
