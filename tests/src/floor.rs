@@ -19,7 +19,7 @@ const FLOORS: [(&str, usize); 14] = [
     ("ptx", 321),
     ("simulated ptx", 308),
     ("device", 200),
-    ("wasm", 300),
+    ("wasm", 370),
 ];
 
 /// States how many programs a target ran or wrote; panics if these are fewer than its floor. The floor does not hold
