@@ -43,7 +43,7 @@ pub(crate) enum Command {
     Derive(DeriveArgs),
     /// Print the value and the gradient of a function at a point
     #[command(
-        after_help = "Example:\n  pullback grad kernel.slang f --at x=1.5,y=[1,2,3]\n  pullback grad kernel.slang f --at x=1.5 --mode hessian --json"
+        after_help = "Example:\n  pullback grad kernel.slang f --at x=1.5,y=[1,2,3]\n  pullback grad kernel.slang loss --at x=1.5 --mode hessian --json"
     )]
     Grad(GradArgs),
     /// Compare derivatives with finite differences, and forward with reverse mode
@@ -95,7 +95,7 @@ gives of the same code.
 Examples:
   pullback verify kernel.slang
   pullback verify kernel.slang loss --backend llvm,interp -O 0,2 --points 20 --json
-  pullback verify kernel.slang --bind w=zeros:64
+  pullback verify kernel.slang --bind 'x=[1,2,3]' --bind out=zeros:3
 
 Exit status 1 if anything differs, or if nothing could be checked.";
 

@@ -26,6 +26,7 @@ pub(crate) fn manual(args: &ManualArgs) -> u8 {
 }
 
 fn pages(args: &ManualArgs) -> Result<(), Error> {
+    driver::files::prepare_folder(&args.folder)?;
     let mut all = Cli::command().disable_help_subcommand(true);
     all.build();
     let inner: Vec<(String, Command)> = all

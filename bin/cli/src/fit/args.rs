@@ -24,8 +24,8 @@ command line comes last and wins.
 Examples:
   pullback fit examples/gaussians.slang
   pullback fit line.slang --items @points.csv --optimizer lbfgs
-  pullback fit decay.slang --items @decay.csv --residuals residual --robust cauchy:0.1 --bounds rate=0
-  pullback fit field.slang --items image:photo.png --param weights=random:-0.1,0.1 --rate weights=0.01 --seconds 30
+  pullback fit decay.slang --items @decay.csv --residuals residual --bounds rate=0
+  pullback fit field.slang --items image:photo.png --param weights=random:-0.1,0.1 --seconds 30
   pullback fit examples/gaussians.slang --checkpoint run.json --resume";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
