@@ -18,7 +18,7 @@ use driver::pipeline::{self, Loaded, Options, on_large_stack};
 use driver::session::{FileOptions, Session};
 use ir::Scalar;
 
-/// What became of the texts.
+/// The outcomes of the texts.
 #[derive(Debug, Default)]
 struct Counts {
     agree: usize,

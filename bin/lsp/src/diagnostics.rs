@@ -20,7 +20,7 @@ use crate::worker::{Job, Named};
 pub(crate) struct Publisher {
     send: crate::Say,
     encoding: Encoding,
-    /// What was sent last for each file that has diagnostics.
+    /// The diagnostics that were sent last, for each file that has some.
     published: Vec<(Uri, Vec<Diagnostic>)>,
 }
 

@@ -21,7 +21,7 @@ impl Server {
         Some(SemanticTokens { result_id: Some(document.sent.0.to_string()), data })
     }
 
-    /// What has changed since the tokens that were sent before; all tokens, if others than those are meant.
+    /// The changes since the tokens that were sent before; all tokens, if others than those are meant.
     pub(crate) fn tokens_delta(&mut self, params: SemanticTokensDeltaParams) -> Option<Value> {
         let uri = params.text_document.uri;
         let data = self.all_tokens(&uri)?;

@@ -135,7 +135,7 @@ fn every_prefix_of_a_program_is_answered_about() {
     editor.end();
 }
 
-/// What `PULLBACK_CUTS` finds has to be checked, too: diagnostics never end the thread that publishes them.
+/// Broken programs are checked, too: diagnostics never end the thread that publishes them.
 #[test]
 fn broken_programs_are_checked() {
     let all = programs();

@@ -34,7 +34,7 @@ const MAX_SIZE: u32 = 8;
 
 pub(crate) type Res<T = ()> = Result<T, Unsupported>;
 
-/// What a function gives: the parameters for its results, or the type of the one that it returns.
+/// The results of a function: the parameters for them, or the type of the one that it returns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gives {
     pub(crate) outs: Vec<(String, Type)>,
@@ -63,7 +63,7 @@ pub(crate) struct Writer<'a> {
     pub(crate) bounds: FxHashMap<Value, Bounds>,
     pub(crate) uses: SecondaryMap<Value, u32>,
     pub(crate) order: Order,
-    /// What the function gives.
+    /// The results of the function.
     pub(crate) gives: Gives,
     /// Vectors whose lanes are added up by a `Sum`.
     summed: EntitySet<Value>,

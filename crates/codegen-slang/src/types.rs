@@ -23,7 +23,7 @@ pub(crate) fn is_open(bound: u32) -> bool {
 pub(crate) struct StackBounds {
     /// Bounds of stack results, recorded once a function has been written.
     pub(crate) results: FxHashMap<(Func, usize), Bounds>,
-    /// What stacks without a bound are called.
+    /// The stacks without a bound.
     pub(crate) library: StackLibrary,
 }
 

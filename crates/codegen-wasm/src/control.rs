@@ -70,7 +70,7 @@ enum Frame {
     If,
 }
 
-/// What is left to write.
+/// A part of the function that is left to write.
 enum Task {
     /// A block, and all that it dominates.
     Tree(Block),

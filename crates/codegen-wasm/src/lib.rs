@@ -21,7 +21,7 @@
 //!   [`NO_MEMORY`], [`LONG_STACK`] or [`NOT_FUSED`]. [`Wasm::failure`] is the message, for which it may need `detail`, another global.
 //! - `most_pages`: a global that can be set to the largest number of pages that memory may have.
 //!
-//! What a host has to know of these is in [`Wasm`], and can be a section of the module ([`Wasm::add_section`]).
+//! [`Wasm`] describes these to a host, and the description can be a section of the module ([`Wasm::add_section`]).
 //!
 //! A program that prints imports `pullback.print(context, number, words)`: the number of the place, and the address of
 //! its operands, eight bytes each ([`Wasm::printed`]). Other programs import nothing.
@@ -52,7 +52,7 @@ pub const NOT_FUSED: u32 = 0x0fff_fffd;
 /// The address of the thread's ID, as three 32-bit integers, for messages.
 pub const THREAD_AT: u32 = layout::CONTEXT + native::runtime::offsets::THREAD as u32;
 
-/// What a module may use beyond what all engines have.
+/// Features of engines that a module may use although not all have them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Features {
     /// Relaxed SIMD, whose product and sum in one instruction is rounded once on machines that have such an instruction.

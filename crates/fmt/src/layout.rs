@@ -1,7 +1,7 @@
 //! Decides where each line begins, and breaks lines that are too long.
 //!
 //! A stack of frames, one for each open bracket, says what an element or statement that begins a line is indented by.
-//! What continues an element is indented once more, unless it was aligned: a continuation that began in the column of
+//! A continuation of an element is indented once more, unless it was aligned: a continuation that began in the column of
 //! a token of an earlier line of its statement begins there again. The result of this rule is its own input, so it
 //! is stable.
 

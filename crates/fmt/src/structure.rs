@@ -8,7 +8,7 @@ use syntax::token::TokenKind as T;
 use crate::branches::Branches;
 use crate::pieces::Piece;
 
-/// What a piece is.
+/// The role of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Plain,
@@ -18,7 +18,7 @@ pub(crate) enum Role {
     Postfix,
     /// An operator between two operands, or an assignment.
     Binary,
-    /// What may be an operator or a part of a type: spaces are kept.
+    /// An operator or a part of a type: spaces are kept.
     Either,
     /// `<` and `>` around generic parameters or arguments.
     Angle,
@@ -36,7 +36,7 @@ pub(crate) enum Role {
     Cast,
 }
 
-/// What a brace encloses.
+/// The content of a pair of braces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Braces {
     /// The body of a control statement.
@@ -53,7 +53,7 @@ pub(crate) enum Braces {
     Values,
 }
 
-/// What is known of a piece.
+/// The facts about a piece.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     pub(crate) role: Role,
@@ -68,7 +68,7 @@ pub(crate) struct Mark {
     pub(crate) heads: bool,
 }
 
-/// What a statement's first words say of it.
+/// The kind of a statement, by its first words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Head {
     None,

@@ -32,7 +32,7 @@ pub enum BraceStyle {
     NextLine,
 }
 
-/// What the caller asks for. What is `None` is as it prevails in the text.
+/// The style that the caller asks for. A part that is `None` is as it prevails in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     /// The unit of indentation.

@@ -7,7 +7,7 @@ pub struct AttributeDoc {
     pub name: &'static str,
     /// The arguments, as they are inserted; empty if there are none.
     pub arguments: &'static str,
-    /// What the attribute says, as Markdown.
+    /// The documentation of the attribute, as Markdown.
     pub text: &'static str,
 }
 

@@ -28,7 +28,7 @@ const GROUP: usize = 24;
 /// An entry that was not used in this number of checks is dropped.
 const KEPT_RUNS: u32 = 100;
 
-/// What stays known from one check of a file to the next.
+/// The results that are reused from one check of a file to the next.
 #[derive(Debug, Default)]
 pub struct Checker {
     entries: FxHashMap<u64, Entry>,
@@ -292,7 +292,7 @@ impl Root {
     }
 }
 
-/// What compiling some functions and their derivatives reports.
+/// The diagnostics of compiling some functions and their derivatives.
 fn compile(loaded: &mut Loaded, roots: &[Root]) -> Vec<Diagnostic> {
     let request = Request {
         entries: roots.iter().filter_map(|root| root.entry).collect(),

@@ -31,7 +31,7 @@ pub(crate) fn shown(analysis: &Analysis, units: &Units, diagnostics: Vec<Diagnos
     found
 }
 
-/// What could not be read.
+/// The parts of a file that could not be read.
 struct Broken<'a> {
     regions: Vec<Span>,
     words: FxHashSet<&'a str>,

@@ -108,7 +108,7 @@ pub enum Verdict {
     Differs,
 }
 
-/// What [`Function::gradcheck`](crate::Function::gradcheck) has found.
+/// The findings of [`Function::gradcheck`](crate::Function::gradcheck).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Gradcheck {

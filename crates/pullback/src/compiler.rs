@@ -31,7 +31,7 @@ pub struct Compiler {
     backend: Backend,
 }
 
-/// What runs a program.
+/// A way to run programs.
 ///
 /// All give the same results where the program's arithmetic is exact; graphics processors round differently, as
 /// their interfaces allow.
@@ -45,7 +45,7 @@ pub struct Compiler {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {
-    /// What is fastest on this machine's processor: with the feature `llvm`, and LLVM on the machine, programs start on
+    /// The fastest code for this machine's processor: with the feature `llvm`, and LLVM on the machine, programs start on
     /// Cranelift's code and LLVM's takes over once they run long; otherwise Cranelift.
     #[default]
     Fastest,
@@ -157,7 +157,7 @@ impl Compiler {
         self
     }
 
-    /// What runs programs.
+    /// Sets the backend that runs programs.
     #[must_use]
     pub fn backend(mut self, backend: Backend) -> Compiler {
         self.backend = backend;

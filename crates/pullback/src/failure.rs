@@ -1,4 +1,4 @@
-//! What went wrong, and warnings: in the words of the command line, as data and as text.
+//! Errors and warnings, in the words of the command line, as data and as text.
 
 use std::fmt;
 
@@ -135,7 +135,7 @@ impl Failure {
         }
     }
 
-    /// What kind of failure it is.
+    /// The kind of failure.
     pub fn kind(&self) -> FailureKind {
         self.kind
     }

@@ -181,7 +181,7 @@ impl Function {
         &self.shared.parameters
     }
 
-    /// What the function returns, unless that is nothing.
+    /// The result of the function, unless it returns nothing.
     pub fn result(&self) -> Option<&ParameterInfo> {
         self.shared.result.as_ref()
     }
@@ -386,7 +386,7 @@ impl fmt::Debug for Function {
     }
 }
 
-/// What goes wrong in work on a callee: a failure of this crate or of the compiler, whose places need sources.
+/// An error in work on a callee: a failure of this crate or of the compiler, whose places need sources.
 enum Problem {
     Own(Failure),
     Compiler(driver::error::Failure),

@@ -94,7 +94,7 @@ impl<T> fmt::Debug for Buffer<T> {
 pub struct BindingInfo {
     /// The name, with a path for what is part of a struct or behind a pointer.
     pub name: String,
-    /// What kind of memory it is.
+    /// The kind of memory.
     pub kind: BindingKind,
     /// Kernels may write it.
     pub is_writable: bool,
@@ -122,7 +122,7 @@ pub enum BindingKind {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Dispatched {
-    /// What `printf` has printed.
+    /// The output of `printf`.
     pub printed: String,
     /// How long it took.
     pub time: Duration,

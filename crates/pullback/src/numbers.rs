@@ -12,7 +12,7 @@ use crate::layout::Scalar;
 
 /// A value: a number, a list of values, or an object with a value for each field of a struct.
 ///
-/// Whatever [`serde_json::Value`] holds, and floats that are not finite.
+/// Any value that [`serde_json::Value`] holds, and floats that are not finite.
 ///
 /// ```
 /// use pullback::Value;

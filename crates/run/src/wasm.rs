@@ -3,12 +3,14 @@
 //! It shows that a module does what the program says, whatever its host; browsers, which compile modules, run them much
 //! faster. Each dispatch has an instance of its own, whose memory the bound bytes are copied to and from.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use codegen_wasm::{THREAD_AT, Wasm};
+use codegen_wasm::{NO_MEMORY, THREAD_AT, Wasm};
 use ir::Span;
 use ir::interp::RunError;
-use wasmi::{AsContext, Caller, Config, Engine, Linker, Memory, Module, Store, Val};
+use wasmi::{
+    AsContext, Caller, Config, Engine, Linker, Memory, Module, Store, TrapCode, Val, WasmParams, WasmResults,
+};
 
 use crate::{Cost, Launch};
 
@@ -39,77 +41,96 @@ impl Program {
         Ok(Program { wasm: Arc::new(wasm), engine, module })
     }
 
-    fn run(&self, launch: Launch<'_>, host: &Mutex<String>) -> Result<(), Failed> {
+    fn run(&self, launch: Launch<'_>, text: &mut String) -> Result<(), Failed> {
         let Launch { module, entry, groups, buffers, options, .. } = launch;
-        let data = Host { wasm: self.wasm.clone(), text: String::new(), memory: None };
-        let mut store = Store::new(&self.engine, data);
-        let mut linker = <Linker<Host>>::new(&self.engine);
-        linker.func_wrap("pullback", "print", print).map_err(Failed::of)?;
-        let instance = linker.instantiate_and_start(&mut store, &self.module).map_err(Failed::of)?;
-        let Some(memory) = instance.get_memory(&store, "memory") else { return Err(Failed::of("no memory")) };
-        store.data_mut().memory = Some(memory);
-        let global = |store: &Store<Host>, name: &str| instance.get_global(store, name);
-        if let (Some(most), Some(bytes)) = (global(&store, "most_pages"), options.memory) {
+        let mut instance = Instance::new(self)?;
+        if let Some(bytes) = options.memory {
             let held: u64 = buffers.contents().map(|bytes| bytes.len() as u64).sum();
             let pages = (bytes.saturating_add(held) >> 16).saturating_add(64).min(MOST_PAGES);
-            most.set(&mut store, Val::I32(pages as i32)).map_err(Failed::of)?;
+            instance.set("most_pages", pages as i32)?;
         }
-        let buffer = instance.get_typed_func::<(i32, i32), i32>(&store, "buffer").map_err(Failed::of)?;
-        let mut places = Vec::new();
         let own = module.globals.len();
         if buffers.all.len() > own {
-            let more = instance.get_typed_func::<i32, ()>(&store, "pointees").map_err(Failed::of)?;
-            more.call(&mut store, (buffers.all.len() - own) as i32).map_err(Failed::of)?;
+            instance.call::<i32, ()>("pointees", (buffers.all.len() - own) as i32)?;
         }
-        let pointee =
-            instance.get_typed_func::<(i32, i32, i32), i32>(&store, "pointee").map_err(Failed::of)?;
-        let mut pointees = Vec::new();
-        for (k, held) in buffers.all.iter().enumerate().skip(own) {
-            let (size, bytes) = (held.element.max(1), held.bytes());
-            let args = (k as i32, size as i32, (bytes.len() as u64 / size) as i32);
-            let at = pointee.call(&mut store, args).map_err(Failed::of)? as u32 as usize;
-            memory.write(&mut store, at, bytes).map_err(Failed::of)?;
-            pointees.push(at);
-        }
-        for of in &self.wasm.globals {
-            let held = &mut buffers.all[of.number as usize];
-            let count = held.len as u64 / of.size.max(1);
-            let at = buffer.call(&mut store, (of.number as i32, count as i32)).map_err(Failed::of)?;
-            memory
-                .write(&mut store, at as u32 as usize, &held.bytes()[..(count * of.size) as usize])
-                .map_err(Failed::of)?;
-            places.push((at as u32 as usize, (count * of.size) as usize));
-        }
-        let name = &self.wasm.entries[entry].name;
-        let kernel = instance.get_typed_func::<(i32, i32, i32), ()>(&store, name).map_err(Failed::of)?;
-        let [x, y, z] = groups.map(|n| n as i32);
-        let ran = kernel.call(&mut store, (x, y, z));
-        if let Ok(mut text) = host.lock() {
-            *text = std::mem::take(&mut store.data_mut().text);
-        }
-        for (of, (at, bytes)) in self.wasm.globals.iter().zip(places) {
-            if of.space == ir::Space::ReadWrite {
-                let held = &mut buffers.all[of.number as usize];
-                memory.read(&store, at, &mut held.bytes_mut()[..bytes]).map_err(Failed::of)?;
-            }
-        }
-        for (held, at) in buffers.all.iter_mut().skip(own).zip(pointees) {
-            memory.read(&store, at, held.bytes_mut()).map_err(Failed::of)?;
-        }
-        ran.map_err(|error| {
-            let id = |k: usize| word(memory, &store, THREAD_AT as usize + 4 * k) as u32;
-            let thread = [id(0), id(1), id(2)];
-            let held = |name: &str| global(&store, name).and_then(|held| held.get(&store).i32());
-            let detail = held("detail").unwrap_or(0) as u32 as usize;
-            let failure = |number: u32| {
-                Failed(self.wasm.failure(number, thread, |k| word(memory, &store, detail + 8 * k)))
+        // Where each buffer's whole elements are, and their size in bytes.
+        let mut places = Vec::new();
+        for (k, held) in buffers.all.iter().enumerate() {
+            let of = self.wasm.globals.iter().find(|of| of.number as usize == k);
+            let size = match of {
+                Some(of) => of.size.max(1),
+                None if k >= own => held.element.max(1),
+                None => continue,
             };
-            match (held("error"), error.as_trap_code()) {
-                (Some(number), _) if number != 0 => failure(number as u32),
-                (_, Some(wasmi::TrapCode::StackOverflow)) => failure(u32::MAX),
-                _ => Failed::of(error),
+            let n = u32::try_from(held.len as u64 / size).map_err(|_| instance.failed(NO_MEMORY))? as i32;
+            let at = match of {
+                Some(_) => instance.call::<_, i32>("buffer", (k as i32, n))?,
+                None => instance.call::<_, i32>("pointee", (k as i32, size as i32, n))?,
+            };
+            let (at, bytes) = (at as u32 as usize, (u64::from(n as u32) * size) as usize);
+            instance.memory.write(&mut instance.store, at, &held.bytes()[..bytes]).map_err(Failed::of)?;
+            if of.is_none_or(|of| of.space == ir::Space::ReadWrite) {
+                places.push((k, at, bytes));
             }
+        }
+        let [x, y, z] = groups.map(|n| n as i32);
+        let ran = instance.call::<_, ()>(&self.wasm.entries[entry].name, (x, y, z));
+        *text = std::mem::take(&mut instance.store.data_mut().text);
+        for (k, at, bytes) in places {
+            let held = &mut buffers.all[k].bytes_mut()[..bytes];
+            instance.memory.read(&instance.store, at, held).map_err(Failed::of)?;
+        }
+        ran
+    }
+}
+
+/// An instance of a module, for one dispatch.
+struct Instance<'p> {
+    wasm: &'p Wasm,
+    store: Store<Host>,
+    instance: wasmi::Instance,
+    memory: Memory,
+}
+
+impl<'p> Instance<'p> {
+    fn new(program: &'p Program) -> Result<Instance<'p>, Failed> {
+        let data = Host { wasm: program.wasm.clone(), text: String::new(), memory: None };
+        let mut store = Store::new(&program.engine, data);
+        let mut linker = <Linker<Host>>::new(&program.engine);
+        linker.func_wrap("pullback", "print", print).map_err(Failed::of)?;
+        let instance = linker.instantiate_and_start(&mut store, &program.module).map_err(Failed::of)?;
+        let memory = instance.get_memory(&store, "memory").ok_or_else(|| Failed::of("no memory"))?;
+        store.data_mut().memory = Some(memory);
+        Ok(Instance { wasm: &program.wasm, store, instance, memory })
+    }
+
+    fn set(&mut self, global: &str, value: i32) -> Result<(), Failed> {
+        let global = self.instance.get_global(&self.store, global).ok_or_else(|| Failed::of("no global"))?;
+        global.set(&mut self.store, Val::I32(value)).map_err(Failed::of)
+    }
+
+    fn get(&self, global: &str) -> u32 {
+        let global = self.instance.get_global(&self.store, global);
+        global.and_then(|global| global.get(&self.store).i32()).unwrap_or(0) as u32
+    }
+
+    /// Calls a function of the module. A trap is the error that the module names.
+    fn call<P: WasmParams, R: WasmResults>(&mut self, name: &str, args: P) -> Result<R, Failed> {
+        let function = self.instance.get_typed_func::<P, R>(&self.store, name).map_err(Failed::of)?;
+        let called = function.call(&mut self.store, args);
+        called.map_err(|error| match (self.get("error"), error.as_trap_code()) {
+            (0, Some(TrapCode::StackOverflow)) => self.failed(u32::MAX),
+            (0, _) => Failed::of(error),
+            (number, _) => self.failed(number),
         })
+    }
+
+    /// The error of this number.
+    fn failed(&self, number: u32) -> Failed {
+        let word = |at: usize| word(self.memory, &self.store, at);
+        let thread = std::array::from_fn(|k| word(THREAD_AT as usize + 4 * k) as u32);
+        let detail = self.get("detail") as usize;
+        Failed(self.wasm.failure(number, thread, |k| word(detail + 8 * k)))
     }
 }
 
@@ -137,9 +158,9 @@ fn word(memory: Memory, store: impl AsContext, at: usize) -> u64 {
 
 impl crate::Program for Program {
     fn dispatch(&self, launch: Launch<'_>) -> Result<(Cost, Option<f64>), RunError> {
-        let (printed, text) = (launch.printed, Mutex::default());
-        let done = self.run(launch, &text);
-        printed.all(text.into_inner().unwrap_or_default());
+        let (printed, mut text) = (launch.printed, String::new());
+        let done = self.run(launch, &mut text);
+        printed.all(text);
         done.map(|()| (Cost::default(), None)).map_err(|failed| failed.0)
     }
 

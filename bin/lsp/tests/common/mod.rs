@@ -26,7 +26,7 @@ pub(crate) struct Editor {
     versions: BTreeMap<String, i64>,
     /// The messages and the requests of the server so far.
     pub(crate) said: Vec<(String, Value)>,
-    /// What the server gets when it asks for settings.
+    /// The answer when the server asks for settings.
     pub(crate) settings: Value,
     pub(crate) texts: BTreeMap<String, String>,
 }

@@ -60,7 +60,7 @@ pub struct Built {
 pub(crate) struct Signature {
     /// Its name in C.
     pub(crate) name: String,
-    /// What it is, in words.
+    /// Its description.
     pub(crate) about: String,
     pub(crate) parameters: Vec<Part>,
     pub(crate) results: Vec<Part>,
@@ -89,7 +89,7 @@ pub(crate) struct Binding {
     pub(crate) size: (usize, usize),
 }
 
-/// What is to be built.
+/// The functions and kernels to be built.
 struct Chosen {
     functions: Vec<check::tables::FuncRef>,
     entries: Vec<DeclId>,

@@ -25,7 +25,7 @@ pub fn is_beginning(prefix: &str) -> bool {
     is_name && prefix.starts_with(|c: char| c.is_ascii_alphabetic())
 }
 
-/// Whether all functions of a library have its prefix, or only those whose own name C cannot have.
+/// The functions of a library that have its prefix: all, or only those whose own name C cannot have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Prefixed {
     /// Where it is needed.

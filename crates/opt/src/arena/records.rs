@@ -143,7 +143,7 @@ impl Rewriter<'_, '_> {
         }
     }
 
-    /// What an arm of an instruction yields: the results that are no parts of bundles, and the bundles.
+    /// The results of an arm of an instruction: those that are no parts of bundles, and the bundles.
     pub(super) fn results_of_arm(&self, b: &mut Builder, data: &InstData, arm: Region) -> Vec<Value> {
         let bundles = &self.records.bundles;
         let yielded = self.f.regions[arm].results.iter().zip(&data.results);

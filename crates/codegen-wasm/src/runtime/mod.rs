@@ -1,6 +1,6 @@
 //! The runtime, as the beginning of a module.
 //!
-//! `runtime.wat` is assembled when the crate is built. Its sections are copied into each new module: its functions come
+//! The text (`memory.wat` and the other parts) is assembled when the crate is built. Its sections are copied into each new module: its functions come
 //! first, after those that the host provides, and its globals get the values that fit the program. What it exports by a
 //! name that begins with a letter of its own (`buffer`, `reset`, `error` …) is the interface of the module; the other
 //! names are for the compiler.
