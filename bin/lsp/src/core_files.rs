@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 
 use crate::uri::CORE;
 
-/// The folder of the copies of the library's files, by version: a file that exists is not written again.
-fn folder() -> PathBuf {
-    std::env::temp_dir().join(format!("pullback-core-{}", env!("CARGO_PKG_VERSION")))
+/// The folder of the copies of the library's files, by version: a file that exists is not written again. In WebAssembly
+/// there is none.
+fn folder() -> Option<PathBuf> {
+    let name = concat!("pullback-core-", env!("CARGO_PKG_VERSION"));
+    (!cfg!(target_family = "wasm")).then(|| std::env::temp_dir().join(name))
 }
 
 /// The URI of a virtual document.
@@ -21,7 +23,7 @@ pub(crate) fn of_virtual_uri(uri: &str) -> Option<&str> {
 
 /// A copy of a file of the library that nobody can write.
 pub(crate) fn copy(path: &Path, text: &str) -> Option<PathBuf> {
-    let file = folder().join(path);
+    let file = folder()?.join(path);
     if std::fs::read_to_string(&file).is_ok_and(|found| found == text) {
         return Some(file);
     }
@@ -38,5 +40,5 @@ pub(crate) fn copy(path: &Path, text: &str) -> Option<PathBuf> {
 
 /// Returns true for a copy of a file of the library.
 pub(crate) fn is_copy(path: &Path) -> bool {
-    path.starts_with(folder()) || path.to_string_lossy().starts_with(CORE)
+    folder().is_some_and(|folder| path.starts_with(folder)) || path.to_string_lossy().starts_with(CORE)
 }

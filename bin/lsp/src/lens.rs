@@ -1,6 +1,6 @@
 //! Shows a lens on each differentiable function: its derivative as source, and a check of it at random points.
 //!
-//! Both are run on threads of their own, which send the answer when they are done.
+//! Both are run on threads of their own, where there are threads, which send the answer when they are done.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::capabilities::{DERIVE, GRADCHECK, SHOW_DERIVATIVE};
 use crate::uri::{derivative, of_derivative};
+use crate::worker::Worker;
 use crate::{Server, core_files, guarded};
 
 /// The results of checks, by document and function; each holds for one text of the document.
@@ -129,6 +130,10 @@ impl Server {
             };
             let _ = send(Message::Response(response));
         };
+        if let Worker::Here(_) = self.worker {
+            run();
+            return None;
+        }
         let thread = std::thread::Builder::new().name("lens".into()).stack_size(1 << 30);
         match thread.spawn(run) {
             Ok(_) => None,

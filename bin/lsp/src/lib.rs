@@ -14,6 +14,7 @@ mod editing;
 mod format;
 mod highlight;
 mod lens;
+mod local;
 mod navigation;
 mod position;
 mod stdio;
@@ -34,6 +35,7 @@ use capabilities::Client;
 use config::Config;
 use document::Documents;
 use lens::Lenses;
+pub use local::Local;
 use position::Encoding;
 use worker::{Named, Worker};
 use workspace::Workspace;
@@ -65,27 +67,19 @@ pub fn serve(connection: Connection) -> Result<(), Failure> {
     let (id, params) = connection.initialize_start()?;
     let params: InitializeParams = serde_json::from_value(params)?;
     let encoding = Encoding::negotiate(&params);
-    let result = json!({
-        "capabilities": capabilities::capabilities(encoding),
-        "serverInfo": { "name": "pullback", "version": env!("CARGO_PKG_VERSION") },
-    });
-    connection.initialize_finish(id, result)?;
+    connection.initialize_finish(id, about(encoding))?;
     let sender = connection.sender.clone();
     let send: Say = Arc::new(move |message| sender.send(message).map_err(Failure::from));
-    let mut server = Server {
-        encoding,
-        client: Client::of(&params),
-        config: Config::of(params.initialization_options.as_ref().unwrap_or(&Value::Null)),
-        documents: Documents::default(),
-        workspace: Workspace::of(&params),
-        lenses: Lenses::default(),
-        worker: Worker::start(send.clone(), encoding)?,
-        send,
-        n_asked: 0,
-        queue: VecDeque::new(),
-    };
-    server.configure();
-    server.run(&connection)
+    let worker = Worker::start(send.clone(), encoding)?;
+    Server::new(&params, encoding, worker, send).run(&connection)
+}
+
+/// The result of `initialize`.
+fn about(encoding: Encoding) -> Value {
+    json!({
+        "capabilities": capabilities::capabilities(encoding),
+        "serverInfo": { "name": "pullback", "version": env!("CARGO_PKG_VERSION") },
+    })
 }
 
 pub(crate) struct Server {
@@ -110,6 +104,23 @@ const ASKS_SETTINGS: &str = "pullback-settings";
 pub(crate) type Answer = Result<Value, (ErrorCode, String)>;
 
 impl Server {
+    fn new(params: &InitializeParams, encoding: Encoding, worker: Worker, send: Say) -> Server {
+        let mut server = Server {
+            encoding,
+            client: Client::of(params),
+            config: Config::of(params.initialization_options.as_ref().unwrap_or(&Value::Null)),
+            documents: Documents::default(),
+            workspace: Workspace::of(params),
+            lenses: Lenses::default(),
+            worker,
+            send,
+            n_asked: 0,
+            queue: VecDeque::new(),
+        };
+        server.configure();
+        server
+    }
+
     fn run(&mut self, connection: &Connection) -> Result<(), Failure> {
         loop {
             let message = match self.queue.pop_front() {

@@ -1,13 +1,13 @@
-//! Checks documents on another thread, and publishes their diagnostics.
+//! Checks documents, on another thread where there are threads, and publishes their diagnostics.
 //!
 //! The thread gets the state of all documents after each edit. It begins with the newest one, and stops as soon as
 //! there is a newer one; what it has found until then is kept ([`ide::Checker`]), so that even an editor that never
 //! pauses gets ahead.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use driver::session::FileOptions;
@@ -37,12 +37,17 @@ pub(crate) struct Named {
     pub(crate) version: i32,
 }
 
-/// The server's end of the thread.
-#[derive(Debug)]
-pub(crate) struct Worker {
-    sender: Sender<Job>,
-    /// The number of the newest job.
-    newest: Arc<AtomicU64>,
+/// The server's end of the checks.
+pub(crate) enum Worker {
+    /// They are made on a thread.
+    Thread {
+        /// Where the thread gets its jobs from.
+        sender: Sender<Job>,
+        /// The number of the newest job.
+        newest: Arc<AtomicU64>,
+    },
+    /// They are made at once, on the caller's thread.
+    Here(Mutex<Checks>),
 }
 
 impl Worker {
@@ -55,31 +60,64 @@ impl Worker {
             .name("check".into())
             // As `driver::on_large_stack`; memory is only committed as the stack grows.
             .stack_size(1 << 30)
-            .spawn(move || work(&receiver, &of_thread, Publisher::new(send, encoding)))?;
-        Ok(Worker { sender, newest })
+            .spawn(move || work(&receiver, &of_thread, Checks::new(send, encoding)))?;
+        Ok(Worker::Thread { sender, newest })
+    }
+
+    /// A worker that has no thread.
+    pub(crate) fn here(send: crate::Say, encoding: Encoding) -> Worker {
+        Worker::Here(Mutex::new(Checks::new(send, encoding)))
     }
 
     /// Has the documents checked, instead of those in earlier states.
     pub(crate) fn check(&self, options: FileOptions, documents: Vec<Named>) {
-        let number = self.newest.fetch_add(1, Ordering::SeqCst) + 1;
-        // The thread is gone if it could not send, and then the editor is gone, too.
-        let _ = self.sender.send(Job { options, documents, number });
+        match self {
+            Worker::Thread { sender, newest } => {
+                let number = newest.fetch_add(1, Ordering::SeqCst) + 1;
+                // The thread is gone if it could not send, and then the editor is gone, too.
+                let _ = sender.send(Job { options, documents, number });
+            }
+            Worker::Here(checks) => {
+                let mut checks = checks.lock().unwrap_or_else(PoisonError::into_inner);
+                checks.make(&Job { options, documents, number: 0 }, &|| false);
+            }
+        }
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.newest.fetch_add(1, Ordering::SeqCst);
+        if let Worker::Thread { newest, .. } = self {
+            newest.fetch_add(1, Ordering::SeqCst);
+        }
     }
 }
 
-fn work(receiver: &Receiver<Job>, newest: &AtomicU64, mut publisher: Publisher) {
-    let mut checkers: Vec<(PathBuf, FileOptions, Checker)> = Vec::new();
+fn work(receiver: &Receiver<Job>, newest: &AtomicU64, mut checks: Checks) {
     while let Ok(mut job) = receiver.recv() {
         while let Ok(newer) = receiver.recv_timeout(QUIET) {
             job = newer;
         }
-        let stop = || newest.load(Ordering::SeqCst) != job.number;
+        if !checks.make(&job, &|| newest.load(Ordering::SeqCst) != job.number) {
+            return;
+        }
+    }
+}
+
+/// Checks documents and publishes what is found.
+pub(crate) struct Checks {
+    checkers: Vec<(PathBuf, FileOptions, Checker)>,
+    publisher: Publisher,
+}
+
+impl Checks {
+    fn new(send: crate::Say, encoding: Encoding) -> Checks {
+        Checks { checkers: Vec::new(), publisher: Publisher::new(send, encoding) }
+    }
+
+    /// Checks the documents of a job, until `stop`. Returns false if the editor is gone.
+    fn make(&mut self, job: &Job, stop: &dyn Fn() -> bool) -> bool {
+        let Checks { checkers, publisher } = self;
         checkers.retain(|(path, options, _)| {
             job.documents.iter().any(|d| d.path == *path) && same_settings(options, &job.options)
         });
@@ -94,10 +132,10 @@ fn work(receiver: &Receiver<Job>, newest: &AtomicU64, mut publisher: Publisher) 
             let is_only = job.documents.len() == 1;
             let mut first = |checked: Checked| {
                 if is_only && !stop() {
-                    publisher.publish(&job, &[checked], true);
+                    publisher.publish(job, &[checked], true);
                 }
             };
-            let found = guarded(|| checker.check(&job.options, &document.path, &stop, &mut first));
+            let found = guarded(|| checker.check(&job.options, &document.path, stop, &mut first));
             match found {
                 Some(Ok(Some(checked))) => all.push(checked),
                 Some(Ok(None)) => break,
@@ -107,13 +145,7 @@ fn work(receiver: &Receiver<Job>, newest: &AtomicU64, mut publisher: Publisher) 
                 None => checkers[at].2 = Checker::new(),
             }
         }
-        if stop() {
-            continue;
-        }
-        let is_there = publisher.publish(&job, &all, false) && publisher.say_checked(&job);
-        if !is_there {
-            return;
-        }
+        stop() || publisher.publish(job, &all, false) && publisher.say_checked(job)
     }
 }
 
