@@ -97,9 +97,9 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 pub fn make(path: &Path, made: impl FnOnce(&Path) -> std::io::Result<()>) -> Result<(), Error> {
     let error = |e: std::io::Error| Error::write(path, unwritten(&e));
     // Devices, pipes and the like are written directly instead of being replaced; a link stays, and its
-    // target is replaced.
+    // target is replaced. In WebAssembly there is no other process to see a part of a file.
     let about = fs::metadata(path).ok();
-    if about.as_ref().is_some_and(|a| !a.is_file()) {
+    if cfg!(target_family = "wasm") || about.as_ref().is_some_and(|a| !a.is_file()) {
         return made(path).map_err(error);
     }
     let target = if about.is_some() { fs::canonicalize(path).map_err(error)? } else { path.to_path_buf() };
@@ -117,13 +117,18 @@ pub fn make(path: &Path, made: impl FnOnce(&Path) -> std::io::Result<()>) -> Res
     })
 }
 
+/// The number of this process. In WebAssembly there is no other.
+fn process() -> u32 {
+    if cfg!(target_family = "wasm") { 0 } else { std::process::id() }
+}
+
 /// A unique name in the same folder.
 fn beside(path: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     // The extension is kept, since tools depend on it.
     let ending = path.extension().unwrap_or_default();
-    name.push(format!(".{}.", std::process::id()));
+    name.push(format!(".{}.", process()));
     name.push(ending);
     path.with_file_name(name)
 }
@@ -131,7 +136,7 @@ fn beside(path: &Path) -> PathBuf {
 /// Makes sure that files can be created in a folder, and creates the folder if necessary.
 pub fn prepare_folder(folder: &Path) -> Result<(), Error> {
     fs::create_dir_all(folder).map_err(|e| Error::write(folder, unwritten(&e)))?;
-    let probe = folder.join(format!(".pullback-{}", std::process::id()));
+    let probe = folder.join(format!(".pullback-{}", process()));
     File::create(&probe).map_err(|e| Error::write(folder, unwritten(&e)))?;
     fs::remove_file(&probe).map_err(|e| Error::write(&probe, unwritten(&e)))
 }

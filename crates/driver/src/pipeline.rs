@@ -114,8 +114,11 @@ pub struct Compiled {
 }
 
 /// Runs the compiler on a stack that is large enough for any input that it accepts. Memory is only committed
-/// as the stack grows.
+/// as the stack grows. In WebAssembly the stack is the host's.
 pub fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    if cfg!(target_family = "wasm") {
+        return work();
+    }
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(1 << 30).spawn_scoped(scope, work);
         match thread.expect("the system has a thread").join() {

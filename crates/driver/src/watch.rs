@@ -39,6 +39,10 @@ fn watched() -> MutexGuard<'static, Watched> {
 
 /// Starts the watchdog; `end` is called when a launch exceeds its time.
 pub fn install(end: End) {
+    // In WebAssembly the host keeps the time.
+    if cfg!(target_family = "wasm") {
+        return;
+    }
     if END.set(end).is_ok() {
         std::thread::spawn(move || {
             loop {

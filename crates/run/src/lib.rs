@@ -27,7 +27,7 @@ mod printed;
 mod races;
 #[cfg(not(target_family = "wasm"))]
 mod sums;
-#[cfg(feature = "wasmi")]
+#[cfg(any(feature = "wasmi", all(feature = "host", target_family = "wasm")))]
 pub mod wasm;
 
 use std::sync::Arc;

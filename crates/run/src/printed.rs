@@ -150,7 +150,7 @@ impl Printed {
     }
 
     /// Takes all the text of a dispatch at once.
-    #[cfg(any(feature = "wgpu", feature = "cuda", feature = "wasmi"))]
+    #[cfg(any(feature = "wgpu", feature = "cuda", feature = "wasmi", feature = "host"))]
     pub(crate) fn all(&self, text: String) {
         self.emit(&mut self.state(), &text);
     }

@@ -33,10 +33,14 @@ impl Backend {
     #[cfg(not(target_family = "wasm"))]
     pub const CRANELIFT: Backend = Backend(&cranelift::Cranelift);
 
-    /// The backend of every build that runs small programs soonest: Cranelift or, in WebAssembly, the interpreter.
+    /// The backend of every build that runs small programs soonest: Cranelift or, in WebAssembly, what the host compiles
+    /// or else the interpreter.
     #[cfg(not(target_family = "wasm"))]
     pub const SOONEST: Backend = Backend::CRANELIFT;
-    #[cfg(target_family = "wasm")]
+    #[cfg(all(target_family = "wasm", feature = "host"))]
+    #[expect(missing_docs, reason = "as above")]
+    pub const SOONEST: Backend = Backend(&wasm::Wasm);
+    #[cfg(all(target_family = "wasm", not(feature = "host")))]
     #[expect(missing_docs, reason = "as above")]
     pub const SOONEST: Backend = Backend::INTERP;
 
@@ -53,7 +57,7 @@ impl Backend {
         Backend(&wgpu::Wgpu),
         #[cfg(feature = "cuda")]
         Backend(&cuda::Cuda),
-        #[cfg(feature = "wasmi")]
+        #[cfg(any(feature = "wasmi", all(feature = "host", target_family = "wasm")))]
         Backend(&wasm::Wasm),
     ];
 

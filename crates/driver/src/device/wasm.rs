@@ -1,15 +1,15 @@
 //! WebAssembly, run by an interpreter of it, or for other hosts.
 
-#[cfg(feature = "wasmi")]
+#[cfg(any(feature = "wasmi", all(feature = "host", target_family = "wasm")))]
 use std::sync::Arc;
 
 use codegen_wasm::Features;
 use ir::Module;
 
 use super::interface::refused;
-#[cfg(feature = "wasmi")]
+#[cfg(any(feature = "wasmi", all(feature = "host", target_family = "wasm")))]
 use super::interface::{Device, DeviceInfo, Program, processor};
-#[cfg(feature = "wasmi")]
+#[cfg(any(feature = "wasmi", all(feature = "host", target_family = "wasm")))]
 use crate::error::Error;
 use crate::error::Failure;
 use native::Options as CodeOptions;
@@ -28,17 +28,20 @@ pub(crate) fn module(
 }
 
 /// Modules of WebAssembly.
-#[cfg(feature = "wasmi")]
+#[cfg(any(feature = "wasmi", all(feature = "host", target_family = "wasm")))]
 pub(super) struct Wasm;
 
-#[cfg(feature = "wasmi")]
+#[cfg(any(feature = "wasmi", all(feature = "host", target_family = "wasm")))]
 impl Device for Wasm {
     fn name(&self) -> &'static str {
         "wasm"
     }
 
     fn about(&self) -> &'static str {
-        "WebAssembly, in an interpreter of it: slow, to test what browsers run fast"
+        match cfg!(target_family = "wasm") {
+            true => "WebAssembly, compiled by the host",
+            false => "WebAssembly, in an interpreter of it: slow, to test what browsers run fast",
+        }
     }
 
     fn compile(&self, of: &Arc<Module>, options: &CodeOptions) -> Result<Box<dyn Program>, Failure> {
