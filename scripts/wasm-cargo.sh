@@ -4,13 +4,15 @@
 #
 #     scripts/wasm-cargo.sh check -p pullback-driver -p pullback-ide --features pullback-driver/wasm
 #
+# WASM_TARGET is the target [default: wasm32-unknown-unknown]; wasm32-wasip1 has files, a clock and arguments, by its host.
 # PULLBACK_WASM_ROOT is the folder [default: target/wasm-root]. Packages come from CARGO_HOME, where they are put first if they
 # are missing. What is built is in target/wasm.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 here=$(pwd)
-if cargo --list >/dev/null 2>&1 && [ -d "$(rustc --print sysroot)/lib/rustlib/wasm32-unknown-unknown/lib" ]; then
-    exec cargo "$1" --target wasm32-unknown-unknown --target-dir target/wasm "${@:2}"
+target=${WASM_TARGET:-wasm32-unknown-unknown}
+if cargo --list >/dev/null 2>&1 && [ -d "$(rustc --print sysroot)/lib/rustlib/$target/lib" ]; then
+    exec cargo "$1" --target "$target" --target-dir target/wasm "${@:2}"
 fi
 root=${PULLBACK_WASM_ROOT:-$here/target/wasm-root}
 home=${CARGO_HOME:-$HOME/.cargo}
@@ -26,8 +28,8 @@ mkdir -p target/wasm
 # In a namespace of its own, so that no mount outlives the call.
 exec unshare --mount bash -c '
     set -euo pipefail
-    root=$1 here=$2 home=$3
-    shift 3
+    root=$1 here=$2 home=$3 target=$4
+    shift 4
     mkdir -p "$root$here" "$root/cargo-home"
     mount --bind "$here" "$root$here"
     mount --bind "$home" "$root/cargo-home"
@@ -36,5 +38,6 @@ exec unshare --mount bash -c '
     exec chroot "$root" env -i PATH=/usr/bin:/bin HOME=/root CARGO_HOME=/cargo-home CARGO_NET_OFFLINE=true CARGO_TERM_COLOR=never \
         CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=/usr/bin/wasm-ld \
         CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS="-C linker-flavor=wasm-ld" \
-        bash -c "cd \"\$0\" && exec cargo \"\$1\" --target wasm32-unknown-unknown --target-dir target/wasm \"\${@:2}\"" "$here" "$@"
-' sh "$root" "$here" "$home" "$@"
+        CARGO_TARGET_WASM32_WASIP1_LINKER=/usr/bin/wasm-ld CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS="-C linker-flavor=wasm-ld" \
+        bash -c "cd \"\$0\" && exec cargo \"\$2\" --target \"\$1\" --target-dir target/wasm \"\${@:3}\"" "$here" "$target" "$@"
+' sh "$root" "$here" "$home" "$target" "$@"

@@ -85,6 +85,24 @@ pub(crate) enum Command {
         after_help = "Settings come from the editor: `includeDirs` and `defines` in its initialization options."
     )]
     Lsp,
+    /// Serve the playground, a page that runs the compiler in a browser, at an address of this machine
+    #[cfg(not(target_family = "wasm"))]
+    #[command(
+        after_help = "Example:\n  pullback playground\n\nA build with the feature `playground` has the page; others serve what `scripts/playground.sh` has built."
+    )]
+    Playground(PlaygroundArgs),
+}
+
+/// The options of `playground`.
+#[cfg(not(target_family = "wasm"))]
+#[derive(Debug, Args)]
+pub(crate) struct PlaygroundArgs {
+    /// The port; 0: any that is free
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) port: u16,
+    /// The folder with the page [default: the page of this build]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
 }
 
 const VERIFY_HELP: &str = "\

@@ -24,12 +24,14 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Has the first Ctrl-C (or SIGTERM) end the fit after the current step, and the second one the process.
 pub(super) fn heed_interruptions() {
+    #[cfg(not(target_family = "wasm"))]
     let done = ctrlc::set_handler(|| {
         if INTERRUPTED.swap(true, Ordering::SeqCst) {
             driver::launch::end(STATUS_INTERRUPTED);
         }
         report::err("\nending the fit after this step; once more ends it at once\n");
     });
+    #[cfg(not(target_family = "wasm"))]
     if let Err(error) = done {
         report::err(&format!("warning: Ctrl-C ends the fit without its results: {error}\n"));
     }

@@ -11,11 +11,14 @@ use driver::fit::Fit;
 use driver::fit::state::State;
 use driver::pictures;
 use serde_json::json;
-use tiny_http::{Header, Method, Response, Server};
 
 use super::picture::Picture;
+#[cfg(not(target_family = "wasm"))]
 use crate::report;
+#[cfg(not(target_family = "wasm"))]
+use crate::server::{self, Content};
 
+#[cfg(not(target_family = "wasm"))]
 const PAGE: &str = include_str!("watch.html");
 /// Seconds between two updates of what is shown.
 const EVERY: f64 = 0.5;
@@ -44,35 +47,8 @@ fn lock(shown: &Mutex<Shown>) -> MutexGuard<'_, Shown> {
 impl Watch {
     /// Serves the page at the port of this machine, 0 for any that is free, and tells the address.
     pub(super) fn new(port: u16, title: &str) -> Result<Watch, Error> {
-        let server = Server::http(("127.0.0.1", port))
-            .map_err(|e| Error::input(format!("`--watch`: port {port} cannot be used: {e}")))?;
-        report::err(&format!("watch this fit at http://{}\n", server.server_addr()));
         let shown = Arc::new(Mutex::new(Shown::default()));
-        let to_serve = shown.clone();
-        // The thread ends with the process.
-        std::thread::spawn(move || {
-            for request in server.incoming_requests() {
-                let (kind, bytes) = match (request.method(), request.url().split('?').next()) {
-                    (Method::Get, Some("/")) => ("text/html; charset=utf-8", PAGE.as_bytes().to_vec()),
-                    (Method::Get, Some("/numbers")) => {
-                        ("application/json", lock(&to_serve).numbers.clone().into_bytes())
-                    }
-                    (Method::Get, Some("/picture.png")) => ("image/png", lock(&to_serve).picture.clone()),
-                    _ => {
-                        let _ = request.respond(Response::empty(404));
-                        continue;
-                    }
-                };
-                let mut response = Response::from_data(bytes);
-                for (name, value) in [("Content-Type", kind), ("Cache-Control", "no-store")] {
-                    if let Ok(header) = Header::from_bytes(name, value) {
-                        response.add_header(header);
-                    }
-                }
-                // A browser that has gone is no error.
-                let _ = request.respond(response);
-            }
-        });
+        serve(port, shown.clone())?;
         Ok(Watch { shown, title: title.into(), last: f64::NEG_INFINITY, pictures: 0 })
     }
 
@@ -116,7 +92,7 @@ impl Watch {
         if let Some(picture) = picture {
             shown.picture = picture;
         }
-        Ok(())
+        show(&shown)
     }
 
     /// The first picture of the items, by the render function.
@@ -130,6 +106,37 @@ impl Watch {
         self.pictures += 1;
         pictures::to_png(&picture.to_array()).map(Some).map_err(Error::Internal)
     }
+}
+
+/// Serves the page, and tells the address.
+#[cfg(not(target_family = "wasm"))]
+fn serve(port: u16, shown: Arc<Mutex<Shown>>) -> Result<(), Error> {
+    let (address, _) = server::serve(port, "--watch", move |path| match path {
+        "/" => Some(Content::html(PAGE)),
+        "/numbers" => {
+            Some(Content { kind: "application/json", bytes: lock(&shown).numbers.clone().into_bytes() })
+        }
+        "/picture.png" => Some(Content { kind: "image/png", bytes: lock(&shown).picture.clone() }),
+        _ => None,
+    })?;
+    report::err(&format!("watch this fit at http://{address}\n"));
+    Ok(())
+}
+
+/// In a browser there is a page already, which finds what is to be shown in files: see [`show`].
+#[cfg(target_family = "wasm")]
+fn serve(_: u16, _: Arc<Mutex<Shown>>) -> Result<(), Error> {
+    driver::files::prepare_folder(std::path::Path::new("watch"))
+}
+
+/// Writes what is to be shown, for a host that is no system with sockets.
+fn show(shown: &Shown) -> Result<(), Error> {
+    if cfg!(target_family = "wasm") {
+        let folder = std::path::Path::new("watch");
+        driver::files::write(&folder.join("picture.png"), &shown.picture)?;
+        driver::files::write(&folder.join("numbers.json"), shown.numbers.as_bytes())?;
+    }
+    Ok(())
 }
 
 /// The most parameters that are shown.
