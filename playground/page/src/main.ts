@@ -37,7 +37,7 @@ class Page implements Shared {
   private readonly editor: Editor;
   private readonly panels: Panel[];
   private readonly beside: Files = {};
-  private client!: LSPClient;
+  private client: LSPClient | undefined;
   private open: Panel;
 
   constructor(module: WebAssembly.Module, private readonly examples: Example[]) {
@@ -63,12 +63,13 @@ class Page implements Shared {
   }
 
   private connect(transport: ReturnType<typeof language>): void {
+    this.client?.disconnect();
     this.client = this.editor.connect(transport, () => void this.list());
   }
 
   /** Lists the functions of a program that was checked. */
   private async list(): Promise<void> {
-    const names = await functions(this.client).catch(() => []);
+    const names = this.client ? await functions(this.client).catch(() => []) : [];
     this.panels.forEach((panel) => panel.update(this.text(), names));
     document.body.dataset.checked = String(names.length);
   }
@@ -161,6 +162,11 @@ async function begin(): Promise<void> {
   byId("loading").hidden = true;
   document.body.dataset.ready = "true";
 }
+
+// Questions to a language server that had to begin anew get no answer.
+window.addEventListener("unhandledrejection", (event) => {
+  if (event.reason instanceof Error && event.reason.message === "Request timed out") event.preventDefault();
+});
 
 begin().catch((error: unknown) => {
   byId("loading").textContent = `The playground could not start: ${String(error)}`;

@@ -96,11 +96,13 @@ class Arguments {
 
   constructor(private readonly name: string) {}
 
-  /** Takes the arguments of the program's comments when these change. */
-  update(text: string): void {
+  /** Takes the arguments of the program's comments when these change. Returns true if they do. */
+  update(text: string): boolean {
     const given = comment(text, this.name);
-    if (given !== this.given) this.input.value = given;
+    const isOther = given !== this.given;
+    if (isOther) this.input.value = given;
     this.given = given;
+    return isOther;
   }
 
   get words(): string[] {
@@ -124,16 +126,17 @@ export class RunPanel extends Panel {
   }
 
   override update(text: string): void {
-    this.arguments.update(text);
+    // Another program begins with what is fast.
+    if (this.arguments.update(text)) this.backend.value = "wasm";
     const wanted = sliders(text);
     if (JSON.stringify(wanted) === JSON.stringify(this.shown)) return;
     this.shown = wanted;
     this.sliders.replaceChildren(
       ...wanted.map(({ name, from, to, start }) => {
         const value = make("output", { textContent: String(start) });
-        const input = make("input", { type: "range", min: String(from), max: String(to), step: String((to - from) / 500), value: String(start), name });
+        const input = make("input", { type: "range", min: String(from), max: String(to), step: "any", value: String(start), name });
         input.addEventListener("input", () => {
-          value.textContent = input.value;
+          value.textContent = Number(input.value).toPrecision(3);
           void this.rerun();
         });
         return field(name, make("span", {}, input, value));
@@ -155,7 +158,8 @@ export class RunPanel extends Panel {
   protected override args(): string[] {
     const inputs = [...this.sliders.querySelectorAll("input")];
     const bound = inputs.flatMap((input) => ["--bind", `${input.name}=${input.value}`]);
-    return ["run", PROGRAM, "--backend", this.backend.value, ...this.arguments.words, ...bound];
+    const backend = this.backend.value === "wasm" ? [] : ["--backend", this.backend.value];
+    return ["run", PROGRAM, ...backend, ...this.arguments.words, ...bound];
   }
 }
 

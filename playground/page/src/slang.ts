@@ -5,6 +5,7 @@ import { clike } from "@codemirror/legacy-modes/mode/clike";
 import { languageServerExtensions, LSPClient } from "@codemirror/lsp-client";
 import { Compartment } from "@codemirror/state";
 import { basicSetup, EditorView } from "codemirror";
+import { PATIENCE } from "./workers";
 
 function words(text: string): Record<string, boolean> {
   return Object.fromEntries(text.split(/\s+/).map((word) => [word, true]));
@@ -75,6 +76,7 @@ export class Editor {
   /** Makes the connection to a language server. */
   connect(transport: Parameters<LSPClient["connect"]>[0], checked: () => void): LSPClient {
     const client = new LSPClient({
+      timeout: 1000 * PATIENCE,
       extensions: languageServerExtensions(),
       notificationHandlers: {
         "$/pullback/checked": () => {

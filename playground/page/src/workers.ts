@@ -72,7 +72,7 @@ export class Commands {
 }
 
 /** The seconds that the language server has for an answer. */
-const PATIENCE = 10;
+export const PATIENCE = 10;
 
 /** The connection to the language server. `restarted` is called when the server had to begin anew. */
 export function language(module: WebAssembly.Module, restarted: () => void): Transport {
