@@ -7,7 +7,7 @@ use driver::launch::Backend;
 /// The names that depend on features, each with its feature, and true if this build has it.
 type Features<const N: usize> = [(&'static str, &'static str, bool); N];
 
-const COMMANDS: Features<1> = [("build", "llvm", cfg!(feature = "llvm"))];
+const COMMANDS: Features<1> = [("build", "llvm", cfg!(any(feature = "llvm", feature = "wasm")))];
 const OPTIONS: Features<2> =
     [("--target", "gpu", cfg!(feature = "gpu")), ("--subgroups", "gpu", cfg!(feature = "gpu"))];
 const TARGETS: Features<3> = [

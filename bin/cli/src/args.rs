@@ -60,9 +60,11 @@ pub(crate) enum Command {
     /// Time functions and their gradients, by many threads of a kernel
     #[command(after_help = "Example:\n  pullback bench kernel.slang loss --at x=1.5")]
     Bench(BenchArgs),
-    /// Make a library of C functions: functions with their derivatives, and kernels
-    #[cfg(feature = "llvm")]
-    #[command(after_help = "Example:\n  pullback build kernel.slang -o libkernel.so --header kernel.h")]
+    /// Make a library of C functions, or a module of WebAssembly: functions with their derivatives, and kernels
+    #[cfg(any(feature = "llvm", feature = "wasm"))]
+    #[command(
+        after_help = "Examples:\n  pullback build kernel.slang -o libkernel.so --header kernel.h\n  pullback build kernel.slang -o kernel.wasm"
+    )]
     Build(BuildArgs),
     /// Format programs in place; no token changes
     #[command(
@@ -348,7 +350,40 @@ pub(crate) struct BenchArgs {
     pub(crate) json: bool,
 }
 
-#[cfg(feature = "llvm")]
+/// A target of `build`.
+#[cfg(any(feature = "llvm", feature = "wasm"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BuildTarget {
+    /// A library of C functions
+    #[cfg(feature = "llvm")]
+    Native,
+    /// A module of WebAssembly
+    #[cfg(feature = "wasm")]
+    Wasm,
+    /// A module of WebAssembly with relaxed SIMD
+    #[cfg(feature = "wasm")]
+    WasmRelaxed,
+}
+
+#[cfg(any(feature = "llvm", feature = "wasm"))]
+impl BuildTarget {
+    /// The target of an output, if this build has it.
+    pub(crate) fn of_output(is_module: bool) -> Option<BuildTarget> {
+        BuildTarget::value_variants().iter().copied().find(|target| target.is_module() == is_module)
+    }
+
+    /// Returns true for modules of WebAssembly.
+    pub(crate) fn is_module(self) -> bool {
+        match self {
+            #[cfg(feature = "llvm")]
+            BuildTarget::Native => false,
+            #[cfg(feature = "wasm")]
+            BuildTarget::Wasm | BuildTarget::WasmRelaxed => true,
+        }
+    }
+}
+
+#[cfg(any(feature = "llvm", feature = "wasm"))]
 #[derive(Debug, Args)]
 pub(crate) struct BuildArgs {
     #[command(flatten)]
@@ -365,9 +400,12 @@ pub(crate) struct BuildArgs {
     /// has another meaning in C]
     #[arg(long, value_name = "NAME")]
     pub(crate) prefix: Option<String>,
-    /// The library: .o, .a or .so
+    /// The library: .o, .a, .so or .wasm
     #[arg(short, long, value_name = "PATH")]
     pub(crate) output: PathBuf,
+    /// The kind of library [default: what the ending of the output says]
+    #[arg(long, value_enum)]
+    pub(crate) target: Option<BuildTarget>,
     /// Write a header for C and C++ here
     #[arg(long, value_name = "PATH.h")]
     pub(crate) header: Option<PathBuf>,

@@ -1,45 +1,104 @@
-//! `build`: compiles a library of C functions.
+//! `build`: compiles a library of C functions, or a module of WebAssembly.
 
+#[cfg(feature = "llvm")]
 use driver::build::{self, Options, Prefixed};
+use driver::pipeline::Loaded;
+use driver::session::Session;
 use driver::{files, pipeline};
+use syntax::Diagnostic;
 
-use crate::args::BuildArgs;
+use crate::args::{BuildArgs, BuildTarget};
 use crate::report::{self, Stop};
 
 pub(crate) fn build(args: &BuildArgs) -> u8 {
     report::finish(&args.source, args.json, |session| {
-        let (prefix, prefixed) = match &args.prefix {
-            Some(prefix) if build::is_beginning(prefix) => (prefix.clone(), Prefixed::Always),
-            Some(prefix) => {
-                return Err(Stop::Usage(format!(
-                    "`--prefix {prefix}`: expected a name of letters, digits and `_`"
-                )));
-            }
-            None => {
-                let prefix = build::prefix(&args.output).map_err(|error| Stop::Usage(error.to_string()))?;
-                (prefix, Prefixed::WhereNeeded)
-            }
-        };
+        let target = target(args)?;
         let mut loaded = pipeline::load(session, &args.source.file)?;
         loaded.errors()?;
-        let options = Options {
-            compile: report::options(&args.compile),
-            functions: args.function.clone(),
-            kernels: args.entry.clone(),
-            native: args.native,
-            exclusive: args.exclusive,
-            prefix,
-            prefixed,
+        let notes = match target {
+            #[cfg(feature = "llvm")]
+            BuildTarget::Native => library(args, &mut loaded)?,
+            #[cfg(feature = "wasm")]
+            BuildTarget::Wasm | BuildTarget::WasmRelaxed => module(args, target, session, &mut loaded)?,
         };
-        let built = build::build(&mut loaded, &options)?;
-        build::write(&built, &args.output)?;
-        if let Some(path) = &args.header {
-            files::write(path, built.header.as_bytes())?;
-        }
-        if let Some(path) = &args.rust {
-            files::write(path, built.rust.as_bytes())?;
-        }
-        report::warn(session, &[loaded.warned, built.notes].concat());
+        report::warn(session, &[loaded.warned, notes].concat());
         Ok(0)
     })
+}
+
+/// The target that is asked for, or that the ending of the output says. Options of other targets are errors.
+fn target(args: &BuildArgs) -> Result<BuildTarget, Stop> {
+    let is_module = args.output.extension().is_some_and(|ending| ending == "wasm");
+    let target = match args.target {
+        Some(target) => target,
+        None => BuildTarget::of_output(is_module).ok_or_else(|| {
+            let (kind, feature) =
+                if is_module { ("modules of WebAssembly", "wasm") } else { ("libraries of C", "llvm") };
+            Stop::Usage(format!("this build lacks {kind}; one with `--features {feature}` has them"))
+        })?,
+    };
+    let native = [
+        ("--prefix", args.prefix.is_some()),
+        ("--header", args.header.is_some()),
+        ("--rust", args.rust.is_some()),
+        ("--native", args.native),
+        ("--exclusive", args.exclusive),
+    ];
+    match native.iter().find(|(_, is_given)| *is_given && target.is_module()) {
+        Some((option, _)) => Err(Stop::Usage(format!(
+            "`{option}` is for libraries of C; a module of WebAssembly describes itself, in its section `pullback`"
+        ))),
+        None => Ok(target),
+    }
+}
+
+/// Writes a module of WebAssembly.
+#[cfg(feature = "wasm")]
+fn module(
+    args: &BuildArgs,
+    target: BuildTarget,
+    session: &Session,
+    loaded: &mut Loaded,
+) -> Result<Vec<Diagnostic>, Stop> {
+    let features = driver::wasm::Features { relaxed_simd: target == BuildTarget::WasmRelaxed };
+    let named = (&args.function[..], &args.entry[..]);
+    let options = report::options(&args.compile);
+    let (bytes, notes) = driver::wasm::build(&session.sources, loaded, named, features, &options)?;
+    files::write(&args.output, &bytes)?;
+    Ok(notes)
+}
+
+/// Writes a library, its header and its bindings.
+#[cfg(feature = "llvm")]
+fn library(args: &BuildArgs, loaded: &mut Loaded) -> Result<Vec<Diagnostic>, Stop> {
+    let (prefix, prefixed) = match &args.prefix {
+        Some(prefix) if build::is_beginning(prefix) => (prefix.clone(), Prefixed::Always),
+        Some(prefix) => {
+            return Err(Stop::Usage(format!(
+                "`--prefix {prefix}`: expected a name of letters, digits and `_`"
+            )));
+        }
+        None => {
+            let prefix = build::prefix(&args.output).map_err(|error| Stop::Usage(error.to_string()))?;
+            (prefix, Prefixed::WhereNeeded)
+        }
+    };
+    let options = Options {
+        compile: report::options(&args.compile),
+        functions: args.function.clone(),
+        kernels: args.entry.clone(),
+        native: args.native,
+        exclusive: args.exclusive,
+        prefix,
+        prefixed,
+    };
+    let built = build::build(loaded, &options)?;
+    build::write(&built, &args.output)?;
+    let write = |path: &Option<std::path::PathBuf>, text: &str| match path {
+        Some(path) => files::write(path, text.as_bytes()),
+        None => Ok(()),
+    };
+    write(&args.header, &built.header)?;
+    write(&args.rust, &built.rust)?;
+    Ok(built.notes)
 }

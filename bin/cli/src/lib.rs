@@ -9,7 +9,7 @@
 mod absent;
 mod args;
 mod bench;
-#[cfg(feature = "llvm")]
+#[cfg(any(feature = "llvm", feature = "wasm"))]
 mod build;
 mod derive;
 mod fit;
@@ -98,7 +98,7 @@ fn dispatch(command: Command) -> u8 {
         Command::Verify(args) => verify::verify(&args),
         Command::Fit(args) => fit::fit(&args),
         Command::Bench(args) => bench::bench(&args),
-        #[cfg(feature = "llvm")]
+        #[cfg(any(feature = "llvm", feature = "wasm"))]
         Command::Build(args) => build::build(&args),
         Command::Completions(args) => pages::completions(&args),
         Command::Manual(args) => pages::manual(&args),
@@ -139,7 +139,7 @@ fn json_and_file(command: &Command) -> (bool, String) {
         Command::Verify(a) => (a.json, &a.source),
         Command::Fit(a) => (false, &a.source),
         Command::Bench(a) => (a.json, &a.source),
-        #[cfg(feature = "llvm")]
+        #[cfg(any(feature = "llvm", feature = "wasm"))]
         Command::Build(a) => (a.json, &a.source),
     };
     (json, source.file.display().to_string())

@@ -105,6 +105,7 @@ fn is_there(need: &str) -> bool {
         "gpu" => cfg!(feature = "gpu"),
         "llvm" => has_llvm(),
         "cuda" => cfg!(feature = "cuda"),
+        "wasm" => cfg!(feature = "wasm"),
         // Only processors.
         "plain" => !Backend::ALL.iter().any(|backend| backend.is_device()),
         "no-cuda-device" => {

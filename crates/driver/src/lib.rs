@@ -14,6 +14,8 @@ pub mod build;
 pub mod cache;
 pub mod call;
 pub mod checkpoints;
+#[cfg(any(feature = "llvm", feature = "wasm"))]
+mod chosen;
 pub mod derive;
 pub mod device;
 pub mod dump;

@@ -3,15 +3,18 @@
 //! The module is that of `codegen-wasm`, whose crate doc describes its interface. A custom section `pullback` has the
 //! program's as JSON: entry points, buffers by number, functions, and the messages of errors by number.
 
-use codegen_wasm::Features;
+use check::tables::FuncRef;
+pub use codegen_wasm::Features;
 use ir::Space;
+use lower::Request;
 use native::runtime::Site;
 use serde_json::{Value as Json, json};
-use syntax::Sources;
+use syntax::{DeclId, Diagnostic, Severity, Sources};
 
-use crate::error::Failure;
+use crate::chosen::{Chosen, choose, nothing, skipped};
+use crate::error::{Failure, only_kernels};
 use crate::gpu::place;
-use crate::pipeline::Compiled;
+use crate::pipeline::{Compiled, Loaded, Options};
 
 /// The name of the section.
 pub const SECTION: &str = "pullback";
@@ -24,6 +27,58 @@ pub fn emit(sources: &Sources, compiled: &Compiled, features: Features) -> Resul
     let text = interface(sources, compiled, &wasm, &options);
     wasm.add_section(SECTION, text.to_string().as_bytes());
     Ok(wasm.bytes)
+}
+
+/// The module of the functions and kernels that are named, or of all that are marked; and notes about what it lacks, unless
+/// that was named.
+pub fn build(
+    sources: &Sources,
+    loaded: &mut Loaded,
+    (functions, kernels): (&[String], &[String]),
+    features: Features,
+    options: &Options,
+) -> Result<(Vec<u8>, Vec<Diagnostic>), Failure> {
+    let Chosen { mut functions, mut entries, is_named, mut notes } = choose(loaded, functions, kernels)?;
+    let mut made = |functions: Vec<FuncRef>, entries: Vec<DeclId>| {
+        let request = Request { functions, entries, derivatives: true, ..Request::default() };
+        let compiled = loaded.compile(&request, &options.for_processor())?;
+        only_kernels(&compiled.module)?;
+        emit(sources, &compiled, features)
+    };
+    let whole = made(functions.clone(), entries.clone());
+    if is_named || whole.is_ok() {
+        return whole.map(|bytes| (bytes, notes));
+    }
+    let mut refused = Vec::new();
+    let mut is_possible = |of: DeclId, made: Result<Vec<u8>, Failure>| match made {
+        Err(Failure::Program(why)) => {
+            refused.push((of, why));
+            Ok(false)
+        }
+        other => other.map(|_| true),
+    };
+    let mut kept = (Vec::new(), Vec::new());
+    for function in functions.drain(..) {
+        if is_possible(function.decl, made(vec![function.clone()], Vec::new()))? {
+            kept.0.push(function);
+        }
+    }
+    for entry in entries.drain(..) {
+        if is_possible(entry, made(Vec::new(), vec![entry]))? {
+            kept.1.push(entry);
+        }
+    }
+    let left = (!kept.0.is_empty() || !kept.1.is_empty()).then(|| made(kept.0, kept.1));
+    for (of, why) in refused {
+        let reason = why.iter().find(|d| d.severity == Severity::Error);
+        let (message, span) =
+            reason.map_or(("", loaded.program.name_span(of)), |d| (&d.message[..], d.primary.span));
+        notes.push(skipped(loaded.name(of), span, message));
+    }
+    match left {
+        Some(bytes) => Ok((bytes?, notes)),
+        None => Err(nothing(notes)),
+    }
 }
 
 /// The interface of the program.

@@ -68,7 +68,7 @@ fn internal(path: &Path) -> Vec<String> {
 /// Returns true if this build has a command.
 fn is_built(words: &[&str]) -> bool {
     match words[0] {
-        "build" => cfg!(feature = "llvm"),
+        "build" => cfg!(any(feature = "llvm", feature = "wasm")),
         "emit" => cfg!(feature = "gpu"),
         _ => true,
     }

@@ -13,9 +13,10 @@ use codegen_llvm::Machine;
 use codegen_llvm::aot::{self, Export};
 use ir::{Func, Module, Scalar, Slot, Space};
 use lower::{FunctionInfo, Request};
-use syntax::{DeclId, Diagnostic};
+use syntax::Diagnostic;
 
-use crate::error::{Error, Failure, only_kernels, source_span};
+use crate::chosen::{Chosen, choose, nothing, skipped};
+use crate::error::{Failure, only_kernels, source_span};
 use crate::pipeline::{self, Loaded};
 use crate::wrap::is_number;
 use names::{Names, Parts};
@@ -89,18 +90,10 @@ pub(crate) struct Binding {
     pub(crate) size: (usize, usize),
 }
 
-/// The functions and kernels to be built.
-struct Chosen {
-    functions: Vec<check::tables::FuncRef>,
-    entries: Vec<DeclId>,
-    /// Each was named, so that it is an error if it cannot be built.
-    is_named: bool,
-    notes: Vec<Diagnostic>,
-}
-
 /// Compiles a file to an object file, a header and bindings.
 pub fn build(loaded: &mut Loaded, options: &Options) -> Result<Built, Failure> {
-    let Chosen { functions, entries, is_named, mut notes } = choose(loaded, options)?;
+    let Chosen { functions, entries, is_named, mut notes } =
+        choose(loaded, &options.functions, &options.kernels)?;
     let request = Request { functions, entries, derivatives: true, ..Request::default() };
     let compiled = loaded.compile(&request, &options.compile.for_processor())?;
     only_kernels(&compiled.module)?;
@@ -157,68 +150,6 @@ pub fn build(loaded: &mut Loaded, options: &Options) -> Result<Built, Failure> {
     let header = header::header(&signatures, &kernels, &bindings, options);
     let rust = rust::bindings(&signatures, &kernels, &bindings, options);
     Ok(Built { object: built.object, header, rust, notes })
-}
-
-/// The functions and kernels that are named; if none is, all that are marked.
-fn choose(loaded: &mut Loaded, options: &Options) -> Result<Chosen, Failure> {
-    let is_named = !options.functions.is_empty() || !options.kernels.is_empty();
-    let mut notes = Vec::new();
-    let (mut functions, mut entries) = (Vec::new(), Vec::new());
-    for name in &options.functions {
-        functions.push(loaded.function(name)?);
-    }
-    for name in &options.kernels {
-        entries.push(loaded.entry(Some(name))?);
-    }
-    if !is_named {
-        for listed in loaded.differentiable_declarations() {
-            let why = match listed.why_not {
-                Some(why) => why.replace("check a function", "mark a function"),
-                None if listed.is_member => {
-                    format!("it is a member of a type: name it, as `{}`", listed.name)
-                }
-                None => {
-                    functions.push(listed.function);
-                    continue;
-                }
-            };
-            let span = loaded.program.ast.decls[listed.function.decl].name_span;
-            notes.push(skipped(&listed.name, span, &why));
-        }
-        for entry in loaded.program.entry_points(loaded.file) {
-            match loaded.program.stage(entry).filter(|stage| *stage != "compute") {
-                Some(stage) => {
-                    let why = format!("it is a {stage} stage, which only a graphics pipeline runs");
-                    let span = loaded.program.ast.decls[entry].name_span;
-                    notes.push(skipped(loaded.name(entry), span, &why));
-                }
-                None => entries.push(entry),
-            }
-        }
-    }
-    // A function or kernel that is named twice is built once.
-    let (functions, entries) = (once(functions), once(entries));
-    if functions.is_empty() && entries.is_empty() {
-        return Err(nothing(notes));
-    }
-    Ok(Chosen { functions, entries, is_named, notes })
-}
-
-/// A warning about what is not in the library.
-fn skipped(name: &str, span: syntax::Span, why: &str) -> Diagnostic {
-    Diagnostic::warning("E0904", span, format!("`{name}` is not in the library: {why}"))
-}
-
-/// The error that there is nothing to build, with the reasons.
-fn nothing(mut notes: Vec<Diagnostic>) -> Failure {
-    let message =
-        "the file has nothing to build: mark a function [Differentiable], name one, or write a kernel";
-    if notes.is_empty() {
-        return Error::input(message).into();
-    }
-    let span = notes[0].primary.span;
-    notes.push(Diagnostic::error("E0902", syntax::Span::of_file(span.file), message));
-    Failure::Program(notes)
 }
 
 /// Code generation with the options of a build.
@@ -322,17 +253,6 @@ fn forms(module: &Module, info: &FunctionInfo) -> Vec<(&'static str, Func)> {
 fn is_plain(module: &Module, func: Func) -> bool {
     let f = &module.funcs[func];
     f.params.iter().chain(&f.results).all(|slot| is_number(&module.types, slot.ty))
-}
-
-/// Removes repeated items from a list.
-fn once<T: PartialEq>(list: Vec<T>) -> Vec<T> {
-    let mut all = Vec::new();
-    for item in list {
-        if !all.contains(&item) {
-            all.push(item);
-        }
-    }
-    all
 }
 
 /// Describes a C function. The first `primal` parameters and results are those of the program's function.
