@@ -15,7 +15,7 @@ fi
 folder=${1:-target/site/playground}
 profile=${PROFILE:-playground}
 WASM_TARGET=wasm32-wasip1 scripts/wasm-cargo.sh build --quiet -p pullback-playground --profile "$profile"
-module=$(pwd)/target/wasm/wasm32-wasip1/$profile/pullback_playground.wasm
+module=$(pwd)/target/wasm/wasm32-wasip1/${profile/#dev/debug}/pullback_playground.wasm
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
 cd playground/page

@@ -62,9 +62,7 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Make a library of C functions, or a module of WebAssembly: functions with their derivatives, and kernels
     #[cfg(any(feature = "llvm", feature = "wasm"))]
-    #[command(
-        after_help = "Examples:\n  pullback build kernel.slang -o libkernel.so --header kernel.h\n  pullback build kernel.slang -o kernel.wasm"
-    )]
+    #[command(after_help = BUILD_HELP)]
     Build(BuildArgs),
     /// Format programs in place; no token changes
     #[command(
@@ -90,7 +88,7 @@ pub(crate) enum Command {
     /// Serve the playground, a page that runs the compiler in a browser, at an address of this machine
     #[cfg(not(target_family = "wasm"))]
     #[command(
-        after_help = "Example:\n  pullback playground\n\nA build with the feature `playground` has the page; others serve what `scripts/playground.sh` has built."
+        after_help = "Example:\n  pullback playground --folder target/site/playground\n\nA build with the feature `playground` has the page; others serve what `scripts/playground.sh` has built."
     )]
     Playground(PlaygroundArgs),
 }
@@ -106,6 +104,13 @@ pub(crate) struct PlaygroundArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
 }
+
+#[cfg(all(feature = "llvm", feature = "wasm"))]
+const BUILD_HELP: &str = "Examples:\n  pullback build kernel.slang -o libkernel.so --header kernel.h\n  pullback build kernel.slang -o kernel.wasm";
+#[cfg(all(feature = "llvm", not(feature = "wasm")))]
+const BUILD_HELP: &str = "Example:\n  pullback build kernel.slang -o libkernel.so --header kernel.h";
+#[cfg(all(not(feature = "llvm"), feature = "wasm"))]
+const BUILD_HELP: &str = "Example:\n  pullback build kernel.slang -o kernel.wasm";
 
 const VERIFY_HELP: &str = "\
 In double precision, forward mode, reverse mode, dual numbers on the code before differentiation, and differences \

@@ -54,7 +54,9 @@ fn folder(name: &str) -> PathBuf {
     let rows = |f: &dyn Fn(f64) -> f64| -> String {
         (0..20).map(|k| format!("{},{}\n", k as f64 * 0.1, f(k as f64 * 0.1))).collect()
     };
+    std::fs::create_dir_all(folder.join("target/site/playground")).expect("a folder");
     for (file, text) in [
+        ("target/site/playground/index.html", "<p>".to_string()),
         ("kernel.slang", KERNEL.to_string()),
         ("src/kernel.slang", KERNEL.to_string()),
         ("line.slang", LINE.to_string()),
@@ -110,9 +112,11 @@ fn prepared(example: &str) -> String {
     let line = line
         .replace("~/", "scratch/")
         .replace("bash > scratch/.local/share/bash-completion/completions/", "bash > scratch/");
-    match line.starts_with("pullback fit") {
-        true => line + " --steps 2",
-        false => line,
+    match line.split(' ').nth(1) {
+        Some("fit") => line + " --steps 2",
+        // A server runs until it is ended.
+        Some("playground") => format!("{line} & sleep 0.3; kill $!"),
+        _ => line,
     }
 }
 

@@ -29,6 +29,10 @@
 //!
 //! Unsafe code is confined to where it is needed: entering compiled code (`exec`) and the functions that
 //! compiled code calls (`runtime`).
+#![cfg_attr(
+    target_family = "wasm",
+    expect(dead_code, unused_imports, reason = "in WebAssembly there is no machine code, which this serves")
+)]
 
 pub mod emit;
 #[cfg(not(target_family = "wasm"))]

@@ -11,6 +11,10 @@
 //!
 //! A [`Program`] is what a backend makes of a module: it executes the entry points. [`Interpreter`] is the
 //! reference.
+#![cfg_attr(
+    target_family = "wasm",
+    expect(dead_code, unused_imports, reason = "in WebAssembly there are no threads, which this serves")
+)]
 
 #[cfg(any(feature = "wgpu", feature = "cuda"))]
 mod arena;

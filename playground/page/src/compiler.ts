@@ -90,6 +90,11 @@ function instantiate(module: WebAssembly.Module, host: WASI): Exports {
   return exports;
 }
 
+/** Returns true if the stack was used up: the browser's, or that in the module's memory. */
+function isTooDeep(error: unknown): boolean {
+  return error instanceof RangeError || /recursion|call stack|out of bounds/i.test(String(error));
+}
+
 /** Runs a command with arguments on files. */
 export function run(module: WebAssembly.Module, args: string[], files: Files, listener: Listener): Outcome {
   const root = folder(files);
@@ -120,7 +125,7 @@ export function run(module: WebAssembly.Module, args: string[], files: Files, li
     status = instantiate(module, host).command();
   } catch (error) {
     if (error instanceof WASIProcExit) status = error.code;
-    else if (error instanceof RangeError) listener.text("err", "error: the program is nested too deep for this browser\n");
+    else if (isTooDeep(error)) listener.text("err", "error: the program is nested too deep for this browser\n");
     else listener.text("err", `error: the compiler has failed, which is a bug: ${String(error)}\n`);
   }
   return { status, written: written(root.dir, files) };
