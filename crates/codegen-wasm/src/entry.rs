@@ -49,6 +49,45 @@ fn store(f: &mut Function, offset: i32, value: I<'_>) {
     f.instruction(&base).instruction(&value).instruction(&I::I32Store(memory));
 }
 
+/// Computes 1 if relaxed SIMD rounds products before it adds, and 0 if not.
+fn is_rounded(f: &mut Function) {
+    // (1 + 2^-12) (1 - 2^-12) - 1 is 0 if the product is rounded.
+    let e = 2f32.powi(-12);
+    for x in [1.0 + e, 1.0 - e, -1.0] {
+        f.instruction(&I::F32Const(x.into())).instruction(&I::F32x4Splat);
+    }
+    f.instruction(&I::F32x4RelaxedMadd).instruction(&I::F32x4ExtractLane(0));
+    f.instruction(&I::F32Const(0f32.into())).instruction(&I::F32Eq);
+}
+
+/// A module with a function `rounds`, whose result is 1 if relaxed SIMD rounds products before it adds. Engines without
+/// relaxed SIMD refuse it.
+pub fn probe() -> Vec<u8> {
+    let mut module = wasm_encoder::Module::new();
+    let mut types = wasm_encoder::TypeSection::new();
+    types.ty().function([], [ValType::I32]);
+    let mut functions = wasm_encoder::FunctionSection::new();
+    functions.function(0);
+    let mut memories = wasm_encoder::MemorySection::new();
+    memories.memory(wasm_encoder::MemoryType {
+        minimum: 0,
+        maximum: None,
+        memory64: false,
+        shared: false,
+        page_size_log2: None,
+    });
+    let mut exports = wasm_encoder::ExportSection::new();
+    exports.export("memory", wasm_encoder::ExportKind::Memory, 0);
+    exports.export("rounds", wasm_encoder::ExportKind::Func, 0);
+    let mut code = wasm_encoder::CodeSection::new();
+    let mut f = Function::new([]);
+    is_rounded(&mut f);
+    f.instruction(&I::End);
+    code.function(&f);
+    module.section(&types).section(&functions).section(&memories).section(&exports).section(&code);
+    module.finish()
+}
+
 /// Prepares for code to run.
 fn begin(f: &mut Function, uses: &Uses) {
     f.instruction(&I::Call(uses.begin));
@@ -57,13 +96,7 @@ fn begin(f: &mut Function, uses: &Uses) {
     if !uses.features.relaxed_simd {
         return;
     }
-    // (1 + 2^-12) (1 - 2^-12) - 1 is 0 if the product is rounded.
-    let e = 2f32.powi(-12);
-    for x in [1.0 + e, 1.0 - e, -1.0] {
-        f.instruction(&I::F32Const(x.into())).instruction(&I::F32x4Splat);
-    }
-    f.instruction(&I::F32x4RelaxedMadd).instruction(&I::F32x4ExtractLane(0));
-    f.instruction(&I::F32Const(0f32.into())).instruction(&I::F32Eq);
+    is_rounded(f);
     f.instruction(&I::If(BlockType::Empty)).instruction(&I::I32Const(NOT_FUSED as i32));
     f.instruction(&I::GlobalSet(uses.error)).instruction(&I::Unreachable).instruction(&I::End);
 }
@@ -155,4 +188,14 @@ pub(crate) fn write(module: &Module, layout: &Layout, code: &Code, uses: &Uses) 
     close(&mut f, 2);
     f.instruction(&I::End);
     f
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_probe_is_a_module() {
+        let features = wasmparser::WasmFeatures::default();
+        assert!(features.relaxed_simd(), "the validator knows relaxed SIMD");
+        wasmparser::Validator::new_with_features(features).validate_all(&super::probe()).expect("it is valid");
+    }
 }

@@ -38,6 +38,7 @@ use ir::interp::{self, RunError};
 use ir::{Scalar, Space, Span, scalar};
 use native::runtime::Site;
 
+pub use entry::probe;
 pub use module::compile;
 
 /// The backend's name in diagnostics.

@@ -6,6 +6,7 @@ import { comment, shown, sliders, split, type Slider } from "./arguments";
 import type { Files } from "./compiler";
 import { choice, field, make, options, pictureUrl } from "./dom";
 import { PROGRAM } from "./slang";
+import { runOnDevice, type Content, type Launch } from "./webgpu";
 import type { Commands, Progress, Result } from "./workers";
 
 /** What tabs share. */
@@ -74,6 +75,11 @@ export abstract class Panel {
     return result;
   }
 
+  /** What the last command has printed. */
+  protected said(): string {
+    return [...this.output.querySelectorAll(".out")].map((span) => span.textContent).join("");
+  }
+
   /** Shows the pictures that a command has written, and offers its other files. */
   protected show(written: Files): void {
     const shown = Object.entries(written).filter(([path]) => !path.startsWith("watch/"));
@@ -114,14 +120,14 @@ class Arguments {
 export class RunPanel extends Panel {
   readonly name = "Run";
   private readonly arguments = new Arguments("run");
-  private readonly backend = choice(["wasm", "interp"]);
+  private readonly backend = choice(["wasm", "interp", "webgpu"]);
   private readonly sliders = make("div", { className: "sliders" });
   private shown: Slider[] = [];
   private again = false;
 
   constructor(shared: Shared) {
     super(shared);
-    this.backend.title = "wasm: compiled to WebAssembly in lanes; interp: the reference interpreter";
+    this.backend.title = "wasm: compiled to WebAssembly in lanes; interp: the reference interpreter; webgpu: WGSL on the graphics processor";
     this.build("Run", [field("arguments", this.arguments.input), field("backend", this.backend)], this.sliders);
   }
 
@@ -155,12 +161,69 @@ export class RunPanel extends Panel {
     await this.run();
   }
 
-  protected override args(): string[] {
-    const inputs = [...this.sliders.querySelectorAll("input")];
-    const bound = inputs.flatMap((input) => ["--bind", `${input.name}=${input.value}`]);
-    const backend = this.backend.value === "wasm" ? [] : ["--backend", this.backend.value];
-    return ["run", PROGRAM, ...backend, ...this.arguments.words, ...bound];
+  override async run(): Promise<void> {
+    if (this.backend.value !== "webgpu") return super.run();
+    const launch = this.launch();
+    const chosen = launch.entry === undefined ? [] : ["--entry", launch.entry];
+    const reflection = await this.start(["emit", PROGRAM, "--target", "reflection", ...chosen]);
+    const reflected = this.said();
+    if (reflection.status !== 0) return;
+    const emitted = await this.start(["emit", PROGRAM, "--target", "wgsl", ...chosen]);
+    const wgsl = this.said();
+    if (emitted.status !== 0) return;
+    const begin = performance.now();
+    this.output.replaceChildren();
+    this.pictures.replaceChildren();
+    try {
+      const contents = await runOnDevice(wgsl, JSON.parse(reflected), launch);
+      for (const content of contents) {
+        if (content.shape && content.shape.length === 3) this.pictures.append(drawn(content));
+        else this.output.append(`${content.name}: ${content.numbers.map((x) => +x.toPrecision(8)).join(" ")}\n`);
+      }
+    } catch (error) {
+      this.output.classList.add("failed");
+      this.output.append(make("span", { className: "err", textContent: `error: ${error instanceof Error ? error.message : String(error)}\n` }));
+    }
+    this.output.append(make("span", { className: "time", textContent: `${(performance.now() - begin).toFixed(0)} ms on the graphics processor` }));
   }
+
+  /** The arguments, for a graphics processor. */
+  private launch(): Launch {
+    const words = this.words();
+    const after = (option: string): string[] => words.flatMap((word, k) => (word === option ? [words[k + 1] ?? ""] : []));
+    const [x = 1, y = 1, z = 1] = (after("--groups").at(-1) ?? "").split(",").filter(Boolean).map(Number);
+    const binds = after("--bind").map((bind): [string, string] => {
+      const at = bind.indexOf("=");
+      return [bind.slice(0, at), bind.slice(at + 1)];
+    });
+    return { entry: after("--entry").at(-1), groups: [x, y, z], binds: new Map(binds) };
+  }
+
+  private words(): string[] {
+    const inputs = [...this.sliders.querySelectorAll("input")];
+    return [...this.arguments.words, ...inputs.flatMap((input) => ["--bind", `${input.name}=${input.value}`])];
+  }
+
+  protected override args(): string[] {
+    const backend = this.backend.value === "wasm" ? [] : ["--backend", this.backend.value];
+    return ["run", PROGRAM, ...backend, ...this.words()];
+  }
+}
+
+/** A picture of a buffer of the shape `[height, width, channels]`, numbers from 0 to 1. */
+function drawn({ name, numbers, shape }: Content): HTMLElement {
+  const [height = 1, width = 1] = shape ?? [];
+  const channels = numbers.length / (width * height);
+  const image = new ImageData(width, height);
+  for (let pixel = 0; pixel < width * height; pixel++) {
+    for (let k = 0; k < 4; k++) {
+      const value = k === 3 && channels < 4 ? 1 : (numbers[pixel * channels + Math.min(k, channels - 1)] ?? 0);
+      image.data[4 * pixel + k] = Math.round(255 * Math.min(1, Math.max(0, value)));
+    }
+  }
+  const canvas = make("canvas", { width, height });
+  canvas.getContext("2d")?.putImageData(image, 0, 0);
+  return make("figure", {}, canvas, make("figcaption", { textContent: name }));
 }
 
 /** A tab for one of the program's differentiable functions. */
@@ -258,8 +321,7 @@ export class PassesPanel extends FunctionPanel {
   override async run(): Promise<void> {
     const result = await this.start(this.args());
     if (result.status !== 0) return;
-    const text = [...this.output.querySelectorAll(".out")].map((span) => span.textContent).join("");
-    this.sections = text.split(/^──── /m).slice(1).map((section) => {
+    this.sections = this.said().split(/^──── /m).slice(1).map((section) => {
       const [head = "", ...body] = section.split("\n");
       const [title = "", ...meaning] = head.split(": ");
       return { title, meaning: meaning.join(": "), body: body.join("\n").trim() };

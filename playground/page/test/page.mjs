@@ -12,7 +12,9 @@ const [folder, screenshots] = process.argv.slice(2);
 const named = process.env.CHROMIUM ?? "chromium";
 const executablePath = execFileSync("sh", ["-c", `command -v "${named}"`], { encoding: "utf8" }).trim();
 const server = await serve(folder);
-const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+// A graphics processor in software.
+const gpu = ["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader", "--enable-features=Vulkan", "--use-vulkan=swiftshader"];
+const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", ...gpu] });
 const page = await browser.newPage({ viewport: { width: 1400, height: 900 } });
 page.setDefaultTimeout(30_000);
 const errors = [];
@@ -113,6 +115,19 @@ const tests = {
     await page.waitForFunction((src) => document.querySelector("section:not([hidden]) .pictures img")?.src !== src, before);
     await page.waitForFunction(() => document.querySelector("section:not([hidden]) .pictures img")?.naturalWidth === 256);
     await shot("picture");
+  },
+
+  async "WGSL on a graphics processor, where the browser has one"() {
+    await open("cubes");
+    const expected = /slopes: 3 12 27 48/;
+    assert.match(await press("run"), /slopes: 3\.0 12\.0 27\.0 48\.0/);
+    const text = await press("run", (p) => p.locator("select").selectOption("webgpu"));
+    if (/no WebGPU/.test(text)) return console.log("        (the browser has no device for WebGPU)");
+    assert.match(text, expected);
+    await open("picture");
+    await press("run", (p) => p.locator("select").selectOption("webgpu"));
+    await panel().locator(".pictures canvas").nth(1).waitFor();
+    await shot("webgpu");
   },
 
   async "a wrong derivative is found"() {

@@ -45,7 +45,8 @@ impl Device for Wasm {
     }
 
     fn compile(&self, of: &Arc<Module>, options: &CodeOptions) -> Result<Box<dyn Program>, Failure> {
-        let program = run::wasm::Program::new(module(of, options, Features::default())?);
+        let features = Features { relaxed_simd: run::wasm::has_fused() };
+        let program = run::wasm::Program::new(module(of, options, features)?);
         Ok(Box::new(program.map_err(|why| Failure::Other(Error::Input(why)))?))
     }
 

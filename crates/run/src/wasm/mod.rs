@@ -9,7 +9,7 @@ mod browser;
 #[cfg(not(target_family = "wasm"))]
 mod interpreter;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use codegen_wasm::{NO_MEMORY, THREAD_AT, Wasm};
 use ir::Span;
@@ -25,6 +25,16 @@ use crate::{Cost, Launch};
 
 /// The largest number of pages of 64 KiB that memory may have.
 const MOST_PAGES: u64 = 1 << 16;
+
+/// Returns true if the host has relaxed SIMD whose product and sum in one instruction is rounded once.
+pub fn has_fused() -> bool {
+    static FUSED: OnceLock<bool> = OnceLock::new();
+    *FUSED.get_or_init(|| {
+        let Ok(code) = Code::new(&codegen_wasm::probe(), &[]) else { return false };
+        let called = Instance::new(&code).and_then(|mut instance| instance.call("rounds", &[]));
+        matches!(called, Ok(0))
+    })
+}
 
 /// A module, ready to run.
 pub struct Program {
