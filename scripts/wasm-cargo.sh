@@ -4,7 +4,8 @@
 #
 #     scripts/wasm-cargo.sh check -p pullback-driver -p pullback-ide --features pullback-driver/wasm
 #
-# WASM_TARGET is the target [default: wasm32-unknown-unknown]; wasm32-wasip1 has files, a clock and arguments, by its host.
+# The command `tools` only makes what is needed. WASM_TARGET is the target [default: wasm32-unknown-unknown];
+# wasm32-wasip1 has files, a clock and arguments, by its host.
 # PULLBACK_WASM_ROOT is the folder [default: target/wasm-root]. Packages come from CARGO_HOME, where they are put first if they
 # are missing. What is built is in target/wasm.
 set -euo pipefail
@@ -12,17 +13,23 @@ cd "$(dirname "$0")/.."
 here=$(pwd)
 target=${WASM_TARGET:-wasm32-unknown-unknown}
 if cargo --list >/dev/null 2>&1 && [ -d "$(rustc --print sysroot)/lib/rustlib/$target/lib" ]; then
+    [ "$1" != tools ] || exit 0
     exec cargo "$1" --target "$target" --target-dir target/wasm "${@:2}"
 fi
 root=${PULLBACK_WASM_ROOT:-$here/target/wasm-root}
 home=${CARGO_HOME:-$HOME/.cargo}
 if [ ! -x "$root/usr/bin/cargo" ]; then
     command -v debootstrap >/dev/null || { apt-get update -q && apt-get install -y -q debootstrap; }
-    mkdir -p "$root"
-    debootstrap --variant=minbase \
-        --include=rustc,cargo,libstd-rust-dev-wasm32,lld,wasm-bindgen,gcc,libc6-dev \
-        forky "$root" http://deb.debian.org/debian /usr/share/debootstrap/scripts/sid
+    # Under another name until it is whole.
+    rm -rf "$root.new"
+    mkdir -p "$root.new"
+    debootstrap --variant=minbase --include=rustc,cargo,libstd-rust-dev-wasm32,lld,gcc,libc6-dev \
+        forky "$root.new" "" /usr/share/debootstrap/scripts/sid > "$root.log" \
+        || { tail "$root.log"; exit 1; }
+    rm -rf "$root"
+    mv "$root.new" "$root"
 fi
+[ "$1" != tools ] || exit 0
 cargo fetch --quiet --locked
 mkdir -p target/wasm
 # In a namespace of its own, so that no mount outlives the call.
