@@ -18,6 +18,8 @@ pub enum Stage {
     Ir,
     /// The linearised function: `f ↦ f'`.
     Linearize,
+    /// The same, with the differentials marked that are linear.
+    Propagate,
     /// The primal and the linear half.
     Unzip,
     /// The transposed linear half.
@@ -38,6 +40,7 @@ impl Stage {
         (Stage::Ast, "ast", "The syntax tree, as source"),
         (Stage::Ir, "ir", "The IR before differentiation"),
         (Stage::Linearize, "linearize", "Derivatives by linearize"),
+        (Stage::Propagate, "propagate", "Derivatives with their linear values marked"),
         (Stage::Unzip, "unzip", "Primal and linear halves"),
         (Stage::Transpose, "transpose", "Transposed linear halves"),
         (Stage::Opt, "opt", "The IR after everything"),
@@ -80,7 +83,7 @@ pub fn emit(
             let compiled = loaded.compile(&request, &options)?;
             Ok(ir::print::print_module(&compiled.module))
         }
-        Stage::Linearize | Stage::Unzip | Stage::Transpose => {
+        Stage::Linearize | Stage::Propagate | Stage::Unzip | Stage::Transpose => {
             let options = Options { no_autodiff: true, ..options.clone() };
             let Compiled { mut module, functions, .. } = loaded.compile(&request, &options)?;
             let mut wanted: Vec<Func> = functions.iter().map(|f| f.func).collect();
@@ -103,6 +106,7 @@ pub fn emit(
                 let stages = differentiate(&mut module, func)?;
                 let shown: &[Func] = match stage {
                     Stage::Linearize => &[stages.linearized],
+                    Stage::Propagate => &[stages.propagated],
                     Stage::Unzip => &[stages.primal, stages.linear],
                     _ => &[stages.transposed],
                 };
