@@ -4,6 +4,8 @@
 
 pub mod arena;
 pub mod commands;
+#[cfg(doctest)]
+mod documents;
 pub mod file;
 pub mod floor;
 pub mod generate;
