@@ -1,0 +1,1 @@
+//! Programs that fit models to data: textures, cameras, lenses, motions, and a classifier.
