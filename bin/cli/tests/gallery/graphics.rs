@@ -9,3 +9,15 @@ fn gaussians() {
     let fit = page.fit(&[("COUNT=2000", "COUNT=100"), ("6000", "300")], "");
     assert!(fit.metric("PSNR") > 18.0, "{fit}");
 }
+
+#[test]
+fn brdf() {
+    let page = Page::read("brdf");
+    page.check_gradient();
+    let fit = page.fit(&[], "");
+    assert!((fit.metric("deviation") - 0.067).abs() < 0.002, "{fit}");
+    // What was measured has 0.72 and 0.21.
+    assert!((fit.number("/parameters/material/facing/0") - 0.746).abs() < 0.01, "{fit}");
+    assert!((fit.number("/parameters/material/diffuse/0") - 0.195).abs() < 0.01, "{fit}");
+    assert!(fit.number("/standard_errors/material.tail") < 0.1, "{fit}");
+}
