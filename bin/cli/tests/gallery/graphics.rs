@@ -21,3 +21,11 @@ fn brdf() {
     assert!((fit.number("/parameters/material/diffuse/0") - 0.195).abs() < 0.01, "{fit}");
     assert!(fit.number("/standard_errors/material.tail") < 0.1, "{fit}");
 }
+
+#[test]
+fn hash_grid() {
+    let page = Page::read("hash-grid");
+    page.check_gradient();
+    let fit = page.fit(&[], "--steps 60 --batch 2048 --schedule constant");
+    assert!(fit.metric("PSNR") > 20.0, "{fit}");
+}
