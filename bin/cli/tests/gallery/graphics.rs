@@ -29,3 +29,16 @@ fn hash_grid() {
     let fit = page.fit(&[], "--steps 60 --batch 2048 --schedule constant");
     assert!(fit.metric("PSNR") > 20.0, "{fit}");
 }
+
+#[test]
+fn path_tracer() {
+    let page = Page::read("path-tracer");
+    page.check_gradient();
+    let fit = page.fit(&[], "-D PATHS=4 -D SHOWN=4 --steps 60 --rate 0.08");
+    for (name, hidden) in [("left", [0.70, 0.16, 0.10]), ("right", [0.12, 0.38, 0.62])] {
+        for (k, wanted) in hidden.into_iter().enumerate() {
+            let found = fit.number(&format!("/parameters/materials/{name}/{k}"));
+            assert!((found - wanted).abs() < 0.06, "{name}: {found} instead of {wanted}");
+        }
+    }
+}
