@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-pub const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+pub(crate) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The size that a picture may have, in bytes.
 const MOST_BYTES: u64 = 100_000;
@@ -15,7 +15,7 @@ const MOST_BYTES: u64 = 100_000;
 const ROWS: [&str; 4] = ["differentiated", "data", "time", "reached"];
 
 /// The names of all pages.
-pub fn pages() -> Vec<String> {
+pub(crate) fn pages() -> Vec<String> {
     let entries = std::fs::read_dir(format!("{ROOT}/docs/gallery")).expect("a folder of pages").flatten();
     let paths = entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "md"));
     let mut names: Vec<String> =
@@ -30,7 +30,7 @@ struct Example {
     output: Vec<String>,
 }
 
-pub struct Page {
+pub(crate) struct Page {
     name: String,
     text: String,
     examples: Vec<Example>,
@@ -39,7 +39,7 @@ pub struct Page {
 }
 
 impl Page {
-    pub fn read(name: &str) -> Page {
+    pub(crate) fn read(name: &str) -> Page {
         let path = format!("{ROOT}/docs/gallery/{name}.md");
         let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("gallery").join(name);
@@ -47,7 +47,7 @@ impl Page {
     }
 
     /// The lacks of the page.
-    pub fn faults(&self) -> Vec<String> {
+    pub(crate) fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         let has_row = |row: &str| self.text.lines().any(|line| line.starts_with(&format!("| {row} |")));
         faults.extend(ROWS.iter().filter(|row| !has_row(row)).map(|row| format!("no row `{row}`")));
@@ -81,7 +81,7 @@ impl Page {
 
     /// Runs the first command of the page, with parts of it replaced and with more flags, and reads the last result that
     /// it prints.
-    pub fn fit(&self, changes: &[(&str, &str)], flags: &str) -> Fit {
+    pub(crate) fn fit(&self, changes: &[(&str, &str)], flags: &str) -> Fit {
         let mut line = format!("{} {flags} --json", self.examples[0].line);
         for (from, to) in changes {
             assert!(line.contains(from), "there is no `{from}` in {line}");
@@ -95,7 +95,7 @@ impl Page {
     }
 
     /// Runs the `gradcheck` commands of the page: they succeed, and print what the page shows.
-    pub fn check_gradient(&self) {
+    pub(crate) fn check_gradient(&self) {
         for example in self.examples.iter().filter(|example| is_check(example)) {
             let printed = self.run("check", &example.line);
             let wanted: Vec<&str> = example.output.iter().map(String::as_str).collect();
@@ -129,15 +129,15 @@ impl Page {
 }
 
 /// The result of a fit, as `--json` prints it.
-pub struct Fit(pub Value);
+pub(crate) struct Fit(pub(crate) Value);
 
 impl Fit {
     /// A number, by its path: `/loss`, `/parameters/slope`.
-    pub fn number(&self, path: &str) -> f64 {
+    pub(crate) fn number(&self, path: &str) -> f64 {
         self.0.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no number {path} in {self}"))
     }
 
-    pub fn metric(&self, name: &str) -> f64 {
+    pub(crate) fn metric(&self, name: &str) -> f64 {
         self.number(&format!("/metrics/{name}"))
     }
 }

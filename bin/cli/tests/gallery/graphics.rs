@@ -42,3 +42,12 @@ fn path_tracer() {
         }
     }
 }
+
+#[test]
+fn sdf() {
+    let page = Page::read("sdf");
+    page.check_gradient();
+    let fit = page.fit(&[], "--steps 120 --batch 512 --schedule constant");
+    // The ball at the start has 0.026.
+    assert!(fit.metric("depth_error") < 0.016, "{fit}");
+}
