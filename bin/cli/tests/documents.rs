@@ -53,9 +53,9 @@ fn main() {
             (entry.path().file_stem().expect("has a name").to_string_lossy().into_owned(), entry.path())
         })
         .collect();
-    paths.extend(
-        pages().into_iter().map(|page| (page.trim_end_matches(".md").into(), Path::new(ROOT).join(page))),
-    );
+    // The commands of the gallery's pages run in the repository: see `gallery`.
+    let pages = pages().into_iter().filter(|page| !page.starts_with("docs/gallery/"));
+    paths.extend(pages.map(|page| (page.trim_end_matches(".md").into(), Path::new(ROOT).join(page))));
     paths.sort();
     for (name, path) in paths {
         let text = std::fs::read_to_string(&path).expect("is text");

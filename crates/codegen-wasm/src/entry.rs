@@ -196,6 +196,8 @@ mod tests {
     fn the_probe_is_a_module() {
         let features = wasmparser::WasmFeatures::default();
         assert!(features.relaxed_simd(), "the validator knows relaxed SIMD");
-        wasmparser::Validator::new_with_features(features).validate_all(&super::probe()).expect("it is valid");
+        wasmparser::Validator::new_with_features(features)
+            .validate_all(&super::probe())
+            .expect("it is valid");
     }
 }
