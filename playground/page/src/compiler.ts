@@ -35,9 +35,15 @@ function output(say: (text: string) => void): Fd {
   return new Output((bytes) => say(decoder.decode(bytes, { stream: true })));
 }
 
-/** A folder with these files. */
-function folder(files: Files): PreopenDirectory {
-  const root = new PreopenDirectory(".", new Map());
+/** A folder with these files, of this name for the module. */
+function folder(name: string, files: Files): PreopenDirectory {
+  const root = new PreopenDirectory(name, new Map());
+  fill(root, files);
+  return root;
+}
+
+/** Puts files into a folder. */
+function fill(root: PreopenDirectory, files: Files): void {
   for (const [path, bytes] of Object.entries(files)) {
     const parts = path.split("/");
     const name = parts.pop() ?? path;
@@ -50,7 +56,6 @@ function folder(files: Files): PreopenDirectory {
     }
     directory.contents.set(name, new File(bytes));
   }
-  return root;
 }
 
 /** The files of a folder that are not among the given ones, or have another content. */
@@ -97,7 +102,7 @@ function isTooDeep(error: unknown): boolean {
 
 /** Runs a command with arguments on files. */
 export function run(module: WebAssembly.Module, args: string[], files: Files, listener: Listener): Outcome {
-  const root = folder(files);
+  const root = folder(".", files);
   const streams = [
     new OpenFile(new File([])),
     output((text) => listener.text("out", text)),
@@ -135,13 +140,20 @@ export function run(module: WebAssembly.Module, args: string[], files: Files, li
 export class Server {
   private exports: Exports | undefined;
   private complaint = "";
+  /** Documents are `file:///NAME`. */
+  private root = folder("/", {});
 
   constructor(private module: WebAssembly.Module) {}
 
   private start(): Exports {
     const complain = output((text) => (this.complaint += text));
-    const streams = [new OpenFile(new File([])), output(() => {}), complain, folder({})];
+    const streams = [new OpenFile(new File([])), output(() => {}), complain, this.root];
     return instantiate(this.module, new WASI(["pullback"], [], streams, { debug: false }));
+  }
+
+  /** Puts files beside the program. */
+  put(files: Files): void {
+    fill(this.root, files);
   }
 
   /** Handles a message, and returns the answers. After a failure, which is told, the server begins anew. */

@@ -7,7 +7,7 @@ import { byId, make } from "./dom";
 import { pack, unpack } from "./link";
 import { CheckPanel, CodePanel, DerivePanel, FitPanel, GradientPanel, PassesPanel, RunPanel, type Panel, type Shared } from "./panels";
 import { Editor, functions, PROGRAM } from "./slang";
-import { Commands, language } from "./workers";
+import { Commands, language, type Language } from "./workers";
 
 interface Example {
   name: string;
@@ -37,6 +37,7 @@ class Page implements Shared {
   private readonly editor: Editor;
   private readonly panels: Panel[];
   private readonly beside: Files = {};
+  private readonly language: Language;
   private client: LSPClient | undefined;
   private open: Panel;
 
@@ -45,8 +46,8 @@ class Page implements Shared {
     this.editor = new Editor(byId("editor"), "", () => this.changed());
     this.panels = [RunPanel, GradientPanel, CheckPanel, DerivePanel, PassesPanel, CodePanel, FitPanel].map((Kind) => new Kind(this));
     this.open = this.panels[0]!;
-    const transport = language(module, () => setTimeout(() => this.connect(transport)));
-    this.connect(transport);
+    this.language = language(module, () => setTimeout(() => this.connect()));
+    this.connect();
     this.fillTabs();
     this.fillExamples();
     byId("share").addEventListener("click", () => void this.share());
@@ -62,9 +63,9 @@ class Page implements Shared {
     return { ...this.beside, [PROGRAM]: new TextEncoder().encode(this.text()) };
   }
 
-  private connect(transport: ReturnType<typeof language>): void {
+  private connect(): void {
     this.client?.disconnect();
-    this.client = this.editor.connect(transport, () => void this.list());
+    this.client = this.editor.connect(this.language, () => void this.list());
   }
 
   /** Lists the functions of a program that was checked. */
@@ -74,8 +75,9 @@ class Page implements Shared {
     document.body.dataset.checked = String(names.length);
   }
 
+  /** Shows what the comments of a program that was changed say, before it is checked. */
   private changed(): void {
-    this.panels[0]?.update(this.text(), []);
+    for (const panel of this.panels) if (panel instanceof RunPanel || panel instanceof FitPanel) panel.update(this.text());
   }
 
   private fillTabs(): void {
@@ -121,8 +123,11 @@ class Page implements Shared {
     this.listFiles();
   }
 
+  /** Shows the names of the files, and tells the language server of them. */
   private listFiles(): void {
     byId("files").textContent = Object.keys(this.beside).join(", ");
+    this.language.put(this.beside);
+    this.client?.notification("workspace/didChangeWatchedFiles", { changes: [] });
   }
 
   private async add(input: HTMLInputElement): Promise<void> {

@@ -82,7 +82,8 @@ export abstract class Panel {
 
   /** Shows the pictures that a command has written, and offers its other files. */
   protected show(written: Files): void {
-    const shown = Object.entries(written).filter(([path]) => !path.startsWith("watch/"));
+    // A fit's loss is shown while it runs.
+    const shown = Object.entries(written).filter(([path]) => !path.startsWith("watch/") && !path.endsWith("-loss.png"));
     this.pictures.replaceChildren(
       ...shown.map(([path, bytes]) => {
         const url = pictureUrl(`${this.name}/${path}`, bytes, path.endsWith(".png") ? "image/png" : "application/octet-stream");
@@ -374,11 +375,19 @@ export class FitPanel extends Panel {
   private readonly live = make("div", { className: "pictures live" });
   private readonly parameters = make("table");
   private plot: uPlot | undefined;
+  private given: string | undefined;
 
   constructor(shared: Shared) {
     super(shared);
     this.arguments.title = "added to those of the program's own lines `// fit:`";
     this.build("Fit", [field("more arguments", this.arguments)], this.status, this.chart, this.live, this.parameters);
+  }
+
+  override update(text: string): void {
+    const given = comment(text, "fit");
+    // What was added was for another fit.
+    if (given !== this.given) this.arguments.value = "";
+    this.given = given;
   }
 
   protected override args(): string[] {

@@ -6,6 +6,7 @@ import { run, Server, type Files } from "./compiler";
 export type Request =
   | { kind: "module"; module: WebAssembly.Module }
   | { kind: "command"; args: string[]; files: Files }
+  | { kind: "files"; files: Files }
   | { kind: "message"; text: string };
 
 /** What the worker answers. */
@@ -33,6 +34,9 @@ onmessage = (event: MessageEvent<Request>) => {
       watch: (numbers, picture) => say({ kind: "watch", numbers, picture }),
     });
     say({ kind: "done", ...outcome, seconds: (performance.now() - begin) / 1000 });
+  } else if (module && request.kind === "files") {
+    server ??= new Server(module);
+    server.put(request.files);
   } else if (module && request.kind === "message") {
     server ??= new Server(module);
     say({ kind: "messages", ...server.receive(request.text) });

@@ -74,15 +74,23 @@ export class Commands {
 /** The seconds that the language server has for an answer. */
 export const PATIENCE = 10;
 
+/** A connection to the language server. */
+export interface Language extends Transport {
+  /** Puts files beside the program. */
+  put(files: Files): void;
+}
+
 /** The connection to the language server. `restarted` is called when the server had to begin anew. */
-export function language(module: WebAssembly.Module, restarted: () => void): Transport {
+export function language(module: WebAssembly.Module, restarted: () => void): Language {
   let worker = start(module);
+  const beside: Files = {};
   let handlers: ((text: string) => void)[] = [];
   let waiting = 0;
   let timer: ReturnType<typeof setTimeout> | undefined;
   const restart = (): void => {
     worker.terminate();
     worker = listen(start(module));
+    worker.postMessage({ kind: "files", files: beside } satisfies Request);
     waiting = 0;
     restarted();
   };
@@ -102,6 +110,10 @@ export function language(module: WebAssembly.Module, restarted: () => void): Tra
   };
   listen(worker);
   return {
+    put(files) {
+      Object.assign(beside, files);
+      worker.postMessage({ kind: "files", files } satisfies Request);
+    },
     send(text) {
       waiting += 1;
       clearTimeout(timer);

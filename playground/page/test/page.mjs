@@ -150,6 +150,15 @@ const tests = {
     await shot("circle");
   },
 
+  async "a program with modules beside it has no errors in the editor, and is fitted"() {
+    await open("brdf");
+    await page.waitForTimeout(2000);
+    assert.equal(await page.locator(".cm-lintRange-error").count(), 0);
+    await press("fit", (p) => p.locator("input").first().fill("--steps 3"));
+    assert.match(await output(), /3 steps/);
+    await shot("modules");
+  },
+
   async "a fit shows its picture while it runs, and can be stopped"() {
     await open("gaussians");
     await panel().locator(".begin").click();
