@@ -4,7 +4,9 @@
 //! Each step solves `(JᵀWJ + λD) p = -Jᵀ(Wr)` for the numbers that can move, where `W` has the weights `ρ'` of
 //! the groups (iteratively reweighted least squares). With few numbers, `J` is computed column by column and the
 //! system is solved by Cholesky's decomposition, with the diagonal of `JᵀWJ` as `D` (Marquardt's scaling). With
-//! many, conjugate gradients need no matrix but products with `J` and `Jᵀ`, and `D` is a multiple of the identity.
+//! many, conjugate gradients need no matrix but products with `J` and `Jᵀ`, and `D`, which also scales the numbers for
+//! them, is an estimate of that diagonal. Without it, numbers of different units, as angles and pixels, need far more
+//! iterations and steps.
 //! The damping `λ` follows Nielsen ("Damping Parameter in Marquardt's Method").
 
 use serde::{Deserialize, Serialize};
@@ -85,6 +87,8 @@ const MOST_DAMPING: f64 = 1e20;
 /// The most iterations of conjugate gradients, and the share of the residual at which they end.
 const MOST_ITERATIONS: usize = 200;
 const ENOUGH: f64 = 1e-3;
+/// The number of products from which the diagonal is estimated; its relative error is about `√(2 / PROBES)`.
+const PROBES: u32 = 16;
 
 /// The residuals near a point: everything that a step needs.
 struct Model<'a> {
@@ -100,8 +104,8 @@ struct Model<'a> {
 enum System {
     /// The matrix, row by row.
     Dense(Vec<f64>),
-    /// The mean of the diagonal.
-    Implicit(f64),
+    /// An estimate of its diagonal, for all numbers; positive for those that can move.
+    Implicit(Vec<f64>),
 }
 
 impl Marquardt {
@@ -166,7 +170,7 @@ impl<'a> Model<'a> {
         problem.vjp(x, &pull, &mut gradient)?;
         let free = (0..x.len()).filter(|&k| bounds.is_free(k, x[k], gradient[k])).collect();
         let gradient = bounds.reduced(x, &gradient);
-        Ok((value, Model { x, free, gradient, weights, system: System::Implicit(0.0) }))
+        Ok((value, Model { x, free, gradient, weights, system: System::Implicit(Vec::new()) }))
     }
 
     /// Computes what the system needs.
@@ -175,14 +179,20 @@ impl<'a> Model<'a> {
         if n <= MOST_DENSE && n * self.weights.len() <= MOST_ENTRIES {
             return self.prepare_dense(problem);
         }
-        // Hutchinson's estimate of the trace.
+        // With random signs `s`, the mean of `(Jᵀ√W s)²` is the diagonal.
         let mut random = Random::new(self.x.len() as u64);
+        let mut diagonal = vec![0.0; self.x.len()];
         let mut probe = vec![0.0; self.x.len()];
-        for &k in &self.free {
-            probe[k] = if random.below(2) == 0 { -1.0 } else { 1.0 };
+        for _ in 0..PROBES {
+            let sign = |w: &f64| if random.below(2) == 0 { -w.sqrt() } else { w.sqrt() };
+            let signs: Vec<f64> = self.weights.iter().map(sign).collect();
+            problem.vjp(self.x, &signs, &mut probe)?;
+            diagonal.iter_mut().zip(&probe).for_each(|(d, p)| *d += p * p / f64::from(PROBES));
         }
-        let trace = dot(&probe, &self.times(&probe, problem)?);
-        self.system = System::Implicit((trace / n as f64).max(f64::MIN_POSITIVE));
+        // A number that no residual depends on has no diagonal of its own.
+        let least = self.free.iter().fold(0.0f64, |most, &k| most.max(diagonal[k])) * 1e-12;
+        diagonal.iter_mut().for_each(|d| *d = d.max(least).max(f64::MIN_POSITIVE));
+        self.system = System::Implicit(diagonal);
         Ok(())
     }
 
@@ -244,16 +254,17 @@ impl<'a> Model<'a> {
                 let solution = factors.solve(&right);
                 self.free.iter().zip(solution).for_each(|(&k, p)| step[k] = p);
             }
-            System::Implicit(mean) => {
-                // Conjugate gradients.
-                let shift = damping * mean;
+            System::Implicit(diagonal) => {
+                // Conjugate gradients for numbers in units of `1 / √diagonal`.
+                let scaled = |v: &[f64]| -> Vec<f64> { v.iter().zip(diagonal).map(|(v, d)| v / d).collect() };
                 let mut left: Vec<f64> = self.gradient.iter().map(|g| -g).collect();
-                let mut direction = left.clone();
-                let mut square = dot(&left, &left);
+                let mut direction = scaled(&left);
+                let mut square = dot(&left, &direction);
                 let enough = square * ENOUGH * ENOUGH;
                 for _ in 0..MOST_ITERATIONS.min(2 * self.free.len()) {
                     let mut image = self.times(&direction, problem)?;
-                    add(&mut image, shift, &direction);
+                    let shifts = direction.iter().zip(diagonal).map(|(p, d)| damping * d * p);
+                    image.iter_mut().zip(shifts).for_each(|(i, shift)| *i += shift);
                     let curvature = dot(&direction, &image);
                     if curvature <= 0.0 || !curvature.is_finite() {
                         break;
@@ -261,11 +272,12 @@ impl<'a> Model<'a> {
                     let length = square / curvature;
                     add(&mut step, length, &direction);
                     add(&mut left, -length, &image);
-                    let next = dot(&left, &left);
+                    let units = scaled(&left);
+                    let next = dot(&left, &units);
                     if next <= enough {
                         break;
                     }
-                    direction.iter_mut().zip(&left).for_each(|(d, l)| *d = l + next / square * *d);
+                    direction.iter_mut().zip(&units).for_each(|(d, u)| *d = u + next / square * *d);
                     square = next;
                 }
             }

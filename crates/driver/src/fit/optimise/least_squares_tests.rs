@@ -164,6 +164,32 @@ fn many_numbers_are_fitted_without_a_matrix() {
 }
 
 #[test]
+fn many_numbers_may_have_different_units() {
+    // Units from a thousandth to a thousand; in its unit, each number is known but for its sign.
+    let unit = |k: usize| 10f64.powi((k % 7) as i32 - 3);
+    let wanted: Vec<f64> = (0..210).map(|k| (1.0 + 0.01 * k as f64) / unit(k)).collect();
+    let squares = move |x: &[f64]| {
+        let y: Vec<f64> = x.iter().enumerate().map(|(k, x)| x * unit(k)).collect();
+        let mut r: Vec<f64> = y.windows(2).map(|w| w[1] - w[0] - 0.01).collect();
+        r.extend(y.iter().enumerate().map(|(k, y)| y * y - (1.0 + 0.01 * k as f64).powi(2)));
+        r
+    };
+    let start: Vec<f64> = (0..210).map(|k| 2.0 / unit(k)).collect();
+    let (mut x, mut state) = (start, Marquardt::default());
+    let mut problem = Problem { f: squares, group: 1, calls: 0 };
+    let tolerances = Tolerances { decrease: 1e-12, gradient: 0.0 };
+    let none = Bounds::none(210);
+    while let Step::Done(_) =
+        state.update(&mut x, &none, tolerances, Robust::Square, &mut problem).expect("evaluates")
+    {
+        assert!(state.step < 20);
+    }
+    for (found, wanted) in x.iter().zip(&wanted) {
+        assert!((found / wanted - 1.0).abs() < 1e-5, "{found} instead of {wanted}");
+    }
+}
+
+#[test]
 fn the_covariance_is_that_of_linear_regression() {
     let f = |x: &[f64]| LINE[..5].iter().map(|&(t, y)| x[0] * t + x[1] - y).collect::<Vec<_>>();
     let (x, ..) = minimise(f, vec![0.0, 0.0], &Bounds::none(2), Robust::Square);
