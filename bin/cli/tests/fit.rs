@@ -180,6 +180,46 @@ fn results_can_be_given_back() {
 }
 
 #[test]
+fn items_kept_apart_have_metrics_of_their_own_and_all_columns_are_plotted() {
+    let folder = Folder::new("apart");
+    let program = "
+[Differentiable] float2 render(float slope, float height, no_diff float x) { return float2(slope * x, x + height); }
+[Differentiable] float loss(float slope, float height, no_diff float x, no_diff float a, no_diff float b)
+{
+    float2 off = render(slope, height, x) - float2(a, b);
+    return dot(off, off);
+}
+float is_even(float slope, float x) { return 1.0 - x % 2.0; }
+float apart(float slope, StructuredBuffer<float> x) { return x[3]; }
+";
+    std::fs::write(folder.path("line.slang"), program).expect("the program is written");
+    let rows: String = (0..40).map(|k| format!("{k},{},{}\n", 2 * k, k + 1)).collect();
+    std::fs::write(folder.path("line.csv"), format!("x,a,b\n{rows}")).expect("the data is written");
+    let arguments = "--optimizer lbfgs --validation 0.25 --metric is_even --metric apart --json";
+    let (status, stdout, stderr) = folder.run(arguments);
+    assert_eq!(status, 0, "{stderr}");
+    let result: serde_json::Value = serde_json::from_str(&stdout).expect("JSON");
+    let metric = |name: &str| result["metrics"][name].as_f64();
+    let (fitted, apart) = (metric("is_even"), metric("validation is_even"));
+    let (fitted, apart) = (fitted.expect("a mean of 30"), apart.expect("a mean of 10"));
+    assert!((30.0 * fitted + 10.0 * apart - 20.0).abs() < 1e-4, "{stdout}");
+    // That of a whole column is one number.
+    assert_eq!((metric("apart"), metric("validation apart")), (Some(3.0), None), "{stdout}");
+    assert!(stdout.contains("line-fit.png") && folder.path("target/fit/line-fit.png").exists(), "{stdout}");
+    // The table that was fitted is read by `run`, too.
+    let sum = "
+StructuredBuffer<float3> rows;
+RWStructuredBuffer<float> out;
+[shader(\"compute\")] [numthreads(1, 1, 1)] void main() { for (int k = 0; k < 40; k++) out[0] += rows[k].y; }
+";
+    std::fs::write(folder.path("sum.slang"), sum).expect("the program is written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pullback"));
+    command.args(["run", "sum.slang", "--bind", "rows=@line.csv", "--bind", "out=zeros:1"]);
+    let (status, stdout, stderr) = finished(command.current_dir(&folder.0).output().expect("it starts"));
+    assert!(status == 0 && stdout.trim() == "out: 1560.0", "{stdout}{stderr}");
+}
+
+#[test]
 fn a_fit_that_becomes_nan_names_step_item_and_line() {
     let folder = Folder::new("nan");
     let (status, _, stderr) = folder.run("--loss late --param slope=0 --rate 0.01 --quiet");

@@ -1,18 +1,24 @@
-//! Files that hold arrays: `.npy`, the members of `.npz`, and pictures.
+//! Files that hold arrays: `.npy`, the members of `.npz`, tables, and pictures.
 
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
 
+use ir::Scalar;
+
 use crate::error::Error;
 use crate::files;
+use crate::fit::table::Table;
 use crate::npy::{self, Array};
 use crate::pictures;
 
-/// Reads an array from an `.npy` file, a picture, or an `.npz` file: `data.npz` if it has only one array, otherwise
-/// `data.npz:NAME`.
+/// Reads an array from an `.npy` file, a picture, a table of numbers (of shape rows, columns), or an `.npz` file:
+/// `data.npz` if it has only one array, otherwise `data.npz:NAME`.
 pub fn read(path: &Path) -> Result<Array, Error> {
     if pictures::is_picture(path) {
         return pictures::read(path);
+    }
+    if Table::is_table(path) {
+        return read_table(path);
     }
     match member(path) {
         Some((archive, name)) => read_member(&archive, name.as_deref()),
@@ -23,6 +29,18 @@ pub fn read(path: &Path) -> Result<Array, Error> {
 /// Writes an array as a picture or as an `.npy` file.
 pub fn write(path: &Path, array: &Array) -> Result<(), Error> {
     if pictures::is_picture(path) { pictures::write(path, array) } else { npy::write(path, array) }
+}
+
+fn read_table(path: &Path) -> Result<Array, Error> {
+    let table = Table::read(path)?;
+    let shape = vec![table.rows.len(), table.names.len()];
+    let places = (0..shape[0]).flat_map(|row| (0..shape[1]).map(move |column| (row, column)));
+    let bits = places.map(|(row, column)| Ok(table.number(row, column)?.to_bits()));
+    let bits = bits.collect::<Result<Vec<u64>, Error>>().map_err(|error| match error {
+        Error::Input(why) => Error::read(path, why),
+        error => error,
+    })?;
+    Ok(Array { scalar: Scalar::F64, shape, bits })
 }
 
 /// The path of an `.npz` file, and the name of an array in it.
@@ -66,10 +84,21 @@ fn read_member(path: &Path, name: Option<&str>) -> Result<Array, Error> {
 mod tests {
     use std::io::Write as _;
 
-    use ir::Scalar;
     use zip::write::{SimpleFileOptions, ZipWriter};
 
     use super::*;
+
+    #[test]
+    fn tables_are_arrays_of_their_rows() {
+        let path = std::env::temp_dir().join(format!("pullback-arrays-{}.csv", std::process::id()));
+        std::fs::write(&path, "a,b,c\n1,2,3\n4,5,6.5\n").expect("it is written");
+        let array = read(&path).expect("it reads");
+        assert_eq!((array.shape.clone(), array.to_f64()), (vec![2, 3], vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.5]));
+        std::fs::write(&path, "a,b\n1,2\n4,x\n").expect("it is written");
+        let why = read(&path).expect_err("is refused").to_string();
+        assert!(why.contains(".csv") && why.contains("row 2, column `b`: `x` is not a number"), "{why}");
+        std::fs::remove_file(&path).expect("it is removed");
+    }
 
     #[test]
     fn members_of_archives_are_read() {

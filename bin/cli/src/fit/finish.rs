@@ -38,7 +38,8 @@ impl Results {
         state: &State,
         optimum: &Optimum,
     ) -> Result<Results, Error> {
-        let mut results = Results { written: Vec::new(), metrics: fit.metrics(&state.x)?, covariance: None };
+        let metrics = metrics(run, fit, state)?;
+        let mut results = Results { written: Vec::new(), metrics, covariance: None };
         results.rendered(run, fit, state)?;
         results.plotted(run, fit, state, optimum)?;
         for (name, array) in fit.arrays(&state.x) {
@@ -97,9 +98,7 @@ impl Results {
             }
         } else {
             self.array(run.path("-render.npy"), &array())?;
-            if numbers.len() == fit.items.n {
-                self.compared(run, fit, &numbers)?;
-            }
+            self.compared(run, fit, &numbers)?;
         }
         if let Some(path) = &run.args.results.predict {
             if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy")) {
@@ -153,25 +152,39 @@ impl Results {
     }
 
     /// Plots the data and what `render` gives for it: over the only column that `render` reads, or else the one over the
-    /// other. The data is the only column that the loss reads and `render` does not.
+    /// other. The data are the columns that the loss reads and `render` does not, one for each number of `render`.
     fn compared(&mut self, run: &Finished<'_>, fit: &Fit, numbers: &[f64]) -> Result<(), Error> {
         let Some(render) = &fit.kernel.render else { return Ok(()) };
-        let single: Vec<&Column> = fit.items.columns.iter().filter(|c| c.width == 1).collect();
-        let data: Vec<&&Column> =
-            single.iter().filter(|c| fit.kernel.loss.reads(&c.name) && !render.reads(&c.name)).collect();
-        let [data] = data[..] else { return Ok(()) };
-        let over: Vec<&&Column> = single.iter().filter(|c| render.reads(&c.name)).collect();
-        let (title, axis, curves) = match over[..] {
-            [over] => {
-                let scattered = over.values.iter().copied().zip(data.values.iter().copied()).collect();
-                let mut fitted: Vec<(f64, f64)> =
-                    over.values.iter().copied().zip(numbers.iter().copied()).collect();
-                fitted.sort_by(|a, b| a.0.total_cmp(&b.0));
-                let data = Curve { is_scattered: true, ..Curve::line(data.name.clone(), scattered) };
-                ("data and fit", over.name.as_str(), vec![data, Curve::line("fit", fitted)])
+        let single = |name: &str| fit.items.columns.iter().find(|c| c.width == 1 && c.name == name);
+        // In the order in which the loss takes them, which is that of the numbers of `render`.
+        let data = fit.kernel.loss.columns().filter(|name| !render.reads(name)).filter_map(single);
+        let data: Vec<&Column> = data.collect();
+        let count = data.len();
+        if count == 0 || numbers.len() != count * fit.items.n {
+            return Ok(());
+        }
+        let over: Vec<&Column> = render.columns().filter_map(single).collect();
+        let fitted = |k: usize| numbers.iter().copied().skip(k).step_by(count);
+        let (title, axis, curves) = match (&over[..], &data[..]) {
+            ([over], _) => {
+                let place = || over.values.iter().copied();
+                let both = |(k, data): (usize, &&Column)| {
+                    let scattered = place().zip(data.values.iter().copied()).collect();
+                    let mut fitted: Vec<(f64, f64)> = place().zip(fitted(k)).collect();
+                    fitted.sort_by(|a, b| a.0.total_cmp(&b.0));
+                    // Each of several columns has the colour of its fit.
+                    let colour = Some(k).filter(|_| count > 1);
+                    let name = if count > 1 { format!("{} fit", data.name) } else { "fit".into() };
+                    let data = Curve::line(data.name.clone(), scattered);
+                    [
+                        Curve { is_scattered: true, colour, ..data },
+                        Curve { colour, ..Curve::line(name, fitted) },
+                    ]
+                };
+                ("data and fit", over.name.as_str(), data.iter().enumerate().flat_map(both).collect())
             }
-            _ => {
-                let pairs = data.values.iter().copied().zip(numbers.iter().copied()).collect();
+            (_, [data]) => {
+                let pairs = data.values.iter().copied().zip(fitted(0)).collect();
                 let ends = data
                     .values
                     .iter()
@@ -180,6 +193,7 @@ impl Results {
                 let pairs = Curve { is_scattered: true, ..Curve::line("fit", pairs) };
                 ("fit over data", data.name.as_str(), vec![pairs, same])
             }
+            _ => return Ok(()),
         };
         let plot = Plot { title, axis, curves, may_be_logarithmic: false };
         self.picture(run.path("-fit.png"), &plot.draw())
@@ -279,6 +293,19 @@ impl Results {
         all["files"] = json!(files);
         Ok(all)
     }
+}
+
+/// The mean of each metric, over the items that were fitted and over those kept apart.
+fn metrics(run: &Finished<'_>, fit: &mut Fit, state: &State) -> Result<Vec<(String, f64)>, Error> {
+    let is_whole = fit.kernel.loss.is_whole();
+    let (fitted, apart) = if is_whole { (fit.items.near(), Vec::new()) } else { fit.parts(run.plan) };
+    let mut found = fit.metrics(&state.x, &fitted)?;
+    if !apart.is_empty() {
+        let seen = fit.metrics(&state.x, &apart)?.into_iter().zip(&fit.kernel.metrics);
+        let seen = seen.filter(|(_, metric)| !metric.is_whole());
+        found.extend(seen.map(|((name, x), _)| (format!("validation {name}"), x)));
+    }
+    Ok(found)
 }
 
 /// A positive number with three significant digits.

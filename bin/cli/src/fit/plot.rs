@@ -45,12 +45,14 @@ pub(super) struct Curve {
     pub(super) points: Vec<(f64, f64)>,
     /// Single points, which no line connects.
     pub(super) is_scattered: bool,
+    /// The number of the colour, if it is not that of the curve.
+    pub(super) colour: Option<usize>,
 }
 
 impl Curve {
     /// A line through points.
     pub(super) fn line(name: impl Into<String>, points: Vec<(f64, f64)>) -> Curve {
-        Curve { name: name.into(), points, is_scattered: false }
+        Curve { name: name.into(), points, is_scattered: false, colour: None }
     }
 }
 
@@ -116,7 +118,7 @@ impl Plot<'_> {
             text(&mut picture, (LEFT - 8.0, y), &label, &FONT_6X10, Alignment::Right);
         }
         line(&mut picture, &[(LEFT, TOP), (LEFT, end_y), (end_x, end_y)], INK, 1);
-        for (curve, colour) in self.curves.iter().zip(COLOURS.into_iter().cycle()) {
+        for (curve, colour) in self.coloured() {
             let shown = curve.points.iter().filter(is_shown);
             let places: Vec<(f64, f64)> = shown.map(|p| (across.at(p.0), up.at(height(p.1)))).collect();
             match places[..] {
@@ -131,6 +133,12 @@ impl Plot<'_> {
         picture
     }
 
+    /// The curves with their colours.
+    fn coloured(&self) -> impl Iterator<Item = (&Curve, Rgb888)> {
+        let curves = self.curves.iter().enumerate();
+        curves.map(|(k, curve)| (curve, COLOURS[curve.colour.unwrap_or(k) % COLOURS.len()]))
+    }
+
     /// The names of the curves, if there are several.
     fn legend(&self, picture: &mut Picture, end: f64) {
         if self.curves.len() < 2 {
@@ -138,9 +146,12 @@ impl Plot<'_> {
         }
         let longest = self.curves.iter().map(|c| c.name.chars().count()).max().unwrap_or(0);
         let left = end - 34.0 - 6.0 * longest as f64;
-        for (k, (curve, colour)) in self.curves.iter().zip(COLOURS.into_iter().cycle()).enumerate() {
+        for (k, (curve, colour)) in self.coloured().enumerate() {
             let y = TOP + 12.0 + 16.0 * k as f64;
-            line(picture, &[(left, y), (left + 20.0, y)], colour, 2);
+            match curve.is_scattered {
+                true => dot(picture, (left + 10.0, y), colour),
+                false => line(picture, &[(left, y), (left + 20.0, y)], colour, 2),
+            }
             text(picture, (left + 26.0, y), &curve.name, &FONT_6X10, Alignment::Left);
         }
     }

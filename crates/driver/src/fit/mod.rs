@@ -248,14 +248,14 @@ impl Fit {
         Ok(elements.flat_map(|bytes| leaves.iter().map(|&(at, s)| read_number(s, bytes, at))).collect())
     }
 
-    /// The mean of each metric over the items.
-    pub fn metrics(&mut self, x: &[f64]) -> Result<Vec<(String, f64)>, Error> {
+    /// The mean of each metric over the items listed in `order`; a metric of whole columns is that of all items.
+    pub fn metrics(&mut self, x: &[f64], order: &[u32]) -> Result<Vec<(String, f64)>, Error> {
         self.put(x);
         let mut found = Vec::new();
         for k in 0..self.kernel.metrics.len() {
             let metric = &self.kernel.metrics[k];
             let name = metric.name.clone();
-            let order = if metric.is_whole() { vec![0] } else { self.items.near() };
+            let order = if metric.is_whole() { &[0][..] } else { order };
             let mut sum = 0.0;
             for part in order.chunks(MOST_THREADS) {
                 self.choose(part);

@@ -187,6 +187,11 @@ pub struct Optimum {
 }
 
 impl Fit {
+    /// The items that are fitted, and those that are kept apart.
+    pub fn parts(&self, plan: &Plan) -> (Vec<u32>, Vec<u32>) {
+        split(&self.order(), plan.validation.map_or(0.0, |v| v.share), plan.seed)
+    }
+
     /// Minimises from the state on.
     pub fn minimise(
         &mut self,
@@ -194,8 +199,7 @@ impl Fit {
         state: &mut State,
         observer: &mut dyn Observer,
     ) -> Result<(Ending, Optimum), Stopped> {
-        let share = plan.validation.map_or(0.0, |v| v.share);
-        let (order, apart) = split(&self.order(), share, plan.seed);
+        let (order, apart) = self.parts(plan);
         let largest = self.start.iter().fold(1.0, |m: f64, x| m.max(x.abs()));
         let seconds_before = state.seconds;
         let (fit, begin, far) = (self, Instant::now(), FAR * largest);

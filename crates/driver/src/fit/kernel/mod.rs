@@ -103,11 +103,17 @@ impl Function {
         self.arguments.iter().any(|argument| matches!(argument, Argument::Column(..)))
     }
 
+    /// The columns that the function reads, in the order of its parameters.
+    pub fn columns(&self) -> impl Iterator<Item = &str> {
+        self.arguments.iter().filter_map(|argument| match argument {
+            Argument::Item(name, _) | Argument::Column(name, _) => Some(name.as_str()),
+            _ => None,
+        })
+    }
+
     /// Returns true if the function reads a column of that name.
     pub fn reads(&self, column: &str) -> bool {
-        self.arguments
-            .iter()
-            .any(|a| matches!(a, Argument::Item(name, _) | Argument::Column(name, _) if name == column))
+        self.columns().any(|name| name == column)
     }
 }
 
