@@ -45,5 +45,6 @@ sort
 fit --steps $steps --schedule exponential:0.1 "$@"
 # The cameras that were not fitted: a step of length zero.
 cp $out/splat3d-splats.npy $out/splats.npy
+cp $out/splats.npy $out/splats-$count.npy
 sort
 fit --items "images:$here/others.csv" --rate 0 --steps 1 --out $out/others "$@"
