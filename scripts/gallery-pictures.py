@@ -90,7 +90,7 @@ def splat3d() -> None:
     run(f"pullback run {folder}/scene.slang -D CAMERA=16 {picture}")
     pathlib.Path("target/large/camera.csv").write_text("image,camera\nscene.png,16\n")
     names = []
-    for count in (150, 410, 800):
+    for count in (200, 600, 1200):
         splats = f"target/fit/splats-{count}.npy"
         order = f"--bind order=zeros:{count * 19} --out order=@target/large/order.npy"
         run(f"pullback run {folder}/grow.slang -D COUNT={count} --entry sort --groups {count},19 --bind splats=@{splats} {order}")

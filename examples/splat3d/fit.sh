@@ -33,7 +33,7 @@ while [ $rounds -gt 1 ]; do
     echo "$count Gaussians: $(head -1 $out/round.txt | cut -d, -f1-3)" >&2
     cp $out/splat3d-splats.npy $out/splats.npy
     cp $out/splats.npy $out/splats-$count.npy
-    grow --entry score --groups 12,12,16 --bind splats=@$out/splats.npy --bind order=@$out/order.npy $views \
+    grow --entry score --groups 16,16,16 --bind splats=@$out/splats.npy --bind order=@$out/order.npy $views \
         --bind scores=zeros:$count --out scores=@$out/scores.npy
     grow --entry grow --groups $count --bind splats=@$out/splats.npy --bind scores=@$out/scores.npy \
         --bind grown=zeros:$((count + new)) --out grown=@$out/grown.npy
