@@ -242,6 +242,38 @@ fn a_fit_that_becomes_nan_names_step_item_and_line() {
 }
 
 #[test]
+fn fields_have_initial_values() {
+    let folder = Folder::new("fields");
+    let program = "
+struct P : IDifferentiable { float slope; float2 rest; }
+[Differentiable] float loss(P p[3], float q, no_diff float x, no_diff float y)
+{
+    float off = p[0].slope * x + p[1].rest.x + p[2].rest.y + q - y;
+    return off * off;
+}
+";
+    std::fs::write(folder.path("line.slang"), program).expect("the program is written");
+    let fit = "--param p.slope=random:5,6 --param p=random:0,1 --param p.rest=-2 --rate 0 --steps 1 --json";
+    let (status, stdout, stderr) = folder.run(fit);
+    assert_eq!(status, 0, "{stderr}");
+    let result: serde_json::Value = serde_json::from_str(&stdout).expect("JSON");
+    let p = result["parameters"]["p"].as_array().expect("a list");
+    let slopes: Vec<f64> = p.iter().filter_map(|p| p["slope"].as_f64()).collect();
+    assert!(slopes.len() == 3 && slopes.iter().all(|x| (5.0..=6.0).contains(x)), "{stdout}");
+    assert!(slopes[0] != slopes[1], "{stdout}");
+    assert!(p.iter().all(|p| p["rest"] == serde_json::json!([-2.0, -2.0])), "{stdout}");
+    assert!(result["parameters"]["q"].as_f64().is_some_and(|x| x.abs() <= 0.1), "{stdout}");
+    for (param, wanted) in [
+        ("p.height=1", "`--param p.height`: there is no such field to fit"),
+        ("p.slope=[1,2,3]", "`--param p.slope`: a field has a number, zeros or random:LO,HI"),
+        ("r.slope=1", "`--param r.slope`: the loss has no such parameter to fit"),
+    ] {
+        let (status, _, stderr) = folder.run(&format!("--param {param} --steps 1"));
+        assert!(status == 1 && stderr.contains(wanted), "{param}: {stderr}");
+    }
+}
+
+#[test]
 fn pictures_of_several_views_are_fitted() {
     let folder = Folder::new("views");
     std::fs::write(

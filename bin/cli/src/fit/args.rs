@@ -147,7 +147,7 @@ pub(crate) struct FitArgs {
     #[arg(long, value_name = "ITEMS")]
     pub(crate) items: Option<String>,
     /// How a parameter starts: a function of the file, zeros, random:LO,HI, JSON or @file.npy [default: the
-    /// function `initial` if there is one, else random:-0.1,0.1]
+    /// function `initial` if there is one, else random:-0.1,0.1]; a field (x.center): zeros, random:LO,HI or a number
     #[arg(long, value_name = "NAME=INIT", allow_hyphen_values = true)]
     pub(crate) param: Vec<String>,
     #[command(flatten)]

@@ -31,6 +31,7 @@ use crate::gradcheck::Random;
 use crate::inputs;
 use crate::launch::{Execution, Runner};
 use crate::pipeline::{self};
+use crate::ranges::covers;
 use crate::session::Session;
 use items::Items;
 use kernel::{Fitted, Function, GROUP, Kernel, Reduction, Task};
@@ -63,8 +64,8 @@ pub struct Setup {
     pub render: Option<String>,
     /// Functions whose means over the items are reported.
     pub metrics: Vec<String>,
-    /// Initial values by parameter. A parameter that is not named is initialised by the function `initial` if
-    /// its result type fits, otherwise at random.
+    /// Initial values by parameter or field. A parameter that is not named is initialised by the function `initial`
+    /// if its result type fits, otherwise at random; then fields are.
     pub inits: Vec<(String, Init)>,
     /// The memory that the functions reach, and its content.
     pub memory: Vec<Bind>,
@@ -527,8 +528,36 @@ impl Fit {
                 }
             }
         }
+        for (name, init) in &setup.inits {
+            if !self.kernel.fitted.iter().any(|f| f.name == *name) {
+                self.initialise_field(name, init, random)?;
+            }
+        }
         self.start = self.places.iter().map(|p| read_number(p.scalar, &self.values[p.param], p.at)).collect();
         Ok(())
+    }
+
+    /// Gives all numbers of a field a random value, or the same one.
+    fn initialise_field(&mut self, name: &str, init: &Init, random: &mut Random) -> Result<(), Error> {
+        let (low, high) = match init {
+            Init::Random(low, high) => Some((*low, *high)),
+            Init::Value(BindValue::Json(value)) => value.as_f64().map(|x| (x, x)),
+            _ => None,
+        }
+        .ok_or_else(|| {
+            let wanted = "a field has a number, zeros or random:LO,HI; a parameter may have all";
+            Error::input(format!("`--param {name}`: {wanted}"))
+        })?;
+        let mut found = false;
+        for (place, _) in self.places.iter().zip(&self.names).filter(|(_, field)| covers(name, field)) {
+            let x = low + (high - low) * random.unit();
+            put_number(&mut self.values[place.param], place.at, place.scalar, x);
+            found = true;
+        }
+        match found {
+            true => Ok(()),
+            false => Err(Error::input(format!("`--param {name}`: there is no such field to fit"))),
+        }
     }
 }
 
@@ -539,7 +568,7 @@ fn plan(session: &mut Session, setup: &Setup, items: &Items) -> Result<Kernel, F
     let loss = loaded.function(&setup.loss)?;
     let (mut fitted, loss) = kernel::objective(&mut loaded.program, &loss, items, setup.task)?;
     for (name, _) in &setup.inits {
-        if !fitted.iter().any(|f| f.name == *name) {
+        if !fitted.iter().any(|f| covers(&f.name, name)) {
             return Err(
                 Error::input(format!("`--param {name}`: the loss has no such parameter to fit")).into()
             );
