@@ -33,6 +33,10 @@ PICTURES = {
 }
 
 
+# Made by the test of the playground, from the page that scripts/playground.sh has built.
+PLAYGROUND = "playground.jpg"
+
+
 def blocks(text):
     """The language, the name and the text of each block of a page."""
     return re.findall(r"^```(\S+) ?(.*)\n((?:.*\n)*?)```$", text, re.MULTILINE)
@@ -53,9 +57,19 @@ def prepare(page, folder):
     return [shlex.split(command)[1:] for command in commands]
 
 
-def store(source, target):
-    """Stores a picture: as JPEG with some loss, or as PNG without."""
+def playground(folder):
+    """A screenshot of the playground."""
+    page = ROOT / "target/site/playground"
+    run = ["npm", "--prefix", ROOT / "playground/page", "run", "--silent", "test", "--", page, folder]
+    subprocess.run(run, check=True, stdout=subprocess.DEVNULL)
+    return folder / "fit.png"
+
+
+def store(source, target, width=None):
+    """Stores a picture, at most so wide: as JPEG with some loss, or as PNG without."""
     image = Image.open(source).convert("RGB")
+    if width:
+        image.thumbnail((width, image.height))
     if target.suffix == ".jpg":
         image.save(target, quality=85, optimize=True)
     else:
@@ -70,11 +84,16 @@ def store(source, target):
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--pullback", default="pullback", help="the program (default: the one on the path)")
-    options.add_argument("names", nargs="*", metavar="NAME", help=f"pictures to make: {', '.join(PICTURES)}")
+    names = [*PICTURES, PLAYGROUND]
+    options.add_argument("names", nargs="*", metavar="NAME", help=f"pictures to make: {', '.join(names)}")
     options = options.parse_args()
     pullback = shutil.which(options.pullback) or sys.exit(f"there is no {options.pullback}")
     pullback = str(pathlib.Path(pullback).resolve())
-    for name in options.names or PICTURES:
+    for name in options.names or names:
+        if name == PLAYGROUND:
+            with tempfile.TemporaryDirectory() as folder:
+                store(playground(pathlib.Path(folder)), IMAGES / name, width=1100)
+            continue
         page, words, written = PICTURES[name]
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
