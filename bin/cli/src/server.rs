@@ -33,7 +33,8 @@ pub(crate) fn serve(
     let thread = std::thread::spawn(move || {
         for request in server.incoming_requests() {
             let path = request.url().split(['?', '#']).next().unwrap_or_default();
-            let content = if *request.method() == Method::Get { answer(path) } else { None };
+            let is_read = matches!(request.method(), Method::Get | Method::Head);
+            let content = if is_read { answer(path) } else { None };
             let Some(Content { kind, bytes }) = content else {
                 let _ = request.respond(Response::empty(404));
                 continue;

@@ -170,6 +170,7 @@ fn is_there(need: &str) -> bool {
         "llvm" => has_llvm(),
         "cuda" => cfg!(feature = "cuda"),
         "wasm" => cfg!(feature = "wasm"),
+        "wasmi" => cfg!(feature = "wasmi"),
         // Only processors.
         "plain" => !Backend::ALL.iter().any(|backend| backend.is_device()) && !cfg!(feature = "wasmi"),
         "no-cuda-device" => !has_device("cuda"),
