@@ -65,12 +65,16 @@ async function start() {
 async function stop() {
   const running = client;
   client = undefined;
-  await running?.stop();
+  // A client that did not start cannot be stopped.
+  if (running?.isRunning()) await running.stop();
 }
 
-async function restart() {
-  await stop();
-  await start();
+// The last restart that was asked for: each waits for the one before it, so that one server runs in the end.
+let restarted = Promise.resolve();
+
+function restart() {
+  restarted = restarted.then(stop).then(start);
+  return restarted;
 }
 
 exports.activate = async (context) => {
@@ -84,7 +88,8 @@ exports.activate = async (context) => {
       if (event.affectsConfiguration("pullback.path")) restart();
     }),
   );
-  await start();
+  restarted = start();
+  await restarted;
 };
 
 exports.deactivate = stop;

@@ -59,6 +59,38 @@ async function main() {
     assert(found.some(([t, scopes]) => t === text && scopes.includes(scope)), `'${text}' is not ${scope}`);
   }
   console.log(`${EXPECTED.length} words have the right scopes`);
+
+  // A program ends in no comment or string, and each word of derivatives in its code has a scope of its own.
+  const repository = path.join(__dirname, "../../..");
+  const programs = ["examples", "tests/run", "tests/autodiff"].flatMap((folder) => under(path.join(repository, folder)));
+  let words = 0;
+  for (const program of programs) {
+    let state = INITIAL;
+    for (const line of fs.readFileSync(program, "utf8").split(/\r?\n/)) {
+      const result = grammar.tokenizeLine(line, state);
+      state = result.ruleStack;
+      for (const { startIndex, endIndex, scopes } of result.tokens) {
+        const all = scopes.join(" ");
+        if (/comment|string/.test(all)) continue;
+        for (const [word] of line.slice(startIndex, endIndex).matchAll(/\b(fwd_diff|bwd_diff|no_diff|diffPair|DifferentialPair)\b/g)) {
+          assert(/derivative|entity.name.type/.test(all), `${program}: '${word}' in '${line}' is ${all}`);
+          words += 1;
+        }
+      }
+    }
+    assert.strictEqual(state.depth, 1, `${program} ends within ${state.contentNameScopesList?.scopeName}`);
+  }
+  console.log(`${programs.length} programs have ${words} words of derivatives`);
+}
+
+// The programs in a folder, of which there are none outside of the repository.
+function under(folder) {
+  if (!fs.existsSync(folder)) return [];
+  return fs.readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    const inner = path.join(folder, entry.name);
+    if (entry.isDirectory()) return under(inner);
+    return entry.name.endsWith(".slang") ? [inner] : [];
+  });
 }
 
 main().catch((error) => {
