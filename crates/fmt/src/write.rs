@@ -47,8 +47,12 @@ pub(crate) fn write(text: &str, pieces: &[Piece], layout: &Layout, style: &Resol
         };
     }
     if let Some(last) = pieces.last() {
-        out += if !last.is_comment() && out.ends_with('\\') { " " } else { "" };
-        out += eol;
+        match (out.ends_with('\\'), last.is_comment()) {
+            // It would go on in the next line.
+            (true, true) => {}
+            (true, false) => out = out + " " + eol,
+            (false, _) => out += eol,
+        }
     }
     out
 }

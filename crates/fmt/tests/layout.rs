@@ -208,3 +208,10 @@ fn edits_while_one_types() {
     assert_eq!(typed("void f()\n{\n", "\n}\n", '\n'), "void f()\n{\n    \n}\n");
     assert_eq!(typed("void f()\n{\n    if (a)\n", "", '\n'), "void f()\n{\n    if (a)\n        ");
 }
+
+#[test]
+fn a_comment_that_goes_on_ends_with_the_file() {
+    for text in ["// a\\", "x;\n// a\\\n b\\", "/* a */ // b\\"] {
+        keeps(text);
+    }
+}
