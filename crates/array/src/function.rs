@@ -228,7 +228,7 @@ impl Function {
         for (place, argument) in memory {
             launch::bind(&self.program, runner, place, argument)?;
         }
-        runner.bind_gradients();
+        runner.bind_gradients().map_err(|error| Error::Value(error.to_string()))?;
         for (array, &global) in inputs.iter().chain(outputs).zip(&ready.kernel.places.arrays) {
             runner.bind_foreign(global, array.memory());
         }

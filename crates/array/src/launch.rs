@@ -121,7 +121,7 @@ impl Kernel {
         for (place, argument) in arguments {
             bind(&self.program, &mut runner, place, argument)?;
         }
-        runner.bind_gradients();
+        runner.bind_gradients().map_err(input)?;
         if let Some(global) = runner.unbound() {
             return Err(not_given(&self.name, &runner, global));
         }

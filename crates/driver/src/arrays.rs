@@ -1,6 +1,6 @@
 //! Files that hold arrays: `.npy`, the members of `.npz`, tables, and pictures.
 
-use std::io::{Cursor, Read};
+use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 use ir::Scalar;
@@ -55,7 +55,8 @@ fn member(path: &Path) -> Option<(PathBuf, Option<String>)> {
 fn read_member(path: &Path, name: Option<&str>) -> Result<Array, Error> {
     let error = |why: String| Error::read(path, why);
     let bytes = files::read(path, files::DATA)?;
-    let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(|e| error(e.to_string()))?;
+    let damaged = |e: zip::result::ZipError| error(format!("it is no whole .npz file ({e})"));
+    let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(damaged)?;
     let names: Vec<String> =
         archive.file_names().map(|name| name.strip_suffix(".npy").unwrap_or(name).to_string()).collect();
     let at = match (name, &names[..]) {
@@ -73,10 +74,9 @@ fn read_member(path: &Path, name: Option<&str>) -> Result<Array, Error> {
             .position(|known| known == name)
             .ok_or_else(|| error(format!("it holds no `{name}`, but {}", names.join(", "))))?,
     };
-    let member = archive.by_index(at).map_err(|e| error(e.to_string()))?;
-    let mut bytes = Vec::new();
+    let member = archive.by_index(at).map_err(damaged)?;
     // The size in the archive may be wrong.
-    member.take(files::DATA).read_to_end(&mut bytes).map_err(|e| error(files::plain(&e)))?;
+    let bytes = files::read_from(member, path, files::DATA)?;
     npy::parse(&bytes).map_err(|why| error(format!("`{}`: {why}", names[at])))
 }
 

@@ -14,6 +14,10 @@ use crate::error::Error;
 pub const PROGRAM: u64 = 256 << 20;
 /// The maximum size of a file of numbers.
 pub const DATA: u64 = 16 << 30;
+/// Less is allocated without a look at the free memory.
+const ALWAYS_FREE: usize = 4 << 20;
+/// The number of bytes that are read before the free memory is looked at.
+const PART: u64 = 16 << 20;
 /// The maximum number of bytes read from a pipe or device, whose size is not known.
 const ENDLESS: u64 = 1 << 30;
 
@@ -27,23 +31,47 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, Error> {
     if about.len() > most {
         return Err(too_large());
     }
-    let mut bytes = Vec::new();
-    bytes.try_reserve(about.len() as usize).map_err(|_| Error::read(path, "there is not enough memory"))?;
-    let mut limited = file.take(most + 1);
-    limited.read_to_end(&mut bytes).map_err(error)?;
-    if bytes.len() as u64 > most { Err(too_large()) } else { Ok(bytes) }
+    check_room(about.len() as usize).map_err(|why| Error::read(path, why))?;
+    read_from(file, path, most)
+}
+
+/// Returns an error if a file is not there or may not be read; it is not read.
+pub fn expect_readable(path: &Path) -> Result<(), Error> {
+    if path == Path::new("-") {
+        return Ok(());
+    }
+    let error = |e: std::io::Error| Error::read(path, plain(&e));
+    let about = fs::metadata(path).map_err(error)?;
+    match about.is_dir() {
+        true => Err(Error::read(path, "it is a directory")),
+        false if about.is_file() => File::open(path).map(|_| ()).map_err(error),
+        false => Ok(()),
+    }
 }
 
 /// Reads standard input; an error if it has more than `most` bytes.
 pub fn read_input(most: u64) -> Result<Vec<u8>, Error> {
-    let path = Path::new("-");
+    read_from(std::io::stdin().lock(), Path::new("-"), most)
+}
+
+/// Reads what a file gives, which may be packed, so that its length is not known; an error if it is more than `most`
+/// bytes, or more than there is memory for.
+pub(crate) fn read_from(from: impl Read, path: &Path, most: u64) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
-    let read = std::io::stdin().lock().take(most + 1).read_to_end(&mut bytes);
-    read.map_err(|e| Error::read(path, plain(&e)))?;
-    match bytes.len() as u64 > most {
-        true => Err(Error::read(path, format!("it is larger than {} MiB", most >> 20))),
-        false => Ok(bytes),
+    let mut limited = from.take(most + 1);
+    // The first part is as much as any machine has room for.
+    for part in std::iter::successors(Some(PART), |part| Some(part * 2)) {
+        let read = limited.by_ref().take(part).read_to_end(&mut bytes);
+        let n = read.map_err(|e| Error::read(path, plain(&e)))?;
+        if bytes.len() as u64 > most {
+            return Err(Error::read(path, format!("it is larger than {} MiB", most >> 20)));
+        }
+        if (n as u64) < part {
+            break;
+        }
+        check_room(bytes.len()).map_err(|why| Error::read(path, why))?;
     }
+    Ok(bytes)
 }
 
 /// Reads a file as text.
@@ -66,6 +94,9 @@ pub fn plain(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "there is no such file".into(),
         std::io::ErrorKind::PermissionDenied => "permission denied".into(),
+        std::io::ErrorKind::NotADirectory => "a part of its path is no folder".into(),
+        std::io::ErrorKind::UnexpectedEof => "it ends too early".into(),
+        std::io::ErrorKind::OutOfMemory => "there is not enough memory".into(),
         std::io::ErrorKind::IsADirectory => "it is a directory".into(),
         _ => {
             let text = error.to_string();
@@ -102,7 +133,14 @@ pub fn make(path: &Path, made: impl FnOnce(&Path) -> std::io::Result<()>) -> Res
     if cfg!(target_family = "wasm") || about.as_ref().is_some_and(|a| !a.is_file()) {
         return made(path).map_err(error);
     }
-    let target = if about.is_some() { fs::canonicalize(path).map_err(error)? } else { path.to_path_buf() };
+    let target = match &about {
+        Some(_) => fs::canonicalize(path).map_err(error)?,
+        None => link_target(path).unwrap_or_else(|| path.to_path_buf()),
+    };
+    if about.is_some() {
+        // To rename asks for no permission of the file that is replaced, to write does.
+        File::options().append(true).open(&target).map_err(error)?;
+    }
     let beside = beside(&target);
     let done = made(&beside).and_then(|()| {
         if let Some(about) = &about {
@@ -122,15 +160,41 @@ fn process() -> u32 {
     if cfg!(target_family = "wasm") { 0 } else { std::process::id() }
 }
 
+/// The path that a link without a target leads to.
+fn link_target(path: &Path) -> Option<PathBuf> {
+    let target = fs::read_link(path).ok()?;
+    Some(path.parent().unwrap_or(Path::new("")).join(target))
+}
+
 /// A unique name in the same folder.
 fn beside(path: &Path) -> PathBuf {
+    let named = path.file_name().unwrap_or_default();
     let mut name = std::ffi::OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
+    // The name of a file has at most 255 bytes in most systems.
+    name.push(if named.len() < 200 { named } else { "pullback".as_ref() });
     // The extension is kept, since tools depend on it.
     let ending = path.extension().unwrap_or_default();
     name.push(format!(".{}.", process()));
     name.push(ending);
     path.with_file_name(name)
+}
+
+/// Returns true if two paths lead to the same file, which exists.
+pub fn is_same(one: &Path, other: &Path) -> bool {
+    matches!((fs::canonicalize(one), fs::canonicalize(other)), (Ok(one), Ok(other)) if one == other)
+}
+
+/// Returns an error if a file could not be written later, for a command that works for a long time before.
+pub fn expect_writable(path: &Path) -> Result<(), Error> {
+    let error = |e: std::io::Error| Error::write(path, unwritten(&e));
+    match fs::metadata(path) {
+        Ok(about) if about.is_dir() => return Err(Error::write(path, "it is a directory")),
+        Ok(about) if !about.is_file() => return Ok(()),
+        Ok(_) => drop(File::options().append(true).open(path).map_err(error)?),
+        Err(_) => {}
+    }
+    let beside = beside(&fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf()));
+    File::create(&beside).and_then(|_| fs::remove_file(&beside)).map_err(error)
 }
 
 /// Makes sure that files can be created in a folder, and creates the folder if necessary.
@@ -154,6 +218,9 @@ pub(crate) fn zeros(bytes: usize) -> Result<Vec<u8>, String> {
 pub(crate) fn check_room(bytes: usize) -> Result<(), String> {
     let with_copy =
         bytes.checked_mul(2).and_then(|n| n.checked_add(1 << 20)).ok_or_else(|| too_much(bytes))?;
+    if with_copy <= ALWAYS_FREE {
+        return Ok(());
+    }
     // The system may promise more memory than it has.
     if available().is_some_and(|free| with_copy as u64 > free) {
         return Err(too_much(bytes));
@@ -167,12 +234,34 @@ fn too_much(bytes: usize) -> String {
     format!("{size:.0} MiB are more than this machine has memory for")
 }
 
-/// The available memory in bytes, if the system reports it.
+/// The available memory in bytes, if the system reports it: of the machine, and of the container.
 fn available() -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib << 10)
+    let machine = || {
+        let text = fs::read_to_string("/proc/meminfo").ok()?;
+        let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
+        let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        Some(kib << 10)
+    };
+    machine().into_iter().chain(available_in_group()).min()
+}
+
+/// The memory that the control group of this process leaves, by the files of version 2 or 1. Files that the system
+/// keeps in memory make room.
+fn available_in_group() -> Option<u64> {
+    let text = |path: &str| fs::read_to_string(format!("/sys/fs/cgroup/{path}")).ok();
+    let number = |path: &str| text(path)?.trim().parse::<u64>().ok();
+    let left = |most: &str, used: &str, stat: &str, prefix: &str| {
+        let (most, used, stat) = (number(most)?, number(used)?, text(stat)?);
+        let kept = ["active_file ", "inactive_file "].iter().filter_map(|name| {
+            stat.lines()
+                .find_map(|line| line.strip_prefix(prefix)?.strip_prefix(name)?.trim().parse::<u64>().ok())
+        });
+        Some(most.saturating_sub(used.saturating_sub(kept.sum())))
+    };
+    left("memory.max", "memory.current", "memory.stat", "").or_else(|| {
+        let [most, used] = ["limit", "usage"].map(|what| format!("memory/memory.{what}_in_bytes"));
+        left(&most, &used, "memory/memory.stat", "total_")
+    })
 }
 
 #[cfg(test)]
@@ -194,6 +283,42 @@ mod tests {
         assert_eq!(fs::read_dir(&folder).expect("lists").count(), 1, "nothing is left behind");
         assert!(read(&path, 2).is_err());
         fs::remove_dir_all(&folder).expect("removes");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_must_not_be_written_stays() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = std::env::temp_dir().join(format!("pullback-kept-{}", std::process::id()));
+        prepare_folder(&folder).expect("a folder");
+        let path = folder.join("a.bin");
+        write(&path, b"one").expect("writes");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).expect("is ours");
+        // The superuser may write it.
+        let may = File::options().append(true).open(&path).is_ok();
+        assert_eq!(write(&path, b"two").is_ok(), may);
+        assert_eq!(expect_writable(&path).is_ok(), may);
+        assert_eq!(read(&path, DATA).expect("reads"), if may { b"two" } else { b"one" });
+        // A link to nothing is followed, and a name may be as long as the system allows.
+        std::os::unix::fs::symlink("later", folder.join("link")).expect("links");
+        write(&folder.join("link"), b"three").expect("writes");
+        assert_eq!(read(&folder.join("later"), DATA).expect("reads"), b"three");
+        write(&folder.join("x".repeat(255)), b"four").expect("writes");
+        assert_eq!(fs::read_dir(&folder).expect("lists").count(), 4, "nothing is left behind");
+        assert!(
+            is_same(&folder.join("link"), &folder.join("later")) && !is_same(&path, &folder.join("link"))
+        );
+        fs::remove_dir_all(&folder).expect("removes");
+    }
+
+    #[test]
+    fn packed_files_without_an_end_are_refused() {
+        let why = read_from(std::io::repeat(0), Path::new("x"), 64 << 20).expect_err("refused").to_string();
+        assert_eq!(why, "cannot read `x`: it is larger than 64 MiB");
+        assert_eq!(read_from(&b"abc"[..], Path::new("x"), 3).expect("reads"), b"abc");
+        assert!(read_from(&b"abcd"[..], Path::new("x"), 3).is_err());
+        let long = vec![7; 3 * PART as usize + 1];
+        assert_eq!(read_from(&long[..], Path::new("x"), DATA).expect("reads"), long);
     }
 
     #[test]

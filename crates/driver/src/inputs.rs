@@ -52,7 +52,7 @@ pub fn bind(loaded: &mut Loaded, runner: &mut Runner, binds: &[Bind]) -> Result<
         };
         runner.bind_value(global, &bind.value).map_err(wrong)?;
     }
-    runner.bind_gradients();
+    runner.bind_gradients()?;
     runner.bind_pointers()?;
     // A tensor's gradient need not be bound if the tensor is, so what is said of the tensor is enough.
     let is_grad = |global: &ir::Global| runner.tensor(*global).is_some_and(|tensor| tensor.is_grad);

@@ -43,7 +43,7 @@ pub fn write(path: &Path, array: &Array) -> Result<(), Error> {
 
 /// Parses the bytes of a file.
 pub fn parse(bytes: &[u8]) -> Result<Array, String> {
-    let not_npy = || "not an .npy file".to_string();
+    let not_npy = || "it is no .npy file".to_string();
     if bytes.len() < 10 || &bytes[..6] != b"\x93NUMPY" {
         return Err(not_npy());
     }
@@ -87,6 +87,7 @@ pub fn parse(bytes: &[u8]) -> Result<Array, String> {
     if n.checked_mul(size).is_none_or(|len| data.len() < len) {
         return Err(format!("{n} elements announced, {} bytes found", data.len()));
     }
+    files::check_room(n * size_of::<u64>())?;
     let mut bits: Vec<u64> = data.chunks_exact(size).take(n).map(from_le).collect();
     if fortran && shape.len() > 1 {
         bits = from_fortran(&bits, &shape);

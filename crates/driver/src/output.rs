@@ -6,6 +6,7 @@ use ir::{MemData, MemType, MemTypes, Scalar, scalar};
 use crate::behind::pointers;
 use crate::bind::scalars;
 use crate::error::Error;
+use crate::files;
 use crate::npy::{self, Array};
 
 /// The name of a scalar type in the JSON output; `None` for types without one.
@@ -84,6 +85,14 @@ pub fn number_json(s: Scalar, bits: u64) -> String {
     if matches!(text.as_str(), "nan" | "inf" | "-inf") { format!("\"{text}\"") } else { text }
 }
 
+/// Returns an error if there is not enough memory for the text of a buffer of so many bytes.
+pub fn expect_room(name: &str, bytes: usize) -> Result<(), Error> {
+    // A number of four bytes is a text of up to two dozen, which is copied on its way.
+    files::check_room(bytes.saturating_mul(12)).map_err(|why| {
+        Error::input(format!("the text of `{name}`: {why}; `--out {name}=@FILE.npy` writes the numbers"))
+    })
+}
+
 /// `v v v`: every scalar of every element.
 pub fn buffer_text(mem: &MemTypes, element: MemType, bytes: &[u8]) -> String {
     let mut out = String::new();
@@ -141,7 +150,9 @@ pub fn buffer_array(mem: &MemTypes, element: MemType, bytes: &[u8]) -> Result<Ar
     if leaves.iter().any(|leaf| leaf.1 != first) {
         return Err(Error::input("the elements hold numbers of several types: no .npy array holds that"));
     }
-    let mut bits = Vec::new();
+    let n = bytes.len() / (mem.size(element) as usize).max(1) * leaves.len();
+    files::check_room(n.saturating_mul(size_of::<u64>())).map_err(Error::Input)?;
+    let mut bits = Vec::with_capacity(n);
     for_each_scalar(mem, element, bytes, &mut |_, b| bits.push(b));
     let mut shape = vec![bits.len() / leaves.len()];
     match &mem[element] {

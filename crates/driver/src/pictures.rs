@@ -6,7 +6,7 @@
 use std::io::Cursor;
 use std::path::Path;
 
-use image::{DynamicImage, ImageBuffer, ImageFormat, ImageReader, Luma, LumaA, Rgb, Rgba};
+use image::{DynamicImage, ImageBuffer, ImageError, ImageFormat, ImageReader, Luma, LumaA, Rgb, Rgba};
 use ir::Scalar;
 
 use crate::error::Error;
@@ -15,6 +15,10 @@ use crate::npy::Array;
 
 /// The most pixels of a picture.
 const MOST_PIXELS: u64 = 1 << 28;
+
+/// Half the bytes that a pixel takes while it is read: four channels as floats of the file, as floats of ours, and as
+/// numbers of an array.
+const PER_PIXEL: usize = 32;
 
 /// The format of a picture by the ending of its path; `None` if that is no picture's.
 fn format(path: &Path) -> Option<ImageFormat> {
@@ -51,20 +55,19 @@ fn built_in(path: &Path) -> Result<ImageFormat, String> {
 pub fn read(path: &Path) -> Result<Array, Error> {
     let format = built_in(path).map_err(|why| Error::read(path, why))?;
     let bytes = files::read(path, files::DATA)?;
-    let decoded = (|| {
-        let size = ImageReader::with_format(Cursor::new(&bytes), format).into_dimensions()?;
-        if u64::from(size.0) * u64::from(size.1) > MOST_PIXELS {
-            return Ok(None);
-        }
-        let mut reader = ImageReader::with_format(Cursor::new(&bytes), format);
-        reader.no_limits();
-        reader.decode().map(Some)
-    })();
-    let picture = match decoded {
-        Ok(Some(picture)) => picture,
-        Ok(None) => return Err(Error::read(path, format!("a picture has at most {MOST_PIXELS} pixels"))),
-        Err(e) => return Err(Error::read(path, e)),
-    };
+    let mut reader = ImageReader::with_format(Cursor::new(&bytes), format);
+    let size = ImageReader::with_format(Cursor::new(&bytes), format).into_dimensions();
+    let (width, height) = size.map_err(|e| undecoded(path, e))?;
+    let pixels = u64::from(width) * u64::from(height);
+    if pixels > MOST_PIXELS {
+        return Err(Error::read(path, format!("a picture has at most {MOST_PIXELS} pixels")));
+    }
+    files::check_room(pixels as usize * PER_PIXEL).map_err(|why| Error::read(path, why))?;
+    if format == ImageFormat::Jpeg && !has_end(&bytes) {
+        return Err(Error::read(path, "it ends too early"));
+    }
+    reader.no_limits();
+    let picture = reader.decode().map_err(|e| undecoded(path, e))?;
     let (height, width) = (picture.height() as usize, picture.width() as usize);
     let (channels, numbers) = match picture.color().channel_count() {
         1 => (1, picture.into_rgb32f().into_raw().into_iter().step_by(3).collect()),
@@ -75,6 +78,34 @@ pub fn read(path: &Path) -> Result<Array, Error> {
     let shape = if channels == 1 { vec![height, width] } else { vec![height, width, channels] };
     let bits = numbers.into_iter().map(|x: f32| u64::from(x.to_bits())).collect();
     Ok(Array { scalar: Scalar::F32, shape, bits })
+}
+
+/// Returns true if the data of a JPEG file, after its segments, has an end. The decoder fills up what is missing.
+fn has_end(bytes: &[u8]) -> bool {
+    let mut rest = bytes.get(2..).unwrap_or_default();
+    while let [0xff, marker, high, low, ..] = *rest {
+        if marker == 0xda {
+            return rest.windows(2).any(|two| two == [0xff, 0xd9]);
+        }
+        // A marker may have any number of bytes of 255 before it.
+        let length = if marker == 0xff { 1 } else { 2 + usize::from(u16::from_be_bytes([high, low])) };
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    false
+}
+
+/// The message that a file cannot be decoded.
+fn undecoded(path: &Path, error: ImageError) -> Error {
+    let why = match error {
+        ImageError::IoError(e) => files::plain(&e),
+        ImageError::Decoding(e) => {
+            let what = std::error::Error::source(&e).map_or_else(|| e.to_string(), |why| why.to_string());
+            let ending = ending(path);
+            format!("it is no whole picture in the format .{ending} ({})", what.trim_end_matches('.'))
+        }
+        other => other.to_string(),
+    };
+    Error::read(path, why)
 }
 
 fn gray_with_alpha(rgba: Vec<f32>) -> Vec<f32> {
@@ -185,6 +216,24 @@ mod tests {
         match cfg!(feature = "exr") {
             true => assert_eq!(exr.expect("it reads"), bright),
             false => assert!(exr.expect_err("is refused").to_string().contains("the feature `exr`")),
+        }
+    }
+
+    #[test]
+    fn pictures_that_are_cut_off_are_refused() {
+        let endings =
+            if cfg!(feature = "exr") { &["png", "jpg", "hdr", "exr"][..] } else { &["png", "jpg", "hdr"] };
+        for ending in endings {
+            let path = std::env::temp_dir().join(format!("pullback-cut-{}.{ending}", std::process::id()));
+            write(&path, &array(&[16, 16, 3], 7.0)).expect("it is written");
+            let whole = std::fs::read(&path).expect("it reads");
+            // The last bytes of a PNG file say nothing but that it ends.
+            let most = whole.len() - if *ending == "png" { 13 } else { 1 };
+            for n in (0..most).step_by(1 + most / 100).chain([most]) {
+                std::fs::write(&path, &whole[..n]).expect("it is written");
+                assert!(read(&path).is_err(), "{ending}: {n} of {} bytes", whole.len());
+            }
+            std::fs::remove_file(&path).expect("it is removed");
         }
     }
 

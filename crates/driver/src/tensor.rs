@@ -146,7 +146,7 @@ impl Runner {
     }
 
     /// Binds zeros to unbound gradients, in the shape of the tensors that they belong to.
-    pub fn bind_gradients(&mut self) {
+    pub fn bind_gradients(&mut self) -> Result<(), Error> {
         for at in 0..self.tensors.len() {
             let tensor = &self.tensors[at];
             if !tensor.is_grad || self.is_bound(tensor.data) {
@@ -157,10 +157,13 @@ impl Runner {
                 continue;
             };
             let shape = primal.shape.clone();
-            let n: usize = shape.iter().product();
-            let bytes = vec![0; n * self.mem().size(self.element_of(self.tensors[at].data)) as usize];
+            let each = self.mem().size(self.element_of(self.tensors[at].data)) as usize;
+            let n = shape.iter().try_fold(each, |n, &length| n.checked_mul(length)).unwrap_or(usize::MAX);
+            let named = |why: String| Error::input(format!("`{}`: {why}", self.tensors[at].name));
+            let bytes = files::zeros(n).map_err(named)?;
             self.set_tensor(at, &bytes, shape);
         }
+        Ok(())
     }
 
     fn bind_texture(&mut self, at: usize, dims: Dimensions, value: &BindValue) -> Result<(), String> {

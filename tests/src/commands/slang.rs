@@ -214,7 +214,7 @@ pub(super) fn launch(
             runner.bind_value(global, &bound.value).map_err(Error::input)?;
         }
     }
-    runner.bind_gradients();
+    runner.bind_gradients()?;
     let groups = file.all("groups").next().map_or(Ok([1; 3]), triple)?;
     let done = runner.dispatch(entry, groups, workers);
     *printed = runner.printed().to_string();

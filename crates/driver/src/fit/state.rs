@@ -114,10 +114,8 @@ impl State {
     /// Reads the file, which must be of `n` fitted numbers and the same text `of`.
     pub fn load(path: &Path, of: &str, n: usize) -> Result<State, Error> {
         let text = files::read_text(path, files::DATA)?;
-        let state: State = serde_json::from_str(&text).map_err(|e| match e.is_data() {
-            true => Error::read(path, "not the checkpoint of a fit"),
-            false => Error::read(path, e),
-        })?;
+        let state: State = serde_json::from_str(&text)
+            .map_err(|e| Error::read(path, format!("it is not the checkpoint of a fit ({e})")))?;
         if state.x.len() != n {
             return Err(Error::read(
                 path,

@@ -1,6 +1,5 @@
 //! Tables: CSV and TSV, with and without a header, quoted or not, packed with gzip or not.
 
-use std::io::Read;
 use std::path::Path;
 
 use crate::bind;
@@ -32,10 +31,8 @@ impl Table {
         let (name, bytes) = match name.strip_suffix(".gz") {
             None => (name.as_str(), bytes),
             Some(name) => {
-                let mut text = Vec::new();
-                let mut packed = flate2::read::MultiGzDecoder::new(&bytes[..]).take(files::DATA);
-                packed.read_to_end(&mut text).map_err(|e| Error::read(path, files::plain(&e)))?;
-                (name, text)
+                let packed = flate2::read::MultiGzDecoder::new(&bytes[..]);
+                (name, files::read_from(packed, path, files::DATA)?)
             }
         };
         let separator = if name.ends_with(".tsv") { b'\t' } else { separator(&bytes) };
@@ -53,7 +50,7 @@ impl Table {
         reader.delimiter(separator).has_headers(false).trim(csv::Trim::All).flexible(true);
         let mut rows = Vec::new();
         for record in reader.from_reader(text).records() {
-            let record = record.map_err(|e| Error::input(e.to_string()))?;
+            let record = record.map_err(|e| Error::input(unread(&e)))?;
             // A line of spaces is an empty one.
             if !(record.len() == 1 && record[0].is_empty()) {
                 // Quotes after a space are part of the cell for the parser.
@@ -94,6 +91,17 @@ impl Table {
     pub fn column(&self, name: &str) -> Option<Vec<&str>> {
         let k = self.names.iter().position(|known| known == name)?;
         Some(self.rows.iter().map(|row| row[k].as_str()).collect())
+    }
+}
+
+/// The message that a line is no part of a table.
+fn unread(error: &csv::Error) -> String {
+    match error.kind() {
+        csv::ErrorKind::Utf8 { pos, .. } => {
+            let line = pos.as_ref().map_or(1, csv::Position::line);
+            format!("line {line} is not text in UTF-8")
+        }
+        _ => error.to_string(),
     }
 }
 

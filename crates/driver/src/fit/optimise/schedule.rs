@@ -41,7 +41,7 @@ impl Schedule {
     /// The factor at a step, counted from 0, of `steps` in all.
     pub fn factor(&self, step: u64, steps: u64) -> f64 {
         if step < self.warm_up {
-            return (step + 1) as f64 / (self.warm_up + 1) as f64;
+            return (step + 1) as f64 / (self.warm_up as f64 + 1.0);
         }
         let share = (step - self.warm_up) as f64 / steps.saturating_sub(self.warm_up).max(1) as f64;
         self.shape.factor(share.min(1.0))
