@@ -395,6 +395,12 @@ impl Observer for Until {
         Ok(if state.step == self.0 { Wish::Interrupt } else { Wish::Continue })
     }
 
+    fn pass(&mut self, fit: &mut Fit, state: &State) -> Result<(), driver::Error> {
+        // To look at the point changes nothing.
+        let all = fit.order();
+        fit.metrics(&state.x, &all).map(|_| ())
+    }
+
     fn save(&mut self, _: &mut Fit, _: &State) -> Result<(), driver::Error> {
         Ok(())
     }

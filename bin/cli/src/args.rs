@@ -567,7 +567,7 @@ pub(crate) struct PointArgs {
     #[arg(long, value_name = "NAME=VALUE,…")]
     pub(crate) at: Vec<String>,
     /// Random points
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) points: u32,
     /// Random numbers are drawn from here: all, or those of a parameter or field [default: the ranges of the file's
     /// `// fit:` comments and `[Range(LO, HI)]` attributes, else -2,2]

@@ -1,16 +1,18 @@
 //! `bench`: measures the run time of functions and their gradients.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use driver::bench::{self, Launch, Measured, Options, Subject, Times};
 use driver::call::parse_arguments;
 use driver::launch::Backend;
 use driver::pipeline::{self, Loaded};
 use driver::profile::Profile;
-use driver::{Error, render};
+use driver::{Error, files, render};
 use syntax::Sources;
 
 use crate::args::BenchArgs;
+use crate::outputs::Outputs;
 use crate::report::{self, Stop};
 use crate::{page, profile, run};
 
@@ -19,7 +21,7 @@ const SECONDS: f64 = 0.3;
 
 pub(crate) fn bench(args: &BenchArgs) -> u8 {
     report::finish(&args.source, args.json, |session| {
-        let at = parse_arguments("--at", &args.at).map_err(|e| Stop::Usage(e.to_string()))?;
+        let at = parse_arguments("--at", &args.at).map_err(report::usage)?;
         let seconds = args.seconds.unwrap_or(SECONDS);
         let limits = args.limits.limits(Some(seconds));
         let backend = args.backend.unwrap_or_else(Backend::fastest);
@@ -39,6 +41,7 @@ pub(crate) fn bench(args: &BenchArgs) -> u8 {
             return Err(Stop::Usage(format!("`--entry` measures a kernel, and `{name}` is a function")));
         }
         let mut loaded = pipeline::load(session, &args.source.file)?;
+        Outputs::of(&session.sources).writes("--profile", page.map(PathBuf::as_path)).check()?;
         loaded.errors()?;
         let subjects = subjects(args, &mut loaded, function)?;
         let (mut all, mut profiles) = (Vec::new(), Vec::new());
@@ -56,15 +59,14 @@ pub(crate) fn bench(args: &BenchArgs) -> u8 {
                 profiles.push(driver::profile::profile(session, &args.source.file, subject, &options)?);
             }
         }
-        if let Some(page) = page {
-            let text = page::page(&session.sources, &profiles);
-            std::fs::write(page, text).map_err(|e| Error::input(format!("{}: {e}", page.display())))?;
-        }
         let sources = &session.sources;
         report::out(&match args.json {
             true => json(sources, &all, &profiles),
             false => text(sources, &all) + &profile::text(sources, &profiles),
         });
+        if let Some(path) = page {
+            files::write(path, page::page(sources, &profiles).as_bytes())?;
+        }
         Ok(0)
     })
 }

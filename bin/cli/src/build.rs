@@ -8,12 +8,18 @@ use driver::{files, pipeline};
 use syntax::Diagnostic;
 
 use crate::args::{BuildArgs, BuildTarget};
+use crate::outputs::Outputs;
 use crate::report::{self, Stop};
 
 pub(crate) fn build(args: &BuildArgs) -> u8 {
     report::finish(&args.source, args.json, |session| {
         let target = target(args)?;
         let mut loaded = pipeline::load(session, &args.source.file)?;
+        Outputs::of(&session.sources)
+            .writes("--output", Some(&args.output))
+            .writes("--header", args.header.as_deref())
+            .writes("--rust", args.rust.as_deref())
+            .check()?;
         loaded.errors()?;
         let notes = match target {
             #[cfg(feature = "llvm")]
@@ -79,7 +85,7 @@ fn library(args: &BuildArgs, loaded: &mut Loaded) -> Result<Vec<Diagnostic>, Sto
             )));
         }
         None => {
-            let prefix = build::prefix(&args.output).map_err(|error| Stop::Usage(error.to_string()))?;
+            let prefix = build::prefix(&args.output).map_err(report::usage)?;
             (prefix, Prefixed::WhereNeeded)
         }
     };

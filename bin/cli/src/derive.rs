@@ -9,7 +9,7 @@ use driver::gradcheck::{self, Entry, Random, Verdict};
 use driver::launch::CodeOptions;
 use driver::output::{number_json, number_text};
 use driver::pipeline::{self, Loaded, Options};
-use driver::ranges::{Named, Ranges};
+use driver::ranges::{Named, Ranges, covers};
 use driver::session::Session;
 use driver::{Error, Request, Step, render};
 use opt::CheckFinite;
@@ -24,8 +24,8 @@ const MAX_ROWS: usize = 40;
 
 pub(crate) fn grad(args: &GradArgs) -> u8 {
     report::finish(&args.call.source, args.call.json, |session| {
-        let named = parse_arguments("--at", &args.at).map_err(|e| Stop::Usage(e.to_string()))?;
-        let along = parse_arguments("--along", &args.along).map_err(|e| Stop::Usage(e.to_string()))?;
+        let named = parse_arguments("--at", &args.at).map_err(report::usage)?;
+        let along = parse_arguments("--along", &args.along).map_err(report::usage)?;
         if !along.is_empty() && args.mode != Mode::Hvp {
             return Err(Stop::Usage("`--along` is the direction of `--mode hvp`".into()));
         }
@@ -105,7 +105,7 @@ pub(crate) fn grad(args: &GradArgs) -> u8 {
 
 pub(crate) fn gradcheck(args: &GradcheckArgs) -> u8 {
     report::finish(&args.call.source, args.call.json, |session| {
-        let named = parse_arguments("--at", &args.points.at).map_err(|e| Stop::Usage(e.to_string()))?;
+        let named = parse_arguments("--at", &args.points.at).map_err(report::usage)?;
         let ranges = ranges(&args.points, &args.call.source.file)?;
         let options = Options {
             widen: true,
@@ -114,6 +114,7 @@ pub(crate) fn gradcheck(args: &GradcheckArgs) -> u8 {
         };
         let Called { mut callee, mut loaded, request, memory } =
             callee(&args.call, session, (Request::default(), &options), None)?;
+        check_ranges(&args.points, &callee.inputs)?;
         let ranges = ranges.with_declared(&mut loaded.program, &request.functions[0])?;
         let mut random = Random::new(args.points.seed);
         let all_named =
@@ -241,6 +242,18 @@ pub(crate) fn ranges(args: &PointArgs, file: &Path) -> Result<Ranges, Stop> {
         }
     }
     Ok(ranges)
+}
+
+/// Refuses ranges on the command line that no number has.
+fn check_ranges(args: &PointArgs, inputs: &[Number]) -> Result<(), Error> {
+    let named = args.range.iter().filter_map(|text| Some((text, text.rsplit_once('=')?.0.trim())));
+    for (text, name) in named {
+        if !name.is_empty() && !inputs.iter().any(|number| covers(name, &number.name)) {
+            let known: Vec<&str> = inputs.iter().map(|number| number.name.as_str()).collect();
+            return Err(Error::input(format!("`--range {text}`: the inputs are {}", known.join(", "))));
+        }
+    }
+    Ok(())
 }
 
 /// The ranges in the file's `// fit:` comments.

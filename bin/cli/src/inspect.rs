@@ -4,6 +4,7 @@ use driver::device::{Backend, DeviceInfo};
 use driver::{checkpoints, dump, pipeline, render};
 
 use crate::args::{CheckArgs, DeriveArgs, DevicesArgs, EmitArgs, ExplainArgs};
+use crate::outputs::Outputs;
 use crate::report::{self, Stop};
 
 pub(crate) fn check(args: &CheckArgs) -> u8 {
@@ -40,6 +41,7 @@ pub(crate) fn check(args: &CheckArgs) -> u8 {
 pub(crate) fn emit(args: &EmitArgs) -> u8 {
     report::finish(&args.source, args.json, |session| {
         let mut loaded = pipeline::load(session, &args.source.file)?;
+        Outputs::of(&session.sources).writes("--output", args.output.as_deref()).check()?;
         #[cfg(feature = "gpu")]
         if let Some(target) = args.target {
             let entry = args.entry.as_deref();

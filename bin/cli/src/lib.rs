@@ -15,6 +15,7 @@ mod derive;
 mod fit;
 mod format;
 mod inspect;
+mod outputs;
 mod page;
 mod pages;
 #[cfg(not(target_family = "wasm"))]

@@ -34,6 +34,14 @@ impl From<Error> for Stop {
     }
 }
 
+/// The error of an option: wrong usage, unless it is about a file that the option names.
+pub(crate) fn usage(error: Error) -> Stop {
+    match error {
+        Error::Input(why) => Stop::Usage(why),
+        error => error.into(),
+    }
+}
+
 /// The first error that occurred while writing to standard output.
 static LOST: OnceLock<io::Error> = OnceLock::new();
 
@@ -120,9 +128,19 @@ pub(crate) fn finish(
     body: impl FnOnce(&mut Session) -> Result<u8, Stop>,
 ) -> u8 {
     let mut session = session(source);
-    match body(&mut session) {
+    match defined_once(&source.defines).and_then(|()| body(&mut session)) {
         Ok(status) => status,
         Err(stop) => tell(&session, source, json, stop),
+    }
+}
+
+/// Refuses a macro that has two replacements.
+fn defined_once(defines: &[String]) -> Result<(), Stop> {
+    let name = |define: &str| define.split('=').next().unwrap_or_default().to_string();
+    let differs = |k: usize| defines[..k].iter().any(|d| name(d) == name(&defines[k]) && *d != defines[k]);
+    match (0..defines.len()).find(|&k| differs(k)) {
+        Some(k) => Err(Stop::Usage(format!("`-D {}`: the macro has another definition, too", defines[k]))),
+        None => Ok(()),
     }
 }
 
@@ -154,6 +172,15 @@ fn tell(session: &Session, source: &SourceArgs, json: bool, stop: Stop) -> u8 {
             1
         }
     }
+}
+
+/// Reports errors that did not end the work, each once; returns the status.
+pub(crate) fn errors(errors: &[Error]) -> u8 {
+    let mut texts: Vec<String> =
+        errors.iter().map(|error| format!("error[{}]: {error}\n", error.code())).collect();
+    texts.dedup();
+    texts.iter().for_each(|text| err(text));
+    u8::from(!texts.is_empty())
 }
 
 /// Reports a panic as a diagnostic.
@@ -209,7 +236,7 @@ pub(crate) fn session(source: &SourceArgs) -> Session {
 /// The bindings of memory given on the command line.
 pub(crate) fn binds(memory: &MemoryArgs) -> Result<Vec<Bind>, Stop> {
     let binds: Result<Vec<Bind>, Error> = memory.bind.iter().map(|b| parse_bind(b)).collect();
-    binds.map_err(|error| Stop::Usage(error.to_string()))
+    binds.map_err(usage)
 }
 
 /// Parses `LO,HI`: finite numbers in order.

@@ -1,6 +1,6 @@
 //! `run`: binds memory, dispatches a kernel and prints buffers. Scripts depend on the printed format.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use driver::bind;
@@ -8,6 +8,8 @@ use driver::inputs::{self, Unused};
 use driver::launch::{self, Backend, CodeOptions, Runner};
 use driver::pipeline::{self, Failure, Loaded};
 use driver::{Error, Request, arrays, checkpoints, output};
+
+use syntax::Sources;
 
 use crate::args::RunArgs;
 use crate::report::{self, Screen, Stop};
@@ -20,17 +22,26 @@ struct Outputs {
     files: Vec<(String, PathBuf)>,
 }
 
+impl Outputs {
+    /// Refuses files that cannot be written, before a kernel runs for a long time.
+    fn check(&self, sources: &Sources) -> Result<(), Stop> {
+        let files = crate::outputs::Outputs::of(sources);
+        self.files.iter().fold(files, |files, (_, path)| files.writes("--out", Some(path))).check()
+    }
+}
+
 pub(crate) fn run(args: &RunArgs) -> u8 {
     report::finish(&args.source, args.json, |session| {
         let groups = triple("--groups", &args.groups)?;
         let binds = report::binds(&args.memory)?;
         let conformances: Result<Vec<_>, Error> =
             args.conform.iter().map(|c| bind::parse_conformance(c)).collect();
-        let conformances = conformances.map_err(usage)?;
+        let conformances = conformances.map_err(report::usage)?;
         let outputs = outputs(&args.out)?;
 
         args.backend.prepare((!args.no_cache).then_some(args.source.file.as_path()));
         let mut loaded = pipeline::load(session, &args.source.file)?;
+        outputs.check(&session.sources)?;
         loaded.errors()?;
         // A kernel without any memory has nothing to work on, whereas a `main` beside it needs none.
         let main = if args.entry.is_none() && binds.is_empty() { loaded.host_main() } else { None };
@@ -140,10 +151,6 @@ pub(crate) fn check_groups(groups: [u32; 3], size: [u32; 3]) -> Result<(), Stop>
     Ok(())
 }
 
-fn usage(error: Error) -> Stop {
-    Stop::Usage(error.to_string())
-}
-
 pub(crate) fn triple(option: &str, text: &str) -> Result<[u32; 3], Stop> {
     let wrong = || Stop::Usage(format!("`{option} {text}`: expected X[,Y[,Z]], each at least 1"));
     let mut groups = [1; 3];
@@ -180,9 +187,6 @@ fn outputs(texts: &[String]) -> Result<Outputs, Stop> {
                         "`--out {text}`: expected NAME=@FILE, with .npy or a picture's ending"
                     ))
                 })?;
-                if outputs.files.iter().any(|known| known.1 == *path) {
-                    return Err(Stop::Usage(format!("`--out {text}`: another `--out` writes that file")));
-                }
                 outputs.files.push((name.to_string(), path.into()));
             }
         }
@@ -209,15 +213,9 @@ fn print(
     seconds: Option<&[f64]>,
 ) -> Result<(), Error> {
     let mem = runner.mem();
-    for (name, path) in &outputs.files {
-        if let Some(global) = runner.find(name) {
-            let mut array = output::buffer_array(mem, runner.element_of(global), runner.bytes_of(global))?;
-            if let Some(tensor) = runner.tensor(global) {
-                array.shape = tensor.shape.clone();
-            }
-            arrays::write(path, &array)?;
-        }
-    }
+    // A file that cannot be written keeps no other result from the user.
+    let written = outputs.files.iter().map(|(name, path)| write(runner, name, path));
+    let written = written.collect::<Vec<_>>().into_iter().collect::<Result<(), Error>>();
     let wanted = |name: &str| match &outputs.printed {
         Some(names) => names.iter().any(|n| n == name),
         None => !outputs.files.iter().any(|f| f.0 == name),
@@ -237,6 +235,11 @@ fn print(
     });
     let unused = unused.iter().filter(|u| wanted(&u.name));
     let shown = globals.chain(unused.map(|u| (&u.name[..], &u.mem, u.element, &u.bytes[..], None)));
+    let shown: Vec<_> = shown.collect();
+    for (name, _, _, bytes, _) in &shown {
+        output::expect_room(name, bytes.len())?;
+    }
+    let shown = shown.into_iter();
     let mut text = String::new();
     if args.json {
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
@@ -260,5 +263,15 @@ fn print(
     for s in seconds.into_iter().flatten() {
         report::err(&format!("{s:.9} s\n"));
     }
-    Ok(())
+    written
+}
+
+/// Writes a buffer to a file.
+fn write(runner: &Runner, name: &str, path: &Path) -> Result<(), Error> {
+    let Some(global) = runner.find(name) else { return Ok(()) };
+    let mut array = output::buffer_array(runner.mem(), runner.element_of(global), runner.bytes_of(global))?;
+    if let Some(tensor) = runner.tensor(global) {
+        array.shape = tensor.shape.clone();
+    }
+    arrays::write(path, &array)
 }

@@ -20,6 +20,11 @@ impl Content {
     }
 }
 
+/// The system's message.
+fn why(error: &(dyn std::error::Error + 'static)) -> String {
+    error.downcast_ref().map_or_else(|| error.to_string(), driver::files::plain)
+}
+
 /// Serves at the port of this machine, 0 for any that is free, on a thread that ends with the process. `answer` finds what
 /// is at a path. Errors name the `option` that gave the port.
 pub(crate) fn serve(
@@ -28,7 +33,7 @@ pub(crate) fn serve(
     answer: impl Fn(&str) -> Option<Content> + Send + 'static,
 ) -> Result<(SocketAddr, JoinHandle<()>), Error> {
     let unusable = |why: String| Error::input(format!("`{option}`: port {port} cannot be used: {why}"));
-    let server = Server::http(("127.0.0.1", port)).map_err(|e| unusable(e.to_string()))?;
+    let server = Server::http(("127.0.0.1", port)).map_err(|e| unusable(why(&*e)))?;
     let address = server.server_addr().to_ip().ok_or_else(|| unusable("it has no address".to_string()))?;
     let thread = std::thread::spawn(move || {
         for request in server.incoming_requests() {

@@ -12,7 +12,7 @@ use syntax::Sources;
 
 use crate::args::VerifyArgs;
 use crate::derive::{aligned, cuts, ranges};
-use crate::report::{self, Stop};
+use crate::report;
 
 /// The maximum number of differences shown per function.
 const MAX_SHOWN: usize = 10;
@@ -30,9 +30,10 @@ pub(crate) fn verify(args: &VerifyArgs) -> u8 {
         levels.dedup();
         let options = Options {
             functions: args.function.clone(),
-            at: parse_arguments("--at", &args.points.at).map_err(|e| Stop::Usage(e.to_string()))?,
+            at: parse_arguments("--at", &args.points.at).map_err(report::usage)?,
             points: args.points.points,
             ranges: ranges(&args.points, &args.source.file)?,
+            ranged: args.points.range.iter().filter_map(|text| named(text)).collect(),
             seed: args.points.seed,
             tolerance: args.points.tolerance,
             memory: report::binds(&args.memory)?,
@@ -61,6 +62,12 @@ pub(crate) fn verify(args: &VerifyArgs) -> u8 {
         }
         Ok(u8::from(!is_fine))
     })
+}
+
+/// The name of a range.
+fn named(range: &str) -> Option<String> {
+    let name = range.rsplit_once('=')?.0.trim();
+    (!name.is_empty()).then(|| name.to_string())
 }
 
 fn numbers(numbers: Numbers) -> &'static str {

@@ -47,6 +47,15 @@ float render(float slope, float height, float x) { return slope * x + height; }
     fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
+
+    /// Runs any command, which must succeed.
+    fn pullback(&self, arguments: &str) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pullback"));
+        let output =
+            command.args(arguments.split_whitespace()).current_dir(&self.0).output().expect("it starts");
+        assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    }
 }
 
 impl Drop for Folder {
@@ -179,6 +188,83 @@ fn results_can_be_given_back() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// The rows of a log, without the seconds.
+fn rows(text: &str) -> Vec<Vec<String>> {
+    let cells = |line: &str| {
+        line.split(',').enumerate().filter(|&(k, _)| k != 1).map(|(_, cell)| cell.to_string()).collect()
+    };
+    text.lines().map(cells).collect()
+}
+
+#[test]
+fn logs_have_the_metrics_of_each_pass() {
+    let folder = Folder::new("metrics");
+    let log = |name: &str| std::fs::read_to_string(folder.path(name)).expect("the log reads");
+    for (method, every) in [("adam --batch 20", 10), ("lbfgs", 1)] {
+        let options = format!(
+            "--optimizer {method} --metric off --metric loss --deterministic --quiet --validation 0.1 --log log.csv"
+        );
+        let (status, stdout, stderr) =
+            folder.run(&format!("{options} --steps 40 --tensorboard {method}", method = &method[..4]));
+        assert_eq!(status, 0, "{stderr}");
+        let text = log("log.csv");
+        let rows = rows(&text);
+        assert_eq!(
+            rows[0],
+            ["step", "loss", "validation", "off", "metric loss", "validation off", "metric validation loss"],
+            "{text}"
+        );
+        let steps: Vec<f64> = rows[1..].iter().map(|row| row[0].parse().expect("a number")).collect();
+        assert!(steps.windows(2).all(|two| two[0] < two[1]), "one row for each step: {text}");
+        let of = |row: &[String]| row[3].parse::<f64>().ok();
+        let metrics: Vec<f64> = rows[1..].iter().filter_map(|row| of(row)).collect();
+        assert!(metrics.len() >= if every == 1 { 2 } else { 5 } && metrics[0] > 10.0, "{text}");
+        assert!(metrics.last() < metrics.first(), "{text}");
+        // The metrics of the start are those of the parameters there, and a log changes nothing of the fit.
+        let (_, without, _) = folder.run(&format!("{} --steps 40", options.replace("--log log.csv", "")));
+        let parameters = |text: &str| -> Vec<String> {
+            text.lines().filter(|line| line.starts_with("  ")).map(String::from).collect()
+        };
+        assert_eq!(parameters(&stdout), parameters(&without));
+        // The events have the same numbers.
+        let events =
+            std::fs::read_dir(folder.path(&method[..4])).expect("a folder").flatten().next().expect("a file");
+        let events = std::fs::read(events.path()).expect("it reads");
+        for tag in ["off", "metric loss", "validation loss"] {
+            let has = events.windows(tag.len()).filter(|bytes| *bytes == tag.as_bytes()).count();
+            assert!(has >= 2, "{tag}: {has}");
+        }
+        let first = (metrics[0] as f32).to_le_bytes();
+        assert!(events.windows(4).any(|bytes| bytes == first), "the first value of the metric");
+    }
+}
+
+#[test]
+fn a_log_goes_on_with_a_fit_that_is_resumed() {
+    let folder = Folder::new("log");
+    let log = |name: &str| std::fs::read_to_string(folder.path(name)).expect("the log reads");
+    for method in ["adam --batch 20", "lbfgs --tolerance 0"] {
+        let begin = format!("--optimizer {method} --metric off --deterministic --quiet --param slope=0");
+        let (status, _, stderr) = folder.run(&format!("{begin} --steps 4 --log whole.csv"));
+        assert_eq!(status, 0, "{stderr}");
+        let part = format!("{begin} --log part.csv --checkpoint state.json --resume");
+        let _ = std::fs::remove_file(folder.path("state.json"));
+        let (status, _, stderr) = folder.run(&format!("{part} --steps 2"));
+        assert_eq!(status, 0, "{stderr}");
+        // A line that was cut off, as when the process was killed, and one after the checkpoint.
+        let cut = log("part.csv") + "3,0.1,7,,7\n4,0.";
+        std::fs::write(folder.path("part.csv"), cut).expect("it is written");
+        let (status, _, stderr) = folder.run(&format!("{part} --steps 4"));
+        assert_eq!(status, 0, "{stderr}");
+        assert_eq!(rows(&log("part.csv")), rows(&log("whole.csv")), "{method}");
+        // Another fit does not go on with it.
+        let other = part.replace("--metric off", "");
+        let (status, _, stderr) = folder.run(&format!("{other} --steps 5"));
+        assert!(status == 1 && stderr.contains("cannot write `part.csv`: it has the columns"), "{stderr}");
+        assert_eq!(rows(&log("part.csv")), rows(&log("whole.csv")), "{method}");
+    }
+}
+
 #[test]
 fn items_kept_apart_have_metrics_of_their_own_and_all_columns_are_plotted() {
     let folder = Folder::new("apart");
@@ -273,9 +359,9 @@ struct P : IDifferentiable { float slope; float2 rest; }
     }
 }
 
-#[test]
-fn pictures_of_several_views_are_fitted() {
-    let folder = Folder::new("views");
+/// A folder with a program that fits two pictures, and a function that runs `pullback` there.
+fn two_views(name: &str) -> Folder {
+    let folder = Folder::new(name);
     std::fs::write(
         folder.path("copy.slang"),
         "
@@ -302,23 +388,22 @@ void main(uint3 at : SV_DispatchThreadID)
     return dot(off, off);
 }
 ").expect("the program is written");
-    let pullback = |arguments: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pullback"));
-        let output =
-            command.args(arguments.split_whitespace()).current_dir(&folder.0).output().expect("it starts");
-        assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).expect("text")
-    };
     // Two pictures that grow brighter from the left, by `run`, one from the other.
     std::fs::write(folder.path("zero.npy"), npy(&[8, 12, 3])).expect("the array is written");
     let run = "run copy.slang --entry main --groups 2,1 --bind image=zeros:8,12,3 --out image=@";
-    pullback(&format!("{run}a.png --bind picture=@zero.npy"));
-    pullback(&format!("{run}b.png --bind picture=@a.png"));
+    folder.pullback(&format!("{run}a.png --bind picture=@zero.npy"));
+    folder.pullback(&format!("{run}b.png --bind picture=@a.png"));
     std::fs::write(folder.path("views.csv"), "image,offset\na.png,0\nb.png,0\n")
         .expect("the table is written");
+    folder
+}
+
+#[test]
+fn pictures_of_several_views_are_fitted() {
+    let folder = two_views("views");
     let fit =
         "fit views.slang --items images:views.csv --optimizer lbfgs --fix gain --param gain=[1,1.5] --json";
-    let result: serde_json::Value = serde_json::from_str(&pullback(fit)).expect("JSON");
+    let result: serde_json::Value = serde_json::from_str(&folder.pullback(fit)).expect("JSON");
     for name in ["views-0.png", "views-1.png", "views-1-compare.png"] {
         assert!(folder.path("target/fit").join(name).exists(), "{result}");
     }
@@ -330,22 +415,12 @@ void main(uint3 at : SV_DispatchThreadID)
 #[cfg(unix)]
 #[test]
 fn a_page_shows_a_fit() {
-    use std::io::{BufRead as _, BufReader, Read as _, Write as _};
     let folder = Folder::new("watch");
-    let mut child = folder.command(&format!("{ENDLESS} --watch")).spawn().expect("it starts");
-    let mut stderr = BufReader::new(child.stderr.take().expect("it is piped"));
-    let mut line = String::new();
-    stderr.read_line(&mut line).expect("a line");
-    let address = line.trim().strip_prefix("watch this fit at http://").expect("an address").to_string();
+    let mut child = folder.command(&format!("{ENDLESS} --metric off --watch")).spawn().expect("it starts");
+    let address = address(&mut child);
     let get = |path: &str| {
-        let mut stream = std::net::TcpStream::connect(&address).expect("it listens");
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-            .expect("it is sent");
-        let mut bytes = Vec::new();
-        stream.read_to_end(&mut bytes).expect("an answer");
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        let (head, body) = text.split_once("\r\n\r\n").expect("a head");
-        (head.lines().next().unwrap_or_default().to_string(), body.to_string())
+        let (status, body) = get(&address, path);
+        (status, String::from_utf8_lossy(&body).into_owned())
     };
     let (status, body) = get("/");
     assert!(status.contains("200") && body.contains("<canvas id=\"loss\""), "{status}");
@@ -361,20 +436,86 @@ fn a_page_shows_a_fit() {
         std::thread::sleep(Duration::from_millis(50));
     }
     assert!(get("/nothing").0.contains("404"));
-    // The page in a browser, where there is one.
-    let browser = "chromium --headless=new --no-sandbox --disable-gpu --virtual-time-budget=3000 --dump-dom";
-    let mut words = browser.split(' ');
-    let mut command = Command::new(words.next().expect("a name"));
-    command.args(words).arg(format!("http://{address}/"));
-    match command.output() {
-        Ok(output) => {
-            let page = String::from_utf8_lossy(&output.stdout).into_owned();
-            assert!(page.contains("running: step") && page.contains("<td>slope</td>"), "{page}");
-        }
-        Err(error) => eprintln!("the page is not opened in a browser: {error}"),
+    if let Some(page) = page(&address) {
+        assert!(page.contains("running: step") && page.contains("<td>slope</td>"), "{page}");
+        assert!(page.contains(", off "), "the metric: {page}");
     }
     signal(&child, "-INT");
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_page_shows_the_pictures_of_all_views() {
+    let folder = two_views("pictures");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pullback"));
+    let fit = "fit views.slang --items images:views.csv --backend cranelift --param slope=[0.1,0.2,0.3] --param gain=[1,3] --watch";
+    command.args(fit.split(' ')).args(ENDLESS.split(' ')).current_dir(&folder.0);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let address = address(&mut child);
+    let begin = Instant::now();
+    let picture = |view: usize| loop {
+        let (status, bytes) = get(&address, &format!("/picture/{view}.png"));
+        if status.contains("200") {
+            break bytes;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(60), "{status}");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let (first, second) = (picture(0), picture(1));
+    assert!(first.starts_with(b"\x89PNG") && second.starts_with(b"\x89PNG") && first != second);
+    for wrong in ["/picture/2.png", "/picture/-1.png", "/picture/0.jpg", "/picture/", "/picture/../k"] {
+        assert!(get(&address, wrong).0.contains("404"), "{wrong}");
+    }
+    if let Some(page) = page(&address) {
+        for view in 0..2 {
+            assert!(page.contains(&format!("src=\"picture/{view}.png?")), "{page}");
+            assert!(page.contains(&format!("<figcaption>view {view}</figcaption>")), "{page}");
+        }
+    }
+    signal(&child, "-INT");
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+}
+
+/// The address that a fit tells.
+#[cfg(unix)]
+fn address(child: &mut Child) -> String {
+    use std::io::{BufRead as _, BufReader};
+    let mut stderr = BufReader::new(child.stderr.take().expect("it is piped"));
+    let mut line = String::new();
+    stderr.read_line(&mut line).expect("a line");
+    // Whatever else it says is read, so that it does not wait for a reader.
+    std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+    line.trim().strip_prefix("watch this fit at http://").expect("an address").to_string()
+}
+
+/// The first line and the content of an answer.
+#[cfg(unix)]
+fn get(address: &str, path: &str) -> (String, Vec<u8>) {
+    use std::io::{Read as _, Write as _};
+    let mut stream = std::net::TcpStream::connect(address).expect("it listens");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .expect("it is sent");
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).expect("an answer");
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").expect("a head");
+    let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
+    (head.lines().next().unwrap_or_default().to_string(), bytes[end + 4..].to_vec())
+}
+
+/// The page as a browser shows it, where there is one.
+#[cfg(unix)]
+fn page(address: &str) -> Option<String> {
+    let browser = "chromium --headless=new --no-sandbox --disable-gpu --virtual-time-budget=3000 --dump-dom";
+    let mut words = browser.split(' ');
+    let mut command = Command::new(words.next().expect("a name"));
+    match command.args(words).arg(format!("http://{address}/")).output() {
+        Ok(output) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
+        Err(error) => {
+            eprintln!("the page is not opened in a browser: {error}");
+            None
+        }
+    }
 }
 
 /// An `.npy` file of zeros.

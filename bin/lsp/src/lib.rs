@@ -57,6 +57,9 @@ pub fn serve_stdio() -> Result<(), Failure> {
         // The reader has ended, and its error explains best why there was nothing more to read.
         reader.join().expect("reading does not panic")?;
     }
+    if served.as_ref().is_err_and(is_cut) {
+        return Err("the input ended before the editor said `exit`".into());
+    }
     served?;
     writer.join().expect("writing does not panic")?;
     Ok(())

@@ -51,7 +51,7 @@ fn read(input: &mut impl BufRead) -> io::Result<Option<Message>> {
         }
         let line = str::from_utf8(&text[start..]).unwrap_or_default();
         let Some(line) = line.strip_suffix("\r\n") else {
-            return Err(invalid("a line of its header does not end".to_string()));
+            return Err(invalid("a line of a message's header does not end".to_string()));
         };
         if line.is_empty() {
             break;
@@ -61,14 +61,14 @@ fn read(input: &mut impl BufRead) -> io::Result<Option<Message>> {
         {
             let n = value.parse().ok().filter(|&n: &u64| n <= LONGEST);
             len = Some(n.ok_or_else(|| {
-                invalid(format!("its header says `{line}`; no message has more than {LONGEST} bytes"))
+                invalid(format!("a message's header says `{line}`, and none has more than {LONGEST} bytes"))
             })?);
         }
         if start as u64 > HEADER {
-            return Err(invalid("its header does not end".to_string()));
+            return Err(invalid("a message's header does not end".to_string()));
         }
     }
-    let len = len.ok_or_else(|| invalid("its header has no `Content-Length`".to_string()))?;
+    let len = len.ok_or_else(|| invalid("a message's header has no `Content-Length`".to_string()))?;
     input.take(len).read_to_end(&mut text)?;
     Message::read(&mut &text[..])
 }

@@ -33,6 +33,8 @@ pub struct Options {
     pub points: u32,
     /// The ranges that random numbers are drawn from.
     pub ranges: Ranges,
+    /// The names among them that a function must have an input of.
+    pub ranged: Vec<String>,
     /// The seed of the random numbers. A function's points depend on nothing else.
     pub seed: u64,
     /// The largest accepted relative error in double precision.
@@ -134,6 +136,16 @@ pub fn verify(session: &mut Session, path: &Path, options: &Options) -> Result<V
             chosen
         }
     };
+    for name in &options.ranged {
+        let param = name.split(['.', '[']).next().unwrap_or_default();
+        let has = |listed: &Listed| {
+            let params = loaded.program.params_of(listed.function.decl);
+            params.iter().any(|&p| loaded.program.ast.decl_name(p) == param)
+        };
+        if !chosen.iter().any(has) {
+            return Err(Error::input(format!("`--range {name}`: no function has an input `{param}`")).into());
+        }
+    }
     let mut verified = Verified::default();
     for listed in chosen {
         let name = listed.name.clone();

@@ -104,16 +104,16 @@ pub(crate) struct ResultArgs {
     /// Folder for results [default: target/fit or the file's name in the current folder]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// A function whose mean over the items is reported at the end
+    /// A function whose mean over the items is reported at the end, and logged
     #[arg(long, value_name = "NAME")]
     pub(crate) metric: Vec<String>,
     /// Write what `render` gives for each item: FILE.csv or FILE.npy
     #[arg(long, value_name = "FILE")]
     pub(crate) predict: Option<PathBuf>,
-    /// Write step, seconds and loss, one line every ten steps
+    /// Write step, seconds and loss, one line every ten steps, and the metrics after each pass over the items
     #[arg(long, value_name = "FILE.csv")]
     pub(crate) log: Option<PathBuf>,
-    /// Write the loss as a log for TensorBoard
+    /// Write the loss and the metrics as a log for TensorBoard
     #[arg(long, value_name = "DIR")]
     pub(crate) tensorboard: Option<PathBuf>,
     /// Show the fit while it runs, on a page of this machine at that port [default port: any]

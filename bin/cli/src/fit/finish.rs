@@ -28,49 +28,66 @@ pub(super) struct Results {
     metrics: Vec<(String, f64)>,
     /// The covariance of a fit by Levenberg–Marquardt, or the reason why there is none.
     covariance: Option<Result<Covariance, NoCovariance>>,
+    /// What could not be computed or written.
+    lost: Vec<Error>,
 }
 
 impl Results {
-    /// Writes pictures, predictions, the plot and the parameters.
+    /// Writes pictures, predictions, the plot and the parameters. One that cannot be written keeps no other from it.
     pub(super) fn write(
         run: &Finished<'_>,
         fit: &mut Fit,
         state: &State,
         optimum: &Optimum,
-    ) -> Result<Results, Error> {
-        let metrics = metrics(run, fit, state)?;
-        let mut results = Results { written: Vec::new(), metrics, covariance: None };
-        results.rendered(run, fit, state)?;
-        results.plotted(run, fit, state, optimum)?;
+        lost: Vec<Error>,
+    ) -> Results {
+        let mut results = Results { written: Vec::new(), metrics: Vec::new(), covariance: None, lost };
+        results.metrics = super::metrics(fit, run.plan, &state.x).unwrap_or_else(|error| {
+            results.lost.push(error);
+            Vec::new()
+        });
+        let rendered = results.rendered(run, fit, state);
+        results.lost.extend(rendered.err());
+        results.plotted(run, fit, state, optimum);
         for (name, array) in fit.arrays(&state.x) {
-            results.array(run.path(&format!("-{name}.npy")), &array)?;
+            results.array(run, run.path(&format!("-{name}.npy")), &array);
         }
         let path = run.path("-parameters.json");
-        write_json(&path, &fit.json(&state.x)?)?;
-        results.written.push(path);
+        let json = fit.json(&state.x).and_then(|json| write_json(&path, &json));
+        results.note(path, json);
         if run.plan.method == Method::Marquardt {
-            let found = fit.covariance(run.plan, &state.x)?;
-            if let Ok(covariance) = &found {
-                let n = state.x.len();
-                let bits = covariance.matrix.iter().map(|x| x.to_bits()).collect();
-                let array = Array { scalar: Scalar::F64, shape: vec![n, n], bits };
-                results.array(run.path("-covariance.npy"), &array)?;
+            match fit.covariance(run.plan, &state.x) {
+                Ok(found) => {
+                    if let Ok(covariance) = &found {
+                        let n = state.x.len();
+                        let bits = covariance.matrix.iter().map(|x| x.to_bits()).collect();
+                        let array = Array { scalar: Scalar::F64, shape: vec![n, n], bits };
+                        results.array(run, run.path("-covariance.npy"), &array);
+                    }
+                    results.covariance = Some(found);
+                }
+                Err(error) => results.lost.push(error),
             }
-            results.covariance = Some(found);
         }
-        Ok(results)
+        results
     }
 
-    fn array(&mut self, path: PathBuf, array: &Array) -> Result<(), Error> {
-        npy::write(&path, array)?;
-        self.written.push(path);
-        Ok(())
+    /// Notes a file that was written, or why it was not.
+    fn note(&mut self, path: PathBuf, done: Result<(), Error>) {
+        match done {
+            Ok(()) => self.written.push(path),
+            Err(error) => self.lost.push(error),
+        }
     }
 
-    fn picture(&mut self, path: PathBuf, picture: &Picture) -> Result<(), Error> {
-        picture.write(&path)?;
-        self.written.push(path);
-        Ok(())
+    fn array(&mut self, run: &Finished<'_>, path: PathBuf, array: &Array) {
+        let done = run.spare(&path).and_then(|()| npy::write(&path, array));
+        self.note(path, done);
+    }
+
+    fn picture(&mut self, run: &Finished<'_>, path: PathBuf, picture: &Picture) {
+        let done = run.spare(&path).and_then(|()| picture.write(&path));
+        self.note(path, done);
     }
 
     /// Writes what the render function gives.
@@ -89,20 +106,21 @@ impl Results {
                 rest = after;
                 let fitted = Picture::from_numbers(columns, rows, pixels);
                 let of = if views.len() > 1 { format!("-{k}") } else { String::new() };
-                self.picture(run.path(&format!("{of}.png")), &fitted)?;
-                if let Some(target) = run.targets.get(k) {
+                self.picture(run, run.path(&format!("{of}.png")), &fitted);
+                if let Some(target) = run.inputs.targets.get(k) {
                     let sheet = picture::side_by_side(target, &fitted);
-                    self.picture(run.path(&format!("{of}-compare.png")), &sheet)?;
+                    self.picture(run, run.path(&format!("{of}-compare.png")), &sheet);
                     self.metrics.push((format!("PSNR{of}"), picture::psnr(target, &fitted)));
                 }
             }
         } else {
-            self.array(run.path("-render.npy"), &array())?;
-            self.compared(run, fit, &numbers)?;
+            self.array(run, run.path("-render.npy"), &array());
+            self.compared(run, fit, &numbers);
         }
         if let Some(path) = &run.args.results.predict {
             if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy")) {
-                return self.array(path.clone(), &array());
+                self.array(run, path.clone(), &array());
+                return Ok(());
             }
             let mut text = match width {
                 1 => "value\n".to_string(),
@@ -111,20 +129,13 @@ impl Results {
             for row in numbers.chunks(width.max(1)) {
                 text += &(row.iter().map(f64::to_string).collect::<Vec<_>>().join(",") + "\n");
             }
-            files::write(path, text.as_bytes())?;
-            self.written.push(path.clone());
+            self.note(path.clone(), files::write(path, text.as_bytes()));
         }
         Ok(())
     }
 
     /// Plots the loss, and the way of the parameters if they are few.
-    fn plotted(
-        &mut self,
-        run: &Finished<'_>,
-        fit: &Fit,
-        state: &State,
-        optimum: &Optimum,
-    ) -> Result<(), Error> {
+    fn plotted(&mut self, run: &Finished<'_>, fit: &Fit, state: &State, optimum: &Optimum) {
         let mut history = state.history.clone();
         // The last value of a batch is not the loss of the result.
         if history.last().is_none_or(|last| last.0 < state.step as f64) {
@@ -136,9 +147,9 @@ impl Results {
         }
         let title = format!("loss: {}", run.setup.loss);
         let plot = Plot { title: &title, axis: "step", curves, may_be_logarithmic: true };
-        self.picture(run.path("-loss.png"), &plot.draw())?;
+        self.picture(run, run.path("-loss.png"), &plot.draw());
         if fit.paths.len() > MOST_PLOTTED {
-            return Ok(());
+            return;
         }
         let steps = || state.history.iter().map(|h| h.0);
         let curve = |(k, path): (usize, &String)| {
@@ -148,20 +159,20 @@ impl Results {
         };
         let curves = fit.paths.iter().enumerate().map(curve).collect();
         let plot = Plot { title: "parameters", axis: "step", curves, may_be_logarithmic: false };
-        self.picture(run.path("-parameters.png"), &plot.draw())
+        self.picture(run, run.path("-parameters.png"), &plot.draw());
     }
 
     /// Plots the data and what `render` gives for it: over the only column that `render` reads, or else the one over the
     /// other. The data are the columns that the loss reads and `render` does not, one for each number of `render`.
-    fn compared(&mut self, run: &Finished<'_>, fit: &Fit, numbers: &[f64]) -> Result<(), Error> {
-        let Some(render) = &fit.kernel.render else { return Ok(()) };
+    fn compared(&mut self, run: &Finished<'_>, fit: &Fit, numbers: &[f64]) {
+        let Some(render) = &fit.kernel.render else { return };
         let single = |name: &str| fit.items.columns.iter().find(|c| c.width == 1 && c.name == name);
         // In the order in which the loss takes them, which is that of the numbers of `render`.
         let data = fit.kernel.loss.columns().filter(|name| !render.reads(name)).filter_map(single);
         let data: Vec<&Column> = data.collect();
         let count = data.len();
         if count == 0 || numbers.len() != count * fit.items.n {
-            return Ok(());
+            return;
         }
         let over: Vec<&Column> = render.columns().filter_map(single).collect();
         let fitted = |k: usize| numbers.iter().copied().skip(k).step_by(count);
@@ -193,13 +204,13 @@ impl Results {
                 let pairs = Curve { is_scattered: true, ..Curve::line("fit", pairs) };
                 ("fit over data", data.name.as_str(), vec![pairs, same])
             }
-            _ => return Ok(()),
+            _ => return,
         };
         let plot = Plot { title, axis, curves, may_be_logarithmic: false };
-        self.picture(run.path("-fit.png"), &plot.draw())
+        self.picture(run, run.path("-fit.png"), &plot.draw());
     }
 
-    /// Prints the summary, as text or as JSON.
+    /// Prints the summary, as text or as JSON, and what is lost; returns the status.
     pub(super) fn print(
         &self,
         run: &Finished<'_>,
@@ -207,11 +218,11 @@ impl Results {
         state: &State,
         ending: &Ending,
         optimum: &Optimum,
-    ) -> Result<(), Error> {
+    ) -> Result<u8, Error> {
         if run.args.results.json {
             let text = self.json(run, fit, state, ending, optimum)?;
             report::out(&format!("{text}\n"));
-            return Ok(());
+            return Ok(report::errors(&self.lost));
         }
         let mut text = format!("{} steps in {:.1} s", state.step, state.seconds);
         let what = if run.plan.method == Method::Marquardt { "half the sum of squares" } else { "loss" };
@@ -242,10 +253,11 @@ impl Results {
             let _ = writeln!(text, "wrote {}", file.display());
         }
         report::out(&text);
+        let status = report::errors(&self.lost);
         if *ending == Ending::Interrupted {
             report::err(&format!("{}\n", how_to_resume(run, state)?));
         }
-        Ok(())
+        Ok(status)
     }
 
     /// The standard error of number `k`.
@@ -291,21 +303,11 @@ impl Results {
             None => {}
         }
         all["files"] = json!(files);
+        if !self.lost.is_empty() {
+            all["errors"] = self.lost.iter().map(Error::to_string).collect();
+        }
         Ok(all)
     }
-}
-
-/// The mean of each metric, over the items that were fitted and over those kept apart.
-fn metrics(run: &Finished<'_>, fit: &mut Fit, state: &State) -> Result<Vec<(String, f64)>, Error> {
-    let is_whole = fit.kernel.loss.is_whole();
-    let (fitted, apart) = if is_whole { (fit.items.near(), Vec::new()) } else { fit.parts(run.plan) };
-    let mut found = fit.metrics(&state.x, &fitted)?;
-    if !apart.is_empty() {
-        let seen = fit.metrics(&state.x, &apart)?.into_iter().zip(&fit.kernel.metrics);
-        let seen = seen.filter(|(_, metric)| !metric.is_whole());
-        found.extend(seen.map(|((name, x), _)| (format!("validation {name}"), x)));
-    }
-    Ok(found)
 }
 
 /// A positive number with three significant digits.

@@ -5,7 +5,8 @@
 //! data is an `Event` as a protocol buffer: `wall_time` (1, double), `step` (2, varint), and `file_version` (3) or
 //! `summary` (5), which has a `value` (1) with a `tag` (1) and a `simple_value` (2, float).
 
-use std::fs::File;
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,11 +14,25 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use driver::fit::state::State;
 use driver::{Error, files};
 
+use crate::report;
+
+/// The columns of every table.
+const COLUMNS: [&str; 4] = ["step", "seconds", "loss", "validation"];
+
+/// The tag of the loss of the items kept apart.
+const VALIDATION: &str = "validation loss";
+
 /// The logs that are written while a fit runs.
 pub(super) struct Logs {
     files: Vec<Log>,
-    /// The numbers of losses, and of losses of the items kept apart, that are written.
-    written: (Option<f64>, usize),
+    /// The names of the metrics, as columns and tags.
+    metrics: Vec<String>,
+    /// The step of the last loss that was taken, and the number of losses of the items kept apart.
+    taken: (Option<f64>, usize),
+    /// What is known of the last step, which is written when there is a later one.
+    row: Row,
+    /// The first error. The fit goes on without a log that cannot be written.
+    failed: Option<Error>,
 }
 
 struct Log {
@@ -26,77 +41,174 @@ struct Log {
     is_events: bool,
 }
 
+/// The numbers of a step.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Row {
+    step: f64,
+    seconds: f64,
+    /// The loss, that of the items kept apart, and the metrics.
+    numbers: BTreeMap<usize, f64>,
+}
+
 impl Logs {
-    /// Begins the logs that are asked for. A fit that is resumed begins new ones, after the steps of `state`.
-    pub(super) fn new(csv: Option<&Path>, tensorboard: Option<&Path>, state: &State) -> Result<Logs, Error> {
-        let mut logs =
-            Logs { files: Vec::new(), written: (state.history.last().map(|h| h.0), state.validation.len()) };
+    /// Begins the logs that are asked for. A fit that is resumed goes on with the table, after the steps of `state`, and
+    /// begins another file of events.
+    pub(super) fn new(
+        csv: Option<&Path>,
+        tensorboard: Option<&Path>,
+        metrics: &[String],
+        state: &State,
+    ) -> Result<Logs, Error> {
+        let mut logs = Logs {
+            files: Vec::new(),
+            metrics: metrics.iter().map(|name| column(name)).collect(),
+            taken: (state.history.last().map(|h| h.0), state.validation.len()),
+            row: Row::default(),
+            failed: None,
+        };
         if let Some(path) = csv {
-            logs.open(path.to_path_buf(), false)?;
-            logs.write(
-                |log| if log.is_events { Vec::new() } else { b"step,seconds,loss,validation\n".to_vec() },
-            )?;
+            let header = [&COLUMNS.map(String::from)[..], &logs.metrics].concat().join(",") + "\n";
+            let text = match state.step {
+                0 => header,
+                step => continued(path, &header, step)?,
+            };
+            files::write(path, text.as_bytes())?;
+            logs.open(path.to_path_buf(), OpenOptions::new().append(true), false)?;
         }
         if let Some(folder) = tensorboard {
             files::prepare_folder(folder)?;
-            let seconds = now() as u64;
-            logs.open(folder.join(format!("events.out.tfevents.{seconds}.pullback")), true)?;
+            // A name must have the word `tfevents`, and the files of a folder are read in the order of their names.
+            let name = format!("events.out.tfevents.{}.pullback", now() as u64);
+            let names = std::iter::once(name.clone()).chain((1..).map(|k| format!("{name}.{k}")));
+            let path = names.map(|name| folder.join(name)).find(|path| !path.exists());
+            logs.open(path.unwrap_or_default(), OpenOptions::new().write(true).create_new(true), true)?;
             let mut version = wall_time();
             bytes_field(&mut version, 3, b"brain.Event:2");
-            logs.write(|log| if log.is_events { record(&version) } else { Vec::new() })?;
+            logs.write(|log| if log.is_events { record(&version) } else { Vec::new() });
         }
         Ok(logs)
     }
 
-    fn open(&mut self, path: PathBuf, is_events: bool) -> Result<(), Error> {
-        let file = File::create(&path).map_err(|e| Error::write(&path, files::plain(&e)))?;
+    fn open(&mut self, path: PathBuf, how: &OpenOptions, is_events: bool) -> Result<(), Error> {
+        let file = how.open(&path).map_err(|e| Error::write(&path, files::plain(&e)))?;
         self.files.push(Log { path, file: BufWriter::new(file), is_events });
         Ok(())
     }
 
-    /// Writes the last losses of the state, if they are not written yet.
-    pub(super) fn add(&mut self, state: &State) -> Result<(), Error> {
-        if self.files.is_empty() {
-            return Ok(());
+    /// Returns true if there is a use for metrics.
+    pub(super) fn wants_metrics(&self) -> bool {
+        !self.files.is_empty()
+    }
+
+    /// Takes the last losses of the state, if they are not taken yet.
+    pub(super) fn add(&mut self, state: &State) {
+        let last = state.latest.filter(|l| Some(l.0) != self.taken.0);
+        let apart = state.validation.get(self.taken.1..).unwrap_or_default().last().copied();
+        self.taken = (last.map_or(self.taken.0, |l| Some(l.0)), state.validation.len());
+        for (column, pair) in [last, apart].into_iter().enumerate() {
+            if let Some((step, x)) = pair {
+                self.put(step, state.seconds, column, x);
+            }
         }
-        let last = state.latest.filter(|l| Some(l.0) != self.written.0);
-        let apart = state.validation.get(self.written.1..).unwrap_or_default().last().copied();
-        if last.is_none() && apart.is_none() {
-            return Ok(());
+    }
+
+    /// Takes the metrics at the state's point.
+    pub(super) fn add_metrics(&mut self, state: &State, metrics: &[(String, f64)]) {
+        for (k, (_, x)) in metrics.iter().enumerate() {
+            self.put(state.step as f64, state.seconds, 2 + k, *x);
         }
-        self.written = (last.map_or(self.written.0, |h| Some(h.0)), state.validation.len());
-        let seconds = state.seconds;
+    }
+
+    /// Takes a number. What is of one step is one row.
+    fn put(&mut self, step: f64, seconds: f64, column: usize, x: f64) {
+        if step != self.row.step {
+            self.write_row();
+            self.row = Row { step, ..Row::default() };
+        }
+        self.row.seconds = seconds;
+        self.row.numbers.insert(column, x);
+    }
+
+    fn write_row(&mut self) {
+        let row = std::mem::take(&mut self.row);
+        if row.numbers.is_empty() {
+            return;
+        }
+        let tags = [&["loss", VALIDATION].map(String::from)[..], &self.metrics].concat();
         self.write(|log| {
             if log.is_events {
-                let mut all = Vec::new();
-                for (tag, pair) in [("loss", last), ("validation loss", apart)] {
-                    if let Some((step, loss)) = pair {
-                        all.extend(record(&event(step as u64, tag, loss as f32)));
-                    }
-                }
-                return all;
+                let of = |(&k, &x): (&usize, &f64)| record(&event(row.step as u64, &tags[k], x as f32));
+                return row.numbers.iter().flat_map(of).collect();
             }
-            let step = last.or(apart).map_or(0.0, |pair| pair.0);
-            let cell = |pair: Option<(f64, f64)>| pair.map_or(String::new(), |pair| pair.1.to_string());
-            format!("{step},{seconds:.3},{},{}\n", cell(last), cell(apart)).into_bytes()
-        })
+            let cells = (0..tags.len()).map(|k| row.numbers.get(&k).map_or(String::new(), f64::to_string));
+            format!("{},{:.3},{}\n", row.step, row.seconds, cells.collect::<Vec<_>>().join(",")).into_bytes()
+        });
     }
 
-    /// Writes what is left.
+    /// Writes what there is to the files.
+    pub(super) fn flush(&mut self) {
+        self.write_row();
+        self.each(|log| log.file.flush());
+    }
+
+    /// Writes what is left; returns the first error of all writes.
     pub(super) fn finish(&mut self) -> Result<(), Error> {
-        for log in &mut self.files {
-            log.file.flush().map_err(|e| Error::write(&log.path, files::plain(&e)))?;
-        }
-        Ok(())
+        self.flush();
+        self.failed.take().map_or(Ok(()), Err)
     }
 
-    fn write(&mut self, text: impl Fn(&Log) -> Vec<u8>) -> Result<(), Error> {
-        for log in &mut self.files {
+    fn write(&mut self, text: impl Fn(&Log) -> Vec<u8>) {
+        self.each(|log| {
             let bytes = text(log);
-            log.file.write_all(&bytes).map_err(|e| Error::write(&log.path, files::plain(&e)))?;
-        }
-        Ok(())
+            log.file.write_all(&bytes)
+        });
     }
+
+    /// Does something with each log, and ends those that fail.
+    fn each(&mut self, mut act: impl FnMut(&mut Log) -> std::io::Result<()>) {
+        let mut failed = Vec::new();
+        self.files.retain_mut(|log| match act(log) {
+            Ok(()) => true,
+            Err(e) => {
+                failed.push(Error::write(&log.path, files::plain(&e)));
+                false
+            }
+        });
+        for error in failed {
+            report::err(&format!("warning: {error}; the fit goes on without this log\n"));
+            self.failed.get_or_insert(error);
+        }
+    }
+}
+
+/// The column of a metric, whose name may be that of another column.
+fn column(metric: &str) -> String {
+    if COLUMNS.contains(&metric) || metric == VALIDATION {
+        format!("metric {metric}")
+    } else {
+        metric.to_string()
+    }
+}
+
+/// The text of a table up to a step, from which on the fit is resumed. The last line may have been cut off, and that of
+/// the step itself is written again unless its loss is known.
+fn continued(path: &Path, header: &str, step: u64) -> Result<String, Error> {
+    if !path.is_file() {
+        return Ok(header.to_string());
+    }
+    let text = files::read_text(path, files::DATA)?;
+    let first = text.lines().next().unwrap_or_default();
+    if !text.is_empty() && first != header.trim_end() {
+        let why = format!("it has the columns `{first}`, this fit has `{}`", header.trim_end());
+        return Err(Error::write(path, why));
+    }
+    let is_before = |line: &&str| {
+        let cells: Vec<&str> = line.split(',').collect();
+        let has_loss = cells.get(2).is_some_and(|loss| !loss.is_empty());
+        let is_known = |of: f64| of < step as f64 || of == step as f64 && has_loss;
+        line.ends_with('\n') && cells[0].parse().is_ok_and(is_known)
+    };
+    Ok(header.to_string() + &text.split_inclusive('\n').skip(1).filter(is_before).collect::<String>())
 }
 
 fn now() -> f64 {

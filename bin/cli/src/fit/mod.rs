@@ -21,8 +21,9 @@ use driver::launch::CodeOptions;
 use driver::pipeline::Failure;
 use driver::session::Session;
 use driver::{Error, files, npy, pictures};
-use syntax::Diagnostic;
+use syntax::{Diagnostic, Sources};
 
+use crate::outputs::Outputs;
 use crate::report::{self, Stop};
 use args::FitArgs;
 use log::Logs;
@@ -36,11 +37,15 @@ pub(crate) fn fit(args: &FitArgs) -> u8 {
         Ok(merged) => merged,
         Err(status) => return status,
     };
+    let given = args;
     let args = merged.as_ref().unwrap_or(args);
     report::finish(&args.source, args.results.json, |session| {
+        options::check_once(given)?;
+        // The data is looked for beside the program.
+        files::expect_readable(&args.source.file)?;
         let optimizer = options::optimizer(args)?;
         let folder = args.source.file.parent().map_or_else(PathBuf::new, Path::to_path_buf);
-        let (items, targets) = read_items(args, &folder)?;
+        let (items, inputs) = read_items(args, &folder)?;
         let limits = CodeOptions { deterministic: args.deterministic, ..args.limits.limits(args.seconds) };
         let mut execution = report::execution(&args.compile, (args.backend, &args.lanes), limits);
         let cores = || std::thread::available_parallelism().map_or(1, |n| n.get());
@@ -57,15 +62,13 @@ pub(crate) fn fit(args: &FitArgs) -> u8 {
             seed: args.seed,
         };
         let out = args.results.out.clone().unwrap_or_else(|| PathBuf::from("target").join("fit"));
-        if !args.show_kernel {
-            prepare(args, &out)?;
-        }
         let mut fit = Fit::new(session, &setup, items)?;
         report::warn(session, &fit.warnings);
         if args.show_kernel {
             report::out(&fit.kernel.text());
             return Ok(0);
         }
+        prepare(args, &out, &session.sources, &inputs)?;
         if args.results.predict.is_some() && fit.kernel.render.is_none() {
             let why = "`--predict` needs a function `render` of the fitted parameters, or `--render NAME`";
             return Err(Stop::Usage(why.into()));
@@ -73,6 +76,8 @@ pub(crate) fn fit(args: &FitArgs) -> u8 {
         let plan = options::plan(args, &fit, optimizer)?;
         let mut start = fit.start.clone();
         plan.rates.bounds.project(&mut start);
+        let run = Finished { args, out: &out, plan: &plan, setup: &setup, inputs: &inputs };
+        run.spare_all(&fit)?;
         let of = format!("`{}` by {}", setup.loss, optimizer.name());
         let mut state = State::new(of, start);
         if let (true, Some(path)) = (args.results.resume, &args.results.checkpoint) {
@@ -85,48 +90,88 @@ pub(crate) fn fit(args: &FitArgs) -> u8 {
                 ));
             }
         }
-        let logs = Logs::new(args.results.log.as_deref(), args.results.tensorboard.as_deref(), &state)?;
+        let (log, events) = (args.results.log.as_deref(), args.results.tensorboard.as_deref());
+        let logs = Logs::new(log, events, &metric_names(&fit, &plan), &state)?;
         progress::heed_interruptions();
         let title = format!("fit of `{}` in {}", setup.loss, args.source.file.display());
         let watch = args.results.watch.map(|port| Watch::new(port, &title)).transpose()?;
-        let mut progress = Progress::new(args, &state, logs, watch);
+        let mut progress = Progress::new((args, &plan), &state, logs, watch);
         let outcome = fit.minimise(&plan, &mut state, &mut progress);
-        progress.finish(&mut fit, &state)?;
         let (ending, optimum) = match outcome {
             Ok(done) => done,
-            Err(Stopped::Diverged(diverged)) => {
-                let run = Finished { args, out: &out, plan: &plan, setup: &setup, targets: &targets };
-                return Err(run.diverged(session, &mut fit, &state, &diverged));
+            Err(stopped) => {
+                progress.end();
+                return Err(match stopped {
+                    Stopped::Diverged(diverged) => run.diverged(session, &mut fit, &state, &diverged),
+                    Stopped::Error(error) => error.into(),
+                });
             }
-            Err(Stopped::Error(error)) => return Err(error.into()),
         };
-        let run = Finished { args, out: &out, plan: &plan, setup: &setup, targets: &targets };
-        if let Some(path) = &args.results.checkpoint {
-            state.save(path)?;
-        }
+        // Whatever cannot be written keeps nothing else from being written.
+        let mut lost: Vec<Error> = progress.finish(&mut fit, &state).err().into_iter().collect();
+        let saved = args.results.checkpoint.as_ref().map(|path| state.save(path));
+        lost.extend(saved.and_then(Result::err));
         state.x.clone_from(&optimum.x);
-        run.finish(&mut fit, &state, &ending, &optimum)?;
-        Ok(if ending == Ending::Interrupted { progress::STATUS_INTERRUPTED } else { 0 })
+        let status = run.finish(&mut fit, &state, (&ending, &optimum), lost)?;
+        Ok(if ending == Ending::Interrupted { progress::STATUS_INTERRUPTED } else { status })
     })
 }
 
 /// Reports outputs that cannot be written before time is spent on the fit.
-fn prepare(args: &FitArgs, out: &Path) -> Result<(), Error> {
+fn prepare(args: &FitArgs, out: &Path, sources: &Sources, inputs: &Inputs) -> Result<(), Stop> {
     files::prepare_folder(out)?;
     let results = &args.results;
     for path in [&results.checkpoint, &results.predict, &results.log].into_iter().flatten() {
-        if path.is_dir() {
-            return Err(Error::write(path, "it is a directory"));
-        }
-        if let Some(folder) = path.parent() {
-            files::prepare_folder(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })?;
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            files::prepare_folder(folder)?;
         }
     }
-    Ok(())
+    let outputs = Outputs::of(sources)
+        .reads(inputs.paths.iter().cloned())
+        .writes("--checkpoint", results.checkpoint.as_deref())
+        .writes("--predict", results.predict.as_deref())
+        .writes("--log", results.log.as_deref());
+    outputs.check()
 }
 
-/// The items, and the pictures that they are the pixels of.
-fn read_items(args: &FitArgs, folder: &Path) -> Result<(Items, Vec<Picture>), Stop> {
+/// The metrics over the items that are fitted, and over those kept apart.
+fn metrics(fit: &mut Fit, plan: &Plan, x: &[f64]) -> Result<Vec<(String, f64)>, Error> {
+    if fit.kernel.metrics.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (fitted, apart) = parts(fit, plan);
+    let mut found = fit.metrics(x, &fitted)?;
+    if !apart.is_empty() {
+        let seen = fit.metrics(x, &apart)?.into_iter().zip(&fit.kernel.metrics);
+        let seen = seen.filter(|(_, metric)| !metric.is_whole());
+        found.extend(seen.map(|((name, x), _)| (format!("validation {name}"), x)));
+    }
+    Ok(found)
+}
+
+/// The names of the metrics, as [`metrics`] gives them.
+fn metric_names(fit: &Fit, plan: &Plan) -> Vec<String> {
+    let all = &fit.kernel.metrics;
+    let apart = all.iter().filter(|metric| !metric.is_whole() && !parts(fit, plan).1.is_empty());
+    let apart = apart.map(|metric| format!("validation {}", metric.name));
+    all.iter().map(|metric| metric.name.clone()).chain(apart).collect()
+}
+
+/// The items that are fitted, and those kept apart.
+fn parts(fit: &Fit, plan: &Plan) -> (Vec<u32>, Vec<u32>) {
+    if fit.kernel.loss.is_whole() { (fit.items.near(), Vec::new()) } else { fit.parts(plan) }
+}
+
+/// What a fit reads besides the program.
+struct Inputs {
+    /// The files of the items.
+    paths: Vec<PathBuf>,
+    /// The pictures that the items are the pixels of.
+    targets: Vec<Picture>,
+}
+
+/// The items, and where they are from.
+fn read_items(args: &FitArgs, folder: &Path) -> Result<(Items, Inputs), Stop> {
     let text = args.items.as_deref().ok_or_else(|| {
         let wanted = "image:FILE.png, images:TABLE.csv, @file.csv, @file.npy or a number";
         Stop::Usage(format!("`--items` is needed: {wanted}"))
@@ -136,16 +181,20 @@ fn read_items(args: &FitArgs, folder: &Path) -> Result<(Items, Vec<Picture>), St
         let table = Table::read(&path)?;
         let names = table.column("image").ok_or_else(|| Error::read(&path, "it has no column `image`"))?;
         let beside = path.parent().unwrap_or(Path::new(""));
-        let read: Vec<_> =
-            names.iter().map(|name| read_picture(&at(beside, name))).collect::<Result<_, _>>()?;
-        return Ok((Items::views(&table, &read)?, read.iter().map(target).collect()));
+        let mut paths: Vec<PathBuf> = names.iter().map(|name| at(beside, name)).collect();
+        let read: Vec<_> = paths.iter().map(|path| read_picture(path)).collect::<Result<_, _>>()?;
+        let items = Items::views(&table, &read)?;
+        paths.push(path);
+        return Ok((items, Inputs { paths, targets: read.iter().map(target).collect() }));
     }
     if let Some(path) = text.strip_prefix("image:").filter(|path| pictures::is_picture(Path::new(path))) {
-        let read = read_picture(&at(folder, path))?;
-        let pictures = vec![target(&read)];
-        return Ok((Items::pixels(read.0, read.1, read.2), pictures));
+        let path = at(folder, path);
+        let read = read_picture(&path)?;
+        let inputs = Inputs { targets: vec![target(&read)], paths: vec![path] };
+        return Ok((Items::pixels(read.0, read.1, read.2), inputs));
     }
-    Ok((Items::parse(text, folder)?, Vec::new()))
+    let paths = text.strip_prefix('@').map(|path| folder.join(path)).into_iter().collect();
+    Ok((Items::parse(text, folder)?, Inputs { paths, targets: Vec::new() }))
 }
 
 /// Reads a picture: its width, its height and its colours, red, green and blue for each pixel.
@@ -185,7 +234,7 @@ struct Finished<'a> {
     out: &'a Path,
     plan: &'a Plan,
     setup: &'a Setup,
-    targets: &'a [Picture],
+    inputs: &'a Inputs,
 }
 
 impl Finished<'_> {
@@ -255,7 +304,35 @@ impl Finished<'_> {
         ))
     }
 
-    fn finish(&self, fit: &mut Fit, state: &State, ending: &Ending, optimum: &Optimum) -> Result<(), Error> {
-        finish::Results::write(self, fit, state, optimum)?.print(self, fit, state, ending, optimum)
+    /// Writes and prints the results; returns the status. What is lost is reported at the end.
+    fn finish(
+        &self,
+        fit: &mut Fit,
+        state: &State,
+        (ending, optimum): (&Ending, &Optimum),
+        lost: Vec<Error>,
+    ) -> Result<u8, Error> {
+        finish::Results::write(self, fit, state, optimum, lost).print(self, fit, state, ending, optimum)
+    }
+
+    /// Returns an error if any result would replace what the fit reads.
+    fn spare_all(&self, fit: &Fit) -> Result<(), Error> {
+        let views = match fit.items.views.len() {
+            0 | 1 => vec![String::new()],
+            n => (0..n).map(|k| format!("-{k}")).collect(),
+        };
+        let pictures = views.iter().flat_map(|of| ["", "-compare"].map(|which| format!("{of}{which}.png")));
+        let fixed = ["-loss.png", "-parameters.png", "-fit.png", "-render.npy", "-covariance.npy"];
+        let arrays = fit.kernel.fitted.iter().map(|parameter| format!("-{}.npy", parameter.name));
+        let all = pictures.chain(fixed.map(String::from)).chain(arrays);
+        all.map(|suffix| self.path(&suffix)).try_for_each(|path| self.spare(&path))
+    }
+
+    /// Returns an error if a result would replace what the fit reads.
+    fn spare(&self, path: &Path) -> Result<(), Error> {
+        match self.inputs.paths.iter().find(|input| files::is_same(input, path)) {
+            Some(_) => Err(Error::write(path, "it holds the items; `--out DIR` names another folder")),
+            None => Ok(()),
+        }
     }
 }

@@ -21,7 +21,9 @@ use crate::report::{self, Stop};
 
 /// The options in a file's `// fit:` comments.
 pub(crate) fn file_options(file: &Path) -> Vec<String> {
-    let Ok(text) = files::read_text(file, files::PROGRAM) else { return Vec::new() };
+    // A pipe can be read only once.
+    let text = file.is_file().then(|| files::read_text(file, files::PROGRAM));
+    let Some(Ok(text)) = text else { return Vec::new() };
     let lines = text.lines().filter_map(|line| line.trim().strip_prefix("// fit:"));
     lines.flat_map(str::split_whitespace).map(String::from).collect()
 }
@@ -45,6 +47,28 @@ pub(super) fn with_file_options(args: &FitArgs) -> Result<Option<FitArgs>, u8> {
             Err(2)
         }
     }
+}
+
+/// Refuses what is given twice: of two, one would be ignored.
+pub(super) fn check_once(args: &FitArgs) -> Result<(), Stop> {
+    let (method, results) = (&args.method, &args.results);
+    let named = |text: &String| Some(text.split_once('=')?.0.trim().to_string());
+    for (option, texts) in [("--param", &args.param), ("--rate", &method.rate), ("--bounds", &method.bounds)]
+    {
+        // A rate without a name is that of all.
+        let names: Vec<String> = texts.iter().map(|text| named(text).unwrap_or_default()).collect();
+        let is_file = |k: usize| option == "--param" && names[k].is_empty();
+        if let Some(k) = (0..names.len()).find(|&k| !is_file(k) && names[..k].contains(&names[k])) {
+            let given = format!("{option} {}", names[k]);
+            return Err(Stop::Usage(format!("`{}` is given twice", given.trim_end())));
+        }
+    }
+    for (option, names) in [("--fix", &method.fix), ("--metric", &results.metric)] {
+        if let Some(k) = (0..names.len()).find(|&k| names[..k].contains(&names[k])) {
+            return Err(Stop::Usage(format!("`{option} {}` is given twice", names[k])));
+        }
+    }
+    Ok(())
 }
 
 impl Optimizer {

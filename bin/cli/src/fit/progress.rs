@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use driver::Error;
 use driver::fit::Fit;
-use driver::fit::run::{Observer, Wish};
+use driver::fit::run::{Observer, Plan, Wish};
 use driver::fit::state::State;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -43,6 +43,7 @@ pub(super) const STATUS_INTERRUPTED: u8 = 130;
 /// Reports the progress by a bar, or by a line every few seconds if there is no terminal.
 pub(super) struct Progress<'a> {
     args: &'a FitArgs,
+    plan: &'a Plan,
     checkpoint: Option<&'a Path>,
     logs: Logs,
     watch: Option<Watch>,
@@ -55,10 +56,16 @@ pub(super) struct Progress<'a> {
 
 impl<'a> Progress<'a> {
     /// Watches a fit from a state on.
-    pub(super) fn new(args: &'a FitArgs, state: &State, logs: Logs, watch: Option<Watch>) -> Progress<'a> {
+    pub(super) fn new(
+        (args, plan): (&'a FitArgs, &'a Plan),
+        state: &State,
+        logs: Logs,
+        watch: Option<Watch>,
+    ) -> Progress<'a> {
         Progress {
             watch,
             args,
+            plan,
             checkpoint: args.results.checkpoint.as_deref(),
             logs,
             bar: bar(args, state.step),
@@ -69,14 +76,30 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Ends the bar and writes the rest of the logs.
+    /// Ends the bar and writes the rest of the logs; returns the first error of all that was written on the way. The
+    /// state is that of the last step.
     pub(super) fn finish(&mut self, fit: &mut Fit, state: &State) -> Result<(), Error> {
         self.bar.finish();
-        if let Some(watch) = &mut self.watch {
-            watch.update(fit, state, (self.begin.elapsed().as_secs_f64(), 0.0), "finished")?;
-        }
-        self.logs.add(state)?;
+        self.logs.add(state);
+        self.pass(fit, state)?;
+        self.show(fit, state, 0.0, "finished");
         self.logs.finish()
+    }
+
+    /// Ends the bar and writes the rest of the logs of a fit that failed, of which there is more to say.
+    pub(super) fn end(&mut self) {
+        self.bar.finish();
+        self.logs.flush();
+    }
+
+    /// Updates the page. A page that fails does not end the fit.
+    fn show(&mut self, fit: &mut Fit, state: &State, speed: f64, status: &str) {
+        let elapsed = self.begin.elapsed().as_secs_f64();
+        let Some(watch) = &mut self.watch else { return };
+        if let Err(error) = watch.update(fit, state, (elapsed, speed), status) {
+            report::err(&format!("warning: the page ends: {error}\n"));
+            self.watch = None;
+        }
     }
 
     /// Returns true if it is time to save a checkpoint.
@@ -108,7 +131,7 @@ impl Observer for Progress<'_> {
                 state.step
             ));
         }
-        self.logs.add(state)?;
+        self.logs.add(state);
         if INTERRUPTED.load(Ordering::SeqCst) {
             return Ok(Wish::Interrupt);
         }
@@ -116,15 +139,31 @@ impl Observer for Progress<'_> {
         Ok(if shows || self.is_save_due(elapsed) { Wish::Save } else { Wish::Continue })
     }
 
+    fn pass(&mut self, fit: &mut Fit, state: &State) -> Result<(), Error> {
+        let has_some = !self.args.results.metric.is_empty();
+        if has_some && (self.logs.wants_metrics() || self.watch.is_some()) {
+            let metrics = super::metrics(fit, self.plan, &state.x)?;
+            self.logs.add_metrics(state, &metrics);
+            if let Some(watch) = &mut self.watch {
+                watch.metrics = metrics;
+            }
+        }
+        Ok(())
+    }
+
     fn save(&mut self, fit: &mut Fit, state: &State) -> Result<(), Error> {
         let elapsed = self.begin.elapsed().as_secs_f64();
-        let speed = self.speed(state, elapsed);
-        if let Some(watch) = self.watch.as_mut().filter(|watch| watch.is_due(elapsed)) {
-            watch.update(fit, state, (elapsed, speed), "running")?;
+        if self.watch.as_ref().is_some_and(|watch| watch.is_due(elapsed)) {
+            self.show(fit, state, self.speed(state, elapsed), "running");
         }
         if let Some(path) = self.checkpoint.filter(|_| self.is_save_due(elapsed)) {
             self.last_save = elapsed;
-            state.save(path)?;
+            // A log has the steps of the checkpoint, whenever the process ends.
+            self.logs.flush();
+            // The next attempt may succeed, and the last one says if none did.
+            if let Err(error) = state.save(path) {
+                report::err(&format!("warning: {error}; the fit goes on\n"));
+            }
         }
         Ok(())
     }

@@ -2,9 +2,10 @@
 //! it runs.
 //!
 //! The fit leaves what is to be shown in a shared place from time to time; the server's thread answers requests for the
-//! page, for the numbers as JSON and for the picture from there. Only this machine can connect.
+//! page, for the numbers as JSON and for the picture of each view from there. Only this machine can connect.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use driver::Error;
 use driver::fit::Fit;
@@ -20,24 +21,37 @@ use crate::server::{self, Content};
 
 #[cfg(not(target_family = "wasm"))]
 const PAGE: &str = include_str!("watch.html");
-/// Seconds between two updates of what is shown.
+/// The least number of seconds between two updates of what is shown.
 const EVERY: f64 = 0.5;
+/// The share of a fit's time that updates take at most.
+const SHARE: f64 = 0.1;
 
 /// The content of the page.
 #[derive(Default)]
 struct Shown {
     /// The numbers, as JSON.
     numbers: String,
-    /// The picture as PNG; empty if there is none.
-    picture: Vec<u8>,
+    /// The picture of each view.
+    pictures: Vec<Picture>,
+}
+
+impl Shown {
+    /// A view's picture as PNG.
+    fn picture(&self, view: usize) -> Option<Vec<u8>> {
+        pictures::to_png(&self.pictures.get(view)?.to_array()).ok()
+    }
 }
 
 /// The page of a fit.
 pub(super) struct Watch {
     shown: Arc<Mutex<Shown>>,
     title: String,
-    last: f64,
-    pictures: u64,
+    /// The last values of the metrics.
+    pub(super) metrics: Vec<(String, f64)>,
+    /// When the next update is due, in seconds from the begin.
+    next: f64,
+    /// The number of times that pictures were made.
+    made: u64,
 }
 
 fn lock(shown: &Mutex<Shown>) -> MutexGuard<'_, Shown> {
@@ -49,12 +63,12 @@ impl Watch {
     pub(super) fn new(port: u16, title: &str) -> Result<Watch, Error> {
         let shown = Arc::new(Mutex::new(Shown::default()));
         serve(port, shown.clone())?;
-        Ok(Watch { shown, title: title.into(), last: f64::NEG_INFINITY, pictures: 0 })
+        Ok(Watch { shown, title: title.into(), metrics: Vec::new(), next: f64::NEG_INFINITY, made: 0 })
     }
 
     /// Returns true if it is time for an update.
     pub(super) fn is_due(&self, elapsed: f64) -> bool {
-        elapsed - self.last >= EVERY
+        elapsed >= self.next
     }
 
     /// Updates what is shown by an up-to-date state; `status` says what the fit is doing.
@@ -65,8 +79,8 @@ impl Watch {
         (elapsed, speed): (f64, f64),
         status: &str,
     ) -> Result<(), Error> {
-        self.last = elapsed;
-        let picture = self.picture(fit, state)?;
+        let begin = Instant::now();
+        let pictures = self.pictures(fit, state)?;
         let parameters: Vec<(String, String)> = fit
             .paths
             .iter()
@@ -85,26 +99,38 @@ impl Watch {
             "validation": state.validation,
             "parameters": parameters,
             "more": fit.paths.len().saturating_sub(MOST_SHOWN),
-            "picture": self.pictures,
+            "metrics": self.metrics,
+            "views": pictures.as_ref().map_or(0, Vec::len),
+            "picture": self.made,
         });
         let mut shown = lock(&self.shown);
         shown.numbers = numbers.to_string();
-        if let Some(picture) = picture {
-            shown.picture = picture;
+        if let Some(pictures) = pictures {
+            shown.pictures = pictures;
         }
-        show(&shown)
+        show(&shown)?;
+        let took = begin.elapsed().as_secs_f64();
+        self.next = elapsed + EVERY.max(took / SHARE);
+        Ok(())
     }
 
-    /// The first picture of the items, by the render function.
-    fn picture(&mut self, fit: &mut Fit, state: &State) -> Result<Option<Vec<u8>>, Error> {
-        let Some(&(width, height)) = fit.items.views.first() else { return Ok(None) };
-        let Some((numbers, channels)) = fit.render(&state.x)? else { return Ok(None) };
-        if !matches!(channels, 1 | 3 | 4) || numbers.len() < width * height * channels {
+    /// The pictures of all views, by the render function.
+    fn pictures(&mut self, fit: &mut Fit, state: &State) -> Result<Option<Vec<Picture>>, Error> {
+        if fit.items.views.is_empty() {
             return Ok(None);
         }
-        let picture = Picture::from_numbers(width, height, &numbers[..width * height * channels]);
-        self.pictures += 1;
-        pictures::to_png(&picture.to_array()).map(Some).map_err(Error::Internal)
+        let Some((numbers, channels)) = fit.render(&state.x)? else { return Ok(None) };
+        if !matches!(channels, 1 | 3 | 4) || numbers.len() != fit.items.n * channels {
+            return Ok(None);
+        }
+        let mut rest = &numbers[..];
+        let pictures = fit.items.views.iter().map(|&(width, height)| {
+            let (pixels, after) = rest.split_at(width * height * channels);
+            rest = after;
+            Picture::from_numbers(width, height, pixels)
+        });
+        self.made += 1;
+        Ok(Some(pictures.collect()))
     }
 }
 
@@ -116,8 +142,10 @@ fn serve(port: u16, shown: Arc<Mutex<Shown>>) -> Result<(), Error> {
         "/numbers" => {
             Some(Content { kind: "application/json", bytes: lock(&shown).numbers.clone().into_bytes() })
         }
-        "/picture.png" => Some(Content { kind: "image/png", bytes: lock(&shown).picture.clone() }),
-        _ => None,
+        _ => {
+            let view = path.strip_prefix("/picture/")?.strip_suffix(".png")?.parse().ok()?;
+            Some(Content { kind: "image/png", bytes: lock(&shown).picture(view)? })
+        }
     })?;
     report::err(&format!("watch this fit at http://{address}\n"));
     Ok(())
@@ -133,7 +161,7 @@ fn serve(_: u16, _: Arc<Mutex<Shown>>) -> Result<(), Error> {
 fn show(shown: &Shown) -> Result<(), Error> {
     if cfg!(target_family = "wasm") {
         let folder = std::path::Path::new("watch");
-        driver::files::write(&folder.join("picture.png"), &shown.picture)?;
+        driver::files::write(&folder.join("picture.png"), &shown.picture(0).unwrap_or_default())?;
         driver::files::write(&folder.join("numbers.json"), shown.numbers.as_bytes())?;
     }
     Ok(())

@@ -7,6 +7,7 @@ use std::fmt;
 use std::time::Instant;
 
 use crate::error::Error;
+use crate::files;
 use crate::fit::Fit;
 use crate::fit::batches::{Batches, split};
 use crate::fit::descent::{Descent, Settings, Trouble};
@@ -83,6 +84,9 @@ pub trait Observer {
     /// Called after each step with the last loss that is known. The point is not always that of the state: see
     /// [`Wish::Save`].
     fn step(&mut self, fit: &mut Fit, state: &State, loss: f64) -> Result<Wish, Error>;
+    /// Called with an up-to-date state at the start and after each pass over the items, or after each step of a method
+    /// that uses all items for it. A pass has at least [`LOSS_EVERY`] steps.
+    fn pass(&mut self, fit: &mut Fit, state: &State) -> Result<(), Error>;
     /// Called with an up-to-date state.
     fn save(&mut self, fit: &mut Fit, state: &State) -> Result<(), Error>;
 }
@@ -312,6 +316,9 @@ impl Run<'_> {
         };
         let mut batches = Batches::new(&self.fit.items, &self.order, self.plan.batch, self.plan.seed);
         let per_step = self.plan.accumulate.max(1) as u64;
+        let items = self.plan.batch.min(self.order.len()).saturating_mul(self.plan.accumulate);
+        files::check_room(items.saturating_mul(size_of::<u64>()))
+            .map_err(|why| Error::input(format!("a step of {} batches: {why}", self.plan.accumulate)))?;
         let epoch = batches.per_epoch().div_ceil(per_step).max(LOSS_EVERY);
         let mut loss = self.state.latest.map_or(f64::NAN, |latest| latest.1);
         let settings = Settings { rule, rates: self.plan.rates.clone(), clip: self.plan.clip, far: self.far };
@@ -328,11 +335,13 @@ impl Run<'_> {
                 descent.point(self.fit, &mut self.state.x)?;
                 self.note(loss, &taken[0])?;
             }
-            if step.is_multiple_of(epoch) && step > 0 && !self.apart.is_empty() {
+            if step.is_multiple_of(epoch) {
                 descent.point(self.fit, &mut self.state.x)?;
-                if let Some(ending) = self.validate()? {
+                let validated = if step > 0 { self.validate()? } else { None };
+                if let Some(ending) = validated {
                     break ending;
                 }
+                self.observer.pass(self.fit, self.state)?;
             }
             let scale = self.plan.schedule.factor(step, self.plan.steps);
             let (x, means) = (&mut self.state.x, &mut self.state.means);
@@ -389,6 +398,9 @@ impl Run<'_> {
         mut make: impl FnMut(&mut Self) -> Result<Step, Error>,
     ) -> Result<Ending, Stopped> {
         let order = self.order.clone();
+        if self.state.step == 0 {
+            self.observer.pass(self.fit, self.state)?;
+        }
         loop {
             if let Some(ending) = self.is_over() {
                 return Ok(ending);
@@ -408,6 +420,7 @@ impl Run<'_> {
             self.check()?;
             let validated = self.validate()?;
             let wish = self.report(value)?;
+            self.observer.pass(self.fit, self.state)?;
             if let Some(ending) = validated {
                 return Ok(ending);
             }
