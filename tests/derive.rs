@@ -17,6 +17,7 @@ use driver::launch::{Backend, CodeOptions};
 use driver::pipeline::{self, Loaded, Options, on_large_stack};
 use driver::session::{FileOptions, Session};
 use ir::Scalar;
+use test_support::programs;
 
 /// The outcomes of the texts.
 #[derive(Debug, Default)]
@@ -25,19 +26,6 @@ struct Counts {
     full: usize,
     refused: usize,
     problems: Vec<String>,
-}
-
-fn programs(folder: &Path, out: &mut Vec<PathBuf>) {
-    let entries = std::fs::read_dir(folder).expect("it is a folder").flatten();
-    let mut paths: Vec<PathBuf> = entries.map(|e| e.path()).collect();
-    paths.sort();
-    for path in paths {
-        if path.is_dir() {
-            programs(&path, out);
-        } else if path.extension().is_some_and(|e| e == "slang") {
-            out.push(path);
-        }
-    }
 }
 
 /// The options of `derive`, so that both sides start from the same derivative.
@@ -159,8 +147,7 @@ fn check(path: &Path, counts: &mut Counts) {
 
 #[test]
 fn texts_compute_what_was_compiled() {
-    let mut paths = Vec::new();
-    programs(&Path::new(env!("CARGO_MANIFEST_DIR")).join("run"), &mut paths);
+    let paths = programs(&["tests/run"]);
     let part = |first: usize| {
         let mut counts = Counts::default();
         paths.iter().skip(first).step_by(4).for_each(|path| check(path, &mut counts));

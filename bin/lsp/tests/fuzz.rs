@@ -3,38 +3,9 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
-
 use common::{Editor, URI};
 use serde_json::{Value, json};
-
-/// Numbers that look random and are the same in each run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        ((self.0 >> 33) as usize) % n.max(1)
-    }
-}
-
-/// All programs under the repository's tests.
-fn programs() -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut open = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests")];
-    while let Some(folder) = open.pop() {
-        for entry in std::fs::read_dir(&folder).expect("a folder of the repository") {
-            let path = entry.expect("it is there").path();
-            if path.is_dir() {
-                open.push(path);
-            } else if path.extension().is_some_and(|e| e == "slang") {
-                found.push(path);
-            }
-        }
-    }
-    found.sort();
-    found
-}
+use test_support::{Random, boundary, programs};
 
 /// Sends every request about a place of a document, and its whole.
 fn ask_everything(editor: &mut Editor, uri: &str, at: usize) {
@@ -83,16 +54,10 @@ fn ask_everything(editor: &mut Editor, uri: &str, at: usize) {
 #[test]
 fn programs_that_end_anywhere_are_answered_about() {
     let n: usize = std::env::var("PULLBACK_CUTS").ok().and_then(|n| n.parse().ok()).unwrap_or(60);
-    let all = programs();
+    let all = programs(&["tests"]);
     assert!(all.len() > 300, "the programs are there");
     let mut random = Random(7);
     let mut editor = Editor::start();
-    let boundary = |text: &str, mut at: usize| {
-        while !text.is_char_boundary(at) {
-            at -= 1;
-        }
-        at
-    };
     for _ in 0..n {
         let text = std::fs::read_to_string(&all[random.below(all.len())]).expect("a file of the repository");
         if text.len() > 6000 {
@@ -138,7 +103,7 @@ fn every_prefix_of_a_program_is_answered_about() {
 /// Broken programs are checked, too: diagnostics never end the thread that publishes them.
 #[test]
 fn broken_programs_are_checked() {
-    let all = programs();
+    let all = programs(&["tests"]);
     let mut random = Random(3);
     let mut editor = Editor::start();
     editor.open(URI, "");
@@ -147,10 +112,7 @@ fn broken_programs_are_checked() {
         if text.len() > 6000 {
             continue;
         }
-        let mut end = random.below(text.len() + 1);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
+        let end = boundary(&text, random.below(text.len() + 1));
         editor.change(URI, &text[..end]);
         editor.checked(URI);
     }

@@ -1,28 +1,13 @@
 //! Formats programs: every public one, what is left of them when they are cut off, and noise. Whatever the text,
 //! formatting must succeed, which includes that no token changed, and formatting again must change nothing.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use pullback_fmt::{Style, format};
+use test_support::{Random, files, programs, repository};
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// The programs in a folder, in order.
-fn programs(folder: &Path, out: &mut Vec<PathBuf>) {
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
-    let mut paths: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
-    paths.sort();
-    for path in paths {
-        let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
-        if path.is_dir() && !path.is_symlink() {
-            programs(&path, out);
-        } else if ["slang", "slangh", "hlsl", "hlsli"].contains(&extension) {
-            out.push(path);
-        }
-    }
-}
+/// The endings of programs, also of other compilers.
+const ENDINGS: [&str; 4] = ["slang", "slangh", "hlsl", "hlsli"];
 
 /// Formats a text twice; returns what is wrong.
 fn problem(text: &str) -> Option<String> {
@@ -46,10 +31,7 @@ fn problem(text: &str) -> Option<String> {
 }
 
 fn check_folders(folders: &[PathBuf]) -> (usize, usize) {
-    let mut paths = Vec::new();
-    for folder in folders {
-        programs(folder, &mut paths);
-    }
+    let paths: Vec<PathBuf> = folders.iter().flat_map(|folder| files(folder, &ENDINGS)).collect();
     let mut problems = Vec::new();
     let mut bytes = 0;
     let mut read = 0;
@@ -68,7 +50,8 @@ fn check_folders(folders: &[PathBuf]) -> (usize, usize) {
 
 #[test]
 fn programs_of_the_repository() {
-    let folders = ["tests", "examples", "core", "docs", "benches"].map(|f| root().join(f));
+    let folders =
+        ["tests", "examples", "crates/driver/core", "docs", "benches"].map(|f| repository().join(f));
     assert!(check_folders(&folders).0 > 300);
 }
 
@@ -80,22 +63,9 @@ fn programs_elsewhere() {
     eprintln!("{files} programs of {bytes} bytes");
 }
 
-/// A generator of numbers that are random enough.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % n as u64) as usize
-    }
-}
-
 #[test]
 fn programs_that_are_cut_off() {
-    let mut paths = Vec::new();
-    programs(&root().join("tests/run"), &mut paths);
+    let paths = programs(&["tests/run"]);
     let mut random = Random(7);
     for path in paths.iter().step_by(3) {
         let text = std::fs::read_to_string(path).expect("it is a text");

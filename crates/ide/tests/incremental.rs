@@ -1,20 +1,11 @@
 //! Checks that diagnostics after an edit, of which most are reused, are those of a check from the start.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use driver::session::FileOptions;
 use pullback_ide::{self as ide, Checked, Checker};
 use syntax::Severity;
-
-/// Numbers that look random and are the same in each run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        ((self.0 >> 33) as usize) % n.max(1)
-    }
-}
+use test_support::{Random, programs};
 
 fn options(path: &Path, text: &str) -> FileOptions {
     FileOptions { open: vec![(path.to_path_buf(), text.into())], ..FileOptions::default() }
@@ -44,25 +35,8 @@ fn lines((sources, diagnostics): &Checked) -> Vec<String> {
     lines
 }
 
-/// The public programs under some folders of the repository.
-fn programs() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut found = Vec::new();
-    let mut open: Vec<PathBuf> =
-        ["tests/check", "tests/autodiff", "tests/run", "examples"].iter().map(|f| root.join(f)).collect();
-    while let Some(folder) = open.pop() {
-        for entry in std::fs::read_dir(&folder).expect("a folder of the repository") {
-            let path = entry.expect("it is there").path();
-            if path.is_dir() {
-                open.push(path);
-            } else if path.extension().is_some_and(|e| e == "slang") {
-                found.push(path);
-            }
-        }
-    }
-    found.sort();
-    found
-}
+/// The public programs that are checked.
+const FOLDERS: [&str; 4] = ["tests/check", "tests/autodiff", "tests/run", "examples"];
 
 /// Replaces, removes or repeats a word or line.
 fn edited(text: &str, random: &mut Random) -> String {
@@ -98,7 +72,7 @@ fn edited(text: &str, random: &mut Random) -> String {
 #[test]
 fn reused_diagnostics_are_those_of_a_new_check() {
     let n_edits: usize = std::env::var("PULLBACK_EDITS").ok().and_then(|n| n.parse().ok()).unwrap_or(4);
-    let all = programs();
+    let all = programs(&FOLDERS);
     let share = all.len() / 60 + 1;
     let mut n_reused = 0;
     for (k, path) in all.iter().enumerate().filter(|(k, _)| n_edits > 4 || k % share == 0) {
@@ -136,7 +110,7 @@ fn reused_diagnostics_are_those_of_a_new_check() {
 /// these, and perhaps errors of differentiation.
 #[test]
 fn diagnostics_are_those_of_the_command_line() {
-    let all = programs();
+    let all = programs(&FOLDERS);
     let share = all.len() / 120 + 1;
     for path in all.iter().step_by(share) {
         let text = std::fs::read_to_string(path).expect("a file of the repository");

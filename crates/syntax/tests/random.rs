@@ -3,16 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pullback_syntax::{Ast, Diagnostic, NoIncludes, Sources, parse_file, print::print_file};
-
-/// A small generator with fixed seeds, so that failures are reproducible.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self, below: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        ((self.0 >> 33) as usize) % below
-    }
-}
+use test_support::Random;
 
 fn parse(text: &str) -> Vec<Diagnostic> {
     let (mut ast, mut sources, mut diagnostics) = (Ast::default(), Sources::default(), Vec::new());
@@ -172,11 +163,11 @@ fn token_soup() {
     with_stack(|| {
         let mut random = Random(1);
         for _ in 0..count() {
-            let length = random.next(120);
+            let length = random.below(120);
             let mut text = String::new();
             for _ in 0..length {
-                text.push_str(WORDS[random.next(WORDS.len())]);
-                if random.next(4) > 0 {
+                text.push_str(WORDS[random.below(WORDS.len())]);
+                if random.below(4) > 0 {
                     text.push(' ');
                 }
             }
@@ -190,8 +181,8 @@ fn token_soup() {
 fn random_bytes() {
     let mut random = Random(2);
     for _ in 0..count() {
-        let length = random.next(200);
-        let bytes: Vec<u8> = (0..length).map(|_| random.next(256) as u8).collect();
+        let length = random.below(200);
+        let bytes: Vec<u8> = (0..length).map(|_| random.below(256) as u8).collect();
         parse(&String::from_utf8_lossy(&bytes));
         let ascii: String = bytes.iter().map(|b| char::from(b % 128)).collect();
         parse(&ascii);
@@ -212,9 +203,9 @@ fn broken_files() {
         for i in 0..count() / 4 {
             let mut pieces: Vec<&str> =
                 sources[i % 4].split_inclusive([' ', '(', ')', ';', '<', '>', '{', '}']).collect();
-            for _ in 0..1 + random.next(6) {
-                let (a, b) = (random.next(pieces.len()), random.next(pieces.len()));
-                match random.next(3) {
+            for _ in 0..1 + random.below(6) {
+                let (a, b) = (random.below(pieces.len()), random.below(pieces.len()));
+                match random.below(3) {
                     0 => drop(pieces.remove(a)),
                     1 => pieces.insert(a, pieces[b]),
                     _ => pieces.swap(a, b),
