@@ -5,8 +5,8 @@
 //! and are computed again only if no entry has that key. Their places are relative to the units that they are in,
 //! so an edit before a unit does not matter either.
 //!
-//! A function is differentiated if nothing in its closure has an error, so an error in one function hides nothing
-//! of another. Functions are differentiated together, as long as there is nothing to report: only if there is, the
+//! A function is differentiated if nothing that it reaches by names or by types has an error, so an error in a function,
+//! an operator or an extension hides nothing of what cannot use it. Functions are differentiated together, as long as there is nothing to report: only if there is, the
 //! functions are told apart, by halving.
 
 use std::path::Path;
@@ -211,7 +211,7 @@ impl Checker {
         has_error: &[bool],
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Vec<Root> {
-        let is_bad = units.reaching(has_error);
+        let is_bad = units.reaching_by_type(has_error);
         let by_decl: FxHashMap<DeclId, usize> =
             units.all.iter().enumerate().map(|(k, unit)| (unit.decl, k)).collect();
         let program = std::mem::take(&mut analysis.program);

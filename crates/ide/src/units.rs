@@ -16,7 +16,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use rustc_hash::FxHashMap;
 use syntax::ast::{DeclKind, Modifiers};
-use syntax::{DeclId, Span};
+use syntax::{DeclId, ExprId, Span};
 
 use crate::Analysis;
 use crate::words::{directives, significant, words};
@@ -35,6 +35,8 @@ pub(crate) struct Unit {
     pub(crate) is_function: bool,
     /// The unit says itself which function it is a derivative of, which is checked once all declarations have been.
     pub(crate) is_derivative: bool,
+    /// The unit overlaps another: both come from a macro, and what they contain is not in their texts.
+    pub(crate) overlaps: bool,
     /// The unit is a declaration of the file itself, rather than of one that it imports.
     pub(crate) is_own: bool,
     /// The key of what checking the unit depends on.
@@ -49,6 +51,8 @@ pub(crate) struct Units {
     pub(crate) all: Vec<Unit>,
     /// The node of unit `k` is `k`; the last node stands for what every unit depends on.
     edges: Vec<Vec<u32>>,
+    /// For what is reached without its name: see [`Units::owners`].
+    owners: FxHashMap<u32, Vec<u32>>,
     /// The units of each file, by their starts. The index is that of the file.
     by_file: Vec<Vec<u32>>,
     by_text: FxHashMap<(u64, u32), u32>,
@@ -132,20 +136,22 @@ impl Units {
             is_named,
             is_function,
             is_derivative,
+            overlaps: false,
             is_own,
             shallow: 0,
             deep: 0,
         });
     }
 
-    /// Units that overlap come from a macro; what they contain is not in their texts.
+    /// Units that overlap are no functions that could be checked by themselves.
     fn make_unlike_functions(&mut self) {
         for list in &self.by_file {
             for pair in list.windows(2) {
                 let (a, b) = (pair[0] as usize, pair[1] as usize);
                 if self.all[a].span.end > self.all[b].span.start {
-                    self.all[a].is_function = false;
-                    self.all[b].is_function = false;
+                    for unit in [a, b] {
+                        (self.all[unit].is_function, self.all[unit].overlaps) = (false, true);
+                    }
                 }
             }
         }
@@ -201,7 +207,17 @@ impl Units {
             self.edges.push(edges);
         }
         let mut edges: Vec<u32> = common.iter().filter_map(|w| names.get(w)).flatten().copied().collect();
-        edges.extend((0..root).filter(|&k| pastes || self.is_implicit(analysis, k as usize)));
+        let by_macros = edges.clone();
+        let implicit: Vec<u32> =
+            (0..root).filter(|&k| pastes || self.is_implicit(analysis, k as usize)).collect();
+        for k in implicit {
+            edges.push(k);
+            let is_free = pastes || by_macros.contains(&k);
+            let owners = if is_free { None } else { self.owners(analysis, &names, k as usize) };
+            if let Some(owners) = owners {
+                self.owners.insert(k, owners);
+            }
+        }
         bits[root as usize] = common.iter().any(|word| takes_bits(word));
         self.casts_bits |= common.contains(&"bit_cast");
         self.edges.push(edges);
@@ -267,20 +283,83 @@ impl Units {
         !is_named(unit.decl) || is_extern || is_made || is_extension || has_unnamed
     }
 
+    /// The units of which a program must name one to reach an implicit unit: operators belong to the types of their
+    /// parameters, extensions to the types that they extend, and what values of interface type reach to the interfaces.
+    /// `None` if anything may reach it.
+    fn owners(
+        &self,
+        analysis: &Analysis,
+        names: &FxHashMap<&str, Vec<u32>>,
+        unit: usize,
+    ) -> Option<Vec<u32>> {
+        let ast = &analysis.program.ast;
+        let Unit { decl, span, overlaps, .. } = self.all[unit];
+        let made = &ast.decls[decl];
+        if overlaps || ast.extensions.contains_key(&decl) || made.modifiers.has(Modifiers::EXTERN) {
+            return None;
+        }
+        let mut types: Vec<ExprId> = Vec::new();
+        let mut own: Vec<&str> = Vec::new();
+        for &param in made.generics.iter().flat_map(|generics| &generics.params) {
+            own.push(analysis.name_of(param));
+            if let DeclKind::TypeParam { bases, .. } = &ast.decls[param].kind {
+                types.extend(bases);
+            }
+        }
+        if made.generics.as_ref().is_some_and(|generics| !generics.constraints.is_empty()) {
+            return None;
+        }
+        let is_reached_by_name = match &made.kind {
+            DeclKind::Func { params, .. } => {
+                types.extend(params.iter().filter_map(|&param| match ast.decls[param].kind {
+                    DeclKind::Param { ty, .. } => ty,
+                    _ => None,
+                }));
+                false
+            }
+            DeclKind::Extension { target, bases, .. } => {
+                types.push(*target);
+                types.extend(bases);
+                false
+            }
+            DeclKind::Struct { bases, .. } | DeclKind::Interface { bases, .. } => {
+                types.extend(bases);
+                true
+            }
+            _ => return None,
+        };
+        let spans = types.iter().map(|&ty| ast.exprs[ty].span);
+        let texts = spans.map(|at| (span.start <= at.start && at.end <= span.end).then(|| analysis.text(at)));
+        let texts: Option<Vec<&str>> = texts.collect();
+        let words = texts?.into_iter().flat_map(words).filter(|word| !own.contains(word));
+        let owners: Vec<u32> = words.filter_map(|word| names.get(word)).flatten().copied().collect();
+        (is_reached_by_name || !owners.is_empty()).then_some(owners)
+    }
+
     /// For each unit, true if its closure contains a unit of the given ones.
     pub(crate) fn reaching(&self, given: &[bool]) -> Vec<bool> {
-        self.reaching_by(given, self.edges.len())
+        self.reaching_by(given, |_| vec![self.all.len() as u32])
+    }
+
+    /// Like [`Units::reaching`], where a unit reaches what is implicit only if it reaches an owner of it.
+    pub(crate) fn reaching_by_type(&self, given: &[bool]) -> Vec<bool> {
+        let root = self.all.len() as u32;
+        self.reaching_by(given, |to| self.owners.get(&to).cloned().unwrap_or_else(|| vec![root]))
     }
 
     /// Like [`Units::reaching`], without what every unit depends on.
     pub(crate) fn reaching_by_name(&self, given: &[bool]) -> Vec<bool> {
-        self.reaching_by(given, self.all.len())
+        self.reaching_by(given, |_| Vec::new())
     }
 
-    fn reaching_by(&self, given: &[bool], n_nodes: usize) -> Vec<bool> {
+    /// `of_root` gives the nodes that reach what the root has an edge to.
+    fn reaching_by(&self, given: &[bool], of_root: impl Fn(u32) -> Vec<u32>) -> Vec<bool> {
         let mut sources: Vec<Vec<u32>> = vec![Vec::new(); self.edges.len()];
-        for (k, edges) in self.edges.iter().enumerate().take(n_nodes) {
+        for (k, edges) in self.edges.iter().enumerate().take(self.all.len()) {
             edges.iter().for_each(|&to| sources[to as usize].push(k as u32));
+        }
+        for &to in self.edges.last().map_or(&[][..], Vec::as_slice) {
+            sources[to as usize].extend(of_root(to));
         }
         let mut found = vec![false; self.edges.len()];
         let is_given = |k: &u32| given.get(*k as usize).copied().unwrap_or(false);

@@ -89,6 +89,9 @@ fn reused_diagnostics_are_those_of_a_new_check() {
             let mut fresh = Checker::new();
             let expected = check(&mut fresh, path, &text);
             n_reused += fresh.n_computed() - n_computed;
+            // What differentiation reaches has no errors of the checker.
+            let own = reused.iter().find(|line| line.contains("E0999"));
+            assert_eq!(own, None, "{} after edit {edit}:\n{text}", path.display());
             let only = |a: &[String], b: &[String]| -> Vec<String> {
                 a.iter().filter(|line| !b.contains(line)).cloned().collect()
             };
@@ -204,6 +207,58 @@ fn differentiation_has_its_say_beside_errors_of_the_checker() {
         check(&mut Checker::new(), path, &format!("{own}float other(float x) {{ return nothing; }}\n"));
     assert!(alone.iter().all(|line| both.contains(line)), "{both:#?}");
     assert_eq!(both.len(), alone.len() + 1, "{both:#?}");
+}
+
+/// An error in an operator or an extension keeps only what can use it from being differentiated.
+#[test]
+fn errors_of_operators_and_extensions_are_confined() {
+    let path = Path::new("/nowhere/confined.slang");
+    // Derivatives that are not linear, which differentiation reports: one is used with `V`, one without.
+    let wrong = |name: &str, body: &str| {
+        format!(
+            "[ForwardDerivative({name}_fwd)] float {name}(float x) {{ return x * x; }}\n\
+             DifferentialPair<float> {name}_fwd(DifferentialPair<float> x) {{ return diffPair(x.p * x.p, 2 * x.p * x.d * x.d); }}\n\
+             [Differentiable] float of_{name}(float x) {{ {body} }}\n"
+        )
+    };
+    let own = wrong("g", "return g(x);")
+        + "struct V : IDifferentiable { float a; }\ninterface IShape { float area(float x); }\n\
+           struct Square : IShape { float side; float area(float x) { return side * x; } }\n";
+    let user = wrong("h", "V v = { x }; return h((v + v).a);");
+    let plus = "[Differentiable] V operator+(V a, V b) { V c = { a.a + b.a }; return c; }\n";
+    let found_of = |found: &[String]| found.iter().filter(|line| line.contains("E0910")).count();
+    let whole = check(&mut Checker::new(), path, &format!("{own}{plus}{user}"));
+    assert_eq!((found_of(&whole), whole.len()), (2, 2), "both are differentiated: {whole:#?}");
+    for broken in [
+        "[Differentiable] V operator+(V a, V b) { V c = { a.a + nothing }; return c; }",
+        "[Differentiable] V operator+(V a, V b) { return helper(a); }\n[Differentiable] V helper(V a) { return nothing; }",
+        "V operator+<T : IShape>(V a, T b) { return nothing; }\n[Differentiable] V operator+(V a, V b) { return nothing; }",
+        "extension V { float sum() { return nothing; } }\n\
+            [Differentiable] V operator+(V a, V b) { V c = { no_diff(a.sum()) }; return c; }",
+        "extension V : IShape { float area(float x) { return nothing; } }\n\
+            [Differentiable] V operator+(V a, V b) { V c = { no_diff(a.area(b.a)) }; return c; }",
+    ] {
+        let found = check(&mut Checker::new(), path, &format!("{own}{broken}\n{user}"));
+        assert!(found.iter().any(|line| line.contains("nothing")), "{broken}\n{found:#?}");
+        assert_eq!(
+            found_of(&found),
+            1,
+            "only the function without `V` is differentiated: {broken}\n{found:#?}"
+        );
+        assert!(!found.iter().any(|line| line.contains("E0999")), "{broken}\n{found:#?}");
+    }
+    // What may be used anywhere.
+    let broken = "extension float { __subscript(int i) -> float { get { return nothing; } } }\n";
+    let found = check(&mut Checker::new(), path, &format!("{own}{plus}{broken}{user}"));
+    assert_eq!(found_of(&found), 0, "{found:#?}");
+    // What values of interface type reach, without its name and without that of its type.
+    let disc = "struct Disc : IList { __subscript(int i) -> float { get { return nothing; } } }\n";
+    let list = "interface IList { __subscript(int i) -> float { get; } }\n";
+    let dynamic = wrong("h", "return h(x) * no_diff(first());")
+        + "float first(IList list) { return list[0]; }\nuniform IList list;\nfloat first() { return first(list); }\n";
+    let found = check(&mut Checker::new(), path, &format!("{own}{list}{disc}{dynamic}"));
+    assert_eq!(found_of(&found), 1, "{found:#?}");
+    assert!(!found.iter().any(|line| line.contains("E0999")), "{found:#?}");
 }
 
 #[test]

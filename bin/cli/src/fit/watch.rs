@@ -35,11 +35,9 @@ struct Shown {
     pictures: Vec<Picture>,
 }
 
-impl Shown {
-    /// A view's picture as PNG.
-    fn picture(&self, view: usize) -> Option<Vec<u8>> {
-        pictures::to_png(&self.pictures.get(view)?.to_array()).ok()
-    }
+/// A picture as PNG.
+fn packed(picture: &Picture) -> Option<Vec<u8>> {
+    pictures::to_png(&picture.to_array()).ok()
 }
 
 /// The page of a fit.
@@ -144,7 +142,9 @@ fn serve(port: u16, shown: Arc<Mutex<Shown>>) -> Result<(), Error> {
         }
         _ => {
             let view = path.strip_prefix("/picture/")?.strip_suffix(".png")?.parse().ok()?;
-            Some(Content { kind: "image/png", bytes: lock(&shown).picture(view)? })
+            // The fit does not wait while a picture is packed.
+            let picture: Picture = lock(&shown).pictures.get::<usize>(view)?.clone();
+            Some(Content { kind: "image/png", bytes: packed(&picture)? })
         }
     })?;
     report::err(&format!("watch this fit at http://{address}\n"));
@@ -161,7 +161,10 @@ fn serve(_: u16, _: Arc<Mutex<Shown>>) -> Result<(), Error> {
 fn show(shown: &Shown) -> Result<(), Error> {
     if cfg!(target_family = "wasm") {
         let folder = std::path::Path::new("watch");
-        driver::files::write(&folder.join("picture.png"), &shown.picture(0).unwrap_or_default())?;
+        driver::files::write(
+            &folder.join("picture.png"),
+            &shown.pictures.first().and_then(packed).unwrap_or_default(),
+        )?;
         driver::files::write(&folder.join("numbers.json"), shown.numbers.as_bytes())?;
     }
     Ok(())
