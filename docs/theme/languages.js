@@ -46,7 +46,7 @@
     const console_ = () => ({
         name: "Console",
         contains: [
-            { className: "meta", begin: /^\$ /, end: /$/ },
+            { className: "meta", begin: /^\$ (.*\\\n)*/, end: /$/ },
             { className: "deletion", begin: /^(error\b|\(exit status)/, end: /$/ },
         ],
     });
@@ -68,6 +68,7 @@
         if (language === "console") {
             code.textContent = code.textContent
                 .replaceAll("[..]", "…")
+                .replace(/^\.\.\.$/gm, "…")
                 .replace(/^\? (\d+)$/gm, "(exit status $1)")
                 .replace(/\n+$/, "\n");
         }
