@@ -78,7 +78,7 @@ class GradientReport:
         kinds = [("agree", "agrees"), ("cut", "cut"), ("unclear", "unclear"), ("differ", "differs")]
         told = ", ".join(f"{counts[v]} {word}" for word, v in kinds if counts[v] or v != "cut")
         n = len(self.points)
-        lines += ["", f"{self.function}: {len(rows)} derivatives at {n} point{'s' * (n != 1)}: {told}"]
+        lines += ["", f"{self.function}: {len(rows)} derivative{'s' * (len(rows) != 1)} at {n} point{'s' * (n != 1)}: {told}"]
         lines[-1] += f"; largest relative error {self.largest_error:.1e}"
         failed = dict.fromkeys(d.point for d in self.derivatives if d.verdict == "differs")
         lines += [f"point {k}: {self.points[k]}" for k in list(failed)[:3]]

@@ -163,9 +163,10 @@ pub(crate) fn gradcheck(args: &GradcheckArgs) -> u8 {
             let mut text = table(&entries);
             let _ = writeln!(
                 text,
-                "\n{} derivatives at {points} point{}: {agree} agree, {flat}{cut}{unclear} unclear, {differ} differ; \
+                "\n{} derivative{} at {points} point{}: {agree} agree, {flat}{cut}{unclear} unclear, {differ} differ; \
                  largest relative error {worst:.1e}",
                 entries.len(),
+                if entries.len() == 1 { "" } else { "s" },
                 if points == 1 { "" } else { "s" },
             );
             let is_flat =
