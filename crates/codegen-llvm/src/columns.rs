@@ -26,7 +26,10 @@ impl Writer {
                 self.join(el, parts, n)
             })
             .collect();
-        self.transpose(el, &registers)
+        match n {
+            1 => registers.into(),
+            _ => self.transpose(el, &registers),
+        }
     }
 
     /// See `native::lanes::Writer::store_columns`.

@@ -103,7 +103,8 @@ fn even_distances_are_accessed_lane_by_lane() {
     );
     assert_eq!(text.entries[0].lanes, Ok(("entry0_lanes".to_string(), 8)));
     let count = |what: &str| lanes.matches(what).count();
-    assert_eq!(count("= load float,"), 8, "{lanes}");
+    // Vectors of one number, since LLVM makes slow gathers of numbers at even distances.
+    assert_eq!(count("= load <1 x float>,"), 8, "{lanes}");
     assert_eq!(count("  store float "), 8, "{lanes}");
     assert_eq!(count("@llvm.masked."), 0, "{lanes}");
 }

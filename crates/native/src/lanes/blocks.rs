@@ -7,9 +7,9 @@
 //! fails, the helpers of [`super::scattered`] do the access.
 
 use super::local::{Place, is_block, memory_el};
-use super::operand::{El, Id, Val, Vals};
+use super::operand::{El, Val, Vals};
 use super::{Backend, Class, Emitter, Res, Writer};
-use crate::emit::{Cast, Compare, Fixed, Instructions, Odds, UNIFORM, blocks, notes};
+use crate::emit::{Cast, Compare, Fixed, Instructions, Odds, blocks, notes};
 use crate::profile::Event;
 
 impl<B: Backend> Emitter<'_, '_, B> {
@@ -104,14 +104,9 @@ impl<B: Backend> Emitter<'_, '_, B> {
         notes::event(self, Event::Strided, words.len() as u64);
         let mut out = Vals::new();
         for &(e, at) in words {
-            let mem = memory_el(e);
-            let mut all = Val { var: true, ..Val::uniform(Id::Poison, mem) };
-            for k in 0..i64::from(self.lanes) {
-                let from = self.w.offset(base, Val::i64(k * step + at as i64));
-                let x = self.w.load(mem, UNIFORM, from, class);
-                all = self.w.with_lane(all, Val::i32(k), x);
-            }
-            out.push(self.number_of(e, all, class));
+            let from = self.w.offset(base, Val::i64(at as i64));
+            let all = self.w.columns(memory_el(e), 1, from, step, class);
+            out.push(self.number_of(e, all[0], class));
         }
         out
     }
