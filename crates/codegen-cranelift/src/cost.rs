@@ -1,83 +1,56 @@
-//! Estimates how long functions for lanes run, before they are compiled.
+//! Describes functions for lanes to the estimate of how long they run (`native::lanes::cost`).
 //!
-//! Lanes pay off by instructions on vectors. What Cranelift has no vectors for is done lane by lane, with the numbers of
-//! each lane taken out of vectors before and put into vectors after: a kernel of little else takes longer in lanes than
-//! one thread at a time. To see that, a kernel is emitted for lanes and for one thread, and the instructions of both are
-//! added up: those of a loop count [`TRIPS`] times, those of code that hardly ever runs not at all, and a call counts what
-//! it calls. Nothing is timed, so the estimate is the same in every run.
+//! What Cranelift has no vectors for is done lane by lane, with the numbers of each lane taken out of vectors before and put
+//! into vectors after: a kernel of little else takes longer in lanes than one thread at a time.
 
-use std::collections::hash_map::Entry;
-
-use cranelift_codegen::dominator_tree::DominatorTree;
-use cranelift_codegen::flowgraph::ControlFlowGraph;
 use cranelift_codegen::ir::{ExternalName, Function, Inst, InstructionData, Opcode};
-use cranelift_codegen::loop_analysis::LoopAnalysis;
+use native::lanes::Kind;
+use native::lanes::cost::{Block, HELPER, Sketch};
 use rustc_hash::FxHashMap;
 
 use crate::lanes::{Callee, Emitted};
 
-/// The trips of a loop, whose number is hardly ever known.
-const TRIPS: f64 = 8.0;
-
-/// The cost of entering and leaving a function, of a mathematical function, and of a function of the runtime.
-const CALL: f64 = 5.0;
-const MATHEMATICS: f64 = 30.0;
-const HELPER: f64 = 20.0;
-
-/// The cost of functions.
-pub(crate) struct Costs<'a> {
-    functions: FxHashMap<&'a str, &'a Emitted>,
-    known: FxHashMap<&'a str, f64>,
+/// The code of a function.
+pub(crate) fn sketch(emitted: &Emitted) -> Sketch {
+    let func = &emitted.func;
+    let numbers: FxHashMap<_, usize> = func.layout.blocks().zip(0..).collect();
+    let blocks = func.layout.blocks().map(|block| {
+        let mut out = Block { is_rare: func.layout.is_cold(block), ..Block::default() };
+        for inst in func.layout.block_insts(block) {
+            match call(emitted, inst) {
+                Some(Called::Own(name)) => {
+                    out.calls.push((name.to_string(), func.dfg.inst_results(inst).len() as f64));
+                }
+                Some(Called::Rare) => {}
+                Some(Called::Helper) => out.own += HELPER,
+                None => out.own += own(func, inst),
+            }
+        }
+        func.block_successors(block).for_each(|to| out.to.extend(numbers.get(&to)));
+        out
+    });
+    let around = u32::from(emitted.head.kind == Kind::Span);
+    Sketch { lanes: emitted.lanes, around, blocks: blocks.collect() }
 }
 
-impl<'a> Costs<'a> {
-    /// The cost of these functions, which call each other by name.
-    pub(crate) fn new(functions: &'a [Emitted]) -> Costs<'a> {
-        let functions = functions.iter().map(|f| (f.head.name.as_str(), f)).collect();
-        Costs { functions, known: FxHashMap::default() }
-    }
+/// A function that is called.
+enum Called<'a> {
+    Own(&'a str),
+    Helper,
+    /// A function of the runtime, in code that hardly ever runs.
+    Rare,
+}
 
-    /// The cost of a call of a function, with all that it calls.
-    pub(crate) fn of(&mut self, name: &str) -> f64 {
-        let Some((&name, &emitted)) = self.functions.get_key_value(name) else { return 0.0 };
-        match self.known.entry(name) {
-            Entry::Occupied(known) => return *known.get(),
-            // What a function costs that calls itself is not known: a call counts nothing.
-            Entry::Vacant(new) => new.insert(0.0),
-        };
-        let cost = self.function(emitted);
-        self.known.insert(name, cost);
-        cost
-    }
-
-    fn function(&mut self, emitted: &'a Emitted) -> f64 {
-        let func = &emitted.func;
-        let cfg = ControlFlowGraph::with_function(func);
-        let tree = DominatorTree::with_function(func, &cfg);
-        let mut loops = LoopAnalysis::new();
-        loops.compute(func, &cfg, &tree);
-        let mut sum = 0.0;
-        for block in func.layout.blocks().filter(|&block| !func.layout.is_cold(block)) {
-            let here: f64 = func.layout.block_insts(block).map(|inst| self.inst(emitted, inst)).sum();
-            sum += here * TRIPS.powi(loops.loop_level(block).level() as i32);
-        }
-        sum
-    }
-
-    fn inst(&mut self, emitted: &'a Emitted, inst: Inst) -> f64 {
-        let dfg = &emitted.func.dfg;
-        let InstructionData::Call { func_ref, .. } = dfg.insts[inst] else { return own(&emitted.func, inst) };
-        let ExternalName::User(callee) = dfg.ext_funcs[func_ref].name else { return HELPER };
-        match emitted.callees.iter().find(|known| known.0 == callee) {
-            Some((_, Callee::Own(name))) if self.functions.contains_key(name.as_str()) => {
-                CALL + self.of(name)
-            }
-            // A mathematical function, of each of the values that hold the results.
-            Some((_, Callee::Own(_))) => CALL + MATHEMATICS * dfg.inst_results(inst).len() as f64,
-            Some((_, Callee::Rare(_))) => 0.0,
-            Some((_, Callee::Helper(_) | Callee::Symbol(..))) | None => HELPER,
-        }
-    }
+/// The function that an instruction calls.
+fn call(emitted: &Emitted, inst: Inst) -> Option<Called<'_>> {
+    let dfg = &emitted.func.dfg;
+    let InstructionData::Call { func_ref, .. } = dfg.insts[inst] else { return None };
+    let ExternalName::User(callee) = dfg.ext_funcs[func_ref].name else { return Some(Called::Helper) };
+    Some(match emitted.callees.iter().find(|known| known.0 == callee) {
+        Some((_, Callee::Own(name))) => Called::Own(name),
+        Some((_, Callee::Rare(_))) => Called::Rare,
+        Some((_, Callee::Helper(_) | Callee::Symbol(..))) | None => Called::Helper,
+    })
 }
 
 /// The cost of an instruction that is no call: the instructions of the machine that it becomes, more for those that take

@@ -10,7 +10,6 @@
 mod common;
 #[cfg(feature = "jit")]
 mod compile;
-#[cfg(feature = "jit")]
 mod cost;
 #[cfg(feature = "jit")]
 mod emit;

@@ -4,7 +4,7 @@ use cranelift_codegen::Context as ClifContext;
 use cranelift_codegen::ir::UserExternalName;
 use cranelift_module::{FuncId, Module as _};
 use ir::Scalar;
-use native::lanes::{self, Before, Stop, Widths};
+use native::lanes::{self, Stop, Widths};
 use native::profile::Profile;
 use native::runtime::Word;
 use native::{Reason, Unsupported};
@@ -12,7 +12,6 @@ use rustc_hash::FxHashMap;
 
 use crate::common::word;
 use crate::compile::Runs;
-use crate::cost::Costs;
 use crate::emit::ModuleCx;
 use crate::jit::{define, too_big};
 use crate::lanes::{Callee, Emitted, Settings, Unit};
@@ -23,8 +22,14 @@ pub const MOST_LANES: u32 = 16;
 /// The numbers of lanes. Cranelift's vectors have 128 bits on every machine. Four of them for each value cost spills, but
 /// less than what the fewer instructions on uniform values and the overlapping of independent vectors save: 16 lanes
 /// take little more than half the time of 8 on every program of `benches/peers`.
-const WIDTHS: Widths =
-    Widths { vector_bits: 128, vectors: [4, 4], least: 4, most: MOST_LANES, widest: MOST_LANES };
+const WIDTHS: Widths = Widths {
+    vector_bits: 128,
+    vectors: [4, 4],
+    least: 4,
+    most: MOST_LANES,
+    widest: MOST_LANES,
+    tries: false,
+};
 
 /// For each entry point, the function that runs its threads in lanes and the number of lanes, or the reason why there
 /// is none.
@@ -57,7 +62,7 @@ pub(crate) fn emit(cx: &mut ModuleCx<'_>, clif: &mut ClifContext) -> Result<InLa
         found.push(match refusal {
             Some(what) => none(what),
             None if !f.has_body() || !f.params.is_empty() => none("an entry point without a body"),
-            None => match in_lanes(&mut unit, k) {
+            None => match lanes::in_lanes(&mut unit, k, &WIDTHS) {
                 Ok(lanes) => Ok(lanes),
                 Err(Stop::Lanes(reason)) => Err(reason),
                 Err(Stop::Unsupported(unsupported)) => {
@@ -72,25 +77,6 @@ pub(crate) fn emit(cx: &mut ModuleCx<'_>, clif: &mut ClifContext) -> Result<InLa
     let ids = declare_all(cx, backend.functions, clif)?;
     let id = |(name, width): (String, u32)| (ids[&name], width);
     Ok(found.into_iter().map(|found| found.map(id)).collect())
-}
-
-/// Emits entry point number `k` for lanes, unless it takes longer in them.
-fn in_lanes(unit: &mut lanes::ModuleCx<'_, Unit>, k: usize) -> Result<(String, u32), Stop> {
-    let before = Before::of(unit);
-    let (name, width) = lanes::in_lanes(unit, k, &WIDTHS)?;
-    if unit.options.lanes.is_some() {
-        return Ok((name, width));
-    }
-    let cost = |unit: &Unit, name: &str| Costs::new(&unit.functions).of(name);
-    let together = cost(&unit.backend, &name) / f64::from(width);
-    let alone = lanes::as_if_alone(unit, k, cost)?;
-    if together <= alone {
-        return Ok((name, width));
-    }
-    before.restore(unit);
-    let span = unit.ir.funcs[unit.ir.entries[k].func].span;
-    let what = "a kernel that mostly does what lanes do one after the other".to_string();
-    Err(Stop::Lanes(Reason { what, span }))
 }
 
 /// The reason why no entry point runs in lanes, if there is one.
@@ -123,7 +109,7 @@ fn declare_all(
         let id = cx.jit.declare_anonymous_function(sig).map_err(|e| too_big(e, func, module))?;
         ids.insert(function.head.name.clone(), id);
     }
-    for Emitted { head, func: body, callees } in functions {
+    for Emitted { head, func: body, callees, .. } in functions {
         clif.func = body;
         for (name, callee) in callees {
             let id = match callee {

@@ -2,11 +2,14 @@
 
 use ir::{AtomicOp, Inline, Math, Scalar};
 use native::emit::{Binary, Cast, Compare, Odds, UNIFORM, Unary, VARYING};
+use native::lanes::cost::Sketch;
 use native::lanes::{self, Class, Head, Kind};
 use native::runtime::{Helper, Word};
+use rustc_hash::FxHashMap;
 
 use crate::operand::{El, Id, Val, Vals};
 use crate::pieces;
+use crate::sketch;
 use crate::text::{Block, Style, Writer};
 use crate::unit::{Function, Unit};
 
@@ -30,8 +33,8 @@ pub(crate) struct Llvm {
     pub(crate) style: Style,
     /// See [`crate::Machine::has_waves`].
     pub(crate) has_waves: bool,
-    /// An upper bound of the size of all frames together in bytes.
-    pub(crate) frames: u64,
+    /// The code of the functions for the estimate of their time, while lanes are chosen.
+    pub(crate) sketches: Option<FxHashMap<String, Sketch>>,
     /// The length of a piece: see [`crate::pieces`]. Devices have little room for frames, so their functions
     /// are not split.
     pub(crate) piece: usize,
@@ -86,8 +89,11 @@ impl lanes::Backend for Llvm {
                 Function { name, result: own, params, about, is_copied: true, ..Function::default() }
             }
         };
-        self.frames = self.frames.saturating_add(w.frame());
+        function.frame = w.frame();
         let is_math = matches!(head.kind, Kind::Math | Kind::RareMath);
+        if let Some(sketches) = &mut self.sketches {
+            sketches.insert(function.name.clone(), sketch::sketch(&w, head.kind));
+        }
         match pieces::split(&function, &w, ABOUT, self.piece).filter(|_| !is_math) {
             Some(all) => self.unit.functions.extend(all),
             None => {
@@ -111,6 +117,18 @@ impl lanes::Backend for Llvm {
 
     fn truncate(&mut self, n: usize) {
         self.unit.functions.truncate(n);
+    }
+
+    fn start_sketches(&mut self) {
+        self.sketches = Some(FxHashMap::default());
+    }
+
+    fn stop_sketches(&mut self) {
+        self.sketches = None;
+    }
+
+    fn sketch(&self, name: &str) -> Option<Sketch> {
+        self.sketches.as_ref()?.get(name).cloned()
     }
 
     fn has_waves(&self) -> bool {
@@ -316,6 +334,7 @@ impl lanes::Writer for Writer {
         let out = self.reg(El::I1, UNIFORM);
         let b = self.operand(bits, UNIFORM);
         self.make(out, &[bits], format_args!("icmp ne i{n} {b}, 0"));
+        self.of_any.extend(out.register());
         out
     }
 

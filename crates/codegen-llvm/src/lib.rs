@@ -30,6 +30,7 @@ mod link;
 #[cfg(feature = "jit")]
 mod object;
 mod pieces;
+mod sketch;
 #[cfg(feature = "jit")]
 mod split;
 mod text;
@@ -179,7 +180,7 @@ fn make(
             slow_masks: cfg!(target_arch = "x86_64") && machine.vector_bits < 512,
         },
         has_waves: machine.has_waves,
-        frames: 0,
+        sketches: None,
         piece: match machine.has_waves {
             true => usize::MAX,
             false => options.piece.unwrap_or(pieces::LENGTH),
@@ -187,7 +188,8 @@ fn make(
     };
     // Where there are 32 registers, two vectors for each value overlap without spills; four cost more than they save.
     let (vectors, most) = if machine.vector_bits >= 512 { ([2, 2], 32) } else { ([2, 4], 16) };
-    let widths = lanes::Widths { vector_bits: machine.vector_bits, vectors, least: 2, most, widest: 32 };
+    let widths =
+        lanes::Widths { vector_bits: machine.vector_bits, vectors, least: 2, most, widest: 32, tries: true };
     let mut cx = ModuleCx::new(module, plan, options.clone(), Tables::default(), llvm);
     let only = |stop: Stop| match stop {
         Stop::Unsupported(unsupported) => unsupported,
@@ -229,7 +231,8 @@ fn make(
         raw.push((func, name));
     }
     lanes::define_library(&mut cx);
-    let ModuleCx { mut tables, plan, backend: Llvm { frames, mut unit, .. }, .. } = cx;
+    let ModuleCx { mut tables, plan, backend: Llvm { mut unit, .. }, .. } = cx;
+    let frames = unit.functions.iter().fold(0u64, |sum, function| sum.saturating_add(function.frame));
     unit.head = metadata(module);
     unit.keep_calls();
     unit.global("rt_zero", "external global [64 x i8], align 16".to_string());

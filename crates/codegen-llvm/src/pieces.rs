@@ -382,13 +382,7 @@ impl<'w> Cx<'w> {
         let whole = pieces.next().map(|piece| Function {
             body: piece.text,
             callees: piece.callees,
-            name: function.name.clone(),
-            linkage: function.linkage,
-            result: function.result.clone(),
-            params: function.params.clone(),
-            about: function.about.clone(),
-            debug: String::new(),
-            is_copied: false,
+            ..function.clone()
         });
         let rest = (1..).zip(pieces).map(|(k, piece)| {
             let straight = if piece.repeats { String::new() } else { format!(" \"{STRAIGHT}\"") };

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 
 use native::emit::{Odds, UNIFORM, VARYING};
 use native::lanes::Class;
+use rustc_hash::FxHashSet;
 
 use crate::debug;
 use crate::operand::{El, Id, Val, Vals};
@@ -31,7 +32,22 @@ pub(crate) struct BlockData {
     pub(crate) params: Vals,
     /// The block of each jump, and the arguments that it passes.
     pub(crate) jumps: Vec<(Block, Vals)>,
+    /// The number of jumps that are hardly ever taken, and of those that are taken if any lane needs it.
+    unlikely: usize,
+    parted: usize,
     start: usize,
+}
+
+impl BlockData {
+    /// Returns true if the block hardly ever runs.
+    pub(crate) fn is_rare(&self) -> bool {
+        self.unlikely > 0 && self.unlikely == self.jumps.len()
+    }
+
+    /// Returns true if the block runs for the lanes that need it.
+    pub(crate) fn is_parted(&self) -> bool {
+        self.parted > 0 && self.parted == self.jumps.len()
+    }
 }
 
 /// An instruction.
@@ -99,6 +115,8 @@ pub(crate) struct Writer {
     /// The named parameters that are read, apart from the context.
     names: Vec<Val>,
     blocks: Vec<BlockData>,
+    /// The registers that hold conditions for any lane.
+    pub(crate) of_any: FxHashSet<u32>,
     /// The blocks in the order of the text; the last one is being written.
     pub(crate) order: Vec<Block>,
     /// The number of bytes of memory allocated in the frame.
@@ -129,6 +147,7 @@ impl Writer {
             registers: Vec::new(),
             names: Vec::new(),
             blocks: vec![BlockData::default()],
+            of_any: FxHashSet::default(),
             order: vec![Block(0)],
             memory: 0,
             declared: Default::default(),
@@ -652,11 +671,17 @@ impl Writer {
     pub(crate) fn branch(&mut self, c: Val, yes: (Block, &[Val]), no: (Block, &[Val]), odds: Odds) {
         self.pass(yes.0, yes.1);
         self.pass(no.0, no.1);
-        let weights = match odds {
-            Odds::Even => "",
-            Odds::Likely => ", !prof !8",
-            Odds::Unlikely => ", !prof !9",
+        let (weights, unlikely) = match odds {
+            Odds::Even => ("", None),
+            Odds::Likely => (", !prof !8", Some(no.0)),
+            Odds::Unlikely => (", !prof !9", Some(yes.0)),
         };
+        if let Some(block) = unlikely {
+            self.blocks[block.0 as usize].unlikely += 1;
+        }
+        if c.register().is_some_and(|register| self.of_any.contains(&register)) {
+            self.blocks[yes.0.0 as usize].parted += 1;
+        }
         let text = self.typed(c);
         let reads = [&[c], yes.1, no.1].concat();
         self.line(&reads, format_args!("br {text}, label %{}, label %{}{weights}", yes.0, no.0));

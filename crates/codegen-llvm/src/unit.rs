@@ -31,6 +31,8 @@ pub(crate) struct Function {
     pub(crate) callees: FxIndexMap<String, usize>,
     /// The function is to be inlined, so each part of a module that calls it has its own copy.
     pub(crate) is_copied: bool,
+    /// An upper bound of the size of its frame in bytes.
+    pub(crate) frame: u64,
 }
 
 /// The visibility of a function.

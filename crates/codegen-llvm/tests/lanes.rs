@@ -109,6 +109,59 @@ fn even_distances_are_accessed_lane_by_lane() {
     assert_eq!(count("@llvm.masked."), 0, "{lanes}");
 }
 
+/// A loop that carries `n` numbers for each thread, each of which is added to its square; their sum is stored.
+fn carried(ty: &str, n: usize) -> String {
+    let list = |first: usize| (first..first + n).map(|v| format!("v{v}")).collect::<Vec<_>>().join(", ");
+    let mut body = String::new();
+    for k in 0..n {
+        body += &format!("v{} = mul v{}, v{}\n", 500 + k, 400 + k, 400 + k);
+        body += &format!("v{} = add v{}, v3\n", 600 + k, 500 + k);
+    }
+    let mut sum = "v300".to_string();
+    let mut sums = String::new();
+    for k in 1..n {
+        sums += &format!("v{} = add {sum}, v{}\n", 700 + k, 300 + k);
+        sum = format!("v{}", 700 + k);
+    }
+    format!(
+        "global b: read_write {ty}
+         func main() {{
+             v0: u32x3 = dispatch_thread_id
+             v1 = extract.0 v0
+             v2 = global_ref b
+             v3: {ty} = buffer_load v2, v1
+             v4: u32 = const 100
+             {} = for v4, {} (v5, {}) {{
+                 {body}
+                 yield {}
+             }}
+             {sums}
+             buffer_store v2, v1, {sum}
+             yield
+         }}
+         entry main: main [64, 1, 1]",
+        list(300),
+        vec!["v3"; n].join(", "),
+        list(400),
+        list(600),
+    )
+}
+
+#[test]
+fn there_are_as_many_lanes_as_registers_hold() {
+    let lanes_of = |ty: &str, n: usize| {
+        let machine = Machine { vector_bits: 512, ..Machine::generic() };
+        let text = text(&module(&carried(ty, n)), &Options::default(), &machine).expect("text");
+        text.entries[0].lanes.clone().expect("lanes").1
+    };
+    // Four vectors of eight doubles for each number, if all of them fit 32 registers, else two.
+    assert_eq!(lanes_of("f64", 2), 32);
+    assert_eq!(lanes_of("f64", 5), 32);
+    assert_eq!(lanes_of("f64", 12), 16);
+    // There is no code for more lanes than 32.
+    assert_eq!(lanes_of("f32", 2), 32);
+}
+
 #[test]
 fn what_lanes_cannot_do_runs_alone_and_says_why() {
     for (body, what) in

@@ -22,7 +22,8 @@ use crate::values::val_type;
 use crate::{Buffer, Entry, Features, NAME, Wasm, function};
 
 /// The numbers of lanes: vectors have 128 bits.
-const WIDTHS: Widths = Widths { vector_bits: 128, vectors: [2, 2], least: 4, most: 16, widest: 16 };
+const WIDTHS: Widths =
+    Widths { vector_bits: 128, vectors: [2, 2], least: 4, most: 16, widest: 16, tries: false };
 
 fn refuse(op: impl Into<String>, span: Span, internal: bool) -> Unsupported {
     Unsupported { backend: NAME, op: op.into(), span, internal }
@@ -204,7 +205,7 @@ fn assemble(
     let numbers = Numbers { runtime: &parts.names, own, print: (imported > 0).then_some(0) };
     let mut names = NameMap::new();
     let mut types: FxHashMap<(Vec<ValType>, Vec<ValType>), u32> = FxHashMap::default();
-    for Emitted { head, func, callees } in &backend.functions {
+    for Emitted { head, func, callees, .. } in &backend.functions {
         let of = |params: &[cranelift_codegen::ir::AbiParam]| -> Vec<ValType> {
             params.iter().map(|p| val_type(p.value_type)).collect()
         };

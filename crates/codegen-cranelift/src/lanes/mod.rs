@@ -22,6 +22,7 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::CallConv;
 use ir::{AtomicOp, Math, Scalar};
 use native::emit::{Binary, Cast, Compare, Odds, UNIFORM, Unary, VARYING};
+use native::lanes::cost::Sketch;
 use native::lanes::operand::{El, Id, Val, Vals};
 use native::lanes::{self, Class, Head, Kind};
 use native::runtime::{Helper, Word};
@@ -77,6 +78,8 @@ pub enum Callee {
 pub struct Emitted {
     /// Its name, and how it is called.
     pub head: Head,
+    /// The number of lanes.
+    pub lanes: u32,
     /// Its code.
     pub func: Function,
     /// The functions that it calls.
@@ -109,7 +112,7 @@ impl lanes::Backend for Unit {
     }
 
     fn define(&mut self, head: Head, w: Writer) {
-        self.functions.push(Emitted { head, func: w.func, callees: w.callees });
+        self.functions.push(Emitted { head, lanes: w.lanes, func: w.func, callees: w.callees });
     }
 
     fn n_functions(&self) -> usize {
@@ -118,6 +121,10 @@ impl lanes::Backend for Unit {
 
     fn truncate(&mut self, n: usize) {
         self.functions.truncate(n);
+    }
+
+    fn sketch(&self, name: &str) -> Option<Sketch> {
+        self.functions.iter().find(|f| f.head.name == name).map(crate::cost::sketch)
     }
 }
 

@@ -4,7 +4,7 @@ use ir::{Func, Module, Op};
 
 use super::entry::emit_versions;
 use super::uniform::{Dealing, Facts, reason as reason_of};
-use super::{Backend, Emitter, Kind, ModuleCx, Res, Stop};
+use super::{Backend, Emitter, Kind, ModuleCx, Res, Stop, cost};
 use crate::plan::Plan;
 
 /// The numbers of lanes that suit a machine.
@@ -20,6 +20,8 @@ pub struct Widths {
     pub most: u32,
     /// The largest number of lanes that the backend has code for.
     pub widest: u32,
+    /// Twice and half as many lanes are tried, too.
+    pub tries: bool,
 }
 
 /// Emits entry point number `k` for one thread at a time, under this name.
@@ -31,23 +33,19 @@ pub fn one_at_a_time<B: Backend>(cx: &mut ModuleCx<'_, B>, k: usize, name: &str)
     emit_versions(cx)
 }
 
-/// Emits entry point number `k` for one thread at a time, for a look at the functions only: they are dropped.
-pub fn as_if_alone<B: Backend, T>(
-    cx: &mut ModuleCx<'_, B>,
-    k: usize,
-    look: impl Fn(&B, &str) -> T,
-) -> Res<T> {
+/// The cost of entry point number `k` for one thread at a time. Its functions are emitted, and dropped.
+fn cost_alone<B: Backend>(cx: &mut ModuleCx<'_, B>, k: usize) -> Res<f64> {
     let before = Before::of(cx);
     let name = "alone";
     let emitted = one_at_a_time(cx, k, name);
-    let seen = look(&cx.backend, name);
+    let cost = cost::cost(&cx.backend, name);
     before.restore(cx);
-    emitted.map(|()| seen)
+    emitted.map(|()| cost)
 }
 
 /// The functions that a module had at some time.
 #[derive(Clone, Copy)]
-pub struct Before {
+struct Before {
     functions: usize,
     versions: usize,
     emitted: usize,
@@ -56,7 +54,7 @@ pub struct Before {
 
 impl Before {
     /// The functions that a module has now.
-    pub fn of<B: Backend>(cx: &ModuleCx<'_, B>) -> Before {
+    fn of<B: Backend>(cx: &ModuleCx<'_, B>) -> Before {
         Before {
             functions: cx.backend.n_functions(),
             versions: cx.versions.len(),
@@ -66,7 +64,7 @@ impl Before {
     }
 
     /// Drops the functions that were added since.
-    pub fn restore<B: Backend>(self, cx: &mut ModuleCx<'_, B>) {
+    fn restore<B: Backend>(self, cx: &mut ModuleCx<'_, B>) {
         cx.backend.truncate(self.functions);
         cx.versions.truncate(self.versions);
         cx.emitted = self.emitted;
@@ -84,11 +82,79 @@ pub fn raw<B: Backend>(cx: &mut ModuleCx<'_, B>, func: Func, name: &str) -> Res 
 /// The assignment of one thread.
 const ONE: Dealing = Dealing { rows: false, packed: false };
 
-/// Emits entry point number `k` for lanes.
+/// Emits entry point number `k` for lanes, unless it takes longer in them.
 pub fn in_lanes<B: Backend>(
     cx: &mut ModuleCx<'_, B>,
     k: usize,
     widths: &Widths,
+) -> Result<(String, u32), Stop> {
+    let module = cx.ir;
+    let entry = &module.entries[k];
+    match cx.options.lanes {
+        Some(1) => Err(Stop::Lanes(reason_of("`--lanes 1`", module.funcs[entry.func].span))),
+        Some(n) => as_many_lanes(cx, k, widths, n),
+        None => {
+            let suited = suits(module, &cx.plan, entry.group_size, widths);
+            cx.backend.start_sketches();
+            let chosen = cheapest(cx, k, widths, suited);
+            cx.backend.stop_sketches();
+            chosen
+        }
+    }
+}
+
+/// Another number of lanes than the one that suits the machine is chosen if it takes no more than this part of the time, by an
+/// estimate that is right to about a tenth.
+const WORTH: f64 = 0.9;
+
+/// Emits entry point number `k` for as many lanes as it takes the least time in, by an estimate.
+fn cheapest<B: Backend>(
+    cx: &mut ModuleCx<'_, B>,
+    k: usize,
+    widths: &Widths,
+    suited: u32,
+) -> Result<(String, u32), Stop> {
+    let before = Before::of(cx);
+    let each =
+        |cx: &ModuleCx<'_, B>, (name, n): &(String, u32)| cost::cost(&cx.backend, name) / f64::from(*n);
+    let mut emitted = as_many_lanes(cx, k, widths, suited)?;
+    let usual = each(cx, &emitted);
+    let (mut best, mut least) = (suited, usual);
+    let group = cx.ir.entries[k].group_size;
+    let others = [2 * suited, suited / 2].into_iter().filter(|_| widths.tries);
+    for n in others.filter(|&n| n >= 4 && n <= widths.most && fits(group, n)) {
+        before.restore(cx);
+        match as_many_lanes(cx, k, widths, n) {
+            Ok(other) => {
+                emitted = other;
+                let cost = each(cx, &emitted);
+                if cost < least.min(WORTH * usual) {
+                    (best, least) = (n, cost);
+                }
+            }
+            Err(Stop::Lanes(_)) => emitted.1 = 0,
+            Err(stop) => return Err(stop),
+        }
+    }
+    if emitted.1 != best {
+        before.restore(cx);
+        emitted = as_many_lanes(cx, k, widths, best)?;
+    }
+    if cost_alone(cx, k)? < least {
+        before.restore(cx);
+        let span = cx.ir.funcs[cx.ir.entries[k].func].span;
+        let what = "a kernel that mostly does what lanes do one after the other";
+        return Err(Stop::Lanes(reason_of(what, span)));
+    }
+    Ok(emitted)
+}
+
+/// Emits entry point number `k` for `width` lanes.
+fn as_many_lanes<B: Backend>(
+    cx: &mut ModuleCx<'_, B>,
+    k: usize,
+    widths: &Widths,
+    width: u32,
 ) -> Result<(String, u32), Stop> {
     let module = cx.ir;
     let entry = &module.entries[k];
@@ -102,11 +168,6 @@ pub fn in_lanes<B: Backend>(
     if all == 0 {
         return reason("a group without threads");
     }
-    let width = match cx.options.lanes {
-        Some(1) => return reason("`--lanes 1`"),
-        Some(n) => n,
-        None => suits(module, &cx.plan, entry.group_size, widths),
-    };
     if !matches!(width, 2 | 4 | 8 | 16 | 32) || width < widths.least {
         return reason("a number of lanes other than 4, 8, 16 and 32");
     }
@@ -177,6 +238,10 @@ fn suits(module: &Module, plan: &Plan, size: [u32; 3], widths: &Widths) -> u32 {
     if flat && matches!(size[0], 4 | 8) && size[0] <= most && size[0] * bits >= widths.vector_bits {
         return size[0];
     }
-    let fits = |n: u32| size[0].is_multiple_of(n) || (flat && n <= 16);
-    [32, 16, 8, 4].into_iter().filter(|&n| n <= most).find(|&n| fits(n)).unwrap_or(most)
+    [32, 16, 8, 4].into_iter().filter(|&n| n <= most).find(|&n| fits(size, n)).unwrap_or(most)
+}
+
+/// Returns true if lanes are in one row of a group of this size, or few enough for a row of groups.
+fn fits(size: [u32; 3], lanes: u32) -> bool {
+    size[0].is_multiple_of(lanes) || (size[1] == 1 && size[2] == 1 && lanes <= 16)
 }

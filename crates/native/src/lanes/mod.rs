@@ -22,6 +22,7 @@ mod atomics;
 mod blocks;
 mod calls;
 mod copies;
+pub mod cost;
 mod entry;
 mod instructions;
 mod library;
@@ -48,7 +49,7 @@ use crate::Reason;
 use operand::{El, Id, Val};
 use uniform::{Analysis, Dealing, Facts};
 
-pub use assignment::{Before, Widths, as_if_alone, in_lanes, one_at_a_time, raw};
+pub use assignment::{Widths, in_lanes, one_at_a_time, raw};
 pub use library::define as define_library;
 pub use sums::Vectors;
 pub use writer::{Backend, Class, Head, Kind, Writer};

@@ -5,6 +5,7 @@
 
 use ir::{AtomicOp, Inline, Math, Scalar};
 
+use super::cost::Sketch;
 use super::operand::{El, Val, Vals};
 use super::sums::Vectors;
 use crate::emit::{Binary, Cast, Compare, Odds, Unary, VARYING};
@@ -75,6 +76,12 @@ pub trait Backend {
     fn n_functions(&self) -> usize;
     /// Drops all functions but the first `n`.
     fn truncate(&mut self, n: usize);
+    /// From now on functions are kept as sketches, too, if a backend needs to know.
+    fn start_sketches(&mut self) {}
+    /// The end of [`Self::start_sketches`].
+    fn stop_sketches(&mut self) {}
+    /// The code of a function of the module, if there is one of this name.
+    fn sketch(&self, name: &str) -> Option<Sketch>;
     /// Code keeps the mask of the lanes that are together, rather than the path of each thread.
     fn has_waves(&self) -> bool {
         false
