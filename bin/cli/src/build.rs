@@ -3,7 +3,6 @@
 #[cfg(feature = "llvm")]
 use driver::build::{self, Options, Prefixed};
 use driver::pipeline::Loaded;
-use driver::session::Session;
 use driver::{files, pipeline};
 use syntax::Diagnostic;
 
@@ -63,7 +62,7 @@ fn target(args: &BuildArgs) -> Result<BuildTarget, Stop> {
 fn module(
     args: &BuildArgs,
     target: BuildTarget,
-    session: &Session,
+    session: &driver::session::Session,
     loaded: &mut Loaded,
 ) -> Result<Vec<Diagnostic>, Stop> {
     let features = driver::wasm::Features { relaxed_simd: target == BuildTarget::WasmRelaxed };

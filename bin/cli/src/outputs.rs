@@ -10,9 +10,9 @@ use crate::report::Stop;
 
 /// The files of a command.
 pub(crate) struct Outputs<'a> {
-    /// What is read and must stay.
+    /// Files that are read and must stay.
     inputs: Vec<PathBuf>,
-    /// What is written, with the option that asks for it.
+    /// Files that are written, each with the option that asks for it.
     outputs: Vec<(&'a str, &'a Path)>,
 }
 

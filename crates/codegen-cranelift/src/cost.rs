@@ -1,6 +1,6 @@
 //! Describes functions for lanes to the estimate of how long they run (`native::lanes::cost`).
 //!
-//! What Cranelift has no vectors for is done lane by lane, with the numbers of each lane taken out of vectors before and put
+//! An operation that Cranelift has no vectors for is done lane by lane, with the numbers of each lane taken out of vectors before and put
 //! into vectors after: a kernel of little else takes longer in lanes than one thread at a time.
 
 use cranelift_codegen::ir::{ExternalName, Function, Inst, InstructionData, Opcode};

@@ -31,7 +31,7 @@ fn functions_give_the_bits_of_the_interpreter() {
             let mut worker = Worker::new(&compiled);
             let mut rng = Random(m as u64 + 7);
             let mut inputs: Vec<[f64; 2]> = Vec::new();
-            for a in special {
+            for &a in &special {
                 inputs.extend(special.iter().map(|&b| [a, b]));
             }
             inputs.extend((0..3000).map(|_| [rng.number(), rng.number()]));

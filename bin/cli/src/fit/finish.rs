@@ -28,7 +28,7 @@ pub(super) struct Results {
     metrics: Vec<(String, f64)>,
     /// The covariance of a fit by Levenberg–Marquardt, or the reason why there is none.
     covariance: Option<Result<Covariance, NoCovariance>>,
-    /// What could not be computed or written.
+    /// The results that could not be computed or written, with the reasons.
     lost: Vec<Error>,
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Logs {
     metrics: Vec<String>,
     /// The step of the last loss that was taken, and the number of losses of the items kept apart.
     taken: (Option<f64>, usize),
-    /// What is known of the last step, which is written when there is a later one.
+    /// The row of the last step, which is written when there is a later one.
     row: Row,
     /// The first error. The fit goes on without a log that cannot be written.
     failed: Option<Error>,

@@ -162,7 +162,7 @@ fn parts(fit: &Fit, plan: &Plan) -> (Vec<u32>, Vec<u32>) {
     if fit.kernel.loss.is_whole() { (fit.items.near(), Vec::new()) } else { fit.parts(plan) }
 }
 
-/// What a fit reads besides the program.
+/// The files that a fit reads besides the program.
 struct Inputs {
     /// The files of the items.
     paths: Vec<PathBuf>,

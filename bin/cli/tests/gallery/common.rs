@@ -110,7 +110,7 @@ impl Page {
         }
     }
 
-    /// What a line of a shell prints, in a folder that has the page's examples and no results of earlier runs.
+    /// The output of a line of a shell, in a folder that has the page's examples and no results of earlier runs.
     fn run(&self, of: &str, line: &str) -> String {
         let folder = self.folder.join(of);
         let _ = std::fs::remove_dir_all(&folder);

@@ -33,12 +33,12 @@ pub(crate) struct Block {
     /// The line of the opening backticks, from 1.
     pub(crate) line: usize,
     pub(crate) language: String,
-    /// What follows the language.
+    /// The words after the language.
     pub(crate) words: Vec<String>,
     pub(crate) text: String,
 }
 
-/// What runs a block.
+/// The test that runs a block.
 pub(crate) enum Kind<'a> {
     /// A file of the folder in which the commands of the document run.
     File(&'a str),

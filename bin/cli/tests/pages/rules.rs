@@ -1,4 +1,4 @@
-//! What holds for every page: a test runs each of its blocks, its links lead somewhere, its pictures are small, and the
+//! Rules that hold for every page: a test runs each of its blocks, its links lead somewhere, its pictures are small, and the
 //! contents of the book name it.
 
 use std::collections::BTreeMap;

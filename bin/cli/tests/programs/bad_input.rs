@@ -138,7 +138,7 @@ fn words(command: &str, bad: &str) -> Vec<String> {
     command.split(' ').map(|word| word.replace('#', bad)).collect()
 }
 
-/// What a command has said.
+/// The output of a command.
 #[derive(Debug)]
 struct Out {
     #[expect(dead_code, reason = "shown where a test fails")]
