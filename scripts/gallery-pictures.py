@@ -9,6 +9,7 @@ It needs `pullback` in the path, and prints the processor time of each page's co
 
 import os
 import pathlib
+import re
 import resource
 import subprocess
 import sys
@@ -30,14 +31,19 @@ def run(line: str) -> None:
     print(f"{after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime:8.1f} s  {line}", flush=True)
 
 
+def commands(name: str) -> list[str]:
+    """The commands of a page that fit."""
+    text = (ROOT / f"docs/gallery/{name}.md").read_text()
+    return re.findall(r"^\$ ((?:sh|pullback fit) .*)$", text, re.MULTILINE)
+
+
 def command(name: str) -> str:
     """The first command of a page."""
-    text = (ROOT / f"docs/gallery/{name}.md").read_text()
-    return text.split("```console\n$ ")[1].split("\n```")[0].split("\n")[0]
+    return commands(name)[0]
 
 
 def row(name: str, paths: list[str]) -> None:
-    """Writes pictures beside each other."""
+    """Writes pictures beside each other; a photograph as `.jpg`, and a drawing as `.png`."""
     parts = [Image.open(path).convert("RGB") for path in paths]
     width = sum(part.width for part in parts) + GAP * (len(parts) - 1)
     sheet = Image.new("RGB", (width, max(part.height for part in parts)), "white")
@@ -45,12 +51,15 @@ def row(name: str, paths: list[str]) -> None:
     for part in parts:
         sheet.paste(part, (x, 0))
         x += part.width + GAP
-    sheet.save(PICTURES / f"{name}.jpg", quality=88, optimize=True)
+    if name.endswith(".jpg"):
+        sheet.save(PICTURES / name, quality=88, optimize=True)
+    else:
+        sheet.quantize(256, dither=Image.Dither.NONE).save(PICTURES / name, optimize=True)
 
 
 def gaussians() -> None:
     run(command("gaussians"))
-    row("gaussians", ["target/fit/gaussians-compare.png"])
+    row("gaussians.jpg", ["target/fit/gaussians-compare.png"])
 
 
 def hash_grid() -> None:
@@ -59,17 +68,17 @@ def hash_grid() -> None:
         run(f"{line} --steps {steps} --schedule constant --out target/{steps}")
     run(line)
     names = ["target/10/hash-grid.png", "target/50/hash-grid.png", "target/fit/hash-grid.png"]
-    row("hash-grid", [*names, "examples/astronaut-256.png"])
+    row("hash-grid.jpg", [*names, "examples/astronaut-256.png"])
 
 
 def sdf() -> None:
     run(command("sdf"))
-    row("sdf", ["target/fit/sdf.png"])
+    row("sdf.jpg", ["target/fit/sdf.png"])
 
 
 def brdf() -> None:
     run(command("brdf"))
-    row("brdf", ["target/fit/brdf.png"])
+    row("brdf.jpg", ["target/fit/brdf.png"])
 
 
 def path_tracer() -> None:
@@ -79,7 +88,7 @@ def path_tracer() -> None:
     run(f"{still} --out target/start")
     run(f"{still} --out target/found --param @target/fit/path-tracer-parameters.json")
     names = ["target/start/path-tracer.png", "target/found/path-tracer.png"]
-    row("path-tracer", [*names, "examples/path-tracer/room.png"])
+    row("path-tracer.jpg", [*names, "examples/path-tracer/room.png"])
 
 
 def splat3d() -> None:
@@ -99,7 +108,19 @@ def splat3d() -> None:
             f" --bind order=@target/large/order.npy --items images:target/large/camera.csv --out target/large/{count}"
         )
         names.append(f"target/large/{count}/splat3d.png")
-    row("splat3d", [*names, "target/large/scene.png"])
+    row("splat3d.jpg", [*names, "target/large/scene.png"])
+
+
+def fitted(name: str, written: dict[str, str]) -> Callable[[], None]:
+    """Runs the commands of a page, which write these pictures."""
+
+    def make() -> None:
+        for line in commands(name):
+            run(line)
+        for picture, path in written.items():
+            row(picture, [f"target/fit/{path}.png"])
+
+    return make
 
 
 RECIPES: dict[str, Callable[[], None]] = {
@@ -109,6 +130,12 @@ RECIPES: dict[str, Callable[[], None]] = {
     "sdf": sdf,
     "brdf": brdf,
     "path-tracer": path_tracer,
+    "texture": fitted("texture", {"texture.jpg": "texture-blocks"}),
+    "camera": fitted("camera", {"camera.png": "camera"}),
+    "lens": fitted("lens", {"lens.png": "lens"}),
+    "dynamics": fitted("dynamics", {"dynamics.png": "predator-prey-fit", "dynamics-pendulum.png": "pendulum-fit"}),
+    "cloth": fitted("cloth", {"cloth.jpg": "cloth"}),
+    "digits": fitted("digits", {"digits.png": "digits"}),
 }
 
 
