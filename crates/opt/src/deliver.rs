@@ -9,7 +9,7 @@
 //! of a large array (a grid, a table), clearing the array and adding all of it takes the whole time.
 //!
 //! The loop over the elements may be a nest of loops over an array of arrays, may take the components of a
-//! vector apart, and may compute the place `p(k)` from the counters and from what is defined before the sum.
+//! vector or the elements of a short array apart, and may compute the place `p(k)` from the counters and from what is defined before the sum.
 //! All of that is repeated for each addition to the array, with the addition's indices for the counters. A
 //! part of the array that the loops do not reach is added nowhere, so an index that is not certainly within
 //! their numbers of trips is tested: zero is then added at index 0.
@@ -31,8 +31,11 @@ use crate::util::{make_number, times};
 /// The maximum number of arrays that are delivered in a function, since the code in between is scanned for
 /// each array.
 const MOST_ARRAYS: usize = 64;
-/// The maximum number of instructions that are repeated for each addition to an array.
-const MOST_REPEATED: usize = 48;
+/// The maximum number of instructions that are repeated for each addition to an array: a short array that is taken apart
+/// has two for each element.
+const MOST_REPEATED: usize = 160;
+/// The maximum number for all additions to an array together.
+const MOST_IN_ALL: usize = 512;
 
 /// Delivers all sums for which that pays; returns true if there were any. Only valid after AD.
 pub(crate) fn run(types: &Types, func: &mut Function) -> bool {
@@ -97,6 +100,10 @@ impl Delivery {
                 return None;
             }
         }
+        // An element may itself be a short array, which is taken apart.
+        while let TypeData::Array(element, _) = analyses.types[ty] {
+            ty = element;
+        }
         let scalar = match analyses.types[ty] {
             TypeData::Scalar(s) | TypeData::Vector(s, _) => s,
             _ => return None,
@@ -128,6 +135,9 @@ impl Delivery {
             return None;
         }
         let globals = found.repeat(analyses, body, first)?;
+        if found.repeated.len() * found.sites.len() > MOST_IN_ALL {
+            return None;
+        }
         let between = func.regions[home].insts.iter().skip_while(|&&inst| inst != first);
         let mut between = between.take_while(|&&inst| tree.order(inst) <= tree.order(delivers));
         let passes = |inst| globals.iter().all(|&global| may_pass(analyses, inst, global));
@@ -139,7 +149,15 @@ impl Delivery {
     fn elements_of(&mut self, analyses: &Analyses, whole: Value, home: Region) -> Option<(Region, Inst)> {
         let (func, tree) = (analyses.func, analyses.tree());
         let mut parts = vec![whole];
+        let is_taken_apart = |parts: &[Value]| {
+            parts.iter().flat_map(|&part| analyses.uses().of_value(part)).any(|&at| {
+                matches!(at, Use::Operand(read, 0) if matches!(func.insts[read].op, Op::Extract(_)))
+            })
+        };
         while let TypeData::Array(..) = analyses.types[func.ty(*parts.first()?)] {
+            if !self.counters.is_empty() && is_taken_apart(&parts) {
+                break;
+            }
             let mut elements = Vec::new();
             for part in parts {
                 for &at in analyses.uses().of_value(part) {
