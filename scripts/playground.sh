@@ -3,7 +3,7 @@
 #
 #     scripts/playground.sh [--test] [FOLDER]
 #
-# It needs Node.js with npm, and for the tests Chromium; what scripts/wasm-cargo.sh needs, it fetches itself. PROFILE is
+# It needs Node.js 20 with npm, and for the tests Chromium; what scripts/wasm-cargo.sh needs, it fetches itself. PROFILE is
 # cargo's profile [default: playground].
 set -euo pipefail
 cd "$(dirname "$0")/.."
