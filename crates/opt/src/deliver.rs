@@ -150,9 +150,9 @@ impl Delivery {
         let (func, tree) = (analyses.func, analyses.tree());
         let mut parts = vec![whole];
         let is_taken_apart = |parts: &[Value]| {
-            parts.iter().flat_map(|&part| analyses.uses().of_value(part)).any(|&at| {
-                matches!(at, Use::Operand(read, 0) if matches!(func.insts[read].op, Op::Extract(_)))
-            })
+            parts.iter().flat_map(|&part| analyses.uses().of_value(part)).any(
+                |&at| matches!(at, Use::Operand(read, 0) if matches!(func.insts[read].op, Op::Extract(_))),
+            )
         };
         while let TypeData::Array(..) = analyses.types[func.ty(*parts.first()?)] {
             if !self.counters.is_empty() && is_taken_apart(&parts) {
