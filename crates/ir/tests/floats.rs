@@ -12,6 +12,7 @@ use pullback_ir::{Math, library, scalar};
 mod reference;
 
 use reference::reference;
+use test_support::Random;
 
 /// The functions, with the bound of their error in units in the last place.
 const FUNCTIONS: [(Math, f64); 19] = [
@@ -97,46 +98,30 @@ fn floats(m: Math, first: u64, step: u64) -> Result<Worst, String> {
     Ok(worst)
 }
 
-/// A sequence of pseudo-random numbers.
-struct Rng(u64);
-
-impl Rng {
-    fn bits(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    /// A number from 0 to 1.
-    fn next(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    fn float(&mut self) -> f32 {
-        f32::from_bits((self.bits() >> 32) as u32)
-    }
+/// A float of any bits.
+fn float(rng: &mut Random) -> f32 {
+    f32::from_bits(rng.bits() as u32)
 }
 
 /// `n` pairs of arguments; for powers most of them such that the result is neither zero nor infinite, many with
 /// an extreme exponent, and a base near 1 or near where the reduction of the logarithm changes.
 fn pairs(m: Math, seed: u64, n: u64) -> Result<Worst, String> {
-    let mut rng = Rng(seed);
+    let mut rng = Random(seed);
     let mut worst = Worst::default();
     for k in 0..n {
         let x = match k % 6 {
-            0 => rng.float(),
-            1 => (0.5 + rng.next()) as f32,
-            2 => (0.84 + 0.84 * rng.next()) as f32,
-            3 => (1.0 + 0.01 * (rng.next() - 0.5)) as f32,
-            4 => (2f64.powi((rng.bits() % 8) as i32 - 4) * (0.839 + 0.004 * rng.next())) as f32,
-            _ => (100.0 * rng.next()) as f32,
+            0 => float(&mut rng),
+            1 => (0.5 + rng.unit()) as f32,
+            2 => (0.84 + 0.84 * rng.unit()) as f32,
+            3 => (1.0 + 0.01 * (rng.unit() - 0.5)) as f32,
+            4 => (2f64.powi((rng.bits() % 8) as i32 - 4) * (0.839 + 0.004 * rng.unit())) as f32,
+            _ => (100.0 * rng.unit()) as f32,
         };
         let y = match (m, k / 6 % 4) {
-            (Math::Pow, 0 | 1) => ((276.0 * rng.next() - 149.0) / f64::from(x.abs()).log2()) as f32,
-            (Math::Pow, 2) => (8.0 * (rng.next() - 0.5)) as f32,
-            (_, 0) => rng.float(),
-            _ => (f64::from(x) * 2f64.powf(20.0 * (rng.next() - 0.5))) as f32,
+            (Math::Pow, 0 | 1) => ((276.0 * rng.unit() - 149.0) / f64::from(x.abs()).log2()) as f32,
+            (Math::Pow, 2) => (8.0 * (rng.unit() - 0.5)) as f32,
+            (_, 0) => float(&mut rng),
+            _ => (f64::from(x) * 2f64.powf(20.0 * (rng.unit() - 0.5))) as f32,
         };
         if let ControlFlow::Break(fault) = worst.take(m, [x, y]) {
             return Err(fault);

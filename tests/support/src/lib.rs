@@ -16,6 +16,12 @@ impl Random {
         self.0
     }
 
+    /// Any 64 bits.
+    pub fn bits(&mut self) -> u64 {
+        // The low bits of a step have short periods.
+        (self.step() >> 32) << 32 | self.step() >> 32
+    }
+
     /// A whole number below `n`; 0 if `n` is 0.
     pub fn below(&mut self, n: usize) -> usize {
         ((self.step() >> 33) as usize) % n.max(1)

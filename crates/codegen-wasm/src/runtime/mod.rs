@@ -102,6 +102,7 @@ impl Runtime {
 #[cfg(test)]
 mod tests {
     use half::f16;
+    use test_support::Random;
     use wasmi::{Engine, Instance, Linker, Module, Store, V128, Val};
 
     use super::RUNTIME;
@@ -128,14 +129,11 @@ mod tests {
     }
 
     /// Numbers of all sizes: bits at random, with exponents that are close to each other, and the ends of the range.
-    struct Rng(u64);
+    struct Numbers(Random);
 
-    impl Rng {
+    impl Numbers {
         fn bits(&mut self) -> u64 {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            self.0
+            self.0.bits()
         }
 
         fn double(&mut self) -> f64 {
@@ -174,7 +172,7 @@ mod tests {
 
     #[test]
     fn fused_multiply_adds_of_doubles_round_once() {
-        let (mut machine, mut rng) = (Machine::new(), Rng(1));
+        let (mut machine, mut rng) = (Machine::new(), Numbers(Random(1)));
         for _ in 0..200_000 {
             let [a, b, mut c] = [rng.double(), rng.double(), rng.double()];
             // Often a summand that nearly cancels the product.
@@ -190,7 +188,7 @@ mod tests {
 
     #[test]
     fn fused_multiply_adds_of_floats_round_once() {
-        let (mut machine, mut rng) = (Machine::new(), Rng(2));
+        let (mut machine, mut rng) = (Machine::new(), Numbers(Random(2)));
         for _ in 0..50_000 {
             let lanes: [[f32; 3]; 4] = std::array::from_fn(|_| {
                 let [a, b, mut c] = [rng.single(), rng.single(), rng.single()];
@@ -223,7 +221,7 @@ mod tests {
 
     #[test]
     fn remainders_are_exact() {
-        let (mut machine, mut rng) = (Machine::new(), Rng(3));
+        let (mut machine, mut rng) = (Machine::new(), Numbers(Random(3)));
         for _ in 0..100_000 {
             let [a, b] = [rng.double(), rng.double()];
             let found = machine.call("rt_rem_double", &[a, b].map(|x| Val::F64(x.into())));
@@ -238,7 +236,7 @@ mod tests {
 
     #[test]
     fn halves_are_converted_as_elsewhere() {
-        let (mut machine, mut rng) = (Machine::new(), Rng(4));
+        let (mut machine, mut rng) = (Machine::new(), Numbers(Random(4)));
         for bits in 0..=u16::MAX {
             let found = machine.call("rt_half_to_single", &[Val::I32(bits.into())]);
             let found = f32::from(found.f32().expect("a float"));
