@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use check::signature::Subst;
 use check::tables::FuncRef;
-use check::types::Ty;
+use check::types::{Ty, TyKind};
 use ir::{Builder, Function, Op, Region, Types, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use syntax::ast::DeclKind;
@@ -85,6 +85,8 @@ pub(crate) struct Locals {
     pub(crate) addressed: FxHashSet<DeclId>,
     /// The globals of addressed variables that have been declared.
     pub(crate) in_memory: FxHashMap<Name, (ir::Global, Ty)>,
+    /// Parameters that are references to shared memory: its handle, and what is there.
+    pub(crate) references: FxHashMap<Name, (Value, Ty)>,
 }
 
 /// The ways out of the statement that is being lowered.
@@ -221,6 +223,13 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
                 Some(pack) => {
                     pack.1.push(param.ty);
                     pack.2.extend(values);
+                }
+                None if param.is_reference => {
+                    let of = match body.lw.program.types[param.ty] {
+                        TyKind::Pointer(of) => of,
+                        _ => param.ty,
+                    };
+                    body.locals.references.insert(name, (values[0], of));
                 }
                 None => {
                     body.declare_var(name, param.ty, values);

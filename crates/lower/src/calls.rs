@@ -194,6 +194,9 @@ impl Body<'_, '_, '_> {
             let Some(param) = params.next() else { break };
             match arg {
                 Arg::Pack(_) => {}
+                Arg::Expr(a) if param.is_reference => {
+                    inputs.push((self.address_as(*a, *a, param.ty), param.ty), None);
+                }
                 Arg::Expr(a) if param.is_output() => {
                     let place = self.place(*a);
                     let values = if param.is_input() { self.read(&place) } else { Vec::new() };

@@ -90,6 +90,9 @@ impl Body<'_, '_, '_> {
         }
         let target_layout = self.layout(to);
         if self.is_numeric_shape(&source) && self.is_numeric_shape(&target) {
+            if let Some(values) = self.convert_stored(&values, from, to, span) {
+                return values;
+            }
             let (Some(&value), Some(leaf)) = (values.first(), target_layout.leaves.first()) else {
                 return self.zeros(to);
             };

@@ -83,12 +83,22 @@ pub(crate) struct FlatParam {
     pub(crate) diff: Option<Rc<DiffMap>>,
     /// The parameter is an element of the pack that `decl` declares.
     pub(crate) in_pack: bool,
+    /// The parameter is a pointer, for a `groupshared` reference in the source.
+    pub(crate) is_reference: bool,
 }
 
 impl FlatParam {
     /// A parameter without a declaration and a differential.
     pub(crate) fn new(name: &str, ty: Ty, dir: Direction) -> FlatParam {
-        FlatParam { name: name.to_owned(), decl: None, ty, dir, diff: None, in_pack: false }
+        FlatParam {
+            name: name.to_owned(),
+            decl: None,
+            ty,
+            dir,
+            diff: None,
+            in_pack: false,
+            is_reference: false,
+        }
     }
 
     /// Returns true if its leaves are parameters of the IR function.

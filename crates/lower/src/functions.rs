@@ -10,7 +10,7 @@ use check::tables::{Callable, DiffOp, FuncRef};
 use check::types::{Ty, TyKind};
 use check::{Direction, Resolved, View};
 use ir::{Function, Inline, Prefer, Slot, Types};
-use syntax::ast::DeclKind;
+use syntax::ast::{DeclKind, Modifiers};
 use syntax::{DeclId, Span};
 
 use crate::body::Body;
@@ -107,12 +107,21 @@ impl Lowerer<'_> {
                 Direction::In | Direction::Out | Direction::InOut => param.dir,
             };
             let decl = param.decl;
+            // A reference to shared memory is no copy: other threads write there, too.
+            let is_reference = matches!(param.dir, Direction::Ref | Direction::ConstRef)
+                && decl.is_some_and(|d| self.program.ast.decls[d].modifiers.has(Modifiers::GROUPSHARED));
+            if is_reference {
+                let ty = self.program.types.intern(TyKind::Pointer(param.ty));
+                let param = FlatParam::new(&name, ty, Direction::In);
+                params.push(FlatParam { decl, is_reference, ..param });
+                continue;
+            }
             let in_pack = matches!(self.program.types[param.ty], TyKind::Pack(_));
             let parts = if in_pack { self.program.elements(param.ty) } else { vec![param.ty] };
             for (idx, ty) in parts.into_iter().enumerate() {
                 let diff = if param.has_tangent() { self.diff_map(types, ty) } else { None };
                 let name = if in_pack { format!("{name}_{idx}") } else { name.clone() };
-                params.push(FlatParam { name, decl, ty, dir, diff, in_pack });
+                params.push(FlatParam { name, decl, ty, dir, diff, in_pack, is_reference });
             }
         }
         let ret_diff = if sig.returns_differential() { self.diff_map(types, sig.ret) } else { None };

@@ -31,6 +31,9 @@ pub(crate) fn scalar(scalar: source::Scalar) -> Scalar {
         source::Scalar::Half => Scalar::F16,
         source::Scalar::Float => Scalar::F32,
         source::Scalar::Double => Scalar::F64,
+        // their bits
+        source::Scalar::BFloat16 => Scalar::U16,
+        source::Scalar::FloatE4M3 | source::Scalar::FloatE5M2 => Scalar::U8,
     }
 }
 

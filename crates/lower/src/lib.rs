@@ -42,6 +42,7 @@ mod room;
 mod sizes;
 mod stages;
 mod statements;
+mod stored;
 mod twins;
 mod uniforms;
 mod uses;

@@ -73,6 +73,9 @@ impl Body<'_, '_, '_> {
 
     /// The place of a variable that is kept in memory.
     pub(crate) fn place_in_memory(&mut self, name: Name) -> Option<Place> {
+        if let Some(&(handle, ty)) = self.locals.references.get(&name) {
+            return Some(self.content_place(ty, handle));
+        }
         let (global, ty) = *self.locals.in_memory.get(&name)?;
         let handle = self.global_handle(global);
         Some(self.content_place(ty, handle))
@@ -81,6 +84,11 @@ impl Body<'_, '_, '_> {
     /// Lowers `&e`.
     pub(crate) fn address_of(&mut self, e: ExprId, of: ExprId) -> Vec<Value> {
         let pointer = self.raw_ty(e);
+        self.address_as(e, of, pointer)
+    }
+
+    /// The address of a place as a pointer of a type; `e` is where it is taken.
+    pub(crate) fn address_as(&mut self, e: ExprId, of: ExprId, pointer: Ty) -> Vec<Value> {
         let place = self.place(of);
         let target = self.layout(pointer).leaves.first().map(|leaf| leaf.ty);
         let (PlaceKind::Memory(memory), Some(target)) = (place.kind, target) else {

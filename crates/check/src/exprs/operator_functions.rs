@@ -53,6 +53,13 @@ impl Program {
             .or_else(|| self.method_named(ty, unary_method(op)?, 0))
     }
 
+    /// The functions of this name that the library declares.
+    pub fn library_functions(&self, name: &str) -> Vec<syntax::DeclId> {
+        let names = &self.modules.all[0].names;
+        let symbol = self.ast.symbols.find(name);
+        symbol.and_then(|symbol| names.get(&symbol)).map_or_else(Vec::new, |decls| decls.to_vec())
+    }
+
     /// Finds `operator+(T, T)` in any of the program's modules.
     fn operator_function(&mut self, name: &str, ty: Ty, n_params: usize) -> Option<FuncRef> {
         let symbol = self.ast.symbols.find(name)?;

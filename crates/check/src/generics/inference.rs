@@ -128,7 +128,7 @@ impl Checker<'_> {
         let is_bounded = !self.p.interfaces_of(as_param).is_empty();
         if is_bounded && kinds & FLOATS != 0 && kinds & !(FLOATS | USER) == 0 {
             let element = self.p.element(ty);
-            let is_exact = matches!(self.p.types[element], TyKind::Scalar(scalar) if !scalar.is_float());
+            let is_exact = matches!(self.p.types[element], TyKind::Scalar(scalar) if !scalar.is_float() && !scalar.is_stored());
             return if is_exact { self.p.with_element(ty, Ty::FLOAT) } else { ty };
         }
         if ty == Ty::BOOL && kinds & (BOOL | SIGNED) == SIGNED { Ty::INT } else { ty }

@@ -55,7 +55,8 @@ impl Program {
     fn integer_alias(&self, mut name: Symbol, within: Span) -> Option<(u32, bool)> {
         for _ in 0..8 {
             if let Some(scalar) = Scalar::by_name(self.ast.name(name)) {
-                return (!scalar.is_float()).then_some((8 * scalar.size(), scalar.is_signed()));
+                return (!scalar.is_float() && !scalar.is_stored())
+                    .then_some((8 * scalar.size(), scalar.is_signed()));
             }
             let here = |d: &&syntax::ast::Decl| d.name == name && d.span.file == within.file;
             name = self.ast.decls.values().filter(here).find_map(|d| match d.kind {

@@ -22,6 +22,8 @@ const ALL_SCALARS: Kinds = 15;
 /// Vectors and matrices use the bits of their elements, shifted.
 const SHIFT: u32 = 4;
 pub(crate) const USER: Kinds = 256;
+/// Floats that are stored and converted only, which are no numbers to any interface.
+const STORED: Kinds = 512;
 const NUMBERS: Kinds = SIGNED | UNSIGNED | FLOAT;
 /// Floating-point scalars, vectors and matrices.
 pub(crate) const FLOATS: Kinds = FLOAT | (FLOAT << SHIFT);
@@ -80,7 +82,7 @@ impl Magic {
 }
 
 /// The scalar types: their names (the first one is used in messages), kinds and sizes in bytes.
-const SCALARS: [(Scalar, &str, Kinds, u32); 12] = [
+const SCALARS: [(Scalar, &str, Kinds, u32); 15] = [
     (Scalar::Bool, "bool", BOOL, 1),
     (Scalar::Int8, "int8_t", SIGNED, 1),
     (Scalar::Int16, "int16_t short", SIGNED, 2),
@@ -93,6 +95,9 @@ const SCALARS: [(Scalar, &str, Kinds, u32); 12] = [
     (Scalar::Half, "half float16_t", FLOAT, 2),
     (Scalar::Float, "float float32_t", FLOAT, 4),
     (Scalar::Double, "double float64_t", FLOAT, 8),
+    (Scalar::BFloat16, "BFloat16", STORED, 2),
+    (Scalar::FloatE4M3, "FloatE4M3", STORED, 1),
+    (Scalar::FloatE5M2, "FloatE5M2", STORED, 1),
 ];
 
 impl Scalar {
@@ -125,14 +130,19 @@ impl Scalar {
         SCALARS[self as usize].3
     }
 
-    /// Returns true for floating-point types.
+    /// Returns true for floating-point types that can be calculated with.
     pub fn is_float(self) -> bool {
         self.kinds() == FLOAT
     }
 
+    /// Returns true for floating-point types that are stored and converted only.
+    pub fn is_stored(self) -> bool {
+        self.kinds() == STORED
+    }
+
     /// Returns true for integer types, except `bool`.
     pub fn is_int(self) -> bool {
-        !self.is_float() && self != Scalar::Bool
+        self.kinds() & (SIGNED | UNSIGNED) != 0
     }
 
     /// Returns true for signed integer types.
@@ -210,7 +220,7 @@ impl NativeGeneric {
             "DescriptorHandle" => NativeGeneric::Handle,
             "ConstantBuffer" | "TextureBuffer" => NativeGeneric::Buffer(BufferKind::ConstantBuffer),
             "ParameterBlock" => NativeGeneric::Buffer(BufferKind::ParameterBlock),
-            "AppendStructuredBuffer" | "ConsumeStructuredBuffer" | "Conditional" | "CoopMat" | "Result" => {
+            "AppendStructuredBuffer" | "ConsumeStructuredBuffer" | "Conditional" | "Result" => {
                 NativeGeneric::Unsupported(symbol)
             }
             "RaytracingAccelerationStructure" | "RayQuery" => NativeGeneric::Unsupported(symbol),
@@ -305,7 +315,10 @@ impl Program {
     /// vector, matrix, or a parameter that is constrained to numbers.
     pub(crate) fn has_operators(&mut self, ty: Ty) -> bool {
         match self.types[ty] {
-            TyKind::Scalar(_) | TyKind::Vector(..) | TyKind::Matrix(..) => true,
+            TyKind::Scalar(scalar) => !scalar.is_stored(),
+            TyKind::Vector(element, _) | TyKind::Matrix(element, ..) => {
+                !matches!(self.types[element], TyKind::Scalar(scalar) if scalar.is_stored())
+            }
             _ => self.types.is_abstract(ty) && self.magics_of(ty).into_iter().any(Magic::has_operators),
         }
     }

@@ -119,7 +119,7 @@ impl Program {
 
     /// Returns true for integers, `bool` and enumerations.
     fn is_integer(&self, ty: Ty) -> bool {
-        matches!(self.types[ty], TyKind::Scalar(scalar) if !scalar.is_float())
+        matches!(self.types[ty], TyKind::Scalar(scalar) if scalar.is_int() || scalar == Scalar::Bool)
             || matches!(self.types[ty], TyKind::Enum(_))
     }
 
@@ -292,7 +292,7 @@ fn wrap(value: i64, scalar: Scalar) -> i64 {
     let unused = 64 - 8 * scalar.size();
     match scalar {
         Scalar::Bool => i64::from(value != 0),
-        _ if scalar.is_float() => value,
+        _ if scalar.is_float() || scalar.is_stored() => value,
         _ if scalar.is_signed() => value << unused >> unused,
         _ => ((value << unused) as u64 >> unused) as i64,
     }

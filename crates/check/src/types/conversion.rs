@@ -61,7 +61,11 @@ impl Program {
             (TyKind::Expand(a, s), TyKind::Expand(b, t)) if s == t => {
                 self.conversion(a, b, Source::default())
             }
-            (TyKind::Scalar(a), TyKind::Scalar(b)) => Some(scalar_cost(a, b, source.literal)),
+            (TyKind::Scalar(a), TyKind::Scalar(b)) => {
+                // Nothing becomes a float that is only stored, or is made of one, without being told to.
+                let is_allowed = source.explicit || !a.is_stored() && !b.is_stored();
+                is_allowed.then(|| scalar_cost(a, b, source.literal))
+            }
             (TyKind::Scalar(_), TyKind::Vector(element, _)) => {
                 Some(self.conversion(from, element, source)? + SPLAT)
             }
@@ -355,6 +359,7 @@ fn scalar_cost(from: Scalar, to: Scalar, literal: Option<i128>) -> u32 {
         (Scalar::Bool, _) if to.is_int() => BOOL_TO_INT,
         (Scalar::Bool, _) => INT_TO_FLOAT + BOOL_TO_INT,
         (_, Scalar::Bool) => GENERAL,
+        _ if from.is_stored() || to.is_stored() => GENERAL,
         _ if from.is_float() && to.is_float() => promotion,
         _ if from.is_float() => GENERAL,
         // For the same integer, `float` is preferred slightly over `half` and `double`.

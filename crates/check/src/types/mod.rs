@@ -39,6 +39,9 @@ pub enum Scalar {
     Half,
     Float,
     Double,
+    BFloat16,
+    FloatE4M3,
+    FloatE5M2,
 }
 
 /// A compile-time integer that types depend on.
