@@ -435,11 +435,15 @@ impl Loaded {
     fn check_with(&mut self, options: &Options) -> Result<Compiled, Failure> {
         self.program.check_file(self.file);
         self.errors()?;
+        // Only kernels become code: whether a backend has what other stages ask for, `emit` tells.
+        let mut entries = self.program.entry_points(self.file);
+        entries.retain(|&d| self.program.stage(d).is_none_or(|stage| stage == "compute"));
         let request = Request {
-            entries: self.program.entry_points(self.file),
+            entries,
             functions: self.differentiable_functions(),
             derivatives: true,
             as_marked: true,
+            accepts_pipelines: true,
             ..Request::default()
         };
         let optimise = opt::Options { level: 1, ..opt::Options::default() };

@@ -25,12 +25,13 @@ const CORE: [(&str, &str); 5] = [
 /// lines `// Loaded for: …` at the start of a part list the words that, if they occur in a program, cause it to be
 /// read; a `*` matches all words with that beginning. The declarations of the part are then visible everywhere, like
 /// those of the core library.
-const PARTS: [(&str, &str); 11] = [
+const PARTS: [(&str, &str); 12] = [
     ("core/coopmat.slang", include_str!("../core/coopmat.slang")),
     ("core/coopvec.slang", include_str!("../core/coopvec.slang")),
     ("core/smallfloats.slang", include_str!("../core/smallfloats.slang")),
     ("core/bytes.slang", include_str!("../core/bytes.slang")),
     ("core/textures.slang", include_str!("../core/textures.slang")),
+    ("core/graphics.slang", include_str!("../core/graphics.slang")),
     ("core/waves.slang", include_str!("../core/waves.slang")),
     ("core/bits.slang", include_str!("../core/bits.slang")),
     ("core/atomics.slang", include_str!("../core/atomics.slang")),

@@ -132,6 +132,9 @@ impl Body<'_, '_, '_> {
 
     pub(crate) fn read_accessor(&mut self, accessor: &Accessor, ty: Ty) -> Vec<Value> {
         let (get, named) = (accessor.accessors.get.as_ref(), accessor.named.get.as_ref());
+        if get.is_some_and(|get| self.lw.is_beyond(get.decl, accessor.span)) {
+            return self.zeros(ty);
+        }
         match self.resolved(get, named) {
             Some(declared) => self.call_accessor(&declared, accessor, None),
             None => self.unsupported(accessor.span, "reading a property that has no `get` is", ty),
@@ -158,6 +161,9 @@ impl Body<'_, '_, '_> {
 
     pub(crate) fn write_accessor(&mut self, accessor: &Accessor, values: Vec<Value>) {
         let (set, named) = (accessor.accessors.set.as_ref(), accessor.named.set.as_ref());
+        if set.is_some_and(|set| self.lw.is_beyond(set.decl, accessor.span)) {
+            return;
+        }
         let Some(declared) = self.resolved(set, named) else {
             return self.lw.unsupported(accessor.span, "writing through an accessor other than `set` is");
         };

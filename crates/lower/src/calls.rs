@@ -68,6 +68,9 @@ impl Body<'_, '_, '_> {
         match &callable {
             Callable::Synthesized(member, of) => return self.synthesized(*member, *of, args, span),
             Callable::Func(f) => {
+                if self.lw.is_beyond(f.decl, span) {
+                    return self.zeros(ty);
+                }
                 if let Some(values) = self.intrinsic_call(f, base, args, ty, span) {
                     return values;
                 }

@@ -119,6 +119,7 @@ fn lower_round(
         globals: FxIndexMap::default(),
         uniform_parts: FxHashMap::default(),
         default_group_size: request.group_size.unwrap_or([1; 3]),
+        accepts_pipelines: request.accepts_pipelines,
         written: FxHashMap::default(),
         names: FxHashMap::default(),
         diagnostics: Vec::new(),

@@ -8,6 +8,7 @@ use check::{Program, View};
 use indexmap::{IndexMap, IndexSet};
 use ir::{Func, Global, MemTypes, Module, Types, Value, Witness};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
+use syntax::ast::{DeclKind, ExprKind};
 use syntax::{DeclId, Diagnostic, ExprId, Span};
 
 use crate::declared::{Declared, Key, Written};
@@ -37,6 +38,8 @@ pub(crate) struct Lowerer<'p> {
     pub(crate) uniform_parts: FxHashMap<(DeclId, String), Global>,
     /// The thread group of entry points without `[numthreads]`.
     pub(crate) default_group_size: [u32; 3],
+    /// See [`crate::Request::accepts_pipelines`].
+    pub(crate) accepts_pipelines: bool,
     /// The arguments that each call writes.
     pub(crate) written: FxHashMap<ExprId, Rc<Written>>,
     /// The number of uses of each function name.
@@ -111,6 +114,29 @@ impl Lowerer<'_> {
     /// Reports a feature of the language that this compiler does not support.
     pub(crate) fn unsupported(&mut self, span: Span, what: impl std::fmt::Display) {
         self.error("E0900", span, format!("{what} not supported yet"));
+    }
+
+    /// Reports what only another pipeline of a graphics processor has, unless the request is a check.
+    pub(crate) fn needs_pipeline(&mut self, span: Span, name: &str, pipeline: &str) {
+        if !self.accepts_pipelines {
+            self.error("E0900", span, format!("`{name}` is not supported yet: it needs {pipeline}"));
+        }
+    }
+
+    /// Reports a call of a function that is marked with `__needs`. Returns false if the function is not.
+    pub(crate) fn is_beyond(&mut self, decl: DeclId, span: Span) -> bool {
+        let Some(attribute) = self.program.attribute(decl, "__needs") else { return false };
+        let arg = attribute.args.first().map(|&arg| &self.program.ast.exprs[arg].kind);
+        let Some(ExprKind::String(pipeline)) = arg.cloned() else { return false };
+        let decls = &self.program.ast.decls;
+        let named = match decls[decl].kind {
+            // The subscript's type has the name that the program uses.
+            DeclKind::Accessor { .. } => decls[decl].parent.and_then(|subscript| decls[subscript].parent),
+            _ => Some(decl),
+        };
+        let name = named.map_or(String::new(), |d| self.program.ast.decl_name(d).to_string());
+        self.needs_pipeline(span, &name, &pipeline);
+        true
     }
 
     /// Adds a help text to the last diagnostic.

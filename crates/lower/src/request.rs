@@ -22,6 +22,9 @@ pub struct Request {
     pub sparse: bool,
     /// Lower only those derivatives that the functions are marked for.
     pub as_marked: bool,
+    /// Accept calls of functions that only other pipelines of a graphics processor have, as if they did nothing: for
+    /// a check, which makes no code.
+    pub accepts_pipelines: bool,
     /// Derivation steps to apply to each of `functions`: [`FunctionInfo::derived`].
     pub derived: Vec<Vec<Step>>,
 }

@@ -53,7 +53,7 @@ impl Body<'_, '_, '_> {
                 self.list(&[body]);
                 self.exits.labels.pop();
             }
-            StmtKind::Discard => self.lw.unsupported(span, "`discard` is"),
+            StmtKind::Discard => self.lw.needs_pipeline(span, "discard", "pixel shaders"),
             // The checker has replaced it by a `return` or reported an error.
             StmtKind::Unsupported(name) => {
                 let name = self.lw.program.ast.name(name).to_owned();

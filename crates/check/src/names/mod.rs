@@ -7,6 +7,5 @@ pub(crate) mod locals;
 pub(crate) mod lookup;
 pub(crate) mod modules;
 mod paths;
-pub(crate) mod pipelines;
 mod suggest;
 mod visibility;

@@ -375,11 +375,6 @@ impl Checker<'_> {
         let text = self.p.ast.name(name).to_string();
         let diagnostic = match base {
             None => {
-                if let Some(pipeline) = crate::names::pipelines::pipeline_of(&text) {
-                    let message = format!("'{text}' is not supported: the CPU has no {pipeline}");
-                    self.error("E0900", span, message);
-                    return;
-                }
                 if self.native_function(expr).is_some() {
                     self.error("E30060", span, format!("expected a value, found the function '{text}'"));
                     return;

@@ -204,12 +204,11 @@ impl Checker<'_> {
             StmtKind::Continue if self.n_loops == 0 => {
                 self.error("E30004", span, "'continue' must appear inside a loop");
             }
-            StmtKind::Break | StmtKind::Continue => {}
+            StmtKind::Break | StmtKind::Continue | StmtKind::Discard => {}
             StmtKind::Defer(body) | StmtKind::Labeled { body, .. } => self.statement(body),
             StmtKind::Throw(value) => self.throw(value),
             StmtKind::DoCatch { body, level, catches } => self.do_catch(body, level, &catches),
             StmtKind::Return(value) => self.return_statement(value, span),
-            StmtKind::Discard => self.unsupported(span, "'discard' is"),
             StmtKind::TargetSwitch(_) => {
                 self.n_switches += 1;
                 match self.p.target_case(id) {

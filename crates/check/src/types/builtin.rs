@@ -223,7 +223,6 @@ impl NativeGeneric {
             "AppendStructuredBuffer" | "ConsumeStructuredBuffer" | "Conditional" | "Result" => {
                 NativeGeneric::Unsupported(symbol)
             }
-            "RaytracingAccelerationStructure" | "RayQuery" => NativeGeneric::Unsupported(symbol),
             _ if is_texture(name) => NativeGeneric::Unsupported(symbol),
             _ => return None,
         })
