@@ -249,6 +249,12 @@ impl Body<'_, '_, '_> {
             "and" => self.binary_leaf(BinaryOp::BitAnd, leaf(0)?, leaf(1)?),
             "or" => self.binary_leaf(BinaryOp::BitOr, leaf(0)?, leaf(1)?),
             "xor" => self.binary_leaf(BinaryOp::BitXor, leaf(0)?, leaf(1)?),
+            "cmpEQ" => self.binary_leaf(BinaryOp::Eq, leaf(0)?, leaf(1)?),
+            "cmpNE" => self.binary_leaf(BinaryOp::Ne, leaf(0)?, leaf(1)?),
+            "cmpLT" => self.binary_leaf(BinaryOp::Lt, leaf(0)?, leaf(1)?),
+            "cmpLE" => self.binary_leaf(BinaryOp::Le, leaf(0)?, leaf(1)?),
+            "cmpGT" => self.binary_leaf(BinaryOp::Gt, leaf(0)?, leaf(1)?),
+            "cmpGE" => self.binary_leaf(BinaryOp::Ge, leaf(0)?, leaf(1)?),
             "not" => self.map_leaf(leaf(0)?, |body, v| body.b.emit(Op::Not, &[v])),
             "bitcast" | "asint" | "asuint" | "asfloat" => {
                 let to = self.layout(ty).leaves.first()?.ty;

@@ -15,7 +15,7 @@ use crate::layout::MAX_DEPTH;
 use crate::lowerer::{Lowerer, ir_span};
 
 /// Longer arrays of resources are rejected.
-const MAX_ARRAY: u32 = 256;
+const MAX_ARRAY: u32 = 1024;
 
 /// The field of a library struct that wraps a single buffer; the global has the name of the struct.
 const RESOURCE: &str = ".__resource";
