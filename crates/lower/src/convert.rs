@@ -20,6 +20,12 @@ impl Body<'_, '_, '_> {
         if let Some(content) = self.lw.block_content(from) {
             return if content == to { values } else { self.convert(values, content, to, span) };
         }
+        if let (TyKind::Struct(..), TyKind::Optional(inner)) = (&source, &target)
+            && *inner != from
+            && let Some(init) = self.lw.program.converting_init(from, to)
+        {
+            return self.call_values(&check::tables::Callable::Func(init), vec![(values, from)], span);
+        }
         match (&source, &target) {
             (TyKind::NoneLiteral, TyKind::Optional(_)) | (TyKind::NullPtr, _) => return self.zeros(to),
             (TyKind::Optional(a), TyKind::Optional(b)) => {

@@ -249,8 +249,9 @@ impl<'a> Preprocessor<'a> {
             }
             kw::PRAGMA => self.pragma(rest, span),
             kw::LINE_PRIMITIVE => self.line_directive(rest, span),
-            // The version of the language makes no difference.
-            kw::VERSION | kw::LANGUAGE | kw::LANG | kw::EXTENSION => {}
+            kw::LANGUAGE | kw::LANG => self.language(rest, span),
+            // The version of GLSL makes no difference.
+            kw::VERSION | kw::EXTENSION => {}
             _ => {
                 let found = word.text(&self.ast.symbols).to_owned();
                 let error = Diagnostic::error("E0020", span, format!("unknown directive `#{found}`"));
@@ -259,6 +260,17 @@ impl<'a> Preprocessor<'a> {
                     None => error,
                 });
             }
+        }
+    }
+
+    /// `#lang 2026`, `#language slang latest`: from 2026 on, `(a, b)` is a tuple.
+    fn language(&mut self, rest: &[Token], span: Span) {
+        let version = rest.last().map(|token| token.text(&self.ast.symbols));
+        let has_tuples = version.is_some_and(|version| {
+            version == "latest" || version.parse::<u32>().is_ok_and(|year| year >= 2026)
+        });
+        if has_tuples {
+            self.ast.tuple_files.insert(span.file);
         }
     }
 

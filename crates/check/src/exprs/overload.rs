@@ -286,8 +286,13 @@ impl Checker<'_> {
             u32::from(matches!(self.p.types[param.ty], TyKind::Param(_))) * 2 + mentioned.len() as u32
         };
         let specificity = pattern.params.iter().map(generality).sum();
-        let bounds = self.p.constraints_of(candidate.decl);
-        let constraints = bounds.conforms.iter().map(|&(_, bound)| self.p.interfaces_of(bound).len()).sum();
+        // The constraints of an extension are those of its members.
+        let extension = self.p.container_of(candidate.decl);
+        let extension = extension.filter(|&c| matches!(self.p.ast.decls[c].kind, DeclKind::Extension { .. }));
+        let owners = std::iter::once(candidate.decl).chain(extension);
+        let bounds: Vec<_> = owners.map(|owner| self.p.constraints_of(owner)).collect();
+        let bounds = bounds.iter().flat_map(|bounds| bounds.conforms.iter());
+        let constraints = bounds.map(|&(_, bound)| self.p.interfaces_of(bound).len()).sum();
         Ok(Applicable {
             chosen: Chosen {
                 callable,

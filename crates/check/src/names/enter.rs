@@ -150,9 +150,37 @@ impl Program {
         self.scopes.members.get(&container).is_some_and(|names| names.contains_key(&name))
     }
 
-    /// The declarations of one name in all parts of a namespace.
+    /// The declarations of one name in all parts of a namespace; where there are none, those in the namespaces that
+    /// its parts open by `using`.
     pub(crate) fn named_in_namespace(&self, namespace: DeclId, name: Symbol) -> Vec<DeclId> {
-        self.parts(namespace).into_iter().flat_map(|part| self.named(part, name)).collect()
+        let (mut open, mut next) = (vec![namespace], 0);
+        while let Some(&namespace) = open.get(next) {
+            next += 1;
+            let parts = self.parts(namespace);
+            let found: Vec<DeclId> = parts.iter().flat_map(|&part| self.named(part, name)).collect();
+            if !found.is_empty() {
+                return found;
+            }
+            for opened in parts.into_iter().flat_map(|part| self.opened_by(part)) {
+                if !open.contains(&opened) {
+                    open.push(opened);
+                }
+            }
+        }
+        Vec::new()
+    }
+
+    /// The namespaces that a part of a namespace opens, as far as they are named by one word.
+    fn opened_by(&self, part: DeclId) -> Vec<DeclId> {
+        let using = self.members(part).iter().filter_map(|&member| match self.ast.decls[member].kind {
+            DeclKind::Using(path) => match self.ast.exprs[path].kind {
+                ExprKind::Name(name) => Some(name),
+                _ => None,
+            },
+            _ => None,
+        });
+        let named = using.filter_map(|name| self.declared_anywhere(name).first().copied());
+        named.filter(|&decl| matches!(self.ast.decls[decl].kind, DeclKind::Namespace { .. })).collect()
     }
 
     /// The names of a namespace and of the enclosing ones, outermost first.

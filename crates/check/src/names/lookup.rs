@@ -138,9 +138,20 @@ impl Checker<'_> {
         }
         found.clear();
         self.lookup_using(name, &mut found);
+        // Of what opened namespaces declare, that of outer ones is nearer.
+        let mut opened: Vec<(u32, DeclId)> =
+            found.drain(..).map(|decl| (self.p.ast.enclosing(decl).count() as u32, decl)).collect();
+        opened.sort_by_key(|&(depth, _)| depth);
+        for level in opened.chunk_by(|a, b| a.0 == b.0) {
+            let decls: SmallVec<[DeclId; 4]> = level.iter().map(|&(_, decl)| decl).collect();
+            if let Some(result) = self.merge(&decls, rank + 2 * SCOPE + level[0].0, &mut funcs) {
+                return result;
+            }
+        }
         for (module, _) in self.p.modules.seen_from(self.module).into_iter().skip(1) {
             add(self.p.modules.named(module, name), &mut found);
         }
+        found.retain(|decl| !opened.iter().any(|opened| opened.1 == *decl));
         if let Some(result) = self.merge(&found, rank + 2 * SCOPE, &mut funcs) {
             return result;
         }

@@ -220,7 +220,7 @@ impl NativeGeneric {
             "DescriptorHandle" => NativeGeneric::Handle,
             "ConstantBuffer" | "TextureBuffer" => NativeGeneric::Buffer(BufferKind::ConstantBuffer),
             "ParameterBlock" => NativeGeneric::Buffer(BufferKind::ParameterBlock),
-            "AppendStructuredBuffer" | "ConsumeStructuredBuffer" | "Conditional" | "Result" => {
+            "AppendStructuredBuffer" | "ConsumeStructuredBuffer" | "Result" => {
                 NativeGeneric::Unsupported(symbol)
             }
             _ if is_texture(name) => NativeGeneric::Unsupported(symbol),

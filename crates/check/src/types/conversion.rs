@@ -3,10 +3,10 @@
 //!
 //! The costs use Slang's scale, so that the same candidate wins.
 
-use syntax::{ExprId, keywords as kw};
+use syntax::{DeclId, ExprId, keywords as kw};
 
 use crate::exprs::infer::Checker;
-use crate::facts::Magic;
+use crate::facts::{Facet, Magic};
 use crate::program::Program;
 use crate::tables::FuncRef;
 use crate::types::{Order, Scalar, Ty, TyKind, Val};
@@ -122,7 +122,11 @@ impl Program {
             (TyKind::Scalar(_) | TyKind::Enum(_), TyKind::Enum(_)) => source.explicit.then_some(GENERAL),
             (TyKind::NoneLiteral, TyKind::Optional(_)) => Some(PROMOTION),
             (TyKind::Optional(a), TyKind::Optional(b)) => self.conversion(a, b, source),
-            (_, TyKind::Optional(inner)) => Some(self.conversion(from, inner, source)? + PROMOTION),
+            (from_kind, TyKind::Optional(inner)) => match self.conversion(from, inner, source) {
+                Some(cost) => Some(cost + PROMOTION),
+                None if matches!(from_kind, TyKind::Struct(..)) => self.implicit_cost(from, to),
+                None => None,
+            },
             (TyKind::NullPtr, TyKind::Pointer(_)) => Some(PROMOTION),
             (TyKind::Pointer(_), TyKind::Scalar(Scalar::Bool)) => Some(INT_TO_FLOAT),
             (TyKind::Pointer(_), TyKind::Pointer(to)) => {
@@ -206,14 +210,21 @@ impl Program {
         self.conversion(from, to, Source::EXPLICIT).is_some() || self.converting_init(from, to).is_some()
     }
 
-    /// The constructor of a struct that takes a single value of this type; otherwise the constructor that is
-    /// marked as an implicit conversion and takes a number to which this type converts.
+    /// The constructor of a struct or optional that takes a single value of this type; otherwise, of those that are
+    /// marked as implicit conversions, the generic one that takes it, or the one for a number to which it converts.
     pub fn converting_init(&mut self, from: Ty, to: Ty) -> Option<FuncRef> {
-        let TyKind::Struct(..) = self.types[to] else { return None };
-        let mut by_number = None;
+        let (TyKind::Struct(..) | TyKind::Optional(_)) = self.types[to] else { return None };
+        let (mut by_argument, mut by_number) = (None, None);
         for facet in self.facets(to).iter() {
             for decl in self.named(facet.container, kw::CONSTRUCTOR) {
-                if self.params_of(decl).len() != 1 || self.is_generic(decl) {
+                if self.params_of(decl).len() != 1 {
+                    continue;
+                }
+                if self.is_generic(decl) {
+                    let is_implicit = self.attribute(decl, "__implicit_conversion").is_some();
+                    if by_argument.is_none() && is_implicit {
+                        by_argument = self.init_for_argument(decl, facet, from);
+                    }
                     continue;
                 }
                 let init = self.member_ref(decl, facet);
@@ -231,7 +242,19 @@ impl Program {
                 }
             }
         }
-        by_number
+        by_argument.or(by_number)
+    }
+
+    /// The instance of a generic constructor whose only parameter has this type.
+    fn init_for_argument(&mut self, decl: DeclId, facet: &Facet, from: Ty) -> Option<FuncRef> {
+        let params = self.own_params(decl);
+        let mut env = (*facet.env).clone();
+        let pattern = self.raw_signature(decl).params.first()?.ty;
+        let pattern = self.substitute(pattern, &facet.env);
+        let fits = self.unify(pattern, from, &params, &mut env)
+            && params.iter().all(|&param| env.get(param).is_some())
+            && self.unsatisfied(decl, &env).is_none();
+        fits.then(|| self.func_ref(decl, &env, Some(facet.self_ty)))
     }
 
     /// Returns true if a struct is derived from another.

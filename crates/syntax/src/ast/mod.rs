@@ -11,7 +11,7 @@ mod statements;
 
 use cranelift_entity::{PrimaryMap, entity_impl};
 use indexmap::IndexSet;
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use crate::source::{FileId, Span};
 
@@ -112,6 +112,8 @@ pub struct Ast {
     pub bit_widths: FxHashMap<DeclId, ExprId>,
     /// The heads of the functions that are declared by `__func_extension`; used only for lookups.
     pub extensions: FxHashMap<DeclId, FuncExtension>,
+    /// The files in which `(a, b)` is a tuple: those that ask for the language of 2026 or later.
+    pub tuple_files: FxHashSet<FileId>,
     /// Some expression is a `try`.
     pub has_try: bool,
 }

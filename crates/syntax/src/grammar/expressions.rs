@@ -435,6 +435,9 @@ impl Parser<'_> {
                     return self.lambda();
                 }
                 self.bump();
+                if self.ast.tuple_files.contains(&start.file) {
+                    return self.parenthesis_or_tuple(start);
+                }
                 let inner = self.bracketed(Self::comma_expr);
                 self.expect_close(T::RParen, start);
                 ExprKind::Paren(inner)
@@ -450,6 +453,22 @@ impl Parser<'_> {
             }
         };
         self.expr(start, kind)
+    }
+
+    /// `(a)` or `(a, b)`, after its parenthesis: a tuple is a call of `makeTuple`.
+    fn parenthesis_or_tuple(&mut self, start: Span) -> ExprId {
+        let first = self.bracketed(Self::any_expr);
+        if !self.is(T::Comma) {
+            self.expect_close(T::RParen, start);
+            return self.expr(start, ExprKind::Paren(first));
+        }
+        self.bump();
+        let mut args = vec![first];
+        args.extend(self.bracketed(|p| p.arg_list(T::RParen)));
+        self.expect_close(T::RParen, start);
+        let make = self.ast.symbols.intern("makeTuple");
+        let callee = self.expr(start, ExprKind::Name(make));
+        self.expr(start, ExprKind::Call { callee, args })
     }
 
     fn word_expr(&mut self) -> ExprId {
