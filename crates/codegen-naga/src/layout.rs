@@ -193,11 +193,11 @@ mod tests {
         let byte = mem.intern(MemData::Scalar(Scalar::U8));
         let matrix = mem.intern(MemData::Matrix(Scalar::F32, 2, 3, ir::MatrixOrder::Rows));
         let fields = vec![("n".to_string(), float3), ("b".to_string(), bool)];
-        let inner = mem.intern(MemData::Struct { name: "Inner".into(), fields });
+        let inner = mem.intern(MemData::Struct { name: "Inner".into(), fields, placement: None });
         let inners = mem.intern(MemData::Array(inner, 2));
         let fields = [("x", float), ("in", inners), ("p", float2), ("h", half), ("m", matrix), ("c", byte)];
         let fields = fields.map(|(name, ty)| (name.to_string(), ty)).to_vec();
-        let item = mem.intern(MemData::Struct { name: "Item".into(), fields });
+        let item = mem.intern(MemData::Struct { name: "Item".into(), fields, placement: None });
         (mem, item)
     }
 
@@ -220,11 +220,15 @@ mod tests {
         let mut mem = MemTypes::default();
         let float = mem.intern(MemData::Scalar(Scalar::F32));
         let floats = mem.intern(MemData::Array(float, 3));
-        let small = mem.intern(MemData::Struct { name: "S".into(), fields: vec![("x".into(), float)] });
+        let small = mem.intern(MemData::Struct {
+            name: "S".into(),
+            fields: vec![("x".into(), float)],
+            placement: None,
+        });
         let smalls = mem.intern(MemData::Array(small, 2));
         let fields =
             vec![("a".into(), float), ("b".into(), floats), ("c".into(), smalls), ("d".into(), small)];
-        let all = mem.intern(MemData::Struct { name: "All".into(), fields });
+        let all = mem.intern(MemData::Struct { name: "All".into(), fields, placement: None });
         let at = |rule| (0..4).map(|k| field_offset(&mem, all, k, rule)).collect::<Vec<_>>();
         assert_eq!(at(Rule::Std430), [0, 4, 16, 24]);
         assert_eq!(at(Rule::Std140), [0, 16, 64, 96]);

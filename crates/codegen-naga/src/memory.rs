@@ -172,7 +172,7 @@ impl Cx<'_> {
                 self.spaced_array(base, n, form)
             }
             MemData::Handle(_) => self.lanes_type(Scalar::U32, 2),
-            MemData::Struct { name, fields } => {
+            MemData::Struct { name, fields, .. } => {
                 let rule = if form == Form::Std140 { Rule::Std140 } else { Rule::Std430 };
                 let (mut members, mut indices, mut at) = (Vec::new(), Vec::new(), 0u32);
                 for (idx, (field, field_ty)) in fields.iter().enumerate() {

@@ -89,7 +89,7 @@ impl Memory {
                 let (name, after) = self.type_name(module, *element, names, span)?;
                 (name, format!("[{n}]{after}"))
             }
-            MemData::Struct { name, fields } => {
+            MemData::Struct { name, fields, .. } => {
                 if let Some(known) = self.structs.get(&ty) {
                     return Ok((known.clone(), String::new()));
                 }

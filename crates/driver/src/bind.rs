@@ -156,7 +156,11 @@ pub fn buffer_bytes(mem: &MemTypes, element: MemType, value: &BindValue) -> Resu
             buffer_bytes(mem, element, &BindValue::Zeros(n))
         }
         BindValue::Words(words) => {
-            let bytes = words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
+            let mut bytes = words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
+            // The padding at the end of the only element may be missing.
+            if bytes.len() < stride && bytes.len() >= end(mem, element) {
+                bytes.resize(stride, 0);
+            }
             if !bytes.is_empty() && bytes.len() < stride {
                 return Err(format!("{} words are less than one element of {stride} bytes", words.len()));
             }
@@ -304,6 +308,17 @@ pub(crate) fn unfit(from: Scalar, to: Scalar) -> String {
     format!("the file holds {}, the program wants {}", scalar_name(from), scalar_name(to))
 }
 
+/// The end of the last field of an element; the padding after it follows.
+fn end(mem: &MemTypes, element: MemType) -> usize {
+    match &mem[element] {
+        MemData::Struct { fields, .. } if !fields.is_empty() => {
+            let last = fields.len() - 1;
+            mem.field_offset(element, last) as usize + end(mem, fields[last].1)
+        }
+        _ => mem.size(element) as usize,
+    }
+}
+
 /// Returns true if a type ends with an array without a length, so that any memory after it is part of it.
 fn has_tail(mem: &MemTypes, ty: MemType) -> bool {
     let MemData::Struct { fields, .. } = &mem[ty] else { return false };
@@ -329,7 +344,7 @@ fn fill(mem: &MemTypes, ty: MemType, json: &Json, bytes: &mut [u8], at: usize) -
                 put(bytes, at + offset, s, number(json, s)?);
             }
         }
-        (MemData::Struct { name, fields }, Json::Object(map)) => {
+        (MemData::Struct { name, fields, .. }, Json::Object(map)) => {
             for key in map.keys() {
                 if !fields.iter().any(|f| f.0 == *key) {
                     let names: Vec<&str> = fields.iter().map(|f| f.0.as_str()).collect();
@@ -355,7 +370,7 @@ fn fill(mem: &MemTypes, ty: MemType, json: &Json, bytes: &mut [u8], at: usize) -
         (MemData::Struct { fields, .. }, json) if fields.len() == 1 => {
             fill(mem, fields[0].1, json, bytes, at)?
         }
-        (MemData::Struct { name, fields }, Json::Array(list)) => {
+        (MemData::Struct { name, fields, .. }, Json::Array(list)) => {
             if list.len() != fields.len() {
                 return Err(format!("`{name}` has {} fields, found {}", fields.len(), list.len()));
             }
@@ -503,7 +518,7 @@ mod tests {
         let float = mem.intern(MemData::Scalar(Scalar::F32));
         let float3 = mem.intern(MemData::Vector(Scalar::F32, 3));
         let fields = vec![("scale".to_string(), float), ("dir".to_string(), float3)];
-        let ty = mem.intern(MemData::Struct { name: "S".into(), fields });
+        let ty = mem.intern(MemData::Struct { name: "S".into(), fields, placement: None });
         let object = json(r#"{"scale":1,"dir":[0,0,2.5]}"#);
         assert_eq!(floats(&value_bytes(&mem, ty, &object).expect("fits")), [1.0, 0.0, 0.0, 2.5]);
         let flat = json("[1,2,3,4, 5,6,7,8]");

@@ -206,11 +206,15 @@ mod tests {
         assert_eq!(buffer_text(&mem, float2, &bytes), "1.0 2.5");
         let float = mem.intern(MemData::Scalar(Scalar::F32));
         let fields = vec![("a".into(), float), ("b".into(), float)];
-        let s = mem.intern(MemData::Struct { name: "S".into(), fields });
+        let s = mem.intern(MemData::Struct { name: "S".into(), fields, placement: None });
         assert_eq!(buffer_json(&mem, s, &bytes, None), r#"{"type":null,"words":[1065353216,1075838976]}"#);
         // A struct with a single field is printed as that field, just as an atomic number is printed as its
         // number.
-        let one = mem.intern(MemData::Struct { name: "One".into(), fields: vec![("a".into(), float2)] });
+        let one = mem.intern(MemData::Struct {
+            name: "One".into(),
+            fields: vec![("a".into(), float2)],
+            placement: None,
+        });
         assert_eq!(buffer_json(&mem, one, &bytes, None), r#"{"type":"float32","values":[1.0,2.5]}"#);
     }
 }

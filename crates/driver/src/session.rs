@@ -25,7 +25,7 @@ const CORE: [(&str, &str); 5] = [
 /// lines `// Loaded for: …` at the start of a part list the words that, if they occur in a program, cause it to be
 /// read; a `*` matches all words with that beginning. The declarations of the part are then visible everywhere, like
 /// those of the core library.
-const PARTS: [(&str, &str); 13] = [
+const PARTS: [(&str, &str); 14] = [
     ("core/coopmat.slang", include_str!("../core/coopmat.slang")),
     ("core/coopvec.slang", include_str!("../core/coopvec.slang")),
     ("core/smallfloats.slang", include_str!("../core/smallfloats.slang")),
@@ -38,6 +38,7 @@ const PARTS: [(&str, &str); 13] = [
     ("core/tensor.slang", include_str!("../core/tensor.slang")),
     ("core/pointers.slang", include_str!("../core/pointers.slang")),
     ("core/cuda.slang", include_str!("../core/cuda.slang")),
+    ("core/layouts.slang", include_str!("../core/layouts.slang")),
     ("core/conditional.slang", include_str!("../core/conditional.slang")),
 ];
 

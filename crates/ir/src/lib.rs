@@ -38,7 +38,7 @@ pub use entities::{Func, Global, Inst, MemType, Region, Value};
 pub use function::{
     CheckpointPolicy, Function, Inline, InstData, Origin, Prefer, RegionData, Slot, Span, ValueData,
 };
-pub use memory::{MatrixOrder, MemData, MemTypes, Place, Selection};
+pub use memory::{MatrixOrder, MemData, MemTypes, Place, Placement, Selection};
 pub use module::{Entry, GlobalData, Module, Residuals, Space, Witness};
 pub use ops::{AtomicOp, Builtin, DerivativeOp, LoopInfo, Math, Op, Path, Rest, Step, WAVE_LANES};
 pub use spec::{Class, Kind, Linearity, Spec, Typing};

@@ -2,7 +2,7 @@
 //!
 //! Layout is C layout with scalar alignment, as on Slang's CPU target: a vector is as aligned as
 //! its scalar (`float3` is 12 bytes), a struct as its most aligned field, `bool` is 1 byte.
-//! Matrices are arrays of row vectors, or of column vectors.
+//! Matrices are arrays of row vectors, or of column vectors. A struct may state another placement of its fields.
 
 use cranelift_entity::EntityRef;
 use indexmap::IndexSet;
@@ -40,9 +40,22 @@ pub enum MemData {
         name: String,
         /// Name and type of each field.
         fields: Vec<(String, MemType)>,
+        /// Where the fields are, if not where C would place them.
+        placement: Option<Box<Placement>>,
     },
     /// A pointer to, or handle of, another buffer: 8 bytes in the host's view, bound by name.
     Handle(MemType),
+}
+
+/// The layout of a struct that the program asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Placement {
+    /// The offset of each field in bytes.
+    pub offsets: Vec<u64>,
+    /// The size in bytes, a multiple of the alignment.
+    pub size: u64,
+    /// The alignment in bytes.
+    pub align: u64,
 }
 
 /// A part of memory that a path leads to.
@@ -115,6 +128,7 @@ impl MemTypes {
         match &self[ty] {
             MemData::Scalar(s) | MemData::Vector(s, _) | MemData::Matrix(s, ..) => s.bytes() as u64,
             MemData::Array(t, _) => self.align(*t),
+            MemData::Struct { placement: Some(placement), .. } => placement.align,
             MemData::Struct { fields, .. } => fields.iter().map(|f| self.align(f.1)).max().unwrap_or(1),
             MemData::Handle(_) => 8,
         }
@@ -127,6 +141,7 @@ impl MemTypes {
             MemData::Vector(s, n) => s.bytes() as u64 * *n as u64,
             MemData::Matrix(s, r, c, _) => s.bytes() as u64 * *r as u64 * *c as u64,
             MemData::Array(t, n) => self.size(*t).saturating_mul(*n as u64),
+            MemData::Struct { placement: Some(placement), .. } => placement.size,
             MemData::Struct { fields, .. } => {
                 let end = fields.iter().fold(0, |at, f| self.place(at, f.1).saturating_add(self.size(f.1)));
                 end.checked_next_multiple_of(self.align(ty)).unwrap_or(u64::MAX)
@@ -138,6 +153,7 @@ impl MemTypes {
     /// The offset of a struct's field `idx`.
     pub fn field_offset(&self, ty: MemType, idx: usize) -> u64 {
         match &self[ty] {
+            MemData::Struct { placement: Some(placement), .. } => placement.offsets[idx],
             MemData::Struct { fields, .. } => {
                 let before =
                     fields[..idx].iter().fold(0, |at, f| self.place(at, f.1).saturating_add(self.size(f.1)));

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 use crate::entities::{Func, Global, MemType, Region, Value};
 use crate::function::{Function, Inline, Prefer, RegionData, Slot, Span, ValueData};
-use crate::memory::{MatrixOrder, MemData};
+use crate::memory::{MatrixOrder, MemData, Placement};
 use crate::module::{Entry, GlobalData, Module, Residuals, Space, Witness};
 use crate::ops::Op;
 use crate::pipeline::{Interpolation, Pipeline, Sampling, Stage, StageBuiltin, Varying};
@@ -275,9 +275,31 @@ impl Parser<'_> {
                 break;
             }
         }
-        let ty = self.module.mem.intern(MemData::Struct { name: bare(&key), fields });
+        let placement =
+            if self.eat_word("at") { Some(Box::new(self.placement(fields.len())?)) } else { None };
+        let ty = self.module.mem.intern(MemData::Struct { name: bare(&key), fields, placement });
         self.structs.insert(key, ty);
         Ok(())
+    }
+
+    /// Parses `(0, 16) size 32 align 16` after a struct with this many fields.
+    fn placement(&mut self, n_fields: usize) -> Parsed<Placement> {
+        self.expect("(")?;
+        let mut offsets = Vec::new();
+        while !self.eat(")") {
+            if !offsets.is_empty() {
+                self.expect(",")?;
+            }
+            offsets.push(self.number()?);
+        }
+        if offsets.len() != n_fields {
+            return Err(format!("{n_fields} offsets are needed, one for each field"));
+        }
+        self.expect("size")?;
+        let size = self.number()?;
+        self.expect("align")?;
+        let align: u64 = self.number()?;
+        Ok(Placement { offsets, size, align: align.max(1) })
     }
 
     /// Parses the places of a stage's inputs or outputs.

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use crate::build::infer;
 use crate::entities::{Func, Global, Inst, MemType, Region, Value};
 use crate::function::{Function, Inline, InstData, Prefer, Slot};
-use crate::memory::{MatrixOrder, MemData};
+use crate::memory::{MatrixOrder, MemData, Placement};
 use crate::module::{GlobalData, Module, Space};
 use crate::ops::{LoopInfo, Op, Path, Step, WAVE_LANES};
 use crate::pipeline::{Pipeline, Varying};
@@ -23,11 +23,16 @@ use crate::types::{Scalar, Type, TypeData, Types};
 pub fn print_module(module: &Module) -> String {
     let mut p = Printer::new(module);
     for (ty, data) in module.mem.iter() {
-        if let MemData::Struct { fields, .. } = data {
+        if let MemData::Struct { fields, placement, .. } = data {
             let fields: Vec<String> =
                 fields.iter().map(|f| format!("{}: {}", quoted(&f.0), p.mem_type(f.1))).collect();
             let name = &p.structs[&ty];
-            let _ = writeln!(p.out, "struct {name} {{ {} }}", fields.join(", "));
+            let _ = write!(p.out, "struct {name} {{ {} }}", fields.join(", "));
+            if let Some(Placement { offsets, size, align }) = placement.as_deref() {
+                let offsets: Vec<String> = offsets.iter().map(u64::to_string).collect();
+                let _ = write!(p.out, " at ({}) size {size} align {align}", offsets.join(", "));
+            }
+            p.out.push('\n');
         }
     }
     for (id, global) in &module.globals {

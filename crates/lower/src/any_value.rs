@@ -82,7 +82,7 @@ impl Lowerer<'_> {
         let words = self.payload_size(ty, 0).div_ceil(4);
         let payload = self.mem.intern(MemData::Array(word, words));
         let fields = vec![("rtti".to_owned(), pair), ("id".to_owned(), pair), ("value".to_owned(), payload)];
-        MemData::Struct { name, fields }
+        MemData::Struct { name, fields, placement: None }
     }
 
     /// Reports a `bit_cast` between types of different sizes.

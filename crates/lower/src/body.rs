@@ -294,6 +294,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
             return done;
         }
         let done = self.lw.program.substitute(ty, &self.subst);
+        let done = self.lw.program.types.bare(done);
         self.substituted.insert(ty, done);
         done
     }

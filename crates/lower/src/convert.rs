@@ -43,6 +43,7 @@ impl Body<'_, '_, '_> {
             (TyKind::Buffer(BufferKind::ConstantBuffer | BufferKind::ParameterBlock, content), _)
                 if *content == to || !matches!(target, TyKind::Buffer(..)) =>
             {
+                let content = &self.lw.program.types.bare(*content);
                 let Some(&handle) = values.first() else { return self.zeros(to) };
                 let place = self.content_place(*content, handle);
                 let values = self.read(&place);

@@ -69,7 +69,8 @@ impl Body<'_, '_, '_> {
                 }
             }
             Meaning::SizeOf(kind, of) => {
-                let of = self.ty(of);
+                // The type may be one that is stored with a data layout.
+                let of = self.lw.program.substitute(of, &self.subst);
                 match self.lw.program.measure(kind, of) {
                     Some(n) => self.integer(n, ty),
                     None => {

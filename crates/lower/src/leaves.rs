@@ -169,6 +169,7 @@ impl Lowerer<'_> {
                 self.types.open = outer;
                 one(types.buffer(element))
             }
+            TyKind::Laid(content, _) => (*self.layout_at(types, content, depth + 1)).clone(),
             TyKind::Struct(..) | TyKind::SynthDiff(_) => {
                 let fields = self.program.fields(ty);
                 let parts = fields.into_iter().map(|(decl, ty, no_diff)| {
@@ -317,9 +318,21 @@ impl Lowerer<'_> {
         if let Some(content) = self.block_content(ty).filter(|_| depth <= MAX_DEPTH) {
             return self.mem_type_at(types, content, depth + 1);
         }
+        if let TyKind::Laid(content, layout) = self.program.types[ty] {
+            let layout = self.program.data_layout(layout).unwrap_or_default();
+            let outer = std::mem::replace(&mut self.types.data_layout, layout);
+            let mem = self.mem_type_at(types, content, depth + 1);
+            let mem = self.element_of_buffer(content, mem);
+            self.types.data_layout = outer;
+            return mem;
+        }
         let data = self.mem_data(types, ty, depth);
-        let data =
-            data.unwrap_or_else(|| MemData::Struct { name: self.program.type_name(ty), fields: Vec::new() });
+        let data = data.unwrap_or_else(|| MemData::Struct {
+            name: self.program.type_name(ty),
+            fields: Vec::new(),
+            placement: None,
+        });
+        let data = self.padded(ty, data);
         self.mem.intern(data)
     }
 
@@ -343,7 +356,10 @@ impl Lowerer<'_> {
                 MemData::Array(self.mem_type_at(types, element, depth + 1), n)
             }
             TyKind::Buffer(_, element) | TyKind::Pointer(element) => {
-                MemData::Handle(self.mem_type_at(types, element, depth + 1))
+                let outer = std::mem::take(&mut self.types.data_layout);
+                let element = self.mem_type_at(types, element, depth + 1);
+                self.types.data_layout = outer;
+                MemData::Handle(element)
             }
             TyKind::Interface(..) | TyKind::Assoc(..) => self.any_value_memory(ty),
             TyKind::Void => MemData::Scalar(Scalar::U8),
@@ -354,10 +370,12 @@ impl Lowerer<'_> {
                     self.unsupported(self.span_of_type(ty), what);
                 }
                 let layout = self.layout_at(types, ty, depth + 1);
-                let fields = layout.parts.iter().filter(|p| !p.is_shadow);
-                let fields = fields.map(|p| (p.name.clone(), self.mem_type_at(types, p.ty, depth + 1)));
+                let parts: Vec<_> = layout.parts.iter().filter(|p| !p.is_shadow).collect();
+                let fields = parts.iter().map(|p| (p.name.clone(), self.mem_type_at(types, p.ty, depth + 1)));
                 let fields = fields.collect();
-                MemData::Struct { name: self.program.type_name(ty), fields }
+                let types: Vec<Ty> = parts.iter().map(|p| p.ty).collect();
+                let placement = self.placement(&types);
+                MemData::Struct { name: self.program.type_name(ty), fields, placement }
             }
         })
     }

@@ -34,6 +34,7 @@ mod lowerer;
 mod memory;
 mod operators;
 mod packs;
+mod padded;
 mod places;
 mod pointers;
 mod printf;

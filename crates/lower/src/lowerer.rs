@@ -66,6 +66,8 @@ pub(crate) struct KnownTypes {
     pub(crate) pointing: Vec<Ty>,
     /// The size in bytes of the values of existential types in memory.
     pub(crate) payloads: FxHashMap<Ty, u32>,
+    /// The data layout of the memory type that is being made.
+    pub(crate) data_layout: check::types::data_layout::DataLayout,
     /// The parts of each type that have a custom `use`.
     pub(crate) uses: FxHashMap<Ty, Rc<[UsePart]>>,
 }

@@ -88,7 +88,7 @@ impl Body<'_, '_, '_> {
     }
 
     /// The IR type of a matrix as an array of its columns.
-    fn columns_type(&mut self, ty: Ty) -> Option<Type> {
+    pub(crate) fn columns_type(&mut self, ty: Ty) -> Option<Type> {
         let (s, r, c) = self.lw.matrix_of(ty)?;
         let column = self.b.types.vector(s, r);
         Some(self.b.types.array(column, c))
@@ -111,7 +111,9 @@ impl Body<'_, '_, '_> {
     /// Returns true if a type is a single leaf of the same shape in memory, too.
     fn is_memory_leaf(&mut self, memory: &Memory, ty: Ty) -> bool {
         let mem = self.lw.mem_type(self.b.types, ty);
-        self.lw.mem.leaf(self.b.types, mem).is_some() && !self.lies_in_columns(memory)
+        self.lw.mem.leaf(self.b.types, mem).is_some()
+            && !self.lies_in_columns(memory)
+            && !self.is_padded(memory, ty)
     }
 
     pub(crate) fn read_memory(&mut self, memory: &Memory, ty: Ty) -> Vec<Value> {
@@ -121,6 +123,9 @@ impl Body<'_, '_, '_> {
         let layout = self.layout(ty);
         if layout.leaves.is_empty() {
             return Vec::new();
+        }
+        if self.is_padded(memory, ty) && self.lw.array_of(ty).is_none() {
+            return vec![self.read_padded(memory, ty)];
         }
         if self.lies_in_columns(memory)
             && memory.row.is_none()
@@ -178,6 +183,9 @@ impl Body<'_, '_, '_> {
         let layout = self.layout(ty);
         if layout.leaves.is_empty() || values.len() < layout.leaves.len() {
             return;
+        }
+        if self.is_padded(memory, ty) && self.lw.array_of(ty).is_none() {
+            return self.write_padded(memory, ty, values[0]);
         }
         if self.lies_in_columns(memory)
             && memory.row.is_none()

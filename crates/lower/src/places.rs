@@ -199,7 +199,7 @@ impl Body<'_, '_, '_> {
         match self.lw.program.types[own].clone() {
             TyKind::Buffer(BufferKind::ConstantBuffer | BufferKind::ParameterBlock, content)
             | TyKind::Pointer(content)
-                if content == seen =>
+                if self.lw.program.types.bare(content) == seen =>
             {
                 let handle = self.read(&place);
                 let Some(&handle) = handle.first() else { return Place::value(seen, Vec::new()) };

@@ -40,6 +40,7 @@ impl Lowerer<'_> {
             TyKind::Buffer(BufferKind::ConstantBuffer | BufferKind::ParameterBlock, content) => content,
             _ => return None,
         };
+        let content = self.program.types.bare(content);
         self.holds_buffers(content).then_some(content)
     }
 

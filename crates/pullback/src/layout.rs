@@ -166,7 +166,7 @@ impl Layout {
                 length: *length,
                 in_columns: *order == MatrixOrder::Columns,
             },
-            MemData::Struct { name, fields } => {
+            MemData::Struct { name, fields, .. } => {
                 let field = |(k, (name, field)): (usize, &(String, MemType))| {
                     Field::new(name.clone(), mem.field_offset(ty, k) as usize, Layout::of(mem, *field))
                 };

@@ -34,6 +34,7 @@ impl Program {
                 Some(self.types.intern(kind.with_parts(parts)))
             }
             TyKind::SynthDiff(_) => Some(ty),
+            TyKind::Laid(content, _) => self.differential(content),
             TyKind::Struct(decl, _) => {
                 // A struct may be part of its own differential: during the computation it counts as its own
                 // differential.

@@ -155,8 +155,18 @@ impl Checker<'_> {
                     Some(base) => Some(self.stored_type(base)),
                     None => self.this.map(|this| this.0),
                 };
+                let layout = match base.map(|base| &self.p.types[base]) {
+                    Some(&TyKind::Laid(_, layout)) => Some(layout),
+                    _ => None,
+                };
+                let base = base.map(|base| if layout.is_some() { self.p.types.of_value(base) } else { base });
                 let fields = base.map_or(Vec::new(), |base| self.p.fields(base));
-                fields.iter().find(|f| f.0 == field).map_or(ty, |f| f.1)
+                let stored = fields.iter().find(|f| f.0 == field).map_or(ty, |f| f.1);
+                // A part of what has a layout has that layout.
+                match (layout, &self.p.types[stored]) {
+                    (Some(layout), TyKind::Struct(..) | TyKind::Array(..)) => self.p.laid(stored, layout),
+                    _ => stored,
+                }
             }
             Meaning::Index { base, .. } | Meaning::Deref(base) => {
                 let base = self.stored_type(base);

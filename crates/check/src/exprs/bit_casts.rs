@@ -10,7 +10,7 @@ use syntax::{DeclId, Diagnostic, Span};
 use crate::Program;
 use crate::exprs::infer::Checker;
 use crate::tables::FuncRef;
-use crate::types::constants::round_up;
+use crate::types::data_layout::{DataLayout, round_up};
 use crate::types::follow_up::text;
 use crate::types::{GenericArg, Ty};
 
@@ -64,9 +64,8 @@ impl Program {
 
     fn check_bit_cast(&mut self, from: Ty, to: Ty, span: Span) {
         // Bit casts treat a `bool` as a 32-bit number.
-        let (Some((a, x)), Some((b, y))) = (self.layout_with(from, 4), self.layout_with(to, 4)) else {
-            return;
-        };
+        let mut extent = |ty| self.extent_in(ty, DataLayout::Scalar);
+        let (Some((a, x)), Some((b, y))) = (extent(from), extent(to)) else { return };
         if a != b && round_up(a, x) != round_up(b, y) {
             let found = self.bit_cast_error((from, a as u64), (to, b as u64), span);
             let is_known = |d: &Diagnostic| d.primary.span == span && d.message == found.message;

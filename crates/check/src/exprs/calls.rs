@@ -22,7 +22,7 @@ impl Program {
     /// The type that is read where a value of this type is used: for a constant buffer, its content.
     pub(crate) fn loaded(&self, ty: Ty) -> Ty {
         match self.types[ty] {
-            TyKind::Buffer(_, content) if self.types_deref(ty) => content,
+            TyKind::Buffer(_, content) if self.types_deref(ty) => self.types.bare(content),
             _ => ty,
         }
     }

@@ -171,6 +171,7 @@ impl Checker<'_> {
             TyKind::Tuple(_) if args.is_empty() => self.default_value(expr, ty),
             TyKind::Struct(..) => self.construct_struct(expr, ty, args),
             TyKind::SynthDiff(_) => self.aggregate(expr, ty, args),
+            TyKind::Laid(content, _) => self.construct(expr, content, args),
             TyKind::Optional(_) => match *args {
                 [] => self.default_value(expr, ty),
                 [arg] => {

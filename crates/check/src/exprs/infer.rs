@@ -324,9 +324,16 @@ impl<'p> Checker<'p> {
                 let result = if cast { self.p.types.intern(TyKind::Optional(ty)) } else { Ty::BOOL };
                 self.set_value(expr, result, Meaning::TypeTest { value, ty, cast })
             }
-            ExprKind::SizeOf(kind, inner) => {
+            ExprKind::SizeOf(kind, inner, layout) => {
                 self.infer_any(inner, None);
-                let ty = self.p.tables.exprs[inner].ty;
+                let mut ty = self.p.tables.exprs[inner].ty;
+                if let Some(named) = layout {
+                    let layout = self.type_expr(named);
+                    if !self.is_layout(layout, self.span(named)) {
+                        return self.set_error(expr);
+                    }
+                    ty = self.p.laid(ty, layout);
+                }
                 let result = if kind == SizeOfKind::CountOf { Ty::INT } else { Ty::UINT };
                 let pack = match self.p.tables.exprs[inner].meaning.clone() {
                     Meaning::Value(val) if self.p.is_val_pack(&val) => Some(GenericArg::Val(val)),
@@ -363,6 +370,19 @@ impl<'p> Checker<'p> {
             }
             ExprKind::Error => self.set_error(expr),
         }
+    }
+
+    /// Reports a type that names no data layout.
+    pub(crate) fn is_layout(&mut self, layout: Ty, span: Span) -> bool {
+        let is_layout =
+            layout == Ty::ERROR || self.p.types.is_abstract(layout) || self.p.data_layout(layout).is_some();
+        if !is_layout {
+            let message = text!("'{}' is not a data layout", self.name(layout));
+            let help = "the data layouts are 'DefaultDataLayout', 'CDataLayout', 'ScalarDataLayout', \
+                        'Std430DataLayout' and 'Std140DataLayout'";
+            self.p.report(Diagnostic::error("E30075", span, message).help(help));
+        }
+        is_layout
     }
 
     /// The type that `This` denotes here.
@@ -463,8 +483,9 @@ impl<'p> Checker<'p> {
         }
         let mut ty = info.ty;
         if self.p.types_deref(ty)
-            && let TyKind::Buffer(_, content) = self.p.types[ty]
+            && let TyKind::Buffer(..) = self.p.types[ty]
         {
+            let content = self.p.loaded(ty);
             self.p.tables.exprs[base].coerce = Some(content);
             ty = content;
         }

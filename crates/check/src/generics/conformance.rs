@@ -351,6 +351,12 @@ impl Program {
                 let known = self.substitute(pattern, &env.clone());
                 known == ty || matches!(self.types[known], TyKind::Assoc(..))
             }
+            // What has no layout has the default one.
+            (TyKind::Laid(content, layout), kind) if !matches!(kind, TyKind::Laid(..)) => {
+                let default = self.default_layout();
+                self.unify(content, ty, params, env)
+                    && default.is_some_and(|default| self.unify(layout, default, params, env))
+            }
             // Types of one kind, part by part.
             (a, b) if std::mem::discriminant(&a) == std::mem::discriminant(&b) => {
                 let (x, y) = (a.parts(), b.parts());

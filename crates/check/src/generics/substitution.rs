@@ -79,6 +79,10 @@ impl Program {
                 let parts = parts.into_iter().map(|t| self.substitute(t, env)).collect();
                 self.pack_of(parts)
             }
+            TyKind::Laid(content, layout) => {
+                let (content, layout) = (self.substitute(content, env), self.substitute(layout, env));
+                self.laid(content, layout)
+            }
             TyKind::Each(pack) => self.substitute_each(&GenericArg::Type(pack), env).ty(),
             TyKind::Expand(pattern, shape) => {
                 self.substitute_expand(&GenericArg::Type(pattern), &shape, env).ty()
@@ -365,6 +369,7 @@ impl Program {
             TyKind::Optional(t) => format!("Optional<{}>", self.type_name(*t)),
             TyKind::Pointer(t) => format!("Ptr<{}>", self.type_name(*t)),
             TyKind::Buffer(kind, t) => format!("{}<{}>", kind.name(), self.type_name(*t)),
+            TyKind::Laid(t, layout) => format!("{}, {}", self.type_name(*t), self.type_name(*layout)),
             TyKind::String => "String".into(),
             TyKind::NullPtr => "nullptr".into(),
             TyKind::NoneLiteral => "none".into(),

@@ -399,6 +399,7 @@ impl Checker<'_> {
     /// Resolves a member of what a view shows.
     fn member_of(&mut self, view: View, name: Symbol) -> Ref {
         let View { base, ty, lvalue } = view;
+        let ty = self.p.types.bare(ty);
         if ty == Ty::ERROR {
             return Ref::Error;
         }
@@ -475,6 +476,7 @@ impl Checker<'_> {
                 _ => {}
             },
             TyKind::Buffer(_, content) if self.p.types_deref(ty) => {
+                let content = self.p.types.bare(content);
                 self.p.tables.exprs[base].coerce = Some(content);
                 return self.member_of(View { base, ty: content, lvalue: false }, name);
             }
@@ -484,6 +486,7 @@ impl Checker<'_> {
                 if !matches!(own, Ref::NotFound | Ref::Error) {
                     return own;
                 }
+                let content = self.p.types.bare(content);
                 self.p.tables.exprs[base].coerce = Some(content);
                 return self.member_of(View { base, ty: content, lvalue: true }, name);
             }

@@ -176,8 +176,9 @@ impl NativeGeneric {
     pub(crate) fn most_args(self) -> Option<usize> {
         match self {
             NativeGeneric::Pair | NativeGeneric::PtrPair | NativeGeneric::Optional => Some(1),
-            NativeGeneric::Buffer(_) | NativeGeneric::Handle => Some(1),
+            NativeGeneric::Handle => Some(1),
             NativeGeneric::Vector | NativeGeneric::CoopVec | NativeGeneric::Array => Some(2),
+            NativeGeneric::Buffer(_) => Some(2),
             NativeGeneric::Matrix | NativeGeneric::Ptr => Some(4),
             NativeGeneric::Tuple | NativeGeneric::Unsupported(_) => None,
         }

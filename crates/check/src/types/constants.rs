@@ -8,6 +8,7 @@ use crate::generics::substitution::binary_val;
 use crate::program::Program;
 use crate::signature::Subst;
 use crate::tables::{FuncRef, Initializer, Meaning};
+use crate::types::data_layout::{DataLayout, round_up};
 use crate::types::{GenericArg, Scalar, Ty, TyKind, Val};
 
 impl Checker<'_> {
@@ -229,62 +230,11 @@ impl Program {
             },
             // Outside of an aggregate, an optional is as large as in an array.
             SizeOfKind::SizeOf if matches!(self.types[ty], TyKind::Optional(_)) => {
-                self.layout(ty).map(|(size, align)| round_up(size, align))
+                self.extent_in(ty, DataLayout::Natural).map(|(size, align)| round_up(size, align))
             }
-            SizeOfKind::SizeOf => self.layout(ty).map(|l| l.0),
-            SizeOfKind::AlignOf => self.layout(ty).map(|l| l.1),
+            SizeOfKind::SizeOf => self.extent_in(ty, DataLayout::Natural).map(|l| l.0),
+            SizeOfKind::AlignOf => self.extent_in(ty, DataLayout::Natural).map(|l| l.1),
         }
-    }
-
-    /// Size and alignment: structs are laid out as in C, but without padding after the last field.
-    fn layout(&mut self, ty: Ty) -> Option<(i64, i64)> {
-        self.layout_with(ty, 1)
-    }
-
-    /// The same with an explicit size of `bool` in bytes.
-    pub(crate) fn layout_with(&mut self, ty: Ty, truth: i64) -> Option<(i64, i64)> {
-        match self.types[ty].clone() {
-            TyKind::Scalar(Scalar::Bool) => Some((truth, truth)),
-            TyKind::Scalar(s) => Some((i64::from(s.size()), i64::from(s.size()))),
-            TyKind::Vector(element, Val::Int(n)) => {
-                let (size, align) = self.layout_with(element, truth)?;
-                Some((size * n, align))
-            }
-            TyKind::Matrix(element, Val::Int(r), Val::Int(c), _) => {
-                let (size, align) = self.layout_with(element, truth)?;
-                Some((size * r * c, align))
-            }
-            TyKind::Array(element, Some(Val::Int(n))) => {
-                let (size, align) = self.layout_with(element, truth)?;
-                Some((round_up(size, align).checked_mul(n)?, align))
-            }
-            TyKind::Enum(decl) => {
-                let tag = self.enum_tag(decl);
-                self.layout_with(tag, truth)
-            }
-            TyKind::Struct(..) | TyKind::SynthDiff(_) => {
-                let fields: Vec<Ty> = self.fields(ty).into_iter().map(|f| f.1).collect();
-                self.layout_of(&fields, truth)
-            }
-            TyKind::Tuple(parts) => self.layout_of(&parts, truth),
-            TyKind::DiffPair(primal) => {
-                let differential = self.differential(primal)?;
-                self.layout_of(&[primal, differential], truth)
-            }
-            TyKind::Optional(inner) => self.layout_of(&[inner, Ty::BOOL], truth),
-            TyKind::Pointer(_) | TyKind::Buffer(..) => Some((8, 8)),
-            _ => None,
-        }
-    }
-
-    fn layout_of(&mut self, parts: &[Ty], truth: i64) -> Option<(i64, i64)> {
-        let (mut at, mut most) = (0i64, 1i64);
-        for &part in parts {
-            let (size, align) = self.layout_with(part, truth)?;
-            at = round_up(at, align).checked_add(size)?;
-            most = most.max(align);
-        }
-        Some((at, most))
     }
 }
 
@@ -296,9 +246,4 @@ fn wrap(value: i64, scalar: Scalar) -> i64 {
         _ if scalar.is_signed() => value << unused >> unused,
         _ => ((value << unused) as u64 >> unused) as i64,
     }
-}
-
-/// The next multiple of an alignment.
-pub(crate) fn round_up(size: i64, align: i64) -> i64 {
-    (size + align - 1) / align * align
 }

@@ -121,8 +121,19 @@ impl Checker<'_> {
                 }
             }
             NativeGeneric::Optional => ty(0).map(TyKind::Optional),
-            NativeGeneric::Ptr => ty(0).map(TyKind::Pointer),
-            NativeGeneric::Buffer(kind) => ty(0).map(|t| TyKind::Buffer(kind, t)),
+            NativeGeneric::Ptr | NativeGeneric::Buffer(_) => {
+                let place = if native == NativeGeneric::Ptr { 3 } else { 1 };
+                let content = match args.get(place) {
+                    Some(&GenericArg::Type(layout)) if !self.is_layout(layout, span) => return Ty::ERROR,
+                    Some(&GenericArg::Type(layout)) => ty(0).map(|content| self.p.laid(content, layout)),
+                    Some(GenericArg::Val(_)) => None,
+                    None => ty(0),
+                };
+                content.map(|content| match native {
+                    NativeGeneric::Buffer(kind) => TyKind::Buffer(kind, content),
+                    _ => TyKind::Pointer(content),
+                })
+            }
             NativeGeneric::Handle => match ty(0) {
                 Some(resource) if args.len() == 1 => return resource,
                 _ => None,

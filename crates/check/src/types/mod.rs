@@ -7,6 +7,7 @@
 pub(crate) mod builtin;
 pub(crate) mod constants;
 pub(crate) mod conversion;
+pub mod data_layout;
 pub(crate) mod expressions;
 pub(crate) mod follow_up;
 pub mod limits;
@@ -183,6 +184,9 @@ pub enum TyKind {
     Pointer(Ty),
     /// `RWStructuredBuffer<T>` and the like, and their handles.
     Buffer(BufferKind, Ty),
+    /// A type as it is stored with a data layout, such as `Std430DataLayout`: the content of a buffer or behind a
+    /// pointer. A value has no layout.
+    Laid(Ty, Ty),
     /// A built-in type that is known by name but not supported yet (textures, …).
     Opaque(DeclId, Args),
     /// The type of string literals.
@@ -246,6 +250,10 @@ impl TyKind {
             | TyKind::Pointer(e)
             | TyKind::Each(e)
             | TyKind::Buffer(_, e) => visit(Part::Type(*e)),
+            TyKind::Laid(e, layout) => {
+                visit(Part::Type(*e));
+                visit(Part::Type(*layout));
+            }
             TyKind::Expand(e, shape) => {
                 visit(Part::Type(*e));
                 visit((&**shape).into());
@@ -309,6 +317,7 @@ impl TyKind {
             TyKind::Pointer(_) => TyKind::Pointer(first),
             TyKind::Each(_) => TyKind::Each(first),
             TyKind::Buffer(kind, _) => TyKind::Buffer(*kind, first),
+            TyKind::Laid(..) => TyKind::Laid(first, types.get(1).copied().unwrap_or(Ty::ERROR)),
             TyKind::Tuple(_) => TyKind::Tuple(types),
             TyKind::Pack(_) => TyKind::Pack(types),
             // An expansion keeps its shape, which `substitute_expand` replaces.
@@ -433,6 +442,11 @@ impl TyInterner {
         }
     }
 
+    /// A type without the data layout that it is stored with.
+    pub fn bare(&self, ty: Ty) -> Ty {
+        if let TyKind::Laid(content, _) = self[ty] { content } else { ty }
+    }
+
     /// The type of a value that is stored with this type.
     pub(crate) fn of_value(&mut self, ty: Ty) -> Ty {
         if !self.is_ordered(ty) {
@@ -440,6 +454,9 @@ impl TyInterner {
         }
         if let TyKind::Matrix(..) = self[ty] {
             return self.in_order(ty, Order::HOST);
+        }
+        if let TyKind::Laid(content, _) = self[ty] {
+            return self.of_value(content);
         }
         let kind = self[ty].clone();
         let parts = kind.parts().into_iter().map(|part| match part {
@@ -450,11 +467,12 @@ impl TyInterner {
         self.intern(kind.with_parts(parts))
     }
 
-    /// Returns true for a matrix whose order the program states, and for an array, pair, optional or tuple
-    /// that contains one.
+    /// Returns true for a matrix whose order the program states, what is stored with a layout, and for an array,
+    /// pair, optional or tuple that contains one.
     fn is_ordered(&self, ty: Ty) -> bool {
         match &self[ty] {
             TyKind::Matrix(.., order) => matches!(order, Val::Int(1..)),
+            TyKind::Laid(..) => true,
             TyKind::Array(e, _) | TyKind::DiffPair(e) | TyKind::Optional(e) => self.is_ordered(*e),
             TyKind::Tuple(parts) => parts.iter().any(|&e| self.is_ordered(e)),
             _ => false,

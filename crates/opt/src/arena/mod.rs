@@ -191,7 +191,7 @@ impl<'a> Cx<'a> {
     fn declare(module: &'a mut Module, types: &mut Types) -> Cx<'a> {
         let word = module.mem.intern(MemData::Scalar(Scalar::U32));
         let fields = FIELDS.iter().map(|name| (name.to_string(), word)).collect();
-        let state = module.mem.intern(MemData::Struct { name: "ArenaState".into(), fields });
+        let state = module.mem.intern(MemData::Struct { name: "ArenaState".into(), fields, placement: None });
         let mut global = |name: &str, space: Space, ty: MemType| {
             module.globals.push(GlobalData { name: name.into(), space, ty, init: None, span: Span::NONE })
         };

@@ -116,8 +116,8 @@ pub enum ExprKind {
     Is(ExprId, ExprId),
     /// `e as T`
     As(ExprId, ExprId),
-    /// `sizeof(T)`, `alignof(T)`, `countof(pack)`
-    SizeOf(SizeOfKind, ExprId),
+    /// `sizeof(T)`, `alignof(T)`, `countof(pack)`; with a data layout, `sizeof(T, L)`
+    SizeOf(SizeOfKind, ExprId, Option<ExprId>),
     /// `expand e`
     Expand(ExprId),
     /// `each e`
@@ -171,11 +171,14 @@ impl ExprKind {
             | ExprKind::NoDiff(e)
             | ExprKind::Try(e)
             | ExprKind::Derivative(_, e)
-            | ExprKind::SizeOf(_, e)
             | ExprKind::Expand(e)
             | ExprKind::Each(e)
             | ExprKind::Pointer(e)
             | ExprKind::Modified(_, e) => out.push(*e),
+            ExprKind::SizeOf(_, e, layout) => {
+                out.push(*e);
+                out.extend(layout);
+            }
             ExprKind::Binary(_, a, b)
             | ExprKind::Assign(_, a, b)
             | ExprKind::Cast(a, b)

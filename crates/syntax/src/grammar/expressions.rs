@@ -485,9 +485,9 @@ impl Parser<'_> {
             kw::APPLY if called => ExprKind::Derivative(DiffOp::Apply, self.operator_operand()),
             kw::LINEARIZE if called => ExprKind::Derivative(DiffOp::Linearize, self.operator_operand()),
             kw::GET_ADDRESS if called => ExprKind::Unary(UnaryOp::AddressOf, self.operator_operand()),
-            kw::SIZEOF if called => ExprKind::SizeOf(SizeOfKind::SizeOf, self.operator_operand()),
-            kw::ALIGNOF if called => ExprKind::SizeOf(SizeOfKind::AlignOf, self.operator_operand()),
-            kw::COUNTOF if called => ExprKind::SizeOf(SizeOfKind::CountOf, self.operator_operand()),
+            kw::SIZEOF if called => self.size_of(SizeOfKind::SizeOf),
+            kw::ALIGNOF if called => self.size_of(SizeOfKind::AlignOf),
+            kw::COUNTOF if called => self.size_of(SizeOfKind::CountOf),
             kw::SPIRV_ASM if self.nth(1) == T::LBrace => {
                 self.bump();
                 self.skip_brackets();
@@ -518,16 +518,23 @@ impl Parser<'_> {
 
     /// `op(e)`: the function or type in parentheses
     fn operator_operand(&mut self) -> ExprId {
+        self.operands_of_operator().0
+    }
+
+    /// `sizeof(T)`, `sizeof(T, L)`
+    fn size_of(&mut self, kind: SizeOfKind) -> ExprKind {
+        let (inner, layout) = self.operands_of_operator();
+        ExprKind::SizeOf(kind, inner, layout)
+    }
+
+    fn operands_of_operator(&mut self) -> (ExprId, Option<ExprId>) {
         self.bump();
         let open = self.bump().span;
         let modifier = self.is_type_modifier(self.word()) && !matches!(self.word(), kw::EXPAND | kw::EACH);
         let inner = self.bracketed(|p| if modifier { p.ty() } else { p.any_expr() });
-        if self.eat(T::Comma) {
-            // In `sizeof(T, layout)`, the layout is ignored: there is only one.
-            self.bracketed(Self::any_expr);
-        }
+        let second = self.eat(T::Comma).then(|| self.bracketed(Self::any_expr));
         self.expect_close(T::RParen, open);
-        inner
+        (inner, second)
     }
 
     /// Parses the operator after `operator` and returns a name such as `operator+`.

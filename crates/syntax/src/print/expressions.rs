@@ -89,7 +89,10 @@ impl Printer<'_> {
             ExprKind::NoDiff(inner) => put!(self, "no_diff ", inner),
             ExprKind::Try(inner) => put!(self, "try ", inner),
             ExprKind::Derivative(op, inner) => put!(self, op.text(), "(", inner, ")"),
-            ExprKind::SizeOf(kind, inner) => put!(self, kind.text(), "(", inner, ")"),
+            ExprKind::SizeOf(kind, inner, None) => put!(self, kind.text(), "(", inner, ")"),
+            ExprKind::SizeOf(kind, inner, Some(layout)) => {
+                put!(self, kind.text(), "(", inner, ", ", layout, ")")
+            }
             ExprKind::Expand(inner) => put!(self, "expand ", inner),
             ExprKind::Each(inner) => put!(self, "each ", inner),
             ExprKind::Modified(modifiers, inner) => put!(self, *modifiers, inner),
