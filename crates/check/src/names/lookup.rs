@@ -229,8 +229,15 @@ impl Checker<'_> {
     pub(crate) fn ref_of(&mut self, decls: &[DeclId], env: &Rc<Subst>, rank: u32) -> Ref {
         let mut funcs = Vec::new();
         for &decl in decls {
+            let decl = self.p.linked(decl);
             match self.p.ast.decls[decl].kind {
-                DeclKind::Func { .. } => funcs.push(Candidate::new(decl, env.clone(), None, rank)),
+                DeclKind::Func { .. } => {
+                    for decl in std::iter::once(decl).chain(self.p.linked_functions(decl)) {
+                        if !funcs.iter().any(|known: &Candidate| known.decl == decl) {
+                            funcs.push(Candidate::new(decl, env.clone(), None, rank));
+                        }
+                    }
+                }
                 // In `typedef S S;`, the second `S` names the outer one.
                 DeclKind::TypeAlias(_) if decl == self.scope => {}
                 DeclKind::Struct { .. } | DeclKind::Interface { .. } | DeclKind::TypeAlias(_) => {

@@ -2,7 +2,7 @@
 //!
 //! Adding a module only enters the names of its declarations; everything else is computed on demand.
 
-use syntax::ast::DeclKind;
+use syntax::ast::{DeclKind, Modifiers};
 use syntax::{DeclId, Diagnostic, FileId, Symbol};
 
 use crate::facts::Module;
@@ -29,6 +29,39 @@ impl Program {
     /// The declarations of one name at the top level of all modules.
     pub(crate) fn declared_anywhere(&self, name: Symbol) -> Vec<DeclId> {
         self.modules.all.iter().filter_map(|module| module.names.get(&name)).flatten().copied().collect()
+    }
+
+    /// What an `extern` constant or struct stands for: the one of its name that some module exports, or else itself.
+    pub(crate) fn linked(&self, decl: DeclId) -> DeclId {
+        if matches!(self.ast.decls[decl].kind, DeclKind::Func { .. }) {
+            return decl;
+        }
+        self.exported_for(decl).first().copied().unwrap_or(decl)
+    }
+
+    /// The exported functions that an `extern` function without a body may stand for; the parameters decide.
+    pub(crate) fn linked_functions(&self, decl: DeclId) -> Vec<DeclId> {
+        match self.ast.decls[decl].kind {
+            DeclKind::Func { body: None, .. } => self.exported_for(decl),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The declarations of the same kind and name that modules export, for an `extern` one.
+    fn exported_for(&self, decl: DeclId) -> Vec<DeclId> {
+        let node = &self.ast.decls[decl];
+        if !node.modifiers.has(Modifiers::EXTERN) || node.parent.is_some() {
+            return Vec::new();
+        }
+        let mut found = self.declared_anywhere(node.name);
+        found.retain(|&other| {
+            let exported = &self.ast.decls[other];
+            other != decl
+                && exported.modifiers.has(Modifiers::EXPORT)
+                && std::mem::discriminant(&exported.kind) == std::mem::discriminant(&node.kind)
+                && !matches!(exported.kind, DeclKind::Func { body: None, .. })
+        });
+        found
     }
 
     /// Adds a parsed file (by its index in `ast.files`) to the library.
@@ -79,7 +112,7 @@ impl Program {
                 self.ast.warnings.add_part(part, span);
                 self.enter_file(index, module, &mut imports);
             } else {
-                let exported = self.ast.decls[decl].modifiers.has(syntax::ast::Modifiers::EXPORTED);
+                let exported = self.ast.decls[decl].modifiers.has(Modifiers::EXPORTED);
                 if let Some(open) = self.modules.of_index.get(&index)
                     && self.modules.open.contains(open)
                 {

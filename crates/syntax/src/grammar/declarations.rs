@@ -34,6 +34,7 @@ impl Parser<'_> {
 
     /// Parses declarations up to `}`, the end of the file, or where `is_past` returns true.
     fn declarations(&mut self, place: Place, list: &mut Vec<DeclId>, is_past: impl Fn(&Self) -> bool) {
+        let outer = std::mem::replace(&mut self.container, self.parent);
         while !matches!(self.kind(), T::RBrace | T::Eof) && !is_past(self) {
             if self.eat(T::Semi) {
                 continue;
@@ -41,6 +42,7 @@ impl Parser<'_> {
             let before = self.pos();
             let errors = self.n_errors();
             self.declaration(place, list);
+            list.append(&mut self.nameless);
             if self.parent.is_none() && self.n_errors() > errors {
                 self.skip_strays();
             }
@@ -48,6 +50,7 @@ impl Parser<'_> {
                 self.bump();
             }
         }
+        self.container = outer;
     }
 
     /// `{ … }` of a struct, namespace or similar; the members belong to `owner`

@@ -414,7 +414,9 @@ impl Parser<'_> {
         let next = self.at(close + 1).kind;
         match next {
             T::ColonColon | T::Dot | T::LParen | T::RParen | T::LBracket | T::RBracket => true,
-            T::Colon | T::Comma | T::Question | T::Semi | T::EqEq | T::Ne | T::Gt | T::Eof => true,
+            T::Colon | T::Comma | T::Question | T::Semi | T::EqEq | T::Ne | T::Eof => true,
+            // `a < b >> c` shifts.
+            T::Gt => self.in_angle || !self.at(close + 1).joined(),
             T::LBrace | T::RBrace | T::AndAnd | T::OrOr => true,
             T::Star | T::Amp => self.in_angle,
             _ => false,

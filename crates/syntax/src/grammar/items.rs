@@ -51,7 +51,7 @@ impl Parser<'_> {
     }
 
     /// Names a struct or an enumeration, which may have no name in the source.
-    fn type_name(&mut self, id: DeclId, word: Span) -> (Symbol, Span) {
+    pub(crate) fn type_name(&mut self, id: DeclId, word: Span) -> (Symbol, Span) {
         let (name, span) = if self.is(T::Ident) {
             let name = self.bump();
             (name.symbol, name.span)
@@ -60,6 +60,21 @@ impl Parser<'_> {
         };
         self.name_decl(id, name, span);
         (name, span)
+    }
+
+    /// `struct { int a; }` where a type is: names the struct, which is declared beside what is being parsed
+    pub(crate) fn nameless_struct(&mut self) -> ExprId {
+        let start = self.bump().span;
+        let outer = std::mem::replace(&mut self.parent, self.container);
+        let id = self.new_decl(start);
+        let (name, _) = self.type_name(id, start);
+        let owner = self.bit_owner.replace(id);
+        let members = self.members(id, Place::Member);
+        self.bit_owner = owner;
+        self.parent = outer;
+        self.complete(id, start, DeclKind::Struct { bases: Vec::new(), members });
+        self.nameless.push(id);
+        self.expr_at(start, ExprKind::Name(name))
     }
 
     /// `x, y;` after the `}` of a type, on the same line

@@ -63,6 +63,7 @@ impl Parser<'_> {
                 self.bump();
                 return self.expr(start, ExprKind::Name(kw::UINT));
             }
+            kw::STRUCT if self.nth(1) == T::LBrace => return self.nameless_struct(),
             kw::STRUCT | kw::CLASS | kw::ENUM if self.nth(1) == T::Ident => {
                 // `struct S x;`
                 self.bump();

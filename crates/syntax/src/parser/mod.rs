@@ -120,6 +120,10 @@ pub(crate) struct Parser<'a> {
     pub(crate) tries: Vec<Span>,
     /// The struct whose members are being parsed, which may have bit-fields.
     pub(crate) bit_owner: Option<DeclId>,
+    /// The declaration whose members are being parsed.
+    pub(crate) container: Option<DeclId>,
+    /// The structs without a name that have been found where types are; they become members of the container.
+    pub(crate) nameless: Vec<DeclId>,
 }
 
 /// The findings of one pass over the tokens before parsing.
@@ -168,6 +172,8 @@ impl<'a> Parser<'a> {
             labels: Vec::new(),
             tries: Vec::new(),
             bit_owner: None,
+            container: None,
+            nameless: Vec::new(),
         }
     }
 
