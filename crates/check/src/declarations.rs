@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 use syntax::ast::{Attribute, DeclKind, ExprKind, Modifiers};
-use syntax::{DeclId, Diagnostic, ExprId, Symbol, keywords as kw};
+use syntax::{DeclId, Diagnostic, ExprId, Severity, Symbol, keywords as kw};
 
 use crate::facts::{FacetKind, Magic};
 use crate::program::Program;
@@ -24,6 +24,29 @@ impl Program {
         }
         self.check_derivative_targets();
         self.check_bit_casts();
+    }
+
+    /// Warns of each import of a module beside the file that has errors in parts which the file does not use.
+    /// Modules of other folders are libraries.
+    pub fn check_imports(&mut self, file: usize) {
+        for import in self.ast.files[file].decls.clone() {
+            let Some(&module) = self.modules.imported.get(&import) else { continue };
+            if !self.siblings.contains(&self.ast.files[module].file) {
+                continue;
+            }
+            let before = self.diagnostics.len();
+            self.check_file(module);
+            let mut errors = self.diagnostics.split_off(before);
+            errors.retain(|d| d.severity == Severity::Error && d.code != "E0900" && !d.is_follow_up);
+            let Some(first) = errors.first() else { continue };
+            let message = match errors.len() {
+                1 => "this module has an error".to_string(),
+                n => format!("this module has {n} errors"),
+            };
+            let warning = Diagnostic::warning("E15302", self.name_span(import), message);
+            let warning = warning.note(first.primary.span, first.message.clone());
+            self.report(warning.help("what has no error can be used nevertheless"));
+        }
     }
 
     /// The declarations of a file that are checked one by one: those at its top level and in its namespaces.
@@ -217,11 +240,15 @@ impl Program {
                 self.check_field_place(decl);
                 self.check_derivative_member(decl);
                 self.body(decl);
+                self.lint(decl);
             }
             DeclKind::Func { .. } | DeclKind::Init { .. } => self.check_function(decl),
             DeclKind::Property { accessors, .. } | DeclKind::Subscript { accessors, .. } => {
                 self.decl_type(decl);
-                accessors.into_iter().for_each(|accessor| self.check_function(accessor));
+                for accessor in accessors {
+                    self.check_function(accessor);
+                    self.check_rules(accessor);
+                }
             }
             DeclKind::Struct { .. } | DeclKind::Extension { .. } | DeclKind::Interface { .. } => {
                 let members = self.members(decl).to_vec();
@@ -268,6 +295,7 @@ impl Program {
             | DeclKind::Unsupported(_)
             | DeclKind::Empty => {}
         }
+        self.check_rules(decl);
     }
 
     /// Reports a `using` whose name is not a namespace of any module.
@@ -327,6 +355,7 @@ impl Program {
         self.body(decl);
         self.check_marks(decl);
         self.check_flow(decl);
+        self.lint(decl);
         // The derivatives named by the function's attributes have to exist.
         let func = self.own_ref(decl);
         self.derivatives_of(&func, View::of(self.asking(decl)));
@@ -404,8 +433,9 @@ impl Program {
             match self.magic_of(idecl) {
                 Some(Magic::Differentiable) => {
                     self.check_differential(decl, ty);
-                    self.check_differentiable_type(decl, ty);
-                    members.into_iter().for_each(|member| self.check_own_sum(ty, member));
+                    if self.check_differentiable_type(decl, ty) {
+                        members.into_iter().for_each(|member| self.check_own_sum(ty, member));
+                    }
                 }
                 Some(Magic::DifferentiablePtr) => self.check_pointer_type(decl, ty, interface),
                 Some(_) => {}
@@ -552,6 +582,9 @@ impl Program {
                 span,
                 text!("the differential '{}' does not conform to 'IDifferentiable'", shown),
             );
+            return;
+        }
+        if !self.check_second_differential(decl, ty) {
             return;
         }
         let targets = self.diff_fields(ty);

@@ -51,6 +51,8 @@ pub(crate) struct Modules {
     pub(crate) of_file: FxHashMap<FileId, usize>,
     /// The module made from each file, by the file's index in `ast.files`.
     pub(crate) of_index: FxHashMap<usize, usize>,
+    /// The file that an `import` names, by its index in `ast.files`.
+    pub(crate) imported: FxHashMap<DeclId, usize>,
     /// Modules whose imports are being loaded.
     pub(crate) open: Vec<usize>,
 }

@@ -13,7 +13,9 @@
 //! - `stmts`: the bodies of functions;
 //! - `derivatives`: differentials, signatures of derivatives, which derivative of a function applies;
 //! - `flow`: dataflow over checked bodies: derivatives that are lost, variables that are not assigned, code that
-//!   cannot be reached.
+//!   cannot be reached;
+//! - `rules`: what declarations have to follow, whatever uses them;
+//! - `lints`: what a declaration says that its author hardly means.
 //!
 //! `prelude` has the names that nearly all of them use.
 #![forbid(unsafe_code)]
@@ -24,10 +26,12 @@ mod exprs;
 mod facts;
 mod flow;
 mod generics;
+mod lints;
 mod made;
 mod names;
 pub mod program;
 mod queries;
+mod rules;
 pub mod signature;
 mod stmts;
 pub mod tables;

@@ -2,7 +2,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use syntax::ast::DeclKind;
-use syntax::{Ast, DeclId, Diagnostic, ExprId, Span, Symbol};
+use syntax::{Ast, DeclId, Diagnostic, ExprId, FileId, Span, Symbol};
 
 use crate::facts::{ExtensionInfo, Magic, Module, Modules, Pullback, Scopes};
 use crate::queries::Queries;
@@ -24,6 +24,8 @@ pub struct Program {
     pub diagnostics: Vec<Diagnostic>,
     /// Matrices whose layout the program does not state are stored column by column.
     pub host_has_columns: bool,
+    /// Files that were found beside a file that imports them.
+    pub siblings: FxHashSet<FileId>,
     pub(crate) modules: Modules,
     pub(crate) scopes: Scopes,
     pub(crate) magics: Magics,

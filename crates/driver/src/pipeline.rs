@@ -434,6 +434,7 @@ impl Loaded {
 
     fn check_with(&mut self, options: &Options) -> Result<Compiled, Failure> {
         self.program.check_file(self.file);
+        self.program.check_imports(self.file);
         self.errors()?;
         // Only kernels become code: whether a backend has what other stages ask for, `emit` tells.
         let mut entries = self.program.entry_points(self.file);

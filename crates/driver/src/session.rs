@@ -226,6 +226,9 @@ impl ModuleLoader for Session {
                 let candidate = folder.join(name);
                 if candidate.extension().is_some() && self.disk.is_there(&candidate) {
                     let file = self.disk.read(&mut self.sources, &candidate).ok()?;
+                    if self.disk.folders.get(from.0 as usize) == Some(&folder) {
+                        program.siblings.insert(file);
+                    }
                     return Some(self.parse(program, file));
                 }
             }

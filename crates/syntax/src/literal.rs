@@ -18,6 +18,9 @@ pub(crate) fn int_value(text: &str) -> Option<(u64, &str)> {
 
 /// The symbol of an integer's suffix, in lower case.
 pub(crate) fn int_suffix(text: &str) -> Option<Symbol> {
+    if text.contains("Ll") || text.contains("lL") {
+        return None;
+    }
     Some(match text.to_ascii_lowercase().as_str() {
         "" => kw::EMPTY,
         "u" => kw::U,
@@ -73,6 +76,10 @@ pub(crate) fn float_value(text: &str) -> Option<(f64, Symbol)> {
 }
 
 fn float_suffix(text: &str) -> Option<Symbol> {
+    let is_mixed = text.contains(char::is_uppercase) && text.contains(char::is_lowercase);
+    if is_mixed {
+        return None;
+    }
     Some(match text.to_ascii_lowercase().as_str() {
         "" => kw::EMPTY,
         "f" => kw::F,
@@ -105,6 +112,31 @@ pub(crate) fn float_text(value: f64, suffix: Symbol) -> String {
 /// Parses `0x1.8p-3`, rounded once, to nearest, ties to even, to the type that the suffix selects (`half` to
 /// `double`).
 fn hex_float(text: &str) -> Option<(f64, Symbol)> {
+    let Hex { bits, scale, sticky, suffix } = hex_parts(text)?;
+    let (digits, least) = precision(suffix);
+    let value = rounded(bits, scale, sticky, digits, least);
+    let value = if suffix == kw::F && value > f64::from(f32::MAX) { f64::INFINITY } else { value };
+    Some((value, suffix))
+}
+
+/// A hexadecimal floating-point literal: `bits · 2^scale`, and `sticky` if it has further digits.
+struct Hex {
+    bits: u64,
+    scale: i32,
+    sticky: bool,
+    suffix: Symbol,
+}
+
+/// The number of binary digits of a type, and the exponent of the least of them.
+fn precision(suffix: Symbol) -> (u32, i32) {
+    match suffix {
+        kw::H => (11, -24),
+        kw::F => (24, -149),
+        _ => (53, -1074),
+    }
+}
+
+fn hex_parts(text: &str) -> Option<Hex> {
     let rest = &text[2..];
     let at = rest.find(['p', 'P'])?;
     // The first 64 bits, the binary exponent of the lowest of them, and whether any further bits are set.
@@ -128,14 +160,73 @@ fn hex_float(text: &str) -> Option<(f64, Symbol)> {
     let end = exponent.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(exponent.len());
     let power: i32 = exponent[..end].parse().ok()?;
     let suffix = float_suffix(&exponent[end..])?;
-    let (digits, least) = match suffix {
-        kw::H => (11, -24),
-        kw::F => (24, -149),
-        _ => (53, -1074),
+    Some(Hex { bits, scale: scale.saturating_add(power), sticky, suffix })
+}
+
+/// What a floating-point literal loses in its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// It is too large, and becomes infinite.
+    Range,
+    /// It is too small, and becomes zero.
+    Everything,
+    /// A hexadecimal literal has more digits than its type. (Decimal ones hardly ever are exact.)
+    Digits,
+}
+
+/// What a literal loses, and the name of its type; a literal without a suffix is a `float`.
+pub(crate) fn float_loss(text: &str) -> Option<(Loss, &'static str)> {
+    // Without an exponent, a short number is in the range of `float`.
+    let is_plain = text.len() < 30 && !text.contains(['e', 'E', 'x', 'X', 'h', 'H']);
+    if is_plain || text.contains('#') {
+        return None;
+    }
+    let hex = hex_parts_of(text);
+    let (value, suffix) = float_value(text)?;
+    let suffix = if suffix == kw::EMPTY { kw::F } else { suffix };
+    let (digits, least) = precision(suffix);
+    let value = match (&hex, suffix) {
+        (Some(hex), _) => rounded(hex.bits, hex.scale, hex.sticky, digits, least),
+        // Of literals without a suffix the value has the digits of a `double`.
+        (None, kw::F) => {
+            let end = text.find(['f', 'F']).unwrap_or(text.len());
+            f64::from(text[..end].parse::<f32>().ok()?)
+        }
+        (None, _) => value,
     };
-    let value = rounded(bits, scale.saturating_add(power), sticky, digits, least);
-    let value = if suffix == kw::F && value > f64::from(f32::MAX) { f64::INFINITY } else { value };
-    Some((value, suffix))
+    let (name, max) = match suffix {
+        kw::H => ("half", 65504.0),
+        kw::F => ("float", f64::from(f32::MAX)),
+        _ => ("double", f64::MAX),
+    };
+    let significand = text.split(['e', 'E']).next().unwrap_or(text);
+    let is_zero = match &hex {
+        Some(hex) => hex.bits == 0,
+        None => !significand.contains(|c: char| ('1'..='9').contains(&c)),
+    };
+    let loss = if value > max {
+        Loss::Range
+    } else if value == 0.0 && !is_zero {
+        Loss::Everything
+    } else if hex.is_some_and(|hex| hex.is_rounded(digits, least)) {
+        Loss::Digits
+    } else {
+        return None;
+    };
+    Some((loss, name))
+}
+
+fn hex_parts_of(text: &str) -> Option<Hex> {
+    if text.starts_with("0x") || text.starts_with("0X") { hex_parts(text) } else { None }
+}
+
+impl Hex {
+    /// Returns true if rounding to `digits` binary digits, none of them below `2^least`, changes the number.
+    fn is_rounded(&self, digits: u32, least: i32) -> bool {
+        let length = 64 - self.bits.leading_zeros();
+        let dropped = i64::from(length.saturating_sub(digits)).max(i64::from(least) - i64::from(self.scale));
+        self.sticky || dropped > i64::from(self.bits.trailing_zeros())
+    }
 }
 
 /// `bits · 2^scale` rounded to `digits` binary digits, none of them below `2^least`.

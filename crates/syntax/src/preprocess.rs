@@ -272,6 +272,10 @@ impl<'a> Preprocessor<'a> {
         if has_tuples {
             self.ast.tuple_files.insert(span.file);
         }
+        let version = rest.last().map(|token| token.text(&self.ast.symbols).parse());
+        if let Some(Ok(version)) = version {
+            self.ast.languages.push((span.file, version));
+        }
     }
 
     /// `#line 12`, `#line 12 "file"`, `#line default`.

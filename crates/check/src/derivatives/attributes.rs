@@ -4,7 +4,7 @@
 //! author meant.
 
 use syntax::ast::{DeclKind, Modifiers};
-use syntax::{DeclId, Diagnostic, Span};
+use syntax::{DeclId, Diagnostic, Severity, Span};
 
 use crate::facts::Magic;
 use crate::program::Program;
@@ -54,6 +54,10 @@ impl Program {
                     self.span(target),
                     "a requirement of an interface cannot be a derivative",
                 );
+            } else if found.iter().any(|f| self.is_hidden_from_importers(decl, f.decl)) {
+                let message = "importers of this function do not see its derivative";
+                let error = Diagnostic::error("E31162", attribute.span, message);
+                self.report(error.help("import the module of the derivative by '__exported import'"));
             } else if word == "PrimalSubstitute" {
                 for substitute in found {
                     self.check_substitute(decl, substitute.decl, self.span(target));
@@ -83,6 +87,35 @@ impl Program {
         if self.level(decl) != Level::None {
             self.check_borrowed(decl);
         }
+    }
+
+    /// Returns true if a derivative that is declared for a function has been reported as wrong.
+    pub(crate) fn has_failed_derivative(&self, decl: DeclId) -> bool {
+        let own = self.ast.decls[decl].attributes.iter();
+        let mut spans: Vec<Span> =
+            own.filter(|a| MARKS.contains(&self.ast.name(a.name))).map(|a| a.span).collect();
+        let others = self.registry.derivative_of.get(&self.ast.decls[decl].name);
+        spans.extend(others.into_iter().flatten().map(|&(_, _, target)| self.span(target)));
+        let is_in =
+            |at: Span| spans.iter().any(|s| s.file == at.file && s.start <= at.start && at.end <= s.end);
+        self.diagnostics.iter().any(|d| d.severity == Severity::Error && is_in(d.primary.span))
+    }
+
+    /// Returns true if importers of the module of a public function do not see another function, which that
+    /// module imports.
+    fn is_hidden_from_importers(&self, public: DeclId, other: DeclId) -> bool {
+        let (own, of) = (self.module_of(public), self.module_of(other));
+        if own == of || of == 0 || !self.ast.decls[public].modifiers.has(Modifiers::PUBLIC) {
+            return false;
+        }
+        let mut seen = vec![own];
+        let mut next = 0;
+        while let Some(&module) = seen.get(next) {
+            let more = self.modules.all[module].exported.iter().copied();
+            seen.extend(more.filter(|m| !seen.contains(m)).collect::<Vec<_>>());
+            next += 1;
+        }
+        !seen.contains(&of)
     }
 
     /// Reports a substitute that is less differentiable than the function it replaces.
@@ -161,7 +194,8 @@ impl Program {
     }
 
     /// Checks the rules for types that declare themselves differentiable.
-    pub(crate) fn check_differentiable_type(&mut self, decl: DeclId, ty: Ty) {
+    /// Returns false if there is no telling which rules a type means to follow.
+    pub(crate) fn check_differentiable_type(&mut self, decl: DeclId, ty: Ty) -> bool {
         let conforms =
             |p: &mut Program, magic| p.magic_type(magic).is_some_and(|interface| p.conforms(ty, interface));
         if conforms(self, Magic::Differentiable) && conforms(self, Magic::DifferentiablePtr) {
@@ -172,8 +206,14 @@ impl Program {
             let help =
                 "a value has a differential, a pointer is paired with another one: it is one or the other";
             self.report(Diagnostic::error("E30311", self.name_span(decl), message).help(help));
-            return;
+            return false;
         }
+        self.check_second_differential(decl, ty);
+        true
+    }
+
+    /// Reports a differential that is not its own differential. Returns true if it is.
+    pub(crate) fn check_second_differential(&mut self, decl: DeclId, ty: Ty) -> bool {
         if let Some(differential) = self.differential(ty)
             && let Some(second) = self.differential(differential)
             && second != differential
@@ -183,8 +223,10 @@ impl Program {
                 self.shown(differential),
                 self.shown(second)
             );
-            self.error("E30096", self.name_span(decl), message);
+            self.report_once(Diagnostic::error("E30096", self.name_span(decl), message));
+            return false;
         }
+        true
     }
 
     /// Reports `dzero` and `dadd` functions of the user's that are not differentiable: derivatives call them.

@@ -175,6 +175,13 @@ impl Checker<'_> {
         {
             self.static_assert(*cond);
         }
+        if self.p.is_core(chosen.decl)
+            && !self.p.is_core(self.scope)
+            && self.p.ast.decl_name(chosen.decl) == "__floatAsInt"
+            && let Some(Arg::Expr(value)) = args.first()
+        {
+            self.check_bits_of_constant(*value, callee_span);
+        }
         self.check_tried(expr, &chosen.callable);
         if let Callable::Func(func) = &chosen.callable {
             self.note_instance(func, self.p.span(expr));
@@ -186,6 +193,39 @@ impl Checker<'_> {
         let func_ty = self.p.types.intern(TyKind::Function(chosen.decl, Vec::new()));
         self.set_value(callee, func_ty, Meaning::Func { func: chosen.callable.clone(), base });
         self.set_value(expr, ty, Meaning::Call { func: chosen.callable, base, args })
+    }
+
+    /// Reports an operand of `__floatAsInt` that is not a constant of a floating-point type.
+    fn check_bits_of_constant(&mut self, value: ExprId, span: syntax::Span) {
+        let ty = self.ty_of(value);
+        if !matches!(self.p.types[ty], TyKind::Scalar(scalar) if scalar.is_float()) {
+            let message =
+                text!("'__floatAsInt' takes a 'half', 'float' or 'double', got '{}'", self.name(ty));
+            self.error("E30084", span, message);
+        } else if !self.is_constant_number(value) {
+            let message = "'__floatAsInt' takes a number that is known at compile time";
+            let error = syntax::Diagnostic::error("E30085", span, message);
+            self.p.report(error.help("'asuint' takes any number"));
+        }
+    }
+
+    /// Returns true if a number is known at compile time.
+    fn is_constant_number(&self, expr: ExprId) -> bool {
+        match self.p.tables.exprs[expr].meaning.clone() {
+            Meaning::Literal
+            | Meaning::Const(_)
+            | Meaning::Value(_)
+            | Meaning::SizeOf(..)
+            | Meaning::EnumCase(_) => true,
+            Meaning::Same(inner) | Meaning::Cast(inner) | Meaning::Unary(_, inner) => {
+                self.is_constant_number(inner)
+            }
+            Meaning::Binary(_, a, b) => self.is_constant_number(a) && self.is_constant_number(b),
+            Meaning::Construct(parts) => parts.into_iter().all(|part| self.is_constant_number(part)),
+            Meaning::Var(decl) => self.p.is_constant(decl),
+            Meaning::StaticMember(member) => self.p.is_constant(member.decl),
+            _ => false,
+        }
     }
 
     /// Checks a static assertion if its condition is known; `lower` checks conditions that depend on

@@ -548,7 +548,25 @@ impl<'p> Checker<'p> {
             return;
         }
         self.infer(expr, Some(to));
-        self.coerce(expr, to);
+        if self.coerce(expr, to) {
+            self.check_enum_conversion(expr);
+        }
+    }
+
+    /// Reports an enumeration that becomes an integer of another type than its own.
+    fn check_enum_conversion(&mut self, expr: ExprId) {
+        let info = &self.p.tables.exprs[expr];
+        let (from, Some(to)) = (info.ty, info.coerce) else { return };
+        let (TyKind::Enum(decl), TyKind::Scalar(scalar)) = (&self.p.types[from], &self.p.types[to]) else {
+            return;
+        };
+        let (decl, is_bool) = (*decl, *scalar == Scalar::Bool);
+        if self.p.is_core(self.scope) || is_bool || self.p.enum_tag(decl) == to {
+            return;
+        }
+        let message = text!("expected an expression of type '{}', got '{}'", self.name(to), self.name(from));
+        let help = text!("convert it explicitly: '{}(…)'", self.name(to));
+        self.p.report(Diagnostic::error("E30019", self.span(expr), message).help(help));
     }
 
     /// Converts an expression that has already been inferred.

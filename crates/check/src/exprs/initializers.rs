@@ -128,6 +128,7 @@ impl Checker<'_> {
             return self.set_error(expr);
         }
         if items.is_empty() {
+            self.warn_of_default(expr, ty);
             return self.default_value(expr, ty);
         }
         let kind = self.p.types[ty].clone();
@@ -142,7 +143,9 @@ impl Checker<'_> {
                 let nested = items.iter().any(|&i| self.is_list(i));
                 if nested { self.aggregate(expr, ty, &items) } else { self.list_components(expr, ty, &items) }
             }
-            _ if items.len() == 1 && (is_single || matches!(kind, TyKind::Optional(_))) => {
+            _ if items.len() == 1
+                && (is_single || matches!(kind, TyKind::Optional(_) | TyKind::Interface(..))) =>
+            {
                 self.check(items[0], ty);
                 self.set_value(expr, ty, Meaning::Aggregate(Initializer::Expr(items[0])))
             }
@@ -159,6 +162,33 @@ impl Checker<'_> {
             }
             _ => self.aggregate(expr, ty, &items),
         }
+    }
+
+    /// Warns of `{}` for a value of interface type, or for a struct with such a field: no type is known whose
+    /// default it could be.
+    fn warn_of_default(&mut self, expr: ExprId, ty: Ty) {
+        if self.p.is_core(self.scope) {
+            return;
+        }
+        let field = match self.p.types[ty] {
+            TyKind::Interface(..) => None,
+            TyKind::Struct(decl, _) if self.p.named(decl, kw::CONSTRUCTOR).is_empty() => {
+                let fields = self.p.fields(ty);
+                let field = fields.into_iter().find(|&(field, ty, _)| {
+                    let init = self.p.ast.decls[field].kind.init();
+                    matches!(self.p.types[ty], TyKind::Interface(..)) && init.is_none()
+                });
+                let Some((field, ..)) = field else { return };
+                Some(field)
+            }
+            _ => return,
+        };
+        let message = "this leaves open of which type a value of interface type is";
+        let mut warning = Diagnostic::warning("E30521", self.span(expr), message);
+        if let Some(field) = field {
+            warning = warning.note(self.p.name_span(field), "this field");
+        }
+        self.p.report_once(warning.help("give it a value of a type that conforms"));
     }
 
     /// Returns true if a brace list may become a value of a type, judging by its shape.

@@ -224,7 +224,9 @@ impl Checker<'_> {
             };
             let message = format!("'{name}' is not {mode}-differentiable: it has no '{word}'");
             let diagnostic = Diagnostic::error("E30027", span, message).help(help);
-            self.p.report(self.p.declared(func.decl, diagnostic));
+            let mut diagnostic = self.p.declared(func.decl, diagnostic);
+            diagnostic.is_follow_up |= self.p.has_failed_derivative(func.decl);
+            self.p.report(diagnostic);
         }
         exists
     }

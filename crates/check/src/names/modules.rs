@@ -121,6 +121,7 @@ impl Program {
                     self.error("E38200", span, message);
                     continue;
                 }
+                self.modules.imported.insert(decl, index);
                 let other = self.load_module(index, loader, depth + 1);
                 if other != module && !self.modules.all[module].imports.contains(&other) {
                     self.modules.all[module].imports.push(other);

@@ -45,9 +45,14 @@ impl Checker<'_> {
                 }
                 found => found,
             },
-            ExprKind::Member { base, name, .. } | ExprKind::Static { base, name, .. } => {
-                self.resolve_member(base, name)
+            ExprKind::Member { base, name, arrow, .. } => {
+                let found = self.resolve_member(base, name);
+                if arrow {
+                    self.check_arrow(expr, base);
+                }
+                found
             }
+            ExprKind::Static { base, name, .. } => self.resolve_member(base, name),
             ExprKind::Generic { base, args } => match self.resolve(base) {
                 Ref::Native(native) => Ref::Type(self.native_generic(native, &args, self.span(expr))),
                 Ref::Generic(decl, outer) => {
@@ -95,6 +100,24 @@ impl Checker<'_> {
                     _ => Ref::Value(info),
                 }
             }
+        }
+    }
+
+    /// Reports `a->b` where `a` is neither a pointer nor a buffer of one value.
+    fn check_arrow(&mut self, expr: ExprId, base: ExprId) {
+        let ty = self.ty_of(base);
+        let is_value = match self.p.types[ty] {
+            TyKind::Struct(decl, _) => !self.p.is_core(decl),
+            TyKind::Scalar(_)
+            | TyKind::Vector(..)
+            | TyKind::Matrix(..)
+            | TyKind::Array(..)
+            | TyKind::Tuple(_) => true,
+            _ => false,
+        };
+        if is_value && !self.p.is_core(self.scope) {
+            let message = text!("'->' needs a pointer, got '{}'", self.name(ty));
+            self.p.report_once(Diagnostic::error("E0015", self.span(expr), message).help("write '.'"));
         }
     }
 

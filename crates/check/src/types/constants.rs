@@ -1,7 +1,7 @@
 //! Evaluates constants at compile time: lengths of arrays, values of enumerations, sizes.
 
 use syntax::ast::{BinaryOp, DeclKind, ExprKind, Modifiers, SizeOfKind, UnaryOp};
-use syntax::{DeclId, ExprId};
+use syntax::{DeclId, Diagnostic, ExprId};
 
 use crate::exprs::infer::Checker;
 use crate::generics::substitution::binary_val;
@@ -9,6 +9,7 @@ use crate::program::Program;
 use crate::signature::Subst;
 use crate::tables::{FuncRef, Initializer, Meaning};
 use crate::types::data_layout::{DataLayout, round_up};
+use crate::types::follow_up::text;
 use crate::types::{GenericArg, Scalar, Ty, TyKind, Val};
 
 impl Checker<'_> {
@@ -188,7 +189,8 @@ impl Program {
         let DeclKind::Enum { cases, .. } = self.ast.decls[parent].kind.clone() else { return 0 };
         let tag = self.enum_tag(parent);
         let flags = self.attribute(parent, "Flags").is_some();
-        let mut next = i64::from(flags);
+        let TyKind::Scalar(scalar) = self.types[tag] else { return 0 };
+        let (mut next, mut overflows) = (i64::from(flags), false);
         for decl in cases {
             let DeclKind::EnumCase(value) = self.ast.decls[decl].kind else { continue };
             if let Some(value) = value
@@ -203,12 +205,14 @@ impl Program {
                 }
                 self.queries.enum_values.end(&decl);
             }
+            if value.is_none() && overflows {
+                let name = self.shown(tag);
+                let message = text!("this case exceeds the type '{}': its value is {next} again", name);
+                let warning = Diagnostic::warning("E32006", self.name_span(decl), message);
+                self.report_once(warning.help("give it a value, or the enumeration a larger type"));
+            }
             self.queries.enum_values.insert(decl, next);
-            next = match (flags, next) {
-                (true, 0) => 1,
-                (true, _) => next.wrapping_mul(2),
-                (false, _) => next.wrapping_add(1),
-            };
+            (next, overflows) = following(next, scalar, flags);
         }
         self.queries.enum_values.get(&case).copied().unwrap_or(0)
     }
@@ -236,6 +240,24 @@ impl Program {
             SizeOfKind::AlignOf => self.extent_in(ty, DataLayout::Natural).map(|l| l.1),
         }
     }
+}
+
+/// The value of the case after one without a value of its own, and true if the type cannot hold it, so that the
+/// values begin again. Cases of flags are bits.
+fn following(value: i64, scalar: Scalar, flags: bool) -> (i64, bool) {
+    let bits = if scalar == Scalar::Bool { 1 } else { scalar.size() * 8 };
+    if flags {
+        let mask = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
+        let next = ((value as u64 & mask) << 1) & mask;
+        return if next == 0 { (1, value != 0) } else { (next as i64, false) };
+    }
+    let next =
+        i128::from(value) + if bits == 64 && !scalar.is_signed() && value < 0 { 1 << 64 } else { 0 } + 1;
+    let last = if scalar.is_signed() { (1i128 << (bits - 1)) - 1 } else { (1i128 << bits) - 1 };
+    if next <= last {
+        return (next as i64, false);
+    }
+    (if scalar.is_signed() { (-1 - last) as i64 } else { 0 }, true)
 }
 
 fn wrap(value: i64, scalar: Scalar) -> i64 {

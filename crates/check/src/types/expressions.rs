@@ -215,7 +215,10 @@ impl Checker<'_> {
         }
         let busy = self.p.queries.decl_types.is_open(&decl);
         if !busy && let Some((subject, bound)) = self.p.unsatisfied(decl, &env) {
-            self.constraint_error(subject, bound, span);
+            // A default that does not fit is reported where it is declared.
+            if !self.p.is_core(decl) && self.p.check_defaults(decl) {
+                self.constraint_error(subject, bound, span);
+            }
             return Ty::ERROR;
         }
         let declared = self.p.decl_type(decl);

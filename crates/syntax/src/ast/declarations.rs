@@ -120,6 +120,8 @@ modifiers! {
 }
 
 impl Modifiers {
+    /// Written with `constexpr`, which implies `const`.
+    pub const CONSTEXPR: Modifiers = Modifiers(1 << 60);
     /// The attribute `[mutating]`.
     pub const MUTATING: Modifiers = Modifiers(1 << 61);
     /// The attribute `[nonmutating]`.

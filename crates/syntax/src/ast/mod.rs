@@ -114,6 +114,8 @@ pub struct Ast {
     pub extensions: FxHashMap<DeclId, FuncExtension>,
     /// The files in which `(a, b)` is a tuple: those that ask for the language of 2026 or later.
     pub tuple_files: FxHashSet<FileId>,
+    /// The versions of the language that files ask for by `#lang`.
+    pub languages: Vec<(FileId, u32)>,
     /// Some expression is a `try`.
     pub has_try: bool,
 }

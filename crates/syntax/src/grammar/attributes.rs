@@ -88,7 +88,7 @@ impl Parser<'_> {
     /// The modifier that the current word stands for.
     fn modifier(&self) -> Option<Modifiers> {
         match self.word() {
-            kw::CONSTEXPR => Some(Modifiers::CONST),
+            kw::CONSTEXPR => Some(Modifiers(Modifiers::CONST.0 | Modifiers::CONSTEXPR.0)),
             kw::EXTERN_CPP => Some(Modifiers::EXTERN),
             kw::GLOBAL | kw::DYNAMIC_UNIFORM => Some(Modifiers::default()),
             kw::EACH => None,

@@ -1,6 +1,7 @@
 //! Parses declarations: determines their kind, and parses variables and functions in the style of C.
 
 use crate::ast::*;
+use crate::diagnostic::Diagnostic;
 use crate::grammar::attributes::{Prefix, merge_generics};
 use crate::keywords as kw;
 use crate::parser::Parser;
@@ -124,7 +125,13 @@ impl Parser<'_> {
             kw::TYPEDEF => self.typedef(id),
             kw::TYPEALIAS if named => self.type_alias(id),
             kw::ASSOCIATEDTYPE if named => self.associated_type(id),
-            kw::NAMESPACE if named || next == T::LBrace => self.namespace(id),
+            kw::NAMESPACE if named || next == T::LBrace => {
+                if place != Place::Global {
+                    let span = if named { self.at(self.pos() + 1).span } else { self.span() };
+                    self.error("E30102", span, "a namespace has to be in a file or in another namespace");
+                }
+                self.namespace(id);
+            }
             kw::CBUFFER | kw::TBUFFER if named || next == T::LBrace => self.cbuffer(id),
             kw::IMPORT | kw::IMPORT_OLD | kw::INCLUDE_DECL | kw::MODULE | kw::IMPLEMENTING
                 if matches!(next, T::Ident | T::String | T::Semi) =>
@@ -388,6 +395,11 @@ impl Parser<'_> {
     }
 
     pub(crate) fn name_decl(&mut self, id: DeclId, name: Symbol, span: Span) {
+        if matches!(name, kw::STRUCT | kw::CLASS | kw::ENUM | kw::TYPEALIAS | kw::TYPEDEF) {
+            let message = format!("the keyword `{}` as a name", self.ast.name(name));
+            let warning = Diagnostic::warning("E20103", span, message);
+            self.warn(warning.help("choose another name: a statement cannot begin with this one"));
+        }
         let decl = &mut self.ast.decls[id];
         decl.name = name;
         decl.name_span = span;
@@ -415,6 +427,20 @@ impl Parser<'_> {
         ty
     }
 
+    /// Checks the stages in `: read(caller, anyhit)`, which says who reads a field of a ray's payload. The
+    /// list begins at `from` and ends here.
+    fn check_payload_stages(&mut self, from: usize) {
+        const STAGES: [&str; 4] = ["anyhit", "closesthit", "miss", "caller"];
+        for pos in from..self.pos() {
+            let word = self.word_at(pos);
+            if word != kw::EMPTY && !STAGES.contains(&self.ast.name(word)) {
+                let message = format!("`{}` is no stage that reads or writes a payload", self.ast.name(word));
+                let help = "the stages are `anyhit`, `closesthit`, `miss` and `caller`";
+                self.report(Diagnostic::error("E40001", self.at(pos).span, message).help(help));
+            }
+        }
+    }
+
     /// `: SV_Position`, `: register(u0, space1)`; the first if there are several
     pub(crate) fn semantic(&mut self) -> Option<Symbol> {
         let mut first = None;
@@ -425,6 +451,9 @@ impl Parser<'_> {
             if self.is(T::LParen) {
                 let from = self.pos();
                 self.skip_brackets();
+                if matches!(name, kw::READ | kw::WRITE) {
+                    self.check_payload_stages(from);
+                }
                 for pos in from..self.pos() {
                     text.push_str(self.at(pos).text(&self.ast.symbols));
                     if self.at(pos).kind == T::Comma {

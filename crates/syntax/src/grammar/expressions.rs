@@ -2,11 +2,12 @@
 //! a sum of a million terms needs no stack.
 
 use crate::ast::*;
+use crate::diagnostic::Diagnostic;
 use crate::keywords as kw;
 use crate::literal;
 use crate::parser::Parser;
 use crate::source::Span;
-use crate::token::TokenKind as T;
+use crate::token::{Token, TokenKind as T};
 
 /// The level of the binary operator that binds weakest.
 const LOWEST: u8 = 1;
@@ -620,6 +621,15 @@ impl Parser<'_> {
             ),
             None => return self.bad_number(token.span, "is not an integer of 64 bits"),
         };
+        let is_unsigned = text.contains(['u', 'U']);
+        let is_least = text.trim_end_matches(char::is_alphabetic) == "9223372036854775808"
+            && self.pos() > 1
+            && self.at(self.pos() - 2).kind == T::Minus;
+        if value > i64::MAX as u64 && !text.starts_with('0') && !is_unsigned && !is_least {
+            let message = "this number exceeds the signed types, so it is unsigned";
+            let warning = Diagnostic::warning("E40004", token.span, message);
+            self.warn(warning.help("say so by a suffix: `ull`"));
+        }
         match suffix {
             Some(suffix) => ExprKind::Int { value, suffix },
             None => self.bad_number(token.span, "has an unknown suffix"),
@@ -629,9 +639,36 @@ impl Parser<'_> {
     fn float(&mut self) -> ExprKind {
         let token = self.bump();
         match literal::float_value(self.ast.name(token.symbol)) {
-            Some((value, suffix)) => ExprKind::Float { value, suffix },
+            Some((value, suffix)) => {
+                self.check_float(token);
+                ExprKind::Float { value, suffix }
+            }
             None => self.bad_number(token.span, "is malformed or has an unknown suffix"),
         }
+    }
+
+    /// Warns of a floating-point literal that is not what its type makes of it.
+    fn check_float(&mut self, token: Token) {
+        let text = self.ast.name(token.symbol);
+        let Some((loss, ty)) = literal::float_loss(text) else { return };
+        let (code, message) = match loss {
+            literal::Loss::Range => {
+                ("E40009", format!("`{text}` exceeds the range of `{ty}`: it becomes infinite"))
+            }
+            literal::Loss::Everything => {
+                ("E40010", format!("`{text}` is smaller than any `{ty}`: it becomes 0"))
+            }
+            literal::Loss::Digits => {
+                ("E40019", format!("`{text}` has more digits than a `{ty}`: it is rounded"))
+            }
+        };
+        let wider = match ty {
+            "half" => Some("a number with the suffix `f` is a `float`"),
+            "float" => Some("a number with the suffix `lf` is a `double`"),
+            _ => None,
+        };
+        let warning = Diagnostic::warning(code, token.span, message);
+        self.warn(warning.help_if(wider));
     }
 
     fn bad_number(&mut self, span: Span, why: &str) -> ExprKind {

@@ -1,6 +1,7 @@
 //! Parses structs, interfaces, extensions, enums, aliases, namespaces and modules.
 
 use crate::ast::*;
+use crate::diagnostic::Diagnostic;
 use crate::grammar::declarations::Place;
 use crate::keywords as kw;
 use crate::parser::Parser;
@@ -13,6 +14,11 @@ impl Parser<'_> {
         let word = self.bump();
         let mut attributes = Vec::new();
         self.attributes(&mut attributes);
+        if let Some(first) = attributes.first() {
+            let message = format!("attributes stand before `{}`, not behind it", self.ast.name(word.symbol));
+            let warning = Diagnostic::warning("E31204", first.span, message);
+            self.warn(warning.help("later versions of the language refuse them here"));
+        }
         self.ast.decls[id].attributes.append(&mut attributes);
         if word.symbol == kw::UNION {
             self.skip_statement();
@@ -127,8 +133,19 @@ impl Parser<'_> {
     /// `enum class E : int { A, B = 3 }`
     pub(crate) fn enumeration(&mut self, id: DeclId, list: &mut Vec<DeclId>) {
         let word = self.bump();
-        self.eat_word(kw::CLASS);
+        let class = self.is_word(kw::CLASS).then(|| self.bump().span);
+        if let Some(class) = class {
+            self.check_scoped(id, class);
+        }
         self.type_name(id, word.span);
+        let errors = self.n_errors();
+        if self.is(T::Lt) {
+            let span = self.span();
+            self.generic_params(id);
+            if self.n_errors() == 0 && errors == 0 {
+                self.error("E0900", span, "a generic enumeration is not supported yet");
+            }
+        }
         let tag = self.eat(T::Colon).then(|| self.ty());
         let open = self.span();
         // A list without a closing brace ends where a declaration begins that is not indented.
@@ -147,6 +164,25 @@ impl Parser<'_> {
         }
         self.ast.decls[id].kind = DeclKind::Enum { tag, cases };
         self.variables_after(id, list);
+    }
+
+    /// `enum class`: its cases are named through the enumeration, which therefore has a name.
+    fn check_scoped(&mut self, id: DeclId, class: Span) {
+        let attributes = &self.ast.decls[id].attributes;
+        let unscoped = attributes.iter().find(|a| self.ast.name(a.name) == "UnscopedEnum").map(|a| a.span);
+        if let Some(unscoped) = unscoped {
+            let error = Diagnostic::error("E31202", unscoped, "`[UnscopedEnum]` contradicts `enum class`");
+            self.report(
+                error.note(class, "the cases are named through the enumeration").help("remove either"),
+            );
+        } else if !self.is(T::Ident) {
+            let error = Diagnostic::error(
+                "E32001",
+                class,
+                "an `enum class` needs a name: its cases are named through it",
+            );
+            self.report(error.help("name it, or remove `class`"));
+        }
     }
 
     fn enum_case(&mut self) -> DeclId {

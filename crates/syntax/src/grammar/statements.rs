@@ -1,6 +1,7 @@
 //! Parses statements.
 
 use crate::ast::*;
+use crate::diagnostic::Diagnostic;
 use crate::keywords as kw;
 use crate::parser::Parser;
 use crate::token::TokenKind as T;
@@ -122,7 +123,11 @@ impl Parser<'_> {
                     StmtKind::Unsupported(kw::SPIRV_ASM)
                 }
                 kw::CASE | kw::DEFAULT if matches!(self.nth(1), T::Colon | T::Ident | T::Int) => {
-                    self.follow_up("E0012", start, format!("{} outside `switch`", self.found()));
+                    // Where brackets are missing, the `switch` may have ended too early.
+                    if self.has_only("E0012") {
+                        let message = format!("{} outside the block of a `switch`", self.found());
+                        self.error("E0012", start, message);
+                    }
                     self.bump();
                     while !matches!(self.kind(), T::Colon | T::Semi | T::RBrace | T::Eof) {
                         self.bump();
@@ -259,9 +264,18 @@ impl Parser<'_> {
     }
 
     fn branches(&mut self) -> (StmtId, Option<StmtId>) {
-        let then = self.statement();
-        let otherwise = self.eat_word(kw::ELSE).then(|| self.statement());
+        let then = self.branch();
+        let otherwise = self.eat_word(kw::ELSE).then(|| self.branch());
         (then, otherwise)
+    }
+
+    fn branch(&mut self) -> StmtId {
+        if self.is(T::Semi) {
+            let warning =
+                Diagnostic::warning("E20101", self.span(), "this `;` is all that the `if` controls");
+            self.warn(warning.help("write `{}` if nothing is to happen, or remove the `;`"));
+        }
+        self.statement()
     }
 
     fn for_statement(&mut self) -> StmtKind {

@@ -6,7 +6,7 @@
 
 use super::{MAX_ERRORS, Parser, WORDS};
 use crate::ast::*;
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, Severity};
 use crate::keywords as kw;
 use crate::source::{FileId, Span};
 use crate::spelling::nearest;
@@ -127,6 +127,19 @@ impl Parser<'_> {
 
     pub(crate) fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>) {
         self.report(Diagnostic::error(code, span, message));
+    }
+
+    /// Reports something that is accepted, but that is probably not intended.
+    pub(crate) fn warn(&mut self, warning: Diagnostic) {
+        if !self.stopped && !self.is_damaged() {
+            self.reports.diagnostics.push(warning);
+        }
+    }
+
+    /// Returns true if all errors so far have this code.
+    pub(crate) fn has_only(&self, code: &str) -> bool {
+        let mut errors = self.reports.diagnostics.iter().filter(|d| d.severity == Severity::Error);
+        self.reports.count == 0 || errors.all(|d| d.code == code)
     }
 
     /// Reports an error that may be a consequence of any earlier error, and only if there was none.

@@ -1,0 +1,209 @@
+//! Rules for entry points: their attributes, and which system values each stage reads and writes.
+
+use syntax::ast::DeclKind;
+use syntax::{DeclId, Diagnostic, Span};
+
+use crate::program::Program;
+use crate::signature::{Direction, Level};
+use crate::types::follow_up::text;
+use crate::types::{Scalar, Ty, TyKind, Val};
+
+/// Attributes that a function has once at most.
+const ONCE: [&str; 9] = [
+    "numthreads",
+    "WaveSize",
+    "maxvertexcount",
+    "outputtopology",
+    "domain",
+    "partitioning",
+    "outputcontrolpoints",
+    "patchconstantfunc",
+    "instance",
+];
+
+/// System values that say which thread of a grid runs; nothing writes them.
+const THREAD: [&str; 4] = ["sv_dispatchthreadid", "sv_groupid", "sv_groupthreadid", "sv_groupindex"];
+
+/// System values that a fragment writes.
+const FRAGMENT: [&str; 5] =
+    ["sv_target", "sv_depth", "sv_depthgreaterequal", "sv_depthlessequal", "sv_stencilref"];
+
+impl Program {
+    pub(super) fn check_entry_point(&mut self, decl: DeclId) {
+        let DeclKind::Func { body: Some(_), .. } = self.ast.decls[decl].kind else { return };
+        self.check_once(decl);
+        self.check_wave_size(decl);
+        let has_threads = self.attribute(decl, "numthreads").is_some();
+        let stage = self.stage(decl).or_else(|| has_threads.then(|| "compute".to_string()));
+        let is_kernel = ["CUDAKernel", "CudaKernel"].iter().any(|mark| self.attribute(decl, mark).is_some());
+        if is_kernel && self.level(decl) != Level::None {
+            self.check_kernel_params(decl);
+        }
+        let Some(stage) = stage else { return };
+        for param in self.params_of(decl) {
+            self.check_input(&stage, param);
+            self.check_ignored(param);
+        }
+        self.check_stage_of_callees(decl, &stage);
+    }
+
+    /// Reports attributes that a function has twice.
+    fn check_once(&mut self, decl: DeclId) {
+        let attributes = self.ast.decls[decl].attributes.clone();
+        for (k, attribute) in attributes.iter().enumerate() {
+            let name = self.ast.name(attribute.name);
+            if !ONCE.iter().any(|once| once.eq_ignore_ascii_case(name)) {
+                continue;
+            }
+            let is_same =
+                |first: &&syntax::ast::Attribute| self.ast.name(first.name).eq_ignore_ascii_case(name);
+            if let Some(first) = attributes[..k].iter().find(is_same) {
+                let error = Diagnostic::error("E31202", attribute.span, format!("a second '[{name}]'"));
+                self.report(error.note(first.span, "the first").help("remove one of them"));
+            }
+        }
+    }
+
+    fn check_wave_size(&mut self, decl: DeclId) {
+        for word in ["instance", "maxvertexcount", "outputcontrolpoints"] {
+            let args = self.attribute(decl, word).map_or(Vec::new(), |attribute| attribute.args.clone());
+            args.into_iter().for_each(|arg| _ = self.const_int_at(decl, arg));
+        }
+        let Some(attribute) = self.attribute(decl, "WaveSize").cloned() else { return };
+        for &arg in &attribute.args {
+            let Some(size) = self.const_int_at(decl, arg) else { continue };
+            let is_size =
+                u32::try_from(size).is_ok_and(|size| size.is_power_of_two() && (4..=128).contains(&size));
+            if !is_size {
+                let message = format!("a wave has 4, 8, 16, 32, 64 or 128 threads, not {size}");
+                self.error("E31103", self.span(arg), message);
+            }
+        }
+    }
+
+    /// Warns of numbers with derivatives among the parameters of a differentiable CUDA kernel: a kernel returns
+    /// nothing, so reverse mode has no place for their gradients.
+    fn check_kernel_params(&mut self, decl: DeclId) {
+        for param in self.raw_signature(decl).params.clone() {
+            if let Some(p) = param.decl.filter(|_| param.has_differential()) {
+                let message = "a kernel has no place for the gradient of this parameter";
+                let warning = Diagnostic::warning("E31214", self.name_span(p), message);
+                self.report(warning.help("pass it in a tensor, or mark it 'no_diff'"));
+            }
+        }
+    }
+
+    /// Checks the system value that a parameter stands for.
+    fn check_input(&mut self, stage: &str, param: DeclId) {
+        let DeclKind::Param { semantic: Some(semantic), .. } = self.ast.decls[param].kind else { return };
+        let written = self.ast.name(semantic).to_string();
+        let value = written.to_ascii_lowercase();
+        let value = value.trim_end_matches(|c: char| c.is_ascii_digit());
+        let span = self.name_span(param);
+        let dir = Direction::of(self.ast.decls[param].modifiers);
+        let is_output = dir.is_written();
+        if stage == "intersection" && is_output {
+            let message = "an intersection shader has no outputs: it calls 'ReportHit'";
+            return self.error("E39017", span, message);
+        }
+        let is_grid = matches!(stage, "compute" | "mesh" | "amplification" | "task" | "node");
+        if THREAD.contains(&value) {
+            if is_output {
+                let message = format!("'{written}' is given to the entry point, which cannot write it");
+                return self.error("E30702", span, message);
+            }
+            if !is_grid {
+                return self.error("E30702", span, format!("the {stage} stage has no '{written}'"));
+            }
+            self.check_thread_type(&written, value, param, span);
+        } else if is_output && FRAGMENT.contains(&value) && is_grid {
+            let message = format!("the {stage} stage does not write '{written}'");
+            self.error("E30702", span, message);
+        }
+    }
+
+    /// An index of a thread is an integer, or a vector of at most three.
+    fn check_thread_type(&mut self, written: &str, value: &str, param: DeclId, span: Span) {
+        let ty = self.decl_type(param);
+        let is_index = |p: &Program, ty: Ty| {
+            matches!(p.types[ty], TyKind::Scalar(s) if s.is_int() && s != Scalar::Bool) || ty == Ty::ERROR
+        };
+        let fits = match self.types[ty] {
+            TyKind::Vector(element, Val::Int(n)) => {
+                is_index(self, element) && (1..=3).contains(&n) && (value != "sv_groupindex" || n == 1)
+            }
+            TyKind::Scalar(_) | TyKind::Error => is_index(self, ty),
+            // Whatever it is, it is known where it is used.
+            _ => return,
+        };
+        if !fits {
+            let message =
+                text!("'{written}' is an integer or a vector of at most three, not '{}'", self.shown(ty));
+            self.error("E38024", span, message);
+        }
+    }
+
+    /// Warns of what has no effect on a parameter of an entry point.
+    fn check_ignored(&mut self, param: DeclId) {
+        let span = self.name_span(param);
+        let name = self.ast.decl_name(param).to_string();
+        let mut ignored = Vec::new();
+        for attribute in &self.ast.decls[param].attributes {
+            let word = self.ast.name(attribute.name);
+            if matches!(word, "vk::binding" | "vk::push_constant" | "push_constant") {
+                ignored.push(format!("[[{word}]]"));
+            }
+        }
+        if let DeclKind::Param { semantic: Some(semantic), .. } = self.ast.decls[param].kind {
+            let text = self.ast.name(semantic);
+            ignored.extend(
+                ["register", "packoffset"].iter().filter(|w| text.starts_with(**w)).map(|w| w.to_string()),
+            );
+        }
+        for word in ignored {
+            let message = format!("'{word}' has no effect on '{name}', a parameter of an entry point");
+            let warning = Diagnostic::warning("E38010", span, message);
+            self.report(warning.help("bindings of a global variable can be chosen"));
+        }
+    }
+
+    /// Reports an entry point that reaches what its stage does not have.
+    fn check_stage_of_callees(&mut self, decl: DeclId, stage: &str) {
+        let (mut open, mut seen) = (vec![decl], vec![decl]);
+        while let Some(func) = open.pop() {
+            let discards = self.discards(func);
+            let refused = match discards.first() {
+                Some(&span) if !matches!(stage, "fragment" | "pixel") => {
+                    Some(("'discard'".to_string(), span))
+                }
+                _ if func == decl => None,
+                _ => self.refuses_stage(func, stage),
+            };
+            if let Some((what, span)) = refused {
+                let name = self.ast.decl_name(decl);
+                let message = format!("'{name}' uses {what}, which the {stage} stage does not have");
+                let error = Diagnostic::error("E36107", self.name_span(decl), message);
+                return self.report(error.note(span, "here"));
+            }
+            for (callee, _) in self.names_used_in(func) {
+                if self.is_function(callee) && !self.is_core(callee) && !seen.contains(&callee) {
+                    if self.module_of(callee) == self.module_of(decl) {
+                        self.body(callee);
+                    }
+                    seen.push(callee);
+                    open.push(callee);
+                }
+            }
+        }
+    }
+
+    /// The stage that `[require(…)]` of a function demands, if it is another one.
+    fn refuses_stage(&self, func: DeclId, stage: &str) -> Option<(String, Span)> {
+        let stages = self.capabilities_of(func);
+        let own = crate::rules::capabilities::stage_bit(stage)?;
+        if stages.is_empty() || stages.iter().any(|c| c.stages & own != 0) {
+            return None;
+        }
+        Some((format!("'{}'", self.function_name(func)), self.name_span(func)))
+    }
+}
