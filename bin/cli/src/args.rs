@@ -146,6 +146,19 @@ pub(crate) struct SourceArgs {
     /// The layout of matrices in memory for which the program specifies none
     #[arg(long, value_enum, default_value_t)]
     pub(crate) matrix_layout: Layout,
+    /// The bits from which bit-fields fill their words: the lowest, or as in Microsoft's C compiler
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) bit_fields: BitFields,
+    /// Link a module that the program does not import: it exports what the program declares as `extern`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) link: Vec<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BitFields {
+    #[default]
+    Low,
+    Msvc,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -11,7 +11,7 @@ use driver::render::{self, Style};
 use driver::session::{FileOptions, Session};
 use syntax::{Diagnostic, Sources};
 
-use crate::args::{CompileArgs, LanesArgs, Layout, MemoryArgs, SourceArgs};
+use crate::args::{BitFields, CompileArgs, LanesArgs, Layout, MemoryArgs, SourceArgs};
 
 /// The reason why a command stops.
 #[derive(Debug)]
@@ -229,6 +229,8 @@ pub(crate) fn session(source: &SourceArgs) -> Session {
         allow: source.allow.clone(),
         warn: source.warn.clone(),
         matrices_in_columns: source.matrix_layout == Layout::Column,
+        high_bit_fields: source.bit_fields == BitFields::Msvc,
+        links: source.link.clone(),
         ..FileOptions::default()
     })
 }

@@ -26,6 +26,8 @@ pub struct Program {
     pub host_has_columns: bool,
     /// Files that were found beside a file that imports them.
     pub siblings: FxHashSet<FileId>,
+    /// Bit-fields are packed as by Microsoft's C compiler, from the highest bit of a word of their own type.
+    pub has_high_bit_fields: bool,
     pub(crate) modules: Modules,
     pub(crate) scopes: Scopes,
     pub(crate) magics: Magics,

@@ -132,6 +132,7 @@ pub fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 pub fn load(session: &mut Session, path: &Path) -> Result<Loaded, Error> {
     let mut program = session.program();
     let file = session.load(&mut program, path)?;
+    session.load_links(&mut program)?;
     Ok(Loaded::new(program, file))
 }
 

@@ -73,6 +73,10 @@ pub struct FileOptions {
     pub warn: Vec<u32>,
     /// Matrices are stored column by column where a program does not specify their layout in memory.
     pub matrices_in_columns: bool,
+    /// Bit-fields are packed as by Microsoft's C compiler.
+    pub high_bit_fields: bool,
+    /// Modules that belong to the program although it does not import them.
+    pub links: Vec<PathBuf>,
 }
 
 /// The sources of one program.
@@ -136,6 +140,7 @@ impl Session {
         }
         let mut program = Program::new(ast, &indices);
         program.host_has_columns = self.options.matrices_in_columns;
+        program.has_high_bit_fields = self.options.high_bit_fields;
         for &code in &self.options.warn {
             program.ast.warnings.warn(code);
         }
@@ -147,6 +152,14 @@ impl Session {
     pub fn load(&mut self, program: &mut Program, path: &Path) -> Result<usize, Error> {
         let file = self.disk.read(&mut self.sources, path)?;
         Ok(self.module(program, file))
+    }
+
+    /// Reads the modules that are linked.
+    pub fn load_links(&mut self, program: &mut Program) -> Result<(), Error> {
+        for path in self.options.links.clone() {
+            self.load(program, &path)?;
+        }
+        Ok(())
     }
 
     /// Makes a text a module of the program; its imports are searched in `folder`.

@@ -3,7 +3,9 @@
 //!
 //! Consecutive bit-fields share a *word*, with the first in its lowest bits. A word is as wide as the widest
 //! type of its fields. A field that would extend beyond the end of the word begins a new one. A field of zero
-//! bits, or a non-static variable that is not a bit-field, ends the word. The word is private, so initialiser
+//! bits, or a non-static variable that is not a bit-field, ends the word. With [`Program::has_high_bit_fields`] a word
+//! has the type of its fields, so that a field of another size begins a new one, and is filled from its highest bit
+//! downwards. The word is private, so initialiser
 //! lists skip it, as they skip the bit-fields themselves.
 
 use syntax::ast::{AccessorKind, Decl, DeclKind, ExprKind, Modifiers, StmtKind};
@@ -89,6 +91,9 @@ impl Program {
                     let decl = &self.ast.decls[member];
                     matches!(decl.kind, DeclKind::Var { .. }) && !decl.modifiers.has(Modifiers::STATIC)
                 }
+                Some(f) if self.has_high_bit_fields => {
+                    f.width == 0 || !word.is_empty() && f.bits != bits || used + f.width > f.bits
+                }
                 Some(f) => f.width == 0 || used + f.width > bits.max(f.bits),
             };
             if ends {
@@ -130,8 +135,9 @@ impl Program {
         let name = self.ast.symbols.intern(&word);
         let hidden = Decl::new(DeclKind::Var { ty, init, semantic: None }, name, span, Some(id));
         out.push(self.add_decl(Decl { modifiers: Modifiers::PRIVATE, ..hidden }));
-        let mut offset = 0;
+        let mut used = 0;
         for field in fields.drain(..) {
+            let offset = if self.has_high_bit_fields { bits - used - field.width } else { used };
             // `get` shifts the field's bits to the top and back down, which extends the sign; `set` combines the
             // other bits with those of the new value.
             let (up, down) = (bits - offset - field.width, bits - field.width);
@@ -143,7 +149,7 @@ impl Program {
             let of_field = format!("({whole}(newValue) & {whole}({own}ull)) << {offset}");
             let set = format!("{word} = {whole}({word} & {whole}({others}ull) | {of_field})");
             out.push(self.bit_property(&field, &get, Some(&set)));
-            offset += field.width;
+            used += field.width;
         }
     }
 
