@@ -25,8 +25,10 @@ const CORE: [(&str, &str); 5] = [
 /// lines `// Loaded for: …` at the start of a part list the words that, if they occur in a program, cause it to be
 /// read; a `*` matches all words with that beginning. The declarations of the part are then visible everywhere, like
 /// those of the core library.
-const PARTS: [(&str, &str); 14] = [
+const PARTS: [(&str, &str); 16] = [
+    ("core/coopmattensors.slang", include_str!("../core/coopmattensors.slang")),
     ("core/coopmat.slang", include_str!("../core/coopmat.slang")),
+    ("core/coopmatderivatives.slang", include_str!("../core/coopmatderivatives.slang")),
     ("core/coopvec.slang", include_str!("../core/coopvec.slang")),
     ("core/smallfloats.slang", include_str!("../core/smallfloats.slang")),
     ("core/bytes.slang", include_str!("../core/bytes.slang")),
