@@ -19,11 +19,13 @@ impl Program {
         let decls = self.ast.files[file].decls.clone();
         self.check_names(&decls);
         self.check_signatures(&decls);
+        self.check_registers(file);
         for decl in decls {
             self.check_decl(decl);
         }
         self.check_derivative_targets();
         self.check_bit_casts();
+        self.check_removed();
     }
 
     /// Warns of each import of a module beside the file that has errors in parts which the file does not use.
@@ -70,11 +72,13 @@ impl Program {
         let decls = self.ast.files[file].decls.clone();
         self.check_names(&decls);
         self.check_signatures(&decls);
+        self.check_registers(file);
         let mut open = decls;
         while let Some(decl) = open.pop() {
             match self.ast.decls[decl].kind.clone() {
                 DeclKind::Namespace { members } => {
                     self.check_attributes(decl);
+                    self.check_rules(decl);
                     self.check_parts(decl);
                     open.extend(members);
                 }
@@ -97,6 +101,7 @@ impl Program {
     pub fn check_rest(&mut self) {
         self.check_derivative_targets();
         self.check_bit_casts();
+        self.check_removed();
         self.report_lacking();
         self.report_endless_search();
     }
@@ -150,11 +155,26 @@ impl Program {
         for &decl in decls {
             let d = &self.ast.decls[decl];
             let is_extension = self.ast.extensions.contains_key(&decl);
-            if !matches!(d.kind, DeclKind::Func { body: Some(_), .. }) || is_extension {
+            let target = |p: &Program, decl: DeclId| {
+                let attribute = p.attribute(decl, "__target_intrinsic")?;
+                match p.ast.exprs[*attribute.args.first()?].kind {
+                    ExprKind::Name(name) => Some(name),
+                    _ => None,
+                }
+            };
+            let own = target(self, decl);
+            let has_body = matches!(d.kind, DeclKind::Func { body: Some(_), .. });
+            let is_given = matches!(d.kind, DeclKind::Func { .. }) && own.is_some();
+            if !(has_body || is_given) || is_extension {
                 continue;
             }
             let others = by_name.entry(d.name).or_default();
-            let first = others.iter().copied().find(|&other| self.same_signature(other, decl));
+            // A function may have a body, and one for each of several targets.
+            let same_target = |p: &Program, other: DeclId| target(p, other) == own;
+            let first = others
+                .iter()
+                .copied()
+                .find(|&other| same_target(self, other) && self.same_signature(other, decl));
             others.push(decl);
             let Some(first) = first else { continue };
             let text = self.ast.decl_name(decl);
@@ -225,6 +245,10 @@ impl Program {
 
     pub(crate) fn check_decl(&mut self, decl: DeclId) {
         self.check_attributes(decl);
+        if let DeclKind::Struct { .. } = self.ast.decls[decl].kind {
+            self.check_size(decl);
+        }
+        self.check_rules(decl);
         if let Some(generics) = self.ast.decls[decl].generics.clone() {
             self.check_names(&generics.params);
         }
@@ -241,6 +265,8 @@ impl Program {
                 self.check_derivative_member(decl);
                 self.body(decl);
                 self.lint(decl);
+                self.check_constant(decl);
+                self.check_value(decl);
             }
             DeclKind::Func { .. } | DeclKind::Init { .. } => self.check_function(decl),
             DeclKind::Property { accessors, .. } | DeclKind::Subscript { accessors, .. } => {
@@ -261,7 +287,7 @@ impl Program {
                 members.iter().for_each(|&member| self.check_decl(member));
                 if !is_interface {
                     self.check_conformance(decl);
-                    self.check_size(decl);
+                    self.check_overriding(decl);
                 }
             }
             // The names of a namespace are those of all its parts.
@@ -353,6 +379,7 @@ impl Program {
 
     fn check_function(&mut self, decl: DeclId) {
         self.body(decl);
+        self.check_code(decl);
         self.check_marks(decl);
         self.check_flow(decl);
         self.lint(decl);
@@ -643,7 +670,13 @@ impl Program {
                 if inner == decl {
                     let message = format!("struct '{}' contains itself", self.ast.decl_name(decl));
                     if !std::mem::replace(&mut is_reported, true) {
-                        self.error("E30114", self.name_span(field), message);
+                        let is_same = ty == self.self_type(decl) && !self.ast.bit_widths.contains_key(&field);
+                        let error = match is_same {
+                            true => Diagnostic::error("E30114", self.name_span(decl), message)
+                                .note(self.name_span(field), "by this field"),
+                            false => Diagnostic::error("E30114", self.name_span(field), message),
+                        };
+                        self.report(error.help("a pointer, `T*`, can refer to a value of its own type"));
                     }
                     // Without this, walks over these fields would not terminate, or only after following every
                     // path through them.

@@ -34,6 +34,11 @@ pub(crate) fn without_followers(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnos
     if diagnostics.iter().any(is_unread) {
         diagnostics.retain(is_early);
     }
+    // What a faulty macro makes cannot be parsed.
+    let is_of_macro = |d: &Diagnostic| d.severity == Severity::Error && matches!(d.code, "E0023" | "E0029");
+    if diagnostics.iter().any(is_of_macro) {
+        diagnostics.retain(|d| !is_syntax(d));
+    }
     if diagnostics.iter().any(|d| d.severity == Severity::Error && !d.is_follow_up) {
         diagnostics.retain(|d| !d.is_follow_up);
     }

@@ -186,7 +186,11 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         let decl = lw.program.ast.decls[f.decl].clone();
         let Some(stmt) = decl.kind.body() else {
             let name = lw.func_name(f);
-            lw.error("E0902", declared.span, format!("`{name}` has no body"));
+            let called = lw.called.get(&f.decl).copied();
+            lw.error("E0902", called.unwrap_or(declared.span), format!("`{name}` has no body"));
+            if called.is_some() {
+                lw.note(declared.span, "declared here");
+            }
             lw.help("give it a body; if it has derivatives only, call only these");
             return None;
         };

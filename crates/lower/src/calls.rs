@@ -74,6 +74,7 @@ impl Body<'_, '_, '_> {
                 if let Some(values) = self.intrinsic_call(f, base, args, ty, span) {
                     return values;
                 }
+                self.lw.note_call(f, span);
             }
             Callable::Derived(..) => {}
         }

@@ -82,6 +82,28 @@ impl Lowerer<'_> {
         None
     }
 
+    /// Keeps the place of a call that a diagnostic may be about.
+    pub(crate) fn note_call(&mut self, f: &FuncRef, span: Span) {
+        if self.program.is_core(f.decl) {
+            return;
+        }
+        let has_body = self.program.ast.decls[f.decl].kind.body().is_some();
+        if !has_body {
+            self.called.entry(f.decl).or_insert(span);
+        } else if !f.args.is_empty() {
+            self.called.insert(f.decl, span);
+        }
+        let Some(opening) = self.opening(f) else { return };
+        let place = match opening.object {
+            Object::This => span,
+            Object::Param { generic, .. } => {
+                let params = self.program.all_generic_params(f.decl);
+                self.program.first_dispatch(f.decl, params[generic]).unwrap_or(span)
+            }
+        };
+        self.conformances.note_call(opening.ty, place);
+    }
+
     /// The function for one type that a function of an existential type dispatches to.
     fn specialised(&mut self, f: &FuncRef, opening: Opening, inner: Ty) -> FuncRef {
         let mut f = f.clone();

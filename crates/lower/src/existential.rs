@@ -47,6 +47,8 @@ pub(crate) struct Conformances {
     found: FxIndexMap<Ty, IndexSet<Ty, FxBuildHasher>>,
     /// Interfaces whose values are made from numbers.
     from_data: IndexSet<Ty, FxBuildHasher>,
+    /// The first place of each interface where the type in a value decides which function is called.
+    calls: FxIndexMap<Ty, Span>,
     /// The sets that the current round uses.
     sets: FxIndexMap<Ty, Vec<Implementation>>,
     rounds: u32,
@@ -85,9 +87,46 @@ impl Conformances {
             sets.insert(interface, set);
         }
         let changed = sets != self.sets;
+        if changed {
+            // The next round notes them again.
+            self.calls.clear();
+        }
         self.sets = sets;
         self.rounds += 1;
         changed
+    }
+
+    /// Notes a place where the type in a value of an interface decides.
+    pub(crate) fn note_call(&mut self, interface: Ty, span: Span) {
+        self.calls.entry(interface).or_insert(span);
+    }
+
+    /// Warns about such places that the author cannot have meant.
+    pub(crate) fn doubtful(&self, program: &mut Program) -> Vec<Diagnostic> {
+        let mut found = Vec::new();
+        for (&interface, &span) in &self.calls {
+            let TyKind::Interface(decl, _) = program.types[interface] else { continue };
+            if program.is_core(decl) {
+                continue;
+            }
+            let name = program.type_name(interface);
+            let n = self.sets.get(&interface).map_or(0, Vec::len);
+            // The host may name types that conform to a generic interface.
+            if n == 0
+                && program.all_generic_params(decl).is_empty()
+                && program.conforming_structs(interface).is_empty()
+            {
+                let message = format!("no type of this program conforms to `{name}`, so this calls nothing");
+                let help = "declare a struct that conforms, or name one by `--conform`";
+                found.push(Diagnostic::warning("E50100", span, message).help(help));
+            } else if n > 1 && program.attribute(decl, "Specialize").is_some() {
+                let message =
+                    format!("the type of this `{name}` is known at run time only, but it is `[Specialize]`");
+                let help = "Slang refuses this: call it for values of known types, or remove `[Specialize]`";
+                found.push(Diagnostic::warning("E52008", span, message).help(help));
+            }
+        }
+        found
     }
 
     /// Returns an interface whose set of types keeps growing, if it seems that lowering would never end.

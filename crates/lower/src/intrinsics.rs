@@ -133,6 +133,7 @@ impl Body<'_, '_, '_> {
         if let ("create_dynamic_object", [id, value], [_, param]) = (&*name, &values[..], &sig.params[..]) {
             let &id = id.first()?;
             let value = if self.detached { self.detach(value.clone()) } else { value.clone() };
+            self.lw.conformances.note_call(sig.ret, span);
             return Some(self.create_dynamic_object(sig.ret, id, (&value, param.ty), span));
         }
         if let ("bit_cast" | "reinterpret", [value], [param]) = (&*name, &values[..], &sig.params[..]) {

@@ -63,6 +63,9 @@ use crate::existential::Conformances;
 use crate::lowerer::{FxIndexMap, KnownTypes, Lowerer, Pointers};
 pub use crate::request::{FunctionInfo, ParamInfo, Request, Step};
 
+/// The maximum number of functions of a program.
+const MAX_FUNCTIONS: usize = 20_000;
+
 /// The result of [`lower`].
 #[derive(Clone, Debug, Default)]
 pub struct Lowered {
@@ -93,7 +96,7 @@ pub fn lower(program: &mut Program, request: &Request) -> Lowered {
                 lowered.diagnostics.push(existential::endless_types(program, interface))
             }
             _ if changed && !broken => continue,
-            _ => {}
+            _ => lowered.diagnostics.extend(conformances.doubtful(program)),
         }
         return lowered;
     }
@@ -122,6 +125,7 @@ fn lower_round(
         default_group_size: request.group_size.unwrap_or([1; 3]),
         accepts_pipelines: request.accepts_pipelines,
         written: FxHashMap::default(),
+        called: FxHashMap::default(),
         names: FxHashMap::default(),
         diagnostics: Vec::new(),
         too_large: false,
@@ -166,7 +170,17 @@ impl Lowerer<'_> {
                 }
                 if let Some(why) = self.endless(next) {
                     let span = self.declared[next].span;
-                    return self.error("E0901", span, why);
+                    let of = match self.declared.get_index(next) {
+                        Some((Key::Callable(callable), _)) => callable.function().map(|f| f.decl),
+                        _ => None,
+                    };
+                    let is_many = self.declared.len() > MAX_FUNCTIONS;
+                    let called = of.filter(|_| is_many).and_then(|decl| self.called.get(&decl)).copied();
+                    self.error("E0901", called.unwrap_or(span), why);
+                    if called.is_some() {
+                        self.note(span, "the function that is called");
+                    }
+                    return;
                 }
             }
             if self.has_errors() || !self.request_witnesses(types) {
@@ -192,7 +206,7 @@ impl Lowerer<'_> {
                 "generic arguments are nested too deeply: generic functions may call each other without end",
             );
         }
-        (self.declared.len() > 20_000).then_some(
+        (self.declared.len() > MAX_FUNCTIONS).then_some(
             "more than 20,000 functions are needed; do generic functions call each other without end?",
         )
     }

@@ -42,6 +42,8 @@ pub(crate) struct Lowerer<'p> {
     pub(crate) accepts_pipelines: bool,
     /// The arguments that each call writes.
     pub(crate) written: FxHashMap<ExprId, Rc<Written>>,
+    /// The place of a call of each function without a body, and of the last call of each generic one.
+    pub(crate) called: FxHashMap<DeclId, Span>,
     /// The number of uses of each function name.
     pub(crate) names: FxHashMap<String, u32>,
     pub(crate) diagnostics: Vec<Diagnostic>,
@@ -139,6 +141,13 @@ impl Lowerer<'_> {
         let name = named.map_or(String::new(), |d| self.program.ast.decl_name(d).to_string());
         self.needs_pipeline(span, &name, &pipeline);
         true
+    }
+
+    /// Adds a place to the last diagnostic.
+    pub(crate) fn note(&mut self, span: Span, message: &str) {
+        if let Some(last) = self.diagnostics.pop() {
+            self.diagnostics.push(last.note(span, message));
+        }
     }
 
     /// Adds a help text to the last diagnostic.

@@ -262,7 +262,7 @@ impl Preprocessor<'_> {
                         Some(first) if left.kind == TokenKind::Eof => out.push(first),
                         // `, ## __VA_ARGS__` keeps the comma and pastes nothing.
                         Some(first) if left.kind == TokenKind::Comma => out.extend([left, first]),
-                        Some(first) => out.extend(self.paste(left, first, span)),
+                        Some(first) => out.extend(self.paste(left, first, [token.span, span])),
                     }
                     out.extend(right);
                     pos += 2;
@@ -318,13 +318,15 @@ impl Preprocessor<'_> {
         Token { kind: TokenKind::String, symbol: self.ast.symbols.intern(&text), ..at }
     }
 
-    fn paste(&mut self, left: Token, right: Token, span: Span) -> Vec<Token> {
+    /// Joins two tokens. The spans are those of the `##` and of the use of its macro.
+    fn paste(&mut self, left: Token, right: Token, [paste, span]: [Span; 2]) -> Vec<Token> {
         let text = format!("{}{}", left.text(&self.ast.symbols), right.text(&self.ast.symbols));
         let lexed = lex(&mut self.ast.symbols, span.file, &text);
         match lexed.tokens.as_slice() {
             [one, _eof] if !lexed.has_bad => vec![Token { span, flags: left.flags, ..*one }],
             _ => {
-                self.error("E0029", span, format!("pasting gives `{text}`, which is not one token"));
+                let message = format!("pasting gives `{text}`, which is not one token");
+                self.report(Diagnostic::error("E0029", paste, message).note(span, "in this use"));
                 vec![left, right]
             }
         }

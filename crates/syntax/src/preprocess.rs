@@ -234,7 +234,11 @@ impl<'a> Preprocessor<'a> {
             kw::DEFINE => self.define(rest, span),
             kw::UNDEF => match rest {
                 [name] if name.kind == TokenKind::Ident => {
-                    self.macros.remove(&name.symbol);
+                    if self.macros.remove(&name.symbol).is_none() && !self.has_macro(name.symbol) {
+                        let text = self.ast.symbols.name(name.symbol);
+                        let message = format!("the macro `{text}` is not defined");
+                        self.report(Diagnostic::warning("E15401", name.span, message));
+                    }
                 }
                 _ => self.error("E0023", span, "`#undef` takes one name"),
             },
@@ -372,6 +376,12 @@ impl<'a> Preprocessor<'a> {
             variadic = dots;
             body = &body[used..];
         }
+        let is_paste = |token: &&Token| token.kind == TokenKind::HashHash;
+        if let Some(paste) = body.first().filter(is_paste).or(body.last().filter(is_paste)) {
+            let error = Diagnostic::error("E0023", paste.span, "`##` has to stand between two tokens");
+            self.report(error.help("it joins the token before it to the one after it"));
+            body = &body[..0];
+        }
         let new = Macro { params, variadic, body: body.to_vec(), span: name.span };
         if let Some(old) = self.macros.get(&name.symbol)
             && !old.same(&new)
@@ -463,6 +473,7 @@ impl<'a> Preprocessor<'a> {
         }
         let line = self.expand_all(&line);
         let mut line = self.expanded_defined(line);
+        self.warn_of_names(&line);
         line.push(Token { kind: TokenKind::Eof, flags: 0, symbol: kw::EMPTY, span });
         let value = parse_tokens(self.ast, line).and_then(|condition| constant(self.ast, condition));
         if value.is_none() {
@@ -473,6 +484,19 @@ impl<'a> Preprocessor<'a> {
 }
 
 impl Preprocessor<'_> {
+    /// Warns about names in a condition that no macro gives a value: they count as 0.
+    fn warn_of_names(&mut self, line: &[Token]) {
+        let is_name = |token: &&Token| {
+            token.kind == TokenKind::Ident && !matches!(token.symbol, kw::TRUE | kw::FALSE | kw::VA_ARGS)
+        };
+        for token in line.iter().filter(is_name) {
+            let text = self.ast.symbols.name(token.symbol);
+            let message = format!("`{text}` is not a macro: in this condition it counts as 0");
+            let help = format!("ask `defined({text})` whether there is such a macro");
+            self.report(Diagnostic::warning("E15205", token.span, message).help(help));
+        }
+    }
+
     /// Evaluates `defined(X)` that came from the text of a macro. If `X` is itself a macro, its expansion now
     /// stands in the parentheses.
     fn expanded_defined(&mut self, line: Vec<Token>) -> Vec<Token> {

@@ -253,8 +253,12 @@ impl Checker<'_> {
                 if self_ty != from && self_ty != Ty::ERROR && !self.p.types_deref(from) {
                     self.p.tables.exprs[base].coerce = Some(self_ty);
                 }
-                let lvalue = self.p.tables.exprs[base].lvalue
-                    || matches!(self.p.types[from], TyKind::Buffer(..) | TyKind::Pointer(_));
+                // The content of a constant buffer cannot be changed.
+                let lvalue = match self.p.types[from] {
+                    TyKind::Buffer(..) => !self.p.types_deref(from),
+                    TyKind::Pointer(_) => true,
+                    _ => self.p.tables.exprs[base].lvalue,
+                };
                 if mutating && !lvalue {
                     let message = "a method that changes its object needs one that can be assigned to";
                     let error = syntax::Diagnostic::error("E30050", span, message);

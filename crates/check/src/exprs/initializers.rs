@@ -127,8 +127,14 @@ impl Checker<'_> {
             self.skip_args(&items);
             return self.set_error(expr);
         }
+        self.check_list_of_base(expr, ty);
         if items.is_empty() {
             self.warn_of_default(expr, ty);
+            if let Some(message) = self.lacks_constructor(ty, 0) {
+                return self.fail_as(expr, ty, "E30500", message);
+            }
+            self.check_empty_list(expr, ty);
+            self.check_hidden_fields(expr, ty);
             return self.default_value(expr, ty);
         }
         let kind = self.p.types[ty].clone();
@@ -137,6 +143,15 @@ impl Checker<'_> {
             && let Some((init, args)) = self.constructor_for(ty, &items, span)
         {
             return self.set_value(expr, ty, Meaning::Init { init, args });
+        }
+        let is_whole =
+            |c: &mut Self| !matches!(items[..], [item] if !c.is_list(item) && c.infer(item, None) == ty);
+        if matches!(kind, TyKind::Struct(..))
+            && is_whole(self)
+            && let Some(message) = self.lacks_constructor(ty, items.len())
+        {
+            self.skip_args(&items);
+            return self.fail_as(expr, ty, "E30500", message);
         }
         match kind {
             TyKind::Vector(..) | TyKind::Matrix(..) => {
@@ -191,6 +206,28 @@ impl Checker<'_> {
         self.p.report_once(warning.help("give it a value of a type that conforms"));
     }
 
+    /// The reason why a list of elements, which fits no constructor, does not make a struct: it declares
+    /// constructors.
+    fn lacks_constructor(&mut self, ty: Ty, n: usize) -> Option<syntax::Message> {
+        let TyKind::Struct(decl, _) = self.p.types[ty] else { return None };
+        if self.p.is_core(decl) {
+            return None;
+        }
+        let shown = self.name(ty);
+        let mut own = self.p.named(decl, kw::CONSTRUCTOR);
+        own.retain(|init| !self.p.is_generic(*init));
+        if !own.is_empty() {
+            let takes_none =
+                |p: &Program, init: DeclId| p.params_of(init).into_iter().all(|param| p.has_default(param));
+            if n == 0 && own.iter().any(|&init| takes_none(self.p, init)) {
+                return None;
+            }
+            let plural = if n == 1 { "" } else { "s" };
+            return Some(text!("no constructor of '{}' takes {n} argument{plural} like these", shown));
+        }
+        None
+    }
+
     /// Returns true if a brace list may become a value of a type, judging by its shape.
     pub(crate) fn list_may_fit(&mut self, expr: ExprId, ty: Ty) -> bool {
         let ExprKind::InitList(items) = self.p.ast.exprs[expr].kind.clone() else { return false };
@@ -243,7 +280,14 @@ impl Checker<'_> {
         if at < items.len() {
             let n = items.len();
             let message = text!("too many elements for '{}': {n} are given, {at} are used", self.name(ty));
-            self.error("E30523", self.span(items[at]), message);
+            let mut error = Diagnostic::error("E30523", self.span(items[at]), message);
+            for (field, ..) in self.p.fields(ty) {
+                if self.p.is_hidden_from_lists(field) && !self.p.is_core(field) {
+                    error =
+                        error.note(self.p.name_span(field), "less visible than its struct: lists skip it");
+                }
+            }
+            self.p.report(error);
             self.skip_args(&items[at..]);
         }
         self.set_value(expr, ty, Meaning::Aggregate(initializer))

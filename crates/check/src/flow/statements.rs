@@ -380,7 +380,10 @@ impl Flow<'_> {
         if self.direction == Direction::Backward {
             vars.iter().for_each(|&var| self.forget((var, None)));
         }
-        let carried = init.is_some_and(|init| self.value(init, parts, needed));
+        // A copy of a variable without a value has none either, and is reported where it is read.
+        let copied = init.filter(|_| self.direction == Direction::Forward);
+        let is_unset = copied.is_some_and(|init| self.copies_unset(init, decl));
+        let carried = !is_unset && init.is_some_and(|init| self.value(init, parts, needed));
         if self.direction == Direction::Backward {
             return;
         }
@@ -393,6 +396,7 @@ impl Flow<'_> {
                 Some(init) if self.is_cut(init) => {
                     self.places.insert((Mark::Cut, var, None));
                 }
+                Some(_) if is_unset => self.declare_unset(var),
                 Some(_) => {}
                 None => self.declare_unset(var),
             }

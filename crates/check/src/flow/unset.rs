@@ -24,7 +24,9 @@ impl Flow<'_> {
 
     /// Marks a variable that is declared without a value.
     pub(crate) fn declare_unset(&mut self, decl: DeclId) {
-        let shared = Modifiers(Modifiers::STATIC.0 | Modifiers::GROUPSHARED.0);
+        // The threads of a mesh shader write its outputs together.
+        let made = Modifiers::VERTICES.0 | Modifiers::INDICES.0;
+        let shared = Modifiers(Modifiers::STATIC.0 | Modifiers::GROUPSHARED.0 | made);
         if !self.follows_unset() || self.p.ast.decls[decl].modifiers.has(shared) {
             return;
         }
@@ -130,6 +132,20 @@ impl Flow<'_> {
     /// Removes the marks of unset places: the code is unreachable, or nothing is known about the places.
     pub(crate) fn take_unset(&mut self) -> Places {
         self.places.split_off(&(Mark::Unset, DeclId::new(0), None))
+    }
+
+    /// Returns true if a variable is declared as a copy of another, of the same type, that has no value on any
+    /// path.
+    pub(crate) fn copies_unset(&mut self, init: ExprId, decl: DeclId) -> bool {
+        let info = &self.p.tables.exprs[init];
+        let Meaning::Var(from) = info.meaning else { return false };
+        if !self.follows_unset() || info.coerce.is_some() || self.variable_ty(from) != self.variable_ty(decl)
+        {
+            return false;
+        }
+        let parts = self.unset_parts(from);
+        let is_unset = |part: &Option<Part>| self.places.contains(&(Mark::Unset, from, *part));
+        !parts.is_empty() && parts.iter().all(is_unset) && !self.has(Mark::Set, (from, None))
     }
 
     /// Checks a read of a place.

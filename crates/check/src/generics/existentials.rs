@@ -2,14 +2,14 @@
 //! of interface type.
 
 use syntax::ast::{Ast, Decl, DeclKind, ExprKind, Modifiers};
-use syntax::{DeclId, ExprId, StmtId, Symbol};
+use syntax::{DeclId, ExprId, Span, StmtId, Symbol};
 
 use crate::exprs::infer::Checker;
 use crate::facts::Magic;
 use crate::names::enter::last_name;
 use crate::names::lookup::Ref;
 use crate::program::Program;
-use crate::tables::Meaning;
+use crate::tables::{Callable, Meaning};
 use crate::types::{GenericArg, Ty, TyKind};
 
 impl Program {
@@ -67,6 +67,45 @@ impl Program {
                 return;
             }
         }
+    }
+
+    /// The first place in a function, or in one that it calls, where a member of a generic parameter's type is
+    /// called.
+    pub fn first_dispatch(&self, func: DeclId, param: DeclId) -> Option<Span> {
+        self.first_dispatch_within(func, param, &mut Vec::new())
+    }
+
+    fn first_dispatch_within(&self, func: DeclId, param: DeclId, seen: &mut Vec<DeclId>) -> Option<Span> {
+        if seen.contains(&func) {
+            return None;
+        }
+        seen.push(func);
+        let mut exprs = Vec::new();
+        let mut stmts: Vec<StmtId> = self.body_of(func).into_iter().collect();
+        while let Some(stmt) = stmts.pop() {
+            let kind = &self.ast.stmts[stmt].kind;
+            kind.expressions(&mut exprs);
+            exprs.extend(kind.declarations().iter().filter_map(|&local| self.ast.decls[local].kind.init()));
+            kind.statements(&mut stmts);
+        }
+        let mut calls = Vec::new();
+        while let Some(expr) = exprs.pop() {
+            if let Meaning::Call { func: Callable::Func(callee), .. } = &self.tables.exprs[expr].meaning {
+                calls.push((self.ast.exprs[expr].span, callee));
+            }
+            self.ast.exprs[expr].kind.operands(&mut exprs);
+        }
+        calls.sort_by_key(|call| call.0.start);
+        let is_param = |ty: Ty| self.types[ty] == TyKind::Param(param);
+        calls.into_iter().find_map(|(span, callee)| {
+            if callee.self_ty.is_some_and(is_param) {
+                return Some(span);
+            }
+            let params = self.all_generic_params(callee.decl);
+            let mut given = params.into_iter().zip(&callee.args);
+            let passed = given.find(|(_, arg)| matches!(arg, GenericArg::Type(ty) if is_param(*ty)))?;
+            self.first_dispatch_within(callee.decl, passed.0, seen)
+        })
     }
 
     /// The interface whose attributes determine the memory layout of an existential type's values.

@@ -76,6 +76,13 @@ impl Program {
         if have.is_mutating() && !wanted.is_mutating() {
             return Difference::new("it is '[mutating]'");
         }
+        if self.ast.throws.contains_key(&own.decl) && !self.ast.throws.contains_key(&required.decl) {
+            return Difference::new("it throws errors");
+        }
+        let given = self.constraints_of(required.decl).nonempty.len();
+        if self.constraints_of(own.decl).nonempty.len() > given {
+            return Difference::new("it needs a pack that is not empty");
+        }
         if let Some(difference) = self.difference_of_params(required, &wanted, &have) {
             return Some(difference);
         }

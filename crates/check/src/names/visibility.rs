@@ -17,6 +17,10 @@ impl Program {
             let d = &self.ast.decls[decl];
             let decides = match d.kind {
                 DeclKind::Namespace { .. } | DeclKind::Extension { .. } | DeclKind::CBuffer { .. } => false,
+                // Visible like the enumeration.
+                DeclKind::EnumCase(_) => false,
+                // From version 2026 of the language on, the members of a struct are visible like the struct.
+                _ if self.is_member_of_2026(decl) => false,
                 // Visible like the interface, property or subscript that it belongs to.
                 _ => !d.parent.is_some_and(|p| {
                     matches!(
@@ -32,6 +36,19 @@ impl Program {
             at = d.parent;
         }
         true
+    }
+
+    /// Returns true for a member of a struct in a file that asks for version 2026 of the language, or a later
+    /// one.
+    fn is_member_of_2026(&self, decl: DeclId) -> bool {
+        let d = &self.ast.decls[decl];
+        let is_new = self.ast.languages.iter().any(|l| l.0 == d.span.file && l.1 >= 2026);
+        is_new && d.parent.is_some_and(|p| matches!(self.ast.decls[p].kind, DeclKind::Struct { .. }))
+    }
+
+    /// Returns true if code at a declaration may name another declaration.
+    pub(crate) fn is_accessible(&self, decl: DeclId, from: DeclId) -> bool {
+        self.is_core(decl) || self.module_of(decl) == self.module_of(from) || self.is_visible_outside(decl)
     }
 
     /// Returns true if brace lists skip a field because it is less visible than its struct.

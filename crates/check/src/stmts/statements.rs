@@ -428,6 +428,7 @@ impl Checker<'_> {
                     },
                 };
                 // `let r = f()` is accepted for a function without a result: the variable holds nothing.
+                self.p.check_local_variable(decl, resolved);
                 let void_result = ty.is_none() && resolved == Ty::VOID;
                 if !void_result {
                     self.p.check_value_type(resolved, span);

@@ -122,6 +122,10 @@ modifiers! {
 impl Modifiers {
     /// Written with `constexpr`, which implies `const`.
     pub const CONSTEXPR: Modifiers = Modifiers(1 << 60);
+    /// The `vertices` that a mesh shader makes.
+    pub const VERTICES: Modifiers = Modifiers(1 << 58);
+    /// The `indices` that a mesh shader makes.
+    pub const INDICES: Modifiers = Modifiers(1 << 59);
     /// The attribute `[mutating]`.
     pub const MUTATING: Modifiers = Modifiers(1 << 61);
     /// The attribute `[nonmutating]`.
@@ -379,6 +383,15 @@ impl AccessorKind {
             AccessorKind::Ref => kw::REF_ACCESSOR,
         }
     }
+}
+
+/// `register(t0, space1)` after the name of a variable or constant buffer.
+#[derive(Clone, Debug)]
+pub struct Register {
+    /// The words in the parentheses, without the commas.
+    pub words: Vec<(Symbol, Span)>,
+    /// The location of all of it.
+    pub span: Span,
 }
 
 /// The head of `__func_extension op(f)(params) -> T { … }`; the rest is a function.

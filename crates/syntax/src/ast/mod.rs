@@ -108,6 +108,10 @@ pub struct Ast {
     pub throws: FxHashMap<DeclId, ExprId>,
     /// The semantic after the parameters of a function, which is that of its result; used only for lookups.
     pub semantics: FxHashMap<DeclId, Symbol>,
+    /// The registers that variables and constant buffers are bound to; used only for lookups.
+    pub registers: FxHashMap<DeclId, Vec<Register>>,
+    /// The structs that are declared as a `class`; used only for lookups.
+    pub classes: FxHashSet<DeclId>,
     /// The widths of bit-fields; used only for lookups.
     pub bit_widths: FxHashMap<DeclId, ExprId>,
     /// The heads of the functions that are declared by `__func_extension`; used only for lookups.

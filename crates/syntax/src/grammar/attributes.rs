@@ -99,7 +99,9 @@ impl Parser<'_> {
             kw::PERVERTEX | kw::LINEADJ | kw::TRIANGLEADJ | kw::POINT | kw::LINE_PRIMITIVE | kw::TRIANGLE => {
                 self.common_name(Modifiers::default())
             }
-            kw::VERTICES | kw::INDICES | kw::PRIMITIVES | kw::PAYLOAD | kw::PARAM | kw::UNORM | kw::SNORM => {
+            kw::VERTICES => self.common_name(Modifiers::VERTICES),
+            kw::INDICES => self.common_name(Modifiers::INDICES),
+            kw::PRIMITIVES | kw::PAYLOAD | kw::PARAM | kw::UNORM | kw::SNORM => {
                 self.common_name(Modifiers::default())
             }
             kw::SHARED | kw::RESTRICT | kw::READONLY | kw::WRITEONLY => {

@@ -151,6 +151,14 @@ impl Parser<'_> {
                 // A `where` clause, represented as an associated type without a name.
                 let word = self.bump().span;
                 let constraint = self.inside(id, |p| p.constraint(word));
+                if let Constraint::Conforms(left, _) | Constraint::Equal(left, _) = constraint
+                    && matches!(self.ast.exprs[left].kind, ExprKind::ThisType)
+                {
+                    let span = self.ast.exprs[left].span;
+                    let message = "a constraint of an interface is on an associated type, not on `This`";
+                    let error = Diagnostic::error("E30427", span, message);
+                    self.report(error.help("an interface inherits from another: `interface I : J`"));
+                }
                 self.name_decl(id, kw::EMPTY, word);
                 self.ast.decls[id].generics =
                     Some(Generics { params: Vec::new(), constraints: vec![constraint] });
@@ -273,6 +281,7 @@ impl Parser<'_> {
             self.name_decl(id, name, name_span);
             let ty = self.dimensions(base);
             let semantic = self.semantic();
+            self.keep_registers(id);
             if self.is(T::Colon) {
                 self.bit_field(id);
             }
@@ -441,18 +450,33 @@ impl Parser<'_> {
         }
     }
 
+    /// Keeps the registers that were found after a name.
+    pub(crate) fn keep_registers(&mut self, id: DeclId) {
+        if !self.registers.is_empty() {
+            let registers = std::mem::take(&mut self.registers);
+            self.ast.registers.insert(id, registers);
+        }
+    }
+
     /// `: SV_Position`, `: register(u0, space1)`; the first if there are several
     pub(crate) fn semantic(&mut self) -> Option<Symbol> {
         let mut first = None;
         while self.is(T::Colon) && self.nth(1) == T::Ident {
             self.bump();
-            let name = self.bump().symbol;
+            let token = self.bump();
+            let name = token.symbol;
             let mut text = self.ast.name(name).to_owned();
             if self.is(T::LParen) {
                 let from = self.pos();
                 self.skip_brackets();
                 if matches!(name, kw::READ | kw::WRITE) {
                     self.check_payload_stages(from);
+                }
+                if text == "register" {
+                    let words = (from..self.pos()).map(|pos| self.at(pos));
+                    let words = words.filter(|token| token.kind == T::Ident);
+                    let words = words.map(|token| (token.symbol, token.span)).collect();
+                    self.registers.push(Register { words, span: self.span_from(token.span) });
                 }
                 for pos in from..self.pos() {
                     text.push_str(self.at(pos).text(&self.ast.symbols));

@@ -1,6 +1,7 @@
 //! Parses functions, parameters, initialisers, properties and subscripts.
 
 use crate::ast::*;
+use crate::diagnostic::Diagnostic;
 use crate::keywords as kw;
 use crate::parser::Parser;
 use crate::token::TokenKind as T;
@@ -158,9 +159,11 @@ impl Parser<'_> {
         self.name_decl(id, word.symbol, word.span);
         self.suffix_generics(id);
         let params = self.params(id);
-        let result = if self.expect(T::Arrow) {
+        let result = if self.eat(T::Arrow) {
             self.inside(id, Self::ty)
         } else {
+            let error = Diagnostic::error("E0001", word.span, "a `__subscript` needs the type of its result");
+            self.report(error.help("write `-> T` after its parameters"));
             self.expr_at(word.span, ExprKind::Error)
         };
         self.where_clauses(id);

@@ -20,6 +20,9 @@ impl Parser<'_> {
             self.warn(warning.help("later versions of the language refuse them here"));
         }
         self.ast.decls[id].attributes.append(&mut attributes);
+        if word.symbol == kw::CLASS {
+            self.ast.classes.insert(id);
+        }
         if word.symbol == kw::UNION {
             self.skip_statement();
             self.ast.decls[id].kind = DeclKind::Unsupported(kw::UNION);
@@ -271,6 +274,7 @@ impl Parser<'_> {
             if self.is(T::Ident) { self.expect_name("the buffer's name") } else { (kw::EMPTY, word.span) };
         self.name_decl(id, name, span);
         self.semantic();
+        self.keep_registers(id);
         let members = self.members(id, Place::Member);
         self.eat(T::Semi);
         self.ast.decls[id].kind = DeclKind::CBuffer { members };

@@ -363,6 +363,12 @@ impl Parser<'_> {
         };
         let mut cases = self.cases(None, label);
         // Statements before the first label are never reached.
+        let unlabelled = cases.first().filter(|case| case.0.is_empty()).and_then(|case| case.1.first());
+        if let Some(&first) = unlabelled {
+            let span = self.ast.stmts[first].span;
+            let warning = Diagnostic::warning("E41000", span, "unreachable code");
+            self.warn(warning.help("a 'switch' begins at one of its cases"));
+        }
         cases.retain(|case| !case.0.is_empty());
         let cases = cases.into_iter().map(|(labels, body, span)| Case { labels, body, span }).collect();
         StmtKind::Switch { scrutinee, cases }

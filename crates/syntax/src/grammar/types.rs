@@ -1,6 +1,7 @@
 //! Parses types, generic arguments, generic parameters and `where` clauses.
 
 use crate::ast::*;
+use crate::diagnostic::Diagnostic;
 use crate::keywords as kw;
 use crate::parser::Parser;
 use crate::source::Span;
@@ -261,8 +262,29 @@ impl Parser<'_> {
     /// Parses a constraint after `where` or `__constraint`.
     pub(crate) fn constraint(&mut self, start: Span) -> Constraint {
         let left = self.constraint_side();
-        if self.eat(T::EqEq) {
-            Constraint::Equal(left, self.constraint_side())
+        let is_count = |p: &Self, side: ExprId| {
+            matches!(p.ast.exprs[side].kind, ExprKind::SizeOf(SizeOfKind::CountOf, ..))
+        };
+        if matches!(self.kind(), T::Ne | T::Lt | T::Le | T::Gt | T::Ge) {
+            let span = self.bump().span;
+            let right = self.constraint_side();
+            let help = "write `where countof(T) == N`";
+            let error = Diagnostic::error("E30436", span, "a constraint on a number needs `==`");
+            self.report(if is_count(self, left) || is_count(self, right) { error.help(help) } else { error });
+            Constraint::Equal(left, right)
+        } else if self.eat(T::EqEq) {
+            let right = self.constraint_side();
+            let counts_right = match self.ast.exprs[right].kind {
+                ExprKind::Binary(_, first, _) => is_count(self, first),
+                _ => is_count(self, right),
+            };
+            if counts_right && !is_count(self, left) {
+                let span = self.ast.exprs[right].span;
+                let message = "`countof` has to stand on the left side of its constraint";
+                let error = Diagnostic::error("E30437", span, message);
+                self.report(error.help("write `where countof(T) == N`"));
+            }
+            Constraint::Equal(left, right)
         } else if self.eat(T::Colon) {
             Constraint::Conforms(left, self.ty_list())
         } else {

@@ -124,6 +124,8 @@ pub(crate) struct Parser<'a> {
     pub(crate) container: Option<DeclId>,
     /// The structs without a name that have been found where types are; they become members of the container.
     pub(crate) nameless: Vec<DeclId>,
+    /// The registers after the name that is being parsed.
+    pub(crate) registers: Vec<Register>,
 }
 
 /// The findings of one pass over the tokens before parsing.
@@ -174,6 +176,7 @@ impl<'a> Parser<'a> {
             bit_owner: None,
             container: None,
             nameless: Vec::new(),
+            registers: Vec::new(),
         }
     }
 

@@ -129,13 +129,6 @@ impl Parser<'_> {
         self.report(Diagnostic::error(code, span, message));
     }
 
-    /// Reports something that is accepted, but that is probably not intended.
-    pub(crate) fn warn(&mut self, warning: Diagnostic) {
-        if !self.stopped && !self.is_damaged() {
-            self.reports.diagnostics.push(warning);
-        }
-    }
-
     /// Returns true if all errors so far have this code.
     pub(crate) fn has_only(&self, code: &str) -> bool {
         let mut errors = self.reports.diagnostics.iter().filter(|d| d.severity == Severity::Error);
@@ -146,6 +139,13 @@ impl Parser<'_> {
     pub(crate) fn follow_up(&mut self, code: &'static str, span: Span, message: impl Into<String>) {
         if self.reports.count == 0 {
             self.error(code, span, message);
+        }
+    }
+
+    /// Reports something that is accepted, but that is probably not intended.
+    pub(crate) fn warn(&mut self, warning: Diagnostic) {
+        if !self.stopped && !self.is_damaged() {
+            self.reports.diagnostics.push(warning);
         }
     }
 
