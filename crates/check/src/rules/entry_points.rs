@@ -1,12 +1,10 @@
-//! Rules for entry points: their attributes, and which system values each stage reads and writes.
+//! Rules for entry points: their attributes, and what they reach.
 
 use syntax::ast::DeclKind;
 use syntax::{DeclId, Diagnostic, Span};
 
 use crate::program::Program;
-use crate::signature::{Direction, Level};
-use crate::types::follow_up::text;
-use crate::types::{Scalar, Ty, TyKind, Val};
+use crate::signature::Level;
 
 /// Attributes that a function has once at most.
 const ONCE: [&str; 9] = [
@@ -21,13 +19,6 @@ const ONCE: [&str; 9] = [
     "instance",
 ];
 
-/// System values that say which thread of a grid runs; nothing writes them.
-const THREAD: [&str; 4] = ["sv_dispatchthreadid", "sv_groupid", "sv_groupthreadid", "sv_groupindex"];
-
-/// System values that a fragment writes.
-const FRAGMENT: [&str; 5] =
-    ["sv_target", "sv_depth", "sv_depthgreaterequal", "sv_depthlessequal", "sv_stencilref"];
-
 impl Program {
     pub(super) fn check_entry_point(&mut self, decl: DeclId) {
         let DeclKind::Func { body: Some(_), .. } = self.ast.decls[decl].kind else { return };
@@ -40,8 +31,8 @@ impl Program {
             self.check_kernel_params(decl);
         }
         let Some(stage) = stage else { return };
+        self.check_system_values(decl, &stage);
         for param in self.params_of(decl) {
-            self.check_input(&stage, param);
             self.check_ignored(param);
         }
         self.check_stage_of_callees(decl, &stage);
@@ -90,56 +81,6 @@ impl Program {
                 let warning = Diagnostic::warning("E31214", self.name_span(p), message);
                 self.report(warning.help("pass it in a tensor, or mark it 'no_diff'"));
             }
-        }
-    }
-
-    /// Checks the system value that a parameter stands for.
-    fn check_input(&mut self, stage: &str, param: DeclId) {
-        let DeclKind::Param { semantic: Some(semantic), .. } = self.ast.decls[param].kind else { return };
-        let written = self.ast.name(semantic).to_string();
-        let value = written.to_ascii_lowercase();
-        let value = value.trim_end_matches(|c: char| c.is_ascii_digit());
-        let span = self.name_span(param);
-        let dir = Direction::of(self.ast.decls[param].modifiers);
-        let is_output = dir.is_written();
-        if stage == "intersection" && is_output {
-            let message = "an intersection shader has no outputs: it calls 'ReportHit'";
-            return self.error("E39017", span, message);
-        }
-        let is_grid = matches!(stage, "compute" | "mesh" | "amplification" | "task" | "node");
-        if THREAD.contains(&value) {
-            if is_output {
-                let message = format!("'{written}' is given to the entry point, which cannot write it");
-                return self.error("E30702", span, message);
-            }
-            if !is_grid {
-                return self.error("E30702", span, format!("the {stage} stage has no '{written}'"));
-            }
-            self.check_thread_type(&written, value, param, span);
-        } else if is_output && FRAGMENT.contains(&value) && is_grid {
-            let message = format!("the {stage} stage does not write '{written}'");
-            self.error("E30702", span, message);
-        }
-    }
-
-    /// An index of a thread is an integer, or a vector of at most three.
-    fn check_thread_type(&mut self, written: &str, value: &str, param: DeclId, span: Span) {
-        let ty = self.decl_type(param);
-        let is_index = |p: &Program, ty: Ty| {
-            matches!(p.types[ty], TyKind::Scalar(s) if s.is_int() && s != Scalar::Bool) || ty == Ty::ERROR
-        };
-        let fits = match self.types[ty] {
-            TyKind::Vector(element, Val::Int(n)) => {
-                is_index(self, element) && (1..=3).contains(&n) && (value != "sv_groupindex" || n == 1)
-            }
-            TyKind::Scalar(_) | TyKind::Error => is_index(self, ty),
-            // Whatever it is, it is known where it is used.
-            _ => return,
-        };
-        if !fits {
-            let message =
-                text!("'{written}' is an integer or a vector of at most three, not '{}'", self.shown(ty));
-            self.error("E38024", span, message);
         }
     }
 

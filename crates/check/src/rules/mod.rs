@@ -21,6 +21,7 @@ mod places;
 mod removed;
 mod stages;
 mod storage;
+mod system_values;
 mod visibility;
 mod visible;
 
