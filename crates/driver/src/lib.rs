@@ -40,6 +40,7 @@ pub mod ranges;
 pub mod render;
 pub mod session;
 pub mod source;
+pub mod standard;
 pub mod tensor;
 pub mod texture;
 pub mod verify;

@@ -1,7 +1,8 @@
 //! Loads files: each is read once and parsed once, whether it is included, imported or named.
 //!
-//! An import is searched beside the importing file, then in the directories given by `-I`. A name is tried as
-//! written and with `-` for `_`.
+//! An import is searched beside the importing file, then in the directories given by `-I`, then, if its name begins
+//! with `slang.`, where Slang's standard modules are ([`crate::standard`]). A name is tried as written and with `-` for
+//! `_`.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,7 @@ use rustc_hash::FxHashMap;
 use syntax::{Ast, Diagnostic, FileId, Severity, Sources, Span};
 
 use crate::error::Error;
-use crate::files;
+use crate::{files, standard};
 
 /// The files of the core library, in order. They are part of the binary.
 const CORE: [(&str, &str); 5] = [
@@ -188,12 +189,16 @@ impl Session {
         if let Some(&index) = self.parsed.get(&file) {
             return index;
         }
+        let mut defines = std::borrow::Cow::Borrowed(&self.options.defines);
+        if self.disk.folders.get(file.0 as usize).is_some_and(|folder| standard::is_development(folder)) {
+            defines.to_mut().push((standard::DEVELOPMENT.into(), "1".into()));
+        }
         let index = syntax::parse_file(
             &mut program.ast,
             &mut self.sources,
             file,
             &mut self.disk,
-            &self.options.defines,
+            &defines,
             &mut program.diagnostics,
         );
         program.diagnostics.append(&mut self.disk.diagnostics);
@@ -247,6 +252,11 @@ impl ModuleLoader for Session {
                     return Some(self.parse(program, file));
                 }
             }
+        }
+        let own = self.disk.folders.get(from.0 as usize).map(PathBuf::as_path);
+        if let Some(standard) = names.iter().step_by(2).find_map(|name| standard::find(name, own)) {
+            let file = self.disk.read(&mut self.sources, &standard).ok()?;
+            return Some(self.parse(program, file));
         }
         let (_, name, text) = MODULES.into_iter().find(|m| m.0 == path)?;
         let file = match self.disk.by_path.get(Path::new(name)) {

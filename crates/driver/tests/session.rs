@@ -43,3 +43,28 @@ void main()
     // again.
     assert_eq!(codes, ["E31159"]);
 }
+
+#[test]
+fn a_standard_module_is_found_in_the_tree_of_the_file() {
+    let root = std::env::temp_dir().join(format!("pullback-standard-modules-{}", std::process::id()));
+    let folder = root.join("tree/source/standard-modules/nets");
+    std::fs::create_dir_all(&folder).expect("a folder for temporary files");
+    std::fs::create_dir_all(root.join("tree/tests")).expect("a folder for temporary files");
+    let module =
+        "module nets; __include \"parts\";\n#ifdef UNIT_TEST\npublic int tested() { return 1; }\n#endif\n";
+    std::fs::write(folder.join("nets.slang"), module).expect("written");
+    std::fs::write(folder.join("parts.slang"), "implementing nets; public int own() { return 2; }")
+        .expect("written");
+    let text = "import slang.nets; int f() { return own() + tested(); }";
+    let (inside, outside) = (root.join("tree/tests/a.slang"), root.join("b.slang"));
+    for path in [&inside, &outside] {
+        std::fs::write(path, text).expect("written");
+    }
+    let mut session = Session::new(FileOptions::default());
+    let mut loaded = pipeline::load(&mut session, &inside).expect("the file is there");
+    loaded.check(false).expect("the module is found");
+    let mut loaded = pipeline::load(&mut session, &outside).expect("the file is there");
+    let error = loaded.check(false).expect_err("there is no such module").to_string();
+    assert!(error.contains("PULLBACK_STANDARD_MODULES"), "{error}");
+    std::fs::remove_dir_all(&root).expect("is removed");
+}

@@ -103,7 +103,14 @@ impl Program {
             let Some(index) = loader.load(self, &path, quoted, from) else {
                 let word = if include { "include" } else { "import" };
                 let message = format!("cannot open the file of {word} '{path}'");
-                let help = "it has to be beside this file, or in a folder that '-I' names";
+                let is_standard = !quoted && path.starts_with("slang.");
+                let help = match is_standard {
+                    true => {
+                        "it is a standard module of Slang, which has its source: name the folder \
+                         'source/standard-modules' of Slang in the environment variable PULLBACK_STANDARD_MODULES"
+                    }
+                    false => "it has to be beside this file, or in a folder that '-I' names",
+                };
                 self.report(Diagnostic::error("E15300", span, message).help(help));
                 continue;
             };
