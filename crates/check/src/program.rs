@@ -8,7 +8,7 @@ use crate::facts::{ExtensionInfo, Magic, Module, Modules, Pullback, Scopes};
 use crate::queries::Queries;
 use crate::signature::Role;
 use crate::tables::{FuncRef, Tables};
-use crate::types::{Ty, TyInterner};
+use crate::types::{GenericArg, Ty, TyInterner};
 use crate::view::ModuleId;
 
 /// A program that is being checked. It owns everything; there is no global state.
@@ -46,6 +46,8 @@ pub struct Program {
     pub lost: FxHashSet<ExprId>,
     /// Types that may lack what their interfaces require, until that has been reported.
     pub(crate) lacking: Vec<Ty>,
+    /// Packs that have elements where a type is being checked: within the last operand of `__packBranch`.
+    pub(crate) assumed_nonempty: Vec<GenericArg>,
 }
 
 /// Interfaces that the checker knows by name.

@@ -20,7 +20,7 @@ use crate::facts::{Constraints, Entry, Extent, Facet};
 use crate::program::Program;
 use crate::signature::{Derivatives, Signature};
 use crate::tables::FuncRef;
-use crate::types::Ty;
+use crate::types::{Ty, Val};
 use crate::view::View;
 
 /// The results of a query by key, and the keys in progress.
@@ -134,8 +134,10 @@ pub(crate) struct Queries {
     /// The numbers of parts of values, as far as they are known: see [`crate::types::limits`].
     pub(crate) leaf_counts: Memo<Ty, u32>,
     pub(crate) enum_values: Memo<DeclId, i64>,
-    /// Constant variables, whose values are not kept.
-    pub(crate) constants: Memo<DeclId>,
+    /// The values of constant variables that have one.
+    pub(crate) constants: Memo<DeclId, Val>,
+    /// The values of constant members of known types.
+    pub(crate) constant_members: Memo<FuncRef, i64>,
     pub(crate) signatures: Memo<DeclId, Rc<Signature>>,
     pub(crate) differentials: Memo<Ty, Option<Ty>>,
     /// All derivatives that the program declares for a function.

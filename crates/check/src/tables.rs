@@ -7,7 +7,7 @@
 use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use syntax::ast::{BinaryOp, SizeOfKind, UnaryOp};
+use syntax::ast::{BinaryOp, PackPart, SizeOfKind, UnaryOp};
 use syntax::{DeclId, ExprId, StmtId};
 
 use crate::types::{Args, GenericArg, Ty, Val};
@@ -349,6 +349,8 @@ pub enum Meaning {
         /// A pack with the same number of elements.
         shape: GenericArg,
     },
+    /// `__first(e)` and the like: elements of a pack or tuple.
+    PackPart(PackPart, ExprId),
     /// `t._0_2`: elements of a tuple as a tuple.
     TupleSwizzle {
         /// The tuple.
@@ -381,6 +383,7 @@ impl Meaning {
             | Meaning::Index { base, .. }
             | Meaning::Same(base)
             | Meaning::Each(base)
+            | Meaning::PackPart(_, base)
             | Meaning::Expand { inner: base, .. } => Some(*base),
             _ => None,
         }

@@ -155,7 +155,7 @@ pub(crate) struct Open {
     /// The initial values of fields that are being lowered.
     pub(crate) defaults: Vec<ExprId>,
     /// The constants that are being evaluated, to detect cycles.
-    pub(crate) constants: Vec<DeclId>,
+    pub(crate) constants: Vec<FuncRef>,
 }
 
 impl<'l, 'p, 't> Body<'l, 'p, 't> {

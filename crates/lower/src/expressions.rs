@@ -146,6 +146,7 @@ impl Body<'_, '_, '_> {
             | Meaning::TupleField { .. }
             | Meaning::TupleSwizzle { .. }
             | Meaning::Each(_)
+            | Meaning::PackPart(..)
             | Meaning::Swizzle { .. }
             | Meaning::MatrixSwizzle { .. }
             | Meaning::Index { .. }

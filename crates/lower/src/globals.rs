@@ -2,7 +2,7 @@
 
 use check::Resolved;
 use check::tables::FuncRef;
-use check::types::{BufferKind, Ty, TyKind};
+use check::types::{BufferKind, Ty, TyKind, Val};
 use ir::{Global, GlobalData, Op, Space, Types, Value};
 use syntax::ast::{DeclKind, Modifiers};
 use syntax::{DeclId, ExprId, Span};
@@ -160,6 +160,13 @@ impl Body<'_, '_, '_> {
                 return Place::value(ty, values);
             }
         };
+        // A recursion over a pack may name the rest's constant several times at each step: it is evaluated once.
+        if self.lw.scalar_of(ty).is_some_and(|scalar| !scalar.is_float())
+            && let Val::Int(value) = self.lw.program.constant_member(member.clone())
+        {
+            let values = self.integer(value, ty);
+            return Place::value(ty, values);
+        }
         let inner = self.lw.program.subst_of(&member);
         self.with_subst(inner, |body| body.global_place(e, member.decl, ty))
     }
@@ -195,13 +202,17 @@ impl Body<'_, '_, '_> {
 
     /// The value of a `static const`.
     fn constant(&mut self, decl: DeclId, init: ExprId, ty: Ty, span: Span) -> Vec<Value> {
-        if self.open.constants.contains(&decl) || self.open.constants.len() > 64 {
+        // The members of different instances are different constants.
+        let params = self.lw.program.all_generic_params(decl);
+        let args = params.iter().filter_map(|&p| self.subst.get(p).cloned()).collect();
+        let key = FuncRef { decl, args, self_ty: None };
+        if self.open.constants.contains(&key) || self.open.constants.len() > 200 {
             let name = self.lw.program.ast.decl_name(decl);
             self.lw.error("E0906", span, format!("the constant `{name}` is defined by itself"));
             return self.zeros(ty);
         }
         self.lw.program.body(decl);
-        self.open.constants.push(decl);
+        self.open.constants.push(key);
         let declared = self.lw.program.decl_type(decl);
         let declared = self.ty(declared);
         let values = self.expr_as(init, declared, span);

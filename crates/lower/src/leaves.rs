@@ -233,6 +233,8 @@ impl Lowerer<'_> {
             | TyKind::Param(_)
             | TyKind::This(_)
             | TyKind::Each(_)
+            | TyKind::PackPart(..)
+            | TyKind::PackBranch(..)
             | TyKind::Expand(..)
             | TyKind::Opaque(..)
             | TyKind::NullPtr

@@ -6,6 +6,7 @@
 
 use check::types::{GenericArg, Ty, TyKind};
 use ir::Value;
+use syntax::ast::PackPart;
 use syntax::{ExprId, Span};
 
 use crate::body::Body;
@@ -103,6 +104,26 @@ impl Body<'_, '_, '_> {
         };
         let base = self.place_as_context(inner);
         self.part_place(base, idx, ty)
+    }
+
+    /// Selects elements of a pack or tuple by their position.
+    pub(crate) fn pack_part(&mut self, base: ExprId, part: PackPart, ty: Ty) -> Place {
+        let base = self.place_as_context(base);
+        let n = match &self.lw.program.types[base.ty] {
+            TyKind::Tuple(parts) | TyKind::Pack(parts) => parts.len(),
+            _ => 0,
+        };
+        let range = match part {
+            PackPart::First => return self.part_place(base, 0, ty),
+            PackPart::Last => return self.part_place(base, n.saturating_sub(1), ty),
+            PackPart::TrimFirst => 1.min(n)..n,
+            PackPart::TrimLast => 0..n.saturating_sub(1),
+        };
+        let (TyKind::Tuple(parts) | TyKind::Pack(parts)) = self.lw.program.types[ty].clone() else {
+            return Place { ty, kind: PlaceKind::Group(Vec::new()) };
+        };
+        let places = range.zip(parts).map(|(idx, part)| self.part_place(base.clone(), idx, part)).collect();
+        Place { ty, kind: PlaceKind::Group(places) }
     }
 
     /// Selects elements of a tuple.

@@ -167,6 +167,7 @@ impl Body<'_, '_, '_> {
                 let span = self.span_of(e);
                 self.each_place(inner, ty, span)
             }
+            Meaning::PackPart(part, inner) => self.pack_part(inner, part, ty),
             Meaning::Expand { inner, shape } => {
                 let span = self.span_of(e);
                 self.expand_place(inner, &shape, ty, span)

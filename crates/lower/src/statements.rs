@@ -147,7 +147,42 @@ impl Body<'_, '_, '_> {
         value
     }
 
+    /// The statements that a `switch` runs from a case on.
+    fn statements_from(&mut self, cases: &[Case]) -> Vec<StmtId> {
+        let mut body: Vec<StmtId> = Vec::new();
+        for later in cases {
+            body.extend(&later.body);
+            if later.body.iter().any(|&s| !self.flow(s).falls) {
+                break;
+            }
+        }
+        body
+    }
+
+    /// The case of a `switch` for a value that is known.
+    fn known_case(&mut self, value: i64, cases: &[Case]) -> Vec<StmtId> {
+        let mut found = None;
+        for (k, case) in cases.iter().enumerate() {
+            let is_default = case.labels.contains(&None) && found.is_none();
+            if is_default || case.labels.iter().flatten().any(|&label| self.label(label) == Some(value)) {
+                found = Some(k);
+                if !is_default {
+                    break;
+                }
+            }
+        }
+        found.map_or(Vec::new(), |k| self.statements_from(&cases[k..]))
+    }
+
     fn switch(&mut self, scrutinee: ExprId, cases: &[Case]) {
+        if let Some(value) = self.lw.program.known_value(scrutinee, &self.subst) {
+            let body = self.known_case(value, cases);
+            let broke = self.new_flag(0);
+            self.exits.targets.push(Target { broke, ..Target::default() });
+            self.list(&body);
+            self.exits.targets.pop();
+            return;
+        }
         let values = self.expr(scrutinee);
         let Some(&value) = values.first() else { return };
         // The scrutinee is an enumeration based on `bool`.
@@ -164,13 +199,7 @@ impl Body<'_, '_, '_> {
         let mut bodies: Vec<Vec<StmtId>> = Vec::new();
         let mut default: Vec<StmtId> = Vec::new();
         for (k, case) in cases.iter().enumerate() {
-            let mut body: Vec<StmtId> = Vec::new();
-            for later in &cases[k..] {
-                body.extend(&later.body);
-                if later.body.iter().any(|&s| !self.flow(s).falls) {
-                    break;
-                }
-            }
+            let body = self.statements_from(&cases[k..]);
             if case.labels.contains(&None) {
                 default.clone_from(&body);
                 continue; // labels beside `default` are the default

@@ -58,6 +58,10 @@ impl Program {
                 let element = self.differential(pattern)?;
                 Some(self.expand_of(element, &shape))
             }
+            TyKind::PackPart(part, pack) if !part.is_element() => {
+                let pack = self.differential(pack)?;
+                self.part_of_pack(part, &GenericArg::Type(pack)).map(GenericArg::ty)
+            }
             ref kind @ (TyKind::Tuple(ref parts) | TyKind::Pack(ref parts)) => {
                 let parts = parts.iter().map(|&t| self.differential(t)).collect::<Option<Vec<Ty>>>()?;
                 let is_tuple = matches!(kind, TyKind::Tuple(_));
@@ -67,6 +71,8 @@ impl Program {
             | TyKind::This(_)
             | TyKind::Assoc(..)
             | TyKind::Interface(..)
+            | TyKind::PackPart(..)
+            | TyKind::PackBranch(..)
             | TyKind::Each(_) => {
                 let promised = |p: &mut Program| p.promised_differential(ty, Magic::Differentiable);
                 return if self.is_float_kind(ty) { Some(ty) } else { promised(self) };

@@ -26,6 +26,8 @@ impl Program {
             | TyKind::This(_)
             | TyKind::Assoc(..)
             | TyKind::Interface(..)
+            | TyKind::PackPart(..)
+            | TyKind::PackBranch(..)
             | TyKind::Each(_) => self
                 .promised_differential(ty, Magic::DifferentiablePtr)
                 .or_else(|| self.extended_differential(ty)),

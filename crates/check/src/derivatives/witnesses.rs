@@ -15,7 +15,7 @@ use crate::exprs::infer::Checker;
 use crate::facts::{Entry, Magic};
 use crate::names::lookup::Ref;
 use crate::program::Program;
-use crate::signature::{Applied, Derivatives, Level, Role};
+use crate::signature::{Applied, Derivatives, Level, Resolved, Role};
 use crate::tables::{DiffOp, FuncRef};
 use crate::view::View;
 
@@ -257,8 +257,20 @@ impl Program {
             () if self.made.differentiable.contains(&decl) => Level::Backward,
             () if any("Differentiable") || any("BackwardDifferentiable") => Level::Backward,
             () if any("ForwardDifferentiable") => Level::Forward,
+            () if self.is_part_of_caller(decl) => Level::Backward,
             () => Level::None,
         }
+    }
+
+    /// Returns true for an accessor that is inlined and says nothing of derivatives: it is differentiable like the code
+    /// that it becomes a part of.
+    pub(crate) fn is_part_of_caller(&self, decl: DeclId) -> bool {
+        let any = |name: &str| self.has_mark(decl, name);
+        matches!(self.ast.decls[decl].kind, DeclKind::Accessor { .. })
+            && any("ForceInline")
+            && !any("Differentiable")
+            && !any("BackwardDifferentiable")
+            && !any("ForwardDifferentiable")
     }
 
     /// Returns true if a function has an attribute; an accessor has those of its property or subscript, too.
@@ -306,7 +318,7 @@ impl Program {
         if self.container_of(func.decl).and_then(|c| self.magic_of(c)) == Some(Magic::Differentiable) {
             return Level::Backward;
         }
-        let mut level = derivatives.level;
+        let mut level = derivatives.level.max(self.fulfilled_level(func, view));
         // A derivative for forward mode alone is transposed for reverse mode.
         if derivatives.fwd.is_some() || derivatives.bwd.is_some() || derivatives.apply.is_some() {
             level = Level::Backward;
@@ -320,6 +332,23 @@ impl Program {
         match self.intrinsic(func.decl) {
             Some(name) if linear.contains(&&name[..]) => Level::Backward,
             _ => level,
+        }
+    }
+
+    /// The level of an accessor that an interface requires without saying anything of derivatives, of a type that has
+    /// them: that of the accessor which fulfils the requirement, as if it stood in its place.
+    pub fn fulfilled_level(&mut self, func: &FuncRef, view: View) -> Level {
+        let is_accessor = matches!(self.ast.decls[func.decl].kind, DeclKind::Accessor { .. });
+        let Some(this) = func.self_ty.filter(|_| is_accessor && self.is_requirement(func.decl)) else {
+            return Level::None;
+        };
+        if self.differential(this).is_none() {
+            return Level::None;
+        }
+        match self.resolve_requirement(func) {
+            Resolved::Func(found) if found.decl != func.decl => self.differentiable_level(&found, view),
+            Resolved::Unresolved => Level::Backward,
+            _ => Level::None,
         }
     }
 

@@ -180,9 +180,12 @@ impl Checker<'_> {
                 }
                 _ => self.fail_as(expr, ty, "E39999", "an optional takes one value"),
             },
-            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_) => {
-                self.construct_unknown(expr, ty, args)
-            }
+            TyKind::Param(_)
+            | TyKind::This(_)
+            | TyKind::Assoc(..)
+            | TyKind::PackPart(..)
+            | TyKind::PackBranch(..)
+            | TyKind::Each(_) => self.construct_unknown(expr, ty, args),
             TyKind::Interface(..) if args.is_empty() => {
                 let message =
                     text!("a value of type '{}' is made from one of a type that conforms", self.name(ty));

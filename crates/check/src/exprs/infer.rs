@@ -352,6 +352,8 @@ impl<'p> Checker<'p> {
             }
             ExprKind::Expand(inner) => self.infer_expand(expr, inner),
             ExprKind::Each(inner) => self.infer_each(expr, inner),
+            ExprKind::PackPart(part, inner) => self.infer_pack_part(expr, part, inner),
+            ExprKind::PackBranch(parts) => self.infer_pack_branch(expr, parts),
             ExprKind::Pointer(inner) => {
                 let ty = self.type_expr(inner);
                 let ty = self.p.types.intern(TyKind::Pointer(ty));

@@ -61,6 +61,7 @@ impl Flow<'_> {
             Meaning::Aggregate(initializer) => return self.cut_initializer(&initializer, ty),
             Meaning::Same(inner)
             | Meaning::Each(inner)
+            | Meaning::PackPart(_, inner)
             | Meaning::Expand { inner, .. }
             | Meaning::Cast(inner)
             | Meaning::Unary(_, inner) => vec![inner],

@@ -319,8 +319,14 @@ impl Program {
                     _ => self.known_condition(b, subst),
                 }
             }
-            _ => None,
+            _ => self.known_value(cond, subst).map(|value| value != 0),
         }
+    }
+
+    /// The value of an integer expression of a generic function that is known for its arguments: only the branch that it
+    /// selects is compiled, so a `static_assert` or a call that does not fit in another branch does no harm.
+    pub fn known_value(&mut self, expr: ExprId, subst: &Subst) -> Option<i64> {
+        if subst.map.is_empty() { None } else { self.const_int(expr, subst) }
     }
 }
 

@@ -8,6 +8,8 @@ use syntax::ast::{DeclKind, ExprKind, Modifiers};
 use syntax::{DeclId, Diagnostic, ExprId};
 
 use crate::flow::{Direction, Flow, Key, Mark, Part, Purpose};
+use crate::program::Program;
+use crate::signature::Level;
 use crate::tables::{Arg, Callable, FuncRef, Meaning};
 
 /// A place in a variable.
@@ -187,7 +189,11 @@ impl Flow<'_> {
             self.indices(base);
         }
         let member = self.p.substitute_func(&member, &self.subst);
-        let set = self.p.declared_accessors(&member).set.filter(|set| !self.p.is_core(set.decl));
+        let view = self.view;
+        let is_called = |p: &mut Program, set: &FuncRef| {
+            !p.is_core(set.decl) && p.fulfilled_level(set, view) == Level::None
+        };
+        let set = self.p.declared_accessors(&member).set.filter(|set| is_called(self.p, set));
         let Some(set) = set else {
             for arg in args.iter().flat_map(Arg::exprs) {
                 self.primal(arg);

@@ -95,6 +95,7 @@ impl Flow<'_> {
             }
             Meaning::Same(base)
             | Meaning::Each(base)
+            | Meaning::PackPart(_, base)
             | Meaning::Expand { inner: base, .. }
             | Meaning::Cast(base)
             | Meaning::Unary(_, base) => self.expr(base, needed),
@@ -278,6 +279,7 @@ impl Flow<'_> {
         let member = self.p.substitute_func(member, &self.subst);
         if let Some(get) = self.p.declared_accessors(&member).get
             && !self.p.is_core(get.decl)
+            && self.p.fulfilled_level(&get, self.view) == Level::None
         {
             return self.call(expr, &Callable::Func(get), base, args, needed);
         }

@@ -139,7 +139,7 @@ impl Program {
     pub(crate) fn root_owner(&self, ty: Ty) -> Option<DeclId> {
         match &self.types[ty] {
             TyKind::Param(param) => self.scopes.param_owner.get(param).copied(),
-            TyKind::Assoc(base, _) | TyKind::Each(base) => self.root_owner(*base),
+            TyKind::Assoc(base, _) | TyKind::Each(base) | TyKind::PackPart(_, base) => self.root_owner(*base),
             _ => None,
         }
     }
@@ -152,22 +152,21 @@ impl Program {
             TyKind::Param(_) => self.constrained_to(ty, &mut out),
             TyKind::Each(pack) => match self.types[pack].clone() {
                 // The interfaces that all elements have in common.
-                TyKind::Pack(parts) => {
-                    for (idx, part) in parts.into_iter().enumerate() {
-                        let element = if self.is_pack(part) { self.each_of(part) } else { None };
-                        let own = self.interfaces_of(element.unwrap_or(part));
-                        if idx == 0 {
-                            out = own;
-                        } else {
-                            out.retain(|i| own.contains(i));
-                        }
-                    }
+                TyKind::Pack(parts) => out = self.interfaces_of_all(&parts),
+                TyKind::PackPart(_, whole) => {
+                    out = self.interfaces_of_elements(whole);
+                    self.constrained_to(ty, &mut out);
                 }
                 _ => {
                     self.constrained_to(pack, &mut out);
                     self.constrained_to(ty, &mut out);
                 }
             },
+            TyKind::PackPart(_, pack) => {
+                out = self.interfaces_of_elements(pack);
+                self.constrained_to(ty, &mut out);
+            }
+            TyKind::PackBranch(_, empty, other) => out = self.interfaces_of_all(&[empty, other]),
             TyKind::This(decl) => {
                 let args = self.identity_args(decl);
                 let own = self.types.intern(TyKind::Interface(decl, args));
@@ -209,6 +208,25 @@ impl Program {
             _ => {}
         }
         out
+    }
+
+    /// The interfaces that all of several types have in common; a pack stands for its elements.
+    fn interfaces_of_all(&mut self, types: &[Ty]) -> Vec<Ty> {
+        let mut out: Option<Vec<Ty>> = None;
+        for &ty in types {
+            let element = if self.is_pack(ty) { self.each_of(ty) } else { None };
+            let own = self.interfaces_of(element.unwrap_or(ty));
+            match &mut out {
+                Some(out) => out.retain(|interface| own.contains(interface)),
+                None => out = Some(own),
+            }
+        }
+        out.unwrap_or_default()
+    }
+
+    fn interfaces_of_elements(&mut self, pack: Ty) -> Vec<Ty> {
+        let element = self.each_of(pack).unwrap_or(Ty::ERROR);
+        self.interfaces_of(element)
     }
 
     fn env_of_assoc(&mut self, base: Ty, assoc: DeclId) -> Subst {
@@ -346,10 +364,14 @@ impl Program {
             (TyKind::Expand(pattern, shape), _) if self.is_pack(ty) => {
                 self.unify_expand(pattern, &shape, ty, params, env)
             }
-            (TyKind::Assoc(..), _) => {
+            (TyKind::Assoc(..) | TyKind::PackPart(..) | TyKind::PackBranch(..), _) => {
                 // Not a pattern; it is compared once its base is known.
                 let known = self.substitute(pattern, &env.clone());
-                known == ty || matches!(self.types[known], TyKind::Assoc(..))
+                known == ty
+                    || matches!(
+                        self.types[known],
+                        TyKind::Assoc(..) | TyKind::PackPart(..) | TyKind::PackBranch(..)
+                    )
             }
             // What has no layout has the default one.
             (TyKind::Laid(content, layout), kind) if !matches!(kind, TyKind::Laid(..)) => {
@@ -403,6 +425,7 @@ impl Program {
             | Val::Select(_)
             | Val::Member(_)
             | Val::SizeOf(..)
+            | Val::PackPart(..)
             | Val::CountOf(_)
             | Val::CountOfVals(_) => {
                 let known = self.substitute_val(a, &env.clone());
@@ -581,6 +604,15 @@ impl Program {
         match self.types[ty].clone() {
             TyKind::Pack(parts) => return parts.into_iter().all(|part| self.conforms(part, bound)),
             TyKind::Expand(pattern, _) => return self.conforms(pattern, bound),
+            TyKind::PackBranch(_, empty, other) => {
+                return self.conforms(empty, bound) && self.conforms(other, bound);
+            }
+            TyKind::PackPart(_, pack) => {
+                let element = self.each_of(pack).unwrap_or(Ty::ERROR);
+                if self.conforms(element, bound) {
+                    return true;
+                }
+            }
             TyKind::Each(pack) if matches!(self.types[pack], TyKind::Pack(_)) => {
                 return self.conforms(pack, bound);
             }

@@ -12,7 +12,7 @@ use crate::exprs::infer::Checker;
 use crate::facts::Constraints;
 use crate::program::Program;
 use crate::signature::Subst;
-use crate::types::{Ty, TyKind, Val};
+use crate::types::{GenericArg, Ty, TyKind, Val};
 
 /// Pairs of the two types in a constraint, as written.
 pub(crate) type Pairs = Vec<(Ty, Ty)>;
@@ -73,7 +73,15 @@ impl Program {
                     known.optional.extend(types.into_iter().map(|base| (ty, base)));
                 }
                 Constraint::NonEmpty(expr) => {
-                    known.nonempty.push(Checker::outside(self, owner).generic_arg(*expr));
+                    let pack = Checker::outside(self, owner).generic_arg(*expr);
+                    let is_own =
+                        params.iter().any(|&p| self.is_pack_param(p) && pack.is_param(p, &self.types));
+                    if !is_own && pack != GenericArg::Type(Ty::ERROR) {
+                        let span = self.ast.exprs[*expr].span;
+                        let message = "'nonempty' needs a parameter of this declaration that is a pack";
+                        self.error("E30413", span, message);
+                    }
+                    known.nonempty.push(pack);
                 }
                 Constraint::Other(span) => {
                     self.error("E0900", *span, "this kind of constraint is not supported yet");
@@ -121,9 +129,28 @@ impl Program {
         checker.expanding.push(Vec::new());
         let ty = checker.type_expr(expr);
         match self.types[ty] {
+            TyKind::Each(pack) if matches!(self.types[pack], TyKind::PackPart(..)) => {
+                let span = self.ast.exprs[expr].span;
+                self.error("E30404", span, "a part of a pack cannot be constrained: constrain the pack");
+                Ty::ERROR
+            }
             TyKind::Each(pack) => pack,
             _ => ty,
         }
+    }
+
+    /// The type without parameters that the constraints of a declaration make a type equal to.
+    fn equated_to(&mut self, owner: DeclId, ty: Ty) -> Option<Ty> {
+        let constraints = self.constraints_of(owner);
+        let others = constraints.equal.iter().filter_map(|&(a, b)| match ty {
+            ty if ty == a => Some(b),
+            ty => (ty == b).then_some(a),
+        });
+        others.into_iter().find(|&other| {
+            let mut mentioned = Vec::new();
+            self.params_in(other, &mut mentioned);
+            mentioned.is_empty() && other != Ty::ERROR && !self.types.is_abstract(other)
+        })
     }
 
     /// Returns true if a side of a constraint is an integer rather than a type.
@@ -232,7 +259,7 @@ impl Program {
         }
         for pack in &constraints.nonempty {
             let pack = self.substitute_arg(pack, env);
-            if self.shape_count(&pack) == Some(0) {
+            if self.is_nonempty(&pack) != Some(true) {
                 let empty = self.pack_of(Vec::new());
                 return Some((empty, Ty::INT));
             }
@@ -259,6 +286,15 @@ impl Program {
             return;
         }
         let constraints = self.constraints_of(owner);
+        for &param in params {
+            let ty = self.types.intern(TyKind::Param(param));
+            if env.get(param).is_none()
+                && !self.is_pack_param(param)
+                && let Some(equal) = self.equated_to(owner, ty)
+            {
+                env.map.push((param, GenericArg::Type(equal)));
+            }
+        }
         for &(subject, bound) in &constraints.conforms {
             let is_open = |p: &DeclId| params.contains(p) && env.get(*p).is_none();
             let unknown = matches!(&self.types[subject], TyKind::Param(p) if is_open(p));

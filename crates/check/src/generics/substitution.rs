@@ -84,6 +84,20 @@ impl Program {
                 self.laid(content, layout)
             }
             TyKind::Each(pack) => self.substitute_each(&GenericArg::Type(pack), env).ty(),
+            TyKind::PackPart(part, pack) => {
+                let pack = self.substitute(pack, env);
+                self.part_of_pack(part, &GenericArg::Type(pack)).map_or(Ty::ERROR, GenericArg::ty)
+            }
+            TyKind::PackBranch(pack, empty, other) => {
+                let pack = self.substitute_arg(&pack, env);
+                match self.is_nonempty(&pack) {
+                    Some(holds) => self.substitute(if holds { other } else { empty }, env),
+                    None => {
+                        let [empty, other] = [empty, other].map(|ty| self.substitute(ty, env));
+                        self.pack_branch(pack, empty, other)
+                    }
+                }
+            }
             TyKind::Expand(pattern, shape) => {
                 self.substitute_expand(&GenericArg::Type(pattern), &shape, env).ty()
             }
@@ -159,6 +173,10 @@ impl Program {
             Val::Each(pack) => self.substitute_each(&GenericArg::Val((**pack).clone()), env).val(),
             Val::Expand(pattern, shape) => {
                 self.substitute_expand(&GenericArg::Val((**pattern).clone()), shape, env).val()
+            }
+            Val::PackPart(part, pack) => {
+                let pack = self.substitute_val(pack, env);
+                self.part_of_pack(*part, &GenericArg::Val(pack)).map_or(Val::Error, GenericArg::val)
             }
         }
     }
@@ -304,6 +322,7 @@ impl Program {
             Val::Pack(_)
             | Val::Each(_)
             | Val::Expand(..)
+            | Val::PackPart(..)
             | Val::Select(_)
             | Val::Member(_)
             | Val::SizeOf(..)
@@ -366,6 +385,11 @@ impl Program {
             TyKind::Pack(parts) => self.type_names(parts),
             TyKind::Each(t) => format!("each {}", self.type_name(*t)),
             TyKind::Expand(t, _) => format!("expand {}", self.type_name(*t)),
+            TyKind::PackPart(part, pack) => format!("{}({})", part.text(), self.type_name(*pack)),
+            TyKind::PackBranch(pack, empty, other) => {
+                let (empty, other) = (self.type_name(*empty), self.type_name(*other));
+                format!("__packBranch({}, {empty}, {other})", self.arg_name(pack))
+            }
             TyKind::Optional(t) => format!("Optional<{}>", self.type_name(*t)),
             TyKind::Pointer(t) => format!("Ptr<{}>", self.type_name(*t)),
             TyKind::Buffer(kind, t) => format!("{}<{}>", kind.name(), self.type_name(*t)),
@@ -446,6 +470,7 @@ impl Program {
             Val::Pack(vals) => vals.iter().map(|v| self.val_name(v)).collect::<Vec<_>>().join(", "),
             Val::Each(val) => format!("each {}", self.val_name(val)),
             Val::Expand(val, _) => format!("expand {}", self.val_name(val)),
+            Val::PackPart(part, pack) => format!("{}({})", part.text(), self.val_name(pack)),
             Val::Error => "<error>".into(),
         }
     }

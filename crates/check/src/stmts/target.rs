@@ -11,16 +11,52 @@ use syntax::{DeclId, ExprId, Span, StmtId, Symbol, keywords as kw};
 use crate::exprs::infer::Checker;
 use crate::program::Program;
 
+/// The targets whose cases run here, in the order in which they are preferred. Code for graphics processors means the
+/// same here if it needs nothing but the language.
+const TARGETS: [&str; 6] = ["cpu", "cpp", "default", "spirv", "cuda", "metal"];
+
 impl Program {
-    /// The statements of a `__target_switch` for the CPU, or else the default ones, or else those for CUDA,
-    /// since CUDA kernels can run here.
+    /// The statements of a `__target_switch` for the CPU, or else the default ones, or else those for a target whose code
+    /// can run here. A case is passed over if it is written in the assembly of its target, or refuses the target by
+    /// `static_assert(false)`, as long as there is another.
     pub fn target_case(&self, stmt: StmtId) -> Option<Vec<StmtId>> {
         let StmtKind::TargetSwitch(cases) = &self.ast.stmts[stmt].kind else { return None };
-        let named = |wanted: &str| {
-            let found = cases.iter().find(|c| c.0.iter().any(|&s| self.ast.name(s) == wanted));
-            found.map(|c| c.1.clone())
-        };
-        named("cpu").or_else(|| named("cpp")).or_else(|| named("default")).or_else(|| named("cuda"))
+        let named = |wanted: &&str| cases.iter().find(|c| c.0.iter().any(|&s| self.ast.name(s) == *wanted));
+        let mut found = TARGETS.iter().filter_map(named);
+        let runs = |case: &&(Vec<Symbol>, Vec<StmtId>)| !case.1.iter().any(|&stmt| self.is_foreign(stmt));
+        let case = found.clone().find(runs).or_else(|| found.next());
+        case.map(|case| case.1.clone())
+    }
+
+    /// Returns true for a statement that is assembly, or that refuses to be compiled.
+    fn is_foreign(&self, stmt: StmtId) -> bool {
+        match &self.ast.stmts[stmt].kind {
+            StmtKind::Unsupported(word) => *word == kw::SPIRV_ASM,
+            StmtKind::Block(stmts) => stmts.iter().any(|&stmt| self.is_foreign(stmt)),
+            StmtKind::Return(Some(value)) => self.is_foreign_value(*value),
+            StmtKind::Expr(value) => self.is_foreign_value(*value),
+            _ => false,
+        }
+    }
+
+    fn is_foreign_value(&self, expr: ExprId) -> bool {
+        match &self.ast.exprs[expr].kind {
+            ExprKind::Opaque(word) => *word == kw::SPIRV_ASM,
+            ExprKind::Call { callee, args } => {
+                let is_it = |name| self.ast.name(name) == "static_assert";
+                let is_assertion =
+                    matches!(self.ast.exprs[*callee].kind, ExprKind::Name(name) if is_it(name));
+                is_assertion
+                    && args
+                        .first()
+                        .is_some_and(|&arg| matches!(self.ast.exprs[arg].kind, ExprKind::Bool(false)))
+            }
+            kind => {
+                let mut operands = Vec::new();
+                kind.operands(&mut operands);
+                operands.into_iter().any(|operand| self.is_foreign_value(operand))
+            }
+        }
     }
 }
 

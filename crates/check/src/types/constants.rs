@@ -126,11 +126,14 @@ impl Program {
     }
 
     /// The value of a constant member; the result stays symbolic while the member's type is not known.
-    pub(crate) fn constant_member(&mut self, member: FuncRef) -> Val {
+    pub fn constant_member(&mut self, member: FuncRef) -> Val {
         let Some(found) = self.resolve_requirement(&member).func() else {
             return Val::Member(Box::new(member));
         };
-        if self.n_constant_members > 100 {
+        if let Some(&value) = self.queries.constant_members.get(&found) {
+            return Val::Int(value);
+        }
+        if self.n_constant_members > 200 {
             let span = self.name_span(found.decl);
             self.error("E39001", span, "the value of this constant has no end");
             return Val::Error;
@@ -141,6 +144,9 @@ impl Program {
             self.substitute_val(&val, &env)
         });
         self.n_constant_members -= 1;
+        if let Some(Val::Int(value)) = val {
+            self.queries.constant_members.insert(found, value);
+        }
         // A constant that an interface declares without a value is known once the type is.
         val.unwrap_or_else(|| Val::Member(Box::new(member)))
     }
@@ -170,6 +176,9 @@ impl Program {
 
     /// The value of a constant variable.
     fn constant_variable(&mut self, decl: DeclId, depth: u32) -> Option<Val> {
+        if let Some(known) = self.queries.constants.get(&decl) {
+            return Some(known.clone());
+        }
         let init = self.fixed_value(decl)?;
         if !self.queries.constants.begin(&decl) {
             return None;
@@ -177,6 +186,9 @@ impl Program {
         self.body(decl);
         let val = self.constant(init, depth + 1);
         self.queries.constants.end(&decl);
+        if let Some(val) = &val {
+            self.queries.constants.insert(decl, val.clone());
+        }
         val
     }
 

@@ -11,13 +11,14 @@ pub mod data_layout;
 pub(crate) mod expressions;
 pub(crate) mod follow_up;
 pub mod limits;
+pub(crate) mod pack_parts;
 pub(crate) mod packs;
 
 use cranelift_entity::entity_impl;
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 use syntax::DeclId;
-use syntax::ast::BinaryOp;
+use syntax::ast::{BinaryOp, PackPart};
 
 /// An interned type.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -70,6 +71,8 @@ pub enum Val {
     Each(Box<Val>),
     /// `expand …` over the elements of a pack.
     Expand(Box<Val>, Box<GenericArg>),
+    /// `__first(P)` and the like of a pack that is not known yet; what is left after trimming is a pack.
+    PackPart(PackPart, Box<Val>),
     /// Already diagnosed.
     Error,
 }
@@ -204,6 +207,10 @@ pub enum TyKind {
     Each(Ty),
     /// `expand P` over the elements of a pack, which is the shape.
     Expand(Ty, Box<GenericArg>),
+    /// `__first(P)` and the like of a pack that is not known yet; what is left after trimming is a pack.
+    PackPart(PackPart, Ty),
+    /// `__packBranch(P, A, B)` of a pack that may be empty, as far as is known yet.
+    PackBranch(Box<GenericArg>, Ty, Ty),
 }
 
 /// A type or integer of which a type or integer is made.
@@ -249,6 +256,7 @@ impl TyKind {
             | TyKind::Optional(e)
             | TyKind::Pointer(e)
             | TyKind::Each(e)
+            | TyKind::PackPart(_, e)
             | TyKind::Buffer(_, e) => visit(Part::Type(*e)),
             TyKind::Laid(e, layout) => {
                 visit(Part::Type(*e));
@@ -257,6 +265,11 @@ impl TyKind {
             TyKind::Expand(e, shape) => {
                 visit(Part::Type(*e));
                 visit((&**shape).into());
+            }
+            TyKind::PackBranch(pack, empty, other) => {
+                visit((&**pack).into());
+                visit(Part::Type(*empty));
+                visit(Part::Type(*other));
             }
             TyKind::Tuple(parts) | TyKind::Pack(parts) => parts.iter().for_each(|&e| visit(Part::Type(e))),
             TyKind::Error
@@ -345,7 +358,7 @@ impl Val {
                 member.self_ty.into_iter().for_each(|ty| visit(Part::Type(ty)));
             }
             Val::SizeOf(_, ty) | Val::CountOf(ty) => visit(Part::Type(*ty)),
-            Val::CountOfVals(val) | Val::Each(val) => visit(Part::Val(val)),
+            Val::CountOfVals(val) | Val::Each(val) | Val::PackPart(_, val) => visit(Part::Val(val)),
             Val::Pack(vals) => vals.iter().for_each(|val| visit(Part::Val(val))),
             Val::Expand(val, shape) => {
                 visit(Part::Val(val));
@@ -412,10 +425,15 @@ impl TyInterner {
         }
     }
 
-    /// Returns true for a type that is not known yet: a parameter, `This`, an associated type of one, or an
-    /// element of a pack.
+    /// Returns true for a type that is not known yet: a parameter, `This`, an associated type of one, an
+    /// element of a pack, or one of two types.
     pub fn is_abstract(&self, ty: Ty) -> bool {
-        matches!(self[ty], TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_))
+        match self[ty] {
+            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_) => true,
+            TyKind::PackPart(part, _) => part.is_element(),
+            TyKind::PackBranch(..) => true,
+            _ => false,
+        }
     }
 
     /// Returns true if a type or a part of it is unknown, which has been reported: nothing that mentions the

@@ -30,6 +30,7 @@ impl Program {
     pub fn is_pack(&self, ty: Ty) -> bool {
         match self.types[ty] {
             TyKind::Pack(_) | TyKind::Expand(..) => true,
+            TyKind::PackPart(part, _) => !part.is_element(),
             TyKind::Param(param) => self.is_pack_param(param),
             _ => false,
         }
@@ -39,12 +40,13 @@ impl Program {
     pub(crate) fn is_val_pack(&self, val: &Val) -> bool {
         match val {
             Val::Pack(_) | Val::Expand(..) => true,
+            Val::PackPart(part, _) => !part.is_element(),
             Val::Param(param) => self.is_pack_param(*param),
             _ => false,
         }
     }
 
-    fn is_pack_arg(&self, arg: &GenericArg) -> bool {
+    pub(crate) fn is_pack_arg(&self, arg: &GenericArg) -> bool {
         match arg {
             GenericArg::Type(ty) => self.is_pack(*ty),
             GenericArg::Val(val) => self.is_val_pack(val),
@@ -100,7 +102,7 @@ impl Program {
         self.pack_of_args(self.is_value_param(param), args)
     }
 
-    fn pack_of_args(&mut self, is_value: bool, args: Vec<GenericArg>) -> Option<GenericArg> {
+    pub(crate) fn pack_of_args(&mut self, is_value: bool, args: Vec<GenericArg>) -> Option<GenericArg> {
         let (mut types, mut vals) = (Vec::new(), Vec::new());
         for arg in args {
             match arg {
@@ -194,6 +196,7 @@ impl Program {
                 let element = element.filter(|&element| !self.is_pack(element));
                 Some(element.unwrap_or_else(|| self.types.intern(TyKind::Each(pack))))
             }
+            TyKind::PackPart(part, _) if !part.is_element() => Some(self.types.intern(TyKind::Each(pack))),
             TyKind::Error => Some(Ty::ERROR),
             _ => None,
         }
@@ -237,7 +240,7 @@ impl Program {
     }
 
     /// Returns true if a type mentions `each` outside of an inner expansion.
-    fn has_each(&self, part: Part<'_>) -> bool {
+    pub(crate) fn has_each(&self, part: Part<'_>) -> bool {
         let mut found = false;
         let mut visit = |part: Part<'_>| found |= self.has_each(part);
         match part {

@@ -122,6 +122,10 @@ pub enum ExprKind {
     Expand(ExprId),
     /// `each e`
     Each(ExprId),
+    /// `__first(pack)` and the like, of a pack or tuple
+    PackPart(PackPart, ExprId),
+    /// `__packBranch(pack, A, B)`: the type `A` where the pack is empty, otherwise `B`
+    PackBranch([ExprId; 3]),
     /// `T*` as a type
     Pointer(ExprId),
     /// `const T`, `no_diff T`, `row_major T`, … as a type
@@ -173,6 +177,7 @@ impl ExprKind {
             | ExprKind::Derivative(_, e)
             | ExprKind::Expand(e)
             | ExprKind::Each(e)
+            | ExprKind::PackPart(_, e)
             | ExprKind::Pointer(e)
             | ExprKind::Modified(_, e) => out.push(*e),
             ExprKind::SizeOf(_, e, layout) => {
@@ -186,6 +191,7 @@ impl ExprKind {
             | ExprKind::Is(a, b)
             | ExprKind::As(a, b) => out.extend([*a, *b]),
             ExprKind::Ternary(a, b, c) => out.extend([*a, *b, *c]),
+            ExprKind::PackBranch(parts) => out.extend(parts),
             ExprKind::InitList(parts) => out.extend(parts),
         }
     }
@@ -268,4 +274,16 @@ impl DiffOp {
 words! {
     /// A compile-time size query.
     SizeOfKind { SizeOf = "sizeof", AlignOf = "alignof", CountOf = "countof" }
+}
+
+words! {
+    /// A part of a pack or tuple, by its position.
+    PackPart { First = "__first", Last = "__last", TrimFirst = "__trimFirst", TrimLast = "__trimLast" }
+}
+
+impl PackPart {
+    /// The part is a single element rather than a pack.
+    pub fn is_element(self) -> bool {
+        matches!(self, PackPart::First | PackPart::Last)
+    }
 }

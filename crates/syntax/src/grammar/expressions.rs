@@ -497,6 +497,7 @@ impl Parser<'_> {
                 ExprKind::Opaque(kw::SPIRV_ASM)
             }
             kw::FUNCTYPE if called => return self.ty(),
+            _ if called && Self::is_pack_query(word) => return self.pack_query(),
             kw::IF | kw::ELSE | kw::FOR | kw::WHILE | kw::RETURN | kw::SWITCH | kw::CASE | kw::STRUCT => {
                 self.expected("an expression");
                 return self.expr_at(start, ExprKind::Error);
@@ -538,6 +539,38 @@ impl Parser<'_> {
         let second = self.eat(T::Comma).then(|| self.bracketed(Self::any_expr));
         self.expect_close(T::RParen, open);
         (inner, second)
+    }
+
+    /// Returns true for the words of operators on packs, which may denote types.
+    pub(crate) fn is_pack_query(word: Symbol) -> bool {
+        matches!(
+            word,
+            kw::FIRST_OF_PACK | kw::LAST_OF_PACK | kw::TRIM_FIRST | kw::TRIM_LAST | kw::PACK_BRANCH
+        )
+    }
+
+    /// `__first(pack)`, `__packBranch(pack, A, B)`, at the word
+    pub(crate) fn pack_query(&mut self) -> ExprId {
+        let start = self.span();
+        let part = match self.word() {
+            kw::FIRST_OF_PACK => PackPart::First,
+            kw::LAST_OF_PACK => PackPart::Last,
+            kw::TRIM_FIRST => PackPart::TrimFirst,
+            kw::TRIM_LAST => PackPart::TrimLast,
+            _ => {
+                self.bump();
+                let args = self.call_args();
+                let Ok(parts) = <[ExprId; 3]>::try_from(args) else {
+                    let message =
+                        "`__packBranch` takes a pack, the type for an empty pack, and the type for others";
+                    self.error("E0001", start, message);
+                    return self.expr(start, ExprKind::Error);
+                };
+                return self.expr(start, ExprKind::PackBranch(parts));
+            }
+        };
+        let inner = self.operator_operand();
+        self.expr(start, ExprKind::PackPart(part, inner))
     }
 
     /// Parses the operator after `operator` and returns a name such as `operator+`.

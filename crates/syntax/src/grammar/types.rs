@@ -55,6 +55,7 @@ impl Parser<'_> {
                 return self.expr(start, ExprKind::Each(inner));
             }
             kw::FUNCTYPE if self.nth(1) == T::LParen => return self.func_type(),
+            word if self.nth(1) == T::LParen && Self::is_pack_query(word) => return self.pack_query(),
             kw::THIS_TYPE => {
                 self.bump();
                 return self.expr(start, ExprKind::ThisType);

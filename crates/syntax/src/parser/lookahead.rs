@@ -79,6 +79,9 @@ impl Parser<'_> {
             return None;
         }
         pos += 1;
+        if Self::is_pack_query(self.word_at(pos - 1)) && self.at(pos).kind == TokenKind::LParen {
+            pos = self.partner(pos)? + 1;
+        }
         if self.word_at(pos - 1) == kw::UNSIGNED && self.word_at(pos) == kw::INT {
             pos += 1;
         }

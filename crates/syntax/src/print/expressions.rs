@@ -95,6 +95,8 @@ impl Printer<'_> {
             }
             ExprKind::Expand(inner) => put!(self, "expand ", inner),
             ExprKind::Each(inner) => put!(self, "each ", inner),
+            ExprKind::PackPart(part, inner) => put!(self, part.text(), "(", inner, ")"),
+            ExprKind::PackBranch(parts) => put!(self, "__packBranch(", &parts[..], ")"),
             ExprKind::Modified(modifiers, inner) => put!(self, *modifiers, inner),
             ExprKind::Lambda(decl) => {
                 if let DeclKind::Func { params, body, .. } = &ast.decls[*decl].kind {
