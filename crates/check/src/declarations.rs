@@ -735,6 +735,18 @@ impl Program {
         })
     }
 
+    /// The numbers of `layout(local_size_x = …, …) in;` in the file of a declaration.
+    pub fn local_size(&self, decl: DeclId) -> [Option<ExprId>; 3] {
+        let file = self.ast.decls[decl].span.file;
+        let decls = self.ast.files.iter().filter(|f| f.file == file).flat_map(|f| &f.decls);
+        let empty = decls.filter(|&&d| matches!(self.ast.decls[d].kind, DeclKind::Empty));
+        let layouts: Vec<DeclId> = empty.copied().collect();
+        ["__layout_local_size_x", "__layout_local_size_y", "__layout_local_size_z"].map(|name| {
+            let found = layouts.iter().find_map(|&d| self.attribute(d, name));
+            found.and_then(|attribute| attribute.args.first().copied())
+        })
+    }
+
     /// The stage that `[shader("…")]` gives a function, in lower case.
     pub fn stage(&self, decl: DeclId) -> Option<String> {
         let attribute = self.attribute(decl, "shader")?;

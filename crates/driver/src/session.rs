@@ -26,7 +26,7 @@ const CORE: [(&str, &str); 5] = [
 /// lines `// Loaded for: …` at the start of a part list the words that, if they occur in a program, cause it to be
 /// read; a `*` matches all words with that beginning. The declarations of the part are then visible everywhere, like
 /// those of the core library.
-const PARTS: [(&str, &str); 16] = [
+const PARTS: [(&str, &str); 17] = [
     ("core/coopmattensors.slang", include_str!("../core/coopmattensors.slang")),
     ("core/coopmat.slang", include_str!("../core/coopmat.slang")),
     ("core/coopmatderivatives.slang", include_str!("../core/coopmatderivatives.slang")),
@@ -43,6 +43,7 @@ const PARTS: [(&str, &str); 16] = [
     ("core/cuda.slang", include_str!("../core/cuda.slang")),
     ("core/layouts.slang", include_str!("../core/layouts.slang")),
     ("core/conditional.slang", include_str!("../core/conditional.slang")),
+    ("core/spirv.slang", include_str!("../core/spirv.slang")),
 ];
 
 /// The words for which a part of the library is loaded.
@@ -52,8 +53,10 @@ fn words(part: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Built-in modules for `import`, used if no file of that name is found.
-const MODULES: [(&str, &str, &str); 1] =
-    [("slangpy", "core/slangpy.slang", include_str!("../core/slangpy.slang"))];
+const MODULES: [(&str, &str, &str); 2] = [
+    ("slangpy", "core/slangpy.slang", include_str!("../core/slangpy.slang")),
+    ("glsl", "core/glsl.slang", include_str!("../core/glsl.slang")),
+];
 
 /// The text of a file of the library by its name, such as `core/math.slang`.
 pub fn core_text(name: &str) -> Option<&'static str> {

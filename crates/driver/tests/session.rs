@@ -64,7 +64,7 @@ fn a_standard_module_is_found_in_the_tree_of_the_file() {
     let mut loaded = pipeline::load(&mut session, &inside).expect("the file is there");
     loaded.check(false).expect("the module is found");
     let mut loaded = pipeline::load(&mut session, &outside).expect("the file is there");
-    let error = loaded.check(false).expect_err("there is no such module").to_string();
+    let error = format!("{:?}", loaded.check(false).expect_err("there is no such module"));
     assert!(error.contains("PULLBACK_STANDARD_MODULES"), "{error}");
     std::fs::remove_dir_all(&root).expect("is removed");
 }

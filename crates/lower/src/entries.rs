@@ -32,13 +32,25 @@ impl Lowerer<'_> {
         self.module.entries.push(entry);
     }
 
-    /// The value of `[numthreads(x, y, z)]`; missing numbers are 1.
+    /// The value of `[numthreads(x, y, z)]`, or of the file's `layout(local_size_x = x, …) in;`; missing numbers
+    /// are 1.
     fn group_size(&mut self, decl: DeclId) -> [u32; 3] {
         let mut size = [1; 3];
-        let Some(attribute) = self.program.attribute(decl, "numthreads").cloned() else {
-            return self.default_group_size;
+        let attribute = self.program.attribute(decl, "numthreads").cloned();
+        let (args, whole) = match attribute {
+            Some(attribute) => {
+                let args = attribute.args.iter().enumerate().take(3);
+                (args.map(|(k, &arg)| (k, arg)).collect::<Vec<_>>(), attribute.span)
+            }
+            None => {
+                let args = self.program.local_size(decl).into_iter().enumerate();
+                let args: Vec<_> = args.filter_map(|(k, arg)| Some((k, arg?))).collect();
+                let Some(&(_, first)) = args.first() else { return self.default_group_size };
+                let span = self.program.ast.exprs[first].span;
+                (args, span)
+            }
         };
-        for (k, &arg) in attribute.args.iter().take(3).enumerate() {
+        for (k, arg) in args {
             let literal = match self.program.ast.exprs[arg].kind {
                 ExprKind::Int { value, .. } => i64::try_from(value).ok(),
                 _ => None,
@@ -55,7 +67,7 @@ impl Lowerer<'_> {
         let threads = size.iter().fold(1u64, |n, &s| n.saturating_mul(s as u64));
         if threads > 1024 {
             let message = format!("a thread group of {threads} threads is larger than 1024");
-            self.error("E0907", attribute.span, message);
+            self.error("E0907", whole, message);
             self.help("make the group smaller and dispatch more groups");
             return [1; 3];
         }

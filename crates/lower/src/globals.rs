@@ -137,6 +137,12 @@ impl Body<'_, '_, '_> {
             let values = self.thread_input(builtin, declared);
             return Place::value(ty, values);
         }
+        if node.modifiers.has(Modifiers(Modifiers::IN.0 | Modifiers::OUT.0)) {
+            let name = self.lw.program.ast.name(node.name).to_owned();
+            let values =
+                self.unsupported(span, format_args!("the global `{name}` of a graphics stage is"), ty);
+            return Place::value(ty, values);
+        }
         if !is_shared && !node.modifiers.has(Modifiers::STATIC) && self.lw.holds_buffers(declared) {
             let values = self.split_uniform(decl, "", declared, span);
             return Place::value(ty, values);

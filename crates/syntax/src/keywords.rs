@@ -46,6 +46,8 @@ words! {
     POINT = "point", LINE_PRIMITIVE = "line", TRIANGLE = "triangle", VERTICES = "vertices",
     INDICES = "indices", PRIMITIVES = "primitives", PAYLOAD = "payload", PARAM = "param", UNORM = "unorm",
     SNORM = "snorm", SHARED = "shared", RESTRICT = "restrict", READONLY = "readonly", WRITEONLY = "writeonly",
+    COHERENT = "coherent", HIGHP = "highp", MEDIUMP = "mediump", LOWP = "lowp", FLAT = "flat", SMOOTH = "smooth",
+    BUFFER = "buffer", RESULT = "result", PRECISION = "precision",
     EXTERN_CPP = "__extern_cpp", CONSTEXPR = "constexpr", GLOBAL = "__global",
     PERVERTEX = "pervertex", LINEADJ = "lineadj", TRIANGLEADJ = "triangleadj", DYNAMIC_UNIFORM = "dynamic_uniform", SOME = "some", MUTATING = "mutating", NONMUTATING = "nonmutating",
     // Words of the core library before declarations that become attributes.

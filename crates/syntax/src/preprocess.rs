@@ -254,8 +254,8 @@ impl<'a> Preprocessor<'a> {
             kw::PRAGMA => self.pragma(rest, span),
             kw::LINE_PRIMITIVE => self.line_directive(rest, span),
             kw::LANGUAGE | kw::LANG => self.language(rest, span),
-            // The version of GLSL makes no difference.
-            kw::VERSION | kw::EXTENSION => {}
+            kw::VERSION => self.glsl_version(span),
+            kw::EXTENSION => {}
             _ => {
                 let found = word.text(&self.ast.symbols).to_owned();
                 let error = Diagnostic::error("E0020", span, format!("unknown directive `#{found}`"));
@@ -280,6 +280,15 @@ impl<'a> Preprocessor<'a> {
         if let Some(Ok(version)) = version {
             self.ast.languages.push((span.file, version));
         }
+    }
+
+    /// `#version 450`: a file of GLSL imports the module with its names.
+    fn glsl_version(&mut self, span: Span) {
+        let glsl = self.ast.symbols.intern("glsl");
+        let token = |kind, symbol| Token { kind, flags: 0, symbol, span };
+        self.out.push(Token { flags: Token::AT_LINE_START, ..token(TokenKind::Ident, kw::IMPORT) });
+        self.out.push(token(TokenKind::Ident, glsl));
+        self.out.push(token(TokenKind::Semi, kw::EMPTY));
     }
 
     /// `#line 12`, `#line 12 "file"`, `#line default`.

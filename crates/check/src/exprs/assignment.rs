@@ -4,7 +4,7 @@
 //! `op=` cannot assign a vector to a scalar. On types other than numbers the user's function returns the
 //! value, or operates on the place.
 
-use syntax::ast::{BinaryOp, DeclKind, Modifiers};
+use syntax::ast::{BinaryOp, DeclKind, ExprKind, Modifiers};
 use syntax::{Diagnostic, ExprId};
 
 use crate::exprs::infer::Checker;
@@ -81,7 +81,18 @@ impl Checker<'_> {
         target: ExprId,
         value: ExprId,
     ) -> Ty {
+        // The members on the way to the target are not read, unless the value is computed from the old one.
+        let mut at = Some(target).filter(|_| op.is_none());
+        while let Some(place) = at {
+            self.targets.push(place);
+            at = match self.p.ast.exprs[place].kind {
+                ExprKind::Member { base, .. } | ExprKind::Index { base, .. } => Some(base),
+                ExprKind::Paren(inner) => Some(inner),
+                _ => None,
+            };
+        }
         let ty = self.infer(target, None);
+        self.targets.clear();
         if ty == Ty::ERROR {
             if !self.is_list(value) {
                 self.infer(value, None);
@@ -98,6 +109,14 @@ impl Checker<'_> {
         let b = self.load(value);
         if b == Ty::ERROR {
             return self.set_value(expr, ty, Meaning::Error);
+        }
+        if let Some(chosen) = self.shaped_operator(expr, op, target, value)
+            && chosen.signature.ret == ty
+            && let Callable::Func(func) = chosen.callable.clone()
+        {
+            let arguments = [self.argument(target), self.argument(value)];
+            self.fit_arguments(&chosen, &arguments);
+            return self.set(expr, ExprInfo::new(ty, Meaning::AssignCall { func, target, value }, lvalue));
         }
         if self.numbers(ty) && self.numbers(b) {
             let types = self.binary_types(op, ty, b);

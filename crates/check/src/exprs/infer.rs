@@ -58,6 +58,8 @@ pub(crate) struct Checker<'p> {
     pub(crate) placeholder: ExprId,
     /// The declaration whose members are not looked up: a type's bases are resolved without its members.
     pub(crate) outside_of: Option<DeclId>,
+    /// The parts of the place that is being assigned to, which are not read.
+    pub(crate) targets: Vec<ExprId>,
 }
 
 impl<'p> Checker<'p> {
@@ -85,6 +87,7 @@ impl<'p> Checker<'p> {
             expanding: Vec::new(),
             placeholder: <ExprId as cranelift_entity::EntityRef>::new(0),
             outside_of: None,
+            targets: Vec::new(),
         }
     }
 

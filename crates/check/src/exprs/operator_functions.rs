@@ -108,6 +108,34 @@ impl Checker<'_> {
         self.attempt(|c| c.choose(&candidates, arguments, span))
     }
 
+    /// The visible function that a program (or the module `glsl`) declares for an operator on vectors and matrices,
+    /// if all of its parameters are such.
+    pub(crate) fn shaped_operator(
+        &mut self,
+        expr: ExprId,
+        op: BinaryOp,
+        left: ExprId,
+        right: ExprId,
+    ) -> Option<Chosen> {
+        let is_shaped = |p: &Program, ty: Ty| matches!(p.types[ty], TyKind::Vector(..) | TyKind::Matrix(..));
+        let (a, b) = (self.ty_of(left), self.ty_of(right));
+        if !is_shaped(self.p, a) || !is_shaped(self.p, b) {
+            return None;
+        }
+        let symbol = self.p.ast.symbols.find(&format!("operator{}", op.text()))?;
+        let Ref::Funcs(mut candidates, _) = self.lookup(symbol) else { return None };
+        candidates.retain(|candidate| {
+            let params = self.p.raw_signature(candidate.decl).params.clone();
+            params.len() == 2 && params.iter().all(|param| is_shaped(self.p, param.ty))
+        });
+        if candidates.is_empty() {
+            return None;
+        }
+        let arguments = [self.argument(left), self.argument(right)];
+        let span = self.span(expr);
+        self.attempt(|c| c.choose(&candidates, &arguments, span))
+    }
+
     pub(crate) fn argument(&self, expr: ExprId) -> Argument {
         Argument {
             expr,

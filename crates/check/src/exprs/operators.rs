@@ -128,6 +128,12 @@ impl Checker<'_> {
         if !self.numbers(a) || !self.numbers(b) {
             return self.user_binary(expr, op, left, right);
         }
+        if let Some(chosen) = self.shaped_operator(expr, op, left, right) {
+            let arguments = [self.argument(left), self.argument(right)];
+            let args = self.fit_arguments(&chosen, &arguments);
+            let ty = chosen.signature.ret;
+            return self.set_value(expr, ty, Meaning::Call { func: chosen.callable, base: None, args });
+        }
         match self.binary_types(op, a, b) {
             Some((x, y, result)) => {
                 if op == BinaryOp::Rem || op == BinaryOp::Div {

@@ -111,7 +111,7 @@ impl Program {
             let mut ignored = Names::default();
             accessors.iter().for_each(|&accessor| self.enter(accessor, module, &mut ignored));
         } else if self.is_type(id) || matches!(kind, DeclKind::Namespace { .. }) {
-            let is_unscoped = self.attribute(id, "UnscopedEnum").is_some();
+            let is_unscoped = ["UnscopedEnum", "__block"].iter().any(|a| self.attribute(id, a).is_some());
             let mut inner = Names::default();
             for member in self.members(id).to_vec() {
                 self.enter(member, module, &mut inner);
@@ -121,6 +121,14 @@ impl Program {
             }
             self.scopes.members.insert(id, Rc::new(inner));
         }
+    }
+
+    /// The name of the instance of a GLSL block without one, for a member of the block.
+    pub(crate) fn block_of(&self, field: DeclId) -> Option<Symbol> {
+        let owner = self.ast.decls[field].parent?;
+        self.attribute(owner, "__block")?;
+        let name = self.ast.name(self.ast.decls[owner].name).strip_prefix("__")?;
+        self.ast.symbols.find(name)
     }
 
     /// Enters a type (or function) that is declared inside a function's body.

@@ -258,7 +258,13 @@ impl Checker<'_> {
                     return Ref::Value(ExprInfo::value(ty, meaning));
                 }
                 DeclKind::Namespace { .. } => return Ref::Namespace(decl),
-                DeclKind::Var { .. } | DeclKind::Param { .. } => return Ref::Value(self.variable(decl)),
+                DeclKind::Var { .. } | DeclKind::Param { .. } => {
+                    let Some(block) = self.p.block_of(decl) else { return Ref::Value(self.variable(decl)) };
+                    let (name, span) = (self.p.ast.decls[decl].name, self.p.ast.decls[decl].name_span);
+                    let base = self.p.add_expr(ExprKind::Name(block), span);
+                    self.infer(base, None);
+                    return self.value_member(base, name);
+                }
                 DeclKind::EnumCase(_) => {
                     let ty = self.p.decl_type(decl);
                     return Ref::Value(ExprInfo::value(ty, Meaning::EnumCase(decl)));
@@ -380,6 +386,7 @@ impl Checker<'_> {
                     }
                     let (receiver, place) = self.receiver(base);
                     let meaning = Meaning::Field { base: receiver, field: decl };
+                    let constant = constant || self.p.attribute(decl, "readonly").is_some();
                     return Some(Ref::Value(ExprInfo::new(ty, meaning, place && !constant)));
                 }
                 _ => match self.ref_of(&[decl], &facet.env, 0) {

@@ -50,6 +50,15 @@ impl Checker<'_> {
                 if arrow {
                     self.check_arrow(expr, base);
                 }
+                if let Ref::Value(ExprInfo { meaning: Meaning::Field { field, .. }, .. }) = &found
+                    && self.p.attribute(*field, "writeonly").is_some()
+                    && !self.targets.contains(&expr)
+                {
+                    let name = self.p.ast.decl_name(*field).to_string();
+                    let message = format!("'{name}' is 'writeonly' and cannot be read");
+                    self.error("E31229", self.span(expr), message);
+                    return Ref::Error;
+                }
                 found
             }
             ExprKind::Static { base, name, .. } => self.resolve_member(base, name),

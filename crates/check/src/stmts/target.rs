@@ -31,7 +31,7 @@ impl Program {
     /// Returns true for a statement that is assembly, or that refuses to be compiled.
     fn is_foreign(&self, stmt: StmtId) -> bool {
         match &self.ast.stmts[stmt].kind {
-            StmtKind::Unsupported(word) => *word == kw::SPIRV_ASM,
+            StmtKind::Unsupported(word) => self.ast.name(*word) != "static_assert",
             StmtKind::Block(stmts) => stmts.iter().any(|&stmt| self.is_foreign(stmt)),
             StmtKind::Return(Some(value)) => self.is_foreign_value(*value),
             StmtKind::Expr(value) => self.is_foreign_value(*value),
@@ -41,7 +41,7 @@ impl Program {
 
     fn is_foreign_value(&self, expr: ExprId) -> bool {
         match &self.ast.exprs[expr].kind {
-            ExprKind::Opaque(word) => *word == kw::SPIRV_ASM,
+            ExprKind::Opaque(_) => true,
             ExprKind::Call { callee, args } => {
                 let is_it = |name| self.ast.name(name) == "static_assert";
                 let is_assertion =

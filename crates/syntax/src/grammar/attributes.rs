@@ -69,8 +69,8 @@ impl Parser<'_> {
             } else if is_word_attribute(word) {
                 prefix.attributes.push(self.word_attribute());
             } else if word == kw::LAYOUT && self.nth(1) == T::LParen {
-                self.bump();
-                self.skip_brackets();
+                self.layout(&mut prefix.attributes);
+            } else if self.memory_word(&mut prefix.attributes) {
             } else {
                 break;
             }
@@ -104,18 +104,16 @@ impl Parser<'_> {
             kw::PRIMITIVES | kw::PAYLOAD | kw::PARAM | kw::UNORM | kw::SNORM => {
                 self.common_name(Modifiers::default())
             }
-            kw::SHARED | kw::RESTRICT | kw::READONLY | kw::WRITEONLY => {
-                self.common_name(Modifiers::default())
-            }
+            // GLSL's word for `groupshared`.
+            kw::SHARED if self.parent.is_none() => self.common_name(Modifiers::GROUPSHARED),
+            kw::SHARED => self.common_name(Modifiers::default()),
             word => Modifiers::of(word),
         }
     }
 
     /// A modifier that is also a common name counts as a modifier only before a complete `T x`.
     fn common_name(&self, modifier: Modifiers) -> Option<Modifiers> {
-        let type_follows = self.nth(1) == T::Ident
-            && matches!(self.nth(2), T::Ident | T::Lt | T::Dot | T::ColonColon | T::Star | T::LBracket);
-        type_follows.then_some(modifier)
+        self.type_follows().then_some(modifier)
     }
 
     /// `__intrinsic_op(add)`: the arguments are names and literals, even where these words have a meaning

@@ -26,6 +26,9 @@ impl Parser<'_> {
         loop {
             self.declarations(Place::Global, &mut decls, |_| false);
             if self.is(T::Eof) {
+                if self.is_glsl {
+                    self.import_glsl(&mut decls);
+                }
                 return decls;
             }
             self.follow_up("E0010", self.span(), "this `}` has no matching `{`");
@@ -112,6 +115,13 @@ impl Parser<'_> {
         let decl = &mut self.ast.decls[id];
         (decl.modifiers, decl.attributes, decl.generics) = (modifiers, attributes, generics);
         match word {
+            _ if self.is_block(modifiers) => self.block_decl(id, start, list),
+            _ if self.is_precision() => self.skip_statement(),
+            // `layout(local_size_x = 4) in;`
+            kw::EMPTY if self.is(T::Semi) && modifiers.has(Modifiers(Modifiers::IN.0 | Modifiers::OUT.0)) => {
+                self.is_glsl = true;
+                self.bump();
+            }
             kw::STRUCT | kw::CLASS | kw::UNION
                 if matches!(next, T::Ident | T::LBrace | T::Colon | T::LBracket) =>
             {

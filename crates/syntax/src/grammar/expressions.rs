@@ -491,11 +491,7 @@ impl Parser<'_> {
             kw::SIZEOF if called => self.size_of(SizeOfKind::SizeOf),
             kw::ALIGNOF if called => self.size_of(SizeOfKind::AlignOf),
             kw::COUNTOF if called => self.size_of(SizeOfKind::CountOf),
-            kw::SPIRV_ASM if self.nth(1) == T::LBrace => {
-                self.bump();
-                self.skip_brackets();
-                ExprKind::Opaque(kw::SPIRV_ASM)
-            }
+            kw::SPIRV_ASM if self.nth(1) == T::LBrace => self.spirv_expression(),
             kw::FUNCTYPE if called => return self.ty(),
             _ if called && Self::is_pack_query(word) => return self.pack_query(),
             kw::IF | kw::ELSE | kw::FOR | kw::WHILE | kw::RETURN | kw::SWITCH | kw::CASE | kw::STRUCT => {

@@ -5,6 +5,8 @@ pub(crate) mod attributes;
 mod declarations;
 mod expressions;
 mod functions;
+mod glsl;
 mod items;
+mod spirv;
 mod statements;
 mod types;

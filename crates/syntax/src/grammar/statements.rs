@@ -116,12 +116,7 @@ impl Parser<'_> {
                     self.skip_statement();
                     StmtKind::Unsupported(word)
                 }
-                kw::SPIRV_ASM if self.nth(1) == T::LBrace => {
-                    self.bump();
-                    self.skip_brackets();
-                    self.eat(T::Semi);
-                    StmtKind::Unsupported(kw::SPIRV_ASM)
-                }
+                kw::SPIRV_ASM if self.nth(1) == T::LBrace => self.spirv_statement(),
                 kw::CASE | kw::DEFAULT if matches!(self.nth(1), T::Colon | T::Ident | T::Int) => {
                     // Where brackets are missing, the `switch` may have ended too early.
                     if self.has_only("E0012") {

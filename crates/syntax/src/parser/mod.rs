@@ -126,6 +126,8 @@ pub(crate) struct Parser<'a> {
     pub(crate) nameless: Vec<DeclId>,
     /// The registers after the name that is being parsed.
     pub(crate) registers: Vec<Register>,
+    /// The file has declarations of GLSL.
+    pub(crate) is_glsl: bool,
 }
 
 /// The findings of one pass over the tokens before parsing.
@@ -150,7 +152,7 @@ struct Reports<'a> {
 }
 
 impl<'a> Parser<'a> {
-    fn new(
+    pub(crate) fn new(
         ast: &'a mut Ast,
         tokens: Vec<Token>,
         damage: Vec<Span>,
@@ -177,6 +179,7 @@ impl<'a> Parser<'a> {
             container: None,
             nameless: Vec::new(),
             registers: Vec::new(),
+            is_glsl: false,
         }
     }
 
