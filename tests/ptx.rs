@@ -94,6 +94,19 @@ fn outcome(file: &TestFile, worker: usize) -> Option<Outcome> {
 
 /// The PTX of a program, written in the same way as by the command line.
 fn emit(source: &str) -> String {
+    let Ok(text) = written(source) else { panic!("it is written") };
+    String::from_utf8(text).expect("it is text")
+}
+
+/// The reason why a program is not written.
+fn refusal(source: &str) -> String {
+    match written(source) {
+        Err(Failure::Program(list)) => list.first().map_or(String::new(), |d| d.message.to_string()),
+        Ok(_) | Err(Failure::Other(_)) => panic!("it is refused"),
+    }
+}
+
+fn written(source: &str) -> Result<Vec<u8>, Failure> {
     let path = std::env::temp_dir().join(format!("pullback-{}-{}.slang", std::process::id(), source.len()));
     std::fs::write(&path, source).expect("the program is written");
     let mut session = Session::new(FileOptions::default());
@@ -106,8 +119,7 @@ fn emit(source: &str) -> String {
         &driver::pipeline::Options::default(),
     );
     std::fs::remove_file(&path).expect("the program is removed");
-    let Ok(text) = made else { panic!("it is written") };
-    String::from_utf8(text).expect("it is text")
+    made
 }
 
 /// Divergent lanes synchronise with each other, but only on the way to a wave operation.
@@ -145,4 +157,25 @@ fn the_head_says_what_numbers_mean() {
     assert_eq!(head[1], "// main: groups of 4 x 1 x 1 threads; parameters:");
     assert_eq!(head[2], "//   x *, uint64_t count");
     assert!(head[3].ends_with("uint32_t *log; uint64_t log words"), "{head:?}");
+}
+
+/// What reverse mode keeps is in the arena that other devices have, too, and arrays are in local memory.
+#[test]
+fn stacks_are_in_the_arena_and_arrays_in_local_memory() {
+    let text = emit(
+        "[Differentiable] float f(float x, no_diff int n) { for (int i = 0; i < n; i++) x = sin(x); return x; }\n\
+         RWStructuredBuffer<float> x;\n[numthreads(4, 1, 1)] void main(uint t : SV_GroupIndex)\n\
+         { var p = diffPair(x[t]); bwd_diff(f)(p, int(t), 1.0); x[t] = p.d; }",
+    );
+    assert!(text.contains("uint32_t *arena; uint64_t arena words; uint32_t arena state[5]\n"), "{text}");
+    let source = |n: u32| {
+        format!(
+            "RWStructuredBuffer<float> x;\n[numthreads(4, 1, 1)] void main(uint t : SV_GroupIndex)\n\
+             {{ float a[{n}]; for (uint i = 0; i < {n}; i++) a[(i * t) % {n}] = x[i]; x[t] = a[uint(x[t])]; }}"
+        )
+    };
+    let text = emit(&source(8000));
+    assert!(text.contains("[32000]") && !text.contains("arena"), "{text}");
+    let message = refusal(&source(200_000));
+    assert!(message.contains("has 524288 bytes of local memory"), "{message}");
 }

@@ -134,6 +134,10 @@ impl lanes::Backend for Llvm {
     fn has_waves(&self) -> bool {
         self.has_waves
     }
+
+    fn has_arena(&self) -> bool {
+        !self.has_waves
+    }
 }
 
 impl lanes::Writer for Writer {

@@ -199,6 +199,10 @@ fn ptx_with(
     only_kernels(module)?;
     let looping = without_recursion(module, &[], ir::Scalar::I64);
     let module = looping.as_ref().unwrap_or(module);
+    let kernels: Vec<Func> = module.entries.iter().map(|entry| entry.func).collect();
+    let in_arena =
+        opt::arena::has_stacks(module, &kernels).then(|| opt::arena::stacks_to_arena(module, &kernels));
+    let module = in_arena.as_ref().unwrap_or(module);
     let expanded = math::expand(module, math::Wanted::All);
     let module = expanded.as_ref().unwrap_or(module);
     codegen_llvm::aot::ptx(module, &wanted).map_err(|unsupported| {

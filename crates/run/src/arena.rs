@@ -1,4 +1,4 @@
-//! The size of a thread's part of an arena on a device.
+//! The size of a thread's part of an arena on a device, and the words that tell it.
 //!
 //! How much the threads of a dispatch keep is not known in advance. A dispatch whose parts were too small is
 //! repeated with larger ones: four times as large, or as large as the device has room for, as long as that is
@@ -14,6 +14,21 @@ const ALIGN: u64 = 16;
 pub(crate) fn part(wanted: u64, too_small: u64, threads: u64, room: u64) -> Option<u64> {
     let each = wanted.min(room / threads.max(1)) / ALIGN * ALIGN;
     (each > too_small).then_some(each)
+}
+
+/// The bytes of the arena's state.
+pub(crate) const STATE: u64 = 20;
+
+/// The arena's state at the start of a dispatch: whether a part was too small, and the fields that the host sets.
+pub(crate) fn state(each: u64, groups: [u32; 3], threads: u64) -> Vec<u8> {
+    let word = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    let words = [0, word(each), groups[0], groups[1], word(threads)];
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// Returns true if the state says that a part was too small.
+pub(crate) fn was_short(state: &[u8]) -> bool {
+    state.iter().take(4).any(|&byte| byte != 0)
 }
 
 /// The bytes to ask for when a part was too small.

@@ -15,6 +15,8 @@ struct State {
     written: Vec<usize>,
     read: Vec<usize>,
     launches: Vec<([u32; 3], Vec<u64>)>,
+    /// The bytes of each thread's part in each launch.
+    parts: Vec<u64>,
     waits: usize,
 }
 
@@ -117,10 +119,9 @@ impl Drop for Held {
 
 /// The number of bytes of the arena that the kernel needs per thread.
 const NEEDED: u64 = 5000;
-const OUT_OF_MEMORY: u32 = 77;
 
 impl Kernels for Fake {
-    /// `x[i] += step` for all `i`, then an error if the arena is too small.
+    /// `x[i] += step` for all `i`; then the state tells if the arena is too small.
     fn launch(
         &self,
         kernel: usize,
@@ -129,7 +130,7 @@ impl Kernels for Fake {
         parameters: &[u64],
     ) -> Result<(), String> {
         assert_eq!((kernel, size), (0, [8, 1, 1]));
-        let &[x, count, step, one, error, _, each] = parameters else { panic!("{parameters:?}") };
+        let &[x, count, step, one, error, _, words, state] = parameters else { panic!("{parameters:?}") };
         assert_eq!(one, 1);
         self.with(|s| {
             s.launches.push((groups, parameters.to_vec()));
@@ -138,10 +139,14 @@ impl Kernels for Fake {
             for k in 0..count as usize {
                 x[4 * k] += step;
             }
-            if each < NEEDED {
-                let error = s.memory[(error >> 32) as usize].as_mut().expect("it lives");
-                error[..4].copy_from_slice(&OUT_OF_MEMORY.to_le_bytes());
-            }
+            assert_eq!(state, error + 16);
+            let state = &mut s.memory[(error >> 32) as usize].as_mut().expect("it lives")[16..];
+            let field =
+                |k: usize| u64::from(u32::from_le_bytes(*state[4 * k..].first_chunk().expect("a word")));
+            let (each, threads) = (field(1), field(4));
+            assert_eq!((field(0), field(2), words), (0, u64::from(groups[0]), threads * each / 4));
+            s.parts.push(each);
+            state[0] = u8::from(each < NEEDED);
         });
         Ok(())
     }
@@ -169,7 +174,7 @@ fn setup() -> (Fake, Module, cuda::Program, Buffers, [Global; 2]) {
             uses_arena: true,
         }],
         globals: vec![x, step],
-        out_of_memory: OUT_OF_MEMORY,
+        has_arena: true,
         ..Code::default()
     };
     let program = cuda::Program::new(Arc::new(device.clone()), code).expect("it is loaded");
@@ -188,7 +193,7 @@ fn the_arena_grows_and_nothing_is_done_twice() {
     run(&mut buffers, [2, 1, 1]).expect("it runs");
     let first: Vec<u8> = buffers.bytes(x).iter().step_by(4).copied().collect();
     assert_eq!(first, [11, 12, 13]);
-    let each: Vec<u64> = device.with(|s| s.launches.iter().map(|l| l.1[6]).collect());
+    let each = device.with(|s| s.parts.clone());
     assert_eq!(each, [1 << 10, 1 << 12, 1 << 14]);
     // The required size is known from here on.
     run(&mut buffers, [2, 1, 1]).expect("it runs");
@@ -196,7 +201,7 @@ fn the_arena_grows_and_nothing_is_done_twice() {
     assert_eq!(buffers.bytes(x)[0], 21);
     // The parts of more threads are smaller, as large as there is room for, and enough.
     run(&mut buffers, [20, 1, 1]).expect("it runs");
-    let each: Vec<u64> = device.with(|s| s.launches[4..].iter().map(|l| l.1[6]).collect());
+    let each = device.with(|s| s.parts.split_off(4));
     assert_eq!(each.len(), 1);
     assert!((NEEDED..1 << 14).contains(&each[0]), "{each:?}");
     assert_eq!(buffers.bytes(x)[0], 31);
@@ -216,20 +221,20 @@ fn only_what_has_changed_is_copied() {
     };
     run(&mut buffers, None);
     device.traffic();
-    // Nothing is copied to the device; the error words and all of `x` are copied back.
+    // Only the arena's state is copied to the device; the reports and all of `x` are copied back.
     run(&mut buffers, None);
-    assert_eq!(device.traffic(), (vec![], vec![16, 12]));
+    assert_eq!(device.traffic(), (vec![36], vec![36, 12]));
     // First the sums stay on the device, then a part of them is read.
     run(&mut buffers, Some(&[]));
-    assert_eq!(device.traffic(), (vec![], vec![16]));
+    assert_eq!(device.traffic(), (vec![36], vec![36]));
     assert_eq!(buffers.bytes(x)[0], 21);
     run(&mut buffers, Some(&[(x, 4)]));
-    assert_eq!(device.traffic(), (vec![], vec![16, 4]));
+    assert_eq!(device.traffic(), (vec![36], vec![36, 4]));
     assert_eq!((buffers.bytes(x)[0], buffers.bytes(x)[4]), (41, 22));
     // Memory changed by the host is copied before the next dispatch.
     buffers.bytes_mut(step)[0] = 1;
     run(&mut buffers, None);
-    assert_eq!(device.traffic(), (vec![4], vec![16, 12]));
+    assert_eq!(device.traffic(), (vec![4, 36], vec![36, 12]));
     assert_eq!((buffers.bytes(x)[0], buffers.bytes(x)[4]), (42, 43));
     // All memory is freed, except for that still in use.
     drop(program);
@@ -250,7 +255,7 @@ fn what_the_host_has_on_the_device_stays_there() {
     run(&program, &mut buffers).expect("it runs");
     // The memory is neither copied nor updated twice when the arena grows; and it has no bytes here.
     let (written, read) = device.traffic();
-    assert_eq!((written, read), (vec![4], vec![16; 3]));
+    assert_eq!((written, read), (vec![4, 36, 36, 36], vec![36; 3]));
     // Other work may be using the memory beforehand, so there is an additional wait.
     assert_eq!(device.with(|s| (s.launches.len(), s.waits)), (3, 4));
     let mut bytes = [0; 12];

@@ -32,10 +32,11 @@ use rustc_hash::FxHashSet;
 use crate::unit::Linkage;
 use crate::{Context, Machine, NAME, Text};
 
-pub use ptx::{OUT_OF_MEMORY, Ptx, PtxEntry, PtxOptions, PtxPrint, ptx};
+pub use ptx::{Ptx, PtxEntry, PtxOptions, PtxPrint, ptx};
 
 const RUNTIME: &str = include_str!("runtime.ll");
 const STACKS: &str = include_str!("stacks.ll");
+const COPIES: &str = include_str!("copies.ll");
 /// The size of the fields of the context that compiled code uses; the chunk in use and the `jmp_buf` follow.
 const CONTEXT: i64 = offsets::AFTER as i64;
 /// The number of the error "out of memory", beyond the numbers of all places; also in `runtime.ll`.
@@ -174,8 +175,16 @@ fn bound(module: &Module) -> impl Iterator<Item = (ir::Global, &ir::GlobalData)>
 /// The text with the runtime that it needs.
 fn body(text: &mut Text) -> Result<String, Unsupported> {
     let zeros = text.plan.largest / 16 * MOST_LANES as u64 * 16 + 32 * MOST_LANES as u64;
-    let fields = [("chunk", CONTEXT), ("jump", CONTEXT + 8), ("base", offsets::ARENA_BASE.into())];
-    let (all, missing) = with_runtime(text, RUNTIME, &fields, MOST_LANES, zeros);
+    let fields = [
+        ("chunk", CONTEXT),
+        ("jump", CONTEXT + 8),
+        ("top", offsets::ARENA_TOP.into()),
+        ("end", offsets::ARENA_END.into()),
+        ("base", offsets::ARENA_BASE.into()),
+    ];
+    let runtime = format!("%lanes = type [{MOST_LANES} x ptr]\n%at.lanes = type [{MOST_LANES} x i8]\n");
+    let runtime = runtime + RUNTIME + STACKS + &stacks::functions(text);
+    let (all, missing) = with_runtime(text, &runtime, &fields, zeros);
     if let Some(name) = missing.first() {
         let what = name.trim_start_matches("rt_").replace('_', " ");
         return Err(refuse(&format!("the function of the runtime '{what}'"), Span::NONE));
@@ -186,20 +195,13 @@ fn body(text: &mut Text) -> Result<String, Unsupported> {
 /// Makes a module independent of the JIT's runtime, except for functions whose names are returned: gives the
 /// text of what it only declares. `zeros` is the number of bytes that reads out of range may take, `fields`
 /// are offsets in the context that `runtime` uses.
-fn with_runtime(
-    text: &mut Text,
-    runtime: &str,
-    fields: &[(&str, i64)],
-    lanes: u32,
-    zeros: u64,
-) -> (String, Vec<String>) {
-    let mut all = format!("%lanes = type [{lanes} x ptr]\n");
-    let own =
-        [("lanes", lanes.into()), ("top", offsets::ARENA_TOP.into()), ("end", offsets::ARENA_END.into())];
-    for (name, at) in own.iter().chain(fields) {
+fn with_runtime(text: &mut Text, runtime: &str, fields: &[(&str, i64)], zeros: u64) -> (String, Vec<String>) {
+    let mut all = String::new();
+    for (name, at) in fields {
         let _ = writeln!(all, "%at.{name} = type [{at} x i8]");
     }
-    all = all + runtime + STACKS + &stacks::functions(text);
+    all += runtime;
+    all += COPIES;
     // The symbols that the runtime defines or declares by itself.
     let is_head = |line: &&str| line.starts_with("define ") || line.starts_with("declare ");
     let heads = all.lines().filter(is_head).filter_map(|line| line.split(['@', '(']).nth(1));

@@ -1,10 +1,7 @@
-; What kernels of NVIDIA's devices call: memory from the thread's part of the arena, errors, barriers, atomic operations.
+; What kernels of NVIDIA's devices call: errors, barriers, waves, atomic operations.
 ; The context is that of `native::runtime` up to `offsets::AFTER`, where the address of the error words is.
 ; See `runtime.ll` for the types `%at.FIELD`.
 
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare void @llvm.nvvm.barrier0()
 declare i32 @llvm.umin.i32(i32, i32)
 declare void @llvm.nvvm.bar.warp.sync(i32)
@@ -20,9 +17,8 @@ declare i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()
 declare i32 @llvm.nvvm.read.ptx.sreg.nctaid.y()
 declare i32 @llvm.nvvm.read.ptx.sreg.nctaid.z()
 
-; Fills the context of a thread of a group of this size, whose part of the arena has so many bytes; returns
-; the number of the thread in the group.
-define internal i64 @rt_enter(ptr %ctx, i32 %x, i32 %y, i32 %z, ptr %arena, i64 %arena.bytes) alwaysinline {
+; Fills the context of a thread of a group of this size; returns the number of the thread in the group.
+define internal i64 @rt_enter(ptr %ctx, i32 %x, i32 %y, i32 %z) alwaysinline {
   %size.at = getelementptr %at.size, ptr %ctx, i64 1
   %group.at = getelementptr %at.group, ptr %ctx, i64 1
   %t.x = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
@@ -43,7 +39,6 @@ define internal i64 @rt_enter(ptr %ctx, i32 %x, i32 %y, i32 %z, ptr %arena, i64 
   store i32 %z, ptr %size.z
   %group.z = getelementptr i32, ptr %group.at, i64 2
   store i32 %g.z, ptr %group.z
-  ; The thread's number in the group, and its number in the dispatch.
   %row = mul i32 %t.z, %y
   %row.y = add i32 %row, %t.y
   %row.x = mul i32 %row.y, %x
@@ -51,29 +46,6 @@ define internal i64 @rt_enter(ptr %ctx, i32 %x, i32 %y, i32 %z, ptr %arena, i64 
   %start = zext i32 %index to i64
   %xy = mul i32 %x, %y
   %threads = mul i32 %xy, %z
-  %threads.wide = zext i32 %threads to i64
-  %n.x = call i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()
-  %n.y = call i32 @llvm.nvvm.read.ptx.sreg.nctaid.y()
-  %wx = zext i32 %n.x to i64
-  %wy = zext i32 %n.y to i64
-  %gx = zext i32 %g.x to i64
-  %gy = zext i32 %g.y to i64
-  %gz = zext i32 %g.z to i64
-  %p0 = mul i64 %gz, %wy
-  %p1 = add i64 %p0, %gy
-  %p2 = mul i64 %p1, %wx
-  %p3 = add i64 %p2, %gx
-  %p4 = mul i64 %p3, %threads.wide
-  %number = add i64 %p4, %start
-  %part = mul i64 %number, %arena.bytes
-  %own = getelementptr i8, ptr %arena, i64 %part
-  %own.end = getelementptr i8, ptr %own, i64 %arena.bytes
-  %top.at = getelementptr %at.top, ptr %ctx, i64 1
-  store ptr %own, ptr %top.at
-  %end.at = getelementptr %at.end, ptr %ctx, i64 1
-  store ptr %own.end, ptr %end.at
-  %base.at = getelementptr %at.base, ptr %ctx, i64 1
-  store ptr %own, ptr %base.at
   ; A wave consists of up to 32 threads, as many as the group has from the wave's first thread on.
   %first = and i32 %index, -32
   %from.here = sub i32 %threads, %first
@@ -256,33 +228,6 @@ unit.done:
 done:
   call void @llvm.nvvm.bar.warp.sync(i32 %mask) convergent
   ret i32 %mask
-}
-
-define internal ptr @rt_alloc(ptr %ctx, i64 %bytes) {
-  %more = add i64 %bytes, 15
-  %n = and i64 %more, -16
-  %top.at = getelementptr %at.top, ptr %ctx, i64 1
-  %end.at = getelementptr %at.end, ptr %ctx, i64 1
-  %top = load i64, ptr %top.at
-  %end = load i64, ptr %end.at
-  %room = sub i64 %end, %top
-  %fits = icmp ule i64 %n, %room
-  br i1 %fits, label %here, label %none
-here:
-  %after = add i64 %top, %n
-  store i64 %after, ptr %top.at
-  %old = inttoptr i64 %top to ptr
-  ret ptr %old
-none:
-  call void @rt_fail(ptr %ctx, i32 268435454)
-  unreachable
-}
-
-; A thread has one chunk only.
-define internal void @rt_release(ptr %ctx, ptr %mark) {
-  %top.at = getelementptr %at.top, ptr %ctx, i64 1
-  store ptr %mark, ptr %top.at
-  ret void
 }
 
 ; Operations on 8 and 16 bits: in the word that holds them, until nobody came between.

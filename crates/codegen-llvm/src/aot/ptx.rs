@@ -5,15 +5,15 @@
 //! ```c
 //! (T *data, uint64_t count)…,       /* for each global that the host binds, in order of declaration */
 //! uint32_t error[4],                /* zero at first: what went wrong, from 1, and the thread */
-//! void *arena, uint64_t arena_bytes /* what each thread may use for what reverse mode keeps */
+//! uint32_t *arena, uint64_t words, uint32_t state[5] /* if stacks are in an arena (`opt::arena`) */
 //! uint32_t *log, uint64_t log_words /* if there is a `printf`: what it writes */
 //! ```
 //!
 //! The log begins with the number of words that records took or would have taken, in 64 bits, zero at first.
 //! A record is the number of the `printf`, from 1, the thread, and each operand in 64 bits. A record that
-//! does not fit is not written. The memory of a buffer is laid out as on the CPU. A thread finds its part of
-//! the arena by its number in the dispatch; if that part is too small, the error is [`OUT_OF_MEMORY`].
-//! Mathematical functions must have been expanded to arithmetic before, since devices have no exact ones.
+//! does not fit is not written. The memory of a buffer is laid out as on the CPU.
+//! Mathematical functions must have been expanded to arithmetic before, since devices have no exact ones, and
+//! stacks must be in an arena. Arrays of any size are in a thread's local memory.
 
 use std::fmt::Write as _;
 
@@ -22,7 +22,7 @@ use native::runtime::{Site, offsets};
 use native::{Options, Unsupported};
 use rustc_hash::FxHashMap;
 
-use super::{CONTEXT, MEMORY, bound, errors, is_handle, with_runtime};
+use super::{CONTEXT, bound, errors, is_handle, with_runtime};
 use crate::{Context, Machine, Text};
 
 const DEVICE: &str = include_str!("ptx.ll");
@@ -42,6 +42,8 @@ pub struct Ptx {
     pub buffers: Vec<ir::Global>,
     /// The entry points, as in the module.
     pub entries: Vec<PtxEntry>,
+    /// Kernels take an arena.
+    pub has_arena: bool,
 }
 
 /// An entry point in the text.
@@ -52,7 +54,7 @@ pub struct PtxEntry {
     /// The first group does nothing in a dispatch of several groups, and has to be dispatched once more,
     /// alone.
     pub first_group_last: bool,
-    /// Threads may use the arena.
+    /// Threads have parts of an arena.
     pub uses_arena: bool,
 }
 
@@ -76,9 +78,6 @@ pub struct PtxOptions {
     pub first_group_last: bool,
 }
 
-/// The number of the error "out of memory": the arena was too small.
-pub const OUT_OF_MEMORY: u32 = MEMORY;
-
 /// The offsets of the log and its number of words in a thread's context.
 const LOG: i64 = CONTEXT + 8;
 const LOG_WORDS: i64 = CONTEXT + 16;
@@ -87,8 +86,11 @@ const MASK: i64 = CONTEXT + 24;
 /// The size of a thread's context in bytes.
 const CONTEXT_BYTES: i64 = CONTEXT + 32;
 
+/// The bytes of local memory that a thread has on every device.
+const LOCAL: u64 = 512 << 10;
+
 /// Compiles the entry points of a verified module whose mathematical functions are already expanded to
-/// arithmetic.
+/// arithmetic, and whose stacks are in an arena.
 pub fn ptx(module: &Module, wanted: &PtxOptions) -> Result<Ptx, Unsupported> {
     let named = |u: Unsupported| Unsupported { backend: PTX, ..u };
     // Devices convert halves by instructions.
@@ -97,13 +99,13 @@ pub fn ptx(module: &Module, wanted: &PtxOptions) -> Result<Ptx, Unsupported> {
     let mut text = crate::make(module, &options, &machine, Context::Made).map_err(named)?;
     check(module, &text)?;
     let prints = prints(&text);
-    let (mut all, uses_arena) = body(&mut text, &prints)?;
+    let mut all = body(&mut text, &prints)?;
     let mut entries: Vec<PtxEntry> = Vec::new();
     for k in 0..module.entries.len() {
         let entry = PtxEntry {
             name: symbol(&module.entries[k].name, &entries),
             first_group_last: wanted.first_group_last && reads_of_others(module, k, &text),
-            uses_arena,
+            uses_arena: has_arena(module) && text.plan.facts[module.entries[k].func].private,
         };
         kernel(&mut all, module, k, &entry, &text, !prints.is_empty());
         entries.push(entry);
@@ -113,13 +115,20 @@ pub fn ptx(module: &Module, wanted: &PtxOptions) -> Result<Ptx, Unsupported> {
     let device = Machine { cpu, features: "+ptx70".into(), ..Machine::generic() };
     let made =
         crate::object::assembly(&all, &device, &options).map_err(crate::object::failed).map_err(named)?;
-    let made = header(module, &entries, !prints.is_empty()) + &String::from_utf8_lossy(&made);
+    let made = String::from_utf8_lossy(&made);
+    let local = local_bytes(&made);
+    if local > LOCAL {
+        let what = format!("arrays of {local} bytes: a thread has {LOCAL} bytes of local memory");
+        return Err(refuse(&what, module.funcs[module.entries[0].func].span));
+    }
+    let made = header(module, &entries, !prints.is_empty()) + &made;
     Ok(Ptx {
         text: made,
         errors: errors(&text),
         prints,
         buffers: bound(module).map(|(g, _)| g).collect(),
         entries,
+        has_arena: has_arena(module),
     })
 }
 
@@ -139,6 +148,18 @@ fn prints(text: &Text) -> Vec<PtxPrint> {
         | Site::NotFinite(..) => None,
     };
     sites.filter_map(print).collect()
+}
+
+/// The bytes of the local memory of all functions, in lines such as `.local .align 16 .b8 NAME[BYTES];`.
+fn local_bytes(text: &str) -> u64 {
+    let depots = text.lines().filter(|line| line.trim_start().starts_with(".local "));
+    let bytes = depots.filter_map(|line| line.split(['[', ']']).nth(1)?.parse::<u64>().ok());
+    bytes.fold(0, u64::saturating_add)
+}
+
+/// Returns true if the module's stacks are in an arena.
+fn has_arena(module: &Module) -> bool {
+    module.globals.values().any(|g| g.space == Space::Arena)
 }
 
 /// Returns true if the first group may read data that the other groups have written: on the CPU it runs after
@@ -183,8 +204,8 @@ fn check(module: &Module, text: &Text) -> Result<(), Unsupported> {
 /// any function of a device: a large kernel would have a hundred sines.
 const OFTEN: usize = 64 << 10;
 
-/// The text with the functions that it calls on devices; and whether it uses the arena.
-fn body(text: &mut Text, prints: &[PtxPrint]) -> Result<(String, bool), Unsupported> {
+/// The text with the functions that it calls on devices.
+fn body(text: &mut Text, prints: &[PtxPrint]) -> Result<String, Unsupported> {
     let fields = [
         ("mask", MASK),
         ("logwords", LOG_WORDS),
@@ -193,13 +214,9 @@ fn body(text: &mut Text, prints: &[PtxPrint]) -> Result<(String, bool), Unsuppor
         ("thread", offsets::THREAD.into()),
         ("group", offsets::GROUP.into()),
         ("size", offsets::SIZE.into()),
-        ("base", offsets::ARENA_BASE.into()),
     ];
-    let uses_arena = text.unit.declared.keys().any(|name| {
-        matches!(&name[..], "rt_alloc" | "rt_elements" | "rt_cell_grow") || name.starts_with("rt_stack_")
-    });
     let zeros = text.plan.largest.next_multiple_of(16) + 64;
-    let (runtime, missing) = with_runtime(text, DEVICE, &fields, 1, zeros);
+    let (runtime, missing) = with_runtime(text, DEVICE, &fields, zeros);
     if let Some(name) = missing.first() {
         let what = name.trim_start_matches("rt_").replace('_', " ");
         return Err(refuse(&format!("the function of the runtime '{what}'"), Span::NONE));
@@ -221,7 +238,7 @@ fn body(text: &mut Text, prints: &[PtxPrint]) -> Result<(String, bool), Unsuppor
             function.about.insert_str(0, "noinline ");
         }
     }
-    Ok((unit.print() + &runtime, uses_arena))
+    Ok(unit.print() + &runtime)
 }
 
 /// A name that is valid in PTX, and that no other entry point has.
@@ -240,7 +257,10 @@ fn kernel(all: &mut String, module: &Module, k: usize, own: &PtxEntry, text: &Te
     let n_globals = module.globals.len().max(1);
     let mut params: Vec<String> =
         (0..bound(module).count()).map(|n| format!("ptr %b{n}, i64 %c{n}")).collect();
-    params.push("ptr %error, ptr %arena, i64 %arena.bytes".into());
+    params.push("ptr %error".into());
+    if has_arena(module) {
+        params.push("ptr %arena, i64 %arena.words, ptr %arena.state".into());
+    }
     if prints {
         params.push("ptr %log, i64 %log.words".into());
     }
@@ -266,6 +286,10 @@ fn kernel(all: &mut String, module: &Module, k: usize, own: &PtxEntry, text: &Te
         let _ = writeln!(all, "  %own{g} = alloca [{bytes} x i8], align 16");
         globals.push((g, format!("%own{g}"), "1".into()));
     }
+    // The arena's first global is its words, the second its state.
+    let places = [("%arena", "%arena.words"), ("%arena.state", "1")];
+    let parts = module.globals.iter().filter(|(_, g)| g.space == Space::Arena).zip(places);
+    globals.extend(parts.map(|((g, _), (at, count))| (g.as_u32(), at.into(), count.into())));
     let mut n_pointers = 0;
     let pointers = bound(module).filter(|(_, g)| is_pointer(module, g)).count();
     let _ = writeln!(all, "  %pointees = alloca [{} x {{ ptr, i64 }}], align 16", pointers.max(1));
@@ -317,8 +341,7 @@ fn kernel(all: &mut String, module: &Module, k: usize, own: &PtxEntry, text: &Te
     }
     let _ = write!(
         all,
-        "  %start = call i64 @rt_enter(ptr %ctx, i32 {x}, i32 {y}, i32 {z}, ptr %arena, i64 %arena.bytes)\n  \
-         %end = add i64 %start, 1\n"
+        "  %start = call i64 @rt_enter(ptr %ctx, i32 {x}, i32 {y}, i32 {z})\n  %end = add i64 %start, 1\n"
     );
     for (g, pointer, count) in globals {
         let _ = write!(
@@ -373,11 +396,12 @@ fn header(module: &Module, entries: &[PtxEntry], prints: bool) -> String {
         for buffer in &buffers {
             let _ = writeln!(text, "//   {buffer}");
         }
+        let arena = match has_arena(module) {
+            true => "; uint32_t *arena; uint64_t arena words; uint32_t arena state[5]",
+            false => "",
+        };
         let log = if prints { "; uint32_t *log; uint64_t log words" } else { "" };
-        let _ = writeln!(
-            text,
-            "//   uint32_t error[4], zero at first; void *arena; uint64_t arena bytes of a thread{log}"
-        );
+        let _ = writeln!(text, "//   uint32_t error[4], zero at first{arena}{log}");
     }
     text
 }

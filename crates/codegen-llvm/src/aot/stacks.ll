@@ -1,4 +1,4 @@
-; The memory of stacks, and accesses of lanes, for libraries and devices.
+; The memory of stacks, and accesses of lanes, for libraries.
 
 define internal ptr @rt_elements(ptr %ctx, i64 %n, i64 %size) {
   %zero = icmp eq i64 %n, 0
@@ -55,16 +55,6 @@ one:
   br i1 %more, label %one, label %done
 done:
   ret ptr %all
-}
-
-define internal void @rt_copy(ptr %to, ptr %from, i64 %n) {
-  call void @llvm.memmove.p0.p0.i64(ptr %to, ptr %from, i64 %n, i1 false)
-  ret void
-}
-
-define internal void @rt_clear(ptr %to, i64 %n) {
-  call void @llvm.memset.p0.i64(ptr %to, i8 0, i64 %n, i1 false)
-  ret void
 }
 
 ; Numbers at the addresses of the lanes of the mask, zeros for the others; and the other way round.

@@ -70,6 +70,6 @@ fn code(module: &Module) -> Result<run::cuda::Code, Failure> {
         text: made.text,
         globals: made.buffers,
         errors: made.errors,
-        out_of_memory: codegen_llvm::aot::OUT_OF_MEMORY,
+        has_arena: made.has_arena,
     })
 }

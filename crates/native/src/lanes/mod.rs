@@ -213,7 +213,10 @@ impl<'a, 'm, B: Backend> Emitter<'a, 'm, B> {
         dealing: Dealing,
         facts: Facts,
     ) -> Emitter<'a, 'm, B> {
-        let walk = Walk::new(f, &cx.ir.types, lanes);
+        let mut walk = Walk::new(f, &cx.ir.types, lanes);
+        if !cx.backend.has_arena() {
+            walk.big = u64::MAX;
+        }
         let w = cx.backend.writer(kind, lanes, cx.options.fast_math || f.fast_math);
         let mut emitter = Emitter {
             cx,

@@ -86,6 +86,10 @@ pub trait Backend {
     fn has_waves(&self) -> bool {
         false
     }
+    /// Large arrays are in the arena of a context, rather than all in the memory of functions.
+    fn has_arena(&self) -> bool {
+        true
+    }
 }
 
 /// A function while it is written: instructions, and blocks with parameters. The block of the entry is open.

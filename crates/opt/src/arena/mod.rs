@@ -51,6 +51,11 @@ pub const STATE: &str = "arena_state";
 /// numbers of groups along the first two axes, and the number of threads.
 pub const FIELDS: [&str; 5] = ["short", "bytes", "groups_x", "groups_y", "threads"];
 
+/// Returns true if the functions, or what they reach, have stacks.
+pub fn has_stacks(module: &Module, roots: &[Func]) -> bool {
+    Parts::of(module, roots).own.iter().any(|&f| uses_stacks(module, f))
+}
+
 /// Returns the module with the stacks of some functions, and of all that these reach, in an arena. Entry points
 /// among them have to be kernels. Other functions stay as they are: what both need exists twice.
 pub fn stacks_to_arena(module: &Module, roots: &[Func]) -> Module {

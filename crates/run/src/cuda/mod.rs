@@ -3,9 +3,8 @@
 //! The driver compiles PTX once for a module. Buffers have the CPU's layout on the device and stay there
 //! between dispatches. A buffer is copied to the device if the host has changed it since
 //! ([`Buffers::stamp`]), and back after a dispatch if the caller reads it. Memory that the host itself has on
-//! the device is used in place. Each thread has a part of an arena for what reverse mode keeps. Its required
-//! size is not known in advance: if the arena was too small, the buffers that the kernel may have written are
-//! restored, and the dispatch is repeated with a larger arena.
+//! the device is used in place. The size of a thread's part of the arena is that of [`crate::arena`]: if it was too
+//! small, the buffers that the kernel may have written are restored, and the dispatch is repeated with larger parts.
 
 mod driver;
 mod plan;
@@ -17,7 +16,7 @@ use ir::interp::RunError;
 use ir::{Global, Module, Space, Span};
 
 use crate::{Buffers, Cost, DeviceInfo, Launch, Options, arena};
-use plan::{Extent, Verdict};
+use plan::Extent;
 
 pub use plan::{Code, Kernel, Print};
 
@@ -118,7 +117,8 @@ pub struct Program {
 struct Held {
     /// By index among the code's globals.
     buffers: Vec<Option<Resource>>,
-    error: Box<dyn Memory>,
+    /// The error words, and the arena's state.
+    reports: Box<dyn Memory>,
     log: Option<Box<dyn Memory>>,
     arena: Option<Box<dyn Memory>>,
     /// Bytes of the arena wanted per thread, by kernel.
@@ -162,7 +162,7 @@ impl Program {
         let log = !code.prints.is_empty();
         let held = Held {
             buffers: code.globals.iter().map(|_| None).collect(),
-            error: driver.zeros(plan::ERROR_BYTES)?,
+            reports: driver.zeros(plan::REPORT_BYTES)?,
             log: log.then(|| driver.zeros(plan::LOG_BYTES)).transpose()?,
             arena: None,
             arena_wanted: code.kernels.iter().map(|_| arena::FIRST).collect(),
@@ -185,13 +185,10 @@ impl Program {
             // The owner of the memory may still be using it, on any stream.
             self.kernels.wait().map_err(other)?;
         }
-        let (seconds, verdict) = self.launch(module, entry, groups, held).map_err(other)?;
+        let (seconds, error) = self.launch(module, entry, groups, held).map_err(other)?;
         self.download(module, buffers, reads, held).map_err(other)?;
         self.printed(kernel, groups, held, stdout).map_err(other)?;
-        match verdict {
-            Verdict::Stopped(error) => Err(error),
-            Verdict::Fine | Verdict::MoreArena => Ok(seconds),
-        }
+        error.map_or(Ok(seconds), Err)
     }
 
     /// Copies to the device the buffers that the host has changed.
@@ -221,24 +218,24 @@ impl Program {
     }
 
     /// Launches until the arena is large enough. Returns the duration of the last launch in seconds, and the
-    /// content of the error words.
+    /// error that stopped a thread.
     fn launch(
         &self,
         module: &Module,
         entry: usize,
         groups: [u32; 3],
         held: &mut Held,
-    ) -> Result<(f64, Verdict), String> {
+    ) -> Result<(f64, Option<RunError>), String> {
         let kernel = &self.code.kernels[entry];
         let threads = plan::threads(kernel, groups);
         let mut too_small = 0;
         loop {
             let saved = if kernel.uses_arena { self.save(module, held)? } else { Vec::new() };
+            held.reports.clear(plan::REPORT_BYTES)?;
             let each = match kernel.uses_arena {
-                true => self.make_arena(threads, held.arena_wanted[entry], too_small, held)?,
+                true => self.make_arena(entry, (groups, threads), too_small, held)?,
                 false => 0,
             };
-            held.error.clear(plan::ERROR_BYTES)?;
             if let Some(log) = &held.log {
                 log.clear(8)?;
             }
@@ -247,9 +244,11 @@ impl Program {
                 _ => Extent::default(),
             };
             let extents: Vec<Extent> = held.buffers.iter().map(extent).collect();
-            let arena = Extent { at: held.arena.as_ref().map_or(0, |a| a.address()), count: each };
+            let words = threads.saturating_mul(each / 4);
+            let arena = Extent { at: held.arena.as_ref().map_or(0, |a| a.address()), count: words };
+            let arena = self.code.has_arena.then_some(arena);
             let log = held.log.as_ref().map(|log| Extent { at: log.address(), count: plan::LOG_WORDS });
-            let parameters = plan::parameters(&extents, held.error.address(), arena, log);
+            let parameters = plan::parameters(&extents, held.reports.address(), arena, log);
             let start = Instant::now();
             for groups in plan::launches(kernel, groups) {
                 // The parameters are those listed at the head of `codegen_llvm::aot::ptx`, for the code's
@@ -262,13 +261,13 @@ impl Program {
             }
             self.kernels.wait()?;
             let seconds = start.elapsed().as_secs_f64();
-            let mut bytes = [0; plan::ERROR_BYTES as usize];
-            held.error.read(&mut bytes)?;
-            let (words, _) = bytes.as_chunks::<4>();
+            let mut bytes = [0; plan::REPORT_BYTES as usize];
+            held.reports.read(&mut bytes)?;
+            let (error, state) = bytes.split_at(plan::ERROR_BYTES);
+            let (words, _) = error.as_chunks::<4>();
             let words: [u32; 4] = std::array::from_fn(|k| u32::from_le_bytes(words[k]));
-            let verdict = plan::verdict(&self.code, words);
-            if !matches!(verdict, Verdict::MoreArena) {
-                return Ok((seconds, verdict));
+            if !arena::was_short(state) {
+                return Ok((seconds, plan::error(&self.code, words)));
             }
             for (number, memory) in saved {
                 if let Some(resource) = &held.buffers[number] {
@@ -292,16 +291,25 @@ impl Program {
         Ok(saved)
     }
 
-    /// Makes the arena large enough for the threads of a dispatch; returns the bytes of each.
-    fn make_arena(&self, threads: u64, wanted: u64, too_small: u64, held: &mut Held) -> Result<u64, String> {
+    /// Makes the arena large enough for the threads of a dispatch, and tells them the size of their parts. Returns
+    /// that size.
+    fn make_arena(
+        &self,
+        entry: usize,
+        (groups, threads): ([u32; 3], u64),
+        too_small: u64,
+        held: &mut Held,
+    ) -> Result<u64, String> {
         let has = held.arena.as_ref().map_or(0, |a| a.len());
-        let free = self.driver.free_bytes()?.saturating_add(has);
-        let each = arena::part(wanted, too_small, threads, free).ok_or_else(|| {
+        let room = self.driver.free_bytes()?.saturating_add(has).min(plan::MOST_ARENA);
+        let each = arena::part(held.arena_wanted[entry], too_small, threads, room).ok_or_else(|| {
             format!(
-                "what {threads} threads keep takes more than {too_small} bytes each; `{}` has {free} bytes left",
+                "what {threads} threads keep takes more than {too_small} bytes each; `{}` has room for {room} bytes",
                 self.driver.name()
             )
         })?;
+        let state = arena::state(each, groups, threads);
+        held.reports.write(&[&[0; plan::ERROR_BYTES][..], &state].concat())?;
         let bytes = threads * each;
         if bytes > has {
             held.arena = None;

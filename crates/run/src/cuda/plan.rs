@@ -5,7 +5,7 @@ use ir::interp::RunError;
 use ir::{Global, Scalar, Span, scalar};
 
 use super::Limits;
-use crate::thread_order;
+use crate::{arena, thread_order};
 
 /// The text of kernels, and the data that a host needs to run them.
 #[derive(Clone, Debug, Default)]
@@ -18,8 +18,8 @@ pub struct Code {
     pub globals: Vec<Global>,
     /// Messages and places of run-time errors, by number, from 1 on.
     pub errors: Vec<(String, Span)>,
-    /// The number of the error that means that the arena was too small.
-    pub out_of_memory: u32,
+    /// Kernels take an arena.
+    pub has_arena: bool,
     /// The `printf` calls.
     pub prints: Vec<Print>,
 }
@@ -33,7 +33,7 @@ pub struct Kernel {
     pub group_size: [u32; 3],
     /// The first group does nothing in a dispatch of several groups, and is dispatched a second time, alone.
     pub first_group_last: bool,
-    /// Threads may use the arena.
+    /// Threads have parts of the arena.
     pub uses_arena: bool,
 }
 
@@ -52,8 +52,12 @@ pub struct Print {
 pub(super) const LOG_WORDS: u64 = 1 << 20;
 /// The size of the log in bytes: the number of words, followed by the words.
 pub(super) const LOG_BYTES: u64 = 8 + 4 * LOG_WORDS;
-/// The size of the error words in bytes.
-pub(super) const ERROR_BYTES: u64 = 16;
+/// The bytes of an arena at most: the indices of its words have 32 bits.
+pub(super) const MOST_ARENA: u64 = 4 << 32;
+/// The size of the error words in bytes; the arena's state is behind them.
+pub(super) const ERROR_BYTES: usize = 16;
+/// The size of both in bytes.
+pub(super) const REPORT_BYTES: u64 = ERROR_BYTES as u64 + arena::STATE;
 
 /// A range of memory on the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,9 +69,15 @@ pub(super) struct Extent {
 }
 
 /// The parameters of a kernel in order; each has 64 bits.
-pub(super) fn parameters(buffers: &[Extent], error: u64, arena: Extent, log: Option<Extent>) -> Vec<u64> {
+pub(super) fn parameters(
+    buffers: &[Extent],
+    error: u64,
+    arena: Option<Extent>,
+    log: Option<Extent>,
+) -> Vec<u64> {
     let mut all: Vec<u64> = buffers.iter().flat_map(|b| [b.at, b.count]).collect();
-    all.extend([error, arena.at, arena.count]);
+    all.push(error);
+    all.extend(arena.into_iter().flat_map(|words| [words.at, words.count, error + ERROR_BYTES as u64]));
     all.extend(log.into_iter().flat_map(|log| [log.at, log.count]));
     all
 }
@@ -108,30 +118,15 @@ pub(super) fn check(kernel: &Kernel, groups: [u32; 3], limits: &Limits, device: 
     Ok(())
 }
 
-/// The outcome reported by the error words.
-pub(super) enum Verdict {
-    /// No error.
-    Fine,
-    /// The arena was too small.
-    MoreArena,
-    /// A thread stopped.
-    Stopped(RunError),
-}
-
-/// Decodes the error words.
-pub(super) fn verdict(code: &Code, words: [u32; 4]) -> Verdict {
-    let thread = [words[1], words[2], words[3]];
-    match words[0] {
-        0 => Verdict::Fine,
-        n if n == code.out_of_memory => Verdict::MoreArena,
-        n => {
-            let (message, span) = match code.errors.get(n as usize - 1) {
-                Some(error) => error.clone(),
-                None => (format!("the device reports the error {n}"), Span::NONE),
-            };
-            Verdict::Stopped(RunError { message, span, thread })
-        }
-    }
+/// The error that the error words report.
+pub(super) fn error(code: &Code, words: [u32; 4]) -> Option<RunError> {
+    let [number, x, y, z] = words;
+    let index = number.checked_sub(1)?;
+    let (message, span) = match code.errors.get(index as usize) {
+        Some(error) => error.clone(),
+        None => (format!("the device reports the error {number}"), Span::NONE),
+    };
+    Some(RunError { message, span, thread: [x, y, z] })
 }
 
 /// Appends the log's text, in the order of threads.
@@ -185,8 +180,9 @@ mod tests {
     fn parameters_are_pairs_then_the_rest() {
         let extent = |at, count| Extent { at, count };
         let buffers = [extent(16, 3), extent(0, 0)];
-        assert_eq!(parameters(&buffers, 64, extent(256, 1024), None), [16, 3, 0, 0, 64, 256, 1024]);
-        assert_eq!(parameters(&[], 64, extent(0, 0), Some(extent(512, 9))), [64, 0, 0, 512, 9]);
+        let arena = Some(extent(256, 1024));
+        assert_eq!(parameters(&buffers, 64, arena, None), [16, 3, 0, 0, 64, 256, 1024, 80]);
+        assert_eq!(parameters(&[], 64, None, Some(extent(512, 9))), [64, 512, 9]);
     }
 
     #[test]
@@ -213,13 +209,11 @@ mod tests {
     fn errors_are_found_by_number() {
         let code = Code {
             errors: vec![("first".into(), Span::NONE), ("second".into(), Span::NONE)],
-            out_of_memory: 99,
             ..Code::default()
         };
-        assert!(matches!(verdict(&code, [0; 4]), Verdict::Fine));
-        assert!(matches!(verdict(&code, [99, 1, 2, 3]), Verdict::MoreArena));
-        let Verdict::Stopped(error) = verdict(&code, [2, 7, 8, 9]) else { panic!("an error") };
-        assert_eq!((error.message.as_str(), error.thread), ("second", [7, 8, 9]));
+        assert!(error(&code, [0; 4]).is_none());
+        let found = error(&code, [2, 7, 8, 9]).expect("an error");
+        assert_eq!((found.message.as_str(), found.thread), ("second", [7, 8, 9]));
     }
 
     #[test]

@@ -9,8 +9,6 @@ use codegen_naga::BindingKind;
 use super::{Held, Program, Resource};
 use crate::arena;
 
-/// The bytes of the state.
-const STATE: u64 = 20;
 /// Places in the arena are numbers of 32 bits. Devices allow no more than that for one buffer of Vulkan, and wgpu
 /// one byte less than 2 GiB.
 const MOST: u64 = u32::MAX as u64;
@@ -68,12 +66,9 @@ impl Program {
         if let Some(arena) = self.binding_of(entry, BindingKind::Arena) {
             self.ensure(arena, len, held);
         }
-        self.ensure(state, STATE, held);
-        let word = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
-        let words = [0, word(each), groups[0], groups[1], word(threads)];
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        self.ensure(state, arena::STATE, held);
         if let Some(resource) = &held.buffers[state] {
-            self.queue.write_buffer(&resource.buffer, 0, &bytes);
+            self.queue.write_buffer(&resource.buffer, 0, &arena::state(each, groups, threads));
         }
         Ok(each)
     }
@@ -113,8 +108,8 @@ impl Program {
     /// the device reports in are zero, and more than `each` bytes will be wanted.
     pub(super) fn was_short(&self, entry: usize, each: u64, held: &mut Held) -> Result<bool, String> {
         let Some(state) = self.binding_of(entry, BindingKind::ArenaState) else { return Ok(false) };
-        let found = self.read(&[(state, STATE)], held)?;
-        if found.first().is_none_or(|bytes| bytes[..4] == [0; 4]) {
+        let found = self.read(&[(state, arena::STATE)], held)?;
+        if !found.first().is_some_and(|bytes| arena::was_short(bytes)) {
             return Ok(false);
         }
         let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
