@@ -14,15 +14,21 @@ impl Writer {
     /// See `native::lanes::Writer::columns`.
     pub(crate) fn load_columns(&mut self, el: El, n: u32, base: Val, step: i64, class: Class) -> Vals {
         let bytes = i64::from(n) * el.bytes() as i64;
-        if step == bytes {
+        if step == bytes && !base.var {
             return self.load_dense(el, n, base, class);
         }
         // Register `r` holds the numbers of lanes `r`, `r + n`, `r + 2 n`, …, one lane after the other.
         let registers: Vec<Val> = (0..n)
             .map(|r| {
                 let lanes = (r..self.lanes).step_by(n as usize);
-                let parts =
-                    lanes.map(|lane| self.load_part(el, n, base, i64::from(lane) * step, class)).collect();
+                let part = |lane: u32| {
+                    let (at, offset) = match base.var {
+                        true => (self.lane(base, Val::i32(lane.into())), step),
+                        false => (base, i64::from(lane) * step),
+                    };
+                    self.load_part(el, n, at, offset, class)
+                };
+                let parts = lanes.map(part).collect();
                 self.join(el, parts, n)
             })
             .collect();

@@ -81,23 +81,26 @@ impl Writer {
         self.at = after;
     }
 
-    /// Loads `n` adjacent numbers of each lane, at a stride of `step` bytes from lane to lane.
+    /// See `native::lanes::Writer::columns`.
     pub(super) fn emit_columns(&mut self, el: El, n: u32, at: Val, step: i64) -> Vals {
-        let at = self.one(at);
+        let bases = self.scalars(at);
+        let offset = |lane: u32| if at.var { step } else { i64::from(lane) * step };
         let (ty, _) = form(el, VARYING, self.lanes());
         let mut columns: Vec<Parts> = vec![Parts::new(); n as usize];
         if ty.is_vector() && ty.lane_count() == n {
             for first in (0..self.lanes()).step_by(n as usize) {
-                let rows =
-                    (first..first + n).map(|lane| self.load_far(ty, at, i64::from(lane) * step)).collect();
+                let lanes = first..first + n;
+                let rows = lanes.map(|lane| self.load_far(ty, bases[lane as usize], offset(lane)));
+                let rows = rows.collect();
                 let part = self.transpose(ty, rows);
                 columns.iter_mut().zip(part).for_each(|(column, x)| column.push(x));
             }
         } else {
             for (k, column) in (0..i64::from(n)).zip(&mut columns) {
-                let place = |lane: u32| i64::from(lane) * step + k * el.bytes() as i64;
-                let all: Scalars =
-                    (0..self.lanes()).map(|lane| self.load_far(scalar(el), at, place(lane))).collect();
+                let place = |lane: u32| offset(lane) + k * el.bytes() as i64;
+                let lanes = 0..self.lanes();
+                let all = lanes.map(|lane| self.load_far(scalar(el), bases[lane as usize], place(lane)));
+                let all: Scalars = all.collect();
                 *column = self.pack(el, &all);
             }
         }

@@ -48,17 +48,29 @@ impl<B: Backend> Emitter<'_, '_, B> {
         words.len() <= 4
     }
 
-    /// Loads the numbers at these offsets of each lane, which ascend, where the lanes are `step` bytes apart.
+    /// Loads the numbers at these offsets of each lane, which ascend, where the lanes are `step` bytes apart, or at
+    /// addresses of their own.
     pub(super) fn load_near(&mut self, el: El, ats: &[i64], base: Val, step: i64, class: Class) -> Vec<Val> {
         let mut unique = ats.to_vec();
         unique.dedup();
         let mut found: Vec<Val> = Vec::new();
         for run in unique.chunk_by(|a, b| b - a == el.bytes() as i64) {
             for (first, n) in self.pieces(el, run.len(), step) {
-                let at = self.w.offset(base, Val::i64(run[first]));
-                let columns = match n {
-                    1 => self.load_apart(&[(el, 0)], at, step, class),
-                    _ => self.w.columns(el, n as u32, at, step, class),
+                let at = |e: &mut Self| e.w.offset(base, Val::i64(run[first]));
+                let columns = match (n, base.var) {
+                    (1, true) => {
+                        let at = at(self);
+                        Vals::from_slice(&[self.gather(el, at, class, None)])
+                    }
+                    (1, false) => {
+                        let at = at(self);
+                        self.load_apart(&[(el, 0)], at, step, class)
+                    }
+                    (_, true) => self.w.columns(el, n as u32, base, run[first], class),
+                    (_, false) => {
+                        let at = at(self);
+                        self.w.columns(el, n as u32, at, step, class)
+                    }
                 };
                 let known = found.len() - unique.iter().position(|&at| at == run[0]).unwrap_or(0);
                 found.extend(&columns[known - first..]);

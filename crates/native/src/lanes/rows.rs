@@ -4,6 +4,9 @@
 //! memory, while a [`Val`] holds one of them for all lanes. Loaded one by one, each takes an access for every lane;
 //! together, each lane loads up to four at once, and a few shuffles sort them by component.
 //!
+//! The elements of a table at indices that have no order, such as `cameras[seen]`, are such rows, too: each lane has the
+//! address of its own, from which it loads the fields of the element together.
+//!
 //! A [`Row`] is a set of loads, or of stores, that are in one region, whose indices differ by constants, and between
 //! which nothing happens that could make their order matter. Loads are emitted with the first of them, stores with
 //! the last. Whether all of a row is in range is tested once; if it is not, each access is emitted as if it were
@@ -19,11 +22,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::local::Place;
 use super::operand::{El, Val, Vals};
 use super::{Backend, Emitter, Res, Writer, el};
-use crate::emit::{Binary, Compare, Instructions, Memory, Odds, blocks, memory};
+use crate::emit::{Binary, Compare, Fixed, Instructions, Memory, Odds, blocks, memory};
 use crate::plan::Plan;
 
 /// The maximum number of numbers of a row.
 const MOST: usize = 32;
+/// The bytes from the first to the last number of a row at most whose lanes have addresses of their own: lanes that do
+/// not read are sent to memory that is zero, of which there are more ([`crate::Fixed`]).
+const SPAN: i64 = 1 << 10;
 
 /// The rows of a function.
 #[derive(Default)]
@@ -304,7 +310,7 @@ impl<B: Backend> Emitter<'_, '_, B> {
                     self.rows.done.remove(inst);
                 }
             }
-            self.rows.rows[number].apart = !self.is_strided(&row);
+            self.rows.rows[number].apart = !self.is_strided(&row) && !self.is_scattered_row(&row);
         }
         if self.rows.rows[number].apart || self.rows.done.contains(inst) {
             return Ok(!self.rows.rows[number].apart);
@@ -343,6 +349,18 @@ impl<B: Backend> Emitter<'_, '_, B> {
         row.kind == Kind::Load || lin.step.saturating_mul(bytes as i64).abs() >= span
     }
 
+    /// Returns true if the lanes load a row of an element each, at addresses that have no order.
+    fn is_scattered_row(&self, row: &Row) -> bool {
+        let data = &self.f.insts[row.members[0].inst];
+        let numbers = numbers(row, 0);
+        row.kind == Kind::Load
+            && row.members.iter().all(|m| m.index == row.members[0].index)
+            && self.get(data.args[0]).iter().all(|part| !part.var)
+            && self.one(data.args[1]).var
+            && numbers.windows(2).any(|pair| pair[1].at - pair[0].at == row.el.bytes() as i64)
+            && numbers.last().is_some_and(|last| last.at - numbers[0].at < SPAN)
+    }
+
     fn element_bytes(&self, buffer: Value) -> u64 {
         match self.ts[self.ty(buffer)] {
             TypeData::Buffer(elem) => self.cx.ir.mem.size(elem),
@@ -375,7 +393,22 @@ impl<B: Backend> Emitter<'_, '_, B> {
         let ends = [row.members.iter().min_by_key(|m| m.index), row.members.iter().max_by_key(|m| m.index)];
         let [Some(low), Some(high)] = ends else { return Ok(()) };
         let first = self.place_of(low)?;
-        let Some((at, step, mut holds)) = first.block else { return self.one_by_one(row) };
+        let Some((at, step, mut holds)) = first.block else {
+            if !self.is_scattered_row(row) {
+                return self.one_by_one(row);
+            }
+            let first = self.even(first);
+            let to = numbers[0].at;
+            let mut at = self.w.offset(first.addr, Val::i64(to - low.fixed as i64));
+            if let Some(lanes) = self.both(first.inside, self.mask) {
+                let zeros = self.fixed(Fixed::Zeros);
+                at = self.w.select(lanes, at, zeros);
+            }
+            let ats: Vec<i64> = numbers.iter().map(|n| n.at - to).collect();
+            let found = self.load_near(row.el, &ats, at, 0, first.class);
+            self.set_loaded(row, &numbers, &found);
+            return Ok(());
+        };
         let at = self.w.offset(at, Val::i64(-(low.fixed as i64)));
         if high.index != low.index {
             let last = self.place_of(high)?;
@@ -426,12 +459,17 @@ impl<B: Backend> Emitter<'_, '_, B> {
             Ok(numbers.iter().map(|n| loaded[n.member][n.k]).collect())
         };
         let found = blocks::either(self, holds, Odds::Likely, fast, slow)?;
+        self.set_loaded(row, &numbers, &found);
+        Ok(())
+    }
+
+    /// Gives the loads of a row their numbers.
+    fn set_loaded(&mut self, row: &Row, numbers: &[Number], found: &[Val]) {
         for (m, member) in row.members.iter().enumerate() {
             let number = |k: usize| numbers.iter().position(|n| n.member == m && n.k == k);
             let vals: Vals = (0..member.n).filter_map(|k| Some(found[number(k)?])).collect();
             self.set(self.f.insts[member.inst].results[0], &vals);
         }
-        Ok(())
     }
 
     /// Emits the additions of a row.

@@ -199,7 +199,8 @@ pub trait Writer: Vectors {
     /// Stores the numbers of the lanes of a mask, in the order of the lanes.
     fn scatter(&mut self, x: Val, at: Val, class: Class, mask: Val);
     /// Loads `n` adjacent numbers of each lane, at a stride of `step` bytes from lane to lane: up to four without
-    /// gaps between the lanes, else as many as fill 128 bits, or two, or one.
+    /// gaps between the lanes, else as many as fill 128 bits, or two, or one. Where the address varies, each lane has
+    /// its own, and the numbers are `step` bytes behind it.
     fn columns(&mut self, el: El, n: u32, at: Val, step: i64, class: Class) -> Vals;
     /// Stores adjacent numbers of each lane, as many as fill 128 bits, or two, at a stride of `step` bytes.
     fn store_columns(&mut self, vals: &[Val], at: Val, step: i64, class: Class);
