@@ -52,9 +52,7 @@ impl Parser<'_> {
                 break;
             }
         }
-        if self.n_errors() > errors {
-            self.skip_past(T::RParen);
-        } else if !self.expect_close(T::RParen, open) {
+        if self.n_errors() > errors || !self.expect_close(T::RParen, open) {
             self.skip_past(T::RParen);
         }
         let offset = attributes.iter().find(|a| self.ast.name(a.name) == "__layout_offset").map(|a| a.span);

@@ -303,7 +303,7 @@ impl Parser<'_> {
             }
             if !self.eat(T::Eq) {
                 self.expected("`=`");
-                return self.to_semicolon();
+                return self.skip_to_semicolon();
             }
         }
         let word = *self.current();
@@ -315,7 +315,7 @@ impl Parser<'_> {
             }
             _ => {
                 self.expected("an instruction of SPIR-V");
-                return self.to_semicolon();
+                return self.skip_to_semicolon();
             }
         };
         self.bump();
@@ -328,14 +328,14 @@ impl Parser<'_> {
                 true => block.unsupported = block.unsupported.or(Some(word.symbol)),
                 false => self.error("E29100", word.span, format!("unknown instruction `{name}` of SPIR-V")),
             }
-            return self.to_semicolon();
+            return self.skip_to_semicolon();
         };
         if assigned && form != Form::Value {
             self.error("E29104", word.span, format!("`{name}` has no result"));
-            return self.to_semicolon();
+            return self.skip_to_semicolon();
         }
         if form == Form::Nothing {
-            return self.to_semicolon();
+            return self.skip_to_semicolon();
         }
         if form == Form::Value {
             if ty.is_none() {
@@ -352,7 +352,7 @@ impl Parser<'_> {
                 self.report(crate::Diagnostic::warning("E29106", self.span(), warning));
                 break;
             }
-            let Some(operand) = self.operand(block, false) else { return self.to_semicolon() };
+            let Some(operand) = self.operand(block, false) else { return self.skip_to_semicolon() };
             operands.push(operand);
         }
         self.eat(T::Semi);
@@ -590,7 +590,7 @@ impl Parser<'_> {
     }
 
     /// Skips to the end of an instruction.
-    fn to_semicolon(&mut self) {
+    fn skip_to_semicolon(&mut self) {
         while !matches!(self.kind(), T::Semi | T::RBrace | T::Eof) {
             if matches!(self.kind(), T::LParen | T::LBrace | T::LBracket) {
                 self.skip_brackets();
