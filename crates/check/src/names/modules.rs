@@ -103,7 +103,7 @@ impl Program {
             let Some(index) = loader.load(self, &path, quoted, from) else {
                 let word = if include { "include" } else { "import" };
                 let message = format!("cannot open the file of {word} '{path}'");
-                let is_standard = !quoted && path.starts_with("slang.");
+                let is_standard = !quoted && path.starts_with("slang/");
                 let help = match is_standard {
                     true => {
                         "it is a standard module of Slang, which has its source: name the folder \
