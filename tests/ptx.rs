@@ -159,7 +159,7 @@ fn the_head_says_what_numbers_mean() {
     assert!(head[3].ends_with("uint32_t *log; uint64_t log words"), "{head:?}");
 }
 
-/// What reverse mode keeps is in the arena that other devices have, too, and arrays are in local memory.
+/// Residuals are in the arena that other devices have, too, and arrays are in local memory.
 #[test]
 fn stacks_are_in_the_arena_and_arrays_in_local_memory() {
     let text = emit(

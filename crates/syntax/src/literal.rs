@@ -163,7 +163,7 @@ fn hex_parts(text: &str) -> Option<Hex> {
     Some(Hex { bits, scale: scale.saturating_add(power), sticky, suffix })
 }
 
-/// What a floating-point literal loses in its type.
+/// The loss of a floating-point literal in its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loss {
     /// It is too large, and becomes infinite.
@@ -174,7 +174,7 @@ pub(crate) enum Loss {
     Digits,
 }
 
-/// What a literal loses, and the name of its type; a literal without a suffix is a `float`.
+/// The loss of a literal, and the name of its type; a literal without a suffix is a `float`.
 pub(crate) fn float_loss(text: &str) -> Option<(Loss, &'static str)> {
     // Without an exponent, a short number is in the range of `float`.
     let is_plain = text.len() < 30 && !text.contains(['e', 'E', 'x', 'X', 'h', 'H']);

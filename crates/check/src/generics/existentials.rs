@@ -9,7 +9,7 @@ use crate::facts::Magic;
 use crate::names::enter::last_name;
 use crate::names::lookup::Ref;
 use crate::program::Program;
-use crate::tables::{Callable, Meaning};
+use crate::tables::Meaning;
 use crate::types::{GenericArg, Ty, TyKind};
 
 impl Program {
@@ -80,24 +80,9 @@ impl Program {
             return None;
         }
         seen.push(func);
-        let mut exprs = Vec::new();
-        let mut stmts: Vec<StmtId> = self.body_of(func).into_iter().collect();
-        while let Some(stmt) = stmts.pop() {
-            let kind = &self.ast.stmts[stmt].kind;
-            kind.expressions(&mut exprs);
-            exprs.extend(kind.declarations().iter().filter_map(|&local| self.ast.decls[local].kind.init()));
-            kind.statements(&mut stmts);
-        }
-        let mut calls = Vec::new();
-        while let Some(expr) = exprs.pop() {
-            if let Meaning::Call { func: Callable::Func(callee), .. } = &self.tables.exprs[expr].meaning {
-                calls.push((self.ast.exprs[expr].span, callee));
-            }
-            self.ast.exprs[expr].kind.operands(&mut exprs);
-        }
-        calls.sort_by_key(|call| call.0.start);
+        let calls = self.calls_in(func);
         let is_param = |ty: Ty| self.types[ty] == TyKind::Param(param);
-        calls.into_iter().find_map(|(span, callee)| {
+        calls.into_iter().find_map(|(callee, span)| {
             if callee.self_ty.is_some_and(is_param) {
                 return Some(span);
             }

@@ -31,7 +31,7 @@ impl Program {
         self.modules.all.iter().filter_map(|module| module.names.get(&name)).flatten().copied().collect()
     }
 
-    /// What an `extern` constant or struct stands for: the one of its name that some module exports, or else itself.
+    /// The declaration that an `extern` constant or struct stands for: the one of its name that some module exports, or else itself.
     pub(crate) fn linked(&self, decl: DeclId) -> DeclId {
         if matches!(self.ast.decls[decl].kind, DeclKind::Func { .. }) {
             return decl;

@@ -59,7 +59,7 @@ pub(crate) fn stage_bit(name: &str) -> Option<u32> {
     STAGES.iter().position(|&stage| stage == name).map(|at| 1 << at)
 }
 
-/// What one word demands: `spirv`, `cuda_spirv`, `fragment`.
+/// The demand of one word: `spirv`, `cuda_spirv`, `fragment`.
 fn demand(word: &str) -> Capability {
     if let Some(stages) = stage_bit(word) {
         return Capability { stages, ..Capability::ANY };

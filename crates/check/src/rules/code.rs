@@ -8,7 +8,7 @@ use crate::tables::{Arg, Callable, FuncRef, Meaning};
 use crate::types::follow_up::text;
 use crate::types::{Ty, TyKind};
 
-/// What is known at a place of the code.
+/// The facts at a place of the code.
 #[derive(Clone, Default)]
 struct Place {
     /// Within a `defer`, whose errors nothing can catch.

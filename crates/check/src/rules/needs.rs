@@ -9,7 +9,7 @@ use syntax::ast::{DeclKind, ExprKind};
 use syntax::{DeclId, Diagnostic, ExprId, Span, StmtId};
 
 use crate::program::Program;
-use crate::tables::{Callable, Meaning};
+use crate::tables::{Callable, FuncRef, Meaning};
 use crate::types::TyKind;
 
 const TARGETS: [&str; 9] = ["hlsl", "glsl", "spirv", "metal", "wgsl", "cuda", "cpp", "c", "llvm"];
@@ -210,7 +210,8 @@ impl Program {
             return None;
         }
         self.body(from);
-        for (callee, span) in self.calls_in(from) {
+        let calls: Vec<_> = self.calls_in(from).into_iter().map(|(func, span)| (func.decl, span)).collect();
+        for (callee, span) in calls {
             if self.is_core(callee) {
                 continue;
             }
@@ -232,8 +233,8 @@ impl Program {
         None
     }
 
-    /// The functions that a body calls, each with the place of the call.
-    fn calls_in(&self, decl: DeclId) -> Vec<(DeclId, Span)> {
+    /// The functions that a body calls, each with the place of the call, in the order of the text.
+    pub(crate) fn calls_in(&self, decl: DeclId) -> Vec<(&FuncRef, Span)> {
         let mut stmts: Vec<StmtId> = self.body_of(decl).into_iter().collect();
         let mut exprs = Vec::new();
         while let Some(stmt) = stmts.pop() {
@@ -245,7 +246,7 @@ impl Program {
         let mut calls = Vec::new();
         while let Some(expr) = exprs.pop() {
             if let Meaning::Call { func: Callable::Func(func), .. } = &self.tables.exprs[expr].meaning {
-                calls.push((func.decl, self.span(expr)));
+                calls.push((func, self.span(expr)));
             }
             self.ast.exprs[expr].kind.operands(&mut exprs);
         }

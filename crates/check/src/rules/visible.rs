@@ -1,4 +1,4 @@
-//! What code may name of another module.
+//! Rules about the names of another module that code may use.
 
 use syntax::ast::{DeclKind, ExprKind, StmtKind};
 use syntax::{DeclId, Diagnostic, ExprId, StmtId};

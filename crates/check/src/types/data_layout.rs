@@ -20,7 +20,7 @@ use crate::types::{Scalar, Ty, TyKind, Val};
 /// A rule by which values are laid out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DataLayout {
-    /// What `sizeof` counts where no layout is named.
+    /// The layout that `sizeof` counts where no layout is named.
     #[default]
     Natural,
     /// That of memory which the host sees, where no layout is named.

@@ -204,7 +204,7 @@ struct Operand {
     span: Span,
 }
 
-/// What has been translated of a block.
+/// The translation of a block so far.
 #[derive(Default)]
 struct Block {
     out: Vec<Token>,
