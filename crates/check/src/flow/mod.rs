@@ -244,7 +244,7 @@ impl<'p> Flow<'p> {
                 .as_ref()
                 .is_some_and(|this| this.has_tangent() && this.dir.is_written()),
             plain_this: false,
-            returns: signature.returns_differential(),
+            returns: signature.ret_tangent != Tangent::None,
             decl,
             level,
             view,
@@ -253,7 +253,7 @@ impl<'p> Flow<'p> {
         };
         if let DeclKind::Init { .. } = flow.p.ast.decls[decl].kind {
             flow.this_ty = signature.ret;
-            flow.this_returns = signature.returns_differential();
+            flow.this_returns = signature.ret_tangent != Tangent::None;
             flow.declare_unset(decl);
         }
         if let Some(this) = &signature.this {
@@ -419,9 +419,16 @@ impl Flow<'_> {
         self.p.differential(ty).is_some()
     }
 
+    /// Returns true if values of a type have a derivative, or lead to places that have one: what is read
+    /// through a differentiable pointer depends on the pointer.
+    pub(crate) fn is_active_type(&mut self, ty: Ty) -> bool {
+        let ty = self.p.substitute(ty, &self.subst);
+        self.p.tangent(ty) != Tangent::None
+    }
+
     /// Returns true if values of a type may carry a derivative. This includes values of an interface without
     /// derivatives, which may contain a type that has one.
     pub(crate) fn may_carry(&mut self, ty: Ty) -> bool {
-        self.has_differential(ty) || matches!(self.p.types[ty], TyKind::Interface(..))
+        self.is_active_type(ty) || matches!(self.p.types[ty], TyKind::Interface(..))
     }
 }

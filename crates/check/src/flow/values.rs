@@ -6,7 +6,7 @@
 use syntax::{DeclId, ExprId};
 
 use crate::flow::{Direction, Flow, Part};
-use crate::signature::Level;
+use crate::signature::{Level, Signature, Tangent};
 use crate::tables::{Arg, Callable, FuncRef, Initializer, Meaning};
 use crate::types::{Ty, TyKind, Val};
 
@@ -23,9 +23,9 @@ impl Flow<'_> {
         // needed for one.
         let info = &self.p.tables.exprs[expr];
         let (own, ty) = (info.ty, info.coerce.unwrap_or(info.ty));
-        let is_differentiable = self.has_differential(ty);
-        let needed = needed && is_differentiable;
-        let is_number_needed = needed && (own == ty || self.has_differential(own));
+        let is_active = self.is_active_type(ty);
+        let needed = needed && is_active;
+        let is_number_needed = needed && (own == ty || self.is_active_type(own));
         let carries = if self.open.len() > 3000 { false } else { self.kind(expr, is_number_needed) };
         self.open.remove(&expr);
         if self.direction == Direction::Backward {
@@ -35,7 +35,7 @@ impl Flow<'_> {
             return self.carried.contains(&expr);
         }
         self.find_cut(expr, ty);
-        let carries = carries && (is_differentiable || self.may_carry(ty));
+        let carries = carries && (is_active || self.may_carry(ty));
         if carries {
             self.carried.insert(expr);
         }
@@ -293,6 +293,15 @@ impl Flow<'_> {
         carried
     }
 
+    /// Returns true for a function whose results are pointers. It moves their tangents alike, so it needs no
+    /// derivative of its own.
+    fn moves_pointers(&mut self, signature: &Signature) -> bool {
+        let written = signature.params.iter().chain(&signature.this).filter(|p| p.dir.is_written());
+        let results: Vec<Ty> = written.map(|p| p.ty).chain([signature.ret]).collect();
+        let active: Vec<Ty> = results.into_iter().filter(|&ty| self.is_active_type(ty)).collect();
+        !active.is_empty() && active.into_iter().all(|ty| !self.has_differential(ty))
+    }
+
     fn call(
         &mut self,
         expr: ExprId,
@@ -309,7 +318,7 @@ impl Flow<'_> {
             // These are derivatives of derivatives.
             Callable::Derived(..) | Callable::Synthesized(..) => Level::Backward,
         };
-        let differentiable = level >= self.level;
+        let differentiable = level >= self.level || self.moves_pointers(&signature);
         let mutates = signature.is_mutating();
         let writes = signature.params.iter().any(|p| p.dir.is_written()) || mutates;
         // The places that are written, with flags for whether they get a derivative and whether they are
@@ -351,7 +360,7 @@ impl Flow<'_> {
             self.places.extend(unset.into_iter().flatten());
             let is_dropped = carries && !says && !this.has_tangent();
             // A type without a derivative as declared may be instantiated with one that has a derivative.
-            carried |= carries && !says && (this.has_tangent() || self.has_differential(this.ty));
+            carried |= carries && !says && (this.has_tangent() || self.is_active_type(this.ty));
             if is_dropped {
                 dropped.push(None);
             }
@@ -378,7 +387,7 @@ impl Flow<'_> {
                 let carries = self.expr(arg, inner);
                 let info = &self.p.tables.exprs[arg];
                 let ty = info.coerce.unwrap_or(info.ty);
-                carried |= carries && !param.no_diff && self.has_differential(ty);
+                carried |= carries && !param.no_diff && self.is_active_type(ty);
                 let lost = carries && !param.no_diff && !param.has_tangent();
                 if lost && needed && differentiable && self.p.is_lambda(arg) {
                     self.lost_by_capture(arg);
@@ -415,13 +424,13 @@ impl Flow<'_> {
         }
         let no_diff_result = matches!(func, Callable::Func(f) if self.p.is_no_diff(f.decl));
         let result_differentiable =
-            signature.ret != Ty::VOID && self.has_differential(signature.ret) && !no_diff_result;
+            signature.ret != Ty::VOID && self.is_active_type(signature.ret) && !no_diff_result;
         let is_needed = needed && result_differentiable || writes_needed;
         if carried && !differentiable && is_needed {
             self.lost_in_call(expr, func);
         }
         if let (Callable::Func(f), true) = (func, differentiable && (needed || writes_needed)) {
-            if carried && result_differentiable && needed && !signature.returns_differential() {
+            if carried && result_differentiable && needed && signature.ret_tangent == Tangent::None {
                 dropped.push(None);
             }
             for param in dropped {
