@@ -14,7 +14,7 @@ use ir::{DerivativeOp, Func, Function, Residuals, Slot, Types, Value};
 use rustc_hash::FxHashMap;
 
 use crate::body::Body;
-use crate::declared::{Declared, Half, Output, Variant};
+use crate::declared::{Declared, Half, Output, Role, Variant};
 use crate::derivatives::{jvp_slots, tangent_slots, vjp_slots};
 use crate::flat::take;
 use crate::lowerer::{Lowerer, Making, ir_span};
@@ -93,10 +93,10 @@ pub(crate) fn build_propagate(making: Making<'_, '_>, f: &FuncRef, applied: &App
     // For each parameter of the user's function: the function's parameter whose differential it returns.
     let mut given_back: Vec<Option<usize>> = vec![None];
     for (k, param) in own.sig.params.iter().enumerate().filter(|p| p.1.diff.is_some()) {
-        args.extend(given.remove(&Some(k)).unwrap_or_default());
+        args.extend(given.remove(&Role::Param(k)).unwrap_or_default());
         given_back.push((param.dir != Direction::Out).then_some(k));
     }
-    args.extend(given.remove(&None).unwrap_or_default());
+    args.extend(given.remove(&Role::Returned).unwrap_or_default());
     if !body.fit(&args, &user.params) {
         let what = "a context's call operator has not the parameters of a derivative";
         body.internal(declared.span, what, Ty::VOID);
@@ -107,7 +107,7 @@ pub(crate) fn build_propagate(making: Making<'_, '_>, f: &FuncRef, applied: &App
     let mut results = Vec::new();
     for (k, param) in own.sig.params.iter().enumerate().filter(|p| p.1.is_input()) {
         if let Some(map) = &param.diff {
-            let of = |o: &Output| o.param.and_then(|p| *given_back.get(p)?);
+            let of = |o: &Output| o.role.param().and_then(|p| *given_back.get(p)?);
             let d = returned.iter().find(|(output, _)| of(output) == Some(k));
             results.extend(body.gather(map, d.map_or(&[], |(_, leaves)| leaves)));
         }
@@ -169,7 +169,7 @@ pub(crate) fn build_value_and_half(
         results.extend(kept);
     }
     for (output, values) in outputs {
-        let pair = declared.sig.params[output.param?].ty;
+        let pair = declared.sig.params[output.role.param()?].ty;
         let differential = body.shadow_for(output.ty, &values, pair, values.len());
         results.extend(values);
         results.extend(differential.into_iter().flatten());
@@ -213,16 +213,16 @@ pub(crate) fn build_half(making: Making<'_, '_>, of: &HalfOf) -> Option<Function
     // The primals are the context's leaves, in the order of the inputs.
     let primals = body.by_param(&f.sig, &mut &args[..]);
     // There is one parameter for each that has a differential, then that of the result.
-    let mut given: FxHashMap<Option<usize>, Vec<Value>> = FxHashMap::default();
+    let mut given: FxHashMap<Role, Vec<Value>> = FxHashMap::default();
     for (k, _) in f.sig.params.iter().enumerate().filter(|p| p.1.diff.is_some()) {
-        given.insert(Some(k), bound.next()?);
+        given.insert(Role::Param(k), bound.next()?);
     }
-    given.insert(None, bound.next().unwrap_or_default());
+    given.insert(Role::Returned, bound.next().unwrap_or_default());
     let mut results = Vec::new();
     if of.forward {
         for (k, param) in f.sig.params.iter().enumerate().filter(|p| p.1.is_input()) {
             if let Some(map) = &param.diff {
-                args.extend(body.gather(map, &given[&Some(k)]));
+                args.extend(body.gather(map, &given[&Role::Param(k)]));
             }
         }
         let tangents = tangent_slots(&f.results);
@@ -240,7 +240,7 @@ pub(crate) fn build_half(making: Making<'_, '_>, of: &HalfOf) -> Option<Function
     }
     for output in f.sig.outputs() {
         if let Some(map) = &output.diff {
-            args.extend(body.gather(map, &given[&output.param]));
+            args.extend(body.gather(map, &given[&output.role]));
         }
     }
     let cotangents = tangent_slots(&f.params);

@@ -95,6 +95,8 @@ pub(crate) struct Exits {
     /// The variable that holds the returned value. `returned` is the flag that `return` sets.
     pub(crate) ret: Option<Var>,
     pub(crate) returned: Flag,
+    /// The variable that holds the optional error that leaves the function.
+    pub(crate) thrown: Option<Var>,
     /// The loops and switches around, innermost last: targets of `break` and `continue`.
     pub(crate) targets: Vec<Target>,
     /// The labels around, outermost first.
@@ -199,11 +201,6 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         body.b.span = ir_span(declared.span);
         body.find_celled(stmt);
         body.func = Some(declared.func);
-        if body.lw.program.error_of(f).is_some()
-            && let Some(result) = body.result_without_error(declared.sig.ret)
-        {
-            body.ret_ty = result;
-        }
         body.differentiable =
             body.lw.program.derivatives_of(f, check::View::default()).level != check::Level::None;
         body.splits = body.differentiable && !body.lw.program.is_use(f.decl);
@@ -249,6 +246,11 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         let (len, start) = (zeros.len(), body.new_slots(zeros));
         let ret = Var { start, len, ty: declared.sig.ret };
         body.exits.ret = Some(ret);
+        body.exits.thrown = declared.sig.error.as_ref().map(|&(ty, _)| {
+            let zeros = body.zeros(ty);
+            let (len, start) = (zeros.len(), body.new_slots(zeros));
+            Var { start, len, ty }
+        });
         let is_init = matches!(decl.kind, DeclKind::Init { .. });
         body.is_init = is_init;
         if is_init {
@@ -272,6 +274,9 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
                 results.extend(values);
             }
             written = Some(name);
+        }
+        if let Some(thrown) = body.exits.thrown {
+            results.extend(body.read_var(thrown));
         }
         body.finish(results, declared)
     }

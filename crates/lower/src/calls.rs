@@ -13,7 +13,7 @@ use syntax::ast::DeclKind;
 use syntax::{DeclId, ExprId, Span};
 
 use crate::body::Body;
-use crate::declared::{Declared, FlatParam, Key, Variant};
+use crate::declared::{Declared, FlatParam, Key, Role, Variant};
 use crate::lowerer::{Making, ir_span};
 use crate::places::Place;
 
@@ -116,16 +116,8 @@ impl Body<'_, '_, '_> {
             return self.internal(span, "a call has too few arguments", ty);
         }
         self.b.span = ir_span(span);
-        let mut values = self.invoke(&declared, inputs.values, &inputs.places, span);
-        let mut ret = declared.sig.ret;
-        if let Callable::Func(f) = &callable
-            && self.lw.program.error_of(f).is_some()
-            && let Some(result) = self.result_without_error(ret)
-        {
-            values = self.keep_error(values, result);
-            ret = result;
-        }
-        self.convert(values, ret, ty, span)
+        let values = self.invoke(&declared, inputs.values, &inputs.places, span);
+        self.convert(values, declared.sig.ret, ty, span)
     }
 
     /// Evaluates the arguments for a pack: one for each of the next parameters.
@@ -247,9 +239,10 @@ impl Body<'_, '_, '_> {
         let results = self.b.call_func(func, &declared.results, &args);
         let mut returned = Vec::new();
         for (output, values) in self.by_output(&declared.sig, &results) {
-            match output.param {
-                None => returned = values,
-                Some(k) => {
+            match output.role {
+                Role::Returned => returned = values,
+                Role::Error => self.exits.error = values,
+                Role::Param(k) => {
                     if let Some(Some(place)) = places.get(k) {
                         let values = if self.detached { self.detach(values) } else { values };
                         let values = self.convert(values, output.ty, place.ty, span);
@@ -512,10 +505,12 @@ pub(crate) fn build_adapter(making: Making<'_, '_>, own: &FuncRef) -> Option<ir:
     let given = body.by_output(&callee.sig, &results);
     let mut results = Vec::new();
     for output in declared.sig.outputs() {
-        match given.iter().find(|g| g.0.param.map(|k| k + skip) == output.param) {
+        match given.iter().find(|g| g.0.role.behind(skip) == output.role) {
             Some((from, values)) => results.extend(body.convert(values.clone(), from.ty, output.ty, span)),
             // A parameter that the function does not write keeps its value.
-            None => results.extend(output.param.and_then(|k| bound.get(k)).cloned().unwrap_or_default()),
+            None => {
+                results.extend(output.role.param().and_then(|k| bound.get(k)).cloned().unwrap_or_default())
+            }
         }
     }
     body.finish(results, declared)

@@ -121,12 +121,39 @@ pub(crate) struct FlatSig {
     pub(crate) has_object: bool,
     pub(crate) ret: Ty,
     pub(crate) ret_diff: Option<Rc<DiffMap>>,
+    /// The optional error of a function that throws, and the map of its tangents.
+    pub(crate) error: Option<(Ty, Option<Rc<DiffMap>>)>,
 }
 
-/// A group of results of the IR function: the returned value, or a parameter that is written.
+/// What a group of results of the IR function is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Role {
+    Returned,
+    /// What the parameter of this index is set to.
+    Param(usize),
+    Error,
+}
+
+impl Role {
+    pub(crate) fn param(self) -> Option<usize> {
+        match self {
+            Role::Param(k) => Some(k),
+            Role::Returned | Role::Error => None,
+        }
+    }
+
+    /// The same, for a function with `n` more parameters in front.
+    pub(crate) fn behind(self, n: usize) -> Role {
+        match self {
+            Role::Param(k) => Role::Param(k + n),
+            Role::Returned | Role::Error => self,
+        }
+    }
+}
+
+/// A group of results of the IR function.
 pub(crate) struct Output {
-    /// The index of the parameter; `None` for the returned value.
-    pub(crate) param: Option<usize>,
+    pub(crate) role: Role,
     pub(crate) ty: Ty,
     pub(crate) diff: Option<Rc<DiffMap>>,
 }
@@ -134,15 +161,16 @@ pub(crate) struct Output {
 impl FlatSig {
     /// The signature of a function without parameters.
     pub(crate) fn returning(ret: Ty) -> FlatSig {
-        FlatSig { params: Vec::new(), has_this: false, has_object: false, ret, ret_diff: None }
+        FlatSig { params: Vec::new(), has_this: false, has_object: false, ret, ret_diff: None, error: None }
     }
 
     /// The groups of results, in order.
     pub(crate) fn outputs(&self) -> Vec<Output> {
-        let ret = Output { param: None, ty: self.ret, diff: self.ret_diff.clone() };
+        let ret = Output { role: Role::Returned, ty: self.ret, diff: self.ret_diff.clone() };
         let written = self.params.iter().enumerate().filter(|p| p.1.is_output());
         std::iter::once(ret)
-            .chain(written.map(|(k, p)| Output { param: Some(k), ty: p.ty, diff: p.diff.clone() }))
+            .chain(written.map(|(k, p)| Output { role: Role::Param(k), ty: p.ty, diff: p.diff.clone() }))
+            .chain(self.error.clone().map(|(ty, diff)| Output { role: Role::Error, ty, diff }))
             .collect()
     }
 }

@@ -13,7 +13,7 @@ use ir::{DerivativeOp, Function, Op, Slot, Type, TypeData, Types, Value};
 use rustc_hash::FxHashMap;
 
 use crate::body::Body;
-use crate::declared::{Declared, FlatParam, Half, Key, Output};
+use crate::declared::{Declared, FlatParam, Half, Key, Output, Role};
 use crate::layout::DiffMap;
 use crate::lowerer::{Lowerer, Making};
 use crate::request::Step;
@@ -132,7 +132,7 @@ pub(crate) fn build_bwd(making: Making<'_, '_>, inner: &Callable) -> Option<Func
     let (mut body, bound) = Body::with_params(lw, types, declared);
     let mut args = Vec::new();
     // The differentials given for the operand's outputs.
-    let mut given: FxHashMap<Option<usize>, Vec<Value>> = FxHashMap::default();
+    let mut given: FxHashMap<Role, Vec<Value>> = FxHashMap::default();
     // For each parameter of the operand, that of the operator; an `out` parameter without a differential has
     // none.
     let mut positions = Vec::new();
@@ -147,25 +147,31 @@ pub(crate) fn build_bwd(making: Making<'_, '_>, inner: &Callable) -> Option<Func
             return None;
         };
         if param.dir == Direction::Out {
-            given.insert(Some(k), values.clone());
+            given.insert(Role::Param(k), values.clone());
             continue;
         }
         body.refuse_pointers_in(param);
         let (primal, differential) = body.split_pair(param.ty, values);
         args.extend(body.with_shadow(param.ty, primal, differential));
         if param.dir == Direction::InOut {
-            given.insert(Some(k), differential.to_vec());
+            given.insert(Role::Param(k), differential.to_vec());
         }
     }
     if f.sig.ret_diff.is_some() {
-        given.insert(None, next.next().and_then(|at| bound.get(at)).cloned().unwrap_or_default());
+        given.insert(Role::Returned, next.next().and_then(|at| bound.get(at)).cloned().unwrap_or_default());
     }
-    // The primal results are needed to check that differentials are of the right types.
-    let is_checked = |o: &Output| o.diff.is_some() && body.lw.program.is_existential(o.ty);
-    let is_checked = f.sig.outputs().iter().any(is_checked);
-    let primals = if is_checked { body.b.call_func(f.func, &f.results, &args) } else { Vec::new() };
+    // The primal results are needed to check that differentials are of the right types, and for the error.
+    let is_needed =
+        |o: &Output| o.role == Role::Error || o.diff.is_some() && body.lw.program.is_existential(o.ty);
+    let is_needed = f.sig.outputs().iter().any(is_needed);
+    let primals = if is_needed { body.b.call_func(f.func, &f.results, &args) } else { Vec::new() };
+    let mut error = Vec::new();
     for (output, primal) in body.by_output(&f.sig, &primals) {
-        if let (Some(map), Some(d)) = (&output.diff, given.get(&output.param)) {
+        if output.role == Role::Error {
+            // A caller that gets the error passes no differential of it.
+            args.extend(body.zero_tangents(output.ty, output.diff.as_deref(), declared.span));
+            error = primal;
+        } else if let (Some(map), Some(d)) = (&output.diff, given.get(&output.role)) {
             body.check_differential(output.ty, &primal, d, declared.span);
             args.extend(body.gather(map, d));
         }
@@ -185,6 +191,7 @@ pub(crate) fn build_bwd(making: Making<'_, '_>, inner: &Callable) -> Option<Func
             results.extend(body.spread(map, primal, &mut cotangents));
         }
     }
+    results.extend(error);
     body.finish(results, declared)
 }
 

@@ -13,7 +13,7 @@ use syntax::ast::{AccessorKind, DeclKind};
 use syntax::{ExprId, Span};
 
 use crate::body::Body;
-use crate::declared::Declared;
+use crate::declared::{Declared, Role};
 use crate::existential::Existential;
 use crate::flat::take;
 use crate::lowerer::{Lowerer, Making, ir_span};
@@ -403,8 +403,8 @@ impl Body<'_, '_, '_> {
         let groups = self.by_output(&callee.sig, &results);
         let mut closed = Vec::new();
         for output in declared.sig.outputs() {
-            match groups.iter().find(|g| g.0.param.map(|k| k + skip) == output.param) {
-                Some((from, values)) if output.param == Some(object) && from.ty != opened.inner => {
+            match groups.iter().find(|g| g.0.role.behind(skip) == output.role) {
+                Some((from, values)) if output.role == Role::Param(object) && from.ty != opened.inner => {
                     // The base comes first in a derived struct.
                     let shared = self.lw.existential(self.b.types, opened.ty);
                     let Some(idx) = shared.position(opened.tag) else { continue };

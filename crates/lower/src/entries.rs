@@ -17,6 +17,11 @@ impl Lowerer<'_> {
     pub(crate) fn entry(&mut self, types: &mut Types, decl: DeclId) {
         let name = self.program.ast.name(self.program.ast.decls[decl].name).to_owned();
         let group_size = self.group_size(decl);
+        if self.program.ast.throws.contains_key(&decl) {
+            let span = self.program.name_span(decl);
+            self.unsupported(span, "an entry point that throws is");
+            self.help("nothing is there to catch the error: call the function in a `do` with a `catch`");
+        }
         let sig = FlatSig::returning(Ty::VOID);
         let entry = match self.stage(decl) {
             Some(stage) => {
@@ -93,7 +98,15 @@ impl Lowerer<'_> {
         let vjp = backward.then(|| self.derived(types, &callable, &[vjp]).func);
         let derived =
             request.derived.iter().map(|steps| self.derived(types, &callable, steps).func).collect();
-        let params = declared.sig.params.iter().map(|param| self.param_info(types, param)).collect();
+        let mut params: Vec<_> =
+            declared.sig.params.iter().map(|param| self.param_info(types, param)).collect();
+        // For the host, the error that a function throws is one more output.
+        if let Some((ty, diff)) = &declared.sig.error {
+            let is_free = |name: &&str| params.iter().all(|param| param.name != *name);
+            let name = ["error", "thrown"].into_iter().find(is_free).unwrap_or("error_thrown");
+            let error = FlatParam { diff: diff.clone(), ..FlatParam::new(name, *ty, Direction::Out) };
+            params.push(self.param_info(types, &error));
+        }
         let result = FlatParam::new("", declared.sig.ret, Direction::Out);
         let result = FlatParam { diff: declared.sig.ret_diff.clone(), ..result };
         let result = self.param_info(types, &result);

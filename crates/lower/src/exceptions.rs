@@ -1,26 +1,34 @@
 //! `throw`, `try` and `catch`, as early exits with a value.
 //!
-//! A function that throws returns its result and an optional error. `try` tests for the error after its call
+//! A function that throws has an optional error as its last result. `try` tests for the error after its call
 //! and rethrows it. A `do` with `catch` is a labelled block: a `throw` in it records the error and the
 //! `catch` that handles it, and leaves the block like a `break`. The record is in slots of the environment,
 //! like all values that are joined where control flow merges.
 
+use std::rc::Rc;
+
 use check::tables::Callable;
 use check::types::{Ty, TyKind};
-use ir::{Op, Value};
+use ir::{Op, Types, Value};
 use syntax::ast::ExprKind;
 use syntax::{DeclId, ExprId, StmtId};
 
 use crate::body::{Body, Flow, Label, Name, Slot, Var};
+use crate::layout::DiffMap;
 use crate::lowerer::{Lowerer, ir_span};
 
 impl Lowerer<'_> {
-    /// The IR result type of a function that throws: its result and an optional error.
-    pub(crate) fn throwing_result(&mut self, callable: &Callable, ret: Ty) -> Option<Ty> {
-        let Callable::Func(f) = callable else { return None };
-        let error = self.program.error_of(f)?;
-        let error = self.program.types.intern(TyKind::Optional(error));
-        Some(self.program.types.intern(TyKind::Tuple(vec![ret, error])))
+    /// The type of the optional error of a function that throws, or of a derivative of one, and the map of its
+    /// tangents. A derivative throws what the function throws.
+    pub(crate) fn optional_error(
+        &mut self,
+        types: &mut Types,
+        callable: &Callable,
+    ) -> Option<(Ty, Option<Rc<DiffMap>>)> {
+        let error = self.program.error_of(callable.function()?)?;
+        let ty = self.program.types.intern(TyKind::Optional(error));
+        let diff = if matches!(callable, Callable::Func(_)) { self.diff_map(types, ty) } else { None };
+        Some((ty, diff))
     }
 }
 
@@ -34,21 +42,6 @@ impl Body<'_, '_, '_> {
             },
             None => Flow { falls: true, ..Flow::default() },
         }
-    }
-
-    /// The result type that the source declares, given the IR result type of a function that throws.
-    pub(crate) fn result_without_error(&self, ret: Ty) -> Option<Ty> {
-        match &self.lw.program.types[ret] {
-            TyKind::Tuple(parts) => parts.first().copied(),
-            _ => None,
-        }
-    }
-
-    /// The result of a call of a function that throws; its optional error is kept for the `try`.
-    pub(crate) fn keep_error(&mut self, mut values: Vec<Value>, result: Ty) -> Vec<Value> {
-        let n = self.layout(result).leaves.len();
-        self.exits.error = values.split_off(n.min(values.len()));
-        values
     }
 
     /// The next `try` of a statement that has not run yet.
@@ -81,7 +74,7 @@ impl Body<'_, '_, '_> {
             start
         } else {
             error.push(self.b.bool(true));
-            self.exits.ret.map(|ret| (ret.start + ret.len).saturating_sub(error.len()))
+            self.exits.thrown.map(|thrown| thrown.start)
         };
         if let Some(first) = first {
             self.set_slots(first, error);

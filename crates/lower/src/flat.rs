@@ -7,7 +7,7 @@ use ir::{Slot, Types, Value};
 use rustc_hash::FxHashMap;
 
 use crate::body::Body;
-use crate::declared::{Declared, FlatSig, Output};
+use crate::declared::{Declared, FlatSig, Output, Role};
 use crate::layout::DiffMap;
 use crate::lowerer::{Lowerer, ir_span};
 
@@ -94,19 +94,19 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         map.map.iter().flatten().map(tangent).collect()
     }
 
-    /// The differentials of a function's outputs, by [`Output::param`], from tangents. `primals` are the
+    /// The differentials of a function's outputs, by [`Output::role`], from tangents. `primals` are the
     /// leaves of the outputs, if they are known.
     pub(crate) fn spread_outputs(
         &mut self,
         sig: &FlatSig,
         mut primals: &[Value],
         tangents: &mut &[Value],
-    ) -> FxHashMap<Option<usize>, Vec<Value>> {
+    ) -> FxHashMap<Role, Vec<Value>> {
         let mut given = FxHashMap::default();
         for output in sig.outputs() {
             let primal = take(&mut primals, self.n_leaves(output.ty));
             if let Some(map) = &output.diff {
-                given.insert(output.param, self.spread(map, primal, tangents));
+                given.insert(output.role, self.spread(map, primal, tangents));
             }
         }
         given

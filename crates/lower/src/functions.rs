@@ -14,7 +14,7 @@ use syntax::ast::{DeclKind, Modifiers};
 use syntax::{DeclId, Span};
 
 use crate::body::Body;
-use crate::declared::{Declared, FlatParam, FlatSig, Half, Key, Variant};
+use crate::declared::{Declared, FlatParam, FlatSig, Half, Key, Role, Variant};
 use crate::layout::DiffMap;
 use crate::lowerer::{Lowerer, Making, ir_span};
 use crate::request::Step;
@@ -158,9 +158,7 @@ impl Lowerer<'_> {
         }
         let sig = self.program.callable_signature(callable);
         let mut sig = self.flatten(types, &sig);
-        if let Some(ret) = self.throwing_result(callable, sig.ret) {
-            (sig.ret, sig.ret_diff) = (ret, None);
-        }
+        sig.error = self.optional_error(types, callable);
         if let Some(ty) = self.needs_object(callable) {
             sig.params.insert(0, FlatParam::new("object", ty, Direction::In));
             sig.has_object = true;
@@ -176,7 +174,11 @@ impl Lowerer<'_> {
         }
         let mut results = Vec::new();
         for output in sig.outputs() {
-            let name = output.param.map_or("", |k| sig.params[k].name.as_str());
+            let name = match output.role {
+                Role::Returned => "",
+                Role::Param(k) => sig.params[k].name.as_str(),
+                Role::Error => "error",
+            };
             results.extend(self.slots(types, name, output.ty, output.diff.as_deref()));
         }
         let takes = sig.params.iter().any(|p| p.is_input() && self.is_pointer_like(types, p.ty));

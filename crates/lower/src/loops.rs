@@ -86,8 +86,8 @@ impl Body<'_, '_, '_> {
         }
         if flow.returns {
             slots.push(self.exits.returned.slot);
-            if let Some(ret) = self.exits.ret {
-                slots.extend(ret.start..ret.start + ret.len);
+            for var in self.exits.ret.into_iter().chain(self.exits.thrown) {
+                slots.extend(var.start..var.start + var.len);
             }
         }
         for (level, label) in self.exits.labels.iter().enumerate() {

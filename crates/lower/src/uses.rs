@@ -15,7 +15,7 @@ use check::{Derivatives, Direction, View};
 use ir::{Function, Types, Witness};
 
 use crate::body::Body;
-use crate::declared::{Declared, FlatParam, FlatSig, Key, Variant};
+use crate::declared::{Declared, FlatParam, FlatSig, Key, Role, Variant};
 use crate::derivatives::{jvp_slots, vjp_slots};
 use crate::layout::{MAX_DEPTH, UsePart};
 use crate::lowerer::{Lowerer, Making};
@@ -139,7 +139,7 @@ pub(crate) fn build_use_vjp(making: Making<'_, '_>, func: &FuncRef, ty: Ty) -> O
     let [this, other] = &user.sig.params[..] else { return None };
     let pair = user_input(&mut body, this.ty, ty, primal, Some(gathered), user.span);
     let given = call_user(&mut body, &user, &[(pair, this.ty), (read, other.ty)])?;
-    let (_, values) = given.iter().find(|g| g.0.param == Some(0))?;
+    let (_, values) = given.iter().find(|g| g.0.role == Role::Param(0))?;
     let d = body.split_pair(ty, values).1;
     let results = body.gather(&map, d);
     body.finish(results, declared)

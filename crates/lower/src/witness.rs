@@ -9,7 +9,7 @@ use ir::{Func, Function, Slot, Types, Value, Witness};
 use syntax::{Diagnostic, Span};
 
 use crate::body::Body;
-use crate::declared::{Declared, Key, Output, Variant};
+use crate::declared::{Declared, Key, Output, Role, Variant};
 use crate::derivatives::{jvp_slots, vjp_slots};
 use crate::layout::DiffMap;
 use crate::lowerer::{Lowerer, Making, ir_span};
@@ -163,7 +163,7 @@ pub(crate) fn build_jvp(making: Making<'_, '_>, f: &FuncRef, user: &FuncRef) -> 
     let given = call_user(&mut body, &user, &args)?;
     let (mut primals, mut outs) = (Vec::new(), Vec::new());
     for output in own.sig.outputs() {
-        let Some((theirs, values)) = given.iter().find(|g| g.0.param == output.param) else {
+        let Some((theirs, values)) = given.iter().find(|g| g.0.role == output.role) else {
             return mismatch(&mut body, &user, declared);
         };
         let is_pair = body.lw.pair_of(theirs.ty).is_some();
@@ -198,7 +198,7 @@ pub(crate) fn build_vjp(making: Making<'_, '_>, f: &FuncRef, user: &FuncRef) -> 
         }
         let Some(user_param) = theirs.next() else { return mismatch(&mut body, &user, declared) };
         positions.push(Some(args.len()));
-        let d = given.remove(&Some(k));
+        let d = given.remove(&Role::Param(k));
         let values = match param.dir {
             Direction::Out => d.unwrap_or_default(),
             _ => user_input(&mut body, user_param.ty, param.ty, primal, d, user.span),
@@ -207,7 +207,7 @@ pub(crate) fn build_vjp(making: Making<'_, '_>, f: &FuncRef, user: &FuncRef) -> 
     }
     if own.sig.ret_diff.is_some() {
         let Some(user_param) = theirs.next() else { return mismatch(&mut body, &user, declared) };
-        args.push((given.remove(&None).unwrap_or_default(), user_param.ty));
+        args.push((given.remove(&Role::Returned).unwrap_or_default(), user_param.ty));
     }
     if theirs.next().is_some() {
         return mismatch(&mut body, &user, declared);
@@ -216,7 +216,7 @@ pub(crate) fn build_vjp(making: Making<'_, '_>, f: &FuncRef, user: &FuncRef) -> 
     let mut results = Vec::new();
     for (param, position) in own.sig.params.iter().zip(positions) {
         let (Some(map), true) = (&param.diff, param.is_input()) else { continue };
-        let group = given.iter().find(|g| g.0.param.is_some() && g.0.param == position);
+        let group = given.iter().find(|g| position.is_some() && g.0.role.param() == position);
         let d = match group {
             Some((theirs, values)) if body.lw.pair_of(theirs.ty).is_some() => {
                 body.split_pair(param.ty, values).1
@@ -283,7 +283,7 @@ fn mismatch(body: &mut Body<'_, '_, '_>, user: &Declared, declared: &Declared) -
 
 impl Body<'_, '_, '_> {
     /// The tangents of the zero of a type.
-    fn zero_tangents(&mut self, ty: Ty, diff: Option<&DiffMap>, span: Span) -> Vec<Value> {
+    pub(crate) fn zero_tangents(&mut self, ty: Ty, diff: Option<&DiffMap>, span: Span) -> Vec<Value> {
         let Some(map) = diff else { return Vec::new() };
         let zero = self.dzero(ty, span);
         self.gather(map, &zero)

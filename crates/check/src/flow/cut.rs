@@ -60,6 +60,7 @@ impl Flow<'_> {
             Meaning::Property { base, .. } => return called.or_else(|| self.cut_part(base?, ty)),
             Meaning::Aggregate(initializer) => return self.cut_initializer(&initializer, ty),
             Meaning::Same(inner)
+            | Meaning::Try(inner)
             | Meaning::Each(inner)
             | Meaning::PackPart(_, inner)
             | Meaning::Expand { inner, .. }
@@ -294,7 +295,7 @@ impl Flow<'_> {
 
     /// Returns true if values of a type contain a scalar that satisfies the predicate. A type that is not
     /// known may do so.
-    fn has_number(&mut self, ty: Ty, is_it: impl Fn(Scalar) -> bool) -> bool {
+    pub(crate) fn has_number(&mut self, ty: Ty, is_it: impl Fn(Scalar) -> bool) -> bool {
         let ty = self.p.substitute(ty, &self.subst);
         let mut seen = FxHashSet::default();
         let mut open = vec![ty];

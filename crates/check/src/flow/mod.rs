@@ -19,6 +19,7 @@
 //! an instance is zero by Slang's rules, since declarations determine differentiability: it causes a warning.
 
 mod cut;
+mod exceptions;
 mod lost;
 mod places;
 mod statements;
@@ -111,6 +112,8 @@ pub(crate) struct Flow<'p> {
     pub(crate) open: FxHashSet<ExprId>,
     /// Expressions that carry a derivative.
     pub(crate) carried: FxHashSet<ExprId>,
+    /// The `try`s on whose results a differentiable result depends.
+    pub(crate) tried: FxHashSet<ExprId>,
     /// Calls of methods with an implicit `this`, where `this` carries a derivative.
     pub(crate) this_carried: FxHashSet<ExprId>,
     /// Expressions whose derivative is cut.
@@ -235,6 +238,7 @@ impl<'p> Flow<'p> {
             is_weak: false,
             open: FxHashSet::default(),
             carried: FxHashSet::default(),
+            tried: FxHashSet::default(),
             this_carried: FxHashSet::default(),
             cuts: Cuts::default(),
             outputs: Places::new(),

@@ -20,6 +20,12 @@ enum Step {
     Expr(ExprId),
     Declare(DeclId),
     Return(Option<ExprId>, Span),
+    /// A `try`, and the variable of the `catch` for what it throws.
+    Try(ExprId, Option<DeclId>),
+    /// The value of a `throw`, and the variable of the `catch` for it.
+    Throw(ExprId, Option<DeclId>),
+    /// An error leaves the function.
+    Leave,
     /// The function's end.
     End,
     /// Paths meet or part.
@@ -29,6 +35,9 @@ enum Step {
     /// Only the marks of unset places pass.
     OnlyUnset,
 }
+
+/// The variable of a `catch`, and the node at its beginning.
+type Handler = (Option<DeclId>, usize);
 
 #[derive(Debug)]
 struct Node {
@@ -49,8 +58,8 @@ pub(crate) struct Graph {
     /// Where each enclosing `break` continues, outermost first, with the level of the label that it names.
     breaks: Vec<(Option<u32>, usize)>,
     continues: Vec<usize>,
-    /// Where the handlers of each enclosing `do` begin, outermost first.
-    catches: Vec<usize>,
+    /// The handlers of each enclosing `do` with its level, outermost first.
+    catches: Vec<(u32, Vec<Handler>)>,
     /// The statements of each block, with the nodes at their beginnings.
     blocks: Vec<Vec<(StmtId, usize)>>,
     weak: u32,
@@ -115,13 +124,20 @@ impl Flow<'_> {
         let entry = self.statement_kind(graph, stmt, next);
         graph.depth -= 1;
         // The calls of `try` run before the rest of the statement.
-        self.p.ast.tries(stmt).into_iter().rev().fold(entry, |next, call| match self.p.ast.exprs[call].kind {
-            ExprKind::Try(call) => {
-                let next: Vec<usize> = [next].into_iter().chain(graph.catches.last().copied()).collect();
-                graph.add(Step::Expr(call), &next)
-            }
-            _ => next,
+        self.p.ast.tries(stmt).into_iter().rev().fold(entry, |next, expr| {
+            let (var, handler) = self.handler(graph, expr);
+            graph.add(Step::Try(expr, var), &[next, handler])
         })
+    }
+
+    /// Where control goes with the error that an expression throws, and the variable that it is in there.
+    fn handler(&mut self, graph: &mut Graph, expr: ExprId) -> Handler {
+        let target = self.p.tables.throws.get(&expr).and_then(|thrown| thrown.target);
+        let handler = target.and_then(|(level, clause)| {
+            let around = graph.catches.iter().rev().find(|catch| catch.0 == level)?;
+            around.1.get(clause as usize).copied()
+        });
+        handler.unwrap_or_else(|| (None, graph.add(Step::Leave, &[])))
     }
 
     fn block(&mut self, graph: &mut Graph, stmts: &[StmtId], next: usize) -> usize {
@@ -204,18 +220,18 @@ impl Flow<'_> {
                 graph.breaks.pop();
                 entry
             }
-            StmtKind::DoCatch { body, catches, .. } => {
-                let handlers: Vec<usize> =
-                    catches.iter().map(|catch| self.statement(graph, catch.1, next)).collect();
-                let handlers = graph.add(Step::Join, &handlers);
-                graph.catches.push(handlers);
+            StmtKind::DoCatch { body, level, catches } => {
+                let handlers =
+                    catches.iter().map(|&(var, handler)| (var, self.statement(graph, handler, next)));
+                let handlers = handlers.collect();
+                graph.catches.push((level, handlers));
                 let entry = self.statement(graph, body, next);
                 graph.catches.pop();
                 entry
             }
             StmtKind::Throw(value) => {
-                let handlers: Vec<usize> = graph.catches.last().copied().into_iter().collect();
-                graph.add(Step::Expr(value), &handlers)
+                let (var, handler) = self.handler(graph, value);
+                graph.add(Step::Throw(value, var), &[handler])
             }
             StmtKind::Defer(body) => {
                 // The statement runs later, when more places are set.
@@ -359,6 +375,16 @@ impl Flow<'_> {
                     self.expr(value, self.returns);
                 }
             }
+            Step::Try(expr, var) => self.visit_try(expr, var),
+            Step::Throw(value, var) => {
+                let needed = !is_forward && self.is_error_needed(value, var);
+                let carried = self.expr(value, needed);
+                if is_forward {
+                    self.catch(var, carried || self.is_cut(value));
+                }
+            }
+            Step::Leave if is_forward => {}
+            Step::Leave => self.places.clone_from(&self.outputs),
             Step::End if is_forward => self.check_outputs_set(self.p.name_span(self.decl)),
             Step::End => self.places.clone_from(&self.outputs),
             Step::Join => {}

@@ -62,7 +62,6 @@ impl Flow<'_> {
             | Meaning::Value(_)
             | Meaning::EnumCase(_)
             | Meaning::Func { .. }
-            | Meaning::Try(_)
             | Meaning::TypeTest { .. }
             | Meaning::TypeIs(..) => false,
             Meaning::Var(decl) => self.read(expr, (decl, None), needed),
@@ -178,6 +177,13 @@ impl Flow<'_> {
                     self.store_to(target);
                 }
                 carried
+            }
+            Meaning::Try(call) => {
+                // The call is a step of its own, before this statement: see `Flow::visit_try`.
+                if needed {
+                    self.tried.insert(expr);
+                }
+                self.carried.contains(&call)
             }
             Meaning::NoDiff(inner) => {
                 // The operand is a constant; its arguments are visited as not needed.

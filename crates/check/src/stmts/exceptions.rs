@@ -9,7 +9,7 @@ use syntax::{DeclId, ExprId, Span, StmtId};
 
 use crate::exprs::infer::Checker;
 use crate::program::Program;
-use crate::tables::{Callable, FuncRef, Meaning, Thrown};
+use crate::tables::{Callable, DiffOp, FuncRef, Meaning, Thrown};
 use crate::types::Ty;
 use crate::types::follow_up::text;
 use crate::view::View;
@@ -37,8 +37,9 @@ impl Checker<'_> {
         }
         let span = self.p.name_span(decl);
         let func = FuncRef { decl, args: self.p.identity_args(decl), self_ty: None };
-        if self.p.derivatives_of(&func, View::default()).level != crate::Level::None {
-            self.unsupported(span, "a differentiable function that throws is");
+        let derivatives = self.p.derivatives_of(&func, View::default());
+        if derivatives.fwd.is_some() || derivatives.bwd.is_some() {
+            self.unsupported(span, "a derivative of one's own for a function that throws is");
         }
         let is_operator = self.p.ast.decl_name(decl).starts_with("operator");
         if is_operator || !matches!(self.p.ast.decls[decl].kind, DeclKind::Func { .. }) {
@@ -49,13 +50,12 @@ impl Checker<'_> {
     /// Reports a call of a throwing function outside of a `try`.
     pub(crate) fn check_tried(&mut self, expr: ExprId, callable: &Callable) {
         let Some(decl) = callable.function().map(|f| f.decl) else { return };
-        let plain = matches!(callable, Callable::Func(_));
         if !self.p.ast.throws.contains_key(&decl) {
             return;
         }
         let span = self.span(expr);
-        if !plain {
-            self.unsupported(span, "the derivative of a function that throws is");
+        if callable.operators().iter().any(|op| matches!(op, DiffOp::Apply | DiffOp::Linearize)) {
+            self.unsupported(span, "the pullback of a function that throws is");
         } else if self.p.is_requirement(decl) {
             self.unsupported(span, "a requirement that throws is");
         } else if self.tried != Some(expr) {
@@ -82,7 +82,7 @@ impl Checker<'_> {
                 self.set_value(expr, ty, Meaning::Error);
                 return;
             }
-            Meaning::Call { func: Callable::Func(f), .. } => self.p.error_of(&f),
+            Meaning::Call { func, .. } => func.function().and_then(|f| self.p.error_of(f)),
             _ => None,
         };
         self.set_value(expr, ty, Meaning::Try(call));
