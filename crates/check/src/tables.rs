@@ -5,7 +5,7 @@
 //! for which `lower` substitutes the arguments.
 
 use cranelift_entity::SecondaryMap;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use syntax::ast::{BinaryOp, PackPart, SizeOfKind, UnaryOp};
 use syntax::{DeclId, ExprId, StmtId};
@@ -26,6 +26,8 @@ pub struct Tables {
     pub intrinsics: FxHashMap<StmtId, ExprId>,
     /// The errors of checked `try`s, and of the values of `throw`s. The map is never iterated.
     pub throws: FxHashMap<ExprId, Thrown>,
+    /// Pointers that are other names of local variables: what leads through them has the meaning of the place.
+    pub aliases: FxHashSet<DeclId>,
 }
 
 /// An error that a `throw` or `try` throws.

@@ -60,6 +60,9 @@ impl Body<'_, '_, '_> {
     }
 
     fn scan_decl(&mut self, decl: DeclId, scan: &mut Scan) {
+        if self.lw.program.tables.aliases.contains(&decl) {
+            return;
+        }
         let kind = &self.lw.program.ast.decls[decl].kind;
         scan.declared.extend([decl].iter().chain(kind.parts()).map(|&decl| Name::Decl(decl)));
         kind.init().into_iter().for_each(|init| self.scan_expr(init, scan));

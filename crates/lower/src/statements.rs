@@ -76,6 +76,9 @@ impl Body<'_, '_, '_> {
     }
 
     fn local_decl(&mut self, decl: DeclId) {
+        if self.lw.program.tables.aliases.contains(&decl) {
+            return;
+        }
         let node = &self.lw.program.ast.decls[decl];
         let init = match node.kind {
             DeclKind::Var { init, .. } => init,

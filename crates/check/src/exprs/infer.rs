@@ -33,6 +33,8 @@ pub(crate) struct Checker<'p> {
     pub(crate) this: Option<(Ty, bool)>,
     /// The return type of the function.
     pub(crate) ret: Option<Ty>,
+    /// The code takes the address of something.
+    pub(crate) takes_address: bool,
     /// The type of the errors that the function throws.
     pub(crate) throws: Option<Ty>,
     /// The level of each enclosing `do` with a `catch`, and the error types that it catches (`None`: any).
@@ -73,6 +75,7 @@ impl<'p> Checker<'p> {
             locals: Locals::default(),
             this: None,
             ret: None,
+            takes_address: false,
             throws: None,
             catches: Vec::new(),
             tried: None,

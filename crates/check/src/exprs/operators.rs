@@ -247,6 +247,7 @@ impl Checker<'_> {
                 self.p.tables.exprs[inner].coerce = None;
                 let own = self.stored_type(inner);
                 let pointer = self.p.types.intern(TyKind::Pointer(own));
+                self.takes_address = true;
                 return self.set_value(expr, pointer, Meaning::AddressOf(inner));
             }
             UnaryOp::Plus

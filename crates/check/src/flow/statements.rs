@@ -396,6 +396,9 @@ impl Flow<'_> {
 
     /// Visits the declaration of a variable and its initial value.
     fn declare(&mut self, decl: DeclId) {
+        if self.p.tables.aliases.contains(&decl) {
+            return;
+        }
         let (init, vars) = match self.p.ast.decls[decl].kind.clone() {
             DeclKind::Var { init, .. } => (init, vec![decl]),
             DeclKind::Tuple { parts, init } => (Some(init), parts),

@@ -125,6 +125,9 @@ impl Program {
             checker.locals.push((name, param));
         }
         checker.statement(body);
+        if checker.takes_address {
+            self.resolve_aliases(body);
+        }
     }
 }
 
