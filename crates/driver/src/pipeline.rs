@@ -435,7 +435,6 @@ impl Loaded {
 
     fn check_with(&mut self, options: &Options) -> Result<Compiled, Failure> {
         self.program.check_file(self.file);
-        self.program.check_imports(self.file);
         self.errors()?;
         // Only kernels become code: whether a backend has what other stages ask for, `emit` tells.
         let mut entries = self.program.entry_points(self.file);
@@ -449,7 +448,23 @@ impl Loaded {
             ..Request::default()
         };
         let optimise = opt::Options { level: 1, ..opt::Options::default() };
-        self.compile(&request, &Options { optimise, ..options.clone() })
+        let mut compiled = self.compile(&request, &Options { optimise, ..options.clone() })?;
+        // An error in what is used has been reported by now.
+        self.program.check_imports(self.file);
+        self.errors()?;
+        self.keep_warnings(&mut compiled.warnings);
+        Ok(compiled)
+    }
+
+    /// Moves the warnings found so far, in the order of the text, to the others.
+    fn keep_warnings(&mut self, warnings: &mut Vec<Diagnostic>) {
+        warnings.append(&mut self.program.diagnostics);
+        *warnings = in_order(std::mem::take(warnings));
+        for warning in warnings {
+            if !self.warned.contains(warning) {
+                self.warned.push(warning.clone());
+            }
+        }
     }
 
     /// Lowers the request, without any further stage.
@@ -538,12 +553,8 @@ impl Loaded {
             self.program.diagnostics.extend(found);
         }
         self.errors()?;
-        let warnings = in_order(std::mem::take(&mut self.program.diagnostics));
-        for warning in &warnings {
-            if !self.warned.contains(warning) {
-                self.warned.push(warning.clone());
-            }
-        }
+        let mut warnings = Vec::new();
+        self.keep_warnings(&mut warnings);
         Ok(Compiled { module, functions, warnings, kept, memory })
     }
 
