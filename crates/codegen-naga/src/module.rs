@@ -119,6 +119,9 @@ pub(crate) struct Waves {
     pub(crate) uses_subgroups: bool,
 }
 
+/// The most bytes of an element of memory, which naga's layouts can express.
+const MOST_BYTES: u64 = 1 << 30;
+
 /// Larger uniforms become storage buffers.
 const LARGEST_UNIFORM: u64 = 1 << 16;
 
@@ -288,6 +291,12 @@ impl<'m> Cx<'m> {
             let is_single = matches!(space, Space::Uniform | Space::GroupShared | Space::Private);
             let is_arena = space == Space::Arena;
             let span = data.span;
+            let bytes = self.ir.mem.size(usage.element);
+            if bytes > MOST_BYTES {
+                let what = format!("an element of {bytes} bytes");
+                let why = format!("an element has at most {MOST_BYTES} bytes");
+                return Err(self.refuse(what, why, span));
+            }
             let element = if usage.raw {
                 None
             } else {

@@ -29,6 +29,8 @@ struct Given {
     modifiers: Modifiers,
     /// `[[vk::location(n)]]`
     location: Option<u32>,
+    /// The semantic is that of the struct around it.
+    is_inherited: bool,
     span: Span,
 }
 
@@ -38,13 +40,21 @@ struct Side {
     is_input: bool,
     places: Vec<Varying>,
     slots: Vec<Slot>,
-    /// The next free location.
-    next: u32,
+    /// The places at locations in order: their indices, and the locations that they ask for.
+    located: Vec<(usize, Option<Asked>)>,
+}
+
+/// A location that the program names.
+#[derive(Clone, Copy)]
+struct Asked {
+    number: u32,
+    is_inherited: bool,
+    span: Span,
 }
 
 impl Side {
     fn new(stage: Stage, is_input: bool) -> Side {
-        Side { stage, is_input, places: Vec::new(), slots: Vec::new(), next: 0 }
+        Side { stage, is_input, places: Vec::new(), slots: Vec::new(), located: Vec::new() }
     }
 
     /// Returns true for what a fragment stage gives, which is the colors of targets.
@@ -100,7 +110,8 @@ impl Lowerer<'_> {
         let span = self.program.ast.decls[decl].name_span;
         let semantic = self.program.ast.semantics.get(&decl).copied();
         let modifiers = self.program.ast.decls[decl].modifiers;
-        let result = Given { ty: sig.ret, semantic, modifiers, location: self.location(decl), span };
+        let location = self.location(decl);
+        let result = Given { ty: sig.ret, semantic, modifiers, location, is_inherited: false, span };
         self.ports(types, result, "result", &mut outputs);
         for param in &sig.params {
             let Some(d) = param.decl.filter(|_| self.is_varying(param)) else { continue };
@@ -112,6 +123,8 @@ impl Lowerer<'_> {
                 self.ports(types, given, &param.name, &mut outputs);
             }
         }
+        self.number_locations(&mut inputs, span);
+        self.number_locations(&mut outputs, span);
         (Pipeline { stage, inputs: inputs.places, outputs: outputs.places }, inputs.slots, outputs.slots)
     }
 
@@ -126,7 +139,7 @@ impl Lowerer<'_> {
     fn given(&self, decl: DeclId, ty: Ty) -> Given {
         let node = &self.program.ast.decls[decl];
         let (semantic, modifiers, span) = (node.kind.semantic(), node.modifiers, node.name_span);
-        Given { ty, semantic, modifiers, location: self.location(decl), span }
+        Given { ty, semantic, modifiers, location: self.location(decl), is_inherited: false, span }
     }
 
     /// The number in `[[vk::location(n)]]`.
@@ -149,7 +162,8 @@ impl Lowerer<'_> {
                 let semantic = own.semantic.or(given.semantic);
                 let modifiers = Modifiers(own.modifiers.0 | given.modifiers.0);
                 let name = self.program.ast.name(self.program.ast.decls[decl].name).to_owned();
-                self.ports(types, Given { semantic, modifiers, ..own }, &name, side);
+                let is_inherited = own.semantic.is_none();
+                self.ports(types, Given { semantic, modifiers, is_inherited, ..own }, &name, side);
             }
             return;
         }
@@ -195,9 +209,10 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Adds ports at locations for the leaves of a value, from its own location or the next free one on.
+    /// Adds ports at locations for the leaves of a value. The first leaf asks for the value's own location.
     fn locations(&mut self, types: &mut Types, given: Given, name: &str, side: &mut Side) {
-        side.next = given.location.unwrap_or(side.next);
+        let (is_inherited, span) = (given.is_inherited, given.span);
+        let mut asked = given.location.map(|number| Asked { number, is_inherited, span });
         let layout = self.layout(types, given.ty);
         for leaf in &layout.leaves {
             let (mut ty, mut n) = (leaf.ty, 1);
@@ -216,9 +231,8 @@ impl Lowerer<'_> {
                 _ => Sampling::Center,
             };
             for _ in 0..n {
-                let place = Varying::Location { number: side.next, interpolation, sampling };
-                if side.next >= MOST_LOCATIONS {
-                    self.unsupported(given.span, format_args!("more than {MOST_LOCATIONS} locations are"));
+                let place = Varying::Location { number: 0, interpolation, sampling };
+                if side.located.len() > MOST_LOCATIONS as usize {
                     return;
                 }
                 if !place.fits(types, ty) {
@@ -227,8 +241,41 @@ impl Lowerer<'_> {
                     self.unsupported(given.span, message);
                     return;
                 }
-                side.next += 1;
+                side.located.push((side.places.len(), asked.take()));
                 side.add(place, ty, name);
+            }
+        }
+    }
+
+    /// Numbers the locations of a side: those that the program names, then the others, each with the next free
+    /// number after the one before it.
+    fn number_locations(&mut self, side: &mut Side, span: Span) {
+        let mut numbers: Vec<Option<u32>> = vec![None; side.located.len()];
+        for (k, &(_, asked)) in side.located.iter().enumerate() {
+            let Some(asked) = asked else { continue };
+            if !numbers.contains(&Some(asked.number)) {
+                numbers[k] = Some(asked.number);
+            } else if !asked.is_inherited {
+                let message = format!("location {} is used twice", asked.number);
+                self.error("E0917", asked.span, message);
+            }
+        }
+        let mut next = 0;
+        for (k, &(place, _)) in side.located.iter().enumerate() {
+            let number = numbers[k].unwrap_or_else(|| {
+                while numbers.contains(&Some(next)) {
+                    next += 1;
+                }
+                next
+            });
+            numbers[k] = Some(number);
+            next = number + 1;
+            if number >= MOST_LOCATIONS {
+                self.unsupported(span, format_args!("more than {MOST_LOCATIONS} locations are"));
+                return;
+            }
+            if let Varying::Location { number: own, .. } = &mut side.places[place] {
+                *own = number;
             }
         }
     }

@@ -61,9 +61,9 @@ fn binding(place: Varying, is_between: bool) -> Binding {
 impl<'m> Cx<'m> {
     /// Emits the entry point of a stage.
     pub(crate) fn stage(&mut self, instance: usize, entry: &Entry, pipeline: &Pipeline) -> Res {
-        self.check_stage(instance, pipeline.stage)?;
         let module = self.ir;
         let f = &module.funcs[entry.func];
+        self.check_stage(instance, pipeline, f.span)?;
         self.comment(&entry.name, &entry.name, f.span);
         let mut e = Emitter::new(self, instance, f, Code::new(&entry.name));
         e.role = Role::Stage(pipeline.stage);
@@ -96,7 +96,13 @@ impl<'m> Cx<'m> {
     }
 
     /// Refuses operations that only threads of a group have.
-    fn check_stage(&self, instance: usize, stage: Stage) -> Res {
+    fn check_stage(&self, instance: usize, pipeline: &Pipeline, span: ir::Span) -> Res {
+        let stage = pipeline.stage;
+        let position = Varying::Builtin(StageBuiltin::Position);
+        if stage == Stage::Vertex && !pipeline.outputs.contains(&position) {
+            let why = "a vertex stage gives a position";
+            return Err(self.refuse("a vertex stage without an output `SV_Position`", why, span));
+        }
         let (mut open, mut seen) = (vec![instance], FxHashSet::default());
         while let Some(at) = open.pop() {
             let Some(func) = self.plan.instances[at].func.filter(|_| seen.insert(at)) else { continue };
