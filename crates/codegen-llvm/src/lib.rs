@@ -242,7 +242,7 @@ fn make(
         unit.global(&format!("rt_shape_{k}"), "external global i8".to_string());
     }
     if options.profile != Profile::Off {
-        debug::number(&mut unit, FIRST_SCOPE + 3 * module.globals.len());
+        debug::number(&mut unit, FIRST_SCOPE + 3 * module.globals.len().min(SCOPES));
     }
     if options.profile == Profile::Counts {
         tables.notes.counts_at();
@@ -254,6 +254,15 @@ fn make(
 
 /// The number of the first alias scope in the metadata.
 const FIRST_SCOPE: usize = 100;
+
+/// The number of alias scopes. Globals after the first ones share the last scope, since each scope has a list of all
+/// others.
+const SCOPES: usize = 64;
+
+/// The alias scope of a global.
+fn scope_of(global: ir::Global) -> usize {
+    (global.as_u32() as usize).min(SCOPES - 1)
+}
 
 /// The metadata for alias analysis.
 fn metadata(module: &Module) -> String {
@@ -274,8 +283,8 @@ fn metadata(module: &Module) -> String {
          !13 = !{!\"frame\", !0}\n\
          !14 = !{!13, !13, i64 0}\n",
     );
-    // Each global has its alias scope, the list of that scope, and the list of all other scopes.
-    let n = module.globals.len();
+    // Each scope has its list, and the list of all others.
+    let n = module.globals.len().min(SCOPES);
     for g in 0..n {
         let (list, others, scope) = (FIRST_SCOPE + 3 * g, FIRST_SCOPE + 1 + 3 * g, FIRST_SCOPE + 2 + 3 * g);
         let _ = writeln!(text, "!{scope} = distinct !{{!{scope}, !12}}");

@@ -626,8 +626,8 @@ impl Writer {
             Class::Context | Class::Constant => ", !tbaa !11".to_string(),
             Class::Buffer { global: None, .. } => ", !tbaa !6".to_string(),
             Class::Buffer { global: Some(global), .. } => {
-                let g = 3 * global.as_u32();
-                format!(", !tbaa !6, !alias.scope !{}, !noalias !{}", 100 + g, 101 + g)
+                let scope = crate::FIRST_SCOPE + 3 * crate::scope_of(global);
+                format!(", !tbaa !6, !alias.scope !{scope}, !noalias !{}", scope + 1)
             }
         }
     }
