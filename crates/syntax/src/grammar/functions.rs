@@ -15,8 +15,12 @@ impl Parser<'_> {
         if let Some(semantic) = self.semantic() {
             self.ast.semantics.insert(id, semantic);
         }
-        let body = self.body(id);
-        self.ast.decls[id].kind = DeclKind::Func { params, result: arrow.or(result), body };
+        let result = arrow.or(result);
+        let body = match self.body(id) {
+            None => self.spirv_function(id, &params, result),
+            body => body,
+        };
+        self.ast.decls[id].kind = DeclKind::Func { params, result, body };
     }
 
     /// `func f<T>(x : T) -> T { … }`

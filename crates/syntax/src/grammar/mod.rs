@@ -8,5 +8,6 @@ mod functions;
 mod glsl;
 mod items;
 mod spirv;
+mod spirv_functions;
 mod statements;
 mod types;

@@ -247,6 +247,28 @@ impl Parser<'_> {
         ExprKind::Call { callee, args: Vec::new() }
     }
 
+    /// The body of the function `id` that does an instruction, given as text with its operands, and returns its result.
+    pub(super) fn spirv_text(
+        &mut self,
+        id: DeclId,
+        instruction: &str,
+        operands: &str,
+        ty: Option<&[Token]>,
+        span: Span,
+    ) -> StmtId {
+        let mut tokens = Vec::new();
+        let symbols = &mut self.ast.symbols;
+        match ty {
+            Some(ty) => {
+                tokens.extend(words(symbols, "return spirv_asm { result : $$", span));
+                tokens.extend(ty.iter().copied());
+                tokens.extend(words(symbols, &format!("= {instruction}{operands}; }};"), span));
+            }
+            None => tokens.extend(words(symbols, &format!("spirv_asm {{ {instruction}{operands}; }}"), span)),
+        }
+        self.inside(id, |p| p.spirv_body(tokens, span))
+    }
+
     /// Parses what a block was translated to.
     fn spirv_body(&mut self, out: Vec<Token>, span: Span) -> StmtId {
         let mut tokens = words(&mut self.ast.symbols, "{", span);
@@ -390,7 +412,7 @@ impl Parser<'_> {
         let value = self.operand(block, false);
         self.eat(T::Semi);
         let Some(value) = value else { return };
-        self.emit(block, result, ty, &[value], "(T)(A)", span);
+        self.emit(block, result, ty, &[value], "__spirvTruncate<T>(A)", span);
     }
 
     /// Appends what an instruction means.
