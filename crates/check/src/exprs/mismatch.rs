@@ -163,6 +163,16 @@ impl Checker<'_> {
                     let message = text!("'{}' cannot be called with '{}'", name, self.name(*subject));
                     Diagnostic::error("E38029", span, message).help(format!("it takes {takes}"))
                 }
+                Failure::Constraint { subject, bound }
+                    if !matches!(self.p.types[*bound], TyKind::Interface(..)) =>
+                {
+                    let (subject, bound) = (self.name(*subject), self.name(*bound));
+                    Diagnostic::error(
+                        "E38029",
+                        span,
+                        text!("'{}' wants the type '{}', not '{}'", name, bound, subject),
+                    )
+                }
                 Failure::Constraint { subject, bound } => {
                     let (subject, bound) = (self.name(*subject), self.name(*bound));
                     Diagnostic::error(

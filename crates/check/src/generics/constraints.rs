@@ -139,6 +139,18 @@ impl Program {
         }
     }
 
+    /// The type that the name of a generic parameter stands for: the parameter, or, where a constraint makes it
+    /// equal to a known type (`where T == uint`), that type. While the constraints themselves are being resolved,
+    /// it is the parameter.
+    pub(crate) fn param_type(&mut self, param: DeclId) -> Ty {
+        let ty = self.types.intern(TyKind::Param(param));
+        let owner = self.scopes.param_owner.get(&param).copied();
+        match owner.filter(|owner| !self.queries.constraints.is_open(owner)) {
+            Some(owner) if !self.is_pack_param(param) => self.equated_to(owner, ty).unwrap_or(ty),
+            _ => ty,
+        }
+    }
+
     /// The type without parameters that the constraints of a declaration make a type equal to.
     fn equated_to(&mut self, owner: DeclId, ty: Ty) -> Option<Ty> {
         let constraints = self.constraints_of(owner);

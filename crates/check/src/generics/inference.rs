@@ -7,7 +7,7 @@
 //! one individually.
 
 use syntax::DeclId;
-use syntax::ast::DeclKind;
+use syntax::ast::{DeclKind, ExprKind};
 
 use crate::exprs::infer::Checker;
 use crate::exprs::mismatch::Failure;
@@ -82,7 +82,34 @@ impl Checker<'_> {
         if let Some((subject, bound)) = self.p.unsatisfied(candidate.decl, &env) {
             return Err(Failure::Constraint { subject, bound });
         }
+        self.expect_equated(candidate.decl, pattern, args, &open)?;
         Ok(env)
+    }
+
+    /// Checks the arguments for parameters that are declared with a generic parameter which a constraint makes equal to
+    /// a type: they determine the generic parameter, so they are of that type rather than converted to it.
+    fn expect_equated(
+        &mut self,
+        decl: DeclId,
+        pattern: &Signature,
+        args: &[Argument],
+        open: &[DeclId],
+    ) -> Result<(), Failure> {
+        let DeclKind::Func { params, .. } = &self.p.ast.decls[decl].kind else { return Ok(()) };
+        for ((param, sig), arg) in params.clone().into_iter().zip(&pattern.params).zip(args) {
+            let DeclKind::Param { ty: Some(written), .. } = self.p.ast.decls[param].kind else { continue };
+            let ExprKind::Name(name) = self.p.ast.exprs[written].kind else { continue };
+            let Some(&generic) = open.iter().find(|&&p| self.p.ast.decls[p].name == name) else { continue };
+            let bound = self.p.param_type(generic);
+            if let Some(subject) = arg.ty
+                && bound == sig.ty
+                && !matches!(self.p.types[bound], TyKind::Param(_))
+                && ![bound, Ty::ERROR].contains(&subject)
+            {
+                return Err(Failure::Constraint { subject, bound });
+            }
+        }
+        Ok(())
     }
 
     /// The substitution of a candidate's explicit generic arguments, and its generic parameters without one.

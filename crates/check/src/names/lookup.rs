@@ -248,7 +248,7 @@ impl Checker<'_> {
                     return Ref::Type(self.p.substitute(ty, env));
                 }
                 DeclKind::Enum { .. } => return Ref::Type(self.p.self_type(decl)),
-                DeclKind::TypeParam { .. } => return Ref::Type(self.p.types.intern(TyKind::Param(decl))),
+                DeclKind::TypeParam { .. } => return Ref::Type(self.p.param_type(decl)),
                 DeclKind::ValueParam { .. } => {
                     let mut ty = self.p.decl_type(decl);
                     if self.p.is_pack_param(decl) {
