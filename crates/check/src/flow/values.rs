@@ -243,15 +243,20 @@ impl Flow<'_> {
         keys.into_iter().map(needed).collect::<Vec<_>>().into_iter().zip(parts).map(|(n, p)| (p, n)).collect()
     }
 
-    /// Visits a chain of operators, which is nested to the left, without recursion.
+    /// Visits a chain of operators, which is nested to the left, without recursion; forwards in the order in which it is
+    /// evaluated, since an operand may assign what a later one reads: `f(x, y) && y > 0`.
     fn chain(&mut self, expr: ExprId, mut needed: bool) -> bool {
-        let (mut at, mut carried) = (expr, false);
+        let (mut at, mut operands) = (expr, Vec::new());
         while let Meaning::Binary(op, left, right) = self.p.tables.exprs[at].meaning {
             needed &= !op.is_comparison() && !op.is_logical();
-            carried |= self.expr(right, needed);
+            operands.push((right, needed));
             at = left;
         }
-        self.expr(at, needed) || carried
+        operands.push((at, needed));
+        if self.direction == Direction::Forward {
+            operands.reverse();
+        }
+        operands.into_iter().fold(false, |carried, (operand, needed)| self.expr(operand, needed) | carried)
     }
 
     fn initializer(&mut self, initializer: &Initializer, needed: bool) -> bool {
