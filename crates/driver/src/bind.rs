@@ -321,8 +321,18 @@ fn end(mem: &MemTypes, element: MemType) -> usize {
 
 /// Returns true if a type ends with an array without a length, so that any memory after it is part of it.
 fn has_tail(mem: &MemTypes, ty: MemType) -> bool {
-    let MemData::Struct { fields, .. } = &mem[ty] else { return false };
-    fields.last().is_some_and(|field| mem.size(field.1) == 0 || has_tail(mem, field.1))
+    tail(mem, ty).is_some()
+}
+
+/// The offset and the type of the elements of an array without a length at the end of a type.
+pub(crate) fn tail(mem: &MemTypes, ty: MemType) -> Option<(usize, MemType)> {
+    let MemData::Struct { fields, .. } = &mem[ty] else { return None };
+    let last = fields.len().checked_sub(1)?;
+    let at = mem.field_offset(ty, last) as usize;
+    match &mem[fields[last].1] {
+        MemData::Array(element, 0) => Some((at, *element)),
+        _ => tail(mem, fields[last].1).map(|(inner, element)| (at + inner, element)),
+    }
 }
 
 /// Writes one value of type `ty` at offset `at`.

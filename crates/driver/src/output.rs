@@ -4,7 +4,7 @@
 use ir::{MemData, MemType, MemTypes, Scalar, scalar};
 
 use crate::behind::pointers;
-use crate::bind::scalars;
+use crate::bind::{self, scalars};
 use crate::error::Error;
 use crate::files;
 use crate::npy::{self, Array};
@@ -140,7 +140,9 @@ pub fn buffer_json(mem: &MemTypes, element: MemType, bytes: &[u8], shape: Option
 
 /// The buffer as an array, with one row per element if an element has several scalars.
 pub fn buffer_array(mem: &MemTypes, element: MemType, bytes: &[u8]) -> Result<Array, Error> {
-    let leaves = scalars(mem, element);
+    let mut leaves = scalars(mem, element);
+    let tail = bind::tail(mem, element);
+    leaves.extend(tail.iter().flat_map(|tail| scalars(mem, tail.1)));
     let Some(&(_, first)) = leaves.first() else {
         return Err(Error::input("an empty element type has no array"));
     };
@@ -154,6 +156,10 @@ pub fn buffer_array(mem: &MemTypes, element: MemType, bytes: &[u8]) -> Result<Ar
     files::check_room(n.saturating_mul(size_of::<u64>())).map_err(Error::Input)?;
     let mut bits = Vec::with_capacity(n);
     for_each_scalar(mem, element, bytes, &mut |_, b| bits.push(b));
+    if tail.is_some() {
+        let shape = vec![bits.len()];
+        return Ok(Array { scalar: first, shape, bits });
+    }
     let mut shape = vec![bits.len() / leaves.len()];
     match &mem[element] {
         MemData::Scalar(_) => {}
@@ -172,6 +178,11 @@ fn for_each_scalar(mem: &MemTypes, element: MemType, bytes: &[u8], visit: &mut d
     leaves.retain(|leaf| !pointers.contains(&leaf.0));
     if stride == 0 {
         return;
+    }
+    if let Some((at, tail)) = bind::tail(mem, element) {
+        let head = leaves.iter().filter(|&&(at, s)| at + s.bytes() as usize <= bytes.len());
+        head.for_each(|&(at, s)| visit(s, npy::from_le(&bytes[at..at + s.bytes() as usize])));
+        return for_each_scalar(mem, tail, bytes.get(at..).unwrap_or_default(), visit);
     }
     for element in bytes.chunks_exact(stride) {
         for &(at, s) in &leaves {

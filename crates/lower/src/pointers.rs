@@ -138,10 +138,10 @@ impl Body<'_, '_, '_> {
         let [Step::Static(field)] = memory.path[..] else { return None };
         let MemData::Struct { fields, .. } = &self.lw.mem[whole] else { return None };
         let is_last = fields.len() == field as usize + 1;
+        let MemData::Array(mem, _) = self.lw.mem[fields.last()?.1] else { return None };
         if !is_last || !self.is_behind_pointer(base) {
             return None;
         }
-        let mem = self.lw.mem_type(self.b.types, element);
         let at = self.byte_of(memory);
         let handle_ty = self.b.types.buffer(mem);
         let handle = self.b.emit_typed(Op::BufferCast(Rest::Kept), &[memory.handle, at], handle_ty);

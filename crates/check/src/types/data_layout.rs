@@ -140,6 +140,11 @@ impl Program {
                 let element = self.extent_in(element, layout)?;
                 layout.array(element, n)
             }
+            // An array without a length at the end of a struct is behind it.
+            TyKind::Array(element, None) if !matches!(layout, DataLayout::Natural | DataLayout::C) => {
+                let element = self.extent_in(element, layout)?;
+                layout.array(element, 0)
+            }
             TyKind::Enum(decl) => {
                 let tag = self.enum_tag(decl);
                 self.extent_in(tag, layout)

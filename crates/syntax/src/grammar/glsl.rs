@@ -2,16 +2,16 @@
 //!
 //! | GLSL | here |
 //! | --- | --- |
-//! | `buffer B { … } b;` | `struct B { … }` and `uniform B* b;` |
-//! | `uniform B { … } b;` | `struct B { … }` and `ConstantBuffer<B> b;` |
+//! | `buffer B { … } b;` | `struct B { … }` and `uniform LayoutPtr<B, Std430DataLayout> b;` |
+//! | `uniform B { … } b;` | `struct B { … }` and `ConstantBuffer<B, Std140DataLayout> b;` |
 //! | `uniform B { … };` | `cbuffer B { … }` |
 //! | `in B { … } b;` | `struct B { … }` and `in B b;` |
 //! | `layout(local_size_x = 4) in;` | a declaration without content that has the attribute |
 //! | `precision highp float;` | nothing |
 //!
-//! A storage block without the name of an instance is `struct __B { … }` and `uniform __B* B;`, and the attribute
+//! A storage block without the name of an instance is `struct __B { … }` and `uniform LayoutPtr<__B, …> B;`, and the attribute
 //! `__block` on the struct says that its members are named without the instance. A qualifier of `layout(…)` is an
-//! attribute: `binding = 1` is `__layout_binding(1)`. A file with any of these imports the module `glsl`, as a file
+//! attribute: `binding = 1` is `__layout_binding(1)`. Of `std140`, `std430` and `scalar` it is the layout that is named. A file with any of these imports the module `glsl`, as a file
 //! with `#version` does.
 
 use crate::ast::*;
@@ -177,13 +177,21 @@ impl Parser<'_> {
         }
         let mut ty = self.expr_at(span, ExprKind::Name(struct_name));
         let mut own = modifiers;
+        if is_storage || modifiers.has(Modifiers::UNIFORM) {
+            let (of, otherwise) = if is_storage {
+                ("LayoutPtr", "Std430DataLayout")
+            } else {
+                ("ConstantBuffer", "Std140DataLayout")
+            };
+            let layout = self.block_layout(id).unwrap_or(otherwise);
+            let [base, layout] = [of, layout].map(|name| {
+                let name = self.ast.symbols.intern(name);
+                self.expr_at(span, ExprKind::Name(name))
+            });
+            ty = self.expr_at(span, ExprKind::Generic { base, args: vec![ty, layout] });
+        }
         if is_storage {
-            ty = self.expr_at(span, ExprKind::Pointer(ty));
             own |= Modifiers::UNIFORM;
-        } else if modifiers.has(Modifiers::UNIFORM) {
-            let buffer = self.ast.symbols.intern("ConstantBuffer");
-            let base = self.expr_at(span, ExprKind::Name(buffer));
-            ty = self.expr_at(span, ExprKind::Generic { base, args: vec![ty] });
         }
         let var = self.new_decl(variable_span);
         self.ast.decls[var].modifiers = own;
@@ -192,6 +200,16 @@ impl Parser<'_> {
         let ty = self.dimensions(ty);
         self.complete(var, start, DeclKind::Var { ty: Some(ty), init: None, semantic: None });
         self.eat(T::Semi);
+    }
+
+    /// The data layout that the qualifiers of a block name.
+    fn block_layout(&self, id: DeclId) -> Option<&'static str> {
+        self.ast.decls[id].attributes.iter().rev().find_map(|attribute| match self.ast.name(attribute.name) {
+            "__layout_std140" => Some("Std140DataLayout"),
+            "__layout_std430" => Some("Std430DataLayout"),
+            "__layout_scalar" => Some("ScalarDataLayout"),
+            _ => None,
+        })
     }
 
     /// Adds `import glsl;` to a file that has declarations of GLSL.
