@@ -142,6 +142,10 @@ impl Body<'_, '_, '_> {
                 self.lw.check_bit_cast(param.ty, sig.ret, span);
             }
             let value = self.detach(value.clone());
+            // No bits are needed for what remains what it is, so this may hold buffers and pointers.
+            if param.ty == sig.ret {
+                return Some(value);
+            }
             return Some(self.made_of_bits(sig.ret, (&value, param.ty), is_of_values, span));
         }
         match self.operation(&name, &values, sig.ret) {
