@@ -1,7 +1,7 @@
 //! Globals: constants are evaluated where they are used; all others are memory.
 
 use check::Resolved;
-use check::tables::FuncRef;
+use check::tables::{FuncRef, Meaning};
 use check::types::{BufferKind, Ty, TyKind, Val};
 use ir::{Global, GlobalData, Op, Space, Types, Value};
 use syntax::ast::{DeclKind, Modifiers};
@@ -51,7 +51,7 @@ impl Lowerer<'_> {
             return None;
         }
         let mem = self.mem_type(types, element);
-        let has_init = node.kind.init().is_some();
+        let has_init = node.kind.init().is_some() && !self.is_set_when_reached(decl);
         // Zero-initialised memory would be read as a value of the first type.
         let is_open = space == Space::Private && self.layout(types, ty).leaves.iter().any(|leaf| leaf.is_tag);
         let init = if space == Space::Private && (has_init || is_open) {
@@ -69,6 +69,42 @@ impl Lowerer<'_> {
         let name = self.program.ast.name(node.name).to_owned();
         let span = ir_span(span);
         Some(self.module.globals.push(GlobalData { name, space, ty: mem, init, span }))
+    }
+
+    /// Returns true if the initial value of a `static` variable of a function depends on the function's other variables:
+    /// then the variable gets it when a thread first comes by its declaration, rather than when the thread begins.
+    pub(crate) fn is_set_when_reached(&self, decl: DeclId) -> bool {
+        let decls = &self.program.ast.decls;
+        let is_local = |decl: DeclId| {
+            decls[decl].parent.is_some_and(|parent| matches!(decls[parent].kind, DeclKind::Func { .. }))
+        };
+        let Some(init) = decls[decl].kind.init().filter(|_| is_local(decl)) else { return false };
+        let mut exprs = vec![init];
+        while let Some(expr) = exprs.pop() {
+            match self.program.tables.exprs[expr].meaning {
+                Meaning::This | Meaning::Field { base: None, .. } => return true,
+                Meaning::Var(var) if is_local(var) && !decls[var].modifiers.has(Modifiers::STATIC) => {
+                    return true;
+                }
+                _ => self.program.ast.exprs[expr].kind.operands(&mut exprs),
+            }
+        }
+        false
+    }
+
+    /// The global that is true once a thread has come by the declaration of a `static` variable.
+    fn reached_flag(&mut self, types: &mut Types, of: &FuncRef) -> Global {
+        if let Some(&global) = self.reached.get(of) {
+            return global;
+        }
+        let node = &self.program.ast.decls[of.decl];
+        let (name, span) = (self.program.ast.name(node.name).to_owned(), ir_span(node.name_span));
+        let ty = self.mem_type(types, Ty::BOOL);
+        let name = format!("{name} is set");
+        let global =
+            self.module.globals.push(GlobalData { name, space: Space::Private, ty, init: None, span });
+        self.reached.insert(of.clone(), global);
+        global
     }
 
     /// The address space of what the host binds to a global of this type, and the type of its elements.
@@ -179,9 +215,7 @@ impl Body<'_, '_, '_> {
 
     /// The place of a global in memory.
     pub(crate) fn memory_place(&mut self, decl: DeclId, declared: Ty, ty: Ty, span: Span) -> Place {
-        let params = self.lw.program.all_generic_params(decl);
-        let args = params.iter().filter_map(|&p| self.subst.get(p).cloned()).collect();
-        let of = FuncRef { decl, args, self_ty: None };
+        let of = self.global_of(decl);
         let Some(global) = self.lw.global(self.b.types, &of, declared) else {
             let values = self.zeros(ty);
             return Place::value(ty, values);
@@ -198,6 +232,31 @@ impl Body<'_, '_, '_> {
             return Place::value(ty, vec![handle]);
         }
         self.content_place(declared, handle)
+    }
+
+    /// Lowers the declaration of a `static` variable of a function: see [`Lowerer::is_set_when_reached`].
+    pub(crate) fn set_when_reached(&mut self, decl: DeclId, init: ExprId) {
+        let span = self.lw.program.ast.decls[decl].name_span;
+        let of = self.global_of(decl);
+        let declared = self.declared_ty(decl);
+        let flag = self.lw.reached_flag(self.b.types, &of);
+        let handle = self.global_handle(flag);
+        let flag = self.content_place(Ty::BOOL, handle);
+        let was = self.read(&flag)[0];
+        let set = |body: &mut Self| {
+            let yes = body.b.bool(true);
+            body.write(&flag, vec![yes]);
+            let values = body.expr_as(init, declared, span);
+            let place = body.memory_place(decl, declared, declared, span);
+            body.write(&place, values);
+        };
+        self.branch(was, |_| {}, set);
+    }
+
+    fn global_of(&mut self, decl: DeclId) -> FuncRef {
+        let params = self.lw.program.all_generic_params(decl);
+        let args = params.iter().filter_map(|&p| self.subst.get(p).cloned()).collect();
+        FuncRef { decl, args, self_ty: None }
     }
 
     /// The handle of a global.

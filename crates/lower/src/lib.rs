@@ -121,6 +121,7 @@ fn lower_round(
         pointers: Pointers::default(),
         conformances,
         globals: FxIndexMap::default(),
+        reached: FxHashMap::default(),
         uniform_parts: FxHashMap::default(),
         default_group_size: request.group_size.unwrap_or([1; 3]),
         accepts_pipelines: request.accepts_pipelines,

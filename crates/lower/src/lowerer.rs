@@ -34,6 +34,8 @@ pub(crate) struct Lowerer<'p> {
     pub(crate) pointers: Pointers,
     pub(crate) conformances: Conformances,
     pub(crate) globals: FxIndexMap<FuncRef, Option<Global>>,
+    /// The globals that tell whether a thread has come by the declaration of a `static` variable.
+    pub(crate) reached: FxHashMap<FuncRef, Global>,
     /// The globals of uniforms that hold buffers, by the uniform and the path of the field.
     pub(crate) uniform_parts: FxHashMap<(DeclId, String), Global>,
     /// The thread group of entry points without `[numthreads]`.

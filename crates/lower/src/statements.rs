@@ -71,7 +71,7 @@ impl Body<'_, '_, '_> {
     }
 
     /// The type of a local variable.
-    fn declared_ty(&mut self, decl: DeclId) -> Ty {
+    pub(crate) fn declared_ty(&mut self, decl: DeclId) -> Ty {
         self.lw.program.tables.decl_types[decl].map_or(Ty::ERROR, |ty| self.ty(ty))
     }
 
@@ -99,6 +99,9 @@ impl Body<'_, '_, '_> {
         let is_global = modifiers.has(Modifiers::STATIC) && !modifiers.has(Modifiers::CONST);
         if is_global || modifiers.has(Modifiers::GROUPSHARED) {
             // Only this function sees it, and it is looked up by name when it is used.
+            if let Some(init) = init.filter(|_| is_global && self.lw.is_set_when_reached(decl)) {
+                self.set_when_reached(decl, init);
+            }
             return;
         }
         let span = node.name_span;
