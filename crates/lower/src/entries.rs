@@ -37,6 +37,43 @@ impl Lowerer<'_> {
         self.module.entries.push(entry);
     }
 
+    /// Returns true if the four threads of a quad, between which `ddx` and `ddy` take differences, follow each other in a
+    /// group, and false if they are a square. `[DerivativeGroupLinear]` and `[DerivativeGroupQuad]` on an entry point
+    /// say which; otherwise they are squares unless the group is a single row.
+    ///
+    /// The threads of a wave follow each other, so a square has to be within 32 of them.
+    pub(crate) fn quads_are_rows(&mut self) -> bool {
+        let keys = self.declared.keys();
+        let entries: Vec<DeclId> =
+            keys.filter_map(|key| if let Key::Entry(decl) = key { Some(*decl) } else { None }).collect();
+        let mut found = None;
+        for decl in entries {
+            let [x, y, z] = self.group_size(decl);
+            let has = |p: &Lowerer, name: &str| p.program.attribute(decl, name).is_some();
+            let rows =
+                has(self, "DerivativeGroupLinear") || !has(self, "DerivativeGroupQuad") && (y, z) == (1, 1);
+            let span = self.program.ast.decls[decl].name_span;
+            if self.stage(decl).is_some() {
+                self.needs_pipeline(span, "ddx", "the quads of pixel shaders");
+                continue;
+            }
+            if !rows && !matches!(x, 2 | 4 | 8 | 16) {
+                let what = format!("`ddx` and `ddy` in squares of threads whose group has rows of {x} are");
+                self.unsupported(span, format_args!("{what}"));
+                self.help(
+                    "rows of 2, 4, 8 or 16 threads are, and `[DerivativeGroupLinear]` on the entry point is",
+                );
+            }
+            if found.is_some_and(|found| found != rows) {
+                let what =
+                    "`ddx` and `ddy` in a function of entry points whose quads are of different shapes are";
+                self.unsupported(span, format_args!("{what}"));
+            }
+            found = Some(rows);
+        }
+        found.unwrap_or(true)
+    }
+
     /// The value of `[numthreads(x, y, z)]`, or of the file's `layout(local_size_x = x, …) in;`; missing numbers
     /// are 1.
     fn group_size(&mut self, decl: DeclId) -> [u32; 3] {

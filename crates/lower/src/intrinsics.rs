@@ -302,6 +302,10 @@ impl Body<'_, '_, '_> {
                 let value = self.b.constant(scalar, bits);
                 self.convert_leaf(value, leaf)
             }
+            "quads_are_rows" => {
+                let rows = self.lw.quads_are_rows();
+                self.b.bool(rows)
+            }
             "barrier" => {
                 self.b.effect(Op::Barrier, &[]);
                 return Some(Vec::new());

@@ -24,6 +24,7 @@ impl Program {
         let DeclKind::Func { body: Some(_), .. } = self.ast.decls[decl].kind else { return };
         self.check_once(decl);
         self.check_wave_size(decl);
+        self.check_quads(decl);
         let has_threads = self.attribute(decl, "numthreads").is_some();
         let stage = self.stage(decl).or_else(|| has_threads.then(|| "compute".to_string()));
         let is_kernel = ["CUDAKernel", "CudaKernel"].iter().any(|mark| self.attribute(decl, mark).is_some());
@@ -52,6 +53,42 @@ impl Program {
                 let error = Diagnostic::error("E31202", attribute.span, format!("a second '[{name}]'"));
                 self.report(error.note(first.span, "the first").help("remove one of them"));
             }
+        }
+    }
+
+    /// Checks that the threads of a group can be divided into the quads between whose threads `ddx` takes differences.
+    fn check_quads(&mut self, decl: DeclId) {
+        let [square, row] = ["DerivativeGroupQuad", "DerivativeGroupLinear"]
+            .map(|name| self.attribute(decl, name).map(|attribute| attribute.span));
+        if let (Some(first), Some(second)) = (square, row) {
+            let error =
+                Diagnostic::error("E31212", second, "the threads of a quad are a square or a row, not both");
+            return self
+                .report(error.note(first, "here they are a square").help("remove one of the attributes"));
+        }
+        let Some(numbers) = self.attribute(decl, "numthreads").map(|attribute| attribute.args.clone()) else {
+            return;
+        };
+        let mut size = [1; 3];
+        for (k, arg) in numbers.into_iter().enumerate().take(3) {
+            let Some(n) = self.const_int_at(decl, arg) else { return };
+            size[k] = n;
+        }
+        let [x, y, z] = size;
+        if let Some(span) = square.filter(|_| x % 2 != 0 || y % 2 != 0) {
+            let message = format!("a group of {x} by {y} threads cannot be divided into squares of 2 by 2");
+            self.report(
+                Diagnostic::error("E31210", span, message)
+                    .help("the first two numbers of 'numthreads' have to be even"),
+            );
+        }
+        let all = x.saturating_mul(y).saturating_mul(z);
+        if let Some(span) = row.filter(|_| all % 4 != 0) {
+            let message = format!("a group of {all} threads cannot be divided into quads");
+            self.report(
+                Diagnostic::error("E31211", span, message)
+                    .help("the product of the numbers of 'numthreads' has to be a multiple of 4"),
+            );
         }
     }
 
