@@ -33,7 +33,7 @@ impl Outputs {
 pub(crate) fn run(args: &RunArgs) -> u8 {
     report::finish(&args.source, args.json, |session| {
         let groups = triple("--groups", &args.groups)?;
-        let binds = report::binds(&args.memory)?;
+        let mut binds = report::binds(&args.memory)?;
         let conformances: Result<Vec<_>, Error> =
             args.conform.iter().map(|c| bind::parse_conformance(c)).collect();
         let conformances = conformances.map_err(report::usage)?;
@@ -72,6 +72,9 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
         let threads = compiled.module.entries.first().map_or([1; 3], |e| e.group_size);
         check_groups(groups, threads)?;
         let mut runner = Runner::with_pointers(compiled.module, &binds, backend, &options)?;
+        if let Some(warning) = inputs::bind_in_order(&loaded, &runner, &mut binds) {
+            report::err(&format!("{warning}\n"));
+        }
         let unused = inputs::bind(&mut loaded, &mut runner, &binds)?;
         if !args.json {
             // With `--json`, a single object holds all the output at the end.

@@ -53,6 +53,7 @@ pub fn bind(loaded: &mut Loaded, runner: &mut Runner, binds: &[Bind]) -> Result<
         runner.bind_value(global, &bind.value).map_err(wrong)?;
     }
     runner.bind_gradients()?;
+    runner.bind_counters();
     runner.bind_pointers()?;
     // A tensor's gradient need not be bound if the tensor is, so what is said of the tensor is enough.
     let is_grad = |global: &ir::Global| runner.tensor(*global).is_some_and(|tensor| tensor.is_grad);
@@ -69,6 +70,39 @@ pub fn bind(loaded: &mut Loaded, runner: &mut Runner, binds: &[Bind]) -> Result<
         true => Ok(unused),
         false => Err(Error::input(missing.join("\n  "))),
     }
+}
+
+/// Renames the only value whose name is none of the program's to the only name that has no value, if both are at the same
+/// place among as many others: Slang's own tests give values in the order of the parameters, under any name. Returns a
+/// warning that says so.
+pub fn bind_in_order(loaded: &Loaded, runner: &Runner, binds: &mut [Bind]) -> Option<String> {
+    // The globals of a module are in the order of their first use.
+    let span = |global: &ir::Global| runner.module().globals[*global].span;
+    let mut parameters: Vec<ir::Global> = runner.all_unbound().collect();
+    parameters.sort_by_key(|global| (span(global).file, span(global).start));
+    if parameters.windows(2).any(|pair| span(&pair[0]).file != span(&pair[1]).file) {
+        return None;
+    }
+    let mut names: Vec<&str> = parameters.iter().map(|&global| runner.name(global)).collect();
+    names.dedup();
+    if names.len() != binds.len() {
+        return None;
+    }
+    let is_known = |name: &str| {
+        names.iter().any(|known| base(known) == base(name)) || loaded.declares_global(base(name))
+    };
+    let mut unknown = binds.iter().enumerate().filter(|(_, bind)| !is_known(&bind.name));
+    let (Some((at, _)), None) = (unknown.next(), unknown.next()) else { return None };
+    let mut open = names.iter().enumerate().filter(|(_, name)| binds.iter().all(|bind| bind.name != **name));
+    let (Some((place, &name)), None) = (open.next(), open.next()) else { return None };
+    if at != place {
+        return None;
+    }
+    let name = name.to_owned();
+    let given = std::mem::replace(&mut binds[at].name, name.clone());
+    Some(format!(
+        "warning: the program has no `{given}`: its value is for `{name}`, which is at the same place and has no other"
+    ))
 }
 
 /// The variable at the beginning of a path.

@@ -68,12 +68,18 @@ pub fn leave(status: u8) -> std::process::ExitCode {
     std::process::ExitCode::from(status)
 }
 
+/// The uniform of GLSL programs that holds the numbers of groups. It is no built-in input of the backends, since some
+/// divide a dispatch into several launches.
+const GROUP_COUNTS: &str = "gl_NumWorkGroups";
+
 /// A module ready to be dispatched.
 pub struct Runner {
     module: Arc<Module>,
     program: Arc<dyn Program>,
     buffers: run::Buffers,
     bound: Vec<bool>,
+    /// By global: whether any code refers to it.
+    used: Arc<[bool]>,
     /// The options of every dispatch.
     options: run::Options<'static>,
     /// By entry point: the error for a launch that takes too long.
@@ -181,6 +187,12 @@ impl Runner {
         let buffers = run::Buffers::new(&module);
         let bound = vec![false; module.globals.len()];
         let tensors = tensor::tensors(&module);
+        let mut used = vec![false; module.globals.len()];
+        for inst in module.funcs.values().flat_map(|func| func.insts.values()) {
+            if let ir::Op::GlobalRef(global) = inst.op {
+                used[cranelift_entity::EntityRef::index(global)] = true;
+            }
+        }
         let overdue = |seconds: f64| {
             let entries = module.entries.iter();
             entries.map(|entry| Arc::new(watch::overdue(&module, entry.func, seconds))).collect()
@@ -201,6 +213,7 @@ impl Runner {
             program: Arc::from(program),
             buffers,
             bound,
+            used: used.into(),
             tensors,
             behind: Vec::new(),
             printed: String::new(),
@@ -215,6 +228,7 @@ impl Runner {
             program: self.program.clone(),
             buffers: run::Buffers::new(&self.module),
             bound: vec![false; self.module.globals.len()],
+            used: self.used.clone(),
             options: self.options,
             overdue: self.overdue.clone(),
             console: self.console.clone(),
@@ -354,6 +368,13 @@ impl Runner {
         let bytes = match (self.is_single(global), value) {
             (true, BindValue::Zeros(n)) if *n != 1 => return Err("a uniform has one element".into()),
             (true, value) => bind::value_bytes(self.mem(), element, value),
+            // A pointer, or a block of GLSL, leads to one element or more, of which the host may give the beginning.
+            (false, BindValue::Words(words)) if self.module.globals[global].pointee(self.mem()).is_some() => {
+                let stride = self.mem().size(element).div_ceil(4).max(1) as usize;
+                let mut words = words.clone();
+                words.resize(words.len().next_multiple_of(stride), 0);
+                bind::buffer_bytes(self.mem(), element, &BindValue::Words(words))
+            }
             (false, value) => bind::buffer_bytes(self.mem(), element, value),
         };
         self.bind_global(global, &bytes?);
@@ -371,7 +392,32 @@ impl Runner {
         self.all_unbound().next()
     }
 
-    /// The globals that nothing is bound to, other than samplers.
+    fn counts_groups(&self, data: &ir::GlobalData) -> bool {
+        let is_vector = matches!(self.module.mem[data.ty], MemData::Vector(ir::Scalar::U32, 3));
+        data.name == GROUP_COUNTS && data.space == Space::Uniform && is_vector
+    }
+
+    /// Gives a program the numbers of groups of the next dispatch, unless the host has bound others.
+    fn bind_group_counts(&mut self, groups: [u32; 3]) {
+        let own =
+            self.globals().find(|(g, data)| !self.is_bound(*g) && self.counts_groups(data)).map(|g| g.0);
+        if let Some(global) = own {
+            let bytes = groups.map(u32::to_le_bytes).concat();
+            self.buffers.bind(&self.module, global, &bytes);
+        }
+    }
+
+    /// Binds zeros to the counters of buffers that have one and for which the host gives no number.
+    pub fn bind_counters(&mut self) {
+        let is_counter = |runner: &Runner, g: Global| matches!(&runner.mem()[runner.element_of(g)], MemData::Struct { name, .. } if name == "__Counter");
+        let counters: Vec<Global> =
+            self.globals().map(|g| g.0).filter(|&g| !self.is_bound(g) && is_counter(self, g)).collect();
+        for counter in counters {
+            self.bind_global(counter, &[0; 4]);
+        }
+    }
+
+    /// The globals that nothing is bound to, other than samplers, and than those that no code refers to.
     pub fn all_unbound(&self) -> impl Iterator<Item = Global> {
         let is_sampler = |mut ty| {
             while let MemData::Array(element, _) = self.module.mem[ty] {
@@ -379,7 +425,14 @@ impl Runner {
             }
             matches!(&self.module.mem[ty], MemData::Struct { name, .. } if is_sampler(name))
         };
-        let unbound = move |g: &(Global, &ir::GlobalData)| !self.is_bound(g.0) && !is_sampler(g.1.ty);
+        // What pointers in memory lead to is named by the host only.
+        let is_used = |global: Global| {
+            self.used[cranelift_entity::EntityRef::index(global)]
+                || self.behind.iter().any(|behind| behind.pointer == global)
+        };
+        let unbound = move |g: &(Global, &ir::GlobalData)| {
+            !self.is_bound(g.0) && !is_sampler(g.1.ty) && is_used(g.0) && !self.counts_groups(g.1)
+        };
         self.globals().filter(unbound).map(|g| g.0)
     }
 
@@ -486,6 +539,7 @@ impl Runner {
         threads: usize,
         reads: Option<&[(Global, usize)]>,
     ) -> Result<Output, run::RunError> {
+        self.bind_group_counts(groups);
         let (console, stop) = (self.console.clone(), self.stop.clone());
         let options =
             run::Options { threads, reads, stop: stop.as_deref(), console: console.as_ref(), ..self.options };
@@ -502,6 +556,7 @@ impl Runner {
     /// Dispatches on the interpreter, and returns the races that it finds as errors, in order of occurrence.
     pub fn find_races(&mut self, entry: &str, groups: [u32; 3]) -> Result<(Output, Vec<Diagnostic>), Error> {
         let number = self.entry(entry)?;
+        self.bind_group_counts(groups);
         let console = self.console.clone();
         let options = run::Options { console: console.as_ref(), ..self.options };
         let (done, races) = run::find_races(&self.module, number, groups, &mut self.buffers, options);

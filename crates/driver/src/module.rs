@@ -290,6 +290,7 @@ impl Module {
     /// Runs the given groups of a kernel on the buffers.
     pub fn dispatch(&mut self, kernel: Kernel, groups: [u32; 3]) -> Result<Output, Error> {
         self.runner.bind_gradients()?;
+        self.runner.bind_counters();
         self.runner.bind_pointers()?;
         self.ready()?;
         self.runner.dispatch_entry(kernel.entry, groups, self.threads, None)

@@ -349,8 +349,9 @@ impl Loaded {
         let decls: Vec<DeclId> = self.program.ast.decls.keys().collect();
         let decl = decls.iter().find(is_buffer).copied()?;
         let ty = self.program.decl_type(decl);
-        let TyKind::Buffer(BufferKind::RWStructuredBuffer, element) = self.program.types[ty].clone() else {
-            return None;
+        let element = match self.program.types[ty].clone() {
+            TyKind::Buffer(BufferKind::RWStructuredBuffer, element) | TyKind::Pointer(element) => element,
+            _ => return None,
         };
         let (scalar, n) = match &self.program.types[element] {
             TyKind::Scalar(s) => (*s, None),

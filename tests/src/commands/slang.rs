@@ -215,6 +215,7 @@ pub(super) fn launch(
         }
     }
     runner.bind_gradients()?;
+    runner.bind_counters();
     let groups = file.all("groups").next().map_or(Ok([1; 3]), triple)?;
     let done = runner.dispatch(entry, groups, workers);
     *printed = runner.printed().to_string();
