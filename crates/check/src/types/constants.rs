@@ -1,6 +1,6 @@
 //! Evaluates constants at compile time: lengths of arrays, values of enumerations, sizes.
 
-use syntax::ast::{BinaryOp, DeclKind, ExprKind, Modifiers, SizeOfKind, UnaryOp};
+use syntax::ast::{BinaryOp, DeclKind, ExprKind, Modifiers, PackPart, SizeOfKind, UnaryOp};
 use syntax::{DeclId, Diagnostic, ExprId};
 
 use crate::exprs::infer::Checker;
@@ -73,6 +73,19 @@ impl Program {
                 let Val::Int(index) = self.constant(index, depth + 1)? else { return None };
                 let element = self.constant_element(base, index)?;
                 self.constant(element, depth + 1)?
+            }
+            // `__first((40, 50))`
+            Meaning::PackPart(part, mut base) => {
+                while let Meaning::Same(inner) = self.tables.exprs[base].meaning {
+                    base = inner;
+                }
+                let Meaning::MakeTuple(parts) = &self.tables.exprs[base].meaning else { return None };
+                let element = match part {
+                    PackPart::First => parts.first(),
+                    PackPart::Last => parts.last(),
+                    PackPart::TrimFirst | PackPart::TrimLast => None,
+                };
+                self.constant(*element?, depth + 1)?
             }
             Meaning::SizeOf(kind @ (SizeOfKind::SizeOf | SizeOfKind::AlignOf), ty) => Val::SizeOf(kind, ty),
             Meaning::SizeOf(SizeOfKind::CountOf, ty) => self.count_of(&GenericArg::Type(ty)),
