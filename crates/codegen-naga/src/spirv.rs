@@ -7,10 +7,14 @@
 //! naga initialises each local variable with zeros. Drivers expand such an initialiser number by number, and
 //! take minutes for large arrays. The generated code never reads a variable that it has not written, so the
 //! initialisers of large types are removed.
+//!
+//! Mesa's drivers unroll a loop of any size if its counter is the index of an array that has an element for each trip.
+//! Where loops nest, the copies multiply: of a perceptron's 32 by 32 products they make a thousand, and compiling does not
+//! end. So a loop that holds another one is marked not to be unrolled.
 
 use naga::back::spv::{self, BindingInfo, ZeroInitializeWorkgroupMemoryMode as ZeroShared};
 use naga::proc::{BoundsCheckPolicies, BoundsCheckPolicy};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{Built, Error};
 
@@ -40,7 +44,7 @@ pub fn options(built: &Built) -> spv::Options<'static> {
 /// Writes the module with all entry points.
 pub fn write(built: &Built) -> Result<Vec<u32>, Error> {
     let words = spv::write_vec(&built.module, &built.info, &options(built), None).map_err(failed)?;
-    Ok(exact(&without_first_values(words)))
+    Ok(exact(&rolled(without_first_values(words))))
 }
 
 /// Writes the module for one entry point, whose bindings are numbered from 0 in order.
@@ -58,7 +62,7 @@ pub fn write_entry(built: &Built, entry: usize) -> Result<Vec<u32>, Error> {
     let shader_stage = stage.map_or(naga::ShaderStage::Compute, |e| e.stage);
     let pipeline = spv::PipelineOptions { shader_stage, entry_point: entry.name.clone() };
     let words = spv::write_vec(&built.module, &built.info, &options, Some(&pipeline)).map_err(failed)?;
-    Ok(exact(&without_first_values(words)))
+    Ok(exact(&rolled(without_first_values(words))))
 }
 
 fn failed(error: spv::Error) -> Error {
@@ -120,6 +124,42 @@ fn without_first_values(words: Vec<u32>) -> Vec<u32> {
         out.extend(inst);
     }
     out
+}
+
+const OP_FUNCTION: u32 = 54;
+const OP_FUNCTION_CALL: u32 = 57;
+const OP_LOOP_MERGE: u32 = 246;
+const OP_LABEL: u32 = 248;
+const DONT_UNROLL: u32 = 2;
+
+/// Marks each loop that holds another loop, or calls a function that does, with `DontUnroll`.
+fn rolled(mut words: Vec<u32>) -> Vec<u32> {
+    // The functions so far that have loops: callees precede callers.
+    let mut with_loops: FxHashSet<u32> = FxHashSet::default();
+    // The loops around the instruction: the label behind each, and the place of its marks.
+    let mut open: Vec<(u32, usize)> = Vec::new();
+    let mut function = 0;
+    let mut at = HEADER;
+    while at < words.len() {
+        let (len, op) = ((words[at] >> 16) as usize, words[at] & 0xFFFF);
+        let operands = &words[at + 1..(at + len.max(1)).min(words.len())];
+        let mut holds = false;
+        match (op, operands) {
+            (OP_FUNCTION, &[_, id, ..]) => function = id,
+            (OP_LABEL, &[id]) => open.truncate(open.iter().position(|of| of.0 == id).unwrap_or(open.len())),
+            (OP_FUNCTION_CALL, [_, _, callee, ..]) => holds = with_loops.contains(callee),
+            (OP_LOOP_MERGE, _) => holds = true,
+            _ => {}
+        }
+        let behind = operands.first().copied().filter(|_| op == OP_LOOP_MERGE);
+        if holds {
+            with_loops.insert(function);
+            open.iter().for_each(|&(_, marks)| words[marks] |= DONT_UNROLL);
+        }
+        open.extend(behind.map(|behind| (behind, at + 3)));
+        at += len.max(1);
+    }
+    words
 }
 
 /// Marks each operation on floats with `NoContraction`.
