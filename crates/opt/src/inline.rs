@@ -3,7 +3,7 @@
 //! [`ir::transform::inline`] replaces calls by bodies; this file decides which calls. Callees are
 //! processed first, so a body that is copied is already optimised. Functions on a cycle of calls are never
 //! inlined, which together with the size limits bounds the growth. A body is copied if it is small (or, if
-//! called twice, not large), if its call would pass long arrays, if it is called only once, or if it must be (`Inline::Always`), as long as the
+//! called twice or with much the same operands, not large), if its call would pass long arrays, if it is called only once, or if it must be (`Inline::Always`), as long as the
 //! caller has not grown past its budget. A callee is copied into its only caller even past the budget if it passes very many
 //! values, or if the caller consists of little but calls, such as those of the two halves of a derivative: what one half
 //! computes and the other does not need can only be removed where both are in one function.
@@ -18,7 +18,7 @@ use ir::analysis::{Stage, post_order};
 use ir::transform::Subst;
 use ir::transform::inline::{Choice, calls, fits};
 use ir::walk::function_size;
-use ir::{CheckpointPolicy, Cycles, Func, Function, Inline, Module, Op, TypeData, Types};
+use ir::{CheckpointPolicy, Cycles, Func, Function, Inline, Module, Op, TypeData, Types, Value};
 
 use crate::Options;
 
@@ -27,6 +27,12 @@ const SMALL: usize = 40;
 /// Bodies of at most this many instructions are copied if there are two calls, for example of a derivative in
 /// two directions, whose copies then share all computations that do not depend on the direction.
 const TWICE: usize = 160;
+/// Bodies of together at most this many instructions are copied if there are a few calls, all in one function, that pass
+/// mostly the same values, such as a gradient for each component of a result: all that does not depend on the component
+/// is computed once, and what only a component that is known needs is left.
+const ALIKE: usize = 1000;
+/// The number of such calls.
+const MOST_ALIKE: u32 = 4;
 /// A caller may grow to this size, or to four times its original size.
 const BUDGET: usize = 4000;
 /// A call that passes more values than this costs more than any body: such a callee is inlined at any size if
@@ -49,13 +55,49 @@ pub fn inline(module: &mut Module, options: &Options, stage: Stage, keep: &dyn F
     changed
 }
 
+/// The calls of a function.
+#[derive(Clone, Default)]
+struct Calls {
+    count: u32,
+    /// The function that calls it; none if there are several.
+    from: Option<Func>,
+    /// The operands that all of the calls have.
+    shared: Vec<Option<Value>>,
+}
+
+impl Calls {
+    fn add(&mut self, caller: Func, args: &[Value]) {
+        if self.count == 0 {
+            self.from = Some(caller);
+            self.shared = args.iter().copied().map(Some).collect();
+        }
+        self.count += 1;
+        self.from = self.from.filter(|&from| from == caller);
+        for (shared, &arg) in self.shared.iter_mut().zip(args) {
+            *shared = shared.filter(|&shared| shared == arg);
+        }
+    }
+
+    /// The number of instructions that the function may have to be copied to all of the calls, if they are few.
+    fn most(&self) -> usize {
+        let shared = self.shared.iter().flatten().count();
+        let is_alike = self.from.is_some() && 2 * shared > self.shared.len();
+        let twice = if self.count == 2 { TWICE } else { 0 };
+        match self.count {
+            2..=MOST_ALIKE if is_alike => twice.max(ALIKE / self.count as usize),
+            _ => twice,
+        }
+    }
+}
+
 /// The decisions made before anything is copied.
 pub(crate) struct Plan {
     /// Callees before callers.
     pub(crate) order: Vec<Func>,
     may: Vec<bool>,
     once: Vec<bool>,
-    twice: Vec<bool>,
+    /// The number of instructions that a function may have to be copied to its few calls; 0 if it has many.
+    few: Vec<usize>,
     stage: Stage,
     small: usize,
     deferred: Vec<bool>,
@@ -65,12 +107,12 @@ impl Plan {
     pub(crate) fn of(module: &Module, options: &Options, stage: Stage, keep: &dyn Fn(Func) -> bool) -> Plan {
         let order = post_order(module);
         let mut cycles = Cycles::default();
-        let mut calls = vec![0u32; module.funcs.len()];
+        let mut calls = vec![Calls::default(); module.funcs.len()];
         let mut of_others = vec![false; module.funcs.len()];
-        for func in module.funcs.values().filter(|f| f.has_body()) {
+        for (caller, func) in module.funcs.iter().filter(|(_, f)| f.has_body()) {
             func.walk(func.body(), &mut |inst| {
                 if let Op::Call(f) = func.insts[inst].op {
-                    calls[f.index()] += 1;
+                    calls[f.index()].add(caller, &func.insts[inst].args);
                     of_others[f.index()] |= !fits(module, func, f);
                 }
             });
@@ -88,15 +130,16 @@ impl Plan {
                     && !keep(f)
             })
             .collect();
-        let once = calls.iter().map(|&n| n == 1 && stage == Stage::AfterAd).collect();
-        let twice = calls.iter().map(|&n| n == 2 && stage == Stage::AfterAd && options.level > 0).collect();
+        let once = calls.iter().map(|calls| calls.count == 1 && stage == Stage::AfterAd).collect();
+        let is_after = stage == Stage::AfterAd && options.level > 0;
+        let few = calls.iter().map(|calls| if is_after { calls.most() } else { 0 }).collect();
         let small = match (stage, options.level) {
             (_, 0) => 0,
             (Stage::BeforeAd, _) => SMALL / 2,
             (Stage::AfterAd, _) => SMALL,
         };
         let deferred = vec![false; module.funcs.len()];
-        Plan { order, may, once, twice, stage, small, deferred }
+        Plan { order, may, once, few, stage, small, deferred }
     }
 
     /// Returns true if a function need not be optimised before its only caller inlines it.
@@ -128,7 +171,7 @@ impl Plan {
             let callee = &module.funcs[g];
             let cost = function_size(callee);
             let always = callee.inline == Inline::Always;
-            let small = if self.twice[g.index()] { self.small.max(TWICE) } else { self.small };
+            let small = self.small.max(self.few[g.index()]);
             let small = if self.stage == Stage::AfterAd && small > 0 {
                 small.max((elements(&module.types, callee) / 2).min(COPIES))
             } else {

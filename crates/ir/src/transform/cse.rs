@@ -23,6 +23,9 @@
 //! (Two places are the same if their operands are the same. A stack is left out, since `add_to` makes it
 //! grow.)
 //!
+//! A control operation without effects is a computation, too: two that hold the same regions, but for the names of the
+//! values, give equal results for equal operands. Copies of a function that has branches share what they compute by this.
+//!
 //! If every arm yields the same values for several results of a control operation, or if several stacks of a
 //! loop hold the same values, only the first of them is kept: inlining joins parts of a derivative that keep
 //! the same residuals.
@@ -91,6 +94,68 @@ struct Key {
     ty: Option<Type>,
     linear: bool,
     version: u32,
+}
+
+/// The version of control operations: their keys are those of no others.
+const CONTROL: u32 = u32::MAX;
+/// The number of earlier control operations with the same operands that one is compared with.
+const CANDIDATES: usize = 4;
+/// The maximum number of instructions that two such operations are compared by.
+const MOST: usize = 400;
+
+/// The comparison of two regions.
+struct Same {
+    /// For values of the second region, those of the first one.
+    own: FxHashMap<Value, Value>,
+    /// The number of instructions that may yet be compared.
+    left: usize,
+}
+
+impl Same {
+    /// Returns true if two regions hold the same but for the names of values, and access no memory that can change.
+    fn regions(&mut self, cse: &Cse<'_>, a: Region, b: Region) -> bool {
+        let f = &*cse.func;
+        let (a, b) = (&f.regions[a], &f.regions[b]);
+        // A constant may be one from outside of the region by now.
+        let others = |insts: &[Inst]| -> Vec<Inst> {
+            insts.iter().copied().filter(|&inst| !cse.is_constant(inst)).collect()
+        };
+        let insts = [others(&a.insts), others(&b.insts)];
+        self.define(f, &a.params, &b.params)
+            && insts[0].len() == insts[1].len()
+            && insts[0].iter().zip(&insts[1]).all(|(&a, &b)| self.insts(cse, a, b))
+            && self.reads(cse, &a.results, &b.results)
+    }
+
+    fn insts(&mut self, cse: &Cse<'_>, a: Inst, b: Inst) -> bool {
+        let f = &*cse.func;
+        let (x, y) = (&f.insts[a], &f.insts[b]);
+        let is_cell = |v: &Value| cse.types.content(f.ty(*v)).is_some();
+        let effects = cse.summaries.inst(f, &cse.defs, a);
+        if self.left == 0 || x.op != y.op || effects.reads || effects.writes || x.args.iter().any(is_cell) {
+            return false;
+        }
+        self.left -= 1;
+        self.reads(cse, &x.args, &y.args)
+            && x.regions.len() == y.regions.len()
+            && x.regions.iter().zip(&y.regions).all(|(&a, &b)| self.regions(cse, a, b))
+            && self.define(f, &x.results, &y.results)
+    }
+
+    fn reads(&self, cse: &Cse<'_>, a: &[Value], b: &[Value]) -> bool {
+        let is_same = |(&a, &b): (&Value, &Value)| {
+            let b = cse.subst.get(b);
+            let b = self.own.get(&b).copied().unwrap_or(b);
+            a == b || cse.are_equal_constants(a, b)
+        };
+        a.len() == b.len() && a.iter().zip(b).all(is_same)
+    }
+
+    fn define(&mut self, f: &Function, a: &[Value], b: &[Value]) -> bool {
+        let is_alike = |(&a, &b): (&Value, &Value)| f.ty(a) == f.ty(b) && f.is_linear(a) == f.is_linear(b);
+        self.own.extend(b.iter().copied().zip(a.iter().copied()));
+        a.len() == b.len() && a.iter().zip(b).all(is_alike)
+    }
 }
 
 impl Hash for Key {
@@ -194,6 +259,10 @@ impl Cse<'_> {
         if !data.regions.is_empty() {
             let is_loop = data.op.is_loop();
             let regions: SmallVec<[Region; 2]> = data.regions.clone();
+            // Before the regions take anything from outside that the other operation could not.
+            if self.same_regions(inst) {
+                return true;
+            }
             for (n, &region) in regions.iter().enumerate() {
                 if is_loop {
                     self.clobber(region);
@@ -206,6 +275,13 @@ impl Cse<'_> {
                 self.clobber(region);
             }
             self.twins(inst);
+            if self.same_regions(inst) {
+                return true;
+            }
+            if !self.func.insts[inst].results.is_empty() {
+                let (key, results) = (self.key(inst, CONTROL), self.func.insts[inst].results.clone());
+                self.enter(hash(&key), key, results);
+            }
             return false;
         }
         let version = match &data.op {
@@ -230,12 +306,7 @@ impl Cse<'_> {
         let key = self.key(inst, version);
         let hash = hash(&key);
         if let Some(found) = self.find(hash, &key).cloned() {
-            let results = self.func.insts[inst].results.clone();
-            for (&old, &new) in results.iter().zip(&found) {
-                self.take_name(new, old);
-                self.subst.set(old, new);
-            }
-            self.changed = true;
+            self.replace(inst, &found);
             return true;
         }
         let data = &self.func.insts[inst];
@@ -245,6 +316,62 @@ impl Cse<'_> {
         let results = data.results.clone();
         self.enter(hash, key, results);
         false
+    }
+
+    /// Merges a control operation with an earlier one that holds the same and has no effects; returns true if it is to be
+    /// removed.
+    fn same_regions(&mut self, inst: Inst) -> bool {
+        if self.func.insts[inst].results.is_empty() {
+            return false;
+        }
+        let key = self.key(inst, CONTROL);
+        let hash = hash(&key);
+        let known = self.table.get(&hash).into_iter().flatten().rev().filter(|(known, _)| *known == key);
+        let mut known = known.take(CANDIDATES).map(|(_, results)| results);
+        if let Some(found) = known.find(|found| self.is_same(found[0], inst)).cloned() {
+            self.replace(inst, &found);
+            return true;
+        }
+        false
+    }
+
+    /// Returns true if an instruction is a number, or the same number in the whole function.
+    fn is_constant(&self, inst: Inst) -> bool {
+        let data = &self.func.insts[inst];
+        let effects = self.summaries.inst(self.func, &self.defs, inst);
+        data.args.is_empty()
+            && data.regions.is_empty()
+            && data.results.len() == 1
+            && !(effects.reads || effects.writes || effects.hangs)
+    }
+
+    fn are_equal_constants(&self, a: Value, b: Value) -> bool {
+        let (f, by) = (&*self.func, |v| self.defs.inst(v).filter(|&inst| self.is_constant(inst)));
+        let ops = by(a).zip(by(b)).map(|(a, b)| (&f.insts[a].op, &f.insts[b].op));
+        ops.is_some_and(|(a, b)| a == b) && f.ty(a) == f.ty(b) && f.is_linear(a) == f.is_linear(b)
+    }
+
+    /// Returns true if the operation with this result holds the same as another one.
+    fn is_same(&self, result: Value, inst: Inst) -> bool {
+        let f = &*self.func;
+        let Some(other) = self.defs.inst(result) else { return false };
+        let mut same = Same { own: FxHashMap::default(), left: MOST };
+        f.insts[other].regions.len() == f.insts[inst].regions.len()
+            && f.insts[other].results.len() == f.insts[inst].results.len()
+            && f.insts[other]
+                .regions
+                .iter()
+                .zip(&f.insts[inst].regions)
+                .all(|(&a, &b)| same.regions(self, a, b))
+    }
+
+    fn replace(&mut self, inst: Inst, by: &[Value]) {
+        let results = self.func.insts[inst].results.clone();
+        for (&old, &new) in results.iter().zip(by) {
+            self.take_name(new, old);
+            self.subst.set(old, new);
+        }
+        self.changed = true;
     }
 
     fn take_name(&mut self, to: Value, from: Value) {
