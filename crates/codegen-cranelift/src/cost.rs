@@ -3,9 +3,9 @@
 //! An operation that Cranelift has no vectors for is done lane by lane, with the numbers of each lane taken out of vectors before and put
 //! into vectors after: a kernel of little else takes longer in lanes than one thread at a time.
 
-use cranelift_codegen::ir::{ExternalName, Function, Inst, InstructionData, Opcode};
+use cranelift_codegen::ir::{ExternalName, Function, Inst, InstructionData, Opcode, Value};
 use native::lanes::Kind;
-use native::lanes::cost::{Block, HELPER, Sketch};
+use native::lanes::cost::{Block, HELPER, Sketch, Values};
 use rustc_hash::FxHashMap;
 
 use crate::lanes::{Callee, Emitted};
@@ -30,7 +30,32 @@ pub(crate) fn sketch(emitted: &Emitted) -> Sketch {
         out
     });
     let around = u32::from(emitted.head.kind == Kind::Span);
-    Sketch { lanes: emitted.lanes, around, blocks: blocks.collect() }
+    let mut sketch = Sketch { lanes: emitted.lanes, around, blocks: blocks.collect() };
+    values(func).spill(&mut sketch, REGISTERS);
+    sketch
+}
+
+/// The registers for floats and vectors, of which each holds one value.
+const REGISTERS: u32 = 16;
+
+/// The floats and vectors of a function. Constants are in memory.
+fn values(func: &Function) -> Values {
+    let mut values = Values::default();
+    let size = |v: Value| {
+        let ty = func.dfg.value_type(v);
+        u32::from(ty.is_vector() || ty.is_float())
+    };
+    for (k, block) in func.layout.blocks().enumerate() {
+        func.dfg.block_params(block).iter().for_each(|&v| values.make(v.as_u32(), k, size(v)));
+        for inst in func.layout.block_insts(block) {
+            let is_constant =
+                matches!(func.dfg.insts[inst].opcode(), Opcode::F32const | Opcode::F64const | Opcode::Vconst);
+            func.dfg.inst_values(inst).for_each(|v| values.read(v.as_u32(), k));
+            let made = func.dfg.inst_results(inst).iter().filter(|_| !is_constant);
+            made.for_each(|&v| values.make(v.as_u32(), k, size(v)));
+        }
+    }
+    values
 }
 
 /// A function that is called.

@@ -42,17 +42,58 @@ impl Writer {
     pub(crate) fn write_columns(&mut self, vals: &[Val], base: Val, step: i64, class: Class) {
         let (el, n) = (vals[0].el, vals.len() as u32);
         let vals: Vec<Val> = vals.iter().map(|&x| self.spread(x)).collect();
+        if n == 8 {
+            for first in (0..self.lanes).step_by(8) {
+                for (lane, row) in (first..).zip(self.transpose_squares(el, &vals, first)) {
+                    self.store_part(row, n, base, i64::from(lane) * step, class);
+                }
+            }
+            return;
+        }
         let registers = self.transpose(el, &vals);
         for (r, register) in (0..n).zip(registers) {
             for lane in (r..self.lanes).step_by(n as usize) {
                 let first = lane - r;
                 let part = self.shuffle(el, self.lanes, [register, Val::POISON], first..first + n);
-                let to = self.offset(base, Val::i64(i64::from(lane) * step));
-                let (text, at) = (self.operand(part, VARYING), self.typed(to));
-                let note = self.note(class, el.bytes());
-                self.line(&[part, to], format_args!("store <{n} x {}> {text}, {at}{note}", el.name()));
+                self.store_part(Val { el, ..part }, n, base, i64::from(lane) * step, class);
             }
         }
+    }
+
+    /// Stores `n` numbers at an offset in bytes.
+    fn store_part(&mut self, part: Val, n: u32, base: Val, offset: i64, class: Class) {
+        let to = self.offset(base, Val::i64(offset));
+        let (text, at, el) = (self.operand(part, VARYING), self.typed(to), part.el);
+        let note = self.note(class, el.bytes());
+        self.line(&[part, to], format_args!("store <{n} x {}> {text}, {at}{note}", el.name()));
+    }
+
+    /// Transposes the square of the numbers of eight lanes, from the first one on, in eight vectors: three times, each
+    /// vector takes half of the groups of 128 bits of two others, of which the first time makes pairs.
+    fn transpose_squares(&mut self, el: El, vals: &[Val], first: u32) -> Vec<Val> {
+        let lanes = self.lanes;
+        let mut pairs = [Vec::new(), Vec::new()];
+        for pair in vals.chunks(2) {
+            for (odd, pairs) in (0..).zip(&mut pairs) {
+                let picks = (0..8).map(|k| first + k / 2 * 2 + odd + k % 2 * lanes);
+                pairs.push(self.shuffle(el, lanes, [pair[0], pair[1]], picks));
+            }
+        }
+        let mut groups = |of: [Val; 2], odd: u32| {
+            let picks = (0..8).map(|k: u32| (k % 4 / 2 * 2 + odd) * 2 + k % 2 + k / 4 * 8);
+            self.shuffle(el, 8, of, picks)
+        };
+        let mut rows = vec![Val::POISON; 8];
+        for (odd, pairs) in pairs.into_iter().enumerate() {
+            for second in 0..2 {
+                let halves = [0, 2].map(|k| groups([pairs[k], pairs[k + 1]], second));
+                for third in 0..2 {
+                    let row = groups(halves, third);
+                    rows[odd + 2 * second as usize + 4 * third as usize] = Val { el, ..row };
+                }
+            }
+        }
+        rows
     }
 
     /// Loads `n` numbers of each lane that are without gaps in memory.

@@ -46,6 +46,8 @@ impl lanes::Backend for Llvm {
     const LEAST_BITS: u32 = 0;
     const THREADS_JUMPS: bool = false;
     const UNROLLS: bool = false;
+    const TESTS_BEFORE: bool = true;
+    const MASKS_LEFT_OVER: bool = true;
 
     fn writer(&self, kind: Kind, lanes: u32, fast: bool) -> Writer {
         let mut w = Writer::new(lanes);
@@ -438,6 +440,12 @@ impl lanes::Writer for Writer {
 
     fn columns(&mut self, el: El, n: u32, base: Val, step: i64, class: Class) -> Vals {
         self.load_columns(el, n, base, step, class)
+    }
+
+    /// Eight numbers fill a vector of 512 bits.
+    fn most_columns(&self, el: El) -> u32 {
+        let most = (16 / el.bytes()) as u32;
+        if most == 2 && self.style.vector_bits >= 512 && self.lanes >= 8 { 8 } else { most }
     }
 
     fn store_columns(&mut self, vals: &[Val], base: Val, step: i64, class: Class) {

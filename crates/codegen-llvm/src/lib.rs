@@ -108,7 +108,7 @@ impl Machine {
 /// How an entry point is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryPlan {
-    /// The function that runs one thread at a time; none if all threads run in lanes.
+    /// The function that runs one thread at a time; none if all threads run in lanes, those that are left over, too.
     pub one: Option<String>,
     /// The function that runs threads in lanes, and the number of lanes; or the reason why there is none.
     pub lanes: Result<(String, u32), Reason>,
@@ -209,9 +209,10 @@ fn make(
             Err(Stop::Lanes(reason)) => Err(reason),
             Err(Stop::Unsupported(unsupported)) => return Err(unsupported),
         };
-        // If the number of lanes divides the group size, no thread is left over.
+        // If the number of lanes divides the group size, no thread is left over for other code, nor if lanes take those.
         let all: u64 = entry.group_size.iter().map(|&n| n as u64).product();
-        let is_left = lanes.as_ref().map_or(true, |lanes| !all.is_multiple_of(lanes.1 as u64));
+        let is_left =
+            lanes.as_ref().map_or(true, |lanes| !all.is_multiple_of(lanes.1 as u64) && !cx.takes_left_over);
         let mut one = None;
         if is_left {
             let name = format!("entry{k}");

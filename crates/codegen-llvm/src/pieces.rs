@@ -32,7 +32,7 @@ use crate::unit::{Function, FxIndexMap};
 pub(crate) const LENGTH: usize = 800;
 const PLACE: usize = 2;
 /// A function that is not longer than this number of pieces, values that are made counted, too, is not split.
-const WHOLE: usize = 15;
+const WHOLE: usize = 40;
 /// The attribute of pieces without loops, which are compiled in the fastest way if the text is large.
 pub(crate) const STRAIGHT: &str = "pullback-straight";
 

@@ -27,6 +27,7 @@ impl<'m> Instructions<'m> for Emitter<'_, 'm> {
     const THREADS_JUMPS: bool = true;
     // For one thread, code that is short is worth more.
     const UNROLLS: bool = false;
+    const TESTS_BEFORE: bool = false;
 
     fn module(&self) -> &'m ir::Module {
         self.cx.ir

@@ -106,6 +106,8 @@ impl lanes::Backend for Unit {
     const LEAST_BITS: u32 = 32;
     const THREADS_JUMPS: bool = true;
     const UNROLLS: bool = true;
+    const TESTS_BEFORE: bool = false;
+    const MASKS_LEFT_OVER: bool = false;
 
     fn writer(&self, kind: Kind, lanes: u32, _: bool) -> Writer {
         Writer::new(self.settings, kind, lanes)

@@ -463,7 +463,9 @@ fn kernel(all: &mut String, module: &Module, k: usize, text: &Text) -> Result<()
         }
     }
     if let (Ok((name, _)), true) = (&plan.lanes, !one_by_one || in_lanes > 0) {
-        let _ = writeln!(body, "  call void @{name}(ptr %ctx, i64 0, i64 {whole})");
+        // Without other code, lanes take the threads that are left over.
+        let end = if plan.one.is_some() { &whole } else { &all_threads };
+        let _ = writeln!(body, "  call void @{name}(ptr %ctx, i64 0, i64 {end})");
     }
     if let Some(one) = &plan.one {
         let start = if plan.lanes.is_ok() { &whole } else { "0" };

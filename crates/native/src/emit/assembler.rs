@@ -172,6 +172,8 @@ pub trait Instructions<'m>: Sized + DerefMut<Target = Walk<'m, <Self as Instruct
     const THREADS_JUMPS: bool;
     /// The block of a short `for` loop emits several trips, since no optimiser unrolls loops afterwards.
     const UNROLLS: bool;
+    /// A loop is emitted twice where a test before it shows that none of its trips has to test an index.
+    const TESTS_BEFORE: bool;
 
     /// The module.
     fn module(&self) -> &'m ir::Module;
@@ -270,7 +272,7 @@ pub trait Instructions<'m>: Sized + DerefMut<Target = Walk<'m, <Self as Instruct
 
     /// The condition that no other worker runs threads of the dispatch.
     fn alone(&mut self) -> Self::V {
-        if self.options().exclusive {
+        if self.options().exclusive || self.in_range.as_ref().is_some_and(|known| known.is_alone) {
             return self.constant(Scalar::Bool, 1);
         }
         let flag = self.context(Word::I32, offsets::ALONE);

@@ -4,7 +4,7 @@ use ir::{Func, Inst, InstData, Op, Region, Scalar, Span, scalar};
 
 use super::blocks::either;
 use super::paths::path_arm;
-use super::{Assembler, Binary, Compare, Odds, Res, Vals, bundles, loops, region};
+use super::{Assembler, Binary, Compare, Odds, Res, Vals, bundles, in_range, loops, region};
 use crate::types::{is_array, size, words};
 
 // ---- control
@@ -23,7 +23,8 @@ pub(super) fn control<'m, A: Assembler<'m>>(e: &mut A, inst: Inst) -> Res<'m, A>
         Op::Switch(cases) if divergent => e.parted(data, cases),
         Op::If => if_op(e, data),
         Op::Switch(cases) => switch(e, data, cases),
-        Op::For(info) => loops::for_op(e, inst, *info, divergent),
+        Op::For(info) if divergent => loops::for_op(e, inst, *info, divergent),
+        Op::For(info) => in_range::for_op(e, inst, *info),
         Op::Loop(info) => loops::loop_op(e, inst, *info, divergent),
         _ => e.unsupported(&data.op, "a derivative that was not generated", data.span),
     }

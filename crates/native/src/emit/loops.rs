@@ -297,6 +297,15 @@ pub(super) fn for_op<'m, A: Assembler<'m>>(
         let counted = last.map_or(i, |last| e.binary(Binary::Sub, last, i));
         e.trips_left(counter, counted);
         e.set(counter, &[counted]);
+        if e.in_range.is_some() {
+            let mut wide = e.zero_extend(Scalar::I64, i);
+            if info.down {
+                let one = e.number(1);
+                let last = e.binary(Binary::Sub, n64, one);
+                wide = e.binary(Binary::Sub, last, wide);
+            }
+            e.in_range.iter_mut().for_each(|known| known.counter = Some(wide));
+        }
         lp.active = divergent.then(|| {
             let here = e.compare(Compare::LessUnsigned, if late { counted } else { i }, n_each);
             e.active(here)

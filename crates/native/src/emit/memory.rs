@@ -6,7 +6,7 @@
 use ir::{AtomicOp, InstData, Op, Path, Scalar, Span, Type, TypeData, Value};
 
 use super::blocks::{each, fail_if, when_ok};
-use super::{Assembler, Binary, Cast, Compare, Fixed, Odds, Res, Stack, UNIFORM, Vals};
+use super::{Assembler, Binary, Cast, Compare, Fixed, Odds, Res, Stack, UNIFORM, Vals, in_range};
 use crate::runtime::{Helper, Site, Word, atomic_code, offsets};
 use crate::types::{HANDLE_BYTES, size};
 
@@ -100,9 +100,15 @@ pub fn buffer_place<'m, A: Assembler<'m>>(
         return e.unsupported(&data.op, "no buffer", data.span);
     };
     let handle = e.get(args[0]);
-    let i = e.index64(args[1]);
-    let i = e.binary(Binary::Add, i, handle[2]);
-    let is_there = has_room(e, args);
+    let known = in_range::index(e, args);
+    let is_there = known.is_some() || has_room(e, args);
+    let i = match known {
+        Some(i) => i,
+        None => {
+            let i = e.index64(args[1]);
+            e.binary(Binary::Add, i, handle[2])
+        }
+    };
     let mut inside = e.compare(Compare::LessUnsigned, i, handle[1]);
     let mut place = e.buffer_element(elem, args, &handle, i);
     let Some(selection) = e.module().mem.select(elem, &path.0) else {
@@ -144,7 +150,7 @@ pub fn buffer_place<'m, A: Assembler<'m>>(
 }
 
 /// Returns true if the element that is accessed is certainly there, so that no check is needed.
-fn has_room<'m, A: Assembler<'m>>(e: &A, args: &[Value]) -> bool {
+pub(super) fn has_room<'m, A: Assembler<'m>>(e: &A, args: &[Value]) -> bool {
     let Some(Op::GlobalRef(global)) = e.def(args[0]).map(|data| &data.op) else { return false };
     let room = e.plan().room[*global];
     room > 0 && !e.options().trap && e.upper_bound(args[1]).is_some_and(|last| last < room)

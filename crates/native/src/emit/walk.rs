@@ -8,6 +8,7 @@ use ir::{Function, InstData, Op, Region, Scalar, Span, Type, TypeData, Types};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use super::in_range::InRange;
 use crate::nesting::Nesting;
 use crate::types::size;
 
@@ -58,6 +59,8 @@ pub struct Walk<'m, V> {
     pub region_before: Option<u32>,
     /// Memoises which regions allocate in the arena.
     allocates: FxHashMap<Region, bool>,
+    /// In a loop of which all indices are in range, what is known of them.
+    pub(super) in_range: Option<InRange<V>>,
     lanes: u64,
 }
 
@@ -93,6 +96,7 @@ impl<'m, V: Copy> Walk<'m, V> {
             region_number: None,
             region_before: None,
             allocates: FxHashMap::default(),
+            in_range: None,
             lanes,
         }
     }

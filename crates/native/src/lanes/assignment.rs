@@ -2,7 +2,7 @@
 
 use ir::{Func, Module, Op};
 
-use super::entry::emit_versions;
+use super::entry::{LeftOver, emit_versions};
 use super::uniform::{Dealing, Facts, reason as reason_of};
 use super::{Backend, Emitter, Kind, ModuleCx, Res, Stop, cost};
 use crate::plan::Plan;
@@ -29,7 +29,7 @@ pub fn one_at_a_time<B: Backend>(cx: &mut ModuleCx<'_, B>, k: usize, name: &str)
     let entry = &cx.ir.entries[k];
     let f = &cx.ir.funcs[entry.func];
     let emitter = Emitter::new(cx, f, Kind::Span, 1, ONE, Facts::default());
-    emitter.span(entry.func, name, entry.group_size)?;
+    emitter.span(entry.func, name, entry.group_size, LeftOver::Elsewhere)?;
     emit_versions(cx)
 }
 
@@ -150,8 +150,8 @@ fn cheapest<B: Backend>(
 }
 
 /// Emits entry point number `k` for `width` lanes.
-fn as_many_lanes<B: Backend>(
-    cx: &mut ModuleCx<'_, B>,
+fn as_many_lanes<'m, B: Backend>(
+    cx: &mut ModuleCx<'m, B>,
     k: usize,
     widths: &Widths,
     width: u32,
@@ -197,11 +197,20 @@ fn as_many_lanes<B: Backend>(
     }
     let before = Before::of(cx);
     let name = format!("entry{k}_lanes");
-    let emit = || {
-        Emitter::new(cx, f, Kind::Span, width, dealing, facts).span(entry.func, &name, entry.group_size)?;
+    let emit = |cx: &mut ModuleCx<'m, B>| {
+        let left = if cx.takes_left_over { LeftOver::Masked } else { LeftOver::Elsewhere };
+        let emitter = Emitter::new(cx, f, Kind::Span, width, dealing, facts.clone());
+        emitter.span(entry.func, &name, entry.group_size, left)?;
         emit_versions(cx)
     };
-    match emit() {
+    cx.takes_left_over = B::MASKS_LEFT_OVER && dealing.packed;
+    let mut emitted = emit(cx);
+    if cx.takes_left_over && matches!(emitted, Err(Stop::Lanes(_))) {
+        before.restore(cx);
+        cx.takes_left_over = false;
+        emitted = emit(cx);
+    }
+    match emitted {
         Ok(()) => Ok((name, width)),
         Err(stop) => {
             before.restore(cx);

@@ -85,7 +85,7 @@ impl<B: Backend> Emitter<'_, '_, B> {
         let last = vals.iter().enumerate().filter(|(k, v)| vals.get(k + 1).is_none_or(|next| next.1 != v.1));
         let last: Vec<(Val, i64)> = last.map(|(_, &v)| v).collect();
         for run in last.chunk_by(|a, b| b.1 - a.1 == el.bytes() as i64) {
-            for (first, n) in self.pieces(el, run.len(), step) {
+            for (first, n) in self.store_pieces(el, run.len(), step) {
                 let at = self.w.offset(base, Val::i64(run[first].1));
                 let vals: Vals = run[first..first + n].iter().map(|v| v.0).collect();
                 match n {
@@ -93,6 +93,26 @@ impl<B: Backend> Emitter<'_, '_, B> {
                     _ if step == (n as u64 * el.bytes()) as i64 => self.store_block(&vals, at, class, None),
                     _ => self.w.store_columns(&vals, at, step, class),
                 }
+            }
+        }
+    }
+
+    /// As [`Self::pieces`], for [`Writer::store_columns`]: as many of the largest pieces as there are room for, and one that
+    /// overlaps if more than half of it is left.
+    fn store_pieces(&self, el: El, n: usize, step: i64) -> Vec<(usize, usize)> {
+        let most = self.w.most_columns(el) as usize;
+        let left = n % most;
+        if most <= (16 / el.bytes()) as usize || n < most || n <= 4 {
+            return self.pieces(el, n, step);
+        }
+        let whole = (0..n / most).map(|k| (k * most, most));
+        match left {
+            0 => whole.collect(),
+            _ if 2 * left > most => whole.chain([(n - most, most)]).collect(),
+            _ => {
+                let first = n - left.max(2);
+                let rest = self.pieces(el, n - first, step).into_iter().map(|(at, n)| (first + at, n));
+                whole.chain(rest).collect()
             }
         }
     }

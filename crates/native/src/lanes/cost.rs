@@ -9,6 +9,8 @@
 //!
 //! A backend describes its code by [`Sketch`]es, with costs of its own for its instructions.
 
+use std::collections::BTreeSet;
+
 use rustc_hash::FxHashMap;
 
 use super::Backend;
@@ -108,6 +110,20 @@ impl Sketch {
         levels
     }
 
+    /// For each block, the first and last block of the smallest loop around it. Blocks are in the order of the program.
+    fn inner_loops(&self) -> Vec<Option<(usize, usize)>> {
+        let jumps =
+            |(from, block): (usize, &Block)| block.to.iter().map(|&to| (to, from)).collect::<Vec<_>>();
+        let mut loops: Vec<(usize, usize)> = self.blocks.iter().enumerate().flat_map(jumps).collect();
+        loops.retain(|(head, latch)| head <= latch);
+        loops.sort_unstable_by_key(|(head, latch)| std::cmp::Reverse(latch - head));
+        let mut out = vec![None; self.blocks.len()];
+        for (head, latch) in loops {
+            out[head..=latch].fill(Some((head, latch)));
+        }
+        out
+    }
+
     /// How often each block runs for each trip of the loops around it.
     fn shares(&self, loops: &[u32]) -> Vec<f64> {
         let preds = self.preds();
@@ -124,6 +140,93 @@ impl Sketch {
             };
         }
         shares
+    }
+}
+
+/// The cost of a value that is kept in memory since there is no register for it.
+const SPILL: f64 = 2.0;
+
+/// The values of a function that are held in registers, noted in the order of its instructions.
+#[derive(Debug, Default)]
+pub struct Values {
+    all: Vec<Held>,
+    of: FxHashMap<u32, usize>,
+    /// The instructions of the blocks that are begun.
+    ends: Vec<usize>,
+    next: usize,
+}
+
+/// A value that is held in registers.
+#[derive(Debug)]
+struct Held {
+    made: usize,
+    block: usize,
+    /// The number of registers.
+    size: u32,
+    /// The last instruction that reads it.
+    end: usize,
+    /// The blocks that read it.
+    reads: Vec<usize>,
+}
+
+impl Values {
+    /// The next instruction, of this block, makes a value, which needs so many registers.
+    pub fn make(&mut self, v: u32, block: usize, size: u32) {
+        let made = self.step(block);
+        if size > 0 {
+            self.of.insert(v, self.all.len());
+            self.all.push(Held { made, block, size, end: made, reads: Vec::new() });
+        }
+    }
+
+    /// The next instruction, of this block, reads a value.
+    pub fn read(&mut self, v: u32, block: usize) {
+        let at = self.step(block);
+        let Some(&v) = self.of.get(&v) else { return };
+        self.all[v].end = at;
+        if self.all[v].reads.last() != Some(&block) {
+            self.all[v].reads.push(block);
+        }
+    }
+
+    fn step(&mut self, block: usize) -> usize {
+        self.next += 1;
+        self.ends.resize(self.ends.len().max(block + 1), self.next);
+        self.ends[block] = self.next;
+        self.next
+    }
+
+    /// Adds to each block the cost of the values for which the machine has no register there, by a scan of the
+    /// instructions in their order: where there are too many, the value is kept in memory that is needed the longest.
+    pub fn spill(self, sketch: &mut Sketch, registers: u32) {
+        let loops = sketch.inner_loops();
+        let around = |block: usize| loops.get(block).copied().flatten();
+        let end = |held: &Held| {
+            // A value from before a loop is needed up to its end.
+            let latches = held.reads.iter().filter_map(|&k| around(k).filter(|&(head, _)| held.block < head));
+            latches.map(|(_, latch)| self.ends.get(latch).copied().unwrap_or(0)).fold(held.end, usize::max)
+        };
+        let (mut in_use, mut sum) = (BTreeSet::<(usize, usize)>::new(), 0);
+        for (v, held) in self.all.iter().enumerate().filter(|(_, held)| !held.reads.is_empty()) {
+            while let Some(&(end, other)) = in_use.first().filter(|first| first.0 < held.made) {
+                in_use.remove(&(end, other));
+                sum -= self.all[other].size;
+            }
+            in_use.insert((end(held), v));
+            sum += held.size;
+            while sum > registers
+                && let Some((_, other)) = in_use.pop_last()
+            {
+                let other = &self.all[other];
+                sum -= other.size;
+                // A value that a loop does not read is stored before it, and loaded after it.
+                let is_read =
+                    |(head, latch): (usize, usize)| other.reads.iter().any(|k| (head..=latch).contains(k));
+                if around(held.block).is_none_or(is_read) {
+                    sketch.blocks[held.block].own += SPILL * f64::from(other.size);
+                }
+            }
+        }
     }
 }
 
@@ -165,7 +268,7 @@ impl<B: Backend> Costs<'_, B> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Block, Sketch};
+    use super::{Block, Sketch, Values};
 
     fn sketch(jumps: &[&[usize]]) -> Sketch {
         let block = |to: &&[usize]| Block { to: to.to_vec(), ..Block::default() };
@@ -180,6 +283,26 @@ mod tests {
         // A block that jumps to itself, two jumps back to one block, and a block without a way to it.
         assert_eq!(sketch(&[&[1], &[1, 2], &[]]).loops(), [0, 1, 0]);
         assert_eq!(sketch(&[&[1], &[2, 3, 4], &[1], &[1], &[], &[4]]).loops(), [0, 1, 1, 1, 0, 0]);
+    }
+
+    #[test]
+    fn values_beyond_the_registers_cost() {
+        // A loop of block 1, which reads `loop_reads` of three values from before it; all are read after it.
+        let cost = |registers: u32, loop_reads: &[u32]| {
+            let mut sketch = sketch(&[&[1], &[1, 2], &[]]);
+            let mut values = Values::default();
+            (0..3).for_each(|v| values.make(v, 0, 1));
+            values.make(3, 1, 1);
+            loop_reads.iter().for_each(|&v| values.read(v, 1));
+            values.read(3, 1);
+            (0..3).for_each(|v| values.read(v, 2));
+            values.spill(&mut sketch, registers);
+            sketch.blocks.iter().map(|block| block.own).collect::<Vec<_>>()
+        };
+        assert_eq!(cost(4, &[0, 1, 2]), [0.0; 3]);
+        assert!(cost(3, &[0, 1, 2])[1] > 0.0);
+        // One that the loop does not read waits in memory meanwhile.
+        assert_eq!(cost(3, &[0, 1]), [0.0; 3]);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Emits whole functions, and the functions that Rust calls:
 //!
 //! - `span(ctx, start, end)` runs the threads with these numbers in a row of groups that begins at the group
-//!   in the context and continues along x. It runs as many threads at a time as there are lanes, and
-//!   `end - start` is a multiple of that number.
+//!   in the context and continues along x. It runs as many threads at a time as there are lanes. Fewer that are
+//!   left over run under a mask; in code without that, `end - start` is a multiple of the number of lanes.
 //! - `raw(ctx, args, results)` calls a function with each word of its arguments and results in eight bytes.
 //!   An array argument is a pointer to the array, an array result a pointer to the memory that receives it.
 
@@ -21,6 +21,15 @@ use super::{Backend, Emitter, Head, Kind, ModuleCx, Numbers, Res, Version, Write
 /// No other parameter refers to the memory of this one.
 const ALONE: bool = true;
 pub(super) const SHARED: bool = false;
+
+/// The threads of a row of groups that are left over, fewer than there are lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LeftOver {
+    /// There are none, or they run elsewhere.
+    Elsewhere,
+    /// They run in lanes, of which the others are idle.
+    Masked,
+}
 
 /// The assignment of the threads of groups of this size to lanes.
 pub(crate) fn dealing(size: [u32; 3], lanes: u32) -> Dealing {
@@ -80,7 +89,7 @@ impl<B: Backend> Emitter<'_, '_, B> {
     }
 
     /// Emits `span(ctx, start, end)` of an entry point.
-    pub(crate) fn span(mut self, func: Func, name: &str, size: [u32; 3]) -> Res {
+    pub(crate) fn span(mut self, func: Func, name: &str, size: [u32; 3], left: LeftOver) -> Res {
         let (start, end) = (Val::name(El::I64, "%start"), Val::name(El::I64, "%end"));
         let group: Vals = (0..3).map(|k| self.context(Word::I32, offsets::GROUP + 4 * k)).collect();
         let (head, body, exit) = (self.w.block(&[start]), self.w.block(&[]), self.w.block(&[]));
@@ -94,6 +103,20 @@ impl<B: Backend> Emitter<'_, '_, B> {
         self.numbers = Some(numbers);
         crate::emit::world::init_private(&mut self)?;
         self.begin_path(func);
+        if left == LeftOver::Masked {
+            let (all, some) = (self.w.block(&[]), self.w.block(&[]));
+            let left = self.w.binary(Binary::Sub, end, t);
+            let lanes = Val::i64(i64::from(self.lanes));
+            let enough = self.w.compare(Compare::MoreOrEqualUnsigned, left, lanes);
+            self.w.branch(enough, (all, &[]), (some, &[]), Odds::Likely);
+            self.w.enter(some);
+            let here = self.w.compare(Compare::LessUnsigned, self.iota(El::I64), left);
+            self.set_mask(Some(here));
+            functions::thread(&mut self)?;
+            self.set_mask(None);
+            self.w.jump(exit, &[]);
+            self.w.enter(all);
+        }
         functions::thread(&mut self)?;
         let next = self.w.binary(Binary::AddNoWrap, t, Val::i64(self.lanes as i64));
         self.w.jump(head, &[next]);

@@ -23,6 +23,7 @@ impl<'m, B: Backend> Instructions<'m> for Emitter<'_, 'm, B> {
     const LEAST_BITS: u32 = B::LEAST_BITS;
     const THREADS_JUMPS: bool = B::THREADS_JUMPS;
     const UNROLLS: bool = B::UNROLLS;
+    const TESTS_BEFORE: bool = B::TESTS_BEFORE;
 
     fn module(&self) -> &'m ir::Module {
         self.cx.ir

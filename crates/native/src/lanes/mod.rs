@@ -106,6 +106,9 @@ pub struct ModuleCx<'m, B> {
     pub(crate) versions: indexmap::IndexSet<Version, rustc_hash::FxBuildHasher>,
     /// The number of versions that are emitted.
     pub(crate) emitted: usize,
+    /// The code of the entry point that was emitted last for lanes also runs the threads that are left over, fewer than
+    /// there are lanes.
+    pub takes_left_over: bool,
     /// The functions.
     pub backend: B,
     /// The functions of `ir::library` that are called.
@@ -123,6 +126,7 @@ impl<'m, B: Backend> ModuleCx<'m, B> {
             analyses: Vec::new(),
             versions: Default::default(),
             emitted: 0,
+            takes_left_over: false,
             backend,
             used_library: Default::default(),
         }

@@ -66,6 +66,11 @@ pub trait Backend {
     const THREADS_JUMPS: bool;
     /// See [`Instructions::UNROLLS`](crate::emit::Instructions::UNROLLS).
     const UNROLLS: bool;
+    /// See [`Instructions::TESTS_BEFORE`](crate::emit::Instructions::TESTS_BEFORE).
+    const TESTS_BEFORE: bool;
+
+    /// Threads that are left over, fewer than there are lanes, run under a mask, rather than one at a time.
+    const MASKS_LEFT_OVER: bool;
 
     /// Begins a function of this kind for a number of lanes; `fast` if operations on floats may be reordered and
     /// fused.
@@ -202,7 +207,12 @@ pub trait Writer: Vectors {
     /// gaps between the lanes, else as many as fill 128 bits, or two, or one. Where the address varies, each lane has
     /// its own, and the numbers are `step` bytes behind it.
     fn columns(&mut self, el: El, n: u32, at: Val, step: i64, class: Class) -> Vals;
-    /// Stores adjacent numbers of each lane, as many as fill 128 bits, or two, at a stride of `step` bytes.
+    /// The number of adjacent numbers of each lane that [`Self::store_columns`] takes at most.
+    fn most_columns(&self, el: El) -> u32 {
+        (16 / el.bytes()) as u32
+    }
+    /// Stores adjacent numbers of each lane, as many as fill 128 bits, or two, or [`Self::most_columns`], at a stride of
+    /// `step` bytes.
     fn store_columns(&mut self, vals: &[Val], at: Val, step: i64, class: Class);
     /// Puts vectors of the lanes into the order of a row.
     fn row(&mut self, vals: &[Val]) -> Val;
