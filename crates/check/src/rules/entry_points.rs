@@ -1,7 +1,7 @@
 //! Rules for entry points: their attributes, and what they reach.
 
 use syntax::ast::DeclKind;
-use syntax::{DeclId, Diagnostic, Span};
+use syntax::{DeclId, Diagnostic};
 
 use crate::program::Program;
 use crate::signature::Level;
@@ -149,39 +149,32 @@ impl Program {
     fn check_stage_of_callees(&mut self, decl: DeclId, stage: &str) {
         let (mut open, mut seen) = (vec![decl], vec![decl]);
         while let Some(func) = open.pop() {
-            let discards = self.discards(func);
-            let refused = match discards.first() {
-                Some(&span) if !matches!(stage, "fragment" | "pixel") => {
-                    Some(("'discard'".to_string(), span))
+            if self.module_of(func) == self.module_of(decl) {
+                self.body(func);
+            }
+            let is_pixel = matches!(stage, "fragment" | "pixel");
+            let discard = self.discards(func).first().filter(|_| !is_pixel).copied();
+            let mut refused = discard.map(|span| ("'discard'".to_string(), span));
+            let calls: Vec<_> = self.calls_in(func).into_iter().map(|(f, span)| (f.decl, span)).collect();
+            for (callee, span) in calls {
+                if seen.contains(&callee) {
+                    continue;
                 }
-                _ if func == decl => None,
-                _ => self.refuses_stage(func, stage),
-            };
+                seen.push(callee);
+                if refused.is_none() && self.excludes_stage(callee, stage) {
+                    let place = if self.is_core(callee) { span } else { self.name_span(callee) };
+                    refused = Some((format!("'{}'", self.function_name(callee)), place));
+                }
+                if !self.is_core(callee) {
+                    open.push(callee);
+                }
+            }
             if let Some((what, span)) = refused {
                 let name = self.ast.decl_name(decl);
                 let message = format!("'{name}' uses {what}, which the {stage} stage does not have");
                 let error = Diagnostic::error("E36107", self.name_span(decl), message);
                 return self.report(error.note(span, "here"));
             }
-            for (callee, _) in self.names_used_in(func) {
-                if self.is_function(callee) && !self.is_core(callee) && !seen.contains(&callee) {
-                    if self.module_of(callee) == self.module_of(decl) {
-                        self.body(callee);
-                    }
-                    seen.push(callee);
-                    open.push(callee);
-                }
-            }
         }
-    }
-
-    /// The stage that `[require(…)]` of a function demands, if it is another one.
-    fn refuses_stage(&self, func: DeclId, stage: &str) -> Option<(String, Span)> {
-        let stages = self.capabilities_of(func);
-        let own = crate::rules::capabilities::stage_bit(stage)?;
-        if stages.is_empty() || stages.iter().any(|c| c.stages & own != 0) {
-            return None;
-        }
-        Some((format!("'{}'", self.function_name(func)), self.name_span(func)))
     }
 }

@@ -5,7 +5,6 @@
 mod arrays;
 mod attributes;
 mod bindings;
-mod capabilities;
 mod code;
 mod dynamic;
 mod entry_points;
@@ -44,7 +43,6 @@ impl Program {
         self.check_global(decl);
         self.check_arrays(decl);
         self.check_entry_point(decl);
-        self.check_capabilities(decl);
         self.check_visibility(decl);
         self.check_place(decl);
         self.check_modifiers(decl);

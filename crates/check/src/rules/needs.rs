@@ -1,8 +1,8 @@
-//! Rules about `[require(…)]`: the devices, stages and features that a declaration needs.
+//! Rules about `[require(…)]`: the targets, stages and features that a declaration needs.
 //!
-//! Several attributes are alternatives; the words of one attribute are needed together. Words that this table
-//! does not know are names of features, of which nothing is implied, so nothing is said about them where a
-//! word with unknown parts stands next to them.
+//! Several attributes are alternatives; the words of one attribute are needed together. Words that the tables do not
+//! know are names of features, of which nothing is implied, so nothing is said about them where a word with unknown
+//! parts stands next to them.
 
 use rustc_hash::FxHashSet;
 use syntax::ast::{DeclKind, ExprKind};
@@ -13,60 +13,106 @@ use crate::tables::{Callable, FuncRef, Meaning};
 use crate::types::TyKind;
 
 const TARGETS: [&str; 9] = ["hlsl", "glsl", "spirv", "metal", "wgsl", "cuda", "cpp", "c", "llvm"];
-const STAGES: [&str; 18] = [
+
+const STAGES: [&str; 16] = [
     "vertex",
     "fragment",
-    "pixel",
+    "compute",
     "geometry",
     "hull",
     "domain",
-    "compute",
-    "mesh",
-    "amplification",
     "raygen",
-    "raygeneration",
     "intersection",
     "anyhit",
     "closesthit",
     "miss",
     "callable",
+    "mesh",
+    "amplification",
     "node",
     "dispatch",
 ];
+
 /// Words that stand for several features.
 const COMPOSITE: [(&str, &[&str]); 1] =
     [("shaderclock", &["spvShaderClockKHR", "SPV_KHR_shader_clock", "GL_EXT_shader_realtime_clock"])];
 
-/// One alternative of what a declaration needs.
-#[derive(Clone, Debug, Default)]
+/// A set of targets or of stages, as bits of their table.
+type Bits = u32;
+
+/// All targets or stages: nothing is said about them.
+const ANY: Bits = Bits::MAX;
+
+/// The bit of a stage, by any of its names.
+fn stage_bit(name: &str) -> Option<Bits> {
+    let name = match name {
+        "pixel" => "fragment",
+        "tesscontrol" => "hull",
+        "tesseval" => "domain",
+        "raygeneration" => "raygen",
+        "task" => "amplification",
+        name => name.trim_start_matches('_'),
+    };
+    STAGES.iter().position(|&stage| stage == name).map(|at| 1 << at)
+}
+
+/// The bits of the targets that a word names: `spirv`, `cuda_spirv`.
+fn target_bits(word: &str) -> Option<Bits> {
+    let bit = |part: &str| TARGETS.iter().position(|&target| target == part).map(|at| 1 << at);
+    word.split('_').map(bit).try_fold(0, |all, bit| Some(all | bit?))
+}
+
+/// The first name of a set.
+fn first_of(bits: Bits, names: &[&'static str]) -> &'static str {
+    names.get(bits.trailing_zeros() as usize).copied().unwrap_or_default()
+}
+
+/// One alternative of what a declaration needs: the words of one attribute.
+#[derive(Clone, Debug)]
 struct Needs {
-    targets: Vec<String>,
-    stages: Vec<String>,
+    span: Span,
+    targets: Bits,
+    stages: Bits,
+    /// The words that nothing fulfils together.
+    conflict: Option<[String; 2]>,
     /// The version of `sm_5_1`, as 51.
     model: Option<u32>,
     features: Vec<String>,
 }
 
 impl Needs {
-    fn of(words: impl Iterator<Item = String>) -> Needs {
-        let mut needs = Needs::default();
+    fn of(words: impl Iterator<Item = String>, span: Span) -> Needs {
+        let (targets, stages) = (ANY, ANY);
+        let mut needs = Needs { span, targets, stages, conflict: None, model: None, features: Vec::new() };
+        let mut said: [Vec<String>; 2] = Default::default();
         for word in words {
-            if TARGETS.contains(&&*word) {
-                needs.targets.push(word);
-            } else if STAGES.contains(&&*word) {
-                needs.stages.push(word);
-            } else if let Some(version) = word.strip_prefix("sm_") {
+            let is_spirv = word.starts_with("spv") || word.starts_with("SPV_");
+            let targets = if is_spirv { target_bits("spirv") } else { target_bits(&word) };
+            let stages = stage_bit(&word);
+            if let Some(version) = word.strip_prefix("sm_") {
                 needs.model = version.replace('_', "").parse().ok();
-            } else {
-                if word.starts_with("spv") || word.starts_with("SPV_") {
-                    needs.targets.push("spirv".to_string());
+            } else if is_spirv || targets.is_none() && stages.is_none() {
+                needs.features.push(word.clone());
+            }
+            needs.targets &= targets.unwrap_or(ANY);
+            needs.stages &= stages.unwrap_or(ANY);
+            let word = if is_spirv { "spirv".to_string() } else { word };
+            for (k, all) in [(0, targets), (1, stages)] {
+                if all.is_some() && !said[k].contains(&word) {
+                    said[k].push(word.clone());
                 }
-                needs.features.push(word);
             }
         }
-        needs.targets.sort();
-        needs.targets.dedup();
+        for (words, left) in said.into_iter().zip([needs.targets, needs.stages]) {
+            if let (0, [one, other, ..], None) = (left, &words[..], &needs.conflict) {
+                needs.conflict = Some([one.clone(), other.clone()]);
+            }
+        }
         needs
+    }
+
+    fn meets(&self, other: &Needs) -> bool {
+        self.targets & other.targets != 0 && self.stages & other.stages != 0
     }
 
     /// Returns true if a feature is among those that are declared, as far as that is known.
@@ -79,30 +125,45 @@ impl Needs {
     }
 }
 
+/// The targets or stages of all alternatives together; `None` if they say nothing.
+fn union(needs: &[Needs], of: fn(&Needs) -> Bits) -> Option<Bits> {
+    let said = needs.iter().map(of).filter(|&bits| bits != ANY);
+    said.reduce(|all, bits| all | bits)
+}
+
 impl Program {
-    /// The alternatives that a declaration's attributes name.
-    fn needs_of(&self, decl: DeclId) -> Vec<(Needs, Span)> {
-        let is_require = |name: &str| name == "require";
+    /// The alternatives that a declaration's attributes name; none if it says nothing.
+    fn needs_of(&self, decl: DeclId) -> Vec<Needs> {
+        let is_require = |name: &str| name == "require" || name == "__require";
         let attributes = self.ast.decls[decl].attributes.iter().filter(|a| is_require(self.ast.name(a.name)));
         let word = |arg: &ExprId| match self.ast.exprs[*arg].kind {
             ExprKind::Name(name) => Some(self.ast.name(name).to_string()),
             _ => None,
         };
-        attributes.map(|a| (Needs::of(a.args.iter().filter_map(word)), a.span)).collect()
+        attributes.map(|a| Needs::of(a.args.iter().filter_map(word), a.span)).collect()
+    }
+
+    /// Returns true if a declaration demands stages, and that one is not among them.
+    pub(super) fn excludes_stage(&self, decl: DeclId, stage: &str) -> bool {
+        let needs = self.needs_of(decl);
+        let Some(own) = stage_bit(stage) else { return false };
+        !needs.is_empty() && needs.iter().all(|needs| needs.stages & own == 0)
     }
 
     /// Checks what a declaration says that it needs.
-    pub(crate) fn check_needs(&mut self, decl: DeclId) {
+    pub(super) fn check_needs(&mut self, decl: DeclId) {
+        if let DeclKind::Extension { .. } = self.ast.decls[decl].kind {
+            return self.check_needs_of_extension(decl);
+        }
         let needs = self.needs_of(decl);
         if needs.is_empty() {
             return;
         }
-        for (alternative, span) in &needs {
-            let both = [&alternative.targets, &alternative.stages].into_iter().find(|words| words.len() > 1);
-            if let Some(words) = both {
-                let message = format!("nothing is both `{}` and `{}`", words[0], words[1]);
+        for alternative in &needs {
+            if let Some([one, other]) = &alternative.conflict {
+                let message = format!("nothing is both `{one}` and `{other}`");
                 let help = "write an attribute `[require(…)]` for each: these are alternatives";
-                self.report(Diagnostic::error("E36111", *span, message).help(help));
+                self.report(Diagnostic::error("E36111", alternative.span, message).help(help));
                 return;
             }
         }
@@ -113,28 +174,63 @@ impl Program {
         }
     }
 
+    /// Reports an extension, or a member of one, that demands what the extended type excludes.
+    fn check_needs_of_extension(&mut self, decl: DeclId) {
+        let DeclKind::Extension { target, members, .. } = self.ast.decls[decl].kind.clone() else { return };
+        let ty = self.self_type(decl);
+        let TyKind::Struct(owner, _) = self.types[ty] else { return };
+        let wanted = self.needs_of(owner);
+        if wanted.is_empty() {
+            return;
+        }
+        let mut checked: Vec<(DeclId, Span)> = vec![(decl, self.span(target))];
+        for member in members {
+            // A static member has no object whose type could exclude it.
+            if self.is_static(member) {
+                continue;
+            }
+            checked.push((member, self.name_span(member)));
+            if let DeclKind::Property { accessors, .. } | DeclKind::Subscript { accessors, .. } =
+                &self.ast.decls[member].kind
+            {
+                checked.extend(accessors.iter().map(|&a| (a, self.name_span(a))));
+            }
+        }
+        for (part, span) in checked {
+            let own = self.needs_of(part);
+            if own.is_empty() || own.iter().any(|a| wanted.iter().any(|b| a.meets(b))) {
+                continue;
+            }
+            let name = self.ast.decl_name(owner);
+            let message = format!("this requires what '{name}' excludes by its own '[require]'");
+            let error = Diagnostic::error("E36100", span, message);
+            self.report(error.note(self.name_span(owner), "the extended type"));
+        }
+    }
+
     /// Reports a method for devices that its type is not for.
-    fn check_needs_of_type(&mut self, decl: DeclId, needs: &[(Needs, Span)]) {
+    fn check_needs_of_type(&mut self, decl: DeclId, needs: &[Needs]) {
         let Some(owner) = self.container_of(decl) else { return };
         // An extension may be for other devices than what it extends.
         if !matches!(self.ast.decls[owner].kind, DeclKind::Struct { .. }) {
             return;
         }
-        let known = self.needs_of(owner);
-        let targets =
-            |needs: &[(Needs, Span)]| needs.iter().flat_map(|n| n.0.targets.clone()).collect::<Vec<_>>();
-        let (own, of_type) = (targets(needs), targets(&known));
-        if own.is_empty() || of_type.is_empty() || own.iter().any(|target| of_type.contains(target)) {
+        let own = union(needs, |needs| needs.targets);
+        let (Some(own), Some(of_type)) = (own, union(&self.needs_of(owner), |needs| needs.targets)) else {
+            return;
+        };
+        if own & of_type != 0 {
             return;
         }
         let (name, owner_name) = (self.ast.decl_name(decl), self.ast.decl_name(owner));
-        let message = format!("'{name}' is for `{}`, and its type '{owner_name}' is not", own[0]);
+        let message =
+            format!("'{name}' is for `{}`, and its type '{owner_name}' is not", first_of(own, &TARGETS));
         let error = Diagnostic::error("E36108", self.name_span(decl), message);
-        self.report(error.note(self.name_span(owner), format!("for `{}`", of_type[0])));
+        self.report(error.note(self.name_span(owner), format!("for `{}`", first_of(of_type, &TARGETS))));
     }
 
     /// Reports a struct that is for other devices, or needs more of them, than its interface.
-    fn check_needs_of_bases(&mut self, decl: DeclId, needs: &[(Needs, Span)]) {
+    fn check_needs_of_bases(&mut self, decl: DeclId, needs: &[Needs]) {
         for &base in self.bases_of(decl).iter() {
             let TyKind::Interface(interface, _) = self.types[base] else { continue };
             let asked = self.needs_of(interface);
@@ -144,32 +240,21 @@ impl Program {
         }
     }
 
-    fn excess(&self, decl: DeclId, needs: &[(Needs, Span)], asked: &[(Needs, Span)]) -> Option<String> {
-        if asked.is_empty() {
-            return None;
-        }
+    fn excess(&self, decl: DeclId, needs: &[Needs], asked: &[Needs]) -> Option<String> {
         let name = self.ast.decl_name(decl);
-        let words = |needs: &[(Needs, Span)], of: fn(&Needs) -> &Vec<String>| {
-            needs.iter().flat_map(|n| of(&n.0).clone()).collect::<FxHashSet<_>>()
-        };
-        for of in [(|n: &Needs| &n.targets) as fn(&Needs) -> &Vec<String>, |n: &Needs| &n.stages] {
-            let (own, wanted) = (words(needs, of), words(asked, of));
-            if own.is_empty() || wanted.is_empty() {
-                continue;
-            }
-            let first = |from: &FxHashSet<String>, without: &FxHashSet<String>| {
-                let mut left: Vec<&String> = from.difference(without).collect();
-                left.sort();
-                left.first().map(|word| word.to_string())
-            };
-            if let Some(missing) = first(&wanted, &own) {
+        let kinds: [(fn(&Needs) -> Bits, &[&str]); 2] = [(|n| n.targets, &TARGETS), (|n| n.stages, &STAGES)];
+        for (of, names) in kinds {
+            let (Some(own), Some(wanted)) = (union(needs, of), union(asked, of)) else { continue };
+            if wanted & !own != 0 {
+                let missing = first_of(wanted & !own, names);
                 return Some(format!("'{name}' is not for `{missing}`, and its interface is"));
             }
-            if let Some(more) = first(&own, &wanted) {
+            if own & !wanted != 0 {
+                let more = first_of(own & !wanted, names);
                 return Some(format!("'{name}' is for `{more}`, and its interface is not"));
             }
         }
-        let model = |needs: &[(Needs, Span)]| needs.iter().filter_map(|n| n.0.model).max();
+        let model = |needs: &[Needs]| needs.iter().filter_map(|n| n.model).max();
         match (model(needs), model(asked)) {
             (Some(own), Some(wanted)) if own > wanted => {
                 let version = format!("sm_{}_{}", own / 10, own % 10);
@@ -203,7 +288,7 @@ impl Program {
     fn undeclared(
         &mut self,
         from: DeclId,
-        own: &[(Needs, Span)],
+        own: &[Needs],
         seen: &mut FxHashSet<DeclId>,
     ) -> Option<(Vec<(DeclId, Span)>, String)> {
         if !seen.insert(from) || seen.len() > 500 {
@@ -216,10 +301,10 @@ impl Program {
                 continue;
             }
             let needs = self.needs_of(callee);
-            let mut features = needs.iter().flat_map(|n| n.0.features.clone());
+            let mut features = needs.iter().flat_map(|n| n.features.clone());
             if let [_] = needs[..]
                 && let Some(feature) = features
-                    .find(|feature| feature.starts_with("spv") && own.iter().all(|own| !own.0.has(feature)))
+                    .find(|feature| feature.starts_with("spv") && own.iter().all(|own| !own.has(feature)))
             {
                 return Some((vec![(callee, span)], feature));
             }

@@ -4,7 +4,8 @@ use syntax::ast::{DeclKind, ExprKind, Modifiers};
 use syntax::{DeclId, Diagnostic};
 
 use crate::program::Program;
-use crate::types::TyKind;
+use crate::types::follow_up::text;
+use crate::types::{GenericArg, Ty, TyKind, Val};
 
 impl Program {
     /// Checks what an entry point says about the primitives that it makes.
@@ -16,6 +17,7 @@ impl Program {
         let params = self.params_of(decl);
         let makes = params.iter().any(|&param| self.ast.decls[param].modifiers.has(made));
         let stage = self.stage(decl);
+        self.check_made_types(decl, stage.as_deref());
         let is_mesh = makes || stage.as_deref() == Some("mesh");
         let is_hull = ["patchconstantfunc", "outputcontrolpoints"]
             .iter()
@@ -64,6 +66,46 @@ impl Program {
             let message = format!("the mesh shader '{name}' needs outputs for vertices and for indices");
             let help = "add `out vertices V verts[n]` and `out indices uint3 prims[n]`";
             self.report(Diagnostic::error("E38048", span, message).help(help));
+        }
+    }
+
+    /// Reports parameters and results of types that another stage makes, and indices that are not of 1 to 3 vertices.
+    fn check_made_types(&mut self, decl: DeclId, stage: Option<&str>) {
+        let is_grid = self.attribute(decl, "numthreads").is_some();
+        let Some(stage) = stage.or(is_grid.then_some("compute")) else { return };
+        let params = self.params_of(decl);
+        let mut parts: Vec<_> = params.into_iter().map(|p| (self.decl_type(p), self.name_span(p))).collect();
+        parts.push((self.raw_signature(decl).ret, self.name_span(decl)));
+        for (ty, span) in parts {
+            let (TyKind::Struct(of, args) | TyKind::Opaque(of, args)) = self.types[ty].clone() else {
+                continue;
+            };
+            if !self.is_core(of) {
+                continue;
+            }
+            let name = self.ast.decl_name(of).to_string();
+            let maker = match &*name {
+                "OutputVertices" | "OutputIndices" | "OutputPrimitives" => "mesh",
+                "PointStream" | "LineStream" | "TriangleStream" => "geometry",
+                _ => continue,
+            };
+            // A function with threads may be a mesh shader, whose stage its host chooses.
+            if maker != stage && !(maker == "mesh" && is_grid && self.stage(decl).is_none()) {
+                let message = format!("the {stage} stage has no '{name}': {maker} shaders make them");
+                self.error("E38050", span, message);
+            } else if let ("OutputIndices", Some(&GenericArg::Type(element))) = (&*name, args.first()) {
+                let is_index = match self.types[element] {
+                    TyKind::Vector(element, Val::Int(n)) => element == Ty::UINT && (1..=3).contains(&n),
+                    _ => element == Ty::UINT || element == Ty::ERROR,
+                };
+                if !is_index {
+                    let message = text!(
+                        "the indices of a primitive are 'uint', 'uint2' or 'uint3', not '{}'",
+                        self.shown(element)
+                    );
+                    self.error("E38050", span, message);
+                }
+            }
         }
     }
 
