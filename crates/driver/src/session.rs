@@ -182,6 +182,12 @@ impl Session {
 
     fn module(&mut self, program: &mut Program, file: FileId) -> usize {
         let index = self.parse(program, file);
+        // A file that begins with `implementing m;` sees the names of all files of `m`.
+        if let Some(path) = program.implemented_by(index)
+            && let Some(whole) = ModuleLoader::load(self, program, &path, false, file)
+        {
+            program.add_module(whole, self);
+        }
         program.add_module(index, self);
         crate::watch::remember(&self.sources);
         program.diagnostics.append(&mut self.disk.diagnostics);

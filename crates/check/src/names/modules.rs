@@ -76,6 +76,25 @@ impl Program {
         self.load_module(file, loader, 0);
     }
 
+    /// The module that a file says it is a part of, by `implementing m;`.
+    pub fn implemented_by(&self, file: usize) -> Option<String> {
+        self.ast.files[file].decls.iter().find_map(|&decl| match &self.ast.decls[decl].kind {
+            DeclKind::Implementing(path) => Some(path.clone()),
+            _ => None,
+        })
+    }
+
+    /// The files of the module whose main file is given, that file first.
+    pub fn files_of_module(&self, file: usize) -> Vec<usize> {
+        let module = self.modules.of_index.get(&file);
+        let is_part = |&other: &usize| other != file && self.modules.of_index.get(&other) == module;
+        let mut files = vec![file];
+        if module.is_some() && self.implemented_by(file).is_none() {
+            files.extend((0..self.ast.files.len()).filter(is_part));
+        }
+        files
+    }
+
     fn load_module(&mut self, file: usize, loader: &mut dyn ModuleLoader, depth: u32) -> usize {
         if let Some(&module) = self.modules.of_index.get(&file) {
             return module;
