@@ -435,17 +435,21 @@ impl Loaded {
     }
 
     fn check_with(&mut self, options: &Options) -> Result<Compiled, Failure> {
-        self.program.check_file(self.file);
+        for file in self.program.files_of_module(self.file) {
+            self.program.check_file(file);
+        }
         self.errors()?;
         // Only kernels become code: whether a backend has what other stages ask for, `emit` tells.
         let mut entries = self.program.entry_points(self.file);
         entries.retain(|&d| self.program.stage(d).is_none_or(|stage| stage == "compute"));
+        // A host that specialises a generic entry point decides with which types.
+        entries.retain(|&d| self.program.all_generic_params(d).is_empty());
         let request = Request {
             entries,
             functions: self.differentiable_functions(),
             derivatives: true,
             as_marked: true,
-            accepts_pipelines: true,
+            only_checks: true,
             ..Request::default()
         };
         let optimise = opt::Options { level: 1, ..opt::Options::default() };

@@ -58,11 +58,10 @@ impl Body<'_, '_, '_> {
                 if self.lw.has_errors() {
                     return self.zeros(ty);
                 }
-                return self.unsupported(
-                    span,
-                    format_args!("a call of `{name}` whose implementation is only known at run time is"),
-                    ty,
-                );
+                let what =
+                    format_args!("a call of `{name}` whose implementation is only known at run time is");
+                self.lw.unsupported_here(span, what);
+                return self.zeros(ty);
             }
         };
         match &callable {

@@ -221,8 +221,12 @@ impl Body<'_, '_, '_> {
         self.b.span = ir_span(node.span);
         match node.kind.clone() {
             StmtKind::Return(value) => self.exit_return(value),
-            StmtKind::IntrinsicAsm(_) => {
+            StmtKind::IntrinsicAsm(text) => {
                 let value = self.lw.program.tables.intrinsics.get(&stmt).copied();
+                if value.is_none() {
+                    let what = format_args!("`__intrinsic_asm` with the text \"{text}\" is");
+                    self.lw.unsupported_here(node.span, what);
+                }
                 self.exit_return(value);
             }
             StmtKind::Break | StmtKind::BreakTo { .. } | StmtKind::Continue => self.set_flags(flow),
@@ -239,7 +243,11 @@ impl Body<'_, '_, '_> {
                 }
             }
             StmtKind::TargetSwitch(_) => {
-                let stmts = self.lw.program.target_case(stmt).unwrap_or_default();
+                let case = self.lw.program.target_case(stmt);
+                if case.is_none() {
+                    self.lw.unsupported_here(node.span, "a `__target_switch` without a case for the CPU is");
+                }
+                let stmts = case.unwrap_or_default();
                 let all: Vec<StmtId> = stmts.into_iter().chain(rest.iter().copied()).collect();
                 self.list(&all);
             }

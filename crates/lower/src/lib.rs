@@ -124,7 +124,7 @@ fn lower_round(
         reached: FxHashMap::default(),
         uniform_parts: FxHashMap::default(),
         default_group_size: request.group_size.unwrap_or([1; 3]),
-        accepts_pipelines: request.accepts_pipelines,
+        only_checks: request.only_checks,
         written: FxHashMap::default(),
         called: FxHashMap::default(),
         names: FxHashMap::default(),

@@ -40,8 +40,8 @@ pub(crate) struct Lowerer<'p> {
     pub(crate) uniform_parts: FxHashMap<(DeclId, String), Global>,
     /// The thread group of entry points without `[numthreads]`.
     pub(crate) default_group_size: [u32; 3],
-    /// See [`crate::Request::accepts_pipelines`].
-    pub(crate) accepts_pipelines: bool,
+    /// See [`crate::Request::only_checks`].
+    pub(crate) only_checks: bool,
     /// The arguments that each call writes.
     pub(crate) written: FxHashMap<ExprId, Rc<Written>>,
     /// The place of a call of each function without a body, and of the last call of each generic one.
@@ -124,8 +124,15 @@ impl Lowerer<'_> {
 
     /// Reports what only another pipeline of a graphics processor has, unless the request is a check.
     pub(crate) fn needs_pipeline(&mut self, span: Span, name: &str, pipeline: &str) {
-        if !self.accepts_pipelines {
+        if !self.only_checks {
             self.error("E0900", span, format!("`{name}` is not supported yet: it needs {pipeline}"));
+        }
+    }
+
+    /// Reports what is there for others than this program's code, unless the request is a check.
+    pub(crate) fn unsupported_here(&mut self, span: Span, what: impl std::fmt::Display) {
+        if !self.only_checks {
+            self.unsupported(span, what);
         }
     }
 

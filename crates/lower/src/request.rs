@@ -22,9 +22,10 @@ pub struct Request {
     pub sparse: bool,
     /// Lower only those derivatives that the functions are marked for.
     pub as_marked: bool,
-    /// Accept calls of functions that only other pipelines of a graphics processor have, as if they did nothing: for
-    /// a check, which makes no code.
-    pub accepts_pipelines: bool,
+    /// The request is a check, which makes no code: what this program has for others only is accepted, as if it did
+    /// nothing (functions of other pipelines of a graphics processor, text for other targets, implementations that a
+    /// host links or chooses).
+    pub only_checks: bool,
     /// Derivation steps to apply to each of `functions`: [`FunctionInfo::derived`].
     pub derived: Vec<Vec<Step>>,
 }

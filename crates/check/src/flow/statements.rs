@@ -198,6 +198,7 @@ impl Flow<'_> {
                 }
                 graph.add(Step::Expr(scrutinee), &entries)
             }
+            StmtKind::TargetSwitch(cases) if cases.is_empty() => next,
             StmtKind::TargetSwitch(_) => {
                 // Only the CPU's case has been checked, and only that is compiled.
                 let after = graph.add(Step::ForgetUnset, &[next]);
@@ -244,7 +245,8 @@ impl Flow<'_> {
             }
             StmtKind::IntrinsicAsm(_) => match self.p.tables.intrinsics.get(&stmt) {
                 Some(&value) => graph.add(Step::Return(Some(value), self.p.ast.stmts[stmt].span), &[]),
-                None => graph.add(Step::ForgetUnset, &[next]),
+                // It returns, and what it does to outputs is not known.
+                None => graph.add(Step::ForgetUnset, &[]),
             },
             StmtKind::Discard | StmtKind::Unsupported(_) | StmtKind::Error => {
                 graph.add(Step::ForgetUnset, &[next])
@@ -300,7 +302,13 @@ impl Flow<'_> {
             DeclKind::Init { .. } | DeclKind::Accessor { kind: AccessorKind::Ref, .. } => false,
             _ => ![Ty::VOID, Ty::ERROR].contains(&self.p.raw_signature(self.decl).ret),
         };
-        if reached.contains(&END) && returns_value && !self.p.is_lambda_call(self.decl) {
+        // Without a case for the CPU, a `__target_switch` is not known to do anything, and may return.
+        let is_elsewhere = |stmt: &StmtId| {
+            let is_switch = matches!(&self.p.ast.stmts[*stmt].kind, StmtKind::TargetSwitch(_));
+            is_switch && self.p.target_case(*stmt).is_none()
+        };
+        let is_known = !graph.blocks.iter().flatten().any(|(stmt, _)| is_elsewhere(stmt));
+        if reached.contains(&END) && returns_value && is_known && !self.p.is_lambda_call(self.decl) {
             let message = "control flow may reach the end of this function without a return";
             let warning = Diagnostic::warning("E41010", self.p.name_span(self.decl), message);
             self.p.report_once(warning.help("the result is zero there: return a value on every path"));
@@ -385,7 +393,12 @@ impl Flow<'_> {
             }
             Step::Leave if is_forward => {}
             Step::Leave => self.places.clone_from(&self.outputs),
-            Step::End if is_forward => self.check_outputs_set(self.p.name_span(self.decl)),
+            Step::End if is_forward => {
+                let body = self.p.body_of(self.decl).map(|body| self.p.ast.stmts[body].span);
+                // The closing brace.
+                let end = body.map(|span| Span { start: span.end.saturating_sub(1), ..span });
+                self.check_outputs_set(end.unwrap_or(self.p.name_span(self.decl)));
+            }
             Step::End => self.places.clone_from(&self.outputs),
             Step::Join => {}
             Step::ForgetUnset => _ = self.take_unset(),

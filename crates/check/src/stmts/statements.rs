@@ -117,10 +117,12 @@ impl Program {
         }
         for &param in &params {
             let name = checker.p.ast.decls[param].name;
-            if checker.locals.iter().any(|l| l.0 == name && params.contains(&l.1)) && name != kw::EMPTY {
-                let span = checker.p.name_span(param);
+            let first = checker.locals.iter().find(|l| l.0 == name && params.contains(&l.1)).map(|l| l.1);
+            if let Some(first) = first.filter(|_| name != kw::EMPTY) {
                 let text = checker.p.ast.name(name).to_string();
-                checker.error("E30200", span, format!("the name '{text}' is declared twice"));
+                let message = format!("the name '{text}' is declared twice");
+                let error = Diagnostic::error("E30200", checker.p.name_span(param), message);
+                checker.p.report(error.note(checker.p.name_span(first), "first here"));
             }
             checker.locals.push((name, param));
         }
@@ -214,10 +216,9 @@ impl Checker<'_> {
             StmtKind::Return(value) => self.return_statement(value, span),
             StmtKind::TargetSwitch(_) => {
                 self.n_switches += 1;
-                match self.p.target_case(id) {
-                    Some(body) => self.block(&body),
-                    None => self.error("E0900", span, "this '__target_switch' has no case for the CPU"),
-                }
+                // Without a case, it is refused where code is made of it.
+                let body = self.p.target_case(id).unwrap_or_default();
+                self.block(&body);
                 self.n_switches -= 1;
             }
             StmtKind::IntrinsicAsm(text) => self.intrinsic_asm(id, &text, span),

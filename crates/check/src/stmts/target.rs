@@ -74,13 +74,12 @@ impl Checker<'_> {
             names.push(self.p.ast.name(name).to_owned());
         }
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let Some(source) = expression_of(text, &names) else { return self.unknown_asm(text, span) };
-        let Some(value) = self.p.add_text(&source, span) else {
-            return self.unknown_asm(text, span);
-        };
+        // Text of other languages, and for other targets, is refused where code is made of it.
+        let Some(source) = expression_of(text, &names) else { return };
+        let Some(value) = self.p.add_text(&source, span) else { return };
         let mut callees = Vec::new();
         if !self.names_are_known(value, &names, &mut callees) {
-            return self.unknown_asm(text, span);
+            return;
         }
         // Function names refer to the library, whatever their meaning in this scope; parameters are found as
         // locals.
@@ -92,9 +91,16 @@ impl Checker<'_> {
         let is_seen = |l: &&(Symbol, DeclId)| params.contains(&l.1) || !is_library(self.p, l.0);
         self.locals.replace(locals.iter().filter(is_seen).copied().collect());
         (self.scope, self.module) = (library, 0);
+        let before = self.p.diagnostics.len();
         self.return_statement(Some(value), span);
         (self.scope, self.module) = (own_scope, own_module);
         self.locals.replace(locals);
+        // A function of that name, with other parameters, is another target's.
+        let is_error = |d: &syntax::Diagnostic| d.severity == syntax::Severity::Error;
+        if self.p.diagnostics[before..].iter().any(is_error) {
+            self.p.diagnostics.truncate(before);
+            return;
+        }
         self.p.tables.intrinsics.insert(stmt, value);
     }
 
@@ -125,10 +131,6 @@ impl Checker<'_> {
             }
         }
         true
-    }
-
-    fn unknown_asm(&mut self, text: &str, span: Span) {
-        self.unsupported(span, &format!("'__intrinsic_asm' with the text \"{text}\" is"));
     }
 }
 
