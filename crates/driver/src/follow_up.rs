@@ -26,7 +26,7 @@ pub(crate) fn is_syntax(d: &Diagnostic) -> bool {
 
 /// Returns true if the diagnostic was found before the program was checked.
 pub(crate) fn is_early(d: &Diagnostic) -> bool {
-    d.code.starts_with("E00") || d.code.starts_with("E15")
+    d.code.starts_with("E00") || d.code.starts_with("E15") || d.code.starts_with("E291")
 }
 
 /// Removes diagnostics that follow from others, and merges those about the same unknown name.

@@ -492,16 +492,33 @@ impl<'a> Preprocessor<'a> {
     }
 }
 
+/// Returns true for names that are alike on purpose: `MODE_A` and `MODE_B`, `PASS1` and `PASS2`.
+fn are_of_family(a: &str, b: &str) -> bool {
+    let parts = |name: &str| {
+        let at =
+            name.rfind('_').map_or(name.trim_end_matches(|c: char| c.is_ascii_digit()).len(), |at| at + 1);
+        (name[..at].to_string(), name.len() - at)
+    };
+    let (a, b) = (parts(a), parts(b));
+    a.0 == b.0 && a.1.max(b.1) <= 2
+}
+
 impl Preprocessor<'_> {
-    /// Warns about names in a condition that no macro gives a value: they count as 0.
+    /// Warns about names in a condition that no macro gives a value, and that look like those of macros: they count as
+    /// 0. That a name has no value at all is usual: what selects a variant of a program is defined where it is built.
     fn warn_of_names(&mut self, line: &[Token]) {
         let is_name = |token: &&Token| {
             token.kind == TokenKind::Ident && !matches!(token.symbol, kw::TRUE | kw::FALSE | kw::VA_ARGS)
         };
         for token in line.iter().filter(is_name) {
             let text = self.ast.symbols.name(token.symbol);
+            let macros = self.macros.keys().map(|&name| self.ast.symbols.name(name));
+            let Some(similar) = nearest(text, macros.filter(|name| !are_of_family(name, text))) else {
+                continue;
+            };
             let message = format!("`{text}` is not a macro: in this condition it counts as 0");
-            let help = format!("ask `defined({text})` whether there is such a macro");
+            let help =
+                format!("did you mean `{similar}`? `defined({text})` asks whether there is such a macro");
             self.report(Diagnostic::warning("E15205", token.span, message).help(help));
         }
     }

@@ -191,11 +191,24 @@ const NUMBERS: &[(&str, u32)] = &[
     ("OutputMemory", 4096),
 ];
 
+/// The calls that give the values of `builtin(X : T)`, which is a place of its value.
+const BUILT_IN: &[(&str, &str)] = &[
+    ("WorkgroupSize", "(WorkgroupSize())"),
+    ("NumWorkgroups", "(WorkgroupCount())"),
+    ("LocalInvocationIndex", "(__groupIndex())"),
+    ("SubgroupSize", "(WaveGetLaneCount())"),
+    ("SubgroupLocalInvocationId", "(WaveGetLaneIndex())"),
+    ("SubgroupId", "(WaveGetWaveIndex())"),
+    ("NumSubgroups", "(WaveGetNumWaves())"),
+];
+
 /// An operand: its tokens, as an expression or a type.
 struct Operand {
     tokens: Vec<Token>,
     /// It is `&e`: the tokens are those of the place.
     is_place: bool,
+    /// It stands for a place with the value of the tokens.
+    is_value: bool,
     /// It is `result`.
     is_result: bool,
     /// The name after `%`, if it is one, or the plain word.
@@ -389,6 +402,7 @@ impl Parser<'_> {
                     return;
                 }
             },
+            "OpLoad" if operands.first().is_some_and(|operand| operand.is_value) => "(T)(A)".to_owned(),
             "OpConstantComposite" | "OpCompositeConstruct" => {
                 format!("T({})", letters(operands.len(), 0).join(", "))
             }
@@ -497,6 +511,7 @@ impl Parser<'_> {
         let mut operand = Operand {
             tokens: Vec::new(),
             is_place: false,
+            is_value: false,
             is_result: false,
             word: None,
             is_id: false,
@@ -557,7 +572,16 @@ impl Parser<'_> {
                     return None;
                 }
             }
-            // `builtin(SubgroupId:uint)` and the like have no meaning here.
+            // `builtin(SubgroupId:uint)`
+            T::Ident if self.built_in().is_some() => {
+                let call = self.built_in().unwrap_or_default();
+                self.bump();
+                self.skip_brackets();
+                operand.span = self.span_from(start);
+                operand.tokens = words(&mut self.ast.symbols, call, operand.span);
+                operand.is_value = true;
+            }
+            // `glslang(…)` and the like have no meaning here.
             T::Ident if self.nth(1) == T::LParen => {
                 block.unsupported = block.unsupported.or(Some(self.bump().symbol));
                 self.skip_brackets();
@@ -584,6 +608,15 @@ impl Parser<'_> {
             }
         }
         Some(operand)
+    }
+
+    /// The call that has the value of `builtin(SubgroupId:uint)`, if this is one that is known.
+    fn built_in(&self) -> Option<&'static str> {
+        if self.nth(1) != T::LParen || self.ast.name(self.current().symbol) != "builtin" {
+            return None;
+        }
+        let name = self.ast.name(self.at(self.pos() + 2).symbol);
+        BUILT_IN.iter().find(|row| row.0 == name).map(|row| row.1)
     }
 
     /// `Acquire | 64`; `None` if a name stands for no number that is known here
